@@ -1,0 +1,179 @@
+/* choose.c: kernel="auto". A request goes down the table; the first row that nothing speaks against
+ * is taken. What speaks against a row is a list of named facts, each with its words, so that
+ * gpudist.explain() can show the same thoughts. */
+#include "choose.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "device.h"
+#include "registry.h"
+
+/* Host arrays have to cross the bus, so small problems stay on the CPU. The lines are drawn by n
+ * alone (see gd_request); measured cost will draw them better. */
+enum { CUDA_WORTH_CDIST_ROWS = 4096, CUDA_WORTH_APSP_NODES = 512 };
+
+__attribute__((format(printf, 3, 4))) static bool say(char *why, size_t size, const char *format,
+                                                      ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(why, size, format, args);
+    va_end(args);
+    return true;
+}
+
+bool gd_cannot_run(const gd_kernel *kernel, char *why, size_t size)
+{
+    const bool on_cuda = kernel->backend == GD_CUDA;
+    const bool left_out = kernel->launch.any == NULL;
+    if (on_cuda && gd_cuda_why_not() != NULL) {
+        return say(why, size, "%s", gd_cuda_why_not());
+    }
+    if (left_out) {
+        return say(why, size, "this build leaves it out");
+    }
+    if (!on_cuda && kernel->needs > (int)gd_host_isa()) {
+        return say(why, size, "this processor has no %s", gd_isa_name((gd_isa)kernel->needs));
+    }
+    return false;
+}
+
+/* What a row can never do for this request, even when asked for by name. */
+static bool unfit(const gd_kernel *kernel, const gd_request *request, char *why, size_t size)
+{
+    const bool on_cuda = kernel->backend == GD_CUDA;
+    if (kernel->op != request->op) {
+        return say(why, size, "it computes %s, not %s", gd_op_name(kernel->op),
+                   gd_op_name(request->op));
+    }
+    if (on_cuda && request->orders.where == GD_WHERE_CPU) {
+        return say(why, size, "it runs on CUDA, and the work is to be done on the CPU");
+    }
+    if (!on_cuda && request->orders.where == GD_WHERE_CUDA) {
+        return say(why, size, "it runs on the CPU, and the work is to be done on CUDA");
+    }
+    if (gd_cannot_run(kernel, why, size)) {
+        return true;
+    }
+    if (on_cuda) {
+        const int index = request->orders.where == GD_WHERE_CUDA ? request->orders.cuda_index : 0;
+        gd_cuda_info info;
+        gd_error err;
+        if (gd_cuda_describe(index, &info, &err) != GD_OK) {
+            return say(why, size, "%s", err.msg);
+        }
+        if (info.capability < kernel->needs) {
+            return say(why, size, "it needs compute capability %d.%d, cuda:%d has %d.%d",
+                       kernel->needs / 10, kernel->needs % 10, index, info.capability / 10,
+                       info.capability % 10);
+        }
+    }
+    if (!(kernel->dtypes & GD_BIT(request->dtype))) {
+        return say(why, size, "it does not compute in %s", gd_dtype_name(request->dtype));
+    }
+    if (request->op == GD_OP_CDIST && !(kernel->metrics & GD_BIT(request->metric))) {
+        return say(why, size, "it does not know the metric %s", gd_metric_name(request->metric));
+    }
+    if (request->cols < kernel->min_cols || request->cols > kernel->max_cols) {
+        if (kernel->max_cols == PTRDIFF_MAX) {
+            return say(why, size, "it takes at least %td dimensions, not %td", kernel->min_cols,
+                       request->cols);
+        }
+        return say(why, size, "it takes %td to %td dimensions, not %td", kernel->min_cols,
+                   kernel->max_cols, request->cols);
+    }
+    return false;
+}
+
+/* What keeps auto from a row that could do the work. */
+static bool unwanted(const gd_kernel *kernel, const gd_request *request, char *why, size_t size)
+{
+    const bool teaching = kernel->flags & GD_TEACHING;
+    const ptrdiff_t worth =
+        request->op == GD_OP_APSP ? CUDA_WORTH_APSP_NODES : CUDA_WORTH_CDIST_ROWS;
+    const bool not_worth_the_bus =
+        kernel->backend == GD_CUDA && request->orders.where == GD_WHERE_AUTO && request->n < worth;
+    if (teaching) {
+        return say(why, size, "it is a ladder's step and runs only by name");
+    }
+    if (not_worth_the_bus) {
+        return say(why, size, "host arrays with n = %td < %td are not worth the way to the device",
+                   request->n, worth);
+    }
+    return false;
+}
+
+bool gd_rejects(const gd_kernel *kernel, const gd_request *request, char *why, size_t size)
+{
+    return unfit(kernel, request, why, size) || unwanted(kernel, request, why, size);
+}
+
+static gd_status take(const gd_kernel *kernel, const gd_request *request, const char *because,
+                      gd_choice *choice)
+{
+    const bool on_cuda = kernel->backend == GD_CUDA;
+    choice->kernel = kernel;
+    choice->device = (gd_device){kernel->backend, on_cuda && request->orders.where == GD_WHERE_CUDA
+                                                      ? request->orders.cuda_index
+                                                      : 0};
+    say(choice->reason, sizeof choice->reason, "%s; %s", because, kernel->idea);
+    return GD_OK;
+}
+
+static gd_status choose_by_name(const gd_request *request, gd_choice *choice, gd_error *err)
+{
+    char why[256];
+    const gd_kernel *kernel = gd_kernel_find(request->orders.kernel);
+    if (kernel == NULL) {
+        return GD_FAIL(err, GD_BAD_VALUE, "unknown kernel '%.100s'", request->orders.kernel);
+    }
+    if (unfit(kernel, request, why, sizeof why)) {
+        const bool device_fault =
+            kernel->op == request->op && gd_cannot_run(kernel, why, sizeof why);
+        return GD_FAIL(err, device_fault ? GD_DEVICE_ERROR : GD_BAD_VALUE,
+                       "kernel '%s' cannot do this: %s", kernel->id, why);
+    }
+    return take(kernel, request, "asked for by name", choice);
+}
+
+gd_orders gd_orders_near(gd_device device, const gd_orders *orders)
+{
+    gd_orders near = *orders;
+    if (device.backend == GD_CUDA) {
+        near.where = GD_WHERE_CUDA;
+        near.cuda_index = device.index;
+    }
+    return near;
+}
+
+gd_status gd_choose(const gd_request *request, gd_choice *choice, gd_error *err)
+{
+    char why[256] = "no kernel computes this";
+    size_t count;
+    const gd_kernel *table = gd_kernels(&count);
+    if (request->orders.where == GD_WHERE_CUDA) {
+        if (gd_cuda_why_not() != NULL) {
+            return GD_FAIL(err, GD_DEVICE_ERROR, "CUDA cannot be used: %s", gd_cuda_why_not());
+        }
+        if (request->orders.cuda_index < 0 || request->orders.cuda_index >= gd_cuda_count()) {
+            return GD_FAIL(err, GD_DEVICE_ERROR,
+                           "there is no cuda:%d; this machine has cuda:0%s%.0d",
+                           request->orders.cuda_index, gd_cuda_count() > 1 ? " to cuda:" : "",
+                           gd_cuda_count() - 1);
+        }
+    }
+    if (request->orders.kernel != NULL) {
+        return choose_by_name(request, choice, err);
+    }
+    for (size_t i = 0; i < count; ++i) {
+        if (table[i].op == request->op && !gd_rejects(&table[i], request, why, sizeof why)) {
+            return take(&table[i], request, "first in the table that fits", choice);
+        }
+    }
+    return GD_FAIL(
+        err, GD_BAD_VALUE, "no kernel for %s in %s with d = %td: %s",
+        request->op == GD_OP_CDIST ? gd_metric_name(request->metric) : gd_op_name(request->op),
+        gd_dtype_name(request->dtype), request->cols, why);
+}

@@ -1,0 +1,48 @@
+/* choose.h: from a request to a row of the kernel table, with the reason in words. */
+#ifndef GPUDIST_CHOOSE_H
+#define GPUDIST_CHOOSE_H
+
+#include "gpudist.h"
+
+/* Where a caller wants the work done. Arrays on a device want that device. */
+typedef enum gd_where { GD_WHERE_AUTO, GD_WHERE_CPU, GD_WHERE_CUDA } gd_where;
+
+/* What every operation is told beside its operands. */
+typedef struct gd_orders {
+    const char *kernel; /* an id, or NULL for auto */
+    gd_where where;
+    int cuda_index; /* with GD_WHERE_CUDA */
+    void *stream;   /* the caller's stream, for arrays on a device */
+} gd_orders;
+
+/* The orders for arrays that live on `device`: those on a CUDA device are worked on there. */
+gd_orders gd_orders_near(gd_device device, const gd_orders *orders);
+
+/* What there is to do. There is no number of rows of A in it: a result's row must not depend on how
+ * many rows are computed with it. */
+typedef struct gd_request {
+    gd_op op;
+    gd_orders orders;
+    gd_dtype dtype;   /* of the computation */
+    gd_metric metric; /* cdist alone */
+    ptrdiff_t n;      /* rows of B; nodes of the graph */
+    ptrdiff_t cols;   /* dimensions d; 0 for graphs */
+} gd_request;
+
+typedef struct gd_choice {
+    const gd_kernel *kernel;
+    gd_device device;
+    char reason[256];
+} gd_choice;
+
+/* Fills *choice, or fails with the reason why nothing can run. */
+gd_status gd_choose(const gd_request *request, gd_choice *choice, gd_error *err);
+
+/* Why this row is not what auto takes for the request, in at most `size` bytes of `why`; false when
+ * it could be. */
+bool gd_rejects(const gd_kernel *kernel, const gd_request *request, char *why, size_t size);
+
+/* Why this machine can never run the row, whatever the request; false when it can. */
+bool gd_cannot_run(const gd_kernel *kernel, char *why, size_t size);
+
+#endif

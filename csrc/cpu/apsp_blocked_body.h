@@ -1,0 +1,289 @@
+/* apsp_blocked_body.h: the part of apsp_blocked.c that depends on the element type. Included once
+ * per type, with T the type, V its vector, P the vector of integers as wide, N(x) the name x with
+ * the type's suffix, LOAD_TAGS, STORE_TAGS and SPLAT_TAG to get predecessors in and out of P, and
+ * NO_PATH the least value that stands for no path. */
+
+enum { N(lanes) = sizeof(V) / sizeof(T), N(width) = NV * N(lanes) };
+
+/* A place in a matrix: lengths, and predecessors laid out alike (or NULL). */
+typedef struct N(part) {
+    T *d;
+    int32_t *p;
+    ptrdiff_t stride;
+} N(part);
+
+GD_INLINE N(part) N(at)(const N(part) x, ptrdiff_t row, ptrdiff_t column)
+{
+    const ptrdiff_t i = row * x.stride + column;
+    return (N(part)){x.d + i, x.p ? x.p + i : NULL, x.stride};
+}
+
+/* ---------------------------------------------------------------- the micro-tile */
+
+/* In registers. Functions that take `rows` and `tags` are compiled with both known. */
+typedef struct N(tile) {
+    V d[MR][NV];
+    P p[MR][NV];
+} N(tile);
+
+/* Also asks for the tile to the right, which is next in these rows: memory would not keep up. */
+GD_INLINE void N(load)(N(tile) *x, const N(part) c, const int rows, const gd_tags tags)
+{
+    FOR_TILE(r, v)
+    {
+        const ptrdiff_t i = r * c.stride + v * N(lanes);
+        x->d[r][v] = gd_load(c.d + i);
+        fetch(c.d + i, sizeof(T) * N(width));
+        if (tags) {
+            x->p[r][v] = LOAD_TAGS(c.p + i);
+            fetch(c.p + i, sizeof(int32_t) * N(width));
+        }
+    }
+}
+
+GD_INLINE void N(store)(const N(tile) *x, const N(part) c, const int rows, const gd_tags tags)
+{
+    FOR_TILE(r, v)
+    {
+        const ptrdiff_t i = r * c.stride + v * N(lanes);
+        gd_store(c.d + i, x->d[r][v]);
+        if (tags)
+            STORE_TAGS(c.p + i, x->p[r][v]);
+    }
+}
+
+/* Offers row b of a pivot to every row r of the tile but `except`, a[r] further away. */
+GD_INLINE void N(offer)(N(tile) *x, const T *a, const int32_t *a_tags, const V b[NV],
+                        const P b_tags[NV], const int except, const int rows, const gd_tags tags)
+{
+    FOR_TILE(r, v)
+    {
+        const V length = gd_splat(a[r]) + b[v];
+        if (r == except)
+            continue;
+        if (tags == NO_TAGS)
+            x->d[r][v] = gd_min(length, x->d[r][v]);
+        else
+            gd_take_less(&x->d[r][v], &x->p[r][v], length,
+                         tags == OF_ROW ? b_tags[v] : SPLAT_TAG(a_tags[r]));
+    }
+}
+
+/* c[r, j] = min(c[r, j], a[k, r] + b[k, j]) over the pivots from <= k < to. */
+GD_INLINE void N(product_of)(const N(part) c, const N(part) a, const N(part) b, ptrdiff_t from,
+                             ptrdiff_t to, const int rows, const gd_tags tags)
+{
+    N(tile) x;
+    N(load)(&x, c, rows, tags);
+    for (ptrdiff_t k = from; k < to; ++k) {
+        V row[NV];
+        P row_tags[NV] = {{0}};
+        GD_UNROLL for (int v = 0; v < NV; ++v)
+        {
+            row[v] = gd_load(b.d + k * N(width) + v * N(lanes));
+            if (tags == OF_ROW)
+                row_tags[v] = LOAD_TAGS(b.p + k * N(width) + v * N(lanes));
+        }
+        N(offer)(&x, a.d + k * a.stride, a.p + k * a.stride, row, row_tags, -1, rows, tags);
+    }
+    N(store)(&x, c, rows, tags);
+}
+
+static void N(product)(const N(part) c, const N(part) a, const N(part) b, ptrdiff_t from,
+                       ptrdiff_t to, const gd_tags tags)
+{
+    if (from < to)
+        WITH_TAGS(N(product_of), c, a, b, from, to);
+}
+
+/* The same where the tile's own rows are the pivots. Each goes to `snapshot` at its own stage, when
+ * it holds still, and is then offered to the others. */
+GD_INLINE void N(triangle_of)(const N(part) c, const N(part) a, const N(part) snapshot,
+                              const int rows, const gd_tags tags)
+{
+    N(tile) x;
+    N(load)(&x, c, rows, tags);
+    GD_UNROLL for (int k = 0; k < rows; ++k)
+    {
+        V row[NV];
+        P row_tags[NV] = {{0}};
+        GD_UNROLL for (int v = 0; v < NV; ++v)
+        {
+            row[v] = x.d[k][v];
+            gd_store(snapshot.d + k * N(width) + v * N(lanes), row[v]);
+            if (tags == OF_ROW) {
+                row_tags[v] = x.p[k][v];
+                STORE_TAGS(snapshot.p + k * N(width) + v * N(lanes), row_tags[v]);
+            }
+        }
+        N(offer)(&x, a.d + k * a.stride, a.p + k * a.stride, row, row_tags, k, rows, tags);
+    }
+    N(store)(&x, c, rows, tags);
+}
+
+static void N(triangle)(const N(part) c, const N(part) a, const N(part) snapshot,
+                        const gd_tags tags)
+{
+    WITH_TAGS(N(triangle_of), c, a, snapshot);
+}
+
+/* ---------------------------------------------------------------- the phases */
+
+/* Phase 1: the diagonal tile in sequence, its rows and columns recorded stage by stage. */
+static void N(close_diagonal)(const N(part) c, const N(part) rows, const N(part) columns,
+                              ptrdiff_t size, ptrdiff_t pivots)
+{
+    for (ptrdiff_t k = 0; k < size; ++k) {
+        const N(part) row = N(at)(rows, k, 0), ck = N(at)(c, k, 0);
+        memcpy(row.d, ck.d, (size_t)size * sizeof(T));
+        if (c.p)
+            memcpy(row.p, ck.p, (size_t)size * sizeof(int32_t));
+        for (ptrdiff_t i = 0; i < size; ++i)
+            columns.d[k * columns.stride + i] = c.d[i * c.stride + k];
+        for (ptrdiff_t i = 0; i < size && k < pivots; ++i) {
+            const N(part) ci = N(at)(c, i, 0);
+            const V a = gd_splat(ci.d[k]);
+            for (ptrdiff_t j = 0; j < size; j += N(lanes)) {
+                V x = gd_load(ci.d + j);
+                if (c.p) {
+                    P tags = LOAD_TAGS(ci.p + j);
+                    gd_take_less(&x, &tags, a + gd_load(row.d + j), LOAD_TAGS(row.p + j));
+                    STORE_TAGS(ci.p + j, tags);
+                }
+                else
+                    x = gd_min(a + gd_load(row.d + j), x);
+                gd_store(ci.d + j, x);
+            }
+        }
+    }
+}
+
+/* Phase 2 on a strip whose rows are the block's pivots; a[k, i] is what the diagonal tile held in
+ * row i, column k at stage k. Tile by tile the rows catch up with the pivots above and pass their
+ * own, which leaves the snapshots complete; then they take the pivots below. */
+static void N(close_strip)(const N(part) c, const N(part) a, const N(part) snapshot, ptrdiff_t size,
+                           ptrdiff_t pivots, const gd_tags tags)
+{
+    const int rows = tags ? MR_TAGS : MR;
+    for (ptrdiff_t i = 0; i < size; i += rows) {
+        N(product)(N(at)(c, i, 0), N(at)(a, 0, i), snapshot, 0, least(i, pivots), tags);
+        N(triangle)(N(at)(c, i, 0), N(at)(a, i, i), N(at)(snapshot, i, 0), tags);
+    }
+    for (ptrdiff_t i = 0; i < size; i += rows)
+        N(product)(N(at)(c, i, 0), N(at)(a, 0, i), snapshot, i + rows, pivots, tags);
+}
+
+/* Whether any of it is a path: strips of a sparse graph start without. The first row mostly tells. */
+static bool N(reached)(const N(part) c, ptrdiff_t rows)
+{
+    for (ptrdiff_t i = 0; i < rows; ++i)
+        for (ptrdiff_t j = 0; j < N(width); ++j)
+            if (c.d[i * c.stride + j] < NO_PATH)
+                return true;
+    return false;
+}
+
+static bool N(close_row_strip)(const N(part) c, const N(part) columns, const N(part) snapshot,
+                               ptrdiff_t size, ptrdiff_t pivots)
+{
+    if (!N(reached)(c, pivots))
+        return false;
+    N(close_strip)(c, columns, snapshot, size, pivots, c.p ? OF_ROW : NO_TAGS);
+    return true;
+}
+
+static void N(transpose)(const N(part) to, const N(part) from, ptrdiff_t rows, ptrdiff_t columns)
+{
+    for (ptrdiff_t i = 0; i < rows; ++i)
+        for (ptrdiff_t j = 0; j < columns; ++j)
+            to.d[j * to.stride + i] = from.d[i * from.stride + j];
+    for (ptrdiff_t i = 0; i < rows && to.p; ++i)
+        for (ptrdiff_t j = 0; j < columns; ++j)
+            to.p[j * to.stride + i] = from.p[i * from.stride + j];
+}
+
+/* A strip of the column panel, turned over, is one of the row panel, but for the predecessors: they
+ * lie along the diagonal tile's rows. Its snapshots come out as phase 3 reads them. */
+static bool N(close_column_strip)(const N(part) c, const N(part) rows, const N(part) snapshot,
+                                  ptrdiff_t size, ptrdiff_t pivots)
+{
+    T d[BLOCK_LARGE * N(width)];
+    int32_t p[BLOCK_LARGE * N(width)];
+    const N(part) turned = {d, c.p ? p : NULL, N(width)};
+    N(transpose)(turned, c, N(width), size);
+    if (!N(reached)(turned, pivots))
+        return false;
+    N(close_strip)(turned, rows, snapshot, size, pivots, c.p ? OF_COEFFICIENT : NO_TAGS);
+    N(transpose)(c, turned, size, N(width));
+    return true;
+}
+
+/* Phase 3: strips of a row of tiles times strips of columns. */
+static void N(close_rest)(const N(part) c, const N(part) a, const N(part) b, const bool *reached,
+                          ptrdiff_t first, ptrdiff_t last, ptrdiff_t block, ptrdiff_t pivots)
+{
+    const gd_tags tags = c.p ? OF_ROW : NO_TAGS;
+    const int rows = tags ? MR_TAGS : MR;
+    for (ptrdiff_t j = first; j < last; ++j)
+        for (ptrdiff_t r = 0; r < N(width) && reached[j]; r += rows)
+            N(product)(N(at)(c, r, j * N(width)), N(at)(a, 0, r), N(at)(b, j * block, 0), 0, pivots,
+                       tags);
+}
+
+static gd_status N(run)(gd_apsp *call)
+{
+    const ptrdiff_t n = call->n, strips = (n + N(width) - 1) / N(width), side = strips * N(width);
+    const ptrdiff_t block = n < LARGE_FROM ? BLOCK_SMALL : BLOCK_LARGE;
+    const size_t panel = (size_t)(side * block), square = (size_t)(block * block);
+    const bool paths = call->pred != NULL;
+    if (call->launch.sizing) {
+        call->padded = side;
+        call->launch.workspace_bytes = 2 * (panel + square) * sizeof(T) +
+                                       (paths ? panel + square : 0) * sizeof(int32_t) +
+                                       2 * (size_t)strips * sizeof(bool);
+        return GD_OK;
+    }
+    /* Snapshots of the column panel a and of the row panel b, strip by strip and in those pivot by
+     * pivot; of the diagonal tile's rows and columns, pivot by pivot. */
+    T *d = call->launch.workspace;
+    int32_t *p = (int32_t *)(d + 2 * (panel + square));
+    bool *a_reached = (bool *)(p + (paths ? panel + square : 0)), *b_reached = a_reached + strips;
+    const N(part) c = {call->dist, call->pred, call->padded};
+    const N(part) a = {d, NULL, N(width)}, b = {d + panel, paths ? p : NULL, N(width)};
+    const N(part) rows = {d + 2 * panel, paths ? p + panel : NULL, block};
+    const N(part) columns = {d + 2 * panel + square, NULL, block};
+
+#pragma omp parallel if (n >= PARALLEL_FROM)
+    for (ptrdiff_t k = 0; k < n; k += block) {
+        const ptrdiff_t size = least(block, side - k), pivots = least(block, n - k);
+        const ptrdiff_t first = k / N(width), last = first + size / N(width);
+        const ptrdiff_t spans = least(strips, 1 + 4 * omp_get_num_threads() / strips);
+#pragma omp single
+        {
+            N(close_diagonal)(N(at)(c, k, k), rows, columns, size, pivots);
+            for (ptrdiff_t i = first; i < last; ++i)
+                a_reached[i] = b_reached[i] = false; /* closed already */
+        }
+#pragma omp for schedule(dynamic)
+        for (ptrdiff_t task = 0; task < 2 * strips; ++task) {
+            const ptrdiff_t i = task / 2, at = i * N(width);
+            if (i >= first && i < last)
+                continue;
+            if (task % 2)
+                a_reached[i] = N(close_column_strip)(N(at)(c, at, k), rows, N(at)(a, i * block, 0),
+                                                     size, pivots);
+            else
+                b_reached[i] = N(close_row_strip)(N(at)(c, k, at), columns, N(at)(b, i * block, 0),
+                                                  size, pivots);
+        }
+        /* Rows stay together, for the caches; many threads also share out each row. */
+#pragma omp for schedule(dynamic)
+        for (ptrdiff_t task = 0; task < strips * spans; ++task) {
+            const ptrdiff_t i = task / spans, span = task % spans;
+            if (a_reached[i])
+                N(close_rest)(N(at)(c, i * N(width), 0), N(at)(a, i * block, 0), b, b_reached,
+                              strips * span / spans, strips * (span + 1) / spans, block, pivots);
+        }
+    }
+    return GD_OK;
+}

@@ -1,0 +1,221 @@
+/* cdist_tile_body.h: the part of cdist_tile.c that depends on the element type. Included once per
+ * type, with T the type, V its vector, N(x) the name x with the type's suffix, and GUARDED 1 for
+ * the type whose sums of squares are checked for lost range (float32). */
+
+enum { N(lanes) = sizeof(V) / sizeof(T), N(width) = NV * N(lanes) };
+
+/* Computes one tile over a slab of `depth` dimensions. `a` holds MR rows and `b` nv vectors of
+ * columns, both with the dimension as the slow index. Unless `first`, out holds the totals of the
+ * slabs before; if `last`, it receives distances. Returns true if instead it left totals there,
+ * because some lost range. */
+GD_INLINE bool N(tile)(const gd_metric metric, const int nv, const T *a, const T *b,
+                       ptrdiff_t depth, bool first, bool last, T *out, ptrdiff_t stride)
+{
+    V acc[MR][NV], total[MR][NV], one = gd_splat((T)1);
+    GD_OPAQUE(one);
+    for (ptrdiff_t k = 0;;) {
+        const ptrdiff_t end = k + GD_FOLD < depth ? k + GD_FOLD : depth;
+        const bool alone = k == 0;
+        FOR_TILE(r, v) acc[r][v] = (V){0};
+        for (; k < end; ++k) {
+            V column[NV];
+            GD_UNROLL for (int v = 0; v < nv; ++v) column[v] = gd_load(b + (k * nv + v) * N(lanes));
+            GD_UNROLL for (int r = 0; r < MR; ++r)
+            {
+                const V row = SCALED(metric, gd_splat(a[k * MR + r]), one);
+                GD_UNROLL for (int v = 0; v < nv; ++v)
+                    acc[r][v] = PICK(TERM, metric, acc[r][v], row, column[v]);
+            }
+        }
+        /* The registers are the accumulators'; totals wait on the stack, touched once a fold. */
+        if (!alone)
+            FOR_TILE(r, v) acc[r][v] = PICK(JOIN, metric, total[r][v], acc[r][v]);
+        if (k == depth)
+            break;
+        FOR_TILE(r, v) total[r][v] = acc[r][v];
+    }
+    if (!first)
+        FOR_TILE(r, v)
+            acc[r][v] = PICK(JOIN, metric, gd_load(out + r * stride + v * N(lanes)), acc[r][v]);
+
+    bool lost = false;
+    if (last) {
+#if GUARDED
+        if (metric == GD_EUCLIDEAN || metric == GD_SQEUCLIDEAN) {
+            /* NaN is no loss: minimum and maximum pass it over. */
+            V low = gd_splat(1.0f), high = low;
+            FOR_TILE(r, v)
+            {
+                low = gd_min(acc[r][v], low);
+                high = gd_max(acc[r][v], high);
+            }
+            lost = gd_any((low < GD_F32_SQUARES_SAFE_MIN) | (high > GD_F32_SQUARES_SAFE_MAX));
+        }
+#endif
+        if (!lost)
+            FOR_TILE(r, v) acc[r][v] = PICK(FINISH, metric, acc[r][v]);
+    }
+    FOR_TILE(r, v) gd_store(out + r * stride + v * N(lanes), acc[r][v]);
+    return lost;
+}
+
+typedef bool N(tile_fn)(const T *a, const T *b, ptrdiff_t depth, bool first, bool last, T *out,
+                        ptrdiff_t stride);
+
+/* One function per metric and number of vectors: both are constants where it matters. */
+#define DEFINE(metric, nv)                                                                   \
+    static bool N(tile_##metric##_##nv)(const T *a, const T *b, ptrdiff_t depth, bool first, \
+                                        bool last, T *out, ptrdiff_t stride)                 \
+    {                                                                                        \
+        return N(tile)(metric, nv, a, b, depth, first, last, out, stride);                   \
+    }
+#define DEFINE_ALL(metric) FOR_NV(DEFINE, metric)
+FOR_METRICS(DEFINE_ALL)
+#define ENTRY(metric, nv) [nv] = N(tile_##metric##_##nv),
+#define ENTRIES(metric) [metric] = {FOR_NV(ENTRY, metric)},
+static N(tile_fn) *const N(tiles)[GD_METRIC_COUNT][NV + 1] = {FOR_METRICS(ENTRIES)};
+#undef DEFINE
+#undef DEFINE_ALL
+#undef ENTRY
+#undef ENTRIES
+
+#if GUARDED
+/* Finishes a tile whose totals partly lost range: those lanes are summed again in float64. Slow per
+ * lane only by the width of a double, so even inputs full of equal rows (whose zeros come here,
+ * being indistinguishable from underflow) keep a fraction of the speed. */
+static __attribute__((noinline)) void N(rescue)(gd_metric metric, const T *a, const T *b,
+                                                ptrdiff_t width, ptrdiff_t d, T *out,
+                                                ptrdiff_t stride)
+{
+    for (int r = 0; r < MR; ++r, out += stride) {
+        bool lost[N(width)], any = false;
+        for (ptrdiff_t c = 0; c < width; ++c) {
+            lost[c] = out[c] < GD_F32_SQUARES_SAFE_MIN || out[c] > GD_F32_SQUARES_SAFE_MAX;
+            any |= lost[c];
+        }
+        double exact[N(width)] = {0};
+        for (ptrdiff_t k = 0; any && k < d; ++k)
+            for (ptrdiff_t c = 0; c < width; ++c) {
+                const double t = (double)a[k * MR + r] - (double)b[k * width + c];
+                exact[c] += t * t;
+            }
+        for (ptrdiff_t c = 0; c < width; ++c)
+            if (metric == GD_EUCLIDEAN)
+                out[c] = lost[c] ? (T)__builtin_sqrt(exact[c]) : __builtin_sqrtf(out[c]);
+            else if (lost[c])
+                out[c] = (T)exact[c];
+    }
+}
+#endif
+
+/* Copies `width` rows from `from` on, transposed: to[k * width + r]. The last real row stands in
+ * for rows beyond the end, so that padding computes nothing unusual. */
+static void N(pack)(const gd_matrix *x, ptrdiff_t from, ptrdiff_t width, T *to)
+{
+    enum { RUN = 64 }; /* so few dimensions at a time that the lines written stay in L1 */
+    for (ptrdiff_t k = 0; k < x->cols; k += RUN) {
+        const ptrdiff_t run = x->cols - k < RUN ? x->cols - k : RUN;
+        for (ptrdiff_t r = 0; r < width; ++r) {
+            const ptrdiff_t row = from + r < x->rows ? from + r : x->rows - 1;
+            const T *source = (const T *)x->data + row * x->row_stride + k;
+            for (ptrdiff_t e = 0; e < run; ++e)
+                to[(k + e) * width + r] = source[e];
+        }
+    }
+}
+
+/* How many vectors hold the columns of panel p, of n columns in all; NV but for the last panel. */
+static int N(vectors)(ptrdiff_t p, ptrdiff_t n)
+{
+    const ptrdiff_t left = n - p * N(width);
+    return left < N(width) ? (int)((left + N(lanes) - 1) / N(lanes)) : NV;
+}
+
+static void N(pack_panels)(const gd_matrix *b, ptrdiff_t panel, ptrdiff_t end, T *to)
+{
+    for (; panel < end; ++panel, to += N(width) * b->cols)
+        N(pack)(b, panel * N(width), N(vectors)(panel, b->rows) * N(lanes), to);
+}
+
+/* Fills out[row : row + plan->rows, the columns of panels [panel, panels_end)]. */
+static void N(block)(const gd_cdist *call, const tile_plan *plan, T *own, ptrdiff_t row,
+                     ptrdiff_t panel, ptrdiff_t panels_end)
+{
+    const ptrdiff_t d = call->a.cols, n = call->out.cols, stride = plan->chunk * N(width);
+    const ptrdiff_t rows = plan->rows < call->a.rows - row ? plan->rows : call->a.rows - row;
+    T *const a = own, *const stage = a + plan->rows * d, *const own_b = stage + plan->rows * stride;
+    for (ptrdiff_t r = 0; r < rows; r += MR)
+        N(pack)(&call->a, row + r, MR, a + r * d);
+
+    for (; panel < panels_end; panel += plan->chunk) {
+        const ptrdiff_t end = panel + plan->chunk < panels_end ? panel + plan->chunk : panels_end;
+        const ptrdiff_t column = panel * N(width);
+        const ptrdiff_t cols = end * N(width) < n ? (end - panel) * N(width) : n - column;
+        const T *b = (const T *)call->launch.workspace + column * d;
+        if (plan->blocks == 1) {
+            N(pack_panels)(&call->b, panel, end, own_b);
+            b = own_b;
+        }
+        ptrdiff_t k = 0;
+        do {
+            const ptrdiff_t depth = plan->slab < d - k ? plan->slab : d - k;
+            const bool last = k + depth == d;
+            for (ptrdiff_t r = 0; r < rows; r += MR) {
+                const ptrdiff_t full = rows - r < MR ? rows - r : MR;
+                T *to = (T *)call->out.data + (row + r) * call->out.row_stride + column;
+                /* A whole tile goes straight to its place, unless that is to be streamed to. */
+                const bool direct =
+                    !plan->stream && depth == d && full == MR && cols % N(width) == 0;
+                T *const tile = direct ? to : depth == d ? stage : stage + r * stride;
+                const ptrdiff_t tile_stride = direct ? call->out.row_stride : stride;
+                for (ptrdiff_t p = panel; p < end; ++p) {
+                    const int nv = N(vectors)(p, n);
+                    const T *from = b + (p - panel) * N(width) * d;
+                    T *const at = tile + (p - panel) * N(width);
+                    const bool lost = N(tiles)[call->metric][nv](
+                        a + r * d + k * MR, from + k * nv * N(lanes), depth, k == 0, last, at,
+                        tile_stride);
+#if GUARDED
+                    if (lost)
+                        N(rescue)(call->metric, a + r * d, from, nv * N(lanes), d, at, tile_stride);
+#else
+                    (void)lost;
+#endif
+                }
+                for (ptrdiff_t i = 0; last && !direct && i < full; ++i)
+                    gd_store_run(to + i * call->out.row_stride, tile + i * stride,
+                                 (size_t)cols * sizeof(T), plan->stream);
+            }
+            k += depth;
+        } while (k < d);
+    }
+    if (plan->stream)
+        gd_stream_end();
+}
+
+static void N(run)(const gd_cdist *call, const tile_plan *plan)
+{
+    char *const own = (char *)call->launch.workspace + plan->shared_bytes;
+    const ptrdiff_t tasks = plan->blocks * plan->spans;
+#pragma omp parallel num_threads(plan->threads) if (plan->threads > 1)
+    {
+        T *const mine = (T *)(own + (size_t)omp_get_thread_num() * plan->own_bytes);
+        if (plan->blocks > 1) {
+#pragma omp for schedule(static)
+            for (ptrdiff_t p = 0; p < plan->panels; ++p)
+                N(pack_panels)(&call->b, p, p + 1,
+                               (T *)call->launch.workspace + p * N(width) * call->b.cols);
+        }
+#pragma omp for schedule(dynamic)
+        for (ptrdiff_t t = 0; t < tasks; ++t) {
+            const ptrdiff_t span = t % plan->spans;
+            N(block)(call, plan, mine, t / plan->spans * plan->rows,
+                     plan->panels * span / plan->spans, plan->panels * (span + 1) / plan->spans);
+        }
+    }
+}
+
+#undef T
+#undef V
+#undef N
+#undef GUARDED

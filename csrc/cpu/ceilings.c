@@ -1,0 +1,94 @@
+/* ceilings.c: how fast this processor moves memory and does arithmetic, measured by doing nothing
+ * else. A kernel is judged by the share of these that it reaches in the same run.
+ *
+ * Memory: every thread streams through its share of the workspace past the caches. Arithmetic:
+ * every thread keeps CHAINS vectors in registers, each one step of an endless recurrence. Two
+ * vectors an instruction's latency of about 5 cycles are in flight on the widest processors, so
+ * 12 chains keep every port busy, and with their constants they fit the 16 registers of AVX2. */
+#include <omp.h>
+
+#include "cpu/simd.h"
+#include "kernels.h"
+
+enum { CHAINS = 12, LANES = GD_VEC_BYTES / sizeof(double), STEPS = 1 << 20 };
+
+/* Shares of whole vectors; what is left at the end of the buffer is not moved, and not counted. */
+static ptrdiff_t vectors(const gd_ceiling *call)
+{
+    return (ptrdiff_t)(call->bytes / GD_VEC_BYTES);
+}
+
+static gd_status reserve(gd_ceiling *call, size_t bytes, double work)
+{
+    call->launch.workspace_bytes = bytes;
+    call->work = work;
+    return GD_OK;
+}
+
+/* ---------------------------------------------------------------- memory */
+
+gd_status GD_ISA_NAME(gd_cpu_ceiling_write)(gd_ceiling *call, gd_error *err)
+{
+    (void)err;
+    ptrdiff_t count = vectors(call);
+    if (call->launch.sizing)
+        return reserve(call, call->bytes, (double)count * GD_VEC_BYTES);
+    char *to = call->launch.workspace;
+#pragma omp parallel for schedule(static)
+    for (ptrdiff_t i = 0; i < count; ++i)
+        gd_stream(to + i * GD_VEC_BYTES, gd_splat(1.0f));
+    return GD_OK;
+}
+
+static void copy(char *to, const char *from, ptrdiff_t count)
+{
+#pragma omp parallel for schedule(static)
+    for (ptrdiff_t i = 0; i < count; ++i)
+        gd_stream(to + i * GD_VEC_BYTES, gd_load((const float *)(from + i * GD_VEC_BYTES)));
+}
+
+/* There and back: pages that were never written would all be read from one page of zeros, so the
+ * first call writes both buffers, and the later ones measure. */
+gd_status GD_ISA_NAME(gd_cpu_ceiling_copy)(gd_ceiling *call, gd_error *err)
+{
+    (void)err;
+    ptrdiff_t count = vectors(call), size = count * GD_VEC_BYTES;
+    if (call->launch.sizing)
+        return reserve(call, 2 * call->bytes, 4.0 * (double)size);
+    char *one = call->launch.workspace, *other = one + size;
+    copy(other, one, count);
+    copy(one, other, count);
+    return GD_OK;
+}
+
+/* ---------------------------------------------------------------- arithmetic */
+
+/* One item of work a thread, not one thread an item: what was counted is done even where OpenMP
+ * grants fewer threads. The workspace takes the results, so that no compiler drops them. */
+#define DEFINE_ARITHMETIC(name, step)                                                      \
+    gd_status GD_ISA_NAME(gd_cpu_ceiling_##name)(gd_ceiling * call, gd_error * err)        \
+    {                                                                                      \
+        (void)err;                                                                         \
+        ptrdiff_t items = omp_get_max_threads();                                           \
+        if (call->launch.sizing)                                                           \
+            return reserve(call, (size_t)items *GD_VEC_BYTES,                              \
+                           (double)items * STEPS * CHAINS * LANES);                        \
+        double *results = call->launch.workspace;                                          \
+        items = (ptrdiff_t)(call->launch.workspace_bytes / GD_VEC_BYTES);                  \
+        _Pragma("omp parallel for schedule(static)") for (ptrdiff_t i = 0; i < items; ++i) \
+        {                                                                                  \
+            gd_vf64 x[CHAINS], a = gd_splat(0.999), b = gd_splat(0.001), sum = {0};        \
+            for (int c = 0; c < CHAINS; ++c)                                               \
+                x[c] = gd_splat((double)c);                                                \
+            for (int s = 0; s < STEPS; ++s)                                                \
+                for (int c = 0; c < CHAINS; ++c)                                           \
+                    x[c] = step;                                                           \
+            for (int c = 0; c < CHAINS; ++c)                                               \
+                sum += x[c];                                                               \
+            gd_store(results + i * LANES, sum);                                            \
+        }                                                                                  \
+        return GD_OK;                                                                      \
+    }
+
+DEFINE_ARITHMETIC(fma, x[c] * a + b)
+DEFINE_ARITHMETIC(minplus, gd_min(x[c] + b, a))

@@ -1,0 +1,273 @@
+/* simd.h: vectors of the instruction set that this file is being compiled for.
+ *
+ * Every .c file in csrc/cpu is compiled once per instruction set (setup.py adds the flags); the
+ * functions it exports are named with GD_ISA_NAME, and the registry picks one at run time.
+ * Arithmetic uses GCC's and clang's vector extensions; only what they cannot say (minimum and
+ * maximum of two vectors in one instruction, square root, streaming stores) is spelled out. */
+#ifndef GPUDIST_CPU_SIMD_H
+#define GPUDIST_CPU_SIMD_H
+
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#if defined(__AVX512F__)
+#define GD_VEC_BYTES 64
+#define GD_ISA_NAME(name) name##_avx512
+#elif defined(__AVX2__)
+#define GD_VEC_BYTES 32
+#define GD_ISA_NAME(name) name##_avx2
+#else
+#define GD_VEC_BYTES 16
+#define GD_ISA_NAME(name) name##_baseline
+#endif
+
+#define GD_INLINE static inline __attribute__((always_inline))
+
+typedef float gd_vf32 __attribute__((vector_size(GD_VEC_BYTES)));
+typedef double gd_vf64 __attribute__((vector_size(GD_VEC_BYTES)));
+typedef int32_t gd_vi32 __attribute__((vector_size(GD_VEC_BYTES)));
+typedef int64_t gd_vi64 __attribute__((vector_size(GD_VEC_BYTES)));
+
+/* Loads and stores take any element alignment. */
+#define GD_DEFINE_MEMORY(v, t)                                          \
+    GD_INLINE v gd_load_##v(const t *p)                                 \
+    {                                                                   \
+        v x;                                                            \
+        memcpy(&x, p, sizeof x);                                        \
+        return x;                                                       \
+    }                                                                   \
+    GD_INLINE void gd_store_##v(t *p, v x) { memcpy(p, &x, sizeof x); } \
+    GD_INLINE v gd_splat_##v(t x) { return x - (v){0}; }
+GD_DEFINE_MEMORY(gd_vf32, float)
+GD_DEFINE_MEMORY(gd_vf64, double)
+GD_DEFINE_MEMORY(gd_vi32, int32_t)
+#undef GD_DEFINE_MEMORY
+
+/* min(x, y) and max(x, y) as x86 has them: y where x or y is NaN, and where both are zeros. So
+ * gd_max(candidate, best) ignores a NaN candidate. */
+#if defined(__AVX512F__)
+GD_INLINE gd_vf32 gd_min_gd_vf32(gd_vf32 x, gd_vf32 y)
+{
+    return (gd_vf32)_mm512_min_ps((__m512)x, (__m512)y);
+}
+GD_INLINE gd_vf64 gd_min_gd_vf64(gd_vf64 x, gd_vf64 y)
+{
+    return (gd_vf64)_mm512_min_pd((__m512d)x, (__m512d)y);
+}
+GD_INLINE gd_vi32 gd_min_gd_vi32(gd_vi32 x, gd_vi32 y)
+{
+    return (gd_vi32)_mm512_min_epi32((__m512i)x, (__m512i)y);
+}
+GD_INLINE gd_vf32 gd_max_gd_vf32(gd_vf32 x, gd_vf32 y)
+{
+    return (gd_vf32)_mm512_max_ps((__m512)x, (__m512)y);
+}
+GD_INLINE gd_vf64 gd_max_gd_vf64(gd_vf64 x, gd_vf64 y)
+{
+    return (gd_vf64)_mm512_max_pd((__m512d)x, (__m512d)y);
+}
+GD_INLINE gd_vf32 gd_sqrt_gd_vf32(gd_vf32 x) { return (gd_vf32)_mm512_sqrt_ps((__m512)x); }
+GD_INLINE gd_vf64 gd_sqrt_gd_vf64(gd_vf64 x) { return (gd_vf64)_mm512_sqrt_pd((__m512d)x); }
+GD_INLINE void gd_stream(void *p, gd_vf32 x) { _mm512_stream_ps(p, (__m512)x); }
+#elif defined(__AVX2__)
+GD_INLINE gd_vf32 gd_min_gd_vf32(gd_vf32 x, gd_vf32 y)
+{
+    return (gd_vf32)_mm256_min_ps((__m256)x, (__m256)y);
+}
+GD_INLINE gd_vf64 gd_min_gd_vf64(gd_vf64 x, gd_vf64 y)
+{
+    return (gd_vf64)_mm256_min_pd((__m256d)x, (__m256d)y);
+}
+GD_INLINE gd_vi32 gd_min_gd_vi32(gd_vi32 x, gd_vi32 y)
+{
+    return (gd_vi32)_mm256_min_epi32((__m256i)x, (__m256i)y);
+}
+GD_INLINE gd_vf32 gd_max_gd_vf32(gd_vf32 x, gd_vf32 y)
+{
+    return (gd_vf32)_mm256_max_ps((__m256)x, (__m256)y);
+}
+GD_INLINE gd_vf64 gd_max_gd_vf64(gd_vf64 x, gd_vf64 y)
+{
+    return (gd_vf64)_mm256_max_pd((__m256d)x, (__m256d)y);
+}
+GD_INLINE gd_vf32 gd_sqrt_gd_vf32(gd_vf32 x) { return (gd_vf32)_mm256_sqrt_ps((__m256)x); }
+GD_INLINE gd_vf64 gd_sqrt_gd_vf64(gd_vf64 x) { return (gd_vf64)_mm256_sqrt_pd((__m256d)x); }
+GD_INLINE void gd_stream(void *p, gd_vf32 x) { _mm256_stream_ps(p, (__m256)x); }
+#else
+#define GD_DEFINE_PICK(name, v, mask, op)           \
+    GD_INLINE v name##_##v(v x, v y)                \
+    {                                               \
+        mask m = (mask)(x op y);                    \
+        return (v)(((mask)x & m) | ((mask)y & ~m)); \
+    }
+#if defined(__x86_64__)
+GD_INLINE gd_vf32 gd_min_gd_vf32(gd_vf32 x, gd_vf32 y)
+{
+    return (gd_vf32)_mm_min_ps((__m128)x, (__m128)y);
+}
+GD_INLINE gd_vf64 gd_min_gd_vf64(gd_vf64 x, gd_vf64 y)
+{
+    return (gd_vf64)_mm_min_pd((__m128d)x, (__m128d)y);
+}
+GD_INLINE gd_vf32 gd_max_gd_vf32(gd_vf32 x, gd_vf32 y)
+{
+    return (gd_vf32)_mm_max_ps((__m128)x, (__m128)y);
+}
+GD_INLINE gd_vf64 gd_max_gd_vf64(gd_vf64 x, gd_vf64 y)
+{
+    return (gd_vf64)_mm_max_pd((__m128d)x, (__m128d)y);
+}
+#else
+GD_DEFINE_PICK(gd_min, gd_vf32, gd_vi32, <)
+GD_DEFINE_PICK(gd_min, gd_vf64, gd_vi64, <)
+GD_DEFINE_PICK(gd_max, gd_vf32, gd_vi32, >)
+GD_DEFINE_PICK(gd_max, gd_vf64, gd_vi64, >)
+#endif
+GD_DEFINE_PICK(gd_min, gd_vi32, gd_vi32, <)
+#undef GD_DEFINE_PICK
+#define GD_DEFINE_SQRT(v, root)                             \
+    GD_INLINE v gd_sqrt_##v(v x)                            \
+    {                                                       \
+        for (size_t i = 0; i < sizeof x / sizeof x[0]; ++i) \
+            x[i] = root(x[i]);                              \
+        return x;                                           \
+    }
+GD_DEFINE_SQRT(gd_vf32, __builtin_sqrtf)
+GD_DEFINE_SQRT(gd_vf64, __builtin_sqrt)
+#undef GD_DEFINE_SQRT
+#if defined(__x86_64__)
+GD_INLINE void gd_stream(void *p, gd_vf32 x) { _mm_stream_ps(p, (__m128)x); }
+#else
+GD_INLINE void gd_stream(void *p, gd_vf32 x) { memcpy(p, &x, sizeof x); }
+#endif
+#endif
+
+/* Makes this thread's streaming stores visible before whatever it stores next. */
+GD_INLINE void gd_stream_end(void)
+{
+#if defined(__x86_64__)
+    _mm_sfence();
+#endif
+}
+
+GD_INLINE gd_vf32 gd_abs_gd_vf32(gd_vf32 x) { return (gd_vf32)((gd_vi32)x & INT32_MAX); }
+GD_INLINE gd_vf64 gd_abs_gd_vf64(gd_vf64 x) { return (gd_vf64)((gd_vi64)x & INT64_MAX); }
+
+/* The larger of best and |x|; best where x is NaN. best is no NaN. */
+#if defined(__AVX512DQ__)
+GD_INLINE gd_vf32 gd_max_abs_gd_vf32(gd_vf32 best, gd_vf32 x)
+{
+    return (gd_vf32)_mm512_range_ps((__m512)x, (__m512)best, 11);
+}
+GD_INLINE gd_vf64 gd_max_abs_gd_vf64(gd_vf64 best, gd_vf64 x)
+{
+    return (gd_vf64)_mm512_range_pd((__m512d)x, (__m512d)best, 11);
+}
+#else
+GD_INLINE gd_vf32 gd_max_abs_gd_vf32(gd_vf32 best, gd_vf32 x)
+{
+    return gd_max_gd_vf32(gd_abs_gd_vf32(x), best);
+}
+GD_INLINE gd_vf64 gd_max_abs_gd_vf64(gd_vf64 best, gd_vf64 x)
+{
+    return gd_max_gd_vf64(gd_abs_gd_vf64(x), best);
+}
+#endif
+
+/* Hides from the compiler what it knows of a vector's value. */
+#if defined(__x86_64__)
+#define GD_OPAQUE(x) __asm__("" : "+v"(x))
+#else
+#define GD_OPAQUE(x) __asm__("" : "+w"(x))
+#endif
+
+/* Whether a comparison held in any lane. */
+GD_INLINE int gd_any(gd_vi32 mask)
+{
+#if defined(__AVX512F__)
+    return _mm512_test_epi32_mask((__m512i)mask, (__m512i)mask) != 0;
+#elif defined(__AVX2__)
+    return !_mm256_testz_si256((__m256i)mask, (__m256i)mask);
+#elif defined(__x86_64__)
+    return _mm_movemask_epi8((__m128i)mask) != 0;
+#else
+    int any = 0;
+    for (size_t i = 0; i < sizeof mask / sizeof mask[0]; ++i)
+        any |= mask[i];
+    return any != 0;
+#endif
+}
+
+/* Where x < *best, *best becomes x and *best_tag becomes tag, an integer of the same width. */
+#if defined(__AVX512F__)
+#define GD_DEFINE_TAKE_LESS(v, tv, bits, lanes, less)                                   \
+    GD_INLINE void gd_take_less_##v(v *best, tv *best_tag, v x, tv tag)                 \
+    {                                                                                   \
+        __mmask##lanes m = less;                                                        \
+        *best_tag = (tv)_mm512_mask_mov_epi##bits((__m512i)*best_tag, m, (__m512i)tag); \
+        *best = gd_min_##v(x, *best);                                                   \
+    }
+GD_DEFINE_TAKE_LESS(gd_vf32, gd_vi32, 32, 16, _mm512_cmp_ps_mask((__m512)x, (__m512)*best, _CMP_LT_OQ))
+GD_DEFINE_TAKE_LESS(gd_vf64, gd_vi64, 64, 8, _mm512_cmp_pd_mask((__m512d)x, (__m512d)*best, _CMP_LT_OQ))
+GD_DEFINE_TAKE_LESS(gd_vi32, gd_vi32, 32, 16, _mm512_cmplt_epi32_mask((__m512i)x, (__m512i)*best))
+#else
+#if defined(__AVX2__)
+#define GD_PICK_TAG(m, x, y) _mm256_blendv_epi8((__m256i)(y), (__m256i)(x), (__m256i)(m))
+#else
+#define GD_PICK_TAG(m, x, y) (((x) & (m)) | ((y) & ~(m)))
+#endif
+#define GD_DEFINE_TAKE_LESS(v, tv)                                      \
+    GD_INLINE void gd_take_less_##v(v *best, tv *best_tag, v x, tv tag) \
+    {                                                                   \
+        tv m = (tv)(x < *best);                                         \
+        *best_tag = (tv)GD_PICK_TAG(m, tag, *best_tag);                 \
+        *best = gd_min_##v(x, *best);                                   \
+    }
+GD_DEFINE_TAKE_LESS(gd_vf32, gd_vi32)
+GD_DEFINE_TAKE_LESS(gd_vf64, gd_vi64)
+GD_DEFINE_TAKE_LESS(gd_vi32, gd_vi32)
+#undef GD_PICK_TAG
+#endif
+#undef GD_DEFINE_TAKE_LESS
+
+/* Before a loop with a constant count over an array of vectors: the array stays in registers. */
+#if defined(__clang__)
+#define GD_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define GD_UNROLL _Pragma("GCC unroll 32")
+#endif
+
+/* One name for every vector type. */
+#define gd_load(p)                        \
+    _Generic((p),                         \
+        const float *: gd_load_gd_vf32,   \
+        float *: gd_load_gd_vf32,         \
+        const double *: gd_load_gd_vf64,  \
+        double *: gd_load_gd_vf64,        \
+        const int32_t *: gd_load_gd_vi32, \
+        int32_t *: gd_load_gd_vi32)(p)
+#define gd_store(p, x)              \
+    _Generic((p),                   \
+        float *: gd_store_gd_vf32,  \
+        double *: gd_store_gd_vf64, \
+        int32_t *: gd_store_gd_vi32)(p, x)
+#define gd_splat(x) \
+    _Generic((x), float: gd_splat_gd_vf32, double: gd_splat_gd_vf64, int32_t: gd_splat_gd_vi32)(x)
+#define gd_min(x, y) \
+    _Generic((x), gd_vf32: gd_min_gd_vf32, gd_vf64: gd_min_gd_vf64, gd_vi32: gd_min_gd_vi32)(x, y)
+#define gd_take_less(best, best_tag, x, tag) \
+    _Generic((x),                            \
+        gd_vf32: gd_take_less_gd_vf32,       \
+        gd_vf64: gd_take_less_gd_vf64,       \
+        gd_vi32: gd_take_less_gd_vi32)(best, best_tag, x, tag)
+#define gd_max(x, y) _Generic((x), gd_vf32: gd_max_gd_vf32, gd_vf64: gd_max_gd_vf64)(x, y)
+#define gd_max_abs(best, x) \
+    _Generic((x), gd_vf32: gd_max_abs_gd_vf32, gd_vf64: gd_max_abs_gd_vf64)(best, x)
+#define gd_abs(x) _Generic((x), gd_vf32: gd_abs_gd_vf32, gd_vf64: gd_abs_gd_vf64)(x)
+#define gd_sqrt(x) _Generic((x), gd_vf32: gd_sqrt_gd_vf32, gd_vf64: gd_sqrt_gd_vf64)(x)
+
+#endif

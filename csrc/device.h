@@ -1,0 +1,81 @@
+/* device.h: the machine, its memory, copies and clocks.
+ *
+ * gd_cuda_* live in device_cuda.c, or in device_none.c, which answers the same symbols with "not
+ * built", so that nothing above needs to ask how it was built. device.c puts the CPU beside them.
+ */
+#ifndef GPUDIST_DEVICE_H
+#define GPUDIST_DEVICE_H
+
+#include "gpudist.h"
+
+/* ---------------------------------------------------------------- the machine */
+
+/* The best instruction set that this processor and this build have. */
+gd_isa gd_host_isa(void);
+const char *gd_isa_name(gd_isa isa);
+/* The processor's name, as the system tells it. */
+void gd_host_name(char *name, size_t size);
+/* Threads that a parallel region would get: OMP_NUM_THREADS and threadpoolctl are heard. */
+int gd_host_threads(void);
+
+typedef struct gd_cuda_info {
+    char name[256];
+    int capability; /* 10 * major + minor */
+    int multiprocessors;
+    size_t memory, l2;
+} gd_cuda_info;
+
+/* Why CUDA cannot be used, or NULL when it can. The first call asks the driver, without creating a
+ * context; later ones remember. The versions are 1000 * major + 10 * minor, 0 where unknown. */
+const char *gd_cuda_why_not(void);
+void gd_cuda_versions(int *driver, int *runtime);
+int gd_cuda_count(void);
+gd_status gd_cuda_describe(int index, gd_cuda_info *info, gd_error *err);
+/* The device that a pointer's memory is on; 0 when the runtime cannot tell. */
+int gd_cuda_pointer_device(const void *p);
+
+/* ---------------------------------------------------------------- memory and streams */
+
+/* The stream that belongs to the calling thread, for work on host arrays: threads do not wait for
+ * each other. */
+#define GD_THREAD_STREAM ((void *)2)
+
+/* Makes a device current (nothing on the CPU); *previous is to be given to gd_leave. */
+gd_status gd_enter(gd_device device, int *previous, gd_error *err);
+void gd_leave(gd_device device, int previous);
+
+/* Uninitialised memory, 256-byte aligned; *out is NULL for 0 bytes. The device must be current. A
+ * failure names the bytes wanted and what they were for. */
+gd_status gd_alloc(gd_device device, void *stream, size_t bytes, const char *what, void **out,
+                   gd_error *err);
+void gd_free(gd_device device, void *stream, void *p);
+
+/* Copies rows of row_bytes between any two places; host memory on at most one side is read or
+ * written when the stream gets there. Pitches are the bytes from one row to the next. */
+gd_status gd_copy_rows(gd_device device, void *stream, void *dst, size_t dst_pitch, const void *src,
+                       size_t src_pitch, size_t row_bytes, size_t rows, gd_error *err);
+gd_status gd_wait(gd_device device, void *stream, gd_error *err);
+
+/* Makes `stream` wait for all that `other` holds now (CUDA only). */
+gd_status gd_cuda_order(void *stream, void *other, gd_error *err);
+
+gd_status gd_cuda_pinned_alloc(size_t bytes, void **out, gd_error *err);
+void gd_cuda_pinned_free(void *p);
+
+/* ---------------------------------------------------------------- clocks */
+
+/* A moment in a CUDA stream. gd_cuda_elapsed waits for `stop`. */
+gd_status gd_cuda_event_record(void *stream, void **event, gd_error *err);
+gd_status gd_cuda_event_elapsed(void *start, void *stop, double *milliseconds, gd_error *err);
+void gd_cuda_event_free(void *event);
+
+/* Used by device.c alone. */
+gd_status gd_cuda_enter(int index, int *previous, gd_error *err);
+void gd_cuda_leave(int index, int previous);
+gd_status gd_cuda_alloc(void *stream, size_t bytes, const char *what, void **out, gd_error *err);
+void gd_cuda_free(void *stream, void *p);
+gd_status gd_cuda_copy_rows(void *stream, void *dst, size_t dst_pitch, const void *src,
+                            size_t src_pitch, size_t row_bytes, size_t rows, gd_error *err);
+gd_status gd_cuda_wait(void *stream, gd_error *err);
+
+#endif

@@ -1,0 +1,256 @@
+/* device_cuda.c: CUDA devices through the statically linked runtime. libcuda is never linked: the
+ * runtime loads it on first use, and why_not looks for it to tell a missing driver from an old one
+ * (the runtime reports both as error 35). */
+#include <cuda_runtime_api.h>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device.h"
+
+enum { OLDEST_CAPABILITY = 75 };
+
+/* Fails with the runtime's words; also clears a non-sticky error, so that the next call works. */
+static gd_status cuda_fail(cudaError_t code, const char *doing, int line, gd_error *err)
+{
+    (void)cudaGetLastError();
+    return gd_error_set(err, code == cudaErrorMemoryAllocation ? GD_NO_MEMORY : GD_DEVICE_ERROR,
+                        (int)code, __FILE__, line, "%s: %s (CUDA error %d)", doing,
+                        cudaGetErrorString(code), (int)code);
+}
+
+#define CUDA_TRY(call, doing)                                \
+    do {                                                     \
+        cudaError_t code_ = (call);                          \
+        if (code_ != cudaSuccess) {                          \
+            return cuda_fail(code_, (doing), __LINE__, err); \
+        }                                                    \
+    } while (0)
+
+/* ---------------------------------------------------------------- what there is */
+
+static pthread_once_t probed = PTHREAD_ONCE_INIT;
+static struct {
+    char why_not[256]; /* empty when CUDA can be used */
+    int count, driver, runtime;
+} cuda;
+
+static void explain_no_device(cudaError_t code)
+{
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    if (code == cudaErrorInsufficientDriver) {
+        snprintf(cuda.why_not, sizeof cuda.why_not,
+                 "the NVIDIA driver supports CUDA %d.%d, this build of gpudist needs %d.%d",
+                 cuda.driver / 1000, cuda.driver % 1000 / 10, cuda.runtime / 1000,
+                 cuda.runtime % 1000 / 10);
+    }
+    else if (code != cudaSuccess && code != cudaErrorNoDevice) {
+        snprintf(cuda.why_not, sizeof cuda.why_not, "the CUDA runtime could not start: %s",
+                 cudaGetErrorString(code));
+    }
+    else if (visible != NULL) {
+        snprintf(cuda.why_not, sizeof cuda.why_not,
+                 "CUDA_VISIBLE_DEVICES=\"%.100s\" hides every device", visible);
+    }
+    else {
+        snprintf(cuda.why_not, sizeof cuda.why_not, "the driver finds no CUDA device");
+    }
+}
+
+static void probe(void)
+{
+    void *libcuda = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+    (void)cudaRuntimeGetVersion(&cuda.runtime);
+    if (libcuda == NULL) {
+        snprintf(cuda.why_not, sizeof cuda.why_not,
+                 "no NVIDIA driver: the library libcuda.so.1 was not found");
+        return;
+    }
+    dlclose(libcuda);
+    (void)cudaDriverGetVersion(&cuda.driver);
+    cudaError_t code = cudaGetDeviceCount(&cuda.count);
+    if (code != cudaSuccess || cuda.count == 0) {
+        cuda.count = 0;
+        explain_no_device(code);
+    }
+    (void)cudaGetLastError();
+}
+
+const char *gd_cuda_why_not(void)
+{
+    pthread_once(&probed, probe);
+    return cuda.why_not[0] ? cuda.why_not : NULL;
+}
+
+void gd_cuda_versions(int *driver, int *runtime)
+{
+    pthread_once(&probed, probe);
+    *driver = cuda.driver;
+    *runtime = cuda.runtime;
+}
+
+int gd_cuda_count(void)
+{
+    pthread_once(&probed, probe);
+    return cuda.count;
+}
+
+gd_status gd_cuda_describe(int index, gd_cuda_info *info, gd_error *err)
+{
+    struct cudaDeviceProp prop;
+    CUDA_TRY(cudaGetDeviceProperties(&prop, index), "asking for the device's properties");
+    snprintf(info->name, sizeof info->name, "%s", prop.name);
+    info->capability = 10 * prop.major + prop.minor;
+    info->multiprocessors = prop.multiProcessorCount;
+    info->memory = prop.totalGlobalMem;
+    info->l2 = (size_t)prop.l2CacheSize;
+    return GD_OK;
+}
+
+int gd_cuda_pointer_device(const void *p)
+{
+    struct cudaPointerAttributes attributes;
+    if (cudaPointerGetAttributes(&attributes, p) != cudaSuccess) {
+        (void)cudaGetLastError();
+        return 0;
+    }
+    return attributes.device < 0 ? 0 : attributes.device;
+}
+
+/* ---------------------------------------------------------------- memory and streams */
+
+gd_status gd_cuda_enter(int index, int *previous, gd_error *err)
+{
+    int capability = 0, minor = 0;
+    CUDA_TRY(cudaGetDevice(previous), "asking for the current device");
+    if (*previous != index) {
+        CUDA_TRY(cudaSetDevice(index), "selecting the device");
+    }
+    CUDA_TRY(cudaDeviceGetAttribute(&capability, cudaDevAttrComputeCapabilityMajor, index),
+             "asking for the compute capability");
+    CUDA_TRY(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, index),
+             "asking for the compute capability");
+    capability = 10 * capability + minor;
+    if (capability < OLDEST_CAPABILITY) {
+        gd_cuda_leave(index, *previous);
+        return GD_FAIL(err, GD_DEVICE_ERROR,
+                       "cuda:%d has compute capability %d.%d, gpudist needs 7.5 or newer", index,
+                       capability / 10, capability % 10);
+    }
+    return GD_OK;
+}
+
+void gd_cuda_leave(int index, int previous)
+{
+    if (previous != index) {
+        (void)cudaSetDevice(previous);
+    }
+}
+
+gd_status gd_cuda_alloc(void *stream, size_t bytes, const char *what, void **out, gd_error *err)
+{
+    cudaError_t code = cudaMallocAsync(out, bytes, (cudaStream_t)stream);
+    if (code == cudaErrorMemoryAllocation) {
+        size_t available = 0, total = 0;
+        (void)cudaGetLastError();
+        (void)cudaMemGetInfo(&available, &total);
+        *out = NULL;
+        return gd_error_set(err, GD_NO_MEMORY, (int)code, __FILE__, __LINE__,
+                            "%s needs %zu bytes of device memory, %zu are free", what, bytes,
+                            available);
+    }
+    CUDA_TRY(code, "allocating device memory");
+    return GD_OK;
+}
+
+void gd_cuda_free(void *stream, void *p) { (void)cudaFreeAsync(p, (cudaStream_t)stream); }
+
+gd_status gd_cuda_copy_rows(void *stream, void *dst, size_t dst_pitch, const void *src,
+                            size_t src_pitch, size_t row_bytes, size_t rows, gd_error *err)
+{
+    if (row_bytes == 0 || rows == 0) {
+        return GD_OK;
+    }
+    if (dst_pitch == row_bytes && src_pitch == row_bytes) {
+        CUDA_TRY(
+            cudaMemcpyAsync(dst, src, row_bytes * rows, cudaMemcpyDefault, (cudaStream_t)stream),
+            "copying");
+    }
+    else {
+        CUDA_TRY(cudaMemcpy2DAsync(dst, dst_pitch, src, src_pitch, row_bytes, rows,
+                                   cudaMemcpyDefault, (cudaStream_t)stream),
+                 "copying");
+    }
+    return GD_OK;
+}
+
+gd_status gd_cuda_wait(void *stream, gd_error *err)
+{
+    CUDA_TRY(cudaStreamSynchronize((cudaStream_t)stream), "waiting for the device");
+    return GD_OK;
+}
+
+gd_status gd_cuda_order(void *stream, void *other, gd_error *err)
+{
+    void *event = NULL;
+    gd_status status;
+    if (stream == other) {
+        return GD_OK;
+    }
+    status = gd_cuda_event_record(other, &event, err);
+    if (status == GD_OK) {
+        cudaError_t code = cudaStreamWaitEvent((cudaStream_t)stream, (cudaEvent_t)event, 0);
+        if (code != cudaSuccess) {
+            status = cuda_fail(code, "ordering two streams", __LINE__, err);
+        }
+        gd_cuda_event_free(event);
+    }
+    return status;
+}
+
+gd_status gd_cuda_pinned_alloc(size_t bytes, void **out, gd_error *err)
+{
+    CUDA_TRY(cudaHostAlloc(out, bytes, cudaHostAllocDefault), "allocating pinned host memory");
+    return GD_OK;
+}
+
+void gd_cuda_pinned_free(void *p)
+{
+    if (p != NULL) {
+        (void)cudaFreeHost(p);
+    }
+}
+
+/* ---------------------------------------------------------------- clocks */
+
+gd_status gd_cuda_event_record(void *stream, void **event, gd_error *err)
+{
+    cudaEvent_t fresh;
+    cudaError_t code;
+    CUDA_TRY(cudaEventCreate(&fresh), "creating an event");
+    code = cudaEventRecord(fresh, (cudaStream_t)stream);
+    if (code != cudaSuccess) {
+        (void)cudaEventDestroy(fresh);
+        return cuda_fail(code, "recording an event", __LINE__, err);
+    }
+    *event = fresh;
+    return GD_OK;
+}
+
+gd_status gd_cuda_event_elapsed(void *start, void *stop, double *milliseconds, gd_error *err)
+{
+    float ms = 0;
+    CUDA_TRY(cudaEventSynchronize((cudaEvent_t)stop), "waiting for an event");
+    CUDA_TRY(cudaEventElapsedTime(&ms, (cudaEvent_t)start, (cudaEvent_t)stop), "reading a clock");
+    *milliseconds = ms;
+    return GD_OK;
+}
+
+void gd_cuda_event_free(void *event)
+{
+    if (event != NULL) {
+        (void)cudaEventDestroy((cudaEvent_t)event);
+    }
+}

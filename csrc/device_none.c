@@ -1,0 +1,98 @@
+/* device_none.c: what a build without CUDA answers. Everything but the question why is unreachable:
+ * the chooser refuses CUDA first. */
+#include "device.h"
+
+static const char not_built[] = "this build of gpudist contains no CUDA kernels";
+
+static gd_status refuse(gd_error *err) { return GD_FAIL(err, GD_DEVICE_ERROR, "%s", not_built); }
+
+const char *gd_cuda_why_not(void) { return not_built; }
+
+void gd_cuda_versions(int *driver, int *runtime) { *driver = *runtime = 0; }
+
+int gd_cuda_count(void) { return 0; }
+
+gd_status gd_cuda_describe(int index, gd_cuda_info *info, gd_error *err)
+{
+    (void)index, (void)info;
+    return refuse(err);
+}
+
+int gd_cuda_pointer_device(const void *p)
+{
+    (void)p;
+    return 0;
+}
+
+gd_status gd_cuda_enter(int index, int *previous, gd_error *err)
+{
+    (void)index, (void)previous;
+    return refuse(err);
+}
+
+void gd_cuda_leave(int index, int previous) { (void)index, (void)previous; }
+
+gd_status gd_cuda_alloc(void *stream, size_t bytes, const char *what, void **out, gd_error *err)
+{
+    (void)stream, (void)bytes, (void)what, (void)out;
+    return refuse(err);
+}
+
+void gd_cuda_free(void *stream, void *p) { (void)stream, (void)p; }
+
+gd_status gd_cuda_copy_rows(void *stream, void *dst, size_t dst_pitch, const void *src,
+                            size_t src_pitch, size_t row_bytes, size_t rows, gd_error *err)
+{
+    (void)stream, (void)dst, (void)dst_pitch, (void)src, (void)src_pitch, (void)row_bytes,
+        (void)rows;
+    return refuse(err);
+}
+
+gd_status gd_cuda_wait(void *stream, gd_error *err)
+{
+    (void)stream;
+    return refuse(err);
+}
+
+gd_status gd_cuda_order(void *stream, void *other, gd_error *err)
+{
+    (void)stream, (void)other;
+    return refuse(err);
+}
+
+gd_status gd_cuda_pinned_alloc(size_t bytes, void **out, gd_error *err)
+{
+    (void)bytes, (void)out;
+    return refuse(err);
+}
+
+void gd_cuda_pinned_free(void *p) { (void)p; }
+
+gd_status gd_cuda_event_record(void *stream, void **event, gd_error *err)
+{
+    (void)stream, (void)event;
+    return refuse(err);
+}
+
+gd_status gd_cuda_event_elapsed(void *start, void *stop, double *milliseconds, gd_error *err)
+{
+    (void)start, (void)stop, (void)milliseconds;
+    return refuse(err);
+}
+
+void gd_cuda_event_free(void *event) { (void)event; }
+
+gd_status gd_cuda_graph_read(const gd_graph *graph, gd_apsp *call, gd_graph_facts *facts,
+                             gd_error *err)
+{
+    (void)graph, (void)call, (void)facts;
+    return refuse(err);
+}
+
+gd_status gd_cuda_paths_write(const gd_apsp *call, const gd_matrix *out, const gd_matrix *pred,
+                              double unreachable, uint8_t *negative_nodes, gd_paths_facts *facts,
+                              gd_error *err)
+{
+    (void)call, (void)out, (void)pred, (void)unreachable, (void)negative_nodes, (void)facts;
+    return refuse(err);
+}

@@ -1,0 +1,250 @@
+/* gpudist.h: the vocabulary shared by the C host code and the CUDA kernels.
+ *
+ * Everything that can compute is one row of the kernel table (kernels.def). A row's launcher takes
+ * one parameter struct of its operation, defined here. Sizes are ptrdiff_t, strides count elements,
+ * functions return gd_status and fill the caller's gd_error. Nothing here knows Python. */
+#ifndef GPUDIST_H
+#define GPUDIST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---------------------------------------------------------------- status and errors */
+
+typedef enum gd_status {
+    GD_OK = 0,
+    GD_BAD_VALUE,    /* becomes ValueError */
+    GD_BAD_TYPE,     /* becomes TypeError */
+    GD_NO_MEMORY,    /* becomes MemoryError */
+    GD_OVERFLOW,     /* becomes OverflowError */
+    GD_DEVICE_ERROR, /* becomes gpudist.DeviceError */
+} gd_status;
+
+typedef struct gd_error {
+    gd_status status;
+    int cuda_code;    /* the CUDA runtime's code, 0 where none is involved */
+    const char *file; /* where it was raised */
+    int line;
+    char msg[400];
+} gd_error;
+
+/* Fills *err and returns status, so that a failure is one line: return GD_FAIL(err, ...). */
+#define GD_FAIL(err, status, ...) gd_error_set(err, status, 0, __FILE__, __LINE__, __VA_ARGS__)
+gd_status gd_error_set(gd_error *err, gd_status status, int cuda_code, const char *file, int line,
+                       const char *format, ...)
+#ifdef __GNUC__
+    __attribute__((format(printf, 6, 7)))
+#endif
+    ;
+
+/* ---------------------------------------------------------------- types, metrics, devices */
+
+/* Lists are macros that apply X to each item, so that an enumeration, its names and its length
+ * come from one place. */
+#define GD_ENUMERATOR(e, ...) e,
+#define GD_ONE_MORE(...) +1
+
+/* X(enumerator, NumPy's name, C type) */
+#define GD_DTYPES(X) \
+    X(GD_F32, "float32", float) X(GD_F64, "float64", double) X(GD_I32, "int32", int32_t)
+
+typedef enum gd_dtype { GD_DTYPES(GD_ENUMERATOR) } gd_dtype;
+
+/* X(enumerator, public name). The order is part of no interface. */
+#define GD_METRICS(X)                \
+    X(GD_EUCLIDEAN, "euclidean")     \
+    X(GD_SQEUCLIDEAN, "sqeuclidean") \
+    X(GD_CITYBLOCK, "cityblock")     \
+    X(GD_CHEBYSHEV, "chebyshev")     \
+    X(GD_HAVERSINE, "haversine")
+
+typedef enum gd_metric { GD_METRICS(GD_ENUMERATOR) } gd_metric;
+
+typedef enum gd_backend { GD_CPU, GD_CUDA } gd_backend;
+
+typedef struct gd_device {
+    gd_backend backend;
+    int index; /* CUDA ordinal; 0 for the CPU */
+} gd_device;
+
+/* Instruction sets that CPU kernels are compiled for. A row needs one, the machine has one. */
+typedef enum gd_isa { GD_ISA_BASELINE, GD_ISA_AVX2, GD_ISA_AVX512 } gd_isa;
+
+/* A view of a two-dimensional array; it owns nothing. Host views have col_stride 1 and
+ * row_stride >= cols (the intake sees to it); device inputs may have any strides. */
+typedef struct gd_matrix {
+    void *data;
+    ptrdiff_t rows, cols;
+    ptrdiff_t row_stride, col_stride; /* in elements */
+    gd_dtype dtype;
+    gd_device device;
+} gd_matrix;
+
+/* Sums over dimensions start a fresh accumulator every GD_FOLD dimensions and add it to a running
+ * total: that keeps the error of a long float32 sum inside the accuracy contract. Every kernel
+ * that auto may choose folds at the same places, so that tiles and backends agree. */
+#define GD_FOLD 32
+
+/* A float32 sum of squares below or above these bounds may have lost digits to underflow or
+ * overflow of its terms: such an element is computed again in float64. 2**-100 leaves 24 bits
+ * above the rounding of 2**12 subnormal terms. */
+#define GD_F32_SQUARES_SAFE_MIN 0x1p-100f
+#define GD_F32_SQUARES_SAFE_MAX 0x1.fffffep+127f
+
+/* Absent edges and unreachable pairs inside int32 path kernels: the sum of two stays in range. */
+#define GD_I32_FAR ((int32_t)0x3fffffff)
+/* What marks a pair without a predecessor, as in SciPy. */
+#define GD_NO_PREDECESSOR ((int32_t)-9999)
+
+/* ---------------------------------------------------------------- launching */
+
+/* What every launch needs. A launcher is called twice: with `sizing` set it launches nothing and
+ * writes the sizes it needs (workspace_bytes, and fields its operation names); then with the
+ * workspace allocated, 256-byte aligned and uninitialised. CUDA launchers find their device
+ * current, and enqueue on `stream` without waiting. */
+typedef struct gd_launch {
+    bool sizing;
+    gd_device device;
+    void *stream; /* a cudaStream_t; NULL is the legacy default stream */
+    void *workspace;
+    size_t workspace_bytes;
+} gd_launch;
+
+/* cdist: out[i, j] = metric(a[i, :], b[j, :]).
+ * a is m x d, b is n x d, out is m x n with col_stride 1; all three of one dtype and on the
+ * launch's device; m, n >= 1, d >= 0. Inputs are only read. */
+typedef struct gd_cdist {
+    gd_launch launch;
+    gd_matrix a, b, out;
+    gd_metric metric;
+} gd_cdist;
+typedef gd_status gd_cdist_kernel(gd_cdist *call, gd_error *err);
+
+/* apsp: closes a matrix of edge weights over shortest paths, in place.
+ * Sizing sets `padded` >= n. dist (and pred, unless NULL) then have padded rows of `padded`
+ * elements, 64-byte aligned. On entry dist holds weights, "no edge" as +inf (GD_I32_FAR in
+ * int32), 0 or less on the diagonal; rows and columns >= n hold no edge and a 0 diagonal; no NaN,
+ * no -inf, no -0.0. pred[i, j] is i for an edge, else GD_NO_PREDECESSOR.
+ * A kernel gives what the textbook triple loop gives, k outermost, strict improvement only, so
+ * predecessors form trees even along zero-weight edges. A negative diagonal on exit means
+ * that the node lies on a negative cycle; other entries are then unspecified. int32 weights are
+ * small enough that no path of distinct nodes leaves (-2**29, 2**29). */
+typedef struct gd_apsp {
+    gd_launch launch;
+    ptrdiff_t n, padded;
+    gd_dtype dtype;
+    void *dist;
+    int32_t *pred;
+} gd_apsp;
+typedef gd_status gd_apsp_kernel(gd_apsp *call, gd_error *err);
+
+/* ceiling: does a known amount of work of one kind, so that timing it measures the machine.
+ * When sizing, the launcher reports in `work` the bytes moved or the operations done by one call
+ * (a fused multiply-add and a min-plus update count as one). `bytes` is the size of the buffer that
+ * a ceiling of memory moves; `pinned` is a pinned host buffer of that size, NULL on the CPU. */
+typedef struct gd_ceiling {
+    gd_launch launch;
+    size_t bytes;
+    void *pinned;
+    double work;
+} gd_ceiling;
+typedef gd_status gd_ceiling_kernel(gd_ceiling *call, gd_error *err);
+
+/* ---------------------------------------------------------------- graphs in, path lengths out */
+
+/* Which entries of a weight matrix are no edge. +inf, -inf and NaN never are one. */
+typedef enum gd_no_edge {
+    GD_NO_EDGE_ZERO,     /* nor is 0 (SciPy's dense graphs) */
+    GD_NO_EDGE_INFINITE, /* nothing else: zeros are edges (SciPy's explicit zeros) */
+    GD_NO_EDGE_SENTINEL, /* nor is the value `sentinel`; zeros are edges */
+} gd_no_edge;
+
+typedef struct gd_graph {
+    gd_matrix weights; /* n x n, of any gd_dtype, any strides */
+    gd_no_edge no_edge;
+    double sentinel;
+    bool directed;   /* false: the weight of {i, j} is the lesser of [i, j] and [j, i] */
+    bool unweighted; /* true: every edge weighs 1 */
+} gd_graph;
+
+/* What reading a graph found. Flat indices are row * n + column; -1 is none. */
+typedef struct gd_graph_facts {
+    double max_abs;          /* the largest |weight| of an edge, 0 without edges */
+    ptrdiff_t negative_at;   /* the first negative weight */
+    ptrdiff_t fractional_at; /* the first weight that is not a whole number */
+} gd_graph_facts;
+
+/* What writing the answer found. */
+typedef struct gd_paths_facts {
+    ptrdiff_t on_negative_cycle; /* nodes with a negative diagonal */
+    ptrdiff_t too_long; /* finite lengths that an int32 result cannot hold: |length| >= 2**30 */
+} gd_paths_facts;
+
+/* Fills call->dist and call->pred (unless NULL), padding included, from the graph; all on the same
+ * device. Any NaN is no edge, -0.0 becomes 0.0, the diagonal becomes min(0, weight), or 0 when
+ * unweighted. Waits for the stream, since the facts come back. */
+gd_status gd_cpu_graph_read(const gd_graph *graph, gd_apsp *call, gd_graph_facts *facts,
+                            gd_error *err);
+gd_status gd_cuda_graph_read(const gd_graph *graph, gd_apsp *call, gd_graph_facts *facts,
+                             gd_error *err);
+
+/* Copies the closed n x n part of call->dist to `out` (float32 to float32, float64 to float64 or
+ * int32, int32 to int32; out.data may be call->dist itself when call->padded is n), writing
+ * `unreachable` where there is no path, and call->pred to `pred` unless pred->data is NULL or
+ * call->pred. negative_nodes (n host bytes) is set to 1 at nodes with a negative diagonal, else 0.
+ * Waits for the stream. */
+gd_status gd_cpu_paths_write(const gd_apsp *call, const gd_matrix *out, const gd_matrix *pred,
+                             double unreachable, uint8_t *negative_nodes, gd_paths_facts *facts,
+                             gd_error *err);
+gd_status gd_cuda_paths_write(const gd_apsp *call, const gd_matrix *out, const gd_matrix *pred,
+                              double unreachable, uint8_t *negative_nodes, gd_paths_facts *facts,
+                              gd_error *err);
+
+/* ---------------------------------------------------------------- the kernel table */
+
+/* X(enumerator, name used in the table and as struct prefix) */
+#define GD_OPS(X) X(GD_OP_CDIST, cdist) X(GD_OP_APSP, apsp) X(GD_OP_CEILING, ceiling)
+
+typedef enum gd_op { GD_OPS(GD_ENUMERATOR) } gd_op;
+
+enum {
+    GD_DTYPE_COUNT = 0 GD_DTYPES(GD_ONE_MORE),
+    GD_METRIC_COUNT = 0 GD_METRICS(GD_ONE_MORE),
+    GD_OP_COUNT = 0 GD_OPS(GD_ONE_MORE),
+};
+
+#define GD_BIT(x) (UINT64_C(1) << (x))
+
+/* Flags of a row. */
+#define GD_TEACHING GD_BIT(0) /* a ladder's step: runs when named, never by kernel="auto" */
+
+/* One row. `needs` is the least gd_isa of a CPU row, 10 * major + minor compute capability of a
+ * CUDA row. `launch` is NULL where this build left the row out. */
+typedef struct gd_kernel {
+    const char *id;
+    gd_op op;
+    const char *ladder;
+    int step;
+    gd_backend backend;
+    uint64_t dtypes, metrics;     /* sets of GD_BIT(gd_dtype), GD_BIT(gd_metric) */
+    ptrdiff_t min_cols, max_cols; /* dimensions d that it takes */
+    int needs;
+    uint64_t flags;
+    union {
+        gd_cdist_kernel *cdist;
+        gd_apsp_kernel *apsp;
+        gd_ceiling_kernel *ceiling;
+        void (*any)(void);
+    } launch;
+    const char *idea, *source;
+} gd_kernel;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

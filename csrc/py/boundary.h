@@ -1,0 +1,94 @@
+/* boundary.h: what the files of the Python boundary share. Only files in csrc/py include it, and
+ * before any other header, as Python.h asks. */
+#ifndef GPUDIST_PY_BOUNDARY_H
+#define GPUDIST_PY_BOUNDARY_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <stdio.h> /* NumPy 2.4's headers name FILE and the Limited API does not bring it */
+
+#define NPY_NO_DEPRECATED_API NPY_1_25_API_VERSION
+#ifndef NPY_TARGET_VERSION
+#define NPY_TARGET_VERSION NPY_1_25_API_VERSION
+#endif
+#define PY_ARRAY_UNIQUE_SYMBOL gpudist_numpy_api
+#ifndef GD_OWNS_NUMPY_API
+#define NO_IMPORT_ARRAY
+#endif
+#include <numpy/arrayobject.h>
+
+#include "../gpudist.h"
+#include "../run.h"
+
+/* ---------------------------------------------------------------- errors (raise.c) */
+
+typedef struct gd_module_state {
+    PyObject *device_error; /* gpudist.DeviceError */
+} gd_module_state;
+
+/* Sets the Python exception that *err describes and returns NULL. */
+PyObject *gd_raise(PyObject *module, const gd_error *err);
+
+/* ---------------------------------------------------------------- arguments (args.c) */
+
+/* One parameter of a function. A converter returns 1, or 0 with an exception set. */
+typedef struct gd_arg {
+    const char *name;
+    int (*convert)(PyObject *value, const char *name, void *into);
+    void *into;
+    bool required;
+} gd_arg;
+
+/* Parses a FASTCALL call: all parameters may be given by position or by keyword. Returns 1, or 0
+ * with a TypeError set. Parameters not given leave their target as it was. */
+int gd_parse(const char *function, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
+             const gd_arg *spec, int count);
+
+int gd_to_object(PyObject *value, const char *name, void *into); /* PyObject **, borrowed */
+int gd_to_bool(PyObject *value, const char *name, void *into);   /* bool * */
+int gd_to_double(PyObject *value, const char *name, void *into); /* double * */
+int gd_to_size(PyObject *value, const char *name, void *into);   /* ptrdiff_t *, >= 0 */
+int gd_to_pointer(PyObject *value, const char *name,
+                  void *into);                                   /* void **: an address or handle */
+int gd_to_op(PyObject *value, const char *name, void *into);     /* gd_op * */
+int gd_to_metric(PyObject *value, const char *name, void *into); /* gd_metric * */
+int gd_to_dtype(PyObject *value, const char *name, void *into);  /* gd_dtype * */
+int gd_to_kernel(PyObject *value, const char *name, void *into); /* gd_orders *: its kernel */
+int gd_to_device(PyObject *value, const char *name, void *into); /* gd_orders *: its place */
+int gd_to_stream(PyObject *value, const char *name, void *into); /* gd_orders *: its stream */
+
+/* ---------------------------------------------------------------- arrays (intake.c) */
+
+/* An array that a call borrows, and what has to be given back afterwards. Start it with zeros;
+ * gd_release may be called on it at any time, once or more. */
+typedef struct gd_operand {
+    gd_matrix matrix;
+    PyObject *owner; /* a NumPy array (perhaps a copy), or the DLPack capsule */
+    bool is_capsule;
+} gd_operand;
+
+/* Takes a two-dimensional array to read: NumPy in any layout (converted to `dtype`), or an array on
+ * a CUDA device, which must have that dtype already; pass dtype < 0 to take any of gd_dtype. The
+ * device's work is ordered before `stream`. Returns 1, or 0 with an exception that names `name`. */
+int gd_take_input(PyObject *value, const char *name, int dtype, void *stream, gd_operand *operand);
+/* Takes a two-dimensional C-contiguous array of one of gd_dtype to be written in place. */
+int gd_take_output(PyObject *value, const char *name, void *stream, gd_operand *operand);
+void gd_release(gd_operand *operand);
+
+/* ---------------------------------------------------------------- functions of the module */
+
+#define GD_FUNCTION(name) \
+    PyObject *name(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+
+GD_FUNCTION(gd_py_cdist);
+GD_FUNCTION(gd_py_apsp);
+GD_FUNCTION(gd_py_ceiling);
+GD_FUNCTION(gd_py_choose);
+GD_FUNCTION(gd_py_event_record);
+GD_FUNCTION(gd_py_event_elapsed);
+PyObject *gd_py_kernels(PyObject *module, PyObject *ignored);
+PyObject *gd_py_host(PyObject *module, PyObject *ignored);
+PyObject *gd_py_cuda(PyObject *module, PyObject *ignored);
+
+#endif

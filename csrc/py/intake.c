@@ -1,0 +1,424 @@
+/* intake.c: the one place where Python's arrays become gd_matrix views.
+ *
+ * Order: a NumPy array; an array on a CUDA device by DLPack; one by __cuda_array_interface__; else
+ * whatever NumPy makes of the object. Nothing is ever written to an input, and nothing is kept
+ * beyond gd_release. */
+#include "boundary.h"
+
+#include <string.h>
+
+#include "../device.h"
+#include "../registry.h"
+#include "dlpack_abi.h"
+
+static const int numpy_types[] = {
+    [GD_F32] = NPY_FLOAT32, [GD_F64] = NPY_FLOAT64, [GD_I32] = NPY_INT32};
+
+static int fail(PyObject *type, const char *name, const char *what)
+{
+    PyErr_Format(type, "%s %s", name, what);
+    return 0;
+}
+
+/* ---------------------------------------------------------------- NumPy */
+
+static int dtype_of(PyArrayObject *array)
+{
+    for (int i = 0; i < GD_DTYPE_COUNT; ++i) {
+        if (PyArray_TYPE(array) == numpy_types[i]) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+/* Views that the kernels can walk: dense rows, in ascending order, whole elements apart. */
+static bool walkable(PyArrayObject *array)
+{
+    const npy_intp size = PyArray_ITEMSIZE(array);
+    const npy_intp rows = PyArray_DIM(array, 0), cols = PyArray_DIM(array, 1);
+    const npy_intp down = PyArray_STRIDE(array, 0), along = PyArray_STRIDE(array, 1);
+    return (cols <= 1 || along == size) && (rows <= 1 || (down >= cols * size && down % size == 0));
+}
+
+static int fill_from_numpy(PyArrayObject *array, int dtype, gd_operand *operand)
+{
+    const ptrdiff_t rows = PyArray_DIM(array, 0), cols = PyArray_DIM(array, 1);
+    const bool one_row = rows <= 1;
+    operand->matrix = (gd_matrix){
+        .data = PyArray_DATA(array),
+        .rows = rows,
+        .cols = cols,
+        .row_stride = one_row ? cols : PyArray_STRIDE(array, 0) / PyArray_ITEMSIZE(array),
+        .col_stride = 1,
+        .dtype = (gd_dtype)dtype,
+        .device = {GD_CPU, 0},
+    };
+    return 1;
+}
+
+static int take_numpy(PyObject *value, const char *name, int dtype, gd_operand *operand)
+{
+    const int wanted = NPY_ARRAY_ALIGNED | NPY_ARRAY_NOTSWAPPED | NPY_ARRAY_FORCECAST;
+    PyArray_Descr *descr = dtype < 0 ? NULL : PyArray_DescrFromType(numpy_types[dtype]);
+    PyArrayObject *array =
+        (PyArrayObject *)PyArray_FromAny(value, descr, 0, 0, wanted, NULL); /* takes descr */
+    if (array == NULL) {
+        return 0;
+    }
+    operand->owner = (PyObject *)array;
+    if (PyArray_NDIM(array) != 2) {
+        PyErr_Format(PyExc_ValueError, "%s must be two-dimensional, got %d dimensions", name,
+                     PyArray_NDIM(array));
+        return 0;
+    }
+    if (!walkable(array)) {
+        PyObject *dense = PyArray_FromArray(array, NULL, wanted | NPY_ARRAY_C_CONTIGUOUS);
+        Py_DECREF(array);
+        operand->owner = dense;
+        array = (PyArrayObject *)dense;
+        if (dense == NULL) {
+            return 0;
+        }
+    }
+    dtype = dtype_of(array);
+    if (dtype < 0) {
+        return fail(PyExc_TypeError, name, "must be of float32, float64 or int32");
+    }
+    return fill_from_numpy(array, dtype, operand);
+}
+
+static int take_numpy_output(PyArrayObject *array, const char *name, gd_operand *operand)
+{
+    const int dtype = dtype_of(array);
+    if (PyArray_NDIM(array) != 2) {
+        return fail(PyExc_ValueError, name, "must be two-dimensional");
+    }
+    if (dtype < 0 || !(PyArray_FLAGS(array) & NPY_ARRAY_ALIGNED) || PyArray_ISBYTESWAPPED(array)) {
+        return fail(PyExc_ValueError, name,
+                    "must be an aligned array in native byte order, of float32, float64 or int32");
+    }
+    if (!(PyArray_FLAGS(array) & NPY_ARRAY_C_CONTIGUOUS)) {
+        return fail(PyExc_ValueError, name, "must be C-contiguous");
+    }
+    if (!(PyArray_FLAGS(array) & NPY_ARRAY_WRITEABLE)) {
+        return fail(PyExc_ValueError, name, "is read-only");
+    }
+    operand->owner = Py_NewRef((PyObject *)array);
+    return fill_from_numpy(array, dtype, operand);
+}
+
+/* ---------------------------------------------------------------- arrays on a device */
+
+static int check_device_dtype(int found, int wanted, const char *name)
+{
+    if (found < 0 || (wanted >= 0 && found != wanted)) {
+        PyErr_Format(PyExc_TypeError, "%s is a device array that is not %s", name,
+                     wanted < 0 ? "float32, float64 or int32" : gd_dtype_name((gd_dtype)wanted));
+        return 0;
+    }
+    return 1;
+}
+
+static int check_shape(int64_t ndim, const int64_t *shape, const char *name)
+{
+    if (ndim != 2) {
+        PyErr_Format(PyExc_ValueError, "%s must be two-dimensional, got %lld dimensions", name,
+                     (long long)ndim);
+        return 0;
+    }
+    return shape[0] >= 0 && shape[1] >= 0 ? 1 : fail(PyExc_ValueError, name, "has a bad shape");
+}
+
+/* ---- DLPack */
+
+/* The array's device as (type, index); 1, or 0 with an exception; type 0 without the protocol. */
+static int dlpack_device(PyObject *value, long *type, long *index)
+{
+    PyObject *pair;
+    *type = *index = 0;
+    if (!PyObject_HasAttrString(value, "__dlpack_device__")) {
+        return 1;
+    }
+    pair = PyObject_CallMethod(value, "__dlpack_device__", NULL);
+    if (pair == NULL) {
+        return 0;
+    }
+    if (PyTuple_Check(pair) && PyTuple_Size(pair) == 2) {
+        *type = PyLong_AsLong(PyTuple_GetItem(pair, 0));
+        *index = PyLong_AsLong(PyTuple_GetItem(pair, 1));
+    }
+    Py_DECREF(pair);
+    return PyErr_Occurred() == NULL;
+}
+
+/* Streams in the protocol: 1 is the legacy default stream, 0 is not allowed. */
+static PyObject *ask_for_capsule(PyObject *value, void *stream)
+{
+    PyObject *method = PyObject_GetAttrString(value, "__dlpack__");
+    PyObject *empty = PyTuple_New(0);
+    PyObject *keywords = Py_BuildValue("{s:K,s:(ii)}", "stream",
+                                       (unsigned long long)(stream == NULL ? 1 : (uintptr_t)stream),
+                                       "max_version", 1, 0);
+    PyObject *capsule = NULL;
+    if (method != NULL && empty != NULL && keywords != NULL) {
+        capsule = PyObject_Call(method, empty, keywords);
+        if (capsule == NULL && PyErr_ExceptionMatches(PyExc_TypeError)) {
+            PyErr_Clear(); /* an exporter from before max_version */
+            if (PyDict_DelItemString(keywords, "max_version") == 0) {
+                capsule = PyObject_Call(method, empty, keywords);
+            }
+        }
+    }
+    Py_XDECREF(method);
+    Py_XDECREF(empty);
+    Py_XDECREF(keywords);
+    return capsule;
+}
+
+/* The tensor in a capsule, which is renamed: from here on gd_release owns the tensor. */
+static const dl_tensor *open_capsule(PyObject *capsule, const char *name, bool *read_only)
+{
+    if (PyCapsule_IsValid(capsule, "dltensor_versioned")) {
+        dl_managed_versioned *managed = PyCapsule_GetPointer(capsule, "dltensor_versioned");
+        if (managed->version.major != 1) {
+            PyErr_Format(PyExc_BufferError, "%s exports DLPack version %u, gpudist reads version 1",
+                         name, managed->version.major);
+            return NULL;
+        }
+        PyCapsule_SetName(capsule, "used_dltensor_versioned");
+        *read_only = managed->flags & DL_FLAG_READ_ONLY;
+        return &managed->tensor;
+    }
+    if (PyCapsule_IsValid(capsule, "dltensor")) {
+        dl_managed *managed = PyCapsule_GetPointer(capsule, "dltensor");
+        PyCapsule_SetName(capsule, "used_dltensor");
+        *read_only = false;
+        return &managed->tensor;
+    }
+    PyErr_Format(PyExc_TypeError, "%s.__dlpack__() did not return a DLPack capsule", name);
+    return NULL;
+}
+
+static void close_capsule(PyObject *capsule)
+{
+    if (PyCapsule_IsValid(capsule, "used_dltensor_versioned")) {
+        dl_managed_versioned *managed = PyCapsule_GetPointer(capsule, "used_dltensor_versioned");
+        if (managed->deleter != NULL) {
+            managed->deleter(managed);
+        }
+    }
+    else if (PyCapsule_IsValid(capsule, "used_dltensor")) {
+        dl_managed *managed = PyCapsule_GetPointer(capsule, "used_dltensor");
+        if (managed->deleter != NULL) {
+            managed->deleter(managed);
+        }
+    }
+}
+
+static int take_dlpack(PyObject *value, const char *name, int dtype, void *stream,
+                       gd_operand *operand, bool *read_only)
+{
+    const dl_tensor *t;
+    int found = -1;
+    PyObject *capsule = ask_for_capsule(value, stream);
+    if (capsule == NULL) {
+        return 0;
+    }
+    operand->owner = capsule;
+    operand->is_capsule = true;
+    t = open_capsule(capsule, name, read_only);
+    if (t == NULL) {
+        return 0;
+    }
+    if (t->dtype.lanes == 1 && t->dtype.code == DL_FLOAT) {
+        found = t->dtype.bits == 32 ? (int)GD_F32 : t->dtype.bits == 64 ? (int)GD_F64 : -1;
+    }
+    else if (t->dtype.lanes == 1 && t->dtype.code == DL_INT && t->dtype.bits == 32) {
+        found = GD_I32;
+    }
+    if (!check_device_dtype(found, dtype, name) || !check_shape(t->ndim, t->shape, name)) {
+        return 0;
+    }
+    operand->matrix = (gd_matrix){
+        .data = (char *)t->data + t->byte_offset,
+        .rows = t->shape[0],
+        .cols = t->shape[1],
+        .row_stride = t->strides != NULL ? t->strides[0] : t->shape[1],
+        .col_stride = t->strides != NULL ? t->strides[1] : 1,
+        .dtype = (gd_dtype)found,
+        .device = {GD_CUDA, t->device.id},
+    };
+    return 1;
+}
+
+/* ---- __cuda_array_interface__, version 3 */
+
+/* Reads a tuple of two integers, or None (which leaves *pair alone). */
+static int read_pair(PyObject *tuple, const char *name, const char *field, int64_t pair[2])
+{
+    if (tuple == NULL || tuple == Py_None) {
+        return 1;
+    }
+    if (!PyTuple_Check(tuple) || PyTuple_Size(tuple) != 2) {
+        PyErr_Format(PyExc_ValueError, "%s must be two-dimensional (its %s is %R)", name, field,
+                     tuple);
+        return 0;
+    }
+    pair[0] = PyLong_AsLongLong(PyTuple_GetItem(tuple, 0));
+    pair[1] = PyLong_AsLongLong(PyTuple_GetItem(tuple, 1));
+    return PyErr_Occurred() == NULL;
+}
+
+static int typestr_dtype(PyObject *typestr)
+{
+    static const char *const names[] = {[GD_F32] = "<f4", [GD_F64] = "<f8", [GD_I32] = "<i4"};
+    for (int i = 0; typestr != NULL && PyUnicode_Check(typestr) && i < GD_DTYPE_COUNT; ++i) {
+        if (PyUnicode_CompareWithASCIIString(typestr, names[i]) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+/* Work that the producer has on its stream comes before ours. */
+static int wait_for_producer(PyObject *theirs, void *stream, const char *name)
+{
+    void *other;
+    gd_error err;
+    if (theirs == NULL || theirs == Py_None) {
+        return 1;
+    }
+    other = PyLong_AsVoidPtr(theirs);
+    if (other == NULL) {
+        return PyErr_Occurred() ? 0 : fail(PyExc_ValueError, name, "names the stream 0");
+    }
+    if (gd_cuda_order(stream, other, &err) != GD_OK) {
+        PyErr_SetString(PyExc_RuntimeError, err.msg);
+        return 0;
+    }
+    return 1;
+}
+
+static int take_interface(PyObject *interface, const char *name, int dtype, void *stream,
+                          gd_operand *operand, bool *read_only)
+{
+    PyObject *data, *mask;
+    int64_t shape[2] = {-1, -1}, strides[2];
+    int found;
+    size_t size;
+    if (!PyDict_Check(interface)) {
+        return fail(PyExc_TypeError, name, "has a __cuda_array_interface__ that is no dictionary");
+    }
+    mask = PyDict_GetItemString(interface, "mask"); /* all borrowed */
+    if (mask != NULL && mask != Py_None) {
+        return fail(PyExc_TypeError, name, "is masked, which gpudist does not take");
+    }
+    found = typestr_dtype(PyDict_GetItemString(interface, "typestr"));
+    data = PyDict_GetItemString(interface, "data");
+    if (!check_device_dtype(found, dtype, name) ||
+        !read_pair(PyDict_GetItemString(interface, "shape"), name, "shape", shape) ||
+        !check_shape(2, shape, name)) {
+        return 0;
+    }
+    if (data == NULL || !PyTuple_Check(data) || PyTuple_Size(data) != 2) {
+        return fail(PyExc_TypeError, name, "has a __cuda_array_interface__ without data");
+    }
+    size = gd_dtype_size((gd_dtype)found);
+    strides[0] = shape[1] * (int64_t)size;
+    strides[1] = (int64_t)size;
+    if (!read_pair(PyDict_GetItemString(interface, "strides"), name, "strides", strides)) {
+        return 0;
+    }
+    if (strides[0] % (int64_t)size != 0 || strides[1] % (int64_t)size != 0) {
+        return fail(PyExc_ValueError, name, "has strides that are not whole elements");
+    }
+    operand->matrix = (gd_matrix){
+        .data = PyLong_AsVoidPtr(PyTuple_GetItem(data, 0)),
+        .rows = shape[0],
+        .cols = shape[1],
+        .row_stride = strides[0] / (int64_t)size,
+        .col_stride = strides[1] / (int64_t)size,
+        .dtype = (gd_dtype)found,
+        .device = {GD_CUDA, 0},
+    };
+    *read_only = PyObject_IsTrue(PyTuple_GetItem(data, 1)) == 1;
+    if (PyErr_Occurred()) {
+        return 0;
+    }
+    operand->matrix.device.index = gd_cuda_pointer_device(operand->matrix.data);
+    return wait_for_producer(PyDict_GetItemString(interface, "stream"), stream, name);
+}
+
+/* ---------------------------------------------------------------- any array */
+
+/* 1 when a CUDA array was taken, 0 with an exception, -1 when the object is no CUDA array. */
+static int take_cuda(PyObject *value, const char *name, int dtype, void *stream,
+                     gd_operand *operand, bool *read_only)
+{
+    long type, index;
+    PyObject *interface;
+    int taken;
+    if (PyArray_Check(value)) {
+        return -1;
+    }
+    if (!dlpack_device(value, &type, &index)) {
+        return 0;
+    }
+    if (type == DL_CUDA || type == DL_CUDA_MANAGED) {
+        return take_dlpack(value, name, dtype, stream, operand, read_only);
+    }
+    if (type != 0 || !PyObject_HasAttrString(value, "__cuda_array_interface__")) {
+        return -1;
+    }
+    interface = PyObject_GetAttrString(value, "__cuda_array_interface__");
+    if (interface == NULL) {
+        return 0;
+    }
+    taken = take_interface(interface, name, dtype, stream, operand, read_only);
+    Py_DECREF(interface);
+    return taken;
+}
+
+int gd_take_input(PyObject *value, const char *name, int dtype, void *stream, gd_operand *operand)
+{
+    bool read_only;
+    const int taken = take_cuda(value, name, dtype, stream, operand, &read_only);
+    return taken >= 0 ? taken : take_numpy(value, name, dtype, operand);
+}
+
+int gd_take_output(PyObject *value, const char *name, void *stream, gd_operand *operand)
+{
+    const gd_matrix *m = &operand->matrix;
+    bool read_only = false;
+    const int taken = take_cuda(value, name, -1, stream, operand, &read_only);
+    if (taken < 0) {
+        if (!PyArray_Check(value)) {
+            PyErr_Format(PyExc_TypeError, "%s must be an array to write to, got %R", name,
+                         (PyObject *)Py_TYPE(value));
+            return 0;
+        }
+        return take_numpy_output((PyArrayObject *)value, name, operand);
+    }
+    if (taken == 0) {
+        return 0;
+    }
+    if (read_only) {
+        return fail(PyExc_ValueError, name, "is read-only");
+    }
+    if ((m->cols > 1 && m->col_stride != 1) || (m->rows > 1 && m->row_stride != m->cols)) {
+        return fail(PyExc_ValueError, name, "must be C-contiguous");
+    }
+    operand->matrix.col_stride = 1;
+    operand->matrix.row_stride = m->cols;
+    return 1;
+}
+
+void gd_release(gd_operand *operand)
+{
+    if (operand->owner != NULL && operand->is_capsule) {
+        close_capsule(operand->owner);
+    }
+    Py_CLEAR(operand->owner);
+    operand->is_capsule = false;
+}

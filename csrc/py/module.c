@@ -1,0 +1,99 @@
+/* module.c: gpudist._core, the module. Multi-phase initialisation, state per module, abi3. */
+#define GD_OWNS_NUMPY_API
+#include "boundary.h"
+
+/* PyArray_ImportNumPyAPI only fills a table of pointers: no CUDA, no threads at import. */
+static int core_exec(PyObject *module)
+{
+    gd_module_state *state = PyModule_GetState(module);
+    if (PyArray_ImportNumPyAPI() < 0) {
+        return -1;
+    }
+    state->device_error = PyErr_NewExceptionWithDoc(
+        "gpudist.DeviceError",
+        "A CUDA device was asked for and cannot be used, or failed; the message says why.",
+        PyExc_RuntimeError, NULL);
+    if (state->device_error == NULL ||
+        PyModule_AddObjectRef(module, "DeviceError", state->device_error) < 0) {
+        return -1;
+    }
+    return 0;
+}
+
+static int core_traverse(PyObject *module, visitproc visit, void *arg)
+{
+    gd_module_state *state = PyModule_GetState(module);
+    Py_VISIT(state->device_error);
+    return 0;
+}
+
+static int core_clear(PyObject *module)
+{
+    gd_module_state *state = PyModule_GetState(module);
+    Py_CLEAR(state->device_error);
+    return 0;
+}
+
+static void core_free(void *module) { (void)core_clear(module); }
+
+#define FAST(name, doc)                                                               \
+    {#name, (PyCFunction)(void (*)(void))gd_py_##name, METH_FASTCALL | METH_KEYWORDS, \
+     PyDoc_STR(doc)}
+#define PLAIN(name, doc) {#name, gd_py_##name, METH_NOARGS, PyDoc_STR(doc)}
+
+static PyMethodDef methods[] = {
+    FAST(cdist,
+         "cdist($module, /, a, b, out, metric, kernel=None, device=None, stream=0)\n--\n\n"
+         "Distances of every row of a to every row of b, into out."),
+    FAST(apsp,
+         "apsp($module, /, graph, out, pred, no_edge, sentinel, directed, unweighted, unreachable, "
+         "kernel=None, device=None, stream=0)\n--\n\n"
+         "Shortest path lengths into out, predecessors into pred unless that is None; returns the "
+         "list of nodes on negative cycles."),
+    FAST(choose,
+         "choose($module, /, op, dtype, metric, n, cols, kernel=None, device=None)\n--\n\n"
+         "The kernel that would run: (id, device, reason, {id: why another is not taken})."),
+    FAST(ceiling,
+         "ceiling($module, /, kernel, bytes, repeats, device=None)\n--\n\n"
+         "Measures one limit of the machine: (work of a call, (seconds of each call, ...))."),
+    FAST(event_record,
+         "event_record($module, /, device, stream)\n--\n\n"
+         "Marks a moment in a CUDA stream."),
+    FAST(event_elapsed,
+         "event_elapsed($module, /, start, stop)\n--\n\n"
+         "Milliseconds between two moments; waits for the second."),
+    PLAIN(kernels, "kernels($module, /)\n--\n\nThe rows of the kernel table, as dictionaries."),
+    PLAIN(host, "host($module, /)\n--\n\nThe processor: instruction set and threads."),
+    PLAIN(cuda, "cuda($module, /)\n--\n\nThe state of CUDA: why not, versions, devices."),
+    {NULL, NULL, 0, NULL},
+};
+
+static PyModuleDef_Slot slots[] = {
+    {Py_mod_exec, (void *)core_exec},
+#ifdef Py_mod_multiple_interpreters
+    {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_NOT_SUPPORTED},
+#endif
+#ifdef Py_mod_gil
+    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
+#endif
+    {0, NULL},
+};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "gpudist._core",
+    .m_doc = PyDoc_STR("The compiled core of gpudist. Private: call the functions of gpudist."),
+    .m_size = sizeof(gd_module_state),
+    .m_methods = methods,
+    .m_slots = slots,
+    .m_traverse = core_traverse,
+    .m_clear = core_clear,
+    .m_free = core_free,
+};
+
+PyMODINIT_FUNC PyInit__core(void);
+
+__attribute__((visibility("default"))) PyMODINIT_FUNC PyInit__core(void)
+{
+    return PyModuleDef_Init(&definition);
+}

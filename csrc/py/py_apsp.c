@@ -1,0 +1,85 @@
+/* py_apsp.c: apsp at the Python boundary. */
+#include "boundary.h"
+
+#include <string.h>
+
+static int to_no_edge(PyObject *value, const char *name, void *into)
+{
+    static const char *const names[] = {[GD_NO_EDGE_ZERO] = "zero",
+                                        [GD_NO_EDGE_INFINITE] = "infinite",
+                                        [GD_NO_EDGE_SENTINEL] = "sentinel"};
+    for (int i = 0; PyUnicode_Check(value) && i < 3; ++i) {
+        if (PyUnicode_CompareWithASCIIString(value, names[i]) == 0) {
+            *(gd_no_edge *)into = (gd_no_edge)i;
+            return 1;
+        }
+    }
+    PyErr_Format(PyExc_ValueError, "unknown %s %R", name, value);
+    return 0;
+}
+
+static PyObject *list_marked(const uint8_t *marks, ptrdiff_t n)
+{
+    PyObject *list = PyList_New(0);
+    for (ptrdiff_t i = 0; list != NULL && i < n; ++i) {
+        PyObject *number = marks[i] ? PyLong_FromSsize_t(i) : NULL;
+        if (marks[i] && (number == NULL || PyList_Append(list, number) < 0)) {
+            Py_CLEAR(list);
+        }
+        Py_XDECREF(number);
+    }
+    return list;
+}
+
+GD_FUNCTION(gd_py_apsp)
+{
+    PyObject *graph_object, *out_object, *pred_object, *result = NULL;
+    gd_operand weights = {0}, out = {0}, pred = {0};
+    gd_graph graph = {0};
+    gd_orders orders = {0};
+    double unreachable;
+    uint8_t *negative_nodes = NULL;
+    ptrdiff_t on_negative_cycle, n;
+    gd_error err;
+    gd_status status;
+    const gd_arg spec[] = {
+        {"graph", gd_to_object, &graph_object, true},
+        {"out", gd_to_object, &out_object, true},
+        {"pred", gd_to_object, &pred_object, true},
+        {"no_edge", to_no_edge, &graph.no_edge, true},
+        {"sentinel", gd_to_double, &graph.sentinel, true},
+        {"directed", gd_to_bool, &graph.directed, true},
+        {"unweighted", gd_to_bool, &graph.unweighted, true},
+        {"unreachable", gd_to_double, &unreachable, true},
+        {"kernel", gd_to_kernel, &orders, false},
+        {"device", gd_to_device, &orders, false},
+        {"stream", gd_to_stream, &orders, false},
+    };
+    if (!gd_parse("apsp", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
+        return NULL;
+    }
+    if (!gd_take_input(graph_object, "graph", -1, orders.stream, &weights) ||
+        !gd_take_output(out_object, "out", orders.stream, &out) ||
+        (pred_object != Py_None && !gd_take_output(pred_object, "pred", orders.stream, &pred))) {
+        goto done;
+    }
+    graph.weights = weights.matrix;
+    n = weights.matrix.rows;
+    negative_nodes = PyMem_Malloc(n > 0 ? (size_t)n : 1);
+    if (negative_nodes == NULL) {
+        PyErr_NoMemory();
+        goto done;
+    }
+    memset(negative_nodes, 0, n > 0 ? (size_t)n : 1);
+    Py_BEGIN_ALLOW_THREADS status = gd_run_apsp(&graph, &out.matrix, &pred.matrix, unreachable,
+                                                &orders, negative_nodes, &on_negative_cycle, &err);
+    Py_END_ALLOW_THREADS result = status != GD_OK          ? gd_raise(module, &err)
+                                  : on_negative_cycle == 0 ? PyList_New(0)
+                                                           : list_marked(negative_nodes, n);
+done:
+    PyMem_Free(negative_nodes);
+    gd_release(&weights);
+    gd_release(&out);
+    gd_release(&pred);
+    return result;
+}

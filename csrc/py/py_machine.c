@@ -1,0 +1,255 @@
+/* py_machine.c: what can run here, what would run, and how fast the machine is. */
+#include "boundary.h"
+
+#include "../device.h"
+#include "../registry.h"
+
+/* ---------------------------------------------------------------- the table */
+
+static PyObject *names_of(uint64_t set, int count, const char *(*name_of)(int))
+{
+    PyObject *list = PyList_New(0), *tuple = NULL;
+    for (int i = 0; list != NULL && i < count; ++i) {
+        PyObject *name = set & GD_BIT(i) ? PyUnicode_FromString(name_of(i)) : NULL;
+        if ((set & GD_BIT(i)) && (name == NULL || PyList_Append(list, name) < 0)) {
+            Py_CLEAR(list);
+        }
+        Py_XDECREF(name);
+    }
+    if (list != NULL) {
+        tuple = PyList_AsTuple(list);
+        Py_DECREF(list);
+    }
+    return tuple;
+}
+
+static const char *dtype_name(int i) { return gd_dtype_name((gd_dtype)i); }
+
+static const char *metric_name(int i) { return gd_metric_name((gd_metric)i); }
+
+static PyObject *needs_of(const gd_kernel *k)
+{
+    return k->backend == GD_CUDA
+               ? PyUnicode_FromFormat("compute capability %d.%d", k->needs / 10, k->needs % 10)
+               : PyUnicode_FromString(gd_isa_name((gd_isa)k->needs));
+}
+
+static PyObject *row_of(const gd_kernel *k)
+{
+    char why[256];
+    const bool cannot = gd_cannot_run(k, why, sizeof why);
+    return Py_BuildValue(
+        "{s:s,s:s,s:s,s:i,s:s,s:N,s:N,s:(nn),s:N,s:s,s:s,s:N,s:z}", "id", k->id, "op",
+        gd_op_name(k->op), "ladder", k->ladder, "step", k->step, "backend",
+        k->backend == GD_CUDA ? "cuda" : "cpu", "dtypes",
+        names_of(k->dtypes, GD_DTYPE_COUNT, dtype_name), "metrics",
+        names_of(k->metrics, GD_METRIC_COUNT, metric_name), "columns", (Py_ssize_t)k->min_cols,
+        (Py_ssize_t)k->max_cols, "needs", needs_of(k), "idea", k->idea, "source", k->source,
+        "teaching", PyBool_FromLong((k->flags & GD_TEACHING) != 0), "why_not", cannot ? why : NULL);
+}
+
+PyObject *gd_py_kernels(PyObject *module, PyObject *ignored)
+{
+    size_t count;
+    const gd_kernel *table = gd_kernels(&count);
+    PyObject *list = PyList_New(0);
+    (void)module, (void)ignored;
+    for (size_t i = 0; list != NULL && i < count; ++i) {
+        PyObject *row = row_of(&table[i]);
+        if (row == NULL || PyList_Append(list, row) < 0) {
+            Py_CLEAR(list);
+        }
+        Py_XDECREF(row);
+    }
+    return list;
+}
+
+/* ---------------------------------------------------------------- the choice */
+
+static PyObject *rejections(const gd_request *request, const gd_kernel *taken)
+{
+    size_t count;
+    const gd_kernel *table = gd_kernels(&count);
+    PyObject *dict = PyDict_New();
+    for (size_t i = 0; dict != NULL && i < count; ++i) {
+        char why[256] = "another row is preferred";
+        PyObject *text;
+        if (table[i].op != request->op || &table[i] == taken) {
+            continue;
+        }
+        (void)gd_rejects(&table[i], request, why, sizeof why);
+        text = PyUnicode_FromString(why);
+        if (text == NULL || PyDict_SetItemString(dict, table[i].id, text) < 0) {
+            Py_CLEAR(dict);
+        }
+        Py_XDECREF(text);
+    }
+    return dict;
+}
+
+static PyObject *device_text(gd_device device)
+{
+    return device.backend == GD_CUDA ? PyUnicode_FromFormat("cuda:%d", device.index)
+                                     : PyUnicode_FromString("cpu");
+}
+
+GD_FUNCTION(gd_py_choose)
+{
+    gd_request request = {0};
+    gd_choice choice;
+    gd_error err;
+    gd_status status;
+    const gd_arg spec[] = {
+        {"op", gd_to_op, &request.op, true},
+        {"dtype", gd_to_dtype, &request.dtype, true},
+        {"metric", gd_to_metric, &request.metric, true},
+        {"n", gd_to_size, &request.n, true},
+        {"cols", gd_to_size, &request.cols, true},
+        {"kernel", gd_to_kernel, &request.orders, false},
+        {"device", gd_to_device, &request.orders, false},
+    };
+    if (!gd_parse("choose", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
+        return NULL;
+    }
+    status = gd_choose(&request, &choice, &err);
+    if (status != GD_OK) {
+        return gd_raise(module, &err);
+    }
+    return Py_BuildValue("(sNsN)", choice.kernel->id, device_text(choice.device), choice.reason,
+                         rejections(&request, choice.kernel));
+}
+
+/* ---------------------------------------------------------------- the machine */
+
+PyObject *gd_py_host(PyObject *module, PyObject *ignored)
+{
+    char name[200];
+    (void)module, (void)ignored;
+    gd_host_name(name, sizeof name);
+    return Py_BuildValue("{s:s,s:i,s:s}", "isa", gd_isa_name(gd_host_isa()), "threads",
+                         gd_host_threads(), "processor", name);
+}
+
+static PyObject *device_of(int index)
+{
+    gd_cuda_info info;
+    gd_error err;
+    if (gd_cuda_describe(index, &info, &err) != GD_OK) {
+        PyErr_SetString(PyExc_RuntimeError, err.msg);
+        return NULL;
+    }
+    return Py_BuildValue("{s:i,s:s,s:N,s:K,s:K,s:i}", "index", index, "name", info.name,
+                         "compute_capability",
+                         PyUnicode_FromFormat("%d.%d", info.capability / 10, info.capability % 10),
+                         "memory_bytes", (unsigned long long)info.memory, "l2_bytes",
+                         (unsigned long long)info.l2, "multiprocessors", info.multiprocessors);
+}
+
+PyObject *gd_py_cuda(PyObject *module, PyObject *ignored)
+{
+    int driver, runtime;
+    const char *why_not = gd_cuda_why_not();
+    PyObject *devices = PyList_New(0);
+    (void)module, (void)ignored;
+    gd_cuda_versions(&driver, &runtime);
+    for (int i = 0; devices != NULL && i < gd_cuda_count(); ++i) {
+        PyObject *device = device_of(i);
+        if (device == NULL || PyList_Append(devices, device) < 0) {
+            Py_CLEAR(devices);
+        }
+        Py_XDECREF(device);
+    }
+    return devices == NULL ? NULL
+                           : Py_BuildValue("{s:z,s:i,s:i,s:N}", "why_not", why_not, "driver",
+                                           driver, "runtime", runtime, "devices", devices);
+}
+
+/* ---------------------------------------------------------------- clocks */
+
+GD_FUNCTION(gd_py_ceiling)
+{
+    enum { MOST = 1000 };
+    double work, seconds[MOST];
+    ptrdiff_t bytes, repeats;
+    gd_orders orders = {0};
+    gd_error err;
+    gd_status status;
+    PyObject *times;
+    const gd_arg spec[] = {
+        {"kernel", gd_to_kernel, &orders, true},
+        {"bytes", gd_to_size, &bytes, true},
+        {"repeats", gd_to_size, &repeats, true},
+        {"device", gd_to_device, &orders, false},
+    };
+    if (!gd_parse("ceiling", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
+        return NULL;
+    }
+    if (repeats < 1 || repeats > MOST || bytes < 4096) {
+        PyErr_Format(PyExc_ValueError, "repeats must be 1 to %d, bytes at least 4096", (int)MOST);
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS status =
+        gd_run_ceiling((size_t)bytes, &orders, (int)repeats, &work, seconds, &err);
+    Py_END_ALLOW_THREADS if (status != GD_OK) { return gd_raise(module, &err); }
+    times = PyTuple_New(repeats);
+    for (Py_ssize_t i = 0; times != NULL && i < repeats; ++i) {
+        PyObject *number = PyFloat_FromDouble(seconds[i]);
+        if (number == NULL || PyTuple_SetItem(times, i, number) < 0) { /* takes number */
+            Py_CLEAR(times);
+        }
+    }
+    return times == NULL ? NULL : Py_BuildValue("(dN)", work, times);
+}
+
+static const char event_name[] = "gpudist.event";
+
+static void event_free(PyObject *capsule)
+{
+    gd_cuda_event_free(PyCapsule_GetPointer(capsule, event_name));
+}
+
+GD_FUNCTION(gd_py_event_record)
+{
+    gd_orders orders = {0};
+    gd_error err;
+    void *event = NULL;
+    int previous;
+    gd_status status;
+    const gd_arg spec[] = {
+        {"device", gd_to_device, &orders, true},
+        {"stream", gd_to_stream, &orders, true},
+    };
+    if (!gd_parse("event_record", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
+        return NULL;
+    }
+    const gd_device device = {GD_CUDA, orders.cuda_index};
+    status = gd_enter(device, &previous, &err);
+    if (status == GD_OK) {
+        status = gd_cuda_event_record(orders.stream, &event, &err);
+        gd_leave(device, previous);
+    }
+    return status == GD_OK ? PyCapsule_New(event, event_name, event_free) : gd_raise(module, &err);
+}
+
+GD_FUNCTION(gd_py_event_elapsed)
+{
+    PyObject *start_object, *stop_object;
+    void *start, *stop;
+    double ms = 0;
+    gd_error err;
+    gd_status status;
+    const gd_arg spec[] = {
+        {"start", gd_to_object, &start_object, true},
+        {"stop", gd_to_object, &stop_object, true},
+    };
+    if (!gd_parse("event_elapsed", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
+        return NULL;
+    }
+    start = PyCapsule_GetPointer(start_object, event_name);
+    stop = start == NULL ? NULL : PyCapsule_GetPointer(stop_object, event_name);
+    if (stop == NULL) {
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS status = gd_cuda_event_elapsed(start, stop, &ms, &err);
+    Py_END_ALLOW_THREADS return status == GD_OK ? PyFloat_FromDouble(ms) : gd_raise(module, &err);
+}

@@ -1,0 +1,25 @@
+/* run.h: one operation end to end: check, choose, stage in, launch, stage out. */
+#ifndef GPUDIST_RUN_H
+#define GPUDIST_RUN_H
+
+#include "choose.h"
+#include "gpudist.h"
+
+/* out[i, j] = metric(a[i, :], b[j, :]); all three on the host, or all on one device. Work on host
+ * arrays is finished on return, work on device arrays enqueued on orders->stream. */
+gd_status gd_run_cdist(const gd_matrix *a, const gd_matrix *b, const gd_matrix *out,
+                       gd_metric metric, const gd_orders *orders, gd_error *err);
+
+/* Shortest path lengths of the graph into `out`, predecessors into `pred` unless pred->data is
+ * NULL. Finished on return. negative_nodes (n host bytes) and *on_negative_cycle tell the nodes on
+ * negative cycles; with one, out and pred are unspecified. */
+gd_status gd_run_apsp(const gd_graph *graph, const gd_matrix *out, const gd_matrix *pred,
+                      double unreachable, const gd_orders *orders, uint8_t *negative_nodes,
+                      ptrdiff_t *on_negative_cycle, gd_error *err);
+
+/* Runs a ceiling `repeats` times after one warm call. seconds[i] is each call's time, *work what
+ * one call does. */
+gd_status gd_run_ceiling(size_t bytes, const gd_orders *orders, int repeats, double *work,
+                         double *seconds, gd_error *err);
+
+#endif

@@ -1,0 +1,57 @@
+"""Distance matrices and all-pairs shortest paths on the GPU, and on the CPU without one.
+
+The first calls::
+
+    import gpudist
+
+    d = gpudist.cdist(a, b)                            # like scipy.spatial.distance.cdist
+    d = gpudist.cdist(a, b, "cityblock")
+    dist, pred = gpudist.apsp(graph, return_predecessors=True)
+    gpudist.reconstruct_path(pred, 0, 5)               # the nodes on the way from 0 to 5
+
+NumPy arrays give NumPy arrays. PyTorch, CuPy and Numba arrays on a CUDA device give arrays of the
+same library on the same device, in order with the caller's stream, without a copy through the host.
+Without a GPU the same calls run on the CPU.
+
+What ran and why:
+
+- `kernels` lists everything that can compute, and what keeps it from running here;
+- `explain` says which kernel a call would take, and what speaks against the others;
+- `cuda.is_available`, `cuda.why_not` and `cuda.devices` tell about the GPU;
+- ``python -m gpudist info`` prints all of that.
+"""
+
+from __future__ import annotations
+
+from gpudist import cuda
+from gpudist._core import DeviceError
+from gpudist.distance import cdist
+from gpudist.errors import NoPathError
+from gpudist.paths import UNREACHABLE, apsp, reconstruct_path
+from gpudist.registry import Explanation, Kernel, explain, kernels
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "UNREACHABLE",
+    "DeviceError",
+    "Explanation",
+    "Kernel",
+    "NegativeCycleError",
+    "NoPathError",
+    "__version__",
+    "apsp",
+    "cdist",
+    "cuda",
+    "explain",
+    "kernels",
+    "reconstruct_path",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name == "NegativeCycleError":  # its base class is SciPy's, which is slow to import
+        from gpudist import errors
+
+        return errors.negative_cycle_error()
+    raise AttributeError(f"module 'gpudist' has no attribute '{name}'")

@@ -1,0 +1,287 @@
+"""The command line: ``python -m gpudist``."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import gpudist
+
+if TYPE_CHECKING:
+    _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        What follows ``python -m gpudist``; the process's own by default.
+
+    Returns
+    -------
+    int
+        The exit status: 0 done, 1 failed, 2 misused.
+    """
+    parser = argparse.ArgumentParser(
+        prog="python -m gpudist",
+        description="Pairwise distances and all-pairs shortest paths on CPU and GPU.",
+        epilog="Each command has its own --help.",
+    )
+    parser.add_argument("--version", action="version", version=gpudist.__version__)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _add_info(commands)
+    _add_bench(commands)
+    _add_demo(commands)
+    options = parser.parse_args(arguments)
+    try:
+        return int(options.run(options))
+    except gpudist.DeviceError as error:
+        print(f"{parser.prog}: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        # Whoever read the output, head for instance, has seen enough. What is still buffered
+        # would fail again when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def _device(text: str) -> str:
+    """Check the argument of --device."""
+    kind, colon, index = text.partition(":")
+    if text == "cpu" or (kind == "cuda" and ((index.isascii() and index.isdigit()) or not colon)):
+        return text
+    raise argparse.ArgumentTypeError(f"{text!r} is not cpu, cuda or cuda:1")
+
+
+def _count(least: int) -> Callable[[str], int]:
+    """Make the type of an argument that counts something."""
+
+    def count(text: str) -> int:
+        if not (text.isascii() and text.isdigit() and int(text) >= least):
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number >= {least}")
+        return int(text)
+
+    return count
+
+
+def _kilometres(text: str) -> float:
+    """Check the argument of --range-km."""
+    try:
+        km = float(text)
+    except ValueError:
+        km = math.nan
+    if not 0 < km < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number of kilometres")
+    return km
+
+
+# ------------------------------------------------------------------ info
+
+
+def _add_info(commands: _Commands) -> None:
+    parser = commands.add_parser(
+        "info",
+        help="what can run here, and why not",
+        description="Print versions, the processor, the GPUs or why there is none, and every "
+        "kernel with the reason why it cannot run here, if so.",
+    )
+    parser.set_defaults(run=_info)
+
+
+def _info(_options: argparse.Namespace) -> int:
+    from gpudist import _core
+    from gpudist._tables import Column, Table, show
+    from gpudist.bench import records
+
+    host = _core.host()
+    facts = Table([Column(""), Column("", wrap=True)])
+    libraries = records.versions()
+    libraries.setdefault("gpudist", gpudist.__version__)
+    facts.add("gpudist", f"{libraries.pop('gpudist')}, revision {records.revision()}")
+    facts.add("libraries", ", ".join(f"{name} {number}" for name, number in libraries.items()))
+    facts.add("CPU", f"{records.processor_name()}, {host['isa']}, {host['threads']} threads")
+    reason = gpudist.cuda.why_not()
+    if reason is not None:
+        facts.add("CUDA", f"cannot be used: {reason}")
+    else:
+        facts.add("CUDA", f"{gpudist.cuda.versions()[1]}, driver {records.driver_version()}")
+        for card in gpudist.cuda.devices():
+            facts.add(
+                f"cuda:{card.index}",
+                f"{card.name}, compute capability {card.compute_capability}, "
+                f"{card.memory_bytes / 2**30:.0f} GiB, {card.multiprocessors} multiprocessors",
+            )
+    show(facts)
+
+    kernels = Table(
+        [
+            Column("kernel"),
+            Column("runs here", wrap=True),
+            Column("types"),
+            Column("metrics", wrap=True),
+            Column("idea", wrap=True),
+        ],
+        title="Kernels, in the order in which auto prefers them",
+    )
+    for kernel in gpudist.kernels():
+        kernels.add(
+            kernel.id,
+            "yes" if kernel.why_not is None else f"no: {kernel.why_not}",
+            " ".join(kernel.dtypes),
+            " ".join(kernel.metrics),
+            kernel.idea,
+        )
+    show(kernels)
+    return 0
+
+
+# ------------------------------------------------------------------ bench
+
+
+def _add_bench(commands: _Commands) -> None:
+    from gpudist.bench.suites import SUITES
+
+    suites = "\n".join(f"  {name:10}{suite.summary}" for name, suite in SUITES.items())
+    parser = commands.add_parser(
+        "bench",
+        help="measure gpudist beside the machine's limits and other libraries",
+        description="Measure what the machine can do at most, then time gpudist and every\n"
+        "installed library that does the same work, warm and in the same run.\n\n"
+        f"suites:\n{suites}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "suite",
+        nargs="?",
+        choices=tuple(SUITES),
+        default="quick",
+        metavar="SUITE",
+        help="what to measure (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--device",
+        type=_device,
+        help="cpu, cuda or cuda:1 (default: the GPU where one can be used)",
+    )
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="append one JSON line a result to FILE"
+    )
+    parser.add_argument(
+        "--repeats",
+        type=_count(1),
+        default=7,
+        metavar="N",
+        help="samples of each call (default: %(default)s; a slow call is sampled less)",
+    )
+    parser.add_argument(
+        "--revision",
+        metavar="TEXT",
+        help="the revision to record, where neither git nor the installation knows it",
+    )
+    parser.set_defaults(run=_bench)
+
+
+def _bench(options: argparse.Namespace) -> int:
+    from gpudist.bench import run_suite
+
+    all_ran = run_suite(
+        options.suite,
+        device=options.device,
+        json_path=options.json,
+        repeats=options.repeats,
+        source=options.revision,
+    )
+    return 0 if all_ran else 1
+
+
+# ------------------------------------------------------------------ demo
+
+
+def _add_demo(commands: _Commands) -> None:
+    parser = commands.add_parser(
+        "demo",
+        help="every shortest route between the world's airports, on a map",
+        description="Compute the great-circle distances between the world's airports, keep the "
+        "hops that an aircraft of a given range can fly, and find every shortest route. Prints "
+        "the time of each stage beside SciPy's, a route to follow, the longest one and the "
+        'airports that cannot be reached; draws a map. Needs pip install ".[demo]".',
+    )
+    parser.add_argument(
+        "--all",
+        action="store_true",
+        dest="every",
+        help="take every airport (about 28 000), not only those with an IATA code (8 000)",
+    )
+    parser.add_argument(
+        "--limit",
+        type=_count(2),
+        metavar="N",
+        help="take only N of the airports, spread over the world",
+    )
+    parser.add_argument(
+        "--range-km",
+        type=_kilometres,
+        default=1000.0,
+        metavar="KM",
+        help="the longest hop in kilometres (default: %(default)g)",
+    )
+    parser.add_argument(
+        "--from",
+        dest="origin",
+        default="ANC",
+        metavar="CODE",
+        help="where the printed route starts, IATA or ICAO (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--to",
+        dest="destination",
+        default="USH",
+        metavar="CODE",
+        help="where it ends (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=Path("gpudist-demo.png"),
+        metavar="FILE",
+        help="where the map is saved (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--no-plot", action="store_true", help="draw no map; matplotlib is not needed then"
+    )
+    parser.add_argument(
+        "--device",
+        type=_device,
+        help="cpu, cuda or cuda:1 (default: the GPU where one can be used)",
+    )
+    parser.set_defaults(run=_demo)
+
+
+def _demo(options: argparse.Namespace) -> int:
+    from gpudist import demo
+
+    try:
+        demo.run(
+            every=options.every,
+            limit=options.limit,
+            range_km=options.range_km,
+            origin=options.origin,
+            destination=options.destination,
+            output=None if options.no_plot else options.output,
+            device=options.device,
+        )
+    except demo.DemoError as error:
+        print(f"python -m gpudist demo: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

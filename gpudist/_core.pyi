@@ -1,0 +1,56 @@
+"""The compiled core. Private; a test holds this file against the module."""
+
+from typing import Any, TypedDict
+
+class _Host(TypedDict):
+    isa: str
+    threads: int
+    processor: str
+
+class _Cuda(TypedDict):
+    why_not: str | None
+    driver: int
+    runtime: int
+    devices: list[dict[str, Any]]
+
+class DeviceError(RuntimeError): ...
+
+def cdist(
+    a: Any,
+    b: Any,
+    out: Any,
+    metric: str,
+    kernel: str | None = None,
+    device: str | None = None,
+    stream: int = 0,
+) -> None: ...
+def apsp(
+    graph: Any,
+    out: Any,
+    pred: Any,
+    no_edge: str,
+    sentinel: float,
+    directed: bool,
+    unweighted: bool,
+    unreachable: float,
+    kernel: str | None = None,
+    device: str | None = None,
+    stream: int = 0,
+) -> list[int]: ...
+def choose(
+    op: str,
+    dtype: str,
+    metric: str,
+    n: int,
+    cols: int,
+    kernel: str | None = None,
+    device: str | None = None,
+) -> tuple[str, str, str, dict[str, str]]: ...
+def ceiling(
+    kernel: str, bytes: int, repeats: int, device: str | None = None
+) -> tuple[float, tuple[float, ...]]: ...
+def event_record(device: str, stream: int) -> object: ...
+def event_elapsed(start: object, stop: object) -> float: ...
+def kernels() -> list[dict[str, Any]]: ...
+def host() -> _Host: ...
+def cuda() -> _Cuda: ...

@@ -1,0 +1,163 @@
+"""Tables for a terminal: rich's where rich is installed and the output is a terminal, else text."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TextIO
+
+_GAP = "  "
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column's heading and how its cells stand.
+
+    Parameters
+    ----------
+    title : str
+        What stands above the column; empty headings are fine.
+    right : bool
+        Whether the cells are set flush right, as numbers are.
+    width : int
+        The least width, in characters, so that tables below each other line up.
+    wrap : bool
+        Whether rich may break long cells into lines; plain text never does.
+    """
+
+    title: str
+    right: bool = False
+    width: int = 0
+    wrap: bool = False
+
+
+@dataclass(slots=True)
+class Table:
+    """Rows of text under headings.
+
+    Parameters
+    ----------
+    columns : sequence of Column
+        The headings.
+    title : str
+        One line above the table, or an empty string.
+    """
+
+    columns: Sequence[Column]
+    title: str = ""
+    rows: list[tuple[str, ...]] = field(default_factory=list)
+
+    def add(self, *cells: object) -> None:
+        """Append a row; each cell is turned into text.
+
+        Parameters
+        ----------
+        *cells : object
+            As many as there are columns.
+        """
+        if len(cells) != len(self.columns):
+            raise ValueError(f"a row of {len(cells)} cells in a table of {len(self.columns)}")
+        self.rows.append(tuple(str(cell) for cell in cells))
+
+
+def plain(table: Table) -> str:
+    """Lay a table out as plain text, without a trailing newline.
+
+    Parameters
+    ----------
+    table : Table
+        What to lay out.
+
+    Returns
+    -------
+    str
+        The lines; none ends in a space.
+    """
+    titles = tuple(column.title for column in table.columns)
+    widths = [
+        max(column.width, *(len(row[i]) for row in (titles, *table.rows)))
+        for i, column in enumerate(table.columns)
+    ]
+
+    def line(cells: Sequence[str]) -> str:
+        set_cells = (
+            cell.rjust(width) if column.right else cell.ljust(width)
+            for cell, width, column in zip(cells, widths, table.columns, strict=True)
+        )
+        return _GAP.join(set_cells).rstrip()
+
+    lines = [table.title] if table.title else []
+    if any(titles):
+        lines += [line(titles), _GAP.join("-" * width for width in widths)]
+    return "\n".join(lines + [line(row) for row in table.rows])
+
+
+def markdown(table: Table) -> str:
+    """Lay a table out as GitHub's Markdown, without its title.
+
+    Parameters
+    ----------
+    table : Table
+        What to lay out.
+
+    Returns
+    -------
+    str
+        The lines.
+    """
+
+    def line(cells: Sequence[str]) -> str:
+        return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+    rule = "|" + "|".join("---:" if column.right else "---" for column in table.columns) + "|"
+    return "\n".join(
+        [line([column.title for column in table.columns]), rule, *map(line, table.rows)]
+    )
+
+
+def show(table: Table, file: TextIO | None = None) -> None:
+    """Print a table, followed by an empty line.
+
+    Parameters
+    ----------
+    table : Table
+        What to print.
+    file : text stream, optional
+        Where to; standard output by default.
+    """
+    stream = sys.stdout if file is None else file
+    if not (stream.isatty() and _show_rich(table, stream)):
+        print(plain(table), end="\n\n", file=stream)
+
+
+def _show_rich(table: Table, stream: TextIO) -> bool:
+    """Print with rich; false if it is not installed."""
+    try:
+        from rich import box
+        from rich.console import Console
+        from rich.table import Table as RichTable
+        from rich.text import Text
+    except ImportError:
+        return False
+    rich_table = RichTable(
+        title=Text(table.title, style="bold") if table.title else None,
+        title_justify="left",
+        box=box.SIMPLE_HEAD if any(column.title for column in table.columns) else None,
+        show_header=any(column.title for column in table.columns),
+        pad_edge=False,
+    )
+    for column in table.columns:
+        rich_table.add_column(
+            Text(column.title),
+            justify="right" if column.right else "left",
+            min_width=column.width or None,
+            no_wrap=not column.wrap,
+            overflow="fold" if column.wrap else "ellipsis",
+        )
+    for row in table.rows:
+        rich_table.add_row(*map(Text, row))
+    console = Console(file=stream)
+    console.print(rich_table)
+    console.print()
+    return True

@@ -1,0 +1,254 @@
+"""Where arrays live, and how results are allocated there.
+
+gpudist reads arrays of any library and owns none: results are allocated by NumPy for host arrays,
+and by the caller's own library for arrays on a CUDA device. A *space* is one such home. All of them
+have the same few methods, so that `cdist` and `apsp` are written once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any, Protocol
+
+import numpy as np
+
+# Device types of the DLPack specification that CUDA kernels can reach.
+_DLPACK_CUDA = (2, 13)
+
+
+class Space(Protocol):
+    """A home of arrays: the host, or one library's CUDA arrays."""
+
+    def array(self, value: Any, name: str) -> Any:
+        """Return `value` as an array of real numbers, or raise an error that names it."""
+
+    def dtype_name(self, array: Any) -> str:
+        """Return NumPy's name of the array's dtype."""
+
+    def cast(self, array: Any, dtype: str) -> Any:
+        """Return the array in that dtype, itself where it has it."""
+
+    def empty(self, shape: tuple[int, int], dtype: str, like: Any) -> Any:
+        """Return an uninitialised array on the device of `like`."""
+
+    def stream(self, array: Any) -> int:
+        """Return the handle of the stream on which the caller works, 0 for the default stream."""
+
+
+class _Host:
+    """NumPy arrays, and all that NumPy makes arrays of."""
+
+    def array(self, value: Any, name: str) -> Any:
+        if isinstance(value, np.ma.MaskedArray):
+            raise TypeError(f"{name} is a masked array; fill it first, its mask would be ignored")
+        array = np.asarray(value)
+        if array.dtype.kind not in "fiub":
+            raise TypeError(f"{name} must be an array of real numbers, got dtype {array.dtype}")
+        return array
+
+    def dtype_name(self, array: Any) -> str:
+        return str(array.dtype.name)
+
+    def cast(self, array: Any, dtype: str) -> Any:
+        return array.astype(dtype, copy=False)
+
+    def empty(self, shape: tuple[int, int], dtype: str, like: Any) -> Any:
+        wanted = shape[0] * shape[1] * np.dtype(dtype).itemsize
+        limit = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        if wanted > limit:
+            raise MemoryError(
+                f"the result needs {wanted} bytes and this machine has {limit}; compute it in "
+                f"blocks of rows, or give a numpy.memmap as out="
+            )
+        return np.empty(shape, dtype)
+
+    def stream(self, array: Any) -> int:
+        return 0
+
+
+class _Torch:
+    """PyTorch tensors on a CUDA device."""
+
+    def array(self, value: Any, name: str) -> Any:
+        if value.dtype.is_complex:
+            raise TypeError(f"{name} must be an array of real numbers, got dtype {value.dtype}")
+        return value.detach()
+
+    def dtype_name(self, array: Any) -> str:
+        return str(array.dtype).removeprefix("torch.")
+
+    def cast(self, array: Any, dtype: str) -> Any:
+        return array.to(getattr(sys.modules["torch"], dtype))
+
+    def empty(self, shape: tuple[int, int], dtype: str, like: Any) -> Any:
+        torch = sys.modules["torch"]
+        return torch.empty(shape, dtype=getattr(torch, dtype), device=like.device)
+
+    def stream(self, array: Any) -> int:
+        return int(sys.modules["torch"].cuda.current_stream(array.device).cuda_stream)
+
+
+class _CuPy:
+    """CuPy arrays."""
+
+    def array(self, value: Any, name: str) -> Any:
+        if value.dtype.kind not in "fiub":
+            raise TypeError(f"{name} must be an array of real numbers, got dtype {value.dtype}")
+        return value
+
+    def dtype_name(self, array: Any) -> str:
+        return str(array.dtype.name)
+
+    def cast(self, array: Any, dtype: str) -> Any:
+        return array.astype(dtype, copy=False)
+
+    def empty(self, shape: tuple[int, int], dtype: str, like: Any) -> Any:
+        with like.device:
+            return sys.modules["cupy"].empty(shape, dtype)
+
+    def stream(self, array: Any) -> int:
+        return int(sys.modules["cupy"].cuda.get_current_stream(array.device.id).ptr)
+
+
+class _Numba:
+    """Numba device arrays, and any other object with `__cuda_array_interface__`.
+
+    Numba arrays have no `astype`, so they must come in the dtype of the computation.
+    """
+
+    def array(self, value: Any, name: str) -> Any:
+        return value
+
+    def dtype_name(self, array: Any) -> str:
+        return str(np.dtype(array.dtype).name)
+
+    def cast(self, array: Any, dtype: str) -> Any:
+        if self.dtype_name(array) != dtype:
+            raise TypeError(
+                f"a device array of dtype {array.dtype} cannot be converted to {dtype} here: "
+                "convert it first, or use PyTorch or CuPy arrays"
+            )
+        return array
+
+    def empty(self, shape: tuple[int, int], dtype: str, like: Any) -> Any:
+        numba_cuda = sys.modules.get("numba.cuda")
+        if numba_cuda is None:
+            raise TypeError(
+                f"gpudist allocates results for NumPy, PyTorch, CuPy and Numba arrays, not for "
+                f"{type(like).__module__}.{type(like).__name__}; give the result's array as out="
+            )
+        return numba_cuda.device_array(shape, dtype)
+
+    def stream(self, array: Any) -> int:
+        return 0
+
+
+HOST: Space = _Host()
+_LIBRARIES: dict[str, Space] = {"torch": _Torch(), "cupy": _CuPy()}
+_OTHER: Space = _Numba()
+
+
+def _on_device(value: Any) -> bool:
+    if isinstance(value, np.ndarray):
+        return False
+    tell = getattr(value, "__dlpack_device__", None)
+    if tell is not None:
+        return tell()[0] in _DLPACK_CUDA
+    return hasattr(value, "__cuda_array_interface__")
+
+
+def space_of(**operands: Any) -> Space:
+    """Find the one space in which all operands live.
+
+    Parameters
+    ----------
+    **operands
+        Arrays by the names that errors shall use; None is passed over.
+
+    Returns
+    -------
+    Space
+        Their space.
+
+    Raises
+    ------
+    TypeError
+        Some operands are on the host and others on a device, or they are of two libraries.
+    """
+    found: Space | None = None
+    first = ""
+    for name, value in operands.items():
+        if value is None:
+            continue
+        if _on_device(value):
+            library = type(value).__module__.partition(".")[0]
+            space = _LIBRARIES.get(library, _OTHER)
+        else:
+            space = HOST
+        if found is None:
+            found, first = space, name
+        elif space is not found:
+            raise TypeError(_mixed(first, found, name, space))
+    return HOST if found is None else found
+
+
+def _mixed(first: str, one: Space, second: str, other: Space) -> str:
+    if HOST in (one, other):
+        host, device = (first, second) if one is HOST else (second, first)
+        return (
+            f"{host} is on the host and {device} on a CUDA device; move one of them, for example "
+            f"torch.as_tensor({host}, device='cuda'), cupy.asarray({host}), or {device}.cpu()"
+        )
+    return f"{first} and {second} are arrays of different libraries"
+
+
+def float_dtype(space: Space, arrays: tuple[Any, ...], dtype: Any, out: Any) -> str:
+    """Choose the dtype of a floating-point result.
+
+    float32 input gives float32 (on a device float16 and bfloat16 do as well), all other input
+    float64; `dtype` and `out` choose otherwise.
+
+    Parameters
+    ----------
+    space : Space
+        The arrays' space.
+    arrays : tuple
+        The input arrays.
+    dtype : dtype-like or None
+        What the caller asked for.
+    out : array or None
+        Where the caller wants the result.
+
+    Returns
+    -------
+    str
+        "float32" or "float64".
+
+    Raises
+    ------
+    ValueError
+        `dtype` and `out` disagree, or one of them is neither float32 nor float64.
+    """
+    narrow = ("float32",) if space is HOST else ("float32", "float16", "bfloat16")
+    if out is not None:
+        name = space.dtype_name(out) if hasattr(out, "dtype") else ""
+        if name not in ("float32", "float64"):
+            raise (ValueError if name else TypeError)(
+                f"out must be an array of float32 or float64, got {name or type(out).__name__}"
+            )
+        if dtype is not None and dtype_name(dtype) != name:
+            raise ValueError(f"dtype is {dtype_name(dtype)}, but out has dtype {name}")
+        return name
+    if dtype is not None:
+        name = dtype_name(dtype)
+        if name not in ("float32", "float64"):
+            raise ValueError(f"dtype must be float32 or float64, got {name}")
+        return name
+    return "float32" if all(space.dtype_name(a) in narrow for a in arrays) else "float64"
+
+
+def dtype_name(dtype: Any) -> str:
+    """Return NumPy's name of anything that stands for a dtype, a PyTorch dtype included."""
+    text = str(dtype)
+    return text.removeprefix("torch.") if text.startswith("torch.") else str(np.dtype(dtype).name)

@@ -1,0 +1,238 @@
+"""Write the README's tables from the recorded results: ``python -m gpudist.bench.readme``.
+
+A table stands between ``<!-- table NAME -->`` and ``<!-- end of table -->``. Everything between
+is replaced by what ``notebooks/data/*.jsonl`` and the kernel table say, so the README claims
+nothing that no JSON line carries. ``--check`` writes nothing and fails where the README is stale.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import gpudist
+from gpudist._tables import Column, Table, markdown
+from gpudist.bench.records import read_lines
+from gpudist.bench.report import digits, duration, error_text, quantity
+
+_BLOCK = re.compile(r"(<!-- table (?P<name>[a-z-]+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
+
+Result = Mapping[str, Any]
+
+
+def recorded(folder: Path) -> list[dict[str, Any]]:
+    """Read all recorded results.
+
+    Parameters
+    ----------
+    folder : Path
+        Where the files of JSON lines are.
+
+    Returns
+    -------
+    list of dict
+        Of several results for one case on one device, the newest.
+    """
+    newest: dict[tuple[object, ...], dict[str, Any]] = {}
+    for path in sorted(folder.glob("*.jsonl")):
+        for result in read_lines(path):
+            if "schema" not in result:
+                raise ValueError(f"{path}: a line that gpudist.bench did not write")
+            key = (
+                result["device_name"],
+                result["op"],
+                result.get("ceiling"),
+                *result.get("shape", ()),
+                result["dtype"],
+                result.get("metric"),
+                result.get("arrays"),
+            )
+            if key not in newest or newest[key]["date"] <= result["date"]:
+                newest[key] = result
+    return list(newest.values())
+
+
+def _by_device(results: Iterable[Result], backend: str, op: str) -> dict[str, list[Result]]:
+    """Group the results of an operation by the device that they were measured on."""
+    found: dict[str, list[Result]] = {}
+    for result in results:
+        if result["op"] == op and result["device"].partition(":")[0] == backend:
+            found.setdefault(result["device_name"], []).append(result)
+    return dict(sorted(found.items()))
+
+
+def _caption(results: Sequence[Result]) -> str:
+    """Say where, when and with what results were measured."""
+    first = results[0]
+    where = [str(first["device_name"])]
+    if first["device"] == "cpu":
+        where += [first["isa"], f"{first['threads']} threads"]
+    else:
+        where += [f"driver {first['driver']}", f"CUDA {first['cuda']}"]
+    revisions = sorted({str(result["revision"])[:12] for result in results})
+    days = sorted({str(result["date"])[:10] for result in results})
+    return f"{', '.join(where)}; revision {', '.join(revisions)}; {' and '.join(days)}."
+
+
+def _operation(op: str, backend: str, results: Iterable[Result]) -> str:
+    """Set the results of one operation on one backend."""
+    parts = []
+    for measured in _by_device(results, backend, op).values():
+        table = Table(
+            [
+                Column("case"),
+                Column("time", right=True),
+                Column("rate", right=True),
+                Column("of the measured limit", right=True),
+                Column("max relative error", right=True),
+                Column("others, in gpudist's time"),
+            ]
+        )
+        for result in sorted(measured, key=_order):
+            if "failed" not in result:
+                table.add(*_operation_row(result))
+        parts.append(f"{_caption(measured)}\n\n{markdown(table)}")
+    return "\n\n".join(parts) or "Nothing is recorded yet."
+
+
+def _order(result: Result) -> tuple[object, ...]:
+    """Sort by dimensions, then size: the order of the suites."""
+    shape = result["shape"]
+    return tuple(shape[2:]), tuple(shape), result["dtype"], result["metric"] or ""
+
+
+def _operation_row(result: Result) -> tuple[str, ...]:
+    shape = result["shape"]
+    rows = f"{shape[0]}" if len(set(shape[:2])) == 1 else f"{shape[0]} x {shape[1]}"
+    case = [f"{rows} nodes" if result["op"] == "apsp" else f"{rows} points"]
+    if len(shape) > 2:
+        case.append(f"d = {shape[2]}")
+    if result["metric"] is not None:
+        case.append(result["metric"])
+    case.append(result["dtype"])
+    fraction = result["fraction_of_ceiling"]
+    others = [
+        f"{rival['name']} {digits(rival['ratio'])}x"
+        f" (error {error_text(rival['max_relative_error'])})"
+        for rival in result["rivals"]
+        if "ratio" in rival
+    ]
+    return (
+        ", ".join(case),
+        duration(result["median_s"]),
+        quantity(result["rate"], result["unit"]),
+        "" if fraction is None else f"{fraction:.0%} ({result['bound_by']})",
+        error_text(result["max_relative_error"]),
+        ", ".join(others),
+    )
+
+
+def _ceilings(results: Iterable[Result]) -> str:
+    """Set what the devices can do at most."""
+    results = list(results)
+    parts = []
+    for backend in ("cuda", "cpu"):
+        for measured in _by_device(results, backend, "ceiling").values():
+            table = Table([Column("limit"), Column("type"), Column("measured", right=True)])
+            for result in measured:
+                table.add(
+                    result["ceiling"], result["dtype"], quantity(result["rate"], result["unit"])
+                )
+            parts.append(f"{_caption(measured)}\n\n{markdown(table)}")
+    return "\n\n".join(parts) or "Nothing is recorded yet."
+
+
+def _kernels(_results: Iterable[Result]) -> str:
+    """Set what runs where, by the kernel table."""
+    table = Table([Column("kernel"), Column("needs"), Column("types"), Column("metrics")])
+    for kernel in gpudist.kernels():
+        if kernel.op != "ceiling":
+            table.add(
+                f"`{kernel.id}`",
+                kernel.needs,
+                ", ".join(kernel.dtypes),
+                ", ".join(kernel.metrics),
+            )
+    return markdown(table)
+
+
+_TABLES: Mapping[str, Callable[[Iterable[Result]], str]] = {
+    "cdist-cuda": lambda results: _operation("cdist", "cuda", results),
+    "cdist-cpu": lambda results: _operation("cdist", "cpu", results),
+    "apsp-cuda": lambda results: _operation("apsp", "cuda", results),
+    "apsp-cpu": lambda results: _operation("apsp", "cpu", results),
+    "ceilings": _ceilings,
+    "kernels": _kernels,
+}
+
+
+def render(text: str, results: Sequence[Result]) -> str:
+    """Replace the tables of a README.
+
+    Parameters
+    ----------
+    text : str
+        The README.
+    results : sequence of dict
+        As `recorded` gives them.
+
+    Returns
+    -------
+    str
+        The README with its tables up to date.
+
+    Raises
+    ------
+    ValueError
+        If a marker names no table, or one without an end.
+    """
+
+    def replace(match: re.Match[str]) -> str:
+        name = match["name"]
+        if name not in _TABLES:
+            raise ValueError(f"no table is called {name!r}; there are {', '.join(_TABLES)}")
+        return f"{match[1]}\n{_TABLES[name](results)}\n\n{match[3]}"
+
+    if text.count("<!-- table ") != len(_BLOCK.findall(text)):
+        raise ValueError("a table's marker has no end")
+    return _BLOCK.sub(replace, text)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Bring the README up to date, or check that it is.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        The command line; the process's own by default.
+
+    Returns
+    -------
+    int
+        The exit status: 1 where ``--check`` finds the README stale.
+    """
+    parser = argparse.ArgumentParser(
+        prog="python -m gpudist.bench.readme",
+        description="Write the README's tables from the recorded results.",
+    )
+    parser.add_argument("root", nargs="?", type=Path, default=Path(), help="the repository")
+    parser.add_argument("--check", action="store_true", help="write nothing, fail if stale")
+    options = parser.parse_args(arguments)
+    readme = options.root / "README.md"
+    old = readme.read_text(encoding="utf-8")
+    new = render(old, recorded(options.root / "notebooks" / "data"))
+    if old == new:
+        return 0
+    if options.check:
+        print(f"{readme} is stale: run python -m gpudist.bench.readme", file=sys.stderr)
+        return 1
+    readme.write_text(new, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

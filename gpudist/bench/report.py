@@ -1,0 +1,224 @@
+"""Results for people: tables in the terminal, and the quantities in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TextIO
+
+from gpudist._tables import Column, Table, show
+
+_PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
+def duration(seconds: float) -> str:
+    """Write a duration with three digits and its unit.
+
+    Parameters
+    ----------
+    seconds : float
+        The duration.
+
+    Returns
+    -------
+    str
+        Like ``24.1 ms``.
+    """
+    for scale, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")):
+        if seconds >= scale:
+            return f"{digits(seconds / scale)} {unit}"
+    return f"{digits(seconds * 1e9)} ns"
+
+
+def digits(value: float) -> str:
+    """Write a number with three digits, without an exponent.
+
+    Parameters
+    ----------
+    value : float
+        Nonnegative.
+
+    Returns
+    -------
+    str
+        Like ``0.0123``, ``1.23``, ``123`` or ``12345``.
+    """
+    if value >= 100:
+        return f"{value:.0f}"
+    return f"{value:#.3g}".rstrip(".")
+
+
+def quantity(value: float, unit: str) -> str:
+    """Write a rate with its SI prefix.
+
+    Parameters
+    ----------
+    value : float
+        The rate.
+    unit : str
+        What it counts; ``B/s`` takes the prefix without a space.
+
+    Returns
+    -------
+    str
+        Like ``4.7 TB/s`` or ``15.2 T updates/s``.
+    """
+    gap = "" if unit == "B/s" else " "
+    for scale, prefix in _PREFIXES:
+        if value >= scale:
+            return f"{digits(value / scale)} {prefix}{gap}{unit}"
+    return f"{digits(value)} {unit}"
+
+
+def title(record: Mapping[str, Any]) -> str:
+    """Name a result's case.
+
+    Parameters
+    ----------
+    record : mapping
+        A result of an operation.
+
+    Returns
+    -------
+    str
+        Like ``cdist 3000x3000x128 float64 euclidean``.
+    """
+    parts = [record["op"], "x".join(map(str, record["shape"])), record["dtype"]]
+    if record["metric"] is not None:
+        parts.append(record["metric"])
+    return " ".join(parts)
+
+
+def error_text(value: float | str) -> str:
+    """Write a relative error.
+
+    Parameters
+    ----------
+    value : float or str
+        As in a JSON line, where infinity is a word.
+
+    Returns
+    -------
+    str
+        Like ``2.1e-07``.
+    """
+    return value if isinstance(value, str) else f"{value:.1e}" if value else "0"
+
+
+def show_machine(record: Mapping[str, Any], file: TextIO | None = None) -> None:
+    """Print where a run measures.
+
+    Parameters
+    ----------
+    record : mapping
+        Any result of the run, or its provenance.
+    file : text stream, optional
+        Standard output by default.
+    """
+    where = record["device_name"]
+    if record["device"] == "cpu":
+        where += f", {record['isa']}, {record['threads']} threads"
+    else:
+        where += f", driver {record['driver']}, CUDA {record['cuda']}"
+    libraries = ", ".join(f"{name} {version}" for name, version in record["versions"].items())
+    print(
+        f"on {record['device']}: {where}\nrevision {record['revision']}; {libraries}\n",
+        file=file,
+    )
+
+
+def show_ceilings(results: list[dict[str, Any]], file: TextIO | None = None) -> None:
+    """Print what the machine can do at most.
+
+    Parameters
+    ----------
+    results : list of dict
+        Results of ceilings.
+    file : text stream, optional
+        Standard output by default.
+    """
+    table = Table(
+        [
+            Column("ceiling", width=8),
+            Column("type"),
+            Column("measured", right=True),
+            Column("median", right=True),
+            Column("quartiles", right=True),
+            Column("kernel"),
+        ],
+        title="What this machine can do at most, measured now",
+    )
+    for result in results:
+        table.add(
+            result["ceiling"],
+            result["dtype"],
+            quantity(result["rate"], result["unit"]),
+            duration(result["median_s"]),
+            _spread(result),
+            result["kernel"],
+        )
+    show(table, file)
+
+
+def show_result(record: Mapping[str, Any], file: TextIO | None = None) -> None:
+    """Print one case and its rivals.
+
+    Parameters
+    ----------
+    record : mapping
+        A result of an operation.
+    file : text stream, optional
+        Standard output by default.
+    """
+    heading = title(record)
+    if record.get("bound_by"):
+        heading += f"   (at least {duration(record['floor_s'])}: {record['bound_by']} limit)"
+    table = Table(
+        [
+            Column("", width=32),
+            Column("median", right=True, width=9),
+            Column("quartiles", right=True, width=19),
+            Column("rate", right=True, width=25),
+            Column("of limit", right=True),
+            Column("time", right=True, width=7),
+            Column("max error", right=True),
+        ],
+        title=heading,
+    )
+    if "failed" in record:
+        table.add("gpudist", "failed", "", "", "", "", "")
+        show(table, file)
+        print(f"gpudist: {record['failed']}\n", file=file)
+        return
+    fraction = record["fraction_of_ceiling"]
+    table.add(
+        record["kernel"],
+        duration(record["median_s"]),
+        _spread(record),
+        quantity(record["rate"], record["unit"]),
+        "" if fraction is None else f"{fraction:.0%}",
+        "1x",
+        error_text(record["max_relative_error"]),
+    )
+    notes = []
+    for rival in record["rivals"]:
+        if "median_s" in rival:
+            table.add(
+                f"{rival['name']} {rival['version']}",
+                duration(rival["median_s"]),
+                _spread(rival),
+                quantity(record["rate"] / rival["ratio"], record["unit"]),
+                "",
+                f"{digits(rival['ratio'])}x",
+                error_text(rival["max_relative_error"]),
+            )
+        else:
+            state = "missing" if "missing" in rival else "failed"
+            table.add(rival["name"], state, "", "", "", "", "")
+            notes.append(f"{rival['name']}: {rival[state]}")
+    show(table, file)
+    if notes:
+        print("\n".join(notes) + "\n", file=file)
+
+
+def _spread(timing: Mapping[str, Any]) -> str:
+    return f"{duration(timing['q1_s'])} - {duration(timing['q3_s'])}"

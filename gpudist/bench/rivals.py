@@ -1,0 +1,247 @@
+"""Other libraries that do the same work, timed beside gpudist."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from gpudist.bench.records import library_version
+
+# A function that takes the operands and gives the call to time.
+Prepare = Callable[["Task"], Callable[[], Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What a case asks a rival to do.
+
+    Parameters
+    ----------
+    op : str
+        ``cdist`` or ``apsp``.
+    backend : {'cpu', 'cuda'}
+        Where the operands are.
+    operands : tuple
+        Arrays: NumPy's on the CPU, PyTorch's or CuPy's on a GPU.
+    size : int
+        The number that a rival's limit is compared with: rows of the first operand.
+    dtype : str
+        Their type.
+    metric : str or None
+        The metric, for distances.
+    """
+
+    op: str
+    backend: str
+    operands: tuple[Any, ...]
+    size: int
+    dtype: str
+    metric: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rival:
+    """A library's way to do an operation.
+
+    Parameters
+    ----------
+    name : str
+        What tables call it: library and function.
+    distribution : str
+        Its name on the package index.
+    module : str
+        What to import.
+    op : str
+        The operation.
+    backends : tuple of str
+        Where it runs.
+    metrics : tuple of str
+        The metrics that it knows; empty for operations without.
+    prepare : callable
+        Takes a `Task`, gives the call.
+    limit : int
+        The largest `Task.size` that it is asked, because it would take minutes.
+    """
+
+    name: str
+    distribution: str
+    module: str
+    op: str
+    backends: tuple[str, ...]
+    metrics: tuple[str, ...]
+    prepare: Prepare
+    limit: int = 1 << 62
+
+    def takes(self, task: Task) -> bool:
+        """Tell whether this rival knows the operation, the metric and the backend.
+
+        Parameters
+        ----------
+        task : Task
+            What is asked.
+
+        Returns
+        -------
+        bool
+            Size does not count here.
+        """
+        return (
+            self.op == task.op
+            and task.backend in self.backends
+            and (task.metric is None or task.metric in self.metrics)
+        )
+
+    def why_not(self, task: Task) -> str | None:
+        """Say why a rival that knows the task is not timed.
+
+        Parameters
+        ----------
+        task : Task
+            What is asked.
+
+        Returns
+        -------
+        str or None
+            None where nothing is in the way.
+        """
+        try:
+            importlib.import_module(self.module)
+        except Exception as error:
+            if isinstance(error, ModuleNotFoundError) and not self.version():
+                return f"{self.distribution} is not installed"
+            return f"{self.module} cannot be imported: {error}"
+        if task.size > self.limit:
+            return f"not run above {self.limit} rows, where it takes minutes"
+        return None
+
+    def version(self) -> str | None:
+        """Give the installed version, None where it is missing."""
+        return library_version(self.distribution)
+
+
+_P = {"euclidean": 2.0, "cityblock": 1.0, "chebyshev": float("inf")}
+
+
+def _scipy_cdist(task: Task) -> Callable[[], Any]:
+    from scipy.spatial.distance import cdist
+
+    a, b = task.operands
+    return lambda: cdist(a, b, task.metric)
+
+
+def _torch_cdist(task: Task) -> Callable[[], Any]:
+    import torch
+
+    a, b = map(_tensor, task.operands)
+    p = _P[str(task.metric)]
+    return lambda: torch.cdist(a, b, p)
+
+
+def _sklearn_distances(task: Task) -> Callable[[], Any]:
+    from sklearn.metrics import pairwise_distances
+
+    a, b = task.operands
+    metric = {"cityblock": "manhattan"}.get(str(task.metric), task.metric)
+    return lambda: pairwise_distances(a, b, metric)
+
+
+def _cupy_cdist(task: Task) -> Callable[[], Any]:
+    import cupy
+
+    cdist = importlib.import_module("cupyx.scipy.spatial.distance").cdist
+    a, b = map(cupy.from_dlpack, task.operands)
+    return lambda: cdist(a, b, task.metric)
+
+
+def _scipy_apsp(task: Task) -> Callable[[], Any]:
+    from scipy.sparse.csgraph import floyd_warshall
+
+    (graph,) = task.operands
+    return lambda: floyd_warshall(graph)
+
+
+def _torch_apsp(task: Task) -> Callable[[], Any]:
+    import torch
+
+    graph = _tensor(task.operands[0])
+
+    def close() -> Any:
+        # What gpudist does with its argument as well: 0 is no edge.
+        lengths = torch.where(graph == 0, float("inf"), graph)
+        lengths.fill_diagonal_(0)
+        for k in range(lengths.shape[0]):
+            torch.minimum(lengths, lengths[:, k : k + 1] + lengths[k : k + 1], out=lengths)
+        return lengths
+
+    return close
+
+
+def _tensor(array: Any) -> Any:
+    """See an array as a tensor, without a copy."""
+    import torch
+
+    return array if isinstance(array, torch.Tensor) else torch.from_dlpack(array)
+
+
+# Adding a rival is one line here and the function that prepares its call above.
+RIVALS = (
+    Rival(
+        "scipy cdist",
+        "scipy",
+        "scipy.spatial",
+        "cdist",
+        ("cpu",),
+        ("euclidean", "sqeuclidean", "cityblock", "chebyshev"),
+        _scipy_cdist,
+    ),
+    Rival("torch.cdist", "torch", "torch", "cdist", ("cpu", "cuda"), tuple(_P), _torch_cdist),
+    Rival(
+        "scikit-learn pairwise_distances",
+        "scikit-learn",
+        "sklearn.metrics",
+        "cdist",
+        ("cpu",),
+        ("euclidean", "cityblock", "haversine"),
+        _sklearn_distances,
+    ),
+    Rival(
+        "cupyx cdist",
+        "cupy",
+        "cupyx.scipy.spatial.distance",
+        "cdist",
+        ("cuda",),
+        ("euclidean", "sqeuclidean", "cityblock", "chebyshev"),
+        _cupy_cdist,
+    ),
+    Rival(
+        "scipy floyd_warshall",
+        "scipy",
+        "scipy.sparse.csgraph",
+        "apsp",
+        ("cpu",),
+        (),
+        _scipy_apsp,
+        limit=2000,
+    ),
+    Rival(
+        "torch, loop over k", "torch", "torch", "apsp", ("cpu", "cuda"), (), _torch_apsp, limit=4096
+    ),
+)
+
+
+def rivals_for(task: Task) -> tuple[Rival, ...]:
+    """Give every rival that knows a task, installed or not.
+
+    Parameters
+    ----------
+    task : Task
+        What is asked.
+
+    Returns
+    -------
+    tuple of Rival
+        In the order of the table.
+    """
+    return tuple(rival for rival in RIVALS if rival.takes(task))

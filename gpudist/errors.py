@@ -1,0 +1,41 @@
+"""Exceptions of the graph functions. `gpudist.DeviceError` comes from the compiled core."""
+
+from __future__ import annotations
+
+from functools import cache
+
+
+class NoPathError(ValueError):
+    """There is no path between two nodes."""
+
+
+@cache
+def negative_cycle_error() -> type[Exception]:
+    """Return `gpudist.NegativeCycleError`.
+
+    The class is made on first use: it derives from SciPy's exception of that name, so that code
+    written for SciPy catches ours, and importing SciPy takes longer than importing gpudist.
+
+    Returns
+    -------
+    type
+        The exception class; its instances carry ``nodes``, the list of nodes on negative cycles.
+    """
+    try:
+        from scipy.sparse import csgraph
+
+        base: type[Exception] = csgraph.NegativeCycleError
+    except ImportError:
+        base = ValueError
+
+    class NegativeCycleError(base):  # type: ignore[valid-type, misc]
+        """The graph has a cycle of negative length, so shortest paths do not exist."""
+
+        def __init__(self, nodes: list[int]) -> None:
+            shown = ", ".join(map(str, nodes[:20])) + (", ..." if len(nodes) > 20 else "")
+            super().__init__(f"Negative cycle in nodes [{shown}]")
+            self.nodes = nodes
+
+    NegativeCycleError.__module__ = "gpudist"
+    NegativeCycleError.__qualname__ = "NegativeCycleError"
+    return NegativeCycleError

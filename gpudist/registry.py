@@ -1,0 +1,194 @@
+"""What can run, and what would run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+
+from gpudist import _core
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """One row of the kernel table.
+
+    Attributes
+    ----------
+    id : str
+        The name by which ``kernel=`` asks for it.
+    op : str
+        What it computes: "cdist", "apsp" or "ceiling".
+    ladder : str
+        The study that it is a step of; "production" for what ``kernel="auto"`` takes.
+    step : int
+        The step of the ladder, 0 outside one.
+    backend : {"cpu", "cuda"}
+        Where it runs.
+    dtypes, metrics : tuple of str
+        What it takes.
+    columns : tuple of int
+        The least and the largest number of dimensions that it takes.
+    needs : str
+        The least processor: an instruction set, or a compute capability.
+    idea, source : str
+        How it works in one line, and whose idea it is.
+    teaching : bool
+        Whether it runs only by name.
+    why_not : str or None
+        What keeps it from running on this machine.
+    """
+
+    id: str
+    op: str
+    ladder: str
+    step: int
+    backend: str
+    dtypes: tuple[str, ...]
+    metrics: tuple[str, ...]
+    columns: tuple[int, int]
+    needs: str
+    idea: str
+    source: str
+    teaching: bool
+    why_not: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What a call would do; its text reads as a short report.
+
+    Attributes
+    ----------
+    op, kernel, device : str
+        The operation, the kernel's id, and where it would run ("cpu" or "cuda:N").
+    reason : str
+        Why this kernel.
+    rejected : dict of str to str
+        Why not the others.
+    bytes : int
+        The least memory traffic, in bytes: every operand read and every result written once.
+    operations : int
+        Inner steps: pair-dimensions of a distance, updates of a path.
+    """
+
+    op: str
+    kernel: str
+    device: str
+    reason: str
+    rejected: dict[str, str]
+    bytes: int
+    operations: int
+
+    def __str__(self) -> str:
+        """Return the report."""
+        others = "\n".join(f"  not {id}: {why}" for id, why in self.rejected.items())
+        return (
+            f"{self.op} runs {self.kernel} on {self.device}: {self.reason}\n"
+            f"  at least {self.bytes:,} bytes moved, {self.operations:,} inner steps\n{others}"
+        )
+
+
+def kernels(op: str | None = None) -> tuple[Kernel, ...]:
+    """List everything that can compute, in order of preference.
+
+    Parameters
+    ----------
+    op : {"cdist", "apsp", "ceiling"}, optional
+        Only the kernels of this operation.
+
+    Returns
+    -------
+    tuple of Kernel
+        The rows of the kernel table.
+
+    Raises
+    ------
+    ValueError
+        There is no such operation.
+
+    Examples
+    --------
+    >>> import gpudist
+    >>> [k.id for k in gpudist.kernels("cdist") if k.backend == "cpu"][-1]
+    'cdist/cpu_haversine_baseline'
+    """
+    rows = tuple(Kernel(**row) for row in _core.kernels())
+    if op is None:
+        return rows
+    ops = sorted({row.op for row in rows})
+    if op not in ops:
+        raise ValueError(f"op must be one of {', '.join(ops)}, got {op!r}")
+    return tuple(row for row in rows if row.op == op)
+
+
+def check_kernel(op: str, kernel: str, options: dict[str, Any] | None) -> None:
+    """Raise a ValueError with near matches for an unknown kernel or option."""
+    if kernel not in ("auto", "reference"):
+        ids = [row.id for row in kernels(op)]
+        if kernel not in ids:
+            near = get_close_matches(str(kernel), ids, n=3)
+            hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"one of {ids}"
+            raise ValueError(f"unknown kernel {kernel!r} for {op}; 'auto', 'reference', or {hint}")
+    if options:
+        raise ValueError(f"kernel {kernel!r} takes no options, got {', '.join(map(repr, options))}")
+
+
+def choose(
+    op: str,
+    *,
+    dtype: str,
+    metric: str,
+    n: int,
+    cols: int,
+    kernel: str,
+    device: str | None,
+    elements_moved: int,
+    operations: int,
+) -> Explanation:
+    """Ask the core which kernel it would take, and put the answer into words."""
+    check_kernel(op, kernel, None)
+    taken, where, reason, rejected = _core.choose(op, dtype, metric, n, cols, kernel, device)
+    size = np.dtype(dtype).itemsize
+    return Explanation(op, taken, where, reason, rejected, elements_moved * size, operations)
+
+
+def explain(op: str, *operands: Any, **arguments: Any) -> Explanation:
+    """Say which kernel a call would run, where, and why.
+
+    Parameters
+    ----------
+    op : {"cdist", "apsp"}
+        The function.
+    *operands, **arguments
+        What it would be called with: ``explain("cdist", a, b, "cityblock")``.
+
+    Returns
+    -------
+    Explanation
+        The choice, the reasons for and against, and the least work that the call implies.
+
+    Raises
+    ------
+    ValueError
+        There is no such function.
+    gpudist.DeviceError
+        The call would raise it.
+
+    Examples
+    --------
+    >>> import gpudist
+    >>> gpudist.explain("cdist", [[0.0, 0.0]], [[1.0, 1.0]], device="cpu").device
+    'cpu'
+    """
+    from gpudist.distance import explain_cdist
+    from gpudist.paths import explain_apsp
+
+    explainers = {"cdist": explain_cdist, "apsp": explain_apsp}
+    if op not in explainers:
+        raise ValueError(f"op must be one of {', '.join(explainers)}, got {op!r}")
+    explainer: Any = explainers[op]
+    explanation: Explanation = explainer(*operands, **arguments)
+    return explanation

@@ -1,0 +1,205 @@
+/* metrics.cuh: what the kernels of cdist share: their parameters, the arithmetic of the metrics,
+ * how results are stored, and the repair of float32 results that lost digits. */
+#ifndef GPUDIST_METRICS_CUH
+#define GPUDIST_METRICS_CUH
+
+#include "common.cuh"
+#include "metric_terms.h"
+
+/* ---------------------------------------------------------------- primitives of metric_terms.h */
+
+/* fma is spelled out rather than left to the compiler: results must not depend on its mood. The
+ * maximum drops a NaN operand, which is what SciPy's Chebyshev does with a NaN difference. */
+__device__ __forceinline__ float gd_add_square(float acc, float t) { return fmaf(t, t, acc); }
+__device__ __forceinline__ double gd_add_square(double acc, double t) { return fma(t, t, acc); }
+__device__ __forceinline__ float gd_add_abs(float acc, float t) { return acc + fabsf(t); }
+__device__ __forceinline__ double gd_add_abs(double acc, double t) { return acc + fabs(t); }
+__device__ __forceinline__ float gd_max_abs(float acc, float t) { return fmaxf(acc, fabsf(t)); }
+__device__ __forceinline__ double gd_max_abs(double acc, double t) { return fmax(acc, fabs(t)); }
+__device__ __forceinline__ double gd_root(double x) { return sqrt(x); }
+
+/* Correctly rounded for 2**-101 <= x <= FLT_MAX: an approximate reciprocal root, then one step of
+ * Newton whose residual x - s * s is exact. sqrtf is this very sequence between two tests for
+ * other x, which costs as much again. Here 0, subnormal, infinite and negative x and NaN give NaN,
+ * which the test for lost digits (Metric::safe) has to catch in any case. */
+__device__ __forceinline__ float gd_root(float x)
+{
+    float reciprocal;
+    asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(reciprocal) : "f"(x));
+    const float s = __fmul_rn(x, reciprocal);
+    return __fmaf_rn(__fmaf_rn(-s, s, x), __fmul_rn(reciprocal, 0.5f), s);
+}
+
+namespace gd {
+
+/* ---------------------------------------------------------------- metrics */
+
+/* Whether a float32 result is known to be good. A sum of squares is within the safe range exactly
+ * if its rounded root is at least 2**-50: there the range's upper end needs no test, as the root
+ * of infinity came out NaN. Comparisons with NaN are false. */
+static_assert(GD_F32_SQUARES_SAFE_MIN == 0x1p-50f * 0x1p-50f, "the root of the least safe sum");
+#define GD_SAFE_EUCLIDEAN(x) ((x) >= 0x1p-50f)
+#define GD_SAFE_SQEUCLIDEAN(x) ((x) >= GD_F32_SQUARES_SAFE_MIN && (x) <= GD_F32_SQUARES_SAFE_MAX)
+#define GD_SAFE_CITYBLOCK(x) ((void)(x), true)
+#define GD_SAFE_CHEBYSHEV(x) ((void)(x), true)
+
+template <gd_metric kMetric>
+struct Metric;
+
+/* folds: whether sums over many dimensions need a fresh accumulator every GD_FOLD dimensions.
+ * guarded: whether `safe` may say no. */
+#define GD_DEFINE_METRIC(NAME, is_sum, is_squares)                                         \
+    template <>                                                                            \
+    struct Metric<GD_##NAME> {                                                             \
+        static constexpr bool folds = is_sum;                                              \
+        template <typename T>                                                              \
+        static constexpr bool guarded = is_squares && sizeof(T) == sizeof(float);          \
+        static constexpr bool root = GD_##NAME == GD_EUCLIDEAN;                            \
+        template <typename T>                                                              \
+        static __device__ __forceinline__ T term(T acc, T a, T b)                          \
+        {                                                                                  \
+            return GD_TERM_##NAME(acc, a, b);                                              \
+        }                                                                                  \
+        template <typename T>                                                              \
+        static __device__ __forceinline__ T join(T total, T acc)                           \
+        {                                                                                  \
+            return GD_JOIN_##NAME(total, acc);                                             \
+        }                                                                                  \
+        template <typename T>                                                              \
+        static __device__ __forceinline__ T finish(T total)                                \
+        {                                                                                  \
+            return GD_FINISH_##NAME(total);                                                \
+        }                                                                                  \
+        static __device__ __forceinline__ bool safe(float x) { return GD_SAFE_##NAME(x); } \
+        static __device__ __forceinline__ bool safe(double) { return true; }               \
+    };
+GD_DEFINE_METRIC(EUCLIDEAN, true, true)
+GD_DEFINE_METRIC(SQEUCLIDEAN, true, true)
+GD_DEFINE_METRIC(CITYBLOCK, true, false)
+GD_DEFINE_METRIC(CHEBYSHEV, false, false)
+#undef GD_DEFINE_METRIC
+
+/* Calls f(Metric<...>{}) for a metric of the Lp family. */
+template <typename F>
+gd_status with_lp_metric(gd_metric metric, F &&f)
+{
+    switch (metric) {
+        case GD_SQEUCLIDEAN:
+            return f(Metric<GD_SQEUCLIDEAN>{});
+        case GD_CITYBLOCK:
+            return f(Metric<GD_CITYBLOCK>{});
+        case GD_CHEBYSHEV:
+            return f(Metric<GD_CHEBYSHEV>{});
+        default:
+            return f(Metric<GD_EUCLIDEAN>{});
+    }
+}
+
+/* ---------------------------------------------------------------- parameters */
+
+/* The rows of one operand: any strides, in elements. */
+template <typename T>
+struct Points {
+    const T *data;
+    ptrdiff_t count, row_stride, col_stride;
+
+    __device__ __forceinline__ T at(ptrdiff_t row, ptrdiff_t dim) const
+    {
+        return __ldg(data + row * row_stride + dim * col_stride);
+    }
+    /* Rows beyond the last read as the last one: that needs no branch and no padding, and the
+     * results, which nobody stores, look no worse than real ones. */
+    __device__ __forceinline__ ptrdiff_t clamp(ptrdiff_t row) const
+    {
+        return row < count ? row : count - 1;
+    }
+};
+
+/* A call as its kernels see it. words: rows of `out` start on 16-byte boundaries. */
+template <typename T>
+struct Cdist {
+    Points<T> a, b;
+    ptrdiff_t d;
+    T *out;
+    ptrdiff_t out_stride;
+    bool words;
+};
+
+template <typename T>
+Points<T> points_of(const gd_matrix &x)
+{
+    return {(const T *)x.data, x.rows, x.row_stride, x.col_stride};
+}
+
+template <typename T>
+Cdist<T> parameters_of(const gd_cdist &call)
+{
+    T *const out = (T *)call.out.data;
+    return {points_of<T>(call.a), points_of<T>(call.b),
+            call.a.cols,          out,
+            call.out.row_stride,  rows_of_words(out, call.out.row_stride)};
+}
+
+/* ---------------------------------------------------------------- results */
+
+/* The results that a thread has in one row, a word of them at most: at columns first,
+ * first + step, ... Of these the matrix has `count`. word: they are neighbours, all there, and
+ * aligned, so that one 16-byte store takes them. */
+template <typename T>
+struct Run {
+    ptrdiff_t first, step;
+    int count;
+    bool word;
+
+    __device__ __forceinline__ Run(const Cdist<T> &call, ptrdiff_t first_, ptrdiff_t step_)
+        : first(first_), step(step_), count(0)
+    {
+#pragma unroll
+        for (int j = 0; j < kPerWord<T>; ++j) {
+            count += first + j * step < call.b.count;
+        }
+        word = call.words && step == 1 && count == kPerWord<T>;
+    }
+
+    /* `row` points to the row's element at column `first`. */
+    __device__ __forceinline__ void store(T *row, const T *results) const
+    {
+        if (word) {
+            stream_word(row, results);
+            return;
+        }
+#pragma unroll
+        for (int j = 0; j < kPerWord<T>; ++j) {
+            if (j < count) {
+                __stcs(row + j * step, results[j]);
+            }
+        }
+    }
+};
+
+/* Computes stored results that are not safe again, in float64 from global memory. A thread calls
+ * this for what it has stored itself, after everything else: then it needs no list of bad results
+ * (they show in what was stored), and being a function of its own, it takes no registers from the
+ * hot path. Equal rows come here too, as zero is what underflow looks like. */
+template <typename M>
+__device__ __noinline__ void repair(const Cdist<float> &call, ptrdiff_t row, ptrdiff_t end,
+                                    ptrdiff_t row_step, Run<float> run)
+{
+    for (; row < end; row += row_step) {
+        for (int j = 0; j < run.count; ++j) {
+            const ptrdiff_t col = run.first + j * run.step;
+            float *const at = call.out + row * call.out_stride + col;
+            if (M::safe(*at)) {
+                continue;
+            }
+            double total = 0;
+            for (ptrdiff_t k = 0; k < call.d; ++k) {
+                total = M::term(total, (double)call.a.at(row, k), (double)call.b.at(col, k));
+            }
+            *at = (float)M::finish(total);
+        }
+    }
+}
+
+}  // namespace gd
+#endif

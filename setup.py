@@ -1,0 +1,297 @@
+"""Builds gpudist._core; what the package is called and needs stands in pyproject.toml.
+
+Sources are found by where they lie, so that a new kernel is a new file and nothing here:
+
+    csrc/*.c            host code, with device_cuda.c or device_none.c, never both
+    csrc/py/*.c         the Python boundary, the only code that sees Python's and NumPy's headers
+    csrc/cpu/*.c        CPU kernels, compiled once for each instruction set
+    kernels/**/*.cu     CUDA kernels, by nvcc; NAME_sm90a.cu for sm_90a alone
+
+Environment:
+
+    GPUDIST_CUDA        auto (default): with CUDA if nvcc is found; 1: or fail; 0: without
+    GPUDIST_CUDA_ARCHS  "90", "native" or "75;80;90+PTX", where +PTX serves GPUs yet to come.
+                        Default: the GPUs of this machine, else 80;90+PTX
+    GPUDIST_WERROR=1    warnings of the C compiler are errors (those of nvcc always are)
+    GPUDIST_DEBUG=1     debug information, and source lines for CUDA profilers
+    CC, CXX, CUDAHOSTCXX, CUDA_HOME, CUDA_PATH, CFLAGS, CPPFLAGS, LDFLAGS    as usual
+
+A file is compiled again if it, a header it includes or its command has changed."""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+from setuptools.errors import CompileError, LinkError, SetupError
+
+# The stable ABI has no free-threaded form before Python 3.15; there, a wheel fits one version.
+ABI3 = not sysconfig.get_config_var("Py_GIL_DISABLED")
+HOST_FLAGS = """-O3 -std=c11 -fopenmp -fwrapv -fno-math-errno -fno-trapping-math -ffp-contract=fast
+    -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla
+    -fPIC -fvisibility=hidden -Icsrc""".split()
+PYTHON_FLAGS = """-DNPY_TARGET_VERSION=NPY_1_25_API_VERSION
+    -DNPY_NO_DEPRECATED_API=NPY_1_25_API_VERSION""".split()
+CUDA_FLAGS = """-O3 -std=c++17 --compress-mode=size --Werror all-warnings
+    -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra -Icsrc -Ikernels""".split()
+# What csrc/cpu is compiled for; the registry picks at run time. AArch64's baseline has NEON.
+ISAS = {"baseline": []}
+if sysconfig.get_platform() == "linux-x86_64":
+    ISAS["avx2"] = ["-march=x86-64-v3"]
+    ISAS["avx512"] = ["-march=x86-64-v4", "-mprefer-vector-width=512"]
+
+
+def env_flag(name):
+    return os.environ.get(name, "0") not in ("", "0")
+
+
+def env_words(name, default=""):
+    return shlex.split(os.environ.get(name) or default)
+
+
+def say(text):
+    print(f"gpudist: {text}", flush=True)
+
+
+def output_of(*command):
+    """What a command prints on either stream, or None if it cannot run or fails."""
+    try:
+        done = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout if done.returncode == 0 else None
+
+
+# ---------------------------------------------------------------- CUDA
+
+
+class Toolkit:
+    """A CUDA toolkit: nvcc, the folder it belongs to, and the architectures to build for."""
+
+    def __init__(self, nvcc):
+        self.nvcc = nvcc
+        # nvcc may be a wrapper or a link; what it says of itself is right in every case.
+        said = output_of(nvcc, "--dryrun", "-x", "cu", "-c", os.devnull) or ""
+        top = re.search(r"^#\$ TOP=(.+)$", said, re.MULTILINE)
+        release = re.search(r"release (\d+)\.(\d+)", output_of(nvcc, "--version") or "")
+        if not top or not release:
+            raise SetupError(f"{nvcc} does not work")
+        self.version = int(release[1]), int(release[2])
+        if self.version < (12, 8):
+            raise SetupError(f"{nvcc} is CUDA {release[1]}.{release[2]}; 12.8 is the oldest to do")
+        self.home = Path(top[1]).resolve()
+        self.archs, self.ptx = [], False
+
+    @classmethod
+    def find(cls):
+        """The toolkit that GPUDIST_CUDA allows, or None for a CPU-only build."""
+        wanted = os.environ.get("GPUDIST_CUDA") or "auto"
+        if wanted not in ("auto", "0", "1"):
+            raise SetupError(f"GPUDIST_CUDA is {wanted!r}; it can be auto, 0 or 1")
+        if wanted == "0":
+            say("CPU only, as GPUDIST_CUDA=0 says")
+            return None
+        homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH")]
+        found = [Path(home, "bin/nvcc") for home in homes if home]
+        found += [Path(on_path)] if (on_path := shutil.which("nvcc")) else []
+        found += [Path("/usr/local/cuda/bin/nvcc")]
+        found += [Path(folder, "nvidia/cu13/bin/nvcc") for folder in sys.path]
+        nvcc = next((str(path) for path in found if os.access(path, os.X_OK)), None)
+        try:
+            if nvcc is None:
+                raise SetupError("no nvcc in CUDA_HOME, CUDA_PATH, PATH or /usr/local/cuda")
+            toolkit = cls(nvcc)
+        except SetupError as why:
+            if wanted == "1":
+                raise
+            say(f"CPU only: {why}")
+            return None
+        toolkit.archs, toolkit.ptx = cls.parse_archs(os.environ.get("GPUDIST_CUDA_ARCHS", ""))
+        return toolkit
+
+    @staticmethod
+    def parse_archs(text):
+        """'80;90+PTX' -> (['80', '90'], True)."""
+        if text in ("", "native"):
+            said = output_of("nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader") or ""
+            caps = {major + minor for major, minor in re.findall(r"^(\d+)\.(\d)$", said, re.M)}
+            if archs := sorted((cap for cap in caps if int(cap) >= 75), key=int):
+                return archs, False
+            if text == "native":
+                raise SetupError("GPUDIST_CUDA_ARCHS=native, but nvidia-smi shows no GPU to use")
+            text = "80;90+PTX"
+        if not re.fullmatch(r"\d+[af]?(;\d+[af]?)*(\+PTX)?", text):
+            raise SetupError(f"GPUDIST_CUDA_ARCHS is {text!r}; expected the like of '80;90+PTX'")
+        return text.removesuffix("+PTX").split(";"), text.endswith("+PTX")
+
+    def arch_flags(self, source):
+        """The -gencode flags of a .cu file; none if it is for an architecture left out here."""
+        own = re.search(r"_sm(\d+)a\.cu$", source.name)
+        if own:
+            number = own[1]
+            wanted = number in self.archs or number + "a" in self.archs
+            return [f"-gencode=arch=compute_{number}a,code=sm_{number}a"] if wanted else []
+        flags = [f"-gencode=arch=compute_{arch},code=sm_{arch}" for arch in self.archs]
+        if self.ptx:
+            flags.append(f"-gencode=arch=compute_{self.archs[-1]},code=compute_{self.archs[-1]}")
+        return flags
+
+    def static_runtime(self):
+        for folder in ("lib64", "lib"):
+            if (path := self.home / folder / "libcudart_static.a").exists():
+                return str(path)
+        raise SetupError(f"no libcudart_static.a in {self.home}")
+
+
+# ---------------------------------------------------------------- compiling
+
+
+class Job:
+    """One compiler run. `names` are words for paths that come and go with the build's temporary
+    environment: they stand for those paths when the command is compared with the last one."""
+
+    def __init__(self, source, target, command, names):
+        self.source = source
+        self.target = target
+        self.depfile, self.stamp = Path(f"{target}.d"), Path(f"{target}.cmd")
+        self.command = [*command, "-MMD", "-MF", str(self.depfile), "-c", str(source)]
+        self.command += ["-o", str(target)]
+        self.record = shlex.join(names.get(word, word) for word in self.command)
+
+    def fresh(self):
+        """The stamp is as old as the start of the compilation that made the object."""
+        try:
+            if self.stamp.read_text() != self.record or not self.target.exists():
+                return False
+            rule = self.depfile.read_text().replace("\\\n", " ").partition(":")[2]
+            made = self.stamp.stat().st_mtime_ns
+            return all(os.stat(path).st_mtime_ns < made for path in shlex.split(rule))
+        except OSError:
+            return False
+
+    def run(self):
+        self.target.parent.mkdir(parents=True, exist_ok=True)
+        self.stamp.unlink(missing_ok=True)
+        begun = Path(f"{self.stamp}.new")
+        begun.write_text(self.record)
+        done = subprocess.run(self.command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        if done.stdout or done.returncode:
+            said = done.stdout.decode(errors="replace")
+            print(shlex.join(self.command), said, sep="\n", flush=True)
+        if done.returncode:
+            raise CompileError(f"{self.source}: the compiler failed; its words are above")
+        begun.rename(self.stamp)
+
+
+class BuildExt(build_ext):
+    """build_ext for C by the C compiler and CUDA by nvcc, in one pool of threads."""
+
+    def initialize_options(self):
+        super().initialize_options()
+        self.path_names = {}
+
+    def build_extension(self, ext):
+        self.debug_flags = ["-g"] if env_flag("GPUDIST_DEBUG") else []
+        self.toolkit = Toolkit.find()
+        if self.toolkit:
+            archs = ", ".join(self.toolkit.archs) + (" and PTX" if self.toolkit.ptx else "")
+            version = ".".join(map(str, self.toolkit.version))
+            say(f"with CUDA {version} ({self.toolkit.nvcc}) for compute capability {archs}")
+        say(f"CPU kernels for {', '.join(ISAS)}")
+
+        # The longest first, so that the pool does not wait for one of them at its end.
+        jobs = sorted(self.jobs(), key=lambda job: (job.source.suffix != ".cu", job.source))
+        stale = [job for job in jobs if not job.fresh()]
+        # A compiler may need 2 GB.
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        cores = len(os.sched_getaffinity(0))
+        threads = int(self.parallel or max(1, min(cores, memory // 2_000_000_000)))
+        say(f"{len(jobs)} objects, {len(stale)} to compile, {threads} at a time")
+        with ThreadPoolExecutor(threads) as pool:
+            try:
+                for _ in pool.map(Job.run, stale):
+                    pass
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
+        self.link(ext, [str(job.target) for job in jobs])
+
+    def jobs(self):
+        device = Path("csrc/device_cuda.c" if self.toolkit else "csrc/device_none.c")
+        cc = [*env_words("CC", "cc"), *HOST_FLAGS, *self.debug_flags]
+        cc += ["-Werror"] if env_flag("GPUDIST_WERROR") else []
+        user = env_words("CPPFLAGS") + env_words("CFLAGS")
+        for source in Path("csrc").glob("*.c"):
+            if source == device:
+                toolkit = ["-isystem", str(self.toolkit.home / "include")] if self.toolkit else []
+                yield self.job(source, [*cc, *toolkit, *user])
+            elif source.name not in ("device_cuda.c", "device_none.c"):
+                yield self.job(source, [*cc, *user])
+        for source in Path("csrc/py").glob("*.c"):
+            yield self.job(source, [*cc, *self.python_flags(), *user])
+        for source in Path("csrc/cpu").glob("*.c"):
+            for isa, flags in ISAS.items():
+                yield self.job(source, [*cc, *flags, *user], f".{isa}")
+        for source in Path("kernels").rglob("*.cu") if self.toolkit else ():
+            if archs := self.toolkit.arch_flags(source):
+                yield self.job(source, [*self.nvcc_command(), *archs])
+
+    def job(self, source, command, isa=""):
+        target = Path(self.build_temp, source.with_suffix(isa + ".o"))
+        return Job(source, target, command, self.path_names)
+
+    def python_flags(self):
+        import numpy  # here, because metadata is made without it
+
+        if int(numpy.__version__.partition(".")[0]) < 2:
+            raise SetupError("the headers of NumPy 2 are needed to build (any 1.26 or 2 to run)")
+        flags = [*PYTHON_FLAGS, *(["-DPy_LIMITED_API=0x030b0000"] if ABI3 else [])]
+        include = numpy.get_include()
+        self.path_names[include] = f"numpy-{numpy.__version__}"
+        paths = sysconfig.get_paths()
+        for path in dict.fromkeys([include, paths["include"], paths["platinclude"]]):
+            flags += ["-isystem", path]
+        return flags
+
+    def nvcc_command(self):
+        command = [self.toolkit.nvcc, *CUDA_FLAGS]
+        command += ["-I", str(self.toolkit.home / "include/cccl")]
+        command += ["-ccbin", ccbin] if (ccbin := os.environ.get("CUDAHOSTCXX")) else []
+        return command + (["-lineinfo", "-Xcompiler", "-g"] if self.debug_flags else [])
+
+    def link(self, ext, objects):
+        """Links with the C++ driver if there is CUDA: nvcc's launch stubs need its run time.
+        The CUDA run time goes in, and libcuda is left for it to open, so that the module can be
+        imported where there is no driver. Only the init function is visible from outside."""
+        target = Path(self.get_ext_fullpath(ext.name))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        exports = Path(self.build_temp, "exports.map")
+        exports.write_text(f"{{ global: PyInit_{ext.name.rpartition('.')[2]}; local: *; }};\n")
+        command = env_words("CXX", "c++") if self.toolkit else env_words("CC", "cc")
+        command += ["-shared", "-fopenmp", "-Wl,--as-needed", f"-Wl,--version-script={exports}"]
+        command += [*self.debug_flags, *objects]
+        if self.toolkit:
+            command += [self.toolkit.static_runtime(), "-ldl", "-lrt", "-lpthread"]
+        command += ["-lm", *env_words("LDFLAGS"), "-o", str(target)]
+        try:
+            subprocess.run(command, check=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            raise LinkError(f"cannot link {target}: {error}") from error
+        say(f"linked {target}, {target.stat().st_size / 1e6:.1f} MB")
+
+
+sources = [*Path("csrc").rglob("*.c"), *Path("kernels").rglob("*.cu")]
+setup(
+    ext_modules=[Extension("gpudist._core", sorted(map(str, sources)), py_limited_api=ABI3)],
+    cmdclass={"build_ext": BuildExt},
+    options={"bdist_wheel": {"py_limited_api": "cp311"}} if ABI3 else {},
+)

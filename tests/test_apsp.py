@@ -1,0 +1,236 @@
+"""apsp: every row of the table against the plain loop, bit for bit, and SciPy's semantics."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+from conftest import rows, runnable
+from scipy.sparse import csgraph
+
+import gpudist
+from gpudist import reference
+
+SIZES = [1, 2, 3, 7, 15, 16, 17, 31, 32, 33, 47, 63, 64, 65, 97, 127, 128, 129, 191, 211, 257]
+KINDS = ["dense", "sparse", "ties", "zeros", "mixed", "negative"]
+
+
+def graph(rng, n, kind):
+    """A matrix of weights with inf for no edge; every weight is exact in float32 but in `mixed`."""
+    w = rng.integers(1, 1000, size=(n, n)).astype(np.float64)
+    if kind == "sparse":
+        w[rng.random((n, n)) > 3 / n] = np.inf
+    elif kind == "ties":
+        w = rng.integers(1, 4, size=(n, n)).astype(np.float64)
+        w[rng.random((n, n)) > 0.3] = np.inf
+    elif kind == "zeros":
+        w = rng.integers(0, 2, size=(n, n)).astype(np.float64)
+        w[rng.random((n, n)) > 5 / n] = np.inf
+    elif kind == "mixed":
+        w = 10.0 ** rng.uniform(-9, 9, size=(n, n))
+        w[rng.random((n, n)) > 0.5] = np.inf
+    elif kind == "negative":  # potentials: every cycle keeps its positive length
+        h = rng.integers(0, 500, size=n)
+        w = w + h[None, :] - h[:, None]
+        w[rng.random((n, n)) > 0.4] = np.inf
+    np.fill_diagonal(w, 0)
+    return w
+
+
+def cases():
+    for param in rows("apsp"):
+        kernel = param.values[0]
+        for dtype in kernel.dtypes:
+            yield pytest.param(kernel, dtype, id=f"{kernel.id}-{dtype}", marks=param.marks)
+
+
+def plain_loop(w, dtype):
+    """Floyd and Warshall's loop in the dtype of the computation."""
+    d = w.astype(dtype) if dtype != "int32" else w.copy()
+    _, pred = reference.apsp(d)
+    return d, pred
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kernel", "dtype"), list(cases()))
+def test_has_the_bits_of_the_plain_loop(kernel, dtype, kind, rng):
+    runnable(kernel)
+    if kind == "mixed" and dtype == "int32":
+        pytest.skip("these weights are not whole")
+    for n in SIZES:
+        w = graph(rng, n, kind).astype(dtype if dtype != "int32" else "float64")
+        dist, pred = gpudist.apsp(
+            w, no_edge=np.inf, dtype=dtype, kernel=kernel.id, return_predecessors=True
+        )
+        expected, expected_pred = plain_loop(w, dtype)
+        if dtype == "int32":
+            expected = np.where(np.isinf(expected), gpudist.UNREACHABLE, expected).astype(dtype)
+        np.testing.assert_array_equal(dist, expected, err_msg=f"n = {n}")
+        np.testing.assert_array_equal(pred, expected_pred, err_msg=f"n = {n}")
+        alone = gpudist.apsp(w, no_edge=np.inf, dtype=dtype, kernel=kernel.id)
+        np.testing.assert_array_equal(alone, expected, err_msg=f"n = {n}, without predecessors")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kernel", "dtype"), list(cases()))
+def test_predecessors_spell_paths_of_the_reported_length(kernel, dtype, kind, rng):
+    runnable(kernel)
+    if kind == "mixed" and dtype == "int32":
+        pytest.skip("these weights are not whole")
+    n = 150
+    w = graph(rng, n, kind)
+    dist, pred = gpudist.apsp(
+        w, no_edge=np.inf, dtype=dtype, kernel=kernel.id, return_predecessors=True
+    )
+    for i, j in rng.integers(0, n, size=(400, 2)):
+        if pred[i, j] == -9999:
+            continue
+        path = gpudist.reconstruct_path(pred, i, j)
+        assert path[0] == i and path[-1] == j and len(set(path)) == len(path)
+        length = w[path[:-1], path[1:]].sum()
+        if dtype == "int32":
+            assert dist[i, j] == length
+        else:
+            np.testing.assert_allclose(
+                dist[i, j], length, rtol=1e-5 if dtype == "float32" else 1e-12
+            )
+    unreachable = np.isinf(dist) if dtype != "int32" else dist == gpudist.UNREACHABLE
+    np.testing.assert_array_equal(
+        unreachable & ~np.eye(n, dtype=bool), (pred == -9999) & ~np.eye(n, dtype=bool)
+    )
+
+
+@pytest.mark.parametrize(("kernel", "dtype"), list(cases()))
+def test_negative_cycles_are_found(kernel, dtype, rng):
+    runnable(kernel)
+    for n in (2, 3, 65, 130):
+        w = graph(rng, n, "dense")
+        w[n - 1, 0], w[0, n - 1] = 3, -4
+        with pytest.raises(gpudist.NegativeCycleError) as caught:
+            gpudist.apsp(w, dtype=dtype, kernel=kernel.id, return_predecessors=True)
+        assert {0, n - 1} <= set(caught.value.nodes)
+        assert isinstance(caught.value, csgraph.NegativeCycleError)
+        w = graph(rng, n, "sparse")
+        w[n // 2, n // 2] = -1  # a negative self-loop is a cycle
+        with pytest.raises(gpudist.NegativeCycleError) as caught:
+            gpudist.apsp(w, no_edge=np.inf, dtype=dtype, kernel=kernel.id)
+        assert n // 2 in caught.value.nodes
+
+
+@pytest.mark.parametrize("directed", [True, False])
+@pytest.mark.parametrize("unweighted", [True, False])
+def test_agrees_with_scipy(device, directed, unweighted, rng):
+    for n in (1, 2, 30, 200):
+        dense = rng.random((n, n))
+        dense[rng.random((n, n)) > 0.1] = 0
+        options = {"directed": directed, "unweighted": unweighted, "return_predecessors": True}
+        expected, expected_pred = csgraph.floyd_warshall(dense, **options)
+        dist, pred = gpudist.apsp(dense, device=device, **options)
+        np.testing.assert_array_equal(dist, expected)
+        np.testing.assert_array_equal(pred, expected_pred)
+        for form in ("csr", "csc", "coo", "lil", "dok"):
+            stored = scipy.sparse.coo_array(dense).asformat(form)
+            dist, pred = gpudist.apsp(stored, device=device, **options)
+            np.testing.assert_array_equal(dist, expected, err_msg=form)
+            np.testing.assert_array_equal(pred, expected_pred, err_msg=form)
+
+
+def test_what_is_an_edge(device):
+    inf, nan = np.inf, np.nan
+    one_edge = [[0.0, inf], [inf, 0.0]]
+    for weights in ([[0, 1e-9], [0, 0]], [[0, 1e-9], [nan, 0]], [[5, 1e-9], [-inf, 0]]):
+        assert gpudist.apsp(weights, device=device).tolist() == [[0, 1e-9], [inf, 0]]
+    assert gpudist.apsp([[0, 0], [0, 0]], device=device).tolist() == one_edge
+    # a sentinel takes the place of 0, which then is an edge; inf and NaN stay no edge
+    assert gpudist.apsp([[9, 0], [-1, 9]], no_edge=-1, device=device).tolist() == [[0, 0], [inf, 0]]
+    assert gpudist.apsp([[9, nan], [inf, 9]], no_edge=-1, device=device).tolist() == one_edge
+    # stored zeros of a sparse array, unmasked zeros of a masked array are edges
+    stored = scipy.sparse.csr_array(([0.0], ([0], [1])), shape=(2, 2))
+    assert gpudist.apsp(stored, device=device).tolist() == [[0, 0], [inf, 0]]
+    masked = np.ma.masked_array([[0.0, 0.0], [7.0, 0.0]], mask=[[0, 0], [1, 0]])
+    assert gpudist.apsp(masked, device=device).tolist() == [[0, 0], [inf, 0]]
+    # entries stored twice: the lesser counts, whatever the order
+    twice = scipy.sparse.csr_array(
+        (np.array([5.0, 3.0]), np.array([1, 1]), np.array([0, 2, 2])), shape=(2, 2)
+    )
+    assert gpudist.apsp(twice, device=device)[0, 1] == 3
+
+
+def test_dtypes_and_unreachable(device, rng):
+    w = rng.integers(0, 5, size=(20, 20))
+    w[:, 3] = 0
+    for dtype in (np.int8, np.int16, np.int32, np.int64, np.uint8, np.float16, np.float64, bool):
+        dist = gpudist.apsp(w.astype(dtype), device=device)
+        assert dist.dtype == np.float64
+        np.testing.assert_array_equal(dist, csgraph.floyd_warshall(w.astype(dtype)))
+    assert gpudist.apsp(w.astype("f4"), device=device).dtype == np.float32
+    whole = gpudist.apsp(w, dtype="int32", device=device)
+    assert whole.dtype == np.int32
+    assert whole[0, 3] == gpudist.UNREACHABLE
+    sentinel = gpudist.apsp(np.where(w == 0, -1, w), no_edge=-1, dtype="int32", device=device)
+    np.testing.assert_array_equal(sentinel, np.where(whole == gpudist.UNREACHABLE, -1, whole))
+
+
+def test_int32_is_exact_or_refuses(device):
+    big = 2**29 - 1
+    chain = np.full((4, 4), -1)
+    chain[0, 1], chain[1, 2] = big, big
+    assert gpudist.apsp(chain, no_edge=-1, dtype="int32", device=device)[0, 2] == 2 * big
+    chain[2, 3] = big
+    with pytest.raises(OverflowError, match="float64"):
+        gpudist.apsp(chain, no_edge=-1, dtype="int32", device=device)
+    chain[2, 3] = 2**29
+    with pytest.raises(ValueError, match=r"2\*\*29"):
+        gpudist.apsp(chain, no_edge=-1, dtype="int32", device=device)
+    with pytest.raises(ValueError, match=r"graph\[0, 1\] is not a whole number"):
+        gpudist.apsp([[0, 1.5], [0, 0]], dtype="int32", device=device)
+    # large weights of both signs: no sum may pass for "unreachable" or wrap around
+    w = np.zeros((3, 3))
+    w[0, 1], w[1, 2] = big, -big
+    dist = gpudist.apsp(w, dtype="int32", device=device)
+    assert dist[0, 2] == 0 and dist[2, 0] == gpudist.UNREACHABLE
+
+
+def test_a_negative_weight_beside_a_negative_sentinel(device):
+    with pytest.raises(ValueError, match=r"graph\[0, 1\] is a negative weight"):
+        gpudist.apsp([[0, -2], [-1, 0]], no_edge=-1, device=device)
+
+
+def test_overwrite(rng):
+    w = rng.random((50, 50))
+    expected = gpudist.apsp(w)
+    mine = w.copy()
+    assert gpudist.apsp(mine, overwrite=True) is mine
+    np.testing.assert_array_equal(mine, expected)
+    undirected = w.copy()
+    expected = gpudist.apsp(w, directed=False)
+    np.testing.assert_array_equal(
+        gpudist.apsp(undirected, directed=False, overwrite=True), expected
+    )
+    frozen = w.copy()
+    frozen.setflags(write=False)
+    assert gpudist.apsp(frozen, overwrite=True) is not frozen
+
+
+def test_no_nodes(device):
+    dist, pred = gpudist.apsp(np.zeros((0, 0)), return_predecessors=True, device=device)
+    assert dist.shape == pred.shape == (0, 0)
+
+
+def test_reference_is_selectable(rng):
+    w = graph(rng, 30, "negative")
+    dist, pred = gpudist.apsp(w, no_edge=np.inf, return_predecessors=True)
+    slow, slow_pred = gpudist.apsp(w, no_edge=np.inf, return_predecessors=True, kernel="reference")
+    np.testing.assert_array_equal(dist, slow)
+    np.testing.assert_array_equal(pred, slow_pred)
+
+
+def test_reconstruct_path():
+    pred = gpudist.apsp([[0, 1, 0], [0, 0, 1], [0, 0, 0]], return_predecessors=True)[1]
+    assert gpudist.reconstruct_path(pred, 0, 2) == [0, 1, 2]
+    assert gpudist.reconstruct_path(pred, 1, 1) == [1]
+    with pytest.raises(gpudist.NoPathError):
+        gpudist.reconstruct_path(pred, 2, 0)
+    with pytest.raises(IndexError, match="j = 3"):
+        gpudist.reconstruct_path(pred, 0, 3)
+    circle = np.array([[-9999, 2, 1]] * 3)
+    with pytest.raises(ValueError, match="circle"):
+        gpudist.reconstruct_path(circle, 0, 1)

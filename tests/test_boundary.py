@@ -1,0 +1,317 @@
+"""The boundary: every wrong argument has its error, nothing is changed, kept or lost."""
+
+import gc
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import gpudist
+from gpudist import _core
+
+A = np.arange(12.0).reshape(4, 3)
+B = np.arange(15.0).reshape(5, 3) / 7
+G = np.array([[0.0, 3, 8], [0, 0, 2], [1, 0, 0]])
+
+
+def cdist(**changes):
+    arguments = {"XA": A, "XB": B} | changes
+    return gpudist.cdist(**arguments)
+
+
+READ_ONLY = np.empty((4, 5))
+READ_ONLY.setflags(write=False)
+
+WRONG_CDIST = [
+    ({"XA": A[0]}, ValueError, "XA must be two-dimensional, got 1"),
+    ({"XB": B[None]}, ValueError, "XB must be two-dimensional, got 3"),
+    ({"XA": 1.0}, ValueError, "XA must be two-dimensional, got 0"),
+    ({"XB": B[:, :2]}, ValueError, "same number of columns, got 3 and 2"),
+    ({"XA": A + 1j}, TypeError, "XA must be an array of real numbers, got dtype complex128"),
+    ({"XA": A.astype(object)}, TypeError, "XA must be an array of real numbers, got dtype object"),
+    ({"XB": np.array([["a"]])}, TypeError, "XB must be an array of real numbers"),
+    ({"XA": np.ma.masked_array(A, A > 3)}, TypeError, "XA is a masked array"),
+    ({"metric": "euclidan"}, ValueError, "did you mean 'euclidean'"),
+    ({"metric": "???"}, ValueError, "metrics are euclidean"),
+    ({"metric": 3}, TypeError, "metric must be a string, got int"),
+    ({"metric": "haversine"}, ValueError, r"\(latitude, longitude\), got 3 columns"),
+    ({"p": 3}, TypeError, "unexpected keyword argument 'p'"),
+    ({"dtype": "int32"}, ValueError, "dtype must be float32 or float64, got int32"),
+    ({"dtype": "float16"}, ValueError, "dtype must be float32 or float64, got float16"),
+    ({"out": np.empty((5, 4))}, ValueError, r"out must have shape \(4, 5\), got \(5, 4\)"),
+    ({"out": np.empty(20)}, ValueError, "out must be two-dimensional"),
+    ({"out": np.empty((4, 5), "i4")}, ValueError, "out must be an array of float32 or float64"),
+    ({"out": np.empty((4, 5), ">f8")}, ValueError, "native byte order"),
+    ({"out": np.empty((4, 10))[:, ::2]}, ValueError, "out must be C-contiguous"),
+    ({"out": np.empty((5, 4)).T}, ValueError, "out must be C-contiguous"),
+    ({"out": READ_ONLY}, ValueError, "out is read-only"),
+    ({"out": [[0.0] * 5] * 4}, TypeError, "out must be an array of float32 or float64, got list"),
+    ({"out": np.empty((4, 5)), "dtype": "float32"}, ValueError, "out has dtype float64"),
+    ({"kernel": "cdist/cpu_tile_avx51"}, ValueError, "did you mean 'cdist/cpu_tile_avx512'"),
+    ({"kernel": "apsp/cpu_blocked_avx2"}, ValueError, "unknown kernel"),
+    ({"options": {"block": 3}}, ValueError, "takes no options, got 'block'"),
+    ({"device": "gpu"}, ValueError, "device must be None, 'cpu', 'cuda' or 'cuda:N', got 'gpu'"),
+    ({"device": "cuda:x"}, ValueError, "device must be"),
+    ({"device": 0}, TypeError, "device must be a string"),
+    ({"device": "cuda:99"}, gpudist.DeviceError, "CUDA cannot be used: |there is no cuda:99"),
+]
+
+
+@pytest.mark.parametrize(("changes", "error", "message"), WRONG_CDIST)
+def test_wrong_arguments_of_cdist(changes, error, message):
+    with pytest.raises(error, match=message):
+        cdist(**changes)
+
+
+def test_out_is_by_keyword_only():
+    with pytest.raises(TypeError, match="positional"):
+        gpudist.cdist(A, B, "euclidean", np.empty((4, 5)))
+
+
+WRONG_APSP = [
+    ({"graph": G[:2]}, ValueError, r"graph must be a square matrix, got shape \(2, 3\)"),
+    ({"graph": G[0]}, ValueError, "graph must be a square matrix"),
+    ({"graph": G + 1j}, TypeError, "graph must be an array of real numbers"),
+    ({"graph": "abc"}, TypeError, "graph must be an array of real numbers"),
+    ({"dtype": "int64"}, ValueError, "dtype must be float32, float64 or int32, got int64"),
+    ({"no_edge": 0.5, "dtype": "int32"}, ValueError, "no_edge must be an int32"),
+    ({"graph": np.ma.masked_array(G), "no_edge": 1}, ValueError, "no_edge is for plain arrays"),
+    ({"kernel": "cdist/cpu_tile_avx2"}, ValueError, "unknown kernel"),
+    ({"options": {"segment": 3}}, ValueError, "takes no options"),
+    ({"device": "tpu"}, ValueError, "device must be"),
+]
+
+
+@pytest.mark.parametrize(("changes", "error", "message"), WRONG_APSP)
+def test_wrong_arguments_of_apsp(changes, error, message):
+    with pytest.raises(error, match=message):
+        gpudist.apsp(**({"graph": G} | changes))
+
+
+def test_a_sparse_array_names_its_edges():
+    from scipy.sparse import csr_array
+
+    with pytest.raises(ValueError, match="no_edge is for dense arrays"):
+        gpudist.apsp(csr_array(G), no_edge=-1)
+
+
+def test_a_result_too_large_is_refused_before_it_is_allocated():
+    tall = np.broadcast_to(np.zeros(3), (2**40, 3))
+    with pytest.raises(MemoryError, match=r"needs \d+ bytes .* out="):
+        gpudist.cdist(tall, tall)
+
+
+def test_other_questions():
+    with pytest.raises(ValueError, match="op must be one of"):
+        gpudist.kernels("sort")
+    with pytest.raises(ValueError, match="op must be one of cdist, apsp"):
+        gpudist.explain("sort", A)
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        gpudist.nonsense  # noqa: B018
+
+
+def test_inputs_are_neither_changed_nor_kept():
+    a, b, g = A.copy(), B.copy(), G.copy()
+    for x in (a, b, g):
+        x.setflags(write=False)
+    before = [sys.getrefcount(x) for x in (a, b, g)]
+    d = gpudist.cdist(a, b)
+    p = gpudist.apsp(g, return_predecessors=True)
+    with pytest.raises(ValueError, match="unknown metric"):
+        gpudist.cdist(a, b, "nonsense")
+    with pytest.raises(ValueError, match="shape"):
+        gpudist.cdist(a, b, out=np.empty((1, 1)))
+    assert [sys.getrefcount(x) for x in (a, b, g)] == before
+    for now, then in ((a, A), (b, B), (g, G)):
+        np.testing.assert_array_equal(now, then)
+    assert d.base is None and p[0].base is None
+
+
+def test_out_is_filled_in_place_and_may_be_a_memmap(tmp_path):
+    out = np.memmap(tmp_path / "d.bin", dtype="f4", mode="w+", shape=(4, 5))
+    assert gpudist.cdist(A, B, out=out) is out
+    np.testing.assert_allclose(out, gpudist.cdist(A, B), rtol=1e-6)
+
+
+def test_after_an_error_the_next_call_works():
+    for changes, error, _ in WRONG_CDIST:
+        with pytest.raises(error):
+            cdist(**changes)
+        assert cdist().shape == (4, 5)
+
+
+def test_eight_threads_get_the_same_bits(device, rng):
+    a, b = rng.normal(size=(400, 40)), rng.normal(size=(300, 40))
+    w = rng.random((150, 150))
+    expected = gpudist.cdist(a, b, device=device)
+    expected_paths = gpudist.apsp(w, return_predecessors=True, device=device)
+    wrong = []
+
+    def work():
+        for _ in range(10):
+            got = gpudist.cdist(a, b, device=device)
+            paths = gpudist.apsp(w, return_predecessors=True, device=device)
+            if not (got == expected).all() or not all(
+                (x == y).all() for x, y in zip(paths, expected_paths, strict=True)
+            ):
+                wrong.append("different")
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert wrong == []
+
+
+def test_thread_count_does_not_change_the_bits(rng):
+    threadpoolctl = pytest.importorskip("threadpoolctl", reason="threadpoolctl is missing")
+    a, b = rng.normal(size=(500, 33)), rng.normal(size=(450, 33))
+    w = rng.random((300, 300))
+    results = []
+    for limit in (1, 2, 5):
+        with threadpoolctl.threadpool_limits(limit, user_api="openmp"):
+            assert _core.host()["threads"] == limit
+            results.append((gpudist.cdist(a, b), *gpudist.apsp(w, return_predecessors=True)))
+    for other in results[1:]:
+        for x, y in zip(results[0], other, strict=True):
+            np.testing.assert_array_equal(x, y)
+
+
+def test_a_forked_child_can_compute(rng):
+    import multiprocessing
+
+    a = rng.normal(size=(600, 30))
+    gpudist.cdist(a, a, device="cpu")  # the parent's thread pool exists
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        child = pool.apply_async(gpudist.cdist, (a, a), {"device": "cpu"}).get(timeout=60)
+    np.testing.assert_array_equal(child, gpudist.cdist(a, a, device="cpu"))
+
+
+def resident():
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[1]) * 4096
+
+
+def test_ten_thousand_calls_leak_nothing():
+    wrong = [changes for changes, _, _ in WRONG_CDIST]
+    bad_graph = G.copy()
+    bad_graph[0, 0] = -1
+
+    def calls(count):
+        for i in range(count):
+            gpudist.cdist(A, B, out=np.empty((4, 5)))
+            gpudist.apsp(G, return_predecessors=True)
+            changes = wrong[i % len(wrong)]
+            with pytest.raises(Exception):  # noqa: B017
+                cdist(**changes)
+            with pytest.raises(gpudist.NegativeCycleError):
+                gpudist.apsp(bad_graph)
+            gpudist.cdist(A.astype("i2"), B[:, ::-1])
+
+    calls(300)
+    gc.collect()
+    before = resident()
+    calls(10_000 // 5)
+    gc.collect()
+    assert resident() - before < 4 << 20
+
+
+def test_the_core_checks_for_itself():
+    """The Python layer is not what keeps the core safe."""
+    out = np.empty((4, 5))
+    with pytest.raises(TypeError, match="lacks the argument 'metric'"):
+        _core.cdist(A, B, out)
+    with pytest.raises(TypeError, match="two values for 'a'"):
+        _core.cdist(A, B, out, "euclidean", a=A)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'nonsense'"):
+        _core.cdist(A, B, out, "euclidean", nonsense=1)
+    with pytest.raises(TypeError, match="at most 7"):
+        _core.cdist(*range(9))
+    with pytest.raises(ValueError, match="unknown metric"):
+        _core.cdist(A, B, out, "x")
+    with pytest.raises(TypeError, match="metric must be a string"):
+        _core.cdist(A, B, out, 5)
+    with pytest.raises(TypeError, match="out must be an array to write to"):
+        _core.cdist(A, B, [[1.0]], "euclidean")
+    with pytest.raises(ValueError, match="graph must be square"):
+        _core.apsp(A, out, None, "zero", 0, True, False, 0)
+    with pytest.raises(ValueError, match="results must have shape"):
+        _core.apsp(G, out, None, "zero", 0, True, False, 0)
+    with pytest.raises(TypeError, match="predecessors are int32"):
+        _core.apsp(G, np.empty((3, 3)), np.empty((3, 3)), "zero", 0, True, False, 0)
+    with pytest.raises(ValueError, match="unknown no_edge"):
+        _core.apsp(G, np.empty((3, 3)), None, "nothing", 0, True, False, 0)
+    with pytest.raises(ValueError, match="repeats must be"):
+        _core.ceiling("ceiling/cpu_fma_baseline", 4096, 0)
+    with pytest.raises(ValueError, match="computes ceiling, not cdist"):
+        _core.cdist(A, B, out, "euclidean", kernel="ceiling/cpu_fma_baseline")
+
+
+class Claims:
+    """An object that claims to be a CUDA array."""
+
+    def __init__(self, **interface):
+        self.__cuda_array_interface__ = {
+            "shape": (4, 3), "typestr": "<f8", "data": (0, False), "version": 3,
+        } | interface  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("interface", "error", "message"),
+    [
+        ({"shape": (4,)}, ValueError, "two-dimensional"),
+        ({"shape": (4, -1)}, ValueError, "bad shape"),
+        ({"typestr": "<c8"}, TypeError, "not float64"),
+        ({"typestr": ">f8"}, TypeError, "not float64"),
+        ({"data": None}, TypeError, "without data"),
+        ({"data": (1, 2, 3)}, TypeError, "without data"),
+        ({"mask": A}, TypeError, "masked"),
+        ({"strides": (25, 8)}, ValueError, "whole elements"),
+        ({"strides": (8,)}, ValueError, "strides"),
+        ({"stream": 0}, ValueError, "stream 0"),
+        ({}, TypeError, "different devices"),
+    ],
+)
+def test_cuda_array_interfaces_are_checked(interface, error, message):
+    with pytest.raises(error, match=message):
+        _core.cdist(Claims(**interface), B, np.empty((4, 5)), "euclidean")
+
+
+class Exports:
+    """An object that claims to export a CUDA array by DLPack."""
+
+    def __init__(self, answer=None, device=(2, 0)):
+        self.answer, self.device, self.asked = answer, device, []
+
+    def __dlpack_device__(self):
+        return self.device
+
+    def __dlpack__(self, **keywords):
+        self.asked.append(keywords)
+        if "max_version" in keywords:
+            raise TypeError("an exporter from before max_version")
+        return self.answer
+
+
+def test_dlpack_is_asked_as_the_protocol_says():
+    exporter = Exports(answer=A)
+    with pytest.raises(TypeError, match="did not return a DLPack capsule"):
+        _core.cdist(exporter, B, np.empty((4, 5)), "euclidean")
+    assert exporter.asked == [{"stream": 1, "max_version": (1, 0)}, {"stream": 1}]
+
+
+def test_a_host_capsule_is_numpys_business():
+    class OnHost(Exports):
+        def __array__(self, dtype=None, copy=None):
+            return A
+
+    out = np.empty((4, 5))
+    _core.cdist(OnHost(device=(1, 0)), B, out, "euclidean")
+    np.testing.assert_array_equal(out, gpudist.cdist(A, B))
+
+
+def test_host_and_device_do_not_mix():
+    with pytest.raises(TypeError, match="XA is on the host and XB on a CUDA device; move one"):
+        gpudist.cdist(A, Claims())

@@ -1,0 +1,101 @@
+"""The table, the chooser and its reasons."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import gpudist
+from gpudist import _core
+
+A, B = np.zeros((10, 2)), np.zeros((20, 2))
+
+
+def test_the_table_is_whole():
+    rows = gpudist.kernels()
+    assert len({row.id for row in rows}) == len(rows)
+    for row in rows:
+        assert row.backend in ("cpu", "cuda") and row.idea and row.source and row.dtypes
+        assert row.metrics or row.op != "cdist"
+        assert row.columns[0] <= row.columns[1]
+    assert set(gpudist.kernels("cdist")) | set(gpudist.kernels("apsp")) | set(
+        gpudist.kernels("ceiling")
+    ) == set(rows)
+
+
+def test_every_metric_runs_on_both_backends():
+    for backend in ("cpu", "cuda"):
+        taken = {m for k in gpudist.kernels("cdist") if k.backend == backend for m in k.metrics}
+        assert taken == {metric.name for metric in gpudist.metrics.METRICS}
+
+
+def test_a_row_that_cannot_run_says_why():
+    why = gpudist.cuda.why_not()
+    for row in gpudist.kernels():
+        if row.backend == "cuda" and why is not None:
+            assert row.why_not == why
+        if row.backend == "cpu" and row.needs == "baseline":
+            assert row.why_not is None
+
+
+def test_auto_takes_the_best_instruction_set():
+    isa = _core.host()["isa"]
+    assert gpudist.explain("cdist", A, B, device="cpu").kernel == f"cdist/cpu_tile_{isa}"
+    assert (
+        gpudist.explain("apsp", np.zeros((3, 3)), device="cpu").kernel == f"apsp/cpu_blocked_{isa}"
+    )
+
+
+def test_the_choice_does_not_depend_on_the_rows_of_a():
+    for d in (1, 2, 5, 100):
+        b = np.zeros((5000, d))
+        said = [gpudist.explain("cdist", np.zeros((m, d)), b) for m in (0, 1, 50, 100_000)]
+        assert len({(s.kernel, s.device, s.reason) for s in said}) == 1
+
+
+def test_explain_accounts_for_every_row():
+    said = gpudist.explain("cdist", A, B, "cityblock", dtype="float32", device="cpu")
+    assert {said.kernel, *said.rejected} == {row.id for row in gpudist.kernels("cdist")}
+    assert "does not know the metric cityblock" in said.rejected["cdist/cpu_haversine_baseline"]
+    assert said.bytes == 4 * (10 * 20 + 30 * 2) and said.operations == 10 * 20 * 2
+    text = str(said)
+    assert said.kernel in text and all(id in text for id in said.rejected)
+    by_name = gpudist.explain("cdist", A, B, kernel="cdist/cpu_tile_baseline")
+    assert by_name.kernel == "cdist/cpu_tile_baseline" and "by name" in by_name.reason
+    with pytest.raises(ValueError, match="does not know the metric haversine"):
+        gpudist.explain("cdist", A, B, "haversine", kernel="cdist/cpu_tile_baseline")
+
+
+@pytest.mark.skipif(gpudist.cuda.is_available(), reason="CUDA can be used here")
+def test_without_cuda_auto_is_silent_and_cuda_says_why():
+    assert gpudist.explain("cdist", np.zeros((3, 2)), np.zeros((10**6, 2))).device == "cpu"
+    assert gpudist.cuda.devices() == ()
+    for ask in (
+        lambda: gpudist.cdist(A, B, device="cuda"),
+        lambda: gpudist.apsp(np.zeros((2, 2)), device="cuda:0"),
+        lambda: gpudist.cdist(A, B, kernel="cdist/cuda_tile"),
+    ):
+        with pytest.raises(gpudist.DeviceError, match=re.escape(gpudist.cuda.why_not())):
+            ask()
+
+
+@pytest.mark.gpu
+def test_with_cuda_the_devices_are_told():
+    first = gpudist.cuda.devices()[0]
+    assert first.index == 0 and first.memory_bytes > 2**30 and first.multiprocessors > 0
+    assert float(first.compute_capability) >= 7.5
+    assert gpudist.explain("cdist", np.zeros((3, 2)), np.zeros((10**6, 2))).device == "cuda:0"
+    with pytest.raises(gpudist.DeviceError, match="there is no cuda:99"):
+        gpudist.cdist(A, B, device="cuda:99")
+
+
+def test_every_row_of_the_source_is_in_the_table():
+    source = Path(__file__).parent.parent / "csrc" / "kernels.def"
+    if not source.exists():
+        pytest.skip("the tests run apart from the source tree")
+    named = re.findall(r'^GD(?:_CPU)?_KERNEL\("([a-z0-9_/]+)"', source.read_text(), re.MULTILINE)
+    ids = [row.id for row in gpudist.kernels()]
+    assert named
+    for name in named:
+        assert any(id.startswith(name) for id in ids), name
