@@ -85,10 +85,12 @@ typedef struct gd_matrix {
     gd_device device;
 } gd_matrix;
 
-/* Sums over dimensions start a fresh accumulator every GD_FOLD dimensions and add it to a running
- * total: that keeps the error of a long float32 sum inside the accuracy contract. Every kernel
- * that auto may choose folds at the same places, so that tiles and backends agree. */
-#define GD_FOLD 32
+/* Sums over dimensions start a fresh accumulator every GD_FOLD dimensions; the accumulators of
+ * GD_GROUP dimensions are added up in order, and so are those sums. A float32 sum of 4096 terms then
+ * passes through 16 + 8 + 32 roundings instead of 4096, which keeps its error inside the accuracy
+ * contract. Every kernel that auto may choose adds in this order, so that tiles and backends agree. */
+#define GD_FOLD 16
+#define GD_GROUP 128
 
 /* A float32 sum of squares below or above these bounds may have lost digits to underflow or
  * overflow of its terms: such an element is computed again in float64. 2**-100 leaves 24 bits

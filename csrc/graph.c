@@ -1,13 +1,21 @@
 /* graph.c: weighted graphs into the form that path kernels take, and path lengths out of it, on the
- * host. Rows pass in chunks of doubles, which hold every weight exactly, through short loops that
- * the compiler turns into vectors; the work is bound by memory. The device's half is
- * kernels/apsp/graph.cu. */
+ * host. Rows pass in chunks of doubles, which hold every weight exactly, through short loops
+ * without branches; the work is bound by memory. The device's half is kernels/apsp/graph.cu. */
 #include <float.h>
 #include <math.h>
 
+#include "cpu/simd.h"
 #include "gpudist.h"
 
-enum { CHUNK = 512 };
+/* A chunk is a whole number of vectors. Undirected graphs are also read down their columns, ROWS
+ * columns at a time, which uses up the cache lines. */
+enum { CHUNK = 256, ROWS = 16, LANES = sizeof(gd_vf64) / sizeof(double) };
+
+/* Smaller matrices are not worth waking threads for. */
+enum { PARALLEL_FROM = 256 };
+
+/* The largest double that becomes a finite float. */
+#define F32_LIMIT 0x1.fffffefffffffp127
 
 static ptrdiff_t least(ptrdiff_t x, ptrdiff_t y) { return x < y ? x : y; }
 
@@ -16,6 +24,12 @@ static void load(const gd_matrix *m, ptrdiff_t at, ptrdiff_t stride, ptrdiff_t c
                  double *buffer)
 {
 #define LOAD(type)                                                    \
+    if (stride == 1) {                                                \
+        for (ptrdiff_t c = 0; c < count; ++c) {                       \
+            buffer[c] = (double)((const type *)m->data + at)[c];      \
+        }                                                             \
+        break;                                                        \
+    }                                                                 \
     for (ptrdiff_t c = 0; c < count; ++c) {                           \
         buffer[c] = (double)((const type *)m->data)[at + c * stride]; \
     }                                                                 \
@@ -39,63 +53,88 @@ static double absent_value(const gd_graph *graph)
                                                    : (double)NAN;
 }
 
-/* Weights as the kernels see them: infinity where there is no edge. Adding 0 turns -0.0 into 0. */
-static void keep_edges(const gd_graph *graph, ptrdiff_t count, double *buffer)
+static gd_vf64 pick(gd_vi64 mask, gd_vf64 yes, gd_vf64 no)
 {
-    const double absent = absent_value(graph);
+    return (gd_vf64)(((gd_vi64)yes & mask) | ((gd_vi64)no & ~mask));
+}
+
+/* Adding 2**52 leaves no room for a fraction; doubles from there on are whole. */
+static gd_vf64 fraction(gd_vf64 x)
+{
+    const gd_vf64 shift = gd_splat(0x1p52), size = gd_min(gd_abs(x), shift);
+    return (size + shift) - shift - size;
+}
+
+/* Keeps the lesser of two flat indices; as an unsigned number, -1 is larger than any index. */
+static void note(ptrdiff_t at, ptrdiff_t *first)
+{
+    *first = (size_t)at < (size_t)*first ? at : *first;
+}
+
+/* Looks closer at a chunk that has a negative or a fractional weight. */
+static void find_first(const double *buffer, ptrdiff_t count, ptrdiff_t at, gd_graph_facts *facts)
+{
+    for (ptrdiff_t c = 0; c < count; ++c) {
+        if (buffer[c] < 0) {
+            note(at + c, &facts->negative_at);
+        }
+        if (fraction(gd_splat(buffer[c]))[0] != 0) {
+            note(at + c, &facts->fractional_at);
+        }
+    }
+}
+
+/* Turns a chunk's values into weights as the kernels see them, infinity where there is no edge;
+ * adding 0 turns -0.0 into 0. A weight that is infinite in the kernel's type is no edge. Unless
+ * `facts` is NULL, notes what the weights are; the chunk begins at flat index `at`. */
+static void keep_edges(const gd_graph *graph, gd_dtype dtype, ptrdiff_t count, double *buffer,
+                       ptrdiff_t at, gd_graph_facts *facts)
+{
+    const gd_vf64 absent = gd_splat(absent_value(graph)), none = gd_splat((double)INFINITY);
+    const gd_vf64 limit = gd_splat(dtype == GD_F32 ? F32_LIMIT : DBL_MAX);
     const bool unweighted = graph->unweighted;
-    for (ptrdiff_t c = 0; c < count; ++c) {
-        const double x = buffer[c];
-        const bool edge = (fabs(x) <= DBL_MAX) & (x != absent);
-        buffer[c] = edge ? (unweighted ? 1.0 : x + 0.0) : (double)INFINITY;
+    gd_vf64 lowest = {0}, highest = {0};
+    gd_vi64 fractions = {0};
+    ptrdiff_t padded = count;
+    for (; padded % LANES != 0; ++padded) {
+        buffer[padded] = (double)INFINITY;
     }
-}
-
-/* Beyond 2**52 every double is whole, below it adding and taking away 1.5 * 2**52 rounds. */
-static bool is_fractional(double x)
-{
-    const double shift = 0x1.8p52;
-    return fabs(x) < 0x1p52 && (x + shift) - shift != x;
-}
-
-static void note_facts(const double *buffer, ptrdiff_t count, ptrdiff_t at, gd_graph_facts *facts)
-{
-    double max_abs = facts->max_abs;
-    bool negative = false, fractional = false;
-    for (ptrdiff_t c = 0; c < count; ++c) {
-        const double x = buffer[c], size = fabs(x);
-        max_abs = size <= DBL_MAX && size > max_abs ? size : max_abs;
-        negative |= x < 0;
-        fractional |= is_fractional(x);
+    /* No mask meets another: GCC makes scalar code of that. */
+    for (ptrdiff_t c = 0; c < padded; c += LANES) {
+        gd_vf64 x = gd_load(buffer + c);
+        x = pick((gd_vi64)(x != absent), x, none);
+        x = pick((gd_vi64)(gd_abs(x) <= limit), unweighted ? gd_splat(1.0) : x, none) + 0.0;
+        gd_store(buffer + c, x);
+        lowest = gd_min(x, lowest);
+        highest = gd_max((gd_vf64)((gd_vi64)x & (gd_vi64)(x <= limit)), highest);
+        fractions |= (gd_vi64)fraction(x);
     }
-    facts->max_abs = max_abs;
-    for (ptrdiff_t c = 0; negative && facts->negative_at < 0 && c < count; ++c) {
-        facts->negative_at = buffer[c] < 0 ? at + c : -1;
+    if (facts == NULL) {
+        return;
     }
-    for (ptrdiff_t c = 0; fractional && facts->fractional_at < 0 && c < count; ++c) {
-        facts->fractional_at = is_fractional(buffer[c]) ? at + c : -1;
+    bool unusual = false;
+    for (int l = 0; l < LANES; ++l) {
+        facts->max_abs = fmax(facts->max_abs, fmax(highest[l], -lowest[l]));
+        unusual |= (lowest[l] < 0 && (size_t)at < (size_t)facts->negative_at) ||
+                   (fractions[l] != 0 && (size_t)at < (size_t)facts->fractional_at);
+    }
+    if (unusual) {
+        find_first(buffer, count, at, facts);
     }
 }
 
 static void join_facts(gd_graph_facts *all, const gd_graph_facts *part)
 {
     all->max_abs = fmax(all->max_abs, part->max_abs);
-    /* as unsigned numbers, -1 is larger than any index */
-    if ((size_t)part->negative_at < (size_t)all->negative_at) {
-        all->negative_at = part->negative_at;
-    }
-    if ((size_t)part->fractional_at < (size_t)all->fractional_at) {
-        all->fractional_at = part->fractional_at;
-    }
+    note(part->negative_at, &all->negative_at);
+    note(part->fractional_at, &all->fractional_at);
 }
 
 /* An int32 weight out of range is clamped; the caller refuses it by max_abs. */
 static int32_t int32_weight(double x)
 {
-    return x == (double)INFINITY     ? GD_I32_FAR
-           : x > (double)GD_I32_FAR  ? GD_I32_FAR
-           : x < -(double)GD_I32_FAR ? -GD_I32_FAR
-                                     : (int32_t)x;
+    const double far = GD_I32_FAR, low = x < far ? x : far;
+    return (int32_t)(low > -far ? low : -far);
 }
 
 static void store_dist(const gd_apsp *call, ptrdiff_t at, ptrdiff_t count, const double *buffer)
@@ -117,40 +156,56 @@ static void store_dist(const gd_apsp *call, ptrdiff_t at, ptrdiff_t count, const
 #undef STORE
 }
 
-/* One row of `padded` elements; rows from n on hold no edge. */
-static void read_row(const gd_graph *graph, const gd_apsp *call, ptrdiff_t i, gd_graph_facts *facts)
+/* One row's part of a chunk, the weights in the other direction in `mirror` unless directed. */
+static void write_chunk(const gd_apsp *call, ptrdiff_t i, ptrdiff_t j0, ptrdiff_t inside,
+                        ptrdiff_t count, double *buffer, const double *mirror)
 {
-    const gd_matrix *w = &graph->weights;
-    const ptrdiff_t n = call->n;
-    for (ptrdiff_t j0 = 0; j0 < call->padded; j0 += CHUNK) {
-        double buffer[CHUNK], mirror[CHUNK];
-        const ptrdiff_t count = least(CHUNK, call->padded - j0);
-        const ptrdiff_t inside = i < n ? least(count, n - j0) : 0;
-        const ptrdiff_t at = i * call->padded + j0;
-        ptrdiff_t c = 0;
-        if (inside > 0) {
-            load(w, i * w->row_stride + j0 * w->col_stride, w->col_stride, inside, buffer);
-            keep_edges(graph, inside, buffer);
-            note_facts(buffer, inside, i * n + j0, facts);
-            c = inside;
-        }
-        for (; c < count; ++c) {
-            buffer[c] = (double)INFINITY;
-        }
-        if (!graph->directed && inside > 0) {
-            load(w, j0 * w->row_stride + i * w->col_stride, w->row_stride, inside, mirror);
-            keep_edges(graph, inside, mirror);
-            for (c = 0; c < inside; ++c) {
-                buffer[c] = mirror[c] < buffer[c] ? mirror[c] : buffer[c];
-            }
+    const ptrdiff_t at = i * call->padded + j0;
+    for (ptrdiff_t c = 0; mirror != NULL && c < inside; ++c) {
+        buffer[c] = mirror[c] < buffer[c] ? mirror[c] : buffer[c];
+    }
+    for (ptrdiff_t c = inside; c < count; ++c) {
+        buffer[c] = (double)INFINITY;
+    }
+    if (i >= j0 && i < j0 + count) {
+        buffer[i - j0] = buffer[i - j0] < 0 ? buffer[i - j0] : 0.0;
+    }
+    store_dist(call, at, count, buffer);
+    if (call->pred != NULL) {
+        for (ptrdiff_t c = 0; c < count; ++c) {
+            call->pred[at + c] = buffer[c] <= DBL_MAX ? (int32_t)i : GD_NO_PREDECESSOR;
         }
         if (i >= j0 && i < j0 + count) {
-            buffer[i - j0] = buffer[i - j0] < 0 ? buffer[i - j0] : 0.0;
+            call->pred[at + i - j0] = GD_NO_PREDECESSOR;
         }
-        store_dist(call, at, count, buffer);
-        for (c = 0; call->pred != NULL && c < count; ++c) {
-            const bool edge = buffer[c] <= DBL_MAX && j0 + c != i;
-            call->pred[at + c] = edge ? (int32_t)i : GD_NO_PREDECESSOR;
+    }
+}
+
+/* ROWS rows of `padded` elements; rows from n on hold no edge. A chunk is read before any of it is
+ * written: the weights may be call->dist, if the graph is directed. */
+static void read_rows(const gd_graph *graph, const gd_apsp *call, ptrdiff_t i0,
+                      gd_graph_facts *facts)
+{
+    const gd_matrix *w = &graph->weights;
+    const ptrdiff_t n = call->n, rows = least(ROWS, call->padded - i0);
+    double buffer[CHUNK], mirror[ROWS][CHUNK], column[ROWS];
+    for (ptrdiff_t j0 = 0; j0 < call->padded; j0 += CHUNK) {
+        const ptrdiff_t count = least(CHUNK, call->padded - j0);
+        const ptrdiff_t across = least(rows, n - i0);
+        for (ptrdiff_t c = 0; !graph->directed && c < least(count, n - j0); ++c) {
+            load(w, (j0 + c) * w->row_stride + i0 * w->col_stride, w->col_stride, across, column);
+            for (ptrdiff_t r = 0; r < across; ++r) {
+                mirror[r][c] = column[r];
+            }
+        }
+        for (ptrdiff_t r = 0; r < rows; ++r) {
+            const ptrdiff_t i = i0 + r, inside = i < n && j0 < n ? least(count, n - j0) : 0;
+            load(w, i * w->row_stride + j0 * w->col_stride, w->col_stride, inside, buffer);
+            keep_edges(graph, call->dtype, inside, buffer, i * n + j0, facts);
+            if (!graph->directed) {
+                keep_edges(graph, call->dtype, inside, mirror[r], 0, NULL);
+            }
+            write_chunk(call, i, j0, inside, count, buffer, graph->directed ? NULL : mirror[r]);
         }
     }
 }
@@ -161,12 +216,12 @@ gd_status gd_cpu_graph_read(const gd_graph *graph, gd_apsp *call, gd_graph_facts
     const gd_graph_facts nothing = {0, -1, -1};
     (void)err;
     *facts = nothing;
-#pragma omp parallel if (call->n >= 256)
+#pragma omp parallel if (call->n >= PARALLEL_FROM)
     {
         gd_graph_facts mine = nothing;
 #pragma omp for
-        for (ptrdiff_t i = 0; i < call->padded; ++i) {
-            read_row(graph, call, i, &mine);
+        for (ptrdiff_t i = 0; i < call->padded; i += ROWS) {
+            read_rows(graph, call, i, &mine);
         }
 #pragma omp critical(gd_graph_facts)
         join_facts(facts, &mine);
@@ -176,41 +231,63 @@ gd_status gd_cpu_graph_read(const gd_graph *graph, gd_apsp *call, gd_graph_facts
 
 /* ---------------------------------------------------------------- path lengths out */
 
-/* Lengths of this magnitude are sums with GD_I32_FAR in int32 work (gd_apsp says how large real
- * lengths can be), and too long for an int32 result in float64 work. */
-static const double i32_far_from = 0x1p29, i32_too_long = 0x1p30;
+/* int32 work holds no path as a sum with GD_I32_FAR, which negative weights make smaller, but not
+ * as small as this (gd_apsp says how large real lengths can be). */
+#define I32_NO_PATH (GD_I32_FAR / 2 + 1)
+/* Too long for an int32 result of float64 work. */
+#define TOO_LONG 0x1p30
 
+/* Copies a row, one type to one type; returns how many lengths were too long. */
 static ptrdiff_t write_row(const gd_apsp *call, const gd_matrix *out, ptrdiff_t i,
                            double unreachable)
 {
     const ptrdiff_t n = call->n, from = i * call->padded, to = i * out->row_stride;
     ptrdiff_t too_long = 0;
-#define ROW(in_type, out_type, far)                                \
-    do {                                                           \
-        const in_type *x = (const in_type *)call->dist + from;     \
-        out_type *y = (out_type *)out->data + to;                  \
-        for (ptrdiff_t j = 0; j < n; ++j) {                        \
-            y[j] = (far) ? (out_type)unreachable : (out_type)x[j]; \
-        }                                                          \
+#define ROW(in_type, out_type, found)                          \
+    do {                                                       \
+        const in_type *x = (const in_type *)call->dist + from; \
+        out_type *y = (out_type *)out->data + to;              \
+        const out_type otherwise = (out_type)unreachable;      \
+        for (ptrdiff_t j = 0; j < n; ++j) {                    \
+            y[j] = (found) ? (out_type)x[j] : otherwise;       \
+        }                                                      \
     } while (0)
     if (call->dtype == GD_F32) {
-        ROW(float, float, isinf(x[j]));
+        ROW(float, float, x[j] < INFINITY);
     }
     else if (call->dtype == GD_I32) {
-        ROW(int32_t, int32_t, x[j] >= (int32_t)i32_far_from);
+        ROW(int32_t, int32_t, x[j] < I32_NO_PATH);
     }
     else if (out->dtype == GD_F64) {
-        ROW(double, double, isinf(x[j]));
+        ROW(double, double, x[j] < (double)INFINITY);
     }
     else {
         const double *lengths = (const double *)call->dist + from;
         for (ptrdiff_t j = 0; j < n; ++j) {
-            too_long += fabs(lengths[j]) >= i32_too_long && lengths[j] <= DBL_MAX;
+            too_long += fabs(lengths[j]) >= TOO_LONG && fabs(lengths[j]) <= DBL_MAX;
         }
-        ROW(double, int32_t, !(fabs(x[j]) < i32_too_long));
+        ROW(double, int32_t, fabs(x[j]) < TOO_LONG);
     }
 #undef ROW
     return too_long;
+}
+
+/* Copies a row of predecessors, without those of the sums that I32_NO_PATH sorts out; they have to
+ * go even if the row stays where it is. */
+static void write_pred(const gd_apsp *call, const gd_matrix *pred, ptrdiff_t i)
+{
+    const ptrdiff_t n = call->n, from = i * call->padded;
+    const int32_t *p = call->pred + from;
+    int32_t *q = (int32_t *)pred->data + i * pred->row_stride;
+    if (call->dtype == GD_I32) {
+        const int32_t *x = (const int32_t *)call->dist + from;
+        for (ptrdiff_t j = 0; j < n; ++j) {
+            q[j] = x[j] < I32_NO_PATH ? p[j] : GD_NO_PREDECESSOR;
+        }
+    }
+    else if (p != q) {
+        memcpy(q, p, (size_t)n * sizeof *q);
+    }
 }
 
 static bool is_negative(const gd_apsp *call, ptrdiff_t at)
@@ -226,16 +303,16 @@ gd_status gd_cpu_paths_write(const gd_apsp *call, const gd_matrix *out, const gd
 {
     const ptrdiff_t n = call->n;
     ptrdiff_t too_long = 0, on_cycle = 0;
-    const bool copy_pred = pred->data != NULL && pred->data != (void *)call->pred;
     (void)err;
-#pragma omp parallel for reduction(+ : too_long, on_cycle) if (n >= 256)
+#pragma omp parallel for reduction(+ : too_long, on_cycle) if (n >= PARALLEL_FROM)
     for (ptrdiff_t i = 0; i < n; ++i) {
-        negative_nodes[i] = is_negative(call, i * call->padded + i); /* before it is overwritten */
+        /* `out` may lie over call->dist: it comes last. */
+        negative_nodes[i] = is_negative(call, i * call->padded + i);
         on_cycle += negative_nodes[i];
-        too_long += write_row(call, out, i, unreachable);
-        for (ptrdiff_t j = 0; copy_pred && j < n; ++j) {
-            ((int32_t *)pred->data)[i * pred->row_stride + j] = call->pred[i * call->padded + j];
+        if (pred->data != NULL && call->pred != NULL) {
+            write_pred(call, pred, i);
         }
+        too_long += write_row(call, out, i, unreachable);
     }
     facts->on_negative_cycle = on_cycle;
     facts->too_long = too_long;

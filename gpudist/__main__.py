@@ -60,13 +60,15 @@ def _device(text: str) -> str:
     raise argparse.ArgumentTypeError(f"{text!r} is not cpu, cuda or cuda:1")
 
 
-def _count(least: int) -> Callable[[str], int]:
+def _count(least: int, most: int | None = None) -> Callable[[str], int]:
     """Make the type of an argument that counts something."""
+    bounds = f">= {least}" if most is None else f"from {least} to {most}"
 
     def count(text: str) -> int:
-        if not (text.isascii() and text.isdigit() and int(text) >= least):
-            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number >= {least}")
-        return int(text)
+        number = int(text) if text.isascii() and text.isdigit() else -1
+        if number < least or (most is not None and number > most):
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number {bounds}")
+        return number
 
     return count
 
@@ -106,7 +108,7 @@ def _info(_options: argparse.Namespace) -> int:
     libraries.setdefault("gpudist", gpudist.__version__)
     facts.add("gpudist", f"{libraries.pop('gpudist')}, revision {records.revision()}")
     facts.add("libraries", ", ".join(f"{name} {number}" for name, number in libraries.items()))
-    facts.add("CPU", f"{records.processor_name()}, {host['isa']}, {host['threads']} threads")
+    facts.add("CPU", f"{host['processor']}, {host['isa']}, {host['threads']} threads")
     reason = gpudist.cuda.why_not()
     if reason is not None:
         facts.add("CUDA", f"cannot be used: {reason}")
@@ -175,10 +177,10 @@ def _add_bench(commands: _Commands) -> None:
     )
     parser.add_argument(
         "--repeats",
-        type=_count(1),
+        type=_count(1, 1000),
         default=7,
         metavar="N",
-        help="samples of each call (default: %(default)s; a slow call is sampled less)",
+        help="samples of each call, 1 to 1000 (default: %(default)s; a slow call is sampled less)",
     )
     parser.add_argument(
         "--revision",

@@ -626,18 +626,24 @@ def run(
     if output is not None:
         _need_matplotlib()
     print(f"{n} airports, hops of up to {range_km:g} km\n")
+    points = airports.points
+    # The routes are most of the work: all runs where they run best.
+    routes = gpudist.explain("apsp", np.broadcast_to(np.float32(1), (n, n)), device=device)
+    device = routes.device
+    distances = gpudist.explain(
+        "cdist", points, points, metric="haversine", dtype=np.float32, device=device
+    )
+    for stage, plan in (("distances", distances), ("routes", routes)):
+        print(f"{stage}: {plan.kernel} on {plan.device}: {plan.reason}")
+
     with stages.stage("warm up"):
         guess = warm_up(airports, device=device)
     with stages.stage("compare with SciPy"):
         sample = compare_with_scipy(airports, range_km, device=device)
-
-    points = airports.points
-    print(_choice("distances", points, points, device=device))
     with stages.stage("distances"):
         matrix = great_circles(points, points, device=device)
     with stages.stage("hops in range"):
         hops = keep_hops(matrix, range_km)
-    print(_choice("routes", matrix, device=device))
     with stages.stage("routes", guess):
         lengths, predecessors = shortest_routes(matrix, device=device)
     with stages.stage("search the routes"):
@@ -724,17 +730,6 @@ class Findings:
         points = self.airports.points
         ends = points[pair[0], None], points[pair[1], None]
         return float(gpudist.cdist(*ends, "haversine", device="cpu")[0, 0]) * EARTH_RADIUS_KM
-
-
-def _choice(stage: str, *arrays: Array, device: str | None) -> str:
-    """Say which kernel a stage runs, and why."""
-    if stage == "distances":
-        plan = gpudist.explain(
-            "cdist", *arrays, metric="haversine", dtype=np.float32, device=device
-        )
-    else:
-        plan = gpudist.explain("apsp", *arrays, device=device)
-    return f"{stage}: {plan.kernel} on {plan.device}: {plan.reason}"
 
 
 def _show_route(found: Findings, pair: tuple[int, int]) -> None:

@@ -161,7 +161,18 @@ struct Run {
         word = call.words && step == 1 && count == kPerWord<T>;
     }
 
-    /* `row` points to the row's element at column `first`. */
+    /* `row` points to the row's element at column `first`. What is not there reads as 0. */
+    __device__ __forceinline__ void load(const T *row, T *results) const
+    {
+        if (word) {
+            load_word(row, results);
+            return;
+        }
+#pragma unroll
+        for (int j = 0; j < kPerWord<T>; ++j) {
+            results[j] = j < count ? row[j * step] : T(0);
+        }
+    }
     __device__ __forceinline__ void store(T *row, const T *results) const
     {
         if (word) {

@@ -31,8 +31,8 @@
 #include "cpu/simd.h"
 #include "kernels.h"
 
-/* The micro-tile is MR rows by NV vectors, and MR_TAGS rows where predecessors double the registers.
- * Blocks are whole numbers of tiles, whatever the type. */
+/* The micro-tile is MR rows by NV vectors, and MR_TAGS rows where predecessors double the
+ * registers. Blocks are whole numbers of tiles, whatever the type. */
 #if defined(__AVX512F__)
 enum { MR = 8, MR_TAGS = 4, NV = 2 };
 #else
@@ -45,9 +45,9 @@ typedef enum gd_tags { NO_TAGS, OF_ROW, OF_COEFFICIENT } gd_tags;
 
 #define FOR_TILE(r, v) \
     GD_UNROLL for (int r = 0; r < rows; ++r) GD_UNROLL for (int v = 0; v < NV; ++v)
-#define WITH_TAGS(function, ...)                                \
-    (tags == NO_TAGS  ? function(__VA_ARGS__, MR, NO_TAGS)      \
-     : tags == OF_ROW ? function(__VA_ARGS__, MR_TAGS, OF_ROW)  \
+#define WITH_TAGS(function, ...)                               \
+    (tags == NO_TAGS  ? function(__VA_ARGS__, MR, NO_TAGS)     \
+     : tags == OF_ROW ? function(__VA_ARGS__, MR_TAGS, OF_ROW) \
                       : function(__VA_ARGS__, MR_TAGS, OF_COEFFICIENT))
 
 /* A hint; the address may lie past the matrix. */
@@ -116,9 +116,13 @@ GD_INLINE void store_wide(int32_t *p, gd_vi64 x)
 gd_status GD_ISA_NAME(gd_cpu_apsp_blocked)(gd_apsp *call, gd_error *err)
 {
     switch (call->dtype) {
-    case GD_F32: return run_f32(call);
-    case GD_F64: return run_f64(call);
-    case GD_I32: return run_i32(call);
-    default: return GD_FAIL(err, GD_BAD_TYPE, "apsp takes float32, float64 and int32");
+        case GD_F32:
+            return run_f32(call);
+        case GD_F64:
+            return run_f64(call);
+        case GD_I32:
+            return run_i32(call);
+        default:
+            return GD_FAIL(err, GD_BAD_TYPE, "apsp takes float32, float64 and int32");
     }
 }

@@ -7,10 +7,12 @@
  * order (metric_terms.h) is the same in every lane, so nothing here can change a result: not
  * the tile's edge, nor the number of threads, nor strides.
  *
- * The floor is the larger of the arithmetic, two vectors of pairs a cycle where the machine adds on
- * two pipes and multiplies on two more, and writing the result. On 2 Zen 5 cores (512-bit pipes,
- * 3.85 GHz) a float64 euclidean 3000 x 3000 x 128 takes 12.5 ms, 75 % of that floor (85 % for
- * sqeuclidean: the rest is square roots), cityblock 18.5 ms; 4000 x 4000 x 2 writes 40 GB/s. */
+ * The floor is the larger of writing the result and the arithmetic: two vectors of pairs a cycle on
+ * a core that adds on two pipes and multiplies on two more. On 2 Zen 5 cores (512-bit pipes, 3.8
+ * GHz), float64, 3000 x 3000 x 128: euclidean 12.9 ms, 75 % of that floor (sqeuclidean 11.9: the
+ * rest is square roots), chebyshev 13.6, cityblock 18.3 (90 % of what its three operations reach in
+ * registers); 2000 x 2000 x 1024 euclidean 44 ms, 79 %; 4000 x 4000 x 2 writes 35 GB/s. float32
+ * takes half the time. */
 #include "kernels.h"
 #include "metric_terms.h"
 #include "simd.h"
@@ -59,9 +61,9 @@ typedef struct tile_plan {
     ptrdiff_t chunk;         /* panels that a block of rows passes over at a time */
     ptrdiff_t blocks, spans; /* tasks are blocks of rows by spans of panels */
     int threads;
-    bool stream;                    /* store past the caches */
-    size_t shared_bytes; /* packed columns, unless there is one block of rows */
-    size_t own_bytes;    /* a thread's packed rows, staged tiles and columns of its own */
+    bool stream;             /* store past the caches */
+    size_t shared_bytes;     /* packed columns, unless there is one block of rows */
+    size_t own_bytes;        /* a thread's packed rows, staged tiles and columns of its own */
 } tile_plan;
 
 #define T float
@@ -86,7 +88,7 @@ static tile_plan plan_of(const gd_cdist *call)
     const ptrdiff_t m = call->out.rows, n = call->out.cols, d = call->a.cols, depth = most(d, 1);
     const ptrdiff_t size = call->out.dtype == GD_F32 ? sizeof(float) : sizeof(double);
     const ptrdiff_t width = NV * GD_VEC_BYTES / size;
-    tile_plan plan = {.panels = ceil_div(n, width), .slab = least(depth, GD_SLAB)};
+    tile_plan plan = {.panels = ceil_div(n, width), .slab = least(depth, GD_GROUP)};
 
     /* Of a 1 MB second-level cache, rows may fill 384 KB and panels 128 KB. Longer runs of a row
      * than 12 panels stream out no faster. All of a block's rows are packed at once: beyond 8 MB
@@ -94,7 +96,7 @@ static tile_plan plan_of(const gd_cdist *call)
     const ptrdiff_t tiles = most(1, least((384 << 10) / (plan.slab * size * MR),
                                           (8 << 20) / (depth * size * MR)));
     plan.rows = MR * least(ceil_div(m, MR), least(16, tiles));
-    plan.chunk = most(1, least(12, (128 << 10) / (plan.slab * size * width)));
+    plan.chunk = most(1, least(12, ((depth > plan.slab ? 24 : 128) << 10) / (plan.slab * size * width)));
 
     /* Waking threads costs about as much as 2**18 pair-dimensions on one. */
     const double pairs = (double)m * (double)n;

@@ -13,10 +13,7 @@
 enum { CHAINS = 12, LANES = GD_VEC_BYTES / sizeof(double), STEPS = 1 << 20 };
 
 /* Shares of whole vectors; what is left at the end of the buffer is not moved, and not counted. */
-static ptrdiff_t vectors(const gd_ceiling *call)
-{
-    return (ptrdiff_t)(call->bytes / GD_VEC_BYTES);
-}
+static ptrdiff_t vectors(const gd_ceiling *call) { return (ptrdiff_t)(call->bytes / GD_VEC_BYTES); }
 
 static gd_status reserve(gd_ceiling *call, size_t bytes, double work)
 {
@@ -71,7 +68,7 @@ gd_status GD_ISA_NAME(gd_cpu_ceiling_copy)(gd_ceiling *call, gd_error *err)
         (void)err;                                                                         \
         ptrdiff_t items = omp_get_max_threads();                                           \
         if (call->launch.sizing)                                                           \
-            return reserve(call, (size_t)items *GD_VEC_BYTES,                              \
+            return reserve(call, (size_t)items * GD_VEC_BYTES,                             \
                            (double)items * STEPS * CHAINS * LANES);                        \
         double *results = call->launch.workspace;                                          \
         items = (ptrdiff_t)(call->launch.workspace_bytes / GD_VEC_BYTES);                  \

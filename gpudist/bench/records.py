@@ -97,25 +97,6 @@ def library_version(distribution: str) -> str | None:
     return None
 
 
-def processor_name() -> str:
-    """Name the processor.
-
-    Returns
-    -------
-    str
-        What the kernel calls its first core, else the architecture.
-    """
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = []
-    for line in lines:
-        key, _, value = line.partition(":")
-        if key.strip() == "model name":
-            return value.strip()
-    return platform.machine()
-
-
 def driver_version() -> str:
     """Give the version of the NVIDIA driver.
 
@@ -153,7 +134,7 @@ def provenance(device: str, *, source: str | None = None) -> dict[str, object]:
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "revision": revision() if source is None else source,
         "device": device,
-        "device_name": processor_name(),
+        "device_name": host["processor"],
         "driver": None,
         "cuda": None,
         "isa": host["isa"],

@@ -1,6 +1,6 @@
 /* slab.cuh: how operands reach the shared memory of tile.cu.
  *
- * A slab holds GD_FOLD dimensions of a tile's points, transposed: what the threads of a warp need
+ * A slab holds kSlabDims dimensions of a tile's points, transposed: what the threads of a warp need
  * for one step lies side by side. It is made of cells of 8 bytes, two dimensions of a point in
  * float32 and one in float64, so that a thread's 16-byte word is a pair of points in both. */
 #ifndef GPUDIST_SLAB_CUH
@@ -12,6 +12,9 @@ namespace gd {
 
 /* Threads of a block, and dimensions or points in its parts. */
 constexpr int kTileThreads = 128;
+constexpr int kSlabDims = 32;
+static_assert(kSlabDims % GD_FOLD == 0 && GD_GROUP % kSlabDims == 0,
+              "folds fill slabs, slabs groups");
 template <typename T>
 constexpr int kPerCell = (int)(8 / sizeof(T));
 
@@ -19,7 +22,7 @@ constexpr int kPerCell = (int)(8 / sizeof(T));
  * within one row. With two cells of padding neither of the two ever meets in a bank: a row then
  * starts 4 banks further than a multiple of 32. */
 template <typename T, int kPoints>
-using Slab = T[GD_FOLD / kPerCell<T>][(kPoints + 2) * kPerCell<T>];
+using Slab = T[kSlabDims / kPerCell<T>][(kPoints + 2) * kPerCell<T>];
 
 /* The order of points in a slab's rows. Of kAcross threads side by side each owns kPairs pairs of
  * points that touch in the matrix: thread t has pair t * kPairs + i. All threads read their pair i
@@ -53,7 +56,7 @@ __device__ __forceinline__ void put_cell(double *cell, const double *from)
 template <typename T, int kPoints, bool kSwap, typename Order>
 struct Loader {
     static constexpr int word = kPerWord<T>, cell = kPerCell<T>;
-    static constexpr int down = kPoints * 4 / kTileThreads, along = GD_FOLD / (4 * word);
+    static constexpr int down = kPoints * 4 / kTileThreads, along = kSlabDims / (4 * word);
 
     /* A member array is in registers too, as long as every index is a constant. */
     const Points<T> &x;
@@ -121,7 +124,7 @@ struct Loader {
 
     __device__ __forceinline__ void copy(Slab<T, kPoints> &slab) const
     {
-        constexpr int kEach = GD_FOLD * kPoints / kTileThreads;
+        constexpr int kEach = kSlabDims * kPoints / kTileThreads;
         if (llabs(x.col_stride) <= llabs(x.row_stride)) {
             /* A warp reads the dimensions of one point, then of the fourth after it. */
             /* place_of permutes bits, so the place of a sum without carries is a sum of places,

@@ -15,7 +15,8 @@
  * - Nothing is double-buffered. Three blocks share a multiprocessor, and while one loads its slab
  *   the others compute; that leaves registers for the running totals.
  *
- * Slabs are folds: a slab's sums start afresh and are added to running totals (see GD_FOLD).
+ * - Sums start afresh every GD_FOLD dimensions and are added to totals, and the totals every
+ *   GD_GROUP dimensions to those of the groups before, which wait where the results will stand.
  * Launch: a block a tile, in bands of 16 tiles' rows, so that blocks that run at the same time
  * share operands in L2. Reached: not yet measured. */
 #include "slab.cuh"
@@ -43,20 +44,53 @@ struct Tile {
  * compiler would compute it once, keep it, and push totals out of the registers instead. */
 __device__ __forceinline__ void forget(unsigned &x) { asm volatile("" : "+r"(x)); }
 
-/* Adds the dimensions of a slab to a thread's sums, in ascending order. */
+/* The totals of a thread's last rows wait in shared memory: with them the loop over dimensions
+ * would need more than the 168 registers that let three blocks share a multiprocessor. */
+template <typename M, typename T>
+struct alignas(16) Parked {
+    static constexpr int in_row = Tile<T>::cols / Tile<T>::word;
+    static constexpr int rows = M::folds && sizeof(T) == 4 ? 2 : 0, words = rows * in_row;
+    static constexpr int first = Tile<T>::rows - rows;
+    T at[words > 0 ? words : 1][kThreads][Tile<T>::word];
+};
+
+template <typename T, typename P>
+__device__ __forceinline__ void park(P &parked, unsigned thread,
+                                     const typename Tile<T>::Results &total)
+{
+#pragma unroll
+    for (int w = 0; w < P::words; ++w) {
+        gd::store_word(parked.at[w][thread],
+                       &total[P::first + w / P::in_row][w % P::in_row * Tile<T>::word]);
+    }
+}
+
+template <typename T, typename P>
+__device__ __forceinline__ void unpark(const P &parked, unsigned thread,
+                                       typename Tile<T>::Results &total)
+{
+#pragma unroll
+    for (int w = 0; w < P::words; ++w) {
+        gd::load_word(parked.at[w][thread],
+                      &total[P::first + w / P::in_row][w % P::in_row * Tile<T>::word]);
+    }
+}
+
+/* Adds `depth` dimensions of a slab, from `first` on, to a thread's sums, in ascending order. */
 template <typename M, typename T>
 __device__ __forceinline__ void add_slab(typename Tile<T>::Results &sum,
                                          const typename Tile<T>::SlabA &slab_a,
-                                         const typename Tile<T>::SlabB &slab_b, int depth,
-                                         unsigned thread)
+                                         const typename Tile<T>::SlabB &slab_b, int first,
+                                         int depth, unsigned thread)
 {
     constexpr int kRows = Tile<T>::rows, kCols = Tile<T>::cols, kCell = Tile<T>::cell;
     constexpr int kStep = Tile<T>::word / kCell; /* rows of the slab in a turn of the loop */
     constexpr int kPitchA = sizeof slab_a[0] / sizeof(T), kPitchB = sizeof slab_b[0] / sizeof(T);
     /* A word is two points (of both dimensions of the cell). Of a warp's 32 words of b eight
      * differ, side by side, and four of a: the others are broadcasts. */
-    const T *from_a = &slab_a[0][(thread / 32 * 4 * kRows + thread % 32 / 8 * 2) * kCell];
-    const T *from_b = &slab_b[0][thread % 8 * 2 * kCell];
+    const T *from_a =
+        &slab_a[first / kCell][(thread / 32 * 4 * kRows + thread % 32 / 8 * 2) * kCell];
+    const T *from_b = &slab_b[first / kCell][thread % 8 * 2 * kCell];
     /* The end of the loop as an address saves the register of a counter. */
     const T *const end = from_a + gd::ceil_div(depth, Tile<T>::word) * kStep * kPitchA;
 #pragma unroll 1
@@ -92,6 +126,40 @@ __device__ __forceinline__ void add_slab(typename Tile<T>::Results &sum,
 
 /* Finishes and stores a thread's results, the first of which is at (row, col). Runs are the outer
  * loop, because what there is to know about one holds for all rows. */
+/* Joins a thread's totals with what the result's place holds, unless `first`, and puts them there
+ * if `put`. Being done once a group, this costs little, and between groups no register. */
+template <typename M, typename T>
+__device__ __forceinline__ void join_group(const gd::Cdist<T> &call,
+                                           typename Tile<T>::Results &total, ptrdiff_t row,
+                                           ptrdiff_t col, bool first, bool put)
+{
+    constexpr int kRows = Tile<T>::rows, kWord = Tile<T>::word, kRuns = Tile<T>::cols / kWord;
+    const ptrdiff_t left = call.a.count - row;
+#pragma unroll
+    for (int r = 0; r < kRuns; ++r) {
+        const gd::Run<T> run(call, col + r * 8 * kWord, 1);
+        T *at = call.out + row * call.out_stride + run.first;
+#pragma unroll
+        for (int i = 0; i < kRows; ++i, at += call.out_stride) {
+            if (i < left) {
+                T joined[kWord], before[kWord] = {};
+                if (!first) {
+                    run.load(at, before);
+                }
+#pragma unroll
+                for (int j = 0; j < kWord; ++j) {
+                    joined[j] = first ? total[i][r * kWord + j]
+                                      : M::join(before[j], total[i][r * kWord + j]);
+                    total[i][r * kWord + j] = joined[j];
+                }
+                if (put) {
+                    run.store(at, joined);
+                }
+            }
+        }
+    }
+}
+
 template <typename M, typename T>
 __device__ __forceinline__ void store_tile(const gd::Cdist<T> &call,
                                            const typename Tile<T>::Results &total, ptrdiff_t row,
@@ -146,24 +214,18 @@ __global__ void __launch_bounds__(kThreads, 3)
     const unsigned height = min(band, tiles_down - top);
     unsigned tile_row = top + in_band % height, tile_col = in_band / height, thread = threadIdx.x;
 
-    /* The totals of a thread's last row wait in shared memory: with them the loop over dimensions
-     * would need more than the 168 registers that let three blocks share a multiprocessor. */
-    constexpr int kParked = M::folds ? kCols / kWord : 0;
-    __shared__ alignas(16) T parked[kParked > 0 ? kParked : 1][kThreads][kWord];
+    __shared__ Parked<M, T> parked;
     T total[kRows][kCols] = {};
-#pragma unroll
-    for (int w = 0; w < kParked; ++w) {
-        gd::store_word(parked[w][thread], &total[kRows - 1][w * kWord]);
-    }
+    park<T>(parked, thread, total);
 
-    for (ptrdiff_t dim = 0; dim < call.d; dim += GD_FOLD) {
-        const int depth = call.d - dim < GD_FOLD ? (int)(call.d - dim) : GD_FOLD;
+    for (ptrdiff_t dim = 0; dim < call.d; dim += gd::kSlabDims) {
+        const ptrdiff_t ahead = call.d - dim;
+        const int depth = ahead < gd::kSlabDims ? (int)ahead : gd::kSlabDims;
         forget(tile_row), forget(tile_col), forget(thread);
         const ptrdiff_t row = (ptrdiff_t)tile_row * Shape::block_rows;
         const ptrdiff_t col = (ptrdiff_t)tile_col * Shape::block_cols;
         typename Shape::LoaderA a(call.a, row, dim, depth, thread);
         typename Shape::LoaderB b(call.b, col, dim, depth, thread);
-        /* Loads start before the barrier, so that slower warps hide part of the wait. */
         if constexpr (kWords) {
             a.fetch();
             b.fetch();
@@ -179,34 +241,45 @@ __global__ void __launch_bounds__(kThreads, 3)
         }
         __syncthreads(); /* the slab is there */
 
-        if constexpr (M::folds) {
-            /* The slab's own sums, then the join: this is the order of operations that every
-             * kernel and the CPU keep to, so that all give the same bits. */
-            T fresh[kRows][kCols] = {};
-            add_slab<M, T>(fresh, slab_a, slab_b, depth, thread);
-#pragma unroll
-            for (int w = 0; w < kParked; ++w) {
-                gd::load_word(parked[w][thread], &total[kRows - 1][w * kWord]);
-            }
-#pragma unroll
-            for (int i = 0; i < kRows; ++i) {
-#pragma unroll
-                for (int j = 0; j < kCols; ++j) {
-                    total[i][j] = M::join(total[i][j], fresh[i][j]);
-                }
-            }
-#pragma unroll
-            for (int w = 0; w < kParked; ++w) {
-                gd::store_word(parked[w][thread], &total[kRows - 1][w * kWord]);
-            }
+        if constexpr (!M::folds) {
+            add_slab<M, T>(total, slab_a, slab_b, 0, depth, thread);
         }
         else {
-            /* A maximum does not round. */
-            add_slab<M, T>(total, slab_a, slab_b, depth, thread);
+#pragma unroll 1
+            for (int fold = 0; fold < depth; fold += GD_FOLD) {
+                T fresh[kRows][kCols] = {};
+                add_slab<M, T>(fresh, slab_a, slab_b, fold,
+                               depth - fold < GD_FOLD ? depth - fold : GD_FOLD, thread);
+                unpark<T>(parked, thread, total);
+#pragma unroll
+                for (int i = 0; i < kRows; ++i) {
+#pragma unroll
+                    for (int j = 0; j < kCols; ++j) {
+                        total[i][j] = M::join(total[i][j], fresh[i][j]);
+                    }
+                }
+                park<T>(parked, thread, total);
+            }
+            if ((dim + gd::kSlabDims) % GD_GROUP == 0 && ahead > gd::kSlabDims) {
+                join_group<M>(call, total, row + thread / 8 * kRows, col + thread % 8 * kWord,
+                              dim < GD_GROUP, true);
+#pragma unroll
+                for (int i = 0; i < kRows; ++i) {
+#pragma unroll
+                    for (int j = 0; j < kCols; ++j) {
+                        total[i][j] = 0;
+                    }
+                }
+                park<T>(parked, thread, total);
+            }
         }
     }
-    store_tile<M>(call, total, (ptrdiff_t)tile_row * Shape::block_rows + thread / 8 * kRows,
-                  (ptrdiff_t)tile_col * Shape::block_cols + thread % 8 * kWord);
+    const ptrdiff_t row = (ptrdiff_t)tile_row * Shape::block_rows + thread / 8 * kRows;
+    const ptrdiff_t col = (ptrdiff_t)tile_col * Shape::block_cols + thread % 8 * kWord;
+    if (M::folds && call.d > GD_GROUP) {
+        join_group<M>(call, total, row, col, false, false);
+    }
+    store_tile<M>(call, total, row, col);
 }
 
 /* Whole words: the last of a row must not reach beyond it. */
