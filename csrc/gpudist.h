@@ -86,9 +86,10 @@ typedef struct gd_matrix {
 } gd_matrix;
 
 /* Sums over dimensions start a fresh accumulator every GD_FOLD dimensions; the accumulators of
- * GD_GROUP dimensions are added up in order, and so are those sums. A float32 sum of 4096 terms then
- * passes through 16 + 8 + 32 roundings instead of 4096, which keeps its error inside the accuracy
- * contract. Every kernel that auto may choose adds in this order, so that tiles and backends agree. */
+ * GD_GROUP dimensions are added up in order, and so are those sums. A float32 sum of 4096 terms
+ * then passes through 16 + 8 + 32 roundings instead of 4096, which keeps its error inside the
+ * accuracy contract. Every kernel that auto may choose adds in this order, so that tiles and
+ * backends agree. */
 #define GD_FOLD 16
 #define GD_GROUP 128
 

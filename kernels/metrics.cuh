@@ -173,16 +173,29 @@ struct Run {
             results[j] = j < count ? row[j * step] : T(0);
         }
     }
+
+    /* Results leave the cache first; kKeep: the thread will load them again. */
+    template <bool kKeep = false>
     __device__ __forceinline__ void store(T *row, const T *results) const
     {
         if (word) {
-            stream_word(row, results);
+            if constexpr (kKeep) {
+                store_word(row, results);
+            }
+            else {
+                stream_word(row, results);
+            }
             return;
         }
 #pragma unroll
         for (int j = 0; j < kPerWord<T>; ++j) {
             if (j < count) {
-                __stcs(row + j * step, results[j]);
+                if constexpr (kKeep) {
+                    row[j * step] = results[j];
+                }
+                else {
+                    __stcs(row + j * step, results[j]);
+                }
             }
         }
     }

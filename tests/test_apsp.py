@@ -189,6 +189,19 @@ def test_int32_is_exact_or_refuses(device):
     assert dist[0, 2] == 0 and dist[2, 0] == gpudist.UNREACHABLE
 
 
+def test_negative_int32_weights_make_no_path_where_there_is_none(device, rng):
+    """A negative edge behind an unreachable node must not look like a path."""
+    for n in (3, 70, 150):
+        w = graph(rng, n, "negative")
+        w[0, 1:] = np.inf  # nothing leaves node 0
+        w[1:, n - 1] = np.inf  # nothing reaches the last one
+        dist, pred = gpudist.apsp(
+            w, no_edge=np.inf, dtype="int32", return_predecessors=True, device=device
+        )
+        assert (dist[0, 1:] == gpudist.UNREACHABLE).all() and (pred[0] == -9999).all()
+        assert (dist[:-1, -1] == gpudist.UNREACHABLE).all() and (pred[:, -1] == -9999).all()
+
+
 def test_a_negative_weight_beside_a_negative_sentinel(device):
     with pytest.raises(ValueError, match=r"graph\[0, 1\] is a negative weight"):
         gpudist.apsp([[0, -2], [-1, 0]], no_edge=-1, device=device)

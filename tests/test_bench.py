@@ -141,6 +141,11 @@ def test_the_first_runnable_ceiling_of_a_name_is_taken(monkeypatch):
     assert chosen == expected[0] != "ceiling/cpu_write_avx512"
 
 
+def test_the_fastest_sample_is_the_ceiling():
+    samples = timing.Timing((2.0, 0.5, 4.0))
+    assert ceilings.Ceiling("write", "ceiling/cpu_write", "float64", 8.0, samples).rate == 16.0
+
+
 def test_arithmetic_ceilings_scale_with_the_type_on_a_cpu_only():
     assert ceiling("fma", 8.0).rate_in("float32") == 16.0
     assert ceiling("write", 8.0).rate_in("float32") == 8.0

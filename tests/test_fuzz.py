@@ -68,8 +68,8 @@ FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False)
 
 @given(st.data(), st.integers(0, 40), st.integers(0, 40), st.integers(0, 70))
 def test_any_finite_float32_data_keep_the_worst_case_bound(data, m, n, d):
-    """Every rounding on the way to the largest, all in one direction: 32 dimensions, then folds."""
-    roundings = 3 + min(d, 32) + d // 32
+    """Every rounding on the way, all in one direction: a fold, the folds of a group, groups."""
+    roundings = 3 + min(d, 16) + min(d, 128) // 16 + d // 128
     a = data.draw(hnp.arrays(np.float32, (m, d), elements=FLOATS, fill=FLOATS))
     b = data.draw(hnp.arrays(np.float32, (n, d), elements=FLOATS, fill=FLOATS))
     for metric in ("euclidean", "sqeuclidean", "cityblock", "chebyshev"):

@@ -4,6 +4,9 @@
  * NO_PATH the least value that stands for no path. */
 
 enum { N(lanes) = sizeof(V) / sizeof(T), N(width) = NV * N(lanes) };
+_Static_assert(N(width) % MR == 0 && N(width) % MR_TAGS == 0, "strips are whole micro-tiles");
+_Static_assert(BLOCK_SMALL % N(width) == 0 && BLOCK_LARGE % N(width) == 0,
+               "blocks are whole strips");
 
 /* A place in a matrix: lengths, and predecessors laid out alike (or NULL). */
 typedef struct N(part) {

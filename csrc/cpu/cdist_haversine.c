@@ -31,10 +31,10 @@ static const double sine[] = {
     -0x1.ae6455a1c0795p-26, 0x1.612401540ed0fp-33, -0x1.ae51366b753a9p-41, 0x1.89a43bea5b135p-49,
 };
 static const double arcsine[] = {
-    0x1.5555555555553p-3,  0x1.3333333334c7cp-4,  0x1.6db6db6b10c8dp-5,  0x1.f1c71e32d00b0p-6,
-    0x1.6e8b54c120c29p-6,  0x1.1c570429dee60p-6,  0x1.c873d5e81ccf7p-7,  0x1.88be2808f11cap-7,
-    0x1.8222b9bf75ef1p-8,  0x1.151605a2bb0c2p-5,  -0x1.e1310b9ecce0fp-4, 0x1.dcfd74eebb55ep-2,
-    -0x1.4238f00d4810ep+0, 0x1.4968b6564c6dep+1,  -0x1.deecb9d28c4c2p+1, 0x1.dda69feae7717p+1,
+    0x1.5555555555553p-3,  0x1.3333333334c7cp-4, 0x1.6db6db6b10c8dp-5,  0x1.f1c71e32d00b0p-6,
+    0x1.6e8b54c120c29p-6,  0x1.1c570429dee60p-6, 0x1.c873d5e81ccf7p-7,  0x1.88be2808f11cap-7,
+    0x1.8222b9bf75ef1p-8,  0x1.151605a2bb0c2p-5, -0x1.e1310b9ecce0fp-4, 0x1.dcfd74eebb55ep-2,
+    -0x1.4238f00d4810ep+0, 0x1.4968b6564c6dep+1, -0x1.deecb9d28c4c2p+1, 0x1.dda69feae7717p+1,
     -0x1.2395313e601bcp+1, 0x1.536ddca5f9b30p-1,
 };
 
@@ -87,10 +87,7 @@ static points points_at(double *memory, ptrdiff_t count)
 
 /* An angle that sine_squared can take the difference of. Larger ones are brought near 0 by the C
  * library's exact reduction; only those, since that rounds them. */
-static double moderate(double x)
-{
-    return fabs(x) > 0x1p19 ? atan2(sin(x), cos(x)) : x;
-}
+static double moderate(double x) { return fabs(x) > 0x1p19 ? atan2(sin(x), cos(x)) : x; }
 
 static void load_point(const gd_matrix *x, ptrdiff_t i, const points *to)
 {
@@ -99,7 +96,8 @@ static void load_point(const gd_matrix *x, ptrdiff_t i, const points *to)
     if (x->dtype == GD_F32) {
         const float *p = (const float *)x->data + row * x->row_stride;
         latitude = p[0], longitude = p[1];
-    } else {
+    }
+    else {
         const double *p = (const double *)x->data + row * x->row_stride;
         latitude = p[0], longitude = p[1];
     }
@@ -136,7 +134,8 @@ static void block(const gd_matrix *out, const points *a, const points *b, ptrdif
             for (ptrdiff_t c = 0; c < count; ++c)
                 narrow[c] = (float)run[c];
             gd_store_run((float *)out->data + at, narrow, (size_t)count * sizeof(float), stream);
-        } else {
+        }
+        else {
             gd_store_run((double *)out->data + at, run, (size_t)count * sizeof(double), stream);
         }
     }

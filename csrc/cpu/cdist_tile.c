@@ -9,10 +9,10 @@
  *
  * The floor is the larger of writing the result and the arithmetic: two vectors of pairs a cycle on
  * a core that adds on two pipes and multiplies on two more. On 2 Zen 5 cores (512-bit pipes, 3.8
- * GHz), float64, 3000 x 3000 x 128: euclidean 12.9 ms, 75 % of that floor (sqeuclidean 11.9: the
- * rest is square roots), chebyshev 13.6, cityblock 18.3 (90 % of what its three operations reach in
- * registers); 2000 x 2000 x 1024 euclidean 44 ms, 79 %; 4000 x 4000 x 2 writes 35 GB/s. float32
- * takes half the time. */
+ * GHz), float64, 3000 x 3000 x 128: euclidean 13.3 ms, 71 % of that floor (sqeuclidean 12.3, 77 %:
+ * the rest is square roots), chebyshev 14.6, cityblock 18.7 (88 % of what its three operations
+ * reach in registers); 2000 x 2000 x 1024 euclidean 47 ms, 71 %; 4000 x 4000 x 2 writes 30 GB/s.
+ * float32 takes half the time. */
 #include "kernels.h"
 #include "metric_terms.h"
 #include "simd.h"
@@ -28,8 +28,7 @@ enum { MR = 8, NV = 3 };
 enum { MR = 6, NV = 2 };
 #define FOR_NV(X, metric) X(metric, 1) X(metric, 2)
 #endif
-#define FOR_TILE(r, v) \
-    GD_UNROLL for (int r = 0; r < MR; ++r) GD_UNROLL for (int v = 0; v < nv; ++v)
+#define FOR_TILE(r, v) GD_UNROLL for (int r = 0; r < MR; ++r) GD_UNROLL for (int v = 0; v < nv; ++v)
 
 #define gd_add_square(acc, t) ((acc) + (t) * (t))
 #define gd_add_abs(acc, t) ((acc) + gd_abs(t))
@@ -37,10 +36,10 @@ enum { MR = 6, NV = 2 };
 
 /* A metric's term, join or finish, chosen by a constant. */
 #define FOR_METRICS(X) X(GD_EUCLIDEAN) X(GD_SQEUCLIDEAN) X(GD_CITYBLOCK) X(GD_CHEBYSHEV)
-#define PICK(what, metric, ...)                                            \
-    ((metric) == GD_EUCLIDEAN     ? GD_##what##_EUCLIDEAN(__VA_ARGS__)     \
-     : (metric) == GD_SQEUCLIDEAN ? GD_##what##_SQEUCLIDEAN(__VA_ARGS__)   \
-     : (metric) == GD_CITYBLOCK   ? GD_##what##_CITYBLOCK(__VA_ARGS__)     \
+#define PICK(what, metric, ...)                                          \
+    ((metric) == GD_EUCLIDEAN     ? GD_##what##_EUCLIDEAN(__VA_ARGS__)   \
+     : (metric) == GD_SQEUCLIDEAN ? GD_##what##_SQEUCLIDEAN(__VA_ARGS__) \
+     : (metric) == GD_CITYBLOCK   ? GD_##what##_CITYBLOCK(__VA_ARGS__)   \
                                   : GD_##what##_CHEBYSHEV(__VA_ARGS__))
 
 /* Additions and multiplications have pipes of their own on some processors, and sums of absolute
@@ -53,17 +52,19 @@ enum { MR = 6, NV = 2 };
 #define SCALED(metric, row, one) (row)
 #endif
 
+enum { SLAB = 4 * GD_GROUP };
+
 /* How a call is cut up. Every part but `threads` is the same when sizing and when launched. */
 typedef struct tile_plan {
     ptrdiff_t panels;        /* of NV vectors of columns */
-    ptrdiff_t slab;          /* dimensions at a time */
+    ptrdiff_t slab;          /* dimensions at a time: a panel of them stays in L2 */
     ptrdiff_t rows;          /* in a task: a slab of them stays in L2 */
     ptrdiff_t chunk;         /* panels that a block of rows passes over at a time */
     ptrdiff_t blocks, spans; /* tasks are blocks of rows by spans of panels */
     int threads;
-    bool stream;             /* store past the caches */
-    size_t shared_bytes;     /* packed columns, unless there is one block of rows */
-    size_t own_bytes;        /* a thread's packed rows, staged tiles and columns of its own */
+    bool stream;         /* store past the caches */
+    size_t shared_bytes; /* packed columns, unless there is one block of rows */
+    size_t own_bytes;    /* a thread's packed rows, staged tiles and columns of its own */
 } tile_plan;
 
 #define T float
@@ -88,15 +89,15 @@ static tile_plan plan_of(const gd_cdist *call)
     const ptrdiff_t m = call->out.rows, n = call->out.cols, d = call->a.cols, depth = most(d, 1);
     const ptrdiff_t size = call->out.dtype == GD_F32 ? sizeof(float) : sizeof(double);
     const ptrdiff_t width = NV * GD_VEC_BYTES / size;
-    tile_plan plan = {.panels = ceil_div(n, width), .slab = least(depth, GD_GROUP)};
+    tile_plan plan = {.panels = ceil_div(n, width), .slab = least(depth, SLAB)};
 
     /* Of a 1 MB second-level cache, rows may fill 384 KB and panels 128 KB. Longer runs of a row
      * than 12 panels stream out no faster. All of a block's rows are packed at once: beyond 8 MB
      * fewer of them are, lest many threads ask for more memory than the inputs take. */
-    const ptrdiff_t tiles = most(1, least((384 << 10) / (plan.slab * size * MR),
-                                          (8 << 20) / (depth * size * MR)));
+    const ptrdiff_t tiles =
+        most(1, least((384 << 10) / (plan.slab * size * MR), (8 << 20) / (depth * size * MR)));
     plan.rows = MR * least(ceil_div(m, MR), least(16, tiles));
-    plan.chunk = most(1, least(12, ((depth > plan.slab ? 24 : 128) << 10) / (plan.slab * size * width)));
+    plan.chunk = most(1, least(12, (128 << 10) / (plan.slab * size * width)));
 
     /* Waking threads costs about as much as 2**18 pair-dimensions on one. */
     const double pairs = (double)m * (double)n;
@@ -112,8 +113,8 @@ static tile_plan plan_of(const gd_cdist *call)
      * it needs them, and they never leave its cache. */
     const ptrdiff_t alone = plan.blocks == 1;
     plan.shared_bytes = alone ? 0 : round_up_256(plan.panels * width * d * size);
-    plan.own_bytes = round_up_256(
-        (plan.rows * d + plan.chunk * width * (plan.rows + (alone ? d : 0))) * size);
+    plan.own_bytes =
+        round_up_256((plan.rows * d + plan.chunk * width * (plan.rows + (alone ? d : 0))) * size);
     return plan;
 }
 

@@ -4,9 +4,9 @@
 
 enum { N(lanes) = sizeof(V) / sizeof(T), N(width) = NV * N(lanes) };
 
-/* Computes one tile over a slab of `depth` dimensions. `a` holds MR rows and `b` nv vectors of
+/* Computes one tile over a group of `depth` dimensions. `a` holds MR rows and `b` nv vectors of
  * columns, both with the dimension as the slow index. Unless `first`, out holds the totals of the
- * slabs before; if `last`, it receives distances. Returns true if instead it left totals there,
+ * groups before; if `last`, it receives distances. Returns true if instead it left totals there,
  * because some lost range. */
 GD_INLINE bool N(tile)(const gd_metric metric, const int nv, const T *a, const T *b,
                        ptrdiff_t depth, bool first, bool last, T *out, ptrdiff_t stride)
@@ -23,8 +23,8 @@ GD_INLINE bool N(tile)(const gd_metric metric, const int nv, const T *a, const T
             GD_UNROLL for (int r = 0; r < MR; ++r)
             {
                 const V row = SCALED(metric, gd_splat(a[k * MR + r]), one);
-                GD_UNROLL for (int v = 0; v < nv; ++v)
-                    acc[r][v] = PICK(TERM, metric, acc[r][v], row, column[v]);
+                GD_UNROLL for (int v = 0; v < nv; ++v) acc[r][v] =
+                    PICK(TERM, metric, acc[r][v], row, column[v]);
             }
         }
         /* The registers are the accumulators'; totals wait on the stack, touched once a fold. */
@@ -36,7 +36,7 @@ GD_INLINE bool N(tile)(const gd_metric metric, const int nv, const T *a, const T
     }
     if (!first)
         FOR_TILE(r, v)
-            acc[r][v] = PICK(JOIN, metric, gd_load(out + r * stride + v * N(lanes)), acc[r][v]);
+    acc[r][v] = PICK(JOIN, metric, gd_load(out + r * stride + v * N(lanes)), acc[r][v]);
 
     bool lost = false;
     if (last) {
@@ -172,9 +172,16 @@ static void N(block)(const gd_cdist *call, const tile_plan *plan, T *own, ptrdif
                     const int nv = N(vectors)(p, n);
                     const T *from = b + (p - panel) * N(width) * d;
                     T *const at = tile + (p - panel) * N(width);
-                    const bool lost = N(tiles)[call->metric][nv](
-                        a + r * d + k * MR, from + k * nv * N(lanes), depth, k == 0, last, at,
-                        tile_stride);
+                    bool lost = false;
+                    ptrdiff_t group = k;
+                    do {
+                        const ptrdiff_t left = k + depth - group;
+                        const ptrdiff_t dims = left < GD_GROUP ? left : GD_GROUP;
+                        lost = N(tiles)[call->metric][nv](
+                            a + r * d + group * MR, from + group * nv * N(lanes), dims, group == 0,
+                            group + dims == d, at, tile_stride);
+                        group += dims;
+                    } while (group < k + depth);
 #if GUARDED
                     if (lost)
                         N(rescue)(call->metric, a + r * d, from, nv * N(lanes), d, at, tile_stride);
@@ -197,7 +204,7 @@ static void N(run)(const gd_cdist *call, const tile_plan *plan)
 {
     char *const own = (char *)call->launch.workspace + plan->shared_bytes;
     const ptrdiff_t tasks = plan->blocks * plan->spans;
-#pragma omp parallel num_threads(plan->threads) if (plan->threads > 1)
+#pragma omp parallel num_threads(plan->threads) if (plan -> threads > 1)
     {
         T *const mine = (T *)(own + (size_t)omp_get_thread_num() * plan->own_bytes);
         if (plan->blocks > 1) {

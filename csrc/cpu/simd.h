@@ -204,15 +204,17 @@ GD_INLINE int gd_any(gd_vi32 mask)
 
 /* Where x < *best, *best becomes x and *best_tag becomes tag, an integer of the same width. */
 #if defined(__AVX512F__)
-#define GD_DEFINE_TAKE_LESS(v, tv, bits, lanes, less)                                   \
-    GD_INLINE void gd_take_less_##v(v *best, tv *best_tag, v x, tv tag)                 \
-    {                                                                                   \
-        __mmask##lanes m = less;                                                        \
-        *best_tag = (tv)_mm512_mask_mov_epi##bits((__m512i)*best_tag, m, (__m512i)tag); \
-        *best = gd_min_##v(x, *best);                                                   \
+#define GD_DEFINE_TAKE_LESS(v, tv, bits, lanes, less)                                     \
+    GD_INLINE void gd_take_less_##v(v *best, tv *best_tag, v x, tv tag)                   \
+    {                                                                                     \
+        __mmask##lanes m = less;                                                          \
+        *best_tag = (tv)_mm512_mask_mov_epi##bits((__m512i) * best_tag, m, (__m512i)tag); \
+        *best = gd_min_##v(x, *best);                                                     \
     }
-GD_DEFINE_TAKE_LESS(gd_vf32, gd_vi32, 32, 16, _mm512_cmp_ps_mask((__m512)x, (__m512)*best, _CMP_LT_OQ))
-GD_DEFINE_TAKE_LESS(gd_vf64, gd_vi64, 64, 8, _mm512_cmp_pd_mask((__m512d)x, (__m512d)*best, _CMP_LT_OQ))
+GD_DEFINE_TAKE_LESS(gd_vf32, gd_vi32, 32, 16,
+                    _mm512_cmp_ps_mask((__m512)x, (__m512)*best, _CMP_LT_OQ))
+GD_DEFINE_TAKE_LESS(gd_vf64, gd_vi64, 64, 8,
+                    _mm512_cmp_pd_mask((__m512d)x, (__m512d)*best, _CMP_LT_OQ))
 GD_DEFINE_TAKE_LESS(gd_vi32, gd_vi32, 32, 16, _mm512_cmplt_epi32_mask((__m512i)x, (__m512i)*best))
 #else
 #if defined(__AVX2__)

@@ -209,7 +209,7 @@ RIVALS = (
     Rival(
         "cupyx cdist",
         "cupy",
-        "cupyx.scipy.spatial.distance",
+        "cuvs.distance",  # whose kernels it runs; CuPy itself is there without
         "cdist",
         ("cuda",),
         ("euclidean", "sqeuclidean", "cityblock", "chebyshev"),

@@ -193,6 +193,18 @@ __device__ int32_t length_out(int32_t d, double unreachable, const int32_t *, Co
 {
     return d >= 1 << 29 ? (int32_t)unreachable : d;
 }
+
+/* Such a sum may have been given a predecessor, which leads nowhere. */
+template <typename T>
+__device__ int32_t predecessor_out(T, int32_t before)
+{
+    return before;
+}
+__device__ int32_t predecessor_out(int32_t d, int32_t before)
+{
+    return d >= 1 << 29 ? GD_NO_PREDECESSOR : before;
+}
+
 __device__ int32_t length_out(double d, double unreachable, const int32_t *, Counts *counts)
 {
     if (fabs(d) < 0x1p30) {
@@ -224,7 +236,7 @@ __global__ void __launch_bounds__(kThreads)
             length_out(d, unreachable, tag, counts);
         if (pred.data != NULL) {
             static_cast<int32_t *>(pred.data)[i * pred.row_stride + j * pred.col_stride] =
-                call.pred[from];
+                predecessor_out(d, call.pred[from]);
         }
     }
 }
@@ -295,7 +307,8 @@ extern "C" gd_status gd_cuda_paths_write(const gd_apsp *call, const gd_matrix *o
     Counts found = {0, 0};
     const cudaStream_t stream = (cudaStream_t)call->launch.stream;
     gd_matrix pred_out = *pred;
-    if (call->pred == NULL || pred_out.data == call->pred) {
+    const bool in_place = pred_out.data == call->pred && call->dtype != GD_I32;
+    if (call->pred == NULL || in_place) {
         pred_out.data = NULL; /* none to write, or written already */
     }
     if (call->n > 0) {

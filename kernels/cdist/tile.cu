@@ -153,7 +153,7 @@ __device__ __forceinline__ void join_group(const gd::Cdist<T> &call,
                     total[i][r * kWord + j] = joined[j];
                 }
                 if (put) {
-                    run.store(at, joined);
+                    run.template store<true>(at, joined);
                 }
             }
         }
