@@ -199,6 +199,12 @@ class BuildExt(build_ext):
         super().initialize_options()
         self.path_names = {}
 
+    def run(self):
+        super().run()
+        if not self.inplace:
+            # `python -m gpudist` in this folder finds the sources here before what is installed.
+            self.copy_extensions_to_source()
+
     def build_extension(self, ext):
         self.debug_flags = ["-g"] if env_flag("GPUDIST_DEBUG") else []
         self.toolkit = Toolkit.find()
