@@ -27,8 +27,9 @@ from gpudist import cuda
 from gpudist._core import DeviceError
 from gpudist.distance import cdist
 from gpudist.errors import NoPathError
+from gpudist.explanation import explain
 from gpudist.paths import UNREACHABLE, apsp, reconstruct_path
-from gpudist.registry import Explanation, Kernel, explain, kernels
+from gpudist.registry import Explanation, Kernel, kernels
 
 __version__ = "0.1.0"
 

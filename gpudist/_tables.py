@@ -60,60 +60,50 @@ class Table:
             raise ValueError(f"a row of {len(cells)} cells in a table of {len(self.columns)}")
         self.rows.append(tuple(str(cell) for cell in cells))
 
+    @property
+    def titles(self) -> tuple[str, ...]:
+        """The columns' titles."""
+        return tuple(column.title for column in self.columns)
 
-def plain(table: Table) -> str:
-    """Lay a table out as plain text, without a trailing newline.
+    def plain(self) -> str:
+        """Lay the table out as plain text.
 
-    Parameters
-    ----------
-    table : Table
-        What to lay out.
+        Returns
+        -------
+        str
+            Lines without a newline after the last; none ends in a space.
+        """
+        widths = [
+            max(column.width, *(len(row[i]) for row in (self.titles, *self.rows)))
+            for i, column in enumerate(self.columns)
+        ]
 
-    Returns
-    -------
-    str
-        The lines; none ends in a space.
-    """
-    titles = tuple(column.title for column in table.columns)
-    widths = [
-        max(column.width, *(len(row[i]) for row in (titles, *table.rows)))
-        for i, column in enumerate(table.columns)
-    ]
+        def line(cells: Sequence[str]) -> str:
+            set_cells = (
+                cell.rjust(width) if column.right else cell.ljust(width)
+                for cell, width, column in zip(cells, widths, self.columns, strict=True)
+            )
+            return _GAP.join(set_cells).rstrip()
 
-    def line(cells: Sequence[str]) -> str:
-        set_cells = (
-            cell.rjust(width) if column.right else cell.ljust(width)
-            for cell, width, column in zip(cells, widths, table.columns, strict=True)
-        )
-        return _GAP.join(set_cells).rstrip()
+        lines = [self.title] if self.title else []
+        if any(self.titles):
+            lines += [line(self.titles), _GAP.join("-" * width for width in widths)]
+        return "\n".join(lines + [line(row) for row in self.rows])
 
-    lines = [table.title] if table.title else []
-    if any(titles):
-        lines += [line(titles), _GAP.join("-" * width for width in widths)]
-    return "\n".join(lines + [line(row) for row in table.rows])
+    def markdown(self) -> str:
+        """Lay the table out as GitHub's Markdown, without its title.
 
+        Returns
+        -------
+        str
+            Lines without a newline after the last.
+        """
 
-def markdown(table: Table) -> str:
-    """Lay a table out as GitHub's Markdown, without its title.
+        def line(cells: Sequence[str]) -> str:
+            return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
-    Parameters
-    ----------
-    table : Table
-        What to lay out.
-
-    Returns
-    -------
-    str
-        The lines.
-    """
-
-    def line(cells: Sequence[str]) -> str:
-        return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
-
-    rule = "|" + "|".join("---:" if column.right else "---" for column in table.columns) + "|"
-    return "\n".join(
-        [line([column.title for column in table.columns]), rule, *map(line, table.rows)]
-    )
+        rule = "|" + "|".join("---:" if column.right else "---" for column in self.columns) + "|"
+        return "\n".join([line(self.titles), rule, *map(line, self.rows)])
 
 
 def show(table: Table, file: TextIO | None = None) -> None:
@@ -128,7 +118,7 @@ def show(table: Table, file: TextIO | None = None) -> None:
     """
     stream = sys.stdout if file is None else file
     if not (stream.isatty() and _show_rich(table, stream)):
-        print(plain(table), end="\n\n", file=stream)
+        print(table.plain(), end="\n\n", file=stream)
 
 
 def _show_rich(table: Table, stream: TextIO) -> bool:
@@ -143,8 +133,8 @@ def _show_rich(table: Table, stream: TextIO) -> bool:
     rich_table = RichTable(
         title=Text(table.title, style="bold") if table.title else None,
         title_justify="left",
-        box=box.SIMPLE_HEAD if any(column.title for column in table.columns) else None,
-        show_header=any(column.title for column in table.columns),
+        box=box.SIMPLE_HEAD if any(table.titles) else None,
+        show_header=any(table.titles),
         pad_edge=False,
     )
     for column in table.columns:

@@ -95,6 +95,23 @@ gd_status with_lp_metric(gd_metric metric, F &&f)
     }
 }
 
+/* What a launcher of the Lp family does: it needs no workspace, and calls launch(metric, type) for
+ * the call's metric and dtype. */
+template <typename F>
+gd_status launch_lp(gd_cdist *call, const char *id, gd_error *err, F &&launch)
+{
+    call->launch.workspace_bytes = 0;
+    if (call->launch.sizing) {
+        return GD_OK;
+    }
+    return with_float_type(call->out.dtype, [&](auto type) {
+        return with_lp_metric(call->metric, [&](auto metric) {
+            GD_CUDA_TRY(err, id, launch(metric, type));
+            return GD_OK;
+        });
+    });
+}
+
 /* ---------------------------------------------------------------- parameters */
 
 /* The rows of one operand: any strides, in elements. */

@@ -148,10 +148,11 @@ def test_what_is_an_edge(device):
     masked = np.ma.masked_array([[0.0, 0.0], [7.0, 0.0]], mask=[[0, 0], [1, 0]])
     assert gpudist.apsp(masked, device=device).tolist() == [[0, 0], [inf, 0]]
     # entries stored twice: the lesser counts, whatever the order
-    twice = scipy.sparse.csr_array(
-        (np.array([5.0, 3.0]), np.array([1, 1]), np.array([0, 2, 2])), shape=(2, 2)
-    )
-    assert gpudist.apsp(twice, device=device)[0, 1] == 3
+    for weights in ([5.0, 3.0], [3.0, 5.0]):
+        twice = scipy.sparse.csr_array(
+            (np.array(weights), np.array([1, 1]), np.array([0, 2, 2])), shape=(2, 2)
+        )
+        assert gpudist.apsp(twice, device=device)[0, 1] == 3
 
 
 def test_dtypes_and_unreachable(device, rng):

@@ -530,15 +530,15 @@ def table():
 
 
 def test_plain_tables():
-    assert _tables.plain(table()) == "Title\nname     n\n----  ----\na|b      1\nc       23"
+    assert table().plain() == "Title\nname     n\n----  ----\na|b      1\nc       23"
     headless = _tables.Table([_tables.Column(""), _tables.Column("")])
     headless.add("a", "b")
-    assert _tables.plain(headless) == "a  b"
-    assert _tables.plain(_tables.Table([_tables.Column("alone")])) == "alone\n-----"
+    assert headless.plain() == "a  b"
+    assert _tables.Table([_tables.Column("alone")]).plain() == "alone\n-----"
 
 
 def test_markdown_tables():
-    assert _tables.markdown(table()) == "| name | n |\n|---|---:|\n| a\\|b | 1 |\n| c | 23 |"
+    assert table().markdown() == "| name | n |\n|---|---:|\n| a\\|b | 1 |\n| c | 23 |"
 
 
 def test_a_row_must_fit_its_table():
@@ -556,7 +556,7 @@ def test_rich_only_on_a_terminal(monkeypatch):
     file, terminal = io.StringIO(), Terminal()
     _tables.show(table(), file)
     _tables.show(table(), terminal)
-    assert file.getvalue() == _tables.plain(table()) + "\n\n"
+    assert file.getvalue() == table().plain() + "\n\n"
     assert terminal.getvalue() != file.getvalue()
     assert all(word in terminal.getvalue() for word in ("Title", "a|b", "23"))
 
@@ -565,7 +565,7 @@ def test_plain_without_rich(monkeypatch):
     monkeypatch.setitem(sys.modules, "rich", None)
     terminal = Terminal()
     _tables.show(table(), terminal)
-    assert terminal.getvalue() == _tables.plain(table()) + "\n\n"
+    assert terminal.getvalue() == table().plain() + "\n\n"
 
 
 # ------------------------------------------------------------------ the README

@@ -20,6 +20,7 @@ def cdist(**changes):
     return gpudist.cdist(**arguments)
 
 
+UNALIGNED = np.empty(4 * 5 * 8 + 1, np.uint8)[1:].view(np.float64).reshape(4, 5)
 READ_ONLY = np.empty((4, 5))
 READ_ONLY.setflags(write=False)
 
@@ -40,6 +41,9 @@ WRONG_CDIST = [
     ({"dtype": "int32"}, ValueError, "dtype must be float32 or float64, got int32"),
     ({"dtype": "float16"}, ValueError, "dtype must be float32 or float64, got float16"),
     ({"out": np.empty((5, 4))}, ValueError, r"out must have shape \(4, 5\), got \(5, 4\)"),
+    ({"out": np.empty((4, 6))}, ValueError, r"out must have shape \(4, 5\), got \(4, 6\)"),
+    ({"out": np.empty((6, 5))}, ValueError, r"out must have shape \(4, 5\), got \(6, 5\)"),
+    ({"out": UNALIGNED}, ValueError, "out must be an aligned array"),
     ({"out": np.empty(20)}, ValueError, "out must be two-dimensional"),
     ({"out": np.empty((4, 5), "i4")}, ValueError, "out must be an array of float32 or float64"),
     ({"out": np.empty((4, 5), ">f8")}, ValueError, "native byte order"),

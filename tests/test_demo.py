@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import gpudist
-from gpudist import _demo_map, demo
+from gpudist import demo
+from gpudist.demo import progress, projection, routes, sample
 
 KM = demo.EARTH_RADIUS_KM
 
@@ -132,7 +133,7 @@ def test_airports_in_one_place_stay_linked(globe):
 def test_longest_route_of_many_blocks(globe):
     _, lengths, _ = solve(globe, 3000.0)
     lengths[140, 5] = 99_999.0
-    assert 2 * demo._BLOCK_ROWS < 140
+    assert 2 * routes._BLOCK_ROWS < 140
     assert demo.longest_route(lengths) == (140, 5)
 
 
@@ -157,19 +158,19 @@ def test_detours_are_of_pairs_that_need_a_stop(globe):
 
 def test_scipy_agrees(globe):
     pytest.importorskip("scipy")
-    sample = demo.compare_with_scipy(globe, 4000.0)
-    assert (sample.distance_airports, sample.path_airports, sample.range_km) == (150, 150, 4000.0)
-    assert sample.distance_seconds > 0 < sample.path_seconds
-    assert sample.distance_error_km < 0.01
-    assert sample.path_error < 1e-6
+    found = demo.compare_with_scipy(globe, 4000.0)
+    assert (found.distance_airports, found.path_airports, found.range_km) == (150, 150, 4000.0)
+    assert found.distance_seconds > 0 < found.path_seconds
+    assert found.distance_error_km < 0.01
+    assert found.path_error < 1e-6
 
 
 def test_a_thinner_sample_has_longer_hops(globe, monkeypatch):
     pytest.importorskip("scipy")
-    monkeypatch.setattr(demo, "_SAMPLE_OF_ROUTES", 50)
-    sample = demo.compare_with_scipy(globe, 1000.0)
-    assert (sample.distance_airports, sample.path_airports) == (150, 50)
-    assert sample.range_km == pytest.approx(1000.0 * math.sqrt(3))
+    monkeypatch.setattr(sample, "_SAMPLE_OF_ROUTES", 50)
+    found = demo.compare_with_scipy(globe, 1000.0)
+    assert (found.distance_airports, found.path_airports) == (150, 50)
+    assert found.range_km == pytest.approx(1000.0 * math.sqrt(3))
 
 
 def test_scipy_catches_wrong_routes(globe, monkeypatch):
@@ -195,7 +196,7 @@ def test_scipy_catches_wrong_distances(globe, monkeypatch):
 
 
 def test_a_route_that_only_one_finds_is_no_agreement():
-    assert demo._largest_relative(np.array([1.0, np.inf]), np.array([1.0, 2.0])) == np.inf
+    assert sample._largest_relative(np.array([1.0, np.inf]), np.array([1.0, 2.0])) == np.inf
 
 
 # ------------------------------------------------------------------ stages
@@ -207,7 +208,7 @@ class Terminal(io.StringIO):
 
 
 def long_stage(monkeypatch, stream, **options):
-    monkeypatch.setattr(demo, "_PROGRESS_AFTER", 0.02)
+    monkeypatch.setattr(progress, "_PROGRESS_AFTER", 0.02)
     monkeypatch.setattr(sys, "stderr", stream)
     stages = demo.Stages()
     with stages.stage("slow work", **options):
@@ -252,16 +253,16 @@ def test_a_failing_stage_ends():
 
 
 def test_equal_earth():
-    corner = _demo_map.equal_earth(np.array([0.0, 0.0, np.pi / 2]), np.array([0.0, np.pi, 0.0]))
+    corner = projection.equal_earth(np.array([0.0, 0.0, np.pi / 2]), np.array([0.0, np.pi, 0.0]))
     np.testing.assert_allclose(corner, [[0, 0], [2.7066299836, 0], [0, 1.3173627592]], atol=1e-9)
 
 
 def test_equal_earth_keeps_areas():
     latitude = np.radians(np.linspace(-85, 85, 35))
     step = 1e-5
-    north = _demo_map.equal_earth(latitude + step, np.zeros(35))[:, 1]
-    south = _demo_map.equal_earth(latitude - step, np.zeros(35))[:, 1]
-    width = _demo_map.equal_earth(latitude, np.ones(35))[:, 0]
+    north = projection.equal_earth(latitude + step, np.zeros(35))[:, 1]
+    south = projection.equal_earth(latitude - step, np.zeros(35))[:, 1]
+    width = projection.equal_earth(latitude, np.ones(35))[:, 0]
     np.testing.assert_allclose(width * (north - south) / (2 * step), np.cos(latitude), rtol=1e-6)
 
 
@@ -269,19 +270,19 @@ def test_arcs_end_where_they_should(rng):
     points = np.stack([rng.uniform(-1.4, 1.4, 300), rng.uniform(-np.pi, np.pi, 300)], axis=1)
     starts, ends = points[:150], points[150:]
     ends[0] = starts[0]
-    lines = _demo_map.arcs(starts, ends, steps=50)
+    lines = projection.arcs(starts, ends, steps=50)
     assert any(len(pieces) == 2 for pieces in lines)
     for start, end, pieces in zip(starts, ends, lines, strict=True):
         for point, place in ((start, pieces[0][0]), (end, pieces[-1][-1])):
-            expected = _demo_map.equal_earth(point[0], _demo_map.from_centre(point[1]))
+            expected = projection.equal_earth(point[0], projection.from_centre(point[1]))
             np.testing.assert_allclose(place, expected, atol=1e-6)
 
 
 def test_arcs_are_cut_at_the_edge_of_the_map():
-    edge = _demo_map._CENTRE + 180
+    edge = projection._CENTRE + 180
     west, east = np.radians([[10.0, edge - 5]]), np.radians([[20.0, edge + 5]])
-    ((first, second),) = _demo_map.arcs(west, east, steps=9)
-    limit = _demo_map.equal_earth(np.radians([15.0]), np.array([np.pi]))[0]
+    ((first, second),) = projection.arcs(west, east, steps=9)
+    limit = projection.equal_earth(np.radians([15.0]), np.array([np.pi]))[0]
     np.testing.assert_allclose(first[-1], limit, rtol=0.02)
     np.testing.assert_allclose(second[0], limit * [-1, 1], rtol=0.02)
     for piece in (first, second):
@@ -289,14 +290,14 @@ def test_arcs_are_cut_at_the_edge_of_the_map():
 
 
 def test_arcs_are_great_circles():
-    ((line,),) = _demo_map.arcs(
-        np.radians([[45.0, _demo_map._CENTRE - 45]]),
-        np.radians([[45.0, _demo_map._CENTRE + 45]]),
+    ((line,),) = projection.arcs(
+        np.radians([[45.0, projection._CENTRE - 45]]),
+        np.radians([[45.0, projection._CENTRE + 45]]),
         steps=3,
     )
     top = math.degrees(math.atan2(1, math.cos(math.radians(45))))  # of the middle, about 54.7
     np.testing.assert_allclose(
-        line[1], _demo_map.equal_earth(np.radians(top), np.array(0.0)), atol=1e-9
+        line[1], projection.equal_earth(np.radians(top), np.array(0.0)), atol=1e-9
     )
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import gpudist
-from gpudist._tables import Column, Table, markdown
+from gpudist._tables import Column, Table
 from gpudist.bench.records import read_lines
 from gpudist.bench.report import digits, duration, error_text, quantity
 
@@ -95,7 +95,7 @@ def _operation(op: str, backend: str, results: Iterable[Result]) -> str:
         for result in sorted(measured, key=_order):
             if "failed" not in result:
                 table.add(*_operation_row(result))
-        parts.append(f"{_caption(measured)}\n\n{markdown(table)}")
+        parts.append(f"{_caption(measured)}\n\n{table.markdown()}")
     return "\n\n".join(parts) or "Nothing is recorded yet."
 
 
@@ -142,7 +142,7 @@ def _ceilings(results: Iterable[Result]) -> str:
                 table.add(
                     result["ceiling"], result["dtype"], quantity(result["rate"], result["unit"])
                 )
-            parts.append(f"{_caption(measured)}\n\n{markdown(table)}")
+            parts.append(f"{_caption(measured)}\n\n{table.markdown()}")
     return "\n\n".join(parts) or "Nothing is recorded yet."
 
 
@@ -157,7 +157,7 @@ def _kernels(_results: Iterable[Result]) -> str:
                 ", ".join(kernel.dtypes),
                 ", ".join(kernel.metrics),
             )
-    return markdown(table)
+    return table.markdown()
 
 
 _TABLES: Mapping[str, Callable[[Iterable[Result]], str]] = {

@@ -26,7 +26,9 @@
  * algorithm" (2003); G. J. Katz, J. T. Kider, "All-pairs shortest-paths for large graphs on the
  * GPU" (2008).
  *
- * Reached: not yet measured. */
+ * Reached on an H200, 1e12 updates/s: float32 n = 1024 2.2, 2048 5.6, 4096 9.1, 8192 11.4, 16384
+ * 12.3; at n = 8192 int32 13.2, float64 4.7, with predecessors float32 5.6, int32 5.8, float64 3.1.
+ * Small n wait for the pivot tile (11 us a round of 64) and for launches, large n for phase 3. */
 #include "apsp/closure.cuh"
 #include "apsp/rest.cuh"
 

@@ -11,7 +11,9 @@
  * apart instead, so that neighbouring threads still write neighbouring elements.
  *
  * Launch: 256 threads, as many along a row as it has use for, the others on further rows.
- * Reached: not yet measured. */
+ * Reached on an H200: 30336 x 30336 x 2 float32 in 0.794 ms, 99 % of a kernel that only writes;
+ * 16384 x 16384 x 3 float64 in 0.56 ms, 82 %. At d = 4 the points take the registers (56 %), at an
+ * odd n the stores are single elements (66 %). */
 #include "metrics.cuh"
 
 namespace {
@@ -113,20 +115,12 @@ cudaError_t launch(const gd_cdist &call)
 
 extern "C" gd_status gd_cuda_cdist_narrow(gd_cdist *call, gd_error *err)
 {
-    call->launch.workspace_bytes = 0;
-    if (call->launch.sizing) {
-        return GD_OK;
-    }
-    return gd::with_float_type(call->out.dtype, [&](auto type) {
+    return gd::launch_lp(call, "cdist/cuda_narrow", err, [&](auto metric, auto type) {
+        using M = decltype(metric);
         using T = decltype(type);
-        return gd::with_lp_metric(call->metric, [&](auto metric) {
-            using M = decltype(metric);
-            const cudaError_t code = call->a.cols == 1   ? launch<1, M, T>(*call)
-                                     : call->a.cols == 2 ? launch<2, M, T>(*call)
-                                     : call->a.cols == 3 ? launch<3, M, T>(*call)
-                                                         : launch<4, M, T>(*call);
-            GD_CUDA_TRY(err, "cdist/cuda_narrow", code);
-            return GD_OK;
-        });
+        return call->a.cols == 1   ? launch<1, M, T>(*call)
+               : call->a.cols == 2 ? launch<2, M, T>(*call)
+               : call->a.cols == 3 ? launch<3, M, T>(*call)
+                                   : launch<4, M, T>(*call);
     });
 }

@@ -5,9 +5,9 @@
  * times the L2 cache. Arithmetic: enough warps to fill every SM, work that fits registers and
  * shared memory, and operands that no compiler can know or hoist.
  *
- * Found with them on an H200: write 4.70, copy 4.27 TB/s; host to device and back 55.6 and 55.4
- * GB/s; fma 25 fed from shared memory, of 33.4e12/s that the pipe allows; minplus 13.5
- * of 16.7e12/s. Reached by these kernels: not yet measured. */
+ * Reached on an H200: write 4.6, copy 3.9 to 4.1 TB/s (of 4.8 by the data sheet); host to device
+ * and back 55.6 and 55.4 GB/s; fma 32.5e12/s, of the 33.4e12 that the pipe can issue; minplus 13.5
+ * of 16.7e12/s, in a tile fed from shared memory. */
 #include "apsp/minplus.cuh"
 
 namespace {

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-if TYPE_CHECKING:
-    from gpudist.demo import Findings
-
-Array = npt.NDArray[Any]
+from gpudist.demo.errors import missing
+from gpudist.demo.findings import Findings
+from gpudist.demo.projection import arcs, equal_earth, on_map
 
 _NIGHT = "#0b1526"
 _SEA = "#0f1e36"
@@ -25,110 +23,20 @@ _LONGEST = "#ff6b8b"
 _BARS = "#5b8def"
 # Colours of the tree of routes, from near to far.
 _TREE = ("#34e7e4", "#4aa8ff", "#7b6cff", "#c93cf5")
-# Meridian that the map is centred on, in degrees: the Bering Strait falls at its edge.
-_CENTRE = 11.0
 
 
-def equal_earth(latitude: Array, longitude: Array) -> Array:
-    """Project to the plane with the Equal Earth projection (Savric, Patterson and Jenny 2018).
+def need_matplotlib() -> None:
+    """Fail before the work, not after it.
 
-    Parameters
-    ----------
-    latitude, longitude : ndarray
-        In radians, longitude from the central meridian.
-
-    Returns
-    -------
-    ndarray, shape (..., 2)
-        East and north, on a sphere of radius 1.
+    Raises
+    ------
+    DemoError
+        If matplotlib is not installed.
     """
-    a1, a2, a3, a4 = 1.340264, -0.081106, 0.000893, 0.003796
-    theta = np.arcsin(np.sqrt(3) / 2 * np.sin(latitude))
-    square = theta * theta
-    sixth = square**3
-    stretch = 9 * a4 * sixth * square + 7 * a3 * sixth + 3 * a2 * square + a1
-    east = 2 * np.sqrt(3) * longitude * np.cos(theta) / (3 * stretch)
-    north = theta * (a1 + a2 * square + sixth * (a3 + a4 * square))
-    return np.stack([east, north], axis=-1)
-
-
-def from_centre(longitude: Array) -> Array:
-    """Count longitudes from the map's central meridian.
-
-    Parameters
-    ----------
-    longitude : ndarray
-        In radians from Greenwich.
-
-    Returns
-    -------
-    ndarray
-        In radians, from -pi to pi.
-    """
-    turned: Array = np.mod(longitude - np.radians(_CENTRE) + np.pi, 2 * np.pi) - np.pi
-    return turned
-
-
-def arcs(starts: Array, ends: Array, *, steps: int) -> list[list[Array]]:
-    """Draw great circles between pairs of points, cut where the map ends.
-
-    Parameters
-    ----------
-    starts, ends : ndarray, shape (k, 2)
-        Latitude and longitude in radians.
-    steps : int
-        Points along each.
-
-    Returns
-    -------
-    list of list of ndarray, shape (points, 2)
-        For each pair one line on the map, or two where it crosses the map's edge.
-    """
-    first, last = _on_sphere(starts)[:, None], _on_sphere(ends)[:, None]
-    angle = np.arccos(np.clip((first * last).sum(axis=-1, keepdims=True), -1.0, 1.0))
-    along = np.linspace(0, 1, steps)[None, :, None]
-    # Two points in one place have no direction: a straight line between them is as good.
-    straight = angle < 1e-9
-    sine = np.where(straight, 1.0, np.sin(angle))
-    line = np.where(
-        straight,
-        (1 - along) * first + along * last,
-        (np.sin((1 - along) * angle) * first + np.sin(along * angle) * last) / sine,
-    )
-    latitude = np.arcsin(np.clip(line[..., 2], -1.0, 1.0))
-    longitude = from_centre(np.arctan2(line[..., 1], line[..., 0]))
-    whole = equal_earth(latitude, longitude)
-    lines = [[line] for line in whole]
-    for i in np.flatnonzero(np.any(np.abs(np.diff(longitude)) > np.pi, axis=1)):
-        lines[i] = _cut(latitude[i], longitude[i])
-    return lines
-
-
-def _on_sphere(points: Array) -> Array:
-    latitude, longitude = points[..., 0], points[..., 1]
-    level = np.cos(latitude)
-    return np.stack(
-        [level * np.cos(longitude), level * np.sin(longitude), np.sin(latitude)], axis=-1
-    )
-
-
-def _cut(latitude: Array, longitude: Array) -> list[Array]:
-    """Cut a line where it leaves one side of the map and enters the other, and reach both edges."""
-    pieces = []
-    begin = 0
-    entry: list[tuple[float, float]] = []
-    for jump in np.flatnonzero(np.abs(np.diff(longitude)) > np.pi):
-        edge = float(np.copysign(np.pi, longitude[jump]))
-        to_edge = np.pi - abs(longitude[jump])
-        across = 2 * np.pi - abs(longitude[jump + 1] - longitude[jump])
-        share = to_edge / across if across else 0.0
-        height = float(latitude[jump] + share * (latitude[jump + 1] - latitude[jump]))
-        inside = zip(latitude[begin : jump + 1], longitude[begin : jump + 1], strict=True)
-        pieces.append([*entry, *inside, (height, edge)])
-        entry = [(height, -edge)]
-        begin = int(jump) + 1
-    pieces.append([*entry, *zip(latitude[begin:], longitude[begin:], strict=True)])
-    return [equal_earth(*np.array(piece).T) for piece in pieces]
+    try:
+        import matplotlib.figure  # noqa: F401
+    except ImportError as error:
+        raise missing(error) from None
 
 
 def draw(found: Findings, asked: tuple[int, int], farthest: tuple[int, int], output: Path) -> None:
@@ -171,7 +79,7 @@ def _draw_map(
     _draw_globe(axes)
     _draw_tree(axes, found, asked[0])
     points = found.airports.points
-    where = equal_earth(points[:, 0], from_centre(points[:, 1]))
+    where = on_map(points)
     size = 2.0 if len(where) < 12_000 else 0.9
     axes.scatter(*where.T, s=size, color=_DOT, linewidths=0, alpha=0.75, zorder=3)
     outside = where[found.part > 0]
@@ -182,21 +90,27 @@ def _draw_map(
     axes.autoscale_view()
 
     codes = found.airports.codes
-    left = [
+    _draw_legend(
+        figure,
+        "left",
         (_ASKED, f"{codes[asked[0]]} to {codes[asked[1]]}", _length(found, asked)),
         (_LONGEST, "longest shortest route", _length(found, farthest)),
-    ]
-    for row, (colour, name, length) in enumerate(left):
-        figure.text(0.025, 0.288 - 0.043 * row, name, color=colour, fontsize=9.5, weight="bold")
-        figure.text(0.025, 0.269 - 0.043 * row, length, color=_QUIET, fontsize=8.5)
-    right = [
+    )
+    _draw_legend(
+        figure,
+        "right",
         (_TREE[1], "every route from " + codes[asked[0]], "from near (cyan) to far (violet)"),
         (_QUIET, "circles", f"{len(outside)} airports out of reach"),
-    ]
-    for row, (colour, name, text) in enumerate(right):
+    )
+
+
+def _draw_legend(figure: Any, side: str, *entries: tuple[str, str, str]) -> None:
+    """Explain colours in a lower corner of the map: each entry's colour, name and remark."""
+    x = 0.025 if side == "left" else 0.975
+    for row, (colour, name, remark) in enumerate(entries):
         y = 0.288 - 0.043 * row
-        figure.text(0.975, y, name, color=colour, fontsize=9.5, weight="bold", ha="right")
-        figure.text(0.975, y - 0.019, text, color=_QUIET, fontsize=8.5, ha="right")
+        figure.text(x, y, name, color=colour, fontsize=9.5, weight="bold", ha=side)
+        figure.text(x, y - 0.019, remark, color=_QUIET, fontsize=8.5, ha=side)
 
 
 def _length(found: Findings, pair: tuple[int, int]) -> str:
@@ -255,7 +169,7 @@ def _draw_route(axes: Any, found: Findings, pair: tuple[int, int], colour: str, 
             axes.plot(
                 *piece.T, color=ink, linewidth=width, zorder=order + above, solid_capstyle="round"
             )
-    where = equal_earth(points[:, 0], from_centre(points[:, 1]))
+    where = on_map(points)
     axes.scatter(
         *where.T, s=13, color=colour, edgecolors=_NIGHT, linewidths=0.6, zorder=order + 0.2
     )
