@@ -149,9 +149,51 @@ void gd_cuda_leave(int index, int previous)
     }
 }
 
+/* Memory of ours that is free stays with us up to KEPT_BYTES a device, because asking the driver
+ * for it again costs more than a small call takes. The pools are our own, so that nobody else's
+ * allocations change their manners. */
+enum { MOST_DEVICES = 64, KEPT_BYTES = 64 << 20 };
+static cudaMemPool_t pools[MOST_DEVICES];
+static pthread_mutex_t pools_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static cudaError_t pool_of(int index, cudaMemPool_t *pool)
+{
+    cudaError_t code = cudaSuccess;
+    pthread_mutex_lock(&pools_lock);
+    if (pools[index] == NULL) {
+        const struct cudaMemPoolProps props = {
+            .allocType = cudaMemAllocationTypePinned,
+            .location = {.type = cudaMemLocationTypeDevice, .id = index},
+        };
+        uint64_t kept = KEPT_BYTES;
+        code = cudaMemPoolCreate(&pools[index], &props);
+        if (code == cudaSuccess) {
+            code = cudaMemPoolSetAttribute(pools[index], cudaMemPoolAttrReleaseThreshold, &kept);
+        }
+    }
+    *pool = pools[index];
+    pthread_mutex_unlock(&pools_lock);
+    return code;
+}
+
+static cudaError_t allocate(void *stream, size_t bytes, void **out)
+{
+    cudaMemPool_t pool;
+    int index;
+    cudaError_t code = cudaGetDevice(&index);
+    if (code == cudaSuccess && index >= MOST_DEVICES) {
+        return cudaMallocAsync(out, bytes, (cudaStream_t)stream);
+    }
+    if (code == cudaSuccess) {
+        code = pool_of(index, &pool);
+    }
+    return code == cudaSuccess ? cudaMallocFromPoolAsync(out, bytes, pool, (cudaStream_t)stream)
+                               : code;
+}
+
 gd_status gd_cuda_alloc(void *stream, size_t bytes, const char *what, void **out, gd_error *err)
 {
-    cudaError_t code = cudaMallocAsync(out, bytes, (cudaStream_t)stream);
+    cudaError_t code = allocate(stream, bytes, out);
     if (code == cudaErrorMemoryAllocation) {
         size_t available = 0, total = 0;
         (void)cudaGetLastError();

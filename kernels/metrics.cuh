@@ -15,7 +15,10 @@ __device__ __forceinline__ double gd_add_square(double acc, double t) { return f
 __device__ __forceinline__ float gd_add_abs(float acc, float t) { return acc + fabsf(t); }
 __device__ __forceinline__ double gd_add_abs(double acc, double t) { return acc + fabs(t); }
 __device__ __forceinline__ float gd_max_abs(float acc, float t) { return fmaxf(acc, fabsf(t)); }
-__device__ __forceinline__ double gd_max_abs(double acc, double t) { return fmax(acc, fabs(t)); }
+__device__ __forceinline__ double gd_max_abs(double acc, double t)
+{
+    return fabs(t) > acc ? fabs(t) : acc; /* fmax on doubles is ten instructions, this is three */
+}
 __device__ __forceinline__ double gd_root(double x) { return sqrt(x); }
 
 /* Correctly rounded for 2**-101 <= x <= FLT_MAX: an approximate reciprocal root, then one step of
