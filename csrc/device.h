@@ -55,6 +55,10 @@ void gd_free(gd_device device, void *stream, void *p);
 gd_status gd_copy_rows(gd_device device, void *stream, void *dst, size_t dst_pitch, const void *src,
                        size_t src_pitch, size_t row_bytes, size_t rows, gd_error *err);
 gd_status gd_wait(gd_device device, void *stream, gd_error *err);
+/* Makes fresh host memory real, from several threads, by writing into each of its pages; what was
+ * there is lost. A copy from the device would do it too, but from one thread and for five times its
+ * own time. Worth doing while the device computes. */
+void gd_touch(void *p, size_t bytes);
 
 /* Makes `stream` wait for all that `other` holds now (CUDA only). */
 gd_status gd_cuda_order(void *stream, void *other, gd_error *err);

@@ -10,7 +10,10 @@
 
 #include "device.h"
 
-enum { OLDEST_CAPABILITY = 75 };
+enum { OLDEST_CAPABILITY = 75, MOST_DEVICES = 64 };
+
+/* Guards what is remembered of devices: their properties and our memory pools. */
+static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Fails with the runtime's words; also clears a non-sticky error, so that the next call works. */
 static gd_status cuda_fail(cudaError_t code, const char *doing, int line, gd_error *err)
@@ -97,7 +100,7 @@ int gd_cuda_count(void)
     return cuda.count;
 }
 
-gd_status gd_cuda_describe(int index, gd_cuda_info *info, gd_error *err)
+static gd_status ask_device(int index, gd_cuda_info *info, gd_error *err)
 {
     struct cudaDeviceProp prop;
     CUDA_TRY(cudaGetDeviceProperties(&prop, index), "asking for the device's properties");
@@ -107,6 +110,23 @@ gd_status gd_cuda_describe(int index, gd_cuda_info *info, gd_error *err)
     info->memory = prop.totalGlobalMem;
     info->l2 = (size_t)prop.l2CacheSize;
     return GD_OK;
+}
+
+/* The runtime takes longer to answer than a small call takes, so each device is asked once. */
+gd_status gd_cuda_describe(int index, gd_cuda_info *info, gd_error *err)
+{
+    static gd_cuda_info known[MOST_DEVICES];
+    gd_status status = GD_OK;
+    if (index < 0 || index >= MOST_DEVICES) {
+        return GD_FAIL(err, GD_DEVICE_ERROR, "gpudist knows cuda:0 to cuda:%d", MOST_DEVICES - 1);
+    }
+    pthread_mutex_lock(&devices_lock);
+    if (known[index].capability == 0) {
+        status = ask_device(index, &known[index], err);
+    }
+    *info = known[index];
+    pthread_mutex_unlock(&devices_lock);
+    return status;
 }
 
 int gd_cuda_pointer_device(const void *p)
@@ -123,21 +143,19 @@ int gd_cuda_pointer_device(const void *p)
 
 gd_status gd_cuda_enter(int index, int *previous, gd_error *err)
 {
-    int capability = 0, minor = 0;
+    gd_cuda_info info = {.capability = 0};
+    gd_status status = gd_cuda_describe(index, &info, err);
+    if (status != GD_OK) {
+        return status;
+    }
+    if (info.capability < OLDEST_CAPABILITY) {
+        return GD_FAIL(err, GD_DEVICE_ERROR,
+                       "cuda:%d has compute capability %d.%d, gpudist needs 7.5 or newer", index,
+                       info.capability / 10, info.capability % 10);
+    }
     CUDA_TRY(cudaGetDevice(previous), "asking for the current device");
     if (*previous != index) {
         CUDA_TRY(cudaSetDevice(index), "selecting the device");
-    }
-    CUDA_TRY(cudaDeviceGetAttribute(&capability, cudaDevAttrComputeCapabilityMajor, index),
-             "asking for the compute capability");
-    CUDA_TRY(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, index),
-             "asking for the compute capability");
-    capability = 10 * capability + minor;
-    if (capability < OLDEST_CAPABILITY) {
-        gd_cuda_leave(index, *previous);
-        return GD_FAIL(err, GD_DEVICE_ERROR,
-                       "cuda:%d has compute capability %d.%d, gpudist needs 7.5 or newer", index,
-                       capability / 10, capability % 10);
     }
     return GD_OK;
 }
@@ -152,14 +170,13 @@ void gd_cuda_leave(int index, int previous)
 /* Memory of ours that is free stays with us up to KEPT_BYTES a device, because asking the driver
  * for it again costs more than a small call takes. The pools are our own, so that nobody else's
  * allocations change their manners. */
-enum { MOST_DEVICES = 64, KEPT_BYTES = 64 << 20 };
-static cudaMemPool_t pools[MOST_DEVICES];
-static pthread_mutex_t pools_lock = PTHREAD_MUTEX_INITIALIZER;
+enum { KEPT_BYTES = 64 << 20 };
 
 static cudaError_t pool_of(int index, cudaMemPool_t *pool)
 {
+    static cudaMemPool_t pools[MOST_DEVICES];
     cudaError_t code = cudaSuccess;
-    pthread_mutex_lock(&pools_lock);
+    pthread_mutex_lock(&devices_lock);
     if (pools[index] == NULL) {
         const struct cudaMemPoolProps props = {
             .allocType = cudaMemAllocationTypePinned,
@@ -172,7 +189,7 @@ static cudaError_t pool_of(int index, cudaMemPool_t *pool)
         }
     }
     *pool = pools[index];
-    pthread_mutex_unlock(&pools_lock);
+    pthread_mutex_unlock(&devices_lock);
     return code;
 }
 
@@ -180,10 +197,7 @@ static cudaError_t allocate(void *stream, size_t bytes, void **out)
 {
     cudaMemPool_t pool;
     int index;
-    cudaError_t code = cudaGetDevice(&index);
-    if (code == cudaSuccess && index >= MOST_DEVICES) {
-        return cudaMallocAsync(out, bytes, (cudaStream_t)stream);
-    }
+    cudaError_t code = cudaGetDevice(&index); /* below MOST_DEVICES, see gd_cuda_enter */
     if (code == cudaSuccess) {
         code = pool_of(index, &pool);
     }

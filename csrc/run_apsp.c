@@ -260,8 +260,15 @@ static gd_status solve(apsp_job *job, const gd_orders *orders, double unreachabl
             return status;
         }
     }
-    if ((status = job->kernel->launch.apsp(&job->call, err)) != GD_OK ||
-        (status = write_out(job, unreachable, negative_nodes, &found, err)) != GD_OK) {
+    if ((status = job->kernel->launch.apsp(&job->call, err)) != GD_OK) {
+        return status;
+    }
+    if (job->out.device.backend != job->call.launch.device.backend) { /* while the device works */
+        const size_t elements = (size_t)job->call.n * (size_t)job->call.n;
+        gd_touch(job->out.data, elements * gd_dtype_size(job->out.dtype));
+        gd_touch(job->pred.data, job->pred.data == NULL ? 0 : elements * sizeof(int32_t));
+    }
+    if ((status = write_out(job, unreachable, negative_nodes, &found, err)) != GD_OK) {
         return status;
     }
     *on_negative_cycle = found.on_negative_cycle;

@@ -92,6 +92,7 @@ static gd_status launch_staged(gd_cdist *call, const gd_kernel *kernel, gd_error
         (status = to_device(&host_out, device, stream, false, "the result", &call->out, err)) ==
             GD_OK &&
         (status = launch(call, kernel, err)) == GD_OK) {
+        gd_touch(host_out.data, row_bytes * (size_t)host_out.rows);
         status = gd_copy_rows(device, stream, host_out.data, (size_t)host_out.row_stride * size,
                               call->out.data, row_bytes, row_bytes, (size_t)host_out.rows, err);
     }
