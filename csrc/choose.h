@@ -13,6 +13,7 @@ typedef struct gd_orders {
     gd_where where;
     int cuda_index; /* with GD_WHERE_CUDA */
     void *stream;   /* the caller's stream, for arrays on a device */
+    bool ordered;   /* the arrays' own work is on it as well: nothing to wait for */
 } gd_orders;
 
 /* The orders for arrays that live on `device`: those on a CUDA device are worked on there. */

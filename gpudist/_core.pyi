@@ -23,6 +23,7 @@ def cdist(
     kernel: str | None = None,
     device: str | None = None,
     stream: int = 0,
+    ordered: bool = False,
 ) -> None: ...
 def apsp(
     graph: Any,
@@ -36,6 +37,7 @@ def apsp(
     kernel: str | None = None,
     device: str | None = None,
     stream: int = 0,
+    ordered: bool = False,
 ) -> list[int]: ...
 def choose(
     op: str,

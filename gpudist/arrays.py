@@ -18,7 +18,16 @@ _DLPACK_CUDA = (2, 13)
 
 
 class Space(Protocol):
-    """A home of arrays: the host, or one library's CUDA arrays."""
+    """A home of arrays: the host, or one library's CUDA arrays.
+
+    Attributes
+    ----------
+    ordered : bool
+        Whether the arrays' own work is on the stream that `stream` gives, so that ours need not
+        wait for it.
+    """
+
+    ordered: bool
 
     def array(self, value: Any, name: str) -> Any:
         """Return `value` as an array of real numbers, or raise an error that names it."""
@@ -38,6 +47,8 @@ class Space(Protocol):
 
 class _Host:
     """NumPy arrays, and all that NumPy makes arrays of."""
+
+    ordered = True
 
     def array(self, value: Any, name: str) -> Any:
         if isinstance(value, np.ma.MaskedArray):
@@ -70,6 +81,8 @@ class _Host:
 class _Torch:
     """PyTorch tensors on a CUDA device."""
 
+    ordered = True
+
     def array(self, value: Any, name: str) -> Any:
         if value.dtype.is_complex:
             raise TypeError(f"{name} must be an array of real numbers, got dtype {value.dtype}")
@@ -91,6 +104,8 @@ class _Torch:
 
 class _CuPy:
     """CuPy arrays."""
+
+    ordered = True
 
     def array(self, value: Any, name: str) -> Any:
         if value.dtype.kind not in "fiub":
@@ -116,6 +131,8 @@ class _Numba:
 
     Numba arrays have no `astype`, so they must come in the dtype of the computation.
     """
+
+    ordered = False
 
     def array(self, value: Any, name: str) -> Any:
         return value

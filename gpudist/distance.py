@@ -96,7 +96,7 @@ def cdist(
         a, b = space.cast(a, name), space.cast(b, name)
     if out is None:
         out = space.empty((a.shape[0], b.shape[0]), name, like=a)
-    _core.cdist(a, b, out, record.name, kernel, device, space.stream(a))
+    _core.cdist(a, b, out, record.name, kernel, device, space.stream(a), space.ordered)
     return out
 
 

@@ -128,6 +128,7 @@ def apsp(
         kernel,
         device,
         space.stream(weights),
+        space.ordered,
     )
     if on_cycle:
         raise negative_cycle_error()(on_cycle)

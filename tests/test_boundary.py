@@ -231,7 +231,7 @@ def test_the_core_checks_for_itself():
         _core.cdist(A, B, out, "euclidean", a=A)
     with pytest.raises(TypeError, match="unexpected keyword argument 'nonsense'"):
         _core.cdist(A, B, out, "euclidean", nonsense=1)
-    with pytest.raises(TypeError, match="at most 7"):
+    with pytest.raises(TypeError, match="at most 8"):
         _core.cdist(*range(9))
     with pytest.raises(ValueError, match="unknown metric"):
         _core.cdist(A, B, out, "x")
@@ -304,6 +304,11 @@ def test_dlpack_is_asked_as_the_protocol_says():
     with pytest.raises(TypeError, match="did not return a DLPack capsule"):
         _core.cdist(exporter, B, np.empty((4, 5)), "euclidean")
     assert exporter.asked == [{"stream": 1, "max_version": (1, 0)}, {"stream": 1}]
+    for arguments, stream in (({"stream": 7}, 7), ({"stream": 7, "ordered": True}, -1)):
+        exporter = Exports(answer=A)
+        with pytest.raises(TypeError, match="capsule"):
+            _core.cdist(exporter, B, np.empty((4, 5)), "euclidean", **arguments)
+        assert exporter.asked[0]["stream"] == stream
 
 
 def test_a_host_capsule_is_numpys_business():

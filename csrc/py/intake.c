@@ -152,14 +152,16 @@ static int dlpack_device(PyObject *value, long *type, long *index)
     return PyErr_Occurred() == NULL;
 }
 
-/* Streams in the protocol: 1 is the legacy default stream, 0 is not allowed. */
-static PyObject *ask_for_capsule(PyObject *value, void *stream)
+/* Streams in the protocol: -1 asks for no ordering, 1 is the legacy default stream, 0 is not
+ * allowed. */
+static PyObject *ask_for_capsule(PyObject *value, const gd_orders *orders)
 {
     PyObject *method = PyObject_GetAttrString(value, "__dlpack__");
     PyObject *empty = PyTuple_New(0);
-    PyObject *keywords = Py_BuildValue("{s:K,s:(ii)}", "stream",
-                                       (unsigned long long)(stream == NULL ? 1 : (uintptr_t)stream),
-                                       "max_version", 1, 0);
+    const long long stream = orders->ordered          ? -1
+                             : orders->stream == NULL ? 1
+                                                      : (intptr_t)orders->stream;
+    PyObject *keywords = Py_BuildValue("{s:L,s:(ii)}", "stream", stream, "max_version", 1, 0);
     PyObject *capsule = NULL;
     if (method != NULL && empty != NULL && keywords != NULL) {
         capsule = PyObject_Call(method, empty, keywords);
@@ -216,12 +218,12 @@ static void close_capsule(PyObject *capsule)
     }
 }
 
-static int take_dlpack(PyObject *value, const char *name, int dtype, void *stream,
+static int take_dlpack(PyObject *value, const char *name, int dtype, const gd_orders *orders,
                        gd_operand *operand, bool *read_only)
 {
     const dl_tensor *t;
     int found = -1;
-    PyObject *capsule = ask_for_capsule(value, stream);
+    PyObject *capsule = ask_for_capsule(value, orders);
     if (capsule == NULL) {
         return 0;
     }
@@ -282,7 +284,7 @@ static int typestr_dtype(PyObject *typestr)
 }
 
 /* Work that the producer has on its stream comes before ours. */
-static int wait_for_producer(PyObject *theirs, void *stream, const char *name)
+static int wait_for_producer(PyObject *theirs, const gd_orders *orders, const char *name)
 {
     void *other;
     gd_error err;
@@ -293,14 +295,14 @@ static int wait_for_producer(PyObject *theirs, void *stream, const char *name)
     if (other == NULL) {
         return PyErr_Occurred() ? 0 : fail(PyExc_ValueError, name, "names the stream 0");
     }
-    if (gd_cuda_order(stream, other, &err) != GD_OK) {
+    if (gd_cuda_order(orders->stream, other, &err) != GD_OK) {
         PyErr_SetString(PyExc_RuntimeError, err.msg);
         return 0;
     }
     return 1;
 }
 
-static int take_interface(PyObject *interface, const char *name, int dtype, void *stream,
+static int take_interface(PyObject *interface, const char *name, int dtype, const gd_orders *orders,
                           gd_operand *operand, bool *read_only)
 {
     PyObject *data, *mask;
@@ -347,13 +349,13 @@ static int take_interface(PyObject *interface, const char *name, int dtype, void
         return 0;
     }
     operand->matrix.device.index = gd_cuda_pointer_device(operand->matrix.data);
-    return wait_for_producer(PyDict_GetItemString(interface, "stream"), stream, name);
+    return wait_for_producer(PyDict_GetItemString(interface, "stream"), orders, name);
 }
 
 /* ---------------------------------------------------------------- any array */
 
 /* 1 when a CUDA array was taken, 0 with an exception, -1 when the object is no CUDA array. */
-static int take_cuda(PyObject *value, const char *name, int dtype, void *stream,
+static int take_cuda(PyObject *value, const char *name, int dtype, const gd_orders *orders,
                      gd_operand *operand, bool *read_only)
 {
     long type, index;
@@ -366,7 +368,7 @@ static int take_cuda(PyObject *value, const char *name, int dtype, void *stream,
         return 0;
     }
     if (type == DL_CUDA || type == DL_CUDA_MANAGED) {
-        return take_dlpack(value, name, dtype, stream, operand, read_only);
+        return take_dlpack(value, name, dtype, orders, operand, read_only);
     }
     if (type != 0 || !PyObject_HasAttrString(value, "__cuda_array_interface__")) {
         return -1;
@@ -375,23 +377,24 @@ static int take_cuda(PyObject *value, const char *name, int dtype, void *stream,
     if (interface == NULL) {
         return 0;
     }
-    taken = take_interface(interface, name, dtype, stream, operand, read_only);
+    taken = take_interface(interface, name, dtype, orders, operand, read_only);
     Py_DECREF(interface);
     return taken;
 }
 
-int gd_take_input(PyObject *value, const char *name, int dtype, void *stream, gd_operand *operand)
+int gd_take_input(PyObject *value, const char *name, int dtype, const gd_orders *orders,
+                  gd_operand *operand)
 {
     bool read_only;
-    const int taken = take_cuda(value, name, dtype, stream, operand, &read_only);
+    const int taken = take_cuda(value, name, dtype, orders, operand, &read_only);
     return taken >= 0 ? taken : take_numpy(value, name, dtype, operand);
 }
 
-int gd_take_output(PyObject *value, const char *name, void *stream, gd_operand *operand)
+int gd_take_output(PyObject *value, const char *name, const gd_orders *orders, gd_operand *operand)
 {
     const gd_matrix *m = &operand->matrix;
     bool read_only = false;
-    const int taken = take_cuda(value, name, -1, stream, operand, &read_only);
+    const int taken = take_cuda(value, name, -1, orders, operand, &read_only);
     if (taken < 0) {
         if (!PyArray_Check(value)) {
             PyErr_Format(PyExc_TypeError, "%s must be an array to write to, got %R", name,

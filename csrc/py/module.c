@@ -43,11 +43,12 @@ static void core_free(void *module) { (void)core_clear(module); }
 
 static PyMethodDef methods[] = {
     FAST(cdist,
-         "cdist($module, /, a, b, out, metric, kernel=None, device=None, stream=0)\n--\n\n"
+         "cdist($module, /, a, b, out, metric, kernel=None, device=None, stream=0, "
+         "ordered=False)\n--\n\n"
          "Distances of every row of a to every row of b, into out."),
     FAST(apsp,
          "apsp($module, /, graph, out, pred, no_edge, sentinel, directed, unweighted, unreachable, "
-         "kernel=None, device=None, stream=0)\n--\n\n"
+         "kernel=None, device=None, stream=0, ordered=False)\n--\n\n"
          "Shortest path lengths into out, predecessors into pred unless that is None; returns the "
          "list of nodes on negative cycles."),
     FAST(choose,

@@ -54,13 +54,14 @@ GD_FUNCTION(gd_py_apsp)
         {"kernel", gd_to_kernel, &orders, false},
         {"device", gd_to_device, &orders, false},
         {"stream", gd_to_stream, &orders, false},
+        {"ordered", gd_to_bool, &orders.ordered, false},
     };
     if (!gd_parse("apsp", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
         return NULL;
     }
-    if (!gd_take_input(graph_object, "graph", -1, orders.stream, &weights) ||
-        !gd_take_output(out_object, "out", orders.stream, &out) ||
-        (pred_object != Py_None && !gd_take_output(pred_object, "pred", orders.stream, &pred))) {
+    if (!gd_take_input(graph_object, "graph", -1, &orders, &weights) ||
+        !gd_take_output(out_object, "out", &orders, &out) ||
+        (pred_object != Py_None && !gd_take_output(pred_object, "pred", &orders, &pred))) {
         goto done;
     }
     graph.weights = weights.matrix;

@@ -13,14 +13,14 @@ GD_FUNCTION(gd_py_cdist)
         {"a", gd_to_object, &a_object, true},     {"b", gd_to_object, &b_object, true},
         {"out", gd_to_object, &out_object, true}, {"metric", gd_to_metric, &metric, true},
         {"kernel", gd_to_kernel, &orders, false}, {"device", gd_to_device, &orders, false},
-        {"stream", gd_to_stream, &orders, false},
+        {"stream", gd_to_stream, &orders, false}, {"ordered", gd_to_bool, &orders.ordered, false},
     };
     if (!gd_parse("cdist", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
         return NULL;
     }
-    if (!gd_take_output(out_object, "out", orders.stream, &out) ||
-        !gd_take_input(a_object, "XA", (int)out.matrix.dtype, orders.stream, &a) ||
-        !gd_take_input(b_object, "XB", (int)out.matrix.dtype, orders.stream, &b)) {
+    if (!gd_take_output(out_object, "out", &orders, &out) ||
+        !gd_take_input(a_object, "XA", (int)out.matrix.dtype, &orders, &a) ||
+        !gd_take_input(b_object, "XB", (int)out.matrix.dtype, &orders, &b)) {
         goto done;
     }
     Py_BEGIN_ALLOW_THREADS status =
