@@ -101,6 +101,9 @@ typedef struct gd_matrix {
 
 /* Absent edges and unreachable pairs inside int32 path kernels: the sum of two stays in range. */
 #define GD_I32_FAR ((int32_t)0x3fffffff)
+/* int32 lengths from here on are no path: a sum with GD_I32_FAR, which negative weights make
+ * smaller, but not as small as this (gd_apsp says how large real lengths can be). */
+#define GD_I32_NO_PATH (GD_I32_FAR / 2 + 1)
 /* What marks a pair without a predecessor, as in SciPy. */
 #define GD_NO_PREDECESSOR ((int32_t)-9999)
 

@@ -231,9 +231,6 @@ gd_status gd_cpu_graph_read(const gd_graph *graph, gd_apsp *call, gd_graph_facts
 
 /* ---------------------------------------------------------------- path lengths out */
 
-/* int32 work holds no path as a sum with GD_I32_FAR, which negative weights make smaller, but not
- * as small as this (gd_apsp says how large real lengths can be). */
-#define I32_NO_PATH (GD_I32_FAR / 2 + 1)
 /* Too long for an int32 result of float64 work. */
 #define TOO_LONG 0x1p30
 
@@ -256,7 +253,7 @@ static ptrdiff_t write_row(const gd_apsp *call, const gd_matrix *out, ptrdiff_t 
         ROW(float, float, x[j] < INFINITY);
     }
     else if (call->dtype == GD_I32) {
-        ROW(int32_t, int32_t, x[j] < I32_NO_PATH);
+        ROW(int32_t, int32_t, x[j] < GD_I32_NO_PATH);
     }
     else if (out->dtype == GD_F64) {
         ROW(double, double, x[j] < (double)INFINITY);
@@ -272,8 +269,8 @@ static ptrdiff_t write_row(const gd_apsp *call, const gd_matrix *out, ptrdiff_t 
     return too_long;
 }
 
-/* Copies a row of predecessors, without those of the sums that I32_NO_PATH sorts out; they have to
- * go even if the row stays where it is. */
+/* Copies a row of predecessors, without those of the sums that GD_I32_NO_PATH sorts out; they have
+ * to go even if the row stays where it is. */
 static void write_pred(const gd_apsp *call, const gd_matrix *pred, ptrdiff_t i)
 {
     const ptrdiff_t n = call->n, from = i * call->padded;
@@ -282,7 +279,7 @@ static void write_pred(const gd_apsp *call, const gd_matrix *pred, ptrdiff_t i)
     if (call->dtype == GD_I32) {
         const int32_t *x = (const int32_t *)call->dist + from;
         for (ptrdiff_t j = 0; j < n; ++j) {
-            q[j] = x[j] < I32_NO_PATH ? p[j] : GD_NO_PREDECESSOR;
+            q[j] = x[j] < GD_I32_NO_PATH ? p[j] : GD_NO_PREDECESSOR;
         }
     }
     else if (p != q) {

@@ -21,7 +21,6 @@ OURS -= {"haversine"}  # not one of SciPy's
 routed = Counter()
 
 scipy_cdist = scipy.spatial.distance.cdist
-scipy_floyd_warshall = scipy.sparse.csgraph.floyd_warshall
 scipy_shortest_path = scipy.sparse.csgraph.shortest_path
 
 

@@ -48,8 +48,9 @@ enum { BLOCK_SMALL = 64, BLOCK_LARGE = 128, LARGE_FROM = 1024, PARALLEL_FROM = 1
 /* Where a new predecessor comes from: nowhere, the pivot's row, the coefficient. */
 typedef enum gd_tags { NO_TAGS, OF_ROW, OF_COEFFICIENT } gd_tags;
 
-#define FOR_TILE(r, v) \
-    GD_UNROLL for (int r = 0; r < rows; ++r) GD_UNROLL for (int v = 0; v < NV; ++v)
+#define FOR_TILE(r, v)                                 \
+    GD_UNROLL for (int r = 0; r < rows; ++r) GD_UNROLL \
+        for (int v = 0; v < NV; ++v)
 #define WITH_TAGS(function, ...)                               \
     (tags == NO_TAGS  ? function(__VA_ARGS__, MR, NO_TAGS)     \
      : tags == OF_ROW ? function(__VA_ARGS__, MR_TAGS, OF_ROW) \
@@ -110,12 +111,12 @@ GD_INLINE void store_wide(int32_t *p, gd_vi64 x)
 #undef N
 #undef NO_PATH
 
-/* Without a path an entry can fall below GD_I32_FAR by what negative weights take off, but real
- * lengths stay below half of it: skipping a strip without paths changes none of them. */
+/* Without a path an entry can fall below GD_I32_FAR, but not below GD_I32_NO_PATH: skipping a strip
+ * without paths changes no real length. */
 #define T int32_t
 #define V gd_vi32
 #define N(x) x##_i32
-#define NO_PATH (GD_I32_FAR / 2 + 1)
+#define NO_PATH GD_I32_NO_PATH
 #include "cpu/apsp_blocked_body.h"
 
 gd_status GD_ISA_NAME(gd_cpu_apsp_blocked)(gd_apsp *call, gd_error *err)

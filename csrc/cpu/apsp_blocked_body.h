@@ -32,8 +32,7 @@ typedef struct N(tile) {
 /* Also asks for the tile to the right, which is next in these rows: memory would not keep up. */
 GD_INLINE void N(load)(N(tile) * x, const N(part) c, const int rows, const gd_tags tags)
 {
-    FOR_TILE(r, v)
-    {
+    FOR_TILE (r, v) {
         const ptrdiff_t i = r * c.stride + v * N(lanes);
         x->d[r][v] = gd_load(c.d + i);
         fetch(c.d + i, sizeof(T) * N(width));
@@ -46,8 +45,7 @@ GD_INLINE void N(load)(N(tile) * x, const N(part) c, const int rows, const gd_ta
 
 GD_INLINE void N(store)(const N(tile) * x, const N(part) c, const int rows, const gd_tags tags)
 {
-    FOR_TILE(r, v)
-    {
+    FOR_TILE (r, v) {
         const ptrdiff_t i = r * c.stride + v * N(lanes);
         gd_store(c.d + i, x->d[r][v]);
         if (tags)
@@ -65,8 +63,7 @@ GD_INLINE N(part) N(row_of)(const N(part) a, ptrdiff_t k, const gd_tags tags)
 GD_INLINE void N(offer)(N(tile) * x, const N(part) a, const V b[NV], const P b_tags[NV],
                         const int except, const int rows, const gd_tags tags)
 {
-    FOR_TILE(r, v)
-    {
+    FOR_TILE (r, v) {
         const V length = gd_splat(a.d[r]) + b[v];
         if (r == except)
             continue;
@@ -87,8 +84,7 @@ GD_INLINE void N(product_of)(const N(part) c, const N(part) a, const N(part) b, 
     for (ptrdiff_t k = from; k < to; ++k) {
         V row[NV];
         P row_tags[NV] = {{0}};
-        GD_UNROLL for (int v = 0; v < NV; ++v)
-        {
+        GD_UNROLL for (int v = 0; v < NV; ++v) {
             row[v] = gd_load(b.d + k * N(width) + v * N(lanes));
             if (tags == OF_ROW)
                 row_tags[v] = LOAD_TAGS(b.p + k * N(width) + v * N(lanes));
@@ -112,12 +108,10 @@ GD_INLINE void N(triangle_of)(const N(part) c, const N(part) a, const N(part) sn
 {
     N(tile) x;
     N(load)(&x, c, rows, tags);
-    GD_UNROLL for (int k = 0; k < rows; ++k)
-    {
+    GD_UNROLL for (int k = 0; k < rows; ++k) {
         V row[NV];
         P row_tags[NV] = {{0}};
-        GD_UNROLL for (int v = 0; v < NV; ++v)
-        {
+        GD_UNROLL for (int v = 0; v < NV; ++v) {
             row[v] = x.d[k][v];
             gd_store(snapshot.d + k * N(width) + v * N(lanes), row[v]);
             if (tags == OF_ROW) {

@@ -41,7 +41,8 @@ static const double arcsine[] = {
 GD_INLINE gd_vf64 polynomial(const double *c, const int count, gd_vf64 x)
 {
     gd_vf64 sum = gd_splat(c[count - 1]);
-    GD_UNROLL for (int i = count - 2; i >= 0; --i) sum = sum * x + c[i];
+    GD_UNROLL for (int i = count - 2; i >= 0; --i)
+        sum = sum * x + c[i];
     return sum;
 }
 

@@ -28,7 +28,9 @@ enum { MR = 8, NV = 3 };
 enum { MR = 6, NV = 2 };
 #define FOR_NV(X, metric) X(metric, 1) X(metric, 2)
 #endif
-#define FOR_TILE(r, v) GD_UNROLL for (int r = 0; r < MR; ++r) GD_UNROLL for (int v = 0; v < nv; ++v)
+#define FOR_TILE(r, v)                               \
+    GD_UNROLL for (int r = 0; r < MR; ++r) GD_UNROLL \
+        for (int v = 0; v < nv; ++v)
 
 #define gd_add_square(acc, t) ((acc) + (t) * (t))
 #define gd_add_abs(acc, t) ((acc) + gd_abs(t))

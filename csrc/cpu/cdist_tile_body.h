@@ -16,27 +16,30 @@ GD_INLINE bool N(tile)(const gd_metric metric, const int nv, const T *a, const T
     for (ptrdiff_t k = 0;;) {
         const ptrdiff_t end = k + GD_FOLD < depth ? k + GD_FOLD : depth;
         const bool alone = k == 0;
-        FOR_TILE(r, v) acc[r][v] = (V){0};
+        FOR_TILE (r, v)
+            acc[r][v] = (V){0};
         for (; k < end; ++k) {
             V column[NV];
-            GD_UNROLL for (int v = 0; v < nv; ++v) column[v] = gd_load(b + (k * nv + v) * N(lanes));
-            GD_UNROLL for (int r = 0; r < MR; ++r)
-            {
+            GD_UNROLL for (int v = 0; v < nv; ++v)
+                column[v] = gd_load(b + (k * nv + v) * N(lanes));
+            GD_UNROLL for (int r = 0; r < MR; ++r) {
                 const V row = SCALED(metric, gd_splat(a[k * MR + r]), one);
-                GD_UNROLL for (int v = 0; v < nv; ++v) acc[r][v] =
-                    PICK(TERM, metric, acc[r][v], row, column[v]);
+                GD_UNROLL for (int v = 0; v < nv; ++v)
+                    acc[r][v] = PICK(TERM, metric, acc[r][v], row, column[v]);
             }
         }
         /* The registers are the accumulators'; totals wait on the stack, touched once a fold. */
         if (!alone)
-            FOR_TILE(r, v) acc[r][v] = PICK(JOIN, metric, total[r][v], acc[r][v]);
+            FOR_TILE (r, v)
+                acc[r][v] = PICK(JOIN, metric, total[r][v], acc[r][v]);
         if (k == depth)
             break;
-        FOR_TILE(r, v) total[r][v] = acc[r][v];
+        FOR_TILE (r, v)
+            total[r][v] = acc[r][v];
     }
     if (!first)
-        FOR_TILE(r, v)
-    acc[r][v] = PICK(JOIN, metric, gd_load(out + r * stride + v * N(lanes)), acc[r][v]);
+        FOR_TILE (r, v)
+            acc[r][v] = PICK(JOIN, metric, gd_load(out + r * stride + v * N(lanes)), acc[r][v]);
 
     bool lost = false;
     if (last) {
@@ -44,8 +47,7 @@ GD_INLINE bool N(tile)(const gd_metric metric, const int nv, const T *a, const T
         if (metric == GD_EUCLIDEAN || metric == GD_SQEUCLIDEAN) {
             /* NaN is no loss: minimum and maximum pass it over. */
             V low = gd_splat(1.0f), high = low;
-            FOR_TILE(r, v)
-            {
+            FOR_TILE (r, v) {
                 low = gd_min(acc[r][v], low);
                 high = gd_max(acc[r][v], high);
             }
@@ -53,9 +55,11 @@ GD_INLINE bool N(tile)(const gd_metric metric, const int nv, const T *a, const T
         }
 #endif
         if (!lost)
-            FOR_TILE(r, v) acc[r][v] = PICK(FINISH, metric, acc[r][v]);
+            FOR_TILE (r, v)
+                acc[r][v] = PICK(FINISH, metric, acc[r][v]);
     }
-    FOR_TILE(r, v) gd_store(out + r * stride + v * N(lanes), acc[r][v]);
+    FOR_TILE (r, v)
+        gd_store(out + r * stride + v * N(lanes), acc[r][v]);
     return lost;
 }
 
@@ -204,7 +208,8 @@ static void N(run)(const gd_cdist *call, const tile_plan *plan)
 {
     char *const own = (char *)call->launch.workspace + plan->shared_bytes;
     const ptrdiff_t tasks = plan->blocks * plan->spans;
-#pragma omp parallel num_threads(plan->threads) if (plan -> threads > 1)
+    const int threads = plan->threads;
+#pragma omp parallel num_threads(threads) if (threads > 1)
     {
         T *const mine = (T *)(own + (size_t)omp_get_thread_num() * plan->own_bytes);
         if (plan->blocks > 1) {

@@ -208,7 +208,7 @@ GD_INLINE int gd_any(gd_vi32 mask)
     GD_INLINE void gd_take_less_##v(v *best, tv *best_tag, v x, tv tag)                   \
     {                                                                                     \
         __mmask##lanes m = less;                                                          \
-        *best_tag = (tv)_mm512_mask_mov_epi##bits((__m512i) * best_tag, m, (__m512i)tag); \
+        *best_tag = (tv)_mm512_mask_mov_epi##bits((__m512i)(*best_tag), m, (__m512i)tag); \
         *best = gd_min_##v(x, *best);                                                     \
     }
 GD_DEFINE_TAKE_LESS(gd_vf32, gd_vi32, 32, 16,

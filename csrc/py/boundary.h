@@ -70,8 +70,8 @@ typedef struct gd_operand {
 
 /* Takes a two-dimensional array to read: NumPy in any layout (converted to `dtype`), or an array on
  * a CUDA device, which must have that dtype already; pass dtype < 0 to take any of gd_dtype. The
- * device's work is ordered before
- * orders->stream. Returns 1, or 0 with an exception that names `name`. */
+ * array's work is ordered before orders->stream. Returns 1, or 0 with an exception that names
+ * `name`. */
 int gd_take_input(PyObject *value, const char *name, int dtype, const gd_orders *orders,
                   gd_operand *operand);
 /* Takes a two-dimensional C-contiguous array of one of gd_dtype to be written in place. */

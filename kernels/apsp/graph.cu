@@ -192,20 +192,8 @@ __device__ double length_out(double d, double unreachable, const double *, Count
 }
 __device__ int32_t length_out(int32_t d, double unreachable, const int32_t *, Counts *)
 {
-    return d >= 1 << 29 ? (int32_t)unreachable : d;
+    return d < GD_I32_NO_PATH ? d : (int32_t)unreachable;
 }
-
-/* Such a sum may have been given a predecessor, which leads nowhere. */
-template <typename T>
-__device__ int32_t predecessor_out(T, int32_t before)
-{
-    return before;
-}
-__device__ int32_t predecessor_out(int32_t d, int32_t before)
-{
-    return d >= 1 << 29 ? GD_NO_PREDECESSOR : before;
-}
-
 __device__ int32_t length_out(double d, double unreachable, const int32_t *, Counts *counts)
 {
     if (fabs(d) < 0x1p30) {
@@ -215,6 +203,17 @@ __device__ int32_t length_out(double d, double unreachable, const int32_t *, Cou
         atomicAdd(&counts->too_long, 1ull);
     }
     return (int32_t)unreachable;
+}
+
+/* A sum that is no path may have been given a predecessor, which leads nowhere. */
+template <typename T>
+__device__ int32_t predecessor_out(T, int32_t before)
+{
+    return before;
+}
+__device__ int32_t predecessor_out(int32_t d, int32_t before)
+{
+    return d < GD_I32_NO_PATH ? before : GD_NO_PREDECESSOR;
 }
 
 template <typename T, typename Out>
