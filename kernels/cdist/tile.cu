@@ -147,17 +147,19 @@ __device__ __forceinline__ void join_group(const gd::Cdist<T> &call,
 #pragma unroll
         for (int i = 0; i < kRows; ++i, at += call.out_stride) {
             if (i < left) {
-                T *const word = &total[i][r * kWord];
+                /* By way of a copy: joined in place nothing spills, but the whole is 7 % slower. */
+                T joined[kWord], before[kWord] = {};
                 if (!first) {
-                    T before[kWord];
                     run.load(at, before);
+                }
 #pragma unroll
-                    for (int j = 0; j < kWord; ++j) {
-                        word[j] = M::join(before[j], word[j]);
-                    }
+                for (int j = 0; j < kWord; ++j) {
+                    joined[j] = first ? total[i][r * kWord + j]
+                                      : M::join(before[j], total[i][r * kWord + j]);
+                    total[i][r * kWord + j] = joined[j];
                 }
                 if (put) {
-                    run.template store<true>(at, word);
+                    run.template store<true>(at, joined);
                 }
             }
         }
