@@ -189,6 +189,8 @@ class Job:
             print(shlex.join(self.command), said, sep="\n", flush=True)
         if done.returncode:
             raise CompileError(f"{self.source}: the compiler failed; its words are above")
+        if re.search(rb"\(C751[0-5]\)", done.stdout):
+            raise CompileError(f"{self.source}: ptxas serialised wgmma; its words are above")
         begun.rename(self.stamp)
 
 

@@ -40,6 +40,23 @@ bool gd_cannot_run(const gd_kernel *kernel, char *why, size_t size)
     return false;
 }
 
+static bool unfit_for_form(const gd_kernel *kernel, const gd_form *form, char *why, size_t size)
+{
+    const bool takes_bits = kernel->flags & GD_PACKED, has_bits = form->preparation == GD_BITS;
+    if (!(kernel->metrics & GD_BIT(form->metric))) {
+        return say(why, size, "it does not know the metric %s", gd_metric_name(form->metric));
+    }
+    if (takes_bits != has_bits) {
+        return say(why, size,
+                   takes_bits ? "it takes truths without weights alone"
+                              : "it does not take packed truths");
+    }
+    if (form->weighted && !(kernel->flags & GD_WEIGHTED)) {
+        return say(why, size, "it takes no weights");
+    }
+    return false;
+}
+
 /* What a row can never do for this request, even when asked for by name. */
 static bool unfit(const gd_kernel *kernel, const gd_request *request, char *why, size_t size)
 {
@@ -64,17 +81,18 @@ static bool unfit(const gd_kernel *kernel, const gd_request *request, char *why,
         if (gd_cuda_describe(index, &info, &err) != GD_OK) {
             return say(why, size, "%s", err.msg);
         }
-        if (info.capability < kernel->needs) {
-            return say(why, size, "it needs compute capability %d.%d, cuda:%d has %d.%d",
-                       kernel->needs / 10, kernel->needs % 10, index, info.capability / 10,
-                       info.capability % 10);
+        const bool that_alone = kernel->flags & GD_ONE_CAPABILITY;
+        if (info.capability < kernel->needs || (that_alone && info.capability != kernel->needs)) {
+            return say(why, size, "it needs compute capability %d.%d%s, cuda:%d has %d.%d",
+                       kernel->needs / 10, kernel->needs % 10, that_alone ? " and no other" : "",
+                       index, info.capability / 10, info.capability % 10);
         }
     }
     if (!(kernel->dtypes & GD_BIT(request->dtype))) {
         return say(why, size, "it does not compute in %s", gd_dtype_name(request->dtype));
     }
-    if (request->op == GD_OP_CDIST && !(kernel->metrics & GD_BIT(request->metric))) {
-        return say(why, size, "it does not know the metric %s", gd_metric_name(request->metric));
+    if (request->op == GD_OP_CDIST && unfit_for_form(kernel, &request->form, why, size)) {
+        return true;
     }
     if (request->cols < kernel->min_cols || request->cols > kernel->max_cols) {
         if (kernel->max_cols == PTRDIFF_MAX) {
@@ -174,6 +192,6 @@ gd_status gd_choose(const gd_request *request, gd_choice *choice, gd_error *err)
     }
     return GD_FAIL(
         err, GD_BAD_VALUE, "no kernel for %s in %s with d = %td: %s",
-        request->op == GD_OP_CDIST ? gd_metric_name(request->metric) : gd_op_name(request->op),
+        request->op == GD_OP_CDIST ? gd_metric_name(request->form.metric) : gd_op_name(request->op),
         gd_dtype_name(request->dtype), request->cols, why);
 }

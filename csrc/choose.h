@@ -3,6 +3,7 @@
 #define GPUDIST_CHOOSE_H
 
 #include "gpudist.h"
+#include "metric.h"
 
 /* Where a caller wants the work done. Arrays on a device want that device. */
 typedef enum gd_where { GD_WHERE_AUTO, GD_WHERE_CPU, GD_WHERE_CUDA } gd_where;
@@ -24,10 +25,10 @@ gd_orders gd_orders_near(gd_device device, const gd_orders *orders);
 typedef struct gd_request {
     gd_op op;
     gd_orders orders;
-    gd_dtype dtype;   /* of the computation */
-    gd_metric metric; /* cdist alone */
-    ptrdiff_t n;      /* rows of B; nodes of the graph */
-    ptrdiff_t cols;   /* dimensions d; 0 for graphs */
+    gd_dtype dtype; /* of the computation */
+    gd_form form;   /* cdist alone */
+    ptrdiff_t n;    /* rows of B; nodes of the graph */
+    ptrdiff_t cols; /* dimensions d; 0 for graphs */
 } gd_request;
 
 typedef struct gd_choice {

@@ -96,3 +96,16 @@ gd_status gd_cuda_paths_write(const gd_apsp *call, const gd_matrix *out, const g
     (void)call, (void)out, (void)pred, (void)unreachable, (void)negative_nodes, (void)facts;
     return refuse(err);
 }
+
+gd_status gd_cuda_prepare(const gd_prepare *job, gd_error *err)
+{
+    (void)job;
+    return refuse(err);
+}
+
+gd_status gd_cuda_condense(const gd_matrix *block, ptrdiff_t first, ptrdiff_t n, void *out,
+                           void *stream, gd_error *err)
+{
+    (void)block, (void)first, (void)n, (void)out, (void)stream;
+    return refuse(err);
+}

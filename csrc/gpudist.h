@@ -50,20 +50,29 @@ gd_status gd_error_set(gd_error *err, gd_status status, int cuda_code, const cha
 #define GD_ONE_MORE(...) +1
 
 /* X(enumerator, NumPy's name, C type) */
-#define GD_DTYPES(X) \
-    X(GD_F32, "float32", float) X(GD_F64, "float64", double) X(GD_I32, "int32", int32_t)
+#define GD_DTYPES(X)            \
+    X(GD_F32, "float32", float) \
+    X(GD_F64, "float64", double) X(GD_I32, "int32", int32_t) X(GD_BOOL, "bool", uint8_t)
 
 typedef enum gd_dtype { GD_DTYPES(GD_ENUMERATOR) } gd_dtype;
 
-/* X(enumerator, public name). The order is part of no interface. */
-#define GD_METRICS(X)                \
-    X(GD_EUCLIDEAN, "euclidean")     \
-    X(GD_SQEUCLIDEAN, "sqeuclidean") \
-    X(GD_CITYBLOCK, "cityblock")     \
-    X(GD_CHEBYSHEV, "chebyshev")     \
-    X(GD_HAVERSINE, "haversine")
+/* Every metric (metrics.def). Kernels meet only those that others reduce to. */
+typedef enum gd_metric {
+#define GD_METRIC(e, ...) e,
+#include "metrics.def"
+#undef GD_METRIC
+} gd_metric;
 
-typedef enum gd_metric { GD_METRICS(GD_ENUMERATOR) } gd_metric;
+/* Arguments of metrics, as a set. */
+enum {
+    GD_TAKES_W = 1,     /* weights of the columns */
+    GD_TAKES_P = 2,     /* the exponent */
+    GD_TAKES_V = 4,     /* variances of the columns */
+    GD_TAKES_VI = 8,    /* an inverse covariance matrix */
+    GD_TAKES_BASE = 16, /* of the logarithm */
+};
+
+typedef enum gd_domain { GD_NUMBERS, GD_TRUTHS, GD_EITHER } gd_domain;
 
 typedef enum gd_backend { GD_CPU, GD_CUDA } gd_backend;
 
@@ -93,9 +102,9 @@ typedef struct gd_matrix {
 #define GD_FOLD 16
 #define GD_GROUP 128
 
-/* A float32 sum of squares below or above these bounds may have lost digits to underflow or
- * overflow of its terms: such an element is computed again in float64. 2**-100 leaves 24 bits
- * above the rounding of 2**12 subnormal terms. */
+/* A float32 sum of squares (or of other powers) below or above these bounds may have lost digits to
+ * underflow or overflow of its terms: such an element is computed again in float64. 2**-100 leaves
+ * 24 bits above the rounding of 2**12 subnormal terms. */
 #define GD_F32_SQUARES_SAFE_MIN 0x1p-100f
 #define GD_F32_SQUARES_SAFE_MAX 0x1.fffffep+127f
 
@@ -123,13 +132,93 @@ typedef struct gd_launch {
 
 /* cdist: out[i, j] = metric(a[i, :], b[j, :]).
  * a is m x d, b is n x d, out is m x n with col_stride 1; all three of one dtype and on the
- * launch's device; m, n >= 1, d >= 0. Inputs are only read. */
+ * launch's device; m, n >= 1, d >= 0. Inputs are only read. The operands are what preparation made
+ * of the caller's (gd_prepare), and the metric is one that others reduce to. Arrays beside the
+ * matrices are float64, dense and on the launch's device; they are NULL where the metric has no use
+ * for them. */
 typedef struct gd_cdist {
     gd_launch launch;
     gd_matrix a, b, out;
     gd_metric metric;
+    const double *weights; /* one a column, >= 0; NULL counts every column once */
+    double weight_sum;     /* of the weights, or the caller's number of columns */
+    double p;              /* GD_MINKOWSKI: the exponent, none of 1, 2 and infinity */
+    double scale;          /* GD_JENSENSHANNON: what the sum is multiplied by before the root */
+    const double *a_terms, *b_terms; /* what preparation found out about each row */
+    /* The matrix of which b holds some rows, the same for every part of a result. What a kernel
+     * derives from all of B (a shift, say) it derives from this, lest parts differ. */
+    gd_matrix whole_b;
+    /* GD_MAHALANOBIS: the symmetric d x d matrix, and the operands as given. a and b are the
+     * operands as given as well if the matrix is not positive definite; a_terms is NULL then. */
+    const double *vi;
+    gd_matrix a_given, b_given;
 } gd_cdist;
 typedef gd_status gd_cdist_kernel(gd_cdist *call, gd_error *err);
+
+/* ---------------------------------------------------------------- preparation of rows */
+
+/* What is done to the rows of an operand, each by itself, before a kernel of cdist sees them. */
+typedef enum gd_preparation {
+    GD_AS_GIVEN, /* nothing */
+    /* Rows x sqrt(w) are divided by their length times sqrt(2), so that half the square of a
+     * difference, the cosine distance, is the sum of squares. A row of zeros, or of no columns
+     * (which gets one), becomes NaN. */
+    GD_UNIT,
+    GD_CENTRED_UNIT, /* the same after subtracting the row's (weighted) mean */
+    GD_ROOTS,        /* square roots; terms: (1 - the row's sum) / 2 */
+    /* Rows are divided by their sum; terms: 0. A row with a negative element or the sum 0 becomes
+     * zeros with the term infinity, a row whose sum is NaN becomes NaN. */
+    GD_DISTRIBUTION,
+    /* Bit k % 32 of word k / 32 says whether element k != 0, which holds for NaN; words are GD_I32,
+     * as many as `to` has columns, zeros beyond the last; terms: the number of bits set. */
+    GD_BITS,
+    /* Rows become (x - shift) @ factor, where shift is the first row of `origin`; terms: the square
+     * of a distance below which the difference of two such rows may have lost digits is the sum of
+     * both rows' terms. */
+    GD_FACTORED,
+} gd_preparation;
+
+/* Words of a packed row come in groups of 16 bytes. */
+#define GD_BITS_ALIGNMENT 4
+
+/* The terms of GD_FACTORED. y = (x - s) F, and the distance D of two such rows is sqrt(z V z) with
+ * z the rows' difference and V = F F^T. Subtraction and sums change a row by about 4 u |g|, where u
+ * is 2**-53 and g = |x - s| |F| has the size of everything added up; so they change D by
+ * 4 u (|g| + |g'|). From D^2 >= 2**-20 (g^2 + g'^2) on that is 7e-13 of D at most, and from 2**-44
+ * on, 3e-9, which does for float32. There a row is rounded as well, by 2**-24 |y|: from
+ * D^2 >= 2**-5 (y^2 + y'^2) on that changes D by 5e-7 at most. Squares near the end of the range
+ * lost digits too (elements of the rows, in float32), which is what the floors are for.
+ * That F F^T is not quite the matrix that was meant needs no term: it changes D^2 by a few
+ * u (|z| |F|)^2, no more than rounding changes it when it is computed from z and V. */
+#define GD_F64_FACTORED_SUMS 0x1p-20
+#define GD_F64_FACTORED_FLOOR 0x1p-900
+#define GD_F32_FACTORED_SUMS 0x1p-44
+#define GD_F32_FACTORED_ROWS 0x1p-5
+#define GD_F32_FACTORED_FLOOR 0x1p-200
+
+/* One operand: x as given becomes `to`, a dense matrix of x's dtype (but for GD_BITS) and as many
+ * rows, on the same device. Sums are float64, whatever the dtype. Enqueued on the stream. */
+typedef struct gd_prepare {
+    gd_preparation what;
+    void *stream;
+    gd_matrix x, to;
+    double *terms;         /* one a row; NULL where `what` has none */
+    const double *weights; /* GD_UNIT, GD_CENTRED_UNIT: one a column, or NULL */
+    const double *factor;  /* GD_FACTORED: d x d, dense, row-major */
+    gd_matrix origin;      /* GD_FACTORED: its first row is the shift; of x's dtype, beside x */
+} gd_prepare;
+gd_status gd_cpu_prepare(const gd_prepare *job, gd_error *err);
+gd_status gd_cuda_prepare(const gd_prepare *job, gd_error *err);
+
+/* Copies what lies right of the diagonal from rows [first, first + block->rows) of an n x n matrix
+ * to their places in `out`, the condensed vector of n * (n - 1) / 2 elements. The block holds its
+ * rows from column `first` on. */
+gd_status gd_cpu_condense(const gd_matrix *block, ptrdiff_t first, ptrdiff_t n, void *out,
+                          void *stream, gd_error *err);
+gd_status gd_cuda_condense(const gd_matrix *block, ptrdiff_t first, ptrdiff_t n, void *out,
+                           void *stream, gd_error *err);
+
+/* ---------------------------------------------------------------- paths and ceilings */
 
 /* apsp: closes a matrix of edge weights over shortest paths, in place.
  * Sizing sets `padded` >= n. dist (and pred, unless NULL) then have padded rows of `padded`
@@ -220,14 +309,21 @@ typedef enum gd_op { GD_OPS(GD_ENUMERATOR) } gd_op;
 
 enum {
     GD_DTYPE_COUNT = 0 GD_DTYPES(GD_ONE_MORE),
-    GD_METRIC_COUNT = 0 GD_METRICS(GD_ONE_MORE),
+#define GD_METRIC(e, ...) +1
+    GD_METRIC_COUNT = 0
+#include "metrics.def"
+    ,
+#undef GD_METRIC
     GD_OP_COUNT = 0 GD_OPS(GD_ONE_MORE),
 };
 
 #define GD_BIT(x) (UINT64_C(1) << (x))
 
 /* Flags of a row. */
-#define GD_TEACHING GD_BIT(0) /* a ladder's step: runs when named, never by kernel="auto" */
+#define GD_TEACHING GD_BIT(0)       /* a ladder's step: runs when named, never by kernel="auto" */
+#define GD_WEIGHTED GD_BIT(1)       /* cdist: takes weights */
+#define GD_PACKED GD_BIT(2)         /* cdist: takes rows of bits (GD_BITS), and nothing else */
+#define GD_ONE_CAPABILITY GD_BIT(3) /* runs on the compute capability it needs, on no later one */
 
 /* One row. `needs` is the least gd_isa of a CPU row, 10 * major + minor compute capability of a
  * CUDA row. `launch` is NULL where this build left the row out. */

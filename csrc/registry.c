@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#include "metric.h"
+
 #define GD_KERNEL(id, op, ladder, step, backend, dtypes, metrics, min_cols, max_cols, needs, \
                   flags, launcher, idea, source)                                             \
     extern gd_##op##_kernel launcher __attribute__((weak));
@@ -50,9 +52,6 @@ static const char *const dtype_names[] = {GD_DTYPES(X)};
 #define X(e, name, type) [e] = sizeof(type),
 static const size_t dtype_sizes[] = {GD_DTYPES(X)};
 #undef X
-#define X(e, name) [e] = name,
-static const char *const metric_names[] = {GD_METRICS(X)};
-#undef X
 #define X(e, name) [e] = #name,
 static const char *const op_names[] = {GD_OPS(X)};
 #undef X
@@ -61,7 +60,7 @@ const char *gd_dtype_name(gd_dtype dtype) { return dtype_names[dtype]; }
 
 size_t gd_dtype_size(gd_dtype dtype) { return dtype_sizes[dtype]; }
 
-const char *gd_metric_name(gd_metric metric) { return metric_names[metric]; }
+const char *gd_metric_name(gd_metric metric) { return gd_metric_info(metric)->name; }
 
 const char *gd_op_name(gd_op op) { return op_names[op]; }
 
@@ -77,6 +76,14 @@ static int find(const char *const *names, int count, const char *name)
 
 int gd_dtype_find(const char *name) { return find(dtype_names, GD_DTYPE_COUNT, name); }
 
-int gd_metric_find(const char *name) { return find(metric_names, GD_METRIC_COUNT, name); }
+int gd_metric_find(const char *name)
+{
+    for (int i = 0; i < GD_METRIC_COUNT; ++i) {
+        if (strcmp(gd_metric_name((gd_metric)i), name) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
 
 int gd_op_find(const char *name) { return find(op_names, GD_OP_COUNT, name); }

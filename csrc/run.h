@@ -5,10 +5,16 @@
 #include "choose.h"
 #include "gpudist.h"
 
-/* out[i, j] = metric(a[i, :], b[j, :]); all three on the host, or all on one device. Work on host
+/* out[i, j] = metric(a[i, :], b[j, :]); all three on the host, or all on one device. a and b have
+ * the dtype of out, or are GD_BOOL where the metric takes truths and has no weights. Work on host
  * arrays is finished on return, work on device arrays enqueued on orders->stream. */
 gd_status gd_run_cdist(const gd_matrix *a, const gd_matrix *b, const gd_matrix *out,
-                       gd_metric metric, const gd_orders *orders, gd_error *err);
+                       const gd_measure *measure, const gd_orders *orders, gd_error *err);
+
+/* The same for every two rows of x, i < j: out is one row of n * (n - 1) / 2 elements, sorted by i,
+ * then by j. Each has the bits that gd_run_cdist gives. */
+gd_status gd_run_pdist(const gd_matrix *x, const gd_matrix *out, const gd_measure *measure,
+                       const gd_orders *orders, gd_error *err);
 
 /* Shortest path lengths of the graph into `out`, predecessors into `pred` unless pred->data is
  * NULL. Finished on return. negative_nodes (n host bytes) and *on_negative_cycle tell the nodes on

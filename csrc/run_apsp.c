@@ -25,6 +25,9 @@ static gd_status check(const gd_graph *graph, const gd_matrix *out, const gd_mat
 {
     const gd_matrix *w = &graph->weights;
     const ptrdiff_t n = w->rows;
+    if (w->dtype == GD_BOOL) {
+        return GD_FAIL(err, GD_BAD_TYPE, "graph must be of float32, float64 or int32, not bool");
+    }
     if (w->cols != n) {
         return GD_FAIL(err, GD_BAD_VALUE, "graph must be square, got shape (%td, %td)", n, w->cols);
     }

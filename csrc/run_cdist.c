@@ -1,147 +1,420 @@
-/* run_cdist.c: cdist end to end. */
+/* run_cdist.c: cdist and pdist end to end.
+ *
+ * Check, choose, bring what is needed to the device, prepare the rows, launch, and bring the result
+ * back. pdist runs the same kernels over blocks of rows and keeps what lies right of the diagonal:
+ * so its bits are those of cdist, and each pair is computed once but for a few at the diagonal. */
+#include <math.h>
 #include <string.h>
 
 #include "device.h"
 #include "registry.h"
 #include "run.h"
 
+/* ---------------------------------------------------------------- a call on its way */
+
+/* What a call needs between entering the device and leaving it. */
+typedef struct gd_job {
+    gd_cdist call;
+    gd_form form;
+    const gd_measure *measure;
+    const gd_kernel *kernel;
+    gd_device device;
+    void *stream;
+    void *owned[16]; /* memory to be given back, in the stream's order */
+    int owned_count;
+} gd_job;
+
+static gd_status take_memory(gd_job *job, size_t rows, size_t row_bytes, const char *what,
+                             void **out, gd_error *err)
+{
+    size_t bytes;
+    gd_status status;
+    *out = NULL;
+    if (__builtin_mul_overflow(rows, row_bytes, &bytes)) {
+        return GD_FAIL(err, GD_NO_MEMORY, "%s is larger than any memory", what);
+    }
+    status = gd_alloc(job->device, job->stream, bytes, what, out, err);
+    if (status == GD_OK && *out != NULL) {
+        job->owned[job->owned_count++] = *out;
+    }
+    return status;
+}
+
+static gd_status take_matrix(gd_job *job, ptrdiff_t rows, ptrdiff_t cols, gd_dtype dtype,
+                             const char *what, gd_matrix *out, gd_error *err)
+{
+    *out = (gd_matrix){.rows = rows,
+                       .cols = cols,
+                       .row_stride = cols,
+                       .col_stride = 1,
+                       .dtype = dtype,
+                       .device = job->device};
+    return take_memory(job, (size_t)rows, (size_t)cols * gd_dtype_size(dtype), what, &out->data,
+                       err);
+}
+
+static void give_back_memory(gd_job *job)
+{
+    while (job->owned_count > 0) {
+        gd_free(job->device, job->stream, job->owned[--job->owned_count]);
+    }
+}
+
+/* ---------------------------------------------------------------- checks */
+
 static bool same_device(const gd_matrix *x, const gd_matrix *y)
 {
     return x->device.backend == y->device.backend && x->device.index == y->device.index;
 }
 
-static gd_status check(const gd_matrix *a, const gd_matrix *b, const gd_matrix *out,
-                       gd_metric metric, gd_error *err)
+static gd_status check_operand(const gd_matrix *x, const char *name, const gd_matrix *out,
+                               const gd_measure *measure, gd_error *err)
 {
-    if (!same_device(a, b) || !same_device(a, out)) {
-        return GD_FAIL(err, GD_BAD_TYPE, "XA, XB and out are on different devices");
+    const gd_metric_row *row = gd_metric_info(measure->metric);
+    const bool truths = x->dtype == GD_BOOL && row->domain != GD_NUMBERS && !measure->weights;
+    if (!same_device(x, out)) {
+        return GD_FAIL(err, GD_BAD_TYPE, "%s and out are on different devices", name);
     }
-    if (a->dtype != out->dtype || b->dtype != out->dtype) {
-        return GD_FAIL(err, GD_BAD_TYPE, "XA, XB and out differ in dtype: %s, %s, %s",
-                       gd_dtype_name(a->dtype), gd_dtype_name(b->dtype), gd_dtype_name(out->dtype));
+    if (x->dtype != out->dtype && !truths) {
+        return GD_FAIL(err, GD_BAD_TYPE, "%s and out differ in dtype: %s, %s", name,
+                       gd_dtype_name(x->dtype), gd_dtype_name(out->dtype));
     }
+    if (row->columns != 0 && x->cols != row->columns) {
+        return GD_FAIL(err, GD_BAD_VALUE, "%s takes %d columns, %s has %td", row->name,
+                       row->columns, name, x->cols);
+    }
+    if ((measure->weights != NULL || measure->vi != NULL) && measure->columns != x->cols) {
+        return GD_FAIL(err, GD_BAD_VALUE, "%s has %td columns, the metric's arguments have %td",
+                       name, x->cols, measure->columns);
+    }
+    return GD_OK;
+}
+
+/* ---------------------------------------------------------------- before the kernel */
+
+/* The same matrix on the device: a dense copy of a host view. */
+static gd_status bring(gd_job *job, const gd_matrix *host, const char *what, gd_matrix *there,
+                       gd_error *err)
+{
+    const size_t size = gd_dtype_size(host->dtype);
+    const size_t row_bytes = (size_t)host->cols * size;
+    const gd_status status =
+        take_matrix(job, host->rows, host->cols, host->dtype, what, there, err);
+    return status != GD_OK
+               ? status
+               : gd_copy_rows(job->device, job->stream, there->data, row_bytes, host->data,
+                              (size_t)host->row_stride * size, row_bytes, (size_t)host->rows, err);
+}
+
+/* An array of the metric's arguments where the kernel can read it: the CPU reads the caller's. */
+static gd_status bring_array(gd_job *job, const double *host, ptrdiff_t count, const char *what,
+                             const double **there, gd_error *err)
+{
+    gd_matrix copy;
+    gd_status status = GD_OK;
+    *there = host;
+    if (host != NULL && job->device.backend == GD_CUDA) {
+        const gd_matrix row = {.data = (void *)(uintptr_t)host,
+                               .rows = 1,
+                               .cols = count,
+                               .row_stride = count,
+                               .col_stride = 1,
+                               .dtype = GD_F64};
+        status = bring(job, &row, what, &copy, err);
+        *there = copy.data;
+    }
+    return status;
+}
+
+/* Fills what the call says beside its operands. */
+static gd_status set_arguments(gd_job *job, const gd_matrix *given, gd_error *err)
+{
+    const gd_measure *measure = job->measure;
+    gd_cdist *call = &job->call;
+    call->metric = job->form.metric;
+    call->p = measure->p;
+    call->scale = 0.5 / (measure->base > 0 ? log(measure->base) : 1);
+    call->weight_sum = (double)given->cols;
+    if (job->form.weighted) {
+        call->weight_sum = 0;
+        for (ptrdiff_t k = 0; k < given->cols; ++k) {
+            call->weight_sum += measure->weights[k];
+        }
+    }
+    return job->form.weighted
+               ? bring_array(job, measure->weights, given->cols, "weights", &call->weights, err)
+               : GD_OK;
+}
+
+static ptrdiff_t prepared_columns(const gd_job *job, ptrdiff_t cols)
+{
+    enum { BITS = 32 * GD_BITS_ALIGNMENT };
+    switch (job->form.preparation) {
+        case GD_BITS:
+            return (cols + BITS - 1) / BITS * GD_BITS_ALIGNMENT;
+        case GD_UNIT:
+        case GD_CENTRED_UNIT:
+            return cols > 0 ? cols : 1;
+        default:
+            return cols;
+    }
+}
+
+/* Fills *to and *terms with what the kernel shall see of x. `task` has what both operands share. */
+static gd_status prepare(gd_job *job, const gd_prepare *task, const gd_matrix *x, const char *what,
+                         gd_matrix *to, const double **terms, gd_error *err)
+{
+    const bool has_terms = task->what != GD_UNIT && task->what != GD_CENTRED_UNIT;
+    const gd_dtype dtype = task->what == GD_BITS ? GD_I32 : x->dtype;
+    gd_prepare now = *task;
+    void *memory = NULL;
+    gd_status status =
+        take_matrix(job, x->rows, prepared_columns(job, x->cols), dtype, what, &now.to, err);
+    if (status == GD_OK && has_terms) {
+        status = take_memory(job, (size_t)x->rows, sizeof(double), what, &memory, err);
+    }
+    if (status != GD_OK) {
+        return status;
+    }
+    now.x = *x;
+    now.terms = memory;
+    *to = now.to;
+    *terms = memory;
+    return job->device.backend == GD_CUDA ? gd_cuda_prepare(&now, err) : gd_cpu_prepare(&now, err);
+}
+
+/* Fills call->a and call->b from the operands, which are on the job's device by now. `a` and `b`
+ * are the same for pdist. */
+static gd_status prepare_both(gd_job *job, const gd_matrix *a, const gd_matrix *b, gd_error *err)
+{
+    const gd_measure *measure = job->measure;
+    const ptrdiff_t d = a->cols;
+    gd_cdist *call = &job->call;
+    gd_prepare task = {.what = job->form.preparation, .stream = job->stream, .origin = *b};
+    gd_status status = set_arguments(job, a, err);
+    call->a = call->a_given = *a;
+    call->b = call->b_given = *b;
+    if (status == GD_OK && job->form.metric == GD_MAHALANOBIS) {
+        status = bring_array(job, measure->vi, d * d, "VI", &call->vi, err);
+    }
+    if (status != GD_OK || task.what == GD_AS_GIVEN) {
+        call->whole_b = *b;
+        return status;
+    }
+    if (task.what == GD_FACTORED) {
+        status = bring_array(job, measure->factor, d * d, "the factor of VI", &task.factor, err);
+    }
+    else {
+        status = bring_array(job, measure->weights, d, "weights", &task.weights, err);
+    }
+    if (status == GD_OK) {
+        status = prepare(job, &task, b, "XB prepared", &call->b, &call->b_terms, err);
+    }
+    if (status == GD_OK && a == b) {
+        call->a = call->b;
+        call->a_terms = call->b_terms;
+    }
+    else if (status == GD_OK) {
+        status = prepare(job, &task, a, "XA prepared", &call->a, &call->a_terms, err);
+    }
+    call->whole_b = call->b;
+    return status;
+}
+
+/* ---------------------------------------------------------------- the kernel */
+
+static gd_status launch(gd_job *job, gd_error *err)
+{
+    gd_cdist *call = &job->call;
+    gd_status status;
+    call->launch = (gd_launch){.sizing = true, .device = job->device, .stream = job->stream};
+    status = job->kernel->launch.cdist(call, err);
+    if (status == GD_OK) {
+        status = gd_alloc(job->device, job->stream, call->launch.workspace_bytes,
+                          "the workspace of cdist", &call->launch.workspace, err);
+    }
+    if (status == GD_OK) {
+        call->launch.sizing = false;
+        status = job->kernel->launch.cdist(call, err);
+    }
+    gd_free(job->device, job->stream, call->launch.workspace);
+    return status;
+}
+
+static gd_matrix rows_from(const gd_matrix *x, ptrdiff_t first, ptrdiff_t count)
+{
+    gd_matrix part = *x;
+    part.data = (char *)x->data + first * x->row_stride * (ptrdiff_t)gd_dtype_size(x->dtype);
+    part.rows = count;
+    return part;
+}
+
+/* So many rows of a block that it stays in the last cache on its way to the result, and that little
+ * is computed left of the diagonal, but enough for a kernel to be worth its start. */
+static ptrdiff_t rows_of_block(const gd_job *job, ptrdiff_t n, size_t size)
+{
+    const bool on_cuda = job->device.backend == GD_CUDA;
+    const ptrdiff_t least = on_cuda ? 128 : 32;
+    const ptrdiff_t cached = ((ptrdiff_t)(on_cuda ? 24 : 4) << 20) / (n * (ptrdiff_t)size);
+    const ptrdiff_t rows = cached < n / 8 ? cached : n / 8;
+    const ptrdiff_t whole = rows / least * least;
+    return whole < least ? least : whole;
+}
+
+/* Every two rows of the operand (call->a and call->b are the same) into the condensed `out`. */
+static gd_status launch_pairs(gd_job *job, void *out, gd_dtype dtype, gd_error *err)
+{
+    const gd_cdist whole = job->call;
+    const ptrdiff_t n = whole.a.rows, most = rows_of_block(job, n, gd_dtype_size(dtype));
+    gd_matrix block;
+    gd_status status =
+        take_matrix(job, most < n ? most : n, n, dtype, "a block of the result", &block, err);
+    for (ptrdiff_t first = 0; status == GD_OK && first < n - 1; first += most) {
+        const ptrdiff_t rows = most < n - first ? most : n - first;
+        job->call = whole;
+        job->call.a = rows_from(&whole.a, first, rows);
+        job->call.b = rows_from(&whole.b, first, n - first);
+        job->call.a_given = rows_from(&whole.a_given, first, rows);
+        job->call.b_given = rows_from(&whole.b_given, first, n - first);
+        job->call.a_terms = whole.a_terms != NULL ? whole.a_terms + first : NULL;
+        job->call.b_terms = whole.b_terms != NULL ? whole.b_terms + first : NULL;
+        job->call.out = block;
+        job->call.out.rows = rows;
+        job->call.out.cols = job->call.out.row_stride = n - first;
+        status = launch(job, err);
+        if (status == GD_OK) {
+            status = job->device.backend == GD_CUDA
+                         ? gd_cuda_condense(&job->call.out, first, n, out, job->stream, err)
+                         : gd_cpu_condense(&job->call.out, first, n, out, job->stream, err);
+        }
+    }
+    return status;
+}
+
+static gd_status launch_all(gd_job *job, const gd_matrix *out, bool pairs, gd_error *err)
+{
+    if (pairs) {
+        return launch_pairs(job, out->data, out->dtype, err);
+    }
+    job->call.out = *out;
+    return launch(job, err);
+}
+
+/* ---------------------------------------------------------------- end to end */
+
+static gd_status work(gd_job *job, const gd_matrix *a, const gd_matrix *b, const gd_matrix *out,
+                      gd_error *err)
+{
+    const bool pairs = b == NULL;
+    const bool staged = out->device.backend == GD_CPU && job->device.backend == GD_CUDA;
+    const size_t row_bytes = (size_t)out->cols * gd_dtype_size(out->dtype);
+    const gd_matrix *there_a = a, *there_b = pairs ? a : b;
+    gd_matrix copy_a, copy_b, copy_out = *out;
+    gd_status status = GD_OK;
+    if (staged) {
+        there_a = &copy_a;
+        there_b = pairs ? &copy_a : &copy_b;
+        status = bring(job, a, "XA", &copy_a, err);
+        if (status == GD_OK && !pairs) {
+            status = bring(job, b, "XB", &copy_b, err);
+        }
+        if (status == GD_OK) {
+            status =
+                take_matrix(job, out->rows, out->cols, out->dtype, "the result", &copy_out, err);
+        }
+    }
+    if (status == GD_OK) {
+        status = prepare_both(job, there_a, there_b, err);
+    }
+    if (status == GD_OK) {
+        status = launch_all(job, &copy_out, pairs, err);
+    }
+    if (status == GD_OK && staged) {
+        gd_touch(out->data, row_bytes * (size_t)out->rows);
+        status = gd_copy_rows(job->device, job->stream, out->data, row_bytes, copy_out.data,
+                              row_bytes, row_bytes, (size_t)out->rows, err);
+    }
+    give_back_memory(job);
+    if (staged) { /* also after a failure: the caller's memory is in use */
+        gd_error late;
+        const gd_status waited = gd_wait(job->device, job->stream, &late);
+        if (status == GD_OK && waited != GD_OK) {
+            *err = late;
+            status = waited;
+        }
+    }
+    return status;
+}
+
+static gd_status run(const gd_matrix *a, const gd_matrix *b, const gd_matrix *out,
+                     const gd_measure *measure, const gd_orders *orders, gd_error *err)
+{
+    const bool on_host = out->device.backend == GD_CPU;
+    const gd_matrix *columns = b != NULL ? b : a;
+    gd_job job = {.measure = measure};
+    gd_choice choice;
+    int previous;
+    gd_status status;
+    job.form = gd_form_of(measure->metric, measure->weights != NULL, measure->p,
+                          measure->factor != NULL, a->dtype);
+    const gd_request request = {
+        .op = GD_OP_CDIST,
+        .orders = gd_orders_near(out->device, orders),
+        .dtype = out->dtype,
+        .form = job.form,
+        .n = columns->rows,
+        .cols = a->cols,
+    };
+    if ((status = gd_choose(&request, &choice, err)) != GD_OK || out->rows == 0 || out->cols == 0) {
+        return status;
+    }
+    job.kernel = choice.kernel;
+    job.device = choice.device;
+    job.stream = on_host && job.device.backend == GD_CUDA ? GD_THREAD_STREAM : orders->stream;
+    if ((status = gd_enter(job.device, &previous, err)) != GD_OK) {
+        return status;
+    }
+    status = work(&job, a, b, out, err);
+    gd_leave(job.device, previous);
+    return status;
+}
+
+gd_status gd_run_cdist(const gd_matrix *a, const gd_matrix *b, const gd_matrix *out,
+                       const gd_measure *measure, const gd_orders *orders, gd_error *err)
+{
+    gd_status status;
     if (a->cols != b->cols) {
         return GD_FAIL(err, GD_BAD_VALUE,
                        "XA and XB must have the same number of columns, got %td and %td", a->cols,
                        b->cols);
     }
+    if (a->dtype != b->dtype) {
+        return GD_FAIL(err, GD_BAD_TYPE, "XA and XB differ in dtype: %s, %s",
+                       gd_dtype_name(a->dtype), gd_dtype_name(b->dtype));
+    }
     if (out->rows != a->rows || out->cols != b->rows) {
         return GD_FAIL(err, GD_BAD_VALUE, "out must have shape (%td, %td), got (%td, %td)", a->rows,
                        b->rows, out->rows, out->cols);
     }
-    if (metric == GD_HAVERSINE && a->cols != 2) {
+    if ((status = check_operand(a, "XA", out, measure, err)) != GD_OK ||
+        (status = check_operand(b, "XB", out, measure, err)) != GD_OK) {
+        return status;
+    }
+    return run(a, b, out, measure, orders, err);
+}
+
+gd_status gd_run_pdist(const gd_matrix *x, const gd_matrix *out, const gd_measure *measure,
+                       const gd_orders *orders, gd_error *err)
+{
+    const ptrdiff_t n = x->rows;
+    ptrdiff_t twice;
+    gd_status status;
+    if (__builtin_mul_overflow(n, n - 1, &twice) || out->cols != twice / 2) {
         return GD_FAIL(err, GD_BAD_VALUE,
-                       "haversine takes columns (latitude, longitude), got %td columns", a->cols);
+                       "out must have n (n - 1) / 2 elements for n = %td, got %td", n, out->cols);
     }
-    return GD_OK;
-}
-
-/* The same matrix on the device: a dense copy of a host view (or only room for it). */
-static gd_status to_device(const gd_matrix *host, gd_device device, void *stream, bool copy,
-                           const char *what, gd_matrix *there, gd_error *err)
-{
-    const size_t size = gd_dtype_size(host->dtype);
-    const size_t row_bytes = (size_t)host->cols * size;
-    size_t bytes;
-    gd_status status;
-    *there = *host;
-    there->device = device;
-    there->row_stride = host->cols;
-    there->data = NULL;
-    if (__builtin_mul_overflow(row_bytes, (size_t)host->rows, &bytes)) {
-        return GD_FAIL(err, GD_NO_MEMORY, "%s is larger than any memory", what);
-    }
-    status = gd_alloc(device, stream, bytes, what, &there->data, err);
-    if (status == GD_OK && copy) {
-        status = gd_copy_rows(device, stream, there->data, row_bytes, host->data,
-                              (size_t)host->row_stride * size, row_bytes, (size_t)host->rows, err);
-    }
-    return status;
-}
-
-static gd_status launch(gd_cdist *call, const gd_kernel *kernel, gd_error *err)
-{
-    gd_status status;
-    call->launch.sizing = true;
-    status = kernel->launch.cdist(call, err);
-    if (status == GD_OK) {
-        status = gd_alloc(call->launch.device, call->launch.stream, call->launch.workspace_bytes,
-                          "the workspace of cdist", &call->launch.workspace, err);
-    }
-    if (status == GD_OK) {
-        call->launch.sizing = false;
-        status = kernel->launch.cdist(call, err);
-    }
-    gd_free(call->launch.device, call->launch.stream, call->launch.workspace);
-    return status;
-}
-
-/* Host arrays, CUDA device: over the bus and back. */
-static gd_status launch_staged(gd_cdist *call, const gd_kernel *kernel, gd_error *err)
-{
-    const gd_matrix host_a = call->a, host_b = call->b, host_out = call->out;
-    const gd_device device = call->launch.device;
-    void *stream = call->launch.stream;
-    const size_t size = gd_dtype_size(host_out.dtype);
-    const size_t row_bytes = (size_t)host_out.cols * size;
-    gd_status status, waited;
-    gd_error late;
-    call->a.data = call->b.data = call->out.data = NULL;
-    if ((status = to_device(&host_a, device, stream, true, "XA", &call->a, err)) == GD_OK &&
-        (status = to_device(&host_b, device, stream, true, "XB", &call->b, err)) == GD_OK &&
-        (status = to_device(&host_out, device, stream, false, "the result", &call->out, err)) ==
-            GD_OK &&
-        (status = launch(call, kernel, err)) == GD_OK) {
-        gd_touch(host_out.data, row_bytes * (size_t)host_out.rows);
-        status = gd_copy_rows(device, stream, host_out.data, (size_t)host_out.row_stride * size,
-                              call->out.data, row_bytes, row_bytes, (size_t)host_out.rows, err);
-    }
-    gd_free(device, stream, call->a.data);
-    gd_free(device, stream, call->b.data);
-    gd_free(device, stream, call->out.data);
-    waited =
-        gd_wait(device, stream, &late); /* also after a failure: the caller's memory is in use */
-    if (status == GD_OK && waited != GD_OK) {
-        *err = late;
-        status = waited;
-    }
-    return status;
-}
-
-gd_status gd_run_cdist(const gd_matrix *a, const gd_matrix *b, const gd_matrix *out,
-                       gd_metric metric, const gd_orders *orders, gd_error *err)
-{
-    const bool on_host = out->device.backend == GD_CPU;
-    gd_cdist call = {.a = *a, .b = *b, .out = *out, .metric = metric};
-    gd_choice choice;
-    int previous;
-    gd_status status = check(a, b, out, metric, err);
-    if (status != GD_OK) {
+    if ((status = check_operand(x, "X", out, measure, err)) != GD_OK) {
         return status;
     }
-    const gd_request request = {
-        .op = GD_OP_CDIST,
-        .orders = gd_orders_near(out->device, orders),
-        .dtype = out->dtype,
-        .metric = metric,
-        .n = b->rows,
-        .cols = a->cols,
-    };
-    if ((status = gd_choose(&request, &choice, err)) != GD_OK || a->rows == 0 || b->rows == 0) {
-        return status;
-    }
-    call.launch.device = choice.device;
-    if ((status = gd_enter(choice.device, &previous, err)) != GD_OK) {
-        return status;
-    }
-    if (on_host && choice.device.backend == GD_CUDA) {
-        call.launch.stream = GD_THREAD_STREAM;
-        status = launch_staged(&call, choice.kernel, err);
-    }
-    else {
-        call.launch.stream = orders->stream;
-        status = launch(&call, choice.kernel, err);
-    }
-    gd_leave(choice.device, previous);
-    return status;
+    return run(x, NULL, out, measure, orders, err);
 }

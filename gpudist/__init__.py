@@ -6,6 +6,7 @@ The first calls::
 
     d = gpudist.cdist(a, b)                            # like scipy.spatial.distance.cdist
     d = gpudist.cdist(a, b, "cityblock")
+    v = gpudist.pdist(a, "cosine")                     # each pair once, as SciPy's pdist
     dist, pred = gpudist.apsp(graph, return_predecessors=True)
     gpudist.reconstruct_path(pred, 0, 5)               # the nodes on the way from 0 to 5
 
@@ -25,7 +26,7 @@ from __future__ import annotations
 
 from gpudist import cuda
 from gpudist._core import DeviceError
-from gpudist.distance import cdist
+from gpudist.distance import cdist, pdist
 from gpudist.errors import NoPathError
 from gpudist.explanation import explain
 from gpudist.paths import UNREACHABLE, apsp, reconstruct_path
@@ -46,6 +47,7 @@ __all__ = [
     "cuda",
     "explain",
     "kernels",
+    "pdist",
     "reconstruct_path",
 ]
 

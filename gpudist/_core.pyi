@@ -13,6 +13,15 @@ class _Cuda(TypedDict):
     runtime: int
     devices: list[dict[str, Any]]
 
+class _Metric(TypedDict):
+    name: str
+    aliases: tuple[str, ...]
+    formula: str
+    reduces_to: str
+    arguments: tuple[str, ...]
+    domain: str
+    columns: int
+
 class DeviceError(RuntimeError): ...
 
 def cdist(
@@ -24,6 +33,25 @@ def cdist(
     device: str | None = None,
     stream: int = 0,
     ordered: bool = False,
+    weights: Any = None,
+    p: float = 2.0,
+    base: float = 0.0,
+    vi: Any = None,
+    factor: Any = None,
+) -> None: ...
+def pdist(
+    x: Any,
+    out: Any,
+    metric: str,
+    kernel: str | None = None,
+    device: str | None = None,
+    stream: int = 0,
+    ordered: bool = False,
+    weights: Any = None,
+    p: float = 2.0,
+    base: float = 0.0,
+    vi: Any = None,
+    factor: Any = None,
 ) -> None: ...
 def apsp(
     graph: Any,
@@ -47,12 +75,16 @@ def choose(
     cols: int,
     kernel: str | None = None,
     device: str | None = None,
+    operands: str | None = None,
+    weighted: bool = False,
+    p: float = 2.0,
 ) -> tuple[str, str, str, dict[str, str]]: ...
 def ceiling(
     kernel: str, bytes: int, repeats: int, device: str | None = None
 ) -> tuple[float, tuple[float, ...]]: ...
 def event_record(device: str, stream: int) -> object: ...
 def event_elapsed(start: object, stop: object) -> float: ...
+def metrics() -> list[_Metric]: ...
 def kernels() -> list[dict[str, Any]]: ...
 def host() -> _Host: ...
 def cuda() -> _Cuda: ...

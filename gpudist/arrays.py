@@ -7,14 +7,24 @@ have the same few methods, so that `cdist` and `apsp` are written once.
 
 from __future__ import annotations
 
+import math
 import os
 import sys
+from collections.abc import Callable
+from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
 
+from gpudist import _core
+
 # Device types of the DLPack specification that CUDA kernels can reach.
 _DLPACK_CUDA = (2, 13)
+
+# Results of fewer bytes are allocated without asking how much memory there is.
+_SMALL = 2**28
+# The CUDA driver's code for being out of memory, which Numba's exceptions carry.
+_CUDA_OUT_OF_MEMORY = 2
 
 
 class Space(Protocol):
@@ -38,11 +48,22 @@ class Space(Protocol):
     def cast(self, array: Any, dtype: str) -> Any:
         """Return the array in that dtype, itself where it has it."""
 
-    def empty(self, shape: tuple[int, int], dtype: str, like: Any) -> Any:
-        """Return an uninitialised array on the device of `like`."""
+    def empty(self, shape: tuple[int, ...], dtype: str, like: Any) -> Any:
+        """Return an uninitialised array on the device of `like`, or raise a MemoryError."""
+
+    def assign(self, out: Any, array: Any) -> None:
+        """Write the array into `out`, rounded to its dtype."""
+
+    def host(self, array: Any) -> Any:
+        """Return the array as a NumPy array of float64; waits for the device."""
 
     def stream(self, array: Any) -> int:
         """Return the handle of the stream on which the caller works, 0 for the default stream."""
+
+
+@cache  # NumPy makes the name anew each time, which small calls feel
+def _name_of(dtype: np.dtype[Any]) -> str:
+    return str(dtype.name)
 
 
 class _Host:
@@ -51,28 +72,33 @@ class _Host:
     ordered = True
 
     def array(self, value: Any, name: str) -> Any:
-        if isinstance(value, np.ma.MaskedArray):
-            raise TypeError(f"{name} is a masked array; fill it first, its mask would be ignored")
-        array = np.asarray(value)
+        array = host_objects(value, name)
         if array.dtype.kind not in "fiub":
             raise TypeError(f"{name} must be an array of real numbers, got dtype {array.dtype}")
         return array
 
     def dtype_name(self, array: Any) -> str:
-        return str(array.dtype.name)
+        return _name_of(array.dtype)
 
     def cast(self, array: Any, dtype: str) -> Any:
         return array.astype(dtype, copy=False)
 
-    def empty(self, shape: tuple[int, int], dtype: str, like: Any) -> Any:
-        wanted = shape[0] * shape[1] * np.dtype(dtype).itemsize
-        limit = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        if wanted > limit:
-            raise MemoryError(
-                f"the result needs {wanted} bytes and this machine has {limit}; compute it in "
-                f"blocks of rows, or give a numpy.memmap as out="
-            )
-        return np.empty(shape, dtype)
+    def empty(self, shape: tuple[int, ...], dtype: str, like: Any) -> Any:
+        return _allocate(
+            lambda: np.empty(shape, dtype),
+            shape,
+            dtype,
+            lambda: os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+            "this machine has {} bytes; compute it in blocks of rows, or give a numpy.memmap as "
+            "out=",
+        )
+
+    def assign(self, out: Any, array: Any) -> None:
+        with np.errstate(all="ignore"):
+            out[...] = array
+
+    def host(self, array: Any) -> Any:
+        return np.asarray(array, np.float64, order="C")
 
     def stream(self, array: Any) -> int:
         return 0
@@ -94,9 +120,20 @@ class _Torch:
     def cast(self, array: Any, dtype: str) -> Any:
         return array.to(getattr(sys.modules["torch"], dtype))
 
-    def empty(self, shape: tuple[int, int], dtype: str, like: Any) -> Any:
+    def empty(self, shape: tuple[int, ...], dtype: str, like: Any) -> Any:
         torch = sys.modules["torch"]
-        return torch.empty(shape, dtype=getattr(torch, dtype), device=like.device)
+        return _allocate_on_device(
+            lambda: torch.empty(shape, dtype=getattr(torch, dtype), device=like.device),
+            shape,
+            dtype,
+            like.device.index,
+        )
+
+    def assign(self, out: Any, array: Any) -> None:
+        out.copy_(array)
+
+    def host(self, array: Any) -> Any:
+        return array.double().cpu().contiguous().numpy()
 
     def stream(self, array: Any) -> int:
         return int(sys.modules["torch"].cuda.current_stream(array.device).cuda_stream)
@@ -113,14 +150,22 @@ class _CuPy:
         return value
 
     def dtype_name(self, array: Any) -> str:
-        return str(array.dtype.name)
+        return _name_of(array.dtype)
 
     def cast(self, array: Any, dtype: str) -> Any:
         return array.astype(dtype, copy=False)
 
-    def empty(self, shape: tuple[int, int], dtype: str, like: Any) -> Any:
+    def empty(self, shape: tuple[int, ...], dtype: str, like: Any) -> Any:
         with like.device:
-            return sys.modules["cupy"].empty(shape, dtype)
+            return _allocate_on_device(
+                lambda: sys.modules["cupy"].empty(shape, dtype), shape, dtype, like.device.id
+            )
+
+    def assign(self, out: Any, array: Any) -> None:
+        out[...] = array
+
+    def host(self, array: Any) -> Any:
+        return np.asarray(array.get(), np.float64, order="C")
 
     def stream(self, array: Any) -> int:
         return int(sys.modules["cupy"].cuda.get_current_stream(array.device.id).ptr)
@@ -148,17 +193,71 @@ class _Numba:
             )
         return array
 
-    def empty(self, shape: tuple[int, int], dtype: str, like: Any) -> Any:
+    def empty(self, shape: tuple[int, ...], dtype: str, like: Any) -> Any:
         numba_cuda = sys.modules.get("numba.cuda")
         if numba_cuda is None:
             raise TypeError(
                 f"gpudist allocates results for NumPy, PyTorch, CuPy and Numba arrays, not for "
                 f"{type(like).__module__}.{type(like).__name__}; give the result's array as out="
             )
-        return numba_cuda.device_array(shape, dtype)
+        return _allocate_on_device(
+            lambda: numba_cuda.device_array(shape, dtype),
+            shape,
+            dtype,
+            numba_cuda.get_current_device().id,
+        )
+
+    def assign(self, out: Any, array: Any) -> None:
+        out.copy_to_device(self.cast(array, self.dtype_name(out)))
+
+    def host(self, array: Any) -> Any:
+        to_host = getattr(array, "copy_to_host", None)
+        return np.asarray(array if to_host is None else to_host(), np.float64, order="C")
 
     def stream(self, array: Any) -> int:
         return 0
+
+
+def _allocate(
+    make: Callable[[], Any],
+    shape: tuple[int, ...],
+    dtype: str,
+    memory: Callable[[], int],
+    remedy: str,
+) -> Any:
+    """Allocate a result, or raise a MemoryError that names the bytes and says what to do."""
+    wanted = math.prod(shape) * np.dtype(dtype).itemsize
+    if wanted <= _SMALL or wanted <= memory():
+        try:
+            return make()
+        except Exception as error:
+            if not _is_out_of_memory(error):
+                raise
+    raise MemoryError(f"the result needs {wanted} bytes and {remedy.format(memory())}")
+
+
+def _allocate_on_device(
+    make: Callable[[], Any], shape: tuple[int, ...], dtype: str, index: int
+) -> Any:
+    return _allocate(
+        make,
+        shape,
+        dtype,
+        # A build without CUDA knows no device, and says so when it is asked to compute.
+        lambda: next(
+            (d["memory_bytes"] for d in _core.cuda()["devices"] if d["index"] == index), sys.maxsize
+        ),
+        f"cuda:{index} has {{}} bytes, perhaps not all of them free; compute it in blocks of rows, "
+        f"or give host arrays",
+    )
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    return (
+        isinstance(error, MemoryError)
+        or type(error).__name__ == "OutOfMemoryError"  # PyTorch's is a RuntimeError
+        or getattr(error, "code", None) == _CUDA_OUT_OF_MEMORY
+    )
 
 
 HOST: Space = _Host()
@@ -218,6 +317,70 @@ def _mixed(first: str, one: Space, second: str, other: Space) -> str:
             f"torch.as_tensor({host}, device='cuda'), cupy.asarray({host}), or {device}.cpu()"
         )
     return f"{first} and {second} are arrays of different libraries"
+
+
+def host_objects(value: Any, name: str) -> Any:
+    """Return `value` as a NumPy array of any dtype; refuse a mask, which would be ignored."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(f"{name} is a masked array; fill it first, its mask would be ignored")
+    return np.asarray(value)
+
+
+def parameter(space: Space, value: Any, name: str) -> Any:
+    """Bring an array that parametrises a metric to the host.
+
+    Parameters
+    ----------
+    space : Space
+        Where the points are; the parameter may be there or on the host.
+    value : array_like
+        The parameter.
+    name : str
+        Its name, for errors.
+
+    Returns
+    -------
+    ndarray of float64
+        The parameter, C-contiguous.
+
+    Raises
+    ------
+    TypeError
+        It is in a third place, or not an array of real numbers.
+    """
+    home = space_of(**{name: value})
+    if home not in (HOST, space):
+        raise TypeError(f"{name} must be on the host, or of the same library as the points")
+    return home.host(home.array(value, name))
+
+
+def check_out(out: Any, shape: tuple[int, ...]) -> None:
+    """Check what the core would, where Python itself writes the result.
+
+    Parameters
+    ----------
+    out : array
+        What the caller gave.
+    shape : tuple of int
+        The shape that it must have.
+
+    Raises
+    ------
+    TypeError
+        It is on the host and no NumPy array.
+    ValueError
+        It has another shape, or is not writable or not C-contiguous.
+    """
+    if tuple(out.shape) != shape:
+        raise ValueError(f"out must have shape {shape}, got {tuple(out.shape)}")
+    if _on_device(out):
+        return
+    if not isinstance(out, np.ndarray):
+        raise TypeError(f"out must be a NumPy array, got {type(out).__name__}")
+    if not (out.flags.c_contiguous and out.flags.aligned and out.dtype.isnative):
+        raise ValueError("out must be C-contiguous, aligned and in native byte order")
+    if not out.flags.writeable:
+        raise ValueError("out is read-only")
 
 
 def float_dtype(space: Space, arrays: tuple[Any, ...], dtype: Any, out: Any) -> str:

@@ -1,7 +1,10 @@
-"""Distance matrices."""
+"""Distance matrices, whole and condensed."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from gpudist import _core, arrays, metrics, registry
@@ -10,7 +13,7 @@ from gpudist import _core, arrays, metrics, registry
 def cdist(
     XA: Any,
     XB: Any,
-    metric: str = "euclidean",
+    metric: str | Callable[..., Any] = "euclidean",
     *,
     out: Any = None,
     dtype: Any = None,
@@ -26,23 +29,35 @@ def cdist(
     XA, XB : array_like, shapes (m, d) and (n, d)
         Points, one a row. Anything that NumPy accepts, in any layout, or two arrays on one CUDA
         device (PyTorch, CuPy, Numba, or with `__cuda_array_interface__`). Never modified.
-    metric : str
-        One of euclidean, sqeuclidean, cityblock, chebyshev and haversine, or an alias that SciPy
-        knows. haversine takes columns (latitude, longitude) in radians and gives radians.
+    metric : str or callable
+        One of the metrics listed in the notes, or one of its aliases, in any case. A callable takes
+        two rows and gives a number; it is called for one pair after the other, on host arrays only.
     out : array, shape (m, n), optional
         Where to write the result: C-contiguous, float32 or float64. A `numpy.memmap` will do.
     dtype : {float32, float64}, optional
         The dtype of computation and result. By default float32 if both inputs are float32 (on a
-        device also float16 or bfloat16), else float64.
+        device also float16 or bfloat16), else float64; float64 for a callable.
     kernel : str
-        "auto", "reference" (NumPy in float64, slow), or an id from `gpudist.kernels`.
+        "auto", "reference" (NumPy in float64, slow, on host arrays only), or an id from
+        `gpudist.kernels`.
     device : str, optional
         For host input, where to compute: "cpu", "cuda" or "cuda:N". By default the GPU where there
         is one and the problem is worth the way there, else the CPU.
     options : dict, optional
         Launch parameters of the kernel. No kernel takes any yet.
     **metric_args
-        Arguments of the metric. None of the metrics takes any yet.
+        Arguments of the metric; the notes say which metric takes which. Arrays may be on the host
+        or where the points are, and are read in float64. A callable gets all of them.
+
+        - w : array_like, shape (d,). Weights of the columns, 0 or more; None weighs all alike.
+          chebyshev takes the columns where ``w > 0``.
+        - p : float above 0, 2 by default. The exponent of minkowski; 1, 2 and inf give cityblock,
+          euclidean and chebyshev.
+        - V : array_like, shape (d,). Variances of the columns for seuclidean, by default those of
+          all points, ``var(vstack([XA, XB]), axis=0, ddof=1)``.
+        - VI : array_like, shape (d, d). The inverse of the covariance matrix for mahalanobis, by
+          default that of all points, ``inv(cov(vstack([XA, XB]).T)).T``.
+        - base : float. The base of jensenshannon's logarithm, e by default.
 
     Returns
     -------
@@ -53,25 +68,44 @@ def cdist(
     ------
     TypeError
         Complex, masked or object input; one operand on the host and one on a device; an unknown
-        keyword.
+        keyword, or one that the metric does not take; a callable for arrays on a device.
     ValueError
         Input that is not two-dimensional, a column mismatch, an unknown metric or kernel, a bad
-        `out`.
+        `out`; negative weights, an argument of the wrong shape, `p` or `base` out of range, too few
+        points for the default `VI`.
     MemoryError
         The result does not fit; nothing was allocated.
     gpudist.DeviceError
         `device` or `kernel` asks for CUDA, and it cannot be used; the message says why.
 
+    See Also
+    --------
+    pdist : The distances between the rows of one array, each pair once.
+
     Notes
     -----
-    float32 results have a relative error below 5e-7 (d up to 4096), float64 results below 1e-13,
-    for offset data and near-duplicates too: the differences are formed first, never
-    ``|a|**2 + |b|**2 - 2ab``. Heavy tails can take single elements of sqeuclidean and cityblock to
-    1e-6 in float32; the bound for any data is ``24 + d / 128`` units of 6e-8. Equal rows give
-    exactly 0, ``cdist(X, X)`` is exactly symmetric, and a row's result does not depend on the rows
-    computed with it.
+    In the Lp family float32 results have a relative error below 5e-7 (d up to 4096; 1e-6 where `p`
+    is no whole number), float64 results below 1e-13, for offset data and near-duplicates too: the
+    differences are formed first, never ``|a|**2 + |b|**2 - 2ab``. Heavy tails can take single
+    elements of sqeuclidean and cityblock to 1e-6 in float32; the bound for any data is
+    ``24 + d / 128`` units of 6e-8. Equal rows give exactly 0 where a metric is 0 by definition,
+    ``cdist(X, X)`` is exactly symmetric, and a row's result does not depend on the rows computed
+    with it (but for the default `V` and `VI`, which depend on all points).
 
-    The metrics are those of `scipy.spatial.distance.cdist` [1]_, haversine is that of scikit-learn.
+    The metrics are those of `scipy.spatial.distance.cdist` [1]_ with its edge cases, two that SciPy
+    had until 2025 (kulczynski1 and sokalmichener), and inner_product, kl_divergence, hellinger and
+    haversine, which is that of scikit-learn. In the formulas w is 1 where there are no weights; tt,
+    tf, ft and ff are the weights' sums over the columns where both rows are true (not 0), only x
+    is, only y is, and neither is. Unweighted dice of numbers takes them for how true they are, as
+    in SciPy: tt is ``sum(x * y)``, and so on.
+
+    ::
+
+        %METRICS%
+
+    Arguments on a device are copied to the host, and so are all points for the default `V` and
+    `VI`: such calls wait for the device. If float32 cannot hold sums with the given weights, the
+    computation is done in float64 and its result rounded.
 
     References
     ----------
@@ -80,47 +114,250 @@ def cdist(
     Examples
     --------
     >>> import gpudist
-    >>> gpudist.cdist([[0.0, 0.0], [3.0, 0.0]], [[0.0, 4.0], [3.0, 0.0]])
+    >>> a, b = [[0.0, 0.0], [3.0, 0.0]], [[0.0, 4.0], [3.0, 0.0]]
+    >>> gpudist.cdist(a, b)
     array([[4., 3.],
            [5., 0.]])
+    >>> gpudist.cdist(a, b, "cityblock", w=[1, 0.5])
+    array([[2., 3.],
+           [5., 0.]])
     """
-    record = metrics.resolve(metric, metric_args)
-    registry.check_kernel("cdist", kernel, options)
-    space = arrays.space_of(XA=XA, XB=XB, out=out)
-    a, b = space.array(XA, "XA"), space.array(XB, "XB")
-    _check_points(a, b)
-    name = arrays.float_dtype(space, (a, b), dtype, out)
-    if kernel == "reference":
-        return _reference(a, b, record, name, out)
-    if space is not arrays.HOST:  # host arrays are converted on their way into the core
-        a, b = space.cast(a, name), space.cast(b, name)
-    if out is None:
-        out = space.empty((a.shape[0], b.shape[0]), name, like=a)
-    _core.cdist(a, b, out, record.name, kernel, device, space.stream(a), space.ordered)
-    return out
+    return _distances(
+        "cdist", {"XA": XA, "XB": XB}, metric, out, dtype, kernel, device, options, metric_args
+    )
 
 
-def _check_points(a: Any, b: Any) -> None:
-    """Check what the size of the result is computed from."""
-    for x, name in ((a, "XA"), (b, "XB")):
-        if len(x.shape) != 2:
-            raise ValueError(f"{name} must be two-dimensional, got {len(x.shape)} dimensions")
-    if a.shape[1] != b.shape[1]:
-        raise ValueError(
-            f"XA and XB must have the same number of columns, got {a.shape[1]} and {b.shape[1]}"
+def pdist(
+    X: Any,
+    metric: str | Callable[..., Any] = "euclidean",
+    *,
+    out: Any = None,
+    dtype: Any = None,
+    kernel: str = "auto",
+    device: str | None = None,
+    options: dict[str, Any] | None = None,
+    **metric_args: Any,
+) -> Any:
+    """Compute the distance between every two rows of `X`, each pair once.
+
+    Parameters
+    ----------
+    X : array_like, shape (n, d)
+        Points, one a row, as for `cdist`.
+    metric : str or callable
+        One of the metrics that `cdist` lists, or a function of two rows.
+    out : array, shape (n * (n - 1) / 2,), optional
+        Where to write the result: contiguous, float32 or float64.
+    dtype, kernel, device, options
+        As for `cdist`.
+    **metric_args
+        Arguments of the metric, as for `cdist`; the defaults of `V` and `VI` are
+        ``var(X, axis=0, ddof=1)`` and ``inv(cov(X.T)).T``.
+
+    Returns
+    -------
+    array, shape (n * (n - 1) / 2,)
+        The distances of the pairs (0, 1), (0, 2), ..., (1, 2), ...: SciPy's condensed form, from
+        which `scipy.spatial.distance.squareform` makes a matrix, and which
+        `scipy.cluster.hierarchy` takes. The same bits as in ``cdist(X, X)``.
+
+    Raises
+    ------
+    TypeError, ValueError, MemoryError, gpudist.DeviceError
+        As for `cdist`.
+
+    See Also
+    --------
+    cdist : The distances between the rows of two arrays.
+
+    Examples
+    --------
+    >>> import gpudist
+    >>> gpudist.pdist([[0.0, 0.0], [3.0, 0.0], [3.0, 4.0]])
+    array([3., 5., 4.])
+    """
+    return _distances("pdist", {"X": X}, metric, out, dtype, kernel, device, options, metric_args)
+
+
+if cdist.__doc__ is not None:  # python -OO drops it
+    cdist.__doc__ = cdist.__doc__.replace("%METRICS%", metrics.describe(" " * 8))
+
+
+# ------------------------------------------------------------------ computing
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A call with everything read and checked that does not need the core.
+
+    `result` is the dtype of the result, `dtype` that of the computation, which is wider at times.
+    """
+
+    space: arrays.Space
+    operands: tuple[Any, ...]
+    metric: metrics.Metric
+    values: dict[str, Any]
+    core_values: dict[str, Any]
+    result: str
+    dtype: str
+
+    @property
+    def truths(self) -> bool:
+        """Whether the core takes the operands as arrays of bool."""
+        return (
+            self.metric.domain != "numbers"
+            and "weights" not in self.core_values
+            and all(self.space.dtype_name(x) == "bool" for x in self.operands)
         )
 
 
-def _reference(a: Any, b: Any, record: metrics.Metric, dtype: str, out: Any) -> Any:
+def _distances(
+    function: str,
+    named: dict[str, Any],
+    metric: Any,
+    out: Any,
+    dtype: Any,
+    kernel: str,
+    device: str | None,
+    options: dict[str, Any] | None,
+    metric_args: dict[str, Any],
+) -> Any:
+    registry.check_kernel("cdist", kernel, options)
+    if callable(metric):
+        return _by_callable(function, named, metric, out, dtype, kernel, device, metric_args)
+    call = _read(function, named, metric, out, dtype, metric_args)
+    if kernel == "reference":
+        return _reference(function, call, out)
+    space, operands = call.space, call.operands
+    if not call.truths:  # the core itself converts numbers on the host
+        operands = tuple(
+            space.cast(x, call.dtype)
+            if space is not arrays.HOST or space.dtype_name(x) == "bool"
+            else x
+            for x in operands
+        )
+    shape = _shape(operands)
+    computed = out
+    if call.result != call.dtype:
+        if out is not None:
+            arrays.check_out(out, shape)
+        computed = None
+    if computed is None:
+        computed = space.empty(shape, call.dtype, like=operands[0])
+    getattr(_core, function)(
+        *operands,
+        computed,
+        call.metric.name,
+        kernel,
+        device,
+        space.stream(operands[0]),
+        space.ordered,
+        **call.core_values,
+    )
+    if call.result == call.dtype:
+        return computed
+    if out is None:
+        out = space.empty(shape, call.result, like=operands[0])
+    space.assign(out, computed)
+    return out
+
+
+def _read(
+    function: str,
+    named: dict[str, Any],
+    metric: Any,
+    out: Any,
+    dtype: Any,
+    metric_args: dict[str, Any],
+) -> _Call:
+    record = metrics.resolve(metric, metric_args, function)
+    space = arrays.space_of(**named, out=out)
+    operands = tuple(space.array(x, name) for name, x in named.items())
+    _check_points(operands, tuple(named))
+    result = arrays.float_dtype(space, operands, dtype, out)
+    values = metrics.check(record, metric_args, space, operands)
+    core_values = metrics.for_core(record, values)
+    narrow = result == "float32" and metrics.fit_float32(core_values.get("weights"))
+    computed = "float32" if narrow else "float64"
+    return _Call(space, operands, record, values, core_values, result, computed)
+
+
+def _check_points(operands: tuple[Any, ...], names: tuple[str, ...]) -> None:
+    """Check what the size of the result is computed from."""
+    for x, name in zip(operands, names, strict=True):
+        if len(x.shape) != 2:
+            raise ValueError(f"{name} must be two-dimensional, got {len(x.shape)} dimensions")
+    if operands[0].shape[1] != operands[-1].shape[1]:
+        raise ValueError(
+            f"XA and XB must have the same number of columns, got {operands[0].shape[1]} and "
+            f"{operands[-1].shape[1]}"
+        )
+
+
+def _shape(operands: tuple[Any, ...]) -> tuple[int, ...]:
+    """Return the shape of the result: a matrix for two operands, a condensed one for one."""
+    rows = tuple(x.shape[0] for x in operands)
+    return rows if len(rows) == 2 else (rows[0] * (rows[0] - 1) // 2,)
+
+
+def _on_host(operands: tuple[Any, ...], dtype: str, out: Any) -> Any:
+    """Return where Python itself writes the result."""
+    shape = _shape(operands)
+    if out is None:
+        return arrays.HOST.empty(shape, dtype, like=None)
+    arrays.check_out(out, shape)
+    return out
+
+
+def _reference(function: str, call: _Call, out: Any) -> Any:
     from gpudist import reference
 
-    result = reference.cdist(a, b, record.name).astype(dtype)
-    if out is None:
+    if call.space is not arrays.HOST:
+        raise TypeError('kernel="reference" takes host arrays, move them first')
+    result = _on_host(call.operands, call.result, out)
+    compute = getattr(reference, function)
+    call.space.assign(result, compute(*call.operands, call.metric.name, **call.values))
+    return result
+
+
+def _by_callable(
+    function: str,
+    named: dict[str, Any],
+    metric: Callable[..., Any],
+    out: Any,
+    dtype: Any,
+    kernel: str,
+    device: str | None,
+    metric_args: dict[str, Any],
+) -> Any:
+    """Call `metric` for one pair after the other."""
+    if arrays.space_of(**named, out=out) is not arrays.HOST:
+        raise TypeError("a callable metric takes host arrays, move them first")
+    if kernel not in ("auto", "reference") or device not in (None, "cpu"):
+        raise ValueError("a callable metric runs on the CPU, without a kernel of ours")
+    operands = tuple(arrays.host_objects(x, name) for name, x in named.items())
+    _check_points(operands, tuple(named))
+    # As in SciPy the numbers that a callable returns are kept, whatever the points are.
+    wanted = "float64" if dtype is None and out is None else dtype
+    result = _on_host(operands, arrays.float_dtype(arrays.HOST, operands, wanted, out), out)
+    operands, arguments = metrics.prepare_callable(metric, metric_args, operands)
+    if function == "pdist":
+        (x,) = operands
+        n = len(x)
+        start = 0
+        for i in range(n):
+            for j in range(i + 1, n):
+                result[start + j - i - 1] = metric(x[i], x[j], **arguments)
+            start += n - i - 1
         return result
-    if out.shape != result.shape:
-        raise ValueError(f"out must have shape {result.shape}, got {out.shape}")
-    out[...] = result
-    return out
+    a, b = operands
+    for i in range(len(a)):
+        for j in range(len(b)):
+            result[i, j] = metric(a[i], b[j], **arguments)
+    return result
+
+
+# ------------------------------------------------------------------ explaining
 
 
 def explain_cdist(
@@ -131,22 +368,52 @@ def explain_cdist(
     dtype: Any = None,
     kernel: str = "auto",
     device: str | None = None,
+    **metric_args: Any,
 ) -> registry.Explanation:
     """Say what `cdist` would do; see `gpudist.explain`."""
-    record = metrics.resolve(metric, {})
-    space = arrays.space_of(XA=XA, XB=XB)
-    a, b = space.array(XA, "XA"), space.array(XB, "XB")
-    _check_points(a, b)
-    name = arrays.float_dtype(space, (a, b), dtype, None)
-    (m, d), n = a.shape, b.shape[0]
+    return _explain("cdist", {"XA": XA, "XB": XB}, metric, dtype, kernel, device, metric_args)
+
+
+def explain_pdist(
+    X: Any,
+    metric: str = "euclidean",
+    *,
+    dtype: Any = None,
+    kernel: str = "auto",
+    device: str | None = None,
+    **metric_args: Any,
+) -> registry.Explanation:
+    """Say what `pdist` would do; see `gpudist.explain`."""
+    return _explain("pdist", {"X": X}, metric, dtype, kernel, device, metric_args)
+
+
+def _explain(
+    function: str,
+    named: dict[str, Any],
+    metric: str,
+    dtype: Any,
+    kernel: str,
+    device: str | None,
+    metric_args: dict[str, Any],
+) -> registry.Explanation:
+    if callable(metric):
+        raise TypeError("a callable metric is called from Python, it runs no kernel")
+    call = _read(function, named, metric, None, dtype, metric_args)
+    n, cols = call.operands[-1].shape
+    pairs = math.prod(_shape(call.operands))
+    read = sum(x.shape[0] for x in call.operands) * cols
     return registry.choose(
-        "cdist",
-        dtype=name,
-        metric=record.name,
+        function,
+        dtype=call.dtype,
+        metric=call.metric.name,
         n=n,
-        cols=d,
+        cols=cols,
         kernel=kernel,
-        device=device if space is arrays.HOST else "cuda",
-        elements_moved=m * n + (m + n) * d,
-        operations=m * n * d,
+        device=device if call.space is arrays.HOST else "cuda",
+        elements_moved=pairs + (0 if call.truths else read),
+        operations=pairs * cols,
+        operands="bool" if call.truths else None,
+        operand_bytes=read if call.truths else 0,
+        weighted="weights" in call.core_values,
+        p=call.core_values.get("p", 2.0),
     )

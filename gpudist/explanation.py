@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gpudist.distance import explain_cdist
+from gpudist.distance import explain_cdist, explain_pdist
 from gpudist.paths import explain_apsp
 from gpudist.registry import Explanation
 
-_EXPLAINERS: dict[str, Callable[..., Explanation]] = {"cdist": explain_cdist, "apsp": explain_apsp}
+_EXPLAINERS: dict[str, Callable[..., Explanation]] = {
+    "cdist": explain_cdist,
+    "apsp": explain_apsp,
+    "pdist": explain_pdist,
+}
 
 
 def explain(op: str, *operands: Any, **arguments: Any) -> Explanation:
@@ -17,10 +21,10 @@ def explain(op: str, *operands: Any, **arguments: Any) -> Explanation:
 
     Parameters
     ----------
-    op : {"cdist", "apsp"}
+    op : {"cdist", "pdist", "apsp"}
         The function.
     *operands, **arguments
-        What it would be called with: ``explain("cdist", a, b, "cityblock")``.
+        What it would be called with: ``explain("cdist", a, b, "minkowski", p=3)``.
 
     Returns
     -------

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import math
+import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
+
+import numpy as np
+
+from gpudist import _core, arrays
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,44 +26,55 @@ class Metric:
         Other names that SciPy accepts.
     formula : str
         The distance of rows x and y.
-    columns : int or None
-        The number of columns that it needs, None for any.
+    reduces_to : str
+        The metric that kernels compute once the rows are prepared; mostly itself.
+    arguments : tuple of str
+        The keywords that it takes, of w, p, V, VI and base.
+    domain : {"numbers", "truths", "either"}
+        What the rows are read as: numbers; or truths, which numbers are where they are not 0;
+        "either" reads numbers, and is quicker on arrays of bool.
+    columns : int
+        The number of columns that it needs, 0 for any.
     """
 
     name: str
     aliases: tuple[str, ...]
     formula: str
-    columns: int | None = None
+    reduces_to: str
+    arguments: tuple[str, ...]
+    domain: str
+    columns: int
 
 
-METRICS: tuple[Metric, ...] = (
-    Metric("euclidean", ("euclid", "eu", "e"), "sqrt(sum((x - y)**2))"),
-    Metric("sqeuclidean", ("sqe", "sqeuclid"), "sum((x - y)**2)"),
-    Metric("cityblock", ("cblock", "cb", "c"), "sum(abs(x - y))"),
-    Metric("chebyshev", ("chebychev", "cheby", "cheb", "ch"), "max(abs(x - y))"),
-    Metric(
-        "haversine",
-        (),
-        "2 arcsin(sqrt(sin((x0-y0)/2)**2 + cos(x0) cos(y0) sin((x1-y1)/2)**2)), "
-        "with columns (latitude, longitude) in radians",
-        columns=2,
-    ),
-)
+METRICS: tuple[Metric, ...] = tuple(Metric(**row) for row in _core.metrics())
 
 _BY_NAME: dict[str, Metric] = {
     name: metric for metric in METRICS for name in (metric.name, *metric.aliases)
 }
 
+# SciPy gives no meaning to functions of these names.
+_NOT_SCIPYS = frozenset(
+    {"inner_product", "hellinger", "kl_divergence", "haversine", "kulczynski1", "sokalmichener"}
+)
 
-def resolve(metric: Any, metric_args: dict[str, Any]) -> Metric:
-    """Find the record of a metric and check its arguments.
+# Between these bounds no product of two sums of float32 weights leaves the range of float32.
+_FLOAT32_WEIGHTS = (2.0**-48, 2.0**48)
+
+
+# ------------------------------------------------------------------ names
+
+
+def resolve(metric: Any, metric_args: dict[str, Any], function: str = "cdist") -> Metric:
+    """Find the record of a metric and check the names of its arguments.
 
     Parameters
     ----------
     metric : str
         A name or alias, in any case.
     metric_args : dict
-        The keyword arguments meant for the metric.
+        The keyword arguments meant for the metric; ``w=None`` is none.
+    function : str
+        Who was called, for the message.
 
     Returns
     -------
@@ -71,17 +89,270 @@ def resolve(metric: Any, metric_args: dict[str, Any]) -> Metric:
         There is no such metric; the message names near matches.
     """
     if not isinstance(metric, str):
-        raise TypeError(f"metric must be a string, got {type(metric).__name__}")
+        raise TypeError(f"metric must be a string or a callable, got {type(metric).__name__}")
     found = _BY_NAME.get(metric) or _BY_NAME.get(metric.lower())
     if found is None:
-        near = get_close_matches(metric.lower(), _BY_NAME, n=3)
+        # test_ asks SciPy for its slow version of a metric.
+        near = get_close_matches(metric.lower().removeprefix("test_"), _BY_NAME, n=3)
         hint = f"did you mean {' or '.join(map(repr, near))}?" if near else known()
         raise ValueError(f"unknown metric {metric!r}; {hint}")
-    for name in metric_args:
-        raise TypeError(f"cdist() got an unexpected keyword argument '{name}'")
+    for name, value in metric_args.items():
+        if name not in found.arguments and not (name == "w" and value is None):
+            takes = " and ".join(found.arguments) or "no arguments"
+            raise TypeError(
+                f"{function}() got an unexpected keyword argument '{name}': {found.name} takes "
+                f"{takes}"
+            )
     return found
 
 
 def known() -> str:
     """Return the sentence that lists every metric."""
     return "metrics are " + ", ".join(metric.name for metric in METRICS)
+
+
+def describe(indent: str = "") -> str:
+    """Return the list of the metrics as docstrings show it.
+
+    Parameters
+    ----------
+    indent : str
+        What stands before each line but the first.
+
+    Returns
+    -------
+    str
+        Each metric with its aliases, the arguments that it takes, and its formula.
+
+    Examples
+    --------
+    >>> from gpudist import metrics
+    >>> print(metrics.describe().partition("sqeuclidean")[0].rstrip())
+    euclidean (euclid, eu, e); takes w
+        sqrt(sum(w * (x - y)**2))
+    """
+    lines = []
+    for metric in METRICS:
+        aliases = f" ({', '.join(metric.aliases)})" if metric.aliases else ""
+        takes = f"; takes {', '.join(metric.arguments)}" if metric.arguments else ""
+        lines.append(metric.name + aliases + takes)
+        lines += textwrap.wrap(
+            metric.formula, 92, initial_indent=" " * 4, subsequent_indent=" " * 4
+        )
+    return ("\n" + indent).join(lines)
+
+
+# ------------------------------------------------------------------ arguments
+
+
+def check(
+    metric: Metric, given: dict[str, Any], space: arrays.Space, operands: Sequence[Any]
+) -> dict[str, Any]:
+    """Check the values of a metric's arguments, and fill in what depends on the points.
+
+    Parameters
+    ----------
+    metric : Metric
+        The metric.
+    given : dict
+        The arguments as the caller gave them; names that the metric does not take are passed over.
+    space : Space
+        Where the points are.
+    operands : sequence of array
+        The points: XA and XB, or X alone.
+
+    Returns
+    -------
+    dict
+        Those of w, p, V, VI and base that apply; arrays are float64 on the host, p is always there
+        for minkowski, V for seuclidean and VI for mahalanobis.
+
+    Raises
+    ------
+    TypeError
+        An argument is no number, or no array of real numbers.
+    ValueError
+        Its shape or value does not do, or there are too few rows for the default VI.
+    """
+    if not metric.arguments:
+        return {}
+    columns = operands[0].shape[1]
+    values: dict[str, Any] = {}
+    for name in metric.arguments:
+        value = given.get(name)
+        if name == "V":
+            values["V"] = _variances(value, space, operands, columns)
+        elif name == "VI":
+            values["VI"] = _inverse_covariance(value, space, operands, columns)
+        elif name == "p" and "p" in given:
+            values["p"] = _exponent(value)
+        elif name == "p":
+            values["p"] = 2.0
+        elif value is not None:
+            values[name] = _base(value) if name == "base" else _weights(value, space, columns)
+    return values
+
+
+def for_core(metric: Metric, values: dict[str, Any]) -> dict[str, Any]:
+    """Put arguments that `check` returned into the terms of the core.
+
+    Parameters
+    ----------
+    metric : Metric
+        The metric.
+    values : dict
+        Its arguments.
+
+    Returns
+    -------
+    dict
+        Keyword arguments of ``_core.cdist``: weights, p, base, vi and factor, as far as they apply.
+    """
+    given: dict[str, Any] = {name: values[name] for name in ("p", "base") if name in values}
+    weights = values.get("w")
+    if "V" in values:
+        weights = _reciprocals(values["V"])
+    elif weights is not None and (metric.name == "chebyshev" or given.get("p") == math.inf):
+        weights = np.where(weights > 0, 1.0, 0.0)
+    if weights is not None:
+        given["weights"] = weights
+    if "VI" in values:
+        given["vi"] = 0.5 * values["VI"] + 0.5 * values["VI"].T  # of the same quadratic form
+        given["factor"] = _factor(given["vi"])
+    return given
+
+
+def fit_float32(weights: Any) -> bool:
+    """Return whether sums weighted like that stay in the range of float32; so do no weights."""
+    if weights is None:
+        return True
+    least, most = _FLOAT32_WEIGHTS
+    sizes = np.abs(weights)
+    return bool(np.all((sizes == 0) | ((sizes >= least) & (sizes <= most))))
+
+
+def prepare_callable(
+    function: Any, given: dict[str, Any], operands: Sequence[Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Do for a callable what SciPy does: one named like a metric gets what that metric gets.
+
+    Parameters
+    ----------
+    function : callable
+        A function of two rows.
+    given : dict
+        The keyword arguments meant for it.
+    operands : sequence of ndarray
+        The points, of any dtype.
+
+    Returns
+    -------
+    operands : tuple of ndarray
+        The points in the dtype that the metric of that name works on, else as they came.
+    arguments : dict
+        What to call it with; that metric's arguments are checked, its defaults are filled in.
+    """
+    metric = _BY_NAME.get(getattr(function, "__name__", ""))
+    if metric is None or metric.name in _NOT_SCIPYS:
+        return tuple(operands), given
+    # The first operand decides whether truths stay truths where both would do.
+    both = metric.name in ("hamming", "jaccard")
+    truths = operands[0].dtype == bool if both else metric.domain == "truths"
+    operands = tuple(x.astype(bool if truths else np.float64, copy=False) for x in operands)
+    arguments = {name: value for name, value in given.items() if name not in metric.arguments}
+    arguments |= check(metric, given, arrays.HOST, operands)
+    if metric.name == "hamming":
+        arguments.setdefault("w", np.ones(operands[0].shape[1]))
+    return operands, arguments
+
+
+def _number(name: str, value: Any) -> float:
+    try:
+        if isinstance(value, (str, bytes)) or np.ndim(value) != 0:
+            raise TypeError
+        return float(value)
+    except TypeError:
+        kind = type(value).__name__
+        raise TypeError(f"{name} must be a real number, got {kind}") from None
+
+
+def _exponent(value: Any) -> float:
+    p = _number("p", value)
+    if not p > 0:
+        raise ValueError(f"p must be greater than 0, got {p}")
+    return p
+
+
+def _base(value: Any) -> float:
+    base = _number("base", value)
+    if not base > 0 or base == 1:
+        raise ValueError(f"base must be greater than 0 and not 1, got {base}")
+    return base
+
+
+def _vector(name: str, value: Any, space: arrays.Space, columns: int) -> Any:
+    vector = arrays.parameter(space, value, name)
+    if vector.shape != (columns,):
+        raise ValueError(
+            f"{name} must be one-dimensional with one element a column: expected shape "
+            f"({columns},), got {vector.shape}"
+        )
+    return vector
+
+
+def _weights(value: Any, space: arrays.Space, columns: int) -> Any:
+    w = _vector("w", value, space, columns)
+    if (w < 0).any():
+        raise ValueError("weights must be non-negative, w has negative elements")
+    return w
+
+
+def _variances(value: Any, space: arrays.Space, operands: Sequence[Any], columns: int) -> Any:
+    if value is not None:
+        return _vector("V", value, space, columns)
+    points = _stacked(space, operands)
+    if len(points) < 2:  # NumPy would warn on the way to the same
+        return np.full(columns, np.nan)
+    with np.errstate(all="ignore"):
+        return np.var(points, axis=0, ddof=1)
+
+
+def _inverse_covariance(
+    value: Any, space: arrays.Space, operands: Sequence[Any], columns: int
+) -> Any:
+    if value is not None:
+        matrix = arrays.parameter(space, value, "VI")
+        if matrix.shape != (columns, columns):
+            raise ValueError(f"VI must have shape ({columns}, {columns}), got {matrix.shape}")
+        return matrix
+    rows = sum(x.shape[0] for x in operands)
+    if rows <= columns:
+        raise ValueError(
+            f"the number of observations ({rows}) is too small, the covariance matrix is "
+            f"singular: {columns} dimensions need at least {columns + 1} observations, or give VI"
+        )
+    with np.errstate(all="ignore"):
+        covariance = np.atleast_2d(np.cov(_stacked(space, operands).T))
+        return np.ascontiguousarray(np.linalg.inv(covariance).T)
+
+
+def _stacked(space: arrays.Space, operands: Sequence[Any]) -> Any:
+    """Return all points as one array on the host."""
+    return np.vstack([space.host(x) for x in operands])
+
+
+def _reciprocals(variances: Any) -> Any:
+    with np.errstate(all="ignore"):
+        weights = 1.0 / variances
+    # A subnormal variance is not zero: times a difference of 0 its weight must give 0, not NaN.
+    weights[np.isinf(weights) & (variances > 0)] = np.finfo(np.float64).max
+    return weights
+
+
+def _factor(vi: Any) -> Any:
+    """Return L with L @ L.T == vi, or None where vi is not positive definite."""
+    try:
+        factor = np.linalg.cholesky(vi)
+    except np.linalg.LinAlgError:
+        return None
+    return np.ascontiguousarray(factor) if np.isfinite(factor).all() else None

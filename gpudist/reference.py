@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 
-def cdist(a: Any, b: Any, metric: str) -> Any:
+def cdist(
+    a: Any,
+    b: Any,
+    metric: str,
+    *,
+    w: Any = None,
+    p: float = 2.0,
+    V: Any = None,
+    VI: Any = None,
+    base: float | None = None,
+) -> Any:
     """Compute a distance matrix in float64, a row at a time.
 
     Parameters
@@ -16,6 +27,8 @@ def cdist(a: Any, b: Any, metric: str) -> Any:
         The points.
     metric : str
         A canonical name.
+    w, p, V, VI, base
+        The metric's arguments, as in `gpudist.cdist`; V and VI have no default here.
 
     Returns
     -------
@@ -23,28 +36,167 @@ def cdist(a: Any, b: Any, metric: str) -> Any:
         The distances.
     """
     a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
-    if metric == "haversine" and a.shape[1] != 2:
-        raise ValueError(f"haversine takes columns (latitude, longitude), got {a.shape[1]} columns")
-    of_row = _ROWS[metric]
     result = np.empty((len(a), len(b)))
+    of_row = _rule(metric, a.shape[1], w, p, V, VI, base)
     with np.errstate(all="ignore"):  # overflow and invalid give inf and nan, as in the kernels
         for i, row in enumerate(a):
             result[i] = of_row(row, b)
     return result
 
 
-def _haversine(x: Any, b: Any) -> Any:
+def pdist(x: Any, metric: str, **arguments: Any) -> Any:
+    """Compute a condensed distance matrix in float64, a row at a time.
+
+    Parameters
+    ----------
+    x : ndarray, shape (n, d)
+        The points.
+    metric : str
+        A canonical name.
+    **arguments
+        As for `cdist`.
+
+    Returns
+    -------
+    ndarray of float64, shape (n * (n - 1) / 2,)
+        The distances of the pairs (i, j), i < j, in order.
+    """
+    x = np.asarray(x, np.float64)
+    rows = [cdist(x[i : i + 1], x[i + 1 :], metric, **arguments)[0] for i in range(len(x))]
+    return np.concatenate(rows) if rows else np.empty(0)
+
+
+def _rule(
+    metric: str, columns: int, w: Any, p: float, V: Any, VI: Any, base: float | None
+) -> Callable[[Any, Any], Any]:
+    """Return the function of one row x and all rows b."""
+    ones = np.ones(columns) if w is None else np.asarray(w, np.float64)
+    if metric == "haversine" and columns != 2:
+        raise ValueError(f"haversine takes columns (latitude, longitude), got {columns} columns")
+    if metric == "minkowski":
+        exact = {1.0: "cityblock", 2.0: "euclidean", np.inf: "chebyshev"}
+        if p in exact:
+            return _rule(exact[p], columns, w, p, V, VI, base)
+        return lambda x, b: (ones * np.abs(x - b) ** p).sum(axis=1) ** (1 / p)
+    if metric == "seuclidean":
+        return lambda x, b: np.sqrt(((x - b) ** 2 / V).sum(axis=1))
+    if metric == "mahalanobis":
+        # einsum adds up each row of b in the same order, however many there are.
+        return lambda x, b: np.sqrt(np.einsum("nj,jk,nk->n", x - b, VI, x - b))
+    if metric == "jensenshannon":
+        scale = 2.0 if base is None else 2.0 * np.log(base)
+        return lambda x, b: _jensenshannon(x, b, scale)
+    if metric == "dice":  # on truths both are what the counts give
+        return _dice_of_numbers if w is None else lambda x, b: _weighted_dice(x, b, ones)
+    if metric in _OF_COUNTS:
+        of_counts = _OF_COUNTS[metric]
+        return lambda x, b: of_counts(*_counts(x != 0, b != 0, ones))
+    of_rows = _OF_ROWS[metric]
+    return lambda x, b: of_rows(x, b, ones)
+
+
+def _canberra(x: Any, b: Any, w: Any) -> Any:
+    size = np.abs(x) + np.abs(b)
+    return (w * (np.abs(x - b) / np.where(size == 0, 1, size))).sum(axis=1)
+
+
+def _cosine(x: Any, b: Any, w: Any) -> Any:
+    lengths = np.sqrt((w * x**2).sum()) * np.sqrt((w * b**2).sum(axis=1))
+    return 1 - np.clip((w * x * b).sum(axis=1) / lengths, -1, 1)
+
+
+def _correlation(x: Any, b: Any, w: Any) -> Any:
+    return _cosine(_centred(x[None], w)[0], _centred(b, w), w)
+
+
+def _centred(b: Any, w: Any) -> Any:
+    # The second round takes away what rounding left of a row of equal values: they have no
+    # direction, and noise would give them one.
+    for _ in range(2):
+        b = b - (w * b).sum(axis=1, keepdims=True) / w.sum()
+    return b
+
+
+def _jensenshannon(x: Any, b: Any, scale: float) -> Any:
+    none = (b < 0).any(axis=1) | (b.sum(axis=1) == 0) | (x < 0).any() | (x.sum() == 0)
+    x, b = x / x.sum(), b / b.sum(axis=1, keepdims=True)
+    mean, r = (x + b) / 2, (x - b) / (x + b)
+    # (1 + r) log(1 + r) + (1 - r) log(1 - r), which is close to r**2 where r is small.
+    small = np.log1p(-r * r) + 2 * r * np.arctanh(r)
+    large = _times_log(1 + r, 1 + r) + _times_log(1 - r, 1 - r)
+    entropy = mean * np.where(np.abs(r) < 0.5, small, large)
+    # A column where neither is positive counts 0, even if that is for being NaN.
+    entropy = np.where((x > 0) | (b > 0), entropy, 0.0)
+    return np.where(none, np.inf, np.sqrt(entropy.sum(axis=1) / scale))
+
+
+def _times_log(x: Any, y: Any) -> Any:
+    """Return x log(y), 0 where x is 0."""
+    return np.where(x == 0, 0.0, x * np.log(y))
+
+
+def _kl_divergence(x: Any, b: Any, w: Any) -> Any:
+    terms = np.where((x == 0) & (b >= 0), 0.0, x * np.log(x / b))
+    terms = np.where((x < 0) | (b < 0) | ((x > 0) & (b == 0)), np.inf, terms)
+    return np.where(np.isnan(x) | np.isnan(b), np.nan, terms).sum(axis=1)
+
+
+def _hellinger(x: Any, b: Any, w: Any) -> Any:
+    # 1 - sum(sqrt(x * y)), without the cancellation where x and y are close.
+    apart = ((np.sqrt(x) - np.sqrt(b)) ** 2).sum(axis=1)
+    return np.sqrt(np.maximum((apart + (1 - x.sum()) + (1 - b.sum(axis=1))) / 2, 0))
+
+
+def _haversine(x: Any, b: Any, w: Any) -> Any:
     half = (x - b) / 2
     h = np.sin(half[:, 0]) ** 2 + np.cos(x[0]) * np.cos(b[:, 0]) * np.sin(half[:, 1]) ** 2
     return 2 * np.arcsin(np.sqrt(np.clip(h, 0, 1)))
 
 
-_ROWS = {
-    "euclidean": lambda x, b: np.sqrt(((x - b) ** 2).sum(axis=1)),
-    "sqeuclidean": lambda x, b: ((x - b) ** 2).sum(axis=1),
-    "cityblock": lambda x, b: np.abs(x - b).sum(axis=1),
-    "chebyshev": lambda x, b: np.fmax.reduce(np.abs(x - b), axis=1, initial=0.0),
+def _dice_of_numbers(x: Any, b: Any) -> Any:
+    apart = (x * (1 - b) + b * (1 - x)).sum(axis=1)
+    return apart / (2 * (x * b).sum(axis=1) + apart)
+
+
+def _weighted_dice(x: Any, b: Any, w: Any) -> Any:
+    apart = (w * (x != b)).sum(axis=1)
+    return apart / (2 * (w * ((x != 0) & (b != 0))).sum(axis=1) + apart)
+
+
+def _counts(x: Any, b: Any, w: Any) -> tuple[Any, Any, Any, Any]:
+    """Add up the weights where both, only x, only b and neither is true."""
+    return tuple((w * cell).sum(axis=1) for cell in (x & b, x & ~b, ~x & b, ~x & ~b))
+
+
+def _yule(tt: Any, tf: Any, ft: Any, ff: Any) -> Any:
+    crossed = tf * ft
+    return np.where(crossed == 0, 0.0, 2 * crossed / (tt * ff + crossed))
+
+
+_OF_ROWS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "euclidean": lambda x, b, w: np.sqrt((w * (x - b) ** 2).sum(axis=1)),
+    "sqeuclidean": lambda x, b, w: (w * (x - b) ** 2).sum(axis=1),
+    "cityblock": lambda x, b, w: (w * np.abs(x - b)).sum(axis=1),
+    "chebyshev": lambda x, b, w: np.fmax.reduce(np.abs(x - b)[:, w > 0], axis=1, initial=0.0),
+    "canberra": _canberra,
+    "braycurtis": lambda x, b, w: (w * np.abs(x - b)).sum(axis=1) / (w * np.abs(x + b)).sum(axis=1),
+    "cosine": _cosine,
+    "correlation": _correlation,
+    "inner_product": lambda x, b, w: (x * b).sum(axis=1),
+    "hamming": lambda x, b, w: (w * (x != b)).sum(axis=1) / w.sum(),
+    "kl_divergence": _kl_divergence,
+    "hellinger": _hellinger,
     "haversine": _haversine,
+}
+
+_OF_COUNTS: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
+    "jaccard": lambda tt, tf, ft, ff: np.where(tt + tf + ft == 0, 0.0, (tf + ft) / (tt + tf + ft)),
+    "kulczynski1": lambda tt, tf, ft, ff: tt / (tf + ft),
+    "rogerstanimoto": lambda tt, tf, ft, ff: 2 * (tf + ft) / (tt + ff + 2 * (tf + ft)),
+    "russellrao": lambda tt, tf, ft, ff: (tf + ft + ff) / (tt + tf + ft + ff),
+    "sokalmichener": lambda tt, tf, ft, ff: 2 * (tf + ft) / (tt + ff + 2 * (tf + ft)),
+    "sokalsneath": lambda tt, tf, ft, ff: 2 * (tf + ft) / (tt + 2 * (tf + ft)),
+    "yule": _yule,
 }
 
 

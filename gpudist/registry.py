@@ -96,8 +96,8 @@ def kernels(op: str | None = None) -> tuple[Kernel, ...]:
 
     Parameters
     ----------
-    op : {"cdist", "apsp", "ceiling"}, optional
-        Only the kernels of this operation.
+    op : {"cdist", "pdist", "apsp", "ceiling"}, optional
+        Only the kernels of this operation; pdist runs those of cdist.
 
     Returns
     -------
@@ -112,16 +112,21 @@ def kernels(op: str | None = None) -> tuple[Kernel, ...]:
     Examples
     --------
     >>> import gpudist
-    >>> [k.id for k in gpudist.kernels("cdist") if k.backend == "cpu"][-1]
+    >>> [k.id for k in gpudist.kernels("pdist") if "haversine" in k.metrics][-1]
     'cdist/cpu_haversine_baseline'
     """
     rows = tuple(Kernel(**row) for row in _core.kernels())
     if op is None:
         return rows
     ops = sorted({row.op for row in rows})
-    if op not in ops:
+    if _table_op(op) not in ops:
         raise ValueError(f"op must be one of {', '.join(ops)}, got {op!r}")
-    return tuple(row for row in rows if row.op == op)
+    return tuple(row for row in rows if row.op == _table_op(op))
+
+
+def _table_op(op: str) -> str:
+    """Return under which name the table has the kernels of a function."""
+    return "cdist" if op == "pdist" else op
 
 
 def check_kernel(op: str, kernel: str, options: dict[str, Any] | None) -> None:
@@ -147,9 +152,21 @@ def choose(
     device: str | None,
     elements_moved: int,
     operations: int,
+    operands: str | None = None,
+    operand_bytes: int = 0,
+    weighted: bool = False,
+    p: float = 2.0,
 ) -> Explanation:
-    """Ask the core which kernel it would take, and put the answer into words."""
+    """Ask the core which kernel it would take, and put the answer into words.
+
+    `elements_moved` are of `dtype`; `operand_bytes` are what operands of another dtype take, which
+    `operands` names. `weighted` and `p` tell which of a metric's kernels its arguments lead to.
+    """
     check_kernel(op, kernel, None)
-    taken, where, reason, rejected = _core.choose(op, dtype, metric, n, cols, kernel, device)
-    size = np.dtype(dtype).itemsize
-    return Explanation(op, taken, where, reason, rejected, elements_moved * size, operations)
+    moved = elements_moved * np.dtype(dtype).itemsize + operand_bytes
+    if kernel == "reference":
+        return Explanation(op, kernel, "cpu", "asked for by name", {}, moved, operations)
+    taken, where, reason, rejected = _core.choose(
+        _table_op(op), dtype, metric, n, cols, kernel, device, operands, weighted, p
+    )
+    return Explanation(op, taken, where, reason, rejected, moved, operations)

@@ -14,6 +14,19 @@ __device__ __forceinline__ float gd_add_square(float acc, float t) { return fmaf
 __device__ __forceinline__ double gd_add_square(double acc, double t) { return fma(t, t, acc); }
 __device__ __forceinline__ float gd_add_abs(float acc, float t) { return acc + fabsf(t); }
 __device__ __forceinline__ double gd_add_abs(double acc, double t) { return acc + fabs(t); }
+__device__ __forceinline__ float gd_add_product(float acc, float x, float y)
+{
+    return fmaf(x, y, acc);
+}
+__device__ __forceinline__ double gd_add_product(double acc, double x, double y)
+{
+    return fma(x, y, acc);
+}
+template <typename T>
+__device__ __forceinline__ T gd_at_most_two(T x)
+{
+    return x > 2 ? T(2) : x; /* not fmin, which would turn NaN into 2 */
+}
 __device__ __forceinline__ float gd_max_abs(float acc, float t) { return fmaxf(acc, fabsf(t)); }
 __device__ __forceinline__ double gd_max_abs(double acc, double t)
 {
@@ -45,6 +58,9 @@ static_assert(GD_F32_SQUARES_SAFE_MIN == 0x1p-50f * 0x1p-50f, "the root of the l
 #define GD_SAFE_SQEUCLIDEAN(x) ((x) >= GD_F32_SQUARES_SAFE_MIN && (x) <= GD_F32_SQUARES_SAFE_MAX)
 #define GD_SAFE_CITYBLOCK(x) ((void)(x), true)
 #define GD_SAFE_CHEBYSHEV(x) ((void)(x), true)
+/* Differences of unit rows: a square that underflows is far below the rounding of the rows. */
+#define GD_SAFE_COSINE(x) ((void)(x), true)
+#define GD_SAFE_INNER_PRODUCT(x) ((void)(x), true)
 
 template <gd_metric kMetric>
 struct Metric;
@@ -80,6 +96,8 @@ GD_DEFINE_METRIC(EUCLIDEAN, true, true)
 GD_DEFINE_METRIC(SQEUCLIDEAN, true, true)
 GD_DEFINE_METRIC(CITYBLOCK, true, false)
 GD_DEFINE_METRIC(CHEBYSHEV, false, false)
+GD_DEFINE_METRIC(COSINE, true, false)
+GD_DEFINE_METRIC(INNER_PRODUCT, true, false)
 #undef GD_DEFINE_METRIC
 
 /* Calls f(Metric<...>{}) for a metric of the Lp family. */
@@ -98,21 +116,47 @@ gd_status with_lp_metric(gd_metric metric, F &&f)
     }
 }
 
-/* What a launcher of the Lp family does: it needs no workspace, and calls launch(metric, type) for
- * the call's metric and dtype. */
+/* Likewise for every metric that is one sum without weights. */
 template <typename F>
-gd_status launch_lp(gd_cdist *call, const char *id, gd_error *err, F &&launch)
+gd_status with_one_sum_metric(gd_metric metric, F &&f)
+{
+    switch (metric) {
+        case GD_COSINE:
+            return f(Metric<GD_COSINE>{});
+        case GD_INNER_PRODUCT:
+            return f(Metric<GD_INNER_PRODUCT>{});
+        default:
+            return with_lp_metric(metric, f);
+    }
+}
+
+/* What a launcher of such metrics does: it needs no workspace, and calls launch(metric, type) for
+ * the call's metric and dtype. kLpOnly: the others are not compiled. */
+template <bool kLpOnly, typename F>
+gd_status launch_one_sum(gd_cdist *call, const char *id, gd_error *err, F &&launch)
 {
     call->launch.workspace_bytes = 0;
     if (call->launch.sizing) {
         return GD_OK;
     }
     return with_float_type(call->out.dtype, [&](auto type) {
-        return with_lp_metric(call->metric, [&](auto metric) {
+        const auto launch_it = [&](auto metric) {
             GD_CUDA_TRY(err, id, launch(metric, type));
             return GD_OK;
-        });
+        };
+        if constexpr (kLpOnly) {
+            return with_lp_metric(call->metric, launch_it);
+        }
+        else {
+            return with_one_sum_metric(call->metric, launch_it);
+        }
     });
+}
+
+template <typename F>
+gd_status launch_lp(gd_cdist *call, const char *id, gd_error *err, F &&launch)
+{
+    return launch_one_sum<true>(call, id, err, static_cast<F &&>(launch));
 }
 
 /* ---------------------------------------------------------------- parameters */
@@ -171,14 +215,20 @@ struct Run {
     int count;
     bool word;
 
-    __device__ __forceinline__ Run(const Cdist<T> &call, ptrdiff_t first_, ptrdiff_t step_)
+    /* Of a matrix of so many columns; words: its rows start on 16-byte boundaries. */
+    __device__ __forceinline__ Run(ptrdiff_t columns, bool words, ptrdiff_t first_, ptrdiff_t step_)
         : first(first_), step(step_), count(0)
     {
 #pragma unroll
         for (int j = 0; j < kPerWord<T>; ++j) {
-            count += first + j * step < call.b.count;
+            count += first + j * step < columns;
         }
-        word = call.words && step == 1 && count == kPerWord<T>;
+        word = words && step == 1 && count == kPerWord<T>;
+    }
+
+    __device__ __forceinline__ Run(const Cdist<T> &call, ptrdiff_t first_, ptrdiff_t step_)
+        : Run(call.b.count, call.words, first_, step_)
+    {
     }
 
     /* `row` points to the row's element at column `first`. What is not there reads as 0. */

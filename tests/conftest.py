@@ -1,12 +1,15 @@
 """What all tests share: the GPU marker's meaning, and data that is hard to get right."""
 
 import os
+import warnings
 
 import hypothesis
 import numpy as np
 import pytest
+import scipy.spatial.distance
 
 import gpudist
+from gpudist.metrics import METRICS
 
 hypothesis.settings.register_profile("ci", derandomize=True, deadline=None, max_examples=60)
 hypothesis.settings.load_profile("ci")
@@ -50,8 +53,123 @@ def device(request):
     return request.param
 
 
-def assert_close(actual, expected, rtol, atol=0.0):
-    """Element-wise |actual - expected| <= atol + rtol |expected|; names the worst element."""
+# ---------------------------------------------------------------- metrics, arguments and data
+
+RECORDS = {metric.name: metric for metric in METRICS}
+SCIPY = set(RECORDS) - {
+    "kulczynski1", "sokalmichener", "inner_product", "hellinger", "kl_divergence", "haversine",
+}  # fmt: skip
+LP = {"euclidean", "sqeuclidean", "cityblock", "chebyshev", "minkowski", "seuclidean"}
+TRUTHS = {metric.name for metric in METRICS if metric.domain == "truths"}
+DISTRIBUTIONS = {"jensenshannon", "kl_divergence", "hellinger"}
+# What is 0 for equal rows of finite numbers. Dice of numbers is not, and hellinger gives the root
+# of what their sum lacks to 1.
+ZERO_AT_HOME = set(RECORDS) - {
+    "kulczynski1", "russellrao", "inner_product", "dice", "hellinger",
+}  # fmt: skip
+
+
+def forms(metric):
+    """Each way of calling a metric: label, and what makes the arguments for d columns.
+
+    Defaults that go by all rows at hand (of V and VI) are left out: they change with every row.
+    """
+    takes = RECORDS[metric].arguments
+    if not {"V", "VI"} & set(takes):
+        yield "plain", lambda rng, d: {}
+    if "w" in takes:
+        yield "w", lambda rng, d: {"w": rng.uniform(0.1, 3, d)}
+        yield "w0", lambda rng, d: {"w": np.where(np.arange(d) % 3 == 1, 0.0, rng.uniform(1, 2, d))}
+    if "p" in takes:
+        for p in (1, 2, 3, 4, 0.5, 2.5, 7.3, np.inf):
+            yield f"p{p}", lambda rng, d, p=p: {"p": p}
+        for p in (1, 3, 1.5, np.inf):
+            yield f"p{p}w", lambda rng, d, p=p: {"p": p, "w": rng.uniform(0.1, 3, d)}
+    if "V" in takes:
+        yield "V", lambda rng, d: {"V": rng.uniform(0.1, 3, d)}
+    if "VI" in takes:
+        yield "VI", lambda rng, d: {"VI": definite(rng, d)}
+        # A saddle: no factor, so each element is the quadratic form itself.
+        yield "saddle", lambda rng, d: {"VI": saddle(rng, d)}
+    if "base" in takes:
+        yield "base", lambda rng, d: {"base": 2.0}
+
+
+def definite(rng, d):
+    half = rng.normal(size=(d, d)) / max(d, 1) ** 0.5
+    return half @ half.T + np.eye(d)
+
+
+def saddle(rng, d):
+    """Indefinite by one unit vector only, on which `points` of mahalanobis hardly differ."""
+    vi = definite(rng, d)
+    if d > 1:
+        vi[0] = vi[:, 0] = 0
+        vi[0, 0] = -1e-6
+    return vi
+
+
+def points(rng, n, d, metric, dtype):
+    """Rows that suit the metric; two sets of them give results without NaN for d > 3."""
+    if metric == "haversine":
+        x = np.column_stack([rng.uniform(-np.pi / 2, np.pi / 2, n), rng.uniform(-np.pi, np.pi, n)])
+    elif metric in TRUTHS:
+        x = np.where(rng.random((n, d)) < 0.5, 0.0, rng.uniform(0.2, 1, (n, d)))
+        if d:
+            x[np.arange(n), rng.integers(d, size=n)] = 1
+    elif metric in DISTRIBUTIONS:
+        x = rng.random((n, d)) ** 3 + 1e-3
+        x /= x.sum(axis=1, keepdims=True) if d else 1
+    elif metric == "hamming":
+        x = rng.integers(0, 3, (n, d))
+    else:
+        x = rng.normal(size=(n, d))
+    return x.astype(dtype)
+
+
+def tolerance(metric, dtype, args, a, b):
+    """The accuracy that CONTRACT.md promises: relative, absolute."""
+    single = np.dtype(dtype) == np.float32
+    if metric in LP:
+        general = args.get("p", 2) not in (1, 2, 3, 4, np.inf)
+        return (1e-6 if general else 5e-7) if single else 1e-13, 0.0
+    if metric in ("cosine", "correlation"):
+        return 0.0, 1e-6 if single else 1e-12
+    if metric in ("inner_product", "kl_divergence"):  # signs cancel: relative to what is summed
+        a, b = np.abs(a.astype(float)), np.abs(b.astype(float))
+        scale = a @ b.T if metric == "inner_product" else a.sum() / max(len(a), 1)
+        return (1e-5, 1e-6 * scale) if single else (1e-12, 1e-13 * scale)
+    # The reference itself has sqrt(1e-16) where what is under the root cancels.
+    rooted = metric in ("haversine", "hellinger", "jensenshannon")
+    return (1e-5, 1e-6) if single else (1e-12, 3e-8 if rooted else 1e-15)
+
+
+LAYOUTS = ("swap", "step", "reverse", "fortran", "pad", "shift")
+
+
+def relay(x, layout):
+    """Lay the same values out otherwise."""
+    n, d = x.shape
+    if layout == "swap":
+        return x.astype(x.dtype.newbyteorder())
+    if layout == "step":
+        return np.repeat(np.repeat(x, 2, axis=0), 3, axis=1)[::2, ::3]
+    if layout == "reverse":
+        return np.ascontiguousarray(x[::-1, ::-1])[::-1, ::-1]
+    if layout == "fortran":
+        return np.asfortranarray(x)
+    if layout == "pad":
+        wide = np.zeros((n + 1, d + 5), x.dtype)
+        wide[1:, 2 : d + 2] = x
+        return wide[1:, 2 : d + 2]
+    shifted = np.empty(x.nbytes + 1, np.uint8)[1:]  # at an address that is no multiple of anything
+    moved = shifted.view(x.dtype).reshape(n, d)
+    moved[...] = x
+    return moved
+
+
+def assert_close(actual, expected, rtol, atol=0.0, what=""):
+    """Element-wise |actual - expected| <= atol + rtol |expected|; names the worst."""
     assert actual.shape == expected.shape
     actual = actual.astype(np.float64)
     same = (actual == expected) | (np.isnan(actual) & np.isnan(expected))
@@ -64,6 +182,22 @@ def assert_close(actual, expected, rtol, atol=0.0):
         )
         worst = tuple(map(int, worst))
         pytest.fail(
-            f"{bad.sum()} of {bad.size} elements differ; at {worst} got {actual[worst]!r}, "
+            f"{what}: {bad.sum()} of {bad.size} elements differ; at {worst} got {actual[worst]!r}, "
             f"expected {expected[worst]!r}"
         )
+
+
+def scipy_cdist(a, b, metric, /, **args):
+    """SciPy's answer in float64, without the warnings of its Python parts."""
+    return _quiet(scipy.spatial.distance.cdist, a, b, metric, **args)
+
+
+def scipy_pdist(x, metric, /, **args):
+    """Likewise."""
+    return _quiet(scipy.spatial.distance.pdist, x, metric, **args)
+
+
+def _quiet(function, /, *positional, **args):
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        return function(*positional, **args)

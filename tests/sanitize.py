@@ -1,20 +1,33 @@
 """One small call of every CUDA kernel, for memory and race checkers to watch. Not a test itself."""
 
 import numpy as np
+from conftest import RECORDS, forms, points
 
 import gpudist
 
 
+def call(kernel, metric, dtype, rng):
+    """Run each form of a metric that the row takes; sizes are off its tiles."""
+    for _, make in forms(metric):
+        for d in {max(kernel.columns[0], 1), min(kernel.columns[1], 37)}:
+            for kind in (dtype,) if RECORDS[metric].domain == "numbers" else (dtype, "bool"):
+                args = make(rng, d) | {"kernel": kernel.id, "dtype": dtype}
+                a, b = points(rng, 131, d, metric, kind), points(rng, 67, d, metric, kind)
+                try:
+                    gpudist.explain("cdist", a, b, metric, **args)
+                except ValueError:
+                    continue  # the row takes the metric in another form
+                gpudist.cdist(a, b, metric, **args)
+                gpudist.pdist(a, metric, **args)
+
+
 def main() -> None:
-    """Run each row at sizes off its tiles, with operands and results at odd addresses."""
+    """Run each row, with operands and results at odd addresses."""
     rng = np.random.default_rng(0)
     for kernel in gpudist.kernels("cdist"):
         for metric in kernel.metrics if kernel.backend == "cuda" else ():
             for dtype in kernel.dtypes:
-                for d in {max(kernel.columns[0], 1), min(kernel.columns[1], 37)}:
-                    a = rng.normal(size=(131, d)).astype(dtype)
-                    b = rng.normal(size=(67, d)).astype(dtype)
-                    gpudist.cdist(a, b, metric, kernel=kernel.id)
+                call(kernel, metric, dtype, rng)
     weights = rng.integers(0, 9, size=(133, 133))
     for kernel in gpudist.kernels("apsp"):
         for dtype in kernel.dtypes if kernel.backend == "cuda" else ():

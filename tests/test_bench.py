@@ -12,7 +12,18 @@ import pytest
 
 import gpudist
 from gpudist import _tables, bench
-from gpudist.bench import accuracy, ceilings, readme, records, report, rivals, suites, timing
+from gpudist.bench import (
+    accuracy,
+    adversary,
+    ceilings,
+    readme,
+    records,
+    report,
+    rivals,
+    suites,
+    timing,
+)
+from gpudist.metrics import METRICS
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -158,6 +169,15 @@ def test_work_counts():
     assert (work.read, work.written, work.operations) == (30 * 3 * 4, 800, 600)
     assert (work.pipe, work.slots) == ("fma", 2.0)
     assert ceilings.cdist_work(10, 20, 3, "float64", "euclidean", "cpu").slots == 1.0
+    truths = ceilings.cdist_work(10, 20, 3, "bool", "jaccard", "cuda")
+    assert (truths.read, truths.written, truths.operations) == (90, 1600, 600)
+    assert truths.pipe is None
+    one = (1, 1, 1, "float32")
+    assert ceilings.cdist_work(*one, "euclidean", "cuda", weighted=True).slots == 3.0
+    assert ceilings.cdist_work(*one, "cosine", "cpu", weighted=True).slots == 1.0
+    assert ceilings.cdist_work(*one, "canberra", "cuda", weighted=True).pipe is None
+    assert ceilings.cdist_work(*one, "minkowski", "cpu", p=3.0).slots == 2.0
+    assert ceilings.cdist_work(*one, "minkowski", "cpu", p=2.5).pipe is None
     pairs = ceilings.cdist_work(10, 20, 2, "float64", "haversine", "cpu")
     assert (pairs.operations, pairs.unit, pairs.pipe) == (200, "pairs", None)
     paths = ceilings.apsp_work(10, "float32", predecessors=True)
@@ -235,6 +255,188 @@ def test_samples_agree_with_the_reference(rng):
     np.testing.assert_allclose(exact, reference, rtol=1e-14)
 
 
+def test_samples_take_arguments(rng):
+    a, b, w = rng.random((9, 3)), rng.random((7, 3)), rng.random(3)
+    rows, exact = accuracy.cdist_sample(a, b, "cityblock", w=w)
+    np.testing.assert_allclose(exact, (np.abs(a[rows][:, None] - b) * w).sum(axis=-1))
+
+
+# ------------------------------------------------------------------ exact distances
+
+NAN, INF = math.nan, math.inf
+ULP = np.spacing(1.0)
+
+
+def exact(x, y, metric, **metric_args):
+    pytest.importorskip("mpmath")
+    ((distance,),) = accuracy.exact_cdist(np.array([x]), np.array([y]), metric, **metric_args)
+    return distance
+
+
+@pytest.mark.parametrize(
+    ("metric", "x", "y", "metric_args", "distance"),
+    [
+        # float64 arithmetic loses all digits of these, or leaves its range on the way.
+        ("euclidean", [1e200, 3.0], [1e200, -1.0], {}, 4.0),
+        ("euclidean", [3 * 2.0**600, 0.0], [0.0, 2.0**602], {}, 5 * 2.0**600),
+        ("euclidean", [5e-324], [0.0], {}, 5e-324),
+        ("cityblock", [1e308], [-1e308], {}, INF),
+        ("inner_product", [1e200, 1.0, -1e200], [1.0, 1.0, 1.0], {}, 1.0),
+        ("inner_product", [1e200], [-1e200], {}, -INF),
+        ("minkowski", [1e200], [0.0], {"p": 3}, 1e200),
+        ("minkowski", [4.0, 9.0], [0.0, 0.0], {"p": 0.5}, 25.0),
+        ("minkowski", [3.0, -4.0], [0.0, 0.0], {"p": INF}, 4.0),
+        ("cosine", [1.0, 0.0], [1.0, 1e-20], {}, 5e-41),
+        ("cosine", [1.0, 0.0], [-1.0, 0.0], {}, 2.0),
+        ("correlation", [1e15, 1e15 + 1], [0.0, 1.0], {}, 0.0),
+        ("hellinger", [1.0 - ULP, ULP], [1.0, 0.0], {}, np.sqrt(ULP / 2) * (1 + ULP / 8)),
+        ("jensenshannon", [1e200, 1e200], [2e-200, 2e-200], {}, 0.0),
+        ("haversine", [1.0, 2.0], [1.0 + ULP, 2.0], {}, ULP),
+        # Arguments.
+        ("euclidean", [1.0, 1.0], [0.0, 3.0], {"w": [5.0, 1.0]}, 3.0),
+        ("chebyshev", [1.0, 7.0], [0.0, 0.0], {"w": [0.1, 0.0]}, 1.0),
+        ("seuclidean", [3.0, 0.0], [0.0, 4.0], {"V": [9.0, 16.0]}, np.sqrt(2.0)),
+        ("seuclidean", [1.0], [3.0], {}, np.sqrt(2.0)),
+        ("mahalanobis", [1.0, 0.0], [0.0, 1.0], {"VI": [[2.0, 1.0], [1.0, 9.0]]}, 3.0),
+        ("mahalanobis", [1.0], [0.0], {"VI": [[-1.0]]}, NAN),
+        ("jensenshannon", [1.0, 0.0], [0.0, 1.0], {"base": 2}, 1.0),
+        # What is not defined, or infinite.
+        ("cosine", [0.0, 0.0], [1.0, 0.0], {}, NAN),
+        ("canberra", [0.0, 1.0], [0.0, 3.0], {}, 0.5),
+        ("braycurtis", [1.0], [-1.0], {}, INF),
+        ("braycurtis", [0.0], [0.0], {}, NAN),
+        ("jensenshannon", [0.0], [1.0], {}, INF),
+        ("jensenshannon", [1.0, 1.0], [1.0, -0.5], {}, INF),
+        ("kl_divergence", [0.0, 1.0], [0.5, 1.0], {}, 0.0),
+        ("kl_divergence", [0.5, 0.5], [0.0, 1.0], {}, INF),
+        ("hellinger", [-1.0], [1.0], {}, NAN),
+        ("dice", [2.0, 0.0, 3.0], [1.0, 1.0, 3.0], {}, -12.0 / 10.0),
+        ("dice", [True, True], [True, False], {}, 1 / 3),
+        ("dice", [2.0, 4.0], [5.0, 0.0], {"w": [1.0, 2.0]}, 0.6),
+        ("jaccard", [0.0], [-0.0], {}, 0.0),
+        ("kulczynski1", [7.0], [7.0], {}, INF),
+        ("kulczynski1", [0.0], [0.0], {}, NAN),
+        ("yule", [1.0, 1.0, 0.0, 0.0], [1.0, 0.0, 1.0, 0.0], {}, 1.0),
+        ("sokalsneath", [0.0], [0.0], {}, NAN),
+        ("hamming", [1.0, 2.0], [1.0, 3.0], {"w": [0.0, 0.0]}, NAN),
+    ],
+)
+def test_exact_distances(metric, x, y, metric_args, distance):
+    np.testing.assert_equal(exact(x, y, metric, **metric_args), distance)
+
+
+@pytest.mark.parametrize("metric", [record.name for record in METRICS])
+def test_exact_distances_of_no_columns(metric):
+    pytest.importorskip("mpmath")
+    if metric == "haversine":
+        pytest.skip("has two columns")
+    nothing = {"VI": np.zeros((0, 0))} if metric == "mahalanobis" else {}
+    found = accuracy.exact_cdist(np.zeros((1, 0)), np.zeros((2, 0)), metric, **nothing)
+    special = {"inner_product": 0.0, "hellinger": 1.0, "kl_divergence": 0.0, "kulczynski1": NAN}
+    if metric in special:
+        assert np.array_equal(found, np.full((1, 2), special[metric]), equal_nan=True)
+    elif metric in rivals.SCIPYS and metric not in ("correlation", "mahalanobis", "seuclidean"):
+        distance = pytest.importorskip("scipy.spatial.distance")
+        with np.errstate(all="ignore"):
+            scipys = distance.cdist(np.zeros((1, 0)), np.zeros((2, 0)), metric)
+        assert np.array_equal(found, scipys, equal_nan=True)
+
+
+def test_exact_distances_are_near_scipys(rng):
+    pytest.importorskip("mpmath")
+    distance = pytest.importorskip("scipy.spatial.distance")
+    a, b, w = rng.random((5, 9)), rng.random((7, 9)), rng.random(9)
+    for metric in rivals.SCIPYS:
+        args = {"VI": np.diag(w)} if metric == "mahalanobis" else {}
+        takes_w = metric not in ("mahalanobis", "seuclidean", "jensenshannon")
+        for given in (args, {"w": w}) if takes_w else (args,):
+            np.testing.assert_allclose(
+                accuracy.exact_cdist(a, b, metric, **given),
+                distance.cdist(a, b, metric, **given),
+                rtol=1e-13,
+                atol=1e-15,
+                err_msg=f"{metric} {given}",
+            )
+    few = distance.cdist(a[:, :3], b[:, :3], "mahalanobis")
+    np.testing.assert_allclose(accuracy.exact_cdist(a[:, :3], b[:, :3], "mahalanobis"), few)
+
+
+@pytest.mark.parametrize(
+    ("x", "metric", "metric_args", "message"),
+    [
+        ([INF], "euclidean", {}, "finite"),
+        ([NAN], "euclidean", {}, "finite"),
+        ([1.0], "manhattan", {}, "manhattan"),
+        ([1.0], "seuclidean", {"V": [0.0]}, "variance"),
+    ],
+)
+def test_exact_distances_refuse(x, metric, metric_args, message):
+    with pytest.raises(ValueError, match=message):
+        exact(x, [1.0], metric, **metric_args)
+
+
+# ------------------------------------------------------------------ hard data
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("metric", [record.name for record in METRICS])
+def test_adversarial_data(metric, dtype):
+    sets = accuracy.adversarial(metric, dtype)
+    again = accuracy.adversarial(metric, dtype)
+    assert len(sets) >= 3
+    for name, (a, b) in sets.items():
+        assert (a.dtype, b.dtype) == (dtype, dtype)
+        assert (len(a), len(b)) == adversary.ROWS
+        assert a.shape[1] == b.shape[1] == (2 if metric == "haversine" else adversary.COLUMNS)
+        assert np.isfinite(a).all() and np.isfinite(b).all()
+        assert np.array_equal(b[-1], a[0])
+        assert all(map(np.array_equal, (a, b), again[name]))
+
+
+def test_near_duplicates_are_one_ulp_apart():
+    a, b = accuracy.adversarial("euclidean", "float32")["one ulp apart"]
+    same = a[np.arange(adversary.ROWS[1]) % adversary.ROWS[0]]
+    steps = np.abs(b - same) / np.spacing(np.abs(same))
+    assert set(np.unique(steps[:-1])) <= {0.0, 0.5, 1.0}
+    assert (steps[:-1] > 0).any(axis=1).all()
+
+
+def test_magnitudes_reach_the_ends():
+    for dtype, reach in (("float32", 17), ("float64", 145)):
+        exponents = np.log10(np.abs(accuracy.adversarial("cosine", dtype)["wide"][0]))
+        assert exponents.min() < -reach
+        assert exponents.max() > reach
+
+
+def test_every_metric_has_a_variant():
+    found = accuracy.variants()
+    assert {v.metric for v in found} == {record.name for record in METRICS}
+    assert len({(v.metric, v.arguments) for v in found}) == len(found)
+
+
+def test_what_errors_are_relative_to():
+    pytest.importorskip("mpmath")
+    a, b = np.array([[1.0, -2.0]]), np.array([[3.0, 4.0]])
+    tiny = float(np.finfo(np.float64).tiny)
+    for metric, distance, scale in (
+        ("euclidean", 7.0, 7.0),
+        ("euclidean", 0.0, 0.0),
+        ("euclidean", tiny / 8, tiny),
+        ("cosine", 0.25, 1.0),
+        ("kl_divergence", -3.0, 3.0),
+        ("inner_product", -5.0, 11.0),
+    ):
+        assert accuracy.error_scale(metric, a, b, np.array([[distance]])) == [[scale]]
+        assert accuracy.measure_of(metric) in report.MEASURES
+
+
+def test_an_exact_distance_beyond_the_type_is_infinite():
+    one = np.ones(2)
+    result = np.array([INF, 1.0], np.float32)
+    assert accuracy.max_error(result, np.array([1e39, 1.0]), one) == 0.0
+    assert accuracy.max_error(result, np.array([1e38, 1.0]), one) == INF
+
+
 # ------------------------------------------------------------------ a run
 
 
@@ -308,6 +510,63 @@ def test_every_rival_is_right(runner, case):
             assert rival["max_relative_error"] < 1e-3, rival
 
 
+@pytest.mark.parametrize(
+    "case",
+    [
+        suites.CdistCase(30, 20, 7, "float64", "minkowski", p=3.0),
+        suites.CdistCase(30, 20, 7, "float64", "cosine", weighted=True),
+        suites.CdistCase(30, 20, 70, "bool", "jaccard"),
+        *(suites.CdistCase(9, 8, 7, "float32", metric) for metric in adversary.DISTRIBUTIONS),
+        *(suites.CdistCase(9, 8, 7, "float64", m) for m in ("seuclidean", "mahalanobis")),
+    ],
+    ids=lambda case: f"{case.metric}{case.arguments and ', '}{case.arguments}",
+)
+def test_results_of_other_metrics(runner, case):
+    record = json.loads(json.dumps(runner.run(case), allow_nan=False))
+    assert "failed" not in record, record
+    assert record["arguments"] == case.arguments
+    assert record["unit"] == "pair-dimensions/s"
+    assert record["max_relative_error"] < (1e-5 if case.dtype == "float32" else 1e-12)
+    for other in record["rivals"]:
+        assert "failed" not in other, other
+        assert other.get("max_relative_error", 0) < 1e-9, other
+
+
+def accuracy_case(metric, dtype="float32", arguments=""):
+    (variant,) = (v for v in accuracy.variants() if (v.metric, v.arguments) == (metric, arguments))
+    return suites.AccuracyCase(variant, dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_result_of_accuracy(runner, dtype):
+    pytest.importorskip("mpmath")
+    case = accuracy_case("cityblock", dtype)
+    record = json.loads(json.dumps(runner.run(case), allow_nan=False))
+    assert "failed" not in record, record
+    assert (record["op"], record["shape"]) == ("accuracy", [*adversary.ROWS, adversary.COLUMNS])
+    assert (record["metric"], record["arguments"], record["dtype"]) == ("cityblock", "", dtype)
+    assert record["errors_relative_to"] == "distance"
+    assert set(record["errors"]) == set(accuracy.adversarial("cityblock", dtype))
+    assert record["max_error"] == max(record["errors"].values())
+    assert record["max_error"] < (5e-7 if dtype == "float32" else 1e-13)
+    assert record["kernel"] in {kernel.id for kernel in gpudist.kernels("cdist")}
+    for other in record["rivals"]:
+        assert "missing" in other or set(other["errors"]) == set(record["errors"]), other
+
+
+def test_a_wrong_distance_is_no_number(runner, monkeypatch):
+    pytest.importorskip("mpmath")
+    monkeypatch.setattr(
+        gpudist, "cdist", lambda a, b, *_, **__: np.full((len(a), len(b)), np.float32(0))
+    )
+    record = runner.run(accuracy_case("euclidean"))
+    assert record["max_error"] == 1.0
+    monkeypatch.setattr(
+        gpudist, "cdist", lambda a, b, *_, **__: np.full((len(a), len(b)), np.float32(1))
+    )
+    assert runner.run(accuracy_case("euclidean"))["max_error"] == "inf"
+
+
 def rival(**changes):
     fields = {
         "name": "other",
@@ -354,6 +613,8 @@ def test_rivals_know_what_they_take():
     assert rivals.rivals_for(task) == ()
     names = {rival.name for rival in rivals.rivals_for(replace(task, metric="euclidean"))}
     assert names == {"torch.cdist", "cupyx cdist"}
+    weighted = replace(task, backend="cpu", metric="euclidean", metric_args={"w": [1.0]})
+    assert [rival.name for rival in rivals.rivals_for(weighted)] == ["scipy cdist"]
 
 
 def test_a_wrong_result_shows(runner):
@@ -404,6 +665,20 @@ def test_run_suite_prints_and_appends_lines(tmp_path, monkeypatch, capsys):
     assert "other: no-such-distribution is not installed" in text
 
 
+def test_run_suite_tells_of_accuracy(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("mpmath")
+    monkeypatch.setattr(rivals, "RIVALS", (rival(module="no_such_module"),))
+    cases = (accuracy_case("euclidean"), accuracy_case("minkowski", "float64", "p = 3"))
+    suite = suites.Suite("tiny", {"cpu": cases, "cuda": ()}, ceilings=False)
+    monkeypatch.setitem(suites.SUITES, "accuracy", suite)
+    path = tmp_path / "results.jsonl"
+    assert bench.run_suite("accuracy", device="cpu", json_path=path)
+    assert [line["op"] for line in records.read_lines(path)] == ["accuracy"] * 2
+    text = capsys.readouterr().out
+    assert "minkowski p = 3" in text
+    assert "other no-such-distribution is not installed" in text
+
+
 def test_run_suite_tells_of_failures(monkeypatch, capsys):
     tiny_suite(monkeypatch, FailingCase(6, 5, 3, "float64"), SMALL)
     assert not bench.run_suite("quick", device="cpu", repeats=1)
@@ -431,6 +706,20 @@ def test_a_result_of_a_gpu():
         assert record["max_relative_error"] < 1e-5
         on_device = runner.arrays is not None
         assert record["clock"] == ("cuda events" if on_device else "monotonic")
+        for other in record["rivals"]:
+            assert "failed" not in other, other
+
+
+@pytest.mark.gpu
+def test_accuracy_of_a_gpu():
+    pytest.importorskip("mpmath")
+    runner = suites.Runner("cuda:0", with_ceilings=False)
+    assert runner.ceilings == {}
+    for case in (accuracy_case("euclidean"), accuracy_case("jaccard", "float64", "weighted")):
+        record = runner.run(case)
+        assert "failed" not in record, record
+        assert record["kernel"].split("/")[1].startswith("cuda")
+        assert record["max_error"] < 5e-7
         for other in record["rivals"]:
             assert "failed" not in other, other
 
@@ -611,8 +900,69 @@ def test_render_sets_a_result():
     assert readme.render(text, [line()]) == text
 
 
+def accuracy_line(**changes):
+    record = line(
+        op="accuracy",
+        shape=[10, 26, 37],
+        arguments="",
+        errors_relative_to="distance",
+        max_error=1.5e-16,
+        rivals=[
+            {"name": "scipy cdist", "max_error": 4e-16},
+            {"name": "torch.cdist", "max_error": "inf"},
+            {"name": "scikit-learn pairwise_distances", "missing": "not installed"},
+        ],
+    )
+    return record | changes
+
+
+def test_render_sets_errors():
+    card = {"device": "cuda:0", "device_name": "A Card", "driver": "1", "cuda": "13.0"}
+    lines = [
+        accuracy_line(),
+        accuracy_line(dtype="float32", max_error=6e-8, rivals=[]),
+        accuracy_line(**card, max_error=2.5e-16, rivals=[]),
+        accuracy_line(metric="cosine", errors_relative_to="one", max_error="inf", rivals=[]),
+        accuracy_line(metric="minkowski", arguments="p = 3", rivals=[]),
+        accuracy_line(metric="dice", failed="MemoryError"),
+    ]
+    text = readme.render(PAGE.replace("cdist-cpu", "accuracy"), lines)
+    assert "A Card, driver 1, CUDA 13.0; revision" in text
+    assert "| euclidean | 6.0e-08 | 1.5e-16 |  | 2.5e-16 |  / wrong |  / 4.0e-16 |" in text
+    assert "| cosine (absolute) |  | wrong |  |  |  |  |" in text
+    assert "| minkowski, p = 3 |  | 1.5e-16 |" in text
+    assert "scikit-learn" not in text and "CuPy" not in text and "dice" not in text
+
+
+def test_a_changed_source_shows():
+    text = readme.render(PAGE, [line(revision="0123456789abcdef-dirty")])
+    assert "revision 0123456789ab-dirty;" in text
+
+
+def test_other_metrics_have_a_table_of_their_own():
+    lines = [
+        line(),
+        line(metric="cosine"),
+        line(arguments="weighted", median_s=0.03),
+        line(metric="minkowski", arguments="p = 3"),
+    ]
+    usual = readme.render(PAGE, lines)
+    assert usual.count("4000 points") == 1
+    others = readme.render(PAGE.replace("cdist-cpu", "metrics-cpu"), lines)
+    assert others.count("4000 points") == 3
+    assert "euclidean, weighted, float64 | 30.0 ms" in others
+    assert "minkowski, p = 3, float64" in others
+
+
+def test_arguments_tell_results_apart(tmp_path):
+    lines = [line(), line(arguments="weighted"), line(arguments="")]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in lines))
+    assert len(readme.recorded(tmp_path)) == 2
+
+
 def test_render_without_results():
     assert "Nothing is recorded yet." in readme.render(PAGE, [])
+    assert "Nothing is recorded yet." in readme.render(PAGE.replace("cdist-cpu", "accuracy"), [])
 
 
 @pytest.mark.parametrize("marker", ["<!-- table nonsense -->", "<!-- table cdist-gpu -->"])

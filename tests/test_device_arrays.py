@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
-from conftest import assert_close
+from conftest import RECORDS, TRUTHS, assert_close, forms, points, tolerance
 
 import gpudist
-from gpudist import reference
 
 pytestmark = pytest.mark.gpu
 
@@ -78,7 +77,7 @@ def test_cdist_stays_on_the_device(library, dtype, d, rng):
     out = library.put(np.zeros((130, 77), dtype))
     assert gpudist.cdist(library.put(a), library.put(b), "cityblock", out=out) is out
     assert_close(
-        library.get(out), reference.cdist(a, b, "cityblock"), 5e-7 if dtype == "float32" else 1e-13
+        library.get(out), exact(a, b, "cityblock", {}), 5e-7 if dtype == "float32" else 1e-13
     )
 
 
@@ -120,13 +119,124 @@ def test_narrow_floats_give_float32():
         x = a.to(dtype)
         got = gpudist.cdist(x, x)
         assert got.dtype == torch.float32
-        exact = x.double().cpu().numpy()
-        assert_close(got.cpu().numpy(), reference.cdist(exact, exact, "euclidean"), 5e-7)
+        assert_close(
+            got.cpu().numpy(),
+            exact(x.double().cpu().numpy(), x.double().cpu().numpy(), "euclidean", {}),
+            5e-7,
+        )
     assert gpudist.cdist(a.long(), a.long()).dtype == torch.float64
     assert gpudist.cdist(a, a, dtype=torch.float64).dtype == torch.float64
     assert gpudist.cdist(a.requires_grad_(), a).requires_grad is False
     with pytest.raises(TypeError, match=r"real numbers, got dtype torch\.complex64"):
         gpudist.cdist(a.detach() + 1j, a)
+
+
+def exact(a, b, metric, args):
+    return gpudist.cdist(a, b, metric, kernel="reference", dtype=np.float64, **args)
+
+
+@pytest.mark.parametrize("metric", RECORDS)
+def test_every_metric_on_device_arrays(metric, library, rng):
+    """Results, pairs and arguments as arrays of the library, in the bits of host arrays."""
+    for label, make in forms(metric):
+        for dtype in ("float32", "float64"):
+            d = RECORDS[metric].columns or 35
+            a, b = points(rng, 67, d, metric, dtype), points(rng, 131, d, metric, dtype)
+            args = make(rng, d)
+            there = {
+                name: library.put(value) if isinstance(value, np.ndarray) else value
+                for name, value in args.items()
+            }
+            x, y = library.put(a), library.put(b)
+            expected = gpudist.cdist(a, b, metric, device="cuda", **args)
+            assert_close(expected, exact(a, b, metric, args), *tolerance(metric, dtype, args, a, b))
+            for arguments in (args, there):
+                got = library.get(gpudist.cdist(x, y, metric, **arguments))
+                np.testing.assert_array_equal(got, expected, err_msg=label)
+            pairs = gpudist.pdist(b, metric, device="cuda", **args)
+            got = library.get(gpudist.pdist(y, metric, **there))
+            np.testing.assert_array_equal(got, pairs, err_msg=label)
+            out = library.put(np.zeros(131 * 130 // 2, dtype))
+            assert gpudist.pdist(y, metric, out=out, **there) is out
+            np.testing.assert_array_equal(library.get(out), pairs, err_msg=label)
+            np.testing.assert_array_equal(library.get(y), b)
+
+
+@pytest.mark.parametrize("metric", RECORDS)
+def test_every_metric_reads_any_strides(metric, array_library, rng):
+    for label, make in forms(metric):
+        for dtype in ("float32", "float64") + ("bool",) * (metric in TRUTHS or metric == "hamming"):
+            d = RECORDS[metric].columns or 37
+            a, b = points(rng, 45, d, metric, dtype), points(rng, 70, d, metric, dtype)
+            args = make(rng, d)
+            expected = gpudist.cdist(a, b, metric, device="cuda", **args)
+            wide = array_library.put(np.repeat(np.repeat(a, 2, 0), 3, 1))[::2, ::3]
+            turned = array_library.put(b.T.copy()).T
+            for x in (wide, array_library.put(a)):
+                got = array_library.get(gpudist.cdist(x, turned, metric, **args))
+                np.testing.assert_array_equal(got, expected, err_msg=f"{label} {dtype}")
+            pairs = array_library.get(gpudist.pdist(turned, metric, **args))
+            np.testing.assert_array_equal(pairs, gpudist.pdist(b, metric, device="cuda", **args))
+
+
+def test_defaults_of_v_and_vi_are_those_of_host_arrays(array_library, rng):
+    for dtype, rtol in (("float32", 1e-5), ("float64", 1e-11)):
+        a, b = rng.normal(size=(40, 6)).astype(dtype), rng.normal(size=(9, 6)).astype(dtype)
+        for metric in ("seuclidean", "mahalanobis"):
+            got = gpudist.cdist(array_library.put(a), array_library.put(b), metric)
+            assert_close(array_library.get(got), exact(a, b, metric, {}), rtol)
+            got = array_library.get(gpudist.pdist(array_library.put(a), metric))
+            assert_close(got, gpudist.pdist(a, metric, kernel="reference"), rtol)
+
+
+def test_every_dtype_of_a_library(array_library, rng):
+    """Truths and whole numbers give float64, as on the host; half precision gives float32."""
+    a, b = rng.integers(0, 5, (50, 40)), rng.integers(0, 5, (60, 40))
+    for dtype in ("bool", "uint8", "int8", "int16", "int32", "int64", "float16"):
+        x, y = (v > 2 if dtype == "bool" else v.astype(dtype) for v in (a, b))
+        for metric in ("euclidean", "cosine", "hamming", "jaccard", "dice", "canberra"):
+            got = gpudist.cdist(array_library.put(x), array_library.put(y), metric)
+            got = array_library.get(got)
+            assert got.dtype == (np.float32 if dtype == "float16" else np.float64)
+            assert_close(got, exact(x, y, metric, {}), 1e-5, 1e-6)
+            wide = gpudist.cdist(
+                array_library.put(x), array_library.put(y), metric, dtype="float64"
+            )
+            assert_close(array_library.get(wide), exact(x, y, metric, {}), 1e-12, 1e-12)
+        w = rng.uniform(1, 2, 40)
+        got = gpudist.cdist(array_library.put(x), array_library.put(y), "jaccard", w=w)
+        assert_close(array_library.get(got), exact(x, y, "jaccard", {"w": w}), 1e-5)
+
+
+def test_numba_arrays_come_in_the_dtype_of_the_computation(rng):
+    library = Numba()
+    x = rng.integers(0, 2, (9, 5))
+    with pytest.raises(TypeError, match="convert"):
+        gpudist.cdist(library.put(x), library.put(x))
+    truths = library.put(x > 0)
+    got = library.get(gpudist.pdist(truths, "jaccard"))
+    np.testing.assert_array_equal(got, gpudist.pdist(x > 0, "jaccard", device="cuda"))
+
+
+def test_wrong_arguments_beside_device_arrays(array_library, rng):
+    x = array_library.put(rng.normal(size=(8, 3)))
+    for metric, args, error, message in (
+        ("euclidean", {"w": [1, 1]}, ValueError, "w"),
+        ("euclidean", {"w": array_library.put(np.array([1.0, -1, 1]))}, ValueError, "non-negative"),
+        ("mahalanobis", {"VI": array_library.put(np.eye(4))}, ValueError, "VI must"),
+        ("euclidean", {"p": 2}, TypeError, "'p'"),
+    ):
+        for call in (lambda **k: gpudist.cdist(x, x, **k), lambda **k: gpudist.pdist(x, **k)):
+            with pytest.raises(error, match=message):
+                call(metric=metric, **args)
+    with pytest.raises(TypeError, match="callable"):
+        gpudist.cdist(x, x, lambda u, v: 0.0)
+    with pytest.raises(TypeError, match="reference"):
+        gpudist.pdist(x, kernel="reference")
+    with pytest.raises(ValueError, match="out"):
+        gpudist.pdist(x, out=array_library.put(np.empty(27)))
+    with pytest.raises(ValueError, match="out must be C-contiguous"):
+        gpudist.pdist(x, out=array_library.put(np.empty(56))[::2])
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
@@ -174,6 +284,39 @@ def test_work_is_ordered_on_the_callers_stream(rng):
         np.testing.assert_array_equal(gpudist.cdist(y, y).get(), expected.cpu().numpy())
 
 
+# Forms that prepare rows, bring weights or condense blocks: each step has to be in order.
+@pytest.mark.parametrize(
+    ("metric", "args"),
+    [
+        ("cosine", {}),
+        ("correlation", {"w": np.linspace(0, 1, 24)}),
+        ("euclidean", {"w": np.linspace(0, 1, 24)}),
+        ("jaccard", {}),
+        ("jensenshannon", {}),
+        ("mahalanobis", {"VI": np.eye(24)}),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "w" if "w" in value else "",
+)
+def test_every_step_is_ordered_on_the_callers_stream(metric, args, rng):
+    library = Torch()
+    torch = library.module
+    a = library.put(points(rng, 1500, 24, metric, "float32"))
+    w = {name: library.put(value) for name, value in args.items()}
+    square, pairs = gpudist.cdist(a, a, metric, **args), gpudist.pdist(a, metric, **args)
+    library.wait()
+    with torch.cuda.stream(torch.cuda.Stream()):
+        for given in (args, w):
+            x = torch.zeros_like(a)
+            out = torch.zeros_like(pairs)
+            torch.cuda._sleep(50_000_000)
+            x.copy_(a)  # not done yet when the calls are made
+            got = gpudist.cdist(x, x, metric, **given)
+            gpudist.pdist(x, metric, out=out, **given)
+            x.zero_()  # nor read yet, unless in order
+            assert torch.equal(got, square)
+            assert torch.equal(out, pairs)
+
+
 def test_devices_and_libraries_do_not_mix(rng):
     torch, cupy = Torch(), CuPy()
     x = rng.normal(size=(4, 2))
@@ -181,6 +324,8 @@ def test_devices_and_libraries_do_not_mix(rng):
         gpudist.cdist(x, torch.put(x))
     with pytest.raises(TypeError, match="arrays of different libraries"):
         gpudist.cdist(cupy.put(x), torch.put(x))
+    with pytest.raises(TypeError, match="X is on the host and out on a CUDA device"):
+        gpudist.pdist(x, out=torch.put(np.empty(6)))
     with pytest.raises(ValueError, match="out must be C-contiguous"):
         gpudist.cdist(torch.put(x), torch.put(x), out=torch.put(np.empty((4, 8)))[:, ::2])
     with pytest.raises(gpudist.DeviceError):

@@ -3,7 +3,7 @@
 import contextlib
 
 import numpy as np
-from conftest import assert_close
+from conftest import RECORDS, assert_close
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -29,7 +29,8 @@ EXPECTED = (TypeError, ValueError, OverflowError, MemoryError, gpudist.DeviceErr
 
 @given(st.lists(ANYTHING, max_size=8), st.dictionaries(st.text(max_size=6), ANYTHING, max_size=2))
 def test_the_core_survives_any_arguments(args, keywords):
-    for function in (_core.cdist, _core.apsp, _core.choose, _core.ceiling, _core.event_record):
+    names = ("cdist", "pdist", "apsp", "choose", "ceiling", "event_record", "metrics")
+    for function in (getattr(_core, name) for name in names):
         with contextlib.suppress(EXPECTED):
             function(*args, **keywords)
 
@@ -54,6 +55,43 @@ def test_cdist_survives_one_wrong_argument_among_right_ones(a, b, out, metric, k
     assert result.ndim == 2
 
 
+@given(
+    st.sampled_from(sorted(RECORDS)),
+    st.dictionaries(
+        st.sampled_from(["w", "p", "V", "VI", "base", "x"]),
+        nonsense_or(2.0, np.ones(2), np.eye(2)),
+        max_size=2,
+    ),
+    nonsense_or(np.ones((3, 2))),
+    nonsense_or(np.ones((4, 2))),
+)
+def test_metrics_survive_any_arguments(metric, args, a, b):
+    for function, operands in ((gpudist.cdist, (a, b)), (gpudist.pdist, (a,))):
+        for kernel in ("auto", "reference"):
+            try:
+                result = function(*operands, metric, kernel=kernel, **args)
+            except (*EXPECTED, np.linalg.LinAlgError):
+                continue
+            assert result.dtype in (np.float32, np.float64)
+
+
+@given(
+    st.sampled_from(sorted(RECORDS)),
+    nonsense_or(np.ones((3, 2)), np.ones((3, 2), bool)),
+    nonsense_or(np.empty((3, 4)), np.empty(3), None),
+    nonsense_or(None, np.ones(2)),
+    nonsense_or(None, np.eye(2)),
+    nonsense_or(2.0, 3.0),
+)
+def test_the_core_checks_the_arguments_of_metrics(metric, x, out, weights, matrix, number):
+    """Whatever Python would have let through: the core reads no array beyond its end."""
+    given_all = {"weights": weights, "p": number, "base": number, "vi": matrix, "factor": matrix}
+    with contextlib.suppress(EXPECTED):
+        _core.pdist(x, out, metric, **given_all)
+    with contextlib.suppress(EXPECTED):
+        _core.cdist(x, np.ones((4, 2)), out, metric, **given_all)
+
+
 @given(nonsense_or(np.ones((3, 3))), nonsense_or(None, -1), nonsense_or(None, "int32"))
 def test_apsp_survives_one_wrong_argument_among_right_ones(graph, no_edge, dtype):
     try:
@@ -73,7 +111,7 @@ def test_any_finite_float32_data_keep_the_worst_case_bound(data, m, n, d):
     a = data.draw(hnp.arrays(np.float32, (m, d), elements=FLOATS, fill=FLOATS))
     b = data.draw(hnp.arrays(np.float32, (n, d), elements=FLOATS, fill=FLOATS))
     for metric in ("euclidean", "sqeuclidean", "cityblock", "chebyshev"):
-        expected = reference.cdist(a, b, metric)
+        expected = gpudist.cdist(a, b, metric, kernel="reference", dtype=np.float64)
         with np.errstate(over="ignore"):
             expected = np.where(np.isinf(expected.astype("f4")), np.inf, expected)
         assert_close(gpudist.cdist(a, b, metric), expected, roundings * 2.0**-24, 1.5e-45)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import RECORDS, forms
 
 import gpudist
 from gpudist import _core
@@ -28,6 +29,35 @@ def test_every_metric_runs_on_both_backends():
     for backend in ("cpu", "cuda"):
         taken = {m for k in gpudist.kernels("cdist") if k.backend == backend for m in k.metrics}
         assert taken == {metric.name for metric in gpudist.metrics.METRICS}
+
+
+def test_some_row_takes_every_form_of_every_metric(rng):
+    """With and without weights, each exponent, numbers and truths, any number of columns."""
+    metrics_of = {row.id: row.metrics for row in gpudist.kernels("cdist")}
+    for metric, record in RECORDS.items():
+        for _, make in forms(metric):
+            for d in (record.columns,) if record.columns else (0, 1, 5, 300):
+                for kind in ("float64", "float32", "bool"):
+                    x = np.zeros((4, d), kind)
+                    said = gpudist.explain("cdist", x, x, metric, device="cpu", **make(rng, d))
+                    # minkowski's exponent can make another metric of it.
+                    assert metric in metrics_of[said.kernel] or metric == "minkowski"
+
+
+def test_arguments_decide_about_the_kernel():
+    numbers, truths, w = np.ones((4, 9)), np.ones((4, 9), bool), np.ones(9)
+
+    def taken(metric, x=numbers, **args):
+        return gpudist.explain("cdist", x, x, metric, device="cpu", **args).kernel.split("_")[1]
+
+    assert [taken("minkowski", p=p) for p in (1, 2, np.inf, 3)] == ["tile", "tile", "tile", "sums"]
+    assert taken("euclidean", w=w) == taken("seuclidean", V=w) == "sums"
+    # Weights of these are worked into the rows.
+    assert taken("cosine", w=w) == taken("correlation", w=w) == taken("correlation") == "tile"
+    assert taken("jaccard") == taken("jaccard", truths) == "bits"
+    assert taken("jaccard", w=w) == taken("jaccard", truths, w=w) == "sums"
+    assert taken("hamming") == taken("dice") == "sums"
+    assert taken("hamming", truths) == taken("dice", truths) == "bits"
 
 
 def test_a_row_that_cannot_run_says_why():

@@ -1,5 +1,6 @@
-/* cdist_tile.c: distances of the Lp family in direct form (differences, never norms minus twice a
- * product), so that near-duplicates and offsets cost no digit.
+/* cdist_tile.c: metrics that are one sum over the dimensions. Distances are in direct form
+ * (differences, never norms minus twice a product), so that near-duplicates and offsets cost no
+ * digit; the cosine distance is one between rows of unit length.
  *
  * The columns' points are packed into panels of NV vectors, dimension by dimension; a block of rows
  * is packed MR by MR per task. A register tile of MR x NV vectors then costs, per dimension, NV
@@ -15,6 +16,7 @@
  * float32 takes half the time. */
 #include "kernels.h"
 #include "metric_terms.h"
+#include "pack.h"
 #include "simd.h"
 #include "store_run.h"
 
@@ -34,15 +36,21 @@ enum { MR = 6, NV = 2 };
 
 #define gd_add_square(acc, t) ((acc) + (t) * (t))
 #define gd_add_abs(acc, t) ((acc) + gd_abs(t))
+#define gd_add_product(acc, x, y) ((acc) + (x) * (y))
 #define gd_root(x) gd_sqrt(x)
+#define gd_at_most_two(x) gd_min(gd_splat((T)2), x)
 
 /* A metric's term, join or finish, chosen by a constant. */
-#define FOR_METRICS(X) X(GD_EUCLIDEAN) X(GD_SQEUCLIDEAN) X(GD_CITYBLOCK) X(GD_CHEBYSHEV)
+#define FOR_METRICS(X) \
+    X(GD_EUCLIDEAN)    \
+    X(GD_SQEUCLIDEAN) X(GD_CITYBLOCK) X(GD_CHEBYSHEV) X(GD_COSINE) X(GD_INNER_PRODUCT)
 #define PICK(what, metric, ...)                                          \
     ((metric) == GD_EUCLIDEAN     ? GD_##what##_EUCLIDEAN(__VA_ARGS__)   \
      : (metric) == GD_SQEUCLIDEAN ? GD_##what##_SQEUCLIDEAN(__VA_ARGS__) \
      : (metric) == GD_CITYBLOCK   ? GD_##what##_CITYBLOCK(__VA_ARGS__)   \
-                                  : GD_##what##_CHEBYSHEV(__VA_ARGS__))
+     : (metric) == GD_CHEBYSHEV   ? GD_##what##_CHEBYSHEV(__VA_ARGS__)   \
+     : (metric) == GD_COSINE      ? GD_##what##_COSINE(__VA_ARGS__)      \
+                                  : GD_##what##_INNER_PRODUCT(__VA_ARGS__))
 
 /* Additions and multiplications have pipes of their own on some processors, and sums of absolute
  * values leave the multipliers idle. There row * 1 - column, fused, is the same difference: a

@@ -112,21 +112,7 @@ static __attribute__((noinline)) void N(rescue)(gd_metric metric, const T *a, co
 }
 #endif
 
-/* Copies `width` rows from `from` on, transposed: to[k * width + r]. The last real row stands in
- * for rows beyond the end, so that padding computes nothing unusual. */
-static void N(pack)(const gd_matrix *x, ptrdiff_t from, ptrdiff_t width, T *to)
-{
-    enum { RUN = 64 }; /* so few dimensions at a time that the lines written stay in L1 */
-    for (ptrdiff_t k = 0; k < x->cols; k += RUN) {
-        const ptrdiff_t run = x->cols - k < RUN ? x->cols - k : RUN;
-        for (ptrdiff_t r = 0; r < width; ++r) {
-            const ptrdiff_t row = from + r < x->rows ? from + r : x->rows - 1;
-            const T *source = (const T *)x->data + row * x->row_stride + k;
-            for (ptrdiff_t e = 0; e < run; ++e)
-                to[(k + e) * width + r] = source[e];
-        }
-    }
-}
+GD_DEFINE_PACK(N(pack), T, T)
 
 /* How many vectors hold the columns of panel p, of n columns in all; NV but for the last panel. */
 static int N(vectors)(ptrdiff_t p, ptrdiff_t n)

@@ -58,7 +58,18 @@ int gd_to_kernel(PyObject *value, const char *name, void *into); /* gd_orders *:
 int gd_to_device(PyObject *value, const char *name, void *into); /* gd_orders *: its place */
 int gd_to_stream(PyObject *value, const char *name, void *into); /* gd_orders *: its stream */
 
+/* A float64 array on the host, C-contiguous, borrowed from the arguments; data is NULL for None. */
+typedef struct gd_doubles {
+    const double *data;
+    ptrdiff_t count; /* of its elements, whatever the shape */
+} gd_doubles;
+
+int gd_to_doubles(PyObject *value, const char *name, void *into); /* gd_doubles * */
+
 /* ---------------------------------------------------------------- arrays (intake.c) */
+
+/* Whether it is an array of bool, on the host or a device. */
+bool gd_is_bool(PyObject *value);
 
 /* An array that a call borrows, and what has to be given back afterwards. Start it with zeros;
  * gd_release may be called on it at any time, once or more. */
@@ -74,8 +85,10 @@ typedef struct gd_operand {
  * `name`. */
 int gd_take_input(PyObject *value, const char *name, int dtype, const gd_orders *orders,
                   gd_operand *operand);
-/* Takes a two-dimensional C-contiguous array of one of gd_dtype to be written in place. */
-int gd_take_output(PyObject *value, const char *name, const gd_orders *orders, gd_operand *operand);
+/* Takes a C-contiguous array of one of gd_dtype, with one dimension (it becomes a matrix of one
+ * row) or two, to be written in place. */
+int gd_take_output(PyObject *value, const char *name, int ndim, const gd_orders *orders,
+                   gd_operand *operand);
 void gd_release(gd_operand *operand);
 
 /* ---------------------------------------------------------------- functions of the module */
@@ -84,11 +97,13 @@ void gd_release(gd_operand *operand);
     PyObject *name(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 
 GD_FUNCTION(gd_py_cdist);
+GD_FUNCTION(gd_py_pdist);
 GD_FUNCTION(gd_py_apsp);
 GD_FUNCTION(gd_py_ceiling);
 GD_FUNCTION(gd_py_choose);
 GD_FUNCTION(gd_py_event_record);
 GD_FUNCTION(gd_py_event_elapsed);
+PyObject *gd_py_metrics(PyObject *module, PyObject *ignored);
 PyObject *gd_py_kernels(PyObject *module, PyObject *ignored);
 PyObject *gd_py_host(PyObject *module, PyObject *ignored);
 PyObject *gd_py_cuda(PyObject *module, PyObject *ignored);

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 enum { DL_CPU = 1, DL_CUDA = 2, DL_CUDA_HOST = 3, DL_CUDA_MANAGED = 13 };
-enum { DL_INT = 0, DL_FLOAT = 2 };
+enum { DL_INT = 0, DL_FLOAT = 2, DL_BOOL = 6 };
 enum { DL_FLAG_READ_ONLY = 1 };
 
 typedef struct dl_tensor {

@@ -12,11 +12,19 @@
 #include "dlpack_abi.h"
 
 static const int numpy_types[] = {
-    [GD_F32] = NPY_FLOAT32, [GD_F64] = NPY_FLOAT64, [GD_I32] = NPY_INT32};
+    [GD_F32] = NPY_FLOAT32, [GD_F64] = NPY_FLOAT64, [GD_I32] = NPY_INT32, [GD_BOOL] = NPY_BOOL};
+static const char one_of[] = "must be of float32, float64, int32 or bool";
 
 static int fail(PyObject *type, const char *name, const char *what)
 {
     PyErr_Format(type, "%s %s", name, what);
+    return 0;
+}
+
+static int wrong_dimensions(const char *name, int wanted, long long found)
+{
+    PyErr_Format(PyExc_ValueError, "%s must be %s, got %lld dimensions", name,
+                 wanted == 1 ? "one-dimensional" : "two-dimensional", found);
     return 0;
 }
 
@@ -41,9 +49,12 @@ static bool walkable(PyArrayObject *array)
     return (cols <= 1 || along == size) && (rows <= 1 || (down >= cols * size && down % size == 0));
 }
 
+/* A vector becomes a matrix of one row. */
 static int fill_from_numpy(PyArrayObject *array, int dtype, gd_operand *operand)
 {
-    const ptrdiff_t rows = PyArray_DIM(array, 0), cols = PyArray_DIM(array, 1);
+    const bool vector = PyArray_NDIM(array) == 1;
+    const ptrdiff_t rows = vector ? 1 : PyArray_DIM(array, 0);
+    const ptrdiff_t cols = PyArray_DIM(array, vector ? 0 : 1);
     const bool one_row = rows <= 1;
     operand->matrix = (gd_matrix){
         .data = PyArray_DATA(array),
@@ -68,9 +79,7 @@ static int take_numpy(PyObject *value, const char *name, int dtype, gd_operand *
     }
     operand->owner = (PyObject *)array;
     if (PyArray_NDIM(array) != 2) {
-        PyErr_Format(PyExc_ValueError, "%s must be two-dimensional, got %d dimensions", name,
-                     PyArray_NDIM(array));
-        return 0;
+        return wrong_dimensions(name, 2, PyArray_NDIM(array));
     }
     if (!walkable(array)) {
         PyObject *dense = PyArray_FromArray(array, NULL, wanted | NPY_ARRAY_C_CONTIGUOUS);
@@ -83,20 +92,21 @@ static int take_numpy(PyObject *value, const char *name, int dtype, gd_operand *
     }
     dtype = dtype_of(array);
     if (dtype < 0) {
-        return fail(PyExc_TypeError, name, "must be of float32, float64 or int32");
+        return fail(PyExc_TypeError, name, one_of);
     }
     return fill_from_numpy(array, dtype, operand);
 }
 
-static int take_numpy_output(PyArrayObject *array, const char *name, gd_operand *operand)
+static int take_numpy_output(PyArrayObject *array, const char *name, int ndim, gd_operand *operand)
 {
     const int dtype = dtype_of(array);
-    if (PyArray_NDIM(array) != 2) {
-        return fail(PyExc_ValueError, name, "must be two-dimensional");
+    if (PyArray_NDIM(array) != ndim) {
+        return wrong_dimensions(name, ndim, PyArray_NDIM(array));
     }
     if (dtype < 0 || !(PyArray_FLAGS(array) & NPY_ARRAY_ALIGNED) || PyArray_ISBYTESWAPPED(array)) {
         return fail(PyExc_ValueError, name,
-                    "must be an aligned array in native byte order, of float32, float64 or int32");
+                    "must be an aligned array in native byte order, of float32, float64, int32 or "
+                    "bool");
     }
     if (!(PyArray_FLAGS(array) & NPY_ARRAY_C_CONTIGUOUS)) {
         return fail(PyExc_ValueError, name, "must be C-contiguous");
@@ -113,21 +123,35 @@ static int take_numpy_output(PyArrayObject *array, const char *name, gd_operand 
 static int check_device_dtype(int found, int wanted, const char *name)
 {
     if (found < 0 || (wanted >= 0 && found != wanted)) {
-        PyErr_Format(PyExc_TypeError, "%s is a device array that is not %s", name,
-                     wanted < 0 ? "float32, float64 or int32" : gd_dtype_name((gd_dtype)wanted));
+        PyErr_Format(
+            PyExc_TypeError, "%s is a device array that is not %s", name,
+            wanted < 0 ? "float32, float64, int32 or bool" : gd_dtype_name((gd_dtype)wanted));
         return 0;
     }
     return 1;
 }
 
-static int check_shape(int64_t ndim, const int64_t *shape, const char *name)
+/* A shape of `wanted` dimensions as one of two. Strides, where there are some, likewise. */
+static int read_shape(const char *name, int wanted, int64_t ndim, const int64_t *shape,
+                      const int64_t *strides, int64_t item, gd_matrix *matrix)
 {
-    if (ndim != 2) {
-        PyErr_Format(PyExc_ValueError, "%s must be two-dimensional, got %lld dimensions", name,
-                     (long long)ndim);
-        return 0;
+    const bool vector = wanted == 1;
+    if (ndim != wanted) {
+        return wrong_dimensions(name, wanted, ndim);
     }
-    return shape[0] >= 0 && shape[1] >= 0 ? 1 : fail(PyExc_ValueError, name, "has a bad shape");
+    matrix->rows = vector ? 1 : shape[0];
+    matrix->cols = shape[vector ? 0 : 1];
+    matrix->col_stride = strides != NULL ? strides[vector ? 0 : 1] / item : 1;
+    matrix->row_stride = strides != NULL && !vector ? strides[0] / item : matrix->cols;
+    if (matrix->rows < 0 || matrix->cols < 0) {
+        return fail(PyExc_ValueError, name, "has a bad shape");
+    }
+    for (int i = 0; strides != NULL && i < wanted; ++i) {
+        if (strides[i] % item != 0) {
+            return fail(PyExc_ValueError, name, "has strides that are not whole elements");
+        }
+    }
+    return 1;
 }
 
 /* ---- DLPack */
@@ -218,8 +242,8 @@ static void close_capsule(PyObject *capsule)
     }
 }
 
-static int take_dlpack(PyObject *value, const char *name, int dtype, const gd_orders *orders,
-                       gd_operand *operand, bool *read_only)
+static int take_dlpack(PyObject *value, const char *name, int dtype, int ndim,
+                       const gd_orders *orders, gd_operand *operand, bool *read_only)
 {
     const dl_tensor *t;
     int found = -1;
@@ -239,42 +263,41 @@ static int take_dlpack(PyObject *value, const char *name, int dtype, const gd_or
     else if (t->dtype.lanes == 1 && t->dtype.code == DL_INT && t->dtype.bits == 32) {
         found = GD_I32;
     }
-    if (!check_device_dtype(found, dtype, name) || !check_shape(t->ndim, t->shape, name)) {
+    else if (t->dtype.lanes == 1 && t->dtype.code == DL_BOOL && t->dtype.bits == 8) {
+        found = GD_BOOL;
+    }
+    if (!check_device_dtype(found, dtype, name)) {
         return 0;
     }
     operand->matrix = (gd_matrix){
         .data = (char *)t->data + t->byte_offset,
-        .rows = t->shape[0],
-        .cols = t->shape[1],
-        .row_stride = t->strides != NULL ? t->strides[0] : t->shape[1],
-        .col_stride = t->strides != NULL ? t->strides[1] : 1,
         .dtype = (gd_dtype)found,
         .device = {GD_CUDA, t->device.id},
     };
-    return 1;
+    return read_shape(name, ndim, t->ndim, t->shape, t->strides, 1, &operand->matrix);
 }
 
 /* ---- __cuda_array_interface__, version 3 */
 
-/* Reads a tuple of two integers, or None (which leaves *pair alone). */
-static int read_pair(PyObject *tuple, const char *name, const char *field, int64_t pair[2])
+/* Reads a tuple of at most two integers; their number, or -1 with an exception. */
+static int64_t read_pair(PyObject *tuple, const char *name, const char *field, int64_t pair[2])
 {
-    if (tuple == NULL || tuple == Py_None) {
-        return 1;
+    const Py_ssize_t count = tuple != NULL && PyTuple_Check(tuple) ? PyTuple_Size(tuple) : -1;
+    if (count < 0) {
+        PyErr_Format(PyExc_TypeError, "%s has a __cuda_array_interface__ whose %s is no tuple",
+                     name, field);
+        return -1;
     }
-    if (!PyTuple_Check(tuple) || PyTuple_Size(tuple) != 2) {
-        PyErr_Format(PyExc_ValueError, "%s must be two-dimensional (its %s is %R)", name, field,
-                     tuple);
-        return 0;
+    for (Py_ssize_t i = 0; i < count && i < 2; ++i) {
+        pair[i] = PyLong_AsLongLong(PyTuple_GetItem(tuple, i));
     }
-    pair[0] = PyLong_AsLongLong(PyTuple_GetItem(tuple, 0));
-    pair[1] = PyLong_AsLongLong(PyTuple_GetItem(tuple, 1));
-    return PyErr_Occurred() == NULL;
+    return PyErr_Occurred() == NULL ? (int64_t)count : -1;
 }
 
 static int typestr_dtype(PyObject *typestr)
 {
-    static const char *const names[] = {[GD_F32] = "<f4", [GD_F64] = "<f8", [GD_I32] = "<i4"};
+    static const char *const names[] = {
+        [GD_F32] = "<f4", [GD_F64] = "<f8", [GD_I32] = "<i4", [GD_BOOL] = "|b1"};
     for (int i = 0; typestr != NULL && PyUnicode_Check(typestr) && i < GD_DTYPE_COUNT; ++i) {
         if (PyUnicode_CompareWithASCIIString(typestr, names[i]) == 0) {
             return i;
@@ -302,13 +325,12 @@ static int wait_for_producer(PyObject *theirs, const gd_orders *orders, const ch
     return 1;
 }
 
-static int take_interface(PyObject *interface, const char *name, int dtype, const gd_orders *orders,
-                          gd_operand *operand, bool *read_only)
+static int take_interface(PyObject *interface, const char *name, int dtype, int ndim,
+                          const gd_orders *orders, gd_operand *operand, bool *read_only)
 {
-    PyObject *data, *mask;
-    int64_t shape[2] = {-1, -1}, strides[2];
+    PyObject *data, *mask, *apart;
+    int64_t shape[2], strides[2], dimensions;
     int found;
-    size_t size;
     if (!PyDict_Check(interface)) {
         return fail(PyExc_TypeError, name, "has a __cuda_array_interface__ that is no dictionary");
     }
@@ -318,32 +340,35 @@ static int take_interface(PyObject *interface, const char *name, int dtype, cons
     }
     found = typestr_dtype(PyDict_GetItemString(interface, "typestr"));
     data = PyDict_GetItemString(interface, "data");
-    if (!check_device_dtype(found, dtype, name) ||
-        !read_pair(PyDict_GetItemString(interface, "shape"), name, "shape", shape) ||
-        !check_shape(2, shape, name)) {
+    if (!check_device_dtype(found, dtype, name)) {
         return 0;
+    }
+    dimensions = read_pair(PyDict_GetItemString(interface, "shape"), name, "shape", shape);
+    apart = PyDict_GetItemString(interface, "strides");
+    if (dimensions < 0) {
+        return 0;
+    }
+    if (apart != NULL && apart != Py_None) {
+        const int64_t count = read_pair(apart, name, "strides", strides);
+        if (count != dimensions) {
+            return count < 0 ? 0
+                             : fail(PyExc_ValueError, name,
+                                    "has a shape and strides that differ in length");
+        }
     }
     if (data == NULL || !PyTuple_Check(data) || PyTuple_Size(data) != 2) {
         return fail(PyExc_TypeError, name, "has a __cuda_array_interface__ without data");
     }
-    size = gd_dtype_size((gd_dtype)found);
-    strides[0] = shape[1] * (int64_t)size;
-    strides[1] = (int64_t)size;
-    if (!read_pair(PyDict_GetItemString(interface, "strides"), name, "strides", strides)) {
-        return 0;
-    }
-    if (strides[0] % (int64_t)size != 0 || strides[1] % (int64_t)size != 0) {
-        return fail(PyExc_ValueError, name, "has strides that are not whole elements");
-    }
     operand->matrix = (gd_matrix){
         .data = PyLong_AsVoidPtr(PyTuple_GetItem(data, 0)),
-        .rows = shape[0],
-        .cols = shape[1],
-        .row_stride = strides[0] / (int64_t)size,
-        .col_stride = strides[1] / (int64_t)size,
         .dtype = (gd_dtype)found,
         .device = {GD_CUDA, 0},
     };
+    if (!read_shape(name, ndim, dimensions, shape,
+                    apart != NULL && apart != Py_None ? strides : NULL,
+                    (int64_t)gd_dtype_size((gd_dtype)found), &operand->matrix)) {
+        return 0;
+    }
     *read_only = PyObject_IsTrue(PyTuple_GetItem(data, 1)) == 1;
     if (PyErr_Occurred()) {
         return 0;
@@ -354,9 +379,40 @@ static int take_interface(PyObject *interface, const char *name, int dtype, cons
 
 /* ---------------------------------------------------------------- any array */
 
+int gd_to_doubles(PyObject *value, const char *name, void *into)
+{
+    gd_doubles *to = into;
+    PyArrayObject *array = (PyArrayObject *)value;
+    if (value == Py_None) {
+        *to = (gd_doubles){NULL, 0};
+        return 1;
+    }
+    if (!PyArray_Check(value) || PyArray_TYPE(array) != NPY_FLOAT64 ||
+        !PyArray_ISCARRAY_RO(array)) {
+        return fail(PyExc_TypeError, name, "must be a C-contiguous NumPy array of float64");
+    }
+    *to = (gd_doubles){PyArray_DATA(array), PyArray_SIZE(array)};
+    return 1;
+}
+
+bool gd_is_bool(PyObject *value)
+{
+    if (PyArray_Check(value)) {
+        return PyArray_TYPE((PyArrayObject *)value) == NPY_BOOL;
+    }
+    PyObject *dtype = PyObject_GetAttrString(value, "dtype");
+    PyObject *text = dtype != NULL ? PyObject_Str(dtype) : NULL;
+    const bool is = text != NULL && (PyUnicode_CompareWithASCIIString(text, "bool") == 0 ||
+                                     PyUnicode_CompareWithASCIIString(text, "torch.bool") == 0);
+    Py_XDECREF(dtype);
+    Py_XDECREF(text);
+    PyErr_Clear();
+    return is;
+}
+
 /* 1 when a CUDA array was taken, 0 with an exception, -1 when the object is no CUDA array. */
-static int take_cuda(PyObject *value, const char *name, int dtype, const gd_orders *orders,
-                     gd_operand *operand, bool *read_only)
+static int take_cuda(PyObject *value, const char *name, int dtype, int ndim,
+                     const gd_orders *orders, gd_operand *operand, bool *read_only)
 {
     long type, index;
     PyObject *interface;
@@ -368,7 +424,7 @@ static int take_cuda(PyObject *value, const char *name, int dtype, const gd_orde
         return 0;
     }
     if (type == DL_CUDA || type == DL_CUDA_MANAGED) {
-        return take_dlpack(value, name, dtype, orders, operand, read_only);
+        return take_dlpack(value, name, dtype, ndim, orders, operand, read_only);
     }
     if (type != 0 || !PyObject_HasAttrString(value, "__cuda_array_interface__")) {
         return -1;
@@ -377,7 +433,7 @@ static int take_cuda(PyObject *value, const char *name, int dtype, const gd_orde
     if (interface == NULL) {
         return 0;
     }
-    taken = take_interface(interface, name, dtype, orders, operand, read_only);
+    taken = take_interface(interface, name, dtype, ndim, orders, operand, read_only);
     Py_DECREF(interface);
     return taken;
 }
@@ -386,22 +442,23 @@ int gd_take_input(PyObject *value, const char *name, int dtype, const gd_orders 
                   gd_operand *operand)
 {
     bool read_only;
-    const int taken = take_cuda(value, name, dtype, orders, operand, &read_only);
+    const int taken = take_cuda(value, name, dtype, 2, orders, operand, &read_only);
     return taken >= 0 ? taken : take_numpy(value, name, dtype, operand);
 }
 
-int gd_take_output(PyObject *value, const char *name, const gd_orders *orders, gd_operand *operand)
+int gd_take_output(PyObject *value, const char *name, int ndim, const gd_orders *orders,
+                   gd_operand *operand)
 {
     const gd_matrix *m = &operand->matrix;
     bool read_only = false;
-    const int taken = take_cuda(value, name, -1, orders, operand, &read_only);
+    const int taken = take_cuda(value, name, -1, ndim, orders, operand, &read_only);
     if (taken < 0) {
         if (!PyArray_Check(value)) {
             PyErr_Format(PyExc_TypeError, "%s must be an array to write to, got %R", name,
                          (PyObject *)Py_TYPE(value));
             return 0;
         }
-        return take_numpy_output((PyArrayObject *)value, name, operand);
+        return take_numpy_output((PyArrayObject *)value, name, ndim, operand);
     }
     if (taken == 0) {
         return 0;

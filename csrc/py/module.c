@@ -44,15 +44,20 @@ static void core_free(void *module) { (void)core_clear(module); }
 static PyMethodDef methods[] = {
     FAST(cdist,
          "cdist($module, /, a, b, out, metric, kernel=None, device=None, stream=0, "
-         "ordered=False)\n--\n\n"
+         "ordered=False, weights=None, p=2.0, base=0.0, vi=None, factor=None)\n--\n\n"
          "Distances of every row of a to every row of b, into out."),
+    FAST(pdist,
+         "pdist($module, /, x, out, metric, kernel=None, device=None, stream=0, ordered=False, "
+         "weights=None, p=2.0, base=0.0, vi=None, factor=None)\n--\n\n"
+         "Distances of every two rows of x, into the vector out."),
     FAST(apsp,
          "apsp($module, /, graph, out, pred, no_edge, sentinel, directed, unweighted, unreachable, "
          "kernel=None, device=None, stream=0, ordered=False)\n--\n\n"
          "Shortest path lengths into out, predecessors into pred unless that is None; returns the "
          "list of nodes on negative cycles."),
     FAST(choose,
-         "choose($module, /, op, dtype, metric, n, cols, kernel=None, device=None)\n--\n\n"
+         "choose($module, /, op, dtype, metric, n, cols, kernel=None, device=None, operands=None, "
+         "weighted=False, p=2.0)\n--\n\n"
          "The kernel that would run: (id, device, reason, {id: why another is not taken})."),
     FAST(ceiling,
          "ceiling($module, /, kernel, bytes, repeats, device=None)\n--\n\n"
@@ -63,6 +68,7 @@ static PyMethodDef methods[] = {
     FAST(event_elapsed,
          "event_elapsed($module, /, start, stop)\n--\n\n"
          "Milliseconds between two moments; waits for the second."),
+    PLAIN(metrics, "metrics($module, /)\n--\n\nThe rows of the table of metrics, as dictionaries."),
     PLAIN(kernels, "kernels($module, /)\n--\n\nThe rows of the kernel table, as dictionaries."),
     PLAIN(host, "host($module, /)\n--\n\nThe processor: instruction set and threads."),
     PLAIN(cuda, "cuda($module, /)\n--\n\nThe state of CUDA: why not, versions, devices."),

@@ -60,8 +60,8 @@ GD_FUNCTION(gd_py_apsp)
         return NULL;
     }
     if (!gd_take_input(graph_object, "graph", -1, &orders, &weights) ||
-        !gd_take_output(out_object, "out", &orders, &out) ||
-        (pred_object != Py_None && !gd_take_output(pred_object, "pred", &orders, &pred))) {
+        !gd_take_output(out_object, "out", 2, &orders, &out) ||
+        (pred_object != Py_None && !gd_take_output(pred_object, "pred", 2, &orders, &pred))) {
         goto done;
     }
     graph.weights = weights.matrix;

@@ -1,34 +1,112 @@
-/* py_cdist.c: cdist at the Python boundary. */
+/* py_cdist.c: cdist and pdist at the Python boundary. */
 #include "boundary.h"
+
+#include <math.h>
+
+/* What both functions are told beside their arrays. */
+typedef struct gd_told {
+    gd_orders orders;
+    gd_measure measure;
+    gd_doubles weights, vi, factor;
+} gd_told;
+
+/* The parameters that follow the arrays, for a gd_told named told. */
+#define GD_TOLD                                                                                    \
+    {"metric", gd_to_metric, &told.measure.metric, true},                                          \
+        {"kernel", gd_to_kernel, &told.orders, false},                                             \
+        {"device", gd_to_device, &told.orders, false},                                             \
+        {"stream", gd_to_stream, &told.orders, false},                                             \
+        {"ordered", gd_to_bool, &told.orders.ordered, false},                                      \
+        {"weights", gd_to_doubles, &told.weights, false},                                          \
+        {"p", gd_to_double, &told.measure.p, false},                                               \
+        {"base", gd_to_double, &told.measure.base, false}, {"vi", gd_to_doubles, &told.vi, false}, \
+        {"factor", gd_to_doubles, &told.factor, false},
+
+/* Completes told->measure from the arrays; 0 with an exception. What kernels rely on is checked
+ * here; what users get wrong is checked, with better words, before. */
+static int take_measure(gd_told *told)
+{
+    gd_measure *measure = &told->measure;
+    const gd_doubles *w = &told->weights, *vi = &told->vi, *factor = &told->factor;
+    measure->weights = w->data;
+    measure->vi = vi->data;
+    measure->factor = factor->data;
+    measure->columns = w->data != NULL ? w->count : (ptrdiff_t)llround(sqrt((double)vi->count));
+    if (!(measure->p > 0) || !(measure->base >= 0) || measure->base == 1) {
+        PyErr_SetString(PyExc_ValueError, "p must be above 0, base above 0 and not 1");
+        return 0;
+    }
+    if ((w->data != NULL && vi->data != NULL) || (factor->data != NULL && vi->data == NULL) ||
+        (vi->data != NULL && measure->columns * measure->columns != vi->count) ||
+        (factor->data != NULL && factor->count != vi->count) ||
+        (measure->metric == GD_MAHALANOBIS) != (vi->data != NULL)) {
+        PyErr_SetString(PyExc_ValueError,
+                        "weights, vi and factor do not fit each other or the metric");
+        return 0;
+    }
+    if (w->data != NULL && !(gd_metric_info(measure->metric)->takes & (GD_TAKES_W | GD_TAKES_V))) {
+        PyErr_Format(PyExc_ValueError, "%s takes no weights",
+                     gd_metric_info(measure->metric)->name);
+        return 0;
+    }
+    return 1;
+}
+
+/* Rows of truths come as bool; everything else has the dtype of the result. */
+static int take_rows(PyObject *value, const char *name, const gd_operand *out, const gd_told *told,
+                     gd_operand *operand)
+{
+    const bool may_be_truths =
+        gd_metric_info(told->measure.metric)->domain != GD_NUMBERS && told->measure.weights == NULL;
+    const int dtype = may_be_truths && gd_is_bool(value) ? (int)GD_BOOL : (int)out->matrix.dtype;
+    return gd_take_input(value, name, dtype, &told->orders, operand);
+}
 
 GD_FUNCTION(gd_py_cdist)
 {
     PyObject *a_object, *b_object, *out_object, *result = NULL;
     gd_operand a = {0}, b = {0}, out = {0};
-    gd_orders orders = {0};
-    gd_metric metric;
+    gd_told told = {.measure = {.p = 2}};
     gd_error err;
     gd_status status;
-    const gd_arg spec[] = {
-        {"a", gd_to_object, &a_object, true},     {"b", gd_to_object, &b_object, true},
-        {"out", gd_to_object, &out_object, true}, {"metric", gd_to_metric, &metric, true},
-        {"kernel", gd_to_kernel, &orders, false}, {"device", gd_to_device, &orders, false},
-        {"stream", gd_to_stream, &orders, false}, {"ordered", gd_to_bool, &orders.ordered, false},
-    };
+    const gd_arg spec[] = {{"a", gd_to_object, &a_object, true},
+                           {"b", gd_to_object, &b_object, true},
+                           {"out", gd_to_object, &out_object, true},
+                           GD_TOLD};
     if (!gd_parse("cdist", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
         return NULL;
     }
-    if (!gd_take_output(out_object, "out", &orders, &out) ||
-        !gd_take_input(a_object, "XA", (int)out.matrix.dtype, &orders, &a) ||
-        !gd_take_input(b_object, "XB", (int)out.matrix.dtype, &orders, &b)) {
-        goto done;
+    if (take_measure(&told) && gd_take_output(out_object, "out", 2, &told.orders, &out) &&
+        take_rows(a_object, "XA", &out, &told, &a) && take_rows(b_object, "XB", &out, &told, &b)) {
+        Py_BEGIN_ALLOW_THREADS status =
+            gd_run_cdist(&a.matrix, &b.matrix, &out.matrix, &told.measure, &told.orders, &err);
+        Py_END_ALLOW_THREADS result = status == GD_OK ? Py_NewRef(Py_None) : gd_raise(module, &err);
     }
-    Py_BEGIN_ALLOW_THREADS status =
-        gd_run_cdist(&a.matrix, &b.matrix, &out.matrix, metric, &orders, &err);
-    Py_END_ALLOW_THREADS result = status == GD_OK ? Py_NewRef(Py_None) : gd_raise(module, &err);
-done:
     gd_release(&a);
     gd_release(&b);
+    gd_release(&out);
+    return result;
+}
+
+GD_FUNCTION(gd_py_pdist)
+{
+    PyObject *x_object, *out_object, *result = NULL;
+    gd_operand x = {0}, out = {0};
+    gd_told told = {.measure = {.p = 2}};
+    gd_error err;
+    gd_status status;
+    const gd_arg spec[] = {
+        {"x", gd_to_object, &x_object, true}, {"out", gd_to_object, &out_object, true}, GD_TOLD};
+    if (!gd_parse("pdist", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
+        return NULL;
+    }
+    if (take_measure(&told) && gd_take_output(out_object, "out", 1, &told.orders, &out) &&
+        take_rows(x_object, "X", &out, &told, &x)) {
+        Py_BEGIN_ALLOW_THREADS status =
+            gd_run_pdist(&x.matrix, &out.matrix, &told.measure, &told.orders, &err);
+        Py_END_ALLOW_THREADS result = status == GD_OK ? Py_NewRef(Py_None) : gd_raise(module, &err);
+    }
+    gd_release(&x);
     gd_release(&out);
     return result;
 }

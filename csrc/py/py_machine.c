@@ -2,6 +2,7 @@
 #include "boundary.h"
 
 #include "../device.h"
+#include "../metric.h"
 #include "../registry.h"
 
 /* ---------------------------------------------------------------- the table */
@@ -38,14 +39,16 @@ static PyObject *row_of(const gd_kernel *k)
 {
     char why[256];
     const bool cannot = gd_cannot_run(k, why, sizeof why);
-    return Py_BuildValue(
-        "{s:s,s:s,s:s,s:i,s:s,s:N,s:N,s:(nn),s:N,s:s,s:s,s:N,s:z}", "id", k->id, "op",
-        gd_op_name(k->op), "ladder", k->ladder, "step", k->step, "backend",
-        k->backend == GD_CUDA ? "cuda" : "cpu", "dtypes",
-        names_of(k->dtypes, GD_DTYPE_COUNT, dtype_name), "metrics",
-        names_of(k->metrics, GD_METRIC_COUNT, metric_name), "columns", (Py_ssize_t)k->min_cols,
-        (Py_ssize_t)k->max_cols, "needs", needs_of(k), "idea", k->idea, "source", k->source,
-        "teaching", PyBool_FromLong((k->flags & GD_TEACHING) != 0), "why_not", cannot ? why : NULL);
+    return Py_BuildValue("{s:s,s:s,s:s,s:i,s:s,s:N,s:N,s:(nn),s:N,s:s,s:s,s:N,s:z}", "id", k->id,
+                         "op", gd_op_name(k->op), "ladder", k->ladder, "step", k->step, "backend",
+                         k->backend == GD_CUDA ? "cuda" : "cpu", "dtypes",
+                         names_of(k->dtypes, GD_DTYPE_COUNT, dtype_name), "metrics",
+                         names_of(gd_metrics_reducing_to(k->metrics, k->flags & GD_WEIGHTED),
+                                  GD_METRIC_COUNT, metric_name),
+                         "columns", (Py_ssize_t)k->min_cols, (Py_ssize_t)k->max_cols, "needs",
+                         needs_of(k), "idea", k->idea, "source", k->source, "teaching",
+                         PyBool_FromLong((k->flags & GD_TEACHING) != 0), "why_not",
+                         cannot ? why : NULL);
 }
 
 PyObject *gd_py_kernels(PyObject *module, PyObject *ignored)
@@ -56,6 +59,47 @@ PyObject *gd_py_kernels(PyObject *module, PyObject *ignored)
     (void)module, (void)ignored;
     for (size_t i = 0; list != NULL && i < count; ++i) {
         PyObject *row = row_of(&table[i]);
+        if (row == NULL || PyList_Append(list, row) < 0) {
+            Py_CLEAR(list);
+        }
+        Py_XDECREF(row);
+    }
+    return list;
+}
+
+/* ---------------------------------------------------------------- the metrics */
+
+static const char *argument_name(int i)
+{
+    static const char *const names[] = {"w", "p", "V", "VI", "base"}; /* in the order of bits */
+    return names[i];
+}
+
+/* The words of a text as a tuple. */
+static PyObject *words_of(const char *text)
+{
+    PyObject *string = PyUnicode_FromString(text), *list = NULL, *tuple = NULL;
+    if (string != NULL && (list = PyUnicode_Split(string, NULL, -1)) != NULL) {
+        tuple = PyList_AsTuple(list);
+    }
+    Py_XDECREF(string);
+    Py_XDECREF(list);
+    return tuple;
+}
+
+PyObject *gd_py_metrics(PyObject *module, PyObject *ignored)
+{
+    static const char *const domains[] = {
+        [GD_NUMBERS] = "numbers", [GD_TRUTHS] = "truths", [GD_EITHER] = "either"};
+    PyObject *list = PyList_New(0);
+    (void)module, (void)ignored;
+    for (int i = 0; list != NULL && i < GD_METRIC_COUNT; ++i) {
+        const gd_metric_row *m = gd_metric_info((gd_metric)i);
+        PyObject *row = Py_BuildValue("{s:s,s:N,s:s,s:s,s:N,s:s,s:i}", "name", m->name, "aliases",
+                                      words_of(m->aliases), "formula", m->formula, "reduces_to",
+                                      gd_metric_name(m->reduces_to), "arguments",
+                                      names_of((uint64_t)m->takes, 5, argument_name), "domain",
+                                      domains[m->domain], "columns", m->columns);
         if (row == NULL || PyList_Append(list, row) < 0) {
             Py_CLEAR(list);
         }
@@ -96,21 +140,33 @@ static PyObject *device_text(gd_device device)
 GD_FUNCTION(gd_py_choose)
 {
     gd_request request = {0};
+    gd_metric metric = GD_EUCLIDEAN;
+    PyObject *operands = Py_None;
+    bool weighted = false;
+    double p = 2;
     gd_choice choice;
     gd_error err;
     gd_status status;
     const gd_arg spec[] = {
         {"op", gd_to_op, &request.op, true},
         {"dtype", gd_to_dtype, &request.dtype, true},
-        {"metric", gd_to_metric, &request.metric, true},
+        {"metric", gd_to_metric, &metric, true},
         {"n", gd_to_size, &request.n, true},
         {"cols", gd_to_size, &request.cols, true},
         {"kernel", gd_to_kernel, &request.orders, false},
         {"device", gd_to_device, &request.orders, false},
+        {"operands", gd_to_object, &operands, false},
+        {"weighted", gd_to_bool, &weighted, false},
+        {"p", gd_to_double, &p, false},
     };
     if (!gd_parse("choose", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
         return NULL;
     }
+    gd_dtype rows = request.dtype;
+    if (operands != Py_None && !gd_to_dtype(operands, "operands", &rows)) {
+        return NULL;
+    }
+    request.form = gd_form_of(metric, weighted, p, true, rows);
     status = gd_choose(&request, &choice, &err);
     if (status != GD_OK) {
         return gd_raise(module, &err);

@@ -3,7 +3,8 @@
 ``python -m gpudist bench`` runs a suite. A result is one JSON line that names the revision, the
 device, the libraries, the case, the kernel, the time with its spread, the fraction of the ceiling
 that binds (measured in the same run), every rival's time, and the largest relative error against
-float64 on a sample of rows.
+float64 on a sample of rows. The suite ``accuracy`` times nothing: it holds every metric, and the
+rivals that know it, against exact distances on data that is hard to get right.
 """
 
 from __future__ import annotations
@@ -15,14 +16,23 @@ from typing import Any
 import gpudist
 from gpudist.bench.ceilings import Ceiling, Floor, Work, floor, measure_ceilings
 from gpudist.bench.records import read_lines, write_line
-from gpudist.bench.report import show_ceilings, show_machine, show_result
+from gpudist.bench.report import show_accuracy, show_ceilings, show_machine, show_result
 from gpudist.bench.rivals import RIVALS, Rival, Task, rivals_for
-from gpudist.bench.suites import SUITES, ApspCase, Case, CdistCase, Runner, Suite
+from gpudist.bench.suites import (
+    SUITES,
+    AccuracyCase,
+    ApspCase,
+    Case,
+    CdistCase,
+    Runner,
+    Suite,
+)
 from gpudist.bench.timing import EventClock, HostClock, Timing, time_call
 
 __all__ = [
     "RIVALS",
     "SUITES",
+    "AccuracyCase",
     "ApspCase",
     "Case",
     "CdistCase",
@@ -79,7 +89,8 @@ def run_suite(
     DeviceError
         If a GPU is asked for and cannot be used.
     """
-    runner = Runner(_resolve(device), repeats=repeats, source=source)
+    suite = SUITES[name]
+    runner = Runner(_resolve(device), repeats=repeats, source=source, with_ceilings=suite.ceilings)
     with contextlib.ExitStack() as stack:
         stream = None
         if json_path is not None:
@@ -96,13 +107,17 @@ def run_suite(
                 "no library holds arrays on this GPU, so NumPy arrays cross the bus: "
                 f"{runner.arrays_reason}\n"
             )
-        show_ceilings([keep(result) for result in runner.ceiling_records()])
-        all_ran = True
-        for case in SUITES[name].cases[runner.backend]:
-            result = keep(runner.run(case))
-            show_result(result)
-            all_ran = all_ran and "failed" not in result
-    return all_ran
+        if suite.ceilings:
+            show_ceilings([keep(result) for result in runner.ceiling_records()])
+        results = []
+        for case in suite.cases[runner.backend]:
+            results.append(keep(runner.run(case)))
+            if case.op != "accuracy":
+                show_result(results[-1])
+        accuracies = [result for result in results if result["op"] == "accuracy"]
+        if accuracies:
+            show_accuracy(accuracies)
+    return not any("failed" in result for result in results)
 
 
 def _resolve(device: str | None) -> str:

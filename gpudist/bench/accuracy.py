@@ -1,4 +1,4 @@
-"""The largest relative error of a result, against float64, on a sample of its rows."""
+"""How far results are from exact: in float64 on a sample of rows, or right to the last bit."""
 
 from __future__ import annotations
 
@@ -8,13 +8,37 @@ import numpy as np
 import numpy.typing as npt
 
 import gpudist
+from gpudist.bench.adversary import adversarial, variants
+from gpudist.bench.exact import exact_cdist
+
+__all__ = [
+    "adversarial",
+    "apsp_sample",
+    "cdist_sample",
+    "error_scale",
+    "exact_cdist",
+    "max_error",
+    "max_relative_error",
+    "measure_of",
+    "sample_rows",
+    "variants",
+]
 
 Array = npt.NDArray[Any]
 
 # Rows and pair-dimensions of a sample: about a second of NumPy.
 _CDIST_ROWS = 64
-_CDIST_PAIR_DIMENSIONS = 1 << 27
+_CDIST_PAIR_DIMENSIONS = 1 << 25
 _APSP_STEPS = 1 << 16
+
+_MEASURES = {
+    "cosine": "one",
+    "correlation": "one",
+    "hellinger": "one",
+    "jensenshannon": "one",
+    "kl_divergence": "one",
+    "inner_product": "terms",
+}
 
 
 def sample_rows(n: int, count: int) -> npt.NDArray[np.intp]:
@@ -49,18 +73,84 @@ def max_relative_error(result: Array, exact: Array) -> float:
     float
         The largest, 0 for empty arrays.
     """
+    return max_error(result, exact, np.abs(exact.astype(np.float64)))
+
+
+def max_error(result: Array, exact: Array, scale: Array) -> float:
+    """Give the largest of ``|result - exact| / scale``.
+
+    Parameters
+    ----------
+    result, exact, scale : ndarray
+        Of one shape. Entries count as in `max_relative_error`; an exact infinity stands for every
+        number that rounds to it in the result's type.
+
+    Returns
+    -------
+    float
+        The largest, 0 for empty arrays.
+    """
     if result.shape != exact.shape:
         raise ValueError(f"a result of shape {result.shape} against {exact.shape}")
+    with np.errstate(over="ignore"):
+        beyond = np.isinf(exact.astype(result.dtype, copy=False))
     result = result.astype(np.float64)
-    exact = exact.astype(np.float64)
+    exact = np.where(beyond, np.copysign(np.inf, exact), exact.astype(np.float64))
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        error = np.abs(result - exact) / np.abs(exact)
+        error = np.abs(result - exact) / scale
     error[(result == exact) | (np.isnan(result) & np.isnan(exact))] = 0.0
     error[np.isnan(error)] = np.inf
     return float(error.max(initial=0.0))
 
 
-def cdist_sample(a: Array, b: Array, metric: str) -> tuple[npt.NDArray[np.intp], Array]:
+def measure_of(metric: str) -> str:
+    """Say what errors of a metric are relative to.
+
+    Parameters
+    ----------
+    metric : str
+        Its name.
+
+    Returns
+    -------
+    {'distance', 'one', 'terms'}
+        The distance itself; at least 1 where near rows leave a small difference of numbers near
+        1; the sum of the terms' magnitudes where terms of both signs can cancel.
+    """
+    return _MEASURES.get(metric, "distance")
+
+
+def error_scale(metric: str, a: Array, b: Array, exact: Array) -> Array:
+    """Give what the errors of distances are divided by.
+
+    Parameters
+    ----------
+    metric : str
+        Its name.
+    a, b : ndarray
+        The points.
+    exact : ndarray
+        Their exact distances.
+
+    Returns
+    -------
+    ndarray
+        Of the same shape, by the rule that `measure_of` names. A distance below the smallest
+        normal number of the points' type counts as that number, since it cannot have all digits;
+        0 remains 0.
+    """
+    measure = measure_of(metric)
+    if measure == "one":
+        return np.maximum(np.abs(exact), 1.0)
+    if measure == "terms":
+        exact = exact_cdist(np.abs(a), np.abs(b), metric)
+    tiny = np.finfo(a.dtype).tiny
+    return np.where(exact == 0, 0.0, np.maximum(np.abs(exact), tiny))
+
+
+def cdist_sample(
+    a: Array, b: Array, metric: str, **metric_args: Any
+) -> tuple[npt.NDArray[np.intp], Array]:
     """Compute some rows of a distance matrix in float64.
 
     Parameters
@@ -69,6 +159,8 @@ def cdist_sample(a: Array, b: Array, metric: str) -> tuple[npt.NDArray[np.intp],
         The operands of ``cdist``.
     metric : str
         The metric.
+    **metric_args
+        Its arguments.
 
     Returns
     -------
@@ -82,7 +174,9 @@ def cdist_sample(a: Array, b: Array, metric: str) -> tuple[npt.NDArray[np.intp],
     columns = b.astype(np.float64)
     # A row at a time: the reference may hold all differences of a block at once.
     exact = [
-        gpudist.cdist(a[i : i + 1].astype(np.float64), columns, metric, kernel="reference")
+        gpudist.cdist(
+            a[i : i + 1].astype(np.float64), columns, metric, kernel="reference", **metric_args
+        )
         for i in rows
     ]
     return rows, np.concatenate(exact)

@@ -149,13 +149,54 @@ class Work:
 
 # What one dimension of one pair costs, in multiply-adds' worth of the floating-point pipes. On a
 # GPU a subtraction and a multiply-add (or an add of the absolute value, or a maximum at half rate
-# on another pipe) take two issue slots. On a CPU with two adders beside two multipliers a
-# subtraction runs beside the multiply-add or the maximum, but not beside a second addition.
-_CUDA_SLOTS = {"euclidean": 2.0, "sqeuclidean": 2.0, "cityblock": 2.0, "chebyshev": 2.0}
-_CPU_SLOTS = {"euclidean": 1.0, "sqeuclidean": 1.0, "cityblock": 2.0, "chebyshev": 1.0}
+# on another pipe) take two issue slots, and a reciprocal or a logarithm comes from a unit with an
+# eighth of the rate. On a CPU with two adders beside two multipliers a subtraction runs beside the
+# multiply-add or the maximum, but not beside a second addition.
+_CUDA_SLOTS = {
+    "euclidean": 2.0,
+    "sqeuclidean": 2.0,
+    "cityblock": 2.0,
+    "chebyshev": 2.0,
+    "minkowski": 3.0,
+    "canberra": 8.0,
+    "braycurtis": 4.0,
+    "cosine": 2.0,
+    "correlation": 2.0,
+    "inner_product": 1.0,
+    "hamming": 2.0,
+    "jensenshannon": 16.0,
+    "kl_divergence": 8.0,
+    "hellinger": 2.0,
+    "seuclidean": 3.0,
+}
+_CPU_SLOTS = {
+    "euclidean": 1.0,
+    "sqeuclidean": 1.0,
+    "cityblock": 2.0,
+    "chebyshev": 1.0,
+    "minkowski": 2.0,
+    "braycurtis": 4.0,
+    "cosine": 1.0,
+    "correlation": 1.0,
+    "inner_product": 1.0,
+    "hellinger": 1.0,
+    "seuclidean": 2.0,
+}
+# What weights add to that. They cost cosine and correlation nothing: rows are scaled once.
+_WEIGHT_SLOTS = {"euclidean": 1.0, "cosine": 0.0, "correlation": 0.0}
 
 
-def cdist_work(m: int, n: int, d: int, dtype: str, metric: str, backend: str) -> Work:
+def cdist_work(
+    m: int,
+    n: int,
+    d: int,
+    dtype: str,
+    metric: str,
+    backend: str,
+    *,
+    p: float | None = None,
+    weighted: bool = False,
+) -> Work:
     """Count the work of ``cdist`` in the direct form.
 
     Parameters
@@ -163,12 +204,16 @@ def cdist_work(m: int, n: int, d: int, dtype: str, metric: str, backend: str) ->
     m, n, d : int
         Rows of the first and second argument, and dimensions.
     dtype : str
-        The type of arguments and result.
+        The type of arguments; also of the result, but for bool, whose distances are float64.
     metric : str
-        The metric's name; one without a table entry is counted in pairs and has no arithmetic
-        ceiling.
+        The metric's name; one without a table entry has no arithmetic ceiling, and haversine is
+        counted in pairs.
     backend : {'cpu', 'cuda'}
         Where it runs.
+    p : float, optional
+        minkowski's exponent. The arithmetic ceiling is that of 3.
+    weighted : bool, default False
+        Whether columns have weights.
 
     Returns
     -------
@@ -176,11 +221,17 @@ def cdist_work(m: int, n: int, d: int, dtype: str, metric: str, backend: str) ->
         Bytes, and pair-dimensions or pairs.
     """
     size = np.dtype(dtype).itemsize
-    read, written = float((m + n) * d * size), float(m * n * size)
-    slots = (_CUDA_SLOTS if backend == "cuda" else _CPU_SLOTS).get(metric)
-    if slots is None:
+    read, written = float((m + n) * d * size), float(m * n * (8 if dtype == "bool" else size))
+    if metric == "haversine":
         return Work(read, written, float(m * n), "pairs")
-    return Work(read, written, float(m * n * d), "pair-dimensions", "fma", slots)
+    operations = float(m * n * d)
+    slots = (_CUDA_SLOTS if backend == "cuda" else _CPU_SLOTS).get(metric)
+    if weighted and slots is not None:
+        extra = _WEIGHT_SLOTS.get(metric)
+        slots = None if extra is None else slots + extra
+    if slots is None or p not in (None, 3.0) or dtype == "bool":
+        return Work(read, written, operations, "pair-dimensions")
+    return Work(read, written, operations, "pair-dimensions", "fma", slots)
 
 
 def apsp_work(n: int, dtype: str, *, predecessors: bool = False) -> Work:

@@ -8,6 +8,7 @@ nothing that no JSON line carries. ``--check`` writes nothing and fails where th
 from __future__ import annotations
 
 import argparse
+import math
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,10 +17,21 @@ from typing import Any
 
 import gpudist
 from gpudist._tables import Column, Table
+from gpudist.bench.adversary import variants
 from gpudist.bench.records import read_lines
-from gpudist.bench.report import digits, duration, error_text, quantity
+from gpudist.bench.report import MEASURES, digits, duration, error_text, quantity
 
 _BLOCK = re.compile(r"(<!-- table (?P<name>[a-z-]+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
+
+# The metrics that have a table of several shapes.
+_USUAL = ("euclidean", "cityblock")
+# Columns of the table of errors, by the rivals' names.
+_RIVALS = {
+    "torch.cdist": "torch",
+    "cupyx cdist": "CuPy (cuVS)",
+    "scipy cdist": "SciPy",
+    "scikit-learn pairwise_distances": "scikit-learn",
+}
 
 Result = Mapping[str, Any]
 
@@ -49,6 +61,7 @@ def recorded(folder: Path) -> list[dict[str, Any]]:
                 *result.get("shape", ()),
                 result["dtype"],
                 result.get("metric"),
+                result.get("arguments", ""),
                 result.get("arrays"),
             )
             if key not in newest or newest[key]["date"] <= result["date"]:
@@ -73,9 +86,25 @@ def _caption(results: Sequence[Result]) -> str:
         where += [first["isa"], f"{first['threads']} threads"]
     else:
         where += [f"driver {first['driver']}", f"CUDA {first['cuda']}"]
-    revisions = sorted({str(result["revision"])[:12] for result in results})
+    revisions = sorted({_revision(str(result["revision"])) for result in results})
     days = sorted({str(result["date"])[:10] for result in results})
     return f"{', '.join(where)}; revision {', '.join(revisions)}; {' and '.join(days)}."
+
+
+def _cdist(backend: str, results: Iterable[Result], *, usual: bool) -> str:
+    """Set the results of the two metrics that are measured at several shapes, or of the others."""
+    chosen = [
+        result
+        for result in results
+        if usual == (result.get("metric") in _USUAL and not result.get("arguments"))
+    ]
+    return _operation("cdist", backend, chosen)
+
+
+def _revision(text: str) -> str:
+    """Shorten a revision, but keep that the source differed from it."""
+    commit, dash, state = text.partition("-")
+    return commit[:12] + dash + state
 
 
 def _operation(op: str, backend: str, results: Iterable[Result]) -> str:
@@ -102,7 +131,8 @@ def _operation(op: str, backend: str, results: Iterable[Result]) -> str:
 def _order(result: Result) -> tuple[object, ...]:
     """Sort by dimensions, then size: the order of the suites."""
     shape = result["shape"]
-    return tuple(shape[2:]), tuple(shape), result["dtype"], result["metric"] or ""
+    metric = (result["metric"] or "", result.get("arguments", ""))
+    return tuple(shape[2:]), tuple(shape), result["dtype"], metric
 
 
 def _operation_row(result: Result) -> tuple[str, ...]:
@@ -112,7 +142,7 @@ def _operation_row(result: Result) -> tuple[str, ...]:
     if len(shape) > 2:
         case.append(f"d = {shape[2]}")
     if result["metric"] is not None:
-        case.append(result["metric"])
+        case.append(_metric(result["metric"], result.get("arguments", "")))
     case.append(result["dtype"])
     fraction = result["fraction_of_ceiling"]
     others = [
@@ -146,6 +176,73 @@ def _ceilings(results: Iterable[Result]) -> str:
     return "\n\n".join(parts) or "Nothing is recorded yet."
 
 
+def _metric(name: str, arguments: str) -> str:
+    """Name a metric with its arguments."""
+    return f"{name}, {arguments}" if arguments else name
+
+
+def _accuracy(results: Iterable[Result]) -> str:
+    """Set the worst errors of every metric beside those of other libraries."""
+    measured = [r for r in results if r["op"] == "accuracy" and "failed" not in r]
+    if not measured:
+        return "Nothing is recorded yet."
+    devices: dict[str, list[Result]] = {}
+    found: dict[tuple[str, str], dict[str, dict[str, float]]] = {}
+    for result in measured:
+        devices.setdefault(result["device_name"], []).append(result)
+        columns = found.setdefault((result["metric"], result["arguments"]), {})
+        ours = "CPU" if result["device"] == "cpu" else "GPU"
+        for name, entry in (
+            (ours, result),
+            *((rival["name"], rival) for rival in result["rivals"]),
+        ):
+            if "max_error" in entry:
+                errors = columns.setdefault(name, {})
+                error = float(entry["max_error"])
+                errors[result["dtype"]] = max(error, errors.get(result["dtype"], 0.0))
+    rivals = [name for name in _RIVALS if any(name in columns for columns in found.values())]
+    table = Table(
+        [
+            Column("metric"),
+            *(
+                Column(f"{where} {dtype}", right=True)
+                for where in ("CPU", "GPU")
+                for dtype in ("float32", "float64")
+            ),
+            *(Column(_RIVALS[name], right=True) for name in rivals),
+        ]
+    )
+    rules = {(r["metric"], r["arguments"]): MEASURES[r["errors_relative_to"]] for r in measured}
+    for variant in variants():
+        key = (variant.metric, variant.arguments)
+        if key not in found:
+            continue
+        name = _metric(*key)
+        table.add(
+            f"{name} ({rules[key]})" if rules[key] else name,
+            *(
+                _error(found[key].get(where, {}), dtype)
+                for where in ("CPU", "GPU")
+                for dtype in ("float32", "float64")
+            ),
+            *(
+                ""
+                if rival not in found[key]
+                else " / ".join(_error(found[key][rival], t) for t in ("float32", "float64"))
+                for rival in rivals
+            ),
+        )
+    captions = [_caption(devices[name]) for name in sorted(devices)]
+    return "\n\n".join([*captions, table.markdown()])
+
+
+def _error(errors: Mapping[str, float], dtype: str) -> str:
+    """Write an error with two digits, and what JSON's infinity stands for as a word."""
+    if dtype not in errors:
+        return ""
+    return error_text(errors[dtype]) if errors[dtype] < math.inf else "wrong"
+
+
 def _kernels(_results: Iterable[Result]) -> str:
     """Set what runs where, by the kernel table."""
     table = Table([Column("kernel"), Column("needs"), Column("types"), Column("metrics")])
@@ -161,8 +258,11 @@ def _kernels(_results: Iterable[Result]) -> str:
 
 
 _TABLES: Mapping[str, Callable[[Iterable[Result]], str]] = {
-    "cdist-cuda": lambda results: _operation("cdist", "cuda", results),
-    "cdist-cpu": lambda results: _operation("cdist", "cpu", results),
+    "cdist-cuda": lambda results: _cdist("cuda", results, usual=True),
+    "cdist-cpu": lambda results: _cdist("cpu", results, usual=True),
+    "metrics-cuda": lambda results: _cdist("cuda", results, usual=False),
+    "metrics-cpu": lambda results: _cdist("cpu", results, usual=False),
+    "accuracy": _accuracy,
     "apsp-cuda": lambda results: _operation("apsp", "cuda", results),
     "apsp-cpu": lambda results: _operation("apsp", "cpu", results),
     "ceilings": _ceilings,

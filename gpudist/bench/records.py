@@ -16,7 +16,12 @@ import gpudist
 from gpudist import _core
 
 # Distributions whose versions a result depends on.
-_LIBRARIES = ("gpudist", "numpy", "scipy", "torch", "cupy", "scikit-learn")
+_LIBRARIES = ("gpudist", "numpy", "scipy", "torch", "cupy", "cuvs", "scikit-learn", "mpmath")
+
+_NAMES_WITH_CUDA = {
+    "cupy": ("cupy-cuda13x", "cupy-cuda12x"),
+    "cuvs": ("cuvs-cu13", "cuvs-cu12"),
+}
 
 # The version of the lines' layout, raised when a field changes its meaning.
 SCHEMA = 1
@@ -78,18 +83,15 @@ def library_version(distribution: str) -> str | None:
     Parameters
     ----------
     distribution : str
-        Its name on the package index. CuPy's name carries its CUDA version there
-        (``cupy-cuda13x``), so any of those answers to ``cupy``.
+        Its name on the package index. The names of CuPy and cuVS carry their CUDA version there
+        (``cupy-cuda13x``, ``cuvs-cu13``), so any of those answers to ``cupy`` and ``cuvs``.
 
     Returns
     -------
     str or None
         None where it is not installed.
     """
-    names = [distribution]
-    if distribution == "cupy":
-        names += ["cupy-cuda13x", "cupy-cuda12x"]
-    for name in names:
+    for name in (distribution, *_NAMES_WITH_CUDA.get(distribution, ())):
         try:
             return importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:

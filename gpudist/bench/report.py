@@ -85,6 +85,8 @@ def title(record: Mapping[str, Any]) -> str:
     parts = [record["op"], "x".join(map(str, record["shape"])), record["dtype"]]
     if record["metric"] is not None:
         parts.append(record["metric"])
+    if record.get("arguments"):
+        parts.append(record["arguments"])
     return " ".join(parts)
 
 
@@ -218,6 +220,54 @@ def show_result(record: Mapping[str, Any], file: TextIO | None = None) -> None:
     show(table, file)
     if notes:
         print("\n".join(notes) + "\n", file=file)
+
+
+# What errors are relative to where that is not the distance.
+MEASURES = {"distance": "", "one": "absolute", "terms": "of the terms' sum"}
+
+
+def show_accuracy(results: list[dict[str, Any]], file: TextIO | None = None) -> None:
+    """Print the worst error of every metric, and the data on which it was made.
+
+    Parameters
+    ----------
+    results : list of dict
+        Results of accuracy cases.
+    file : text stream, optional
+        Standard output by default.
+    """
+    table = Table(
+        [
+            Column("metric"),
+            Column("type"),
+            Column("max error", right=True),
+            Column("on"),
+            Column("counted", wrap=True),
+            Column("others", wrap=True),
+        ],
+        title="The largest error on data that is hard to get right",
+    )
+    for result in results:
+        name = f"{result['metric']} {result['arguments']}".rstrip()
+        if "failed" in result:
+            table.add(name, result["dtype"], "failed", "", "", result["failed"])
+            continue
+        worst = max(result["errors"], key=lambda data: float(result["errors"][data]))
+        others = [
+            f"{rival['name']} {error_text(rival['max_error'])}"
+            if "max_error" in rival
+            else f"{rival['name']} {rival.get('missing') or rival['failed']}"
+            for rival in result["rivals"]
+        ]
+        table.add(
+            name,
+            result["dtype"],
+            error_text(result["max_error"]),
+            worst,
+            MEASURES[result["errors_relative_to"]],
+            ", ".join(others),
+        )
+    show(table, file)
 
 
 def _spread(timing: Mapping[str, Any]) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from gpudist.bench.records import library_version
@@ -31,6 +31,8 @@ class Task:
         Their type.
     metric : str or None
         The metric, for distances.
+    metric_args : mapping
+        Its arguments.
     """
 
     op: str
@@ -39,6 +41,12 @@ class Task:
     size: int
     dtype: str
     metric: str | None = None
+    metric_args: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def wanted(self) -> str | None:
+        """The metric as rivals list it: few take weights."""
+        return f"weighted {self.metric}" if "w" in self.metric_args else self.metric
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +66,7 @@ class Rival:
     backends : tuple of str
         Where it runs.
     metrics : tuple of str
-        The metrics that it knows; empty for operations without.
+        The metrics that it knows, as `Task.wanted` names them; empty for operations without.
     prepare : callable
         Takes a `Task`, gives the call.
     limit : int
@@ -90,7 +98,7 @@ class Rival:
         return (
             self.op == task.op
             and task.backend in self.backends
-            and (task.metric is None or task.metric in self.metrics)
+            and (task.metric is None or task.wanted in self.metrics)
         )
 
     def why_not(self, task: Task) -> str | None:
@@ -121,6 +129,43 @@ class Rival:
         return library_version(self.distribution)
 
 
+# What SciPy and CuPy know, under the names that are ours.
+SCIPYS = (
+    "euclidean",
+    "sqeuclidean",
+    "cityblock",
+    "chebyshev",
+    "minkowski",
+    "seuclidean",
+    "mahalanobis",
+    "canberra",
+    "braycurtis",
+    "cosine",
+    "correlation",
+    "hamming",
+    "jensenshannon",
+    "dice",
+    "jaccard",
+    "rogerstanimoto",
+    "russellrao",
+    "sokalsneath",
+    "yule",
+)
+_CUPYS = (
+    "euclidean",
+    "sqeuclidean",
+    "cityblock",
+    "chebyshev",
+    "minkowski",
+    "canberra",
+    "cosine",
+    "correlation",
+    "hamming",
+    "hellinger",
+    "jensenshannon",
+    "kl_divergence",
+    "russellrao",
+)
 _P = {"euclidean": 2.0, "cityblock": 1.0, "chebyshev": float("inf")}
 
 
@@ -128,14 +173,14 @@ def _scipy_cdist(task: Task) -> Callable[[], Any]:
     from scipy.spatial.distance import cdist
 
     a, b = task.operands
-    return lambda: cdist(a, b, task.metric)
+    return lambda: cdist(a, b, task.metric, **task.metric_args)
 
 
 def _torch_cdist(task: Task) -> Callable[[], Any]:
     import torch
 
     a, b = map(_tensor, task.operands)
-    p = _P[str(task.metric)]
+    p = float(task.metric_args["p"]) if task.metric == "minkowski" else _P[str(task.metric)]
     return lambda: torch.cdist(a, b, p)
 
 
@@ -151,8 +196,9 @@ def _cupy_cdist(task: Task) -> Callable[[], Any]:
     import cupy
 
     cdist = importlib.import_module("cupyx.scipy.spatial.distance").cdist
-    a, b = map(cupy.from_dlpack, task.operands)
-    return lambda: cdist(a, b, task.metric)
+    # Copies: hellinger's kernel takes roots in place.
+    a, b = (cupy.from_dlpack(operand).copy() for operand in task.operands)
+    return lambda: cdist(a, b, task.metric, **task.metric_args)
 
 
 def _scipy_apsp(task: Task) -> Callable[[], Any]:
@@ -193,17 +239,35 @@ RIVALS = (
         "scipy.spatial",
         "cdist",
         ("cpu",),
-        ("euclidean", "sqeuclidean", "cityblock", "chebyshev"),
+        (*SCIPYS, "weighted euclidean", "weighted jaccard"),
         _scipy_cdist,
     ),
-    Rival("torch.cdist", "torch", "torch", "cdist", ("cpu", "cuda"), tuple(_P), _torch_cdist),
+    Rival(
+        "scipy cdist",
+        "scipy",
+        "scipy.spatial",
+        "cdist",
+        ("cpu",),
+        ("weighted cosine", "weighted correlation"),  # pair by pair, in Python
+        _scipy_cdist,
+        limit=200,
+    ),
+    Rival(
+        "torch.cdist",
+        "torch",
+        "torch",
+        "cdist",
+        ("cpu", "cuda"),
+        (*_P, "minkowski"),
+        _torch_cdist,
+    ),
     Rival(
         "scikit-learn pairwise_distances",
         "scikit-learn",
         "sklearn.metrics",
         "cdist",
         ("cpu",),
-        ("euclidean", "cityblock", "haversine"),
+        ("euclidean", "cityblock", "cosine", "haversine"),
         _sklearn_distances,
     ),
     Rival(
@@ -212,7 +276,7 @@ RIVALS = (
         "cuvs.distance",  # whose kernels it runs; CuPy itself is there without
         "cdist",
         ("cuda",),
-        ("euclidean", "sqeuclidean", "cityblock", "chebyshev"),
+        _CUPYS,
         _cupy_cdist,
     ),
     Rival(

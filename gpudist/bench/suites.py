@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -12,13 +13,20 @@ import numpy.typing as npt
 
 import gpudist
 from gpudist.bench import accuracy, ceilings, records, rivals
+from gpudist.bench.adversary import COLUMNS, DISTRIBUTIONS, ROWS, Variant, variants
 from gpudist.bench.ceilings import Ceiling, Work
 from gpudist.bench.devices import DeviceArrays, device_arrays
 from gpudist.bench.timing import Clock, EventClock, HostClock, Timing, time_call
+from gpudist.metrics import METRICS
 
 Array = npt.NDArray[Any]
 
 _SEED = 20_240_229
+
+_TRUTHS = tuple(record.name for record in METRICS if record.domain != "numbers")
+
+# Seconds that the samples of one rival may take together: some are hundreds of times slower.
+_RIVAL_BUDGET = 3.0
 
 
 class Case(Protocol):
@@ -37,6 +45,16 @@ class Case(Protocol):
     @property
     def metric(self) -> str | None:
         """The metric, for distances."""
+        ...
+
+    @property
+    def arguments(self) -> str:
+        """The metric's arguments in words, empty without."""
+        ...
+
+    @property
+    def metric_args(self) -> dict[str, Any]:
+        """The metric's arguments."""
         ...
 
     @property
@@ -74,9 +92,14 @@ class CdistCase:
     m, n, d : int
         Points and dimensions.
     dtype : str
-        ``float32`` or ``float64``.
+        ``float32`` or ``float64``, or ``bool`` for metrics of truths.
     metric : str
-        The metric. For haversine the points are spread over the globe, in radians.
+        The metric. For haversine the points are spread over the globe, in radians; for hamming
+        and metrics of truths they are 0 or 1; for metrics of distributions they add up to 1.
+    p : float, optional
+        minkowski's exponent.
+    weighted : bool, default False
+        Whether the columns have weights.
     """
 
     m: int
@@ -84,7 +107,19 @@ class CdistCase:
     d: int
     dtype: str
     metric: str = "euclidean"
+    p: float | None = None
+    weighted: bool = False
     op: ClassVar[str] = "cdist"
+
+    @property
+    def arguments(self) -> str:
+        """Name the exponent or the weights."""
+        return "weighted" if self.weighted else "" if self.p is None else f"p = {self.p:g}"
+
+    @property
+    def metric_args(self) -> dict[str, Any]:
+        """Give the arguments that the metric needs, the same in every run."""
+        return _metric_args(self.metric, self.d, self.p, self.weighted)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -98,26 +133,92 @@ class CdistCase:
         if self.metric == "haversine":
             span = np.array([np.pi, 2 * np.pi])
             points = ((p - 0.5) * span for p in points)
+        elif self.metric in DISTRIBUTIONS:
+            points = (p / p.sum(axis=1, keepdims=True) for p in points)
+        elif self.metric in _TRUTHS:
+            points = (np.rint(p) for p in points)
         return tuple(p.astype(self.dtype) for p in points)
 
     def call(self, operands: tuple[Any, ...], device: str) -> Any:
         """Compute the distances."""
         a, b = operands
-        return gpudist.cdist(a, b, self.metric, device=device)
+        return gpudist.cdist(a, b, self.metric, device=device, **self.metric_args)
 
     def kernel(self, operands: tuple[Any, ...], device: str) -> str:
         """Name the kernel that ``auto`` takes."""
-        a, b = operands
-        return gpudist.explain("cdist", a, b, metric=self.metric, device=device).kernel
+        return _cdist_kernel(operands, self.metric, self.metric_args, device)
 
     def work(self, backend: str) -> Work:
         """Count bytes and pair-dimensions."""
-        return ceilings.cdist_work(self.m, self.n, self.d, self.dtype, self.metric, backend)
+        return ceilings.cdist_work(
+            self.m,
+            self.n,
+            self.d,
+            self.dtype,
+            self.metric,
+            backend,
+            p=self.p,
+            weighted=self.weighted,
+        )
 
     def sample(self, operands: tuple[Array, ...]) -> tuple[npt.NDArray[np.intp], Array]:
         """Compute some rows in float64."""
         a, b = operands
-        return accuracy.cdist_sample(a, b, self.metric)
+        return accuracy.cdist_sample(a, b, self.metric, **self.metric_args)
+
+
+@functools.cache
+def _metric_args(metric: str, columns: int, p: float | None, weighted: bool) -> dict[str, Any]:
+    rng = np.random.default_rng(_SEED)
+    drawn = rng.uniform(0.5, 2.0, columns)
+    arguments: dict[str, Any] = {} if p is None else {"p": p}
+    if weighted:
+        arguments["w"] = drawn
+    if metric == "seuclidean":
+        arguments["V"] = drawn
+    if metric == "mahalanobis":
+        factor = rng.standard_normal((columns, columns)) / columns + np.eye(columns)
+        arguments["VI"] = factor @ factor.T
+    return arguments
+
+
+def _cdist_kernel(
+    operands: tuple[Any, ...], metric: str, metric_args: dict[str, Any], device: str
+) -> str:
+    a, b = operands
+    return gpudist.explain("cdist", a, b, metric=metric, device=device, **metric_args).kernel
+
+
+@dataclass(frozen=True, slots=True)
+class AccuracyCase:
+    """The worst errors of a metric on the data sets that are hard for it.
+
+    Parameters
+    ----------
+    variant : Variant
+        The metric and its arguments.
+    dtype : str
+        ``float32`` or ``float64``.
+    """
+
+    variant: Variant
+    dtype: str
+    op: ClassVar[str] = "accuracy"
+
+    @property
+    def metric(self) -> str:
+        """Give the metric's name."""
+        return self.variant.metric
+
+    @property
+    def arguments(self) -> str:
+        """Name the metric's arguments."""
+        return self.variant.arguments
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Give rows, columns and dimensions of each data set."""
+        return (*ROWS, 2 if self.metric == "haversine" else COLUMNS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +237,8 @@ class ApspCase:
     dtype: str
     op: ClassVar[str] = "apsp"
     metric: ClassVar[str | None] = None
+    arguments: ClassVar[str] = ""
+    metric_args: ClassVar[dict[str, Any]] = {}
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -179,21 +282,55 @@ class Suite:
         One line for ``--help``.
     cases : mapping
         Cases by backend.
+    ceilings : bool, default True
+        Whether to measure first what the machine can do at most.
     """
 
     summary: str
-    cases: Mapping[str, tuple[Case, ...]]
+    cases: Mapping[str, tuple[Case | AccuracyCase, ...]]
+    ceilings: bool = True
 
 
-_CDIST_CPU = tuple(
-    CdistCase(rows, rows, d, "float64", metric)
-    for rows, d in ((4000, 2), (3000, 128), (2000, 1024))
-    for metric in ("euclidean", "cityblock")
+_CDIST_CPU = (
+    *(
+        CdistCase(rows, rows, d, "float64", metric)
+        for rows, d in ((4000, 2), (3000, 128), (2000, 1024))
+        for metric in ("euclidean", "cityblock")
+    ),
+    *(
+        CdistCase(2000, 2000, 64, "float64", metric, p=3.0 if metric == "minkowski" else None)
+        for metric in rivals.SCIPYS
+    ),
+    CdistCase(2000, 2000, 64, "float64", "euclidean", weighted=True),
+    # SciPy takes a minute for more.
+    CdistCase(200, 200, 64, "float64", "cosine", weighted=True),
 )
 _CDIST_CUDA = (
     CdistCase(30336, 30336, 2, "float32"),
     CdistCase(16384, 16384, 16, "float32"),
     CdistCase(16384, 16384, 128, "float32"),
+    *(
+        CdistCase(16384, 16384, 128, "float32", metric)
+        for metric in (
+            "cityblock",
+            "chebyshev",
+            "canberra",
+            "braycurtis",
+            "cosine",
+            "correlation",
+            "inner_product",
+            "hamming",
+            "jensenshannon",
+            "kl_divergence",
+            "hellinger",
+        )
+    ),
+    CdistCase(16384, 16384, 128, "float32", "minkowski", p=3.0),
+    CdistCase(16384, 16384, 128, "float32", "euclidean", weighted=True),
+    CdistCase(16384, 16384, 1024, "bool", "jaccard"),
+)
+_ACCURACY = tuple(
+    AccuracyCase(variant, dtype) for dtype in ("float32", "float64") for variant in variants()
 )
 _APSP_CPU = tuple(ApspCase(n, "float64") for n in (500, 1000, 2000))
 _APSP_CUDA = tuple(ApspCase(n, "float32") for n in (1024, 4096, 16384))
@@ -218,12 +355,26 @@ SUITES = {
     ),
     "cdist": Suite("pairwise distances", {"cpu": _CDIST_CPU, "cuda": _CDIST_CUDA}),
     "apsp": Suite("all-pairs shortest paths", {"cpu": _APSP_CPU, "cuda": _APSP_CUDA}),
+    "accuracy": Suite(
+        "the worst errors on data that is hard to get right",
+        {"cpu": _ACCURACY, "cuda": _ACCURACY},
+        ceilings=False,
+    ),
     "ceilings": Suite("only what the machine can do at most", {"cpu": (), "cuda": ()}),
 }
 
 
+@dataclass(frozen=True, slots=True)
+class _DataSet:
+    """Points where they are worked on, their exact distances, and what errors are divided by."""
+
+    task: rivals.Task
+    exact: Array
+    scale: Array
+
+
 class Runner:
-    """Times cases on one device, after measuring its ceilings.
+    """Measures cases on one device, after its ceilings.
 
     Parameters
     ----------
@@ -233,14 +384,25 @@ class Runner:
         Samples of each call.
     source : str, optional
         The revision to record, where neither git nor the installation knows it.
+    with_ceilings : bool, default True
+        Whether to measure ceilings; no case is compared with one otherwise.
     """
 
-    def __init__(self, device: str, *, repeats: int = 7, source: str | None = None) -> None:
+    def __init__(
+        self,
+        device: str,
+        *,
+        repeats: int = 7,
+        source: str | None = None,
+        with_ceilings: bool = True,
+    ) -> None:
         self.device = device
         self.backend, _, index = device.partition(":")
         self.repeats = repeats
         self.provenance = records.provenance(device, source=source)
-        self.ceilings: dict[str, Ceiling] = ceilings.measure_ceilings(device, repeats=repeats)
+        self.ceilings: dict[str, Ceiling] = (
+            ceilings.measure_ceilings(device, repeats=repeats) if with_ceilings else {}
+        )
         self.arrays: DeviceArrays | None = None
         self.arrays_reason = ""
         if self.backend == "cuda":
@@ -266,15 +428,15 @@ class Runner:
                 **ceiling.timing.fields(),
             }
 
-    def run(self, case: Case) -> dict[str, Any]:
-        """Time one case and its rivals.
+    def run(self, case: Case | AccuracyCase) -> dict[str, Any]:
+        """Measure one case and its rivals.
 
         A case or a rival that fails, for want of memory say, gives a result that says so.
 
         Parameters
         ----------
-        case : Case
-            What to time.
+        case : Case or AccuracyCase
+            What to time, or to hold against exact distances.
 
         Returns
         -------
@@ -287,10 +449,14 @@ class Runner:
             "shape": list(case.shape),
             "dtype": case.dtype,
             "metric": case.metric,
+            "arguments": case.arguments,
             "arrays": "numpy" if self.arrays is None else self.arrays.name,
         }
         try:
-            record |= self._measure_case(case)
+            if isinstance(case, AccuracyCase):
+                record |= self._measure_accuracy(case)
+            else:
+                record |= self._measure_case(case)
         except Exception as error:
             record |= {"failed": _describe(error), "rivals": []}
         self._free()
@@ -306,7 +472,15 @@ class Runner:
         work = case.work(self.backend)
         through_host = self.backend == "cuda" and self.arrays is None
         floor = ceilings.floor(work, case.dtype, self.ceilings, through_host=through_host)
-        task = rivals.Task(case.op, self.backend, operands, case.shape[0], case.dtype, case.metric)
+        task = rivals.Task(
+            case.op,
+            self.backend,
+            operands,
+            case.shape[0],
+            case.dtype,
+            case.metric,
+            case.metric_args,
+        )
         return {
             "kernel": kernel,
             "clock": clock.name,
@@ -337,20 +511,17 @@ class Runner:
         rows: npt.NDArray[np.intp],
         exact: Array,
     ) -> dict[str, Any]:
-        self._free()
-        result: dict[str, Any] = {"name": rival.name, "version": rival.version()}
-        reason = rival.why_not(task)
-        if reason is not None:
-            return result | {"missing": reason}
-        try:
-            timing, error = self._measure(rival.prepare(task), clock, rows, exact)
-        except Exception as failure:
-            return result | {"failed": _describe(failure)}
-        return result | {
-            **timing.fields(),
-            "ratio": timing.median / ours.median,
-            "max_relative_error": _json_number(error),
-        }
+        def measure() -> dict[str, Any]:
+            timing, error = self._measure(
+                rival.prepare(task), clock, rows, exact, budget=_RIVAL_BUDGET
+            )
+            return {
+                **timing.fields(),
+                "ratio": timing.median / ours.median,
+                "max_relative_error": _json_number(error),
+            }
+
+        return self._try_rival(rival, task, measure)
 
     def _measure(
         self,
@@ -358,11 +529,66 @@ class Runner:
         clock: Clock,
         rows: npt.NDArray[np.intp],
         exact: Array,
+        budget: float = 20.0,
     ) -> tuple[Timing, float]:
-        timing = time_call(call, clock=clock, repeats=self.repeats)
+        timing = time_call(call, clock=clock, repeats=self.repeats, budget=budget)
         result = call()
         sample = np.asarray(result[rows] if self.arrays is None else self._rows(result, rows))
         return timing, accuracy.max_relative_error(sample, exact)
+
+    def _measure_accuracy(self, case: AccuracyCase) -> dict[str, Any]:
+        args = case.variant.metric_args
+        sets = {}
+        for name, (a, b) in accuracy.adversarial(case.metric, case.dtype).items():
+            exact = accuracy.exact_cdist(a, b, case.metric, **args)
+            scale = accuracy.error_scale(case.metric, a, b, exact)
+            operands = (a, b) if self.arrays is None else tuple(map(self.arrays.put, (a, b)))
+            task = rivals.Task(
+                "cdist", self.backend, operands, len(a), case.dtype, case.metric, args
+            )
+            sets[name] = _DataSet(task, exact, scale)
+        first = next(iter(sets.values())).task
+
+        def ours(task: rivals.Task) -> Callable[[], Any]:
+            a, b = task.operands
+            return lambda: gpudist.cdist(a, b, case.metric, device=self.device, **args)
+
+        return {
+            "kernel": _cdist_kernel(first.operands, case.metric, args, self.device),
+            "errors_relative_to": accuracy.measure_of(case.metric),
+            **self._errors(ours, sets),
+            "rivals": [
+                self._try_rival(rival, first, functools.partial(self._errors, rival.prepare, sets))
+                for rival in rivals.rivals_for(first)
+            ],
+        }
+
+    def _errors(self, prepare: rivals.Prepare, sets: Mapping[str, _DataSet]) -> dict[str, Any]:
+        """Find the worst error on each data set and on all."""
+        errors = {}
+        for name, data in sets.items():
+            with np.errstate(all="ignore"):
+                result = prepare(data.task)()
+            if self.arrays is not None:
+                result = self.arrays.get(result)
+            errors[name] = accuracy.max_error(np.asarray(result), data.exact, data.scale)
+        return {
+            "max_error": _json_number(max(errors.values())),
+            "errors": {name: _json_number(error) for name, error in errors.items()},
+        }
+
+    def _try_rival(
+        self, rival: rivals.Rival, task: rivals.Task, measure: Callable[[], dict[str, Any]]
+    ) -> dict[str, Any]:
+        self._free()
+        result: dict[str, Any] = {"name": rival.name, "version": rival.version()}
+        reason = rival.why_not(task)
+        if reason is not None:
+            return result | {"missing": reason}
+        try:
+            return result | measure()
+        except Exception as failure:
+            return result | {"failed": _describe(failure)}
 
     def _rows(self, result: Any, rows: npt.NDArray[np.intp]) -> Array:
         """Copy some rows of a device array to the host."""

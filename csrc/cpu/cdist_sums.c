@@ -1,0 +1,370 @@
+/* cdist_sums.c: distances that are a function of one to four sums over the dimensions, with or
+ * without weights of the columns: what cdist_tile.c has no room for.
+ *
+ * Rows and columns' points are packed as float64, whatever the operands are, so that float32 needs
+ * no guard; the result is rounded once. A register tile of rows times vectors of columns' points is
+ * as large as the sums leave registers for, and a single row where a term is a hundred
+ * instructions. The sums' order (metric_terms.h) is the same in every lane and every tile, so the
+ * tiling cannot change a result. Sums of a run of columns wait in L1 until a loop of their own
+ * makes distances of them.
+ *
+ * The floor is arithmetic: per vector of terms, one division for canberra, some 100 instructions
+ * for a power (minkowski with any p) or an entropy. On one Zen 5 core (512-bit pipes, 3.8 GHz),
+ * 2000 x 2000 x 64 float64, in milliseconds and cycles a vector of 8 terms: weighted euclidean 10.6
+ * (1.3), hamming 11 (1.3), minkowski p = 3 19 (2.3), braycurtis 20 (2.4), weighted jaccard 33
+ * (3.9), canberra 36 (4.3, which is the divider's pace), kl_divergence 136 (16), jensenshannon 383
+ * (45), minkowski p = 2.5 458 (54, less than two instructions a cycle: chains are the limit). */
+#include "kernels.h"
+#include "metric_terms.h"
+#include "pack.h"
+#include "simd_math.h"
+#include "store_run.h"
+
+#include <math.h>
+#include <omp.h>
+
+enum {
+    LANES = sizeof(gd_vf64) / sizeof(double),
+    MR = 4,             /* rows packed together */
+    NV = 2,             /* vectors of columns' points packed together: a panel */
+    WIDTH = NV * LANES, /* of a panel */
+    PANELS = 32,        /* whose sums wait together */
+    BLOCK = 64,         /* rows in a task, at most */
+};
+
+/* ---------------------------------------------------------------- sums */
+
+#define gd_add_product(acc, x, y) ((acc) + (x) * (y))
+#define gd_add_abs(acc, t) ((acc) + gd_abs(t))
+#define gd_root(x) gd_sqrt(x)
+#define gd_unequal(x, y) one_where((x) != (y))
+#define gd_true(x) one_where((x) != 0)
+
+GD_INLINE gd_vf64 one_where(gd_vi64 held) { return (gd_vf64)(held & (gd_vi64)gd_splat(1.0)); }
+
+/* x / y where x is 0 if y is: dividing by 1 then gives the 0 wanted. */
+GD_INLINE gd_vf64 gd_ratio(gd_vf64 x, gd_vf64 y)
+{
+    return x / (gd_vf64)((gd_vi64)y | (gd_vi64)one_where(y == 0));
+}
+
+#define GD_WEIGH(x) (weighted ? (x) * weight : (x))
+
+GD_INLINE void add_term(const enum gd_sums kind, const bool weighted, gd_vf64 *s, gd_vf64 a,
+                        gd_vf64 b, double weight, double p)
+{
+    switch (kind) {
+#define ADD(name, count)        \
+    case GD_SUM_##name:         \
+        GD_ADD_##name(s, a, b); \
+        break;
+        GD_SUMS(ADD)
+#undef ADD
+    }
+}
+
+GD_INLINE gd_vf64 joined(const enum gd_sums kind, gd_vf64 total, gd_vf64 sum)
+{
+    return kind == GD_SUM_LARGEST ? gd_max_abs(total, sum) : total + sum;
+}
+
+/* Rows and vectors of a register tile. A long term fills the registers by itself: two vectors are
+ * enough to overlap. */
+#if defined(__AVX512F__) || defined(__aarch64__)
+enum { ACCUMULATORS = 16 };
+#else
+enum { ACCUMULATORS = 8 };
+#endif
+#define IS_LONG(kind) \
+    ((kind) == GD_SUM_POWERS || (kind) == GD_SUM_ENTROPY || (kind) == GD_SUM_RELATIVE_ENTROPY)
+#define TILE_VECTORS(count) (ACCUMULATORS / (count) >= NV * MR ? NV : 1)
+#define TILE_ROWS(kind, count)                                                    \
+    (IS_LONG(kind)                                       ? 1                      \
+     : ACCUMULATORS / (count) / TILE_VECTORS(count) < MR ? ACCUMULATORS / (count) \
+                                                         : MR)
+
+#define FOR_TILE(r, v)                                      \
+    GD_UNROLL for (int r = 0; r < tile_rows; ++r) GD_UNROLL \
+        for (int v = 0; v < tile_vectors; ++v)
+#define FOR_SUMS(r, v, i)     \
+    FOR_TILE (r, v) GD_UNROLL \
+        for (int i = 0; i < count; ++i)
+
+/* Where sums go: sum i of row r and column c is at[i * plane + r * stride + c]. */
+typedef struct sums_at {
+    double *at;
+    ptrdiff_t plane, stride;
+} sums_at;
+
+/* Computes the sums of one register tile over d dimensions. a and b are packed, with the dimension
+ * as the slow index; weights is NULL unless weighted. */
+GD_INLINE void tile(const enum gd_sums kind, const int count, const bool weighted,
+                    const int tile_rows, const int tile_vectors, const double *a, const double *b,
+                    ptrdiff_t d, const double *weights, double p, sums_at to)
+{
+    gd_vf64 sum[MR][NV][4], group[MR][NV][4], total[MR][NV][4];
+    FOR_SUMS (r, v, i)
+        group[r][v][i] = total[r][v][i] = (gd_vf64){0};
+    for (ptrdiff_t k = 0; k < d;) {
+        const ptrdiff_t end = k + GD_FOLD < d ? k + GD_FOLD : d;
+        FOR_SUMS (r, v, i)
+            sum[r][v][i] = (gd_vf64){0};
+        for (; k < end; ++k) {
+            const double weight = weighted ? weights[k] : 1;
+            gd_vf64 column[NV];
+            GD_UNROLL for (int v = 0; v < tile_vectors; ++v)
+                column[v] = gd_load(b + k * WIDTH + v * LANES);
+            FOR_TILE (r, v)
+                add_term(kind, weighted, sum[r][v], gd_splat(a[k * MR + r]), column[v], weight, p);
+        }
+        FOR_SUMS (r, v, i)
+            group[r][v][i] = joined(kind, group[r][v][i], sum[r][v][i]);
+        if (k % GD_GROUP == 0 || k == d)
+            FOR_SUMS (r, v, i) {
+                total[r][v][i] = joined(kind, total[r][v][i], group[r][v][i]);
+                group[r][v][i] = (gd_vf64){0};
+            }
+    }
+    FOR_SUMS (r, v, i)
+        gd_store(to.at + i * to.plane + r * to.stride + v * LANES, total[r][v][i]);
+}
+
+typedef void tiles_fn(const double *a, const double *b, ptrdiff_t d, const double *weights,
+                      double p, sums_at to);
+
+/* One function per kind of sums, with and without weights, for MR rows and a panel. */
+#define DEFINE_AS(name, suffix, kind, count, weighted)                                             \
+    static void name##suffix(const double *a, const double *b, ptrdiff_t d, const double *weights, \
+                             double p, sums_at to)                                                 \
+    {                                                                                              \
+        for (int r = 0; r < MR; r += TILE_ROWS(kind, count))                                       \
+            for (int v = 0; v < NV; v += TILE_VECTORS(count)) {                                    \
+                const sums_at at = {to.at + r * to.stride + v * LANES, to.plane, to.stride};       \
+                tile(kind, count, weighted, TILE_ROWS(kind, count), TILE_VECTORS(count), a + r,    \
+                     b + v * LANES, d, weights, p, at);                                            \
+            }                                                                                      \
+    }
+#define DEFINE(name, count)                                   \
+    DEFINE_AS(name, _unweighted, GD_SUM_##name, count, false) \
+    DEFINE_AS(name, _weighted, GD_SUM_##name, count, true)
+GD_SUMS(DEFINE)
+#define ENTRY(name, count) [GD_SUM_##name] = {name##_unweighted, name##_weighted},
+static tiles_fn *const tiles[][2] = {GD_SUMS(ENTRY)};
+#undef DEFINE
+#undef DEFINE_AS
+#undef ENTRY
+
+static ptrdiff_t count_of(enum gd_sums kind)
+{
+#define COUNT(name, count) [GD_SUM_##name] = count,
+    static const unsigned char counts[] = {GD_SUMS(COUNT)};
+#undef COUNT
+    return counts[kind];
+}
+
+/* ---------------------------------------------------------------- from sums to results */
+
+GD_DEFINE_FINISH(GD_INLINE, finished, double, sqrt, cbrt, pow)
+GD_DEFINE_FINISH_TRUTHS(GD_INLINE, finished_truths, double)
+
+/* Makes distances of `count` sums, in place, for a metric that is a constant: the loop is then
+ * vectorised. `terms` are the columns' (NULL for none), `row` is the row's. */
+GD_INLINE void finish_as(const gd_metric metric, const gd_cdist *call, double *s, ptrdiff_t plane,
+                         ptrdiff_t count, const double *terms, double row)
+{
+    const bool two = metric == GD_BRAYCURTIS || metric == GD_DICE;
+    for (ptrdiff_t c = 0; c < count; ++c) {
+        const double sums[] = {s[c], two ? s[c + plane] : 0};
+        s[c] = finished(metric, sums, call->p, call->weight_sum, call->scale,
+                        terms != NULL ? row + terms[c] : 0);
+    }
+}
+GD_INLINE void finish_truths_as(const gd_metric metric, double *s, ptrdiff_t plane, ptrdiff_t count)
+{
+    for (ptrdiff_t c = 0; c < count; ++c)
+        s[c] = finished_truths(metric, s[c], s[c + plane], s[c + 2 * plane], s[c + 3 * plane]);
+}
+
+/* Makes distances of the sums of one row. Sums fill whole vectors: whole vectors of roots may be
+ * taken of them. */
+static void finish(const gd_cdist *call, enum gd_sums kind, double *s, ptrdiff_t plane,
+                   ptrdiff_t count, const double *terms, double row)
+{
+#define FINISH(metric)                                        \
+    case metric:                                              \
+        finish_as(metric, call, s, plane, count, terms, row); \
+        break;
+#define FINISH_TRUTHS(metric)                      \
+    case metric:                                   \
+        finish_truths_as(metric, s, plane, count); \
+        break;
+    if (kind == GD_SUM_TRUTHS) {
+        switch (call->metric) {
+            FINISH_TRUTHS(GD_JACCARD)
+            FINISH_TRUTHS(GD_KULCZYNSKI1)
+            FINISH_TRUTHS(GD_ROGERSTANIMOTO)
+            FINISH_TRUTHS(GD_RUSSELLRAO)
+            FINISH_TRUTHS(GD_SOKALSNEATH)
+            FINISH_TRUTHS(GD_YULE)
+            default:
+                break;
+        }
+        return;
+    }
+    switch (call->metric) {
+        FINISH(GD_EUCLIDEAN)
+        FINISH(GD_BRAYCURTIS)
+        FINISH(GD_DICE)
+        FINISH(GD_HAMMING)
+        FINISH(GD_JENSENSHANNON)
+        FINISH(GD_HELLINGER)
+        case GD_MINKOWSKI:
+            for (ptrdiff_t c = 0; c < count; c += LANES) {
+                const gd_vf64 sum = gd_load(s + c);
+                gd_store(s + c, GD_FINISH_MINKOWSKI(sum, call->p, gd_sqrt, gd_cube_root, gd_power));
+            }
+            break;
+        default: /* the sum is the distance */
+            break;
+    }
+#undef FINISH
+#undef FINISH_TRUTHS
+}
+
+/* ---------------------------------------------------------------- the whole matrix */
+
+GD_DEFINE_PACK(pack_f32, float, double)
+GD_DEFINE_PACK(pack_f64, double, double)
+
+static void pack(const gd_matrix *x, ptrdiff_t from, ptrdiff_t width, double *to)
+{
+    (x->dtype == GD_F32 ? pack_f32 : pack_f64)(x, from, width, to);
+}
+
+/* How a call is cut up. Every part but `threads` is the same when sizing and when launched. */
+typedef struct sums_plan {
+    enum gd_sums kind;
+    ptrdiff_t panels;        /* of WIDTH columns' points */
+    ptrdiff_t rows;          /* in a task: they stay in L2 */
+    ptrdiff_t chunk;         /* panels that a block of rows passes over at a time; they do too */
+    ptrdiff_t blocks, spans; /* tasks are blocks of rows by spans of panels */
+    int threads;
+    bool stream;         /* store past the caches */
+    size_t shared_bytes; /* packed columns' points */
+    size_t own_bytes;    /* a thread's packed rows and waiting sums */
+} sums_plan;
+
+static ptrdiff_t least(ptrdiff_t x, ptrdiff_t y) { return x < y ? x : y; }
+static ptrdiff_t most(ptrdiff_t x, ptrdiff_t y) { return x > y ? x : y; }
+static ptrdiff_t ceil_div(ptrdiff_t x, ptrdiff_t y) { return (x + y - 1) / y; }
+static size_t round_up_256(ptrdiff_t doubles)
+{
+    return ((size_t)doubles * sizeof(double) + 255) / 256 * 256;
+}
+
+static sums_plan plan_of(const gd_cdist *call)
+{
+    const ptrdiff_t m = call->out.rows, n = call->out.cols, d = call->a.cols;
+    const ptrdiff_t bytes = most(d, 1) * (ptrdiff_t)sizeof(double);
+    sums_plan plan = {.kind = GD_SUMS_OF(call->metric, call->weights != NULL, call->p),
+                      .panels = ceil_div(n, WIDTH)};
+
+    /* Of a 1 MB second-level cache, rows may fill 256 KB and panels 256 KB. */
+    plan.rows = least(ceil_div(m, MR) * MR, most(1, least(BLOCK, (256 << 10) / bytes) / MR) * MR);
+    plan.chunk = most(1, least(PANELS, (256 << 10) / (bytes * WIDTH)));
+
+    /* Waking threads costs about as much as 2**16 terms on one. */
+    const double pairs = (double)m * (double)n;
+    plan.threads = pairs * (double)(d + 8) < 0x1p16 ? 1 : omp_get_max_threads();
+    plan.blocks = ceil_div(m, plan.rows);
+    plan.spans = plan.threads == 1
+                     ? 1
+                     : least(plan.panels, ceil_div(4 * (ptrdiff_t)plan.threads, plan.blocks));
+    plan.stream =
+        gd_worth_streaming(m, n, call->out.dtype == GD_F32 ? sizeof(float) : sizeof(double));
+    plan.shared_bytes = round_up_256(plan.panels * WIDTH * d);
+    plan.own_bytes = round_up_256(plan.rows * d + count_of(plan.kind) * MR * plan.chunk * WIDTH);
+    return plan;
+}
+
+/* Finishes one row's waiting sums, from `column` on, and stores them. */
+static void store_row(const gd_cdist *call, const sums_plan *plan, sums_at sums, ptrdiff_t row,
+                      ptrdiff_t column)
+{
+    const gd_matrix *out = &call->out;
+    const ptrdiff_t count = least(sums.stride, out->cols - column);
+    const ptrdiff_t at = row * out->row_stride + column;
+    const bool terms = call->a_terms != NULL;
+    finish(call, plan->kind, sums.at, sums.plane, count, terms ? call->b_terms + column : NULL,
+           terms ? call->a_terms[row] : 0);
+    if (out->dtype == GD_F32) {
+        _Alignas(64) float narrow[PANELS * WIDTH];
+        for (ptrdiff_t c = 0; c < count; ++c)
+            narrow[c] = (float)sums.at[c];
+        gd_store_run((float *)out->data + at, narrow, (size_t)count * sizeof(float), plan->stream);
+    }
+    else {
+        gd_store_run((double *)out->data + at, sums.at, (size_t)count * sizeof(double),
+                     plan->stream);
+    }
+}
+
+/* Fills out[row : row + plan->rows, the columns of panels [panel, panels_end)]. */
+static void block(const gd_cdist *call, const sums_plan *plan, double *own, ptrdiff_t row,
+                  ptrdiff_t panel, ptrdiff_t panels_end)
+{
+    const ptrdiff_t d = call->a.cols, rows = least(plan->rows, call->a.rows - row);
+    const double *const packed = call->launch.workspace;
+    const ptrdiff_t stride = plan->chunk * WIDTH;
+    const sums_at sums = {own + plan->rows * d, MR * stride, stride};
+    for (ptrdiff_t r = 0; r < rows; r += MR)
+        pack(&call->a, row + r, MR, own + r * d);
+
+    for (; panel < panels_end; panel += plan->chunk) {
+        const ptrdiff_t end = least(panel + plan->chunk, panels_end);
+        for (ptrdiff_t r = 0; r < rows; r += MR) {
+            for (ptrdiff_t p = panel; p < end; ++p) {
+                const sums_at at = {sums.at + (p - panel) * WIDTH, sums.plane, stride};
+                tiles[plan->kind][call->weights != NULL](own + r * d, packed + p * WIDTH * d, d,
+                                                         call->weights, call->p, at);
+            }
+            for (ptrdiff_t i = 0; i < least(MR, rows - r); ++i) {
+                const sums_at at = {sums.at + i * stride, sums.plane, (end - panel) * WIDTH};
+                store_row(call, plan, at, row + r + i, panel * WIDTH);
+            }
+        }
+    }
+    if (plan->stream)
+        gd_stream_end();
+}
+
+gd_status GD_ISA_NAME(gd_cpu_cdist_sums)(gd_cdist *call, gd_error *err)
+{
+    (void)err;
+    sums_plan plan = plan_of(call);
+    gd_launch *launch = &call->launch;
+    if (launch->sizing) {
+        launch->workspace_bytes = plan.shared_bytes + (size_t)plan.threads * plan.own_bytes;
+        return GD_OK;
+    }
+    /* OpenMP's answer may have changed since; the workspace has not. */
+    const size_t left = launch->workspace_bytes - plan.shared_bytes;
+    const int threads = (int)least(plan.threads, (ptrdiff_t)(left / plan.own_bytes));
+    const ptrdiff_t d = call->a.cols, tasks = plan.blocks * plan.spans;
+    double *const packed = launch->workspace;
+#pragma omp parallel num_threads(threads) if (threads > 1)
+    {
+        double *const own = (double *)((char *)packed + plan.shared_bytes +
+                                       (size_t)omp_get_thread_num() * plan.own_bytes);
+#pragma omp for schedule(static)
+        for (ptrdiff_t p = 0; p < plan.panels; ++p)
+            pack(&call->b, p * WIDTH, WIDTH, packed + p * WIDTH * d);
+#pragma omp for schedule(dynamic)
+        for (ptrdiff_t t = 0; t < tasks; ++t) {
+            const ptrdiff_t span = t % plan.spans;
+            block(call, &plan, own, t / plan.spans * plan.rows, plan.panels * span / plan.spans,
+                  plan.panels * (span + 1) / plan.spans);
+        }
+    }
+    return GD_OK;
+}

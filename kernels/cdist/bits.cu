@@ -1,0 +1,318 @@
+/* bits.cu: cdist of truths that are packed to bits (GD_BITS), for the metrics that are functions of
+ * four counts.
+ *
+ * Idea: only one count takes both rows, that of the columns where both are true; the rows' own
+ * counts, their terms, give the other three. It is a matrix product whose multiplication is `and`,
+ * and tensor cores have it: one instruction of a warp takes 16 rows and 8 columns through 256
+ * bits. What binds then is the writing of the results: 16384 x 16384 float32 takes the H200
+ * 0.23 ms, in which it can issue 24 instructions a result, and the products of 256 bits some
+ * 0.03 ms; from 2048 bits on the products and the loads behind them bind.
+ *
+ * A count does not care for the order of bits. So a thread reads 16 bytes of a row at once, 64 of
+ * the four that share a row, and gives its words to the instruction as they come: no shared memory,
+ * no barrier, no shuffling. The warps of a block read each other's rows from L1.
+ *
+ * Three details spare instructions:
+ * - counts start at the bits of 2**23 (2**52), so that one subtraction makes them floating-point;
+ * - columns are dealt out so that a thread's results of a row are neighbours, for 16-byte stores;
+ * - the division is a reciprocal and one correction (see Count).
+ *
+ * Launch: 8 warps, 2 below each other and 4 side by side, of 32 x 32 results each; blocks in bands
+ * as in tile.cu. */
+#include "metrics.cuh"
+
+namespace {
+
+constexpr int kThreads = 256, kWarpsAcross = 4, kWarpsDown = 2;
+constexpr int kDown = 2, kAcross = 4; /* products of a warp, each of 16 x 8 results */
+constexpr int kRows = 16 * kDown, kCols = 8 * kAcross;
+constexpr int kBlockRows = kRows * kWarpsDown, kBlockCols = kCols * kWarpsAcross;
+constexpr unsigned kBand = 16;
+constexpr int kStep = 4 * GD_BITS_ALIGNMENT; /* words of a row that a turn of the loop takes */
+static_assert(kWarpsAcross * kWarpsDown * 32 == kThreads, "every warp has its results");
+static_assert(GD_BITS_ALIGNMENT * sizeof(int32_t) == sizeof(uint4), "a group is a load");
+
+template <typename T>
+struct Bits {
+    gd::Points<int32_t> a, b;
+    ptrdiff_t words;
+    const double *a_terms, *b_terms;
+    double columns;
+    T *out;
+    ptrdiff_t out_stride;
+    bool aligned; /* rows of out start on 16-byte boundaries */
+};
+
+/* ---------------------------------------------------------------- counting */
+
+/* Turing's tensor cores know `xor` alone: they count the columns where the rows differ. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+constexpr bool kCountsUnequal = true;
+
+__device__ __forceinline__ void count_quarter(int &c0, int &c1, unsigned a, unsigned b)
+{
+    asm("mma.sync.aligned.m8n8k128.row.col.s32.b1.b1.s32.xor.popc {%0, %1}, {%2}, {%3}, {%0, %1};"
+        : "+r"(c0), "+r"(c1)
+        : "r"(a), "r"(b));
+}
+#else
+constexpr bool kCountsUnequal = false;
+#endif
+
+/* Adds the counts of 256 bits. Of eight rows and eight columns each, thread t has results (t / 4,
+ * t % 4 * 2) and the next; top and bottom are words of rows t / 4 and t / 4 + 8, b of column t / 4,
+ * all from place t % 4 of the row. */
+__device__ __forceinline__ void count(int (&c)[4], unsigned top0, unsigned bottom0, unsigned top1,
+                                      unsigned bottom1, unsigned b0, unsigned b1)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+    count_quarter(c[0], c[1], top0, b0);
+    count_quarter(c[2], c[3], bottom0, b0);
+    count_quarter(c[0], c[1], top1, b1);
+    count_quarter(c[2], c[3], bottom1, b1);
+#else
+    asm("mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.and.popc "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+        : "r"(top0), "r"(bottom0), "r"(top1), "r"(bottom1), "r"(b0), "r"(b1));
+#endif
+}
+
+/* A row's group of words; zeros, which count nothing, beyond the last. */
+__device__ __forceinline__ uint4 load_group(const gd::Points<int32_t> &x, ptrdiff_t row,
+                                            ptrdiff_t word, bool present)
+{
+    return present
+               ? __ldg(reinterpret_cast<const uint4 *>(x.data + x.clamp(row) * x.row_stride + word))
+               : uint4{};
+}
+
+/* ---------------------------------------------------------------- from counts to distances */
+
+/* A float that divides in six instructions where IEEE takes ten and a branch: a reciprocal, the
+ * quotient, and its correction by what is left of x, which rounds correctly but for rare ties. Good
+ * for what counts can be: at most 2**48, and zero. */
+struct Count {
+    float value;
+
+    Count() = default;
+    __device__ __forceinline__ Count(float x) : value(x) {}
+    __device__ __forceinline__ explicit operator float() const { return value; }
+    friend __device__ __forceinline__ Count operator+(Count x, Count y)
+    {
+        return x.value + y.value;
+    }
+    friend __device__ __forceinline__ Count operator-(Count x, Count y)
+    {
+        return x.value - y.value;
+    }
+    friend __device__ __forceinline__ Count operator*(Count x, Count y)
+    {
+        return x.value * y.value;
+    }
+    friend __device__ __forceinline__ Count operator/(Count x, Count y)
+    {
+        float reciprocal;
+        asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(reciprocal) : "f"(y.value));
+        const float quotient = x.value * reciprocal;
+        const float exact = fmaf(fmaf(-quotient, y.value, x.value), reciprocal, quotient);
+        return y.value == 0 ? quotient : exact; /* infinity, or NaN for 0 / 0 */
+    }
+    friend __device__ __forceinline__ bool operator==(Count x, Count y)
+    {
+        return x.value == y.value;
+    }
+};
+
+GD_DEFINE_FINISH_TRUTHS(__device__ __forceinline__, finish, Count)
+GD_DEFINE_FINISH_TRUTHS(__device__ __forceinline__, finish, double)
+
+/* What counts start at, and the number that a sum from there on stands for. */
+template <typename R>
+struct Counter;
+template <>
+struct Counter<Count> {
+    static constexpr int start = 0x4b000000; /* 2**23 */
+    static __device__ __forceinline__ Count value(int sum) { return __int_as_float(sum) - 0x1p23f; }
+};
+template <>
+struct Counter<double> {
+    static constexpr int start = 0;
+    static __device__ __forceinline__ double value(int sum)
+    {
+        return __hiloint2double(0x43300000, sum) - 0x1p52; /* 2**52 */
+    }
+};
+
+/* A row's own count. The launcher takes float32 only for counts that it holds exactly. */
+template <typename R>
+__device__ __forceinline__ R own_count(const double *terms, ptrdiff_t row)
+{
+    if constexpr (sizeof(R) == sizeof(float)) {
+        return (float)__ldg(terms + row);
+    }
+    else {
+        return __ldg(terms + row);
+    }
+}
+
+template <gd_metric kMetric, typename R>
+__device__ __forceinline__ R distance(int sum, R x, R y, R columns)
+{
+    const R counted = Counter<R>::value(sum);
+    const R both = kCountsUnequal ? (x + y - counted) * R(0.5f) : counted;
+    const R only_y = y - both;
+    return finish(kMetric, both, x - both, only_y, columns - x - only_y);
+}
+
+/* ---------------------------------------------------------------- the kernel */
+
+/* R is what distances are computed in. */
+template <gd_metric kMetric, typename R, typename T>
+__global__ void __launch_bounds__(kThreads, 3)
+    bits(const __grid_constant__ Bits<T> call, unsigned tiles_down, unsigned tiles_across,
+         unsigned band)
+{
+    constexpr int kWord = gd::kPerWord<T>, kShare = kWord / 2; /* products that make up a word */
+    const unsigned in_band = blockIdx.x % (band * tiles_across);
+    const unsigned top = blockIdx.x / (band * tiles_across) * band;
+    const unsigned height = min(band, tiles_down - top);
+    const unsigned tile_row = top + in_band % height, tile_col = in_band / height;
+    const unsigned warp = threadIdx.x / 32, eighth = threadIdx.x % 32 / 4, place = threadIdx.x % 4;
+    const ptrdiff_t row = (ptrdiff_t)tile_row * kBlockRows + warp / kWarpsAcross * kRows + eighth;
+    const ptrdiff_t col = (ptrdiff_t)tile_col * kBlockCols + warp % kWarpsAcross * kCols;
+
+    int sum[kDown][kAcross][4];
+#pragma unroll
+    for (int i = 0; i < kDown; ++i) {
+#pragma unroll
+        for (int j = 0; j < kAcross; ++j) {
+#pragma unroll
+            for (int e = 0; e < 4; ++e) {
+                sum[i][j][e] = Counter<R>::start;
+            }
+        }
+    }
+    for (ptrdiff_t word = 0; word < call.words; word += kStep) {
+        const ptrdiff_t own = word + place * GD_BITS_ALIGNMENT;
+        const bool present = own < call.words;
+        uint4 a[kDown][2], b[kAcross];
+#pragma unroll
+        for (int i = 0; i < kDown; ++i) {
+            a[i][0] = load_group(call.a, row + i * 16, own, present);
+            a[i][1] = load_group(call.a, row + i * 16 + 8, own, present);
+        }
+#pragma unroll
+        for (int j = 0; j < kAcross; ++j) {
+            /* Column 2 q + e of product j belongs to thread q: kShare products interleave, so that
+             * a thread's pairs from them touch. */
+            const int at =
+                j / kShare * 8 * kShare + eighth / 2 * kWord + j % kShare * 2 + eighth % 2;
+            b[j] = load_group(call.b, col + at, own, present);
+        }
+#pragma unroll
+        for (int i = 0; i < kDown; ++i) {
+#pragma unroll
+            for (int j = 0; j < kAcross; ++j) {
+                count(sum[i][j], a[i][0].x, a[i][1].x, a[i][0].y, a[i][1].y, b[j].x, b[j].y);
+                count(sum[i][j], a[i][0].z, a[i][1].z, a[i][0].w, a[i][1].w, b[j].z, b[j].w);
+            }
+        }
+    }
+
+    const R columns = (R)(sizeof(R) == sizeof(float) ? (float)call.columns : call.columns);
+#pragma unroll
+    for (int r = 0; r < kAcross / kShare; ++r) {
+        const gd::Run<T> run(call.b.count, call.aligned, col + (r * 4 + place) * kWord, 1);
+        R y[kWord];
+#pragma unroll
+        for (int j = 0; j < kWord; ++j) {
+            y[j] = own_count<R>(call.b_terms, call.b.clamp(run.first + j));
+        }
+#pragma unroll
+        for (int i = 0; i < 2 * kDown; ++i) {
+            const ptrdiff_t at = row + i * 8;
+            const R x = own_count<R>(call.a_terms, call.a.clamp(at));
+            T results[kWord];
+#pragma unroll
+            for (int j = 0; j < kWord; ++j) {
+                results[j] = (T)distance<kMetric, R>(
+                    sum[i / 2][r * kShare + j / 2][i % 2 * 2 + j % 2], x, y[j], columns);
+            }
+            if (at < call.a.count) {
+                run.store(call.out + at * call.out_stride + run.first, results);
+            }
+        }
+    }
+}
+
+/* ---------------------------------------------------------------- launch */
+
+template <gd_metric kMetric, typename R, typename T>
+cudaError_t launch(const gd_cdist &call)
+{
+    T *const out = (T *)call.out.data;
+    const Bits<T> bits_call = {gd::points_of<int32_t>(call.a),
+                               gd::points_of<int32_t>(call.b),
+                               call.a.cols,
+                               call.a_terms,
+                               call.b_terms,
+                               call.weight_sum,
+                               out,
+                               call.out.row_stride,
+                               gd::rows_of_words(out, call.out.row_stride)};
+    const ptrdiff_t down = gd::ceil_div(call.out.rows, kBlockRows);
+    const ptrdiff_t across = gd::ceil_div(call.out.cols, kBlockCols);
+    const unsigned band = down < kBand ? (unsigned)down : kBand;
+    return gd::enqueue(call.launch, bits<kMetric, R, T>, down * across, dim3(kThreads), 0,
+                       bits_call, (unsigned)down, (unsigned)across, band);
+}
+
+template <gd_metric kMetric>
+cudaError_t launch_metric(const gd_cdist &call)
+{
+    if (call.out.dtype == GD_F64) {
+        return launch<kMetric, double, double>(call);
+    }
+    return call.weight_sum < 0x1p23 ? launch<kMetric, Count, float>(call)
+                                    : launch<kMetric, double, float>(call);
+}
+
+cudaError_t launch_any(const gd_cdist &call)
+{
+    switch (call.metric) {
+        case GD_DICE:
+            return launch_metric<GD_DICE>(call);
+        case GD_JACCARD:
+            return launch_metric<GD_JACCARD>(call);
+        case GD_KULCZYNSKI1:
+            return launch_metric<GD_KULCZYNSKI1>(call);
+        case GD_ROGERSTANIMOTO:
+            return launch_metric<GD_ROGERSTANIMOTO>(call);
+        case GD_RUSSELLRAO:
+            return launch_metric<GD_RUSSELLRAO>(call);
+        case GD_SOKALSNEATH:
+            return launch_metric<GD_SOKALSNEATH>(call);
+        case GD_YULE:
+            return launch_metric<GD_YULE>(call);
+        default:
+            return launch_metric<GD_HAMMING>(call);
+    }
+}
+
+}  // namespace
+
+extern "C" gd_status gd_cuda_cdist_bits(gd_cdist *call, gd_error *err)
+{
+    call->launch.workspace_bytes = 0;
+    if (call->launch.sizing) {
+        return GD_OK;
+    }
+    if (call->weight_sum >= 0x1p32) {
+        return GD_FAIL(err, GD_BAD_VALUE,
+                       "cdist/cuda_bits counts fewer than 2**32 columns, not %.0f",
+                       call->weight_sum);
+    }
+    GD_CUDA_TRY(err, "cdist/cuda_bits", launch_any(*call));
+    return GD_OK;
+}

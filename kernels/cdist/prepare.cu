@@ -1,0 +1,441 @@
+/* prepare.cu: what is done to rows before a kernel of cdist runs, and after it for pdist.
+ *
+ * Idea: a warp a row. Its lanes go through the row side by side, each adding up every 32nd element
+ * in float64, and the 32 sums meet in a butterfly: so a row's bits depend on that row and its
+ * length alone. A row is read two to five times, the first time from memory and then from the
+ * cache. Rows times a factor are a matrix product instead, by tiles of 32 x 32 in shared memory.
+ *
+ * Cost: memory, but for the factor. 16384 rows of 128 float32 are 8 MB read and written, 5 us on
+ * the H200, beside 2.3 ms for their distances; 16384 rows times a 32 x 32 factor are 34 M fused
+ * multiply-adds of float64. Condensing reads and writes half of the result: 0.25 ms for
+ * 16384 x 16384 float32 at 4.27 TB/s.
+ *
+ * Launch: 256 threads. The eight warps of a block have neighbouring rows, so that they share cache
+ * lines where it is the columns that lie close together. */
+#include <math.h>
+
+#include "metrics.cuh"
+
+namespace {
+
+constexpr int kThreads = 256, kLanes = 32, kWarps = kThreads / kLanes;
+constexpr unsigned kAll = ~0u;
+constexpr const char *kPrepareId = "preparing rows on the device";
+constexpr const char *kCondenseId = "condensing distances on the device";
+constexpr double kInfinity = HUGE_VAL, kLargest = 0x1.fffffffffffffp+1023;
+
+/* A gd_prepare as its kernels see it; S is the type of the prepared rows. */
+template <typename T, typename S>
+struct Job {
+    gd::Points<T> x;
+    ptrdiff_t d;
+    S *to;
+    ptrdiff_t to_cols, to_stride;
+    double *terms;
+    const double *weights;
+};
+
+/* ---------------------------------------------------------------- a warp and its row */
+
+/* Every lane gets the same: the two operands of a step are exchanged between lanes, and combining
+ * them must not depend on their order. */
+template <typename F>
+__device__ __forceinline__ double combine(double x, F both)
+{
+#pragma unroll
+    for (int step = kLanes / 2; step > 0; step /= 2) {
+        x = both(x, __shfl_xor_sync(kAll, x, step));
+    }
+    return x;
+}
+
+template <typename F>
+__device__ __forceinline__ double largest_of(ptrdiff_t d, unsigned lane, F value)
+{
+    double most = -kInfinity;
+    for (ptrdiff_t k = lane; k < d; k += kLanes) {
+        most = fmax(most, value(k)); /* passes over NaN, which the sums will find */
+    }
+    return combine(most, [](double x, double y) { return fmax(x, y); });
+}
+
+template <typename F>
+__device__ __forceinline__ double sum_of(ptrdiff_t d, unsigned lane, F value)
+{
+    double sum = 0;
+    for (ptrdiff_t k = lane; k < d; k += kLanes) {
+        sum += value(k);
+    }
+    return combine(sum, [](double x, double y) { return x + y; });
+}
+
+/* Multiplies by the power of two that brings `largest` near 1, so that no square leaves the range.
+ * In two steps: subnormal numbers need a larger power than there is. Leaves 0 and infinity. */
+struct Scale {
+    double first = 1, second = 1;
+
+    __device__ __forceinline__ explicit Scale(double largest)
+    {
+        if (largest > 0 && largest <= kLargest) {
+            const int exponent = -ilogb(largest), half = exponent / 2;
+            first = ldexp(1.0, half);
+            second = ldexp(1.0, exponent - half);
+        }
+    }
+    __device__ __forceinline__ double operator()(double x) const { return x * first * second; }
+};
+
+/* ---------------------------------------------------------------- rows by themselves */
+
+/* What is subtracted from a scaled row: its mean, and the mean of what that left. The second makes
+ * up for the rounding of the first, which is all there is to see in a row that is nearly constant.
+ * none: the row is constant, so that nothing is left but rounding. */
+template <typename X>
+struct Centre {
+    Scale scale;
+    double mean = 0, rest = 0;
+    bool none;
+
+    __device__ __forceinline__ Centre(const X &x, const double *weights, ptrdiff_t d, unsigned lane)
+        : scale(0)
+    {
+        /* Columns without weight do not count. */
+        const auto counts = [&](ptrdiff_t k) { return weights == NULL || weights[k] > 0; };
+        const double most =
+            largest_of(d, lane, [&](ptrdiff_t k) { return counts(k) ? x(k) : -kInfinity; });
+        const double least =
+            -largest_of(d, lane, [&](ptrdiff_t k) { return counts(k) ? -x(k) : -kInfinity; });
+        scale = Scale(fmax(most, -least));
+        none = most == least;
+        const auto average = [&](auto value) {
+            const double sum = sum_of(d, lane, [&](ptrdiff_t k) {
+                return weights == NULL ? value(k) : value(k) * weights[k];
+            });
+            const double whole = weights == NULL
+                                     ? (double)d
+                                     : sum_of(d, lane, [&](ptrdiff_t k) { return weights[k]; });
+            return sum / whole;
+        };
+        mean = average([&](ptrdiff_t k) { return scale(x(k)); });
+        rest = average([&](ptrdiff_t k) { return scale(x(k)) - mean; });
+    }
+    __device__ __forceinline__ double operator()(double x) const { return scale(x) - mean - rest; }
+};
+
+/* Divides a row by its length times sqrt(2), after subtracting its mean if kCentred. */
+template <bool kCentred, typename T>
+__device__ void make_unit(const Job<T, T> &job, ptrdiff_t row, unsigned lane)
+{
+    const auto x = [&](ptrdiff_t k) { return (double)job.x.at(row, k); };
+    const auto directed = [&](auto centred, bool none) {
+        const auto value = [&](ptrdiff_t k) {
+            const double t = centred(x(k));
+            return job.weights == NULL ? t : t * sqrt(job.weights[k]);
+        };
+        const Scale scale(largest_of(job.d, lane, [&](ptrdiff_t k) { return fabs(value(k)); }));
+        const double square = sum_of(job.d, lane, [&](ptrdiff_t k) {
+            const double t = scale(value(k));
+            return t * t;
+        });
+        /* Zeros, NaN and infinity have no direction. */
+        const bool some = !none && square > 0 && square <= kLargest;
+        const double inverse = some ? 1 / sqrt(2 * square) : (double)NAN;
+        for (ptrdiff_t k = lane; k < job.to_cols; k += kLanes) {
+            /* A row of no columns gets one. */
+            const double t = k < job.d ? scale(value(k)) : 0;
+            job.to[row * job.to_stride + k] = (T)(t * inverse);
+        }
+    };
+    if constexpr (kCentred) {
+        const Centre<decltype(x)> centre(x, job.weights, job.d, lane);
+        directed(centre, centre.none);
+    }
+    else {
+        /* Weights must not meet subnormal numbers, whose product with them would lose digits. */
+        const Scale scale(job.weights == NULL ? 0 : largest_of(job.d, lane, [&](ptrdiff_t k) {
+            return fabs(x(k));
+        }));
+        directed(scale, false);
+    }
+}
+
+/* x + y, and what the addition loses (Knuth's two-sum): spelled out, lest the compiler fuse it. */
+__device__ __forceinline__ double2 two_sum(double x, double y)
+{
+    const double sum = __dadd_rn(x, y), taken = __dsub_rn(sum, x);
+    return {sum, __dadd_rn(__dsub_rn(x, __dsub_rn(sum, taken)), __dsub_rn(y, taken))};
+}
+
+/* 1 - the row's sum, rounded once. It is nearly nothing for a distribution, and a distance of two
+ * like ones is its root. */
+template <typename T>
+__device__ double rest_of_one(const Job<T, T> &job, ptrdiff_t row, unsigned lane)
+{
+    double sum = lane == 0 ? -1 : 0, lost = 0;
+    const auto add = [&](double x) {
+        const double2 both = two_sum(sum, x);
+        sum = both.x;
+        lost += both.y;
+    };
+    for (ptrdiff_t k = lane; k < job.d; k += kLanes) {
+        add((double)job.x.at(row, k));
+    }
+#pragma unroll
+    for (int step = kLanes / 2; step > 0; step /= 2) {
+        lost += __shfl_xor_sync(kAll, lost, step);
+        add(__shfl_xor_sync(kAll, sum, step));
+    }
+    return isfinite(sum) ? -(sum + lost) : -sum;
+}
+
+template <typename T>
+__device__ void make_roots(const Job<T, T> &job, ptrdiff_t row, unsigned lane)
+{
+    const double rest = rest_of_one(job, row, lane);
+    for (ptrdiff_t k = lane; k < job.d; k += kLanes) {
+        job.to[row * job.to_stride + k] = (T)sqrt((double)job.x.at(row, k));
+    }
+    if (lane == 0) {
+        job.terms[row] = rest / 2;
+    }
+}
+
+template <typename T>
+__device__ void make_distribution(const Job<T, T> &job, ptrdiff_t row, unsigned lane)
+{
+    const auto x = [&](ptrdiff_t k) { return (double)job.x.at(row, k); };
+    const double sum = sum_of(job.d, lane, x);
+    const bool negative = largest_of(job.d, lane, [&](ptrdiff_t k) { return -x(k); }) > 0;
+    const bool none = sum == 0 || negative;
+    for (ptrdiff_t k = lane; k < job.d; k += kLanes) {
+        job.to[row * job.to_stride + k] = none ? T(0) : (T)(x(k) / sum);
+    }
+    if (lane == 0) {
+        job.terms[row] = none ? kInfinity : 0;
+    }
+}
+
+/* A vote of the warp makes a word. Each lane keeps one of 32 words, so that these leave together.
+ */
+template <typename T>
+__device__ void make_bits(const Job<T, int32_t> &job, ptrdiff_t row, unsigned lane)
+{
+    double set = 0;
+    for (ptrdiff_t word = 0; word < job.to_cols; word += kLanes) {
+        const int words = (int)min(job.to_cols - word, (ptrdiff_t)kLanes);
+        unsigned own = 0;
+#pragma unroll 4
+        for (int i = 0; i < words; ++i) {
+            const ptrdiff_t k = (word + i) * 32 + lane;
+            const unsigned votes = __ballot_sync(kAll, k < job.d && job.x.at(row, k) != 0);
+            own = lane == i ? votes : own;
+        }
+        if (lane < words) {
+            job.to[row * job.to_stride + word + lane] = (int32_t)own;
+        }
+        set += __popc(own);
+    }
+    set = combine(set, [](double x, double y) { return x + y; });
+    if (lane == 0) {
+        job.terms[row] = set;
+    }
+}
+
+template <gd_preparation kWhat, typename T, typename S>
+__global__ void __launch_bounds__(kThreads) prepare_rows(const __grid_constant__ Job<T, S> job)
+{
+    const ptrdiff_t row = (ptrdiff_t)blockIdx.x * kWarps + threadIdx.x / kLanes;
+    const unsigned lane = threadIdx.x % kLanes;
+    if (row >= job.x.count) {
+        return;
+    }
+    if constexpr (kWhat == GD_UNIT || kWhat == GD_CENTRED_UNIT) {
+        make_unit<kWhat == GD_CENTRED_UNIT>(job, row, lane);
+    }
+    else if constexpr (kWhat == GD_ROOTS) {
+        make_roots(job, row, lane);
+    }
+    else if constexpr (kWhat == GD_DISTRIBUTION) {
+        make_distribution(job, row, lane);
+    }
+    else {
+        make_bits(job, row, lane);
+    }
+}
+
+/* ---------------------------------------------------------------- rows times a factor */
+
+constexpr int kSide = 32, kRowsEach = kSide / kWarps;
+
+/* 32 rows a block, four a thread; their columns 32 at a time, one a lane. */
+template <typename T>
+__global__ void __launch_bounds__(kThreads)
+    multiply(const __grid_constant__ Job<T, T> job, const __grid_constant__ gd::Points<T> shift,
+             const double *__restrict__ factor)
+{
+    /* The pitch of odd length lets a warp read a column without conflicts. */
+    __shared__ double rows[kSide][kSide + 1], part[kSide][kSide];
+    const ptrdiff_t top = (ptrdiff_t)blockIdx.x * kSide;
+    constexpr bool kRounded = sizeof(T) == sizeof(float);
+    constexpr double kSums = kRounded ? GD_F32_FACTORED_SUMS : GD_F64_FACTORED_SUMS;
+    constexpr double kFloor = kRounded ? GD_F32_FACTORED_FLOOR : GD_F64_FACTORED_FLOOR;
+    const int lane = threadIdx.x % kLanes, warp = threadIdx.x / kLanes;
+    double squares[kRowsEach] = {};
+    for (ptrdiff_t left = 0; left < job.d; left += kSide) {
+        const ptrdiff_t col = left + lane;
+        double value[kRowsEach] = {}, size[kRowsEach] = {};
+        for (ptrdiff_t dim = 0; dim < job.d; dim += kSide) {
+            __syncthreads(); /* nobody reads the last tiles any more */
+            for (int i = warp; i < kSide; i += kWarps) {
+                const ptrdiff_t k = dim + lane, from = dim + i;
+                rows[i][lane] =
+                    k < job.d ? (double)job.x.at(job.x.clamp(top + i), k) - (double)shift.at(0, k)
+                              : 0;
+                part[i][lane] = from < job.d && col < job.d ? factor[from * job.d + col] : 0;
+            }
+            __syncthreads();
+#pragma unroll 8
+            for (int k = 0; k < kSide; ++k) {
+                const double f = part[k][lane];
+#pragma unroll
+                for (int i = 0; i < kRowsEach; ++i) {
+                    const double t = rows[warp * kRowsEach + i][k];
+                    value[i] = fma(t, f, value[i]);
+                    size[i] = fma(fabs(t), fabs(f), size[i]);
+                }
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < kRowsEach; ++i) {
+            const ptrdiff_t row = top + warp * kRowsEach + i;
+            if (row < job.x.count && col < job.d) {
+                job.to[row * job.to_stride + col] = (T)value[i];
+                squares[i] += kSums * size[i] * size[i];
+                if constexpr (kRounded) {
+                    squares[i] += GD_F32_FACTORED_ROWS * value[i] * value[i];
+                }
+            }
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < kRowsEach; ++i) {
+        const ptrdiff_t row = top + warp * kRowsEach + i;
+        const double term = combine(squares[i], [](double x, double y) { return x + y; });
+        if (lane == 0 && row < job.x.count) {
+            job.terms[row] = term + kFloor;
+        }
+    }
+}
+
+/* ---------------------------------------------------------------- launches */
+
+template <typename T, typename S>
+Job<T, S> job_of(const gd_prepare &job)
+{
+    return {gd::points_of<T>(job.x), job.x.cols, (S *)job.to.data, job.to.cols,
+            job.to.row_stride,       job.terms,  job.weights};
+}
+
+template <gd_preparation kWhat, typename T, typename S = T>
+cudaError_t launch_rows(const gd_launch &launch, const gd_prepare &job)
+{
+    return gd::enqueue(launch, prepare_rows<kWhat, T, S>, gd::ceil_div(job.x.rows, kWarps),
+                       dim3(kThreads), 0, job_of<T, S>(job));
+}
+
+template <typename T>
+cudaError_t launch_numbers(const gd_launch &launch, const gd_prepare &job)
+{
+    switch (job.what) {
+        case GD_UNIT:
+            return launch_rows<GD_UNIT, T>(launch, job);
+        case GD_CENTRED_UNIT:
+            return launch_rows<GD_CENTRED_UNIT, T>(launch, job);
+        case GD_ROOTS:
+            return launch_rows<GD_ROOTS, T>(launch, job);
+        case GD_DISTRIBUTION:
+            return launch_rows<GD_DISTRIBUTION, T>(launch, job);
+        case GD_BITS:
+            return launch_rows<GD_BITS, T, int32_t>(launch, job);
+        default:
+            return gd::enqueue(launch, multiply<T>, gd::ceil_div(job.x.rows, kSide), dim3(kThreads),
+                               0, job_of<T, T>(job), gd::points_of<T>(job.origin), job.factor);
+    }
+}
+
+/* ---------------------------------------------------------------- condensing */
+
+constexpr int kCopies = 8; /* of a thread: all are asked for before the first is stored */
+
+/* E is an unsigned integer of the elements' size. Rows start anywhere, in the block as in the
+ * vector, so elements move one by one; a warp's make whole lines all the same. */
+template <typename E>
+__global__ void __launch_bounds__(kThreads)
+    condense(const E *__restrict__ block, ptrdiff_t cols, ptrdiff_t stride, ptrdiff_t first,
+             ptrdiff_t n, E *__restrict__ out, unsigned blocks_across)
+{
+    const ptrdiff_t row = blockIdx.x / blocks_across, i = first + row;
+    const ptrdiff_t at = (ptrdiff_t)(blockIdx.x % blocks_across) * kThreads * kCopies + threadIdx.x;
+    /* Counted from the first element right of the diagonal. */
+    const ptrdiff_t count = cols - row - 1;
+    const E *const from = block + row * stride + row + 1;
+    E *const to = out + (i * (n - 1) - i * (i - 1) / 2);
+    E own[kCopies];
+#pragma unroll
+    for (int c = 0; c < kCopies; ++c) {
+        const ptrdiff_t k = at + c * kThreads;
+        own[c] = k < count ? __ldcs(from + k) : E(0);
+    }
+#pragma unroll
+    for (int c = 0; c < kCopies; ++c) {
+        const ptrdiff_t k = at + c * kThreads;
+        if (k < count) {
+            __stcs(to + k, own[c]);
+        }
+    }
+}
+
+template <typename E>
+cudaError_t launch_condense(const gd_launch &launch, const gd_matrix &block, ptrdiff_t first,
+                            ptrdiff_t n, void *out)
+{
+    const ptrdiff_t across = gd::ceil_div(block.cols, kThreads * kCopies);
+    return gd::enqueue(launch, condense<E>, across * block.rows, dim3(kThreads), 0,
+                       (const E *)block.data, block.cols, block.row_stride, first, n, (E *)out,
+                       (unsigned)across);
+}
+
+}  // namespace
+
+extern "C" gd_status gd_cuda_prepare(const gd_prepare *job, gd_error *err)
+{
+    gd_launch launch = {};
+    launch.stream = job->stream;
+    if (job->what == GD_AS_GIVEN || job->x.rows == 0) {
+        return GD_OK;
+    }
+    if (job->x.dtype == GD_BOOL) {
+        const cudaError_t code = launch_rows<GD_BITS, uint8_t, int32_t>(launch, *job);
+        GD_CUDA_TRY(err, kPrepareId, code);
+        return GD_OK;
+    }
+    return gd::with_float_type(job->x.dtype, [&](auto type) {
+        GD_CUDA_TRY(err, kPrepareId, launch_numbers<decltype(type)>(launch, *job));
+        return GD_OK;
+    });
+}
+
+extern "C" gd_status gd_cuda_condense(const gd_matrix *block, ptrdiff_t first, ptrdiff_t n,
+                                      void *out, void *stream, gd_error *err)
+{
+    gd_launch launch = {};
+    launch.stream = stream;
+    if (block->rows == 0 || block->cols == 0) {
+        return GD_OK;
+    }
+    GD_CUDA_TRY(err, kCondenseId,
+                block->dtype == GD_F32
+                    ? launch_condense<unsigned>(launch, *block, first, n, out)
+                    : launch_condense<unsigned long long>(launch, *block, first, n, out));
+    return GD_OK;
+}
