@@ -96,8 +96,9 @@ def cdist(
     had until 2025 (kulczynski1 and sokalmichener), and inner_product, kl_divergence, hellinger and
     haversine, which is that of scikit-learn. In the formulas w is 1 where there are no weights; tt,
     tf, ft and ff are the weights' sums over the columns where both rows are true (not 0), only x
-    is, only y is, and neither is. Unweighted dice of numbers takes them for how true they are, as
-    in SciPy: tt is ``sum(x * y)``, and so on.
+    is, only y is, and neither is. Dice of numbers is SciPy's: without weights it takes them for how
+    true they are, so tt is ``sum(x * y)`` and so on; with weights tf + ft are the columns that
+    differ at all.
 
     ::
 
