@@ -27,8 +27,8 @@ typedef struct gd_request {
     gd_orders orders;
     gd_dtype dtype; /* of the computation */
     gd_form form;   /* cdist alone */
-    ptrdiff_t n;    /* rows of B; nodes of the graph */
-    ptrdiff_t cols; /* dimensions d; 0 for graphs */
+    ptrdiff_t n;    /* rows of B; nodes of the graph; columns of a product */
+    ptrdiff_t cols; /* dimensions d; 0 for graphs; rows of a product's B */
 } gd_request;
 
 typedef struct gd_choice {

@@ -72,6 +72,14 @@ enum {
     GD_TAKES_BASE = 16, /* of the logarithm */
 };
 
+/* The semirings of products, as (which of two ways counts, how a way is made of two parts).
+ * X(enumerator, name) */
+#define GD_SEMIRINGS(X)      \
+    X(GD_MIN_PLUS, min_plus) \
+    X(GD_MAX_PLUS, max_plus) X(GD_MIN_MAX, min_max) X(GD_MAX_MIN, max_min) X(GD_OR_AND, or_and)
+
+typedef enum gd_semiring { GD_SEMIRINGS(GD_ENUMERATOR) } gd_semiring;
+
 typedef enum gd_domain { GD_NUMBERS, GD_TRUTHS, GD_EITHER } gd_domain;
 
 typedef enum gd_backend { GD_CPU, GD_CUDA } gd_backend;
@@ -113,6 +121,9 @@ typedef struct gd_matrix {
 /* int32 lengths from here on are no path: a sum with GD_I32_FAR, which negative weights make
  * smaller, but not as small as this (gd_apsp says how large real lengths can be). */
 #define GD_I32_NO_PATH (GD_I32_FAR / 2 + 1)
+/* Numbers that minplus adds are smaller than this in magnitude: so are sums smaller than
+ * GD_I32_NO_PATH, and sums with GD_I32_FAR are not. */
+#define GD_I32_ADDEND_LIMIT ((int32_t)0x10000000)
 /* What marks a pair without a predecessor, as in SciPy. */
 #define GD_NO_PREDECESSOR ((int32_t)-9999)
 
@@ -238,6 +249,25 @@ typedef struct gd_apsp {
 } gd_apsp;
 typedef gd_status gd_apsp_kernel(gd_apsp *call, gd_error *err);
 
+/* minplus: out[i, j] = the best of c[i, j] and, over all k, of a[i, k] and b[k, j] put together, as
+ * the semiring says: the minimum of c[i, j] and of all a[i, k] + b[k, j], say.
+ * a is m x depth, b is depth x n, c and out are m x n; all of one dtype (GD_BOOL with GD_OR_AND,
+ * numbers with the others) and on the launch's device; m, n >= 1, depth >= 0. out has col_stride 1;
+ * c.data is NULL where there is no c, and may be out.data with out's strides.
+ * A semiring has a neutral element, which never wins and wins through nothing: +inf where a minimum
+ * is taken, -inf where a maximum is; in int32 the largest and the least number; false. NaN counts
+ * as that element, in a, b and c, and so does +inf - inf. A zero of the result is +0.0.
+ * In int32, sums take numbers below GD_I32_ADDEND_LIMIT in magnitude, or the neutral element: the
+ * kernel sets *out_of_range, on the launch's device, to whether a or b holds another; out is then
+ * unspecified. It is NULL where nothing is added or the dtype is another. */
+typedef struct gd_minplus {
+    gd_launch launch;
+    gd_matrix a, b, c, out;
+    gd_semiring semiring;
+    int32_t *out_of_range;
+} gd_minplus;
+typedef gd_status gd_minplus_kernel(gd_minplus *call, gd_error *err);
+
 /* ceiling: does a known amount of work of one kind, so that timing it measures the machine.
  * When sizing, the launcher reports in `work` the bytes moved or the operations done by one call
  * (a fused multiply-add and a min-plus update count as one). `bytes` is the size of the buffer that
@@ -303,7 +333,9 @@ gd_status gd_cuda_paths_write(const gd_apsp *call, const gd_matrix *out, const g
 /* ---------------------------------------------------------------- the kernel table */
 
 /* X(enumerator, name used in the table and as struct prefix) */
-#define GD_OPS(X) X(GD_OP_CDIST, cdist) X(GD_OP_APSP, apsp) X(GD_OP_CEILING, ceiling)
+#define GD_OPS(X)         \
+    X(GD_OP_CDIST, cdist) \
+    X(GD_OP_APSP, apsp) X(GD_OP_MINPLUS, minplus) X(GD_OP_CEILING, ceiling)
 
 typedef enum gd_op { GD_OPS(GD_ENUMERATOR) } gd_op;
 
@@ -315,6 +347,7 @@ enum {
     ,
 #undef GD_METRIC
     GD_OP_COUNT = 0 GD_OPS(GD_ONE_MORE),
+    GD_SEMIRING_COUNT = 0 GD_SEMIRINGS(GD_ONE_MORE),
 };
 
 #define GD_BIT(x) (UINT64_C(1) << (x))
@@ -324,6 +357,7 @@ enum {
 #define GD_WEIGHTED GD_BIT(1)       /* cdist: takes weights */
 #define GD_PACKED GD_BIT(2)         /* cdist: takes rows of bits (GD_BITS), and nothing else */
 #define GD_ONE_CAPABILITY GD_BIT(3) /* runs on the compute capability it needs, on no later one */
+#define GD_FOR_LARGE GD_BIT(4)      /* cdist: several launches, which few rows of B are not worth */
 
 /* One row. `needs` is the least gd_isa of a CPU row, 10 * major + minor compute capability of a
  * CUDA row. `launch` is NULL where this build left the row out. */
@@ -340,6 +374,7 @@ typedef struct gd_kernel {
     union {
         gd_cdist_kernel *cdist;
         gd_apsp_kernel *apsp;
+        gd_minplus_kernel *minplus;
         gd_ceiling_kernel *ceiling;
         void (*any)(void);
     } launch;

@@ -22,6 +22,7 @@
      min_cols, max_cols,      needs,  flags, {.op = launcher}, idea,   source},
 #define GD_OP_OF_cdist GD_OP_CDIST
 #define GD_OP_OF_apsp GD_OP_APSP
+#define GD_OP_OF_minplus GD_OP_MINPLUS
 #define GD_OP_OF_ceiling GD_OP_CEILING
 static const gd_kernel table[] = {
 #include "kernels.def"
@@ -54,6 +55,7 @@ static const size_t dtype_sizes[] = {GD_DTYPES(X)};
 #undef X
 #define X(e, name) [e] = #name,
 static const char *const op_names[] = {GD_OPS(X)};
+static const char *const semiring_names[] = {GD_SEMIRINGS(X)};
 #undef X
 
 const char *gd_dtype_name(gd_dtype dtype) { return dtype_names[dtype]; }
@@ -85,5 +87,7 @@ int gd_metric_find(const char *name)
     }
     return -1;
 }
+
+int gd_semiring_find(const char *name) { return find(semiring_names, GD_SEMIRING_COUNT, name); }
 
 int gd_op_find(const char *name) { return find(op_names, GD_OP_COUNT, name); }

@@ -17,5 +17,6 @@ const char *gd_op_name(gd_op op);
 int gd_dtype_find(const char *name);
 int gd_metric_find(const char *name);
 int gd_op_find(const char *name);
+int gd_semiring_find(const char *name);
 
 #endif

@@ -23,6 +23,13 @@ gd_status gd_run_apsp(const gd_graph *graph, const gd_matrix *out, const gd_matr
                       double unreachable, const gd_orders *orders, uint8_t *negative_nodes,
                       ptrdiff_t *on_negative_cycle, gd_error *err);
 
+/* The product of a and b over the semiring, joined with c unless c->data is NULL; out may be any of
+ * them. All four on the host, or all on one device, of out's dtype. Work on host arrays is finished
+ * on return, work on device arrays enqueued on orders->stream; int32 sums wait for it. */
+gd_status gd_run_minplus(const gd_matrix *a, const gd_matrix *b, const gd_matrix *c,
+                         const gd_matrix *out, gd_semiring semiring, const gd_orders *orders,
+                         gd_error *err);
+
 /* Runs a ceiling `repeats` times after one warm call. seconds[i] is each call's time, *work what
  * one call does. */
 gd_status gd_run_ceiling(size_t bytes, const gd_orders *orders, int repeats, double *work,

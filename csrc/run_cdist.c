@@ -249,16 +249,18 @@ static gd_matrix rows_from(const gd_matrix *x, ptrdiff_t first, ptrdiff_t count)
     return part;
 }
 
-/* So many rows of a block that it stays in the last cache on its way to the result, and that little
- * is computed left of the diagonal, but enough for a kernel to be worth its start. */
+/* So many rows in a block that little is computed left of the diagonal, but enough to be worth the
+ * launches. On the CPU a block stays in the last cache on its way to the result; a GPU is quicker
+ * with fewer, larger ones. */
 static ptrdiff_t rows_of_block(const gd_job *job, ptrdiff_t n, size_t size)
 {
     const bool on_cuda = job->device.backend == GD_CUDA;
-    const ptrdiff_t least = on_cuda ? 128 : 32;
-    const ptrdiff_t cached = ((ptrdiff_t)(on_cuda ? 24 : 4) << 20) / (n * (ptrdiff_t)size);
-    const ptrdiff_t rows = cached < n / 8 ? cached : n / 8;
-    const ptrdiff_t whole = rows / least * least;
-    return whole < least ? least : whole;
+    const ptrdiff_t least = on_cuda ? 1024 : 32, step = 32;
+    const ptrdiff_t room = ((ptrdiff_t)(on_cuda ? 256 : 4) << 20) / (n * (ptrdiff_t)size);
+    const ptrdiff_t share = n / (on_cuda ? 16 : 8);
+    const ptrdiff_t wanted = share < least ? least : share;
+    const ptrdiff_t rows = (room < wanted ? room : wanted) / step * step;
+    return rows < step ? step : rows;
 }
 
 /* Every two rows of the operand (call->a and call->b are the same) into the condensed `out`. */

@@ -9,6 +9,7 @@ The first calls::
     v = gpudist.pdist(a, "cosine")                     # each pair once, as SciPy's pdist
     dist, pred = gpudist.apsp(graph, return_predecessors=True)
     gpudist.reconstruct_path(pred, 0, 5)               # the nodes on the way from 0 to 5
+    two = gpudist.minplus(dist, dist)                  # a product with min and + for + and *
 
 NumPy arrays give NumPy arrays. PyTorch, CuPy and Numba arrays on a CUDA device give arrays of the
 same library on the same device, in order with the caller's stream, without a copy through the host.
@@ -31,6 +32,7 @@ from gpudist.errors import NoPathError
 from gpudist.explanation import explain
 from gpudist.paths import UNREACHABLE, apsp, reconstruct_path
 from gpudist.registry import Explanation, Kernel, kernels
+from gpudist.semirings import minplus
 
 __version__ = "0.1.0"
 
@@ -47,6 +49,7 @@ __all__ = [
     "cuda",
     "explain",
     "kernels",
+    "minplus",
     "pdist",
     "reconstruct_path",
 ]

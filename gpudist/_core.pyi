@@ -67,6 +67,17 @@ def apsp(
     stream: int = 0,
     ordered: bool = False,
 ) -> list[int]: ...
+def minplus(
+    a: Any,
+    b: Any,
+    c: Any,
+    out: Any,
+    semiring: str,
+    kernel: str | None = None,
+    device: str | None = None,
+    stream: int = 0,
+    ordered: bool = False,
+) -> None: ...
 def choose(
     op: str,
     dtype: str,

@@ -61,9 +61,15 @@ class Space(Protocol):
         """Return the handle of the stream on which the caller works, 0 for the default stream."""
 
 
-@cache  # NumPy makes the name anew each time, which small calls feel
+# Libraries make these anew each time, which small calls feel.
+@cache
 def _name_of(dtype: np.dtype[Any]) -> str:
     return str(dtype.name)
+
+
+@cache
+def _torch_name_of(dtype: Any) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 class _Host:
@@ -112,12 +118,14 @@ class _Torch:
     def array(self, value: Any, name: str) -> Any:
         if value.dtype.is_complex:
             raise TypeError(f"{name} must be an array of real numbers, got dtype {value.dtype}")
-        return value.detach()
+        return value.detach() if value.requires_grad else value
 
     def dtype_name(self, array: Any) -> str:
-        return str(array.dtype).removeprefix("torch.")
+        return _torch_name_of(array.dtype)
 
     def cast(self, array: Any, dtype: str) -> Any:
+        if _torch_name_of(array.dtype) == dtype:
+            return array
         return array.to(getattr(sys.modules["torch"], dtype))
 
     def empty(self, shape: tuple[int, ...], dtype: str, like: Any) -> Any:
@@ -268,6 +276,9 @@ _OTHER: Space = _Numba()
 def _on_device(value: Any) -> bool:
     if isinstance(value, np.ndarray):
         return False
+    is_cuda = getattr(value, "is_cuda", None)  # PyTorch's answer, quicker than the protocol's
+    if isinstance(is_cuda, bool):
+        return is_cuda
     tell = getattr(value, "__dlpack_device__", None)
     if tell is not None:
         return tell()[0] in _DLPACK_CUDA

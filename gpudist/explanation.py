@@ -8,11 +8,13 @@ from typing import Any
 from gpudist.distance import explain_cdist, explain_pdist
 from gpudist.paths import explain_apsp
 from gpudist.registry import Explanation
+from gpudist.semirings import explain_minplus
 
 _EXPLAINERS: dict[str, Callable[..., Explanation]] = {
     "cdist": explain_cdist,
     "apsp": explain_apsp,
     "pdist": explain_pdist,
+    "minplus": explain_minplus,
 }
 
 
@@ -21,7 +23,7 @@ def explain(op: str, *operands: Any, **arguments: Any) -> Explanation:
 
     Parameters
     ----------
-    op : {"cdist", "pdist", "apsp"}
+    op : {"cdist", "pdist", "apsp", "minplus"}
         The function.
     *operands, **arguments
         What it would be called with: ``explain("cdist", a, b, "minkowski", p=3)``.

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import numbers
 from typing import Any, Final
 
 import numpy as np
 
 from gpudist import _core, arrays, registry
 from gpudist.errors import NoPathError, negative_cycle_error
+from gpudist.nx import graphs
 
 UNREACHABLE: Final = 2**31 - 1
 """What an int32 result holds where there is no path."""
@@ -34,10 +36,13 @@ def apsp(
 
     Parameters
     ----------
-    graph : array_like, masked array or SciPy sparse array, shape (n, n)
+    graph : array_like, masked array, SciPy sparse array, shape (n, n), or NetworkX graph
         ``graph[i, j]`` is the weight of the edge from i to j, which may be negative. In a dense
         array 0, NaN and infinities are no edge; in a masked array masked entries are none and zeros
         are edges; in a sparse array stored zeros are edges. Also a dense array on a CUDA device.
+        A NetworkX graph's node i is the i-th of ``list(graph)``, its weights are the edges'
+        attribute "weight": 1 where it is missing, no edge where it is None; of parallel edges
+        the lightest counts.
     no_edge : float, optional
         The value that means "no edge" in a dense array, in place of 0 (which then is an edge).
         NaN and infinities are no edge in any case.
@@ -106,6 +111,8 @@ def apsp(
     """
     registry.check_kernel("apsp", kernel, options)
     space, weights, rule = _read(graph, no_edge)
+    if graphs.is_graph(graph):  # an undirected one is symmetric, which may be less work
+        directed = directed and graph.is_directed()
     name = _result_dtype(space, weights, dtype)
     unreachable = _unreachable(name, no_edge)
     sentinel = 0.0 if no_edge is None else float(no_edge)
@@ -182,6 +189,10 @@ def reconstruct_path(predecessors: Any, i: int, j: int) -> list[int]:
 
 def _read(graph: Any, no_edge: float | None) -> tuple[arrays.Space, Any, str]:
     """Bring any graph to a dense matrix that the core reads, and say what is no edge in it."""
+    if graphs.is_graph(graph):
+        if no_edge is not None:
+            raise ValueError("no_edge is for dense arrays; a NetworkX graph lists its edges")
+        return arrays.HOST, _from_networkx(graph), "infinite"
     if hasattr(graph, "tocsr"):
         if no_edge is not None:
             raise ValueError("no_edge is for dense arrays; a sparse array stores its edges")
@@ -214,15 +225,27 @@ def _from_masked(graph: Any) -> Any:
 
 
 def _from_sparse(graph: Any) -> Any:
-    """Spread the stored entries over a matrix of inf; of entries stored twice the least counts."""
     _check_square(graph.shape)
     entries = graph.tocsr().tocoo()
     data = arrays.HOST.array(entries.data, "graph")
-    kept = data.dtype if data.dtype.name == "float32" else np.dtype(np.float64)
-    dense = arrays.HOST.empty(graph.shape, kept.name, like=None)
+    name = data.dtype.name if data.dtype.name == "float32" else "float64"
+    return spread(graph.shape[0], entries.row, entries.col, data, name)
+
+
+def _from_networkx(graph: Any) -> Any:
+    tails, heads, weights = graphs.edges(graph, list(graph), "weight", 1)
+    for kind in set(map(type, weights)) - {type(None)}:
+        if not issubclass(kind, numbers.Real):
+            raise TypeError(f"edges must weigh real numbers or None, got a {kind.__name__}")
+    data = np.array([math.inf if w is None else w for w in weights], dtype=np.float64)
+    return spread(len(graph), tails, heads, data, "float64")
+
+
+def spread(n: int, rows: Any, columns: Any, weights: Any, dtype: str) -> Any:
+    """Spread edges over an n x n matrix of inf; of edges given twice the lightest counts."""
+    dense = arrays.HOST.empty((n, n), dtype, like=None)
     dense.fill(np.inf)
-    data = np.where(np.isnan(data), np.inf, data)
-    np.minimum.at(dense, (entries.row, entries.col), data)
+    np.minimum.at(dense, (rows, columns), np.where(np.isfinite(weights), weights, np.inf))
     return dense
 
 

@@ -200,6 +200,47 @@ _OF_COUNTS: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
 }
 
 
+def minplus(a: Any, b: Any, c: Any, semiring: str) -> Any:
+    """Multiply two matrices over a semiring in float64, a row at a time.
+
+    Parameters
+    ----------
+    a, b : ndarray, shapes (m, k) and (k, n)
+        The factors.
+    c : ndarray, shape (m, n), or None
+        What the product is joined with.
+    semiring : str
+        As for `gpudist.minplus`.
+
+    Returns
+    -------
+    ndarray of float64 (or_and: bool), shape (m, n)
+        The product.
+    """
+    join, put, neutral, dtype = _SEMIRINGS[semiring]
+
+    def tidy(x: Any) -> Any:
+        x = np.asarray(x, dtype)
+        return np.where(np.isnan(x), neutral, x + dtype(0))
+
+    a, b = tidy(a), tidy(b)
+    result = np.full((a.shape[0], b.shape[1]), neutral, dtype) if c is None else tidy(c)
+    with np.errstate(invalid="ignore"):  # inf - inf
+        for i, row in enumerate(a):
+            ways = tidy(put(row[:, None], b))
+            result[i] = join(result[i], join.reduce(ways, axis=0, initial=neutral))
+    return result
+
+
+_SEMIRINGS: dict[str, tuple[Any, Any, Any, Any]] = {
+    "min_plus": (np.minimum, np.add, np.inf, np.float64),
+    "max_plus": (np.maximum, np.add, -np.inf, np.float64),
+    "min_max": (np.minimum, np.maximum, np.inf, np.float64),
+    "max_min": (np.maximum, np.minimum, -np.inf, np.float64),
+    "or_and": (np.logical_or, np.logical_and, False, np.bool_),
+}
+
+
 def edges(weights: Any, rule: str, sentinel: float, directed: bool, unweighted: bool) -> Any:
     """Return the float64 matrix of edge weights, inf where there is no edge.
 

@@ -20,7 +20,7 @@ class Kernel:
     id : str
         The name by which ``kernel=`` asks for it.
     op : str
-        What it computes: "cdist", "apsp" or "ceiling".
+        What it computes: "cdist", "apsp", "minplus" or "ceiling".
     ladder : str
         The study that it is a step of; "production" for what ``kernel="auto"`` takes.
     step : int
@@ -71,7 +71,7 @@ class Explanation:
     bytes : int
         The least memory traffic, in bytes: every operand read and every result written once.
     operations : int
-        Inner steps: pair-dimensions of a distance, updates of a path.
+        Inner steps: pair-dimensions of a distance, updates of a path or a product.
     """
 
     op: str
@@ -96,7 +96,7 @@ def kernels(op: str | None = None) -> tuple[Kernel, ...]:
 
     Parameters
     ----------
-    op : {"cdist", "pdist", "apsp", "ceiling"}, optional
+    op : {"cdist", "pdist", "apsp", "minplus", "ceiling"}, optional
         Only the kernels of this operation; pdist runs those of cdist.
 
     Returns

@@ -4,6 +4,7 @@ import numpy as np
 from conftest import RECORDS, forms, points
 
 import gpudist
+from gpudist.semirings import SEMIRINGS
 
 
 def call(kernel, metric, dtype, rng):
@@ -35,6 +36,12 @@ def main() -> None:
                 gpudist.apsp(
                     weights, dtype=dtype, kernel=kernel.id, return_predecessors=predecessors
                 )
+    for kernel in gpudist.kernels("minplus"):
+        for semiring in SEMIRINGS if kernel.backend == "cuda" else ():
+            for dtype in ("bool",) if semiring == "or_and" else ("float32", "float64", "int32"):
+                a, b = (rng.integers(0, 9, size=shape) for shape in ((131, 37), (37, 67)))
+                for c in (None, a @ b):
+                    gpudist.minplus(a, b, c, semiring=semiring, dtype=dtype, kernel=kernel.id)
     print("every CUDA kernel ran")
 
 

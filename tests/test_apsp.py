@@ -155,6 +155,52 @@ def test_what_is_an_edge(device):
         assert gpudist.apsp(twice, device=device)[0, 1] == 3
 
 
+@pytest.mark.parametrize("kind", ["Graph", "DiGraph", "MultiGraph", "MultiDiGraph"])
+def test_networkx_graphs(device, kind, rng):
+    nx = pytest.importorskip("networkx", reason="networkx is not installed")
+    for n in (0, 1, 2, 40):
+        g = getattr(nx, kind)()
+        g.add_nodes_from(f"node {i}" for i in rng.permutation(n))  # rows are in this order
+        names = list(g)
+        w = graph(rng, n, "zeros") if n else np.zeros((0, 0))
+        for i, j in np.argwhere(np.isfinite(w)):
+            given = {"weight": w[i, j]} if w[i, j] != 1 else {}  # a missing weight is 1
+            g.add_edge(names[i], names[j], **given)
+            if g.is_multigraph():
+                g.add_edge(names[i], names[j], weight=5)
+        # of an undirected edge that is given twice a simple graph keeps the last weight
+        w = nx.to_numpy_array(g, nonedge=np.inf, multigraph_weight=min)
+        dist, pred = gpudist.apsp(g, device=device, return_predecessors=True)
+        expected, expected_pred = gpudist.apsp(w, no_edge=np.inf, return_predecessors=True)
+        np.testing.assert_array_equal(dist, expected)
+        np.testing.assert_array_equal(pred, expected_pred)
+        both = gpudist.apsp(g, directed=False, device=device)
+        np.testing.assert_array_equal(both, gpudist.apsp(w, no_edge=np.inf, directed=False))
+        hops = gpudist.apsp(g, unweighted=True, dtype="int32", device=device)
+        np.testing.assert_array_equal(
+            hops, gpudist.apsp(w, no_edge=np.inf, unweighted=True, dtype="int32")
+        )
+
+
+def test_what_is_an_edge_of_a_networkx_graph(device):
+    nx = pytest.importorskip("networkx", reason="networkx is not installed")
+    g = nx.DiGraph()
+    g.add_weighted_edges_from([(0, 1, 1e-9), (1, 2, 0), (2, 0, None), (1, 0, np.nan), (2, 1, True)])
+    inf = np.inf
+    assert gpudist.apsp(g, device=device).tolist() == [[0, 1e-9, 1e-9], [inf, 0, 0], [inf, 1, 0]]
+    parallel = nx.MultiGraph([("a", "b", {"weight": 7}), ("b", "a"), ("a", "b", {"weight": None})])
+    assert gpudist.apsp(parallel, device=device).tolist() == [[0, 1], [1, 0]]
+    for weight in (-1, -1e-9):  # an undirected edge back and forth is a cycle
+        with pytest.raises(gpudist.NegativeCycleError):
+            gpudist.apsp(nx.Graph([(0, 1, {"weight": weight})]), device=device)
+    with pytest.raises(ValueError, match="no_edge"):
+        gpudist.apsp(g, no_edge=-1)
+    for weight in ("1", 1j, [1]):
+        with pytest.raises(TypeError, match=f"got a {type(weight).__name__}"):
+            gpudist.apsp(nx.Graph([(0, 1, {"weight": weight})]))
+    assert "apsp" in str(gpudist.explain("apsp", g))
+
+
 def test_dtypes_and_unreachable(device, rng):
     w = rng.integers(0, 5, size=(20, 20))
     w[:, 3] = 0

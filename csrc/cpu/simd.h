@@ -70,6 +70,10 @@ GD_INLINE gd_vf64 gd_max_gd_vf64(gd_vf64 x, gd_vf64 y)
 {
     return (gd_vf64)_mm512_max_pd((__m512d)x, (__m512d)y);
 }
+GD_INLINE gd_vi32 gd_max_gd_vi32(gd_vi32 x, gd_vi32 y)
+{
+    return (gd_vi32)_mm512_max_epi32((__m512i)x, (__m512i)y);
+}
 GD_INLINE gd_vf32 gd_sqrt_gd_vf32(gd_vf32 x) { return (gd_vf32)_mm512_sqrt_ps((__m512)x); }
 GD_INLINE gd_vf64 gd_sqrt_gd_vf64(gd_vf64 x) { return (gd_vf64)_mm512_sqrt_pd((__m512d)x); }
 GD_INLINE void gd_stream(void *p, gd_vf32 x) { _mm512_stream_ps(p, (__m512)x); }
@@ -93,6 +97,10 @@ GD_INLINE gd_vf32 gd_max_gd_vf32(gd_vf32 x, gd_vf32 y)
 GD_INLINE gd_vf64 gd_max_gd_vf64(gd_vf64 x, gd_vf64 y)
 {
     return (gd_vf64)_mm256_max_pd((__m256d)x, (__m256d)y);
+}
+GD_INLINE gd_vi32 gd_max_gd_vi32(gd_vi32 x, gd_vi32 y)
+{
+    return (gd_vi32)_mm256_max_epi32((__m256i)x, (__m256i)y);
 }
 GD_INLINE gd_vf32 gd_sqrt_gd_vf32(gd_vf32 x) { return (gd_vf32)_mm256_sqrt_ps((__m256)x); }
 GD_INLINE gd_vf64 gd_sqrt_gd_vf64(gd_vf64 x) { return (gd_vf64)_mm256_sqrt_pd((__m256d)x); }
@@ -128,6 +136,7 @@ GD_DEFINE_PICK(gd_max, gd_vf32, gd_vi32, >)
 GD_DEFINE_PICK(gd_max, gd_vf64, gd_vi64, >)
 #endif
 GD_DEFINE_PICK(gd_min, gd_vi32, gd_vi32, <)
+GD_DEFINE_PICK(gd_max, gd_vi32, gd_vi32, >)
 #undef GD_DEFINE_PICK
 #define GD_DEFINE_SQRT(v, root)                             \
     GD_INLINE v gd_sqrt_##v(v x)                            \
@@ -268,7 +277,8 @@ GD_DEFINE_TAKE_LESS(gd_vi32, gd_vi32)
         gd_vf32: gd_take_less_gd_vf32,       \
         gd_vf64: gd_take_less_gd_vf64,       \
         gd_vi32: gd_take_less_gd_vi32)(best, best_tag, x, tag)
-#define gd_max(x, y) _Generic((x), gd_vf32: gd_max_gd_vf32, gd_vf64: gd_max_gd_vf64)(x, y)
+#define gd_max(x, y) \
+    _Generic((x), gd_vf32: gd_max_gd_vf32, gd_vf64: gd_max_gd_vf64, gd_vi32: gd_max_gd_vi32)(x, y)
 #define gd_max_abs(best, x) \
     _Generic((x), gd_vf32: gd_max_abs_gd_vf32, gd_vf64: gd_max_abs_gd_vf64)(best, x)
 #define gd_abs(x) _Generic((x), gd_vf32: gd_abs_gd_vf32, gd_vf64: gd_abs_gd_vf64)(x)

@@ -156,6 +156,16 @@ int gd_to_metric(PyObject *value, const char *name, void *into)
     return 1;
 }
 
+int gd_to_semiring(PyObject *value, const char *name, void *into)
+{
+    int found;
+    if (!to_enumerator(value, name, gd_semiring_find, &found)) {
+        return 0;
+    }
+    *(gd_semiring *)into = (gd_semiring)found;
+    return 1;
+}
+
 int gd_to_dtype(PyObject *value, const char *name, void *into)
 {
     int found;

@@ -53,10 +53,11 @@ int gd_to_pointer(PyObject *value, const char *name,
                   void *into);                                   /* void **: an address or handle */
 int gd_to_op(PyObject *value, const char *name, void *into);     /* gd_op * */
 int gd_to_metric(PyObject *value, const char *name, void *into); /* gd_metric * */
-int gd_to_dtype(PyObject *value, const char *name, void *into);  /* gd_dtype * */
-int gd_to_kernel(PyObject *value, const char *name, void *into); /* gd_orders *: its kernel */
-int gd_to_device(PyObject *value, const char *name, void *into); /* gd_orders *: its place */
-int gd_to_stream(PyObject *value, const char *name, void *into); /* gd_orders *: its stream */
+int gd_to_semiring(PyObject *value, const char *name, void *into); /* gd_semiring * */
+int gd_to_dtype(PyObject *value, const char *name, void *into);    /* gd_dtype * */
+int gd_to_kernel(PyObject *value, const char *name, void *into);   /* gd_orders *: its kernel */
+int gd_to_device(PyObject *value, const char *name, void *into);   /* gd_orders *: its place */
+int gd_to_stream(PyObject *value, const char *name, void *into);   /* gd_orders *: its stream */
 
 /* A float64 array on the host, C-contiguous, borrowed from the arguments; data is NULL for None. */
 typedef struct gd_doubles {
@@ -99,6 +100,7 @@ void gd_release(gd_operand *operand);
 GD_FUNCTION(gd_py_cdist);
 GD_FUNCTION(gd_py_pdist);
 GD_FUNCTION(gd_py_apsp);
+GD_FUNCTION(gd_py_minplus);
 GD_FUNCTION(gd_py_ceiling);
 GD_FUNCTION(gd_py_choose);
 GD_FUNCTION(gd_py_event_record);

@@ -55,6 +55,10 @@ static PyMethodDef methods[] = {
          "kernel=None, device=None, stream=0, ordered=False)\n--\n\n"
          "Shortest path lengths into out, predecessors into pred unless that is None; returns the "
          "list of nodes on negative cycles."),
+    FAST(minplus,
+         "minplus($module, /, a, b, c, out, semiring, kernel=None, device=None, stream=0, "
+         "ordered=False)\n--\n\n"
+         "The product of a and b over a semiring, joined with c unless that is None, into out."),
     FAST(choose,
          "choose($module, /, op, dtype, metric, n, cols, kernel=None, device=None, operands=None, "
          "weighted=False, p=2.0)\n--\n\n"

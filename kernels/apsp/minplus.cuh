@@ -102,13 +102,12 @@ struct MinplusTile {
         return warp * kN * kLanesAcross + lane * kRun + col_step(j);
     }
 
-    /* Folds kPairs pairs of pivots into c. With kTrack, winner takes the number of the pair, from
-     * first_pair on, that brought the last strict improvement. */
-    template <int kPairs, bool kTrack>
-    static __device__ __forceinline__ void multiply(T (&c)[kM][kN], int (&winner)[kM][kN],
-                                                    const Pair<T> (*left)[kBlockRows],
-                                                    const Pair<T> (*right)[kBlockCols],
-                                                    int first_pair)
+    /* Calls fold(p, i, j, a, b) for kPairs pairs p of pivots and each element (i, j) of a thread,
+     * with the pairs of its row and column. */
+    template <int kPairs, typename Fold>
+    static __device__ __forceinline__ void for_pairs(const Pair<T> (*left)[kBlockRows],
+                                                     const Pair<T> (*right)[kBlockCols],
+                                                     const Fold &fold)
     {
         const Pair<T> *const my_left = &left[0][row(0)], *const my_right = &right[0][col(0)];
 #pragma unroll 4 /* a longer body would not fit the instruction cache */
@@ -126,16 +125,30 @@ struct MinplusTile {
             for (int i = 0; i < kM; ++i) {
 #pragma unroll
                 for (int j = 0; j < kN; ++j) {
-                    if constexpr (kTrack) {
-                        fold(c[i][j], winner[i][j], first_pair + p, a[i], b[j]);
-                    }
-                    else {
-                        c[i][j] = shorter(c[i][j], a[i].first, b[j].second);
-                        c[i][j] = shorter(c[i][j], a[i].second, b[j].first);
-                    }
+                    fold(p, i, j, a[i], b[j]);
                 }
             }
         }
+    }
+
+    /* Folds kPairs pairs of pivots into c. With kTrack, winner takes the number of the pair, from
+     * first_pair on, that brought the last strict improvement. */
+    template <int kPairs, bool kTrack>
+    static __device__ __forceinline__ void multiply(T (&c)[kM][kN], int (&winner)[kM][kN],
+                                                    const Pair<T> (*left)[kBlockRows],
+                                                    const Pair<T> (*right)[kBlockCols],
+                                                    int first_pair)
+    {
+        for_pairs<kPairs>(left, right,
+                          [&](int p, int i, int j, const Pair<T> &a, const Pair<T> &b) {
+                              if constexpr (kTrack) {
+                                  fold(c[i][j], winner[i][j], first_pair + p, a, b);
+                              }
+                              else {
+                                  c[i][j] = shorter(c[i][j], a.first, b.second);
+                                  c[i][j] = shorter(c[i][j], a.second, b.first);
+                              }
+                          });
     }
 };
 

@@ -7,14 +7,16 @@
  * two columns, four rows), whose points all its neighbours read too, so that they come from L1 as
  * broadcasts. Its results of a row leave in one 16-byte store, past the caches.
  *
- * Where rows of `out` do not start on 16-byte boundaries (an odd n, say), a thread's columns lie
- * apart instead, so that neighbouring threads still write neighbouring elements.
+ * Where rows of `out` do not start on 16-byte boundaries (an odd n, say), long float32 rows are
+ * shifted to suit them: a block takes every fourth row and columns to match (span.cuh). In shorter
+ * rows and float64, where that does not pay, a thread's columns lie apart instead, so that
+ * neighbouring threads still write neighbouring elements.
  *
  * Launch: 256 threads, as many along a row as it has use for, the others on further rows.
  * Reached on an H200: 30336 x 30336 x 2 float32 in 0.794 ms, 99 % of a kernel that only writes;
- * 16384 x 16384 x 3 float64 in 0.56 ms, 82 %. At d = 4 the points take the registers (56 %), at an
- * odd n the stores are single elements (66 %). */
-#include "metrics.cuh"
+ * 30335 x 30335 x 2 in 0.848, shifted (1.196 without); 16384 x 16384 x 3 float64 in 0.56 ms, 82 %,
+ * at an odd n 0.60. float32 points of four dimensions are left to short.cu. */
+#include "span.cuh"
 
 namespace {
 
@@ -23,26 +25,51 @@ constexpr int kThreads = 256;
 template <typename T>
 constexpr int kRows = sizeof(T) == sizeof(float) ? 8 : 4;
 
-/* D is the number of dimensions: a constant, so that points stay in registers. */
-template <typename M, int D, typename T>
+/* Rows of more results than this are shifted: their ends no longer count. */
+constexpr ptrdiff_t kLong = 1024;
+
+template <typename T>
+__device__ __forceinline__ bool is_empty(const gd::Run<T> &run)
+{
+    return run.count == 0;
+}
+template <typename T>
+__device__ __forceinline__ bool is_empty(const gd::Span<T> &span)
+{
+    return span.empty();
+}
+
+/* D is the number of dimensions: a constant, so that points stay in registers. row_kinds: see
+ * span.cuh; without kShifted it is 1. */
+template <typename M, int D, bool kShifted, typename T>
 __global__ void __launch_bounds__(kThreads, 3)
-    narrow(const __grid_constant__ gd::Cdist<T> call, unsigned blocks_across)
+    narrow(const __grid_constant__ gd::Cdist<T> call, unsigned blocks_across, unsigned row_kinds)
 {
     constexpr int kCols = gd::kPerWord<T>;
     /* Blocks are counted along rows first: those that run at the same time write to one stretch of
      * memory. Their number fits 32 bits, rows and columns need not. */
-    const unsigned block_row = blockIdx.x / blocks_across, block_col = blockIdx.x % blocks_across;
+    const unsigned block_col = blockIdx.x % blocks_across, above = blockIdx.x / blocks_across;
+    /* kinds is 1 or 4, so half of it, rounded down, is its logarithm. */
+    const unsigned kinds = kShifted ? row_kinds : 1;
+    const unsigned kind = above & (kinds - 1), block_row = above >> kinds / 2;
 
     /* This thread's rows are row, row + down, ... up to row + left. With few columns, so many rows
      * of threads, these steps let a block write the rows of its stretch one after the other. */
-    const int down = blockDim.y;
-    const ptrdiff_t row = (ptrdiff_t)block_row * down * kRows<T> + threadIdx.y;
+    const int down = blockDim.y * kinds;
+    const ptrdiff_t row = (ptrdiff_t)block_row * down * kRows<T> + threadIdx.y * kinds + kind;
     const int left =
         call.a.count - row < down * kRows<T> ? (int)(call.a.count - row) : down * kRows<T>;
     const ptrdiff_t col = (ptrdiff_t)block_col * blockDim.x * kCols;
-    const gd::Run<T> run(call, col + threadIdx.x * (call.words ? kCols : 1),
-                         call.words ? 1 : blockDim.x);
-    if (left <= 0 || run.count == 0) {
+    const auto run = [&] {
+        if constexpr (kShifted) {
+            return gd::Span<T>(call, col, kinds, kind);
+        }
+        else {
+            return gd::Run<T>(call, col + threadIdx.x * (call.words ? kCols : 1),
+                              call.words ? 1 : blockDim.x);
+        }
+    }();
+    if (left <= 0 || is_empty(run)) {
         return;
     }
 
@@ -53,7 +80,12 @@ __global__ void __launch_bounds__(kThreads, 3)
     for (int j = 0; j < kCols; ++j) {
 #pragma unroll
         for (int k = 0; k < D; ++k) {
-            b[j][k] = call.b.at(call.b.clamp(run.first + j * run.step), k);
+            if constexpr (kShifted) {
+                b[j][k] = call.b.at(run.column(call, j), k);
+            }
+            else {
+                b[j][k] = call.b.at(call.b.clamp(run.first + j * run.step), k);
+            }
         }
     }
     /* All rows are asked for before the first is used, to wait for memory once. The last row
@@ -70,10 +102,12 @@ __global__ void __launch_bounds__(kThreads, 3)
 
     /* D is below GD_FOLD, so one accumulator makes the total. */
     T *to = call.out + row * call.out_stride + run.first;
-    bool safe = true;
+    unsigned unsafe = 0; /* a bit for each row */
+    bool all_safe = true;
 #pragma unroll
     for (int i = 0; i < kRows<T>; ++i, to += down * call.out_stride) {
         T results[kCols];
+        bool safe = true;
 #pragma unroll
         for (int j = 0; j < kCols; ++j) {
             T total = 0;
@@ -83,14 +117,22 @@ __global__ void __launch_bounds__(kThreads, 3)
             }
             results[j] = M::finish(total);
             safe &= M::safe(results[j]);
+            all_safe &= M::safe(results[j]);
         }
         if (i * down < left) {
             run.store(to, results);
+            unsafe |= safe ? 0 : 1u << i;
         }
     }
     if constexpr (M::template guarded<T>) {
         /* Rare, and last: see repair. */
-        if (!safe) {
+        if constexpr (kShifted) {
+            for (; unsafe != 0; unsafe &= unsafe - 1) {
+                const ptrdiff_t at = row + (__ffs((int)unsafe) - 1) * down;
+                gd::repair<M>(call, at, at + 1, 1, run.run(call));
+            }
+        }
+        else if (!all_safe) {
             gd::repair<M>(call, row, row + left, down, run);
         }
     }
@@ -99,16 +141,23 @@ __global__ void __launch_bounds__(kThreads, 3)
 template <int D, typename M, typename T>
 cudaError_t launch(const gd_cdist &call)
 {
+    const gd::Cdist<T> parameters = gd::parameters_of<T>(call);
+    constexpr bool kMayShift = sizeof(T) == sizeof(float);
+    const bool shifted = kMayShift && !parameters.words && call.out.cols > kLong;
+    const unsigned kinds = shifted ? gd::kinds_of(parameters) : 1;
+    const ptrdiff_t columns = call.out.cols + kinds - 1; /* shifted rows are longer */
     /* A matrix with few columns has no use for 256 threads side by side. */
     unsigned across = 1;
-    while (across < kThreads && across * gd::kPerWord<T> < call.out.cols) {
+    while (across < kThreads && across * gd::kPerWord<T> < columns) {
         across *= 2;
     }
     const dim3 threads(across, kThreads / across);
-    const ptrdiff_t blocks_across = gd::ceil_div(call.out.cols, across * gd::kPerWord<T>);
-    const ptrdiff_t blocks_down = gd::ceil_div(call.out.rows, (ptrdiff_t)threads.y * kRows<T>);
-    return gd::enqueue(call.launch, narrow<M, D, T>, blocks_across * blocks_down, threads, 0,
-                       gd::parameters_of<T>(call), (unsigned)blocks_across);
+    const ptrdiff_t blocks_across = gd::ceil_div(columns, across * gd::kPerWord<T>);
+    const ptrdiff_t blocks_down =
+        gd::ceil_div(call.out.rows, (ptrdiff_t)threads.y * kinds * kRows<T>) * kinds;
+    return gd::enqueue(call.launch, shifted ? narrow<M, D, kMayShift, T> : narrow<M, D, false, T>,
+                       blocks_across * blocks_down, threads, 0, parameters, (unsigned)blocks_across,
+                       kinds);
 }
 
 }  // namespace

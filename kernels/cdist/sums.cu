@@ -1,230 +1,195 @@
 /* sums.cu: every metric that is a function of one, two or four sums over dimensions, with weights
  * or without.
  *
- * Idea: the register tile of tile.cu, made smaller so that terms have room: a block of 256 threads
- * computes 16 x 16 tiles of a thread, 4 x 8 results where a term is a few instructions, 4 x 4 where
- * it is a function, less where results have several sums. Slabs of GD_FOLD dimensions come to
- * shared memory, element by element, from any strides. What depends on one element only (a truth,
- * a logarithm) is worked out there, once for all results that it serves.
+ * Idea: the register tile of tile.cu with its slabs, in shapes that leave terms room: a block of
+ * 128 threads, 8 x 8 results a thread where a term is a few instructions, 4 x 8 where it is a
+ * function, fewer where results have several sums or are float64. What depends on one element only
+ * (a logarithm) is worked out in the slab, once for all results that it serves (sums_tile.cuh).
+ *
+ * Some kinds have a swift form as well (sums_swift.cuh), good for most data, but not for all. It is
+ * computed first; if it did not answer for some results of a tile, the block goes over the tile
+ * again in the careful form, for those. What is still doubtful is computed again in float64. Which
+ * form answers depends on the two rows and on B as a whole.
  *
  * Floor: arithmetic. In issue slots a pair-dimension, of which the H200 has 33.4e12 a second in
- * float32: 2 for unequal elements and Hellinger's squares, 3 for weighted squares and magnitudes
- * and for cubes, 4 for four counts and Bray and Curtis, 5 for Kullback and Leibler, 20 for powers.
- * The special-function unit, which takes 8 for each of its results, binds where those are
- * reciprocals (Canberra, 8), roots (8), or a reciprocal and two logarithms (Jensen and Shannon,
- * 24).
+ * float32: 2 for unequal elements, Hellinger's squares, weighted magnitudes, and Bray and Curtis of
+ * counts; 3 for weighted squares and for cubes; 4 for four counts; 5 for Kullback and Leibler; 6
+ * for Canberra; 20 for powers. The special-function unit, which takes 8 for each of its results,
+ * binds where those are roots or a logarithm (Jensen and Shannon).
  *
- * Launch: a block a tile, in rows of tiles. */
-#include "sums.cuh"
+ * Launch: a block a tile, in bands of 16 tiles' rows, so that blocks that run at the same time
+ * share operands in L2.
+ *
+ * Reached on an H200, 16384 x 16384 x 128 float32, ms, with the bound of the arithmetic in
+ * brackets: hamming 2.8 (2.1), weighted cityblock 3.4 (2.1), hellinger 3.6 (2.1), braycurtis of
+ * counts 3.6 (2.1), minkowski p = 4 4.2 and p = 3 4.6 (3.1), weighted euclidean 4.7 (3.1),
+ * canberra 7.6 (6.2), jensenshannon 9.4 (8.2), p = 2.5 17.1 (16.5). Products of three different
+ * registers take two cycles of the register file's, which is what p = 3 lacks. A pass of the
+ * careful form adds its own time: with it braycurtis takes 6.6 if signs are mixed, jensenshannon of
+ * very similar rows 50; a fourth block made that 44 and the rest slower, so latency binds it. At
+ * d = 2 loading and finishing bind: 0.3 to 0.9 ms, 1.3 to 3 for four counts and careful forms. */
+#include "sums_tile.cuh"
 
 namespace {
 
 namespace sums = gd::sums;
 
-constexpr int kAcross = 16, kThreads = kAcross * kAcross, kDims = GD_FOLD;
-static_assert(GD_GROUP % kDims == 0 && kThreads % kDims == 0, "groups are whole slabs");
+constexpr unsigned kBand = 16;
 
 constexpr const char *kId = "cdist/cuda_sums";
 
-template <int kSum, typename T>
-struct Shape {
-    using R = sums::Real<kSum, T>;
-    static constexpr int count = sums::kCount<kSum>;
-    static constexpr bool single = sizeof(R) == 4;
-    static constexpr bool cheap = kSum == GD_SUM_SQUARES || kSum == GD_SUM_MAGNITUDES ||
-                                  kSum == GD_SUM_LARGEST || kSum == GD_SUM_CUBES ||
-                                  kSum == GD_SUM_FOURTH_POWERS || kSum == GD_SUM_UNEQUAL;
-    static constexpr int rows = count == 4 || (count == 2 && !single) ? 2 : 4;
-    static constexpr int cols = count == 4 && !single ? 2 : single && cheap ? 8 : 4;
-    static constexpr int block_rows = kAcross * rows, block_cols = kAcross * cols;
-    static constexpr int word = gd::kPerWord<T>, runs = cols / word;
-    /* Steps of the loop over dimensions that are laid out. */
-    static constexpr int unrolled = cheap ? 4 : 1;
-    using A = sums::Element<kSum, R, true>;
-    using B = sums::Element<kSum, R, false>;
-};
-
-/* The padding keeps words aligned; writing a slab then meets in a bank two at a time. */
-template <typename R, int kParts, int kPoints>
-using Slab = R[kParts][kDims][kPoints + 16 / sizeof(R)];
-
-/* Brings dimensions dim up to dim + depth of kPoints points, from `first` on. All loads are issued
- * before the first is waited for. Sixteen threads read the dimensions of a point, or a warp points
- * of a dimension, whichever lie closer together. */
-template <typename T, int kPoints>
-struct Loader {
-    static constexpr int each = kPoints * kDims / kThreads;
-    T x[each];
-
-    static __device__ __forceinline__ int dim_of(bool along, int i)
-    {
-        const int at = threadIdx.x + i * kThreads;
-        return along ? at % kDims : at / kPoints;
-    }
-    static __device__ __forceinline__ int point_of(bool along, int i)
-    {
-        const int at = threadIdx.x + i * kThreads;
-        return along ? at / kDims : at % kPoints;
-    }
-    __device__ __forceinline__ void fetch(const gd::Points<T> &from, bool along, ptrdiff_t first,
-                                          ptrdiff_t dim, int depth)
-    {
-#pragma unroll
-        for (int i = 0; i < each; ++i) {
-            const int k = dim_of(along, i);
-            x[i] = k < depth ? from.at(from.clamp(first + point_of(along, i)), dim + k) : T(0);
-        }
-    }
-    template <typename E, typename R>
-    __device__ __forceinline__ void put(Slab<R, E::parts, kPoints> &slab, bool along) const
-    {
-#pragma unroll
-        for (int i = 0; i < each; ++i) {
-            R part[E::parts];
-            E::split(x[i], part);
-#pragma unroll
-            for (int s = 0; s < E::parts; ++s) {
-                slab[s][dim_of(along, i)][point_of(along, i)] = part[s];
-            }
-        }
-    }
-};
-
-/* kCount neighbours, by the widest loads that they fill. */
-template <int kCount, typename R>
-__device__ __forceinline__ void load_points(const R *from, R *to)
+/* Stores a thread's results, NaN where the form does not answer, and says whether it answered for
+ * all. */
+template <int kForm, bool kWeighted, typename T, typename R>
+__device__ __forceinline__ bool store_tile(const sums::Call<T> &call, const sums::Place &place,
+                                           const R *total)
 {
-    if constexpr (kCount % gd::kPerWord<R> == 0) {
-#pragma unroll
-        for (int i = 0; i < kCount; i += gd::kPerWord<R>) {
-            gd::load_word(from + i, to + i);
-        }
-    }
-    else {
-        static_assert(kCount == 2 && sizeof(R) == sizeof(float), "half a word");
-        const float2 both = *reinterpret_cast<const float2 *>(from);
-        to[0] = both.x, to[1] = both.y;
-    }
-}
-
-template <int kSum, bool kWeighted, typename T>
-__global__ void __launch_bounds__(kThreads, 2)
-    tile(const __grid_constant__ sums::Call<T> call, unsigned tiles_across)
-{
-    using S = Shape<kSum, T>;
-    using R = typename S::R;
-    using A = typename S::A;
-    using B = typename S::B;
-    constexpr int kRows = S::rows, kCols = S::cols, kWord = S::word, kCount = S::count;
-    using Sums = R[kRows][kCols][kCount];
-    __shared__ alignas(16) Slab<R, A::parts, S::block_rows> slab_a;
-    __shared__ alignas(16) Slab<R, B::parts, S::block_cols> slab_b;
-    __shared__ R weights[kDims];
-
-    const int down = threadIdx.x / kAcross * kRows, right = threadIdx.x % kAcross * kWord;
-    const ptrdiff_t row = (ptrdiff_t)(blockIdx.x / tiles_across) * S::block_rows;
-    const ptrdiff_t col = (ptrdiff_t)(blockIdx.x % tiles_across) * S::block_cols;
-    const bool along_a = llabs(call.a.col_stride) <= llabs(call.a.row_stride);
-    const bool along_b = llabs(call.b.col_stride) <= llabs(call.b.row_stride);
-    const auto &p = sums::exponent_for(call, R(0));
-
-    /* Of all dimensions, and of a group of them. */
-    Sums grand = {}, total = {};
-    for (ptrdiff_t dim = 0; dim < call.d; dim += kDims) {
-        const int depth = (int)min(call.d - dim, (ptrdiff_t)kDims);
-        Loader<T, S::block_rows> a_loader;
-        Loader<T, S::block_cols> b_loader;
-        a_loader.fetch(call.a, along_a, row, dim, depth);
-        b_loader.fetch(call.b, along_b, col, dim, depth);
-        __syncthreads(); /* nobody reads the last slab any more */
-        a_loader.template put<A, R>(slab_a, along_a);
-        b_loader.template put<B, R>(slab_b, along_b);
-        if (kWeighted && threadIdx.x < depth) {
-            weights[threadIdx.x] = sums::weight_of<kSum, R>(call.weights[dim + threadIdx.x]);
-        }
-        __syncthreads(); /* the slab is there */
-
-        Sums fresh = {};
-#pragma unroll S::unrolled
-        for (int k = 0; k < depth; ++k) {
-            R a[A::parts][kRows], b[B::parts][kCols];
-#pragma unroll
-            for (int s = 0; s < A::parts; ++s) {
-                load_points<kRows>(&slab_a[s][k][down], a[s]);
-            }
-#pragma unroll
-            for (int s = 0; s < B::parts; ++s) {
-#pragma unroll
-                for (int r = 0; r < S::runs; ++r) {
-                    load_points<kWord>(&slab_b[s][k][right + r * kAcross * kWord],
-                                       &b[s][r * kWord]);
-                }
-            }
-            const R weight = kWeighted ? weights[k] : R(1);
-#pragma unroll
-            for (int i = 0; i < kRows; ++i) {
-#pragma unroll
-                for (int j = 0; j < kCols; ++j) {
-                    sums::add<kSum, kWeighted, R>(fresh[i][j], A::join(&a[0][i], kRows),
-                                                  B::join(&b[0][j], kCols), weight, p);
-                }
-            }
-        }
-        const bool group_ends = (dim + kDims) % GD_GROUP == 0 || dim + kDims >= call.d;
-#pragma unroll
-        for (int i = 0; i < kRows; ++i) {
-#pragma unroll
-            for (int j = 0; j < kCols; ++j) {
-#pragma unroll
-                for (int s = 0; s < kCount; ++s) {
-                    R &sum = total[i][j][s];
-                    sum = sums::join<kSum>(sum, fresh[i][j][s]);
-                    if (group_ends) {
-                        grand[i][j][s] = sums::join<kSum>(grand[i][j][s], sum);
-                        sum = 0;
-                    }
-                }
-            }
-        }
-    }
-
-    /* A result that is not good is stored as NaN, and mended after all stores, when no register
-     * holds a sum any more. */
-    const ptrdiff_t top = row + down, end = min(top + kRows, call.a.count);
+    using S = sums::Shape<kForm, T>;
+    constexpr int kWord = S::word;
+    const ptrdiff_t row = place.row + threadIdx.x / 8 * S::rows;
+    const ptrdiff_t col = place.col + threadIdx.x % 8 * kWord;
+    const ptrdiff_t left = call.a.count - row;
     bool good = true;
 #pragma unroll
     for (int r = 0; r < S::runs; ++r) {
-        const gd::Run<T> run(call, col + right + r * kAcross * kWord, 1);
+        const gd::Run<T> run(call, col + r * 8 * kWord, 1);
+        T *to = call.out + row * call.out_stride + run.first;
 #pragma unroll
-        for (int i = 0; i < kRows; ++i) {
-            if (top + i < end) {
+        for (int i = 0; i < S::rows; ++i, to += call.out_stride) {
+            if (i < left) {
                 T results[kWord];
 #pragma unroll
                 for (int j = 0; j < kWord; ++j) {
-                    const R *const s = grand[i][r * kWord + j];
-                    const ptrdiff_t at = call.b.clamp(run.first + j);
-                    const bool fine = sums::good<kSum, kWeighted, R>(call, s);
-                    results[j] = fine ? (T)sums::finish<kSum, R>(call, s, top + i, at) : T(NAN);
-                    good &= fine;
+                    const R *const s = total + (i * S::cols + r * kWord + j) * S::count;
+                    good &= sums::result<kForm, kWeighted, R>(
+                        call, s, row + i, call.b.clamp(run.first + j), &results[j]);
                 }
-                run.store(call.out + (top + i) * call.out_stride + run.first, results);
+                run.store(to, results);
             }
         }
     }
-    if constexpr (sums::kDoubtful<kSum, kWeighted, R>) {
-        if (!good) {
-            for (int r = 0; r < S::runs; ++r) {
-                const gd::Run<T> run(call, col + right + r * kAcross * kWord, 1);
-                sums::repair<kSum, kWeighted>(call, top, end, run);
+    return good;
+}
+
+/* The same for the careful form of a kind that has a swift one. mend: only where NaN stands now. */
+template <int kForm, bool kWeighted, typename T>
+__device__ __forceinline__ bool mend_tile(const sums::Call<T> &call, const sums::Place &place,
+                                          const T *total, bool mend)
+{
+    using S = sums::Shape<kForm, T>;
+    constexpr int kWord = S::word;
+    const ptrdiff_t row = place.row + threadIdx.x / 8 * S::rows;
+    const ptrdiff_t col = place.col + threadIdx.x % 8 * kWord;
+    const ptrdiff_t left = call.a.count - row;
+    bool good = true;
+#pragma unroll
+    for (int r = 0; r < S::runs; ++r) {
+        const gd::Run<T> run(call, col + r * 8 * kWord, 1);
+        T *to = call.out + row * call.out_stride + run.first;
+#pragma unroll
+        for (int i = 0; i < S::rows; ++i, to += call.out_stride) {
+            if (i < left) {
+                T results[kWord] = {NAN, NAN, NAN, NAN};
+                if (mend) {
+                    run.load(to, results);
+                }
+#pragma unroll
+                for (int j = 0; j < kWord; ++j) {
+                    if (results[j] != results[j]) {
+                        const T *const s = total + (i * S::cols + r * kWord + j) * S::count;
+                        results[j] = sums::careful_result<kForm, kWeighted>(
+                            call, s[0], s[S::count - 1], row + i, call.b.clamp(run.first + j));
+                        good &= results[j] == results[j];
+                    }
+                }
+                run.store(to, results);
             }
         }
+    }
+    return good;
+}
+
+/* The tile at blockIdx.x, in one form or in two. */
+template <int kSum, bool kWeighted, typename T>
+__global__ void __launch_bounds__(gd::kTileThreads, sums::Shape<kSum, T>::blocks)
+    tile(const __grid_constant__ sums::Call<T> call, unsigned tiles_down, unsigned tiles_across,
+         unsigned band, bool words)
+{
+    using S = sums::Shape<kSum, T>;
+    using R = typename S::R;
+    constexpr int kSwift = sums::kSwiftOf<kSum, kWeighted, T>;
+    using F = sums::Shape<kSwift, T>; /* the first shape that the block computes in */
+    static_assert(F::block_rows == S::block_rows && F::block_cols % S::block_cols == 0,
+                  "the careful form can go over the tile again");
+    extern __shared__ double2 groups[];
+    constexpr size_t kBytes = sizeof(typename S::Memory) > sizeof(typename F::Memory)
+                                  ? sizeof(typename S::Memory)
+                                  : sizeof(typename F::Memory);
+    __shared__ alignas(16) char memory[kBytes];
+
+    /* Within a band, tiles are counted downwards: 400 blocks at work are then some 16 x 25 tiles,
+     * the operands of 41 for 400, where a row of tiles would need those of 401. */
+    const unsigned in_band = blockIdx.x % (band * tiles_across);
+    const unsigned top = blockIdx.x / (band * tiles_across) * band;
+    const unsigned height = min(band, tiles_down - top);
+    sums::Place place = {(ptrdiff_t)(top + in_band % height) * F::block_rows,
+                         (ptrdiff_t)(in_band / height) * F::block_cols, words};
+
+    [[maybe_unused]] bool swift = false;
+    if constexpr (kSwift != kSum) {
+        swift = sums::answers<kSwift>(call, place.row, F::block_rows, place.col, F::block_cols);
+        if (swift) {
+            R total[F::held];
+            sums::add_up<kSwift, kWeighted, T>(call, place, total, *(typename F::Memory *)memory,
+                                               groups);
+            const bool good = store_tile<kSwift, kWeighted>(call, place, total);
+            if (!__syncthreads_or(!good)) {
+                return;
+            }
+        }
+    }
+#pragma unroll 1
+    for (int part = 0; part < F::block_cols; part += S::block_cols) {
+        R total[S::held];
+        sums::add_up<kSum, kWeighted, T>(call, place, total, *(typename S::Memory *)memory, groups);
+        bool good;
+        if constexpr (kSwift != kSum) {
+            good = mend_tile<kSum, kWeighted>(call, place, total, swift);
+        }
+        else {
+            good = store_tile<kSum, kWeighted>(call, place, total);
+        }
+        if constexpr (sums::kDoubtful<kSum, kWeighted, R>) {
+            /* After all stores, when no register holds a sum any more. */
+            if (!good) {
+                const ptrdiff_t row = place.row + threadIdx.x / 8 * S::rows;
+                for (int r = 0; r < S::runs; ++r) {
+                    const gd::Run<T> run(call, place.col + (threadIdx.x % 8 + r * 8) * S::word, 1);
+                    sums::repair<kSum, kWeighted>(call, row, min(row + S::rows, call.a.count), run);
+                }
+            }
+        }
+        place.col += S::block_cols;
     }
 }
 
-template <int kSum, bool kWeighted, typename T>
-gd_status launch(const gd_cdist &call, gd_error *err)
+/* Whole words: the last of a row must not reach beyond it. */
+template <typename T>
+bool reads_words(const gd_matrix &x)
 {
-    using S = Shape<kSum, T>;
+    return x.cols % gd::kPerWord<T> == 0 && x.col_stride == 1 &&
+           gd::rows_of_words((const T *)x.data, x.row_stride);
+}
+
+template <int kSum, bool kWeighted, typename T>
+gd_status launch(gd_cdist &call, gd_error *err)
+{
+    constexpr int kSwift = sums::kSwiftOf<kSum, kWeighted, T>;
+    using S = sums::Shape<kSwift, T>;
+    call.launch.workspace_bytes = sums::workspace_for<kSwift>(call);
+    if (call.launch.sizing) {
+        return GD_OK;
+    }
     sums::Call<T> parameters = {};
     (gd::Cdist<T> &)parameters = gd::parameters_of<T>(call);
     parameters.metric = call.metric;
@@ -236,33 +201,47 @@ gd_status launch(const gd_cdist &call, gd_error *err)
     parameters.power = sums::Exponent(call.p), parameters.root = sums::Exponent(1 / call.p);
     parameters.least =
         kSum == GD_SUM_POWERS ? sums::smallest_good_power_sum(call.p) : GD_F32_SQUARES_SAFE_MIN;
+    GD_CUDA_TRY(err, kId, sums::prepare_swift<kSwift>(call, parameters));
     const ptrdiff_t down = gd::ceil_div(call.out.rows, S::block_rows);
     const ptrdiff_t across = gd::ceil_div(call.out.cols, S::block_cols);
+    /* A matrix lower than a band is one band, which keeps band * across within 32 bits. */
+    const unsigned band = down < kBand ? (unsigned)down : kBand;
+    const bool words = reads_words<T>(call.a) && reads_words<T>(call.b);
+    const auto kernel = tile<kSum, kWeighted, T>;
+    size_t groups = 0;
+    if (call.a.cols > GD_GROUP) {
+        groups = (size_t)gd::kTileThreads * sizeof(typename S::R) * S::held;
+        GD_CUDA_TRY(
+            err, kId,
+            cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)groups));
+    }
     GD_CUDA_TRY(err, kId,
-                gd::enqueue(call.launch, tile<kSum, kWeighted, T>, down * across, dim3(kThreads), 0,
-                            parameters, (unsigned)across));
+                gd::enqueue(call.launch, kernel, down * across, dim3(gd::kTileThreads), groups,
+                            parameters, (unsigned)down, (unsigned)across, band, words));
     return GD_OK;
 }
 
 template <int kSum, typename T>
-gd_status launch_weighted(const gd_cdist &call, gd_error *err)
+gd_status launch_weighted(gd_cdist &call, gd_error *err)
 {
-    if constexpr (sums::kTakesWeights<kSum>) {
+    /* Four counts take weights of 0 beyond the last dimension, where all is equally false. */
+    if constexpr (kSum == GD_SUM_TRUTHS) {
+        return launch<kSum, true, T>(call, err);
+    }
+    else if constexpr (sums::kTakesWeights<kSum>) {
         if (call.weights) {
             return launch<kSum, true, T>(call, err);
         }
     }
-    return launch<kSum, false, T>(call, err);
+    if constexpr (kSum != GD_SUM_TRUTHS) {
+        return launch<kSum, false, T>(call, err);
+    }
 }
 
 }  // namespace
 
 extern "C" gd_status gd_cuda_cdist_sums(gd_cdist *call, gd_error *err)
 {
-    call->launch.workspace_bytes = 0;
-    if (call->launch.sizing) {
-        return GD_OK;
-    }
     return gd::with_float_type(call->out.dtype, [&](auto type) {
         using T = decltype(type);
         switch (GD_SUMS_OF(call->metric, call->weights != nullptr, call->p)) {

@@ -1,0 +1,203 @@
+/* minplus_tile_body.h: the part of minplus_tile.c that depends on the semiring's loop and the type.
+ * Included once for each, with
+ *
+ *     N(x)                     the name x with a suffix
+ *     E                        the type of an element
+ *     T, V, ELEMENTS           a word, its vector, how many elements of a line it holds
+ *     NEUTRAL                  the word that changes no result
+ *     ENTER(x, flip), LEAVE(y, flip)    element to word and back
+ *     MARKS(x, flip)           whether run shall tell that there is such an element
+ *     BETTER(c, x, flip)       the better of two elements, c as given
+ *     FOLD(c, a, b)            a result and the operands of one more term; vectors
+ *     FOLD_UNMARKED            the same where no element marks, if that is faster
+ *
+ * all of which it undefines. */
+
+enum { N(lanes) = sizeof(V) / sizeof(T), N(width) = NV * N(lanes) };
+
+/* ---------------------------------------------------------------- packing */
+
+/* Packs `count` lines of x, `line_step` apart, into the words of a strip of `width` lines: to[w *
+ * width + r]. Elements of a line are `step` apart. Where x ends come neutral elements. */
+GD_INLINE bool N(pack)(const E *x, ptrdiff_t count, ptrdiff_t line_step, ptrdiff_t depth,
+                       ptrdiff_t step, ptrdiff_t words, ptrdiff_t width, bool flip, T *to)
+{
+    bool marked = false;
+    for (ptrdiff_t w = 0; w < words; ++w) {
+        T *const word = to + w * width;
+        for (ptrdiff_t r = 0; r < width; ++r)
+            word[r] = NEUTRAL;
+        for (ptrdiff_t e = 0; e < ELEMENTS && w * ELEMENTS + e < depth; ++e) {
+            const E *const from = x + (w * ELEMENTS + e) * step;
+            for (ptrdiff_t r = 0; r < count; ++r) {
+                const E element = from[r * line_step];
+                marked |= MARKS(element, flip);
+#if ELEMENTS > 1
+                word[r] |= (T)((uint32_t)ENTER(element, flip) << e);
+#else
+                word[r] = ENTER(element, flip);
+#endif
+            }
+        }
+    }
+    return marked;
+}
+
+/* A strip of MR rows of A. */
+static bool N(pack_left)(const gd_matrix *a, const product_plan *plan, ptrdiff_t strip, T *to)
+{
+    return N(pack)((const E *)a->data + strip * MR * a->row_stride, least(MR, a->rows - strip * MR),
+                   a->row_stride, a->cols, 1, plan->words, MR, plan->flip,
+                   to + strip * MR * plan->words);
+}
+
+/* A panel of columns of B. */
+static bool N(pack_right)(const gd_matrix *b, const product_plan *plan, ptrdiff_t panel, T *to)
+{
+    return N(pack)((const E *)b->data + panel * N(width),
+                   least(N(width), b->cols - panel * N(width)), 1, b->rows, b->row_stride,
+                   plan->words, N(width), plan->flip, to + panel * N(width) * plan->words);
+}
+
+/* ---------------------------------------------------------------- the register tile */
+
+typedef void N(tile_fn)(const T *a, const T *b, ptrdiff_t words, bool first, T *out);
+
+/* out[r, j] becomes the better of itself, unless `first`, and the terms of a slab. */
+#define DEFINE_TILE(name, fold)                                                                    \
+    static void name(const T *a, const T *b, ptrdiff_t words, bool first, T *out)                  \
+    {                                                                                              \
+        V acc[MR][NV];                                                                             \
+        FOR_TILE (r, v)                                                                            \
+            acc[r][v] = first ? gd_splat((T)NEUTRAL) : gd_load(out + r * N(width) + v * N(lanes)); \
+        for (ptrdiff_t w = 0; w < words; ++w) {                                                    \
+            V column[NV];                                                                          \
+            GD_UNROLL for (int v = 0; v < NV; ++v)                                                 \
+                column[v] = gd_load(b + w * N(width) + v * N(lanes));                              \
+            GD_UNROLL for (int r = 0; r < MR; ++r) {                                               \
+                const V row = gd_splat(a[w * MR + r]);                                             \
+                GD_UNROLL for (int v = 0; v < NV; ++v)                                             \
+                    acc[r][v] = fold(acc[r][v], row, column[v]);                                   \
+            }                                                                                      \
+        }                                                                                          \
+        FOR_TILE (r, v)                                                                            \
+            gd_store(out + r * N(width) + v * N(lanes), acc[r][v]);                                \
+    }
+DEFINE_TILE(N(tile), FOLD)
+#ifdef FOLD_UNMARKED
+DEFINE_TILE(N(tile_unmarked), FOLD_UNMARKED)
+#endif
+#undef DEFINE_TILE
+
+/* ---------------------------------------------------------------- the whole */
+
+/* Writes a strip's words of one panel to their places in the result. */
+static void N(finish)(const gd_minplus *call, bool flip, ptrdiff_t row, ptrdiff_t col,
+                      const T *from)
+{
+    const ptrdiff_t rows = least(MR, call->out.rows - row);
+    const ptrdiff_t cols = least(N(width), call->out.cols - col);
+    for (ptrdiff_t r = 0; r < rows; ++r, from += N(width)) {
+        E *const to = (E *)call->out.data + (row + r) * call->out.row_stride + col;
+        if (call->c.data == NULL) {
+            for (ptrdiff_t j = 0; j < cols; ++j)
+                to[j] = LEAVE(from[j], flip);
+        }
+        else {
+            const E *const c = (const E *)call->c.data + (row + r) * call->c.row_stride + col;
+            for (ptrdiff_t j = 0; j < cols; ++j) {
+                const E x = LEAVE(from[j], flip);
+                to[j] = BETTER(c[j], x, flip);
+            }
+        }
+    }
+}
+
+/* A block of rows times a chunk of panels; `own` is the thread's. */
+static void N(block)(const gd_minplus *call, const product_plan *plan, N(tile_fn) * tile,
+                     const T *left, const T *right, ptrdiff_t first_strip, ptrdiff_t first_panel,
+                     T *own)
+{
+    const ptrdiff_t strips = least(ROWS / MR, plan->strips - first_strip);
+    const ptrdiff_t panels = least(CHUNK, plan->panels - first_panel), words = plan->words;
+    ptrdiff_t w = 0;
+    do { /* once even without words, for the neutral elements */
+        const ptrdiff_t slab = least(SLAB, words - w);
+        const T *b = right + first_panel * N(width) * words + w * N(width);
+        for (ptrdiff_t p = 0; p < panels; ++p, b += N(width) * words) {
+            const T *a = left + first_strip * MR * words + w * MR;
+            for (ptrdiff_t s = 0; s < strips; ++s, a += MR * words) {
+                T *const to = own + (p * strips + s) * MR * N(width);
+                tile(a, b, slab, w == 0, to);
+                if (w + slab == words)
+                    N(finish)(call, plan->flip, (first_strip + s) * MR,
+                              (first_panel + p) * N(width), to);
+            }
+        }
+        w += slab;
+    } while (w < words);
+}
+
+static product_plan N(plan)(const gd_minplus *call)
+{
+    const double updates =
+        (double)call->out.rows * (double)call->out.cols * (double)(call->a.cols + 8);
+    const ptrdiff_t strips = (call->out.rows + MR - 1) / MR;
+    const ptrdiff_t panels = (call->out.cols + N(width) - 1) / N(width);
+    const ptrdiff_t words = (call->a.cols + ELEMENTS - 1) / ELEMENTS;
+    return (product_plan){
+        .strips = strips,
+        .panels = panels,
+        .words = words,
+        .left_bytes = ((size_t)(strips * MR * words) * sizeof(T) + 63) / 64 * 64,
+        .right_bytes = (size_t)(panels * N(width) * words) * sizeof(T),
+        .own_bytes = (size_t)(ROWS * CHUNK * N(width)) * sizeof(T),
+        /* Waking threads costs about as much as 2**18 updates on one. */
+        .threads = updates < 0x1p18 ? 1 : omp_get_max_threads(),
+    };
+}
+
+/* Returns whether an element marks. */
+static bool N(run)(const gd_minplus *call, const product_plan *plan)
+{
+    char *const workspace = call->launch.workspace;
+    T *const left = (T *)workspace, *const right = (T *)(workspace + plan->left_bytes);
+    char *const own = workspace + plan->left_bytes + plan->right_bytes;
+    const ptrdiff_t blocks = (plan->strips * MR + ROWS - 1) / ROWS;
+    const ptrdiff_t chunks = (plan->panels + CHUNK - 1) / CHUNK;
+    const int threads = plan->threads;
+    bool marked = false;
+#pragma omp parallel num_threads(threads) if (threads > 1)
+    {
+        T *const mine = (T *)(own + (size_t)omp_get_thread_num() * plan->own_bytes);
+#pragma omp for schedule(static) reduction(| : marked)
+        for (ptrdiff_t s = 0; s < plan->strips; ++s)
+            marked |= N(pack_left)(&call->a, plan, s, left);
+#pragma omp for schedule(static) reduction(| : marked)
+        for (ptrdiff_t p = 0; p < plan->panels; ++p)
+            marked |= N(pack_right)(&call->b, plan, p, right);
+#ifdef FOLD_UNMARKED
+        N(tile_fn) *const tile = marked ? N(tile) : N(tile_unmarked);
+#else
+        N(tile_fn) *const tile = N(tile);
+#endif
+#pragma omp for schedule(dynamic)
+        for (ptrdiff_t t = 0; t < blocks * chunks; ++t)
+            N(block)(call, plan, tile, left, right, t / chunks * (ROWS / MR), t % chunks * CHUNK,
+                     mine);
+    }
+    return marked;
+}
+
+#undef N
+#undef E
+#undef T
+#undef V
+#undef ELEMENTS
+#undef NEUTRAL
+#undef ENTER
+#undef LEAVE
+#undef MARKS
+#undef BETTER
+#undef FOLD
+#undef FOLD_UNMARKED

@@ -1,0 +1,1 @@
+"""NetworkX: its graphs as input, and gpudist as its backend."""

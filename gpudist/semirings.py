@@ -1,0 +1,266 @@
+"""Matrix products over semirings."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import Any, Final
+
+import numpy as np
+
+from gpudist import _core, arrays, registry
+
+SEMIRINGS: Final = ("min_plus", "max_plus", "min_max", "max_min", "or_and")
+"""What `minplus` knows: how the better of two ways is found, how two parts make a way."""
+
+_NUMBERS = ("float32", "float64", "int32")
+# Integers that int32 holds, whatever their values.
+_NARROW = ("bool", "int8", "uint8", "int16", "uint16", "int32")
+_ADDEND_LIMIT = 2**28
+
+
+def minplus(
+    A: Any,
+    B: Any,
+    C: Any = None,
+    *,
+    semiring: str = "min_plus",
+    out: Any = None,
+    dtype: Any = None,
+    kernel: str = "auto",
+    device: str | None = None,
+    options: dict[str, Any] | None = None,
+) -> Any:
+    """Multiply two matrices over a semiring: ``min(C, min over k of A[i, k] + B[k, j])``.
+
+    Parameters
+    ----------
+    A, B : array_like, shapes (m, k) and (k, n)
+        The factors. Anything that NumPy accepts, in any layout, or arrays on one CUDA device
+        (PyTorch, CuPy, Numba, or with `__cuda_array_interface__`). Never modified.
+    C : array_like, shape (m, n), optional
+        What the product is joined with; not modified unless it is `out`.
+    semiring : {"min_plus", "max_plus", "min_max", "max_min", "or_and"}
+        The notes say what each computes.
+    out : array, shape (m, n), optional
+        Where to write the result: C-contiguous, of a dtype that the semiring takes. It may be `A`,
+        `B` or `C` itself.
+    dtype : {float32, float64, int32, bool}, optional
+        The dtype of computation and result: bool for or_and; else by default float32 if all input
+        is float32 (on a device also float16 or bfloat16), int32 if all is int32, otherwise float64.
+        With int32 the input must be integers.
+    kernel : str
+        "auto", "reference" (NumPy in float64, slow, on host arrays only), or an id from
+        `gpudist.kernels`.
+    device : str, optional
+        For host input, where to compute: "cpu", "cuda" or "cuda:N". By default the GPU where there
+        is one and the problem is worth the way there, else the CPU.
+    options : dict, optional
+        Launch parameters of the kernel. No kernel takes any yet.
+
+    Returns
+    -------
+    array, shape (m, n)
+        The product: `out` if given, else a new array of the inputs' library, on their device.
+
+    Raises
+    ------
+    TypeError
+        Complex, masked or object input; one operand on the host and one on a device.
+    ValueError
+        Input that is not two-dimensional, shapes that do not match, an unknown semiring or kernel,
+        a dtype that the semiring does not take, a bad `out`; in int32 sums an element of magnitude
+        2**28 or more (`out` may have been written to by then), or input that is no integer.
+    MemoryError
+        The result does not fit; nothing was allocated.
+    gpudist.DeviceError
+        `device` or `kernel` asks for CUDA, and it cannot be used; the message says why.
+
+    See Also
+    --------
+    apsp : The lengths of shortest paths of any number of edges.
+
+    Notes
+    -----
+    ========  ===============================================  ====================  =======
+    semiring  element (i, j) of the product                    what it finds         neutral
+    ========  ===============================================  ====================  =======
+    min_plus  the least ``A[i, k] + B[k, j]``                  shortest ways         inf
+    max_plus  the largest ``A[i, k] + B[k, j]``                longest ways          -inf
+    min_max   the least of the larger of A[i, k] and B[k, j]   least bottlenecks     inf
+    max_min   the largest of the lesser of A[i, k], B[k, j]    widest ways           -inf
+    or_and    whether for some k both A[i, k] and B[k, j]      what can be reached   False
+    ========  ===============================================  ====================  =======
+
+    The neutral element stands for "no way": a product over no k is full of it, and what it is put
+    together with is no way either, so ``inf + -inf`` is inf in min_plus and -inf in max_plus. NaN
+    counts as the neutral element, in `A`, `B` and `C`. The result of a sum in floating point is the
+    sum rounded once, and a minimum does not round: so the result has the same bits on every
+    backend, and a row of it depends on that row of `A` and `C` and on `B` alone. Zeros are +0.0.
+
+    In int32 the neutral element is `gpudist.UNREACHABLE`, 2**31 - 1, and -2**31 for the semirings
+    that take a maximum. Sums are exact, since elements of magnitude 2**28 or more are refused, the
+    neutral one aside; to see to that, a call on device arrays waits for the device. min_max and
+    max_min take every int32. In or_and every number but 0 is true.
+
+    Each factor is copied into another layout first, which takes as much memory as it does itself;
+    for or_and an eighth of that. Arrays on a device that overlap `out` without being `out` are for
+    the caller to avoid, if one of them is `C`.
+
+    Examples
+    --------
+    >>> import gpudist
+    >>> inf = float("inf")
+    >>> roads = [[0.0, 3.0, inf], [3.0, 0.0, 2.0], [inf, 2.0, 0.0]]
+    >>> gpudist.minplus(roads, roads)  # two roads or fewer
+    array([[0., 3., 5.],
+           [3., 0., 2.],
+           [5., 2., 0.]])
+    >>> gpudist.minplus([[5, 1]], [[2], [9]], semiring="max_min")  # the wider of two ways
+    array([[2.]])
+    """
+    registry.check_kernel("minplus", kernel, options)
+    space, operands, name = _read(A, B, C, semiring, out, dtype)
+    a, b, c = operands
+    shape = (a.shape[0], b.shape[1])
+    if kernel == "reference":
+        return _reference(space, operands, semiring, name, shape, out)
+    if space is not arrays.HOST:  # the core itself converts host arrays
+        a, b, c = (x if x is None else space.cast(x, name) for x in operands)
+    elif C is not out and isinstance(out, np.ndarray) and np.may_share_memory(c, out):
+        c = c.copy()
+    if out is None:
+        out = space.empty(shape, name, like=a)
+    _core.minplus(a, b, c, out, semiring, kernel, device, space.stream(a), space.ordered)
+    return out
+
+
+def _read(
+    A: Any, B: Any, C: Any, semiring: str, out: Any, dtype: Any
+) -> tuple[arrays.Space, tuple[Any, Any, Any], str]:
+    """Read and check all that does not need the core."""
+    if semiring not in SEMIRINGS:
+        near = get_close_matches(str(semiring), SEMIRINGS, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"one of {', '.join(SEMIRINGS)}"
+        raise ValueError(f"unknown semiring {semiring!r}; {hint}")
+    space = arrays.space_of(A=A, B=B, C=C, out=out)
+    a, b = space.array(A, "A"), space.array(B, "B")
+    c = None if C is None else space.array(C, "C")
+    named = {"A": a, "B": b} | ({} if c is None else {"C": c})
+    for name, x in named.items():
+        if len(x.shape) != 2:
+            raise ValueError(f"{name} must be two-dimensional, got {len(x.shape)} dimensions")
+    if a.shape[1] != b.shape[0]:
+        raise ValueError(
+            f"A must have as many columns as B has rows, got {a.shape[1]} and {b.shape[0]}"
+        )
+    if c is not None and tuple(c.shape) != (a.shape[0], b.shape[1]):
+        raise ValueError(
+            f"C must have shape ({a.shape[0]}, {b.shape[1]}), got {tuple(map(int, c.shape))}"
+        )
+    result = _result_dtype(space, tuple(named.values()), semiring, out, dtype)
+    if result == "int32":
+        _check_integers(space, named)
+    return space, (a, b, c), result
+
+
+def _result_dtype(
+    space: arrays.Space, operands: tuple[Any, ...], semiring: str, out: Any, dtype: Any
+) -> str:
+    allowed = ("bool",) if semiring == "or_and" else _NUMBERS
+    asked = None if dtype is None else arrays.dtype_name(dtype)
+    if out is not None:
+        if not hasattr(out, "dtype"):
+            raise TypeError(f"out must be an array, got {type(out).__name__}")
+        found = space.dtype_name(out)
+        if asked not in (None, found):
+            raise ValueError(f"dtype is {asked}, but out has dtype {found}")
+        if found not in allowed:
+            raise ValueError(f"out must be of {_one_of(allowed)} for {semiring}, got {found}")
+        return found
+    if asked is not None:
+        if asked not in allowed:
+            raise ValueError(f"dtype must be {_one_of(allowed)} for {semiring}, got {asked}")
+        return asked
+    if semiring == "or_and":
+        return "bool"
+    if all(space.dtype_name(x) == "int32" for x in operands):
+        return "int32"
+    return arrays.float_dtype(space, operands, None, None)
+
+
+def _one_of(names: tuple[str, ...]) -> str:
+    return " or ".join((", ".join(names[:-1]), names[-1])) if len(names) > 1 else names[0]
+
+
+def _check_integers(space: arrays.Space, named: dict[str, Any]) -> None:
+    """Refuse what a conversion to int32 would change."""
+    for name, x in named.items():
+        kind = space.dtype_name(x)
+        if kind in _NARROW:
+            continue
+        if space is not arrays.HOST or "int" not in kind:
+            raise ValueError(f"{name} is of {kind}, which int32 does not hold; convert it first")
+        if x.size and not -(2**31) <= int(x.min()) <= int(x.max()) < 2**31:
+            raise ValueError(f"{name} has elements that int32 does not hold")
+
+
+def _reference(
+    space: arrays.Space,
+    operands: tuple[Any, Any, Any],
+    semiring: str,
+    dtype: str,
+    shape: tuple[int, int],
+    out: Any,
+) -> Any:
+    from gpudist import reference
+
+    if space is not arrays.HOST:
+        raise TypeError('kernel="reference" takes host arrays, move them first')
+    if out is None:
+        out = space.empty(shape, dtype, like=None)
+    arrays.check_out(out, shape)
+    # Sums are of the rounded elements, as in the kernels.
+    a, b, c = (x if x is None else space.cast(x, dtype) for x in operands)
+    if dtype != "int32":
+        space.assign(out, reference.minplus(a, b, c, semiring))
+        return out
+    # The neutral element is an integer outside and an infinity inside.
+    neutral, infinity = (-(2**31), -np.inf) if semiring[:3] == "max" else (2**31 - 1, np.inf)
+
+    def inside(x: Any) -> Any:
+        return x if x is None else np.where(x == neutral, infinity, x)
+
+    a, b, c = inside(a), inside(b), inside(c)
+    if semiring.endswith("plus") and any(
+        (np.isfinite(x) & (np.abs(x) >= _ADDEND_LIMIT)).any() for x in (a, b)
+    ):
+        raise ValueError("A or B has an element of magnitude 2**28 or more; use dtype=float64")
+    result = reference.minplus(a, b, c, semiring)
+    space.assign(out, np.where(np.isinf(result), neutral, result))
+    return out
+
+
+def explain_minplus(
+    A: Any,
+    B: Any,
+    C: Any = None,
+    *,
+    semiring: str = "min_plus",
+    dtype: Any = None,
+    kernel: str = "auto",
+    device: str | None = None,
+) -> registry.Explanation:
+    """Say what `minplus` would do; see `gpudist.explain`."""
+    space, (a, b, c), name = _read(A, B, C, semiring, None, dtype)
+    (m, k), n = a.shape, b.shape[1]
+    return registry.choose(
+        "minplus",
+        dtype=name,
+        metric="euclidean",
+        n=n,
+        cols=k,
+        kernel=kernel,
+        device=device if space is arrays.HOST else "cuda",
+        elements_moved=m * k + k * n + m * n * (1 if c is None else 2),
+        operations=m * k * n,
+    )

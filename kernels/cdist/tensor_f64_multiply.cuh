@@ -1,0 +1,237 @@
+/* tensor_f64_multiply.cuh: the products of tensor_f64.cu, and the results made of them.
+ *
+ * A block of four warps takes 128 x 64 results, each warp 64 x 32, whose sums fill half of its
+ * registers. Slabs of 16 dimensions come through four stages of asynchronous copies. Two blocks
+ * share a multiprocessor: while one finishes its tile, the other keeps the tensor cores busy.
+ *
+ * Tried and no quicker: blocks that stay and copy the next tile's slabs while they finish one,
+ * products of 16 dimensions, and tiles of 128 x 128 with one block a multiprocessor, which were
+ * 14 % slower.
+ *
+ * What keeps cdist(X, X) symmetric to the last bit: a sum adds its dimensions in the same order
+ * wherever it stands, and products and the norms' sum do not care which operand comes first. */
+#ifndef GPUDIST_TENSOR_F64_MULTIPLY_CUH
+#define GPUDIST_TENSOR_F64_MULTIPLY_CUH
+
+#include "tensor_f64.cuh"
+
+namespace gd {
+namespace tensor_f64 {
+
+constexpr int kThreads = 128, kStages = 4, kStageWords = 3 * kPanelWords;
+constexpr size_t kShared = sizeof(double2) * kStages * kStageWords;
+
+/* A warp's sums: 4 x 4 products of 16 rows by 8 columns. */
+constexpr int kDown = 4, kAcross = 4;
+using Sums = double[kDown][kAcross][2][2];
+
+/* What a block copies: two panels of rows and one of columns, slab after slab. */
+struct Source {
+    const double2 *upper, *lower, *columns;
+    unsigned to; /* the thread's first word in the first stage */
+
+    __device__ __forceinline__ void bring(ptrdiff_t slab, unsigned stage) const
+    {
+        constexpr int kEach = kPanelWords / kThreads, kBytes = sizeof(double2);
+        const unsigned at = to + stage * kStageWords * kBytes;
+        const ptrdiff_t from = slab * kPanelWords;
+#pragma unroll
+        for (int i = 0; i < kEach; ++i) {
+            const int word = i * kThreads;
+            copy_async(at + word * kBytes, upper + from + word);
+            copy_async(at + (word + kPanelWords) * kBytes, lower + from + word);
+            copy_async(at + (word + 2 * kPanelWords) * kBytes, columns + from + word);
+        }
+    }
+};
+
+/* Adds a slab. from_a and from_b: the thread's first words of its warp's units. */
+__device__ __forceinline__ void add_slab(Sums &sums, const double2 *from_a, const double2 *from_b)
+{
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+        double2 a[kDown][2], b[kAcross];
+#pragma unroll
+        for (int j = 0; j < kAcross; ++j) {
+            b[j] = from_b[j * kUnitWords / 2 + half * 32];
+        }
+#pragma unroll
+        for (int i = 0; i < kDown; ++i) {
+            a[i][0] = from_a[i * kUnitWords + half * 64];
+            a[i][1] = from_a[i * kUnitWords + half * 64 + 32];
+        }
+#pragma unroll
+        for (int i = 0; i < kDown; ++i) {
+#pragma unroll
+            for (int j = 0; j < kAcross; ++j) {
+                multiply_add(sums[i][j], a[i], b[j]);
+            }
+        }
+    }
+}
+
+/* Two neighbouring results of a thread. kWhole: all of the tile is there and can be stored by
+ * words, which saves as many instructions as the results themselves take. */
+template <bool kWhole>
+struct Pair {
+    Run<double> run;
+    bool there;
+    double *at;
+
+    __device__ __forceinline__ void store(const double *results) const
+    {
+        if constexpr (kWhole) {
+            stream_word(at, results);
+        }
+        else if (there) {
+            run.store(at, results);
+        }
+    }
+};
+
+/* Calls f(i, j, h, pair) for a thread's pairs of results, the first of which is at (row, col);
+ * those of one run of columns after each other. */
+template <bool kWhole, typename F>
+__device__ __forceinline__ void for_pairs(const Cdist<double> &call, ptrdiff_t row, ptrdiff_t col,
+                                          F f)
+{
+#pragma unroll
+    for (int j = 0; j < kAcross; ++j) {
+        const Run<double> run(call, col + j * 8, 1);
+        double *at = call.out + row * call.out_stride + run.first;
+#pragma unroll
+        for (int i = 0; i < kDown * 2; ++i, at += 8 * call.out_stride) {
+            f(i / 2, j, i % 2, Pair<kWhole>{run, row + i * 8 < call.a.count, at});
+        }
+    }
+}
+
+/* Joins sums with what the results' places hold, unless `first`, and puts them there if `put`. */
+__device__ __forceinline__ void join_group(const Cdist<double> &call, Sums &sums, ptrdiff_t row,
+                                           ptrdiff_t col, bool first, bool put)
+{
+    for_pairs<false>(call, row, col, [&](int i, int j, int h, const Pair<false> &pair) {
+        double (&sum)[2] = sums[i][j][h];
+        double before[2] = {};
+        if (pair.there && !first) {
+            pair.run.load(pair.at, before);
+        }
+        sum[0] += before[0];
+        sum[1] += before[1];
+        if (pair.there && put) {
+            pair.run.store<true>(pair.at, sum);
+            sum[0] = sum[1] = 0;
+        }
+    });
+}
+
+/* Finishes and stores a thread's results; returns how many of them are to be computed again. */
+template <gd_metric kMetric, bool kWhole>
+__device__ __forceinline__ int store_tile(const Cdist<double> &call, const Plan &plan,
+                                          const Sums &sums, ptrdiff_t row, ptrdiff_t col)
+{
+    double norms[kDown * 2];
+    int marked = 0;
+#pragma unroll
+    for (int i = 0; i < kDown * 2; ++i) {
+        norms[i] = __ldg(plan.norms_a + row + i * 8);
+    }
+    for_pairs<kWhole>(call, row, col, [&](int i, int j, int h, const Pair<kWhole> &pair) {
+        double across[2], results[2];
+        load_word_const(plan.norms_b + col + j * 8, across);
+#pragma unroll
+        for (int s = 0; s < 2; ++s) {
+            results[s] = Rules<kMetric>::result(sums[i][j][h][s], norms[i * 2 + h], across[s],
+                                                plan.ratio, marked);
+        }
+        pair.store(results);
+    });
+    return marked;
+}
+
+/* __reduce_add_sync would do, but does not compile for devices before those of FP64 cores. */
+__device__ __forceinline__ int sum_of_warp(int x)
+{
+#pragma unroll
+    for (int step = 16; step > 0; step /= 2) {
+        x += __shfl_xor_sync(~0u, x, step);
+    }
+    return x;
+}
+
+template <gd_metric kMetric>
+__global__ void __launch_bounds__(kThreads, 2)
+    multiply(const __grid_constant__ Cdist<double> call, const __grid_constant__ Plan plan,
+             unsigned band, unsigned apart)
+{
+    /* Blocks of one multiprocessor that start together stay in step, and both wait at the ends of
+     * their tiles. Half a tile of delay for the second `apart` blocks, which join the first ones,
+     * sets them apart; what that gains was below the measurement's noise. */
+    if (blockIdx.x / apart == 1) {
+        __nanosleep((unsigned)min(plan.slabs, (ptrdiff_t)kGroupSlabs) * 600);
+    }
+    extern __shared__ __align__(128) double2 stages[];
+    /* Bands of tiles' rows, counted downwards: see tile.cu. */
+    const unsigned in_band = blockIdx.x % (band * (unsigned)plan.parts_across);
+    const unsigned top = blockIdx.x / (band * (unsigned)plan.parts_across) * band;
+    const unsigned height = min(band, (unsigned)plan.tiles_down - top);
+    const ptrdiff_t tile_row = top + in_band % height, tile_col = in_band / height;
+
+    const int thread = threadIdx.x, lane = thread % 32, warp_row = thread / 64,
+              warp_col = thread / 32 % 2;
+    const ptrdiff_t slabs = plan.slabs;
+    Source source;
+    source.upper = plan.panels_a + tile_row * 2 * slabs * kPanelWords + thread;
+    source.lower = source.upper + slabs * kPanelWords;
+    source.columns = plan.panels_b + tile_col * slabs * kPanelWords + thread;
+    source.to = (unsigned)__cvta_generic_to_shared(stages + thread);
+#pragma unroll
+    for (int s = 0; s < kStages - 1; ++s) {
+        if (s < slabs) {
+            source.bring(s, s);
+        }
+        end_copies();
+    }
+
+    const ptrdiff_t row = tile_row * kTileRows + warp_row * kPart + lane / 4;
+    const ptrdiff_t col = tile_col * kTileCols + warp_col * (kPart / 2) + lane % 4 * 2;
+    const double2 *const from_a = stages + warp_row * kPanelWords + lane;
+    const double2 *const from_b = stages + 2 * kPanelWords + warp_col * (kPanelWords / 2) + lane;
+    Sums sums = {};
+    unsigned stage = 0;
+    ptrdiff_t slab = 0;
+#pragma unroll 1
+    while (true) {
+        const ptrdiff_t end = min(slab + kGroupSlabs, slabs);
+#pragma unroll 1
+        for (; slab < end; ++slab) {
+            await_copies<kStages - 2>();
+            __syncthreads(); /* the slab is there, and nobody reads the last one any more */
+            if (slab + kStages - 1 < slabs) {
+                source.bring(slab + kStages - 1, (stage + kStages - 1) % kStages);
+            }
+            end_copies();
+            add_slab(sums, from_a + stage * kStageWords, from_b + stage * kStageWords);
+            stage = (stage + 1) % kStages;
+        }
+        if (slab == slabs) {
+            break;
+        }
+        join_group(call, sums, row, col, slab == kGroupSlabs, true);
+    }
+    if (slabs > kGroupSlabs) {
+        join_group(call, sums, row, col, false, false);
+    }
+    const bool whole = call.words && (tile_row + 1) * kTileRows <= call.a.count &&
+                       (tile_col + 1) * kTileCols <= call.b.count;
+    const int marked = sum_of_warp(whole ? store_tile<kMetric, true>(call, plan, sums, row, col)
+                                         : store_tile<kMetric, false>(call, plan, sums, row, col));
+    if (lane == 0) {
+        const ptrdiff_t part = plan.part(tile_row * 2 + warp_row, tile_col);
+        (&plan.counts[part].x)[warp_col] = (unsigned)marked;
+    }
+}
+
+}  // namespace tensor_f64
+}  // namespace gd
+#endif

@@ -1,0 +1,189 @@
+/* tensor_order.cuh: puts rows that are marked in the same columns next to each other.
+ *
+ * Marks come in blocks on data with clusters, but rows of a cluster need not be neighbours. What
+ * they share is the first column that is marked in them: sorted by it, 128 neighbours mostly are of
+ * one cluster, and their marks, taken together, few columns of many marks each. The order is a
+ * guess that changes how fast elements are computed again, never a result. Where few elements are
+ * marked at all it stays what it was.
+ *
+ * On an H200, 16384 rows: 8 us where nothing is marked, 36 us for sixteen clusters, of which the
+ * one block that sorts takes 27. */
+#ifndef GPUDIST_TENSOR_ORDER_CUH
+#define GPUDIST_TENSOR_ORDER_CUH
+
+#include "tensor_marks.cuh"
+
+namespace gd {
+namespace tensor {
+
+/* How many marks a unit's rows must have for sorting to pay: one in 2 d elements. Computing single
+ * elements takes time in proportion to d, sorting does not. */
+inline ptrdiff_t enough_marks(ptrdiff_t cols, ptrdiff_t d)
+{
+    const ptrdiff_t marks = kUnitRows * cols / (2 * d);
+    return marks > 0 ? marks : 1;
+}
+
+constexpr int kKeyThreads = 256, kSortThreads = 1024, kSortEach = kWindow / kSortThreads;
+constexpr int kKeys = 16384, kNoKey = kKeys - 1; /* 31 * 512 and less, for 2^31 columns */
+
+/* A column as a key: exact at first, to 9 bits further on, in ascending order. Few columns come
+ * before the first of most clusters. */
+__device__ __forceinline__ unsigned key_of(unsigned col)
+{
+    return ((unsigned)__float_as_int((float)(col + 1)) >> 14) - (127 << 9);
+}
+
+/* A warp finds the keys of the 16 rows of a unit, and how many marks they have. */
+__global__ void __launch_bounds__(kKeyThreads)
+    find_keys(const __grid_constant__ Plan plan, ptrdiff_t enough)
+{
+    const ptrdiff_t strip = blockIdx.x * (ptrdiff_t)(kKeyThreads / 32) + threadIdx.x / 32;
+    const int lane = threadIdx.x % 32;
+    const ptrdiff_t parts = plan.parts_across();
+    const ptrdiff_t first_unit = strip / kUnits * parts * kUnits + strip % kUnits;
+    unsigned count = 0;
+#pragma unroll 8
+    for (ptrdiff_t part = lane; part < parts; part += 32) {
+        count += plan.counts[first_unit + part * kUnits];
+    }
+    count = __reduce_add_sync(~0u, count);
+    if (lane == 0) {
+        plan.strips[strip] = count;
+    }
+    unsigned least[kUnitRows];
+#pragma unroll
+    for (int r = 0; r < kUnitRows; ++r) {
+        least[r] = ~0u;
+    }
+    /* Few marks: a unit without keys stays out of the way. Otherwise each lane looks at one part,
+     * until all rows have been found. Where marks come in clusters that is soon. */
+    bool missing = (ptrdiff_t)count >= enough;
+    for (ptrdiff_t base = 0; missing && base < parts; base += 32) {
+        const ptrdiff_t part = base + lane, unit = first_unit + part * kUnits;
+        const bool any = part < parts && plan.counts[unit] != 0;
+        missing = false;
+        uint4 lanes[kUnitRows / 2] = {};
+        if (any) {
+#pragma unroll
+            for (int r = 0; r < kUnitRows / 2; ++r) {
+                lanes[r] = load_marks(plan, unit, r);
+            }
+        }
+#pragma unroll
+        for (int r = 0; r < kUnitRows; ++r) {
+            uint32_t lo, hi;
+            marks_of_row(lanes[r % 8], r, lo, hi);
+            const unsigned first = lo ? __ffs((int)lo) - 1 : hi ? __ffs((int)hi) + 31 : ~0u;
+            const unsigned col = first == ~0u ? ~0u : (unsigned)(part * kPartCols) + first;
+            least[r] = min(least[r], __reduce_min_sync(~0u, col));
+            missing |= least[r] == ~0u;
+        }
+    }
+    if (lane == 0) {
+#pragma unroll
+        for (int r = 0; r < kUnitRows; ++r) {
+            plan.keys[strip * kUnitRows + r] =
+                (uint16_t)(least[r] == ~0u ? kNoKey : key_of(least[r]));
+        }
+    }
+}
+
+/* A thread's sum becomes that of all threads before it. */
+__device__ __forceinline__ int sum_before(int own, int *of_warps)
+{
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    int sum = own;
+#pragma unroll
+    for (int step = 1; step < 32; step *= 2) {
+        const int other = __shfl_up_sync(~0u, sum, step);
+        sum += lane >= step ? other : 0;
+    }
+    if (lane == 31) {
+        of_warps[warp] = sum;
+    }
+    __syncthreads();
+    for (int i = 0; i < warp; ++i) {
+        sum += of_warps[i];
+    }
+    return sum - own;
+}
+
+/* A block sorts a window, if it has marks enough: keys are counted, then dealt out. Threads of a
+ * warp with the same key count as one, so neighbours stay neighbours. */
+constexpr int kBinsEach = kKeys / kSortThreads;
+__global__ void __launch_bounds__(kSortThreads)
+    sort_rows(const __grid_constant__ Plan plan, ptrdiff_t enough)
+{
+    extern __shared__ __align__(128) int bins[];
+    __shared__ int of_warps[kSortThreads / 32];
+    const ptrdiff_t first = (ptrdiff_t)blockIdx.x * kWindow;
+    const int rows = (int)min(plan.tiles_down * kTileRows - first, (ptrdiff_t)kWindow);
+    const int strips = rows / kUnitRows, lane = threadIdx.x % 32;
+    static_assert(kWindow / kUnitRows <= kSortThreads, "a thread a strip");
+    const bool many = (int)threadIdx.x < strips &&
+                      (ptrdiff_t)plan.strips[first / kUnitRows + threadIdx.x] >= enough;
+    /* Worth it from an eighth of the window on: the rest sorts to the end, as it was. */
+    const bool sorts = __syncthreads_count(many) * 8 >= strips;
+    if (threadIdx.x == 0) {
+        plan.ordered[blockIdx.x] = sorts;
+    }
+    if (!sorts) {
+        return;
+    }
+    for (int i = threadIdx.x; i < kKeys; i += kSortThreads) {
+        bins[i] = 0;
+    }
+    int keys[kSortEach];
+#pragma unroll
+    for (int i = 0; i < kSortEach; ++i) {
+        const int row = i * kSortThreads + (int)threadIdx.x;
+        keys[i] = row < rows ? plan.keys[first + row] : -1;
+    }
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < kSortEach; ++i) {
+        const unsigned same = __match_any_sync(~0u, keys[i]);
+        if (keys[i] >= 0 && __ffs((int)same) - 1 == lane) {
+            atomicAdd(bins + keys[i], __popc(same));
+        }
+    }
+    __syncthreads();
+    int own[kBinsEach], sum = 0;
+#pragma unroll
+    for (int i = 0; i < kBinsEach; ++i) {
+        if (i % 4 == 0) {
+            load_word(bins + threadIdx.x * kBinsEach + i, own + i);
+        }
+        sum += own[i];
+    }
+    /* From counts to places: how many rows come before the first of each key. */
+    int before = sum_before(sum, of_warps);
+#pragma unroll
+    for (int i = 0; i < kBinsEach; ++i) {
+        const int count = own[i];
+        own[i] = before;
+        before += count;
+        if (i % 4 == 3) {
+            store_word(bins + threadIdx.x * kBinsEach + i - 3, own + i - 3);
+        }
+    }
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < kSortEach; ++i) {
+        const unsigned same = __match_any_sync(~0u, keys[i]);
+        const int leader = __ffs((int)same) - 1;
+        int at = 0;
+        if (keys[i] >= 0 && leader == lane) {
+            at = atomicAdd(bins + keys[i], __popc(same));
+        }
+        at = __shfl_sync(~0u, at, leader) + __popc(same & ((1u << lane) - 1));
+        if (keys[i] >= 0) {
+            plan.order[first + at] = (uint16_t)(i * kSortThreads + threadIdx.x);
+        }
+    }
+}
+
+}  // namespace tensor
+}  // namespace gd
+#endif

@@ -1,0 +1,224 @@
+/* tensor_prepare.cuh: from the caller's rows to the images and facts of tensor.cuh.
+ *
+ * Reads both operands twice (the second time mostly from cache) and writes as many bytes: for
+ * 16384 x 128 on both sides 34 MB, some 10 us of an H200's memory. */
+#ifndef GPUDIST_TENSOR_PREPARE_CUH
+#define GPUDIST_TENSOR_PREPARE_CUH
+
+#include "tensor.cuh"
+
+namespace gd {
+namespace tensor {
+
+constexpr int kPrepareThreads = 256, kPrepareRows = 16;
+/* Distances do not change when all rows move together, but the norms do: near the middle of the
+ * rows they are small, and less cancels. The middle is found from rows of the whole of `b`, in an
+ * order that depends on nothing else, so results depend neither on other rows of `a` nor on the
+ * part of `b` that a call computes. Any middle is right, but it should be where most rows are: 16
+ * means of 8 rows each, of which the median is taken, let a few rows be far away. Elements that are
+ * not finite count as 0. */
+constexpr int kShiftDims = 32, kShiftMeans = 16, kShiftEach = 8;
+__global__ void __launch_bounds__(kShiftDims *kShiftMeans)
+    find_shift(const __grid_constant__ Points<float> whole_b, ptrdiff_t d, float *shift)
+{
+    __shared__ float means[kShiftMeans][kShiftDims];
+    const ptrdiff_t k = (ptrdiff_t)blockIdx.x * kShiftDims + threadIdx.x;
+    const int rows = (int)min(whole_b.count, (ptrdiff_t)(kShiftMeans * kShiftEach));
+    const int count = min(rows, kShiftMeans), own = threadIdx.y;
+    const ptrdiff_t step = whole_b.count / rows;
+    double sum = 0;
+#pragma unroll
+    for (int i = 0; i < kShiftEach; ++i) {
+        /* Loaded in any case, so that all loads are under way at once. */
+        const int row = i * kShiftMeans + own;
+        const float x = whole_b.at(min(row, rows - 1) * step, min(k, d - 1));
+        sum += row < rows && isfinite(x) ? x : 0.0f;
+    }
+    const int there = (rows - own + kShiftMeans - 1) / kShiftMeans;
+    const float mean = (float)(sum / max(there, 1));
+    means[own][threadIdx.x] = mean;
+    __syncthreads();
+    int before = 0;
+    for (int i = 0; i < count; ++i) {
+        const float other = means[i][threadIdx.x];
+        before += other < mean || (other == mean && i < own);
+    }
+    if (k < d && own < count && before == (count - 1) / 2) {
+        shift[k] = mean;
+    }
+}
+
+/* Brings kCount dimensions of a row, from k on, zeros beyond the last. words: aligned for loads of
+ * kCount elements, which then are all there or all beyond. */
+template <int kCount>
+__device__ __forceinline__ void fetch(const Points<float> &x, bool words, ptrdiff_t row,
+                                      ptrdiff_t k, ptrdiff_t d, float *to)
+{
+    if (words && k < d) {
+        const float *const from = x.data + row * x.row_stride + k;
+        if constexpr (kCount == 2) {
+            const float2 pair = __ldg(reinterpret_cast<const float2 *>(from));
+            to[0] = pair.x, to[1] = pair.y;
+        }
+        else {
+            load_word_const(from, to);
+        }
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+        to[i] = k + i < d ? x.at(row, k + i) : 0.0f;
+    }
+}
+
+/* Subtracts the shift, scales, and splits two numbers: halves with what they leave over. */
+template <bool kShifts>
+__device__ __forceinline__ void split(const float *x, const float *shift, ptrdiff_t k, ptrdiff_t d,
+                                      float scale, unsigned &hi, unsigned &lo)
+{
+    float y[2];
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+        const float moved = kShifts && k + i < d ? x[i] - __ldg(shift + k + i) : x[i];
+        /* Where the scale is 0 the row may hold anything: infinity times 0 would be NaN. */
+        y[i] = scale != 0 ? moved * scale : 0.0f;
+    }
+    const __half2 high = __floats2half2_rn(y[0], y[1]);
+    const float2 taken = __half22float2(high);
+    const __half2 low = __floats2half2_rn(y[0] - taken.x, y[1] - taken.y);
+    hi = *reinterpret_cast<const unsigned *>(&high);
+    lo = *reinterpret_cast<const unsigned *>(&low);
+}
+
+/* What one row is: called by a whole warp. scale: 0 for rows that are computed directly, else the
+ * power of two that brings the largest element to [2^14, 2^15), next to the end of a half. */
+template <gd_metric kMetric>
+__device__ __forceinline__ void find_facts(const Points<float> &x, bool words, ptrdiff_t row,
+                                           ptrdiff_t d, const float *shift, float &norm,
+                                           float &scale, float &unscale)
+{
+    using R = Rules<kMetric>;
+    constexpr float kInfinity = __builtin_huge_valf();
+    double squares = 0;
+    float largest = 0, least = kInfinity;
+    for (ptrdiff_t k = threadIdx.x % 32 * 4; k < d; k += 32 * 4) {
+        float y[4];
+        fetch<4>(x, words, row, k, d, y);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            if (R::shifts && k + i < d) {
+                y[i] -= __ldg(shift + k + i);
+            }
+            squares += (double)y[i] * y[i];
+            largest = fmaxf(largest, fabsf(y[i]));
+            least = y[i] != 0 ? fminf(least, fabsf(y[i])) : least;
+        }
+    }
+#pragma unroll
+    for (int step = 16; step > 0; step /= 2) {
+        squares += __shfl_xor_sync(~0u, squares, step);
+        largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, step));
+        least = fminf(least, __shfl_xor_sync(~0u, least, step));
+    }
+    /* Within these ranges no result, square or scale leaves float32's normal numbers. Comparisons
+     * with NaN are false; the sum is infinite or NaN if any element is. */
+    const bool usual = R::product ? squares <= 1e300 && largest >= 0x1p-90f && largest <= 0x1p90f
+                                  : squares >= 0x1p-90 && squares <= 0x1p120;
+    norm = -kInfinity, scale = 0, unscale = 0;
+    if (squares == 0) {
+        norm = 0; /* every product is 0, and the other row's norm is the distance */
+    }
+    else if (usual) {
+        const int exponent = 14 - ((__float_as_int(largest) >> 23) - 127);
+        scale = __int_as_float((127 + exponent) << 23);
+        unscale = __int_as_float((127 - exponent) << 23);
+        /* What a half cannot hold is at most 2^-25 an element, times at most 2^15: 2^-17 of
+         * products from d * 2^7 on. Elements from 2^-3 on keep 22 bits, like all others. */
+        norm = !R::product                ? (float)(squares / 2)
+               : least * scale >= 0x1p-3f ? 0.0f
+                                          : (float)d * -0x1p7f;
+    }
+}
+
+/* A block takes 16 rows of one operand, a unit. */
+template <gd_metric kMetric>
+__global__ void __launch_bounds__(kPrepareThreads)
+    prepare(const __grid_constant__ Cdist<float> call, const __grid_constant__ Plan plan,
+            bool words_a, bool words_b)
+{
+    constexpr bool kShifts = Rules<kMetric>::shifts;
+    __shared__ float scales[kPrepareRows];
+    const ptrdiff_t blocks_a = plan.tiles_down * kUnits;
+    const bool of_a = blockIdx.x < blocks_a;
+    const Points<float> &x = of_a ? call.a : call.b;
+    const bool words = of_a ? words_a : words_b;
+    const ptrdiff_t first = (blockIdx.x - (of_a ? 0 : blocks_a)) * kPrepareRows;
+    const ptrdiff_t tile = first / (of_a ? kTileRows : kTileCols);
+    const int in_tile = (int)(first - tile * (of_a ? kTileRows : kTileCols));
+    /* Nothing is listed for tensor_dense.cuh yet. */
+    if (of_a && in_tile == 0 && threadIdx.x == 0) {
+        plan.listed[tile] = 0;
+        if (tile == 0) {
+            *plan.queued = 0;
+        }
+    }
+
+    for (int r = threadIdx.x / 32; r < kPrepareRows; r += kPrepareThreads / 32) {
+        float norm = 0, scale = 0, unscale = 0; /* of rows beyond the last */
+        if (first + r < x.count) {
+            find_facts<kMetric>(x, words, first + r, call.d, plan.shift, norm, scale, unscale);
+        }
+        if (threadIdx.x % 32 == 0) {
+            scales[r] = scale;
+            float *const norms = of_a ? plan.facts_a[tile].norm : plan.facts_b[tile].norm;
+            float *const unscales = of_a ? plan.facts_a[tile].unscale : plan.facts_b[tile].unscale;
+            norms[in_tile + r] = norm;
+            unscales[in_tile + r] = unscale;
+        }
+    }
+    __syncthreads();
+
+    if (of_a) {
+        uint4 *const image = plan.image_a + tile * plan.slabs * kImageA;
+        for (ptrdiff_t i = threadIdx.x; i < plan.slabs * kChunks * kLanes; i += kPrepareThreads) {
+            const int lane = (int)(i % kLanes), chunk = (int)(i / kLanes % kChunks);
+            const ptrdiff_t slab = i / (kLanes * kChunks);
+            const ptrdiff_t k = slab * kDims + chunk * kChunk + lane % 4 * 2;
+            unsigned hi[2], lo[2];
+#pragma unroll
+            for (int h = 0; h < 2; ++h) {
+                const int r = lane / 4 + 8 * h;
+                float pair[2];
+                fetch<2>(x, words, x.clamp(first + r), k, call.d, pair);
+                split<kShifts>(pair, plan.shift, k, call.d, scales[r], hi[h], lo[h]);
+            }
+            image[((slab * kUnits + in_tile / kUnitRows) * kChunks + chunk) * kLanes + lane] =
+                make_uint4(hi[0], hi[1], lo[0], lo[1]);
+        }
+    }
+    else {
+        uint4 *const image = plan.image_b + tile * plan.slabs * kImageB;
+        for (ptrdiff_t i = threadIdx.x; i < plan.slabs * kChunks * kPrepareRows;
+             i += kPrepareThreads) {
+            const int r = (int)(i % kPrepareRows), chunk = (int)(i / kPrepareRows % kChunks);
+            const ptrdiff_t slab = i / (kPrepareRows * kChunks);
+            const ptrdiff_t k = slab * kDims + chunk * kChunk;
+            float y[kChunk];
+            fetch<4>(x, words, x.clamp(first + r), k, call.d, y);
+            fetch<4>(x, words, x.clamp(first + r), k + 4, call.d, y + 4);
+            unsigned hi[4], lo[4];
+#pragma unroll
+            for (int j = 0; j < 4; ++j) {
+                split<kShifts>(y + 2 * j, plan.shift, k + 2 * j, call.d, scales[r], hi[j], lo[j]);
+            }
+            uint4 *const at =
+                image + (slab * kPlanes + 2 * chunk) * kPlane + place_of_column(in_tile + r);
+            at[0] = make_uint4(lo[0], lo[1], lo[2], lo[3]);
+            at[kPlane] = make_uint4(hi[0], hi[1], hi[2], hi[3]);
+        }
+    }
+}
+
+}  // namespace tensor
+}  // namespace gd
+#endif

@@ -1,0 +1,340 @@
+/* tile_f64.cu: city-block and Chebyshev cdist of float64 points with any number of
+ * dimensions.
+ *
+ * Idea: the register tile of tile.cu, for a pipe that is half as wide: it needs every other issue
+ * slot, and shared memory is what it waits for. A block of 128 threads computes 64 x 64 results,
+ * each thread 4 x 8, from stages of 16 dimensions. 16384 x 16384 x 128 is 34.4 G pair-dimensions,
+ * of two instructions each, which the H200 issues in 4.1 ms at best.
+ *
+ * - While one stage is added up the next one is on its way, by copies that need no registers; then
+ *   one barrier a stage does.
+ * - A word of shared memory is two dimensions of a point, as the point has them: nothing is
+ *   transposed.
+ * - Sums start afresh every GD_FOLD dimensions and are added to totals, and the totals every
+ *   GD_GROUP dimensions to those of the groups before, which wait where the results will stand.
+ * Launch: a block a tile, in bands of 16 tiles' rows, so that blocks that run at the same time
+ * share operands in L2.
+ *
+ * Reached there: cityblock d = 16 0.71 ms, d = 128 5.05, d = 1024 40.6, which is 81 % of the bound
+ * at 1.98 GHz; without its copies it would take 4.8 at d = 128. chebyshev, whose maximum is a
+ * comparison and two selections, 8.5. */
+#include <cuda/std/type_traits>
+
+#include "stage.cuh"
+
+namespace {
+
+using T = double;
+constexpr int kThreads = gd::kStageThreads;
+constexpr unsigned kBand = 16;
+constexpr int kFolds = GD_GROUP / GD_FOLD; /* of a group */
+static_assert(gd::kStageDims == GD_FOLD, "a stage is what is added to a fresh accumulator");
+
+/* A warp is 4 rows by 8 columns of threads, a block 4 warps below each other. A thread's rows are
+ * 16 apart; its columns are runs of one 16-byte store, 8 runs apart. */
+struct Tile {
+    static constexpr int word = gd::kPerWord<T>;
+    static constexpr int rows = 4, cols = 8; /* of a thread */
+    static constexpr int block_rows = 16 * rows, block_cols = 8 * cols, runs = cols / word;
+    using Results = T[rows][cols];
+    using StageA = gd::Stage<T, block_rows>;
+    using StageB = gd::Stage<T, block_cols>;
+    /* Neighbouring threads share one of the two words they read, which halves the accesses. */
+    static __device__ __forceinline__ int row_of(unsigned thread)
+    {
+        return thread / 32 * 4 + thread % 32 / 16 * 2 + thread % 2;
+    }
+    static __device__ __forceinline__ int col_of(unsigned thread) { return thread / 2 % 8; }
+};
+
+/* The totals of a thread's last rows wait in shared memory: with them the loop over dimensions
+ * would need more than the 168 registers that let three blocks share a multiprocessor. */
+template <typename M>
+struct alignas(16) Parked {
+    static constexpr int rows = !M::folds ? 0 : 2;
+    static constexpr int runs = Tile::runs, words = rows * runs;
+    static constexpr int first = Tile::rows - rows;
+    T at[words > 0 ? words : 1][kThreads][Tile::word];
+
+    __device__ __forceinline__ void put(unsigned thread, const Tile::Results &total)
+    {
+#pragma unroll
+        for (int w = 0; w < words; ++w) {
+            gd::store_word(at[w][thread], &total[first + w / runs][w % runs * Tile::word]);
+        }
+    }
+    __device__ __forceinline__ void take(unsigned thread, Tile::Results &total) const
+    {
+#pragma unroll
+        for (int w = 0; w < words; ++w) {
+            gd::load_word(at[w][thread], &total[first + w / runs][w % runs * Tile::word]);
+        }
+    }
+};
+
+/* Joins a thread's totals, the first of which is at (row, col), with what the results' places hold,
+ * unless `first`, and puts them there if `put`. Done once a group, this costs little, and between
+ * groups no register. kWhole: the tile is inside the matrix, whose rows are aligned. */
+template <typename M, bool kWhole>
+__device__ __forceinline__ void join_group(const gd::Cdist<T> &call, Tile::Results &total,
+                                           ptrdiff_t row, ptrdiff_t col, bool first, bool put)
+{
+    constexpr int kWord = Tile::word;
+#pragma unroll
+    for (int r = 0; r < Tile::runs; ++r) {
+        const gd::Run<T> run(call, col + r * 8 * kWord, 1);
+        T *at = call.out + row * call.out_stride + run.first;
+#pragma unroll
+        for (int i = 0; i < Tile::rows; ++i, at += 16 * call.out_stride) {
+            if (kWhole || row + i * 16 < call.a.count) {
+                T joined[kWord], before[kWord] = {};
+                if (!first) {
+                    if constexpr (kWhole) {
+                        gd::load_word(at, before);
+                    }
+                    else {
+                        run.load(at, before);
+                    }
+                }
+#pragma unroll
+                for (int j = 0; j < kWord; ++j) {
+                    joined[j] = first ? total[i][r * kWord + j]
+                                      : M::join(before[j], total[i][r * kWord + j]);
+                    total[i][r * kWord + j] = joined[j];
+                }
+                if (put) {
+                    if constexpr (kWhole) {
+                        gd::store_word(at, joined);
+                    }
+                    else {
+                        run.template store<true>(at, joined);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/* Stores a thread's results. */
+template <typename M, bool kWhole>
+__device__ __forceinline__ void store_tile(const gd::Cdist<T> &call, const Tile::Results &total,
+                                           ptrdiff_t row, ptrdiff_t col)
+{
+    constexpr int kWord = Tile::word;
+#pragma unroll
+    for (int r = 0; r < Tile::runs; ++r) {
+        const gd::Run<T> run(call, col + r * 8 * kWord, 1);
+        T *to = call.out + row * call.out_stride + run.first;
+#pragma unroll
+        for (int i = 0; i < Tile::rows; ++i, to += 16 * call.out_stride) {
+            T results[kWord];
+#pragma unroll
+            for (int j = 0; j < kWord; ++j) {
+                results[j] = M::finish(total[i][r * kWord + j]);
+            }
+            if constexpr (kWhole) {
+                gd::stream_word(to, results);
+            }
+            else if (row + i * 16 < call.a.count) {
+                run.store(to, results);
+            }
+        }
+    }
+}
+
+/* Calls f(whole), see join_group. */
+template <typename F>
+__device__ __forceinline__ void with_whole(bool whole, F &&f)
+{
+    if (whole) {
+        f(cuda::std::true_type{});
+    }
+    else {
+        f(cuda::std::false_type{});
+    }
+}
+
+/* Hides where x comes from. What derives from it is then computed anew for each stage, where the
+ * compiler would compute it once, keep it, and push totals out of the registers instead. */
+__device__ __forceinline__ void forget(unsigned &x) { asm volatile("" : "+r"(x)); }
+
+template <typename M>
+struct Memory {
+    Tile::StageA a[2];
+    Tile::StageB b[2];
+    Parked<M> parked;
+};
+
+/* Adds a word's dimensions to a thread's sums, in ascending order; kFresh: they start at 0. */
+template <typename M, bool kFresh>
+__device__ __forceinline__ void add_word(Tile::Results &sum, const T *from_a, const T *from_b)
+{
+    constexpr int kRows = Tile::rows, kCols = Tile::cols, kWord = Tile::word;
+    constexpr int kPitch = gd::kStagePitch<T>;
+    T a[kRows][kWord], b[kCols][kWord];
+#pragma unroll
+    for (int j = 0; j < kCols; ++j) {
+        gd::load_word(from_b + j * 8 * kPitch, b[j]);
+    }
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+        gd::load_word(from_a + i * 16 * kPitch, a[i]);
+    }
+#pragma unroll
+    for (int j = 0; j < kCols; ++j) {
+#pragma unroll
+        for (int s = 0; s < kWord; ++s) {
+#pragma unroll
+            for (int i = 0; i < kRows; ++i) {
+                sum[i][j] = M::term(kFresh && s == 0 ? T(0) : sum[i][j], a[i][s], b[j][s]);
+            }
+        }
+    }
+}
+
+/* kWords: both operands can be read by aligned 16-byte words along dimensions. stages: so many
+ * cover d, the last has `last_depth` dimensions. */
+template <typename M, bool kWords>
+__global__ void __launch_bounds__(kThreads, 3)
+    tile(const __grid_constant__ gd::Cdist<T> call, unsigned tiles_down, unsigned tiles_across,
+         unsigned band, int stages, int last_depth)
+{
+    using Shape = Tile;
+    constexpr int kRows = Shape::rows, kCols = Shape::cols, kWord = Shape::word;
+    extern __shared__ float4 dynamic[];
+    auto &memory = *reinterpret_cast<Memory<M> *>(dynamic);
+
+    /* Within a band, tiles are counted downwards: 400 blocks at work are then some 16 x 25 tiles,
+     * the operands of 41 for 400, where a row of tiles would need those of 401. */
+    const unsigned in_band = blockIdx.x % (band * tiles_across);
+    const unsigned top = blockIdx.x / (band * tiles_across) * band;
+    const unsigned height = min(band, tiles_down - top);
+    unsigned tile_row = top + in_band % height, tile_col = in_band / height, thread = threadIdx.x;
+
+    gd::Copier<T, Shape::block_rows, false, kWords> a(
+        call.a, (ptrdiff_t)tile_row * Shape::block_rows, thread);
+    gd::Copier<T, Shape::block_cols, true, kWords> b(
+        call.b, (ptrdiff_t)tile_col * Shape::block_cols, thread);
+    const bool whole = call.words && a.points == Shape::block_rows && b.points == Shape::block_cols;
+    const auto copy = [&](int to, int depth) {
+        a.copy(memory.a[to], depth, thread);
+        b.copy(memory.b[to], depth, thread);
+        __pipeline_commit();
+    };
+    T total[kRows][kCols] = {};
+    memory.parked.put(thread, total);
+    if (stages > 0) {
+        copy(0, stages > 1 ? gd::kStageDims : last_depth);
+    }
+
+    int at = 0;
+#pragma unroll 1
+    for (int left = stages; left > 0; --left, at ^= 1) {
+        forget(tile_row), forget(tile_col), forget(thread);
+        __pipeline_wait_prior(0);
+        __syncthreads(); /* the stage is there, and nobody reads the one before it any more */
+        if (left > 1) {
+            copy(at ^ 1, left > 2 ? gd::kStageDims : last_depth);
+        }
+        /* The end of the loop as an address saves the register of a counter. */
+        const int depth = left > 1 ? gd::kStageDims : last_depth;
+        const T *from_a = memory.a[at][Shape::row_of(thread)];
+        const T *from_b = memory.b[at][Shape::col_of(thread)];
+        if constexpr (!M::folds) {
+            const T *const end = from_a + (unsigned)(depth + kWord - 1) / kWord * kWord;
+#pragma unroll 1
+            for (; from_a != end; from_a += kWord, from_b += kWord) {
+                add_word<M, false>(total, from_a, from_b);
+            }
+        }
+        else {
+            const T *const end = from_a + (unsigned)(depth + kWord - 1) / kWord * kWord;
+            T fresh[kRows][kCols];
+            add_word<M, true>(fresh, from_a, from_b);
+#pragma unroll 1
+            for (from_a += kWord, from_b += kWord; from_a != end;
+                 from_a += kWord, from_b += kWord) {
+                add_word<M, false>(fresh, from_a, from_b);
+            }
+            memory.parked.take(thread, total);
+#pragma unroll
+            for (int i = 0; i < kRows; ++i) {
+#pragma unroll
+                for (int j = 0; j < kCols; ++j) {
+                    total[i][j] = M::join(total[i][j], fresh[i][j]);
+                }
+            }
+            const int done = stages - left + 1;
+            if (left > 1 && done % kFolds == 0) {
+                const ptrdiff_t row =
+                    (ptrdiff_t)tile_row * Shape::block_rows + Shape::row_of(thread);
+                const ptrdiff_t col =
+                    (ptrdiff_t)tile_col * Shape::block_cols + Shape::col_of(thread) * kWord;
+                with_whole(whole, [&](auto is_whole) {
+                    join_group<M, decltype(is_whole)::value>(call, total, row, col, done == kFolds,
+                                                             true);
+                });
+#pragma unroll
+                for (int i = 0; i < kRows; ++i) {
+#pragma unroll
+                    for (int j = 0; j < kCols; ++j) {
+                        total[i][j] = 0;
+                    }
+                }
+            }
+            memory.parked.put(thread, total);
+        }
+    }
+
+    const ptrdiff_t row = (ptrdiff_t)tile_row * Shape::block_rows + Shape::row_of(thread);
+    const ptrdiff_t col = (ptrdiff_t)tile_col * Shape::block_cols + Shape::col_of(thread) * kWord;
+    with_whole(whole, [&](auto is_whole) {
+        constexpr bool kWhole = decltype(is_whole)::value;
+        if (M::folds && stages > kFolds) {
+            join_group<M, kWhole>(call, total, row, col, false, false);
+        }
+        store_tile<M, kWhole>(call, total, row, col);
+    });
+}
+
+/* Whole words: the last of a row must not reach beyond it. */
+bool reads_words(const gd_matrix &x)
+{
+    return x.cols % gd::kPerWord<T> == 0 && x.col_stride == 1 &&
+           gd::rows_of_words((const T *)x.data, x.row_stride);
+}
+
+template <typename M>
+cudaError_t launch(const gd_cdist &call)
+{
+    const bool words = reads_words(call.a) && reads_words(call.b);
+    const ptrdiff_t down = gd::ceil_div(call.out.rows, Tile::block_rows);
+    const ptrdiff_t across = gd::ceil_div(call.out.cols, Tile::block_cols);
+    /* A matrix lower than a band is one band, which keeps band * across within 32 bits. */
+    const unsigned band = down < kBand ? (unsigned)down : kBand;
+    const ptrdiff_t stages = gd::ceil_div(call.a.cols, gd::kStageDims);
+    const auto kernel = words ? tile<M, true> : tile<M, false>;
+    constexpr int kBytes = sizeof(Memory<M>);
+    /* Beyond 48 KB has to be asked for. */
+    const cudaError_t code =
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
+    return code != cudaSuccess
+               ? code
+               : gd::enqueue(call.launch, kernel, down * across, dim3(kThreads), kBytes,
+                             gd::parameters_of<T>(call), (unsigned)down, (unsigned)across, band,
+                             (int)stages, (int)(call.a.cols - (stages - 1) * gd::kStageDims));
+}
+
+}  // namespace
+
+extern "C" gd_status gd_cuda_cdist_tile_f64(gd_cdist *call, gd_error *err)
+{
+    call->launch.workspace_bytes = 0;
+    if (call->launch.sizing) {
+        return GD_OK;
+    }
+    GD_CUDA_TRY(err, "cdist/cuda_tile_f64",
+                call->metric == GD_CITYBLOCK ? launch<gd::Metric<GD_CITYBLOCK>>(*call)
+                                             : launch<gd::Metric<GD_CHEBYSHEV>>(*call));
+    return GD_OK;
+}
