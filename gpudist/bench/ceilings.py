@@ -150,7 +150,9 @@ class Work:
 # What one dimension of one pair costs, in multiply-adds' worth of the floating-point pipes. On a
 # GPU a subtraction and a multiply-add (or an add of the absolute value, or a maximum at half rate
 # on another pipe) take two issue slots, and a reciprocal or a logarithm comes from a unit with an
-# eighth of the rate. On a CPU with two adders beside two multipliers a subtraction runs beside the
+# eighth of the rate; one reciprocal does for two of canberra's quotients, one logarithm for a pair
+# of jensenshannon where the rows' own terms are known, and braycurtis's second sum is known where
+# nothing is negative. On a CPU with two adders beside two multipliers a subtraction runs beside the
 # multiply-add or the maximum, but not beside a second addition.
 _CUDA_SLOTS = {
     "euclidean": 2.0,
@@ -158,13 +160,13 @@ _CUDA_SLOTS = {
     "cityblock": 2.0,
     "chebyshev": 2.0,
     "minkowski": 3.0,
-    "canberra": 8.0,
-    "braycurtis": 4.0,
+    "canberra": 4.0,
+    "braycurtis": 2.0,
     "cosine": 2.0,
     "correlation": 2.0,
     "inner_product": 1.0,
     "hamming": 2.0,
-    "jensenshannon": 16.0,
+    "jensenshannon": 8.0,
     "kl_divergence": 8.0,
     "hellinger": 2.0,
     "seuclidean": 3.0,
