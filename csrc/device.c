@@ -131,6 +131,17 @@ gd_status gd_wait(gd_device device, void *stream, gd_error *err)
     return device.backend == GD_CUDA ? gd_cuda_wait(stream, err) : GD_OK;
 }
 
+gd_status gd_settle(gd_device device, void *stream, gd_status status, gd_error *err)
+{
+    gd_error late;
+    const gd_status waited = gd_wait(device, stream, &late);
+    if (status != GD_OK || waited == GD_OK) {
+        return status;
+    }
+    *err = late;
+    return waited;
+}
+
 /* ---------------------------------------------------------------- the current device */
 
 gd_status gd_enter(gd_device device, int *previous, gd_error *err)

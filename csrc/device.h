@@ -55,6 +55,9 @@ void gd_free(gd_device device, void *stream, void *p);
 gd_status gd_copy_rows(gd_device device, void *stream, void *dst, size_t dst_pitch, const void *src,
                        size_t src_pitch, size_t row_bytes, size_t rows, gd_error *err);
 gd_status gd_wait(gd_device device, void *stream, gd_error *err);
+/* Waits, whatever `status` says: after a failure as well the caller's memory is in use. Returns
+ * that status and leaves *err alone, unless it was GD_OK and waiting fails. */
+gd_status gd_settle(gd_device device, void *stream, gd_status status, gd_error *err);
 /* Makes fresh host memory real, from several threads, by writing into each of its pages; what was
  * there is lost. A copy from the device would do it too, but from one thread and for five times its
  * own time. Worth doing while the device computes. */

@@ -291,7 +291,6 @@ gd_status gd_run_apsp(const gd_graph *graph, const gd_matrix *out, const gd_matr
     const bool narrow = graph->weights.dtype == GD_F32;
     apsp_job job = {.graph = *graph, .out = *out, .pred = *pred, .call.n = graph->weights.rows};
     int previous;
-    gd_error late;
     gd_status status = check(graph, out, pred, err);
     *on_negative_cycle = 0;
     if (narrow) { /* 0.1 is to match the float32 array's 0.1 */
@@ -308,10 +307,7 @@ gd_status gd_run_apsp(const gd_graph *graph, const gd_matrix *out, const gd_matr
     status = solve(&job, orders, unreachable, negative_nodes, on_negative_cycle, err);
     release(&job);
     gd_free(device, job.call.launch.stream, job.staged);
-    if (gd_wait(device, job.call.launch.stream, &late) != GD_OK && status == GD_OK) {
-        *err = late;
-        status = late.status;
-    }
+    status = gd_settle(device, job.call.launch.stream, status, err);
     gd_leave(device, previous);
     return status;
 }

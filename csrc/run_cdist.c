@@ -337,15 +337,7 @@ static gd_status work(gd_job *job, const gd_matrix *a, const gd_matrix *b, const
                               row_bytes, row_bytes, (size_t)out->rows, err);
     }
     give_back_memory(job);
-    if (staged) { /* also after a failure: the caller's memory is in use */
-        gd_error late;
-        const gd_status waited = gd_wait(job->device, job->stream, &late);
-        if (status == GD_OK && waited != GD_OK) {
-            *err = late;
-            status = waited;
-        }
-    }
-    return status;
+    return staged ? gd_settle(job->device, job->stream, status, err) : status;
 }
 
 static gd_status run(const gd_matrix *a, const gd_matrix *b, const gd_matrix *out,

@@ -157,15 +157,7 @@ static gd_status work(product_job *job, const gd_matrix *out, gd_error *err)
     while (job->owned_count > 0) {
         gd_free(on->device, on->stream, job->owned[--job->owned_count]);
     }
-    if (staged) { /* also after a failure: the caller's memory is in use */
-        gd_error late;
-        const gd_status waited = gd_wait(on->device, on->stream, &late);
-        if (status == GD_OK && waited != GD_OK) {
-            *err = late;
-            status = waited;
-        }
-    }
-    return status;
+    return staged ? gd_settle(on->device, on->stream, status, err) : status;
 }
 
 gd_status gd_run_minplus(const gd_matrix *a, const gd_matrix *b, const gd_matrix *c,

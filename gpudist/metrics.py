@@ -6,12 +6,11 @@ import math
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 
-from gpudist import _core, arrays
+from gpudist import _core, arrays, errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +92,7 @@ def resolve(metric: Any, metric_args: dict[str, Any], function: str = "cdist") -
     found = _BY_NAME.get(metric) or _BY_NAME.get(metric.lower())
     if found is None:
         # test_ asks SciPy for its slow version of a metric.
-        near = get_close_matches(metric.lower().removeprefix("test_"), _BY_NAME, n=3)
-        hint = f"did you mean {' or '.join(map(repr, near))}?" if near else known()
+        hint = errors.suggest(metric.lower().removeprefix("test_"), _BY_NAME, known())
         raise ValueError(f"unknown metric {metric!r}; {hint}")
     for name, value in metric_args.items():
         if name not in found.arguments and not (name == "w" and value is None):

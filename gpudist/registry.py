@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 
-from gpudist import _core
+from gpudist import _core, errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +133,7 @@ def check_kernel(op: str, kernel: str, options: dict[str, Any] | None) -> None:
     if kernel not in ("auto", "reference"):
         ids = [row.id for row in kernels(op)]
         if kernel not in ids:
-            near = get_close_matches(str(kernel), ids, n=3)
-            hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"one of {ids}"
+            hint = errors.suggest(str(kernel), ids, f"one of {ids}")
             raise ValueError(f"unknown kernel {kernel!r} for {op}; 'auto', 'reference', or {hint}")
     if options:
         raise ValueError(f"kernel {kernel!r} takes no options, got {', '.join(map(repr, options))}")

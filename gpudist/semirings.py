@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import Any, Final
 
 import numpy as np
 
-from gpudist import _core, arrays, registry
+from gpudist import _core, arrays, errors, registry
 
 SEMIRINGS: Final = ("min_plus", "max_plus", "min_max", "max_min", "or_and")
 """What `minplus` knows: how the better of two ways is found, how two parts make a way."""
@@ -139,8 +138,7 @@ def _read(
 ) -> tuple[arrays.Space, tuple[Any, Any, Any], str]:
     """Read and check all that does not need the core."""
     if semiring not in SEMIRINGS:
-        near = get_close_matches(str(semiring), SEMIRINGS, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"one of {', '.join(SEMIRINGS)}"
+        hint = errors.suggest(str(semiring), SEMIRINGS, f"one of {', '.join(SEMIRINGS)}", most=1)
         raise ValueError(f"unknown semiring {semiring!r}; {hint}")
     space = arrays.space_of(A=A, B=B, C=C, out=out)
     a, b = space.array(A, "A"), space.array(B, "B")
