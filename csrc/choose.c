@@ -135,7 +135,7 @@ bool gd_rejects(const gd_kernel *kernel, const gd_request *request, char *why, s
 }
 
 static gd_status take(const gd_kernel *kernel, const gd_request *request, const char *because,
-                      gd_choice *choice)
+                      gd_choice *choice, gd_error *err)
 {
     const bool on_cuda = kernel->backend == GD_CUDA;
     choice->kernel = kernel;
@@ -143,7 +143,7 @@ static gd_status take(const gd_kernel *kernel, const gd_request *request, const 
                                                       ? request->orders.cuda_index
                                                       : 0};
     say(choice->reason, sizeof choice->reason, "%s; %s", because, kernel->idea);
-    return GD_OK;
+    return gd_apply_settings(kernel, &request->orders.settings, &choice->options, err);
 }
 
 static gd_status choose_by_name(const gd_request *request, gd_choice *choice, gd_error *err)
@@ -159,7 +159,7 @@ static gd_status choose_by_name(const gd_request *request, gd_choice *choice, gd
         return GD_FAIL(err, device_fault ? GD_DEVICE_ERROR : GD_BAD_VALUE,
                        "kernel '%s' cannot do this: %s", kernel->id, why);
     }
-    return take(kernel, request, "asked for by name", choice);
+    return take(kernel, request, "asked for by name", choice, err);
 }
 
 gd_orders gd_orders_near(gd_device device, const gd_orders *orders)
@@ -193,7 +193,7 @@ gd_status gd_choose(const gd_request *request, gd_choice *choice, gd_error *err)
     }
     for (size_t i = 0; i < count; ++i) {
         if (table[i].op == request->op && !gd_rejects(&table[i], request, why, sizeof why)) {
-            return take(&table[i], request, "first in the table that fits", choice);
+            return take(&table[i], request, "first in the table that fits", choice, err);
         }
     }
     return GD_FAIL(

@@ -4,13 +4,15 @@
 
 #include "gpudist.h"
 #include "metric.h"
+#include "options.h"
 
 /* Where a caller wants the work done. Arrays on a device want that device. */
 typedef enum gd_where { GD_WHERE_AUTO, GD_WHERE_CPU, GD_WHERE_CUDA } gd_where;
 
 /* What every operation is told beside its operands. */
 typedef struct gd_orders {
-    const char *kernel; /* an id, or NULL for auto */
+    const char *kernel;   /* an id, or NULL for auto */
+    gd_settings settings; /* of that kernel */
     gd_where where;
     int cuda_index; /* with GD_WHERE_CUDA */
     void *stream;   /* the caller's stream, for arrays on a device */
@@ -34,6 +36,7 @@ typedef struct gd_request {
 typedef struct gd_choice {
     const gd_kernel *kernel;
     gd_device device;
+    gd_options options;
     char reason[256];
 } gd_choice;
 

@@ -129,16 +129,32 @@ typedef struct gd_matrix {
 
 /* ---------------------------------------------------------------- launching */
 
+/* A launch parameter that a row lets its callers choose: one of the whole numbers least,
+ * least + step, ..., most. */
+typedef struct gd_option {
+    const char *name;
+    int least, most, standard, step;
+} gd_option;
+
+enum { GD_MOST_OPTIONS = 8 };
+
+/* The values of a row's options, in the order in which the row lists them. */
+typedef struct gd_options {
+    int value[GD_MOST_OPTIONS];
+} gd_options;
+
 /* What every launch needs. A launcher is called twice: with `sizing` set it launches nothing and
  * writes the sizes it needs (workspace_bytes, and fields its operation names); then with the
  * workspace allocated, 256-byte aligned and uninitialised. CUDA launchers find their device
- * current, and enqueue on `stream` without waiting. */
+ * current, and enqueue on `stream` without waiting. Options lie within what the row allows; what
+ * the device does not allow is a GD_BAD_VALUE of the sizing call. */
 typedef struct gd_launch {
     bool sizing;
     gd_device device;
     void *stream; /* a cudaStream_t; NULL is the legacy default stream */
     void *workspace;
     size_t workspace_bytes;
+    gd_options options;
 } gd_launch;
 
 /* cdist: out[i, j] = metric(a[i, :], b[j, :]).
@@ -371,6 +387,7 @@ typedef struct gd_kernel {
     ptrdiff_t min_cols, max_cols; /* dimensions d that it takes */
     int needs;
     uint64_t flags;
+    const gd_option *options; /* the last is followed by one without a name; NULL without any */
     union {
         gd_cdist_kernel *cdist;
         gd_apsp_kernel *apsp;

@@ -9,11 +9,11 @@
 extern "C" {
 #endif
 
-#define GD_KERNEL(id, op, ladder, step, backend, dtypes, metrics, min_cols, max_cols, needs, \
-                  flags, launcher, idea, source)                                             \
+#define GD_ROW(id, op, ladder, step, backend, dtypes, metrics, min_cols, max_cols, needs, flags, \
+               options, launcher, idea, source)                                                  \
     gd_##op##_kernel launcher;
 #include "kernels.def"
-#undef GD_KERNEL
+#undef GD_ROW
 
 #ifdef __cplusplus
 }

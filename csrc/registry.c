@@ -9,17 +9,17 @@
 
 #include "metric.h"
 
-#define GD_KERNEL(id, op, ladder, step, backend, dtypes, metrics, min_cols, max_cols, needs, \
-                  flags, launcher, idea, source)                                             \
+#define GD_ROW(id, op, ladder, step, backend, dtypes, metrics, min_cols, max_cols, needs, flags, \
+               options, launcher, idea, source)                                                  \
     extern gd_##op##_kernel launcher __attribute__((weak));
 #include "kernels.def"
-#undef GD_KERNEL
+#undef GD_ROW
 
 /* The union's member is named after the operation, so a launcher of the wrong type is an error. */
-#define GD_KERNEL(id, op, ladder, step, backend, dtypes, metrics, min_cols, max_cols, needs, \
-                  flags, launcher, idea, source)                                             \
-    {id,       GD_OP_OF_##op, ladder, step,  backend,          dtypes, metrics,              \
-     min_cols, max_cols,      needs,  flags, {.op = launcher}, idea,   source},
+#define GD_ROW(id, op, ladder, step, backend, dtypes, metrics, min_cols, max_cols, needs, flags, \
+               options, launcher, idea, source)                                                  \
+    {id,       GD_OP_OF_##op, ladder, step,    backend,          dtypes, metrics, min_cols,      \
+     max_cols, needs,         flags,  options, {.op = launcher}, idea,   source},
 #define GD_OP_OF_cdist GD_OP_CDIST
 #define GD_OP_OF_apsp GD_OP_APSP
 #define GD_OP_OF_minplus GD_OP_MINPLUS
@@ -27,7 +27,7 @@
 static const gd_kernel table[] = {
 #include "kernels.def"
 };
-#undef GD_KERNEL
+#undef GD_ROW
 
 enum { TABLE_ROWS = sizeof table / sizeof table[0] };
 

@@ -125,6 +125,7 @@ static gd_status choose(apsp_job *job, const gd_orders *orders, gd_dtype dtype, 
     job->kernel = choice.kernel;
     call->dtype = dtype;
     call->launch.device = choice.device;
+    call->launch.options = choice.options;
     call->launch.stream =
         on_host && choice.device.backend == GD_CUDA ? GD_THREAD_STREAM : orders->stream;
     return GD_OK;

@@ -18,6 +18,7 @@ typedef struct gd_job {
     gd_form form;
     const gd_measure *measure;
     const gd_kernel *kernel;
+    gd_options options;
     gd_device device;
     void *stream;
     void *owned[16]; /* memory to be given back, in the stream's order */
@@ -227,7 +228,8 @@ static gd_status launch(gd_job *job, gd_error *err)
 {
     gd_cdist *call = &job->call;
     gd_status status;
-    call->launch = (gd_launch){.sizing = true, .device = job->device, .stream = job->stream};
+    call->launch = (gd_launch){
+        .sizing = true, .device = job->device, .stream = job->stream, .options = job->options};
     status = job->kernel->launch.cdist(call, err);
     if (status == GD_OK) {
         status = gd_alloc(job->device, job->stream, call->launch.workspace_bytes,
@@ -363,6 +365,7 @@ static gd_status run(const gd_matrix *a, const gd_matrix *b, const gd_matrix *ou
         return status;
     }
     job.kernel = choice.kernel;
+    job.options = choice.options;
     job.device = choice.device;
     job.stream = on_host && job.device.backend == GD_CUDA ? GD_THREAD_STREAM : orders->stream;
     if ((status = gd_enter(job.device, &previous, err)) != GD_OK) {

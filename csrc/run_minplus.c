@@ -183,6 +183,7 @@ gd_status gd_run_minplus(const gd_matrix *a, const gd_matrix *b, const gd_matrix
     const gd_device device = choice.device;
     job.kernel = choice.kernel;
     job.call.launch.device = device;
+    job.call.launch.options = choice.options;
     job.call.launch.stream =
         on_host && device.backend == GD_CUDA ? GD_THREAD_STREAM : orders->stream;
     if ((status = gd_enter(device, &previous, err)) != GD_OK) {

@@ -38,6 +38,7 @@ def cdist(
     base: float = 0.0,
     vi: Any = None,
     factor: Any = None,
+    options: dict[str, int] | None = None,
 ) -> None: ...
 def pdist(
     x: Any,
@@ -52,6 +53,7 @@ def pdist(
     base: float = 0.0,
     vi: Any = None,
     factor: Any = None,
+    options: dict[str, int] | None = None,
 ) -> None: ...
 def apsp(
     graph: Any,
@@ -66,6 +68,7 @@ def apsp(
     device: str | None = None,
     stream: int = 0,
     ordered: bool = False,
+    options: dict[str, int] | None = None,
 ) -> list[int]: ...
 def minplus(
     a: Any,
@@ -77,6 +80,7 @@ def minplus(
     device: str | None = None,
     stream: int = 0,
     ordered: bool = False,
+    options: dict[str, int] | None = None,
 ) -> None: ...
 def choose(
     op: str,

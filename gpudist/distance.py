@@ -19,7 +19,7 @@ def cdist(
     dtype: Any = None,
     kernel: str = "auto",
     device: str | None = None,
-    options: dict[str, Any] | None = None,
+    options: dict[str, int] | None = None,
     **metric_args: Any,
 ) -> Any:
     """Compute the distance between every row of `XA` and every row of `XB`.
@@ -44,7 +44,7 @@ def cdist(
         For host input, where to compute: "cpu", "cuda" or "cuda:N". By default the GPU where there
         is one and the problem is worth the way there, else the CPU.
     options : dict, optional
-        Launch parameters of the kernel. No kernel takes any yet.
+        Launch parameters of a kernel asked for by name; ``gpudist.kernels()`` lists what it takes.
     **metric_args
         Arguments of the metric; the notes say which metric takes which. Arrays may be on the host
         or where the points are, and are read in float64. A callable gets all of them.
@@ -136,7 +136,7 @@ def pdist(
     dtype: Any = None,
     kernel: str = "auto",
     device: str | None = None,
-    options: dict[str, Any] | None = None,
+    options: dict[str, int] | None = None,
     **metric_args: Any,
 ) -> Any:
     """Compute the distance between every two rows of `X`, each pair once.
@@ -220,7 +220,7 @@ def _distances(
     dtype: Any,
     kernel: str,
     device: str | None,
-    options: dict[str, Any] | None,
+    options: dict[str, int] | None,
     metric_args: dict[str, Any],
 ) -> Any:
     registry.check_kernel("cdist", kernel, options)
@@ -254,6 +254,7 @@ def _distances(
         space.stream(operands[0]),
         space.ordered,
         **call.core_values,
+        options=options,
     )
     if call.result == call.dtype:
         return computed

@@ -30,7 +30,7 @@ def apsp(
     dtype: Any = None,
     kernel: str = "auto",
     device: str | None = None,
-    options: dict[str, Any] | None = None,
+    options: dict[str, int] | None = None,
 ) -> Any:
     """Compute the lengths of the shortest paths between all pairs of nodes.
 
@@ -62,7 +62,7 @@ def apsp(
     device : str, optional
         For host input, where to compute: "cpu", "cuda" or "cuda:N".
     options : dict, optional
-        Launch parameters of the kernel. No kernel takes any yet.
+        Launch parameters of a kernel asked for by name; ``gpudist.kernels()`` lists what it takes.
 
     Returns
     -------
@@ -136,6 +136,7 @@ def apsp(
         device,
         space.stream(weights),
         space.ordered,
+        options,
     )
     if on_cycle:
         raise negative_cycle_error()(on_cycle)

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
 from gpudist import _core, errors
+
+
+class Option(NamedTuple):
+    """A launch parameter of a kernel: one of least, least + step, ..., most."""
+
+    name: str
+    least: int
+    most: int
+    standard: int
+    step: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +46,9 @@ class Kernel:
         How it works in one line, and whose idea it is.
     teaching : bool
         Whether it runs only by name.
+    options : tuple of Option
+        The launch parameters that ``options=`` sets: whole numbers, each with its least, its
+        largest and its standard value and the step between values.
     why_not : str or None
         What keeps it from running on this machine.
     """
@@ -52,6 +65,7 @@ class Kernel:
     idea: str
     source: str
     teaching: bool
+    options: tuple[Option, ...]
     why_not: str | None
 
 
@@ -114,7 +128,10 @@ def kernels(op: str | None = None) -> tuple[Kernel, ...]:
     >>> [k.id for k in gpudist.kernels("pdist") if "haversine" in k.metrics][-1]
     'cdist/cpu_haversine_baseline'
     """
-    rows = tuple(Kernel(**row) for row in _core.kernels())
+    rows = tuple(
+        Kernel(**row | {"options": tuple(map(Option._make, row["options"]))})
+        for row in _core.kernels()
+    )
     if op is None:
         return rows
     ops = sorted({row.op for row in rows})
@@ -128,14 +145,14 @@ def _table_op(op: str) -> str:
     return "cdist" if op == "pdist" else op
 
 
-def check_kernel(op: str, kernel: str, options: dict[str, Any] | None) -> None:
-    """Raise a ValueError with near matches for an unknown kernel or option."""
+def check_kernel(op: str, kernel: str, options: dict[str, int] | None) -> None:
+    """Raise a ValueError for an unknown kernel, or options of none; the core checks a kernel's."""
     if kernel not in ("auto", "reference"):
         ids = [row.id for row in kernels(op)]
         if kernel not in ids:
             hint = errors.suggest(str(kernel), ids, f"one of {ids}")
             raise ValueError(f"unknown kernel {kernel!r} for {op}; 'auto', 'reference', or {hint}")
-    if options:
+    if options and kernel in ("auto", "reference"):
         raise ValueError(f"kernel {kernel!r} takes no options, got {', '.join(map(repr, options))}")
 
 

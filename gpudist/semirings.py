@@ -27,7 +27,7 @@ def minplus(
     dtype: Any = None,
     kernel: str = "auto",
     device: str | None = None,
-    options: dict[str, Any] | None = None,
+    options: dict[str, int] | None = None,
 ) -> Any:
     """Multiply two matrices over a semiring: ``min(C, min over k of A[i, k] + B[k, j])``.
 
@@ -54,7 +54,7 @@ def minplus(
         For host input, where to compute: "cpu", "cuda" or "cuda:N". By default the GPU where there
         is one and the problem is worth the way there, else the CPU.
     options : dict, optional
-        Launch parameters of the kernel. No kernel takes any yet.
+        Launch parameters of a kernel asked for by name; ``gpudist.kernels()`` lists what it takes.
 
     Returns
     -------
@@ -129,7 +129,7 @@ def minplus(
         c = c.copy()
     if out is None:
         out = space.empty(shape, name, like=a)
-    _core.minplus(a, b, c, out, semiring, kernel, device, space.stream(a), space.ordered)
+    _core.minplus(a, b, c, out, semiring, kernel, device, space.stream(a), space.ordered, options)
     return out
 
 

@@ -123,7 +123,9 @@ def test_every_row_of_the_source_is_in_the_table():
     source = Path(__file__).parent.parent / "csrc" / "kernels.def"
     if not source.exists():
         pytest.skip("the tests run apart from the source tree")
-    named = re.findall(r'^GD(?:_CPU)?_KERNEL\("([a-z0-9_/]+)"', source.read_text(), re.MULTILINE)
+    named = re.findall(
+        r'^GD_(?:(?:CPU_)?KERNEL|STEP|ROW)\("([a-z0-9_/]+)"', source.read_text(), re.MULTILINE
+    )
     ids = [row.id for row in gpudist.kernels()]
     assert named
     for name in named:

@@ -192,6 +192,43 @@ int gd_to_kernel(PyObject *value, const char *name, void *into)
     return 1;
 }
 
+/* None, or a dictionary of whole numbers by name. */
+int gd_to_options(PyObject *value, const char *name, void *into)
+{
+    gd_settings *settings = &((gd_orders *)into)->settings;
+    PyObject *key, *number;
+    Py_ssize_t at = 0;
+    if (value == Py_None) {
+        return 1;
+    }
+    if (!PyDict_Check(value)) {
+        PyErr_Format(PyExc_TypeError, "%s must be a dictionary, got %R", name, value);
+        return 0;
+    }
+    if (PyDict_Size(value) > GD_MOST_OPTIONS) {
+        PyErr_Format(PyExc_ValueError, "%s has %zd entries; no kernel takes more than %d", name,
+                     PyDict_Size(value), (int)GD_MOST_OPTIONS);
+        return 0;
+    }
+    while (PyDict_Next(value, &at, &key, &number)) {
+        gd_setting *setting = &settings->setting[settings->count++];
+        const char *option = text(key, "an option's name");
+        if (option == NULL) {
+            return 0;
+        }
+        if (!PyLong_Check(number) || PyBool_Check(number)) {
+            PyErr_Format(PyExc_TypeError, "option %R must be a whole number, got %R", key, number);
+            return 0;
+        }
+        snprintf(setting->name, sizeof setting->name, "%s", option);
+        setting->value = PyLong_AsLongLong(number);
+        if (setting->value == -1 && PyErr_Occurred()) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
 /* None, "cpu", "cuda", "cuda:1". */
 int gd_to_device(PyObject *value, const char *name, void *into)
 {

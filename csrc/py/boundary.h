@@ -56,6 +56,7 @@ int gd_to_metric(PyObject *value, const char *name, void *into); /* gd_metric * 
 int gd_to_semiring(PyObject *value, const char *name, void *into); /* gd_semiring * */
 int gd_to_dtype(PyObject *value, const char *name, void *into);    /* gd_dtype * */
 int gd_to_kernel(PyObject *value, const char *name, void *into);   /* gd_orders *: its kernel */
+int gd_to_options(PyObject *value, const char *name, void *into);  /* gd_orders *: settings */
 int gd_to_device(PyObject *value, const char *name, void *into);   /* gd_orders *: its place */
 int gd_to_stream(PyObject *value, const char *name, void *into);   /* gd_orders *: its stream */
 

@@ -55,6 +55,7 @@ GD_FUNCTION(gd_py_apsp)
         {"device", gd_to_device, &orders, false},
         {"stream", gd_to_stream, &orders, false},
         {"ordered", gd_to_bool, &orders.ordered, false},
+        {"options", gd_to_options, &orders, false},
     };
     if (!gd_parse("apsp", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
         return NULL;

@@ -20,7 +20,8 @@ typedef struct gd_told {
         {"weights", gd_to_doubles, &told.weights, false},                                          \
         {"p", gd_to_double, &told.measure.p, false},                                               \
         {"base", gd_to_double, &told.measure.base, false}, {"vi", gd_to_doubles, &told.vi, false}, \
-        {"factor", gd_to_doubles, &told.factor, false},
+        {"factor", gd_to_doubles, &told.factor, false},                                            \
+        {"options", gd_to_options, &told.orders, false},
 
 /* Completes told->measure from the arrays; 0 with an exception. What kernels rely on is checked
  * here; what users get wrong is checked, with better words, before. */

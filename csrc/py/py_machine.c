@@ -35,20 +35,36 @@ static PyObject *needs_of(const gd_kernel *k)
                : PyUnicode_FromString(gd_isa_name((gd_isa)k->needs));
 }
 
+/* (name, least, most, standard, step) of each. */
+static PyObject *options_of(const gd_kernel *k)
+{
+    const int count = gd_option_count(k);
+    PyObject *tuple = PyTuple_New(count);
+    for (int i = 0; tuple != NULL && i < count; ++i) {
+        const gd_option *o = &k->options[i];
+        PyObject *option =
+            Py_BuildValue("(siiii)", o->name, o->least, o->most, o->standard, o->step);
+        if (option == NULL || PyTuple_SetItem(tuple, i, option) < 0) { /* takes option */
+            Py_CLEAR(tuple);
+        }
+    }
+    return tuple;
+}
+
 static PyObject *row_of(const gd_kernel *k)
 {
     char why[256];
     const bool cannot = gd_cannot_run(k, why, sizeof why);
-    return Py_BuildValue("{s:s,s:s,s:s,s:i,s:s,s:N,s:N,s:(nn),s:N,s:s,s:s,s:N,s:z}", "id", k->id,
-                         "op", gd_op_name(k->op), "ladder", k->ladder, "step", k->step, "backend",
-                         k->backend == GD_CUDA ? "cuda" : "cpu", "dtypes",
+    return Py_BuildValue("{s:s,s:s,s:s,s:i,s:s,s:N,s:N,s:(nn),s:N,s:s,s:s,s:N,s:N,s:z}", "id",
+                         k->id, "op", gd_op_name(k->op), "ladder", k->ladder, "step", k->step,
+                         "backend", k->backend == GD_CUDA ? "cuda" : "cpu", "dtypes",
                          names_of(k->dtypes, GD_DTYPE_COUNT, dtype_name), "metrics",
                          names_of(gd_metrics_reducing_to(k->metrics, k->flags & GD_WEIGHTED),
                                   GD_METRIC_COUNT, metric_name),
                          "columns", (Py_ssize_t)k->min_cols, (Py_ssize_t)k->max_cols, "needs",
                          needs_of(k), "idea", k->idea, "source", k->source, "teaching",
-                         PyBool_FromLong((k->flags & GD_TEACHING) != 0), "why_not",
-                         cannot ? why : NULL);
+                         PyBool_FromLong((k->flags & GD_TEACHING) != 0), "options", options_of(k),
+                         "why_not", cannot ? why : NULL);
 }
 
 PyObject *gd_py_kernels(PyObject *module, PyObject *ignored)
