@@ -60,6 +60,36 @@ gd_status gd_cuda_order(void *stream, void *other, gd_error *err)
     return refuse(err);
 }
 
+gd_status gd_cuda_stream_create(void **stream, gd_error *err)
+{
+    (void)stream;
+    return refuse(err);
+}
+
+gd_status gd_cuda_mark_create(void **mark, gd_error *err)
+{
+    (void)mark;
+    return refuse(err);
+}
+
+gd_status gd_cuda_mark_set(void *mark, void *stream, gd_error *err)
+{
+    (void)mark, (void)stream;
+    return refuse(err);
+}
+
+gd_status gd_cuda_mark_wait(void *mark, gd_error *err)
+{
+    (void)mark;
+    return refuse(err);
+}
+
+gd_status gd_cuda_mark_order(void *stream, void *mark, gd_error *err)
+{
+    (void)stream, (void)mark;
+    return refuse(err);
+}
+
 gd_status gd_cuda_pinned_alloc(size_t bytes, void **out, gd_error *err)
 {
     (void)bytes, (void)out;

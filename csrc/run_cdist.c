@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "bus.h"
 #include "device.h"
 #include "registry.h"
 #include "run.h"
@@ -103,8 +104,8 @@ static gd_status bring(gd_job *job, const gd_matrix *host, const char *what, gd_
         take_matrix(job, host->rows, host->cols, host->dtype, what, there, err);
     return status != GD_OK
                ? status
-               : gd_copy_rows(job->device, job->stream, there->data, row_bytes, host->data,
-                              (size_t)host->row_stride * size, row_bytes, (size_t)host->rows, err);
+               : gd_send_rows(job->device, job->stream, there->data, host->data,
+                              (size_t)host->row_stride * size, row_bytes, host->rows, err);
 }
 
 /* An array of the metric's arguments where the kernel can read it: the CPU reads the caller's. */
@@ -251,6 +252,29 @@ static gd_matrix rows_from(const gd_matrix *x, ptrdiff_t first, ptrdiff_t count)
     return part;
 }
 
+/* Leaves the call's operand A with the rows [first, first + count) of `whole`. */
+static void keep_rows(gd_cdist *call, const gd_cdist *whole, ptrdiff_t first, ptrdiff_t count)
+{
+    call->a = rows_from(&whole->a, first, count);
+    call->a_given = rows_from(&whole->a_given, first, count);
+    call->a_terms = whole->a_terms != NULL ? whole->a_terms + first : NULL;
+}
+
+/* Some rows of the result into a panel, which gd_bring_result asks for. The kernel was chosen
+ * without regard to the number of rows, so they have the bits that they have in one piece. */
+static gd_status fill_panel(void *context, ptrdiff_t first, ptrdiff_t count, void *panel,
+                            gd_error *err)
+{
+    gd_job *job = context;
+    const gd_cdist whole = job->call;
+    keep_rows(&job->call, &whole, first, count);
+    job->call.out.data = panel;
+    job->call.out.rows = count;
+    const gd_status status = launch(job, err);
+    job->call = whole;
+    return status;
+}
+
 /* So many rows in a block that little is computed left of the diagonal, but enough to be worth the
  * launches. On the CPU a block stays in the last cache on its way to the result; a GPU is quicker
  * with fewer, larger ones. */
@@ -276,11 +300,9 @@ static gd_status launch_pairs(gd_job *job, void *out, gd_dtype dtype, gd_error *
     for (ptrdiff_t first = 0; status == GD_OK && first < n - 1; first += most) {
         const ptrdiff_t rows = most < n - first ? most : n - first;
         job->call = whole;
-        job->call.a = rows_from(&whole.a, first, rows);
+        keep_rows(&job->call, &whole, first, rows);
         job->call.b = rows_from(&whole.b, first, n - first);
-        job->call.a_given = rows_from(&whole.a_given, first, rows);
         job->call.b_given = rows_from(&whole.b_given, first, n - first);
-        job->call.a_terms = whole.a_terms != NULL ? whole.a_terms + first : NULL;
         job->call.b_terms = whole.b_terms != NULL ? whole.b_terms + first : NULL;
         job->call.out = block;
         job->call.out.rows = rows;
@@ -295,7 +317,10 @@ static gd_status launch_pairs(gd_job *job, void *out, gd_dtype dtype, gd_error *
     return status;
 }
 
-static gd_status launch_all(gd_job *job, const gd_matrix *out, bool pairs, gd_error *err)
+/* ---------------------------------------------------------------- end to end */
+
+/* The result on the device of its operands. */
+static gd_status launch_here(gd_job *job, const gd_matrix *out, bool pairs, gd_error *err)
 {
     if (pairs) {
         return launch_pairs(job, out->data, out->dtype, err);
@@ -304,16 +329,38 @@ static gd_status launch_all(gd_job *job, const gd_matrix *out, bool pairs, gd_er
     return launch(job, err);
 }
 
-/* ---------------------------------------------------------------- end to end */
+/* The result of operands on the device to the host: rows travel while later ones are computed. A
+ * condensed result is computed first. */
+static gd_status launch_and_bring(gd_job *job, const gd_matrix *out, bool pairs, gd_error *err)
+{
+    const size_t size = gd_dtype_size(out->dtype);
+    gd_result result = {.device = job->device,
+                        .stream = job->stream,
+                        .to = out->data,
+                        .row_bytes = pairs ? size : (size_t)out->cols * size,
+                        .rows = pairs ? out->cols : out->rows,
+                        .fill = fill_panel,
+                        .context = job};
+    gd_matrix there = *out;
+    gd_status status = GD_OK;
+    there.device = job->device;
+    there.data = NULL;
+    if (pairs) {
+        status = take_matrix(job, 1, out->cols, out->dtype, "the result", &there, err);
+        status = status == GD_OK ? launch_here(job, &there, true, err) : status;
+        result.whole = there.data;
+    }
+    job->call.out = there;
+    return status == GD_OK ? gd_bring_result(&result, err) : status;
+}
 
 static gd_status work(gd_job *job, const gd_matrix *a, const gd_matrix *b, const gd_matrix *out,
                       gd_error *err)
 {
     const bool pairs = b == NULL;
     const bool staged = out->device.backend == GD_CPU && job->device.backend == GD_CUDA;
-    const size_t row_bytes = (size_t)out->cols * gd_dtype_size(out->dtype);
     const gd_matrix *there_a = a, *there_b = pairs ? a : b;
-    gd_matrix copy_a, copy_b, copy_out = *out;
+    gd_matrix copy_a, copy_b;
     gd_status status = GD_OK;
     if (staged) {
         there_a = &copy_a;
@@ -322,21 +369,13 @@ static gd_status work(gd_job *job, const gd_matrix *a, const gd_matrix *b, const
         if (status == GD_OK && !pairs) {
             status = bring(job, b, "XB", &copy_b, err);
         }
-        if (status == GD_OK) {
-            status =
-                take_matrix(job, out->rows, out->cols, out->dtype, "the result", &copy_out, err);
-        }
     }
     if (status == GD_OK) {
         status = prepare_both(job, there_a, there_b, err);
     }
     if (status == GD_OK) {
-        status = launch_all(job, &copy_out, pairs, err);
-    }
-    if (status == GD_OK && staged) {
-        gd_touch(out->data, row_bytes * (size_t)out->rows);
-        status = gd_copy_rows(job->device, job->stream, out->data, row_bytes, copy_out.data,
-                              row_bytes, row_bytes, (size_t)out->rows, err);
+        status =
+            staged ? launch_and_bring(job, out, pairs, err) : launch_here(job, out, pairs, err);
     }
     give_back_memory(job);
     return staged ? gd_settle(job->device, job->stream, status, err) : status;
