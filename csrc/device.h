@@ -52,6 +52,13 @@ gd_status gd_alloc(gd_device device, void *stream, size_t bytes, const char *wha
                    gd_error *err);
 void gd_free(gd_device device, void *stream, void *p);
 
+/* For tests: the nth allocation from now on, of whatever memory, fails as if there were none (0: no
+ * more do); and how many blocks of gd_alloc have not been given to gd_free. */
+void gd_fail_allocation(ptrdiff_t nth);
+ptrdiff_t gd_allocations(void);
+/* Whether this allocation is to fail. Whoever allocates past gd_alloc asks. */
+bool gd_allocation_fails(void);
+
 /* Copies rows of row_bytes between any two places; host memory on at most one side is read or
  * written when the stream gets there. Pitches are the bytes from one row to the next. */
 gd_status gd_copy_rows(gd_device device, void *stream, void *dst, size_t dst_pitch, const void *src,

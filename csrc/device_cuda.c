@@ -306,6 +306,9 @@ gd_status gd_cuda_mark_order(void *stream, void *mark, gd_error *err)
 
 gd_status gd_cuda_pinned_alloc(size_t bytes, void **out, gd_error *err)
 {
+    if (gd_allocation_fails()) {
+        return GD_FAIL(err, GD_NO_MEMORY, "pinned memory of %zu bytes: a test denies it", bytes);
+    }
     CUDA_TRY(cudaHostAlloc(out, bytes, cudaHostAllocDefault), "allocating pinned host memory");
     return GD_OK;
 }

@@ -104,10 +104,12 @@ GD_FUNCTION(gd_py_apsp);
 GD_FUNCTION(gd_py_minplus);
 GD_FUNCTION(gd_py_ceiling);
 GD_FUNCTION(gd_py_choose);
+GD_FUNCTION(gd_py_fail_allocation);
 GD_FUNCTION(gd_py_event_record);
 GD_FUNCTION(gd_py_event_elapsed);
 PyObject *gd_py_metrics(PyObject *module, PyObject *ignored);
 PyObject *gd_py_kernels(PyObject *module, PyObject *ignored);
+PyObject *gd_py_allocations(PyObject *module, PyObject *ignored);
 PyObject *gd_py_host(PyObject *module, PyObject *ignored);
 PyObject *gd_py_cuda(PyObject *module, PyObject *ignored);
 

@@ -66,12 +66,16 @@ static PyMethodDef methods[] = {
     FAST(ceiling,
          "ceiling($module, /, kernel, bytes, repeats, device=None)\n--\n\n"
          "Measures one limit of the machine: (work of a call, (seconds of each call, ...))."),
+    FAST(fail_allocation,
+         "fail_allocation($module, /, nth)\n--\n\n"
+         "For tests: the nth allocation from now on fails; 0 for none."),
     FAST(event_record,
          "event_record($module, /, device, stream)\n--\n\n"
          "Marks a moment in a CUDA stream."),
     FAST(event_elapsed,
          "event_elapsed($module, /, start, stop)\n--\n\n"
          "Milliseconds between two moments; waits for the second."),
+    PLAIN(allocations, "allocations($module, /)\n--\n\nFor tests: the core's blocks of memory."),
     PLAIN(metrics, "metrics($module, /)\n--\n\nThe rows of the table of metrics, as dictionaries."),
     PLAIN(kernels, "kernels($module, /)\n--\n\nThe rows of the kernel table, as dictionaries."),
     PLAIN(host, "host($module, /)\n--\n\nThe processor: instruction set and threads."),

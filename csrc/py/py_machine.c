@@ -236,6 +236,26 @@ PyObject *gd_py_cuda(PyObject *module, PyObject *ignored)
                                            driver, "runtime", runtime, "devices", devices);
 }
 
+/* ---------------------------------------------------------------- memory */
+
+GD_FUNCTION(gd_py_fail_allocation)
+{
+    ptrdiff_t nth;
+    const gd_arg spec[] = {{"nth", gd_to_size, &nth, true}};
+    (void)module;
+    if (!gd_parse("fail_allocation", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
+        return NULL;
+    }
+    gd_fail_allocation(nth);
+    return Py_NewRef(Py_None);
+}
+
+PyObject *gd_py_allocations(PyObject *module, PyObject *ignored)
+{
+    (void)module, (void)ignored;
+    return PyLong_FromSsize_t(gd_allocations());
+}
+
 /* ---------------------------------------------------------------- clocks */
 
 GD_FUNCTION(gd_py_ceiling)
