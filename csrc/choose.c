@@ -10,9 +10,18 @@
 #include "device.h"
 #include "registry.h"
 
-/* Host arrays have to cross the bus, so small problems stay on the CPU. The lines are drawn by n
- * alone (see gd_request); measured cost will draw them better. */
-enum { CUDA_WORTH_CDIST_ROWS = 4096, CUDA_WORTH_CUBIC = 512 };
+/* Host arrays have to cross the bus, so small problems stay on the CPU. How many rows A has may not
+ * be asked (see gd_request), so both sides are estimated for as many as B has. The figures are of a
+ * PCIe 5 card and eight cores: inner steps a second (a metric of several sums or with a root in
+ * each term takes that many times as long), bytes a second, and what a call over the bus takes
+ * however small it is. They are not this machine's, so that its load and its number of threads do
+ * not change which kernel runs, and so the last digits. */
+static const double host_steps = 64e9, host_slow_steps = 8e9, bus_bytes = 50e9, bus_call = 150e-6;
+/* What an element costs on the CPU beside its inner steps: a root, a store. */
+enum { STEPS_OF_ELEMENT = 8 };
+static const uint64_t slow_metrics = GD_BIT(GD_MINKOWSKI) | GD_BIT(GD_CANBERRA) |
+                                     GD_BIT(GD_BRAYCURTIS) | GD_BIT(GD_JENSENSHANNON) |
+                                     GD_BIT(GD_KL_DIVERGENCE) | GD_BIT(GD_HAVERSINE);
 /* From so many rows of B on a kernel of several launches beats one of one. */
 enum { LARGE_ROWS = 1024 };
 
@@ -107,13 +116,26 @@ static bool unfit(const gd_kernel *kernel, const gd_request *request, char *why,
     return false;
 }
 
+/* The work if A has as many rows as B, in seconds on the CPU and over the bus. */
+static void estimate(const gd_request *request, double *host, double *over_bus)
+{
+    const bool cdist = request->op == GD_OP_CDIST, graph = request->op == GD_OP_APSP;
+    const bool slow =
+        cdist && (request->form.weighted || (GD_BIT(request->form.metric) & slow_metrics));
+    const double n = (double)request->n, size = (double)gd_dtype_size(request->dtype);
+    const double depth = graph ? n : (double)request->cols;
+    *host = n * n * (depth + STEPS_OF_ELEMENT) / (slow ? host_slow_steps : host_steps);
+    *over_bus = n * (n + (graph ? n : depth)) * size / bus_bytes + bus_call;
+}
+
 /* What keeps auto from a row that could do the work. */
 static bool unwanted(const gd_kernel *kernel, const gd_request *request, char *why, size_t size)
 {
     const bool teaching = kernel->flags & GD_TEACHING;
-    const ptrdiff_t worth = request->op == GD_OP_CDIST ? CUDA_WORTH_CDIST_ROWS : CUDA_WORTH_CUBIC;
+    double host, over_bus;
+    estimate(request, &host, &over_bus);
     const bool not_worth_the_bus =
-        kernel->backend == GD_CUDA && request->orders.where == GD_WHERE_AUTO && request->n < worth;
+        kernel->backend == GD_CUDA && request->orders.where == GD_WHERE_AUTO && host < over_bus;
     const bool too_small = (kernel->flags & GD_FOR_LARGE) && request->n < LARGE_ROWS;
     if (teaching) {
         return say(why, size, "it is a ladder's step and runs only by name");
@@ -123,8 +145,10 @@ static bool unwanted(const gd_kernel *kernel, const gd_request *request, char *w
                    LARGE_ROWS);
     }
     if (not_worth_the_bus) {
-        return say(why, size, "host arrays with n = %td < %td are not worth the way to the device",
-                   request->n, worth);
+        return say(why, size,
+                   "host arrays with n = %td are not worth the way to the device: as many rows on "
+                   "both sides would take about %.3g ms here and %.3g ms there",
+                   request->n, 1e3 * host, 1e3 * over_bus);
     }
     return false;
 }

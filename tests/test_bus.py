@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -82,3 +84,27 @@ def test_threads_share_the_slots():
     for thread in threads:
         thread.join(60)
     assert not wrong and not any(thread.is_alive() for thread in threads)
+
+
+def test_pinned_memory_may_fail_and_is_asked_for_again():
+    """In a process of its own, since what is pinned once stays so."""
+    code = """
+import numpy as np, gpudist
+from gpudist import _core
+x = np.random.default_rng(0).normal(size=(1500, 3))
+failures = 0
+for nth in range(1, 100):
+    _core.fail_allocation(nth)
+    try:
+        got = gpudist.cdist(x, x, device="cuda")
+    except MemoryError:
+        failures += 1
+        continue
+    break
+_core.fail_allocation(0)
+assert np.array_equal(got, gpudist.cdist(x, x, device="cuda")) and _core.allocations() == 0
+print(failures)
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
+    assert run.returncode == 0, run.stderr
+    assert int(run.stdout) >= 4  # the slots, and the operands before them

@@ -119,6 +119,16 @@ def test_with_cuda_the_devices_are_told():
         gpudist.cdist(A, B, device="cuda:99")
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("m", [1, 10**6])
+def test_auto_weighs_the_bus_and_explain_says_how(m):
+    small = gpudist.explain("cdist", np.zeros((m, 16)), np.zeros((64, 16)))
+    assert small.device == "cpu"
+    assert re.search(r"about .* ms here and .* ms there", small.rejected["cdist/cuda_tile"])
+    large = gpudist.explain("cdist", np.zeros((m, 16)), np.zeros((5000, 16)))
+    assert large.device == "cuda:0"
+
+
 def test_every_row_of_the_source_is_in_the_table():
     source = Path(__file__).parent.parent / "csrc" / "kernels.def"
     if not source.exists():
