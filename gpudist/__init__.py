@@ -31,6 +31,7 @@ from gpudist.distance import cdist, pdist
 from gpudist.errors import NoPathError
 from gpudist.explanation import explain
 from gpudist.paths import UNREACHABLE, apsp, reconstruct_path
+from gpudist.recycling import recycle_results
 from gpudist.registry import Explanation, Kernel, kernels
 from gpudist.semirings import minplus
 
@@ -52,6 +53,7 @@ __all__ = [
     "minplus",
     "pdist",
     "reconstruct_path",
+    "recycle_results",
 ]
 
 

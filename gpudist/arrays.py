@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from gpudist import _core
+from gpudist import _core, recycling
 
 # Device types of the DLPack specification that CUDA kernels can reach.
 _DLPACK_CUDA = (2, 13)
@@ -91,7 +91,7 @@ class _Host:
 
     def empty(self, shape: tuple[int, ...], dtype: str, like: Any) -> Any:
         return _allocate(
-            lambda: np.empty(shape, dtype),
+            lambda: recycling.empty(shape, dtype),
             shape,
             dtype,
             lambda: os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
