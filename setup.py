@@ -290,8 +290,8 @@ class BuildExt(build_ext):
         command += ["-shared", "-fopenmp", "-Wl,--as-needed", f"-Wl,--version-script={exports}"]
         command += [*self.debug_flags, *objects]
         if self.toolkit:
-            command += [self.toolkit.static_runtime(), "-ldl", "-lrt", "-lpthread"]
-        command += ["-lm", *env_words("LDFLAGS"), "-o", str(target)]
+            command += [self.toolkit.static_runtime(), "-lrt"]
+        command += ["-ldl", "-lpthread", "-lm", *env_words("LDFLAGS"), "-o", str(target)]
         try:
             subprocess.run(command, check=True)
         except (OSError, subprocess.CalledProcessError) as error:

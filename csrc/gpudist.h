@@ -383,6 +383,7 @@ enum {
 #define GD_DENSE_ROWS GD_BIT(8) /* cdist: row after row without gaps, from a 16-byte boundary on \
                                  */
 #define GD_DIM_MAJOR GD_BIT(9)  /* cdist: row_stride 1, col_stride >= rows */
+#define GD_NEEDS_CUBLAS GD_BIT(10) /* runs where gd_cublas_why_not() is NULL */
 
 /* One row. `needs` is the least gd_isa of a CPU row, 10 * major + minor compute capability of a
  * CUDA row. `launch` is NULL where this build left the row out. */

@@ -43,6 +43,15 @@ def runnable(kernel):
     return kernel
 
 
+def settings(kernel):
+    """Values of a row's options: its standard, and each option's ends and two values between."""
+    yield {}
+    for option in kernel.options:
+        values = range(option.least, option.most + 1, option.step)
+        for value in sorted({values[0], values[len(values) // 3], *values[-2:]}):
+            yield {option.name: value}
+
+
 @pytest.fixture
 def rng():
     return np.random.default_rng(20260101)
