@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cublas.h"
 #include "device.h"
 #include "registry.h"
 
@@ -44,6 +45,9 @@ bool gd_cannot_run(const gd_kernel *kernel, char *why, size_t size)
     }
     if (left_out) {
         return say(why, size, "this build leaves it out");
+    }
+    if ((kernel->flags & GD_NEEDS_CUBLAS) && gd_cublas_why_not() != NULL) {
+        return say(why, size, "%s", gd_cublas_why_not());
     }
     if (!on_cuda && kernel->needs > (int)gd_host_isa()) {
         return say(why, size, "this processor has no %s", gd_isa_name((gd_isa)kernel->needs));

@@ -139,3 +139,9 @@ gd_status gd_cuda_condense(const gd_matrix *block, ptrdiff_t first, ptrdiff_t n,
     (void)block, (void)first, (void)n, (void)out, (void)stream;
     return refuse(err);
 }
+
+gd_status gd_cuda_relay(const gd_matrix *x, const gd_matrix *to, void *stream, gd_error *err)
+{
+    (void)x, (void)to, (void)stream;
+    return refuse(err);
+}

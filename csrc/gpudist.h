@@ -245,6 +245,11 @@ gd_status gd_cpu_condense(const gd_matrix *block, ptrdiff_t first, ptrdiff_t n, 
 gd_status gd_cuda_condense(const gd_matrix *block, ptrdiff_t first, ptrdiff_t n, void *out,
                            void *stream, gd_error *err);
 
+/* Copies a matrix of float32 or float64 to another layout: `to` has its shape and dtype, and any
+ * strides. Enqueued on the stream. */
+gd_status gd_cpu_relay(const gd_matrix *x, const gd_matrix *to, gd_error *err);
+gd_status gd_cuda_relay(const gd_matrix *x, const gd_matrix *to, void *stream, gd_error *err);
+
 /* ---------------------------------------------------------------- paths and ceilings */
 
 /* apsp: closes a matrix of edge weights over shortest paths, in place.
@@ -374,6 +379,11 @@ enum {
 #define GD_PACKED GD_BIT(2)         /* cdist: takes rows of bits (GD_BITS), and nothing else */
 #define GD_ONE_CAPABILITY GD_BIT(3) /* runs on the compute capability it needs, on no later one */
 #define GD_FOR_LARGE GD_BIT(4)      /* cdist: several launches, which few rows of B are not worth */
+/* The layouts that studies assume; cdist copies operands that come in another. */
+#define GD_DENSE_ROWS GD_BIT(8) /* cdist: row after row without gaps, from a 16-byte boundary on \
+                                 */
+#define GD_DIM_MAJOR GD_BIT(9)  /* cdist: row_stride 1, col_stride >= rows */
+#define GD_NEEDS_CUBLAS GD_BIT(10) /* runs where gd_cublas_why_not() is NULL */
 
 /* One row. `needs` is the least gd_isa of a CPU row, 10 * major + minor compute capability of a
  * CUDA row. `launch` is NULL where this build left the row out. */

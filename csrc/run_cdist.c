@@ -108,6 +108,38 @@ static gd_status bring(gd_job *job, const gd_matrix *host, const char *what, gd_
                               (size_t)host->row_stride * size, row_bytes, host->rows, err);
 }
 
+/* Whether a kernel with these flags can read the matrix as it lies. */
+static bool laid_out(const gd_matrix *x, uint64_t flags)
+{
+    if (flags & GD_DIM_MAJOR) {
+        return x->row_stride == 1 && x->col_stride >= x->rows;
+    }
+    return !(flags & GD_DENSE_ROWS) ||
+           (x->col_stride == 1 && x->row_stride == x->cols && (uintptr_t)x->data % 16 == 0);
+}
+
+/* Replaces *x by a copy in the layout that the kernel assumes, if it lies in another. */
+static gd_status lay_out(gd_job *job, const char *what, gd_matrix *copy, const gd_matrix **x,
+                         gd_error *err)
+{
+    const gd_matrix *given = *x;
+    gd_status status;
+    if (laid_out(given, job->kernel->flags)) {
+        return GD_OK;
+    }
+    status = take_matrix(job, given->rows, given->cols, given->dtype, what, copy, err);
+    if (status != GD_OK) {
+        return status;
+    }
+    if (job->kernel->flags & GD_DIM_MAJOR) {
+        copy->row_stride = 1;
+        copy->col_stride = given->rows;
+    }
+    *x = copy;
+    return job->device.backend == GD_CUDA ? gd_cuda_relay(given, copy, job->stream, err)
+                                          : gd_cpu_relay(given, copy, err);
+}
+
 /* An array of the metric's arguments where the kernel can read it: the CPU reads the caller's. */
 static gd_status bring_array(gd_job *job, const double *host, ptrdiff_t count, const char *what,
                              const double **there, gd_error *err)
@@ -354,21 +386,37 @@ static gd_status launch_and_bring(gd_job *job, const gd_matrix *out, bool pairs,
     return status == GD_OK ? gd_bring_result(&result, err) : status;
 }
 
+/* Whether both are the caller's same array, seen the same way. */
+static bool same_view(const gd_matrix *x, const gd_matrix *y)
+{
+    return x->data == y->data && x->rows == y->rows && x->row_stride == y->row_stride &&
+           x->col_stride == y->col_stride;
+}
+
 static gd_status work(gd_job *job, const gd_matrix *a, const gd_matrix *b, const gd_matrix *out,
                       gd_error *err)
 {
-    const bool pairs = b == NULL;
+    const bool pairs = b == NULL, same = pairs || same_view(a, b);
     const bool staged = out->device.backend == GD_CPU && job->device.backend == GD_CUDA;
-    const gd_matrix *there_a = a, *there_b = pairs ? a : b;
-    gd_matrix copy_a, copy_b;
+    const gd_matrix *there_a = a, *there_b = same ? a : b;
+    gd_matrix copy_a, copy_b, laid_a, laid_b;
     gd_status status = GD_OK;
     if (staged) {
         there_a = &copy_a;
-        there_b = pairs ? &copy_a : &copy_b;
+        there_b = same ? &copy_a : &copy_b;
         status = bring(job, a, "XA", &copy_a, err);
-        if (status == GD_OK && !pairs) {
+        if (status == GD_OK && !same) {
             status = bring(job, b, "XB", &copy_b, err);
         }
+    }
+    if (status == GD_OK) {
+        status = lay_out(job, "XA laid out", &laid_a, &there_a, err);
+    }
+    if (same) {
+        there_b = there_a;
+    }
+    else if (status == GD_OK) {
+        status = lay_out(job, "XB laid out", &laid_b, &there_b, err);
     }
     if (status == GD_OK) {
         status = prepare_both(job, there_a, there_b, err);

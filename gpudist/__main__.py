@@ -38,6 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_info(commands)
     _add_bench(commands)
+    _add_ladder(commands)
     _add_demo(commands)
     options = parser.parse_args(arguments)
     try:
@@ -167,6 +168,12 @@ def _add_bench(commands: _Commands) -> None:
         metavar="SUITE",
         help="what to measure (default: %(default)s)",
     )
+    _add_measuring(parser)
+    parser.set_defaults(run=_bench)
+
+
+def _add_measuring(parser: argparse.ArgumentParser) -> None:
+    """Add what every command that measures takes."""
     parser.add_argument(
         "--device",
         type=_device,
@@ -187,7 +194,6 @@ def _add_bench(commands: _Commands) -> None:
         metavar="TEXT",
         help="the revision to record, where neither git nor the installation knows it",
     )
-    parser.set_defaults(run=_bench)
 
 
 def _bench(options: argparse.Namespace) -> int:
@@ -201,6 +207,68 @@ def _bench(options: argparse.Namespace) -> int:
         source=options.revision,
     )
     return 0 if all_ran else 1
+
+
+# ------------------------------------------------------------------ ladder
+
+
+def _add_ladder(commands: _Commands) -> None:
+    from gpudist.ladder import STUDIES
+
+    ladders = "\n".join(f"  {name:10}{study.summary}" for name, study in STUDIES.items())
+    parser = commands.add_parser(
+        "ladder",
+        help="climb published kernel studies, step by step",
+        description="Run every step of published kernel studies at their sizes, each held against\n"
+        "float64 before it is timed, beside the machine's limit, the author's own figures,\n"
+        "the kernel that auto takes, and other libraries.\n\n"
+        f"ladders:\n{ladders}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "names", nargs="*", metavar="LADDER", help="which to climb", choices=[*STUDIES, []]
+    )
+    parser.add_argument("--all", action="store_true", dest="every", help="climb every ladder")
+    parser.add_argument(
+        "--size",
+        type=_count(1),
+        nargs="+",
+        default=(),
+        metavar="N",
+        help="the size to run instead of the study's: "
+        + "; ".join(f"{name}: {' '.join(study.numbers)}" for name, study in STUDIES.items()),
+    )
+    parser.add_argument(
+        "--sweep",
+        action="store_true",
+        help="go through the launch parameters and sizes that the study varies as well",
+    )
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw a chart (needs Matplotlib)")
+    _add_measuring(parser)
+    parser.set_defaults(run=_ladder, parser=parser)
+
+
+def _ladder(options: argparse.Namespace) -> int:
+    from gpudist import ladder
+
+    if bool(options.names) == options.every:
+        options.parser.error("name ladders, or take --all")
+    names = tuple(ladder.STUDIES) if options.every else options.names
+    try:
+        ladder.check_sizes(names, options.size)
+    except ValueError as error:
+        options.parser.error(str(error))
+    all_right = ladder.climb(
+        names,
+        device=options.device,
+        sizes=options.size,
+        sweep=options.sweep,
+        json_path=options.json,
+        plot_path=options.plot,
+        repeats=options.repeats,
+        source=options.revision,
+    )
+    return 0 if all_right else 1
 
 
 # ------------------------------------------------------------------ demo

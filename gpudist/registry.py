@@ -49,6 +49,9 @@ class Kernel:
     options : tuple of Option
         The launch parameters that ``options=`` sets: whole numbers, each with its least, its
         largest and its standard value and the step between values.
+    layout : {"rows", "dims"}
+        How it assumes its operands to lie: row after row, or dimension after dimension. Operands
+        that lie otherwise are copied first.
     why_not : str or None
         What keeps it from running on this machine.
     """
@@ -66,6 +69,7 @@ class Kernel:
     source: str
     teaching: bool
     options: tuple[Option, ...]
+    layout: str
     why_not: str | None
 
 

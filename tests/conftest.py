@@ -43,6 +43,15 @@ def runnable(kernel):
     return kernel
 
 
+def settings(kernel):
+    """Values of a row's options: its standard, and each option's ends and two values between."""
+    yield {}
+    for option in kernel.options:
+        values = range(option.least, option.most + 1, option.step)
+        for value in sorted({values[0], values[len(values) // 3], *values[-2:]}):
+            yield {option.name: value}
+
+
 @pytest.fixture
 def rng():
     return np.random.default_rng(20260101)
@@ -142,6 +151,12 @@ def tolerance(metric, dtype, args, a, b):
     # The reference itself has sqrt(1e-16) where what is under the root cancels.
     rooted = metric in ("haversine", "hellinger", "jensenshannon")
     return (1e-5, 1e-6) if single else (1e-12, 3e-8 if rooted else 1e-15)
+
+
+def allowed(kernel, metric, dtype, args, a, b):
+    """Give the same for a row of the table: a ladder's step adds in order, one rounding a term."""
+    rtol, atol = tolerance(metric, dtype, args, a, b)
+    return rtol + kernel.teaching * a.shape[1] * np.finfo(dtype).eps / 2, atol
 
 
 LAYOUTS = ("swap", "step", "reverse", "fortran", "pad", "shift")

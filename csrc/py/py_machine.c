@@ -55,7 +55,7 @@ static PyObject *row_of(const gd_kernel *k)
 {
     char why[256];
     const bool cannot = gd_cannot_run(k, why, sizeof why);
-    return Py_BuildValue("{s:s,s:s,s:s,s:i,s:s,s:N,s:N,s:(nn),s:N,s:s,s:s,s:N,s:N,s:z}", "id",
+    return Py_BuildValue("{s:s,s:s,s:s,s:i,s:s,s:N,s:N,s:(nn),s:N,s:s,s:s,s:N,s:N,s:s,s:z}", "id",
                          k->id, "op", gd_op_name(k->op), "ladder", k->ladder, "step", k->step,
                          "backend", k->backend == GD_CUDA ? "cuda" : "cpu", "dtypes",
                          names_of(k->dtypes, GD_DTYPE_COUNT, dtype_name), "metrics",
@@ -64,7 +64,7 @@ static PyObject *row_of(const gd_kernel *k)
                          "columns", (Py_ssize_t)k->min_cols, (Py_ssize_t)k->max_cols, "needs",
                          needs_of(k), "idea", k->idea, "source", k->source, "teaching",
                          PyBool_FromLong((k->flags & GD_TEACHING) != 0), "options", options_of(k),
-                         "why_not", cannot ? why : NULL);
+                         "layout", k->flags & GD_DIM_MAJOR ? "dims" : "rows", "why_not", cannot ? why : NULL);
 }
 
 PyObject *gd_py_kernels(PyObject *module, PyObject *ignored)
