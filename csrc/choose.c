@@ -12,7 +12,7 @@
 
 /* Host arrays have to cross the bus, so small problems stay on the CPU. The lines are drawn by n
  * alone (see gd_request); measured cost will draw them better. */
-enum { CUDA_WORTH_CDIST_ROWS = 4096, CUDA_WORTH_CUBIC = 512 };
+enum { CUDA_WORTH_CDIST_ROWS = 4096, CUDA_WORTH_PERRON = 1024, CUDA_WORTH_CUBIC = 512 };
 /* From so many rows of B on a kernel of several launches beats one of one. */
 enum { LARGE_ROWS = 1024 };
 
@@ -111,7 +111,9 @@ static bool unfit(const gd_kernel *kernel, const gd_request *request, char *why,
 static bool unwanted(const gd_kernel *kernel, const gd_request *request, char *why, size_t size)
 {
     const bool teaching = kernel->flags & GD_TEACHING;
-    const ptrdiff_t worth = request->op == GD_OP_CDIST ? CUDA_WORTH_CDIST_ROWS : CUDA_WORTH_CUBIC;
+    const ptrdiff_t worth = request->op == GD_OP_CDIST    ? CUDA_WORTH_CDIST_ROWS
+                            : request->op == GD_OP_PERRON ? CUDA_WORTH_PERRON
+                                                          : CUDA_WORTH_CUBIC;
     const bool not_worth_the_bus =
         kernel->backend == GD_CUDA && request->orders.where == GD_WHERE_AUTO && request->n < worth;
     const bool too_small = (kernel->flags & GD_FOR_LARGE) && request->n < LARGE_ROWS;

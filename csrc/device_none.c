@@ -109,3 +109,17 @@ gd_status gd_cuda_condense(const gd_matrix *block, ptrdiff_t first, ptrdiff_t n,
     (void)block, (void)first, (void)n, (void)out, (void)stream;
     return refuse(err);
 }
+
+gd_status gd_cuda_perron_look(const gd_matrix *a, void *stream, uint64_t *pattern,
+                              gd_perron_facts *facts, gd_error *err)
+{
+    (void)a, (void)stream, (void)pattern, (void)facts;
+    return refuse(err);
+}
+
+gd_status gd_cuda_perron_write(const double *x, double top, const gd_matrix *out, void *stream,
+                               gd_error *err)
+{
+    (void)x, (void)top, (void)out, (void)stream;
+    return refuse(err);
+}

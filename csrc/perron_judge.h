@@ -27,6 +27,10 @@ typedef struct gd_perron_found {
     double top;         /* the next vector's largest component */
 } gd_perron_found;
 
+/* Inlined everywhere, unlike fmin and fmax. A NaN x is passed over. */
+GD_ANYWHERE double gd_perron_lesser(double x, double best) { return x < best ? x : best; }
+GD_ANYWHERE double gd_perron_larger(double x, double best) { return x > best ? x : best; }
+
 GD_ANYWHERE gd_perron_found gd_perron_found_none(void)
 {
     const gd_perron_found none = {HUGE_VAL, 0, 0, 0, 0};
@@ -35,11 +39,11 @@ GD_ANYWHERE gd_perron_found gd_perron_found_none(void)
 
 GD_ANYWHERE void gd_perron_join(gd_perron_found *all, const gd_perron_found *some)
 {
-    all->least = fmin(all->least, some->least);
-    all->most = fmax(all->most, some->most);
+    all->least = gd_perron_lesser(some->least, all->least);
+    all->most = gd_perron_larger(some->most, all->most);
     all->xy += some->xy;
     all->xx += some->xx;
-    all->top = fmax(all->top, some->top);
+    all->top = gd_perron_larger(some->top, all->top);
 }
 
 /* One row: y is (A x)_i, x its x_i > 0. Returns the next vector's component. Each of the row's n
@@ -47,7 +51,7 @@ GD_ANYWHERE void gd_perron_join(gd_perron_found *all, const gd_perron_found *som
 GD_ANYWHERE double gd_perron_row(gd_perron_found *found, double y, double x, double shift,
                                  double scale, double lost)
 {
-    const double next = fmax((y + shift * x) * scale, GD_PERRON_LEAST);
+    const double next = gd_perron_larger((y + shift * x) * scale, GD_PERRON_LEAST);
     const gd_perron_found row = {(y - lost) / x, (y + lost) / x, x * y, x * x, next};
     gd_perron_join(found, &row);
     return next;
@@ -70,10 +74,10 @@ GD_ANYWHERE void gd_perron_judge(gd_perron_state *state, const gd_perron_found *
 {
     const double widening = (double)(roundings + 8) * 0x1p-53;
     /* A product beyond the range is infinite: the root is at least the largest number's share. */
-    const double least = fmin(found->least, DBL_MAX) * (1 - widening);
+    const double least = gd_perron_lesser(found->least, DBL_MAX) * (1 - widening);
     const double most = found->most * (1 + widening);
-    state->lower = fmax(state->lower, least);
-    state->upper = fmin(state->upper, most);
+    state->lower = gd_perron_larger(least, state->lower);
+    state->upper = gd_perron_lesser(most, state->upper);
     state->average = found->xy / found->xx;
     state->top = found->top;
     state->scale = gd_perron_scale(found->top, state->average + shift);
