@@ -12,7 +12,7 @@
 
 enum {
     SLOTS = 4,
-    PANELS = 2, /* of a result on the device: one is computed while the other travels */
+    PANELS = 2,      /* of a result on the device: one is computed while the other travels */
     PANEL_STEP = 16, /* rows: kernels see operands as aligned in a panel as in the whole */
     MOST_COPIERS = 12,
     SPARE_CORES = 4, /* as many spinning threads as cores would keep the driver's from running */

@@ -20,6 +20,9 @@
 static const double host_steps = 64e9, host_slow_steps = 8e9, bus_bytes = 50e9, bus_call = 150e-6;
 /* What an element costs on the CPU beside its inner steps: a root, a store. */
 enum { STEPS_OF_ELEMENT = 8 };
+/* perron reads a matrix so many times, more or less, at the bandwidth of the host's memory. */
+enum { PERRON_ROUNDS = 20 };
+static const double host_bytes = 60e9;
 static const uint64_t slow_metrics = GD_BIT(GD_MINKOWSKI) | GD_BIT(GD_CANBERRA) |
                                      GD_BIT(GD_BRAYCURTIS) | GD_BIT(GD_JENSENSHANNON) |
                                      GD_BIT(GD_KL_DIVERGENCE) | GD_BIT(GD_HAVERSINE);
@@ -128,6 +131,11 @@ static void estimate(const gd_request *request, double *host, double *over_bus)
         cdist && (request->form.weighted || (GD_BIT(request->form.metric) & slow_metrics));
     const double n = (double)request->n, size = (double)gd_dtype_size(request->dtype);
     const double depth = graph ? n : (double)request->cols;
+    if (request->op == GD_OP_PERRON) {
+        *host = PERRON_ROUNDS * n * n * size / host_bytes;
+        *over_bus = n * n * size / bus_bytes + bus_call;
+        return;
+    }
     *host = n * n * (depth + STEPS_OF_ELEMENT) / (slow ? host_slow_steps : host_steps);
     *over_bus = n * (n + (graph ? n : depth)) * size / bus_bytes + bus_call;
 }

@@ -145,3 +145,17 @@ gd_status gd_cuda_relay(const gd_matrix *x, const gd_matrix *to, void *stream, g
     (void)x, (void)to, (void)stream;
     return refuse(err);
 }
+
+gd_status gd_cuda_perron_look(const gd_matrix *a, void *stream, uint64_t *pattern,
+                              gd_perron_facts *facts, gd_error *err)
+{
+    (void)a, (void)stream, (void)pattern, (void)facts;
+    return refuse(err);
+}
+
+gd_status gd_cuda_perron_write(const double *x, double top, const gd_matrix *out, void *stream,
+                               gd_error *err)
+{
+    (void)x, (void)top, (void)out, (void)stream;
+    return refuse(err);
+}

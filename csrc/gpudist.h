@@ -289,6 +289,79 @@ typedef struct gd_minplus {
 } gd_minplus;
 typedef gd_status gd_minplus_kernel(gd_minplus *call, gd_error *err);
 
+/* ---------------------------------------------------------------- the Perron root */
+
+/* Vectors of which the latest are kept, for a better one to be made of them. */
+#define GD_PERRON_KEPT 12
+/* No component of a vector is smaller than this, where the largest is about 1: products with it do
+ * not vanish. Bounds hold for any positive vector, so lifting a component spoils none. */
+#define GD_PERRON_LEAST 0x1p-600
+
+/* Why rounds ended before the last one that was asked for. */
+typedef enum gd_perron_stop {
+    GD_PERRON_GOING,
+    GD_PERRON_CONVERGED,
+    GD_PERRON_FLAWED,  /* an element is negative, infinite or NaN, or a row is zero */
+    GD_PERRON_ZEROS,   /* the scan found zeros: the caller is to look at their pattern */
+    GD_PERRON_RESCALE, /* the vector has left the middle of float64's range */
+} gd_perron_stop;
+
+/* Where an iteration stands; `round` counts the products A x that were done, and is the number of
+ * the vector that the next one takes. */
+typedef struct gd_perron_state {
+    double lower, upper; /* the root lies between them: the best of all rounds */
+    double average;      /* sum x (A x) / sum x x of the last round: one of its ratios' averages */
+    double top;          /* the vector's largest component */
+    double scale;        /* a power of 2 by which the next product is multiplied */
+    double widths[GD_PERRON_KEPT]; /* of the latest rounds' intervals, relative; by round % KEPT */
+    int64_t round;
+    int32_t stop;  /* a gd_perron_stop */
+    int32_t flags; /* GD_PERRON_HAS_... that the scan found */
+} gd_perron_state;
+enum { GD_PERRON_HAS_FLAWS = 1, GD_PERRON_HAS_ZEROS = 2, GD_PERRON_HAS_EMPTY_ROWS = 4 };
+
+/* perron: rounds of x <- A x + shift x. Each round finds the ratios (A x)_i / x_i, whose least and
+ * largest bound the root of A, whatever the shift (Collatz and Wielandt).
+ * a is n x n, GD_F32 or GD_F64, n >= 1, on the launch's device, and only read. Vectors are float64,
+ * GD_PERRON_KEPT of `padded` elements each, 256-byte aligned, zeros from n on; number k is at
+ * k % GD_PERRON_KEPT. On entry the one of state->round is there. A call does rounds until
+ * state->round is `until`, or state->stop says why not; it may be called again then, with the same
+ * workspace. The first call has `scan` set: its first round looks at every element too, and goes on
+ * alone if all are positive. The state is on the launch's device; work is enqueued.
+ * Sizing sets `roundings`: no term of a product A x goes through more. */
+typedef struct gd_perron {
+    gd_launch launch;
+    gd_matrix a;
+    double *vectors;
+    ptrdiff_t padded;
+    gd_perron_state *state;
+    double tol, shift;
+    int64_t until;
+    bool scan;
+    ptrdiff_t roundings;
+} gd_perron;
+typedef gd_status gd_perron_kernel(gd_perron *call, gd_error *err);
+
+/* What a matrix's elements look like. Positions are -1 where there is none. */
+typedef struct gd_perron_facts {
+    ptrdiff_t flaw_at; /* row * n + column of the first element not in [0, inf) */
+    double flaw;       /* that element */
+    ptrdiff_t empty_row;
+} gd_perron_facts;
+
+/* Looks at all elements of n x n floats. Bit j % 64 of pattern[i * ceil(n / 64) + j / 64], on the
+ * host, becomes whether element (i, j) is not 0. Waits for the stream. */
+gd_status gd_cpu_perron_look(const gd_matrix *a, void *stream, uint64_t *pattern,
+                             gd_perron_facts *facts, gd_error *err);
+gd_status gd_cuda_perron_look(const gd_matrix *a, void *stream, uint64_t *pattern,
+                              gd_perron_facts *facts, gd_error *err);
+
+/* out[0, i] = x[i] / top, but no less than the least positive number of out's dtype. Enqueued. */
+gd_status gd_cpu_perron_write(const double *x, double top, const gd_matrix *out, void *stream,
+                              gd_error *err);
+gd_status gd_cuda_perron_write(const double *x, double top, const gd_matrix *out, void *stream,
+                               gd_error *err);
+
 /* ceiling: does a known amount of work of one kind, so that timing it measures the machine.
  * When sizing, the launcher reports in `work` the bytes moved or the operations done by one call
  * (a fused multiply-add and a min-plus update count as one). `bytes` is the size of the buffer that
@@ -356,7 +429,8 @@ gd_status gd_cuda_paths_write(const gd_apsp *call, const gd_matrix *out, const g
 /* X(enumerator, name used in the table and as struct prefix) */
 #define GD_OPS(X)         \
     X(GD_OP_CDIST, cdist) \
-    X(GD_OP_APSP, apsp) X(GD_OP_MINPLUS, minplus) X(GD_OP_CEILING, ceiling)
+    X(GD_OP_APSP, apsp)   \
+    X(GD_OP_MINPLUS, minplus) X(GD_OP_PERRON, perron) X(GD_OP_CEILING, ceiling)
 
 typedef enum gd_op { GD_OPS(GD_ENUMERATOR) } gd_op;
 
@@ -402,6 +476,7 @@ typedef struct gd_kernel {
         gd_cdist_kernel *cdist;
         gd_apsp_kernel *apsp;
         gd_minplus_kernel *minplus;
+        gd_perron_kernel *perron;
         gd_ceiling_kernel *ceiling;
         void (*any)(void);
     } launch;

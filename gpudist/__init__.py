@@ -1,4 +1,4 @@
-"""Distance matrices and all-pairs shortest paths on the GPU, and on the CPU without one.
+"""Distance matrices, shortest paths and Perron roots on the GPU, and on the CPU without one.
 
 The first calls::
 
@@ -10,6 +10,7 @@ The first calls::
     dist, pred = gpudist.apsp(graph, return_predecessors=True)
     gpudist.reconstruct_path(pred, 0, 5)               # the nodes on the way from 0 to 5
     two = gpudist.minplus(dist, dist)                  # a product with min and + for + and *
+    top = gpudist.perron(matrix)                       # its largest eigenvalue, between bounds
 
 NumPy arrays give NumPy arrays. PyTorch, CuPy and Numba arrays on a CUDA device give arrays of the
 same library on the same device, in order with the caller's stream, without a copy through the host.
@@ -28,7 +29,8 @@ from __future__ import annotations
 from gpudist import cuda
 from gpudist._core import DeviceError
 from gpudist.distance import cdist, pdist
-from gpudist.errors import NoPathError
+from gpudist.eigen import PerronResult, perron
+from gpudist.errors import ConvergenceWarning, NoPathError
 from gpudist.explanation import explain
 from gpudist.paths import UNREACHABLE, apsp, reconstruct_path
 from gpudist.recycling import recycle_results
@@ -39,11 +41,13 @@ __version__ = "0.1.0"
 
 __all__ = [
     "UNREACHABLE",
+    "ConvergenceWarning",
     "DeviceError",
     "Explanation",
     "Kernel",
     "NegativeCycleError",
     "NoPathError",
+    "PerronResult",
     "__version__",
     "apsp",
     "cdist",
@@ -52,6 +56,7 @@ __all__ = [
     "kernels",
     "minplus",
     "pdist",
+    "perron",
     "reconstruct_path",
     "recycle_results",
 ]

@@ -82,6 +82,19 @@ def minplus(
     ordered: bool = False,
     options: dict[str, int] | None = None,
 ) -> None: ...
+def perron(
+    a: Any,
+    out: Any,
+    tol: float,
+    max_iter: int,
+    shift: float,
+    x0: Any,
+    kernel: str | None = None,
+    device: str | None = None,
+    stream: int = 0,
+    ordered: bool = False,
+    options: dict[str, int] | None = None,
+) -> tuple[float, float, float, int, bool]: ...
 def choose(
     op: str,
     dtype: str,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gpudist.distance import explain_cdist, explain_pdist
+from gpudist.eigen import explain_perron
 from gpudist.paths import explain_apsp
 from gpudist.registry import Explanation
 from gpudist.semirings import explain_minplus
@@ -15,6 +16,7 @@ _EXPLAINERS: dict[str, Callable[..., Explanation]] = {
     "apsp": explain_apsp,
     "pdist": explain_pdist,
     "minplus": explain_minplus,
+    "perron": explain_perron,
 }
 
 
@@ -23,7 +25,7 @@ def explain(op: str, *operands: Any, **arguments: Any) -> Explanation:
 
     Parameters
     ----------
-    op : {"cdist", "pdist", "apsp", "minplus"}
+    op : {"cdist", "pdist", "apsp", "minplus", "perron"}
         The function.
     *operands, **arguments
         What it would be called with: ``explain("cdist", a, b, "minkowski", p=3)``.

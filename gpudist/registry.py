@@ -29,7 +29,7 @@ class Kernel:
     id : str
         The name by which ``kernel=`` asks for it.
     op : str
-        What it computes: "cdist", "apsp", "minplus" or "ceiling".
+        What it computes: "cdist", "apsp", "minplus", "perron" or "ceiling".
     ladder : str
         The study that it is a step of; "production" for what ``kernel="auto"`` takes.
     step : int
@@ -113,7 +113,7 @@ def kernels(op: str | None = None) -> tuple[Kernel, ...]:
 
     Parameters
     ----------
-    op : {"cdist", "pdist", "apsp", "minplus", "ceiling"}, optional
+    op : {"cdist", "pdist", "apsp", "minplus", "perron", "ceiling"}, optional
         Only the kernels of this operation; pdist runs those of cdist.
 
     Returns
