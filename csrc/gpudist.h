@@ -159,13 +159,17 @@ typedef struct gd_launch {
 
 /* cdist: out[i, j] = metric(a[i, :], b[j, :]).
  * a is m x d, b is n x d, out is m x n with col_stride 1; all three of one dtype and on the
- * launch's device; m, n >= 1, d >= 0. Inputs are only read. The operands are what preparation made
+ * launch's device; m, n >= 1, d >= 0. Inputs are only read. With `pairs`, which rows of the table
+ * without GD_PAIRS never see, a and b are the same, and out.data holds the results with j > i alone,
+ * one row after the other: out[i, j] is element i (2 n - i - 1) / 2 + j - i - 1. out.cols and
+ * out.row_stride are n all the same. The operands are what preparation made
  * of the caller's (gd_prepare), and the metric is one that others reduce to. Arrays beside the
  * matrices are float64, dense and on the launch's device; they are NULL where the metric has no use
  * for them. */
 typedef struct gd_cdist {
     gd_launch launch;
     gd_matrix a, b, out;
+    bool pairs;
     gd_metric metric;
     const double *weights; /* one a column, >= 0; NULL counts every column once */
     double weight_sum;     /* of the weights, or the caller's number of columns */
@@ -453,6 +457,7 @@ enum {
 #define GD_PACKED GD_BIT(2)         /* cdist: takes rows of bits (GD_BITS), and nothing else */
 #define GD_ONE_CAPABILITY GD_BIT(3) /* runs on the compute capability it needs, on no later one */
 #define GD_FOR_LARGE GD_BIT(4)      /* cdist: several launches, which few rows of B are not worth */
+#define GD_PAIRS GD_BIT(7)          /* cdist: can compute the pairs of one operand by itself */
 /* The layouts that studies assume; cdist copies operands that come in another. */
 #define GD_DENSE_ROWS GD_BIT(8) /* cdist: row after row without gaps, from a 16-byte boundary on \
                                  */

@@ -1,8 +1,9 @@
 /* run_cdist.c: cdist and pdist end to end.
  *
  * Check, choose, bring what is needed to the device, prepare the rows, launch, and bring the result
- * back. pdist runs the same kernels over blocks of rows and keeps what lies right of the diagonal:
- * so its bits are those of cdist, and each pair is computed once but for a few at the diagonal. */
+ * back. pdist runs the same kernels, so its bits are those of cdist. Kernels that store pairs to
+ * their places (GD_PAIRS) compute nothing else; of the others, which run over blocks of rows, what
+ * lies right of the diagonal is kept: each pair is computed once but for a few at the diagonal. */
 #include <math.h>
 #include <string.h>
 
@@ -321,8 +322,9 @@ static ptrdiff_t rows_of_block(const gd_job *job, ptrdiff_t n, size_t size)
     return rows < step ? step : rows;
 }
 
-/* Every two rows of the operand (call->a and call->b are the same) into the condensed `out`. */
-static gd_status launch_pairs(gd_job *job, void *out, gd_dtype dtype, gd_error *err)
+/* Every two rows of the operand (call->a and call->b are the same) into the condensed `out`, by a
+ * kernel that knows matrices alone. */
+static gd_status launch_blocks(gd_job *job, void *out, gd_dtype dtype, gd_error *err)
 {
     const gd_cdist whole = job->call;
     const ptrdiff_t n = whole.a.rows, most = rows_of_block(job, n, gd_dtype_size(dtype));
@@ -354,10 +356,15 @@ static gd_status launch_pairs(gd_job *job, void *out, gd_dtype dtype, gd_error *
 /* The result on the device of its operands. */
 static gd_status launch_here(gd_job *job, const gd_matrix *out, bool pairs, gd_error *err)
 {
-    if (pairs) {
-        return launch_pairs(job, out->data, out->dtype, err);
+    const bool in_blocks = pairs && !(job->kernel->flags & GD_PAIRS);
+    if (in_blocks) {
+        return launch_blocks(job, out->data, out->dtype, err);
     }
     job->call.out = *out;
+    job->call.pairs = pairs;
+    if (pairs) {
+        job->call.out.rows = job->call.out.cols = job->call.out.row_stride = job->call.a.rows;
+    }
     return launch(job, err);
 }
 
