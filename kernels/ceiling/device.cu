@@ -65,18 +65,19 @@ __global__ void __launch_bounds__(kThreads)
 /* Sixteen independent chains a thread: eight warps a scheduler, each with 16 in flight, cover an
  * instruction's latency of four clocks many times over. */
 constexpr int kChains = 16, kFmaSteps = 8192, kFmaBlocksPerSm = 8;
-__global__ void __launch_bounds__(kThreads) chain_fmas(float *results, float scale, float shift)
+template <typename T>
+__global__ void __launch_bounds__(kThreads) chain_fmas(T *results, T scale, T shift)
 {
-    float x[kChains], sum = 0;
+    T x[kChains], sum = 0;
 #pragma unroll
     for (int c = 0; c < kChains; ++c) {
-        x[c] = (float)(threadIdx.x + c);
+        x[c] = (T)(threadIdx.x + c);
     }
 #pragma unroll 8
     for (int step = 0; step < kFmaSteps; ++step) {
 #pragma unroll
         for (int c = 0; c < kChains; ++c) {
-            x[c] = fmaf(x[c], scale, shift);
+            x[c] = fma(x[c], scale, shift);
         }
     }
 #pragma unroll
@@ -117,6 +118,25 @@ __global__ void __launch_bounds__(Tile::kThreads, kMinplusBlocksPerSm) fold_slab
         sum += c[i / Tile::kCols][i % Tile::kCols];
     }
     results[blockIdx.x * Tile::kThreads + threadIdx.x] = sum;
+}
+
+template <typename T>
+gd_status run_fmas(gd_ceiling *call, const char *id, gd_error *err)
+{
+    int sms = 0;
+    const gd_status status = count_sms(call, id, &sms, err);
+    if (status != GD_OK) {
+        return status;
+    }
+    const int blocks = sms * kFmaBlocksPerSm;
+    if (call->launch.sizing) {
+        return report(call, (size_t)blocks * kThreads * sizeof(T),
+                      (double)blocks * kThreads * kChains * kFmaSteps);
+    }
+    GD_CUDA_TRY(err, id,
+                gd::enqueue(call->launch, chain_fmas<T>, blocks, kThreads, 0,
+                            static_cast<T *>(call->launch.workspace), (T)0.999, (T)0.001));
+    return GD_OK;
 }
 
 }  // namespace
@@ -170,20 +190,12 @@ extern "C" gd_status gd_cuda_ceiling_d2h(gd_ceiling *call, gd_error *err)
 
 extern "C" gd_status gd_cuda_ceiling_fma(gd_ceiling *call, gd_error *err)
 {
-    int sms = 0;
-    const gd_status status = count_sms(call, "ceiling/cuda_fma", &sms, err);
-    if (status != GD_OK) {
-        return status;
-    }
-    const int blocks = sms * kFmaBlocksPerSm;
-    if (call->launch.sizing) {
-        return report(call, (size_t)blocks * kThreads * sizeof(float),
-                      (double)blocks * kThreads * kChains * kFmaSteps);
-    }
-    GD_CUDA_TRY(err, "ceiling/cuda_fma",
-                gd::enqueue(call->launch, chain_fmas, blocks, kThreads, 0,
-                            static_cast<float *>(call->launch.workspace), 0.999f, 0.001f));
-    return GD_OK;
+    return run_fmas<float>(call, "ceiling/cuda_fma", err);
+}
+
+extern "C" gd_status gd_cuda_ceiling_fma64(gd_ceiling *call, gd_error *err)
+{
+    return run_fmas<double>(call, "ceiling/cuda_fma64", err);
 }
 
 extern "C" gd_status gd_cuda_ceiling_minplus(gd_ceiling *call, gd_error *err)
