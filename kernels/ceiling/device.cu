@@ -39,6 +39,26 @@ __global__ void __launch_bounds__(kThreads) write_words(float4 *to, ptrdiff_t co
     }
 }
 
+/* Each thread has eight loads under way; the blocks walk over the buffer side by side. */
+constexpr int kReads = 8, kReadBlocksPerSm = 8;
+__global__ void __launch_bounds__(kThreads)
+    read_words(float *results, const float4 *__restrict__ from, ptrdiff_t count)
+{
+    const ptrdiff_t threads = (ptrdiff_t)gridDim.x * kThreads;
+    const ptrdiff_t me = (ptrdiff_t)blockIdx.x * kThreads + threadIdx.x;
+    float sum = 0;
+    for (ptrdiff_t first = me; first < count; first += threads * kReads) {
+#pragma unroll
+        for (int i = 0; i < kReads; ++i) {
+            if (first + i * threads < count) {
+                const float4 word = __ldcs(from + first + i * threads);
+                sum += word.x + word.y + word.z + word.w;
+            }
+        }
+    }
+    results[me] = sum; /* so that nothing is dropped */
+}
+
 /* Four loads are under way in each thread before the first store waits for one. */
 constexpr int kCopies = 4;
 __global__ void __launch_bounds__(kThreads)
@@ -150,6 +170,26 @@ extern "C" gd_status gd_cuda_ceiling_write(gd_ceiling *call, gd_error *err)
     GD_CUDA_TRY(err, "ceiling/cuda_write",
                 gd::enqueue(call->launch, write_words, gd::ceil_div(count, kThreads), kThreads, 0,
                             static_cast<float4 *>(call->launch.workspace), count));
+    return GD_OK;
+}
+
+extern "C" gd_status gd_cuda_ceiling_read(gd_ceiling *call, gd_error *err)
+{
+    int sms = 0;
+    const gd_status status = count_sms(call, "ceiling/cuda_read", &sms, err);
+    if (status != GD_OK) {
+        return status;
+    }
+    const ptrdiff_t count = (ptrdiff_t)(call->bytes / sizeof(float4));
+    const int blocks = sms * kReadBlocksPerSm;
+    if (call->launch.sizing) {
+        return report(call, (size_t)count * sizeof(float4) + (size_t)blocks * kThreads * 4,
+                      (double)count * sizeof(float4));
+    }
+    float4 *const from = static_cast<float4 *>(call->launch.workspace);
+    GD_CUDA_TRY(err, "ceiling/cuda_read",
+                gd::enqueue(call->launch, read_words, blocks, kThreads, 0,
+                            reinterpret_cast<float *>(from + count), from, count));
     return GD_OK;
 }
 
