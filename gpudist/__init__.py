@@ -27,9 +27,11 @@ from __future__ import annotations
 
 from gpudist import cuda
 from gpudist._core import DeviceError
+from gpudist.comparison import Comparison, compare
 from gpudist.distance import cdist, pdist
 from gpudist.errors import NoPathError
 from gpudist.explanation import explain
+from gpudist.patch import Routed, patched_scipy
 from gpudist.paths import UNREACHABLE, apsp, reconstruct_path
 from gpudist.registry import Explanation, Kernel, kernels
 from gpudist.semirings import minplus
@@ -38,18 +40,22 @@ __version__ = "0.1.0"
 
 __all__ = [
     "UNREACHABLE",
+    "Comparison",
     "DeviceError",
     "Explanation",
     "Kernel",
     "NegativeCycleError",
     "NoPathError",
+    "Routed",
     "__version__",
     "apsp",
     "cdist",
+    "compare",
     "cuda",
     "explain",
     "kernels",
     "minplus",
+    "patched_scipy",
     "pdist",
     "reconstruct_path",
 ]
