@@ -28,10 +28,12 @@ from __future__ import annotations
 
 from gpudist import cuda
 from gpudist._core import DeviceError
+from gpudist.comparison import Comparison, compare
 from gpudist.distance import cdist, pdist
 from gpudist.eigen import PerronResult, perron
 from gpudist.errors import ConvergenceWarning, NoPathError
 from gpudist.explanation import explain
+from gpudist.patch import Routed, patched_scipy
 from gpudist.paths import UNREACHABLE, apsp, reconstruct_path
 from gpudist.recycling import recycle_results
 from gpudist.registry import Explanation, Kernel, kernels
@@ -41,6 +43,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "UNREACHABLE",
+    "Comparison",
     "ConvergenceWarning",
     "DeviceError",
     "Explanation",
@@ -48,13 +51,16 @@ __all__ = [
     "NegativeCycleError",
     "NoPathError",
     "PerronResult",
+    "Routed",
     "__version__",
     "apsp",
     "cdist",
+    "compare",
     "cuda",
     "explain",
     "kernels",
     "minplus",
+    "patched_scipy",
     "pdist",
     "perron",
     "reconstruct_path",

@@ -39,6 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _add_info(commands)
     _add_bench(commands)
     _add_ladder(commands)
+    _add_run(commands)
     _add_demo(commands)
     options = parser.parse_args(arguments)
     try:
@@ -169,6 +170,19 @@ def _add_bench(commands: _Commands) -> None:
         help="what to measure (default: %(default)s)",
     )
     _add_measuring(parser)
+    parser.add_argument(
+        "--compare",
+        type=Path,
+        metavar="FILE",
+        help="hold the results against the JSON lines in FILE; status 1 if one became slower, "
+        "beyond the spread of both",
+    )
+    parser.add_argument(
+        "--roofline",
+        type=Path,
+        metavar="PNG",
+        help="save a picture of the results under the machine's limits",
+    )
     parser.set_defaults(run=_bench)
 
 
@@ -199,14 +213,62 @@ def _add_measuring(parser: argparse.ArgumentParser) -> None:
 def _bench(options: argparse.Namespace) -> int:
     from gpudist.bench import run_suite
 
-    all_ran = run_suite(
-        options.suite,
-        device=options.device,
-        json_path=options.json,
-        repeats=options.repeats,
-        source=options.revision,
+    try:
+        well = run_suite(
+            options.suite,
+            device=options.device,
+            json_path=options.json,
+            repeats=options.repeats,
+            source=options.revision,
+            compare=options.compare,
+            roofline=options.roofline,
+        )
+    except OSError as error:
+        print(f"python -m gpudist bench: {error}", file=sys.stderr)
+        return 2
+    return 0 if well else 1
+
+
+# ------------------------------------------------------------------ run
+
+
+def _add_run(commands: _Commands) -> None:
+    parser = commands.add_parser(
+        "run",
+        help="run a script with SciPy's distances and Floyd-Warshall by gpudist",
+        description="Run a Python script, unchanged, with scipy.spatial.distance.cdist and pdist, "
+        "scipy.sparse.csgraph.floyd_warshall and shortest_path(method='FW') answered by gpudist. "
+        "Options of the command stand before the script or right behind it, the script's own after "
+        "them, or after --.",
     )
-    return 0 if all_ran else 1
+    parser.add_argument(
+        "--verbose",
+        action="store_true",
+        help="print to standard error what was routed and the time saved, estimated by running "
+        "SciPy on a few rows",
+    )
+    parser.add_argument(
+        "--device",
+        type=_device,
+        help="cpu, cuda or cuda:1 (default: the GPU where it is worth the way)",
+    )
+    parser.add_argument("script", help="the script's file")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="what the script gets")
+    parser.set_defaults(run=_run)
+
+
+def _run(options: argparse.Namespace) -> int:
+    from gpudist.patch import run_script
+
+    # Right behind the script it is still ours; a script's own is passed on after "--".
+    last = options.arguments[:1]
+    verbose = options.verbose or last == ["--verbose"]
+    arguments = options.arguments[1:] if last in (["--verbose"], ["--"]) else options.arguments
+    if not Path(options.script).is_file():
+        print(f"python -m gpudist run: there is no file {options.script}", file=sys.stderr)
+        return 2
+    run_script(options.script, arguments, device=options.device, verbose=verbose)
+    return 0
 
 
 # ------------------------------------------------------------------ ladder

@@ -413,9 +413,11 @@ def _explain(
         kernel=kernel,
         device=device if call.space is arrays.HOST else "cuda",
         elements_moved=pairs + (0 if call.truths else read),
+        elements_written=pairs,
         operations=pairs * cols,
         operands="bool" if call.truths else None,
         operand_bytes=read if call.truths else 0,
         weighted="weights" in call.core_values,
         p=call.core_values.get("p", 2.0),
+        on_host=call.space is arrays.HOST,
     )

@@ -312,14 +312,19 @@ def explain_apsp(
     """Say what `apsp` would do; see `gpudist.explain`."""
     space, weights, _ = _read(graph, no_edge)
     n = weights.shape[0]
+    name = _result_dtype(space, weights, dtype)
+    predecessors = 4 * n * n if return_predecessors else 0
     return registry.choose(
         "apsp",
-        dtype=_result_dtype(space, weights, dtype),
-        metric="euclidean",
+        dtype=name,
         n=n,
         cols=0,
         kernel=kernel,
         device=device if space is arrays.HOST else "cuda",
-        elements_moved=2 * n * n * (2 if return_predecessors else 1),
+        elements_moved=2 * n * n,
+        elements_written=n * n,
+        result_bytes=predecessors,
         operations=n**3,
+        copies=n * n * np.dtype(name).itemsize + predecessors,  # the kernel's own, padded
+        on_host=space is arrays.HOST,
     )

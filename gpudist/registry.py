@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from gpudist import _core, errors
+from gpudist.work import UNITS, Work, distance_pipe
+
+if TYPE_CHECKING:
+    from gpudist.bench.ceilings import Ceiling, Floor
 
 
 class Option(NamedTuple):
@@ -75,7 +80,7 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What a call would do; its text reads as a short report.
+    """What a call would do; its text, and its table in a notebook, read as a short report.
 
     Attributes
     ----------
@@ -89,6 +94,21 @@ class Explanation:
         The least memory traffic, in bytes: every operand read and every result written once.
     operations : int
         Inner steps: pair-dimensions of a distance, updates of a path or a product.
+    dtype : str
+        What it computes in.
+    metric : str or None
+        The metric, where the operation has one.
+    work : Work
+        The same in the terms of the machine's limits: bytes read and written, operations and the
+        ceiling that bounds them.
+    copies : int
+        Bytes that the call needs besides operands and results.
+    on_host : bool
+        Whether operands and results are in the host's memory.
+    ceilings : mapping, optional
+        The measured ceilings to hold the work against, as `gpudist.bench.measure_ceilings` gives
+        them. By default those of the device, measured when they are first asked for (about a
+        second) and kept for the life of the process.
     """
 
     op: str
@@ -98,14 +118,45 @@ class Explanation:
     rejected: dict[str, str]
     bytes: int
     operations: int
+    dtype: str
+    metric: str | None
+    work: Work
+    copies: int = 0
+    on_host: bool = True
+    ceilings: Mapping[str, Ceiling] | None = None
+
+    @property
+    def memory(self) -> int:
+        """Bytes that have to be there: operands, results and copies."""
+        return self.bytes + self.copies
+
+    @property
+    def limits(self) -> tuple[Floor, ...]:
+        """The least time by each limit of the machine that the call meets, the longest first."""
+        from gpudist.bench import ceilings
+
+        known = self.ceilings
+        if known is None:
+            known = ceilings.ceilings_of(self.device)
+        crosses = self.on_host and self.device != "cpu"
+        return ceilings.floors(self.work, self.dtype, known, through_host=crosses)
+
+    @property
+    def limit(self) -> Floor | None:
+        """The limit that binds, None where none of those measured applies."""
+        return next(iter(self.limits), None)
 
     def __str__(self) -> str:
         """Return the report."""
-        others = "\n".join(f"  not {id}: {why}" for id, why in self.rejected.items())
-        return (
-            f"{self.op} runs {self.kernel} on {self.device}: {self.reason}\n"
-            f"  at least {self.bytes:,} bytes moved, {self.operations:,} inner steps\n{others}"
-        )
+        from gpudist import _explained
+
+        return _explained.text(self)
+
+    def _repr_html_(self) -> str:
+        """Return the report as a notebook shows it."""
+        from gpudist import _explained
+
+        return _explained.html(self)
 
 
 def kernels(op: str | None = None) -> tuple[Kernel, ...]:
@@ -164,28 +215,46 @@ def choose(
     op: str,
     *,
     dtype: str,
-    metric: str,
     n: int,
     cols: int,
     kernel: str,
     device: str | None,
     elements_moved: int,
     operations: int,
+    metric: str | None = None,
+    elements_written: int = 0,
     operands: str | None = None,
     operand_bytes: int = 0,
+    result_bytes: int = 0,
     weighted: bool = False,
     p: float = 2.0,
+    copies: int = 0,
+    on_host: bool = True,
 ) -> Explanation:
     """Ask the core which kernel it would take, and put the answer into words.
 
-    `elements_moved` are of `dtype`; `operand_bytes` are what operands of another dtype take, which
-    `operands` names. `weighted` and `p` tell which of a metric's kernels its arguments lead to.
+    `elements_moved` are of `dtype`, `elements_written` of them results; `operand_bytes` are what
+    operands of another dtype take, which `operands` names, and `result_bytes` results of another
+    dtype; `copies` are bytes beside both. `metric`, `weighted` and `p` are for distances: they tell
+    which of a metric's kernels its arguments lead to.
     """
     check_kernel(op, kernel, None)
-    moved = elements_moved * np.dtype(dtype).itemsize + operand_bytes
-    if kernel == "reference":
-        return Explanation(op, kernel, "cpu", "asked for by name", {}, moved, operations)
-    taken, where, reason, rejected = _core.choose(
-        _table_op(op), dtype, metric, n, cols, kernel, device, operands, weighted, p
+    size = np.dtype(dtype).itemsize
+    moved = elements_moved * size + operand_bytes + result_bytes
+    taken, where, reason, rejected = kernel, "cpu", "asked for by name", {}
+    if kernel != "reference":
+        taken, where, reason, rejected = _core.choose(
+            _table_op(op), dtype, metric, n, cols, kernel, device, operands, weighted, p
+        )
+    unit, pipe, slots = UNITS.get(op, "operations"), None, 1.0
+    if metric == "haversine":
+        unit, operations = "pairs", operations // max(cols, 1)
+    elif metric is not None and operands != "bool":
+        pipe, slots = distance_pipe(taken, metric, dtype, p=p, weighted=weighted)
+    elif unit == "updates" and dtype != "bool":
+        pipe = "minplus"
+    written = elements_written * size + result_bytes
+    work = Work(moved - written, written, operations, unit, pipe, slots)
+    return Explanation(
+        op, taken, where, reason, rejected, moved, operations, dtype, metric, work, copies, on_host
     )
-    return Explanation(op, taken, where, reason, rejected, moved, operations)

@@ -157,7 +157,7 @@ GD_FUNCTION(gd_py_choose)
 {
     gd_request request = {0};
     gd_metric metric = GD_EUCLIDEAN;
-    PyObject *operands = Py_None;
+    PyObject *metric_name = Py_None, *operands = Py_None;
     bool weighted = false;
     double p = 2;
     gd_choice choice;
@@ -166,7 +166,7 @@ GD_FUNCTION(gd_py_choose)
     const gd_arg spec[] = {
         {"op", gd_to_op, &request.op, true},
         {"dtype", gd_to_dtype, &request.dtype, true},
-        {"metric", gd_to_metric, &metric, true},
+        {"metric", gd_to_object, &metric_name, true},
         {"n", gd_to_size, &request.n, true},
         {"cols", gd_to_size, &request.cols, true},
         {"kernel", gd_to_kernel, &request.orders, false},
@@ -180,6 +180,11 @@ GD_FUNCTION(gd_py_choose)
     }
     gd_dtype rows = request.dtype;
     if (operands != Py_None && !gd_to_dtype(operands, "operands", &rows)) {
+        return NULL;
+    }
+    /* Only distances have a metric; the chooser looks at none of the form for the others. */
+    if ((request.op == GD_OP_CDIST || metric_name != Py_None) &&
+        !gd_to_metric(metric_name, "metric", &metric)) {
         return NULL;
     }
     request.form = gd_form_of(metric, weighted, p, true, rows);

@@ -18,7 +18,7 @@ from typing import Any
 import gpudist
 from gpudist._tables import Column, Table
 from gpudist.bench.adversary import variants
-from gpudist.bench.records import read_lines
+from gpudist.bench.records import newest, read_lines
 from gpudist.bench.report import MEASURES, digits, duration, error_text, quantity
 
 _BLOCK = re.compile(r"(<!-- table (?P<name>[a-z-]+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
@@ -49,24 +49,13 @@ def recorded(folder: Path) -> list[dict[str, Any]]:
     list of dict
         Of several results for one case on one device, the newest.
     """
-    newest: dict[tuple[object, ...], dict[str, Any]] = {}
+    results = []
     for path in sorted(folder.glob("*.jsonl")):
         for result in read_lines(path):
             if "schema" not in result:
                 raise ValueError(f"{path}: a line that gpudist.bench did not write")
-            key = (
-                result["device_name"],
-                result["op"],
-                result.get("ceiling"),
-                *result.get("shape", ()),
-                result["dtype"],
-                result.get("metric"),
-                result.get("arguments", ""),
-                result.get("arrays"),
-            )
-            if key not in newest or newest[key]["date"] <= result["date"]:
-                newest[key] = result
-    return list(newest.values())
+            results.append(result)
+    return list(newest(results).values())
 
 
 def _by_device(results: Iterable[Result], backend: str, op: str) -> dict[str, list[Result]]:
