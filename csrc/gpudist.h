@@ -271,6 +271,9 @@ typedef struct gd_apsp {
     gd_dtype dtype;
     void *dist;
     int32_t *pred;
+    /* What is known of the weights. A kernel may then take a quicker way to the same bits; false
+     * is always right. */
+    bool nonnegative;
 } gd_apsp;
 typedef gd_status gd_apsp_kernel(gd_apsp *call, gd_error *err);
 

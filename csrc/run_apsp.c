@@ -264,6 +264,7 @@ static gd_status solve(apsp_job *job, const gd_orders *orders, double unreachabl
             return status;
         }
     }
+    job->call.nonnegative = facts.negative_at < 0;
     if ((status = job->kernel->launch.apsp(&job->call, err)) != GD_OK) {
         return status;
     }

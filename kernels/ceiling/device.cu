@@ -8,7 +8,7 @@
  * Reached on an H200: write 4.6, copy 3.9 to 4.1 TB/s (of 4.8 by the data sheet); host to device
  * and back 55.6 and 55.4 GB/s; fma 32.5e12/s, of the 33.4e12 that the pipe can issue; minplus 13.5
  * of 16.7e12/s, in a tile fed from shared memory. */
-#include "apsp/minplus.cuh"
+#include "minplus/rings.cuh"
 
 namespace {
 
@@ -107,10 +107,10 @@ __global__ void __launch_bounds__(kThreads) chain_fmas(T *results, T scale, T sh
     results[blockIdx.x * kThreads + threadIdx.x] = sum; /* so that nothing is dropped */
 }
 
-/* The inner loop of apsp, on slabs that stay: each operand of each step is loaded from shared
- * memory, and differs from step to step, so that no sum can be hoisted. */
-using Tile = gd::MinplusTile<float, 8, 8, 4, 1>;
-constexpr int kPairs = 8, kMinplusRounds = 1024, kMinplusBlocksPerSm = 4;
+/* The inner loop of apsp without negative weights, on slabs that stay: each operand of each step is
+ * loaded from shared memory, and differs from step to step, so that no sum can be hoisted. */
+using Tile = gd::MinplusTile<float, 16, 8, 2, 2>;
+constexpr int kPairs = 16, kMinplusRounds = 512, kMinplusBlocksPerSm = 2;
 __global__ void __launch_bounds__(Tile::kThreads, kMinplusBlocksPerSm) fold_slabs(float *results)
 {
     __shared__ alignas(16) gd::Pair<float> left[kPairs][Tile::kBlockRows];
@@ -122,16 +122,18 @@ __global__ void __launch_bounds__(Tile::kThreads, kMinplusBlocksPerSm) fold_slab
         right[0][i] = {(float)(i * 104729 % 1000), (float)(i * 3571 % 1000)};
     }
     float c[Tile::kRows][Tile::kCols], sum = 0;
-    int unused[Tile::kRows][Tile::kCols];
 #pragma unroll
     for (int i = 0; i < Tile::kRows * Tile::kCols; ++i) {
         c[i / Tile::kCols][i % Tile::kCols] = 1e30f;
-        unused[i / Tile::kCols][i % Tile::kCols] = 0;
     }
 #pragma unroll 1
     for (int round = 0; round < kMinplusRounds; ++round) {
         __syncthreads(); /* as between slabs; also keeps loads inside the loop */
-        Tile::multiply<kPairs, false>(c, unused, left, right, 0);
+        Tile::for_pairs<kPairs>(left, right,
+                                [&](int i, int j, const gd::Pair<float> &a,
+                                    const gd::Pair<float> &b) {
+                                    gd::PlusUnsigned::fold(c[i][j], a, b);
+                                });
     }
 #pragma unroll
     for (int i = 0; i < Tile::kRows * Tile::kCols; ++i) {

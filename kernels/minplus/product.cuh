@@ -14,7 +14,8 @@
 #ifndef GPUDIST_MINPLUS_PRODUCT_CUH
 #define GPUDIST_MINPLUS_PRODUCT_CUH
 
-#include "apsp/rest.cuh"
+#include <cuda_pipeline_primitives.h>
+
 #include "minplus/pack.cuh"
 
 namespace gd {
@@ -27,7 +28,8 @@ constexpr int kProductStages = 2; /* slabs in shared memory or under way */
 template <typename Ring>
 struct ProductShape {
     using Word = typename Ring::Word;
-    using Tile = typename Rest<Word, false>::Tile;
+    using Tile = std::conditional_t<sizeof(Word) == 4, MinplusTile<Word, 8, 8, 4, 1>,
+                                    MinplusTile<Word, 8, 4, 2, 2>>;
     static constexpr int kBlocksPerSm = 3;
     static constexpr int kSlabPairs = sizeof(Word) == 4 ? 16 : 8;
     static constexpr int kSlabWords = 2 * kSlabPairs;
@@ -105,7 +107,7 @@ __device__ __forceinline__ void multiply_slabs(
         }
         __pipeline_commit(); /* even if empty: the wait above counts commits */
         Tile::template for_pairs<kPairs>(left[slab % kProductStages], right[slab % kProductStages],
-                                         [&](int, int i, int j, const Pair<Word> &a,
+                                         [&](int i, int j, const Pair<Word> &a,
                                              const Pair<Word> &b) { Ring::fold(c[i][j], a, b); });
     }
 }
