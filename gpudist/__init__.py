@@ -30,7 +30,7 @@ from gpudist._core import DeviceError
 from gpudist.distance import cdist, pdist
 from gpudist.errors import NoPathError
 from gpudist.explanation import explain
-from gpudist.paths import UNREACHABLE, apsp, reconstruct_path
+from gpudist.paths import UNREACHABLE, apsp, reconstruct_path, transitive_closure
 from gpudist.recycling import recycle_results
 from gpudist.registry import Explanation, Kernel, kernels
 from gpudist.semirings import minplus
@@ -54,6 +54,7 @@ __all__ = [
     "pdist",
     "reconstruct_path",
     "recycle_results",
+    "transitive_closure",
 ]
 
 

@@ -112,6 +112,7 @@ def choose(
     operands: str | None = None,
     weighted: bool = False,
     p: float = 2.0,
+    semiring: str = "min_plus",
 ) -> tuple[str, str, str, dict[str, str]]: ...
 def ceiling(
     kernel: str, bytes: int, repeats: int, device: str | None = None

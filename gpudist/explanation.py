@@ -6,13 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from gpudist.distance import explain_cdist, explain_pdist
-from gpudist.paths import explain_apsp
+from gpudist.paths import explain_apsp, explain_closure
 from gpudist.registry import Explanation
 from gpudist.semirings import explain_minplus
 
 _EXPLAINERS: dict[str, Callable[..., Explanation]] = {
     "cdist": explain_cdist,
     "apsp": explain_apsp,
+    "transitive_closure": explain_closure,
     "pdist": explain_pdist,
     "minplus": explain_minplus,
 }
@@ -23,7 +24,7 @@ def explain(op: str, *operands: Any, **arguments: Any) -> Explanation:
 
     Parameters
     ----------
-    op : {"cdist", "pdist", "apsp", "minplus"}
+    op : {"cdist", "pdist", "apsp", "transitive_closure", "minplus"}
         The function.
     *operands, **arguments
         What it would be called with: ``explain("cdist", a, b, "minkowski", p=3)``.

@@ -6,13 +6,9 @@ import sys
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any
 
 Progress = bool | Callable[[int, int], object]
-
-
-class _Teller(Protocol):
-    def __call__(self, done: int, total: int) -> object: ...
 
 
 class Watch:
@@ -38,7 +34,7 @@ class Watch:
         if not isinstance(progress, bool) and not callable(progress):
             raise TypeError(f"progress must be a bool or a callable, got {type(progress).__name__}")
         self._progress, self._total, self._what = progress, total, what
-        self._tell: _Teller | None = None
+        self._tell: Callable[[int, int], object] | None = None
         self._end: Callable[[], object] | None = None
 
     def __enter__(self) -> Callable[[float], None] | None:
@@ -70,7 +66,7 @@ class Watch:
                 self._end()
 
 
-def _bar(total: int, what: str) -> tuple[_Teller, Callable[[], object]]:
+def _bar(total: int, what: str) -> tuple[Callable[[int, int], object], Callable[[], object]]:
     try:
         from tqdm.auto import tqdm
     except ImportError:
@@ -83,7 +79,7 @@ def _bar(total: int, what: str) -> tuple[_Teller, Callable[[], object]]:
     return tell, bar.close
 
 
-def _line(what: str) -> tuple[_Teller, Callable[[], object]]:
+def _line(what: str) -> tuple[Callable[[int, int], object], Callable[[], object]]:
     """Write a line on standard error, over and over in the same place."""
     begun = time.monotonic()
 

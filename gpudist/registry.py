@@ -29,7 +29,7 @@ class Kernel:
     id : str
         The name by which ``kernel=`` asks for it.
     op : str
-        What it computes: "cdist", "apsp", "minplus" or "ceiling".
+        What it computes: "cdist", "apsp", "closure", "minplus" or "ceiling".
     ladder : str
         The study that it is a step of; "production" for what ``kernel="auto"`` takes.
     step : int
@@ -109,8 +109,9 @@ def kernels(op: str | None = None) -> tuple[Kernel, ...]:
 
     Parameters
     ----------
-    op : {"cdist", "pdist", "apsp", "minplus", "ceiling"}, optional
-        Only the kernels of this operation; pdist runs those of cdist.
+    op : {"cdist", "pdist", "apsp", "closure", "minplus", "ceiling"}, optional
+        Only the kernels of this operation; pdist runs those of cdist, transitive_closure those of
+        closure.
 
     Returns
     -------
@@ -142,7 +143,7 @@ def kernels(op: str | None = None) -> tuple[Kernel, ...]:
 
 def _table_op(op: str) -> str:
     """Return under which name the table has the kernels of a function."""
-    return "cdist" if op == "pdist" else op
+    return {"pdist": "cdist", "transitive_closure": "closure"}.get(op, op)
 
 
 def check_kernel(op: str, kernel: str, options: dict[str, int] | None) -> None:
@@ -171,6 +172,7 @@ def choose(
     operand_bytes: int = 0,
     weighted: bool = False,
     p: float = 2.0,
+    semiring: str = "min_plus",
 ) -> Explanation:
     """Ask the core which kernel it would take, and put the answer into words.
 
@@ -182,6 +184,6 @@ def choose(
     if kernel == "reference":
         return Explanation(op, kernel, "cpu", "asked for by name", {}, moved, operations)
     taken, where, reason, rejected = _core.choose(
-        _table_op(op), dtype, metric, n, cols, kernel, device, operands, weighted, p
+        _table_op(op), dtype, metric, n, cols, kernel, device, operands, weighted, p, semiring
     )
     return Explanation(op, taken, where, reason, rejected, moved, operations)

@@ -68,7 +68,7 @@ static PyMethodDef methods[] = {
          "The product of a and b over a semiring, joined with c unless that is None, into out."),
     FAST(choose,
          "choose($module, /, op, dtype, metric, n, cols, kernel=None, device=None, operands=None, "
-         "weighted=False, p=2.0)\n--\n\n"
+         "weighted=False, p=2.0, semiring='min_plus')\n--\n\n"
          "The kernel that would run: (id, device, reason, {id: why another is not taken})."),
     FAST(ceiling,
          "ceiling($module, /, kernel, bytes, repeats, device=None)\n--\n\n"

@@ -69,6 +69,11 @@ gd_status enqueue_rounds(const gd_apsp &call, gd_error *err)
         GD_CUDA_TRY(err, kId,
                     gd::enqueue(call.launch, rest_kernel, across * down, Tile::kThreads, 0, paths,
                                 pivot, kPivots, (unsigned)across));
+        const gd_status status =
+            gd_pass(&call.launch, (double)(pivot + kPivots) / (double)call.padded, err);
+        if (status != GD_OK) {
+            return status;
+        }
     }
     return GD_OK;
 }
