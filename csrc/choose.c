@@ -23,6 +23,8 @@ enum { STEPS_OF_ELEMENT = 8 };
 /* perron reads a matrix so many times, more or less, at the bandwidth of the host's memory. */
 enum { PERRON_ROUNDS = 20 };
 static const double host_bytes = 60e9;
+/* Packed truths pass in the time of one number, at least. */
+enum { BITS_OF_STEP = 64 };
 static const uint64_t slow_metrics = GD_BIT(GD_MINKOWSKI) | GD_BIT(GD_CANBERRA) |
                                      GD_BIT(GD_BRAYCURTIS) | GD_BIT(GD_JENSENSHANNON) |
                                      GD_BIT(GD_KL_DIVERGENCE) | GD_BIT(GD_HAVERSINE);
@@ -112,6 +114,12 @@ static bool unfit(const gd_kernel *kernel, const gd_request *request, char *why,
     if (request->op == GD_OP_CDIST && unfit_for_form(kernel, &request->form, why, size)) {
         return true;
     }
+    const bool only_other =
+        (kernel->flags & GD_BOTTLENECKS) ? !request->bottleneck : request->bottleneck;
+    if (request->op == GD_OP_APSP && only_other && !(kernel->flags & GD_ANY_RING)) {
+        return say(why, size, "it does not close over %s",
+                   request->bottleneck ? "min_max and max_min" : "min_plus and max_plus");
+    }
     if (request->cols < kernel->min_cols || request->cols > kernel->max_cols) {
         if (kernel->max_cols == PTRDIFF_MAX) {
             return say(why, size, "it takes at least %td dimensions, not %td", kernel->min_cols,
@@ -126,11 +134,12 @@ static bool unfit(const gd_kernel *kernel, const gd_request *request, char *why,
 /* The work if A has as many rows as B, in seconds on the CPU and over the bus. */
 static void estimate(const gd_request *request, double *host, double *over_bus)
 {
-    const bool cdist = request->op == GD_OP_CDIST, graph = request->op == GD_OP_APSP;
+    const bool cdist = request->op == GD_OP_CDIST, bits = request->op == GD_OP_CLOSURE;
+    const bool graph = request->op == GD_OP_APSP || bits;
     const bool slow =
         cdist && (request->form.weighted || (GD_BIT(request->form.metric) & slow_metrics));
     const double n = (double)request->n, size = (double)gd_dtype_size(request->dtype);
-    const double depth = graph ? n : (double)request->cols;
+    const double depth = bits ? n / BITS_OF_STEP : graph ? n : (double)request->cols;
     if (request->op == GD_OP_PERRON) {
         *host = PERRON_ROUNDS * n * n * size / host_bytes;
         *over_bus = n * n * size / bus_bytes + bus_call;

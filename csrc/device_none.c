@@ -120,10 +120,24 @@ gd_status gd_cuda_graph_read(const gd_graph *graph, gd_apsp *call, gd_graph_fact
 }
 
 gd_status gd_cuda_paths_write(const gd_apsp *call, const gd_matrix *out, const gd_matrix *pred,
-                              double unreachable, uint8_t *negative_nodes, gd_paths_facts *facts,
-                              gd_error *err)
+                              double unreachable, bool flip, uint8_t *negative_nodes,
+                              gd_paths_facts *facts, gd_error *err)
 {
-    (void)call, (void)out, (void)pred, (void)unreachable, (void)negative_nodes, (void)facts;
+    (void)call, (void)out, (void)pred, (void)unreachable, (void)flip, (void)negative_nodes;
+    (void)facts;
+    return refuse(err);
+}
+
+gd_status gd_cuda_edges_read(const gd_graph *graph, const gd_closure *call, bool reflexive,
+                             gd_error *err)
+{
+    (void)graph, (void)call, (void)reflexive;
+    return refuse(err);
+}
+
+gd_status gd_cuda_reached_write(const gd_closure *call, const gd_matrix *out, gd_error *err)
+{
+    (void)call, (void)out;
     return refuse(err);
 }
 

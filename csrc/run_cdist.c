@@ -11,6 +11,7 @@
 #include "device.h"
 #include "registry.h"
 #include "run.h"
+#include "watch.h"
 
 /* ---------------------------------------------------------------- a call on its way */
 
@@ -21,6 +22,7 @@ typedef struct gd_job {
     const gd_measure *measure;
     const gd_kernel *kernel;
     gd_options options;
+    gd_watch *watch; /* or NULL */
     gd_device device;
     void *stream;
     void *owned[16]; /* memory to be given back, in the stream's order */
@@ -277,6 +279,13 @@ static gd_status launch(gd_job *job, gd_error *err)
     return status;
 }
 
+/* For between launches: `done` of `all` rows of the result are. */
+static gd_status pass(const gd_job *job, ptrdiff_t done, ptrdiff_t all, gd_error *err)
+{
+    const gd_launch launch = {.device = job->device, .stream = job->stream, .watch = job->watch};
+    return gd_pass(&launch, (double)done / (double)all, err);
+}
+
 static gd_matrix rows_from(const gd_matrix *x, ptrdiff_t first, ptrdiff_t count)
 {
     gd_matrix part = *x;
@@ -305,6 +314,35 @@ static gd_status fill_panel(void *context, ptrdiff_t first, ptrdiff_t count, voi
     job->call.out.rows = count;
     const gd_status status = launch(job, err);
     job->call = whole;
+    return status == GD_OK ? pass(job, first + count, whole.out.rows, err) : status;
+}
+
+/* How much of the call to begin with, where the first launch tells how long the others may be. */
+static double first_piece(const gd_job *job)
+{
+    const gd_cdist *call = &job->call;
+    const uint64_t quick = GD_BIT(GD_EUCLIDEAN) | GD_BIT(GD_SQEUCLIDEAN) | GD_BIT(GD_CITYBLOCK) |
+                           GD_BIT(GD_CHEBYSHEV) | GD_BIT(GD_COSINE) | GD_BIT(GD_INNER_PRODUCT);
+    const bool is_quick = quick & GD_BIT(call->metric), on_cuda = job->device.backend == GD_CUDA;
+    const double steps = (double)call->a.rows * (double)call->b.rows * (double)(call->a.cols + 1);
+    return (on_cuda ? is_quick ? 0x1p39 : 0x1p36 : is_quick ? 0x1p32 : 0x1p28) / steps;
+}
+
+/* All rows of the result, in pieces if there is somebody to watch a long call. */
+static gd_status launch_rows(gd_job *job, gd_error *err)
+{
+    const gd_cdist whole = job->call;
+    const ptrdiff_t m = whole.out.rows;
+    const double begin = first_piece(job);
+    gd_status status = GD_OK;
+    for (ptrdiff_t first = 0, rows; status == GD_OK && first < m; first += rows) {
+        const double wanted = gd_watch_piece(job->watch, begin) * (double)m;
+        rows = wanted < (double)(m - first) ? 1 + (ptrdiff_t)wanted : m - first;
+        keep_rows(&job->call, &whole, first, rows);
+        job->call.out = rows_from(&whole.out, first, rows);
+        status = launch(job, err);
+        status = status == GD_OK ? pass(job, first + rows, m, err) : status;
+    }
     return status;
 }
 
@@ -347,6 +385,7 @@ static gd_status launch_blocks(gd_job *job, void *out, gd_dtype dtype, gd_error 
                          ? gd_cuda_condense(&job->call.out, first, n, out, job->stream, err)
                          : gd_cpu_condense(&job->call.out, first, n, out, job->stream, err);
         }
+        status = status == GD_OK ? pass(job, first + rows, n, err) : status;
     }
     return status;
 }
@@ -364,8 +403,9 @@ static gd_status launch_here(gd_job *job, const gd_matrix *out, bool pairs, gd_e
     job->call.pairs = pairs;
     if (pairs) {
         job->call.out.rows = job->call.out.cols = job->call.out.row_stride = job->call.a.rows;
+        return launch(job, err);
     }
-    return launch(job, err);
+    return launch_rows(job, err);
 }
 
 /* The result of operands on the device to the host: rows travel while later ones are computed. A
@@ -460,6 +500,8 @@ static gd_status run(const gd_matrix *a, const gd_matrix *b, const gd_matrix *ou
     }
     job.kernel = choice.kernel;
     job.options = choice.options;
+    job.watch = orders->watch;
+    gd_watch_work(job.watch, (double)a->rows * (double)columns->rows * (double)(a->cols + 1));
     job.device = choice.device;
     job.stream = on_host && job.device.backend == GD_CUDA ? GD_THREAD_STREAM : orders->stream;
     if ((status = gd_enter(job.device, &previous, err)) != GD_OK) {

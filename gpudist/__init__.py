@@ -34,7 +34,7 @@ from gpudist.eigen import PerronResult, perron
 from gpudist.errors import ConvergenceWarning, NoPathError
 from gpudist.explanation import explain
 from gpudist.patch import Routed, patched_scipy
-from gpudist.paths import UNREACHABLE, apsp, reconstruct_path
+from gpudist.paths import UNREACHABLE, apsp, reconstruct_path, transitive_closure
 from gpudist.recycling import recycle_results
 from gpudist.registry import Explanation, Kernel, kernels
 from gpudist.semirings import minplus
@@ -65,6 +65,7 @@ __all__ = [
     "perron",
     "reconstruct_path",
     "recycle_results",
+    "transitive_closure",
 ]
 
 

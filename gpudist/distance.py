@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpudist import _core, arrays, metrics, registry
+from gpudist.progress import Progress, Watch
 
 
 def cdist(
@@ -20,6 +21,7 @@ def cdist(
     kernel: str = "auto",
     device: str | None = None,
     options: dict[str, int] | None = None,
+    progress: Progress = False,
     **metric_args: Any,
 ) -> Any:
     """Compute the distance between every row of `XA` and every row of `XB`.
@@ -45,6 +47,10 @@ def cdist(
         is one and the problem is worth the way there, else the CPU.
     options : dict, optional
         Launch parameters of a kernel asked for by name; ``gpudist.kernels()`` lists what it takes.
+    progress : bool or callable
+        If True, a long call shows how far it is: with tqdm where that is installed. A callable is
+        called some times a second with the inner steps done and their total, and at the end; what
+        it raises ends the call. Ctrl-C ends a long call in any case. Not for a callable `metric`.
     **metric_args
         Arguments of the metric; the notes say which metric takes which. Arrays may be on the host
         or where the points are, and are read in float64. A callable gets all of them.
@@ -124,7 +130,16 @@ def cdist(
            [5., 0.]])
     """
     return _distances(
-        "cdist", {"XA": XA, "XB": XB}, metric, out, dtype, kernel, device, options, metric_args
+        "cdist",
+        {"XA": XA, "XB": XB},
+        metric,
+        out,
+        dtype,
+        kernel,
+        device,
+        options,
+        progress,
+        metric_args,
     )
 
 
@@ -137,6 +152,7 @@ def pdist(
     kernel: str = "auto",
     device: str | None = None,
     options: dict[str, int] | None = None,
+    progress: Progress = False,
     **metric_args: Any,
 ) -> Any:
     """Compute the distance between every two rows of `X`, each pair once.
@@ -177,7 +193,9 @@ def pdist(
     >>> gpudist.pdist([[0.0, 0.0], [3.0, 0.0], [3.0, 4.0]])
     array([3., 5., 4.])
     """
-    return _distances("pdist", {"X": X}, metric, out, dtype, kernel, device, options, metric_args)
+    return _distances(
+        "pdist", {"X": X}, metric, out, dtype, kernel, device, options, progress, metric_args
+    )
 
 
 if cdist.__doc__ is not None:  # python -OO drops it
@@ -221,6 +239,7 @@ def _distances(
     kernel: str,
     device: str | None,
     options: dict[str, int] | None,
+    progress: Progress,
     metric_args: dict[str, Any],
 ) -> Any:
     registry.check_kernel("cdist", kernel, options)
@@ -245,17 +264,20 @@ def _distances(
         computed = None
     if computed is None:
         computed = space.empty(shape, call.dtype, like=operands[0])
-    getattr(_core, function)(
-        *operands,
-        computed,
-        call.metric.name,
-        kernel,
-        device,
-        space.stream(operands[0]),
-        space.ordered,
-        **call.core_values,
-        options=options,
-    )
+    steps = math.prod(shape) * operands[0].shape[1]
+    with Watch(progress, steps, function) as watch:
+        getattr(_core, function)(
+            *operands,
+            computed,
+            call.metric.name,
+            kernel,
+            device,
+            space.stream(operands[0]),
+            space.ordered,
+            **call.core_values,
+            options=options,
+            progress=watch,
+        )
     if call.result == call.dtype:
         return computed
     if out is None:

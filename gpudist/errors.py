@@ -41,11 +41,15 @@ def negative_cycle_error() -> type[Exception]:
         base = ValueError
 
     class NegativeCycleError(base):  # type: ignore[valid-type, misc]
-        """The graph has a cycle of negative length, so shortest paths do not exist."""
+        """The graph has a cycle of negative length, so shortest paths do not exist.
 
-        def __init__(self, nodes: list[int]) -> None:
+        Over max_plus it is of positive length, and longest paths do not exist.
+        """
+
+        def __init__(self, nodes: list[int], semiring: str = "min_plus") -> None:
             shown = ", ".join(map(str, nodes[:20])) + (", ..." if len(nodes) > 20 else "")
-            super().__init__(f"Negative cycle in nodes [{shown}]")
+            sign = "Positive" if semiring == "max_plus" else "Negative"
+            super().__init__(f"{sign} cycle in nodes [{shown}]")
             self.nodes = nodes
 
     NegativeCycleError.__module__ = "gpudist"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpudist.distance import explain_cdist, explain_pdist
 from gpudist.eigen import explain_perron
-from gpudist.paths import explain_apsp
+from gpudist.paths import explain_apsp, explain_closure
 from gpudist.registry import Explanation
 from gpudist.semirings import explain_minplus
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _EXPLAINERS: dict[str, Callable[..., Explanation]] = {
     "cdist": explain_cdist,
     "apsp": explain_apsp,
+    "transitive_closure": explain_closure,
     "pdist": explain_pdist,
     "minplus": explain_minplus,
     "perron": explain_perron,
@@ -31,7 +32,7 @@ def explain(
 
     Parameters
     ----------
-    op : {"cdist", "pdist", "apsp", "minplus", "perron"}
+    op : {"cdist", "pdist", "apsp", "transitive_closure", "minplus", "perron"}
         The function.
     *operands, **arguments
         What it would be called with: ``explain("cdist", a, b, "minkowski", p=3)``.

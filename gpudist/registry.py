@@ -34,7 +34,7 @@ class Kernel:
     id : str
         The name by which ``kernel=`` asks for it.
     op : str
-        What it computes: "cdist", "apsp", "minplus", "perron" or "ceiling".
+        What it computes: "cdist", "apsp", "closure", "minplus", "perron" or "ceiling".
     ladder : str
         The study that it is a step of; "production" for what ``kernel="auto"`` takes.
     step : int
@@ -164,8 +164,9 @@ def kernels(op: str | None = None) -> tuple[Kernel, ...]:
 
     Parameters
     ----------
-    op : {"cdist", "pdist", "apsp", "minplus", "perron", "ceiling"}, optional
-        Only the kernels of this operation; pdist runs those of cdist.
+    op : {"cdist", "pdist", "apsp", "closure", "minplus", "perron", "ceiling"}, optional
+        Only the kernels of this operation; pdist runs those of cdist, transitive_closure those of
+        closure.
 
     Returns
     -------
@@ -197,7 +198,7 @@ def kernels(op: str | None = None) -> tuple[Kernel, ...]:
 
 def _table_op(op: str) -> str:
     """Return under which name the table has the kernels of a function."""
-    return "cdist" if op == "pdist" else op
+    return {"pdist": "cdist", "transitive_closure": "closure"}.get(op, op)
 
 
 def check_kernel(op: str, kernel: str, options: dict[str, int] | None) -> None:
@@ -230,6 +231,7 @@ def choose(
     p: float = 2.0,
     copies: int = 0,
     on_host: bool = True,
+    semiring: str = "min_plus",
 ) -> Explanation:
     """Ask the core which kernel it would take, and put the answer into words.
 
@@ -244,7 +246,7 @@ def choose(
     taken, where, reason, rejected = kernel, "cpu", "asked for by name", {}
     if kernel != "reference":
         taken, where, reason, rejected = _core.choose(
-            _table_op(op), dtype, metric, n, cols, kernel, device, operands, weighted, p
+            _table_op(op), dtype, metric, n, cols, kernel, device, operands, weighted, p, semiring
         )
     unit, pipe, slots = UNITS.get(op, "operations"), None, 1.0
     if metric == "haversine":

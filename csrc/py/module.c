@@ -44,20 +44,27 @@ static void core_free(void *module) { (void)core_clear(module); }
 static PyMethodDef methods[] = {
     FAST(cdist,
          "cdist($module, /, a, b, out, metric, kernel=None, device=None, stream=0, "
-         "ordered=False, weights=None, p=2.0, base=0.0, vi=None, factor=None, options=None)\n--\n\n"
+         "ordered=False, weights=None, p=2.0, base=0.0, vi=None, factor=None, "
+         "options=None, progress=None)\n--\n\n"
          "Distances of every row of a to every row of b, into out."),
     FAST(pdist,
          "pdist($module, /, x, out, metric, kernel=None, device=None, stream=0, ordered=False, "
-         "weights=None, p=2.0, base=0.0, vi=None, factor=None, options=None)\n--\n\n"
+         "weights=None, p=2.0, base=0.0, vi=None, factor=None, "
+         "options=None, progress=None)\n--\n\n"
          "Distances of every two rows of x, into the vector out."),
     FAST(apsp,
          "apsp($module, /, graph, out, pred, no_edge, sentinel, directed, unweighted, unreachable, "
-         "kernel=None, device=None, stream=0, ordered=False, options=None)\n--\n\n"
-         "Shortest path lengths into out, predecessors into pred unless that is None; returns the "
+         "kernel=None, device=None, stream=0, ordered=False, options=None, "
+         "semiring='min_plus', progress=None)\n--\n\n"
+         "Best path lengths into out, predecessors into pred unless that is None; returns the "
          "list of nodes on negative cycles."),
+    FAST(closure,
+         "closure($module, /, graph, out, no_edge, sentinel, directed, reflexive, kernel=None, "
+         "device=None, stream=0, ordered=False, options=None, progress=None)\n--\n\n"
+         "Which nodes can be reached from which, into out."),
     FAST(minplus,
          "minplus($module, /, a, b, c, out, semiring, kernel=None, device=None, stream=0, "
-         "ordered=False, options=None)\n--\n\n"
+         "ordered=False, options=None, progress=None)\n--\n\n"
          "The product of a and b over a semiring, joined with c unless that is None, into out."),
     FAST(perron,
          "perron($module, /, a, out, tol, max_iter, shift, x0, kernel=None, device=None, stream=0, "
@@ -66,7 +73,7 @@ static PyMethodDef methods[] = {
          "converged)."),
     FAST(choose,
          "choose($module, /, op, dtype, metric, n, cols, kernel=None, device=None, operands=None, "
-         "weighted=False, p=2.0)\n--\n\n"
+         "weighted=False, p=2.0, semiring='min_plus')\n--\n\n"
          "The kernel that would run: (id, device, reason, {id: why another is not taken})."),
     FAST(ceiling,
          "ceiling($module, /, kernel, bytes, repeats, device=None)\n--\n\n"

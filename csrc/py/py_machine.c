@@ -160,6 +160,7 @@ GD_FUNCTION(gd_py_choose)
     PyObject *metric_name = Py_None, *operands = Py_None;
     bool weighted = false;
     double p = 2;
+    gd_semiring semiring = GD_MIN_PLUS;
     gd_choice choice;
     gd_error err;
     gd_status status;
@@ -174,6 +175,7 @@ GD_FUNCTION(gd_py_choose)
         {"operands", gd_to_object, &operands, false},
         {"weighted", gd_to_bool, &weighted, false},
         {"p", gd_to_double, &p, false},
+        {"semiring", gd_to_semiring, &semiring, false},
     };
     if (!gd_parse("choose", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
         return NULL;
@@ -187,6 +189,7 @@ GD_FUNCTION(gd_py_choose)
         !gd_to_metric(metric_name, "metric", &metric)) {
         return NULL;
     }
+    request.bottleneck = semiring == GD_MIN_MAX || semiring == GD_MAX_MIN;
     request.form = gd_form_of(metric, weighted, p, true, rows);
     status = gd_choose(&request, &choice, &err);
     if (status != GD_OK) {

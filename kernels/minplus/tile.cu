@@ -20,7 +20,8 @@ namespace {
 using gd::Pair;
 
 constexpr const char *kId = "minplus/cuda_tile";
-constexpr size_t kMarksBytes = 256; /* one int32_t, before the panels */
+constexpr size_t kMarksBytes = 256;   /* one int32_t, before the panels */
+constexpr double kBandSteps = 0x1p40; /* 70 ms of an H200 in float32, so no tail is felt */
 
 template <typename Ring>
 gd_status enqueue_pack(const gd_minplus &call, const gd::Product<Ring> &p, int32_t *marked,
@@ -49,12 +50,38 @@ gd_status enqueue_pack(const gd_minplus &call, const gd::Product<Ring> &p, int32
     return GD_OK;
 }
 
+/* Bands of rows of the result, so that somebody may look in between. */
+template <typename Ring>
+gd_status multiply_bands(const gd_minplus &call, const gd::Product<Ring> &whole, gd_error *err)
+{
+    using Tile = typename gd::ProductShape<Ring>::Tile;
+    const ptrdiff_t across = gd::ceil_div(whole.cols, Tile::kBlockCols);
+    const double steps = (double)whole.cols * (double)(call.a.cols / Ring::kElements + 1);
+    const ptrdiff_t fair = (ptrdiff_t)(kBandSteps / steps) / Tile::kBlockRows + 1;
+    const ptrdiff_t band = call.launch.watch != NULL && fair * Tile::kBlockRows < whole.rows
+                               ? fair * Tile::kBlockRows
+                               : whole.rows;
+    gd_status status = GD_OK;
+    for (ptrdiff_t first = 0; first < whole.rows && status == GD_OK; first += band) {
+        gd::Product<Ring> p = whole;
+        p.rows = whole.rows - first < band ? whole.rows - first : band;
+        p.left += first;
+        p.out += first * p.out_stride;
+        p.c += p.c != NULL ? first * p.c_row_stride : 0;
+        const ptrdiff_t down = gd::ceil_div(p.rows, Tile::kBlockRows);
+        GD_CUDA_TRY(err, kId,
+                    gd::enqueue(call.launch, gd::multiply<Ring>, down * across, Tile::kThreads, 0,
+                                p, (unsigned)across));
+        status = gd_pass(&call.launch, (double)(first + p.rows) / (double)whole.rows, err);
+    }
+    return status;
+}
+
 template <typename Ring>
 gd_status run(gd_minplus &call, bool flip, gd_error *err)
 {
     using Word = typename Ring::Word;
     using Element = typename Ring::Element;
-    using Tile = typename gd::ProductShape<Ring>::Tile;
     gd::Product<Ring> p = {};
     p.padded_rows = gd::ceil_div(call.out.rows, gd::kPaddedLines) * gd::kPaddedLines;
     p.padded_cols = gd::ceil_div(call.out.cols, gd::kPaddedLines) * gd::kPaddedLines;
@@ -86,12 +113,7 @@ gd_status run(gd_minplus &call, bool flip, gd_error *err)
     if (status != GD_OK) {
         return status;
     }
-    const ptrdiff_t down = gd::ceil_div(p.rows, Tile::kBlockRows);
-    const ptrdiff_t across = gd::ceil_div(p.cols, Tile::kBlockCols);
-    GD_CUDA_TRY(err, kId,
-                gd::enqueue(call.launch, gd::multiply<Ring>, down * across, Tile::kThreads, 0, p,
-                            (unsigned)across));
-    return GD_OK;
+    return multiply_bands<Ring>(call, p, err);
 }
 
 template <template <typename> class Ring>
