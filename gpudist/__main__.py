@@ -288,7 +288,7 @@ def _add_ladder(commands: _Commands) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "names", nargs="*", metavar="LADDER", help="which to climb", choices=[*STUDIES, []]
+        "names", nargs="*", type=_ladder_name, metavar="LADDER", help="which to climb"
     )
     parser.add_argument("--all", action="store_true", dest="every", help="climb every ladder")
     parser.add_argument(
@@ -308,6 +308,15 @@ def _add_ladder(commands: _Commands) -> None:
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw a chart (needs Matplotlib)")
     _add_measuring(parser)
     parser.set_defaults(run=_ladder, parser=parser)
+
+
+def _ladder_name(text: str) -> str:
+    """Check the name of a ladder."""
+    from gpudist.ladder import STUDIES
+
+    if text not in STUDIES:
+        raise argparse.ArgumentTypeError(f"{text!r} is not one of {', '.join(STUDIES)}")
+    return text
 
 
 def _ladder(options: argparse.Namespace) -> int:

@@ -19,6 +19,7 @@ def call(kernel, metric, dtype, rng):
                 except ValueError:
                     continue  # the row takes the metric in another form
                 gpudist.cdist(a, b, metric, **args)
+                gpudist.cdist(a, a, metric, **args)
                 gpudist.pdist(a, metric, **args)
 
 

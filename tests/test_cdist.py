@@ -260,6 +260,18 @@ def test_nan_and_infinity_are_those_of_scipy(kernel, metric, dtype, rng):
             )
 
 
+@every_case
+def test_the_same_array_twice_is_as_two(kernel, metric, dtype, rng):
+    """A row may take the symmetry for granted then; bits do not change."""
+    runnable(kernel)
+    for label, kind in taken(kernel, metric, dtype)[:1]:
+        for n in (1, 5, 64, 131):
+            a = points(rng, n, dimensions_of(kernel)[-1], metric, kind)
+            call = {"dtype": dtype, "kernel": kernel.id} | argue(metric, label, rng, a.shape[1])
+            expected = gpudist.cdist(a, a.copy(), metric, **call)
+            np.testing.assert_array_equal(gpudist.cdist(a, a, metric, **call), expected)
+
+
 def choices(option):
     """Return the ends of what an option takes, and two values between."""
     values = range(option.least, option.most + 1, option.step)

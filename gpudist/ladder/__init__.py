@@ -17,7 +17,7 @@ from typing import Any
 import gpudist
 from gpudist.bench.records import write_line
 from gpudist.bench.report import show_machine
-from gpudist.ladder.problems import Distances, Paths, Problem
+from gpudist.ladder.problems import Distances, Paths, Problem, Root
 from gpudist.ladder.report import plot, show_climb, show_grid, show_sweep
 from gpudist.ladder.runner import Runner, steps_of, sweep_of
 from gpudist.ladder.studies import STUDIES, Figure, Study, Sweep
@@ -28,6 +28,7 @@ __all__ = [
     "Figure",
     "Paths",
     "Problem",
+    "Root",
     "Runner",
     "Study",
     "Sweep",
@@ -110,7 +111,7 @@ def climb(
             print(f"{study.name}: {study.summary}\n")
             small = study.make(*sizes) if sizes and runner.backend == "cpu" else study.small
             climbs.append(keep(runner.climb(study, small, "cpu")))
-            serial = climbs[-1][0]
+            serial = next((record for record in climbs[-1] if record["role"] == "step"), None)
             show_climb(climbs[-1], serial)
             if runner.backend == "cpu":
                 _say_what_cannot_run(study)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -18,6 +19,9 @@ _SEED = 20_240_229
 # NumPy.
 _ROWS = 64
 _PAIR_DIMENSIONS = 1 << 25
+
+# The two largest eigenvalues of Hilbert matrices are apart enough for 1e-10 after so many rounds.
+_ROUNDS = 30
 
 
 class Problem(Protocol):
@@ -67,6 +71,10 @@ class Problem(Protocol):
 
     def exact(self, operands: tuple[Array, ...]) -> tuple[npt.NDArray[np.intp], Array]:
         """Give some rows' numbers, and those rows of the result in float64."""
+        ...
+
+    def sample(self, result: Any, rows: npt.NDArray[np.intp], get: Callable[[Any], Array]) -> Array:
+        """Take the same rows of a result; `get` brings an array to the host."""
         ...
 
     def for_rivals(self, operands: tuple[Array, ...]) -> tuple[Array, ...]:
@@ -138,6 +146,10 @@ class Distances:
         found = [gpudist.cdist(a[i : i + 1], b, kernel="reference", dtype=np.float64) for i in rows]
         return rows, np.concatenate(found)
 
+    def sample(self, result: Any, rows: npt.NDArray[np.intp], get: Callable[[Any], Array]) -> Array:
+        """Take the same rows."""
+        return np.stack([get(result[int(row)]) for row in rows])
+
     def for_rivals(self, operands: tuple[Array, ...]) -> tuple[Array, ...]:
         """Give the same points."""
         return operands
@@ -194,6 +206,10 @@ class Paths:
         rows = np.unique(np.linspace(0, self.n - 1, min(self.n, 4)).astype(np.intp))
         return rows, np.stack([_lengths_from(int(row), weights) for row in rows])
 
+    def sample(self, result: Any, rows: npt.NDArray[np.intp], get: Callable[[Any], Array]) -> Array:
+        """Take the same rows."""
+        return np.stack([get(result[int(row)]) for row in rows])
+
     def for_rivals(self, operands: tuple[Array, ...]) -> tuple[Array, ...]:
         """Give the weights in float32, with 0 for no edge."""
         (weights,) = operands
@@ -217,3 +233,67 @@ def _lengths_from(source: int, weights: Array) -> Array:
         open_lengths[shorter] = through[shorter]
         open_lengths[node] = np.inf
     return np.where(np.isinf(lengths), -1, lengths)
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """The Perron root of the Hilbert matrix of `n` rows in float32.
+
+    Parameters
+    ----------
+    n : int
+        Rows.
+    """
+
+    n: int
+    op: ClassVar[str] = "perron"
+    dtype: ClassVar[str] = "float32"
+    metric: ClassVar[str | None] = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Give the number of rows."""
+        return (self.n,)
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """Count nothing: how often the matrix is read is up to the method."""
+        return {}
+
+    @property
+    def amount(self) -> tuple[float, str]:
+        """Count elements."""
+        return float(self.n) ** 2, "elements/s"
+
+    def operands(self) -> tuple[Array, ...]:
+        """Make the matrix."""
+        index = np.arange(self.n, dtype=np.float32)
+        return (1 / (index[:, None] + index + 1),)
+
+    def call(self, operands: tuple[Any, ...], **how: Any) -> Any:
+        """Find the root and its vector."""
+        function: Any = getattr(gpudist, self.op)
+        return function(operands[0], **how)
+
+    def explain(self, operands: tuple[Any, ...], device: str) -> gpudist.Explanation:
+        """Say which kernel ``auto`` takes."""
+        return gpudist.explain("perron", operands[0], device=device)
+
+    def exact(self, operands: tuple[Array, ...]) -> tuple[npt.NDArray[np.intp], Array]:
+        """Find the root by Rayleigh quotients in float64: twice as many digits a round."""
+        (a,) = operands
+        x = np.ones(self.n) / self.n**0.5
+        for _ in range(_ROUNDS):
+            # In parts: the whole matrix in float64 would be twice the operand.
+            y = np.concatenate([part.astype(np.float64) @ x for part in np.array_split(a, 16)])
+            root = x @ y
+            x = y / np.linalg.norm(y)
+        return np.zeros(1, np.intp), np.array([root])
+
+    def sample(self, result: Any, rows: npt.NDArray[np.intp], get: Callable[[Any], Array]) -> Array:
+        """Take the root."""
+        return np.array([result.value])
+
+    def for_rivals(self, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+        """Give the same matrix."""
+        return operands

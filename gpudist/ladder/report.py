@@ -102,9 +102,10 @@ def show_climb(
 def _reported(record: Record) -> str:
     if "reported" not in record:
         return ""
-    seconds = duration(record["reported_s"])
+    text = str(record["reported"])
     # A rate or a speed-up stands beside the time that it implies.
-    return seconds if "s" in record["reported"] else f"{record['reported']} = {seconds}"
+    is_time = text.endswith((" ms", " us"))
+    return text if is_time else f"{text} = {duration(record['reported_s'])}"
 
 
 def _speed_up(record: Record, serial: Record | None) -> str:
@@ -223,6 +224,7 @@ def plot(climbs: Sequence[Sequence[Record]], path: Path) -> None:
         panel.set_yticks(range(len(climb)), names, fontsize=8)
         panel.invert_yaxis()
         panel.set_xscale("log")
+        panel.set_xlim(left=0.5 * min(times + [1e3 * r["floor_s"] for r in climb if r["floor_s"]]))
         panel.set_xlabel("median time, ms")
         first = climb[0]
         panel.set_title(f"{first['ladder']} {size(first)}, {first['device_name']}", fontsize=10)

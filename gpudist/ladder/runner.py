@@ -86,9 +86,9 @@ def runs_of(study: Study, kernel: gpudist.Kernel) -> list[Run]:
         The standard options first, then every other version of each part.
     """
     runs = [Run(kernel, {})]
-    for option in kernel.options if study.parts else ():
+    for option in kernel.options:
         for value in range(option.least, option.most + 1, option.step):
-            if value != option.standard:
+            if option.name in study.parts and value != option.standard:
                 runs.append(Run(kernel, {option.name: value}))
     return runs
 
@@ -167,7 +167,9 @@ class Runner:
                 continue
             for run in runs_of(study, kernel):
                 record = self._step(study, there, run)
-                if before is not None and "median_s" in record and kernel.step > 1:
+                # Versions of a part are compared with the standard ones.
+                comparable = kernel.step > 1 or run.options
+                if comparable and before is not None and "median_s" in record:
                     record["gain"] = before / record["median_s"]
                 yield record
                 before = record.get("median_s", before) if not run.options else before
@@ -214,8 +216,10 @@ class Runner:
     ) -> Record:
         record = self._begin(study, there, role, run.kernel.id, run.kernel.step)
         record |= {"options": dict(run.options), "idea": run.kernel.idea, "name": run.name}
-        figure = study.figures.get(there.problem.shape, {}).get(run.kernel.step)
-        if figure is not None and not run.options:
+        figure = None
+        if role == "step":
+            figure = study.figure(there.problem.shape, run.kernel.step, run.options)
+        if figure is not None:
             record |= {"reported_s": figure.seconds, "reported": figure.text, "card": study.card}
         if run.kernel.why_not is not None:
             return record | {"missing": run.kernel.why_not}
@@ -343,11 +347,8 @@ class _There:
 
     def error_of(self, result: Any) -> float:
         """Give the largest relative error in the rows that are known."""
-        if self.arrays is None:
-            sample = np.asarray(result)[self._rows]
-        else:
-            sample = np.stack([self.arrays.get(result[int(row)]) for row in self._rows])
-        return max_relative_error(sample, self._exact)
+        get = np.asarray if self.arrays is None else self.arrays.get
+        return max_relative_error(self.problem.sample(result, self._rows, get), self._exact)
 
     def rates(self, timing: Timing) -> Record:
         """Give the rate, and the fraction of the limit that binds."""

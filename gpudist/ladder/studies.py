@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from gpudist.ladder.problems import Distances, Paths, Problem
+from gpudist.ladder.problems import Distances, Paths, Problem, Root
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +68,9 @@ class Study:
         The launch parameters that ``--sweep`` varies, at the first size.
     grid : tuple of Problem
         The sizes that ``--sweep`` goes through.
-    parts : bool, default False
-        Whether options choose between versions of parts of a step, so that each is run.
+    parts : mapping
+        Options that choose between versions of a part of a step, so that each is run; and what the
+        author reports for the part alone, by version.
     """
 
     name: str
@@ -83,7 +84,32 @@ class Study:
     figures: Mapping[tuple[int, ...], Mapping[int, Figure]]
     sweeps: tuple[Sweep, ...] = ()
     grid: tuple[Problem, ...] = field(default=())
-    parts: bool = False
+    parts: Mapping[str, Mapping[int, Figure]] = field(default_factory=dict)
+
+    def figure(
+        self, shape: tuple[int, ...], step: int, options: Mapping[str, int]
+    ) -> Figure | None:
+        """Give what the author reports for a step with standard options but for these.
+
+        Parameters
+        ----------
+        shape : tuple of int
+            The problem's.
+        step : int
+            The step.
+        options : mapping
+            At most the version of one part.
+
+        Returns
+        -------
+        Figure or None
+            None where nothing is reported.
+        """
+        if not options:
+            return self.figures.get(shape, {}).get(step)
+        ((name, version),) = options.items()
+        reported = self.parts.get(name, {}).get(version)
+        return reported if shape == self.problems[0].shape else None
 
 
 def _times(unit: float, name: str, *values: float | None) -> dict[int, Figure]:
@@ -167,7 +193,7 @@ _EULER = Study(
         (16000, 1000, 200): _times(1e-3, "ms", 29.8, 20.8, 21.0, 15.1),
         (1000, 1000, 15000): _times(1e-3, "ms", 118.7, 68.0, 66.0, 32.7),
     },
-    sweeps=(Sweep((2, 3), {"tile": (8, 16, 32)}),),
+    sweeps=(Sweep((1,), {"block": (8, 16, 32)}), Sweep((2, 3), {"tile": (8, 16, 32)})),
     grid=tuple(
         _descriptors(m, n, d)
         for m, n, d in (
@@ -197,4 +223,26 @@ _APSP = Study(
     ),
 )
 
-STUDIES: dict[str, Study] = {study.name: study for study in (_EDM2D, _PAIRWISE, _EULER, _APSP)}
+_PERRON = Study(
+    name="perron",
+    summary="largest eigenvalue of a positive matrix by the similarity transform",
+    card="Iris Xe MAX",
+    problems=(Root(8192),),
+    small=Root(1024),
+    make=Root,
+    numbers=("N",),
+    tolerance=1e-5,
+    figures={},
+    grid=tuple(Root(2**k) for k in range(7, 13)),
+    # Times of the parts alone.
+    parts={
+        "row_sum": {0: Figure(191.747, "row_sum 191747 ms"), 1: Figure(0.502, "row_sum 502 ms")},
+        "vector_max": {},
+        "eigenvector": {},
+        "converged": {},
+    },
+)
+
+STUDIES: dict[str, Study] = {
+    study.name: study for study in (_EDM2D, _PAIRWISE, _EULER, _APSP, _PERRON)
+}
