@@ -1,22 +1,22 @@
-/* 05_row_shared.cu: all shortest paths, a segment of one row a block.
+/* 05_row_shared.cu: shortest paths between all pairs, a segment of one row a block.
  *
- * Idea: all of a segment share one first leg, d[i][k]: one thread fetches it, the others read it
- * from shared memory. Their own d[k][j] and d[i][j] are neighbours in memory, and are asked for
+ * Idea: all elements of a row share one first leg, d[i][k]: one thread fetches it, the block reads
+ * it from shared memory. Their own d[k][j] and d[i][j] are neighbours in memory, and are asked for
  * before the barrier, so that all three loads are under way together.
  *
- * What changed: since step 2: a block stays in its row, so the row comes from the block's number (one
- * division a block in place of one a thread); changed since step 4: what is staged is read by a
- * whole block, and every access is along the row.
+ * What changed: since step 2 a block stays in its row, so the row comes from the block's number,
+ * one division for all. Since step 4 what is staged serves a whole block, and every access is along
+ * a row.
  *
- * What to expect: traffic, at last. A stage moves the matrix through the memory once, 21 us for
- * n = 5000 on an H200, if nothing has to be written; 5000 stages would take 0.1 s. What is reached
- * is a quarter of that rate, since a thread has only one element to wait for. To do better, each
- * element that comes in from memory must serve more than one stage: step 6.
+ * What to expect: memory comes into sight. A stage moves the matrix once, 21 us for n = 5000 on an
+ * H200 while little is written, 0.1 s in all; the study's code takes 460 ms there, a quarter of
+ * that rate, since a thread has one element to wait for and its block ends with it. To do much
+ * better, each element that comes in must serve more than one stage: step 6.
+ * The study reports its best: 102 times one CPU thread at n = 2000, and 87 to 100 times at 5000,
+ * where segments of 128 to 256 are best.
  *
  * Launch: n * (n / segment) blocks of `segment` threads, n times.
- *
- * Source: the study's best: 102 times the speed of one CPU thread at n = 2000, 87 to 100 times at
- * n = 5000, where segments of 128 to 256 are best. */
+ * Source: the study apsp (GTX 680, n = 5000), step 5. */
 #include "apsp_ladder/loop.cuh"
 
 namespace {

@@ -1,30 +1,29 @@
-/* 06_blocked.cu: all shortest paths, many nodes a round while a tile is in shared memory.
+/* 06_blocked.cu: shortest paths between all pairs, many k a round while a tile is in shared memory.
  *
- * Idea: up to here every stage moved the whole matrix through memory for one add and one minimum
- * an element. Cut the matrix into tiles of block x block and take `block` pivots a round:
- *
+ * Idea: up to here every stage moved the whole matrix through memory, for one add and one minimum
+ * an element. Cut the matrix into tiles of block x block, and take `block` nodes k a round, the
+ * pivots:
  *   1. close the pivots' own tile by the plain loop, in shared memory;
- *   2. relax the tiles in its row and its column, the cross, over these pivots;
- *   3. relax all the rest. Tile (I, J) needs the tiles (I, P) and (P, J) of the cross alone.
- *
+ *   2. relax the tiles beside, above and below it, the cross, over these pivots;
+ *   3. relax all the rest, each tile by the two of the cross that lie in its row and its column.
  * Phase 2 needs no stages. Once the pivots' tile is closed, a shortest path from one of its nodes p
- * to any j is a path inside the tile to the pivot that it leaves last, and from there on a path of
- * earlier rounds: the minimum over k of d[p][k] + d[k][j], the same product as in phase 3.
+ * to any j runs inside the tile to the pivot that it leaves last, and on from there by what earlier
+ * rounds found: the minimum over k of d[p][k] + d[k][j], the same product as in phase 3.
  *
- * What changed: since step 5: a tile is loaded once for `block` stages, and n / block rounds of three
- * launches replace n launches.
+ * What changed: a tile is loaded once for `block` stages, and n / block rounds of three launches
+ * replace n launches.
  *
- * Why int32 alone: a closed cross gives sums in another order than the plain loop, which rounds
- * floats otherwise. Integers are exact either way. How to keep the bits: kernels/apsp/blocked.cu.
+ * What to expect: the limit moves to shared memory. It gives a warp one operand a cycle. For each
+ * relaxation a thread reads one of the right tile; four of the left come in one load, the same for
+ * the whole warp. That is some 25 relaxations a cycle and SM, of 64 that the arithmetic allows:
+ * 6.5e12 a second on an H200, 19 ms for n = 5000.
  *
- * What to expect: shared memory. It gives a warp 32 words a cycle, and a relaxation reads one of the
- * right tile; four of the left come in one load, the same for the whole warp. Some 25 relaxations
- * a cycle and SM, of 64 that the minimum allows: 6.5e12 a second on an H200, 19 ms for n = 5000.
+ * int32 alone: a closed cross adds in another order than the plain loop, which rounds floats
+ * otherwise. Integers are exact in any order. How to keep the bits: kernels/apsp/blocked.cu.
  *
  * Launch: 1, 2 * (n / block) and n / block squared blocks a round, block * block threads, one
  * element a thread.
- *
- * Source: beyond the study. Venkataraman, Sahni, Mukhopadhyaya 2003; Katz, Kider 2008. */
+ * Source: beyond the study: Venkataraman, Sahni, Mukhopadhyaya (2003); Katz, Kider (2008). */
 #include "apsp_ladder/loop.cuh"
 
 namespace {

@@ -1,27 +1,25 @@
-/* 07_blocked_registers.cu: all shortest paths, 4 x 4 elements in the registers of a thread.
+/* 07_blocked_registers.cu: shortest paths between all pairs, a thread holds 4 x 4 elements.
  *
- * Idea: in step 6 each relaxation fetches an operand from shared memory, which gives out sooner
- * than the arithmetic. A thread with a tile of 4 x 4 elements needs 4 left and 4 right operands for
- * 16 relaxations. Read four at a time, that is one load for 8 relaxations.
+ * Idea: in step 6 each relaxation fetches an operand from shared memory, which gives out before the
+ * arithmetic does. A thread with a tile of 4 x 4 elements needs 4 left and 4 right operands for 16
+ * relaxations; read four at a time, that is one load for 8 of them.
  *
- * What changed: since step 6: the register tile, and with it tiles of 64 x 64 for 256 threads and rounds
- * of 64 pivots, so half the traffic. The phases are the same.
+ * What changed: the register tile, and with it tiles of 64 x 64 for 256 threads and rounds of 64
+ * pivots, which halves the traffic. The phases are those of step 6.
  *
- * Layout: left tiles lie as in memory, so a load brings one row's operands of four neighbouring
- * pivots, and four such loads serve four k. Rows are four words longer than the tile: a warp reads
- * rows 0 and 4 at once, say, and 4 * 68 words further on lies another half of the banks.
+ * Layout: tiles lie in shared memory as in the matrix. A load from the left one brings four
+ * neighbouring pivots of one row, so four such loads serve four k. A warp reads rows 0 to 3 and 4
+ * to 7 at the same time; with rows four words longer than the tile they lie in different banks.
  *
- * What to expect: the minimum. The compiler makes one instruction of the add and the minimum of int32
- * (VIADDMNMX), of which an SM does 64 a cycle: 16.7e12 relaxations a second on an H200, 7.5 ms for
- * n = 5000. Loads of operands take a tenth of the issue slots beside it. The rest goes to tiles
- * that come in and out of memory while their block does nothing else, and to phases 1 and 2, which
- * leave most of the card idle: 20 us a round. The production kernel fetches ahead
- * (kernels/apsp/rest.cuh).
+ * What to expect: the arithmetic binds. The compiler makes one instruction of the add and the
+ * minimum of int32 (VIADDMNMX), of which an SM does 64 a cycle: 16.7e12 relaxations a second on an
+ * H200, 7.5 ms for n = 5000. The loads of operands take 1 issue slot in 9. What is lost goes to
+ * blocks that fetch their tiles while they compute nothing, and to phases 1 and 2, some 20 us a
+ * round in which most of the card is idle. kernels/apsp fetches ahead.
  *
  * Launch: 1, 2 * (n / 64) and (n / 64) squared blocks a round; 1024 threads in the first, 256 in
  * the others, four blocks an SM.
- *
- * Source: beyond the study; the register tile is that of matrix products, as in V. Volkov,
+ * Source: beyond the study: the register tile is that of matrix products, as in V. Volkov,
  * J. Demmel, "Benchmarking GPUs to tune dense linear algebra" (2008). */
 #include "apsp_ladder/loop.cuh"
 
@@ -32,8 +30,7 @@ constexpr int kTile = 64, kSide = 4;        /* elements of a block and of a thre
 constexpr int kAcross = kTile / kSide;      /* threads of a block, each way */
 constexpr int kThreads = kAcross * kAcross; /* 256 */
 constexpr int kClosers = 1024;              /* threads of phase 1 */
-constexpr int kWordsAcross = kTile / kSide; /* 16-byte words in a row of a tile */
-static_assert(kSide == gd::kPerWord<int32_t>, "a thread's piece of a row is one word");
+static_assert(kSide == gd::kPerWord<int32_t>, "a tile's row has as many words as threads");
 
 /* Phase 1: the plain loop in shared memory, four elements of one column a thread. */
 __global__ void __launch_bounds__(kClosers)
@@ -66,8 +63,8 @@ __device__ __forceinline__ void stage(int32_t (&to)[kTile][kPitch], const int32_
                                       ptrdiff_t padded)
 {
 #pragma unroll
-    for (int word = threadIdx.x; word < kTile * kWordsAcross; word += kThreads) {
-        const int y = word / kWordsAcross, x = word % kWordsAcross * kSide;
+    for (int word = threadIdx.x; word < kTile * kAcross; word += kThreads) {
+        const int y = word / kAcross, x = word % kAcross * kSide;
         int32_t four[kSide];
         gd::load_word(from + y * padded + x, four);
         gd::store_word(&to[y][x], four);

@@ -23,7 +23,8 @@ constexpr ptrdiff_t kPitch = 128; /* floats in 512 bytes */
 
 bool is_pitched(const gd_matrix &x)
 {
-    return x.col_stride % kPitch == 0 && (uintptr_t)x.data % (kPitch * sizeof(float)) == 0;
+    const bool starts_aligned = (uintptr_t)x.data % (kPitch * sizeof(float)) == 0;
+    return x.cols == 0 || (starts_aligned && x.col_stride % kPitch == 0);
 }
 
 gd_status count_bytes(const gd_matrix &x, size_t *bytes, gd_error *err)
