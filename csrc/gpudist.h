@@ -366,11 +366,11 @@ enum { GD_PERRON_HAS_FLAWS = 1, GD_PERRON_HAS_ZEROS = 2, GD_PERRON_HAS_EMPTY_ROW
 /* perron: rounds of x <- A x + shift x. Each round finds the ratios (A x)_i / x_i, whose least and
  * largest bound the root of A, whatever the shift (Collatz and Wielandt).
  * a is n x n, GD_F32 or GD_F64, n >= 1, on the launch's device, and only read. Vectors are float64,
- * GD_PERRON_KEPT of `padded` elements each, 256-byte aligned, zeros from n on; number k is at
- * k % GD_PERRON_KEPT. On entry the one of state->round is there. A call does rounds until
- * state->round is `until`, or state->stop says why not; it may be called again then, with the same
- * workspace. The first call has `scan` set: its first round looks at every element too, and goes on
- * alone if all are positive. The state is on the launch's device; work is enqueued.
+ * GD_PERRON_KEPT of `padded` elements each, n rounded up to 64, 256-byte aligned; number k is at
+ * k % GD_PERRON_KEPT. On entry the one of state->round is there, positive, with zeros from n on. A
+ * call does rounds until state->round is `until`, or state->stop says why not; it may be called
+ * again then, with the same workspace. The first call has `scan` set: its first round looks at
+ * every element too, and goes on alone if all are positive. The state is on the launch's device; work is enqueued.
  * Sizing sets `roundings`: no term of a product A x goes through more. */
 typedef struct gd_perron {
     gd_launch launch;
@@ -379,7 +379,7 @@ typedef struct gd_perron {
     ptrdiff_t padded;
     gd_perron_state *state;
     double tol, shift;
-    int64_t until;
+    int64_t from, until; /* state->round on entry, and at the latest on exit */
     bool scan;
     ptrdiff_t roundings;
 } gd_perron;

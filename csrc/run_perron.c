@@ -204,6 +204,7 @@ static gd_status iterate(perron_job *job, ptrdiff_t max_iter, gd_error *err)
     gd_status status = GD_OK;
     while (status == GD_OK && state->round < max_iter && state->stop != GD_PERRON_CONVERGED) {
         const int64_t before = state->round;
+        call->from = before;
         call->until = burst < max_iter - before ? before + burst : max_iter;
         if ((status = job->kernel->launch.perron(call, err)) != GD_OK ||
             (status = fetch(job, state, call->state, sizeof *state, err)) != GD_OK) {

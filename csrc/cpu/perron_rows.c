@@ -20,13 +20,19 @@ enum {
     WORTH_THREADS = 1 << 15,
 };
 
-typedef float gd_half __attribute__((vector_size(GD_VEC_BYTES / 2)));
-
+/* GCC 12 makes several instructions of __builtin_convertvector. */
 GD_INLINE gd_vf64 load_float(const float *p)
 {
-    gd_half x;
-    memcpy(&x, p, sizeof x);
-    return __builtin_convertvector(x, gd_vf64);
+#if defined(__AVX512F__)
+    return (gd_vf64)_mm512_cvtps_pd(_mm256_loadu_ps(p));
+#elif defined(__AVX2__)
+    return (gd_vf64)_mm256_cvtps_pd(_mm_loadu_ps(p));
+#else
+    gd_vf64 x;
+    for (int i = 0; i < LANES; ++i)
+        x[i] = (double)p[i];
+    return x;
+#endif
 }
 
 GD_INLINE gd_vf64 load_double(const double *p) { return gd_load(p); }

@@ -347,6 +347,13 @@ gd_status run(gd_perron *call, gd_error *err)
     const cudaStream_t stream = (cudaStream_t)call->launch.stream;
     if (call->scan) {
         GD_CUDA_TRY(err, kId, cudaMemsetAsync(workspace, 0, kSlotBytes, stream));
+        /* Spans of x are read in fours; no round writes behind its end. */
+        if (call->padded > n) {
+            GD_CUDA_TRY(err, kId,
+                        cudaMemset2DAsync(call->vectors + n, (size_t)call->padded * sizeof(double),
+                                          0, (size_t)(call->padded - n) * sizeof(double),
+                                          GD_PERRON_KEPT, stream));
+        }
         if (!direct) {
             GD_CUDA_TRY(err, kId, gd::pack_rows(call->launch, call->a, packed, row_words * kEach));
         }
