@@ -265,6 +265,7 @@ typedef struct gd_apsp {
     /* What is known of the weights. A kernel may then take a quicker way to the same bits; false
      * is always right. */
     bool nonnegative;
+    bool symmetric; /* dist is its own transpose */
 } gd_apsp;
 typedef gd_status gd_apsp_kernel(gd_apsp *call, gd_error *err);
 

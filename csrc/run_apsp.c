@@ -265,6 +265,7 @@ static gd_status solve(apsp_job *job, const gd_orders *orders, double unreachabl
         }
     }
     job->call.nonnegative = facts.negative_at < 0;
+    job->call.symmetric = !job->graph.directed;
     if ((status = job->kernel->launch.apsp(&job->call, err)) != GD_OK) {
         return status;
     }

@@ -54,13 +54,13 @@ class Rounds {
     }
 
     explicit Rounds(const gd_apsp &call)
-        : launch_(call.launch), tiles_(call.padded / kPivots),
-          rounds_(gd::ceil_div(call.n, kPivots))
+        : launch_(call.launch), symmetric_(call.symmetric && !kPred),
+          tiles_(call.padded / kPivots), rounds_(gd::ceil_div(call.n, kPivots))
     {
         const ptrdiff_t pairs = panel_pairs(call.padded);
         Pair<T> *panel = static_cast<Pair<T> *>(call.launch.workspace);
         for (auto &paths : paths_) {
-            paths = {static_cast<T *>(call.dist), call.pred, call.padded, {}};
+            paths = {static_cast<T *>(call.dist), call.pred, call.padded, symmetric_, {}};
             paths.panels.cols = panel;
             paths.panels.rows = panel + pairs;
             panel += 2 * pairs;
@@ -86,6 +86,7 @@ class Rounds {
             GD_CUDA_TRY(err, kId, close_strips<true>(launch_, round));
             GD_CUDA_TRY(err, kId, relax<true>(launch_, gd::kAllTiles, round));
         }
+        GD_CUDA_TRY(err, kId, complete());
         return GD_OK;
     }
 
@@ -115,22 +116,31 @@ class Rounds {
     template <bool kEarly>
     cudaError_t close_strips(const gd_launch &launch, ptrdiff_t round) const
     {
-        const ptrdiff_t strips = 2 * tiles_ * (kPivots / gd::kStripWidth<kPivots>);
+        const ptrdiff_t strips =
+            (symmetric_ ? 1 : 2) * tiles_ * (kPivots / gd::kStripWidth<kPivots>);
         return gd::enqueue<kEarly>(launch, strip_kernel, strips, gd::kStripThreads, kStripShared,
                                    paths_[round % 2], round * kPivots);
     }
     template <bool kEarly>
     cudaError_t relax(const gd_launch &launch, gd::Part part, ptrdiff_t round) const
     {
-        const Region region = {part, (unsigned)tiles_, round,
-                               round + 1 < rounds_ ? round + 1 : (ptrdiff_t)-1};
-        const ptrdiff_t blocks = part == gd::kNextLines ? 2 * tiles_ : tiles_ * tiles_;
-        return gd::enqueue<kEarly>(launch, rest_kernel, blocks, Work::Tile::kThreads,
+        const ptrdiff_t next = round + 1 < rounds_ ? round + 1 : -1;
+        const Region region = {part, symmetric_, tiles_, round, next};
+        return gd::enqueue<kEarly>(launch, rest_kernel, count_blocks(region), Work::Tile::kThreads,
                                    Work::kSharedBytes, paths_[round % 2], paths_[(round + 1) % 2],
                                    region);
     }
+    /* The other half of a symmetric matrix. */
+    cudaError_t complete() const
+    {
+        const ptrdiff_t side = paths_[0].padded, across = side / gd::kMirrorSide;
+        return symmetric_ ? gd::enqueue(launch_, gd::mirror<T>, across * across,
+                                        gd::kMirrorThreads, 0, paths_[0].dist, side)
+                          : cudaSuccess;
+    }
 
     gd_launch launch_;
+    bool symmetric_;
     ptrdiff_t tiles_, rounds_;
     Paths<T> paths_[2]; /* panels of even and of odd rounds */
 };
@@ -205,6 +215,7 @@ gd_status Rounds<Ring, kPivots, kPred>::enqueue_ahead(gd_error *err) const
             TRY(relax<false>(launch_, last ? gd::kAllTiles : gd::kOtherTiles, round));
             TRY(cudaEventRecord(ahead.relaxed[round % 2], main));
         }
+        TRY(complete());
         return cudaSuccess;
 #undef TRY
     };

@@ -37,12 +37,15 @@ __host__ __device__ constexpr ptrdiff_t panel_at(int pair, ptrdiff_t line)
     return (line / kPivots * (kPivots / 2) + pair) * kPivots + line % kPivots;
 }
 
-/* The matrices that are closed in place; pred is NULL without predecessors. */
+/* The matrices that are closed in place; pred is NULL without predecessors. A symmetric matrix stays
+ * symmetric, bit for bit, as a + b is b + a: then only the tiles on and above its diagonal are kept
+ * up, without predecessors, and a strip makes both panels. */
 template <typename T>
 struct Paths {
     T *dist;
     int32_t *pred;
     ptrdiff_t padded;
+    bool symmetric;
     Panels<T> panels;
 };
 
@@ -182,6 +185,9 @@ struct Strip {
                 for (int j = 0; j < kN; ++j) {
                     const ptrdiff_t at = panel_at<kPivots>(pair, col0 + my_col) + Tile::col_step(j);
                     paths.panels.rows[at] = b[j];
+                    if (!kHasCols && paths.symmetric) {
+                        paths.panels.cols[at] = {b[j].second, b[j].first};
+                    }
                     if constexpr (kPred) {
                         paths.panels.preds[at] = via[j];
                     }
@@ -197,9 +203,12 @@ struct Strip {
                 Ring::join(a[0].second, a[0].first, beside);
                 Ring::join(a[1].second, a[1].first, beside);
                 if (owns_col) {
-                    Pair<T> *const to = paths.panels.cols + panel_at<kPivots>(pair, row0 + my_row) +
-                                        Tile::row_step(i);
-                    to[0] = a[0], to[1] = a[1];
+                    const ptrdiff_t at = panel_at<kPivots>(pair, row0 + my_row) + Tile::row_step(i);
+                    paths.panels.cols[at] = a[0], paths.panels.cols[at + 1] = a[1];
+                    if (!kHasRows && paths.symmetric) {
+                        paths.panels.rows[at] = {a[0].second, a[0].first};
+                        paths.panels.rows[at + 1] = {a[1].second, a[1].first};
+                    }
                 }
             }
 #pragma unroll
@@ -282,7 +291,8 @@ __device__ __forceinline__ void copy_snapshots(Pair<V> (*lines)[kPivots], const 
     }
 }
 
-/* Even blocks close strips of the pivots' rows, odd ones strips of their columns. */
+/* Even blocks close strips of the pivots' rows, odd ones strips of their columns. In a symmetric
+ * matrix there is one block a strip: of rows right of the pivot tile, of columns above it. */
 template <typename Ring, int kPivots, bool kPred>
 __global__ void __launch_bounds__(kStripThreads, kPred ? 1 : 2)
     close_strips(const __grid_constant__ Paths<typename Ring::Word> paths, ptrdiff_t pivot)
@@ -290,13 +300,15 @@ __global__ void __launch_bounds__(kStripThreads, kPred ? 1 : 2)
     using OfRows = RowStrip<Ring, kPivots, kPred>;
     using OfCols = ColStrip<Ring, kPivots, kPred>;
     extern __shared__ int4 shared[];
-    const ptrdiff_t start = (ptrdiff_t)(blockIdx.x / 2) * kStripWidth<kPivots>;
+    const ptrdiff_t strip = paths.symmetric ? blockIdx.x : blockIdx.x / 2;
+    const ptrdiff_t start = strip * kStripWidth<kPivots>;
+    const bool of_rows = paths.symmetric ? start > pivot : blockIdx.x % 2 == 0;
     await_predecessor();
     if (start >= pivot && start < pivot + kPivots) {
         return; /* the pivot tile itself */
     }
     /* The first barrier in close() stands between the copies and their readers. */
-    if (blockIdx.x % 2 == 0) {
+    if (of_rows) {
         auto &lines = *reinterpret_cast<typename OfRows::Lines *>(shared);
         copy_snapshots<kPivots>(lines.cols, paths.panels.cols, pivot);
         OfRows::close(paths, pivot, start, lines);

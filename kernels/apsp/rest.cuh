@@ -50,10 +50,19 @@ enum Part {
 
 struct Region {
     Part part;
-    unsigned tiles;   /* along a side of the matrix */
-    ptrdiff_t pivot;  /* which tile is the pivot tile */
-    ptrdiff_t next;   /* and the next one; -1 in the last round */
+    bool symmetric;        /* only those on and above the diagonal */
+    ptrdiff_t tiles;       /* along a side of the matrix */
+    ptrdiff_t pivot, next; /* which tiles are the pivot tile and the next one, or -1 */
 };
+
+/* How many blocks take up a region. */
+inline ptrdiff_t count_blocks(const Region &region)
+{
+    const ptrdiff_t tiles = region.tiles;
+    return region.part == kNextLines ? (region.symmetric ? tiles : 2 * tiles)
+           : region.symmetric        ? (tiles + 1) / 2 * (tiles + 1)
+                                     : tiles * tiles;
+}
 
 constexpr int kTileGroup = 8; /* rows of tiles that go along the columns together, for L2 */
 
@@ -61,23 +70,56 @@ constexpr int kTileGroup = 8; /* rows of tiles that go along the columns togethe
 __device__ __forceinline__ bool find_tile(const Region &region, ptrdiff_t &i, ptrdiff_t &j)
 {
     const ptrdiff_t tiles = region.tiles, next = region.next, block = blockIdx.x;
+    bool is_ours = true;
     if (region.part == kNextLines) {
-        const bool in_row = block < tiles;
-        i = in_row ? next : block - tiles;
-        j = in_row ? block : next;
-        return i != region.pivot && j != region.pivot && (in_row || i != next);
+        const bool in_row = region.symmetric ? block >= next : block < tiles;
+        const ptrdiff_t place = block < tiles ? block : block - tiles;
+        i = in_row ? next : place;
+        j = in_row ? place : next;
+        is_ours = in_row || i != next;
     }
-    const ptrdiff_t group = block / (kTileGroup * tiles) * kTileGroup;
-    const ptrdiff_t rows = min((ptrdiff_t)kTileGroup, tiles - group);
-    const ptrdiff_t place = block % (kTileGroup * tiles);
-    i = group + place % rows, j = place / rows;
-    if (region.part == kAllTiles && next >= 0) {
+    else if (region.symmetric) { /* row r, which has tiles - r of them, and after it row -1 - r */
+        const ptrdiff_t row = block / (tiles + 1), place = block % (tiles + 1);
+        const bool is_first = place < tiles - row;
+        i = is_first ? row : tiles - 1 - row;
+        j = is_first ? row + place : place - 1;
+        is_ours = is_first || 2 * row + 1 != tiles;
+    }
+    else {
+        const ptrdiff_t group = block / (kTileGroup * tiles) * kTileGroup;
+        const ptrdiff_t rows = min((ptrdiff_t)kTileGroup, tiles - group);
+        const ptrdiff_t place = block % (kTileGroup * tiles);
+        i = group + place % rows, j = place / rows;
+    }
+    if (region.part == kAllTiles && next >= 0) { /* tile 0 and the next pivot tile change places */
         const bool takes_next = block == 0, was_next = i == next && j == next;
         i = takes_next ? next : was_next ? 0 : i;
         j = takes_next ? next : was_next ? 0 : j;
     }
-    const bool of_others = region.part == kOtherTiles && (i == next || j == next);
-    return i != region.pivot && j != region.pivot && !of_others;
+    const bool left_out = region.part == kOtherTiles && (i == next || j == next);
+    return is_ours && i != region.pivot && j != region.pivot && !left_out;
+}
+
+/* Copies what lies above the diagonal of a square matrix to its place below, tiles of 32 x 32. */
+constexpr int kMirrorSide = 32, kMirrorThreads = 256;
+template <typename T>
+__global__ void __launch_bounds__(kMirrorThreads) mirror(T *matrix, ptrdiff_t side)
+{
+    __shared__ T tile[kMirrorSide][kMirrorSide + 1]; /* spreads columns over the banks */
+    const ptrdiff_t across = side / kMirrorSide;
+    const ptrdiff_t i0 = (ptrdiff_t)blockIdx.x / across * kMirrorSide;
+    const ptrdiff_t j0 = (ptrdiff_t)blockIdx.x % across * kMirrorSide;
+    const int x = threadIdx.x % kMirrorSide, y0 = threadIdx.x / kMirrorSide;
+    if (i0 >= j0) { /* tiles on the diagonal are whole */
+        return;
+    }
+    for (int y = y0; y < kMirrorSide; y += kMirrorThreads / kMirrorSide) {
+        tile[y][x] = matrix[(i0 + y) * side + j0 + x];
+    }
+    __syncthreads();
+    for (int y = y0; y < kMirrorSide; y += kMirrorThreads / kMirrorSide) {
+        matrix[(j0 + y) * side + i0 + x] = tile[x][y];
+    }
 }
 
 /* The matrix only passes through: marked to be evicted first, it leaves the panels in L2. A run of
