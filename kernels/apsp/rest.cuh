@@ -22,23 +22,30 @@
 #include <string.h>
 
 #include "apsp/closure.cuh"
+#include "apsp/narrow.cuh"
 #include "apsp/slabs.cuh"
 
 namespace gd {
 
 /* The tile is as large as the registers allow. 128 accumulators a thread of 4 bytes; 32 where
  * rounds are short, or where each is a double or has its old value and a slab's number beside it. */
-template <typename T, int kPivots, bool kPred>
+template <typename Ring, int kPivots, bool kPred>
 struct Rest {
+    using T = typename Ring::Word;
     using Tile = MinplusTile<T, 8, 4, 2, 2>;
     static constexpr int kBlocksPerSm = kPred ? (sizeof(T) == 4 ? 3 : 2) : sizeof(T) == 4 ? 4 : 3;
     static constexpr int kSlabPairs = kPred && sizeof(T) == 4 ? 16 : 8;
     static constexpr int kStages = kPred ? 2 : 3;
 };
-template <typename T>
-struct Rest<T, 128, false> {
-    using Tile = MinplusTile<T, 16, 8, 2, 2>;
+template <typename Ring>
+struct Rest<Ring, 128, false> {
+    using Tile = MinplusTile<typename Ring::Word, 16, 8, 2, 2>;
     static constexpr int kBlocksPerSm = 2, kSlabPairs = 16, kStages = 3;
+};
+template <>
+struct Rest<Narrow, 128, false> { /* 64 words across */
+    using Tile = MinplusTile<int32_t, 8, 8, 4, 1>;
+    static constexpr int kBlocksPerSm = 3, kSlabPairs = 16, kStages = 3;
 };
 
 /* Which tiles a grid relaxes, of those outside the pivots' rows and columns. */
@@ -150,7 +157,7 @@ __device__ __forceinline__ void store_passing(double *to, const double *from) { 
  * ones did not do so strictly. `list` has room for all elements of a block. */
 template <typename Ring, typename Shape, int kPivots>
 __device__ __forceinline__ void write_predecessors(
-    const Paths<typename Ring::Word> &paths, ptrdiff_t i0, ptrdiff_t j0,
+    const Paths<Ring> &paths, ptrdiff_t i0, ptrdiff_t j0,
     const int (&slab)[Shape::Tile::kRows][Shape::Tile::kCols], uint32_t *list)
 {
     using T = typename Ring::Word;
@@ -175,16 +182,16 @@ __device__ __forceinline__ void write_predecessors(
     for (int at = threadIdx.x % 32; at < count; at += 32) {
         const ptrdiff_t i = i0 + (mine[at] >> 8 & 255), j = j0 + (mine[at] & 255);
         const int first = (int)(mine[at] >> 16) * Shape::kSlabPairs;
-        const T length = paths.dist[i * paths.padded + j];
+        const T length = paths.dist[i * paths.stride + j];
         int winner = 2 * first;
 #pragma unroll 8
         for (int p = Shape::kSlabPairs - 1; p >= 0; --p) { /* the first one has the last word */
-            const Pair<T> a = paths.panels.cols[panel_at<kPivots>(first + p, i)];
-            const Pair<T> b = paths.panels.rows[panel_at<kPivots>(first + p, j)];
+            const Pair<T> a = paths.cols[panel_at<kPivots>(first + p, i)];
+            const Pair<T> b = paths.rows[panel_at<kPivots>(first + p, j)];
             winner = Ring::term(a.second, b.first) == length ? 2 * (first + p) + 1 : winner;
             winner = Ring::term(a.first, b.second) == length ? 2 * (first + p) : winner;
         }
-        const Pair<int32_t> via = paths.panels.preds[panel_at<kPivots>(winner / 2, j)];
+        const Pair<int32_t> via = paths.preds[panel_at<kPivots>(winner / 2, j)];
         paths.pred[i * paths.padded + j] = winner % 2 == 0 ? via.second : via.first;
     }
 }
@@ -192,8 +199,9 @@ __device__ __forceinline__ void write_predecessors(
 template <typename Ring, int kPivots, bool kPred>
 struct Relaxing {
     using T = typename Ring::Word;
-    using Shape = Rest<T, kPivots, kPred>;
+    using Shape = Rest<Ring, kPivots, kPred>;
     using Tile = typename Shape::Tile;
+    static constexpr int kPerWord = Storage<Ring>::kPerWord;
     using Stream = SlabStream<T, Tile::kBlockRows, Tile::kBlockCols, Shape::kSlabPairs,
                               Shape::kStages, Tile::kThreads>;
     using NextPivotTile = PivotTile<Ring, kPivots, Tile::kThreads, kPred>;
@@ -204,22 +212,24 @@ struct Relaxing {
     static constexpr size_t kAfterBytes = kListBytes > kLinesBytes ? kListBytes : kLinesBytes;
     static constexpr size_t kSharedBytes =
         Stream::kSharedBytes > kAfterBytes ? Stream::kSharedBytes : kAfterBytes;
-    static_assert(Tile::kBlockRows == kPivots && Tile::kBlockCols == kPivots,
+    static_assert(Tile::kBlockRows == kPivots && Tile::kBlockCols * kPerWord == kPivots,
                   "a tile is as wide as a block of a panel");
 
-    static __device__ __forceinline__ void relax(const Paths<T> &paths, ptrdiff_t i0, ptrdiff_t j0,
+    static __device__ __forceinline__ void relax(const Paths<Ring> &paths, ptrdiff_t i0, ptrdiff_t j0,
                                                  void *shared)
     {
         constexpr int kSlabs = kPivots / (2 * Shape::kSlabPairs);
-        Stream stream(shared, paths.panels.cols + panel_at<kPivots>(0, i0),
-                      paths.panels.rows + panel_at<kPivots>(0, j0), kSlabs);
+        Stream stream(shared, paths.cols + panel_at<kPivots>(0, i0),
+                      paths.rows + panel_at<kPivots, kPerWord>(0, j0), kSlabs);
         T c[Tile::kRows][Tile::kCols];
-        T *const tile = paths.dist + (i0 + Tile::row(0)) * paths.padded + j0 + Tile::col(0);
+        const ptrdiff_t stride = paths.stride / kPerWord; /* in words */
+        T *const tile = reinterpret_cast<T *>(paths.dist + j0) + (i0 + Tile::row(0)) * stride +
+                        Tile::col(0);
 #pragma unroll
         for (int i = 0; i < Tile::kRows; ++i) {
 #pragma unroll
             for (int j = 0; j < Tile::kCols; j += Tile::kRun) {
-                load_passing(tile + Tile::row_step(i) * paths.padded + Tile::col_step(j), &c[i][j]);
+                load_passing(tile + Tile::row_step(i) * stride + Tile::col_step(j), &c[i][j]);
             }
         }
         int changed[Tile::kRows][Tile::kCols]; /* in which slab an element was shortened last */
@@ -257,7 +267,7 @@ struct Relaxing {
         for (int i = 0; i < Tile::kRows; ++i) {
 #pragma unroll
             for (int j = 0; j < Tile::kCols; j += Tile::kRun) {
-                store_passing(tile + Tile::row_step(i) * paths.padded + Tile::col_step(j), &c[i][j]);
+                store_passing(tile + Tile::row_step(i) * stride + Tile::col_step(j), &c[i][j]);
             }
         }
         if constexpr (kPred) {
@@ -269,10 +279,10 @@ struct Relaxing {
 };
 
 template <typename Ring, int kPivots, bool kPred>
-__global__ void __launch_bounds__(Rest<typename Ring::Word, kPivots, kPred>::Tile::kThreads,
-                                  Rest<typename Ring::Word, kPivots, kPred>::kBlocksPerSm)
-    relax_rest(const __grid_constant__ Paths<typename Ring::Word> paths,
-               const __grid_constant__ Paths<typename Ring::Word> next_paths,
+__global__ void __launch_bounds__(Rest<Ring, kPivots, kPred>::Tile::kThreads,
+                                  Rest<Ring, kPivots, kPred>::kBlocksPerSm)
+    relax_rest(const __grid_constant__ Paths<Ring> paths,
+               const __grid_constant__ Paths<Ring> next_paths,
                const __grid_constant__ Region region)
 {
     using Work = Relaxing<Ring, kPivots, kPred>;
