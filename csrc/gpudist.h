@@ -296,9 +296,11 @@ typedef struct gd_apsp {
     gd_semiring semiring; /* GD_MIN_PLUS or GD_MIN_MAX */
     void *dist;
     int32_t *pred;
-    /* What is known of the weights. A kernel may then take a quicker way to the same bits; false
-     * is always right. */
+    /* What is known of the weights. A kernel may then take a quicker way to the same bits; zeros
+     * are always right. */
     bool nonnegative;
+    bool symmetric; /* dist is its own transpose */
+    double longest; /* if positive, weights are whole and not negative, and no path is longer */
 } gd_apsp;
 typedef gd_status gd_apsp_kernel(gd_apsp *call, gd_error *err);
 

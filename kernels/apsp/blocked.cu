@@ -44,30 +44,32 @@ constexpr ptrdiff_t kFromManyPivots = 4096;
 
 template <typename Ring, int kPivots, bool kPred>
 class Rounds {
-    using T = typename Ring::Word;
+    using Hold = gd::Storage<Ring>;
+    using Word = typename Hold::Word;
     using Work = gd::Relaxing<Ring, kPivots, kPred>;
 
   public:
-    static size_t workspace_bytes(ptrdiff_t padded)
-    {
-        return 2 * panel_pairs(padded) * (2 * sizeof(Pair<T>) + (kPred ? sizeof(Pair<int32_t>) : 0));
-    }
-
-    explicit Rounds(const gd_apsp &call)
-        : launch_(call.launch), tiles_(call.padded / kPivots),
-          rounds_(gd::ceil_div(call.n, kPivots))
+    /* `stride` counts what the ring stores from a row of the matrix to the next. */
+    Rounds(const gd_apsp &call, ptrdiff_t stride)
+        : launch_(call.launch), symmetric_(call.symmetric && !kPred),
+          tiles_(call.padded / kPivots), rounds_(gd::ceil_div(call.n, kPivots))
     {
         const ptrdiff_t pairs = panel_pairs(call.padded);
-        Pair<T> *panel = static_cast<Pair<T> *>(call.launch.workspace);
+        Pair<Word> *panel = static_cast<Pair<Word> *>(call.launch.workspace);
         for (auto &paths : paths_) {
-            paths = {static_cast<T *>(call.dist), call.pred, call.padded, {}};
-            paths.panels.cols = panel;
-            paths.panels.rows = panel + pairs;
-            panel += 2 * pairs;
+            paths.dist = static_cast<typename Hold::Stored *>(call.dist);
+            paths.pred = call.pred;
+            paths.padded = call.padded;
+            paths.stride = stride;
+            paths.symmetric = symmetric_;
+            paths.cols = panel;
+            paths.rows = panel + pairs;
+            panel = paths.rows + pairs / Hold::kPerWord;
         }
+        Pair<int32_t> *preds = reinterpret_cast<Pair<int32_t> *>(panel);
         for (auto &paths : paths_) {
-            paths.panels.preds = kPred ? reinterpret_cast<Pair<int32_t> *>(panel) : NULL;
-            panel += pairs * (ptrdiff_t)sizeof(Pair<int32_t>) / (ptrdiff_t)sizeof(Pair<T>);
+            paths.preds = preds;
+            preds += pairs;
         }
     }
 
@@ -115,24 +117,24 @@ class Rounds {
     template <bool kEarly>
     cudaError_t close_strips(const gd_launch &launch, ptrdiff_t round) const
     {
-        const ptrdiff_t strips = 2 * tiles_ * (kPivots / gd::kStripWidth<kPivots>);
+        const ptrdiff_t strips =
+            (symmetric_ ? 1 : 2) * tiles_ * (kPivots / gd::kStripWidth<kPivots>);
         return gd::enqueue<kEarly>(launch, strip_kernel, strips, gd::kStripThreads, kStripShared,
                                    paths_[round % 2], round * kPivots);
     }
     template <bool kEarly>
     cudaError_t relax(const gd_launch &launch, gd::Part part, ptrdiff_t round) const
     {
-        const Region region = {part, (unsigned)tiles_, round,
-                               round + 1 < rounds_ ? round + 1 : (ptrdiff_t)-1};
-        const ptrdiff_t blocks = part == gd::kNextLines ? 2 * tiles_ : tiles_ * tiles_;
-        return gd::enqueue<kEarly>(launch, rest_kernel, blocks, Work::Tile::kThreads,
+        const ptrdiff_t next = round + 1 < rounds_ ? round + 1 : -1;
+        const Region region = {part, symmetric_, tiles_, round, next};
+        return gd::enqueue<kEarly>(launch, rest_kernel, count_blocks(region), Work::Tile::kThreads,
                                    Work::kSharedBytes, paths_[round % 2], paths_[(round + 1) % 2],
                                    region);
     }
-
     gd_launch launch_;
+    bool symmetric_;
     ptrdiff_t tiles_, rounds_;
-    Paths<T> paths_[2]; /* panels of even and of odd rounds */
+    Paths<Ring> paths_[2]; /* panels of even and of odd rounds */
 };
 
 /* A stream of the highest priority, and what it and the launch's own tell each other. */
@@ -218,56 +220,86 @@ gd_status Rounds<Ring, kPivots, kPred>::enqueue_ahead(gd_error *err) const
 
 /* ---------------------------------------------------------------- which form */
 
+ptrdiff_t padding(const gd_apsp &call) { return call.n >= kFromManyPivots ? 128 : 64; }
+
 template <typename Ring, int kPivots, bool kPred>
-gd_status run(gd_apsp &call, gd_error *err)
+gd_status run(gd_apsp &call, ptrdiff_t stride, gd_error *err)
 {
-    using Work = Rounds<Ring, kPivots, kPred>;
-    if (call.launch.sizing) {
-        call.padded = gd::ceil_div(call.n, kPivots) * kPivots;
-        call.launch.workspace_bytes = Work::workspace_bytes(call.padded);
-        return GD_OK;
-    }
-    const Work work(call);
-    const gd_status status = work.prepare(err);
+    const Rounds<Ring, kPivots, kPred> rounds(call, stride);
+    const gd_status status = rounds.prepare(err);
     if (status != GD_OK) {
         return status;
     }
-    return kPivots == 128 ? work.enqueue_ahead(err) : work.enqueue_in_line(err);
+    return kPivots == 128 ? rounds.enqueue_ahead(err) : rounds.enqueue_in_line(err);
 }
 
-gd_status has_room_for_many_pivots(const gd_apsp &call, bool *fits, gd_error *err)
+/* In place, with 16 bits an element. */
+template <typename T>
+gd_status run_narrow(gd_apsp &call, gd_error *err)
 {
+    T *const dist = static_cast<T *>(call.dist);
+    const T far = std::is_same<T, int32_t>::value ? (T)GD_I32_FAR : (T)INFINITY;
+    GD_CUDA_TRY(err, kId,
+                gd::enqueue(call.launch, gd::make_narrow<T>, call.padded, gd::kNarrowThreads, 0,
+                            dist, call.padded));
+    const gd_status status =
+        run<gd::Narrow, 128, false>(call, call.padded * (ptrdiff_t)(sizeof(T) / 2), err);
+    if (status != GD_OK) {
+        return status;
+    }
+    GD_CUDA_TRY(err, kId,
+                gd::enqueue(call.launch, gd::make_wide<T>, call.padded, gd::kNarrowThreads, 0, dist,
+                            call.padded, far));
+    return GD_OK;
+}
+
+/* What a call asks for, in the form that is quickest. */
+template <typename Ring>
+gd_status run(gd_apsp &call, gd_error *err)
+{
+    using T = typename Ring::Word;
     int shared_bytes = 0;
     GD_CUDA_TRY(err, kId,
                 cudaDeviceGetAttribute(&shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin,
                                        call.launch.device.index));
-    *fits = (size_t)shared_bytes >= gd::Relaxing<gd::PlusUnsigned, 128, false>::kSharedBytes;
-    return GD_OK;
-}
-
-template <typename Ring>
-gd_status run(gd_apsp &call, gd_error *err)
-{
+    const bool fits = (size_t)shared_bytes >= gd::Relaxing<gd::PlusUnsigned, 128, false>::kSharedBytes;
+    const bool many = call.n >= kFromManyPivots && fits && call.pred == NULL;
+    const bool narrow = many && call.longest > 0 && call.longest < gd::kNarrowFar;
+    gd_status status;
     if (call.pred != NULL) {
-        return run<Ring, 64, true>(call, err);
+        return run<Ring, 64, true>(call, call.padded, err);
     }
-    if constexpr (sizeof(typename Ring::Word) == 4) { /* doubles have no registers for it */
-        bool fits = false;
-        const gd_status status = has_room_for_many_pivots(call, &fits, err);
-        if (status != GD_OK) {
-            return status;
-        }
-        if (fits && call.n >= kFromManyPivots) {
-            return run<Ring, 128, false>(call, err);
-        }
+    if (narrow) {
+        status = run_narrow<T>(call, err);
     }
-    return run<Ring, 64, false>(call, err);
+    else if constexpr (sizeof(T) == 4) { /* doubles have no registers for many pivots */
+        status = many ? run<Ring, 128, false>(call, call.padded, err)
+                      : run<Ring, 64, false>(call, call.padded, err);
+    }
+    else {
+        status = run<Ring, 64, false>(call, call.padded, err);
+    }
+    if (status == GD_OK && call.symmetric) {
+        const ptrdiff_t across = call.padded / gd::kMirrorSide;
+        GD_CUDA_TRY(err, kId,
+                    gd::enqueue(call.launch, gd::mirror<T>, across * across, gd::kMirrorThreads, 0,
+                                static_cast<T *>(call.dist), call.padded));
+    }
+    return status;
 }
 
 }  // namespace
 
 extern "C" gd_status gd_cuda_apsp_blocked(gd_apsp *call, gd_error *err)
 {
+    if (call->launch.sizing) { /* before anything is known of the weights: room for any form */
+        const size_t element = call->dtype == GD_F64 ? sizeof(double) : sizeof(float);
+        const size_t pivots = call->dtype == GD_F64 || call->pred != NULL ? 64 : padding(*call);
+        call->padded = gd::ceil_div(call->n, padding(*call)) * padding(*call);
+        call->launch.workspace_bytes =
+            2 * pivots * (size_t)call->padded * (2 * element + (call->pred != NULL ? 4 : 0));
+        return GD_OK;
+    }
     switch (call->dtype) {
         case GD_F32:
             return call->nonnegative ? run<gd::PlusUnsigned>(*call, err)

@@ -17,34 +17,9 @@
 #ifndef GPUDIST_CLOSURE_CUH
 #define GPUDIST_CLOSURE_CUH
 
-#include "minplus/rings.cuh"
+#include "apsp/panels.cuh"
 
 namespace gd {
-
-/* What phases 1 and 2 hand on: for each pivot k of the round, column k and row k of the whole
- * matrix as they were at stage k, and the predecessors in that row. A panel is cut into blocks of
- * `pivots` lines; in a block, lines of one pair of pivots lie together, so that the slabs of
- * phase 3 are pieces of memory. */
-template <typename T>
-struct Panels {
-    Pair<T> *cols, *rows;
-    Pair<int32_t> *preds; /* in the order of rows: {k + 1, k} */
-};
-
-template <int kPivots>
-__host__ __device__ constexpr ptrdiff_t panel_at(int pair, ptrdiff_t line)
-{
-    return (line / kPivots * (kPivots / 2) + pair) * kPivots + line % kPivots;
-}
-
-/* The matrices that are closed in place; pred is NULL without predecessors. */
-template <typename T>
-struct Paths {
-    T *dist;
-    int32_t *pred;
-    ptrdiff_t padded;
-    Panels<T> panels;
-};
 
 constexpr int kStripThreads = 256;
 
@@ -53,7 +28,8 @@ constexpr int kStripThreads = 256;
 template <typename Ring, int kPivots, int kRows, int kCols, int kThreads, bool kHasRows,
           bool kHasCols, bool kPred>
 struct Strip {
-    using T = typename Ring::Word;
+    using Hold = Storage<Ring>;
+    using T = typename Hold::Value;
     /* A wide tile is 8 x 8 a thread, four warps by two; other shapes make do with less. */
     static constexpr int kWarps = kThreads / 32;
     static constexpr int kM = kRows * kCols / kThreads >= 32 ? 8 : 4;
@@ -74,26 +50,20 @@ struct Strip {
         Pair<int32_t> preds[!kPred ? 1 : kHasRows ? 2 : kPivots / 2][kPred ? kCols : 1];
     };
 
-    static __device__ __forceinline__ void close(const Paths<T> &paths, ptrdiff_t row0,
+    static __device__ __forceinline__ void close(const Paths<Ring> &paths, ptrdiff_t row0,
                                                  ptrdiff_t col0, Lines &lines)
     {
-        const ptrdiff_t padded = paths.padded;
         T d[kM][kN];
         int32_t p[kM][kN];
-        T *const dist = paths.dist + (row0 + Tile::row(0)) * padded + col0 + Tile::col(0);
+        auto *const dist = paths.dist + (row0 + Tile::row(0)) * paths.stride + col0 + Tile::col(0);
         int32_t *const pred =
-            kPred ? paths.pred + (row0 + Tile::row(0)) * padded + col0 + Tile::col(0) : NULL;
-#pragma unroll
-        for (int i = 0; i < kM; ++i) {
-#pragma unroll
-            for (int j = 0; j < kN; j += 2) {
-                const ptrdiff_t at = Tile::row_step(i) * padded + Tile::col_step(j);
-                load_two(dist + at, &d[i][j]);
-                if constexpr (kPred) {
-                    load_two(pred + at, &p[i][j]);
-                }
+            kPred ? paths.pred + (row0 + Tile::row(0)) * paths.padded + col0 + Tile::col(0) : NULL;
+        for_runs([&](int i, int j) {
+            Hold::load(dist + Tile::row_step(i) * paths.stride + Tile::col_step(j), &d[i][j]);
+            if constexpr (kPred) {
+                load_two(pred + Tile::row_step(i) * paths.padded + Tile::col_step(j), &p[i][j]);
             }
-        }
+        });
 
 #pragma unroll 1
         for (int trip = 0; trip < kPivots; trip += kTrip) {
@@ -112,23 +82,31 @@ struct Strip {
             }
         }
 
+        for_runs([&](int i, int j) {
+            Hold::store(dist + Tile::row_step(i) * paths.stride + Tile::col_step(j), &d[i][j]);
+            if constexpr (kPred) {
+                store_two(pred + Tile::row_step(i) * paths.padded + Tile::col_step(j), &p[i][j]);
+            }
+        });
+    }
+
+  private:
+    /* Calls f(i, j) where a run of two columns starts. */
+    template <typename F>
+    static __device__ __forceinline__ void for_runs(const F &f)
+    {
 #pragma unroll
         for (int i = 0; i < kM; ++i) {
 #pragma unroll
             for (int j = 0; j < kN; j += 2) {
-                const ptrdiff_t at = Tile::row_step(i) * padded + Tile::col_step(j);
-                store_two(dist + at, &d[i][j]);
-                if constexpr (kPred) {
-                    store_two(pred + at, &p[i][j]);
-                }
+                f(i, j);
             }
         }
     }
 
-  private:
     /* One pair of pivots, k = 2 * pair and k + 1. Where this thread owns them, d[row] and
      * d[row + 1] are their rows, and likewise columns. */
-    static __device__ __forceinline__ void step(const Paths<T> &paths, ptrdiff_t row0,
+    static __device__ __forceinline__ void step(const Paths<Ring> &paths, ptrdiff_t row0,
                                                 ptrdiff_t col0, Lines &lines, int pair,
                                                 bool owns_row, bool owns_col, T (&d)[kM][kN],
                                                 int32_t (&p)[kM][kN], int row, int col)
@@ -179,11 +157,17 @@ struct Strip {
             }
             if (owns_row) {
 #pragma unroll
-                for (int j = 0; j < kN; ++j) {
-                    const ptrdiff_t at = panel_at<kPivots>(pair, col0 + my_col) + Tile::col_step(j);
-                    paths.panels.rows[at] = b[j];
+                for (int j = 0; j < kN; j += 2) {
+                    const ptrdiff_t line = col0 + my_col;
+                    const int step = Tile::col_step(j);
+                    paths.template put_rows<kPivots>(pair, line, step, b[j], b[j + 1]);
+                    if (!kHasCols && paths.symmetric) {
+                        paths.template put_cols<kPivots>(pair, line, step, turned(b[j]),
+                                                         turned(b[j + 1]));
+                    }
                     if constexpr (kPred) {
-                        paths.panels.preds[at] = via[j];
+                        Pair<int32_t> *const to = paths.preds + panel_at<kPivots>(pair, line) + step;
+                        to[0] = via[j], to[1] = via[j + 1];
                     }
                 }
             }
@@ -197,9 +181,13 @@ struct Strip {
                 Ring::join(a[0].second, a[0].first, beside);
                 Ring::join(a[1].second, a[1].first, beside);
                 if (owns_col) {
-                    Pair<T> *const to = paths.panels.cols + panel_at<kPivots>(pair, row0 + my_row) +
-                                        Tile::row_step(i);
-                    to[0] = a[0], to[1] = a[1];
+                    const ptrdiff_t line = row0 + my_row;
+                    const int step = Tile::row_step(i);
+                    paths.template put_cols<kPivots>(pair, line, step, a[0], a[1]);
+                    if (!kHasRows && paths.symmetric) {
+                        paths.template put_rows<kPivots>(pair, line, step, turned(a[0]),
+                                                         turned(a[1]));
+                    }
                 }
             }
 #pragma unroll
@@ -231,7 +219,7 @@ struct Strip {
             p = d < between ? via.first : p;
         }
         else {
-            Ring::fold(d, a, b);
+            fold_values<Ring>(d, a, b);
         }
     }
 };
@@ -242,7 +230,7 @@ using PivotTile = Strip<Ring, kPivots, kPivots, kPivots, kThreads, true, true, k
 
 template <typename Ring, int kPivots, bool kPred>
 __global__ void __launch_bounds__(kStripThreads, kPred ? 1 : 2)
-    close_pivot_tile(const __grid_constant__ Paths<typename Ring::Word> paths, ptrdiff_t pivot)
+    close_pivot_tile(const __grid_constant__ Paths<Ring> paths, ptrdiff_t pivot)
 {
     using Closing = PivotTile<Ring, kPivots, kStripThreads, kPred>;
     __shared__ alignas(16) typename Closing::Lines lines;
@@ -266,46 +254,56 @@ constexpr size_t kStripSharedBytes = sizeof(typename RowStrip<Ring, kPivots, kPr
                                          ? sizeof(typename RowStrip<Ring, kPivots, kPred>::Lines)
                                          : sizeof(typename ColStrip<Ring, kPivots, kPred>::Lines);
 
-/* The pivot tile's part of a panel becomes the lines of a strip that lacks them. */
-template <int kPivots, typename V>
-__device__ __forceinline__ void copy_snapshots(Pair<V> (*lines)[kPivots], const Pair<V> *panel,
-                                               ptrdiff_t pivot)
+/* The pivot tile's part of a panel becomes the lines of a strip that lacks them: get(pair, line, to)
+ * brings two neighbouring lines. */
+template <int kPivots, typename V, typename Get>
+__device__ __forceinline__ void copy_snapshots(Pair<V> (*lines)[kPivots], const Get &get)
 {
-    constexpr int kRun = kPerWord<V> / 2, kCount = kPivots / 2 * kPivots;
-    const V *const from = &panel[panel_at<kPivots>(0, pivot)].first;
-    V *const to = &lines[0][0].first;
 #pragma unroll 4
-    for (int at = threadIdx.x * kRun; at < kCount; at += kStripThreads * kRun) {
-        V word[2 * kRun];
-        load_word(from + 2 * at, word);
-        store_word(to + 2 * at, word);
+    for (int at = 2 * threadIdx.x; at < kPivots / 2 * kPivots; at += 2 * kStripThreads) {
+        Pair<V> two[2];
+        get(at / kPivots, at % kPivots, two);
+        Pair<V> *const to = &lines[at / kPivots][at % kPivots];
+        to[0] = two[0], to[1] = two[1];
     }
 }
 
-/* Even blocks close strips of the pivots' rows, odd ones strips of their columns. */
+/* Even blocks close strips of the pivots' rows, odd ones strips of their columns. In a symmetric
+ * matrix there is one block a strip: of rows right of the pivot tile, of columns above it. */
 template <typename Ring, int kPivots, bool kPred>
 __global__ void __launch_bounds__(kStripThreads, kPred ? 1 : 2)
-    close_strips(const __grid_constant__ Paths<typename Ring::Word> paths, ptrdiff_t pivot)
+    close_strips(const __grid_constant__ Paths<Ring> paths, ptrdiff_t pivot)
 {
     using OfRows = RowStrip<Ring, kPivots, kPred>;
     using OfCols = ColStrip<Ring, kPivots, kPred>;
     extern __shared__ int4 shared[];
-    const ptrdiff_t start = (ptrdiff_t)(blockIdx.x / 2) * kStripWidth<kPivots>;
+    const ptrdiff_t strip = paths.symmetric ? blockIdx.x : blockIdx.x / 2;
+    const ptrdiff_t start = strip * kStripWidth<kPivots>;
+    const bool of_rows = paths.symmetric ? start > pivot : blockIdx.x % 2 == 0;
     await_predecessor();
     if (start >= pivot && start < pivot + kPivots) {
         return; /* the pivot tile itself */
     }
     /* The first barrier in close() stands between the copies and their readers. */
-    if (blockIdx.x % 2 == 0) {
+    using Hold = Storage<Ring>;
+    using V = typename Hold::Value;
+    if (of_rows) {
         auto &lines = *reinterpret_cast<typename OfRows::Lines *>(shared);
-        copy_snapshots<kPivots>(lines.cols, paths.panels.cols, pivot);
+        copy_snapshots<kPivots>(lines.cols, [&](int pair, int line, Pair<V> *two) {
+            Hold::get_cols(paths.cols + panel_at<kPivots>(pair, pivot + line), two);
+        });
         OfRows::close(paths, pivot, start, lines);
     }
     else {
         auto &lines = *reinterpret_cast<typename OfCols::Lines *>(shared);
-        copy_snapshots<kPivots>(lines.rows, paths.panels.rows, pivot);
+        copy_snapshots<kPivots>(lines.rows, [&](int pair, int line, Pair<V> *two) {
+            Hold::get_rows(paths.rows + panel_at<kPivots, Hold::kPerWord>(pair, pivot + line), two);
+        });
         if constexpr (kPred) {
-            copy_snapshots<kPivots>(lines.preds, paths.panels.preds, pivot);
+            copy_snapshots<kPivots>(lines.preds, [&](int pair, int line, Pair<int32_t> *two) {
+                const Pair<int32_t> *const from = paths.preds + panel_at<kPivots>(pair, pivot + line);
+                two[0] = from[0], two[1] = from[1];
+            });
         }
         OfCols::close(paths, start, pivot, lines);
     }

@@ -22,23 +22,30 @@
 #include <string.h>
 
 #include "apsp/closure.cuh"
+#include "apsp/narrow.cuh"
 #include "apsp/slabs.cuh"
 
 namespace gd {
 
 /* The tile is as large as the registers allow. 128 accumulators a thread of 4 bytes; 32 where
  * rounds are short, or where each is a double or has its old value and a slab's number beside it. */
-template <typename T, int kPivots, bool kPred>
+template <typename Ring, int kPivots, bool kPred>
 struct Rest {
+    using T = typename Ring::Word;
     using Tile = MinplusTile<T, 8, 4, 2, 2>;
     static constexpr int kBlocksPerSm = kPred ? (sizeof(T) == 4 ? 3 : 2) : sizeof(T) == 4 ? 4 : 3;
     static constexpr int kSlabPairs = kPred && sizeof(T) == 4 ? 16 : 8;
     static constexpr int kStages = kPred ? 2 : 3;
 };
-template <typename T>
-struct Rest<T, 128, false> {
-    using Tile = MinplusTile<T, 16, 8, 2, 2>;
+template <typename Ring>
+struct Rest<Ring, 128, false> {
+    using Tile = MinplusTile<typename Ring::Word, 16, 8, 2, 2>;
     static constexpr int kBlocksPerSm = 2, kSlabPairs = 16, kStages = 3;
+};
+template <>
+struct Rest<Narrow, 128, false> { /* 64 words across */
+    using Tile = MinplusTile<int32_t, 8, 8, 4, 1>;
+    static constexpr int kBlocksPerSm = 3, kSlabPairs = 16, kStages = 3;
 };
 
 /* Which tiles a grid relaxes, of those outside the pivots' rows and columns. */
@@ -50,10 +57,19 @@ enum Part {
 
 struct Region {
     Part part;
-    unsigned tiles;   /* along a side of the matrix */
-    ptrdiff_t pivot;  /* which tile is the pivot tile */
-    ptrdiff_t next;   /* and the next one; -1 in the last round */
+    bool symmetric;        /* only those on and above the diagonal */
+    ptrdiff_t tiles;       /* along a side of the matrix */
+    ptrdiff_t pivot, next; /* which tiles are the pivot tile and the next one, or -1 */
 };
+
+/* How many blocks take up a region. */
+inline ptrdiff_t count_blocks(const Region &region)
+{
+    const ptrdiff_t tiles = region.tiles;
+    return region.part == kNextLines ? (region.symmetric ? tiles : 2 * tiles)
+           : region.symmetric        ? (tiles + 1) / 2 * (tiles + 1)
+                                     : tiles * tiles;
+}
 
 constexpr int kTileGroup = 8; /* rows of tiles that go along the columns together, for L2 */
 
@@ -61,23 +77,56 @@ constexpr int kTileGroup = 8; /* rows of tiles that go along the columns togethe
 __device__ __forceinline__ bool find_tile(const Region &region, ptrdiff_t &i, ptrdiff_t &j)
 {
     const ptrdiff_t tiles = region.tiles, next = region.next, block = blockIdx.x;
+    bool is_ours = true;
     if (region.part == kNextLines) {
-        const bool in_row = block < tiles;
-        i = in_row ? next : block - tiles;
-        j = in_row ? block : next;
-        return i != region.pivot && j != region.pivot && (in_row || i != next);
+        const bool in_row = region.symmetric ? block >= next : block < tiles;
+        const ptrdiff_t place = block < tiles ? block : block - tiles;
+        i = in_row ? next : place;
+        j = in_row ? place : next;
+        is_ours = in_row || i != next;
     }
-    const ptrdiff_t group = block / (kTileGroup * tiles) * kTileGroup;
-    const ptrdiff_t rows = min((ptrdiff_t)kTileGroup, tiles - group);
-    const ptrdiff_t place = block % (kTileGroup * tiles);
-    i = group + place % rows, j = place / rows;
-    if (region.part == kAllTiles && next >= 0) {
+    else if (region.symmetric) { /* row r, which has tiles - r of them, and after it row -1 - r */
+        const ptrdiff_t row = block / (tiles + 1), place = block % (tiles + 1);
+        const bool is_first = place < tiles - row;
+        i = is_first ? row : tiles - 1 - row;
+        j = is_first ? row + place : place - 1;
+        is_ours = is_first || 2 * row + 1 != tiles;
+    }
+    else {
+        const ptrdiff_t group = block / (kTileGroup * tiles) * kTileGroup;
+        const ptrdiff_t rows = min((ptrdiff_t)kTileGroup, tiles - group);
+        const ptrdiff_t place = block % (kTileGroup * tiles);
+        i = group + place % rows, j = place / rows;
+    }
+    if (region.part == kAllTiles && next >= 0) { /* tile 0 and the next pivot tile change places */
         const bool takes_next = block == 0, was_next = i == next && j == next;
         i = takes_next ? next : was_next ? 0 : i;
         j = takes_next ? next : was_next ? 0 : j;
     }
-    const bool of_others = region.part == kOtherTiles && (i == next || j == next);
-    return i != region.pivot && j != region.pivot && !of_others;
+    const bool left_out = region.part == kOtherTiles && (i == next || j == next);
+    return is_ours && i != region.pivot && j != region.pivot && !left_out;
+}
+
+/* Copies what lies above the diagonal of a square matrix to its place below, tiles of 32 x 32. */
+constexpr int kMirrorSide = 32, kMirrorThreads = 256;
+template <typename T>
+__global__ void __launch_bounds__(kMirrorThreads) mirror(T *matrix, ptrdiff_t side)
+{
+    __shared__ T tile[kMirrorSide][kMirrorSide + 1]; /* spreads columns over the banks */
+    const ptrdiff_t across = side / kMirrorSide;
+    const ptrdiff_t i0 = (ptrdiff_t)blockIdx.x / across * kMirrorSide;
+    const ptrdiff_t j0 = (ptrdiff_t)blockIdx.x % across * kMirrorSide;
+    const int x = threadIdx.x % kMirrorSide, y0 = threadIdx.x / kMirrorSide;
+    if (i0 >= j0) { /* tiles on the diagonal are whole */
+        return;
+    }
+    for (int y = y0; y < kMirrorSide; y += kMirrorThreads / kMirrorSide) {
+        tile[y][x] = matrix[(i0 + y) * side + j0 + x];
+    }
+    __syncthreads();
+    for (int y = y0; y < kMirrorSide; y += kMirrorThreads / kMirrorSide) {
+        matrix[(j0 + y) * side + i0 + x] = tile[x][y];
+    }
 }
 
 /* The matrix only passes through: marked to be evicted first, it leaves the panels in L2. A run of
@@ -108,7 +157,7 @@ __device__ __forceinline__ void store_passing(double *to, const double *from) { 
  * ones did not do so strictly. `list` has room for all elements of a block. */
 template <typename Ring, typename Shape, int kPivots>
 __device__ __forceinline__ void write_predecessors(
-    const Paths<typename Ring::Word> &paths, ptrdiff_t i0, ptrdiff_t j0,
+    const Paths<Ring> &paths, ptrdiff_t i0, ptrdiff_t j0,
     const int (&slab)[Shape::Tile::kRows][Shape::Tile::kCols], uint32_t *list)
 {
     using T = typename Ring::Word;
@@ -133,16 +182,16 @@ __device__ __forceinline__ void write_predecessors(
     for (int at = threadIdx.x % 32; at < count; at += 32) {
         const ptrdiff_t i = i0 + (mine[at] >> 8 & 255), j = j0 + (mine[at] & 255);
         const int first = (int)(mine[at] >> 16) * Shape::kSlabPairs;
-        const T length = paths.dist[i * paths.padded + j];
+        const T length = paths.dist[i * paths.stride + j];
         int winner = 2 * first;
 #pragma unroll 8
         for (int p = Shape::kSlabPairs - 1; p >= 0; --p) { /* the first one has the last word */
-            const Pair<T> a = paths.panels.cols[panel_at<kPivots>(first + p, i)];
-            const Pair<T> b = paths.panels.rows[panel_at<kPivots>(first + p, j)];
+            const Pair<T> a = paths.cols[panel_at<kPivots>(first + p, i)];
+            const Pair<T> b = paths.rows[panel_at<kPivots>(first + p, j)];
             winner = Ring::term(a.second, b.first) == length ? 2 * (first + p) + 1 : winner;
             winner = Ring::term(a.first, b.second) == length ? 2 * (first + p) : winner;
         }
-        const Pair<int32_t> via = paths.panels.preds[panel_at<kPivots>(winner / 2, j)];
+        const Pair<int32_t> via = paths.preds[panel_at<kPivots>(winner / 2, j)];
         paths.pred[i * paths.padded + j] = winner % 2 == 0 ? via.second : via.first;
     }
 }
@@ -150,8 +199,9 @@ __device__ __forceinline__ void write_predecessors(
 template <typename Ring, int kPivots, bool kPred>
 struct Relaxing {
     using T = typename Ring::Word;
-    using Shape = Rest<T, kPivots, kPred>;
+    using Shape = Rest<Ring, kPivots, kPred>;
     using Tile = typename Shape::Tile;
+    static constexpr int kPerWord = Storage<Ring>::kPerWord;
     using Stream = SlabStream<T, Tile::kBlockRows, Tile::kBlockCols, Shape::kSlabPairs,
                               Shape::kStages, Tile::kThreads>;
     using NextPivotTile = PivotTile<Ring, kPivots, Tile::kThreads, kPred>;
@@ -162,22 +212,24 @@ struct Relaxing {
     static constexpr size_t kAfterBytes = kListBytes > kLinesBytes ? kListBytes : kLinesBytes;
     static constexpr size_t kSharedBytes =
         Stream::kSharedBytes > kAfterBytes ? Stream::kSharedBytes : kAfterBytes;
-    static_assert(Tile::kBlockRows == kPivots && Tile::kBlockCols == kPivots,
+    static_assert(Tile::kBlockRows == kPivots && Tile::kBlockCols * kPerWord == kPivots,
                   "a tile is as wide as a block of a panel");
 
-    static __device__ __forceinline__ void relax(const Paths<T> &paths, ptrdiff_t i0, ptrdiff_t j0,
+    static __device__ __forceinline__ void relax(const Paths<Ring> &paths, ptrdiff_t i0, ptrdiff_t j0,
                                                  void *shared)
     {
         constexpr int kSlabs = kPivots / (2 * Shape::kSlabPairs);
-        Stream stream(shared, paths.panels.cols + panel_at<kPivots>(0, i0),
-                      paths.panels.rows + panel_at<kPivots>(0, j0), kSlabs);
+        Stream stream(shared, paths.cols + panel_at<kPivots>(0, i0),
+                      paths.rows + panel_at<kPivots, kPerWord>(0, j0), kSlabs);
         T c[Tile::kRows][Tile::kCols];
-        T *const tile = paths.dist + (i0 + Tile::row(0)) * paths.padded + j0 + Tile::col(0);
+        const ptrdiff_t stride = paths.stride / kPerWord; /* in words */
+        T *const tile = reinterpret_cast<T *>(paths.dist + j0) + (i0 + Tile::row(0)) * stride +
+                        Tile::col(0);
 #pragma unroll
         for (int i = 0; i < Tile::kRows; ++i) {
 #pragma unroll
             for (int j = 0; j < Tile::kCols; j += Tile::kRun) {
-                load_passing(tile + Tile::row_step(i) * paths.padded + Tile::col_step(j), &c[i][j]);
+                load_passing(tile + Tile::row_step(i) * stride + Tile::col_step(j), &c[i][j]);
             }
         }
         int changed[Tile::kRows][Tile::kCols]; /* in which slab an element was shortened last */
@@ -215,7 +267,7 @@ struct Relaxing {
         for (int i = 0; i < Tile::kRows; ++i) {
 #pragma unroll
             for (int j = 0; j < Tile::kCols; j += Tile::kRun) {
-                store_passing(tile + Tile::row_step(i) * paths.padded + Tile::col_step(j), &c[i][j]);
+                store_passing(tile + Tile::row_step(i) * stride + Tile::col_step(j), &c[i][j]);
             }
         }
         if constexpr (kPred) {
@@ -227,10 +279,10 @@ struct Relaxing {
 };
 
 template <typename Ring, int kPivots, bool kPred>
-__global__ void __launch_bounds__(Rest<typename Ring::Word, kPivots, kPred>::Tile::kThreads,
-                                  Rest<typename Ring::Word, kPivots, kPred>::kBlocksPerSm)
-    relax_rest(const __grid_constant__ Paths<typename Ring::Word> paths,
-               const __grid_constant__ Paths<typename Ring::Word> next_paths,
+__global__ void __launch_bounds__(Rest<Ring, kPivots, kPred>::Tile::kThreads,
+                                  Rest<Ring, kPivots, kPred>::kBlocksPerSm)
+    relax_rest(const __grid_constant__ Paths<Ring> paths,
+               const __grid_constant__ Paths<Ring> next_paths,
                const __grid_constant__ Region region)
 {
     using Work = Relaxing<Ring, kPivots, kPred>;
