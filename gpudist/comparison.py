@@ -524,9 +524,7 @@ class _Race:
         self._free()
         clock: Clock = HostClock()
         if not host and self.library is not None:
-            clock = EventClock(
-                self.said.device, self.library.stream(), before=self.library.flush
-            )
+            clock = EventClock(self.said.device, self.library.stream(), before=self.library.flush)
         timing = time_call(call, clock=clock, repeats=self.repeats, budget=self.budget)
         parts = [self._part(part) for part in self.sample.pick(call())]
         found = np.concatenate(parts) if parts else np.empty(0)

@@ -234,8 +234,8 @@ def test_transfers_count_in_the_end(found):
 
 
 def test_the_plot(found):
-    matplotlib = pytest.importorskip("matplotlib")
-    matplotlib.use("Agg")
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    pyplot.switch_backend("Agg")
     ax = found.plot()
     assert [label.get_text() for label in ax.get_yticklabels()] == [
         found.ours.name,
@@ -244,7 +244,7 @@ def test_the_plot(found):
     ]
     assert found.provenance["device_name"] in ax.get_title()
     assert "milliseconds" in ax.get_xlabel()
-    matplotlib.pyplot.close(ax.figure)
+    pyplot.close(ax.figure)
 
 
 # ------------------------------------------------------------------ on a GPU

@@ -9,7 +9,7 @@ from gpudist._tables import Column, Table
 from gpudist.bench.records import case_key, newest
 from gpudist.bench.report import digits, duration, title
 
-# Clocks and neighbours move the median of a run by so much that the spread within one does not show.
+# Clocks and neighbours move the median from run to run by so much, which no run by itself shows.
 _MARGIN = 1.03
 
 Result = Mapping[str, Any]

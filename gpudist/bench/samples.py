@@ -203,7 +203,7 @@ def _paths_from(edges: Array, source: int) -> Array:
         through = (lengths[reached, None] + edges[reached]).min(axis=0)
         better = through < lengths
         np.minimum(lengths, through, out=lengths)
-    return lengths
+    return np.asarray(lengths)
 
 
 def _whole(op: str, operands: tuple[Any, ...], arguments: dict[str, Any]) -> Sample:
