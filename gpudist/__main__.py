@@ -223,7 +223,7 @@ def _bench(options: argparse.Namespace) -> int:
             compare=options.compare,
             roofline=options.roofline,
         )
-    except OSError as error:
+    except (OSError, ValueError) as error:
         print(f"python -m gpudist bench: {error}", file=sys.stderr)
         return 2
     return 0 if well else 1

@@ -362,14 +362,15 @@ def test_samples_of_products(rng):
     np.testing.assert_array_equal(*picked(sample, (a[:, :, None] + b).max(axis=1)))
 
 
-def test_samples_of_anything_else_are_the_whole_result(monkeypatch):
-    class Root:
-        def __init__(self, value):
-            self.value = value
+def test_samples_of_eigenvalues(rng):
+    a = rng.random((20, 20)).astype(np.float32)
+    sample = samples.sample("perron", (a,), {"tol": 1e-3})
+    largest = np.linalg.eigvals(a.astype(np.float64)).real.max()
+    np.testing.assert_allclose(sample.exact, [largest], rtol=1e-12)
+    assert picked(sample, gpudist.perron(a, device="cpu"))[0] == pytest.approx(largest, 1e-6)
 
-    monkeypatch.setattr(gpudist, "power", lambda x, kernel: Root(x + 1), raising=False)
-    sample = samples.sample("power", (2.0,), {})
-    np.testing.assert_array_equal(*picked(sample, Root(3.0)))
+
+def test_samples_of_anything_else_are_the_whole_result(monkeypatch):
     monkeypatch.setattr(gpudist, "power", lambda x, kernel: np.full((2, 2), x), raising=False)
     sample = samples.sample("power", (2.0,), {})
     np.testing.assert_array_equal(*picked(sample, np.full((2, 2), 2.0)))
@@ -767,11 +768,11 @@ def test_a_failing_case_is_a_result_that_says_so(runner):
 def test_every_suite_has_cases_for_both_backends():
     assert set(suites.SUITES) >= {
         "quick", "cdist", "metrics", "cpu", "apsp", "minplus", "transfer", "sweep", "accuracy",
-        "ceilings",
+        "ceilings", "ladders",
     }  # fmt: skip
     for name, suite in suites.SUITES.items():
         assert set(suite.cases) == {"cpu", "cuda"}
-        assert name == "ceilings" or all(suite.cases.values())
+        assert name in ("ceilings", "ladders") or all(suite.cases.values())
 
 
 def test_operands_are_the_same_every_time():
@@ -958,6 +959,33 @@ def test_run_suite_compares(tmp_path, monkeypatch, capsys):
     path.write_text("")
     assert not bench.run_suite("quick", device="cpu", repeats=1, compare=path)
     assert "nothing was compared" in capsys.readouterr().out
+
+
+def test_run_suite_climbs_the_ladders(tmp_path, monkeypatch, capsys):
+    from gpudist import ladder
+
+    def climb(names, *, json_path, **how):
+        assert names == tuple(ladder.STUDIES)
+        step = {"ladder": "edm2d", "role": "step", "kernel": "edm2d/1_naive"}
+        shared = {"op": "ladder", "shape": [9, 9, 2], "dtype": "float32", "arrays": "numpy"}
+        steps = [
+            recorded_case(1.0, **shared, **step, options=options)
+            for options in ({}, {"block": 8}, {"block": 16})
+        ]
+        for entry in steps:
+            del entry["metric"]  # as ladders have them
+        json_path.write_text("".join(json.dumps(entry) + "\n" for entry in steps))
+        return True
+
+    monkeypatch.setattr(ladder, "climb", climb)
+    path = tmp_path / "then.jsonl"
+    assert bench.run_suite("ladders", device="cpu", json_path=path)
+    assert len(readme.recorded(tmp_path)) == 3
+    assert bench.run_suite("ladders", device="cpu", compare=path)
+    text = capsys.readouterr().out
+    assert "edm2d/1_naive 9x9x2 block = 16" in text and "0 of 3 cases slower" in text
+    with pytest.raises(ValueError, match="ladder --plot"):
+        bench.run_suite("ladders", roofline=tmp_path / "x.png")
 
 
 # ------------------------------------------------------------------ pictures

@@ -48,11 +48,13 @@ def test_every_operation_is_compared(rng):
     for op, operands, other in (
         ("pdist", (x,), "scipy pdist"),
         ("apsp", (graph,), "scipy floyd_warshall"),
+        ("perron", (graph,), "scipy eigs"),
         ("minplus", (graph, graph, graph), "numpy, loop over k"),
     ):
         found = gpudist.compare(op, *operands, against=("scipy", "numpy"), **FAST)
-        assert found.ours.error < 1e-13, op
+        assert found.ours.error < (1e-6 if op == "perron" else 1e-13), op
         assert other in by_name(found)
+        assert {entry.device for entry in found.entries} <= {"cpu", ""}
     assert "written for this product" in by_name(found)[other].note  # not with C
 
 
@@ -312,11 +314,26 @@ def test_explain_counts_memory(rng):
     assert (product.memory, product.copies) == (4000, 1600)
 
 
+def test_explain_takes_what_the_call_takes(rng):
+    graph = rng.random((10, 10))
+    plain = gpudist.explain("apsp", graph, device="cpu", ceilings={})
+    same = {"directed": False, "unweighted": True, "overwrite": True, "device": "cpu"}
+    assert gpudist.explain("apsp", graph, ceilings={}, **same) == plain
+    out = np.empty((10, 10), np.float32)
+    assert gpudist.explain("cdist", graph, graph, out=out, device="cpu").dtype == "float32"
+    assert gpudist.explain("perron", graph, tol=1e-9, device="cpu").op == "perron"
+    with pytest.raises(TypeError, match="colour"):
+        gpudist.explain("cdist", graph, graph, colour="red")
+    with pytest.raises(TypeError, match="colour"):
+        gpudist.explain("apsp", graph, colour="red")
+
+
 def test_explain_needs_no_metric_for_what_has_none(rng):
     graph = rng.random((10, 10))
     for said in (
         gpudist.explain("apsp", graph, device="cpu"),
         gpudist.explain("minplus", graph, graph, device="cpu"),
+        gpudist.explain("perron", graph, device="cpu"),
     ):
         assert said.metric is None
         assert not any("metric" in why for why in said.rejected.values())

@@ -34,6 +34,14 @@ def regressed(now: Result, before: Result) -> bool:
     return "failed" in now or now["q1_s"] > _MARGIN * before["q3_s"]
 
 
+def _name(result: Result) -> str:
+    """Name a case; a ladder's by its step, with the launch parameters."""
+    if result["op"] != "ladder":
+        return title(result)
+    options = (f"{name} = {value}" for name, value in result.get("options", {}).items())
+    return " ".join([result["kernel"], "x".join(map(str, result["shape"])), *options])
+
+
 def compare(
     results: Iterable[dict[str, Any]], recorded: Iterable[dict[str, Any]]
 ) -> tuple[Table, int, int]:
@@ -65,7 +73,7 @@ def compare(
     compared = slower = 0
     for now in results:
         then = before.get(case_key(now))
-        if then is None or now["op"] in ("ceiling", "accuracy"):
+        if then is None or now["op"] in ("ceiling", "accuracy") or now.get("role") == "rival":
             continue
         compared += 1
         worse = regressed(now, then)
@@ -75,5 +83,5 @@ def compare(
         ratio = f"{digits(now['median_s'] / then['median_s'])}x" if both else ""
         better = both and regressed(then, now)
         verdict = "SLOWER" if worse else "faster" if better else "the same"
-        table.add(title(now), *times, ratio, verdict)
+        table.add(_name(now), *times, ratio, verdict)
     return table, compared, slower

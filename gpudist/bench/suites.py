@@ -201,6 +201,10 @@ SUITES = {
         "auto against every kernel, from tiny to large, thin and wide",
         {"cpu": _SWEEP_CPU, "cuda": _SWEEP_CUDA},
     ),
+    "ladders": Suite(
+        "the published studies, step by step, as python -m gpudist ladder --all",
+        {"cpu": (), "cuda": ()},
+    ),
     "accuracy": Suite(
         "the worst errors on data that is hard to get right",
         {"cpu": _ACCURACY, "cuda": _ACCURACY},
