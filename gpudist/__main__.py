@@ -223,7 +223,7 @@ def _bench(options: argparse.Namespace) -> int:
             compare=options.compare,
             roofline=options.roofline,
         )
-    except OSError as error:
+    except (OSError, ValueError) as error:
         print(f"python -m gpudist bench: {error}", file=sys.stderr)
         return 2
     return 0 if well else 1
@@ -238,12 +238,13 @@ def _add_run(commands: _Commands) -> None:
         help="run a script with SciPy's distances and Floyd-Warshall by gpudist",
         description="Run a Python script, unchanged, with scipy.spatial.distance.cdist and pdist, "
         "scipy.sparse.csgraph.floyd_warshall and shortest_path(method='FW') answered by gpudist. "
-        "Options of the command stand before the script or right behind it, the script's own after "
-        "them, or after --.",
+        "Options of the command stand before the script, the script's own behind it; but a "
+        "--verbose right behind it is the command's too, unless --verbose or --no-verbose was "
+        "given before.",
     )
     parser.add_argument(
         "--verbose",
-        action="store_true",
+        action=argparse.BooleanOptionalAction,
         help="print to standard error what was routed and the time saved, estimated by running "
         "SciPy on a few rows",
     )
@@ -260,14 +261,13 @@ def _add_run(commands: _Commands) -> None:
 def _run(options: argparse.Namespace) -> int:
     from gpudist.patch import run_script
 
-    # Right behind the script it is still ours; a script's own is passed on after "--".
-    last = options.arguments[:1]
-    verbose = options.verbose or last == ["--verbose"]
-    arguments = options.arguments[1:] if last in (["--verbose"], ["--"]) else options.arguments
+    verbose, arguments = options.verbose, options.arguments
+    if verbose is None and arguments[:1] == ["--verbose"]:
+        verbose, arguments = True, arguments[1:]
     if not Path(options.script).is_file():
         print(f"python -m gpudist run: there is no file {options.script}", file=sys.stderr)
         return 2
-    run_script(options.script, arguments, device=options.device, verbose=verbose)
+    run_script(options.script, arguments, device=options.device, verbose=bool(verbose))
     return 0
 
 

@@ -117,7 +117,7 @@ def perron(
 def choose(
     op: str,
     dtype: str,
-    metric: str,
+    metric: str | None,
     n: int,
     cols: int,
     kernel: str | None = None,

@@ -54,7 +54,9 @@ def html(said: Explanation) -> str:
 def _rows(facts: dict[str, str]) -> str:
     """Set names, which are HTML, beside values, which are text."""
     cell = '<td style="text-align:left">'
-    rows = (f"<tr>{cell}{name}</td>{cell}{escape(value)}</td></tr>" for name, value in facts.items())
+    rows = (
+        f"<tr>{cell}{name}</td>{cell}{escape(value)}</td></tr>" for name, value in facts.items()
+    )
     return f"<table>{''.join(rows)}</table>"
 
 

@@ -312,10 +312,12 @@ def compare(
     >>> found.ours.error < 1e-13
     True
     """
+    if "kernel" in arguments:
+        raise TypeError("compare takes kernels=, not kernel=")
     families = [_family(name) for name in against]
     said = explanation.explain(op, *operands, device=device, **arguments)
     operands, arguments = _by_name(op, operands, arguments)
-    race = _Race(op, operands, arguments, said, device, repeats, budget)
+    race = _Race(op, operands, arguments, said, repeats, budget)
     entries = [
         race.run_kernel(said.kernel),
         *(race.run_kernel(id) for id in _wanted(op, kernels) if id != said.kernel),
@@ -364,7 +366,6 @@ class _Race:
         operands: tuple[Any, ...],
         arguments: dict[str, Any],
         said: registry.Explanation,
-        device: str | None,
         repeats: int,
         budget: float,
     ) -> None:
@@ -372,7 +373,7 @@ class _Race:
         from gpudist.bench import devices, samples
 
         self.op, self.arguments, self.said = op, arguments, said
-        self.device, self.repeats, self.budget = device, repeats, budget
+        self.repeats, self.budget = repeats, budget
         self.function: Callable[..., Any] = getattr(gpudist, op)
         self.given = operands
         self.on_host = said.on_host
@@ -397,15 +398,12 @@ class _Race:
     def run_kernel(self, id: str) -> Entry:
         """Time one kernel of ours, or say why it does not do this."""
         backend = {row.id: row.backend for row in registry.kernels(self.op)}.get(id, "cpu")
-        device = "cpu" if backend == "cpu" else self.said.device
-        entry = Entry(id, None, True, device)
+        # By name a kernel says itself whether it can run on this machine.
+        where = backend if backend == "cpu" or self.said.device == "cpu" else self.said.device
+        entry = Entry(id, None, True, where)
         try:
-            if backend == "cuda" and self.said.device == "cpu":
-                device = self.device or "cuda"
             if not self.on_host:
                 return self._measure(entry, lambda: self._call(self.given, id, None))
-            # By name a kernel says itself whether it can run on this machine.
-            where = "cpu" if backend == "cpu" else (device if device != "cpu" else "cuda")
             whole = self._measure(entry, lambda: self._call(self.given, id, where), host=True)
             if backend == "cpu" or self.moved is self.given or whole.timing is None:
                 return whole
@@ -434,8 +432,7 @@ class _Race:
             tasks = [self._task(backend) for backend in self._backends()]
             found = [(one, task) for task in tasks for one in own if one.takes(task)]
             if not found:
-                what = self.arguments.get("metric", "") if self.said.metric else ""
-                note = f"has no {self.op}" if not own else f"does not know {self.op} {what}".strip()
+                note = f"does not know {self.op} {self.said.metric or ''}".rstrip()
                 if own and not own[0].version():
                     note = f"{family} is not installed"
                 yield Entry(family, None, False, "", note=note)
@@ -527,9 +524,7 @@ class _Race:
         self._free()
         clock: Clock = HostClock()
         if not host and self.library is not None:
-            clock = EventClock(
-                self.said.device, self.library.stream(), before=self.library.flush
-            )
+            clock = EventClock(self.said.device, self.library.stream(), before=self.library.flush)
         timing = time_call(call, clock=clock, repeats=self.repeats, budget=self.budget)
         parts = [self._part(part) for part in self.sample.pick(call())]
         found = np.concatenate(parts) if parts else np.empty(0)
@@ -542,8 +537,8 @@ class _Race:
         return self.library.get(array)
 
     def _free(self) -> None:
-        gc.collect()
         if self.library is not None:
+            gc.collect()  # results that wait for it hold device memory
             self.library.free()
 
     def result(self, entries: tuple[Entry, ...]) -> Comparison:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -75,4 +76,17 @@ def explain(
     """
     if op not in _EXPLAINERS:
         raise ValueError(f"op must be one of {', '.join(_EXPLAINERS)}, got {op!r}")
-    return dataclasses.replace(_EXPLAINERS[op](*operands, **arguments), ceilings=ceilings)
+    return dataclasses.replace(
+        _EXPLAINERS[op](*operands, **_that_matter(op, arguments)), ceilings=ceilings
+    )
+
+
+def _that_matter(op: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Leave out what the function takes, but what does not change which kernel runs."""
+    import gpudist
+
+    out = arguments.get("out")
+    taken = inspect.signature(getattr(gpudist, op)).parameters
+    mattering = inspect.signature(_EXPLAINERS[op]).parameters
+    kept = {name: x for name, x in arguments.items() if name in mattering or name not in taken}
+    return kept if out is None else {"dtype": out.dtype} | kept

@@ -97,7 +97,7 @@ class _Patch:
                     setattr(module, name, self.originals[name])
 
     def _stand_in(self, name: str) -> Callable[..., Any]:
-        """Make the function that takes the place of SciPy's. Kept beyond the context, it is SciPy's."""
+        """Make what takes the place of SciPy's function, which it is again once all is over."""
         original, ours, scale = self.originals[name], _OURS[name], _SCALES[name]
 
         @functools.wraps(original)
@@ -135,7 +135,13 @@ def _check_metric(metric: Any) -> None:
 
 
 def _cdist(
-    device: str | None, XA: Any, XB: Any, metric: Any = "euclidean", *, out: Any = None, **kwargs: Any
+    device: str | None,
+    XA: Any,
+    XB: Any,
+    metric: Any = "euclidean",
+    *,
+    out: Any = None,
+    **kwargs: Any,
 ) -> Any:
     _check_metric(metric)
     return distance.cdist(XA, XB, metric, out=out, dtype=np.float64, device=device, **kwargs)
@@ -181,9 +187,7 @@ def _shortest_path(
         raise _Left(f"method {method!r}")
     if indices is not None:
         raise _Left("single nodes")
-    return _floyd_warshall(
-        device, csgraph, directed, return_predecessors, unweighted, overwrite
-    )
+    return _floyd_warshall(device, csgraph, directed, return_predecessors, unweighted, overwrite)
 
 
 def _timed(call: Callable[..., Any], *args: Any, **kwargs: Any) -> float:
@@ -208,7 +212,8 @@ def _scale_paths(original: Callable[..., Any], csgraph: Any, *args: Any, **kwarg
     # Floyd and Warshall's loops do not care what the weights are.
     n, few = csgraph.shape[0], min(csgraph.shape[0], _TRIAL_NODES)
     kwargs.pop("overwrite", None)
-    return _timed(original, np.ones((few, few)), *args, **kwargs) * (n / max(1, few)) ** 3
+    seconds = _timed(original, np.ones((few, few)), *args, **kwargs)
+    return seconds * float(n / max(1, few)) ** 3
 
 
 _OURS: dict[str, Callable[..., Any]] = {
@@ -232,10 +237,10 @@ def patched_scipy(
     """Let gpudist answer SciPy's distances and Floyd-Warshall for a while.
 
     Inside the context `scipy.spatial.distance.cdist` and `pdist`, and
-    `scipy.sparse.csgraph.floyd_warshall` and `shortest_path` with ``method="FW"``, run by gpudist in
-    float64, as SciPy does; on exit they are SciPy's again. What gpudist does not take (a metric that
-    is a Python function, say) and what it refuses goes to SciPy, whose exceptions are then the ones
-    that a script sees.
+    `scipy.sparse.csgraph.floyd_warshall` and `shortest_path` with ``method="FW"``, run by gpudist
+    in float64, as SciPy does; on exit they are SciPy's again. What gpudist does not take (a metric
+    that is a Python function, say) and what it refuses goes to SciPy, whose exceptions are then the
+    ones that a script sees.
 
     Parameters
     ----------

@@ -243,7 +243,8 @@ def choose(
     check_kernel(op, kernel, None)
     size = np.dtype(dtype).itemsize
     moved = elements_moved * size + operand_bytes + result_bytes
-    taken, where, reason, rejected = kernel, "cpu", "asked for by name", {}
+    taken, where, reason = kernel, "cpu", "asked for by name"
+    rejected: dict[str, str] = {}
     if kernel != "reference":
         taken, where, reason, rejected = _core.choose(
             _table_op(op), dtype, metric, n, cols, kernel, device, operands, weighted, p, semiring

@@ -12,6 +12,7 @@ UNITS: Final = {
     "pdist": "pair-dimensions",
     "apsp": "updates",
     "minplus": "updates",
+    "perron": "multiply-adds",
 }
 
 # What one dimension of one pair costs, in multiply-adds' worth of the floating-point pipes. On a

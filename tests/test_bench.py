@@ -266,8 +266,7 @@ def test_the_slowest_ceiling_binds(work, through_host, name, seconds):
     found = ceilings.floor(work, "float64", limits, through_host=through_host)
     assert (found.ceiling.name, found.seconds) == (name, seconds)
     times = [
-        one.seconds
-        for one in ceilings.floors(work, "float64", limits, through_host=through_host)
+        one.seconds for one in ceilings.floors(work, "float64", limits, through_host=through_host)
     ]
     assert times == sorted(times, reverse=True)
 
@@ -363,14 +362,15 @@ def test_samples_of_products(rng):
     np.testing.assert_array_equal(*picked(sample, (a[:, :, None] + b).max(axis=1)))
 
 
-def test_samples_of_anything_else_are_the_whole_result(monkeypatch):
-    class Root:
-        def __init__(self, value):
-            self.value = value
+def test_samples_of_eigenvalues(rng):
+    a = rng.random((20, 20)).astype(np.float32)
+    sample = samples.sample("perron", (a,), {"tol": 1e-3})
+    largest = np.linalg.eigvals(a.astype(np.float64)).real.max()
+    np.testing.assert_allclose(sample.exact, [largest], rtol=1e-12)
+    assert picked(sample, gpudist.perron(a, device="cpu"))[0] == pytest.approx(largest, 1e-6)
 
-    monkeypatch.setattr(gpudist, "power", lambda x, kernel: Root(x + 1), raising=False)
-    sample = samples.sample("power", (2.0,), {})
-    np.testing.assert_array_equal(*picked(sample, Root(3.0)))
+
+def test_samples_of_anything_else_are_the_whole_result(monkeypatch):
     monkeypatch.setattr(gpudist, "power", lambda x, kernel: np.full((2, 2), x), raising=False)
     sample = samples.sample("power", (2.0,), {})
     np.testing.assert_array_equal(*picked(sample, np.full((2, 2), 2.0)))
@@ -768,11 +768,11 @@ def test_a_failing_case_is_a_result_that_says_so(runner):
 def test_every_suite_has_cases_for_both_backends():
     assert set(suites.SUITES) >= {
         "quick", "cdist", "metrics", "cpu", "apsp", "minplus", "transfer", "sweep", "accuracy",
-        "ceilings",
+        "ceilings", "ladders",
     }  # fmt: skip
     for name, suite in suites.SUITES.items():
         assert set(suite.cases) == {"cpu", "cuda"}
-        assert name == "ceilings" or all(suite.cases.values())
+        assert name in ("ceilings", "ladders") or all(suite.cases.values())
 
 
 def test_operands_are_the_same_every_time():
@@ -832,6 +832,227 @@ def test_run_suite_refuses_a_gpu_that_cannot_be_used(monkeypatch):
     monkeypatch.setattr(gpudist.cuda, "why_not", lambda: "it is on fire")
     with pytest.raises(gpudist.DeviceError, match="on fire"):
         bench.run_suite("quick", device="cuda")
+
+
+def test_a_suite_may_insist_on_the_cpu(monkeypatch, capsys):
+    suite = suites.Suite("tiny", {"cpu": (SMALL,), "cuda": ()}, device="cpu")
+    monkeypatch.setitem(suites.SUITES, "cpu", suite)
+    monkeypatch.setattr(rivals, "RIVALS", ())
+    assert bench.run_suite("cpu", device="cuda", repeats=1)
+    assert "cdist 60x50x3" in capsys.readouterr().out
+
+
+# ------------------------------------------------------------------ a sweep
+
+
+def test_a_sweep_runs_every_kernel_that_can(runner):
+    record = json.loads(json.dumps(runner.run(cases.SweepCase(SMALL)), allow_nan=False))
+    assert "failed" not in record, record
+    expected = {
+        row.id
+        for row in gpudist.kernels("cdist")
+        if row.backend == "cpu"
+        and row.why_not is None
+        and not row.teaching
+        and "euclidean" in row.metrics
+    }
+    assert set(record["kernels"]) == expected
+    assert record["kernel"] == said(SMALL).kernel
+    assert record["best_kernel"] == min(record["kernels"], key=record["kernels"].get)
+    best = record["kernels"][record["best_kernel"]]
+    assert record["ratio_to_best"] == pytest.approx(record["median_s"] / best)
+
+
+def swept(shape, seconds, ratio=1.0, **changes):
+    return {
+        "op": "sweep",
+        "shape": shape,
+        "dtype": "float32",
+        "metric": "euclidean",
+        "kernel": "cdist/a",
+        "best_kernel": "cdist/b",
+        "ratio_to_best": ratio,
+        "median_s": seconds,
+        "q1_s": seconds * 0.99,
+        "q3_s": seconds * 1.01,
+        "fraction_of_ceiling": None,
+        "kernels": {"cdist/a": seconds, "cdist/b": seconds / ratio},
+    } | changes
+
+
+def test_a_sweep_flags_what_another_kernel_does_better():
+    (flag,) = sweep.flags([swept([8, 8, 2], 1.0, 1.2), swept([8, 8, 3], 1.0, 1.1)])
+    assert flag.startswith("sweep 8x8x2") and "a takes 1.20x the time of cdist/b" in flag
+
+
+@pytest.mark.parametrize("larger", [[9, 8, 2], [8, 9, 2], [8, 8, 3]])
+def test_a_sweep_flags_what_is_slower_than_something_larger(larger):
+    (flag,) = sweep.flags([swept([8, 8, 2], 1.2), swept(larger, 1.0)])
+    assert flag.startswith("sweep 8x8x2") and "longer than 1.00 s" in flag
+    assert not sweep.flags([swept([8, 8, 2], 1.05), swept(larger, 1.0)])  # within the spread
+    assert not sweep.flags([swept([8, 8, 2], 1.2), swept(larger, 1.0, dtype="float64")])
+    assert not sweep.flags([swept([8, 8, 2], 1.2), swept([9, 9, 3], 1.0)])  # no neighbour
+
+
+def test_run_suite_tells_of_a_sweep(monkeypatch, capsys):
+    tiny_suite(monkeypatch, cases.SweepCase(SMALL))
+    monkeypatch.setattr(sweep, "flags", lambda results: ["look at this"])
+    assert bench.run_suite("quick", device="cpu", repeats=1)
+    text = capsys.readouterr().out
+    assert "60x50x3 float32 euclidean" in text and "look at this" in text
+    assert sweep.table([{**swept([1, 2, 3], 1.0), "failed": "MemoryError"}]).rows[0][1] == "failed"
+
+
+# ------------------------------------------------------------------ against recorded lines
+
+
+def recorded_case(seconds, **changes):
+    fields = {"q1_s": seconds * 0.9, "median_s": seconds, "q3_s": seconds * 1.1}
+    return line(**fields) | {"arrays": "numpy", **changes}
+
+
+@pytest.mark.parametrize(
+    ("now", "verdict"), [(1.0, "the same"), (1.2, "the same"), (1.5, "SLOWER"), (0.6, "faster")]
+)
+def test_regressions_lie_beyond_the_spread(now, verdict):
+    table, compared, slower = regressions.compare([recorded_case(now)], [recorded_case(1.0)])
+    assert (compared, slower) == (1, verdict == "SLOWER")
+    assert table.rows[0][-1] == verdict
+
+
+def test_only_the_same_case_is_compared():
+    now = recorded_case(9.0)
+    for other in ({"device_name": "B"}, {"shape": [1]}, {"dtype": "float32"}, {"arguments": "p"}):
+        assert regressions.compare([now], [recorded_case(1.0, **other)])[1] == 0
+    assert regressions.compare([now | {"op": "ceiling"}], [now | {"op": "ceiling"}])[1] == 0
+
+
+def test_the_newest_line_is_compared_and_a_failure_is_a_regression():
+    old = recorded_case(1.0)
+    newer = recorded_case(9.0, date="2027-01-01T00:00:00+00:00")
+    assert regressions.compare([recorded_case(9.0)], [newer, old])[2] == 0
+    gone = {key: value for key, value in old.items() if not key.endswith("_s")}
+    table, compared, slower = regressions.compare([gone | {"failed": "MemoryError"}], [old])
+    assert (compared, slower) == (1, 1) and table.rows[0][2] == "failed"
+    assert not regressions.regressed(old, gone | {"failed": "MemoryError"})
+
+
+def test_run_suite_compares(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(rivals, "RIVALS", ())
+    tiny_suite(monkeypatch, SMALL)
+    path = tmp_path / "then.jsonl"
+    assert bench.run_suite("quick", device="cpu", json_path=path, repeats=1)
+    lines = list(records.read_lines(path))
+
+    def run_against(factor):
+        for entry in lines:
+            if entry["op"] == "cdist":
+                entry |= {name: factor * entry["median_s"] for name in ("q1_s", "q3_s")}
+        path.write_text("".join(json.dumps(entry) + "\n" for entry in lines))
+        capsys.readouterr()
+        return bench.run_suite("quick", device="cpu", repeats=1, compare=path)
+
+    assert run_against(1e3)
+    assert "0 of 1 cases slower" in capsys.readouterr().out
+    assert not run_against(1e-9)
+    assert "1 of 1 cases slower" in capsys.readouterr().out
+    path.write_text("")
+    assert not bench.run_suite("quick", device="cpu", repeats=1, compare=path)
+    assert "nothing was compared" in capsys.readouterr().out
+
+
+def test_run_suite_climbs_the_ladders(tmp_path, monkeypatch, capsys):
+    from gpudist import ladder
+
+    def climb(names, *, json_path, **how):
+        assert names == tuple(ladder.STUDIES)
+        step = {"ladder": "edm2d", "role": "step", "kernel": "edm2d/1_naive"}
+        shared = {"op": "ladder", "shape": [9, 9, 2], "dtype": "float32", "arrays": "numpy"}
+        steps = [
+            recorded_case(1.0, **shared, **step, options=options)
+            for options in ({}, {"block": 8}, {"block": 16})
+        ]
+        for entry in steps:
+            del entry["metric"]  # as ladders have them
+        json_path.write_text("".join(json.dumps(entry) + "\n" for entry in steps))
+        return True
+
+    monkeypatch.setattr(ladder, "climb", climb)
+    path = tmp_path / "then.jsonl"
+    assert bench.run_suite("ladders", device="cpu", json_path=path)
+    assert len(readme.recorded(tmp_path)) == 3
+    assert bench.run_suite("ladders", device="cpu", compare=path)
+    text = capsys.readouterr().out
+    assert "edm2d/1_naive 9x9x2 block = 16" in text and "0 of 3 cases slower" in text
+    with pytest.raises(ValueError, match="ladder --plot"):
+        bench.run_suite("ladders", roofline=tmp_path / "x.png")
+
+
+# ------------------------------------------------------------------ pictures
+
+
+def limits():
+    units = {"write": "B/s", "fma": "multiply-adds/s", "tensor": "multiply-adds/s"}
+    return [
+        line(op="ceiling", ceiling=name, rate=rate, unit=units[name], shape=[])
+        for name, rate in (("write", 1e10), ("fma", 1e11), ("tensor", 1e12))
+    ]
+
+
+def points_of_a_plot():
+    shared = {"bytes_moved": 1e8, "pipe_operations": 1e9, "kernel": "cdist/a"}
+    return [
+        line(**shared),
+        line(**shared, dtype="float32", median_s=0.04),
+        line(**{**shared, "kernel": "cdist/b", "pipe_operations": 1e11}),
+        line(op="minplus", pipe_operations=0, bytes_moved=1),  # has no arithmetic to show
+    ]
+
+
+@pytest.fixture
+def pyplot():
+    made = pytest.importorskip("matplotlib.pyplot")
+    made.switch_backend("Agg")
+    yield made
+    made.close("all")
+
+
+def test_the_roofline(pyplot):
+    ax = plots.roofline([*limits(), *points_of_a_plot()])
+    named = dict(zip(ax.get_legend_handles_labels()[1], ax.lines, strict=True))
+    assert list(named) == [
+        "tensor float64: 1.00 T multiply-adds/s",
+        "fma float64: 100 G multiply-adds/s",
+        "cdist/a",
+        "cdist/b",
+    ]
+    assert max(named["fma float64: 100 G multiply-adds/s"].get_ydata()) == 1e11
+    assert list(named["cdist/a"].get_ydata()) == [5e10, 2.5e10]
+    assert list(named["cdist/b"].get_xdata()) == [1e3]
+    assert "A Processor, 2 threads" in ax.get_title()
+    assert "second" in ax.get_ylabel()
+    with pytest.raises(ValueError, match="at least one result"):
+        plots.roofline(limits())
+
+
+def test_a_saved_picture_tells_its_data(pyplot, tmp_path):
+    results = [*limits(), *points_of_a_plot()]
+    plots.save_roofline(results, tmp_path / "a.png")
+    assert (
+        plots.drawn_from(tmp_path / "a.png") == plots.digest(results) != plots.digest(results[1:])
+    )
+    assert plots.digest(results[::-1]) == plots.digest(results)
+    plots.save_roofline(results, tmp_path / "a.svg")
+    assert plots.drawn_from(tmp_path / "a.svg") == ""
+
+
+def test_run_suite_saves_a_roofline(pyplot, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(rivals, "RIVALS", ())
+    tiny_suite(monkeypatch, SMALL)
+    path = tmp_path / "roof.png"
+    assert bench.run_suite("quick", device="cpu", repeats=1, roofline=path)
+    assert path.read_bytes()[1:4] == b"PNG"
+    assert f"saved {path}" in capsys.readouterr().out
 
 
 @pytest.mark.gpu

@@ -11,6 +11,7 @@ holds what ``kernel="auto"`` takes against every kernel that can do it.
 from __future__ import annotations
 
 import contextlib
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +111,8 @@ def run_suite(
     """
     suite = SUITES[name]
     recorded = [] if compare is None else list(read_lines(compare))
+    if name == "ladders":
+        return _climb(device, json_path, repeats, source, compare, roofline, recorded)
     where = _resolve(suite.device or device)
     runner = Runner(where, repeats=repeats, source=source, with_ceilings=suite.ceilings)
     with contextlib.ExitStack() as stack:
@@ -144,6 +147,32 @@ def run_suite(
         print(f"saved {roofline}\n")
     all_ran = not any("failed" in result for result in results)
     return all_ran and (compare is None or _hold_against(results, recorded, compare))
+
+
+def _climb(
+    device: str | None,
+    json_path: Path | None,
+    repeats: int,
+    source: str | None,
+    compare: Path | None,
+    roofline: Path | None,
+    recorded: list[dict[str, Any]],
+) -> bool:
+    """Run all ladders at their studies' sizes, and hold their lines against recorded ones."""
+    from gpudist.ladder import STUDIES, climb
+
+    if roofline is not None:
+        raise ValueError("the ladders' picture is drawn by python -m gpudist ladder --plot")
+    with tempfile.TemporaryDirectory() as folder:
+        lines = Path(folder, "ladders.jsonl")
+        well = climb(tuple(STUDIES), device=device, json_path=lines, repeats=repeats, source=source)
+        results = list(read_lines(lines))
+    if json_path is not None:
+        with json_path.open("a", encoding="utf-8") as stream:
+            for result in results:
+                write_line(result, stream)
+    timed = [{"metric": None, **result} for result in results if "missing" not in result]
+    return well and (compare is None or _hold_against(timed, recorded, compare))
 
 
 def _show_together(results: list[dict[str, Any]]) -> None:

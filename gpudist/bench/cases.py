@@ -335,9 +335,7 @@ class MinplusCase:
 
     def sample(self, operands: tuple[Array, ...]) -> Sample:
         """Compute some rows in float64."""
-        return samples.sample(
-            "minplus", operands, {"semiring": self.semiring, "dtype": self.dtype}
-        )
+        return samples.sample("minplus", operands, {"semiring": self.semiring, "dtype": self.dtype})
 
 
 @dataclass(frozen=True, slots=True)

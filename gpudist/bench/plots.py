@@ -43,7 +43,7 @@ def roofline(results: Iterable[Result], ax: Any = None, *, backend: str | None =
 
     chosen = [r for r in results if backend in (None, r["device"].partition(":")[0])]
     limits = {r["ceiling"]: r for r in chosen if r["op"] == "ceiling"}
-    points = [r for r in chosen if "pipe_operations" in r and r["pipe_operations"]]
+    points = [r for r in chosen if r.get("pipe_operations")]
     if not limits or not points:
         raise ValueError("a roofline takes the ceilings and at least one result of the same run")
     if ax is None:

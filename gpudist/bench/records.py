@@ -167,6 +167,7 @@ def case_key(result: Mapping[str, Any]) -> tuple[object, ...]:
     tuple
         Device, operation, shape, types, metric and its arguments, and whose arrays they were.
     """
+    ladder = result["op"] == "ladder"
     return (
         result["device_name"],
         result["op"],
@@ -176,6 +177,9 @@ def case_key(result: Mapping[str, Any]) -> tuple[object, ...]:
         result.get("metric"),
         result.get("arguments", ""),
         result.get("arrays"),
+        # A ladder's lines are of its steps, each with its launch parameters.
+        *((result.get(name) for name in ("ladder", "role", "kernel")) if ladder else ()),
+        *sorted(result.get("options", {}).items()),
     )
 
 

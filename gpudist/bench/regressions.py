@@ -9,7 +9,7 @@ from gpudist._tables import Column, Table
 from gpudist.bench.records import case_key, newest
 from gpudist.bench.report import digits, duration, title
 
-# Clocks and neighbours move the median of a run by so much that the spread within one does not show.
+# Clocks and neighbours move the median from run to run by so much, which no run by itself shows.
 _MARGIN = 1.03
 
 Result = Mapping[str, Any]
@@ -32,6 +32,14 @@ def regressed(now: Result, before: Result) -> bool:
     if "failed" in before:
         return False
     return "failed" in now or now["q1_s"] > _MARGIN * before["q3_s"]
+
+
+def _name(result: Result) -> str:
+    """Name a case; a ladder's by its step, with the launch parameters."""
+    if result["op"] != "ladder":
+        return title(result)
+    options = (f"{name} = {value}" for name, value in result.get("options", {}).items())
+    return " ".join([result["kernel"], "x".join(map(str, result["shape"])), *options])
 
 
 def compare(
@@ -65,7 +73,7 @@ def compare(
     compared = slower = 0
     for now in results:
         then = before.get(case_key(now))
-        if then is None or now["op"] in ("ceiling", "accuracy"):
+        if then is None or now["op"] in ("ceiling", "accuracy") or now.get("role") == "rival":
             continue
         compared += 1
         worse = regressed(now, then)
@@ -75,5 +83,5 @@ def compare(
         ratio = f"{digits(now['median_s'] / then['median_s'])}x" if both else ""
         better = both and regressed(then, now)
         verdict = "SLOWER" if worse else "faster" if better else "the same"
-        table.add(title(now), *times, ratio, verdict)
+        table.add(_name(now), *times, ratio, verdict)
     return table, compared, slower

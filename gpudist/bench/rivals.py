@@ -6,6 +6,7 @@ import dataclasses
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 from gpudist.bench.records import library_version
@@ -340,6 +341,36 @@ def _torch_minplus(task: Task) -> Callable[[], Any]:
     return _loop_over_k(torch, tensors, full)
 
 
+def _numpy_perron(task: Task) -> Callable[[], Any]:
+    import numpy as np
+
+    _refuse_unless({"tol", "max_iter"}, task)
+    (a,) = task.operands
+    return lambda: SimpleNamespace(value=float(np.linalg.eigvals(a).real.max()))
+
+
+def _scipy_perron(task: Task) -> Callable[[], Any]:
+    from scipy.sparse.linalg import eigs
+
+    _refuse_unless({"tol", "max_iter"}, task)
+    (a,) = task.operands
+    tol, rounds = task.metric_args.get("tol", 1e-6), task.metric_args.get("max_iter", 1000)
+
+    def largest() -> SimpleNamespace:
+        values = eigs(a, k=1, which="LR", tol=tol, maxiter=rounds, return_eigenvectors=False)
+        return SimpleNamespace(value=float(values[0].real))
+
+    return largest
+
+
+def _torch_perron(task: Task) -> Callable[[], Any]:
+    import torch
+
+    _refuse_unless({"tol", "max_iter"}, task)
+    a = _tensor(task.operands[0])
+    return lambda: SimpleNamespace(value=torch.linalg.eigvals(a).real.max().item())
+
+
 def _tensor(array: Any) -> Any:
     """See an array as a tensor, without a copy."""
     import torch
@@ -448,6 +479,11 @@ RIVALS = (
         (),
         _torch_minplus,
         limit=8192,
+    ),
+    Rival("scipy eigs", "scipy", "scipy.sparse.linalg", "perron", ("cpu",), (), _scipy_perron),
+    Rival("numpy eigvals", "numpy", "numpy", "perron", ("cpu",), (), _numpy_perron, limit=1000),
+    Rival(
+        "torch eigvals", "torch", "torch", "perron", ("cpu", "cuda"), (), _torch_perron, limit=1000
     ),
 )
 

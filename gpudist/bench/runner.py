@@ -214,9 +214,7 @@ class Runner:
         sample: Sample,
     ) -> dict[str, Any]:
         def measure() -> dict[str, Any]:
-            timing, error = self._measure(
-                rival.prepare(task), clock, sample, budget=_RIVAL_BUDGET
-            )
+            timing, error = self._measure(rival.prepare(task), clock, sample, budget=_RIVAL_BUDGET)
             return {
                 **timing.fields(),
                 "ratio": timing.median / ours.median,

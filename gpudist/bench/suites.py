@@ -18,6 +18,8 @@ from gpudist.bench.cases import (
     TransferCase,
 )
 
+Cases = tuple[Case | SweepCase | AccuracyCase, ...]
+
 
 @dataclass(frozen=True, slots=True)
 class Suite:
@@ -36,12 +38,12 @@ class Suite:
     """
 
     summary: str
-    cases: Mapping[str, tuple[Case | SweepCase | AccuracyCase, ...]]
+    cases: Mapping[str, Cases]
     ceilings: bool = True
     device: str | None = None
 
 
-_CDIST_CPU = (
+_CDIST_CPU: Cases = (
     *(
         CdistCase(rows, rows, d, "float64", metric)
         for rows, d in ((4000, 2), (3000, 128), (2000, 1024))
@@ -49,7 +51,7 @@ _CDIST_CPU = (
     ),
     PdistCase(3000, 16, "float64"),
 )
-_CDIST_CUDA = (
+_CDIST_CUDA: Cases = (
     CdistCase(30336, 30336, 2, "float32"),
     *(CdistCase(16384, 16384, d, "float32") for d in (3, 8, 16, 32, 64, 128, 1024)),
     *(CdistCase(16384, 16384, d, "float32", "cityblock") for d in (16, 128, 1024)),
@@ -58,7 +60,7 @@ _CDIST_CUDA = (
     PdistCase(16384, 16, "float32"),
     PdistCase(16384, 128, "float32"),
 )
-_METRICS_CPU = (
+_METRICS_CPU: Cases = (
     *(
         CdistCase(2000, 2000, 64, "float64", metric, p=3.0 if metric == "minkowski" else None)
         for metric in rivals.SCIPYS
@@ -94,7 +96,7 @@ _METRICS_CUDA = (
         for metric in ("chebyshev", "canberra", "cosine")
     ),
 )
-_APSP_CPU = (
+_APSP_CPU: Cases = (
     *(ApspCase(n, "float64") for n in (500, 1000, 2000)),
     ApspCase(1000, "float64", predecessors=True),
     ApspCase(1000, "float32"),
@@ -106,7 +108,7 @@ _APSP_CUDA = (
     ApspCase(8192, "int32"),
     ApspCase(8192, "float64"),
 )
-_MINPLUS_CPU = (
+_MINPLUS_CPU: Cases = (
     *(MinplusCase(1000, 1000, 1000, dtype) for dtype in ("float64", "float32", "int32")),
     MinplusCase(1000, 1000, 1000, "float64", "max_min"),
     MinplusCase(2000, 2000, 2000, "bool", "or_and"),
@@ -198,6 +200,10 @@ SUITES = {
     "sweep": Suite(
         "auto against every kernel, from tiny to large, thin and wide",
         {"cpu": _SWEEP_CPU, "cuda": _SWEEP_CUDA},
+    ),
+    "ladders": Suite(
+        "the published studies, step by step, as python -m gpudist ladder --all",
+        {"cpu": (), "cuda": ()},
     ),
     "accuracy": Suite(
         "the worst errors on data that is hard to get right",

@@ -1,4 +1,4 @@
-"""What a sweep shows: shapes where ``auto`` is not the best choice, or slower than a larger shape."""
+"""What a sweep shows: where ``auto`` does not choose best, or is slower than on a larger shape."""
 
 from __future__ import annotations
 
