@@ -181,12 +181,11 @@ static inline gd_status gd_pass(const gd_launch *launch, double done, gd_error *
 /* cdist: out[i, j] = metric(a[i, :], b[j, :]).
  * a is m x d, b is n x d, out is m x n with col_stride 1; all three of one dtype and on the
  * launch's device; m, n >= 1, d >= 0. Inputs are only read. With `pairs`, which rows of the table
- * without GD_PAIRS never see, a and b are the same, and out.data holds the results with j > i alone,
- * one row after the other: out[i, j] is element i (2 n - i - 1) / 2 + j - i - 1. out.cols and
- * out.row_stride are n all the same. The operands are what preparation made
- * of the caller's (gd_prepare), and the metric is one that others reduce to. Arrays beside the
- * matrices are float64, dense and on the launch's device; they are NULL where the metric has no use
- * for them. */
+ * without GD_PAIRS never see, a and b are the same, and out.data holds the results with j > i
+ * alone, one row after the other: out[i, j] is element i (2 n - i - 1) / 2 + j - i - 1. out.cols
+ * and out.row_stride are n all the same. The operands are what preparation made of the caller's
+ * (gd_prepare), and the metric is one that others reduce to. Arrays beside the matrices are
+ * float64, dense and on the launch's device; they are NULL where the metric has no use for them. */
 typedef struct gd_cdist {
     gd_launch launch;
     gd_matrix a, b, out;
@@ -372,8 +371,8 @@ enum { GD_PERRON_HAS_FLAWS = 1, GD_PERRON_HAS_ZEROS = 2, GD_PERRON_HAS_EMPTY_ROW
  * k % GD_PERRON_KEPT. On entry the one of state->round is there, positive, with zeros from n on. A
  * call does rounds until state->round is `until`, or state->stop says why not; it may be called
  * again then, with the same workspace. The first call has `scan` set: its first round looks at
- * every element too, and goes on alone if all are positive. The state is on the launch's device; work is enqueued.
- * Sizing sets `roundings`: no term of a product A x goes through more. */
+ * every element too, and goes on alone if all are positive. The state is on the launch's device;
+ * work is enqueued. Sizing sets `roundings`: no term of a product A x goes through more. */
 typedef struct gd_perron {
     gd_launch launch;
     gd_matrix a;
@@ -485,10 +484,11 @@ gd_status gd_cuda_reached_write(const gd_closure *call, const gd_matrix *out, gd
 /* ---------------------------------------------------------------- the kernel table */
 
 /* X(enumerator, name used in the table and as struct prefix) */
-#define GD_OPS(X)         \
-    X(GD_OP_CDIST, cdist) \
-    X(GD_OP_APSP, apsp)   \
-    X(GD_OP_CLOSURE, closure) X(GD_OP_MINPLUS, minplus) X(GD_OP_PERRON, perron) X(GD_OP_CEILING, ceiling)
+#define GD_OPS(X)             \
+    X(GD_OP_CDIST, cdist)     \
+    X(GD_OP_APSP, apsp)       \
+    X(GD_OP_CLOSURE, closure) \
+    X(GD_OP_MINPLUS, minplus) X(GD_OP_PERRON, perron) X(GD_OP_CEILING, ceiling)
 
 typedef enum gd_op { GD_OPS(GD_ENUMERATOR) } gd_op;
 
@@ -515,9 +515,10 @@ enum {
 #define GD_ANY_RING GD_BIT(6)       /* apsp: closes over either */
 #define GD_PAIRS GD_BIT(7)          /* cdist: can compute the pairs of one operand by itself */
 /* The layouts that studies assume; cdist copies operands that come in another. */
-#define GD_DENSE_ROWS GD_BIT(8) /* cdist: row after row without gaps, from a 16-byte boundary on \
-                                 */
-#define GD_DIM_MAJOR GD_BIT(9)  /* cdist: row_stride 1, col_stride >= rows */
+#define GD_DENSE_ROWS                                                                           \
+    GD_BIT(8)                  /* cdist: row after row without gaps, from a 16-byte boundary on \
+                                */
+#define GD_DIM_MAJOR GD_BIT(9) /* cdist: row_stride 1, col_stride >= rows */
 #define GD_NEEDS_CUBLAS GD_BIT(10) /* runs where gd_cublas_why_not() is NULL */
 
 /* One row. `needs` is the least gd_isa of a CPU row, 10 * major + minor compute capability of a

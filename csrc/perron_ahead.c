@@ -32,7 +32,8 @@ void gd_perron_normalise(const double *x, ptrdiff_t n, double *to)
     }
 }
 
-/* gram[j][k] = step j . step k, relative to the latest vector; vectors are divided by their sums. */
+/* gram[j][k] = step j . step k, relative to the latest vector; vectors are divided by their sums.
+ */
 static void multiply_steps(const double *const *vectors, const double *sums, int steps, ptrdiff_t n,
                            double gram[MOST][MOST])
 {

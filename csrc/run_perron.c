@@ -71,8 +71,7 @@ static gd_status restart(perron_job *job, const double *x, gd_error *err)
     gd_status status;
     state->stop = GD_PERRON_GOING;
     state->top = 1;
-    state->scale =
-        state->round == 0 ? 1 : gd_perron_scale(1, state->average + job->call.shift);
+    state->scale = state->round == 0 ? 1 : gd_perron_scale(1, state->average + job->call.shift);
     job->since = 0;
     status = copy(job, vector(job, job->call.vectors, state->round), x, vector_bytes(job), err);
     return status == GD_OK ? copy(job, job->call.state, state, sizeof *state, err) : status;
@@ -84,8 +83,7 @@ static gd_status raise_flaw(const perron_job *job, const gd_perron_facts *facts,
 {
     const ptrdiff_t n = job->call.a.rows;
     if (facts->flaw_at >= 0) {
-        return GD_FAIL(err, GD_BAD_VALUE,
-                       "A must be nonnegative and finite, but A[%td, %td] is %g",
+        return GD_FAIL(err, GD_BAD_VALUE, "A must be nonnegative and finite, but A[%td, %td] is %g",
                        facts->flaw_at / n, facts->flaw_at % n, facts->flaw);
     }
     return GD_FAIL(err, GD_BAD_VALUE, "A must be irreducible, but its row %td is zero",
@@ -105,9 +103,9 @@ static gd_status look(perron_job *job, gd_error *err)
     if (pattern == NULL) {
         return GD_FAIL(err, GD_NO_MEMORY, "the pattern of A needs %zu bytes of host memory", bytes);
     }
-    status = on_host ? gd_cpu_perron_look(job->given, NULL, pattern, &facts, err)
-                     : gd_cuda_perron_look(job->given, job->call.launch.stream, pattern, &facts,
-                                           err);
+    status = on_host
+                 ? gd_cpu_perron_look(job->given, NULL, pattern, &facts, err)
+                 : gd_cuda_perron_look(job->given, job->call.launch.stream, pattern, &facts, err);
     if (status == GD_OK && (facts.flaw_at >= 0 || facts.empty_row >= 0)) {
         status = raise_flaw(job, &facts, err);
     }
@@ -283,8 +281,7 @@ static gd_status prepare(perron_job *job, gd_error *err)
     if (status == GD_OK && (status = job->kernel->launch.perron(call, err)) == GD_OK &&
         (status = gd_alloc(on->device, on->stream, on->workspace_bytes, "the workspace of perron",
                            &call->launch.workspace, err)) == GD_OK) {
-        status = gd_alloc(on->device, on->stream,
-                          STATE_BYTES + GD_PERRON_KEPT * vector_bytes(job),
+        status = gd_alloc(on->device, on->stream, STATE_BYTES + GD_PERRON_KEPT * vector_bytes(job),
                           "the vectors of perron", &job->memory, err);
     }
     call->launch.sizing = false;
@@ -331,13 +328,15 @@ static gd_status finish(perron_job *job, const gd_matrix *out, gd_error *err)
     if (on->device.backend == GD_CPU) {
         return gd_cpu_perron_write(x, job->state.top, out, on->stream, err);
     }
-    if (out->device.backend == GD_CPU) { /* the workspace is not needed any more, and A's is large */
+    if (out->device.backend ==
+        GD_CPU) { /* the workspace is not needed any more, and A's is large */
         there.data = vector(job, job->call.vectors, job->state.round + 1);
         there.device = on->device;
     }
     status = gd_cuda_perron_write(x, job->state.top, &there, on->stream, err);
-    return status == GD_OK && there.data != out->data ? fetch(job, out->data, there.data, bytes, err)
-                                                      : status;
+    return status == GD_OK && there.data != out->data
+               ? fetch(job, out->data, there.data, bytes, err)
+               : status;
 }
 
 static gd_status solve(perron_job *job, const double *x0, ptrdiff_t max_iter, const gd_matrix *out,

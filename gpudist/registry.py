@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -201,10 +202,15 @@ def _table_op(op: str) -> str:
     return {"pdist": "cdist", "transitive_closure": "closure"}.get(op, op)
 
 
+@cache  # the table is the same all along, and making its records takes longer than a small call
+def _ids(op: str) -> list[str]:
+    return [row.id for row in kernels(op)]
+
+
 def check_kernel(op: str, kernel: str, options: dict[str, int] | None) -> None:
     """Raise a ValueError for an unknown kernel, or options of none; the core checks a kernel's."""
     if kernel not in ("auto", "reference"):
-        ids = [row.id for row in kernels(op)]
+        ids = _ids(op)
         if kernel not in ids:
             hint = errors.suggest(str(kernel), ids, f"one of {ids}")
             raise ValueError(f"unknown kernel {kernel!r} for {op}; 'auto', 'reference', or {hint}")

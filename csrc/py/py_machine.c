@@ -64,7 +64,8 @@ static PyObject *row_of(const gd_kernel *k)
                          "columns", (Py_ssize_t)k->min_cols, (Py_ssize_t)k->max_cols, "needs",
                          needs_of(k), "idea", k->idea, "source", k->source, "teaching",
                          PyBool_FromLong((k->flags & GD_TEACHING) != 0), "options", options_of(k),
-                         "layout", k->flags & GD_DIM_MAJOR ? "dims" : "rows", "why_not", cannot ? why : NULL);
+                         "layout", k->flags & GD_DIM_MAJOR ? "dims" : "rows", "why_not",
+                         cannot ? why : NULL);
 }
 
 PyObject *gd_py_kernels(PyObject *module, PyObject *ignored)

@@ -180,15 +180,19 @@ def _some_paths(graph: Any, arguments: dict[str, Any]) -> Sample:
     directed = arguments.get("directed", True)
     if hasattr(graph, "is_directed"):
         directed = directed and graph.is_directed()
+    semiring = arguments.get("semiring", "min_plus")
     _, weights, rule = paths._read(graph, no_edge)
     edges = reference.edges(
-        weights, rule, no_edge or 0.0, directed, arguments.get("unweighted", False)
+        weights, rule, no_edge or 0.0, directed, arguments.get("unweighted", False), semiring
     )
     rows = sample_rows(len(edges), _count(len(edges) ** 2, _PATH_STEPS))
-    exact = np.stack([_paths_from(edges, int(source)) for source in rows])
+    if semiring == "min_plus":
+        exact = np.stack([_paths_from(edges, int(source)) for source in rows])
+    else:  # rare enough for the whole loop
+        exact = reference.apsp(edges, semiring)[0][rows]
     name = paths._result_dtype(arrays.HOST, weights, arguments.get("dtype"))
     if name == "int32":
-        exact[np.isinf(exact)] = paths._unreachable(name, no_edge)
+        exact[np.isinf(exact)] = paths._unreachable(name, no_edge, semiring)
     return _of_rows(rows, exact)
 
 

@@ -14,12 +14,13 @@
  *
  * Cost: n^3 updates; instructions are the floor (rings.cuh). In 1e12 updates/s on an H200, float32
  * without negative weights is bound by 22.3, and by 19.3 in registers; with them by 16.7; int32 by
- * 16.7; float64 by 4.8 in a tile. Phase 3 moves 8 / pivots bytes an update in float32, so 64 pivots'
- * worth of memory traffic allows 34 and 128 pivots' worth 68; the panels stay in L2.
+ * 16.7; float64 by 4.8 in a tile. Phase 3 moves 8 / pivots bytes an update in float32, so 64
+ * pivots' worth of memory traffic allows 34 and 128 pivots' worth 68; the panels stay in L2.
  *
- * Launch: with 64 pivots a round, two kernels: the first block of phase 3 also closes the next pivot
- * tile, and each kernel starts while its predecessor ends. With 128, where phase 3 takes more than
- * 100 us, two streams: rows, columns and tile of the next pivots run beside the rest of this round.
+ * Launch: with 64 pivots a round, two kernels: the first block of phase 3 also closes the next
+ * pivot tile, and each kernel starts while its predecessor ends. With 128, where phase 3 takes more
+ * than 100 us, two streams: rows, columns and tile of the next pivots run beside the rest of this
+ * round.
  *
  * Source: G. Venkataraman, S. Sahni, S. Mukhopadhyaya, "A blocked all-pairs shortest-paths
  * algorithm" (2003); G. J. Katz, J. T. Kider, "All-pairs shortest-paths for large graphs on the
@@ -48,11 +49,13 @@ class Rounds {
     using Word = typename Hold::Word;
     using Work = gd::Relaxing<Ring, kPivots, kPred>;
 
-  public:
+public:
     /* `stride` counts what the ring stores from a row of the matrix to the next. */
     Rounds(const gd_apsp &call, ptrdiff_t stride)
-        : launch_(call.launch), symmetric_(call.symmetric && !kPred),
-          tiles_(call.padded / kPivots), rounds_(gd::ceil_div(call.n, kPivots))
+        : launch_(call.launch),
+          symmetric_(call.symmetric && !kPred),
+          tiles_(call.padded / kPivots),
+          rounds_(gd::ceil_div(call.n, kPivots))
     {
         const ptrdiff_t pairs = panel_pairs(call.padded);
         Pair<Word> *panel = static_cast<Pair<Word> *>(call.launch.workspace);
@@ -87,6 +90,10 @@ class Rounds {
         for (ptrdiff_t round = 0; round < rounds_ && tiles_ > 1; ++round) {
             GD_CUDA_TRY(err, kId, close_strips<true>(launch_, round));
             GD_CUDA_TRY(err, kId, relax<true>(launch_, gd::kAllTiles, round));
+            const gd_status status = pass(round, err);
+            if (status != GD_OK) {
+                return status;
+            }
         }
         return GD_OK;
     }
@@ -94,7 +101,7 @@ class Rounds {
     /* With the next round's pivots ahead, in a stream of their own. */
     gd_status enqueue_ahead(gd_error *err) const;
 
-  private:
+private:
     static constexpr size_t kStripShared = gd::kStripSharedBytes<Ring, kPivots, kPred>;
     static constexpr auto tile_kernel = gd::close_pivot_tile<Ring, kPivots, kPred>;
     static constexpr auto strip_kernel = gd::close_strips<Ring, kPivots, kPred>;
@@ -102,10 +109,16 @@ class Rounds {
 
     static size_t panel_pairs(ptrdiff_t padded) { return kPivots / 2 * (size_t)padded; }
 
+    gd_status pass(ptrdiff_t round, gd_error *err) const
+    {
+        return gd_pass(&launch_, (double)(round + 1) / (double)rounds_, err);
+    }
+
     template <typename Kernel>
     static cudaError_t allow_shared(Kernel kernel, size_t bytes)
     {
-        return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+        return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                    (int)bytes);
     }
 
     template <bool kEarly>
@@ -181,18 +194,19 @@ gd_status Rounds<Ring, kPivots, kPred>::enqueue_ahead(gd_error *err) const
     const cudaStream_t main = (cudaStream_t)launch_.stream;
     gd_launch side = launch_;
     side.stream = ahead.stream;
+    gd_status status = GD_OK;
     auto enqueue = [&]() -> cudaError_t {
         cudaError_t code;
-#define TRY(call)                        \
+#define TRY(call)                         \
     if ((code = (call)) != cudaSuccess) { \
-        return code;                     \
+        return code;                      \
     }
         TRY(cudaEventRecord(ahead.relaxed[1], main)); /* what came before this call */
         TRY(cudaStreamWaitEvent(ahead.stream, ahead.relaxed[1], 0));
         TRY(close_tile<false>(side, 0));
         TRY(close_strips<false>(side, 0));
         TRY(cudaEventRecord(ahead.closed[0], ahead.stream));
-        for (ptrdiff_t round = 0; round < rounds_; ++round) {
+        for (ptrdiff_t round = 0; round < rounds_ && status == GD_OK; ++round) {
             const bool last = round + 1 == rounds_;
             TRY(cudaStreamWaitEvent(main, ahead.closed[round % 2], 0));
             if (!last) {
@@ -206,16 +220,17 @@ gd_status Rounds<Ring, kPivots, kPred>::enqueue_ahead(gd_error *err) const
             }
             TRY(relax<false>(launch_, last ? gd::kAllTiles : gd::kOtherTiles, round));
             TRY(cudaEventRecord(ahead.relaxed[round % 2], main));
+            status = pass(round, err);
         }
         return cudaSuccess;
 #undef TRY
     };
     const cudaError_t code = enqueue();
-    if (code != cudaSuccess) {
+    if (code != cudaSuccess || status != GD_OK) {
         (void)cudaStreamSynchronize(ahead.stream); /* the caller takes its memory back */
     }
     GD_CUDA_TRY(err, kId, code);
-    return GD_OK;
+    return status;
 }
 
 /* ---------------------------------------------------------------- which form */
@@ -262,7 +277,8 @@ gd_status run(gd_apsp &call, gd_error *err)
     GD_CUDA_TRY(err, kId,
                 cudaDeviceGetAttribute(&shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin,
                                        call.launch.device.index));
-    const bool fits = (size_t)shared_bytes >= gd::Relaxing<gd::PlusUnsigned, 128, false>::kSharedBytes;
+    const bool fits =
+        (size_t)shared_bytes >= gd::Relaxing<gd::PlusUnsigned, 128, false>::kSharedBytes;
     const bool many = call.n >= kFromManyPivots && fits && call.pred == NULL;
     const bool narrow = many && call.longest > 0 && call.longest < gd::kNarrowFar;
     gd_status status;
