@@ -325,7 +325,7 @@ static double first_piece(const gd_job *job)
                            GD_BIT(GD_CHEBYSHEV) | GD_BIT(GD_COSINE) | GD_BIT(GD_INNER_PRODUCT);
     const bool is_quick = quick & GD_BIT(call->metric), on_cuda = job->device.backend == GD_CUDA;
     const double steps = (double)call->a.rows * (double)call->b.rows * (double)(call->a.cols + 1);
-    return (on_cuda ? is_quick ? 0x1p39 : 0x1p36 : is_quick ? 0x1p32 : 0x1p28) / steps;
+    return (on_cuda ? is_quick ? 0x1p39 : 0x1p36 : is_quick ? 0x1p32 : 0x1p26) / steps;
 }
 
 /* All rows of the result, in pieces if there is somebody to watch a long call. */

@@ -16,7 +16,7 @@
 #define LOOK_EVERY 0.05    /* seconds */
 #define FIRST_PIECE 0x1p35 /* inner steps: 2 ms of an H200's min-plus, 0.3 s on the slowest GPU */
 #define CUDA_SECONDS 0.03  /* of the pieces after it; two of them are ahead */
-#define CPU_SECONDS 0.2    /* of a piece on the CPU */
+#define CPU_SECONDS 0.15   /* of a piece on the CPU */
 #define MOST_TIMES 16      /* longer than the last is no piece, since work is uneven */
 
 static double now(void)

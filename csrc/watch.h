@@ -31,7 +31,7 @@ void gd_watcher_end(gd_watcher *watcher);
 /* Tells how many inner steps the call has, before the first launch. watch may be NULL. */
 void gd_watch_work(gd_watch *watch, double work);
 /* The share of the call to do before passing by again, for work that can be cut up anywhere: what
- * took some 200 ms on the CPU, 30 ms on a device; `first` before that is known. */
+ * took some 150 ms on the CPU, 30 ms on a device; `first` before that is known. */
 double gd_watch_piece(const gd_watch *watch, double first);
 
 #endif

@@ -18,6 +18,8 @@ UNREACHABLE: Final = 2**31 - 1
 
 _NO_PREDECESSOR: Final = -9999
 _CORE_DTYPES = ("float32", "float64", "int32")
+# A cycle is looked for among at most so many nodes: that takes NumPy some seconds, and 500 MB.
+_MOST_FOLLOWED = 3000
 
 
 def apsp(
@@ -91,8 +93,9 @@ def apsp(
     ------
     gpudist.NegativeCycleError
         A cycle has negative length (a negative weight on the diagonal is one), or in max_plus a
-        positive one. It names the nodes on such cycles, and is a subclass of SciPy's exception of
-        that name.
+        positive one. Its ``nodes`` are those on such cycles, its ``cycle`` one of these in order
+        (empty if `graph` was overwritten,
+        or if they are more than 3000). It is a subclass of SciPy's exception of that name.
     ValueError
         `graph` is not square; weights that the dtype does not take; a negative weight beside a
         negative `no_edge`; an unknown kernel or semiring; predecessors of or_and.
@@ -206,7 +209,9 @@ def apsp(
             watch,
         )
     if on_cycle:
-        raise negative_cycle_error()(on_cycle, semiring)
+        how = rule, sentinel, directed, unweighted, semiring
+        cycle = [] if out is weights else _cycle(space, weights, on_cycle, how)
+        raise negative_cycle_error()(on_cycle, cycle, semiring)
     return (out, pred) if return_predecessors else out
 
 
@@ -477,13 +482,30 @@ def _reference(
     dist, pred = reference.apsp(reference.edges(weights, *how), semiring)
     on_cycle = reference.on_cycle(dist, semiring)
     if on_cycle:
-        raise negative_cycle_error()(on_cycle, semiring)
+        raise negative_cycle_error()(
+            on_cycle, _cycle(arrays.HOST, weights, on_cycle, how), semiring
+        )
     worst = semirings.neutral(semiring, "float64")
     none = dist == worst
     if dtype == "int32":
         dist[dist == -worst] = semirings.neutral(semiring, dtype, opposite=True)
     dist[none] = unreachable
     return (dist.astype(dtype), pred) if return_predecessors else dist.astype(dtype)
+
+
+def _cycle(
+    space: arrays.Space,
+    weights: Any,
+    nodes: list[int],
+    how: tuple[str, float, bool, bool, str],
+) -> list[int]:
+    """Follow one cycle through these nodes, which are on such cycles, unless they are too many."""
+    from gpudist import cycles, reference
+
+    if len(nodes) > _MOST_FOLLOWED or not hasattr(weights, "__getitem__"):
+        return []
+    w = reference.edges(space.host(weights[nodes][:, nodes]), *how)
+    return [nodes[i] for i in cycles.negative_cycle(-w if how[-1] == "max_plus" else w)]
 
 
 def _reference_closure(

@@ -133,6 +133,37 @@ def test_negative_cycles_are_found(kernel, dtype, rng):
         assert n // 2 in caught.value.nodes
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+def test_a_negative_cycle_is_named_in_order(device, dtype, rng):
+    found = 0
+    for n in (1, 2, 5, 20, 60):
+        for directed in (True, False):
+            w = rng.integers(-2 if n > 2 else -9, 30, (n, n)).astype(float)
+            w[rng.random((n, n)) > 4 / n] = 0
+            edges = np.where(w == 0, np.inf, w)
+            edges = edges if directed else np.minimum(edges, edges.T)
+            try:
+                gpudist.apsp(w, directed=directed, dtype=dtype, device=device)
+            except gpudist.NegativeCycleError as error:
+                cycle = error.cycle
+                assert set(cycle) <= set(error.nodes) and len(set(cycle)) == len(cycle)
+                assert edges[cycle, np.roll(cycle, -1)].sum() < 0
+                assert " -> ".join(map(str, [*cycle, cycle[0]])) in str(error) or len(cycle) > 19
+                found += 1
+    assert found > 2
+    ring = np.zeros((300, 300))
+    order = rng.permutation(300)
+    ring[order, np.roll(order, -1)] = 1
+    ring[order[7], order[8]] = -299.5 if dtype != "int32" else -300
+    with pytest.raises(gpudist.NegativeCycleError) as caught:
+        gpudist.apsp(ring, dtype=dtype, device=device)
+    at = caught.value.cycle.index(order[0])
+    assert caught.value.cycle[at:] + caught.value.cycle[:at] == order.tolist()
+    with pytest.raises(gpudist.NegativeCycleError) as caught:
+        gpudist.apsp(ring.astype(dtype), dtype=dtype, overwrite=True, device="cpu")
+    assert caught.value.cycle == [] and len(caught.value.nodes) == 300
+
+
 @pytest.mark.parametrize("directed", [True, False])
 @pytest.mark.parametrize("unweighted", [True, False])
 def test_agrees_with_scipy(device, directed, unweighted, rng):

@@ -73,7 +73,7 @@ static int take_numpy(PyObject *value, const char *name, int dtype, gd_operand *
     const int wanted = NPY_ARRAY_ALIGNED | NPY_ARRAY_NOTSWAPPED | NPY_ARRAY_FORCECAST;
     PyArray_Descr *descr = dtype < 0 ? NULL : PyArray_DescrFromType(numpy_types[dtype]);
     PyArrayObject *array =
-        (PyArrayObject *)PyArray_FromAny(value, descr, 0, 0, wanted, NULL); /* takes descr */
+        (PyArrayObject *)PyArray_CheckFromAny(value, descr, 0, 0, wanted, NULL); /* takes descr */
     if (array == NULL) {
         return 0;
     }
