@@ -32,11 +32,14 @@ __global__ void pipelined(const float2 *a, ptrdiff_t m, const float2 *b, ptrdiff
                           ptrdiff_t out_stride, int batch_size)
 {
     extern __shared__ float2 points[];
-    float2 *const own = points, *const buffer = points + blockDim.x;
+    float2 *const own = points;
     cuda::pipeline<cuda::thread_scope_thread> pipe = cuda::make_pipeline();
     const ptrdiff_t first = blockIdx.x * (ptrdiff_t)blockDim.x;
     const unsigned rows = (unsigned)min(m - first, (ptrdiff_t)blockDim.x);
 
+    /* Where the batch of this turn starts, blockDim.x or batch_size further on. */
+    unsigned start = blockDim.x;
+    const unsigned both = 2 * blockDim.x + batch_size;
     const auto copy = [&](ptrdiff_t from, float2 *to) {
         for (int i = threadIdx.x; i < batch_size && from + i < n; i += blockDim.x) {
             cuda::memcpy_async(to + i, b + from + i, sizeof(float2), pipe);
@@ -47,16 +50,15 @@ __global__ void pipelined(const float2 *a, ptrdiff_t m, const float2 *b, ptrdiff
     if (threadIdx.x < rows) {
         cuda::memcpy_async(own + threadIdx.x, a + first + threadIdx.x, sizeof(float2), pipe);
     }
-    copy(0, buffer);
+    copy(0, points + start);
     pipe.producer_commit();
-    int half = 0; /* 0 or batch_size */
     for (ptrdiff_t from = 0; from < n; from += batch_size) {
         pipe.producer_acquire();
-        copy(from + batch_size, buffer + (batch_size - half));
+        copy(from + batch_size, points + (both - start));
         pipe.producer_commit();
         cuda::pipeline_consumer_wait_prior<1>(pipe);
         __syncthreads();
-        const float2 *const batch = buffer + half;
+        const float2 *const batch = points + start;
         const unsigned count = (unsigned)min(n - from, (ptrdiff_t)batch_size);
         unsigned row = threadIdx.x / count, col = threadIdx.x % count;
         const unsigned down = blockDim.x / count, along = blockDim.x % count;
@@ -68,7 +70,7 @@ __global__ void pipelined(const float2 *a, ptrdiff_t m, const float2 *b, ptrdiff
             }
         }
         pipe.consumer_release();
-        half = batch_size - half;
+        start = both - start;
         __syncthreads(); /* the next turn overwrites this batch */
     }
 }
