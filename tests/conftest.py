@@ -43,12 +43,17 @@ def runnable(kernel):
     return kernel
 
 
+def choices(option):
+    """Return the ends of what an option takes, and two values between."""
+    values = range(option.least, option.most + 1, option.step)
+    return sorted({values[0], values[len(values) // 3], values[len(values) // 2], values[-1]})
+
+
 def settings(kernel):
-    """Values of a row's options: its standard, and each option's ends and two values between."""
+    """Give values for a row's options: the standard ones, then each option's choices."""
     yield {}
     for option in kernel.options:
-        values = range(option.least, option.most + 1, option.step)
-        for value in sorted({values[0], values[len(values) // 3], *values[-2:]}):
+        for value in choices(option):
             yield {option.name: value}
 
 

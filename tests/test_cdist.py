@@ -14,6 +14,7 @@ from conftest import (
     ZERO_AT_HOME,
     allowed,
     assert_close,
+    choices,
     forms,
     points,
     relay,
@@ -274,12 +275,6 @@ def test_the_same_array_twice_is_as_two(kernel, metric, dtype, rng):
             call = {"dtype": dtype, "kernel": kernel.id} | argue(metric, label, rng, a.shape[1])
             expected = gpudist.cdist(a, a.copy(), metric, **call)
             np.testing.assert_array_equal(gpudist.cdist(a, a, metric, **call), expected)
-
-
-def choices(option):
-    """Return the ends of what an option takes, and two values between."""
-    values = range(option.least, option.most + 1, option.step)
-    return sorted({values[0], values[len(values) // 3], values[len(values) // 2], values[-1]})
 
 
 @pytest.mark.parametrize(

@@ -3,18 +3,23 @@
  * the study's, and keeps the compiler from making vectors of it. */
 #include "kernels.h"
 
-#define DEFINE_LOOP(name, T)                                          \
-    static void name(T *d, ptrdiff_t n)                               \
-    {                                                                 \
-        for (ptrdiff_t k = 0; k < n; ++k) {                           \
-            for (ptrdiff_t i = 0; i < n; ++i) {                       \
-                for (ptrdiff_t j = 0; j < n; ++j) {                   \
-                    if (d[i * n + k] + d[k * n + j] < d[i * n + j]) { \
-                        d[i * n + j] = d[i * n + k] + d[k * n + j];   \
-                    }                                                 \
-                }                                                     \
-            }                                                         \
-        }                                                             \
+#define DEFINE_LOOP(name, T)                                                   \
+    static gd_status name(const gd_apsp *call, gd_error *err)                  \
+    {                                                                          \
+        const ptrdiff_t n = call->n;                                           \
+        T *d = call->dist;                                                     \
+        gd_status status = GD_OK;                                              \
+        for (ptrdiff_t k = 0; status == GD_OK && k < n; ++k) {                 \
+            for (ptrdiff_t i = 0; i < n; ++i) {                                \
+                for (ptrdiff_t j = 0; j < n; ++j) {                            \
+                    if (d[i * n + k] + d[k * n + j] < d[i * n + j]) {          \
+                        d[i * n + j] = d[i * n + k] + d[k * n + j];            \
+                    }                                                          \
+                }                                                              \
+            }                                                                  \
+            status = gd_pass(&call->launch, (double)(k + 1) / (double)n, err); \
+        }                                                                      \
+        return status;                                                         \
     }
 DEFINE_LOOP(close_f32, float)
 DEFINE_LOOP(close_f64, double)
@@ -34,13 +39,10 @@ gd_status gd_cpu_naive_apsp(gd_apsp *call, gd_error *err)
     }
     switch (call->dtype) {
         case GD_F32:
-            close_f32(call->dist, call->n);
-            return GD_OK;
+            return close_f32(call, err);
         case GD_F64:
-            close_f64(call->dist, call->n);
-            return GD_OK;
+            return close_f64(call, err);
         default:
-            close_i32(call->dist, call->n);
-            return GD_OK;
+            return close_i32(call, err);
     }
 }

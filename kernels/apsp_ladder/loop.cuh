@@ -70,15 +70,17 @@ gd_status with_paths(const gd_apsp &call, F &&f)
 }
 
 /* Calls enqueue_stage(k) for k = 0, pivots, 2 * pivots, ... Launches of one stream run one after
- * the other: that is the barrier between the stages. */
+ * the other: that is the barrier between the stages. Whoever watches may stop in between. */
 template <typename F>
 gd_status for_stages(const gd_apsp &call, int pivots, const char *id, gd_error *err,
                      F &&enqueue_stage)
 {
-    for (ptrdiff_t k = 0; k < call.n; k += pivots) {
+    gd_status status = GD_OK;
+    for (ptrdiff_t k = 0; status == GD_OK && k < call.n; k += pivots) {
         GD_CUDA_TRY(err, id, enqueue_stage(k));
+        status = gd_pass(&call.launch, fmin(1, (double)(k + pivots) / (double)call.n), err);
     }
-    return GD_OK;
+    return status;
 }
 
 }  // namespace gd

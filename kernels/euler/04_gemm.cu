@@ -18,7 +18,7 @@
  * each rounding, goes by the sizes: a row is not the same in a larger matrix. Where production uses
  * this form (kernels/cdist/tensor.cuh) it computes all elements that cancel a second time.
  *
- * Launch: two of norms, those of cuBLAS, and 256 columns x 16 rows a block for the epilogue.
+ * Launch: two of norms, those of cuBLAS, and 256 columns x 8 rows a block for the epilogue.
  * Source: the study euler (card not named; 16000 x 1000 x 200), step 4. */
 #include "common.cuh"
 #include "cublas.h"
@@ -27,7 +27,7 @@ namespace {
 
 constexpr const char *kId = "euler/4_gemm";
 constexpr int kPoints = 32, kShares = 32; /* of a block of norms: points, shares of a sum */
-constexpr int kThreads = 256, kRows = 16; /* of a block of the epilogue */
+constexpr int kThreads = 256, kRows = 8;  /* of a block of the epilogue */
 
 /* Point i's norm is added up by 32 threads, which take the dimensions in turns: there may be few
  * points of many dimensions. */
@@ -66,7 +66,8 @@ __device__ float direct(const gd_matrix &a, const gd_matrix &b, ptrdiff_t row, p
     return sum;
 }
 
-/* Adds the norms to `out`, which holds -2 a b. */
+/* Adds the norms to `out`, which holds -2 a b. A thread asks for all its products before it waits
+ * for the first: one at a time would leave the memory idle for most of the time. */
 __global__ void __launch_bounds__(kThreads)
     add_norms(const __grid_constant__ gd_matrix a, const __grid_constant__ gd_matrix b,
               const float *a_norms, const float *b_norms, float *out, ptrdiff_t out_stride,
@@ -77,16 +78,27 @@ __global__ void __launch_bounds__(kThreads)
     if (col >= b.rows) {
         return;
     }
-    const ptrdiff_t last = min(first + kRows, a.rows);
+    float *const at = out + first * out_stride + col;
+    const int rows = (int)min((ptrdiff_t)kRows, a.rows - first);
     const float b_norm = b_norms[col];
-    for (ptrdiff_t row = first; row < last; ++row) {
-        float *const at = out + row * out_stride + col;
-        float square = a_norms[row] + b_norm + *at;
-        if (!isfinite(square)) { /* infinity - infinity, where one is infinitely far away */
-            square = direct(a, b, row, col);
+    float squares[kRows];
+    unsigned lost = 0; /* bit i: infinity - infinity, where one is infinitely far away */
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+        squares[i] = i < rows ? a_norms[first + i] + b_norm + at[i * out_stride] : 0;
+    }
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+        const float square = squares[i] < 0 ? 0 : squares[i]; /* fmaxf would make 0 of a NaN */
+        lost |= !isfinite(squares[i]) << i;
+        if (i < rows) {
+            at[i * out_stride] = root ? sqrtf(square) : square;
         }
-        square = square < 0 ? 0 : square; /* fmaxf would make 0 of a NaN */
-        *at = root ? sqrtf(square) : square;
+    }
+    for (; lost != 0; lost &= lost - 1) {
+        const int i = __ffs(lost) - 1;
+        const float square = direct(a, b, first + i, col);
+        at[i * out_stride] = root ? sqrtf(square) : square;
     }
 }
 
