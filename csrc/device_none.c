@@ -173,3 +173,17 @@ gd_status gd_cuda_perron_write(const double *x, double top, const gd_matrix *out
     (void)x, (void)top, (void)out, (void)stream;
     return refuse(err);
 }
+
+gd_status gd_cuda_perron_walk(const gd_perron *call, int64_t last, int count, void *scratch,
+                              gd_perron_steps *steps, gd_error *err)
+{
+    (void)call, (void)last, (void)count, (void)scratch, (void)steps;
+    return refuse(err);
+}
+
+gd_status gd_cuda_perron_combine(const gd_perron *call, int64_t last, int count,
+                                 const double *weights, double share, gd_error *err)
+{
+    (void)call, (void)last, (void)count, (void)weights, (void)share;
+    return refuse(err);
+}

@@ -386,6 +386,27 @@ typedef struct gd_perron {
 } gd_perron;
 typedef gd_status gd_perron_kernel(gd_perron *call, gd_error *err);
 
+/* How `count` consecutive vectors of perron went. A step leads from one to the next, both of them
+ * divided by their sums; it is measured relative to the components of the last vector, likewise. */
+typedef struct gd_perron_steps {
+    double sums[GD_PERRON_KEPT]; /* of the vectors */
+    double products[GD_PERRON_KEPT - 1][GD_PERRON_KEPT - 1]; /* inner ones of steps j >= k */
+} gd_perron_steps;
+
+/* Of the vectors up to number `last`. `scratch` has room for *steps on the launch's device. Waits
+ * for the stream. */
+gd_status gd_cpu_perron_walk(const gd_perron *call, int64_t last, int count, void *scratch,
+                             gd_perron_steps *steps, gd_error *err);
+gd_status gd_cuda_perron_walk(const gd_perron *call, int64_t last, int count, void *scratch,
+                              gd_perron_steps *steps, gd_error *err);
+
+/* The sum of those vectors times weights[0] .. weights[count - 1] takes the place of vector `last`,
+ * but no component becomes less than `share` of what it was. Enqueued. */
+gd_status gd_cpu_perron_combine(const gd_perron *call, int64_t last, int count,
+                                const double *weights, double share, gd_error *err);
+gd_status gd_cuda_perron_combine(const gd_perron *call, int64_t last, int count,
+                                 const double *weights, double share, gd_error *err);
+
 /* What a matrix's elements look like. Positions are -1 where there is none. */
 typedef struct gd_perron_facts {
     ptrdiff_t flaw_at; /* row * n + column of the first element not in [0, inf) */

@@ -3,7 +3,7 @@
  * Where rounds crawl, their errors are a sum of few slow geometric sequences. Among the averages
  * (weights g_j that sum to 1, of either sign) of the last vectors, take the one whose step would
  * have been the shortest: the least squares problem min |sum g_j (v_{j+1} - v_j)|. That is GMRES,
- * restarted, on the space that the vectors span (Sidi, Ford and Smith 1988), without a basis to
+ * restarted, on the space that the vectors span (Sidi, Ford and Smith 1986), without a basis to
  * keep. Steps are measured relative to the components, as the ratios are whose spread is the goal.
  *
  * Nothing here needs to be exact. The next round bounds the root with whatever positive vector it
@@ -13,64 +13,28 @@
 #include <float.h>
 #include <math.h>
 
+#include "perron_judge.h"
+
 enum { MOST = GD_PERRON_KEPT - 1 };
 
 /* Of the equations' diagonal, so that they can be solved where steps are nearly parallel. */
 static const double damping = 1e-13;
-/* A component shrinks to this share of itself at most. */
-static const double least_share = 0.01;
 
-void gd_perron_normalise(const double *x, ptrdiff_t n, double *to)
-{
-    double top = 0;
-    for (ptrdiff_t i = 0; i < n; ++i) {
-        top = x[i] > top ? x[i] : top;
-    }
-    for (ptrdiff_t i = 0; i < n; ++i) {
-        const double share = x[i] / top;
-        to[i] = share > GD_PERRON_LEAST ? share : GD_PERRON_LEAST;
-    }
-}
+/* ---------------------------------------------------------------- the weights */
 
-/* gram[j][k] = step j . step k, relative to the latest vector; vectors are divided by their sums.
- */
-static void multiply_steps(const double *const *vectors, const double *sums, int steps, ptrdiff_t n,
-                           double gram[MOST][MOST])
+/* Cholesky's factor of the products of the last `count` of `steps` steps, each taken in its own
+ * length; false if it breaks down. */
+static bool factorise(const gd_perron_steps *of, int steps, int count, double *lengths,
+                      double factor[MOST][MOST])
 {
-    for (int j = 0; j < steps; ++j) {
-        for (int k = 0; k < steps; ++k) {
-            gram[j][k] = 0;
-        }
-    }
-    for (ptrdiff_t i = 0; i < n; ++i) {
-        const double unit = sums[steps] / vectors[steps][i];
-        double step[MOST];
-        for (int j = 0; j < steps; ++j) {
-            step[j] = (vectors[j + 1][i] / sums[j + 1] - vectors[j][i] / sums[j]) * unit;
-        }
-        for (int j = 0; j < steps; ++j) {
-            for (int k = 0; k <= j; ++k) {
-                gram[j][k] += step[j] * step[k];
-            }
-        }
-    }
-}
-
-/* Solves for the weights of the last `count` of `steps` steps by Cholesky's method, each step taken
- * in its own length; false if that breaks down. */
-static bool find_weights(double gram[MOST][MOST], int steps, int count, double *weights)
-{
-    double length[MOST], factor[MOST][MOST], total = 0;
     const int first = steps - count;
     for (int j = 0; j < count; ++j) {
-        length[j] = sqrt(gram[first + j][first + j]);
-        if (!(length[j] > 0 && length[j] < HUGE_VAL)) {
+        lengths[j] = sqrt(of->products[first + j][first + j]);
+        if (!(lengths[j] > 0 && lengths[j] < HUGE_VAL)) {
             return false;
         }
-    }
-    for (int j = 0; j < count; ++j) {
         for (int k = 0; k <= j; ++k) {
-            double rest = gram[first + j][first + k] / (length[j] * length[k]);
+            double rest = of->products[first + j][first + k] / (lengths[j] * lengths[k]);
             rest += j == k ? damping : 0;
             for (int l = 0; l < k; ++l) {
                 rest -= factor[j][l] * factor[k][l];
@@ -81,55 +45,105 @@ static bool find_weights(double gram[MOST][MOST], int steps, int count, double *
             factor[j][k] = j == k ? sqrt(rest) : rest / factor[k][k];
         }
     }
+    return true;
+}
+
+/* The steps' weights g, from products * g = ones, brought to the sum 1; false if there are none. */
+static bool solve(const double *lengths, double factor[MOST][MOST], int count, double *g)
+{
+    double total = 0;
     for (int j = 0; j < count; ++j) {
-        weights[j] = 1 / length[j];
+        g[j] = 1 / lengths[j];
         for (int k = 0; k < j; ++k) {
-            weights[j] -= factor[j][k] * weights[k];
+            g[j] -= factor[j][k] * g[k];
         }
-        weights[j] /= factor[j][j];
+        g[j] /= factor[j][j];
     }
     for (int j = count - 1; j >= 0; --j) {
         for (int k = j + 1; k < count; ++k) {
-            weights[j] -= factor[k][j] * weights[k];
+            g[j] -= factor[k][j] * g[k];
         }
-        weights[j] /= factor[j][j];
+        g[j] /= factor[j][j];
     }
     for (int j = 0; j < count; ++j) {
-        weights[j] /= length[j];
-        total += weights[j];
+        g[j] /= lengths[j];
+        total += g[j];
     }
     for (int j = 0; j < count; ++j) {
-        weights[j] /= total;
+        g[j] /= total;
     }
     return fabs(total) > 0 && fabs(total) < HUGE_VAL;
 }
 
-void gd_perron_look_ahead(const double *const *vectors, int count, ptrdiff_t n, double *ahead)
+void gd_perron_weigh(const gd_perron_steps *steps, int count, double *weights)
 {
-    double sums[GD_PERRON_KEPT], gram[MOST][MOST], weights[MOST];
-    const int steps = count - 1;
-    int used = steps;
-    const double *latest = vectors[steps];
-    for (int j = 0; j < count; ++j) {
-        sums[j] = 0;
-        for (ptrdiff_t i = 0; i < n; ++i) {
-            sums[j] += vectors[j][i];
-        }
-    }
-    multiply_steps(vectors, sums, steps, n, gram);
-    while (used > 0 && !find_weights(gram, steps, used, weights)) {
+    double lengths[MOST], factor[MOST][MOST], g[MOST];
+    int used = count - 1;
+    while (used > 0 &&
+           !(factorise(steps, count - 1, used, lengths, factor) && solve(lengths, factor, used, g))) {
         --used;
     }
-    for (ptrdiff_t i = 0; i < n; ++i) {
-        const double share = latest[i] / sums[steps];
-        double sum = used > 0 ? 0 : share;
-        for (int j = 0; j < used; ++j) {
-            const int vector = steps - used + j + 1;
-            sum += weights[j] * (vectors[vector][i] / sums[vector]);
-        }
-        ahead[i] = sum > least_share * share ? sum : least_share * share;
+    for (int j = 0; j < count; ++j) {
+        weights[j] = 0;
     }
-    gd_perron_normalise(ahead, n, ahead);
+    if (used == 0) {
+        weights[count - 1] = 1;
+    }
+    /* The vectors at the ends of the steps, which are a round further than those at the starts. */
+    for (int j = 0; j < used; ++j) {
+        const int vector = count - used + j;
+        weights[vector] = g[j] * (steps->sums[count - 1] / steps->sums[vector]);
+    }
+}
+
+/* ---------------------------------------------------------------- on the processor */
+
+static double *vector_of(const gd_perron *call, int64_t number)
+{
+    return call->vectors + number % GD_PERRON_KEPT * call->padded;
+}
+
+gd_status gd_cpu_perron_walk(const gd_perron *call, int64_t last, int count, void *scratch,
+                             gd_perron_steps *steps, gd_error *err)
+{
+    const ptrdiff_t n = call->a.rows;
+    const double *x[GD_PERRON_KEPT], *const latest = vector_of(call, last);
+    (void)scratch, (void)err;
+    *steps = (gd_perron_steps){.sums = {0}};
+    for (int k = 0; k < count; ++k) {
+        x[k] = vector_of(call, last - count + 1 + k);
+        for (ptrdiff_t i = 0; i < n; ++i) {
+            steps->sums[k] += x[k][i];
+        }
+    }
+    for (ptrdiff_t i = 0; i < n; ++i) {
+        const double unit = steps->sums[count - 1] / latest[i];
+        double step[MOST];
+        for (int j = 0; j < count - 1; ++j) {
+            step[j] = (x[j + 1][i] / steps->sums[j + 1] - x[j][i] / steps->sums[j]) * unit;
+        }
+        for (int j = 0; j < count - 1; ++j) {
+            for (int k = 0; k <= j; ++k) {
+                steps->products[j][k] += step[j] * step[k];
+            }
+        }
+    }
+    return GD_OK;
+}
+
+gd_status gd_cpu_perron_combine(const gd_perron *call, int64_t last, int count,
+                                const double *weights, double share, gd_error *err)
+{
+    double *const latest = vector_of(call, last);
+    (void)err;
+    for (ptrdiff_t i = 0; i < call->a.rows; ++i) {
+        double sum = 0;
+        for (int k = 0; k < count; ++k) {
+            sum += weights[k] * vector_of(call, last - count + 1 + k)[i];
+        }
+        latest[i] = gd_perron_larger(gd_perron_larger(sum, share * latest[i]), GD_PERRON_LEAST);
+    }
+    return GD_OK;
 }
 
 gd_status gd_cpu_perron_write(const double *x, double top, const gd_matrix *out, void *stream,

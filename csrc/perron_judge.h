@@ -46,15 +46,19 @@ GD_ANYWHERE void gd_perron_join(gd_perron_found *all, const gd_perron_found *som
     all->top = gd_perron_larger(some->top, all->top);
 }
 
-/* One row: y is (A x)_i, x its x_i > 0. Returns the next vector's component. Each of the row's n
- * products may have lost half of the least subnormal number. */
-GD_ANYWHERE double gd_perron_row(gd_perron_found *found, double y, double x, double shift,
-                                 double scale, double lost)
+/* One row: y is (A x)_i, x its x_i > 0. Returns the next vector's component. */
+GD_ANYWHERE double gd_perron_next(double y, double x, double shift, double scale)
 {
-    const double next = gd_perron_larger((y + shift * x) * scale, GD_PERRON_LEAST);
+    return gd_perron_lesser(gd_perron_larger((y + shift * x) * scale, GD_PERRON_LEAST), DBL_MAX);
+}
+
+/* Takes the row into what was found. Each of its n products may have lost half of the least
+ * subnormal number, `lost` in all. */
+GD_ANYWHERE void gd_perron_note(gd_perron_found *found, double y, double x, double next,
+                                double lost)
+{
     const gd_perron_found row = {(y - lost) / x, (y + lost) / x, x * y, x * x, next};
     gd_perron_join(found, &row);
-    return next;
 }
 
 GD_ANYWHERE double gd_perron_lost(ptrdiff_t n) { return (double)n * 0x1p-1074; }

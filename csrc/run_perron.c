@@ -2,11 +2,10 @@
  *
  * Kernels do rounds (gd_perron); here it is decided what the rounds are of. They come in bursts,
  * between which the host looks at how fast the interval narrows. Where that promises an end soon it
- * only lets them go on. Otherwise the first remedy is a shift, x <- A x + s x with s near the root:
- * it moves all other eigenvalues of the root's modulus inside, which a cyclic matrix has. The next
- * ones are better vectors made of the latest (perron_ahead.c). Bounds come from A x alone and hold
- * for any positive x, so no remedy touches them. */
-#include <float.h>
+ * only lets them go on. Otherwise it makes a better vector of the latest (perron_ahead.c). If a few
+ * of those have not helped, it adds a shift, x <- A x + s x with s near the root: that moves other
+ * eigenvalues of the root's modulus inside, which a cyclic matrix has. Bounds come from A x alone
+ * and hold for any positive x, so no remedy touches them. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,11 +18,15 @@
 #include "run.h"
 
 enum {
-    FIRST_BURST = 20, /* most matrices are done by then */
-    BURST = GD_PERRON_KEPT - 1,
-    MOST_COMPARED = 6, /* rounds over which the interval's narrowing is measured */
+    BURST = GD_PERRON_KEPT - 1, /* as many steps as there are vectors for */
+    WORTH_WAITING = 6,          /* rounds that are sooner done than improved on */
+    MOST_COMPARED = 6,          /* rounds over which the interval's narrowing is measured */
+    BEFORE_SHIFT = 3,           /* better vectors, before a shift is tried */
     STATE_BYTES = 256,
 };
+
+/* A component shrinks to this share of itself at most where a better vector is made. */
+static const double LEAST_SHARE = 0.01;
 
 typedef struct perron_job {
     gd_perron call;
@@ -31,10 +34,11 @@ typedef struct perron_job {
     const gd_matrix *given; /* A where the caller has it */
     gd_perron_state state;  /* on the host; the kernel has its own */
     bool auto_shift;
-    ptrdiff_t since; /* rounds done since the vector or the shift was last changed */
-    void *memory;    /* the state and the vectors, where the kernel runs */
-    void *staged;    /* A's copy there, or NULL */
-    double *host;    /* as many vectors, where there is need */
+    int improvements; /* better vectors made so far */
+    ptrdiff_t since;  /* rounds done since the vector or the shift was last changed */
+    void *memory;     /* the state, the vectors and scratch, where the kernel runs */
+    void *scratch;    /* for gd_perron_steps */
+    void *staged;     /* A's copy there, or NULL */
 } perron_job;
 
 /* ---------------------------------------------------------------- to the device and back */
@@ -64,26 +68,14 @@ static double *vector(const perron_job *job, double *vectors, int64_t number)
     return vectors + number % GD_PERRON_KEPT * job->call.padded;
 }
 
-/* Puts x, with the largest component 1, in the place of the latest vector, and the state beside. */
-static gd_status restart(perron_job *job, const double *x, gd_error *err)
-{
-    gd_perron_state *state = &job->state;
-    gd_status status;
-    state->stop = GD_PERRON_GOING;
-    state->top = 1;
-    state->scale = state->round == 0 ? 1 : gd_perron_scale(1, state->average + job->call.shift);
-    job->since = 0;
-    status = copy(job, vector(job, job->call.vectors, state->round), x, vector_bytes(job), err);
-    return status == GD_OK ? copy(job, job->call.state, state, sizeof *state, err) : status;
-}
-
 /* ---------------------------------------------------------------- what stops a burst */
 
 static gd_status raise_flaw(const perron_job *job, const gd_perron_facts *facts, gd_error *err)
 {
     const ptrdiff_t n = job->call.a.rows;
     if (facts->flaw_at >= 0) {
-        return GD_FAIL(err, GD_BAD_VALUE, "A must be nonnegative and finite, but A[%td, %td] is %g",
+        return GD_FAIL(err, GD_BAD_VALUE,
+                       "A must be nonnegative and finite, but A[%td, %td] is %g",
                        facts->flaw_at / n, facts->flaw_at % n, facts->flaw);
     }
     return GD_FAIL(err, GD_BAD_VALUE, "A must be irreducible, but its row %td is zero",
@@ -103,9 +95,9 @@ static gd_status look(perron_job *job, gd_error *err)
     if (pattern == NULL) {
         return GD_FAIL(err, GD_NO_MEMORY, "the pattern of A needs %zu bytes of host memory", bytes);
     }
-    status = on_host
-                 ? gd_cpu_perron_look(job->given, NULL, pattern, &facts, err)
-                 : gd_cuda_perron_look(job->given, job->call.launch.stream, pattern, &facts, err);
+    status = on_host ? gd_cpu_perron_look(job->given, NULL, pattern, &facts, err)
+                     : gd_cuda_perron_look(job->given, job->call.launch.stream, pattern, &facts,
+                                           err);
     if (status == GD_OK && (facts.flaw_at >= 0 || facts.empty_row >= 0)) {
         status = raise_flaw(job, &facts, err);
     }
@@ -138,43 +130,52 @@ static double rounds_left(const perron_job *job)
                : HUGE_VAL;
 }
 
-/* Fetches the vectors since the last change and leaves a better one in their place. */
+/* Puts a sum of the latest `count` vectors in the place of the last, and goes on from there. */
+static gd_status restart(perron_job *job, int count, const double *weights, double share,
+                         gd_error *err)
+{
+    gd_perron_state *state = &job->state;
+    const gd_status status =
+        job->call.launch.device.backend == GD_CUDA
+            ? gd_cuda_perron_combine(&job->call, state->round, count, weights, share, err)
+            : gd_cpu_perron_combine(&job->call, state->round, count, weights, share, err);
+    state->stop = GD_PERRON_GOING;
+    job->since = 0;
+    return status == GD_OK ? copy(job, job->call.state, state, sizeof *state, err) : status;
+}
+
+/* Puts a better vector in the place of the latest, made of those since the last change. */
 static gd_status improve(perron_job *job, gd_error *err)
 {
-    const ptrdiff_t kept = job->since + 1 < GD_PERRON_KEPT ? job->since + 1 : GD_PERRON_KEPT;
-    const double *vectors[GD_PERRON_KEPT];
-    const size_t bytes = vector_bytes(job);
-    gd_status status = GD_OK;
-    if (job->host == NULL && (job->host = malloc((GD_PERRON_KEPT + 1) * bytes)) == NULL) {
-        return GD_FAIL(err, GD_NO_MEMORY, "vectors of perron need %zu bytes of host memory",
-                       (GD_PERRON_KEPT + 1) * bytes);
+    const int count = job->since + 1 < GD_PERRON_KEPT ? (int)job->since + 1 : GD_PERRON_KEPT;
+    const int64_t last = job->state.round;
+    double weights[GD_PERRON_KEPT];
+    gd_perron_steps steps;
+    const gd_status status =
+        job->call.launch.device.backend == GD_CUDA
+            ? gd_cuda_perron_walk(&job->call, last, count, job->scratch, &steps, err)
+            : gd_cpu_perron_walk(&job->call, last, count, job->scratch, &steps, err);
+    if (status != GD_OK) {
+        return status;
     }
-    for (ptrdiff_t k = 0; k < kept && status == GD_OK; ++k) {
-        const int64_t number = job->state.round - (kept - 1 - k);
-        double *to = vector(job, job->host, number);
-        status = copy(job, to, vector(job, job->call.vectors, number), bytes, err);
-        vectors[k] = to;
-    }
-    status = gd_settle(job->call.launch.device, job->call.launch.stream, status, err);
-    if (status == GD_OK) {
-        double *ahead = job->host + GD_PERRON_KEPT * job->call.padded;
-        memset(ahead, 0, bytes);
-        gd_perron_look_ahead(vectors, (int)kept, job->call.a.rows, ahead);
-        status = restart(job, ahead, err);
-    }
-    return status;
+    gd_perron_weigh(&steps, count, weights);
+    ++job->improvements;
+    return restart(job, count, weights, LEAST_SHARE, err);
 }
 
 /* Decides how many rounds come next, and of what. */
 static gd_status plan(perron_job *job, ptrdiff_t *burst, gd_error *err)
 {
     const double left = rounds_left(job);
+    if (job->kernel->flags & GD_TEACHING) {
+        return GD_OK; /* the study's loop, as it is */
+    }
     *burst = BURST;
-    if (left <= GD_PERRON_KEPT) {
+    if (left <= WORTH_WAITING) {
         *burst = left > 0 ? (ptrdiff_t)left + 1 : 1;
         return GD_OK;
     }
-    if (job->auto_shift) {
+    if (job->auto_shift && job->improvements == BEFORE_SHIFT) {
         job->auto_shift = false;
         job->call.shift = job->state.average;
         job->since = 0; /* the latest vector stays and begins a new history */
@@ -186,19 +187,23 @@ static gd_status plan(perron_job *job, ptrdiff_t *burst, gd_error *err)
 /* Goes on with the latest vector after a stop that was none of its rounds' fault. */
 static gd_status resume(perron_job *job, gd_error *err)
 {
-    if (!(job->state.top <= DBL_MAX)) {
+    gd_perron_state *state = &job->state;
+    const double size = 1 / state->top;
+    if (!(state->top <= 0x1p1000)) {
         return GD_FAIL(err, GD_OVERFLOW,
                        "products of A exceed the range of float64; divide A by a power of 2");
     }
-    job->since = 0; /* the vector alone: it is only brought to size */
-    return improve(job, err);
+    state->top = 1;
+    state->scale = gd_perron_scale(1, state->average + job->call.shift);
+    return restart(job, 1, &size, 0, err);
 }
 
 static gd_status iterate(perron_job *job, ptrdiff_t max_iter, gd_error *err)
 {
     gd_perron *call = &job->call;
     gd_perron_state *state = &job->state;
-    ptrdiff_t burst = FIRST_BURST;
+    const bool as_told = job->kernel->flags & GD_TEACHING;
+    ptrdiff_t burst = as_told ? max_iter : BURST;
     gd_status status = GD_OK;
     while (status == GD_OK && state->round < max_iter && state->stop != GD_PERRON_CONVERGED) {
         const int64_t before = state->round;
@@ -213,7 +218,7 @@ static gd_status iterate(perron_job *job, ptrdiff_t max_iter, gd_error *err)
         if (state->stop == GD_PERRON_FLAWED || state->stop == GD_PERRON_ZEROS) {
             status = look(job, err);
         }
-        if (status == GD_OK && state->stop != GD_PERRON_CONVERGED) {
+        if (status == GD_OK && state->stop != GD_PERRON_CONVERGED && state->round < max_iter) {
             status = state->stop == GD_PERRON_GOING ? plan(job, &burst, err) : resume(job, err);
         }
     }
@@ -281,13 +286,15 @@ static gd_status prepare(perron_job *job, gd_error *err)
     if (status == GD_OK && (status = job->kernel->launch.perron(call, err)) == GD_OK &&
         (status = gd_alloc(on->device, on->stream, on->workspace_bytes, "the workspace of perron",
                            &call->launch.workspace, err)) == GD_OK) {
-        status = gd_alloc(on->device, on->stream, STATE_BYTES + GD_PERRON_KEPT * vector_bytes(job),
+        status = gd_alloc(on->device, on->stream,
+                          STATE_BYTES + GD_PERRON_KEPT * vector_bytes(job) + sizeof(gd_perron_steps),
                           "the vectors of perron", &job->memory, err);
     }
     call->launch.sizing = false;
     if (status == GD_OK) {
         call->state = job->memory;
         call->vectors = (double *)((char *)job->memory + STATE_BYTES);
+        job->scratch = call->vectors + GD_PERRON_KEPT * call->padded;
     }
     return status;
 }
@@ -298,7 +305,7 @@ static gd_status start(perron_job *job, const double *x0, gd_error *err)
     const ptrdiff_t n = job->call.a.rows;
     const size_t bytes = STATE_BYTES + vector_bytes(job);
     char *first = calloc(1, bytes);
-    double *x = (double *)(first + STATE_BYTES);
+    double *x = (double *)(first + STATE_BYTES), top = 0;
     gd_status status;
     if (first == NULL) {
         return GD_FAIL(err, GD_NO_MEMORY, "a vector of perron needs %zu bytes", bytes);
@@ -306,10 +313,10 @@ static gd_status start(perron_job *job, const double *x0, gd_error *err)
     job->state = (gd_perron_state){.upper = HUGE_VAL, .top = 1, .scale = 1};
     memcpy(first, &job->state, sizeof job->state);
     for (ptrdiff_t i = 0; i < n; ++i) {
-        x[i] = x0 == NULL ? 1 : x0[i];
+        top = x0 != NULL && x0[i] > top ? x0[i] : top;
     }
-    if (x0 != NULL) {
-        gd_perron_normalise(x, n, x);
+    for (ptrdiff_t i = 0; i < n; ++i) {
+        x[i] = x0 == NULL ? 1 : gd_perron_larger(x0[i] / top, GD_PERRON_LEAST);
     }
     /* Copies from memory that is not pinned have read it when they return. */
     status = copy(job, job->memory, first, bytes, err);
@@ -328,15 +335,13 @@ static gd_status finish(perron_job *job, const gd_matrix *out, gd_error *err)
     if (on->device.backend == GD_CPU) {
         return gd_cpu_perron_write(x, job->state.top, out, on->stream, err);
     }
-    if (out->device.backend ==
-        GD_CPU) { /* the workspace is not needed any more, and A's is large */
+    if (out->device.backend == GD_CPU) { /* the workspace is not needed any more, and A's is large */
         there.data = vector(job, job->call.vectors, job->state.round + 1);
         there.device = on->device;
     }
     status = gd_cuda_perron_write(x, job->state.top, &there, on->stream, err);
-    return status == GD_OK && there.data != out->data
-               ? fetch(job, out->data, there.data, bytes, err)
-               : status;
+    return status == GD_OK && there.data != out->data ? fetch(job, out->data, there.data, bytes, err)
+                                                      : status;
 }
 
 static gd_status solve(perron_job *job, const double *x0, ptrdiff_t max_iter, const gd_matrix *out,
@@ -382,7 +387,6 @@ gd_status gd_run_perron(const gd_matrix *a, const double *x0, const gd_matrix *o
     gd_free(choice.device, job.call.launch.stream, job.memory);
     gd_free(choice.device, job.call.launch.stream, job.staged);
     status = on_host ? gd_settle(choice.device, job.call.launch.stream, status, err) : status;
-    free(job.host);
     gd_leave(choice.device, previous);
     if (status == GD_OK) {
         const gd_perron_state *s = &job.state;

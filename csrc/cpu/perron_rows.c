@@ -113,8 +113,10 @@ static report do_block(const gd_perron *call, ptrdiff_t first, const double *x, 
     for (ptrdiff_t row = first; row < end; row += ROWS) {
         double y[ROWS];
         block.flags |= products(&call->a, row, x, y, scan);
-        for (ptrdiff_t i = row; i < row + ROWS && i < end; ++i)
-            next[i] = gd_perron_row(&block.found, y[i - row], x[i], call->shift, scale, lost);
+        for (ptrdiff_t i = row; i < row + ROWS && i < end; ++i) {
+            next[i] = gd_perron_next(y[i - row], x[i], call->shift, scale);
+            gd_perron_note(&block.found, y[i - row], x[i], next[i], lost);
+        }
     }
     return block;
 }

@@ -1,14 +1,18 @@
-/* resident.cuh: how blocks that stay on the device through all rounds share out the matrix, fetch
- * it, and wait for each other.
+/* resident.cuh: how blocks that stay on the device through all rounds share out the matrix, and how
+ * they tell each other what they have got.
  *
- * Fetching: one warp keeps a ring of tiles in shared memory full, by bulk copies that announce
- * their bytes at a barrier. What it fetches does not depend on the vector, so it runs ahead into
- * the next round while the blocks wait for each other: memory never pauses. A block whose whole
- * share fits the ring fetches it once.
+ * Sharing: a block has neighbouring rows, worked on in groups of 32, so that a value of x that was
+ * fetched serves 32 rows. A tile is 32 KB: pieces of 4 KB of eight rows.
  *
- * Waiting: every block has a slot in global memory, with what it found in a round and that round's
- * number; every block reads all slots, so each comes to the same verdict by itself. Slots take
- * turns: a block writes round k + 2 only after all have published k + 1, so have read k. */
+ * Telling: what a block writes for the others, its part of the next vector and what it found in a
+ * round, are numbers of 64 bits, the last of which is a mark: it changes each time the place is
+ * written again, so a reader sees by the number itself whether it is the new one, and reads again if
+ * not. No flag is written behind the numbers, no fence orders them, and one way through the L2
+ * cache is all that a round waits for. The mark costs nothing: bounds hold for any positive vector,
+ * this one included, and have room for one more rounding.
+ *
+ * There are two places for each, in turns. A block writes what round k + 2 leaves only after it had
+ * all of what round k + 1 left, which every block writes after its last look at round k's. */
 #ifndef GPUDIST_PERRON_RESIDENT_CUH
 #define GPUDIST_PERRON_RESIDENT_CUH
 
@@ -73,83 +77,128 @@ __device__ __forceinline__ void bulk_copy(void *to, const void *from, unsigned b
 
 /* ---------------------------------------------------------------- shares and tiles */
 
-constexpr int kTileRows = 32, kTileWords = 64;     /* a tile is 32 rows of at most 1 KB */
-constexpr int kSpanCols = 2048;                    /* so much of x is in shared memory at a time */
-constexpr int kRingBytes = 192 * 1024;
-constexpr int kMostStages = 12;
+#ifndef GD_TILE_WORDS
+#define GD_TILE_WORDS 256
+#endif
+constexpr int kTileWords = GD_TILE_WORDS, kTileBytes = 32 * 1024, kRowBytes = kTileWords * 16;
+constexpr int kTileRows = kTileBytes / kRowBytes;
+constexpr int kGroupRows = 32, kGroupTiles = kGroupRows / kTileRows; /* below each other */
+constexpr int kSpanCols = 2048; /* so much of x is in shared memory at a time */
+constexpr int kStages = 5;
 
-/* The rows of a block in the order of the work: row groups, in them spans of columns, in them tiles.
- * Odd rounds go backwards, so that they begin with what the L2 cache still holds. */
+/* The rows of a block in the order of the work: groups, in them spans of columns, in them chunks of
+ * a tile's width, in them tiles. Odd rounds go backwards through all but the tiles of a chunk, and
+ * begin with what the L2 cache still holds; not where A stays in shared memory. */
 template <typename T>
 struct Share {
     static constexpr int kChunkCols = kTileWords * kPerWord<T>;
     static constexpr int kChunksPerSpan = kSpanCols / kChunkCols;
 
     ptrdiff_t first_row;
-    int rows, tile_rows, words; /* words in a row */
-    int chunks, spans;          /* in a row */
-    int steps;                  /* spans of all groups */
+    int rows, words;   /* words in a row */
+    int chunks, spans; /* in a row */
+    int steps;         /* spans of all groups */
+    bool stays;        /* all tiles fit the ring */
 
-    __device__ Share(ptrdiff_t n, int words_, int tile_rows_)
+    __device__ Share(ptrdiff_t n, int words_)
     {
         const ptrdiff_t block = blockIdx.x, blocks = gridDim.x;
         first_row = n * block / blocks;
         rows = (int)(n * (block + 1) / blocks - first_row);
-        tile_rows = tile_rows_;
         words = words_;
         chunks = (words + kTileWords - 1) / kTileWords;
         spans = (chunks + kChunksPerSpan - 1) / kChunksPerSpan;
-        steps = (rows + tile_rows - 1) / tile_rows * spans;
+        const int groups = (rows + kGroupRows - 1) / kGroupRows;
+        steps = groups * spans;
+        stays = groups == 1 && (rows + kTileRows - 1) / kTileRows * chunks <= kStages;
     }
+    __device__ bool backwards(int64_t round) const { return !stays && (round & 1); }
 };
 
 /* One span of one group. */
 template <typename T>
 struct Step {
-    int row, rows;          /* in the share */
-    int chunk, chunks;      /* the first, and how many */
-    bool begins, ends;      /* its group, in this round's direction */
+    int group, row, rows, tiles; /* the group's, in the share */
+    int first_chunk, chunks;
+    bool back, begins, ends; /* the group, in this round's direction */
 
     __device__ Step(const Share<T> &share, int number, bool backwards)
     {
         const int at = backwards ? share.steps - 1 - number : number;
-        const int group = at / share.spans, span = at - group * share.spans;
-        row = group * share.tile_rows;
-        rows = min(share.tile_rows, share.rows - row);
-        chunk = span * Share<T>::kChunksPerSpan;
-        chunks = min(Share<T>::kChunksPerSpan, share.chunks - chunk);
-        const int first = backwards ? share.spans - 1 : 0, last = share.spans - 1 - first;
-        begins = span == first;
-        ends = span == last;
+        const int span = at % share.spans;
+        group = at / share.spans;
+        row = group * kGroupRows;
+        rows = min(kGroupRows, share.rows - row);
+        tiles = (rows + kTileRows - 1) / kTileRows;
+        first_chunk = span * Share<T>::kChunksPerSpan;
+        chunks = min(Share<T>::kChunksPerSpan, share.chunks - first_chunk);
+        back = backwards;
+        begins = span == (backwards ? share.spans - 1 : 0);
+        ends = span == (backwards ? 0 : share.spans - 1);
     }
+    /* The number of the chunk that comes as the c-th. */
+    __device__ int chunk(int c) const { return first_chunk + (back ? chunks - 1 - c : c); }
 };
 
-/* ---------------------------------------------------------------- slots */
+/* ---------------------------------------------------------------- marked numbers */
+
+/* What `round` leaves is marked so, in the place round % 2. Before the first use there are ones. */
+__device__ __forceinline__ uint64_t mark_of(int64_t round) { return (uint64_t)(round / 2 & 1); }
+
+__device__ __forceinline__ double marked(double x, uint64_t mark)
+{
+    return __longlong_as_double((long long)(((uint64_t)__double_as_longlong(x) & ~1ull) | mark));
+}
+
+__device__ __forceinline__ bool has_mark(double x, uint64_t mark)
+{
+    return ((uint64_t)__double_as_longlong(x) & 1) == mark;
+}
+
+__device__ __forceinline__ void tell(double *to, double x)
+{
+    asm volatile("st.relaxed.gpu.global.f64 [%0], %1;" ::"l"(to), "d"(x) : "memory");
+}
+
+/* Two numbers, each of which may be old or new. */
+__device__ __forceinline__ double2 hear(const double *from)
+{
+    double2 x;
+    asm volatile("ld.relaxed.gpu.global.v2.f64 {%0, %1}, [%2];"
+                 : "=d"(x.x), "=d"(x.y)
+                 : "l"(from)
+                 : "memory");
+    return x;
+}
+
+__device__ __forceinline__ double hear_one(const double *from)
+{
+    double x;
+    asm volatile("ld.relaxed.gpu.global.f64 %0, [%1];" : "=d"(x) : "l"(from) : "memory");
+    return x;
+}
+
+/* ---------------------------------------------------------------- what blocks found */
 
 struct alignas(64) Slot {
     gd_perron_found found;
-    int64_t flags;
-    int64_t round; /* for which it was written, plus 1 */
+    double flags; /* a small whole number, which a mark leaves its whole part */
 };
-static_assert(sizeof(Slot) == 64, "a slot is two sectors");
+static_assert(sizeof(Slot) == 64 && sizeof(gd_perron_found) == 40, "six numbers, aligned");
 
-constexpr int kMostBlocks = 256, kSlotsPerLane = kMostBlocks / 32;
+/* No device of compute capability 9.0 has more multiprocessors. */
+constexpr int kMostBlocks = 160, kSlotsPerLane = kMostBlocks / 32;
 
-/* Publishes what this block found, after all that the calling warp has written. Lane 0 alone. */
-__device__ __forceinline__ void publish(Slot *slot, const gd_perron_found &found, int flags,
-                                        int64_t round)
+__device__ __forceinline__ void tell(Slot *slot, const gd_perron_found &found, int flags,
+                                     uint64_t mark)
 {
-    slot->found = found;
-    slot->flags = flags;
-    asm volatile("st.release.gpu.global.s64 [%0], %1;" ::"l"(&slot->round), "l"(round + 1)
-                 : "memory");
-}
-
-__device__ __forceinline__ int64_t peek(const Slot *slot)
-{
-    int64_t round;
-    asm volatile("ld.relaxed.gpu.global.s64 %0, [%1];" : "=l"(round) : "l"(&slot->round) : "memory");
-    return round;
+    /* A marked infinity would be NaN. */
+    tell(&slot->found.least, marked(gd_perron_lesser(found.least, DBL_MAX), mark));
+    tell(&slot->found.most, marked(gd_perron_lesser(found.most, DBL_MAX), mark));
+    tell(&slot->found.xy, marked(found.xy, mark));
+    tell(&slot->found.xx, marked(found.xx, mark));
+    tell(&slot->found.top, marked(found.top, mark));
+    tell(&slot->flags, marked((double)flags, mark));
 }
 
 __device__ __forceinline__ double shuffled(double x, int lanes)
@@ -169,35 +218,39 @@ __device__ __forceinline__ void join_lanes(gd_perron_found &found)
     }
 }
 
-/* Waits until all blocks have published the round, and joins what they found, in the same order in
- * every block. One whole warp. All that they wrote before is visible then. */
-__device__ __forceinline__ gd_perron_found gather(const Slot *slots, int blocks, int64_t round,
+/* Waits until all blocks have told what they found, and joins it, in the same order in every block.
+ * One whole warp. */
+__device__ __forceinline__ gd_perron_found gather(const Slot *slots, int blocks, uint64_t mark,
                                                   int &flags)
 {
-    const int lane = threadIdx.x % 32;
+    double2 heard[kSlotsPerLane][3];
     bool all;
-    do {
+    do { /* all of them under way at once */
         all = true;
 #pragma unroll
-        for (int i = 0; i < kSlotsPerLane; ++i) {
-            const int block = lane + 32 * i;
-            all &= block >= blocks || peek(slots + block) == round + 1;
+        for (int i = 0; i < 3 * kSlotsPerLane; ++i) {
+            const int block = min((int)threadIdx.x % 32 + i / 3 * 32, blocks - 1);
+            heard[i / 3][i % 3] = hear(&slots[block].found.least + i % 3 * 2);
         }
-    } while (!__all_sync(~0u, all));
-    asm volatile("fence.acq_rel.gpu;" ::: "memory"); /* makes the loads above acquire */
+#pragma unroll
+        for (int i = 0; i < 3 * kSlotsPerLane; ++i) {
+            all &= has_mark(heard[i / 3][i % 3].x, mark) && has_mark(heard[i / 3][i % 3].y, mark);
+        }
+    } while (!all);
     gd_perron_found found = gd_perron_found_none();
     flags = 0;
 #pragma unroll
     for (int i = 0; i < kSlotsPerLane; ++i) {
-        const int block = lane + 32 * i;
-        if (block < blocks) {
-            const Slot slot = slots[block];
-            gd_perron_join(&found, &slot.found);
-            flags |= (int)slot.flags;
+        if (threadIdx.x % 32 + i * 32 < blocks) {
+            const gd_perron_found theirs = {heard[i][0].x, heard[i][0].y, heard[i][1].x,
+                                            heard[i][1].y, heard[i][2].x};
+            gd_perron_join(&found, &theirs);
+            flags |= (int)heard[i][2].y;
         }
     }
+    __syncwarp();
     join_lanes(found);
-    flags = __reduce_or_sync(~0u, flags);
+    flags = (int)__reduce_or_sync(~0u, (unsigned)flags);
     return found;
 }
 

@@ -1,21 +1,24 @@
 /* resident_sm90a.cu: all rounds of x <- A x in one launch, one block a multiprocessor.
  *
- * A round must read A once and do nothing else that costs time. So the blocks stay: each owns rows
- * of A, adds up their products with x in float64, and tells the others what it found; between two
- * rounds nothing is launched and the host is not asked. Fetching A goes on meanwhile
- * (resident.cuh). A share of A that fits shared memory, 25 MB in all, is fetched once.
+ * A round must read A once and do nothing else that costs time. So the blocks stay, and the warps of
+ * a block have parts of their own, which run ahead of each other:
+ * - one warp fetches. It keeps a ring of tiles in shared memory full by bulk copies that announce
+ *   their bytes at a barrier. A does not depend on x, so it goes on into the next round while the
+ *   blocks exchange x: memory never pauses. A share that fits the ring, up to 192 KB, is fetched
+ *   once.
+ * - sixteen warps multiply. A thread has a 16-byte word of four rows of a tile, with the word's
+ *   values of x in registers; 2048 columns of x are in shared memory at a time, the next 2048 on
+ *   their way. At the end of a group of rows the sums meet, and the first warp writes the rows' part
+ *   of the next x and what the round found.
+ * - one warp judges. It gathers what all blocks found while the others are at the next round
+ *   already, which needs the verdict only where it writes.
  *
- * A tile is 32 rows of 1 KB. A thread has one 16-byte word of four of its rows, so a value of x
- * serves four rows from a register and 32 from shared memory: reading x adds 6 % to the traffic
- * from the L2 cache in float32, nothing to that from memory. 2048 columns of x are in shared memory
- * at a time, the next 2048 on their way.
+ * float32 is converted to float64 (exactly) and multiplied there: about 2.5 instructions an element,
+ * of 26 that the H200 could issue while memory delivers it. float32 sums would not do: bounds to
+ * 1e-6 need ratios to 1e-7.
  *
- * float32 is converted to float64 (exactly) and multiplied there: about 2.5 instructions an
- * element, of 26 that the H200 could issue while memory delivers it. float32 sums would not do:
- * a bound to 1e-6 needs ratios to 1e-7.
- *
- * Floor: bytes of A / 4.7 TB/s. Launch: a cooperative grid of one block of 544 threads a
- * multiprocessor, the last warp of which fetches. */
+ * Floor: bytes of A / 4.5 TB/s, or 1.5 us for one way through the L2 cache and back to all blocks.
+ * Launch: a cooperative grid of one block of 576 threads a multiprocessor. */
 #include "perron/pack.cuh"
 #include "perron/resident.cuh"
 
@@ -24,42 +27,55 @@ namespace {
 using gd::Share;
 using gd::Step;
 
-constexpr int kConsumers = 512, kThreads = kConsumers + 32, kWarps = kConsumers / 32;
-constexpr int kRowLanes = kConsumers / gd::kTileWords;         /* rows at work side by side */
-constexpr int kRowsEach = gd::kTileRows / kRowLanes;           /* one below the other */
-constexpr int kRowBytes = gd::kTileWords * 16;
+constexpr int kConsumers = 512, kWarps = kConsumers / 32, kThreads = kConsumers + 64;
+constexpr int kRowLanes = kConsumers / gd::kTileWords; /* rows of a tile side by side */
+constexpr int kRowsEach = gd::kTileRows / kRowLanes;   /* one below the other */
+constexpr int kSums = gd::kGroupTiles * kRowsEach;     /* of a thread in a group */
+constexpr int kLanesPerSum = 32 / kSums;               /* once lanes have shared sums out */
+constexpr int kParts = gd::kTileWords / 32;            /* warps that a row's sum comes from */
+static_assert(kRowsEach == 4 && (kSums & (kSums - 1)) == 0, "sums are halved lane by lane");
 
 template <typename T>
 struct Job {
     const T *a;
     ptrdiff_t n, stride;
     int words; /* 16-byte words in a row */
-    int tile_rows, stages;
     double *vectors;
     ptrdiff_t padded;
     gd_perron_state *state;
-    gd::Slot *slots; /* two for each block */
+    double *exchange; /* two vectors */
+    gd::Slot *slots;  /* two for each block */
     double tol, shift;
     int64_t until;
     ptrdiff_t roundings;
     bool scan;
+};
 
-    __device__ double *vector(int64_t number) const
-    {
-        return vectors + number % GD_PERRON_KEPT * padded;
-    }
+/* What the round after a verdict needs of it. */
+struct Verdict {
+    double scale;
+    bool stop;
 };
 
 struct Shared {
     double x[2][gd::kSpanCols];
-    double sums[2][2][gd::kTileRows]; /* [of which group][half of the words][row] */
-    uint64_t full[gd::kMostStages], empty[gd::kMostStages];
+    double sums[2][kParts][gd::kGroupRows]; /* of a group and the one before */
+    uint64_t full[gd::kStages], empty[gd::kStages];
+    uint64_t judged[2]; /* odd and even rounds */
+    Verdict verdicts[2];
+    gd_perron_found found[32]; /* by the lanes of the first warp, whose registers are few */
     gd_perron_state state;
     int flags;
-    volatile int stop;
+    volatile int stop; /* for the fetching warp */
 };
 
-/* Waits for the other consumers; the fetching warp takes no part. */
+__device__ __forceinline__ void wait_for(uint64_t *barrier, unsigned parity)
+{
+    while (!gd::barrier_passed(barrier, parity)) {
+    }
+}
+
+/* Waits for the other consumers; the fetching and the judging warp take no part. */
 __device__ __forceinline__ void sync_consumers()
 {
     asm volatile("bar.sync 1, %0;" ::"n"(kConsumers) : "memory");
@@ -69,80 +85,66 @@ __device__ __forceinline__ void sync_consumers()
 
 template <typename T>
 __device__ void fetch(const Job<T> &job, const Share<T> &share, char *ring, Shared &shared,
-                      bool stays)
+                      int64_t first)
 {
     const int lane = threadIdx.x % 32;
     unsigned tile = 0;
-    const int64_t first = shared.state.round, last = stays ? first + 1 : job.until;
+    const int64_t last = share.stays ? first + 1 : job.until;
     for (int64_t round = first; round < last && !shared.stop; ++round) {
-        const bool backwards = round & 1;
         for (int s = 0; s < share.steps && !shared.stop; ++s) {
-            const Step<T> step(share, s, backwards);
-            for (int c = 0; c < step.chunks; ++c, ++tile) {
-                const int chunk = step.chunk + (backwards ? step.chunks - 1 - c : c);
+            const Step<T> step(share, s, share.backwards(round));
+            for (int t = 0; t < step.chunks * step.tiles; ++t, ++tile) {
+                const int chunk = step.chunk(t / step.tiles);
+                const int row = t % step.tiles * gd::kTileRows;
+                const int rows = min(gd::kTileRows, step.rows - row);
                 const int words = min(gd::kTileWords, share.words - chunk * gd::kTileWords);
-                const unsigned stage = tile % job.stages, turn = tile / job.stages;
-                /* The consumers stop without a word about stages that they no longer need. */
-                while (turn > 0 && !gd::barrier_passed(&shared.empty[stage], (turn - 1) & 1)) {
-                    if (shared.stop) {
-                        break;
-                    }
+                const unsigned stage = tile % gd::kStages, turn = tile / gd::kStages;
+                /* Consumers that have stopped leave stages as they are. */
+                while (turn > 0 && !gd::barrier_passed(&shared.empty[stage], (turn - 1) & 1) &&
+                       !shared.stop) {
                 }
                 if (__any_sync(~0u, shared.stop)) {
                     break;
                 }
                 if (lane == 0) {
-                    gd::barrier_expect(&shared.full[stage], (unsigned)(step.rows * words * 16));
+                    gd::barrier_expect(&shared.full[stage], (unsigned)(rows * words * 16));
                 }
                 __syncwarp();
-                const ptrdiff_t row = share.first_row + step.row + lane;
-                if (lane < step.rows) {
-                    gd::bulk_copy(ring + (stage * job.tile_rows + lane) * kRowBytes,
-                                  job.a + row * job.stride + (ptrdiff_t)chunk * share.kChunkCols,
+                if (lane < rows) {
+                    gd::bulk_copy(ring + stage * gd::kTileBytes + lane * gd::kRowBytes,
+                                  job.a + (share.first_row + step.row + row + lane) * job.stride +
+                                      (ptrdiff_t)chunk * share.kChunkCols,
                                   (unsigned)(words * 16), &shared.full[stage]);
                 }
             }
         }
     }
     /* Shared memory must outlive what is still on its way to it. */
-    for (unsigned t = tile > (unsigned)job.stages ? tile - job.stages : 0; t < tile; ++t) {
-        while (!gd::barrier_passed(&shared.full[t % job.stages], t / job.stages & 1)) {
-        }
+    for (unsigned t = tile > gd::kStages ? tile - gd::kStages : 0; t < tile; ++t) {
+        wait_for(&shared.full[t % gd::kStages], t / gd::kStages & 1);
     }
 }
 
 /* ---------------------------------------------------------------- multiplying */
 
-/* What a thread adds up of its rows of a group. */
-struct Sums {
-    double of[kRowsEach];
-};
-
-/* One tile's share of the products. `x` are the tile's columns. Rows that the group does not have
- * hold what was there before: their sums are never read, and no branch keeps loads apart. Scanning
- * also looks at the elements of the `rows` rows and `cols` columns that there are. */
-template <typename T, bool kScan, int kRows>
-__device__ __forceinline__ void multiply(Sums &sums, const char *tile, const double *x, int words,
+/* A thread's word of one tile times its values of x. Rows that the group does not have hold what was
+ * there before: their sums are never read, and no branch keeps loads apart. Scanning also looks at
+ * the elements of the `rows` rows and `cols` columns that there are. */
+template <typename T, bool kScan>
+__device__ __forceinline__ void multiply(double *sums, const char *tile, const double *factors,
                                          int rows, int cols, int &flags)
 {
     constexpr int kEach = gd::kPerWord<T>;
     const int word = threadIdx.x % gd::kTileWords, lane = threadIdx.x / gd::kTileWords;
-    if (word >= words) {
-        return;
-    }
-    double factors[kEach];
 #pragma unroll
-    for (int j = 0; j < kEach; j += 2) {
-        gd::load_word(x + word * kEach + j, factors + j);
-    }
-#pragma unroll
-    for (int i = 0; i < kRows; ++i) {
+    for (int i = 0; i < kRowsEach; ++i) {
         const int row = lane + i * kRowLanes;
         T elements[kEach];
-        gd::load_word(reinterpret_cast<const T *>(tile + row * kRowBytes + word * 16), elements);
+        gd::load_word(reinterpret_cast<const T *>(tile + row * gd::kRowBytes + word * 16),
+                      elements);
 #pragma unroll
         for (int j = 0; j < kEach; ++j) {
-            sums.of[i] = fma((double)elements[j], factors[j], sums.of[i]);
+            sums[i] = fma((double)elements[j], factors[j], sums[i]);
             if (kScan && row < rows && word * kEach + j < cols) {
                 /* Comparisons that NaN fails. */
                 const bool fine = elements[j] >= 0 && elements[j] <= gd::largest<T>();
@@ -153,144 +155,222 @@ __device__ __forceinline__ void multiply(Sums &sums, const char *tile, const dou
     }
 }
 
-/* Joins the lanes' sums; 32 words of a row are in one warp, the other 32 in the next. */
-__device__ __forceinline__ void hand_over(Sums &sums, double (*halves)[gd::kTileRows])
+/* Joins the lanes' sums. Lanes hand each other half of the sums they have left, so that one lane
+ * ends with one sum: as many shuffles as there are sums, not five times that. */
+__device__ __forceinline__ void hand_over(double *sums, double (*parts)[gd::kGroupRows])
 {
-    const int half = threadIdx.x / 32 % 2, lane = threadIdx.x / gd::kTileWords;
+    const int lane = threadIdx.x % 32;
+    int lanes = 16;
 #pragma unroll
-    for (int i = 0; i < kRowsEach; ++i) {
+    for (int half = kSums / 2; half > 0; half /= 2, lanes /= 2) {
+        const bool upper = lane & lanes;
 #pragma unroll
-        for (int lanes = 16; lanes > 0; lanes /= 2) {
-            sums.of[i] += gd::shuffled(sums.of[i], lanes);
+        for (int j = 0; j < half; ++j) {
+            const double mine = upper ? sums[j + half] : sums[j];
+            sums[j] = mine + gd::shuffled(upper ? sums[j] : sums[j + half], lanes);
         }
-        if (threadIdx.x % 32 == 0) {
-            halves[half][lane + i * kRowLanes] = sums.of[i];
-        }
-        sums.of[i] = 0;
+    }
+    for (; lanes > 0; lanes /= 2) {
+        sums[0] += gd::shuffled(sums[0], lanes);
+    }
+    const int number = lane / kLanesPerSum;
+    const int row = number / kRowsEach * gd::kTileRows + threadIdx.x / gd::kTileWords +
+                    number % kRowsEach * kRowLanes;
+    if (lane % kLanesPerSum == 0) {
+        parts[threadIdx.x % gd::kTileWords / 32][row] = sums[0];
+    }
+#pragma unroll
+    for (int j = 0; j < kSums; ++j) {
+        sums[j] = 0;
     }
 }
 
-/* Four consecutive values of x for each thread, from where other blocks wrote them: past the L1
- * cache, which does not know of that. */
-struct Four {
-    double2 low, high;
+/* The vector that a round takes: as it was at the launch, or as the blocks tell it. */
+struct Vector {
+    const double *from;
+    ptrdiff_t n, padded;
+    bool told;
+    uint64_t mark;
+
+    __device__ double2 two(ptrdiff_t at) const
+    {
+        if (at >= padded) {
+            return {};
+        }
+        double2 x = gd::hear(from + at);
+        while (told && !((at >= n || gd::has_mark(x.x, mark)) &&
+                         (at + 1 >= n || gd::has_mark(x.y, mark)))) {
+            x = gd::hear(from + at);
+        }
+        return {at < n ? x.x : 0, at + 1 < n ? x.y : 0};
+    }
 };
 
-template <typename T>
-__device__ __forceinline__ Four load_x(const Job<T> &job, const double *x, int chunk)
-{
-    const ptrdiff_t at = (ptrdiff_t)chunk * Share<T>::kChunkCols + threadIdx.x * 4;
-    if (at >= job.padded) {
-        return {};
+/* Four consecutive values for each thread, from a chunk on. */
+struct Four {
+    double2 low, high;
+
+    template <typename T>
+    __device__ static Four of(const Vector &x, const Step<T> &step)
+    {
+        const ptrdiff_t at = (ptrdiff_t)step.first_chunk * Share<T>::kChunkCols + threadIdx.x * 4;
+        return {x.two(at), x.two(at + 2)};
     }
-    const double2 *from = reinterpret_cast<const double2 *>(x + at);
-    return {__ldcg(from), __ldcg(from + 1)};
-}
+    __device__ void store(double *to) const
+    {
+        double2 *at = reinterpret_cast<double2 *>(to + threadIdx.x * 4);
+        at[0] = low;
+        at[1] = high;
+    }
+};
 
-__device__ __forceinline__ void store_x(double *to, const Four &four)
-{
-    double2 *at = reinterpret_cast<double2 *>(to + threadIdx.x * 4);
-    at[0] = four.low;
-    at[1] = four.high;
-}
-
-/* The consumers' part of one round; returns what warp 0 found. */
+/* The consumers' part of one round; false if the verdict on the round before was to stop. */
 template <typename T, bool kScan>
-__device__ gd_perron_found do_round(const Job<T> &job, const Share<T> &share, const char *ring,
-                                    Shared &shared, bool stays, unsigned &tile)
+__device__ bool do_round(const Job<T> &job, const Share<T> &share, const char *ring,
+                         Shared &shared, int64_t round, int64_t first, unsigned &tile)
 {
-    const int64_t round = shared.state.round;
-    const double scale = shared.state.scale, lost = gd_perron_lost(job.n);
-    const double *x = job.vector(round);
-    double *next = job.vector(round + 1);
-    const bool backwards = round & 1;
-    gd_perron_found found = gd_perron_found_none();
-    Sums sums = {};
+    constexpr int kEach = gd::kPerWord<T>;
+    const bool backwards = share.backwards(round);
+    const int word = threadIdx.x % gd::kTileWords;
+    const Vector x = {round == first ? job.vectors + round % GD_PERRON_KEPT * job.padded
+                                     : job.exchange + (round - 1) % 2 * job.padded,
+                      job.n, job.padded, round > first, gd::mark_of(round - 1)};
+    double *told = job.exchange + round % 2 * job.padded;
+    double *kept = job.vectors + (round + 1) % GD_PERRON_KEPT * job.padded;
+    double sums[kSums] = {}, own = 0;
+    Verdict verdict = {shared.state.scale, false}; /* of the launch's state, in its first round */
     int flags = 0;
-    store_x(shared.x[0], load_x(job, x, Step<T>(share, 0, backwards).chunk));
+    if (threadIdx.x < 32) {
+        shared.found[threadIdx.x] = gd_perron_found_none();
+    }
+    Four::of(x, Step<T>(share, 0, backwards)).store(shared.x[0]);
     sync_consumers();
     for (int s = 0; s < share.steps; ++s) {
         const Step<T> step(share, s, backwards);
         Four ahead = {};
         if (s + 1 < share.steps) {
-            ahead = load_x(job, x, Step<T>(share, s + 1, backwards).chunk);
+            ahead = Four::of(x, Step<T>(share, s + 1, backwards));
         }
-        for (int c = 0; c < step.chunks; ++c, ++tile) {
-            const int in_span = backwards ? step.chunks - 1 - c : c, chunk = step.chunk + in_span;
+        const ptrdiff_t row = share.first_row + step.row + threadIdx.x;
+        if (step.begins && threadIdx.x < step.rows) {
+            /* This thread wrote it, if it was not there at the launch. */
+            own = gd::hear_one(x.from + row);
+        }
+        for (int c = 0; c < step.chunks; ++c) {
+            const int chunk = step.chunk(c);
             const int words = min(gd::kTileWords, share.words - chunk * gd::kTileWords);
-            const unsigned stage = tile % job.stages;
-            while (!gd::barrier_passed(&shared.full[stage], stays ? 0 : tile / job.stages & 1)) {
-            }
-            const char *place = ring + stage * job.tile_rows * kRowBytes;
-            const double *columns = shared.x[s % 2] + in_span * share.kChunkCols;
             const int cols = (int)min(job.n - (ptrdiff_t)chunk * share.kChunkCols,
                                       (ptrdiff_t)share.kChunkCols);
-            if (job.tile_rows == gd::kTileRows) {
-                multiply<T, kScan, kRowsEach>(sums, place, columns, words, step.rows, cols, flags);
+            double factors[kEach];
+#pragma unroll
+            for (int j = 0; j < kEach; j += 2) {
+                gd::load_word(shared.x[s % 2] + (chunk - step.first_chunk) * share.kChunkCols +
+                                  word * kEach + j,
+                              factors + j);
             }
-            else {
-                multiply<T, kScan, kRowsEach / 2>(sums, place, columns, words, step.rows, cols,
-                                                  flags);
-            }
-            __syncwarp();
-            if (!stays && threadIdx.x % 32 == 0) {
-                gd::barrier_arrive(&shared.empty[stage]);
+#pragma unroll
+            for (int t = 0; t < gd::kGroupTiles; ++t) {
+                if (t < step.tiles) {
+                    const unsigned stage = tile % gd::kStages;
+                    wait_for(&shared.full[stage], share.stays ? 0 : tile / gd::kStages & 1);
+                    if (word < words) {
+                        multiply<T, kScan>(sums + t * kRowsEach, ring + stage * gd::kTileBytes,
+                                           factors, step.rows - t * gd::kTileRows, cols, flags);
+                    }
+                    __syncwarp();
+                    if (!share.stays && threadIdx.x % 32 == 0) {
+                        gd::barrier_arrive(&shared.empty[stage]);
+                    }
+                    ++tile;
+                }
             }
         }
-        store_x(shared.x[(s + 1) % 2], ahead);
-        const int group = step.row / job.tile_rows % 2;
+        ahead.store(shared.x[(s + 1) % 2]);
         if (step.ends) {
-            hand_over(sums, shared.sums[group]);
+            hand_over(sums, shared.sums[step.group % 2]);
             if (kScan && flags != 0) {
                 atomicOr(&shared.flags, flags);
             }
         }
         sync_consumers();
+        if (!step.ends) {
+            continue;
+        }
+        if (round > first) { /* once is enough, and more cost nothing */
+            wait_for(&shared.judged[(round - 1) % 2], (unsigned)((round - 1 - first) / 2 & 1));
+            verdict = shared.verdicts[(round - 1) % 2];
+            if (verdict.stop) {
+                return false;
+            }
+        }
         /* The other warps go on; they come back to these sums after two more such barriers. */
-        if (step.ends && threadIdx.x < step.rows) {
-            const ptrdiff_t row = share.first_row + step.row + threadIdx.x;
-            const double y = shared.sums[group][0][threadIdx.x] + shared.sums[group][1][threadIdx.x];
-            next[row] = gd_perron_row(&found, y, __ldcg(x + row), job.shift, scale, lost);
+        if (threadIdx.x < step.rows) {
+            double y = 0;
+#pragma unroll
+            for (int part = 0; part < kParts; ++part) {
+                y += shared.sums[step.group % 2][part][threadIdx.x];
+            }
+            const double next = gd::marked(gd_perron_next(y, own, job.shift, verdict.scale),
+                                           gd::mark_of(round));
+            gd::tell(told + row, next);
+            kept[row] = next;
+            gd_perron_note(&shared.found[threadIdx.x], y, own, next, gd_perron_lost(job.n));
             if (kScan && y == 0) {
                 atomicOr(&shared.flags, GD_PERRON_HAS_EMPTY_ROWS);
             }
         }
     }
-    return found;
+    if (threadIdx.x < 32) {
+        gd_perron_found found = shared.found[threadIdx.x];
+        __syncwarp(); /* also for the flags */
+        gd::join_lanes(found);
+        if (threadIdx.x == 0) {
+            gd::tell(job.slots + round % 2 * gridDim.x + blockIdx.x, found, shared.flags,
+                     gd::mark_of(round));
+        }
+    }
+    return true;
 }
 
 template <typename T>
 __device__ void consume(const Job<T> &job, const Share<T> &share, const char *ring, Shared &shared,
-                        bool stays)
+                        int64_t first)
 {
     unsigned tile = 0;
-    bool scan = job.scan;
-    do {
-        const int64_t round = shared.state.round;
-        gd_perron_found found =
-            scan ? do_round<T, true>(job, share, ring, shared, stays, tile)
-                 : do_round<T, false>(job, share, ring, shared, stays, tile);
-        tile = stays ? 0 : tile;
-        if (threadIdx.x < 32) {
-            gd::Slot *slots = job.slots + round % 2 * gridDim.x;
-            int flags;
-            gd::join_lanes(found);
-            __syncwarp(); /* the lanes' parts of the next vector are published with lane 0's word */
-            if (threadIdx.x == 0) {
-                gd::publish(slots + blockIdx.x, found, shared.flags, round);
+    bool goes_on = true;
+    for (int64_t round = first; round < job.until && goes_on; ++round) {
+        goes_on = round == first && job.scan
+                      ? do_round<T, true>(job, share, ring, shared, round, first, tile)
+                      : do_round<T, false>(job, share, ring, shared, round, first, tile);
+        tile = share.stays ? 0 : tile;
+    }
+}
+
+/* ---------------------------------------------------------------- judging */
+
+template <typename T>
+__device__ void judge(const Job<T> &job, Shared &shared, gd_perron_state state)
+{
+    bool scan = job.scan, stop = false;
+    while (!stop) {
+        const int64_t round = state.round;
+        int flags;
+        const gd_perron_found found = gd::gather(job.slots + round % 2 * gridDim.x, gridDim.x,
+                                                 gd::mark_of(round), flags);
+        state.flags |= flags;
+        gd_perron_judge(&state, &found, job.tol, job.shift, job.roundings, scan);
+        stop = state.stop != GD_PERRON_GOING || state.round >= job.until;
+        if (threadIdx.x % 32 == 0) {
+            shared.verdicts[round % 2] = {state.scale, state.stop != GD_PERRON_GOING};
+            if (stop) {
+                shared.stop = 1;
             }
-            found = gd::gather(slots, gridDim.x, round, flags);
-            if (threadIdx.x == 0) {
-                shared.state.flags |= flags;
-                gd_perron_judge(&shared.state, &found, job.tol, job.shift, job.roundings, scan);
-                shared.stop = shared.state.stop != GD_PERRON_GOING;
-            }
+            gd::barrier_arrive(&shared.judged[round % 2]);
         }
         scan = false;
-        sync_consumers();
-    } while (!shared.stop && shared.state.round < job.until);
-    if (blockIdx.x == 0 && threadIdx.x == 0) {
-        *job.state = shared.state;
+    }
+    if (blockIdx.x == 0 && threadIdx.x % 32 == 0) {
+        *job.state = state;
     }
 }
 
@@ -298,62 +378,59 @@ template <typename T>
 __global__ void __launch_bounds__(kThreads, 1) iterate(const __grid_constant__ Job<T> job)
 {
     extern __shared__ __align__(128) char memory[];
-    Shared &shared = *reinterpret_cast<Shared *>(memory + gd::kRingBytes);
-    const Share<T> share(job.n, job.words, job.tile_rows);
-    const int groups = share.steps / share.spans;
-    const bool stays = groups * share.chunks <= job.stages;
+    Shared &shared = *reinterpret_cast<Shared *>(memory + gd::kStages * gd::kTileBytes);
+    const Share<T> share(job.n, job.words);
     if (threadIdx.x == 0) {
-        for (int i = 0; i < job.stages; ++i) {
+        for (int i = 0; i < gd::kStages; ++i) {
             gd::barrier_init(&shared.full[i], 1);
             gd::barrier_init(&shared.empty[i], kWarps);
         }
+        gd::barrier_init(&shared.judged[0], 1);
+        gd::barrier_init(&shared.judged[1], 1);
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
         shared.state = *job.state;
         shared.flags = 0;
         shared.stop = 0;
     }
     __syncthreads();
-    if (shared.state.stop != GD_PERRON_GOING || shared.state.round >= job.until) {
+    const int64_t first = shared.state.round;
+    if (shared.state.stop != GD_PERRON_GOING || first >= job.until) {
         return;
     }
-    if (threadIdx.x >= kConsumers) {
-        fetch(job, share, memory, shared, stays);
+    if (threadIdx.x < kConsumers) {
+        consume(job, share, memory, shared, first);
+    }
+    else if (threadIdx.x < kConsumers + 32) {
+        fetch(job, share, memory, shared, first);
     }
     else {
-        consume(job, share, memory, shared, stays);
+        judge(job, shared, shared.state);
     }
 }
 
 /* ---------------------------------------------------------------- launching */
 
 constexpr char kId[] = "perron/cuda_resident";
-constexpr size_t kSlotBytes = 2 * gd::kMostBlocks * sizeof(gd::Slot);
 
 template <typename T>
 gd_status run(gd_perron *call, gd_error *err)
 {
     constexpr int kEach = gd::kPerWord<T>;
+    constexpr size_t kSlotBytes = 2 * gd::kMostBlocks * sizeof(gd::Slot);
     const ptrdiff_t n = call->a.rows, row_words = gd::ceil_div(n, kEach);
     const bool direct = gd::bulk_rows<T>(call->a);
-    /* A thread has two or four elements of a chunk of 64 words; then lanes and halves are joined. */
-    call->roundings = gd::ceil_div(row_words, gd::kTileWords) * kEach + 8;
+    const size_t told = kSlotBytes + (size_t)(2 * call->padded) * sizeof(double);
+    /* A thread's words of a row, the lanes' sums, the parts'. A mark may cost as much as two. */
+    call->roundings = gd::ceil_div(row_words, gd::kTileWords) * kEach + 5 + kParts + 2;
+    call->launch.workspace_bytes = told + (direct ? 0 : (size_t)(n * row_words) * 16);
     if (call->launch.sizing) {
-        call->launch.workspace_bytes =
-            kSlotBytes + (direct ? 0 : (size_t)(n * row_words) * sizeof(gd::Word<T>));
         return GD_OK;
     }
     char *const workspace = static_cast<char *>(call->launch.workspace);
-    T *const packed = reinterpret_cast<T *>(workspace + kSlotBytes);
+    T *const packed = reinterpret_cast<T *>(workspace + told);
     const cudaStream_t stream = (cudaStream_t)call->launch.stream;
     if (call->scan) {
-        GD_CUDA_TRY(err, kId, cudaMemsetAsync(workspace, 0, kSlotBytes, stream));
-        /* Spans of x are read in fours; no round writes behind its end. */
-        if (call->padded > n) {
-            GD_CUDA_TRY(err, kId,
-                        cudaMemset2DAsync(call->vectors + n, (size_t)call->padded * sizeof(double),
-                                          0, (size_t)(call->padded - n) * sizeof(double),
-                                          GD_PERRON_KEPT, stream));
-        }
+        GD_CUDA_TRY(err, kId, cudaMemsetAsync(workspace, 0xff, told, stream));
         if (!direct) {
             GD_CUDA_TRY(err, kId, gd::pack_rows(call->launch, call->a, packed, row_words * kEach));
         }
@@ -362,20 +439,15 @@ gd_status run(gd_perron *call, gd_error *err)
     GD_CUDA_TRY(err, kId,
                 cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount,
                                        call->launch.device.index));
-    const int blocks = (int)min(n, (ptrdiff_t)min(sms, gd::kMostBlocks));
-    /* Half tiles where few rows would fill half of each, so that more of them fit. */
-    const int tile_rows = gd::ceil_div(n, blocks) <= gd::kTileRows / 2 ? gd::kTileRows / 2
-                                                                       : gd::kTileRows;
     const Job<T> job = {
         direct ? static_cast<const T *>(call->a.data) : packed,
         n,
         direct ? call->a.row_stride : row_words * kEach,
         (int)row_words,
-        tile_rows,
-        gd::kRingBytes / (tile_rows * kRowBytes),
         call->vectors,
         call->padded,
         call->state,
+        reinterpret_cast<double *>(workspace + kSlotBytes),
         reinterpret_cast<gd::Slot *>(workspace),
         call->tol,
         call->shift,
@@ -383,7 +455,7 @@ gd_status run(gd_perron *call, gd_error *err)
         call->roundings,
         call->scan,
     };
-    constexpr int kShared = gd::kRingBytes + sizeof(Shared);
+    constexpr int kShared = gd::kStages * gd::kTileBytes + sizeof(Shared);
     static_assert(kShared <= 227 * 1024, "the ring and x exceed what a block may have");
     GD_CUDA_TRY(err, kId,
                 cudaFuncSetAttribute(iterate<T>, cudaFuncAttributeMaxDynamicSharedMemorySize,
@@ -393,7 +465,7 @@ gd_status run(gd_perron *call, gd_error *err)
     together.id = cudaLaunchAttributeCooperative;
     together.val.cooperative = 1;
     cudaLaunchConfig_t config = {};
-    config.gridDim = dim3((unsigned)blocks);
+    config.gridDim = dim3((unsigned)min(n, (ptrdiff_t)min(sms, gd::kMostBlocks)));
     config.blockDim = dim3(kThreads);
     config.dynamicSmemBytes = kShared;
     config.stream = stream;

@@ -98,8 +98,10 @@ __global__ void __launch_bounds__(kRoundThreads) do_round(const __grid_constant_
     for (int r = 0; r < kRowsPerWarp; ++r) {
         const double y = warp_sum(sums[r]);
         if (lane == r && first + r < job.n) {
-            next[first + r] = gd_perron_row(&found, y, x[first + r], job.shift, state->scale,
-                                            gd_perron_lost(job.n));
+            const double mine = x[first + r];
+            const double new_one = gd_perron_next(y, mine, job.shift, state->scale);
+            next[first + r] = new_one;
+            gd_perron_note(&found, y, mine, new_one, gd_perron_lost(job.n));
             flags |= kScan && y == 0 ? GD_PERRON_HAS_EMPTY_ROWS : 0;
         }
     }
