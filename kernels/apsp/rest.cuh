@@ -251,8 +251,8 @@ struct Relaxing {
                     before[i][j] = c[i][j];
                 }
             }
-            Tile::template for_pairs<Shape::kSlabPairs>(
-                slab.left, slab.right,
+            Tile::for_pairs(
+                Shape::kSlabPairs, slab.left, slab.right,
                 [&](int i, int j, const Pair<T> &a, const Pair<T> &b) { Ring::fold(c[i][j], a, b); });
             stream.release(s);
 #pragma unroll
