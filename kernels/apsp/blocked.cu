@@ -78,6 +78,7 @@ public:
 
     gd_status prepare(gd_error *err) const
     {
+        GD_CUDA_TRY(err, kId, allow_shared(tile_kernel, kTileShared));
         GD_CUDA_TRY(err, kId, allow_shared(strip_kernel, kStripShared));
         GD_CUDA_TRY(err, kId, allow_shared(rest_kernel, Work::kSharedBytes));
         return GD_OK;
@@ -103,6 +104,8 @@ public:
 
 private:
     static constexpr size_t kStripShared = gd::kStripSharedBytes<Ring, kPivots, kPred>;
+    static constexpr size_t kTileShared =
+        sizeof(typename gd::PivotTile<Ring, kPivots, gd::kStripThreads, kPred>::Lines);
     static constexpr auto tile_kernel = gd::close_pivot_tile<Ring, kPivots, kPred>;
     static constexpr auto strip_kernel = gd::close_strips<Ring, kPivots, kPred>;
     static constexpr auto rest_kernel = gd::relax_rest<Ring, kPivots, kPred>;
@@ -124,8 +127,8 @@ private:
     template <bool kEarly>
     cudaError_t close_tile(const gd_launch &launch, ptrdiff_t round) const
     {
-        return gd::enqueue<kEarly>(launch, tile_kernel, 1, gd::kStripThreads, 0, paths_[round % 2],
-                                   round * kPivots);
+        return gd::enqueue<kEarly>(launch, tile_kernel, 1, gd::kStripThreads, kTileShared,
+                                   paths_[round % 2], round * kPivots);
     }
     template <bool kEarly>
     cudaError_t close_strips(const gd_launch &launch, ptrdiff_t round) const
@@ -140,9 +143,9 @@ private:
     {
         const ptrdiff_t next = round + 1 < rounds_ ? round + 1 : -1;
         const Region region = {part, symmetric_, tiles_, round, next};
-        return gd::enqueue<kEarly>(launch, rest_kernel, count_blocks(region), Work::Tile::kThreads,
-                                   Work::kSharedBytes, paths_[round % 2], paths_[(round + 1) % 2],
-                                   region);
+        return gd::enqueue<kEarly>(launch, rest_kernel, count_tiles(region) * Work::kParts,
+                                   Work::Tile::kThreads, Work::kSharedBytes, paths_[round % 2],
+                                   paths_[(round + 1) % 2], region);
     }
     gd_launch launch_;
     bool symmetric_;
@@ -279,16 +282,21 @@ gd_status run(gd_apsp &call, gd_error *err)
                                        call.launch.device.index));
     const bool fits =
         (size_t)shared_bytes >= gd::Relaxing<gd::PlusUnsigned, 128, false>::kSharedBytes;
-    const bool many = call.n >= kFromManyPivots && fits && call.pred == NULL;
+    const bool many = call.n >= kFromManyPivots && fits;
     const bool narrow = many && call.longest > 0 && call.longest < gd::kNarrowFar;
-    gd_status status;
+    if constexpr (sizeof(T) == 4) { /* doubles have no registers for many pivots */
+        if (call.pred != NULL && many) {
+            return run<Ring, 128, true>(call, call.padded, err);
+        }
+    }
     if (call.pred != NULL) {
         return run<Ring, 64, true>(call, call.padded, err);
     }
+    gd_status status;
     if (narrow) {
         status = run_narrow<T>(call, err);
     }
-    else if constexpr (sizeof(T) == 4) { /* doubles have no registers for many pivots */
+    else if constexpr (sizeof(T) == 4) {
         status = many ? run<Ring, 128, false>(call, call.padded, err)
                       : run<Ring, 64, false>(call, call.padded, err);
     }
@@ -310,7 +318,7 @@ extern "C" gd_status gd_cuda_apsp_blocked(gd_apsp *call, gd_error *err)
 {
     if (call->launch.sizing) { /* before anything is known of the weights: room for any form */
         const size_t element = call->dtype == GD_F64 ? sizeof(double) : sizeof(float);
-        const size_t pivots = call->dtype == GD_F64 || call->pred != NULL ? 64 : padding(*call);
+        const size_t pivots = call->dtype == GD_F64 ? 64 : padding(*call);
         call->padded = gd::ceil_div(call->n, padding(*call)) * padding(*call);
         call->launch.workspace_bytes =
             2 * pivots * (size_t)call->padded * (2 * element + (call->pred != NULL ? 4 : 0));

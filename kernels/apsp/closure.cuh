@@ -42,26 +42,42 @@ struct Strip {
     static constexpr int kTrip =
         Tile::kWarpRows > Tile::kWarpCols ? Tile::kWarpRows : Tile::kWarpCols;
     static_assert(kPivots % kTrip == 0, "trips are whole");
+    /* Predecessors of 64 elements have no room in registers beside them. */
+    static constexpr bool kPredsShared = kPred && kM * kN > 32;
+    static constexpr int kColsATime = kPredsShared ? 4 : kN; /* as many as registers allow */
 
     /* Two lines of pairs are used in turn, so that one barrier a pair is enough: whoever
      * overwrites a line has passed the barrier that all its readers reach after reading. */
     struct Lines {
         Pair<T> rows[kHasRows ? 2 : kPivots / 2][kCols], cols[kHasCols ? 2 : kPivots / 2][kRows];
         Pair<int32_t> preds[!kPred ? 1 : kHasRows ? 2 : kPivots / 2][kPred ? kCols : 1];
+        int32_t tile_preds[kPredsShared ? kRows : 1][kPredsShared ? kCols : 1];
+    };
+
+    /* The predecessors of this thread's elements. */
+    struct Preds {
+        int32_t kept[kPredsShared ? 1 : kM][kPredsShared ? 1 : kN];
+        int32_t *shared;
+        __device__ __forceinline__ int32_t &at(int i, int j)
+        {
+            return kPredsShared ? shared[Tile::row_step(i) * kCols + Tile::col_step(j)]
+                                : kept[kPredsShared ? 0 : i][kPredsShared ? 0 : j];
+        }
     };
 
     static __device__ __forceinline__ void close(const Paths<Ring> &paths, ptrdiff_t row0,
                                                  ptrdiff_t col0, Lines &lines)
     {
         T d[kM][kN];
-        int32_t p[kM][kN];
+        Preds p;
+        p.shared = kPredsShared ? &lines.tile_preds[Tile::row(0)][Tile::col(0)] : NULL;
         auto *const dist = paths.dist + (row0 + Tile::row(0)) * paths.stride + col0 + Tile::col(0);
         int32_t *const pred =
             kPred ? paths.pred + (row0 + Tile::row(0)) * paths.padded + col0 + Tile::col(0) : NULL;
         for_runs([&](int i, int j) {
             Hold::load(dist + Tile::row_step(i) * paths.stride + Tile::col_step(j), &d[i][j]);
             if constexpr (kPred) {
-                load_two(pred + Tile::row_step(i) * paths.padded + Tile::col_step(j), &p[i][j]);
+                load_two(pred + Tile::row_step(i) * paths.padded + Tile::col_step(j), &p.at(i, j));
             }
         });
 
@@ -85,7 +101,7 @@ struct Strip {
         for_runs([&](int i, int j) {
             Hold::store(dist + Tile::row_step(i) * paths.stride + Tile::col_step(j), &d[i][j]);
             if constexpr (kPred) {
-                store_two(pred + Tile::row_step(i) * paths.padded + Tile::col_step(j), &p[i][j]);
+                store_two(pred + Tile::row_step(i) * paths.padded + Tile::col_step(j), &p.at(i, j));
             }
         });
     }
@@ -109,7 +125,7 @@ struct Strip {
     static __device__ __forceinline__ void step(const Paths<Ring> &paths, ptrdiff_t row0,
                                                 ptrdiff_t col0, Lines &lines, int pair,
                                                 bool owns_row, bool owns_col, T (&d)[kM][kN],
-                                                int32_t (&p)[kM][kN], int row, int col)
+                                                Preds &p, int row, int col)
     {
         /* This thread's place in each line; its elements lie at fixed steps from there. */
         const int my_row = Tile::row(0), my_col = Tile::col(0);
@@ -122,7 +138,7 @@ struct Strip {
             for (int j = 0; j < kN; ++j) {
                 row_line[Tile::col_step(j)] = {d[row + 1][j], d[row][j]};
                 if constexpr (kPred) {
-                    pred_line[Tile::col_step(j)] = {p[row + 1][j], p[row][j]};
+                    pred_line[Tile::col_step(j)] = {p.at(row + 1, j), p.at(row, j)};
                 }
             }
         }
@@ -134,67 +150,91 @@ struct Strip {
         }
         __syncthreads();
 
-        Pair<T> b[kN];
-        Pair<int32_t> via[kN];
-#pragma unroll
-        for (int j = 0; j < kN; j += 2) {
-            load_run(row_line + Tile::col_step(j), b + j);
-            if constexpr (kPred) {
-                load_run(pred_line + Tile::col_step(j), via + j);
-            }
-        }
-        /* Pivot k + 1 goes through stage k: its row by element [k + 1, k], its column by
-         * [k, k + 1]. */
-        if constexpr (kHasRows) {
-            const T below = col_line[2 * pair + 1 - my_row].first;
-#pragma unroll
-            for (int j = 0; j < kN; ++j) {
-                const T before = b[j].first;
-                Ring::join(b[j].first, below, b[j].second);
-                if constexpr (kPred) {
-                    via[j].first = b[j].first < before ? via[j].second : via[j].first;
-                }
-            }
-            if (owns_row) {
-#pragma unroll
-                for (int j = 0; j < kN; j += 2) {
-                    const ptrdiff_t line = col0 + my_col;
-                    const int step = Tile::col_step(j);
-                    paths.template put_rows<kPivots>(pair, line, step, b[j], b[j + 1]);
-                    if (!kHasCols && paths.symmetric) {
-                        paths.template put_cols<kPivots>(pair, line, step, turned(b[j]),
-                                                         turned(b[j + 1]));
-                    }
-                    if constexpr (kPred) {
-                        Pair<int32_t> *const to = paths.preds + panel_at<kPivots>(pair, line) + step;
-                        to[0] = via[j], to[1] = via[j + 1];
-                    }
-                }
-            }
-        }
         const T beside = row_line[2 * pair + 1 - my_col].second;
+        const T below = col_line[2 * pair + 1 - my_row].first;
 #pragma unroll
-        for (int i = 0; i < kM; i += 2) {
-            Pair<T> a[2];
-            load_run(col_line + Tile::row_step(i), a);
-            if constexpr (kHasCols) {
-                Ring::join(a[0].second, a[0].first, beside);
-                Ring::join(a[1].second, a[1].first, beside);
-                if (owns_col) {
-                    const ptrdiff_t line = row0 + my_row;
-                    const int step = Tile::row_step(i);
-                    paths.template put_cols<kPivots>(pair, line, step, a[0], a[1]);
-                    if (!kHasRows && paths.symmetric) {
-                        paths.template put_rows<kPivots>(pair, line, step, turned(a[0]),
-                                                         turned(a[1]));
+        for (int first = 0; first < kN; first += kColsATime) {
+            Pair<T> b[kColsATime];
+            Pair<int32_t> via[kColsATime];
+#pragma unroll
+            for (int j = 0; j < kColsATime; j += 2) {
+                const int step = Tile::col_step(first + j);
+                load_run(row_line + step, b + j);
+                if constexpr (kPred) {
+                    load_run(pred_line + step, via + j);
+                }
+            }
+            /* Pivot k + 1 goes through stage k: its row by element [k + 1, k], its column by
+             * [k, k + 1]. */
+            if constexpr (kHasRows) {
+#pragma unroll
+                for (int j = 0; j < kColsATime; ++j) {
+                    const T before = b[j].first;
+                    Ring::join(b[j].first, below, b[j].second);
+                    if constexpr (kPred) {
+                        via[j].first = b[j].first < before ? via[j].second : via[j].first;
                     }
+                }
+                if (owns_row) {
+                    publish_rows(paths, pair, col0 + my_col, Tile::col_step(first), b, via);
                 }
             }
 #pragma unroll
-            for (int j = 0; j < kN; ++j) {
-                update(d[i][j], p[i][j], a[0], b[j], via[j]);
-                update(d[i + 1][j], p[i + 1][j], a[1], b[j], via[j]);
+            for (int i = 0; i < kM; i += 2) {
+                Pair<T> a[2];
+                load_run(col_line + Tile::row_step(i), a);
+                if constexpr (kHasCols) {
+                    Ring::join(a[0].second, a[0].first, beside);
+                    Ring::join(a[1].second, a[1].first, beside);
+                    if (owns_col && first == 0) {
+                        publish_cols(paths, pair, row0 + my_row, Tile::row_step(i), a);
+                    }
+                }
+#pragma unroll
+                for (int j = 0; j < kColsATime; ++j) {
+#pragma unroll
+                    for (int e = 0; e < 2; ++e) {
+                        if constexpr (kPred) {
+                            update(d[i + e][first + j], p.at(i + e, first + j), a[e], b[j], via[j]);
+                        }
+                        else {
+                            fold_values<Ring>(d[i + e][first + j], a[e], b[j]);
+                        }
+                    }
+                }
             }
+        }
+    }
+
+    /* Finished pairs go to the panels: of columns from `line` on, by the thread that owns the
+     * pivots' rows, and of two rows. A strip of a symmetric matrix is a strip of both kinds. */
+    static __device__ __forceinline__ void publish_rows(const Paths<Ring> &paths, int pair,
+                                                        ptrdiff_t line, int first_step,
+                                                        const Pair<T> (&b)[kColsATime],
+                                                        const Pair<int32_t> (&via)[kColsATime])
+    {
+        const ptrdiff_t at = paths.template rows_at<kPivots, kPred>(pair, line);
+#pragma unroll
+        for (int j = 0; j < kColsATime; j += 2) {
+            const int step = first_step + Tile::col_step(j);
+            Hold::put_rows(paths.rows + at + step / Hold::kPerWord, b[j], b[j + 1]);
+            if constexpr (kPred) {
+                paths.preds[at + step] = via[j], paths.preds[at + step + 1] = via[j + 1];
+            }
+            else if (!kHasCols && paths.symmetric) {
+                Hold::put_cols(paths.cols + paths.template cols_at<kPivots>(pair, line) + step,
+                               turned(b[j]), turned(b[j + 1]));
+            }
+        }
+    }
+    static __device__ __forceinline__ void publish_cols(const Paths<Ring> &paths, int pair,
+                                                        ptrdiff_t line, int step,
+                                                        const Pair<T> (&a)[2])
+    {
+        Hold::put_cols(paths.cols + paths.template cols_at<kPivots>(pair, line) + step, a[0], a[1]);
+        if (!kPred && !kHasRows && paths.symmetric) {
+            const ptrdiff_t at = paths.template rows_at<kPivots, kPred>(pair, line);
+            Hold::put_rows(paths.rows + at + step / Hold::kPerWord, turned(a[0]), turned(a[1]));
         }
     }
 
@@ -210,16 +250,15 @@ struct Strip {
     static __device__ __forceinline__ void update(T &d, int32_t &p, Pair<T> a, Pair<T> b,
                                                   Pair<int32_t> via)
     {
-        if constexpr (kPred) {
-            const T before = d;
-            Ring::join(d, a.first, b.second);
-            p = d < before ? via.second : p;
-            const T between = d;
-            Ring::join(d, a.second, b.first);
-            p = d < between ? via.first : p;
+        const T before = d;
+        Ring::join(d, a.first, b.second);
+        if (d < before) {
+            p = via.second;
         }
-        else {
-            fold_values<Ring>(d, a, b);
+        const T between = d;
+        Ring::join(d, a.second, b.first);
+        if (d < between) {
+            p = via.first;
         }
     }
 };
@@ -229,13 +268,13 @@ template <typename Ring, int kPivots, int kThreads, bool kPred>
 using PivotTile = Strip<Ring, kPivots, kPivots, kPivots, kThreads, true, true, kPred>;
 
 template <typename Ring, int kPivots, bool kPred>
-__global__ void __launch_bounds__(kStripThreads, kPred ? 1 : 2)
+__global__ void __launch_bounds__(kStripThreads, 2)
     close_pivot_tile(const __grid_constant__ Paths<Ring> paths, ptrdiff_t pivot)
 {
     using Closing = PivotTile<Ring, kPivots, kStripThreads, kPred>;
-    __shared__ alignas(16) typename Closing::Lines lines;
+    extern __shared__ int4 shared[];
     await_predecessor();
-    Closing::close(paths, pivot, pivot, lines);
+    Closing::close(paths, pivot, pivot, *reinterpret_cast<typename Closing::Lines *>(shared));
 }
 
 /* Phase 2. How far a strip extends along its panel: narrower where that keeps more SMs busy. */
@@ -271,7 +310,7 @@ __device__ __forceinline__ void copy_snapshots(Pair<V> (*lines)[kPivots], const 
 /* Even blocks close strips of the pivots' rows, odd ones strips of their columns. In a symmetric
  * matrix there is one block a strip: of rows right of the pivot tile, of columns above it. */
 template <typename Ring, int kPivots, bool kPred>
-__global__ void __launch_bounds__(kStripThreads, kPred ? 1 : 2)
+__global__ void __launch_bounds__(kStripThreads, 2)
     close_strips(const __grid_constant__ Paths<Ring> paths, ptrdiff_t pivot)
 {
     using OfRows = RowStrip<Ring, kPivots, kPred>;
@@ -290,18 +329,20 @@ __global__ void __launch_bounds__(kStripThreads, kPred ? 1 : 2)
     if (of_rows) {
         auto &lines = *reinterpret_cast<typename OfRows::Lines *>(shared);
         copy_snapshots<kPivots>(lines.cols, [&](int pair, int line, Pair<V> *two) {
-            Hold::get_cols(paths.cols + panel_at<kPivots>(pair, pivot + line), two);
+            Hold::get_cols(paths.cols + paths.template cols_at<kPivots>(pair, pivot + line), two);
         });
         OfRows::close(paths, pivot, start, lines);
     }
     else {
         auto &lines = *reinterpret_cast<typename OfCols::Lines *>(shared);
         copy_snapshots<kPivots>(lines.rows, [&](int pair, int line, Pair<V> *two) {
-            Hold::get_rows(paths.rows + panel_at<kPivots, Hold::kPerWord>(pair, pivot + line), two);
+            Hold::get_rows(paths.rows + paths.template rows_at<kPivots, kPred>(pair, pivot + line),
+                           two);
         });
         if constexpr (kPred) {
             copy_snapshots<kPivots>(lines.preds, [&](int pair, int line, Pair<int32_t> *two) {
-                const Pair<int32_t> *const from = paths.preds + panel_at<kPivots>(pair, pivot + line);
+                const Pair<int32_t> *const from =
+                    paths.preds + paths.template rows_at<kPivots, kPred>(pair, pivot + line);
                 two[0] = from[0], two[1] = from[1];
             });
         }

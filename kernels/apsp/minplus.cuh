@@ -47,6 +47,7 @@ struct MinplusTile {
     static constexpr int kBlockCols = kWarpsAcross * kWarpCols;
     static constexpr int kThreads = 32 * kWarpsDown * kWarpsAcross;
     static constexpr int kRun = kRunLength;
+    static constexpr int kPairsATime = 4; /* a longer loop would not fit the instruction cache */
     static_assert(kM % kRun == 0 && kN % kRun == 0, "a thread owns whole runs");
 
     static __device__ __forceinline__ int warp_down() { return threadIdx.x / 32 / kWarpsAcross; }
@@ -91,23 +92,26 @@ struct MinplusTile {
         }
     }
 
-    /* Calls fold(i, j, a, b) for kPairs pairs of pivots and each element (i, j) of a thread, with
-     * the pairs of its row and column. */
-    template <int kPairs, typename Fold>
-    static __device__ __forceinline__ void for_pairs(const Pair<T> (*left)[kBlockRows],
+    /* Calls fold(i, j, a, b) for so many pairs of pivots, a multiple of kPairsATime, and each
+     * element (i, j) of a thread, with the pairs of its row and column. */
+    template <typename Fold>
+    static __device__ __forceinline__ void for_pairs(int pairs, const Pair<T> (*left)[kBlockRows],
                                                      const Pair<T> (*right)[kBlockCols],
                                                      const Fold &fold)
     {
-#pragma unroll 4 /* a longer body would not fit the instruction cache */
-        for (int p = 0; p < kPairs; ++p) {
-            Pair<T> a[kM], b[kN];
-            load_rows(left[p], a);
-            load_cols(right[p], b);
+#pragma unroll 1
+        for (int start = 0; start < pairs; start += kPairsATime) {
 #pragma unroll
-            for (int j = 0; j < kN; ++j) {
+            for (int p = start; p < start + kPairsATime; ++p) {
+                Pair<T> a[kM], b[kN];
+                load_rows(left[p], a);
+                load_cols(right[p], b);
 #pragma unroll
-                for (int i = 0; i < kM; ++i) {
-                    fold(i, j, a[i], b[j]);
+                for (int j = 0; j < kN; ++j) {
+#pragma unroll
+                    for (int i = 0; i < kM; ++i) {
+                        fold(i, j, a[i], b[j]);
+                    }
                 }
             }
         }

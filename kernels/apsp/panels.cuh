@@ -62,12 +62,17 @@ __device__ __forceinline__ void fold_values(typename Storage<Ring>::Value &c,
     }
 }
 
-/* Where a pair of pivots and a line are in a panel with so many lines in a word. */
-template <int kPivots, int kPerWord = 1>
+/* Where a pair of pivots and a line are in a panel of blocks of kWidth lines, with so many lines in
+ * a word. */
+template <int kPivots, int kWidth = kPivots, int kPerWord = 1>
 __host__ __device__ constexpr ptrdiff_t panel_at(int pair, ptrdiff_t line)
 {
-    return ((line / kPivots * (kPivots / 2) + pair) * kPivots + line % kPivots) / kPerWord;
+    return ((line / kWidth * (kPivots / 2) + pair) * kWidth + line % kWidth) / kPerWord;
 }
+
+/* Blocks of the panel of rows, and of that of predecessors, are as wide as phase 3's tiles. */
+template <int kPivots, bool kPred>
+constexpr int kRowsWidth = kPred && kPivots == 128 ? 64 : kPivots;
 
 /* The matrices that are closed in place; pred is NULL without predecessors. A symmetric matrix stays
  * symmetric, bit for bit, as a + b is b + a: then only the tiles on and above its diagonal are kept
@@ -82,20 +87,15 @@ struct Paths {
     Pair<typename Hold::Word> *cols, *rows;
     Pair<int32_t> *preds; /* in the order of rows: {k + 1, k} */
 
-    /* Two neighbouring lines of a pair of pivots enter the panel of columns, {k, k + 1}, or the
-     * panel of rows, {k + 1, k}: line + step, in the same block as line. */
-    template <int kPivots, typename V>
-    __device__ __forceinline__ void put_cols(int pair, ptrdiff_t line, int step, Pair<V> x,
-                                             Pair<V> y) const
+    template <int kPivots>
+    static __device__ __forceinline__ ptrdiff_t cols_at(int pair, ptrdiff_t line)
     {
-        Hold::put_cols(cols + panel_at<kPivots>(pair, line) + step, x, y);
+        return panel_at<kPivots>(pair, line);
     }
-    template <int kPivots, typename V>
-    __device__ __forceinline__ void put_rows(int pair, ptrdiff_t line, int step, Pair<V> x,
-                                             Pair<V> y) const
+    template <int kPivots, bool kPred>
+    static __device__ __forceinline__ ptrdiff_t rows_at(int pair, ptrdiff_t line)
     {
-        Hold::put_rows(rows + panel_at<kPivots, Hold::kPerWord>(pair, line) + step / Hold::kPerWord,
-                       x, y);
+        return panel_at<kPivots, kRowsWidth<kPivots, kPred>, Hold::kPerWord>(pair, line);
     }
 };
 

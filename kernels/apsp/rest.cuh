@@ -42,6 +42,11 @@ struct Rest<Ring, 128, false> {
     using Tile = MinplusTile<typename Ring::Word, 16, 8, 2, 2>;
     static constexpr int kBlocksPerSm = 2, kSlabPairs = 16, kStages = 3;
 };
+template <typename Ring>
+struct Rest<Ring, 128, true> {
+    using Tile = MinplusTile<typename Ring::Word, 8, 8, 4, 1>;
+    static constexpr int kBlocksPerSm = 2, kSlabPairs = 16, kStages = 3;
+};
 template <>
 struct Rest<Narrow, 128, false> { /* 64 words across */
     using Tile = MinplusTile<int32_t, 8, 8, 4, 1>;
@@ -62,8 +67,8 @@ struct Region {
     ptrdiff_t pivot, next; /* which tiles are the pivot tile and the next one, or -1 */
 };
 
-/* How many blocks take up a region. */
-inline ptrdiff_t count_blocks(const Region &region)
+/* How many tiles a region is searched for. */
+inline ptrdiff_t count_tiles(const Region &region)
 {
     const ptrdiff_t tiles = region.tiles;
     return region.part == kNextLines ? (region.symmetric ? tiles : 2 * tiles)
@@ -73,10 +78,11 @@ inline ptrdiff_t count_blocks(const Region &region)
 
 constexpr int kTileGroup = 8; /* rows of tiles that go along the columns together, for L2 */
 
-/* The tile of a block; false if it has none. */
-__device__ __forceinline__ bool find_tile(const Region &region, ptrdiff_t &i, ptrdiff_t &j)
+/* Tile number `block` of a region; false if there is none. */
+__device__ __forceinline__ bool find_tile(const Region &region, ptrdiff_t block, ptrdiff_t &i,
+                                          ptrdiff_t &j)
 {
-    const ptrdiff_t tiles = region.tiles, next = region.next, block = blockIdx.x;
+    const ptrdiff_t tiles = region.tiles, next = region.next;
     bool is_ours = true;
     if (region.part == kNextLines) {
         const bool in_row = region.symmetric ? block >= next : block < tiles;
@@ -186,12 +192,12 @@ __device__ __forceinline__ void write_predecessors(
         int winner = 2 * first;
 #pragma unroll 8
         for (int p = Shape::kSlabPairs - 1; p >= 0; --p) { /* the first one has the last word */
-            const Pair<T> a = paths.cols[panel_at<kPivots>(first + p, i)];
-            const Pair<T> b = paths.rows[panel_at<kPivots>(first + p, j)];
+            const Pair<T> a = paths.cols[paths.template cols_at<kPivots>(first + p, i)];
+            const Pair<T> b = paths.rows[paths.template rows_at<kPivots, true>(first + p, j)];
             winner = Ring::term(a.second, b.first) == length ? 2 * (first + p) + 1 : winner;
             winner = Ring::term(a.first, b.second) == length ? 2 * (first + p) : winner;
         }
-        const Pair<int32_t> via = paths.preds[panel_at<kPivots>(winner / 2, j)];
+        const Pair<int32_t> via = paths.preds[paths.template rows_at<kPivots, true>(winner / 2, j)];
         paths.pred[i * paths.padded + j] = winner % 2 == 0 ? via.second : via.first;
     }
 }
@@ -212,15 +218,19 @@ struct Relaxing {
     static constexpr size_t kAfterBytes = kListBytes > kLinesBytes ? kListBytes : kLinesBytes;
     static constexpr size_t kSharedBytes =
         Stream::kSharedBytes > kAfterBytes ? Stream::kSharedBytes : kAfterBytes;
-    static_assert(Tile::kBlockRows == kPivots && Tile::kBlockCols * kPerWord == kPivots,
-                  "a tile is as wide as a block of a panel");
+    /* A tile of pivots x pivots is a block's, or several blocks' beside each other. */
+    static constexpr int kParts = kPivots / (Tile::kBlockCols * kPerWord);
+    static_assert(Tile::kBlockRows == kPivots &&
+                      Tile::kBlockCols * kPerWord == kRowsWidth<kPivots, kPred>,
+                  "a block's tile is as wide as a block of a panel");
+    static_assert(!kClosesNext || kParts == 1, "who closes a tile has relaxed all of it");
 
     static __device__ __forceinline__ void relax(const Paths<Ring> &paths, ptrdiff_t i0, ptrdiff_t j0,
                                                  void *shared)
     {
         constexpr int kSlabs = kPivots / (2 * Shape::kSlabPairs);
-        Stream stream(shared, paths.cols + panel_at<kPivots>(0, i0),
-                      paths.rows + panel_at<kPivots, kPerWord>(0, j0), kSlabs);
+        Stream stream(shared, paths.cols + paths.template cols_at<kPivots>(0, i0),
+                      paths.rows + paths.template rows_at<kPivots, kPred>(0, j0), kSlabs);
         T c[Tile::kRows][Tile::kCols];
         const ptrdiff_t stride = paths.stride / kPerWord; /* in words */
         T *const tile = reinterpret_cast<T *>(paths.dist + j0) + (i0 + Tile::row(0)) * stride +
@@ -251,8 +261,8 @@ struct Relaxing {
                     before[i][j] = c[i][j];
                 }
             }
-            Tile::template for_pairs<Shape::kSlabPairs>(
-                slab.left, slab.right,
+            Tile::for_pairs(
+                Shape::kSlabPairs, slab.left, slab.right,
                 [&](int i, int j, const Pair<T> &a, const Pair<T> &b) { Ring::fold(c[i][j], a, b); });
             stream.release(s);
 #pragma unroll
@@ -289,10 +299,11 @@ __global__ void __launch_bounds__(Rest<Ring, kPivots, kPred>::Tile::kThreads,
     extern __shared__ int4 shared[];
     ptrdiff_t i, j;
     await_predecessor();
-    if (!find_tile(region, i, j)) {
+    if (!find_tile(region, blockIdx.x / Work::kParts, i, j)) {
         return;
     }
-    Work::relax(paths, i * kPivots, j * kPivots, shared);
+    const ptrdiff_t part = blockIdx.x % Work::kParts;
+    Work::relax(paths, i * kPivots, j * kPivots + part * kRowsWidth<kPivots, kPred>, shared);
     if constexpr (Work::kClosesNext) {
         if (region.part == kAllTiles && blockIdx.x == 0 && region.next >= 0) {
             /* The tile is in memory for all threads of the block. The panels are other ones:

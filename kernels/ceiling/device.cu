@@ -129,7 +129,7 @@ __global__ void __launch_bounds__(Tile::kThreads, kMinplusBlocksPerSm) fold_slab
 #pragma unroll 1
     for (int round = 0; round < kMinplusRounds; ++round) {
         __syncthreads(); /* as between slabs; also keeps loads inside the loop */
-        Tile::for_pairs<kPairs>(left, right,
+        Tile::for_pairs(kPairs, left, right,
                                 [&](int i, int j, const gd::Pair<float> &a,
                                     const gd::Pair<float> &b) {
                                     gd::PlusUnsigned::fold(c[i][j], a, b);
