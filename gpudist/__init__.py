@@ -39,7 +39,8 @@ array([[0., 2., 5.],
 >>> gpudist.reconstruct_path(before, 0, 2)
 [0, 1, 2]
 
-`minplus` multiplies matrices with minimum and sum in place of sum and product, and over four more
+``apsp(graph, semiring=...)`` finds longest and widest paths and bottlenecks instead, and
+`transitive_closure` what can be reached at all. `minplus` multiplies matrices with minimum and sum in place of sum and product, and over four more
 semirings: widest ways, bottlenecks, longest ways, reachability.
 
 >>> gpudist.minplus([[0.0, 2.0]], [[5.0], [1.0]])

@@ -181,8 +181,8 @@ class Comparison:
         ran = [(_name(e), e.seconds, e.ours) for e in self.entries if e.seconds is not None]
         return plots.bars(
             ran,
-            title=f"{self._title()}\n{self.provenance['device_name']}",
-            label="milliseconds a call, transfers included",
+            heading=f"{self._title()}\n{self.provenance['device_name']}",
+            label="milliseconds a call, transfers included (logarithmic)",
             floor=None if limit is None else limit.seconds,
             ax=ax,
         )

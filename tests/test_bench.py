@@ -1366,6 +1366,39 @@ def test_readme_command(tmp_path, capsys):
     assert readme.main([str(tmp_path), "--check"]) == 1
 
 
+def test_operations_name_their_sizes():
+    lines = [
+        line(op="pdist", shape=[300, 300, 7]),
+        line(op="cdist", shape=[300, 200, 7]),
+    ]
+    text = readme.render(PAGE, lines)
+    assert "pairs of 300 points, d = 7, euclidean" in text and "| 300 x 200 points" in text
+    product = line(op="minplus", shape=[3, 4, 5], metric=None, arguments="max_min")
+    text = readme.render(PAGE.replace("cdist-cpu", "minplus-cpu"), [product])
+    assert "| 3 x 4 x 5, max_min, float64 |" in text
+
+
+def test_the_readme_has_a_roofline_of_the_latest_gpu(tmp_path, pyplot, capsys):
+    card = {"device": "cuda:0", "device_name": "Old", "driver": "1", "cuda": "13.0"}
+    new = card | {"device_name": "New", "date": "2027-01-01T00:00:00+00:00"}
+    lines = [entry | place for place in (card, new) for entry in (*limits(), *points_of_a_plot())]
+    page = PAGE.replace("cdist-cpu", "roofline")
+    assert "](notebooks/roofline.png)" in readme.render(page, lines)
+    assert "Nothing is recorded yet." in readme.render(page, limits())
+    data = tmp_path / "notebooks" / "data"
+    data.mkdir(parents=True)
+    (data / "x.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in lines))
+    (tmp_path / "README.md").write_text(page)
+    assert readme.main([str(tmp_path), "--check"]) == 1
+    assert not (tmp_path / "notebooks" / "roofline.png").exists()
+    assert readme.main([str(tmp_path)]) == 0
+    assert readme.main([str(tmp_path), "--check"]) == 0
+    with (data / "x.jsonl").open("a") as stream:
+        stream.write(json.dumps({**line(**new), **points_of_a_plot()[0], **new, "shape": [1]}))
+    assert readme.main([str(tmp_path), "--check"]) == 1  # the picture is stale, the text is not
+    assert readme.render(page, lines) == (tmp_path / "README.md").read_text()
+
+
 needs_tree = pytest.mark.skipif(
     not (ROOT / "notebooks").is_dir(), reason="the source archive has no notebooks"
 )
@@ -1391,3 +1424,16 @@ def test_the_readme_code_runs():
     exec(code, names)
     assert names["dist"].shape == (4000, 4000)
     assert np.isfinite(names["dist"][0, 17])
+
+
+def test_the_readme_other_code_runs():
+    for library in ("sklearn", "torch"):
+        pytest.importorskip(library)
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    names = {"gpudist": gpudist, "points": np.random.default_rng(0).random((200, 2))}
+    blocks = [part.partition("```")[0] for part in text.split("```python\n")[2:]]
+    blocks = [block for block in blocks if "networkx" not in block]  # which the installer hooks up
+    assert len(blocks) >= 2
+    for block in blocks:
+        exec(block, names)
+    assert names["found"].ours.error < 1e-13

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gpudist.bench.report import duration, quantity
+from gpudist.bench.report import duration, quantity, title
 
 Result = Mapping[str, Any]
 
@@ -145,7 +145,7 @@ def drawn_from(path: Path) -> str:
 def bars(
     entries: Sequence[tuple[str, float, bool]],
     *,
-    title: str,
+    heading: str,
     label: str,
     floor: float | None = None,
     ax: Any = None,
@@ -156,7 +156,7 @@ def bars(
     ----------
     entries : sequence of (str, float, bool)
         Names, seconds, and whether they are ours.
-    title, label : str
+    heading, label : str
         What stands above and below.
     floor : float, optional
         The least time that the machine allows, in seconds; drawn as a line.
@@ -185,14 +185,41 @@ def bars(
     ax.bar_label(drawn, [f" {duration(seconds)}" for _, seconds, _ in entries], fontsize=9)
     if floor is not None:
         ax.axvline(1e3 * floor, color=FLOOR, linestyle="--", label="the machine's limit")
-        ax.legend(fontsize=8, loc="lower right")
+        ax.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1))
     ax.set_yticks(range(len(entries)), names)
     ax.invert_yaxis()
     ax.set_xscale("log")
+    ax.xaxis.set_major_formatter("{x:g}")
+    ax.xaxis.set_minor_formatter("")
     ax.margins(x=0.2)
     ax.set_xlabel(label)
-    ax.set_title(title)
+    ax.set_title(heading)
     return ax
+
+
+def race(result: Result, ax: Any = None) -> Any:
+    """Draw one recorded result beside its rivals.
+
+    Parameters
+    ----------
+    result : mapping
+        A JSON line of a case.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+        As `bars` draws them.
+    """
+    others = [(str(r["name"]), r["median_s"], False) for r in result["rivals"] if "median_s" in r]
+    return bars(
+        [(str(result["kernel"]), result["median_s"], True), *others],
+        heading=f"{title(result)}\n{_where(result)}",
+        label="milliseconds a call (logarithmic)",
+        floor=result["floor_s"],
+        ax=ax,
+    )
 
 
 def _where(result: Result) -> str:

@@ -49,6 +49,8 @@ class Runner:
         The revision to record, where neither git nor the installation knows it.
     with_ceilings : bool, default True
         Whether to measure ceilings; no case is compared with one otherwise.
+    with_rivals : bool, default True
+        Whether to time other libraries.
     """
 
     def __init__(
@@ -58,10 +60,12 @@ class Runner:
         repeats: int = 7,
         source: str | None = None,
         with_ceilings: bool = True,
+        with_rivals: bool = True,
     ) -> None:
         self.device = device
         self.backend, _, index = device.partition(":")
         self.repeats = repeats
+        self.with_rivals = with_rivals
         self.provenance = records.provenance(device, source=source)
         self.ceilings: dict[str, Ceiling] = (
             ceilings.measure_ceilings(device, repeats=repeats) if with_ceilings else {}
@@ -168,7 +172,7 @@ class Runner:
             "error_rows": sample.rows,
             "rivals": [
                 self._measure_rival(rival, task, ours, clock, sample)
-                for rival in rivals.rivals_for(task)
+                for rival in (rivals.rivals_for(task) if self.with_rivals else ())
             ],
         }
 
