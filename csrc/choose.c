@@ -34,10 +34,14 @@ enum { LARGE_ROWS = 1024 };
 __attribute__((format(printf, 3, 4))) static bool say(char *why, size_t size, const char *format,
                                                       ...)
 {
-    va_list args;
-    va_start(args, format);
-    vsnprintf(why, size, format, args);
-    va_end(args);
+    /* Words take longer than all the thoughts about a small call, so they are not always asked for.
+     */
+    if (size > 0) {
+        va_list args;
+        va_start(args, format);
+        vsnprintf(why, size, format, args);
+        va_end(args);
+    }
     return true;
 }
 
@@ -187,7 +191,7 @@ static gd_status take(const gd_kernel *kernel, const gd_request *request, const 
     choice->device = (gd_device){kernel->backend, on_cuda && request->orders.where == GD_WHERE_CUDA
                                                       ? request->orders.cuda_index
                                                       : 0};
-    say(choice->reason, sizeof choice->reason, "%s; %s", because, kernel->idea);
+    choice->because = because;
     return gd_apply_settings(kernel, &request->orders.settings, &choice->options, err);
 }
 
@@ -219,7 +223,6 @@ gd_orders gd_orders_near(gd_device device, const gd_orders *orders)
 
 gd_status gd_choose(const gd_request *request, gd_choice *choice, gd_error *err)
 {
-    char why[256] = "no kernel computes this";
     size_t count;
     const gd_kernel *table = gd_kernels(&count);
     if (request->orders.where == GD_WHERE_CUDA) {
@@ -237,8 +240,14 @@ gd_status gd_choose(const gd_request *request, gd_choice *choice, gd_error *err)
         return choose_by_name(request, choice, err);
     }
     for (size_t i = 0; i < count; ++i) {
-        if (table[i].op == request->op && !gd_rejects(&table[i], request, why, sizeof why)) {
+        if (table[i].op == request->op && !gd_rejects(&table[i], request, NULL, 0)) {
             return take(&table[i], request, "first in the table that fits", choice, err);
+        }
+    }
+    char why[256] = "no kernel computes this";
+    for (size_t i = 0; i < count; ++i) {
+        if (table[i].op == request->op) {
+            (void)gd_rejects(&table[i], request, why, sizeof why);
         }
     }
     return GD_FAIL(

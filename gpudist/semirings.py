@@ -213,7 +213,7 @@ def _result_dtype(
         return "bool"
     if all(space.dtype_name(x) == "int32" for x in operands):
         return "int32"
-    return arrays.float_dtype(space, operands, None, None)
+    return arrays.float_dtype(space, map(space.dtype_name, operands), None, None)
 
 
 def _one_of(names: tuple[str, ...]) -> str:

@@ -181,34 +181,40 @@ struct Points {
 
 /* Where results go: `cols` of them a row, one row after the other, out_stride apart; or, with
  * `pairs`, those right of the diagonal alone, packed into one vector (gd_cdist). Row i of n has
- * n - i - 1 of them, so rows are what they are in a matrix of n columns, but for the i (i + 3) / 2 +
- * 1 places that the rows up to it leave out. words: rows start on 16-byte boundaries. */
-template <typename T>
+ * n - i - 1 of them, so rows are what they are in a matrix of n columns, but for the i (i + 3) / 2
+ * + 1 places that the rows up to it leave out. words: rows start on 16-byte boundaries. */
+enum class Form { kMatrix, kPairs, kEither };
+template <typename T, Form kForm = Form::kEither>
 struct Target {
     T *out;
     ptrdiff_t out_stride, cols;
     bool words, pairs;
 
+    /* Kernels that writing binds are made for one form, others for either. */
+    __device__ __forceinline__ bool packed() const
+    {
+        return kForm == Form::kEither ? pairs : kForm == Form::kPairs;
+    }
     /* Where the result in column 0 of a row stands, or would stand. */
     __device__ __forceinline__ T *row(ptrdiff_t i) const
     {
-        return out + (i * out_stride - (pairs ? i * (i + 3) / 2 + 1 : 0));
+        return out + (i * out_stride - (packed() ? i * (i + 3) / 2 + 1 : 0));
     }
     /* How far it is from a row to one that many rows below. */
     __device__ __forceinline__ ptrdiff_t step(ptrdiff_t i, ptrdiff_t down) const
     {
-        return down * out_stride - (pairs ? down * (2 * i + down + 3) / 2 : 0);
+        return down * out_stride - (packed() ? down * (2 * i + down + 3) / 2 : 0);
     }
     /* Whether there is a result in some row from `top` on and some column below `end`. */
     __device__ __forceinline__ bool has(ptrdiff_t top, ptrdiff_t end) const
     {
-        return !pairs || end > top + 1;
+        return !packed() || end > top + 1;
     }
 };
 
 /* A call as its kernels see it. */
-template <typename T>
-struct Cdist : Target<T> {
+template <typename T, Form kForm = Form::kEither>
+struct Cdist : Target<T, kForm> {
     Points<T> a, b;
     ptrdiff_t d;
 };
@@ -219,18 +225,29 @@ Points<T> points_of(const gd_matrix &x)
     return {(const T *)x.data, x.rows, x.row_stride, x.col_stride};
 }
 
-template <typename T>
-Target<T> target_of(const gd_cdist &call)
+template <typename T, Form kForm = Form::kEither>
+Target<T, kForm> target_of(const gd_cdist &call)
 {
     T *const out = (T *)call.out.data;
     return {out, call.out.row_stride, call.out.cols,
             !call.pairs && rows_of_words(out, call.out.row_stride), call.pairs};
 }
 
-template <typename T>
-Cdist<T> parameters_of(const gd_cdist &call)
+template <typename T, Form kForm = Form::kEither>
+Cdist<T, kForm> parameters_of(const gd_cdist &call)
 {
-    return {target_of<T>(call), points_of<T>(call.a), points_of<T>(call.b), call.a.cols};
+    return {target_of<T, kForm>(call), points_of<T>(call.a), points_of<T>(call.b), call.a.cols};
+}
+
+/* Calls f(form) for the call's form, a constant in `form`. */
+template <Form kForm>
+struct FormOf {
+    static constexpr Form value = kForm;
+};
+template <typename F>
+cudaError_t with_form(const gd_cdist &call, F &&f)
+{
+    return call.pairs ? f(FormOf<Form::kPairs>{}) : f(FormOf<Form::kMatrix>{});
 }
 
 /* ---------------------------------------------------------------- results */
@@ -255,16 +272,18 @@ struct Run {
         word = words && step == 1 && count == kPerWord<T>;
     }
 
-    __device__ __forceinline__ Run(const Target<T> &to, ptrdiff_t first_, ptrdiff_t step_)
+    template <Form kForm>
+    __device__ __forceinline__ Run(const Target<T, kForm> &to, ptrdiff_t first_, ptrdiff_t step_)
         : Run(to.cols, to.words, first_, step_)
     {
     }
 
     /* So many of them have no place in the row, being left of the diagonal or on it; below 0 where
      * even columns before them have one. Neighbours lose one more with each further row. */
-    __device__ __forceinline__ int missing(const Target<T> &to, ptrdiff_t row) const
+    template <Form kForm>
+    __device__ __forceinline__ int missing(const Target<T, kForm> &to, ptrdiff_t row) const
     {
-        if (!to.pairs) {
+        if (!to.packed()) {
             return INT_MIN / 2;
         }
         if (step == 1) {
@@ -322,8 +341,8 @@ struct Run {
  * this for what it has stored itself, after everything else: then it needs no list of bad results
  * (they show in what was stored), and being a function of its own, it takes no registers from the
  * hot path. Equal rows come here too, as zero is what underflow looks like. */
-template <typename M>
-__device__ __noinline__ void repair(const Cdist<float> &call, ptrdiff_t row, ptrdiff_t end,
+template <typename M, Form kForm>
+__device__ __noinline__ void repair(const Cdist<float, kForm> &call, ptrdiff_t row, ptrdiff_t end,
                                     ptrdiff_t row_step, Run<float> run)
 {
     for (; row < end; row += row_step) {

@@ -196,7 +196,8 @@ GD_FUNCTION(gd_py_choose)
     if (status != GD_OK) {
         return gd_raise(module, &err);
     }
-    return Py_BuildValue("(sNsN)", choice.kernel->id, device_text(choice.device), choice.reason,
+    return Py_BuildValue("(sNNN)", choice.kernel->id, device_text(choice.device),
+                         PyUnicode_FromFormat("%s; %s", choice.because, choice.kernel->idea),
                          rejections(&request, choice.kernel));
 }
 

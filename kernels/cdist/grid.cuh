@@ -53,7 +53,12 @@ struct Grid {
     /* The tile of this block; false if it has none. */
     __device__ __forceinline__ bool find(unsigned *row, unsigned *col) const
     {
-        if (folded == 0) {
+        return folded == 0 ? find<Form::kMatrix>(row, col) : find<Form::kPairs>(row, col);
+    }
+    template <Form kForm>
+    __device__ __forceinline__ bool find(unsigned *row, unsigned *col) const
+    {
+        if constexpr (kForm == Form::kMatrix) {
             const unsigned in_band = blockIdx.x % (band * across);
             const unsigned top = blockIdx.x / (band * across) * band;
             const unsigned height = min(band, down - top);
@@ -61,14 +66,16 @@ struct Grid {
             *col = in_band / height;
             return true;
         }
-        const unsigned cell = blockIdx.x / band % folded, above = blockIdx.x / band / folded;
-        const unsigned below = (unsigned)bands() - 1 - above, length = across - left_out(above);
-        const bool upper = cell < length;
-        const unsigned at = upper ? above : below;
-        *row = at * band + blockIdx.x % band;
-        *col = left_out(at) + (upper ? cell : cell - length);
-        /* Nothing is folded onto a band in the middle. */
-        return *row < down && *col < across && (upper || above != below);
+        else {
+            const unsigned cell = blockIdx.x / band % folded, above = blockIdx.x / band / folded;
+            const unsigned below = (unsigned)bands() - 1 - above, length = across - left_out(above);
+            const bool upper = cell < length;
+            const unsigned at = upper ? above : below;
+            *row = at * band + blockIdx.x % band;
+            *col = left_out(at) + (upper ? cell : cell - length);
+            /* Nothing is folded onto a band in the middle. */
+            return *row < down && *col < across && (upper || above != below);
+        }
     }
 };
 

@@ -41,14 +41,14 @@ __device__ __forceinline__ bool is_empty(const gd::Span<T> &span)
 }
 
 /* A row's results, in either shape of a thread's share. */
-template <typename T>
-__device__ __forceinline__ void store(const gd::Cdist<T> &call, const gd::Run<T> &run, ptrdiff_t row,
-                                      T *at, const T *results)
+template <typename T, gd::Form kForm>
+__device__ __forceinline__ void store(const gd::Cdist<T, kForm> &call, const gd::Run<T> &run,
+                                      ptrdiff_t row, T *at, const T *results)
 {
     run.store(at, results, run.missing(call, row));
 }
-template <typename T>
-__device__ __forceinline__ void store(const gd::Cdist<T> &call, const gd::Span<T> &span,
+template <typename T, gd::Form kForm>
+__device__ __forceinline__ void store(const gd::Cdist<T, kForm> &call, const gd::Span<T> &span,
                                       ptrdiff_t row, T *at, const T *results)
 {
     span.store(at, results, span.start(call, row));
@@ -56,14 +56,14 @@ __device__ __forceinline__ void store(const gd::Cdist<T> &call, const gd::Span<T
 
 /* D is the number of dimensions: a constant, so that points stay in registers. log_row_kinds: see
  * span.cuh; without kShifted it is 0. */
-template <typename M, int D, bool kShifted, typename T>
+template <typename M, int D, bool kShifted, gd::Form kForm, typename T>
 __global__ void __launch_bounds__(kThreads, 3)
-    narrow(const __grid_constant__ gd::Cdist<T> call, const __grid_constant__ gd::Grid grid,
+    narrow(const __grid_constant__ gd::Cdist<T, kForm> call, const __grid_constant__ gd::Grid grid,
            unsigned log_row_kinds)
 {
     constexpr int kCols = gd::kPerWord<T>;
     unsigned block_row, block_col;
-    if (!grid.find(&block_row, &block_col)) {
+    if (!grid.find<kForm>(&block_row, &block_col)) {
         return;
     }
     const unsigned log_kinds = kShifted ? log_row_kinds : 0, kinds = 1u << log_kinds;
@@ -72,7 +72,8 @@ __global__ void __launch_bounds__(kThreads, 3)
     /* This thread's rows are row, row + down, ... up to row + left. With few columns, so many rows
      * of threads, these steps let a block write the rows of its stretch one after the other. */
     const int down = blockDim.y * kinds;
-    const ptrdiff_t row = (ptrdiff_t)(block_row >> log_kinds) * down * kRows<T> + threadIdx.y * kinds + kind;
+    const ptrdiff_t row =
+        (ptrdiff_t)(block_row >> log_kinds) * down * kRows<T> + threadIdx.y * kinds + kind;
     const int left =
         call.a.count - row < down * kRows<T> ? (int)(call.a.count - row) : down * kRows<T>;
     const ptrdiff_t col = (ptrdiff_t)block_col * blockDim.x * kCols;
@@ -154,10 +155,10 @@ __global__ void __launch_bounds__(kThreads, 3)
     }
 }
 
-template <int D, typename M, typename T>
+template <int D, typename M, gd::Form kForm, typename T>
 cudaError_t launch(const gd_cdist &call)
 {
-    const gd::Cdist<T> parameters = gd::parameters_of<T>(call);
+    const auto parameters = gd::parameters_of<T, kForm>(call);
     constexpr bool kMayShift = sizeof(T) == sizeof(float);
     const bool shifted = kMayShift && !parameters.words && call.out.cols > kLong;
     const unsigned log_kinds = shifted ? log_kinds_of(parameters) : 0;
@@ -175,7 +176,8 @@ cudaError_t launch(const gd_cdist &call)
      * columns need not. */
     const gd::Grid grid(call.pairs, down, gd::ceil_div(columns, cols),
                         call.pairs ? 1u << log_kinds : 1, rows, cols);
-    return gd::enqueue(call.launch, shifted ? narrow<M, D, kMayShift, T> : narrow<M, D, false, T>,
+    return gd::enqueue(call.launch,
+                       shifted ? narrow<M, D, kMayShift, kForm, T> : narrow<M, D, false, kForm, T>,
                        grid.blocks(), threads, 0, parameters, grid, log_kinds);
 }
 
@@ -186,9 +188,12 @@ extern "C" gd_status gd_cuda_cdist_narrow(gd_cdist *call, gd_error *err)
     return gd::launch_lp(call, "cdist/cuda_narrow", err, [&](auto metric, auto type) {
         using M = decltype(metric);
         using T = decltype(type);
-        return call->a.cols == 1   ? launch<1, M, T>(*call)
-               : call->a.cols == 2 ? launch<2, M, T>(*call)
-               : call->a.cols == 3 ? launch<3, M, T>(*call)
-                                   : launch<4, M, T>(*call);
+        return gd::with_form(*call, [&](auto form) {
+            constexpr gd::Form kForm = decltype(form)::value;
+            return call->a.cols == 1   ? launch<1, M, kForm, T>(*call)
+                   : call->a.cols == 2 ? launch<2, M, kForm, T>(*call)
+                   : call->a.cols == 3 ? launch<3, M, kForm, T>(*call)
+                                       : launch<4, M, kForm, T>(*call);
+        });
     });
 }

@@ -32,15 +32,17 @@ constexpr int kCheck = 8; /* rows of a thread that are repaired together */
 /* Short rows cost so little that small blocks, which fill the last wave better, pay. */
 template <int D>
 constexpr int kRows = D <= 4 ? 128 : 256;
+/* Rows so short are all ends: there columns of a thread that lie apart are better. */
+constexpr ptrdiff_t kAllEnds = 64;
 constexpr int kEnoughBlocks = 1024; /* some for each multiprocessor of a large GPU */
 
 /* Brings a thread's columns to registers. A warp reads the points of all its threads, 32 of them at
  * a time, as they lie in memory, and the threads take theirs from a shared copy: read by each
  * thread for itself, every element would be a line of its own. Loops over points stay loops: a
  * block meets this code once, and its instructions have to come from memory. */
-template <int D>
-__device__ __forceinline__ void take_columns(const gd::Cdist<T> &call, const gd::Span<T> &span,
-                                             T (&b)[kCols][D])
+template <int D, gd::Form kForm>
+__device__ __forceinline__ void take_columns(const gd::Cdist<T, kForm> &call,
+                                             const gd::Span<T> &span, T (&b)[kCols][D])
 {
     constexpr int kPitch = D + 2; /* pairs stay aligned */
     __shared__ alignas(8) T staged[kThreads / 32][32][kPitch];
@@ -94,16 +96,17 @@ __device__ __forceinline__ void take_columns(const gd::Cdist<T> &call, const gd:
 }
 
 /* log_kinds: see span.cuh. pair_step: from one row of a thread to the next, for pairs; else 0. */
-template <typename M, int D>
+template <typename M, int D, gd::Form kForm>
 __global__ void __launch_bounds__(kThreads, 2)
-    short_points(const __grid_constant__ gd::Cdist<T> call, const __grid_constant__ gd::Grid grid,
-                 int block_rows, unsigned log_kinds, int pair_step)
+    short_points(const __grid_constant__ gd::Cdist<T, kForm> call,
+                 const __grid_constant__ gd::Grid grid, int block_rows, unsigned log_kinds,
+                 int pair_step)
 {
     static_assert(kRows<D> <= kCheck * 32, "a bit for every kCheck rows");
     constexpr int kFill = (D + kCols - 1) / kCols * kCols; /* a row in whole words */
     __shared__ alignas(16) T rows[kRows<D>][kFill];
     unsigned block_row, block_col;
-    if (!grid.find(&block_row, &block_col)) {
+    if (!grid.find<kForm>(&block_row, &block_col)) {
         return;
     }
     const unsigned kinds = 1u << log_kinds, kind = block_row & (kinds - 1);
@@ -132,9 +135,10 @@ __global__ void __launch_bounds__(kThreads, 2)
     }
 
     /* Rows of this kind, but those that have no results here. */
-    int left = (int)max(min((call.a.count - first_row + kinds - 1) >> log_kinds, (ptrdiff_t)block_rows),
-                        (ptrdiff_t)0);
-    if (call.pairs) {
+    int left =
+        (int)max(min((call.a.count - first_row + kinds - 1) >> log_kinds, (ptrdiff_t)block_rows),
+                 (ptrdiff_t)0);
+    if (kForm == gd::Form::kPairs) {
         const ptrdiff_t within = span.first + kCols - 2 - first_row;
         left = within < 0 ? 0 : (int)min((ptrdiff_t)left, (within >> log_kinds) + 1);
     }
@@ -150,7 +154,8 @@ __global__ void __launch_bounds__(kThreads, 2)
         bool safe = true;
         const int end = min(left, i + kCheck * (int)blockDim.y);
 #pragma unroll 2
-        for (; i < end; i += blockDim.y, to += next, next -= pair_step * pair_step, start += pair_step) {
+        for (; i < end;
+             i += blockDim.y, to += next, next -= pair_step * pair_step, start += pair_step) {
             T a[kFill];
 #pragma unroll
             for (int k = 0; k < kFill; k += kCols) {
@@ -185,12 +190,13 @@ __global__ void __launch_bounds__(kThreads, 2)
     }
 }
 
-template <int D, typename M>
+template <int D, typename M, gd::Form kForm>
 cudaError_t launch(const gd_cdist &call)
 {
     static_assert(D <= GD_FOLD, "one accumulator");
-    const gd::Cdist<T> parameters = gd::parameters_of<T>(call);
-    const unsigned log_kinds = log_kinds_of(parameters);
+    const auto parameters = gd::parameters_of<T, kForm>(call);
+    const bool apart = !call.pairs && call.out.cols <= kAllEnds;
+    const unsigned log_kinds = apart ? 0 : log_kinds_of(parameters);
     const ptrdiff_t columns = call.out.cols + (1 << log_kinds) - 1; /* shifted rows are longer */
     /* A matrix with few columns has no use for 256 threads side by side. */
     unsigned across = 1;
@@ -209,8 +215,8 @@ cudaError_t launch(const gd_cdist &call)
     const gd::Grid grid(call.pairs, down, blocks_across, call.pairs ? 1u << log_kinds : 1, rows,
                         across * kCols);
     const unsigned rows_at_once = kThreads / across;
-    return gd::enqueue(call.launch, short_points<M, D>, grid.blocks(), dim3(across, rows_at_once),
-                       0, parameters, grid, rows, log_kinds,
+    return gd::enqueue(call.launch, short_points<M, D, kForm>, grid.blocks(),
+                       dim3(across, rows_at_once), 0, parameters, grid, rows, log_kinds,
                        call.pairs ? (int)(rows_at_once << log_kinds) : 0);
 }
 
@@ -225,11 +231,14 @@ extern "C" gd_status gd_cuda_cdist_short(gd_cdist *call, gd_error *err)
     return gd::with_lp_metric(call->metric, [&](auto metric) {
         using M = decltype(metric);
         const ptrdiff_t d = call->a.cols;
-        const cudaError_t code = d <= 4    ? launch<4, M>(*call)
-                                 : d <= 6  ? launch<6, M>(*call)
-                                 : d <= 8  ? launch<8, M>(*call)
-                                 : d <= 12 ? launch<12, M>(*call)
-                                           : launch<16, M>(*call);
+        const cudaError_t code = gd::with_form(*call, [&](auto form) {
+            constexpr gd::Form kForm = decltype(form)::value;
+            return d <= 4    ? launch<4, M, kForm>(*call)
+                   : d <= 6  ? launch<6, M, kForm>(*call)
+                   : d <= 8  ? launch<8, M, kForm>(*call)
+                   : d <= 12 ? launch<12, M, kForm>(*call)
+                             : launch<16, M, kForm>(*call);
+        });
         GD_CUDA_TRY(err, "cdist/cuda_short", code);
         return GD_OK;
     });

@@ -13,22 +13,19 @@
 
 namespace gd {
 
-/* Rows so short are all ends. There a thread's columns lie apart instead, so that neighbouring
- * threads still write neighbouring elements. */
-constexpr ptrdiff_t kAllEnds = 64;
-
 /* The logarithm of the number of kinds of rows that the result has: consecutive rows are of kinds
  * 0, 1, ... in turn. */
-template <typename T>
-unsigned log_kinds_of(const Target<T> &to)
+template <typename T, Form kForm>
+unsigned log_kinds_of(const Target<T, kForm> &to)
 {
     constexpr unsigned kLog = kPerWord<T> == 4 ? 2 : 1;
-    return to.pairs ? kLog + 1 : to.words || to.cols <= kAllEnds ? 0 : kLog;
+    return to.pairs ? kLog + 1 : to.words ? 0 : kLog;
 }
 
 /* By how much columns are shifted to suit rows of this kind. */
-template <typename T>
-__device__ __forceinline__ int shift_of(const Target<T> &to, unsigned log_kinds, unsigned kind)
+template <typename T, Form kForm>
+__device__ __forceinline__ int shift_of(const Target<T, kForm> &to, unsigned log_kinds,
+                                        unsigned kind)
 {
     return log_kinds == 0 ? 0 : (int)((uintptr_t)to.row(kind) / sizeof(T) % kPerWord<T>);
 }
@@ -40,7 +37,8 @@ struct Span {
     ptrdiff_t first, step; /* first is negative where the word begins before the row */
     int low, high;
 
-    __device__ __forceinline__ Span(const Target<T> &to, ptrdiff_t first_, ptrdiff_t step_)
+    template <Form kForm>
+    __device__ __forceinline__ Span(const Target<T, kForm> &to, ptrdiff_t first_, ptrdiff_t step_)
         : first(first_), step(step_), low(first_ < 0 ? (int)-first_ : 0), high(0)
     {
 #pragma unroll
@@ -49,13 +47,15 @@ struct Span {
         }
     }
 
-    /* The block's columns are from `col` on, or a little before, as it suits rows of this kind. */
-    static __device__ __forceinline__ Span in_block(const Target<T> &to, ptrdiff_t col,
+    /* The block's columns are from `col` on, or a little before, as it suits rows of this kind.
+     * Without kinds, where rows are not of words, a thread's columns lie apart, so that
+     * neighbouring threads write neighbouring elements. */
+    template <Form kForm>
+    static __device__ __forceinline__ Span in_block(const Target<T, kForm> &to, ptrdiff_t col,
                                                     unsigned log_kinds, unsigned kind)
     {
         const bool apart = log_kinds == 0 && !to.words;
-        return Span(to,
-                    col + threadIdx.x * (apart ? 1 : kPerWord<T>)-shift_of(to, log_kinds, kind),
+        return Span(to, col + threadIdx.x * (apart ? 1 : kPerWord<T>)-shift_of(to, log_kinds, kind),
                     apart ? blockDim.x : 1);
     }
     __device__ __forceinline__ bool empty() const { return high <= low; }
@@ -69,9 +69,10 @@ struct Span {
 
     /* The first result that has a place in the row: of pairs, which are never apart, the one right
      * of the diagonal. It goes up with the row, so callers keep it. */
-    __device__ __forceinline__ int start(const Target<T> &to, ptrdiff_t row) const
+    template <Form kForm>
+    __device__ __forceinline__ int start(const Target<T, kForm> &to, ptrdiff_t row) const
     {
-        return to.pairs ? (int)(row + 1 - first) : low;
+        return to.packed() ? (int)(row + 1 - first) : low;
     }
 
     /* Results from `start` on leave the cache first. `at` points to the row's place for column
@@ -91,7 +92,8 @@ struct Span {
     }
 
     /* The same results, as repair takes them. */
-    __device__ __forceinline__ Run<T> run(const Cdist<T> &call) const
+    template <Form kForm>
+    __device__ __forceinline__ Run<T> run(const Cdist<T, kForm> &call) const
     {
         Run<T> run(call, first + low * step, step);
         run.count = high - low;

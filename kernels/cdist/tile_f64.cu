@@ -319,10 +319,10 @@ cudaError_t launch(const gd_cdist &call)
     /* Beyond 48 KB has to be asked for. */
     const cudaError_t code =
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
-    return code != cudaSuccess
-               ? code
-               : gd::enqueue(call.launch, kernel, grid.blocks(), dim3(kThreads), kBytes,
-                             gd::parameters_of<T>(call), grid, (int)stages, (int)(call.a.cols - (stages - 1) * gd::kStageDims));
+    return code != cudaSuccess ? code
+                               : gd::enqueue(call.launch, kernel, grid.blocks(), dim3(kThreads),
+                                             kBytes, gd::parameters_of<T>(call), grid, (int)stages,
+                                             (int)(call.a.cols - (stages - 1) * gd::kStageDims));
 }
 
 }  // namespace
