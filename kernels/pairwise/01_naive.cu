@@ -10,6 +10,7 @@
  * come back for the next dimension, by which time other warps may have taken their place in L1.
  * The study reports 201 us on a Titan V; its code takes about 75 us on an H200.
  *
+ * Reached: 77 us. In blocks of 8 x 8 31 us: a warp then has 8 rows of B, and 4 of A.
  * Launch: a block for each square of the result.
  * Source: the study pairwise (Titan V, m = 2048, n = 1024, d = 16), step 1. */
 #include "common.cuh"
