@@ -50,15 +50,20 @@ struct Grid {
         return (unsigned)((unsigned long long)at * band_rows >> log_cols);
     }
 
-    /* The tile of this block; false if it has none. */
+    /* The tile of this block; false if it has none. kBands: bands may be higher than a tile. */
     __device__ __forceinline__ bool find(unsigned *row, unsigned *col) const
     {
         return folded == 0 ? find<Form::kMatrix>(row, col) : find<Form::kPairs>(row, col);
     }
-    template <Form kForm>
+    template <Form kForm, bool kBands = true>
     __device__ __forceinline__ bool find(unsigned *row, unsigned *col) const
     {
-        if constexpr (kForm == Form::kMatrix) {
+        if constexpr (kForm == Form::kMatrix && !kBands) {
+            *row = blockIdx.x / across;
+            *col = blockIdx.x % across;
+            return true;
+        }
+        else if constexpr (kForm == Form::kMatrix) {
             const unsigned in_band = blockIdx.x % (band * across);
             const unsigned top = blockIdx.x / (band * across) * band;
             const unsigned height = min(band, down - top);

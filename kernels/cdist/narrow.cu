@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(kThreads, 3)
 {
     constexpr int kCols = gd::kPerWord<T>;
     unsigned block_row, block_col;
-    if (!grid.find<kForm>(&block_row, &block_col)) {
+    if (!grid.find<kForm, false>(&block_row, &block_col)) {
         return;
     }
     const unsigned log_kinds = kShifted ? log_row_kinds : 0, kinds = 1u << log_kinds;

@@ -95,27 +95,44 @@ __device__ __forceinline__ void take_columns(const gd::Cdist<T, kForm> &call,
     }
 }
 
-/* log_kinds: see span.cuh. pair_step: from one row of a thread to the next, for pairs; else 0. */
+/* Hides where x comes from, lest what derives from it is kept in registers all the time. */
+__device__ __forceinline__ void forget(unsigned &x) { asm volatile("" : "+r"(x)); }
+
+/* A thread's results: of every kinds * blockDim.y-th row from first_row + threadIdx.y * kinds on.
+ */
+template <gd::Form kForm>
+struct Share {
+    ptrdiff_t first_row;
+    gd::Span<T> span;
+
+    __device__ __forceinline__ Share(const gd::Cdist<T, kForm> &call, unsigned block_row,
+                                     unsigned block_col, int block_rows, unsigned log_kinds)
+        : first_row(((ptrdiff_t)(block_row >> log_kinds) * block_rows << log_kinds) +
+                    (block_row & ((1u << log_kinds) - 1))),
+          span(gd::Span<T>::in_block(call, (ptrdiff_t)block_col * blockDim.x * kCols, log_kinds,
+                                     block_row & ((1u << log_kinds) - 1)))
+    {
+    }
+};
+
+/* log_kinds: see span.cuh. */
 template <typename M, int D, gd::Form kForm>
 __global__ void __launch_bounds__(kThreads, 2)
     short_points(const __grid_constant__ gd::Cdist<T, kForm> call,
-                 const __grid_constant__ gd::Grid grid, int block_rows, unsigned log_kinds,
-                 int pair_step)
+                 const __grid_constant__ gd::Grid grid, int block_rows, unsigned log_kinds)
 {
     static_assert(kRows<D> <= kCheck * 32, "a bit for every kCheck rows");
     constexpr int kFill = (D + kCols - 1) / kCols * kCols; /* a row in whole words */
     __shared__ alignas(16) T rows[kRows<D>][kFill];
     unsigned block_row, block_col;
-    if (!grid.find<kForm>(&block_row, &block_col)) {
+    if (!grid.find<kForm, false>(&block_row, &block_col)) {
         return;
     }
-    const unsigned kinds = 1u << log_kinds, kind = block_row & (kinds - 1);
-    const ptrdiff_t first_row = (ptrdiff_t)(block_row >> log_kinds) * block_rows * kinds + kind;
-    const ptrdiff_t col = (ptrdiff_t)block_col * blockDim.x * kCols;
-    if (!call.has(first_row, col + blockDim.x * kCols)) {
+    const Share<kForm> share(call, block_row, block_col, block_rows, log_kinds);
+    const auto [first_row, span] = share;
+    if (!call.has(first_row, (ptrdiff_t)(block_col + 1) * blockDim.x * kCols)) {
         return;
     }
-    const auto span = gd::Span<T>::in_block(call, col, log_kinds, kind);
 
     /* Neighbouring threads read neighbouring elements of a row; the last row stands in for rows
      * beyond the end. */
@@ -123,8 +140,8 @@ __global__ void __launch_bounds__(kThreads, 2)
 #pragma unroll 8
     for (int i = thread; i < block_rows * kFill; i += kThreads) {
         const int row = i / kFill, k = i % kFill;
-        const T x =
-            call.a.at(call.a.clamp(first_row + row * (ptrdiff_t)kinds), min(k, (int)call.d - 1));
+        const T x = call.a.at(call.a.clamp(first_row + ((ptrdiff_t)row << log_kinds)),
+                              min(k, (int)call.d - 1));
         rows[row][k] = k < call.d ? x : T(0);
     }
     T b[kCols][D];
@@ -136,26 +153,26 @@ __global__ void __launch_bounds__(kThreads, 2)
 
     /* Rows of this kind, but those that have no results here. */
     int left =
-        (int)max(min((call.a.count - first_row + kinds - 1) >> log_kinds, (ptrdiff_t)block_rows),
+        (int)max(min(((call.a.count - first_row - 1) >> log_kinds) + 1, (ptrdiff_t)block_rows),
                  (ptrdiff_t)0);
     if (kForm == gd::Form::kPairs) {
         const ptrdiff_t within = span.first + kCols - 2 - first_row;
         left = within < 0 ? 0 : (int)min((ptrdiff_t)left, (within >> log_kinds) + 1);
     }
-    const ptrdiff_t step = (ptrdiff_t)kinds * blockDim.y;
+    const ptrdiff_t step = (ptrdiff_t)blockDim.y << log_kinds;
     /* Of pairs a row is shorter than the one before, so steps from one to the next are as well. */
-    const ptrdiff_t row = first_row + (ptrdiff_t)threadIdx.y * kinds;
+    const ptrdiff_t row = first_row + ((ptrdiff_t)threadIdx.y << log_kinds);
     T *to = call.row(row) + span.first;
     ptrdiff_t next = call.step(row, step);
     int start = span.start(call, row);
+    const int down = kForm == gd::Form::kPairs ? (int)step : 0;
     unsigned unsafe = 0; /* a bit for every kCheck of this thread's rows */
     int i = threadIdx.y;
     for (unsigned bit = 1; i < left; bit *= 2) {
         bool safe = true;
         const int end = min(left, i + kCheck * (int)blockDim.y);
 #pragma unroll 2
-        for (; i < end;
-             i += blockDim.y, to += next, next -= pair_step * pair_step, start += pair_step) {
+        for (; i < end; i += blockDim.y, to += next, next -= down * down, start += down) {
             T a[kFill];
 #pragma unroll
             for (int k = 0; k < kFill; k += kCols) {
@@ -181,11 +198,14 @@ __global__ void __launch_bounds__(kThreads, 2)
     }
     if constexpr (M::template guarded<T>) {
         /* Rare, and last: see repair. */
+        forget(block_row), forget(block_col);
+        const Share<kForm> again(call, block_row, block_col, block_rows, log_kinds);
         for (; unsafe != 0; unsafe &= unsafe - 1) {
             const int from = threadIdx.y + (__ffs((int)unsafe) - 1) * kCheck * (int)blockDim.y;
             const int end = min(left, from + kCheck * (int)blockDim.y);
-            gd::repair<M>(call, first_row + (ptrdiff_t)from * kinds,
-                          first_row + (ptrdiff_t)end * kinds, step, span.run(call));
+            gd::repair<M>(call, again.first_row + ((ptrdiff_t)from << log_kinds),
+                          again.first_row + ((ptrdiff_t)end << log_kinds),
+                          (ptrdiff_t)blockDim.y << log_kinds, again.span.run(call));
         }
     }
 }
@@ -214,10 +234,8 @@ cudaError_t launch(const gd_cdist &call)
     /* Blocks are counted along rows first; of pairs a band is all kinds of the same rows. */
     const gd::Grid grid(call.pairs, down, blocks_across, call.pairs ? 1u << log_kinds : 1, rows,
                         across * kCols);
-    const unsigned rows_at_once = kThreads / across;
     return gd::enqueue(call.launch, short_points<M, D, kForm>, grid.blocks(),
-                       dim3(across, rows_at_once), 0, parameters, grid, rows, log_kinds,
-                       call.pairs ? (int)(rows_at_once << log_kinds) : 0);
+                       dim3(across, kThreads / across), 0, parameters, grid, rows, log_kinds);
 }
 
 }  // namespace
