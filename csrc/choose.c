@@ -7,22 +7,41 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cublas.h"
 #include "device.h"
 #include "registry.h"
 
-/* Host arrays have to cross the bus, so small problems stay on the CPU. The lines are drawn by n
- * alone (see gd_request); measured cost will draw them better. */
-enum { CUDA_WORTH_CDIST_ROWS = 4096, CUDA_WORTH_PERRON = 1024, CUDA_WORTH_CUBIC = 512 };
+/* Host arrays have to cross the bus, so small problems stay on the CPU. How many rows A has may not
+ * be asked (see gd_request), so both sides are estimated for as many as B has. The figures are of a
+ * PCIe 5 card and eight cores: inner steps a second (a metric of several sums or with a root in
+ * each term takes that many times as long), bytes a second, and what a call over the bus takes
+ * however small it is. They are not this machine's, so that its load and its number of threads do
+ * not change which kernel runs, and so the last digits. */
+static const double host_steps = 64e9, host_slow_steps = 8e9, bus_bytes = 50e9, bus_call = 150e-6;
+/* What an element costs on the CPU beside its inner steps: a root, a store into fresh memory. */
+enum { STEPS_OF_ELEMENT = 16 };
+/* perron reads a matrix so many times, more or less, at the bandwidth of the host's memory. */
+enum { PERRON_ROUNDS = 20 };
+static const double host_bytes = 60e9;
+/* Packed truths pass in the time of one number, at least. */
+enum { BITS_OF_STEP = 64 };
+static const uint64_t slow_metrics = GD_BIT(GD_MINKOWSKI) | GD_BIT(GD_CANBERRA) |
+                                     GD_BIT(GD_BRAYCURTIS) | GD_BIT(GD_JENSENSHANNON) |
+                                     GD_BIT(GD_KL_DIVERGENCE) | GD_BIT(GD_HAVERSINE);
 /* From so many rows of B on a kernel of several launches beats one of one. */
 enum { LARGE_ROWS = 1024 };
 
 __attribute__((format(printf, 3, 4))) static bool say(char *why, size_t size, const char *format,
                                                       ...)
 {
-    va_list args;
-    va_start(args, format);
-    vsnprintf(why, size, format, args);
-    va_end(args);
+    /* Words take longer than all the thoughts about a small call, so they are not always asked for.
+     */
+    if (size > 0) {
+        va_list args;
+        va_start(args, format);
+        vsnprintf(why, size, format, args);
+        va_end(args);
+    }
     return true;
 }
 
@@ -35,6 +54,9 @@ bool gd_cannot_run(const gd_kernel *kernel, char *why, size_t size)
     }
     if (left_out) {
         return say(why, size, "this build leaves it out");
+    }
+    if ((kernel->flags & GD_NEEDS_CUBLAS) && gd_cublas_why_not() != NULL) {
+        return say(why, size, "%s", gd_cublas_why_not());
     }
     if (!on_cuda && kernel->needs > (int)gd_host_isa()) {
         return say(why, size, "this processor has no %s", gd_isa_name((gd_isa)kernel->needs));
@@ -96,6 +118,12 @@ static bool unfit(const gd_kernel *kernel, const gd_request *request, char *why,
     if (request->op == GD_OP_CDIST && unfit_for_form(kernel, &request->form, why, size)) {
         return true;
     }
+    const bool only_other =
+        (kernel->flags & GD_BOTTLENECKS) ? !request->bottleneck : request->bottleneck;
+    if (request->op == GD_OP_APSP && only_other && !(kernel->flags & GD_ANY_RING)) {
+        return say(why, size, "it does not close over %s",
+                   request->bottleneck ? "min_max and max_min" : "min_plus and max_plus");
+    }
     if (request->cols < kernel->min_cols || request->cols > kernel->max_cols) {
         if (kernel->max_cols == PTRDIFF_MAX) {
             return say(why, size, "it takes at least %td dimensions, not %td", kernel->min_cols,
@@ -107,15 +135,32 @@ static bool unfit(const gd_kernel *kernel, const gd_request *request, char *why,
     return false;
 }
 
+/* The work if A has as many rows as B, in seconds on the CPU and over the bus. */
+static void estimate(const gd_request *request, double *host, double *over_bus)
+{
+    const bool cdist = request->op == GD_OP_CDIST, bits = request->op == GD_OP_CLOSURE;
+    const bool graph = request->op == GD_OP_APSP || bits;
+    const bool slow =
+        cdist && (request->form.weighted || (GD_BIT(request->form.metric) & slow_metrics));
+    const double n = (double)request->n, size = (double)gd_dtype_size(request->dtype);
+    const double depth = bits ? n / BITS_OF_STEP : graph ? n : (double)request->cols;
+    if (request->op == GD_OP_PERRON) {
+        *host = PERRON_ROUNDS * n * n * size / host_bytes;
+        *over_bus = n * n * size / bus_bytes + bus_call;
+        return;
+    }
+    *host = n * n * (depth + STEPS_OF_ELEMENT) / (slow ? host_slow_steps : host_steps);
+    *over_bus = n * (n + (graph ? n : depth)) * size / bus_bytes + bus_call;
+}
+
 /* What keeps auto from a row that could do the work. */
 static bool unwanted(const gd_kernel *kernel, const gd_request *request, char *why, size_t size)
 {
     const bool teaching = kernel->flags & GD_TEACHING;
-    const ptrdiff_t worth = request->op == GD_OP_CDIST    ? CUDA_WORTH_CDIST_ROWS
-                            : request->op == GD_OP_PERRON ? CUDA_WORTH_PERRON
-                                                          : CUDA_WORTH_CUBIC;
+    double host, over_bus;
+    estimate(request, &host, &over_bus);
     const bool not_worth_the_bus =
-        kernel->backend == GD_CUDA && request->orders.where == GD_WHERE_AUTO && request->n < worth;
+        kernel->backend == GD_CUDA && request->orders.where == GD_WHERE_AUTO && host < over_bus;
     const bool too_small = (kernel->flags & GD_FOR_LARGE) && request->n < LARGE_ROWS;
     if (teaching) {
         return say(why, size, "it is a ladder's step and runs only by name");
@@ -125,8 +170,10 @@ static bool unwanted(const gd_kernel *kernel, const gd_request *request, char *w
                    LARGE_ROWS);
     }
     if (not_worth_the_bus) {
-        return say(why, size, "host arrays with n = %td < %td are not worth the way to the device",
-                   request->n, worth);
+        return say(why, size,
+                   "host arrays with n = %td are not worth the way to the device: as many rows on "
+                   "both sides would take about %.3g ms here and %.3g ms there",
+                   request->n, 1e3 * host, 1e3 * over_bus);
     }
     return false;
 }
@@ -144,7 +191,7 @@ static gd_status take(const gd_kernel *kernel, const gd_request *request, const 
     choice->device = (gd_device){kernel->backend, on_cuda && request->orders.where == GD_WHERE_CUDA
                                                       ? request->orders.cuda_index
                                                       : 0};
-    say(choice->reason, sizeof choice->reason, "%s; %s", because, kernel->idea);
+    choice->because = because;
     return gd_apply_settings(kernel, &request->orders.settings, &choice->options, err);
 }
 
@@ -176,7 +223,6 @@ gd_orders gd_orders_near(gd_device device, const gd_orders *orders)
 
 gd_status gd_choose(const gd_request *request, gd_choice *choice, gd_error *err)
 {
-    char why[256] = "no kernel computes this";
     size_t count;
     const gd_kernel *table = gd_kernels(&count);
     if (request->orders.where == GD_WHERE_CUDA) {
@@ -194,8 +240,14 @@ gd_status gd_choose(const gd_request *request, gd_choice *choice, gd_error *err)
         return choose_by_name(request, choice, err);
     }
     for (size_t i = 0; i < count; ++i) {
-        if (table[i].op == request->op && !gd_rejects(&table[i], request, why, sizeof why)) {
+        if (table[i].op == request->op && !gd_rejects(&table[i], request, NULL, 0)) {
             return take(&table[i], request, "first in the table that fits", choice, err);
+        }
+    }
+    char why[256] = "no kernel computes this";
+    for (size_t i = 0; i < count; ++i) {
+        if (table[i].op == request->op) {
+            (void)gd_rejects(&table[i], request, why, sizeof why);
         }
     }
     return GD_FAIL(

@@ -14,9 +14,10 @@ typedef struct gd_orders {
     const char *kernel;   /* an id, or NULL for auto */
     gd_settings settings; /* of that kernel */
     gd_where where;
-    int cuda_index; /* with GD_WHERE_CUDA */
-    void *stream;   /* the caller's stream, for arrays on a device */
-    bool ordered;   /* the arrays' own work is on it as well: nothing to wait for */
+    int cuda_index;  /* with GD_WHERE_CUDA */
+    void *stream;    /* the caller's stream, for arrays on a device */
+    bool ordered;    /* the arrays' own work is on it as well: nothing to wait for */
+    gd_watch *watch; /* or NULL */
 } gd_orders;
 
 /* The orders for arrays that live on `device`: those on a CUDA device are worked on there. */
@@ -27,17 +28,18 @@ gd_orders gd_orders_near(gd_device device, const gd_orders *orders);
 typedef struct gd_request {
     gd_op op;
     gd_orders orders;
-    gd_dtype dtype; /* of the computation */
-    gd_form form;   /* cdist alone */
-    ptrdiff_t n;    /* rows of B; nodes of the graph; columns of a product */
-    ptrdiff_t cols; /* dimensions d; 0 for graphs; rows of a product's B */
+    gd_dtype dtype;  /* of the computation */
+    gd_form form;    /* cdist alone */
+    bool bottleneck; /* apsp: over GD_MIN_MAX */
+    ptrdiff_t n;     /* rows of B; nodes of the graph; columns of a product */
+    ptrdiff_t cols;  /* dimensions d; 0 for graphs; rows of a product's B */
 } gd_request;
 
 typedef struct gd_choice {
     const gd_kernel *kernel;
     gd_device device;
     gd_options options;
-    char reason[256];
+    const char *because; /* and not another; what is good about it is its idea */
 } gd_choice;
 
 /* Fills *choice, or fails with the reason why nothing can run. */

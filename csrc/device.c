@@ -4,6 +4,7 @@
 
 #include <omp.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,6 +80,18 @@ static gd_status host_alloc(size_t bytes, const char *what, void **out, gd_error
     return GD_OK;
 }
 
+static _Atomic ptrdiff_t until_failure, allocations;
+
+void gd_fail_allocation(ptrdiff_t nth) { atomic_store(&until_failure, nth); }
+
+ptrdiff_t gd_allocations(void) { return atomic_load(&allocations); }
+
+bool gd_allocation_fails(void)
+{
+    return atomic_load_explicit(&until_failure, memory_order_relaxed) > 0 &&
+           atomic_fetch_sub(&until_failure, 1) == 1;
+}
+
 gd_status gd_alloc(gd_device device, void *stream, size_t bytes, const char *what, void **out,
                    gd_error *err)
 {
@@ -86,8 +99,16 @@ gd_status gd_alloc(gd_device device, void *stream, size_t bytes, const char *wha
     if (bytes == 0) {
         return GD_OK;
     }
-    return device.backend == GD_CUDA ? gd_cuda_alloc(stream, bytes, what, out, err)
-                                     : host_alloc(bytes, what, out, err);
+    if (gd_allocation_fails()) {
+        return GD_FAIL(err, GD_NO_MEMORY, "%s needs %zu bytes: a test denies them", what, bytes);
+    }
+    const gd_status status = device.backend == GD_CUDA
+                                 ? gd_cuda_alloc(stream, bytes, what, out, err)
+                                 : host_alloc(bytes, what, out, err);
+    if (status == GD_OK) {
+        atomic_fetch_add_explicit(&allocations, 1, memory_order_relaxed);
+    }
+    return status;
 }
 
 void gd_free(gd_device device, void *stream, void *p)
@@ -95,6 +116,7 @@ void gd_free(gd_device device, void *stream, void *p)
     if (p == NULL) {
         return;
     }
+    atomic_fetch_sub_explicit(&allocations, 1, memory_order_relaxed);
     if (device.backend == GD_CUDA) {
         gd_cuda_free(stream, p);
     }

@@ -18,6 +18,8 @@ void gd_host_name(char *name, size_t size);
 /* Threads that a parallel region would get: OMP_NUM_THREADS and threadpoolctl are heard. */
 int gd_host_threads(void);
 
+enum { GD_MOST_DEVICES = 64 };
+
 typedef struct gd_cuda_info {
     char name[256];
     int capability; /* 10 * major + minor */
@@ -50,6 +52,13 @@ gd_status gd_alloc(gd_device device, void *stream, size_t bytes, const char *wha
                    gd_error *err);
 void gd_free(gd_device device, void *stream, void *p);
 
+/* For tests: the nth allocation from now on, of whatever memory, fails as if there were none (0: no
+ * more do); and how many blocks of gd_alloc have not been given to gd_free. */
+void gd_fail_allocation(ptrdiff_t nth);
+ptrdiff_t gd_allocations(void);
+/* Whether this allocation is to fail. Whoever allocates past gd_alloc asks. */
+bool gd_allocation_fails(void);
+
 /* Copies rows of row_bytes between any two places; host memory on at most one side is read or
  * written when the stream gets there. Pitches are the bytes from one row to the next. */
 gd_status gd_copy_rows(gd_device device, void *stream, void *dst, size_t dst_pitch, const void *src,
@@ -65,6 +74,16 @@ void gd_touch(void *p, size_t bytes);
 
 /* Makes `stream` wait for all that `other` holds now (CUDA only). */
 gd_status gd_cuda_order(void *stream, void *other, gd_error *err);
+
+/* A stream of our own, apart from the legacy default stream; it is kept. */
+gd_status gd_cuda_stream_create(void **stream, gd_error *err);
+
+/* A point in a stream that a thread or another stream waits for; it is kept and set again and
+ * again. Who waits for one that is not set does not wait. */
+gd_status gd_cuda_mark_create(void **mark, gd_error *err);
+gd_status gd_cuda_mark_set(void *mark, void *stream, gd_error *err);
+gd_status gd_cuda_mark_wait(void *mark, gd_error *err);                /* the thread */
+gd_status gd_cuda_mark_order(void *stream, void *mark, gd_error *err); /* the stream */
 
 gd_status gd_cuda_pinned_alloc(size_t bytes, void **out, gd_error *err);
 void gd_cuda_pinned_free(void *p);

@@ -10,7 +10,7 @@
 
 #include "device.h"
 
-enum { OLDEST_CAPABILITY = 75, MOST_DEVICES = 64 };
+enum { OLDEST_CAPABILITY = 75 };
 
 /* Guards what is remembered of devices: their properties and our memory pools. */
 static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -115,10 +115,11 @@ static gd_status ask_device(int index, gd_cuda_info *info, gd_error *err)
 /* The runtime takes longer to answer than a small call takes, so each device is asked once. */
 gd_status gd_cuda_describe(int index, gd_cuda_info *info, gd_error *err)
 {
-    static gd_cuda_info known[MOST_DEVICES];
+    static gd_cuda_info known[GD_MOST_DEVICES];
     gd_status status = GD_OK;
-    if (index < 0 || index >= MOST_DEVICES) {
-        return GD_FAIL(err, GD_DEVICE_ERROR, "gpudist knows cuda:0 to cuda:%d", MOST_DEVICES - 1);
+    if (index < 0 || index >= GD_MOST_DEVICES) {
+        return GD_FAIL(err, GD_DEVICE_ERROR, "gpudist knows cuda:0 to cuda:%d",
+                       GD_MOST_DEVICES - 1);
     }
     pthread_mutex_lock(&devices_lock);
     if (known[index].capability == 0) {
@@ -174,7 +175,7 @@ enum { KEPT_BYTES = 64 << 20 };
 
 static cudaError_t pool_of(int index, cudaMemPool_t *pool)
 {
-    static cudaMemPool_t pools[MOST_DEVICES];
+    static cudaMemPool_t pools[GD_MOST_DEVICES];
     cudaError_t code = cudaSuccess;
     pthread_mutex_lock(&devices_lock);
     if (pools[index] == NULL) {
@@ -197,7 +198,7 @@ static cudaError_t allocate(void *stream, size_t bytes, void **out)
 {
     cudaMemPool_t pool;
     int index;
-    cudaError_t code = cudaGetDevice(&index); /* below MOST_DEVICES, see gd_cuda_enter */
+    cudaError_t code = cudaGetDevice(&index); /* below GD_MOST_DEVICES, see gd_cuda_enter */
     if (code == cudaSuccess) {
         code = pool_of(index, &pool);
     }
@@ -266,8 +267,48 @@ gd_status gd_cuda_order(void *stream, void *other, gd_error *err)
     return status;
 }
 
+gd_status gd_cuda_stream_create(void **stream, gd_error *err)
+{
+    cudaStream_t fresh;
+    CUDA_TRY(cudaStreamCreateWithFlags(&fresh, cudaStreamNonBlocking), "creating a stream");
+    *stream = fresh;
+    return GD_OK;
+}
+
+/* A thread that waits sleeps: it has no time to measure, and others need its core. */
+gd_status gd_cuda_mark_create(void **mark, gd_error *err)
+{
+    cudaEvent_t fresh;
+    CUDA_TRY(cudaEventCreateWithFlags(&fresh, cudaEventBlockingSync | cudaEventDisableTiming),
+             "creating an event");
+    *mark = fresh;
+    return GD_OK;
+}
+
+gd_status gd_cuda_mark_set(void *mark, void *stream, gd_error *err)
+{
+    CUDA_TRY(cudaEventRecord((cudaEvent_t)mark, (cudaStream_t)stream), "recording an event");
+    return GD_OK;
+}
+
+gd_status gd_cuda_mark_wait(void *mark, gd_error *err)
+{
+    CUDA_TRY(cudaEventSynchronize((cudaEvent_t)mark), "waiting for the device");
+    return GD_OK;
+}
+
+gd_status gd_cuda_mark_order(void *stream, void *mark, gd_error *err)
+{
+    CUDA_TRY(cudaStreamWaitEvent((cudaStream_t)stream, (cudaEvent_t)mark, 0),
+             "ordering two streams");
+    return GD_OK;
+}
+
 gd_status gd_cuda_pinned_alloc(size_t bytes, void **out, gd_error *err)
 {
+    if (gd_allocation_fails()) {
+        return GD_FAIL(err, GD_NO_MEMORY, "pinned memory of %zu bytes: a test denies it", bytes);
+    }
     CUDA_TRY(cudaHostAlloc(out, bytes, cudaHostAllocDefault), "allocating pinned host memory");
     return GD_OK;
 }

@@ -60,6 +60,36 @@ gd_status gd_cuda_order(void *stream, void *other, gd_error *err)
     return refuse(err);
 }
 
+gd_status gd_cuda_stream_create(void **stream, gd_error *err)
+{
+    (void)stream;
+    return refuse(err);
+}
+
+gd_status gd_cuda_mark_create(void **mark, gd_error *err)
+{
+    (void)mark;
+    return refuse(err);
+}
+
+gd_status gd_cuda_mark_set(void *mark, void *stream, gd_error *err)
+{
+    (void)mark, (void)stream;
+    return refuse(err);
+}
+
+gd_status gd_cuda_mark_wait(void *mark, gd_error *err)
+{
+    (void)mark;
+    return refuse(err);
+}
+
+gd_status gd_cuda_mark_order(void *stream, void *mark, gd_error *err)
+{
+    (void)stream, (void)mark;
+    return refuse(err);
+}
+
 gd_status gd_cuda_pinned_alloc(size_t bytes, void **out, gd_error *err)
 {
     (void)bytes, (void)out;
@@ -90,10 +120,24 @@ gd_status gd_cuda_graph_read(const gd_graph *graph, gd_apsp *call, gd_graph_fact
 }
 
 gd_status gd_cuda_paths_write(const gd_apsp *call, const gd_matrix *out, const gd_matrix *pred,
-                              double unreachable, uint8_t *negative_nodes, gd_paths_facts *facts,
-                              gd_error *err)
+                              double unreachable, bool flip, uint8_t *negative_nodes,
+                              gd_paths_facts *facts, gd_error *err)
 {
-    (void)call, (void)out, (void)pred, (void)unreachable, (void)negative_nodes, (void)facts;
+    (void)call, (void)out, (void)pred, (void)unreachable, (void)flip, (void)negative_nodes;
+    (void)facts;
+    return refuse(err);
+}
+
+gd_status gd_cuda_edges_read(const gd_graph *graph, const gd_closure *call, bool reflexive,
+                             gd_error *err)
+{
+    (void)graph, (void)call, (void)reflexive;
+    return refuse(err);
+}
+
+gd_status gd_cuda_reached_write(const gd_closure *call, const gd_matrix *out, gd_error *err)
+{
+    (void)call, (void)out;
     return refuse(err);
 }
 
@@ -107,6 +151,12 @@ gd_status gd_cuda_condense(const gd_matrix *block, ptrdiff_t first, ptrdiff_t n,
                            void *stream, gd_error *err)
 {
     (void)block, (void)first, (void)n, (void)out, (void)stream;
+    return refuse(err);
+}
+
+gd_status gd_cuda_relay(const gd_matrix *x, const gd_matrix *to, void *stream, gd_error *err)
+{
+    (void)x, (void)to, (void)stream;
     return refuse(err);
 }
 

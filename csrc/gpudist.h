@@ -23,6 +23,7 @@ typedef enum gd_status {
     GD_NO_MEMORY,    /* becomes MemoryError */
     GD_OVERFLOW,     /* becomes OverflowError */
     GD_DEVICE_ERROR, /* becomes gpudist.DeviceError */
+    GD_STOPPED,      /* a watcher stopped the work; the exception is set already */
 } gd_status;
 
 typedef struct gd_error {
@@ -143,6 +144,18 @@ typedef struct gd_options {
     int value[GD_MOST_OPTIONS];
 } gd_options;
 
+struct gd_launch;
+
+/* Somebody who watches long work, to report how far it is and to stop it. `pass` is told which
+ * share of a launch's work is done, from 0 to 1; any other answer than GD_OK is to be returned at
+ * once, and leaves the result unspecified. On a CUDA device `done` is what has been enqueued: there
+ * `pass` also waits, so that the device never has much more than 100 ms of work before it. It looks
+ * at the clock and mostly does no more, so it may be called every few microseconds. */
+typedef struct gd_watch {
+    gd_status (*pass)(struct gd_watch *watch, const struct gd_launch *launch, double done,
+                      gd_error *err);
+} gd_watch;
+
 /* What every launch needs. A launcher is called twice: with `sizing` set it launches nothing and
  * writes the sizes it needs (workspace_bytes, and fields its operation names); then with the
  * workspace allocated, 256-byte aligned and uninitialised. CUDA launchers find their device
@@ -155,17 +168,28 @@ typedef struct gd_launch {
     void *workspace;
     size_t workspace_bytes;
     gd_options options;
+    gd_watch *watch; /* NULL: nobody watches */
 } gd_launch;
+
+/* For launchers, between rounds or pieces of work, in the thread that the launcher was called in.
+ * Work of less than some 10 ms need not call it at all. */
+static inline gd_status gd_pass(const gd_launch *launch, double done, gd_error *err)
+{
+    return launch->watch == NULL ? GD_OK : launch->watch->pass(launch->watch, launch, done, err);
+}
 
 /* cdist: out[i, j] = metric(a[i, :], b[j, :]).
  * a is m x d, b is n x d, out is m x n with col_stride 1; all three of one dtype and on the
- * launch's device; m, n >= 1, d >= 0. Inputs are only read. The operands are what preparation made
- * of the caller's (gd_prepare), and the metric is one that others reduce to. Arrays beside the
- * matrices are float64, dense and on the launch's device; they are NULL where the metric has no use
- * for them. */
+ * launch's device; m, n >= 1, d >= 0. Inputs are only read. With `pairs`, which rows of the table
+ * without GD_PAIRS never see, a and b are the same, and out.data holds the results with j > i
+ * alone, one row after the other: out[i, j] is element i (2 n - i - 1) / 2 + j - i - 1. out.cols
+ * and out.row_stride are n all the same. The operands are what preparation made of the caller's
+ * (gd_prepare), and the metric is one that others reduce to. Arrays beside the matrices are
+ * float64, dense and on the launch's device; they are NULL where the metric has no use for them. */
 typedef struct gd_cdist {
     gd_launch launch;
     gd_matrix a, b, out;
+    bool pairs;
     gd_metric metric;
     const double *weights; /* one a column, >= 0; NULL counts every column once */
     double weight_sum;     /* of the weights, or the caller's number of columns */
@@ -245,6 +269,11 @@ gd_status gd_cpu_condense(const gd_matrix *block, ptrdiff_t first, ptrdiff_t n, 
 gd_status gd_cuda_condense(const gd_matrix *block, ptrdiff_t first, ptrdiff_t n, void *out,
                            void *stream, gd_error *err);
 
+/* Copies a matrix of float32 or float64 to another layout: `to` has its shape and dtype, and any
+ * strides. Enqueued on the stream. */
+gd_status gd_cpu_relay(const gd_matrix *x, const gd_matrix *to, gd_error *err);
+gd_status gd_cuda_relay(const gd_matrix *x, const gd_matrix *to, void *stream, gd_error *err);
+
 /* ---------------------------------------------------------------- paths and ceilings */
 
 /* apsp: closes a matrix of edge weights over shortest paths, in place.
@@ -255,13 +284,22 @@ gd_status gd_cuda_condense(const gd_matrix *block, ptrdiff_t first, ptrdiff_t n,
  * A kernel gives what the textbook triple loop gives, k outermost, strict improvement only, so
  * predecessors form trees even along zero-weight edges. A negative diagonal on exit means
  * that the node lies on a negative cycle; other entries are then unspecified. int32 weights are
- * small enough that no path of distinct nodes leaves (-2**29, 2**29). */
+ * small enough that no path of distinct nodes leaves (-2**29, 2**29).
+ * With GD_MIN_MAX a path is as long as its largest weight: the loop takes the larger of two lengths
+ * where it adds them otherwise. The diagonal is then -inf (-GD_I32_FAR) and stays so. The semirings
+ * that take a maximum are these with weights negated (gd_graph). */
 typedef struct gd_apsp {
     gd_launch launch;
     ptrdiff_t n, padded;
     gd_dtype dtype;
+    gd_semiring semiring; /* GD_MIN_PLUS or GD_MIN_MAX */
     void *dist;
     int32_t *pred;
+    /* What is known of the weights. A kernel may then take a quicker way to the same bits; zeros
+     * are always right. */
+    bool nonnegative;
+    bool symmetric; /* dist is its own transpose */
+    double longest; /* if positive, weights are whole and not negative, and no path is longer */
 } gd_apsp;
 typedef gd_status gd_apsp_kernel(gd_apsp *call, gd_error *err);
 
@@ -283,6 +321,17 @@ typedef struct gd_minplus {
     int32_t *out_of_range;
 } gd_minplus;
 typedef gd_status gd_minplus_kernel(gd_minplus *call, gd_error *err);
+
+/* closure: which nodes can be reached from which, over one edge or more, in place.
+ * Sizing sets `rows` >= n, a multiple of 64, and `words` of a row, 32 for 32 columns each. Bit j %
+ * 32 of word j / 32 of row i says on entry whether there is an edge from i to j, on exit whether
+ * there is a path; rows and columns from n on are zeros. Rows start on 64-byte boundaries. */
+typedef struct gd_closure {
+    gd_launch launch;
+    ptrdiff_t n, rows, words;
+    uint32_t *bits;
+} gd_closure;
+typedef gd_status gd_closure_kernel(gd_closure *call, gd_error *err);
 
 /* ---------------------------------------------------------------- the Perron root */
 
@@ -322,8 +371,8 @@ enum { GD_PERRON_HAS_FLAWS = 1, GD_PERRON_HAS_ZEROS = 2, GD_PERRON_HAS_EMPTY_ROW
  * k % GD_PERRON_KEPT. On entry the one of state->round is there, positive, with zeros from n on. A
  * call does rounds until state->round is `until`, or state->stop says why not; it may be called
  * again then, with the same workspace. The first call has `scan` set: its first round looks at
- * every element too, and goes on alone if all are positive. The state is on the launch's device; work is enqueued.
- * Sizing sets `roundings`: no term of a product A x goes through more. */
+ * every element too, and goes on alone if all are positive. The state is on the launch's device;
+ * work is enqueued. Sizing sets `roundings`: no term of a product A x goes through more. */
 typedef struct gd_perron {
     gd_launch launch;
     gd_matrix a;
@@ -403,8 +452,9 @@ typedef struct gd_graph {
     gd_matrix weights; /* n x n, of any gd_dtype, any strides */
     gd_no_edge no_edge;
     double sentinel;
-    bool directed;   /* false: the weight of {i, j} is the lesser of [i, j] and [j, i] */
+    bool directed;   /* false: the weight of {i, j} is the better of [i, j] and [j, i] */
     bool unweighted; /* true: every edge weighs 1 */
+    bool flip;       /* the larger is the better: kernels see weights negated */
 } gd_graph;
 
 /* What reading a graph found. Flat indices are row * n + column; -1 is none. */
@@ -421,31 +471,44 @@ typedef struct gd_paths_facts {
 } gd_paths_facts;
 
 /* Fills call->dist and call->pred (unless NULL), padding included, from the graph; all on the same
- * device. Any NaN is no edge, -0.0 becomes 0.0, the diagonal becomes min(0, weight), or 0 when
- * unweighted. Waits for the stream, since the facts come back. */
+ * device. Any NaN is no edge, -0.0 becomes 0.0, the diagonal becomes min(0, weight as the kernel
+ * sees it), or 0 when unweighted; with GD_MIN_MAX the least number. The facts are of the weights as
+ * given. Waits for the stream, since they come back. */
 gd_status gd_cpu_graph_read(const gd_graph *graph, gd_apsp *call, gd_graph_facts *facts,
                             gd_error *err);
 gd_status gd_cuda_graph_read(const gd_graph *graph, gd_apsp *call, gd_graph_facts *facts,
                              gd_error *err);
 
 /* Copies the closed n x n part of call->dist to `out` (float32 to float32, float64 to float64 or
- * int32, int32 to int32; out.data may be call->dist itself when call->padded is n), writing
- * `unreachable` where there is no path, and call->pred to `pred` unless pred->data is NULL or
- * call->pred. negative_nodes (n host bytes) is set to 1 at nodes with a negative diagonal, else 0.
- * Waits for the stream. */
+ * int32, int32 to int32; out.data may be call->dist itself when call->padded is n), negated if
+ * `flip`, writing `unreachable` where there is no path, and call->pred to `pred` unless pred->data
+ * is NULL or call->pred. GD_MIN_MAX's diagonal becomes -inf (the least int32), or if `flip` +inf
+ * (the largest). negative_nodes (n host bytes) is set to 1 at nodes with a negative diagonal that
+ * is a length, else 0. Waits for the stream. */
 gd_status gd_cpu_paths_write(const gd_apsp *call, const gd_matrix *out, const gd_matrix *pred,
-                             double unreachable, uint8_t *negative_nodes, gd_paths_facts *facts,
-                             gd_error *err);
+                             double unreachable, bool flip, uint8_t *negative_nodes,
+                             gd_paths_facts *facts, gd_error *err);
 gd_status gd_cuda_paths_write(const gd_apsp *call, const gd_matrix *out, const gd_matrix *pred,
-                              double unreachable, uint8_t *negative_nodes, gd_paths_facts *facts,
-                              gd_error *err);
+                              double unreachable, bool flip, uint8_t *negative_nodes,
+                              gd_paths_facts *facts, gd_error *err);
+
+/* The same for reachability. Reading fills all rows of call->bits from the graph's edges, whose
+ * matrix may also be GD_BOOL (an edge where it is true, whatever no_edge says); `reflexive` adds an
+ * edge from every node to itself. Writing makes truths of them, n x n of GD_BOOL. Both enqueue. */
+gd_status gd_cpu_edges_read(const gd_graph *graph, const gd_closure *call, bool reflexive,
+                            gd_error *err);
+gd_status gd_cuda_edges_read(const gd_graph *graph, const gd_closure *call, bool reflexive,
+                             gd_error *err);
+gd_status gd_cpu_reached_write(const gd_closure *call, const gd_matrix *out, gd_error *err);
+gd_status gd_cuda_reached_write(const gd_closure *call, const gd_matrix *out, gd_error *err);
 
 /* ---------------------------------------------------------------- the kernel table */
 
 /* X(enumerator, name used in the table and as struct prefix) */
-#define GD_OPS(X)         \
-    X(GD_OP_CDIST, cdist) \
-    X(GD_OP_APSP, apsp)   \
+#define GD_OPS(X)             \
+    X(GD_OP_CDIST, cdist)     \
+    X(GD_OP_APSP, apsp)       \
+    X(GD_OP_CLOSURE, closure) \
     X(GD_OP_MINPLUS, minplus) X(GD_OP_PERRON, perron) X(GD_OP_CEILING, ceiling)
 
 typedef enum gd_op { GD_OPS(GD_ENUMERATOR) } gd_op;
@@ -469,6 +532,15 @@ enum {
 #define GD_PACKED GD_BIT(2)         /* cdist: takes rows of bits (GD_BITS), and nothing else */
 #define GD_ONE_CAPABILITY GD_BIT(3) /* runs on the compute capability it needs, on no later one */
 #define GD_FOR_LARGE GD_BIT(4)      /* cdist: several launches, which few rows of B are not worth */
+#define GD_BOTTLENECKS GD_BIT(5)    /* apsp: closes over GD_MIN_MAX, not over GD_MIN_PLUS */
+#define GD_ANY_RING GD_BIT(6)       /* apsp: closes over either */
+#define GD_PAIRS GD_BIT(7)          /* cdist: can compute the pairs of one operand by itself */
+/* The layouts that studies assume; cdist copies operands that come in another. */
+#define GD_DENSE_ROWS                                                                           \
+    GD_BIT(8)                  /* cdist: row after row without gaps, from a 16-byte boundary on \
+                                */
+#define GD_DIM_MAJOR GD_BIT(9) /* cdist: row_stride 1, col_stride >= rows */
+#define GD_NEEDS_CUBLAS GD_BIT(10) /* runs where gd_cublas_why_not() is NULL */
 
 /* One row. `needs` is the least gd_isa of a CPU row, 10 * major + minor compute capability of a
  * CUDA row. `launch` is NULL where this build left the row out. */
@@ -486,6 +558,7 @@ typedef struct gd_kernel {
     union {
         gd_cdist_kernel *cdist;
         gd_apsp_kernel *apsp;
+        gd_closure_kernel *closure;
         gd_minplus_kernel *minplus;
         gd_perron_kernel *perron;
         gd_ceiling_kernel *ceiling;

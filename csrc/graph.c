@@ -123,6 +123,14 @@ static void keep_edges(const gd_graph *graph, gd_dtype dtype, ptrdiff_t count, d
     }
 }
 
+/* The larger is the better: so the lesser of the negated. 0 - x makes 0.0 of 0.0. */
+static void turn_over(ptrdiff_t count, double *buffer)
+{
+    for (ptrdiff_t c = 0; c < count; ++c) {
+        buffer[c] = buffer[c] <= DBL_MAX ? 0.0 - buffer[c] : buffer[c];
+    }
+}
+
 static void join_facts(gd_graph_facts *all, const gd_graph_facts *part)
 {
     all->max_abs = fmax(all->max_abs, part->max_abs);
@@ -168,7 +176,8 @@ static void write_chunk(const gd_apsp *call, ptrdiff_t i, ptrdiff_t j0, ptrdiff_
         buffer[c] = (double)INFINITY;
     }
     if (i >= j0 && i < j0 + count) {
-        buffer[i - j0] = buffer[i - j0] < 0 ? buffer[i - j0] : 0.0;
+        const double loop = buffer[i - j0];
+        buffer[i - j0] = call->semiring == GD_MIN_MAX ? -(double)INFINITY : loop < 0 ? loop : 0.0;
     }
     store_dist(call, at, count, buffer);
     if (call->pred != NULL) {
@@ -205,6 +214,10 @@ static void read_rows(const gd_graph *graph, const gd_apsp *call, ptrdiff_t i0,
             if (!graph->directed) {
                 keep_edges(graph, call->dtype, inside, mirror[r], 0, NULL);
             }
+            if (graph->flip) {
+                turn_over(inside, buffer);
+                turn_over(graph->directed ? 0 : inside, mirror[r]);
+            }
             write_chunk(call, i, j0, inside, count, buffer, graph->directed ? NULL : mirror[r]);
         }
     }
@@ -236,17 +249,24 @@ gd_status gd_cpu_graph_read(const gd_graph *graph, gd_apsp *call, gd_graph_facts
 
 /* Copies a row, one type to one type; returns how many lengths were too long. */
 static ptrdiff_t write_row(const gd_apsp *call, const gd_matrix *out, ptrdiff_t i,
-                           double unreachable)
+                           double unreachable, bool flip)
 {
     const ptrdiff_t n = call->n, from = i * call->padded, to = i * out->row_stride;
     ptrdiff_t too_long = 0;
+#define LOOP(out_type, found, value)                    \
+    for (ptrdiff_t j = 0; j < n; ++j) {                 \
+        y[j] = (found) ? (out_type)(value) : otherwise; \
+    }
 #define ROW(in_type, out_type, found)                          \
     do {                                                       \
         const in_type *x = (const in_type *)call->dist + from; \
         out_type *y = (out_type *)out->data + to;              \
         const out_type otherwise = (out_type)unreachable;      \
-        for (ptrdiff_t j = 0; j < n; ++j) {                    \
-            y[j] = (found) ? (out_type)x[j] : otherwise;       \
+        if (flip) {                                            \
+            LOOP(out_type, found, (in_type)0 - x[j]);          \
+        }                                                      \
+        else {                                                 \
+            LOOP(out_type, found, x[j]);                       \
         }                                                      \
     } while (0)
     if (call->dtype == GD_F32) {
@@ -254,6 +274,9 @@ static ptrdiff_t write_row(const gd_apsp *call, const gd_matrix *out, ptrdiff_t 
     }
     else if (call->dtype == GD_I32) {
         ROW(int32_t, int32_t, x[j] < GD_I32_NO_PATH);
+        if (call->semiring == GD_MIN_MAX) {
+            ((int32_t *)out->data)[to + i] = flip ? INT32_MAX : INT32_MIN;
+        }
     }
     else if (out->dtype == GD_F64) {
         ROW(double, double, x[j] < (double)INFINITY);
@@ -266,6 +289,7 @@ static ptrdiff_t write_row(const gd_apsp *call, const gd_matrix *out, ptrdiff_t 
         ROW(double, int32_t, fabs(x[j]) < TOO_LONG);
     }
 #undef ROW
+#undef LOOP
     return too_long;
 }
 
@@ -295,21 +319,22 @@ static bool is_negative(const gd_apsp *call, ptrdiff_t at)
 }
 
 gd_status gd_cpu_paths_write(const gd_apsp *call, const gd_matrix *out, const gd_matrix *pred,
-                             double unreachable, uint8_t *negative_nodes, gd_paths_facts *facts,
-                             gd_error *err)
+                             double unreachable, bool flip, uint8_t *negative_nodes,
+                             gd_paths_facts *facts, gd_error *err)
 {
+    const bool lengths = call->semiring == GD_MIN_PLUS; /* others have no length of nothing */
     const ptrdiff_t n = call->n;
     ptrdiff_t too_long = 0, on_cycle = 0;
     (void)err;
 #pragma omp parallel for reduction(+ : too_long, on_cycle) if (n >= PARALLEL_FROM)
     for (ptrdiff_t i = 0; i < n; ++i) {
         /* `out` may lie over call->dist: it comes last. */
-        negative_nodes[i] = is_negative(call, i * call->padded + i);
+        negative_nodes[i] = lengths && is_negative(call, i * call->padded + i);
         on_cycle += negative_nodes[i];
         if (pred->data != NULL && call->pred != NULL) {
             write_pred(call, pred, i);
         }
-        too_long += write_row(call, out, i, unreachable);
+        too_long += write_row(call, out, i, unreachable, flip);
     }
     facts->on_negative_cycle = on_cycle;
     facts->too_long = too_long;

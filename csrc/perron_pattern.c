@@ -142,8 +142,8 @@ gd_status gd_perron_components(const uint64_t *pattern, ptrdiff_t n, gd_perron_s
     gd_status status = GD_OK;
     *split = (gd_perron_split){.components = 0};
     if (turned == NULL || memory == NULL || s.fresh == NULL) {
-        status = GD_FAIL(err, GD_NO_MEMORY, "the pattern of A needs %zu bytes of host memory",
-                         2 * bits);
+        status =
+            GD_FAIL(err, GD_NO_MEMORY, "the pattern of A needs %zu bytes of host memory", 2 * bits);
     }
     else {
         ptrdiff_t *order = memory + n, *members = memory + 2 * n, left = 0;

@@ -5,11 +5,11 @@
  * All of it is one pass over the operands (a few, over a row that the cache holds) and no more
  * than memory bandwidth asks for, but for GD_FACTORED, which is two d x d products a row: 4 d * d
  * operations, as much as 2 d pairs of rows cost the kernel. */
+#include "device.h"
 #include "gpudist.h"
 
 #include <math.h>
 #include <omp.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cpu/simd.h"
@@ -321,10 +321,12 @@ gd_status gd_cpu_prepare(const gd_prepare *job, gd_error *err)
                                (size_t)(shared_rows + threads * own_rows), &bytes)) {
         return GD_FAIL(err, GD_NO_MEMORY, "a row is larger than any memory");
     }
-    double *const memory = malloc(bytes);
-    if (!memory) {
-        return GD_FAIL(err, GD_NO_MEMORY, "no memory to prepare rows in: %zu bytes", bytes);
+    void *room;
+    if (gd_alloc((gd_device){GD_CPU, 0}, NULL, bytes, "room to prepare rows in", &room, err) !=
+        GD_OK) {
+        return err->status;
     }
+    double *const memory = room;
     columns shared = {0};
     if (blocks) {
         load(&job->origin, 0, memory);
@@ -360,7 +362,7 @@ gd_status gd_cpu_prepare(const gd_prepare *job, gd_error *err)
             }
         }
     }
-    free(memory);
+    gd_free((gd_device){GD_CPU, 0}, NULL, room);
     return GD_OK;
 }
 

@@ -16,12 +16,18 @@ gd_status gd_run_cdist(const gd_matrix *a, const gd_matrix *b, const gd_matrix *
 gd_status gd_run_pdist(const gd_matrix *x, const gd_matrix *out, const gd_measure *measure,
                        const gd_orders *orders, gd_error *err);
 
-/* Shortest path lengths of the graph into `out`, predecessors into `pred` unless pred->data is
- * NULL. Finished on return. negative_nodes (n host bytes) and *on_negative_cycle tell the nodes on
- * negative cycles; with one, out and pred are unspecified. */
+/* The best path lengths of the graph over a semiring (any but GD_OR_AND) into `out`, predecessors
+ * into `pred` unless pred->data is NULL. Finished on return. negative_nodes (n host bytes) and
+ * *on_negative_cycle tell the nodes on negative cycles, positive ones with GD_MAX_PLUS; with one,
+ * out and pred are unspecified. graph->flip is filled in here. */
 gd_status gd_run_apsp(const gd_graph *graph, const gd_matrix *out, const gd_matrix *pred,
-                      double unreachable, const gd_orders *orders, uint8_t *negative_nodes,
-                      ptrdiff_t *on_negative_cycle, gd_error *err);
+                      gd_semiring semiring, double unreachable, const gd_orders *orders,
+                      uint8_t *negative_nodes, ptrdiff_t *on_negative_cycle, gd_error *err);
+
+/* Which nodes can be reached from which into `out`, truths, by one edge or more, or if `reflexive`
+ * by none. Work on host arrays is finished on return, work on device arrays enqueued. */
+gd_status gd_run_closure(const gd_graph *graph, const gd_matrix *out, bool reflexive,
+                         const gd_orders *orders, gd_error *err);
 
 /* The product of a and b over the semiring, joined with c unless c->data is NULL; out may be any of
  * them. All four on the host, or all on one device, of out's dtype. Work on host arrays is finished

@@ -5,18 +5,18 @@
 #include "device.h"
 #include "registry.h"
 #include "run.h"
+#include "stage.h"
+#include "watch.h"
 
 /* int32 weights must lie below this, path lengths of a result below twice it. */
 #define I32_WEIGHT_LIMIT 536870912.0 /* 2**29 */
 
-/* All that one call owns, so that one function can free it. */
 typedef struct apsp_job {
     gd_apsp call;
     gd_graph graph;      /* as the kernels see it: on the device */
     gd_matrix out, pred; /* as the caller sees them */
-    void *staged;        /* the graph's copy on the device, or NULL */
-    void *own_dist;      /* call.dist, unless that is the caller's memory */
-    void *own_pred;      /* likewise */
+    gd_stage brought;    /* the graph's copy on the device */
+    gd_stage own;        /* what a launch needs, but for the caller's memory */
     const gd_kernel *kernel;
 } apsp_job;
 
@@ -78,31 +78,27 @@ static bool aligned(const gd_matrix *x, ptrdiff_t padded)
     return x->row_stride == padded && x->col_stride == 1 && (uintptr_t)x->data % 64 == 0;
 }
 
-/* Undirected reading looks at [i, j] and [j, i], so it cannot overwrite what it reads. */
+/* Undirected reading looks at [i, j] and [j, i], so it cannot overwrite what it reads; nor can
+ * reading int32, which may have to be done again in float64. */
 static bool overwrites(const gd_graph *graph, const gd_matrix *out)
 {
-    return graph->weights.data == out->data && !graph->directed;
+    return graph->weights.data == out->data && (!graph->directed || out->dtype == GD_I32);
 }
 
 /* Where the kernel works: in the caller's memory where it fits the kernel's form, else in our own.
  */
-static gd_status place(gd_matrix *theirs, bool may_use_theirs, gd_apsp *call, size_t size,
-                       const char *what, void **own, void **work, gd_error *err)
+static gd_status place(apsp_job *job, const gd_matrix *theirs, bool may_use_theirs, gd_dtype dtype,
+                       const char *what, void **work, gd_error *err)
 {
-    const gd_device device = call->launch.device;
-    size_t bytes;
-    *own = NULL;
-    if (may_use_theirs && theirs->device.backend == device.backend && call->padded == call->n &&
-        aligned(theirs, call->padded)) {
+    const ptrdiff_t padded = job->call.padded;
+    gd_matrix own;
+    if (may_use_theirs && theirs->device.backend == job->own.device.backend &&
+        padded == job->call.n && aligned(theirs, padded)) {
         *work = theirs->data;
         return GD_OK;
     }
-    if (__builtin_mul_overflow((size_t)call->padded, (size_t)call->padded, &bytes) ||
-        __builtin_mul_overflow(bytes, size, &bytes)) {
-        return GD_FAIL(err, GD_NO_MEMORY, "%s is larger than any memory", what);
-    }
-    gd_status status = gd_alloc(device, call->launch.stream, bytes, what, own, err);
-    *work = *own;
+    const gd_status status = gd_stage_matrix(&job->own, padded, padded, dtype, what, &own, err);
+    *work = own.data;
     return status;
 }
 
@@ -117,6 +113,7 @@ static gd_status choose(apsp_job *job, const gd_orders *orders, gd_dtype dtype, 
         .op = GD_OP_APSP,
         .orders = gd_orders_near(job->out.device, orders),
         .dtype = dtype,
+        .bottleneck = call->semiring == GD_MIN_MAX,
         .n = call->n,
     };
     if ((status = gd_choose(&request, &choice, err)) != GD_OK) {
@@ -128,6 +125,8 @@ static gd_status choose(apsp_job *job, const gd_orders *orders, gd_dtype dtype, 
     call->launch.options = choice.options;
     call->launch.stream =
         on_host && choice.device.backend == GD_CUDA ? GD_THREAD_STREAM : orders->stream;
+    call->launch.watch = orders->watch;
+    job->own = (gd_stage){.device = choice.device, .stream = call->launch.stream};
     return GD_OK;
 }
 
@@ -143,29 +142,18 @@ static gd_status size_and_place(apsp_job *job, gd_error *err)
     }
     call->launch.sizing = false;
     call->pred = NULL;
-    status = place(&job->out, job->out.dtype == call->dtype && !overwrites(&job->graph, &job->out),
-                   call, gd_dtype_size(call->dtype), "the matrix of path lengths", &job->own_dist,
-                   &call->dist, err);
+    status =
+        place(job, &job->out, job->out.dtype == call->dtype && !overwrites(&job->graph, &job->out),
+              call->dtype, "the matrix of path lengths", &call->dist, err);
     if (status == GD_OK && job->pred.data != NULL) {
-        status = place(&job->pred, true, call, sizeof(int32_t), "the matrix of predecessors",
-                       &job->own_pred, &pred, err);
+        status = place(job, &job->pred, true, GD_I32, "the matrix of predecessors", &pred, err);
         call->pred = pred;
     }
     if (status == GD_OK) {
-        status = gd_alloc(call->launch.device, call->launch.stream, call->launch.workspace_bytes,
-                          "the workspace of apsp", &call->launch.workspace, err);
+        status = gd_stage_memory(&job->own, 1, call->launch.workspace_bytes,
+                                 "the workspace of apsp", &call->launch.workspace, err);
     }
     return status;
-}
-
-static void release(apsp_job *job)
-{
-    const gd_device device = job->call.launch.device;
-    void *stream = job->call.launch.stream;
-    gd_free(device, stream, job->call.launch.workspace);
-    gd_free(device, stream, job->own_dist);
-    gd_free(device, stream, job->own_pred);
-    job->call.launch.workspace = job->own_dist = job->own_pred = NULL;
 }
 
 static gd_status graph_read(apsp_job *job, gd_graph_facts *facts, gd_error *err)
@@ -175,27 +163,12 @@ static gd_status graph_read(apsp_job *job, gd_graph_facts *facts, gd_error *err)
                : gd_cpu_graph_read(&job->graph, &job->call, facts, err);
 }
 
-static gd_status stage_graph(apsp_job *job, gd_error *err)
+static gd_status bring_graph(apsp_job *job, gd_error *err)
 {
-    gd_matrix *w = &job->graph.weights;
-    const gd_device device = job->call.launch.device;
-    void *stream = job->call.launch.stream;
-    const size_t size = gd_dtype_size(w->dtype), row_bytes = (size_t)w->cols * size;
-    const void *host = w->data;
-    const size_t pitch = (size_t)w->row_stride * size;
-    gd_status status;
-    if (w->device.backend == device.backend) {
-        return GD_OK;
-    }
-    status = gd_alloc(device, stream, row_bytes * (size_t)w->rows, "the graph", &job->staged, err);
-    if (status == GD_OK) {
-        status = gd_copy_rows(device, stream, job->staged, row_bytes, host, pitch, row_bytes,
-                              (size_t)w->rows, err);
-        w->data = job->staged;
-        w->row_stride = w->cols;
-        w->device = device;
-    }
-    return status;
+    const gd_matrix host = job->graph.weights;
+    return host.device.backend == job->brought.device.backend
+               ? GD_OK
+               : gd_stage_bring(&job->brought, &host, "the graph", &job->graph.weights, err);
 }
 
 /* A host result of work on a device: written in place there, then copied. */
@@ -203,42 +176,35 @@ static gd_status write_out(apsp_job *job, double unreachable, uint8_t *negative_
                            gd_paths_facts *facts, gd_error *err)
 {
     const gd_apsp *call = &job->call;
-    const gd_device device = call->launch.device;
-    const size_t n = (size_t)call->n, size = gd_dtype_size(job->out.dtype);
+    const bool flip = job->graph.flip;
     gd_matrix out = job->out, pred = job->pred;
-    void *narrow = NULL;
     gd_status status = GD_OK;
-    if (device.backend == GD_CPU) {
-        return gd_cpu_paths_write(call, &out, &pred, unreachable, negative_nodes, facts, err);
+    if (call->launch.device.backend == GD_CPU) {
+        return gd_cpu_paths_write(call, &out, &pred, unreachable, flip, negative_nodes, facts, err);
     }
     if (job->out.device.backend == GD_CUDA) {
-        return gd_cuda_paths_write(call, &out, &pred, unreachable, negative_nodes, facts, err);
+        return gd_cuda_paths_write(call, &out, &pred, unreachable, flip, negative_nodes, facts,
+                                   err);
     }
-    out.device = pred.device = device;
+    out.device = pred.device = call->launch.device;
     out.data = call->dist;
     out.row_stride = call->padded;
     pred.data = call->pred;
     pred.row_stride = call->padded;
     if (job->out.dtype != call->dtype) {
-        status = gd_alloc(device, call->launch.stream, n * n * size, "the result", &narrow, err);
-        out.data = narrow;
-        out.row_stride = call->n;
+        status =
+            gd_stage_matrix(&job->own, call->n, call->n, job->out.dtype, "the result", &out, err);
     }
     if (status == GD_OK) {
-        status = gd_cuda_paths_write(call, &out, &pred, unreachable, negative_nodes, facts, err);
+        status =
+            gd_cuda_paths_write(call, &out, &pred, unreachable, flip, negative_nodes, facts, err);
     }
     if (status == GD_OK) {
-        status = gd_copy_rows(device, call->launch.stream, job->out.data,
-                              (size_t)job->out.row_stride * size, out.data,
-                              (size_t)out.row_stride * size, n * size, n, err);
+        status = gd_stage_home(&call->launch, &out, job->out.data, err);
     }
     if (status == GD_OK && job->pred.data != NULL) {
-        status =
-            gd_copy_rows(device, call->launch.stream, job->pred.data,
-                         (size_t)job->pred.row_stride * sizeof(int32_t), pred.data,
-                         (size_t)pred.row_stride * sizeof(int32_t), n * sizeof(int32_t), n, err);
+        status = gd_stage_home(&call->launch, &pred, job->pred.data, err);
     }
-    gd_free(device, call->launch.stream, narrow);
     return status;
 }
 
@@ -248,29 +214,30 @@ static gd_status solve(apsp_job *job, const gd_orders *orders, double unreachabl
     gd_graph_facts facts;
     gd_paths_facts found;
     gd_status status;
-    if ((status = stage_graph(job, err)) != GD_OK || (status = size_and_place(job, err)) != GD_OK ||
+    if ((status = bring_graph(job, err)) != GD_OK || (status = size_and_place(job, err)) != GD_OK ||
         (status = graph_read(job, &facts, err)) != GD_OK ||
         (status = check_facts(&job->graph, job->out.dtype, &facts, err)) != GD_OK) {
         return status;
     }
-    if (job->call.dtype == GD_I32 &&
+    if (job->call.dtype == GD_I32 && job->call.semiring == GD_MIN_PLUS &&
         facts.max_abs * (double)(job->call.n - 1) >= I32_WEIGHT_LIMIT) {
         /* Sums could meet the int32 sentinel. float64 holds every such sum exactly, so compute
          * there and convert. */
-        release(job);
+        gd_stage_release(&job->own);
         if ((status = choose(job, orders, GD_F64, err)) != GD_OK ||
             (status = size_and_place(job, err)) != GD_OK ||
             (status = graph_read(job, &facts, err)) != GD_OK) {
             return status;
         }
     }
+    /* The facts are of the weights as given, the kernel may see them negated. */
+    job->call.nonnegative = facts.negative_at < 0 && !job->graph.flip;
+    job->call.symmetric = !job->graph.directed;
+    job->call.longest = job->call.nonnegative && facts.fractional_at < 0
+                            ? facts.max_abs * (double)(job->call.n - 1)
+                            : 0;
     if ((status = job->kernel->launch.apsp(&job->call, err)) != GD_OK) {
         return status;
-    }
-    if (job->out.device.backend != job->call.launch.device.backend) { /* while the device works */
-        const size_t elements = (size_t)job->call.n * (size_t)job->call.n;
-        gd_touch(job->out.data, elements * gd_dtype_size(job->out.dtype));
-        gd_touch(job->pred.data, job->pred.data == NULL ? 0 : elements * sizeof(int32_t));
     }
     if ((status = write_out(job, unreachable, negative_nodes, &found, err)) != GD_OK) {
         return status;
@@ -286,14 +253,18 @@ static gd_status solve(apsp_job *job, const gd_orders *orders, double unreachabl
 }
 
 gd_status gd_run_apsp(const gd_graph *graph, const gd_matrix *out, const gd_matrix *pred,
-                      double unreachable, const gd_orders *orders, uint8_t *negative_nodes,
-                      ptrdiff_t *on_negative_cycle, gd_error *err)
+                      gd_semiring semiring, double unreachable, const gd_orders *orders,
+                      uint8_t *negative_nodes, ptrdiff_t *on_negative_cycle, gd_error *err)
 {
     const bool narrow = graph->weights.dtype == GD_F32;
+    const double n = (double)graph->weights.rows;
     apsp_job job = {.graph = *graph, .out = *out, .pred = *pred, .call.n = graph->weights.rows};
     int previous;
     gd_status status = check(graph, out, pred, err);
     *on_negative_cycle = 0;
+    job.graph.flip = semiring == GD_MAX_PLUS || semiring == GD_MAX_MIN;
+    job.call.semiring = semiring == GD_MIN_MAX || semiring == GD_MAX_MIN ? GD_MIN_MAX : GD_MIN_PLUS;
+    gd_watch_work(orders->watch, n * n * n);
     if (narrow) { /* 0.1 is to match the float32 array's 0.1 */
         job.graph.sentinel = (double)(float)graph->sentinel;
     }
@@ -302,12 +273,13 @@ gd_status gd_run_apsp(const gd_graph *graph, const gd_matrix *out, const gd_matr
         return status;
     }
     const gd_device device = job.call.launch.device;
+    job.brought = job.own;
     if ((status = gd_enter(device, &previous, err)) != GD_OK) {
         return status;
     }
     status = solve(&job, orders, unreachable, negative_nodes, on_negative_cycle, err);
-    release(&job);
-    gd_free(device, job.call.launch.stream, job.staged);
+    gd_stage_release(&job.own);
+    gd_stage_release(&job.brought);
     status = gd_settle(device, job.call.launch.stream, status, err);
     gd_leave(device, previous);
     return status;

@@ -1,14 +1,17 @@
 /* run_cdist.c: cdist and pdist end to end.
  *
  * Check, choose, bring what is needed to the device, prepare the rows, launch, and bring the result
- * back. pdist runs the same kernels over blocks of rows and keeps what lies right of the diagonal:
- * so its bits are those of cdist, and each pair is computed once but for a few at the diagonal. */
+ * back. pdist runs the same kernels, so its bits are those of cdist. Kernels that store pairs to
+ * their places (GD_PAIRS) compute nothing else; of the others, which run over blocks of rows, what
+ * lies right of the diagonal is kept: each pair is computed once but for a few at the diagonal. */
 #include <math.h>
 #include <string.h>
 
+#include "bus.h"
 #include "device.h"
 #include "registry.h"
 #include "run.h"
+#include "watch.h"
 
 /* ---------------------------------------------------------------- a call on its way */
 
@@ -19,6 +22,7 @@ typedef struct gd_job {
     const gd_measure *measure;
     const gd_kernel *kernel;
     gd_options options;
+    gd_watch *watch; /* or NULL */
     gd_device device;
     void *stream;
     void *owned[16]; /* memory to be given back, in the stream's order */
@@ -103,8 +107,40 @@ static gd_status bring(gd_job *job, const gd_matrix *host, const char *what, gd_
         take_matrix(job, host->rows, host->cols, host->dtype, what, there, err);
     return status != GD_OK
                ? status
-               : gd_copy_rows(job->device, job->stream, there->data, row_bytes, host->data,
-                              (size_t)host->row_stride * size, row_bytes, (size_t)host->rows, err);
+               : gd_send_rows(job->device, job->stream, there->data, host->data,
+                              (size_t)host->row_stride * size, row_bytes, host->rows, err);
+}
+
+/* Whether a kernel with these flags can read the matrix as it lies. */
+static bool laid_out(const gd_matrix *x, uint64_t flags)
+{
+    if (flags & GD_DIM_MAJOR) {
+        return x->row_stride == 1 && x->col_stride >= x->rows;
+    }
+    return !(flags & GD_DENSE_ROWS) ||
+           (x->col_stride == 1 && x->row_stride == x->cols && (uintptr_t)x->data % 16 == 0);
+}
+
+/* Replaces *x by a copy in the layout that the kernel assumes, if it lies in another. */
+static gd_status lay_out(gd_job *job, const char *what, gd_matrix *copy, const gd_matrix **x,
+                         gd_error *err)
+{
+    const gd_matrix *given = *x;
+    gd_status status;
+    if (laid_out(given, job->kernel->flags)) {
+        return GD_OK;
+    }
+    status = take_matrix(job, given->rows, given->cols, given->dtype, what, copy, err);
+    if (status != GD_OK) {
+        return status;
+    }
+    if (job->kernel->flags & GD_DIM_MAJOR) {
+        copy->row_stride = 1;
+        copy->col_stride = given->rows;
+    }
+    *x = copy;
+    return job->device.backend == GD_CUDA ? gd_cuda_relay(given, copy, job->stream, err)
+                                          : gd_cpu_relay(given, copy, err);
 }
 
 /* An array of the metric's arguments where the kernel can read it: the CPU reads the caller's. */
@@ -243,12 +279,71 @@ static gd_status launch(gd_job *job, gd_error *err)
     return status;
 }
 
+/* For between launches: `done` of `all` rows of the result are. */
+static gd_status pass(const gd_job *job, ptrdiff_t done, ptrdiff_t all, gd_error *err)
+{
+    const gd_launch launch = {.device = job->device, .stream = job->stream, .watch = job->watch};
+    return gd_pass(&launch, (double)done / (double)all, err);
+}
+
 static gd_matrix rows_from(const gd_matrix *x, ptrdiff_t first, ptrdiff_t count)
 {
     gd_matrix part = *x;
     part.data = (char *)x->data + first * x->row_stride * (ptrdiff_t)gd_dtype_size(x->dtype);
     part.rows = count;
     return part;
+}
+
+/* Leaves the call's operand A with the rows [first, first + count) of `whole`. */
+static void keep_rows(gd_cdist *call, const gd_cdist *whole, ptrdiff_t first, ptrdiff_t count)
+{
+    call->a = rows_from(&whole->a, first, count);
+    call->a_given = rows_from(&whole->a_given, first, count);
+    call->a_terms = whole->a_terms != NULL ? whole->a_terms + first : NULL;
+}
+
+/* Some rows of the result into a panel, which gd_bring_result asks for. The kernel was chosen
+ * without regard to the number of rows, so they have the bits that they have in one piece. */
+static gd_status fill_panel(void *context, ptrdiff_t first, ptrdiff_t count, void *panel,
+                            gd_error *err)
+{
+    gd_job *job = context;
+    const gd_cdist whole = job->call;
+    keep_rows(&job->call, &whole, first, count);
+    job->call.out.data = panel;
+    job->call.out.rows = count;
+    const gd_status status = launch(job, err);
+    job->call = whole;
+    return status == GD_OK ? pass(job, first + count, whole.out.rows, err) : status;
+}
+
+/* How much of the call to begin with, where the first launch tells how long the others may be. */
+static double first_piece(const gd_job *job)
+{
+    const gd_cdist *call = &job->call;
+    const uint64_t quick = GD_BIT(GD_EUCLIDEAN) | GD_BIT(GD_SQEUCLIDEAN) | GD_BIT(GD_CITYBLOCK) |
+                           GD_BIT(GD_CHEBYSHEV) | GD_BIT(GD_COSINE) | GD_BIT(GD_INNER_PRODUCT);
+    const bool is_quick = quick & GD_BIT(call->metric), on_cuda = job->device.backend == GD_CUDA;
+    const double steps = (double)call->a.rows * (double)call->b.rows * (double)(call->a.cols + 1);
+    return (on_cuda ? is_quick ? 0x1p39 : 0x1p36 : is_quick ? 0x1p32 : 0x1p26) / steps;
+}
+
+/* All rows of the result, in pieces if there is somebody to watch a long call. */
+static gd_status launch_rows(gd_job *job, gd_error *err)
+{
+    const gd_cdist whole = job->call;
+    const ptrdiff_t m = whole.out.rows;
+    const double begin = first_piece(job);
+    gd_status status = GD_OK;
+    for (ptrdiff_t first = 0, rows; status == GD_OK && first < m; first += rows) {
+        const double wanted = gd_watch_piece(job->watch, begin) * (double)m;
+        rows = wanted < (double)(m - first) ? 1 + (ptrdiff_t)wanted : m - first;
+        keep_rows(&job->call, &whole, first, rows);
+        job->call.out = rows_from(&whole.out, first, rows);
+        status = launch(job, err);
+        status = status == GD_OK ? pass(job, first + rows, m, err) : status;
+    }
+    return status;
 }
 
 /* So many rows in a block that little is computed left of the diagonal, but enough to be worth the
@@ -265,8 +360,9 @@ static ptrdiff_t rows_of_block(const gd_job *job, ptrdiff_t n, size_t size)
     return rows < step ? step : rows;
 }
 
-/* Every two rows of the operand (call->a and call->b are the same) into the condensed `out`. */
-static gd_status launch_pairs(gd_job *job, void *out, gd_dtype dtype, gd_error *err)
+/* Every two rows of the operand (call->a and call->b are the same) into the condensed `out`, by a
+ * kernel that knows matrices alone. */
+static gd_status launch_blocks(gd_job *job, void *out, gd_dtype dtype, gd_error *err)
 {
     const gd_cdist whole = job->call;
     const ptrdiff_t n = whole.a.rows, most = rows_of_block(job, n, gd_dtype_size(dtype));
@@ -276,11 +372,9 @@ static gd_status launch_pairs(gd_job *job, void *out, gd_dtype dtype, gd_error *
     for (ptrdiff_t first = 0; status == GD_OK && first < n - 1; first += most) {
         const ptrdiff_t rows = most < n - first ? most : n - first;
         job->call = whole;
-        job->call.a = rows_from(&whole.a, first, rows);
+        keep_rows(&job->call, &whole, first, rows);
         job->call.b = rows_from(&whole.b, first, n - first);
-        job->call.a_given = rows_from(&whole.a_given, first, rows);
         job->call.b_given = rows_from(&whole.b_given, first, n - first);
-        job->call.a_terms = whole.a_terms != NULL ? whole.a_terms + first : NULL;
         job->call.b_terms = whole.b_terms != NULL ? whole.b_terms + first : NULL;
         job->call.out = block;
         job->call.out.rows = rows;
@@ -291,52 +385,92 @@ static gd_status launch_pairs(gd_job *job, void *out, gd_dtype dtype, gd_error *
                          ? gd_cuda_condense(&job->call.out, first, n, out, job->stream, err)
                          : gd_cpu_condense(&job->call.out, first, n, out, job->stream, err);
         }
+        status = status == GD_OK ? pass(job, first + rows, n, err) : status;
     }
     return status;
 }
 
-static gd_status launch_all(gd_job *job, const gd_matrix *out, bool pairs, gd_error *err)
+/* ---------------------------------------------------------------- end to end */
+
+/* The result on the device of its operands. */
+static gd_status launch_here(gd_job *job, const gd_matrix *out, bool pairs, gd_error *err)
 {
-    if (pairs) {
-        return launch_pairs(job, out->data, out->dtype, err);
+    const bool in_blocks = pairs && !(job->kernel->flags & GD_PAIRS);
+    if (in_blocks) {
+        return launch_blocks(job, out->data, out->dtype, err);
     }
     job->call.out = *out;
-    return launch(job, err);
+    job->call.pairs = pairs;
+    if (pairs) {
+        job->call.out.rows = job->call.out.cols = job->call.out.row_stride = job->call.a.rows;
+        return launch(job, err);
+    }
+    return launch_rows(job, err);
 }
 
-/* ---------------------------------------------------------------- end to end */
+/* The result of operands on the device to the host: rows travel while later ones are computed. A
+ * condensed result is computed first. */
+static gd_status launch_and_bring(gd_job *job, const gd_matrix *out, bool pairs, gd_error *err)
+{
+    const size_t size = gd_dtype_size(out->dtype);
+    gd_result result = {.device = job->device,
+                        .stream = job->stream,
+                        .to = out->data,
+                        .row_bytes = pairs ? size : (size_t)out->cols * size,
+                        .rows = pairs ? out->cols : out->rows,
+                        .fill = fill_panel,
+                        .context = job};
+    gd_matrix there = *out;
+    gd_status status = GD_OK;
+    there.device = job->device;
+    there.data = NULL;
+    if (pairs) {
+        status = take_matrix(job, 1, out->cols, out->dtype, "the result", &there, err);
+        status = status == GD_OK ? launch_here(job, &there, true, err) : status;
+        result.whole = there.data;
+    }
+    job->call.out = there;
+    return status == GD_OK ? gd_bring_result(&result, err) : status;
+}
+
+/* Whether both are the caller's same array, seen the same way. */
+static bool same_view(const gd_matrix *x, const gd_matrix *y)
+{
+    return x->data == y->data && x->rows == y->rows && x->row_stride == y->row_stride &&
+           x->col_stride == y->col_stride;
+}
 
 static gd_status work(gd_job *job, const gd_matrix *a, const gd_matrix *b, const gd_matrix *out,
                       gd_error *err)
 {
-    const bool pairs = b == NULL;
+    const bool pairs = b == NULL, same = pairs || same_view(a, b);
     const bool staged = out->device.backend == GD_CPU && job->device.backend == GD_CUDA;
-    const size_t row_bytes = (size_t)out->cols * gd_dtype_size(out->dtype);
-    const gd_matrix *there_a = a, *there_b = pairs ? a : b;
-    gd_matrix copy_a, copy_b, copy_out = *out;
+    const gd_matrix *there_a = a, *there_b = same ? a : b;
+    gd_matrix copy_a, copy_b, laid_a, laid_b;
     gd_status status = GD_OK;
     if (staged) {
         there_a = &copy_a;
-        there_b = pairs ? &copy_a : &copy_b;
+        there_b = same ? &copy_a : &copy_b;
         status = bring(job, a, "XA", &copy_a, err);
-        if (status == GD_OK && !pairs) {
+        if (status == GD_OK && !same) {
             status = bring(job, b, "XB", &copy_b, err);
         }
-        if (status == GD_OK) {
-            status =
-                take_matrix(job, out->rows, out->cols, out->dtype, "the result", &copy_out, err);
-        }
+    }
+    if (status == GD_OK) {
+        status = lay_out(job, "XA laid out", &laid_a, &there_a, err);
+    }
+    if (same) {
+        there_b = there_a;
+    }
+    else if (status == GD_OK) {
+        status = lay_out(job, "XB laid out", &laid_b, &there_b, err);
     }
     if (status == GD_OK) {
         status = prepare_both(job, there_a, there_b, err);
     }
     if (status == GD_OK) {
-        status = launch_all(job, &copy_out, pairs, err);
-    }
-    if (status == GD_OK && staged) {
-        gd_touch(out->data, row_bytes * (size_t)out->rows);
-        status = gd_copy_rows(job->device, job->stream, out->data, row_bytes, copy_out.data,
-                              row_bytes, row_bytes, (size_t)out->rows, err);
+        status =
+            staged ? launch_and_bring(job, out, pairs, err) : launch_here(job, out, pairs, err);
     }
     give_back_memory(job);
     return staged ? gd_settle(job->device, job->stream, status, err) : status;
@@ -366,6 +500,8 @@ static gd_status run(const gd_matrix *a, const gd_matrix *b, const gd_matrix *ou
     }
     job.kernel = choice.kernel;
     job.options = choice.options;
+    job.watch = orders->watch;
+    gd_watch_work(job.watch, (double)a->rows * (double)columns->rows * (double)(a->cols + 1));
     job.device = choice.device;
     job.stream = on_host && job.device.backend == GD_CUDA ? GD_THREAD_STREAM : orders->stream;
     if ((status = gd_enter(job.device, &previous, err)) != GD_OK) {

@@ -2,25 +2,14 @@
 #include "device.h"
 #include "registry.h"
 #include "run.h"
+#include "stage.h"
+#include "watch.h"
 
-/* All that one call owns, so that one function can free it. */
 typedef struct product_job {
     gd_minplus call;
     const gd_kernel *kernel;
-    void *owned[5];
-    int owned_count;
+    gd_stage stage;
 } product_job;
-
-static gd_status take_memory(product_job *job, size_t bytes, const char *what, void **out,
-                             gd_error *err)
-{
-    const gd_launch *launch = &job->call.launch;
-    const gd_status status = gd_alloc(launch->device, launch->stream, bytes, what, out, err);
-    if (status == GD_OK && *out != NULL) {
-        job->owned[job->owned_count++] = *out;
-    }
-    return status;
-}
 
 /* ---------------------------------------------------------------- checks */
 
@@ -65,23 +54,6 @@ static gd_status check(const gd_minplus *call, gd_error *err)
 
 /* ---------------------------------------------------------------- on the device */
 
-/* A dense copy on the device takes the place of a host matrix, with or without its elements. */
-static gd_status stage(product_job *job, gd_matrix *x, const char *what, bool copied, gd_error *err)
-{
-    const gd_launch *launch = &job->call.launch;
-    const size_t size = gd_dtype_size(x->dtype), row_bytes = (size_t)x->cols * size;
-    const void *host = x->data;
-    const size_t pitch = (size_t)x->row_stride * size;
-    gd_status status = take_memory(job, row_bytes * (size_t)x->rows, what, &x->data, err);
-    x->row_stride = x->cols;
-    x->device = launch->device;
-    if (status == GD_OK && copied && x->data != NULL) {
-        status = gd_copy_rows(launch->device, launch->stream, x->data, row_bytes, host, pitch,
-                              row_bytes, (size_t)x->rows, err);
-    }
-    return status;
-}
-
 static gd_status launch(product_job *job, gd_error *err)
 {
     gd_minplus *call = &job->call;
@@ -89,7 +61,7 @@ static gd_status launch(product_job *job, gd_error *err)
     void *flag = NULL;
     gd_status status = GD_OK;
     if (sums && call->out.dtype == GD_I32) {
-        status = take_memory(job, sizeof(int32_t), "a mark", &flag, err);
+        status = gd_stage_memory(&job->stage, 1, sizeof(int32_t), "a mark", &flag, err);
         call->out_of_range = flag;
     }
     if (status == GD_OK) {
@@ -98,8 +70,8 @@ static gd_status launch(product_job *job, gd_error *err)
     }
     if (status == GD_OK) {
         call->launch.sizing = false;
-        status = take_memory(job, call->launch.workspace_bytes, "the workspace of minplus",
-                             &call->launch.workspace, err);
+        status = gd_stage_memory(&job->stage, 1, call->launch.workspace_bytes,
+                                 "the workspace of minplus", &call->launch.workspace, err);
     }
     return status == GD_OK ? job->kernel->launch.minplus(call, err) : status;
 }
@@ -126,38 +98,38 @@ static gd_status check_range(const product_job *job, gd_error *err)
                          "not take; use dtype=float64");
 }
 
+/* Copies of host operands on the device take their place. C becomes the result where it stands. */
+static gd_status bring(product_job *job, gd_error *err)
+{
+    gd_minplus *call = &job->call;
+    gd_matrix *const operands[] = {&call->a, &call->b, &call->c};
+    static const char *const names[] = {"A", "B", "C"};
+    gd_status status = GD_OK;
+    for (int i = 0; status == GD_OK && i < (call->c.data == NULL ? 2 : 3); ++i) {
+        const gd_matrix host = *operands[i];
+        status = gd_stage_bring(&job->stage, &host, names[i], operands[i], err);
+    }
+    if (status != GD_OK || call->c.data != NULL) {
+        call->out = call->c;
+        return status;
+    }
+    return gd_stage_matrix(&job->stage, call->a.rows, call->b.cols, call->a.dtype, "the result",
+                           &call->out, err);
+}
+
 static gd_status work(product_job *job, const gd_matrix *out, gd_error *err)
 {
     gd_minplus *call = &job->call;
-    const gd_launch *on = &call->launch;
-    const bool staged = out->device.backend != on->device.backend;
-    const size_t row_bytes = (size_t)out->cols * gd_dtype_size(out->dtype);
-    gd_status status = GD_OK;
-    if (staged) {
-        status = stage(job, &call->a, "A", true, err);
-        status = status == GD_OK ? stage(job, &call->b, "B", true, err) : status;
-        /* C becomes the result where it stands. */
-        status =
-            status == GD_OK && call->c.data != NULL ? stage(job, &call->c, "C", true, err) : status;
-        if (status == GD_OK && call->c.data != NULL) {
-            call->out = call->c;
-        }
-        else if (status == GD_OK) {
-            status = stage(job, &call->out, "the result", false, err);
-        }
-    }
+    const gd_device device = call->launch.device;
+    const bool staged = out->device.backend != device.backend;
+    gd_status status = staged ? bring(job, err) : GD_OK;
     status = status == GD_OK ? launch(job, err) : status;
     status = status == GD_OK ? check_range(job, err) : status;
     if (status == GD_OK && staged) {
-        gd_touch(out->data, row_bytes * (size_t)out->rows); /* while the device works */
-        status = gd_copy_rows(on->device, on->stream, out->data,
-                              (size_t)out->row_stride * gd_dtype_size(out->dtype), call->out.data,
-                              row_bytes, row_bytes, (size_t)out->rows, err);
+        status = gd_stage_home(&call->launch, &call->out, out->data, err);
     }
-    while (job->owned_count > 0) {
-        gd_free(on->device, on->stream, job->owned[--job->owned_count]);
-    }
-    return staged ? gd_settle(on->device, on->stream, status, err) : status;
+    gd_stage_release(&job->stage);
+    return staged ? gd_settle(device, call->launch.stream, status, err) : status;
 }
 
 gd_status gd_run_minplus(const gd_matrix *a, const gd_matrix *b, const gd_matrix *c,
@@ -186,6 +158,9 @@ gd_status gd_run_minplus(const gd_matrix *a, const gd_matrix *b, const gd_matrix
     job.call.launch.options = choice.options;
     job.call.launch.stream =
         on_host && device.backend == GD_CUDA ? GD_THREAD_STREAM : orders->stream;
+    job.call.launch.watch = orders->watch;
+    job.stage = (gd_stage){.device = device, .stream = job.call.launch.stream};
+    gd_watch_work(orders->watch, (double)a->rows * (double)a->cols * (double)b->cols);
     if ((status = gd_enter(device, &previous, err)) != GD_OK) {
         return status;
     }

@@ -39,6 +39,7 @@ def cdist(
     vi: Any = None,
     factor: Any = None,
     options: dict[str, int] | None = None,
+    progress: Any = None,
 ) -> None: ...
 def pdist(
     x: Any,
@@ -54,6 +55,7 @@ def pdist(
     vi: Any = None,
     factor: Any = None,
     options: dict[str, int] | None = None,
+    progress: Any = None,
 ) -> None: ...
 def apsp(
     graph: Any,
@@ -69,7 +71,23 @@ def apsp(
     stream: int = 0,
     ordered: bool = False,
     options: dict[str, int] | None = None,
+    semiring: str = "min_plus",
+    progress: Any = None,
 ) -> list[int]: ...
+def closure(
+    graph: Any,
+    out: Any,
+    no_edge: str,
+    sentinel: float,
+    directed: bool,
+    reflexive: bool,
+    kernel: str | None = None,
+    device: str | None = None,
+    stream: int = 0,
+    ordered: bool = False,
+    options: dict[str, int] | None = None,
+    progress: Any = None,
+) -> None: ...
 def minplus(
     a: Any,
     b: Any,
@@ -81,6 +99,7 @@ def minplus(
     stream: int = 0,
     ordered: bool = False,
     options: dict[str, int] | None = None,
+    progress: Any = None,
 ) -> None: ...
 def perron(
     a: Any,
@@ -98,7 +117,7 @@ def perron(
 def choose(
     op: str,
     dtype: str,
-    metric: str,
+    metric: str | None,
     n: int,
     cols: int,
     kernel: str | None = None,
@@ -106,10 +125,13 @@ def choose(
     operands: str | None = None,
     weighted: bool = False,
     p: float = 2.0,
+    semiring: str = "min_plus",
 ) -> tuple[str, str, str, dict[str, str]]: ...
 def ceiling(
     kernel: str, bytes: int, repeats: int, device: str | None = None
 ) -> tuple[float, tuple[float, ...]]: ...
+def fail_allocation(nth: int) -> None: ...
+def allocations() -> int: ...
 def event_record(device: str, stream: int) -> object: ...
 def event_elapsed(start: object, stop: object) -> float: ...
 def metrics() -> list[_Metric]: ...

@@ -262,11 +262,11 @@ def explain_perron(
     return registry.choose(
         "perron",
         dtype=name,
-        metric="euclidean",
         n=n,
         cols=n,
         kernel=kernel,
         device=device if space is arrays.HOST else "cuda",
         elements_moved=n * n,
         operations=n * n,
+        on_host=space is arrays.HOST,
     )

@@ -21,6 +21,10 @@ class NoPathError(ValueError):
     """There is no path between two nodes."""
 
 
+def _shown(nodes: list[int], between: str, most: int = 20) -> str:
+    return between.join(map(str, nodes[:most])) + (f"{between}..." if len(nodes) > most else "")
+
+
 @cache
 def negative_cycle_error() -> type[Exception]:
     """Return `gpudist.NegativeCycleError`.
@@ -31,7 +35,8 @@ def negative_cycle_error() -> type[Exception]:
     Returns
     -------
     type
-        The exception class; its instances carry ``nodes``, the list of nodes on negative cycles.
+        The exception class; its instances carry ``nodes``, the list of nodes on negative cycles,
+        and ``cycle``, the nodes of one such cycle in order, empty where none could be followed.
     """
     try:
         from scipy.sparse import csgraph
@@ -41,12 +46,19 @@ def negative_cycle_error() -> type[Exception]:
         base = ValueError
 
     class NegativeCycleError(base):  # type: ignore[valid-type, misc]
-        """The graph has a cycle of negative length, so shortest paths do not exist."""
+        """The graph has a cycle of negative length, so shortest paths do not exist.
 
-        def __init__(self, nodes: list[int]) -> None:
-            shown = ", ".join(map(str, nodes[:20])) + (", ..." if len(nodes) > 20 else "")
-            super().__init__(f"Negative cycle in nodes [{shown}]")
+        Over max_plus it is of positive length, and longest paths do not exist.
+        """
+
+        def __init__(
+            self, nodes: list[int], cycle: list[int] | None = None, semiring: str = "min_plus"
+        ) -> None:
+            sign = "Positive" if semiring == "max_plus" else "Negative"
+            way = f": {_shown([*cycle, cycle[0]], ' -> ')}" if cycle else ""
+            super().__init__(f"{sign} cycle in nodes [{_shown(nodes, ', ')}]{way}")
             self.nodes = nodes
+            self.cycle = cycle or []
 
     NegativeCycleError.__module__ = "gpudist"
     NegativeCycleError.__qualname__ = "NegativeCycleError"

@@ -8,15 +8,18 @@ from typing import Any, Final
 
 import numpy as np
 
-from gpudist import _core, arrays, registry
+from gpudist import _core, arrays, registry, semirings
 from gpudist.errors import NoPathError, negative_cycle_error
 from gpudist.nx import graphs
+from gpudist.progress import Progress, Watch
 
 UNREACHABLE: Final = 2**31 - 1
 """What an int32 result holds where there is no path."""
 
 _NO_PREDECESSOR: Final = -9999
 _CORE_DTYPES = ("float32", "float64", "int32")
+# A cycle is looked for among at most so many nodes: that takes NumPy some seconds, and 500 MB.
+_MOST_FOLLOWED = 3000
 
 
 def apsp(
@@ -28,11 +31,16 @@ def apsp(
     overwrite: bool = False,
     return_predecessors: bool = False,
     dtype: Any = None,
+    semiring: str = "min_plus",
     kernel: str = "auto",
     device: str | None = None,
     options: dict[str, int] | None = None,
+    progress: Progress = False,
 ) -> Any:
     """Compute the lengths of the shortest paths between all pairs of nodes.
+
+    Or, by `semiring`, the longest paths, the least bottlenecks, the widest paths, or what can be
+    reached at all.
 
     Parameters
     ----------
@@ -47,28 +55,36 @@ def apsp(
         The value that means "no edge" in a dense array, in place of 0 (which then is an edge).
         NaN and infinities are no edge in any case.
     directed : bool
-        If False, the edge between i and j weighs the lesser of ``graph[i, j]`` and ``graph[j, i]``.
+        If False, the edge between i and j weighs the better of ``graph[i, j]`` and
+        ``graph[j, i]``: the lesser, but in max_plus and max_min the larger.
     unweighted : bool
         If True, every edge weighs 1.
     overwrite : bool
         If True, the result may take the place of a C-contiguous `graph` of the result's dtype.
     return_predecessors : bool
         If True, also return the predecessors, from which `reconstruct_path` makes paths.
-    dtype : {float32, float64, int32}, optional
-        The dtype of computation and result. By default float32 for float32 input, else float64.
-        int32 is exact: weights must be whole and below 2**29, path lengths below 2**30.
+    dtype : {float32, float64, int32, bool}, optional
+        The dtype of computation and result: bool for or_and; else by default float32 for float32
+        input, and float64 for all other. int32 is exact: weights must be whole and below 2**29,
+        path lengths below 2**30.
+    semiring : {"min_plus", "max_plus", "min_max", "max_min", "or_and"}
+        What the length of a path is, and which of two paths is the better; the notes say more.
     kernel : str
         "auto", "reference" (NumPy in float64, slow), or an id from `gpudist.kernels`.
     device : str, optional
         For host input, where to compute: "cpu", "cuda" or "cuda:N".
     options : dict, optional
         Launch parameters of a kernel asked for by name; ``gpudist.kernels()`` lists what it takes.
+    progress : bool or callable
+        If True, a long call shows how far it is: with tqdm where that is installed. A callable is
+        called some times a second with the inner steps done and their total, and at the end; what
+        it raises ends the call. Ctrl-C ends a long call in any case.
 
     Returns
     -------
     dist : array, shape (n, n)
-        ``dist[i, j]`` is the length of the shortest path from i to j. Without a path it is inf; in
-        int32 `no_edge` if given, else `gpudist.UNREACHABLE`.
+        ``dist[i, j]`` is the length of the best path from i to j. Without a path it is what the
+        notes say, by default inf; in int32 `no_edge` if given, by default `gpudist.UNREACHABLE`.
     predecessors : int32 array, shape (n, n)
         Only with `return_predecessors`: the node before j on that path; -9999 on the diagonal and
         where there is no path. Following it never runs in a circle.
@@ -76,18 +92,43 @@ def apsp(
     Raises
     ------
     gpudist.NegativeCycleError
-        A cycle has negative length (a negative weight on the diagonal is one). It names the nodes
-        on such cycles, and is a subclass of SciPy's exception of that name.
+        A cycle has negative length (a negative weight on the diagonal is one), or in max_plus a
+        positive one. Its ``nodes`` are those on such cycles, its ``cycle`` one of these in order
+        (empty if `graph` was overwritten,
+        or if they are more than 3000). It is a subclass of SciPy's exception of that name.
     ValueError
         `graph` is not square; weights that the dtype does not take; a negative weight beside a
-        negative `no_edge`; an unknown kernel.
+        negative `no_edge`; an unknown kernel or semiring; predecessors of or_and.
     OverflowError
         A path length does not fit an int32 result.
     TypeError, MemoryError, gpudist.DeviceError
         As for `gpudist.cdist`.
 
+    See Also
+    --------
+    minplus : Products over the same semirings.
+    transitive_closure : What or_and computes, without the paths of no edge.
+
     Notes
     -----
+    ========  ==========================  =======================  =======  ========
+    semiring  length of a path            the best path is         no path  no edge
+    ========  ==========================  =======================  =======  ========
+    min_plus  the sum of its weights      the shortest             inf      0
+    max_plus  the sum of its weights      the longest            -inf     0
+    min_max   the largest of its weights  of least bottleneck      inf      -inf
+    max_min   the least of its weights    the widest               -inf     inf
+    or_and    True                        any                      False    True
+    ========  ==========================  =======================  =======  ========
+
+    The last two columns are the results where there is no path, and for the path of no edge from
+    a node to itself, which is on the diagonal: no weight is larger than -inf, so that is the
+    largest of none. In int32 inf is `gpudist.UNREACHABLE` and -inf is -2**31, but `no_edge` takes
+    the place of the value for no path. What is no edge in `graph` is the same in all semirings.
+    Longest paths exist where no cycle is positive, as in project plans. Predecessors are those of
+    a best path; in or_and there are none, since any path will do: ask for
+    ``unweighted=True`` in min_plus instead.
+
     The method is three-phase blocked Floyd-Warshall [1]_, arranged so that distances and
     predecessors have the bits of the plain triple loop, as in
     `scipy.sparse.csgraph.floyd_warshall`: among equal paths the first found stays.
@@ -108,39 +149,170 @@ def apsp(
            [1., 4., 0.]])
     >>> gpudist.reconstruct_path(pred, 0, 2)
     [0, 1, 2]
+    >>> gpudist.apsp(graph, semiring="max_min")  # how wide the widest path is
+    array([[inf,  3.,  8.],
+           [ 1., inf,  2.],
+           [ 1.,  1., inf]])
     """
+    semirings.check(semiring)
+    if semiring == "or_and":
+        if return_predecessors:
+            raise ValueError(
+                "or_and has no predecessors, since any path will do; ask for unweighted=True in "
+                "min_plus"
+            )
+        if dtype is not None and arrays.dtype_name(dtype) != "bool":
+            raise ValueError(f"dtype must be bool for or_and, got {arrays.dtype_name(dtype)}")
+        return transitive_closure(
+            graph,
+            no_edge=no_edge,
+            directed=directed,
+            reflexive=True,
+            kernel=kernel,
+            device=device,
+            options=options,
+            progress=progress,
+        )
     registry.check_kernel("apsp", kernel, options)
     space, weights, rule = _read(graph, no_edge)
-    if graphs.is_graph(graph):  # an undirected one is symmetric, which may be less work
-        directed = directed and graph.is_directed()
+    directed = _directed(graph, directed)
     name = _result_dtype(space, weights, dtype)
-    unreachable = _unreachable(name, no_edge)
+    unreachable = _unreachable(name, no_edge, semiring)
     sentinel = 0.0 if no_edge is None else float(no_edge)
     if kernel == "reference":
         return _reference(
-            weights, rule, sentinel, directed, unweighted, name, unreachable, return_predecessors
+            weights,
+            (rule, sentinel, directed, unweighted, semiring),
+            name,
+            unreachable,
+            return_predecessors,
         )
     shape = (weights.shape[0], weights.shape[0])
     out = weights if overwrite and _fits(weights, name) else space.empty(shape, name, like=weights)
     pred = space.empty(shape, "int32", like=weights) if return_predecessors else None
-    on_cycle = _core.apsp(
-        weights,
-        out,
-        pred,
-        rule,
-        sentinel,
-        directed,
-        unweighted,
-        unreachable,
-        kernel,
-        device,
-        space.stream(weights),
-        space.ordered,
-        options,
-    )
+    with Watch(progress, shape[0] ** 3, "apsp") as watch:
+        on_cycle = _core.apsp(
+            weights,
+            out,
+            pred,
+            rule,
+            sentinel,
+            directed,
+            unweighted,
+            unreachable,
+            kernel,
+            device,
+            space.stream(weights),
+            space.ordered,
+            options,
+            semiring,
+            watch,
+        )
     if on_cycle:
-        raise negative_cycle_error()(on_cycle)
+        how = rule, sentinel, directed, unweighted, semiring
+        cycle = [] if out is weights else _cycle(space, weights, on_cycle, how)
+        raise negative_cycle_error()(on_cycle, cycle, semiring)
     return (out, pred) if return_predecessors else out
+
+
+def transitive_closure(
+    graph: Any,
+    *,
+    no_edge: float | None = None,
+    directed: bool = True,
+    reflexive: bool = False,
+    out: Any = None,
+    kernel: str = "auto",
+    device: str | None = None,
+    options: dict[str, int] | None = None,
+    progress: Progress = False,
+) -> Any:
+    """Find out which nodes can be reached from which.
+
+    Parameters
+    ----------
+    graph : array_like, masked array, SciPy sparse array, shape (n, n), or NetworkX graph
+        As for `apsp`; in an array of bool the edges are where it is True. Weights do not matter.
+    no_edge : float, optional
+        The value that means "no edge" in a dense array, in place of 0; not for arrays of bool.
+    directed : bool
+        If False, edges lead both ways.
+    reflexive : bool
+        Whether every node reaches itself. By default it does only where a cycle leads back to it.
+    out : bool array, shape (n, n), optional
+        Where to write the result: C-contiguous; it may be `graph` itself.
+    kernel : str
+        "auto", "reference" (NumPy, slow, on host arrays only), or an id from `gpudist.kernels`.
+    device : str, optional
+        For host input, where to compute: "cpu", "cuda" or "cuda:N".
+    options : dict, optional
+        Launch parameters of a kernel asked for by name; ``gpudist.kernels()`` lists what it takes.
+    progress : bool or callable
+        As for `apsp`.
+
+    Returns
+    -------
+    bool array, shape (n, n)
+        Whether there is a path from i to j: `out` if given, else a new array of the graph's
+        library, on its device.
+
+    Raises
+    ------
+    ValueError
+        `graph` is not square; `no_edge` beside an array of bool; a bad `out`.
+    TypeError, MemoryError, gpudist.DeviceError
+        As for `gpudist.cdist`.
+
+    See Also
+    --------
+    apsp : Over or_and it gives the reflexive closure.
+
+    Notes
+    -----
+    Truths are packed, 64 to a word, so that the work takes n**2 / 8 bytes beside the arrays.
+
+    Examples
+    --------
+    >>> import gpudist
+    >>> gpudist.transitive_closure([[0, 1, 0], [0, 0, 1], [0, 0, 0]])
+    array([[False,  True,  True],
+           [False, False,  True],
+           [False, False, False]])
+    """
+    registry.check_kernel("closure", kernel, options)
+    space, weights, rule = _read(graph, no_edge, truths=True)
+    directed = _directed(graph, directed)
+    sentinel = 0.0 if no_edge is None else float(no_edge)
+    n = weights.shape[0]
+    if out is not None:
+        arrays.check_out(out, (n, n))
+        if arrays.space_of(graph=weights, out=out).dtype_name(out) != "bool":
+            raise ValueError(f"out must be of bool, got {space.dtype_name(out)}")
+    if kernel == "reference":
+        return _reference_closure(space, weights, (rule, sentinel, directed), reflexive, out)
+    if out is None:
+        out = space.empty((n, n), "bool", like=weights)
+    with Watch(progress, n**3, "transitive_closure") as watch:
+        _core.closure(
+            weights,
+            out,
+            rule,
+            sentinel,
+            directed,
+            reflexive,
+            kernel,
+            device,
+            space.stream(weights),
+            space.ordered,
+            options,
+            watch,
+        )
+    return out
+
+
+def _directed(graph: Any, directed: bool) -> bool:
+    """Tell whether edges go one way; an undirected NetworkX graph is symmetric."""
+    return directed and (not graphs.is_graph(graph) or bool(graph.is_directed()))
 
 
 def reconstruct_path(predecessors: Any, i: int, j: int) -> list[int]:
@@ -188,22 +360,30 @@ def reconstruct_path(predecessors: Any, i: int, j: int) -> list[int]:
     return path[::-1]
 
 
-def _read(graph: Any, no_edge: float | None) -> tuple[arrays.Space, Any, str]:
-    """Bring any graph to a dense matrix that the core reads, and say what is no edge in it."""
+def _read(
+    graph: Any, no_edge: float | None, *, truths: bool = False
+) -> tuple[arrays.Space, Any, str]:
+    """Bring any graph to a dense matrix that the core reads, and say what is no edge in it.
+
+    With `truths` the weights do not matter, and where they would have to be spread out, bools are.
+    """
+    listed: tuple[str, Any] | None = None
     if graphs.is_graph(graph):
+        listed = "dense arrays; a NetworkX graph lists its edges", _from_networkx
+    elif hasattr(graph, "tocsr"):
+        listed = "dense arrays; a sparse array stores its edges", _from_sparse
+    elif isinstance(graph, np.ma.MaskedArray):
+        listed = "plain arrays; a masked array masks what is no edge", _from_masked
+    if listed is not None:
         if no_edge is not None:
-            raise ValueError("no_edge is for dense arrays; a NetworkX graph lists its edges")
-        return arrays.HOST, _from_networkx(graph), "infinite"
-    if hasattr(graph, "tocsr"):
-        if no_edge is not None:
-            raise ValueError("no_edge is for dense arrays; a sparse array stores its edges")
-        return arrays.HOST, _from_sparse(graph), "infinite"
-    if isinstance(graph, np.ma.MaskedArray):
-        if no_edge is not None:
-            raise ValueError("no_edge is for plain arrays; a masked array masks what is no edge")
-        return arrays.HOST, _from_masked(graph), "infinite"
+            raise ValueError(f"no_edge is for {listed[0]}")
+        return arrays.HOST, listed[1](graph, truths), "infinite"
     space = arrays.space_of(graph=graph)
-    weights = _core_dtype(space, space.array(graph, "graph"))
+    weights = space.array(graph, "graph")
+    if not (truths and space.dtype_name(weights) == "bool"):
+        weights = _core_dtype(space, weights)
+    elif no_edge is not None:
+        raise ValueError("no_edge is for numbers; in an array of bool False is no edge")
     _check_square(weights.shape)
     return space, weights, "zero" if no_edge is None else "sentinel"
 
@@ -218,35 +398,44 @@ def _core_dtype(space: arrays.Space, array: Any) -> Any:
     return array if space.dtype_name(array) in _CORE_DTYPES else space.cast(array, "float64")
 
 
-def _from_masked(graph: Any) -> Any:
+def _from_masked(graph: Any, truths: bool) -> Any:
     data = arrays.HOST.array(graph.data, "graph")
     _check_square(data.shape)
+    if truths:
+        return np.isfinite(data) & ~np.ma.getmaskarray(graph)
     kept = data.dtype if data.dtype.name in ("float32", "float64") else np.dtype(np.float64)
     return np.where(np.ma.getmaskarray(graph), np.inf, data).astype(kept, copy=False)
 
 
-def _from_sparse(graph: Any) -> Any:
+def _from_sparse(graph: Any, truths: bool) -> Any:
     _check_square(graph.shape)
     entries = graph.tocsr().tocoo()
     data = arrays.HOST.array(entries.data, "graph")
     name = data.dtype.name if data.dtype.name == "float32" else "float64"
-    return spread(graph.shape[0], entries.row, entries.col, data, name)
+    return spread(graph.shape[0], entries.row, entries.col, data, "bool" if truths else name)
 
 
-def _from_networkx(graph: Any) -> Any:
+def _from_networkx(graph: Any, truths: bool) -> Any:
     tails, heads, weights = graphs.edges(graph, list(graph), "weight", 1)
     for kind in set(map(type, weights)) - {type(None)}:
         if not issubclass(kind, numbers.Real):
             raise TypeError(f"edges must weigh real numbers or None, got a {kind.__name__}")
     data = np.array([math.inf if w is None else w for w in weights], dtype=np.float64)
-    return spread(len(graph), tails, heads, data, "float64")
+    return spread(len(graph), tails, heads, data, "bool" if truths else "float64")
 
 
 def spread(n: int, rows: Any, columns: Any, weights: Any, dtype: str) -> Any:
-    """Spread edges over an n x n matrix of inf; of edges given twice the lightest counts."""
+    """Spread edges over an n x n matrix of inf, or their truth over one of False.
+
+    Of edges given twice the lightest counts.
+    """
     dense = arrays.HOST.empty((n, n), dtype, like=None)
-    dense.fill(np.inf)
-    np.minimum.at(dense, (rows, columns), np.where(np.isfinite(weights), weights, np.inf))
+    finite = np.isfinite(weights)
+    dense.fill(dtype != "bool" and np.inf)
+    if dtype == "bool":
+        dense[rows[finite], columns[finite]] = True
+    else:
+        np.minimum.at(dense, (rows, columns), np.where(finite, weights, np.inf))
     return dense
 
 
@@ -259,10 +448,11 @@ def _result_dtype(space: arrays.Space, weights: Any, dtype: Any) -> str:
     return name
 
 
-def _unreachable(dtype: str, no_edge: float | None) -> float:
+def _unreachable(dtype: str, no_edge: float | None, semiring: str) -> float:
+    worst = semirings.neutral(semiring, dtype)
     if dtype != "int32":
-        return float("inf")
-    value = UNREACHABLE if no_edge is None or not math.isfinite(no_edge) else no_edge
+        return worst
+    value = worst if no_edge is None or not math.isfinite(no_edge) else no_edge
     if value != int(value) or not -(2**31) <= value < 2**31:
         raise ValueError(f"no_edge must be an int32 with dtype=int32, got {no_edge}")
     return float(value)
@@ -281,23 +471,57 @@ def _fits(weights: Any, dtype: str) -> bool:
 
 def _reference(
     weights: Any,
-    rule: str,
-    sentinel: float,
-    directed: bool,
-    unweighted: bool,
+    how: tuple[str, float, bool, bool, str],
     dtype: str,
     unreachable: float,
     return_predecessors: bool,
 ) -> Any:
     from gpudist import reference
 
-    edges = reference.edges(weights, rule, sentinel, directed, unweighted)
-    dist, pred = reference.apsp(edges)
-    on_cycle = np.flatnonzero(np.diagonal(dist) < 0).tolist()
+    semiring = how[-1]
+    dist, pred = reference.apsp(reference.edges(weights, *how), semiring)
+    on_cycle = reference.on_cycle(dist, semiring)
     if on_cycle:
-        raise negative_cycle_error()(on_cycle)
-    dist[np.isinf(dist)] = unreachable
+        raise negative_cycle_error()(
+            on_cycle, _cycle(arrays.HOST, weights, on_cycle, how), semiring
+        )
+    worst = semirings.neutral(semiring, "float64")
+    none = dist == worst
+    if dtype == "int32":
+        dist[dist == -worst] = semirings.neutral(semiring, dtype, opposite=True)
+    dist[none] = unreachable
     return (dist.astype(dtype), pred) if return_predecessors else dist.astype(dtype)
+
+
+def _cycle(
+    space: arrays.Space,
+    weights: Any,
+    nodes: list[int],
+    how: tuple[str, float, bool, bool, str],
+) -> list[int]:
+    """Follow one cycle through these nodes, which are on such cycles, unless they are too many."""
+    from gpudist import cycles, reference
+
+    if len(nodes) > _MOST_FOLLOWED or not hasattr(weights, "__getitem__"):
+        return []
+    w = reference.edges(space.host(weights[nodes][:, nodes]), *how)
+    return [nodes[i] for i in cycles.negative_cycle(-w if how[-1] == "max_plus" else w)]
+
+
+def _reference_closure(
+    space: arrays.Space, weights: Any, how: tuple[str, float, bool], reflexive: bool, out: Any
+) -> Any:
+    from gpudist import reference
+
+    if space is not arrays.HOST:
+        raise TypeError('kernel="reference" takes host arrays, move them first')
+    reached = reference.closure(weights, *how)
+    if reflexive:
+        np.fill_diagonal(reached, True)
+    if out is None:
+        return reached
+    out[...] = reached
+    return out
 
 
 def explain_apsp(
@@ -305,21 +529,57 @@ def explain_apsp(
     *,
     no_edge: float | None = None,
     dtype: Any = None,
+    semiring: str = "min_plus",
     return_predecessors: bool = False,
     kernel: str = "auto",
     device: str | None = None,
 ) -> registry.Explanation:
     """Say what `apsp` would do; see `gpudist.explain`."""
+    semirings.check(semiring)
+    if semiring == "or_and":
+        return explain_closure(graph, no_edge=no_edge, kernel=kernel, device=device)
     space, weights, _ = _read(graph, no_edge)
     n = weights.shape[0]
+    name = _result_dtype(space, weights, dtype)
+    predecessors = 4 * n * n if return_predecessors else 0
     return registry.choose(
         "apsp",
-        dtype=_result_dtype(space, weights, dtype),
-        metric="euclidean",
+        dtype=name,
         n=n,
         cols=0,
         kernel=kernel,
         device=device if space is arrays.HOST else "cuda",
-        elements_moved=2 * n * n * (2 if return_predecessors else 1),
+        elements_moved=2 * n * n,
+        elements_written=n * n,
+        result_bytes=predecessors,
         operations=n**3,
+        copies=n * n * np.dtype(name).itemsize + predecessors,  # the kernel's own, padded
+        on_host=space is arrays.HOST,
+        semiring=semiring,
+    )
+
+
+def explain_closure(
+    graph: Any,
+    *,
+    no_edge: float | None = None,
+    kernel: str = "auto",
+    device: str | None = None,
+) -> registry.Explanation:
+    """Say what `transitive_closure` would do; see `gpudist.explain`."""
+    space, weights, _ = _read(graph, no_edge, truths=True)
+    n = weights.shape[0]
+    return registry.choose(
+        "closure",
+        dtype="bool",
+        n=n,
+        cols=0,
+        kernel=kernel,
+        device=device if space is arrays.HOST else "cuda",
+        elements_moved=n * n,
+        elements_written=n * n,
+        operand_bytes=n * n * np.dtype(space.dtype_name(weights)).itemsize,
+        operations=n**3,
+        copies=n * n // 8,
+        on_host=space is arrays.HOST,
     )

@@ -241,8 +241,10 @@ _SEMIRINGS: dict[str, tuple[Any, Any, Any, Any]] = {
 }
 
 
-def edges(weights: Any, rule: str, sentinel: float, directed: bool, unweighted: bool) -> Any:
-    """Return the float64 matrix of edge weights, inf where there is no edge.
+def edges(
+    weights: Any, rule: str, sentinel: float, directed: bool, unweighted: bool, semiring: str
+) -> Any:
+    """Return the float64 matrix of edge weights, the semiring's neutral element for no edge.
 
     Parameters
     ----------
@@ -252,34 +254,42 @@ def edges(weights: Any, rule: str, sentinel: float, directed: bool, unweighted: 
         What, beside NaN and infinities, is no edge.
     sentinel : float
         The value of the last rule.
-    directed, unweighted : bool
-        As for `gpudist.apsp`.
+    directed, unweighted, semiring : bool, bool, str
+        As for `gpudist.apsp`; not or_and.
 
     Returns
     -------
     ndarray of float64, shape (n, n)
-        The weights; the diagonal is 0, or negative for a negative self-loop.
+        The weights; on the diagonal the length of the better of the path of no edge and a loop.
     """
+    join, _, none, _ = _SEMIRINGS[semiring]
     w = np.array(weights, np.float64)
-    absent = ~np.isfinite(w)
-    if rule != "infinite":
-        absent |= w == (0.0 if rule == "zero" else sentinel)
-    w[absent] = np.inf
+    w[~_is_edge(w, rule, sentinel)] = none
     if not directed:
-        w = np.minimum(w, w.T)
+        w = join(w, w.T)
     if unweighted:
         w[np.isfinite(w)] = 1.0
-    np.fill_diagonal(w, np.minimum(np.diagonal(w), 0.0))
+    empty = 0.0 if semiring.endswith("plus") else -none
+    np.fill_diagonal(w, join(np.diagonal(w), empty))
     return w
 
 
-def apsp(w: Any) -> tuple[Any, Any]:
+def _is_edge(w: Any, rule: str, sentinel: float) -> Any:
+    absent = ~np.isfinite(w)
+    if rule != "infinite":
+        absent |= w == (0.0 if rule == "zero" else sentinel)
+    return ~absent
+
+
+def apsp(w: Any, semiring: str = "min_plus") -> tuple[Any, Any]:
     """Close a matrix of edge weights by the plain Floyd-Warshall loop.
 
     Parameters
     ----------
     w : ndarray of float64, shape (n, n)
         From `edges`; overwritten.
+    semiring : str
+        As for `gpudist.apsp`; not or_and.
 
     Returns
     -------
@@ -288,16 +298,65 @@ def apsp(w: Any) -> tuple[Any, Any]:
     pred : ndarray of int32, shape (n, n)
         Predecessors, -9999 for none.
     """
+    join, put, none, _ = _SEMIRINGS[semiring]
+    better = np.less if join is np.minimum else np.greater
     n = len(w)
-    pred = np.where(np.isfinite(w), np.arange(n, dtype=np.int32)[:, None], np.int32(-9999))
+    pred = np.where(w != none, np.arange(n, dtype=np.int32)[:, None], np.int32(-9999))
     np.fill_diagonal(pred, -9999)
     with np.errstate(invalid="ignore"):
         for k in range(n):
-            through = w[:, k, None] + w[k]
-            shorter = through < w
-            w[shorter] = through[shorter]
-            pred[shorter] = np.broadcast_to(pred[k], pred.shape)[shorter]
+            through = put(w[:, k, None], w[k])
+            wins = better(through, w)
+            w[wins] = through[wins]
+            pred[wins] = np.broadcast_to(pred[k], pred.shape)[wins]
     return w, pred
+
+
+def on_cycle(dist: Any, semiring: str) -> list[int]:
+    """List the nodes from which a path leads back to them that is better than none.
+
+    Parameters
+    ----------
+    dist : ndarray, shape (n, n)
+        From `apsp`.
+    semiring : str
+        Likewise.
+
+    Returns
+    -------
+    list of int
+        Their indices; empty where nothing is added.
+    """
+    if not semiring.endswith("plus"):
+        return []
+    diagonal = np.diagonal(dist)
+    found = np.flatnonzero(diagonal < 0 if semiring == "min_plus" else diagonal > 0)
+    return [int(i) for i in found]
+
+
+def closure(weights: Any, rule: str, sentinel: float, directed: bool) -> Any:
+    """Find out which nodes can be reached over one edge or more, by Warshall's loop.
+
+    Parameters
+    ----------
+    weights : ndarray, shape (n, n)
+        The graph as given; of bool, or as for `edges`.
+    rule, sentinel, directed
+        As for `edges`.
+
+    Returns
+    -------
+    ndarray of bool, shape (n, n)
+        Whether there is a path.
+    """
+    reached = np.array(
+        weights if weights.dtype == bool else _is_edge(weights.astype(np.float64), rule, sentinel)
+    )
+    if not directed:
+        reached |= reached.T.copy()
+    for k in range(len(reached)):
+        reached |= reached[:, k, None] & reached[k]
+    return reached
 
 
 def perron(

@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from gpudist import _core, arrays, errors, registry
+from gpudist.progress import Progress, Watch
 
 SEMIRINGS: Final = ("min_plus", "max_plus", "min_max", "max_min", "or_and")
 """What `minplus` knows: how the better of two ways is found, how two parts make a way."""
@@ -15,6 +16,21 @@ _NUMBERS = ("float32", "float64", "int32")
 # Integers that int32 holds, whatever their values.
 _NARROW = ("bool", "int8", "uint8", "int16", "uint16", "int32")
 _ADDEND_LIMIT = 2**28
+
+
+def check(semiring: str) -> None:
+    """Raise a ValueError with a near match for an unknown semiring."""
+    if semiring not in SEMIRINGS:
+        hint = errors.suggest(str(semiring), SEMIRINGS, f"one of {', '.join(SEMIRINGS)}", most=1)
+        raise ValueError(f"unknown semiring {semiring!r}; {hint}")
+
+
+def neutral(semiring: str, dtype: str, *, opposite: bool = False) -> float:
+    """Return what stands for "no way", or its opposite: an infinity, or an end of int32."""
+    largest = semiring.startswith("min") != opposite
+    if dtype == "int32":
+        return 2**31 - 1 if largest else -(2**31)
+    return np.inf if largest else -np.inf
 
 
 def minplus(
@@ -28,6 +44,7 @@ def minplus(
     kernel: str = "auto",
     device: str | None = None,
     options: dict[str, int] | None = None,
+    progress: Progress = False,
 ) -> Any:
     """Multiply two matrices over a semiring: ``min(C, min over k of A[i, k] + B[k, j])``.
 
@@ -55,6 +72,8 @@ def minplus(
         is one and the problem is worth the way there, else the CPU.
     options : dict, optional
         Launch parameters of a kernel asked for by name; ``gpudist.kernels()`` lists what it takes.
+    progress : bool or callable
+        Whether, or to whom, a long call tells how far it is; see `apsp`.
 
     Returns
     -------
@@ -129,7 +148,20 @@ def minplus(
         c = c.copy()
     if out is None:
         out = space.empty(shape, name, like=a)
-    _core.minplus(a, b, c, out, semiring, kernel, device, space.stream(a), space.ordered, options)
+    with Watch(progress, shape[0] * shape[1] * a.shape[1], "minplus") as watch:
+        _core.minplus(
+            a,
+            b,
+            c,
+            out,
+            semiring,
+            kernel,
+            device,
+            space.stream(a),
+            space.ordered,
+            options,
+            watch,
+        )
     return out
 
 
@@ -137,9 +169,7 @@ def _read(
     A: Any, B: Any, C: Any, semiring: str, out: Any, dtype: Any
 ) -> tuple[arrays.Space, tuple[Any, Any, Any], str]:
     """Read and check all that does not need the core."""
-    if semiring not in SEMIRINGS:
-        hint = errors.suggest(str(semiring), SEMIRINGS, f"one of {', '.join(SEMIRINGS)}", most=1)
-        raise ValueError(f"unknown semiring {semiring!r}; {hint}")
+    check(semiring)
     space = arrays.space_of(A=A, B=B, C=C, out=out)
     a, b = space.array(A, "A"), space.array(B, "B")
     c = None if C is None else space.array(C, "C")
@@ -183,7 +213,7 @@ def _result_dtype(
         return "bool"
     if all(space.dtype_name(x) == "int32" for x in operands):
         return "int32"
-    return arrays.float_dtype(space, operands, None, None)
+    return arrays.float_dtype(space, map(space.dtype_name, operands), None, None)
 
 
 def _one_of(names: tuple[str, ...]) -> str:
@@ -223,10 +253,10 @@ def _reference(
         space.assign(out, reference.minplus(a, b, c, semiring))
         return out
     # The neutral element is an integer outside and an infinity inside.
-    neutral, infinity = (-(2**31), -np.inf) if semiring[:3] == "max" else (2**31 - 1, np.inf)
+    none, infinity = neutral(semiring, "int32"), neutral(semiring, "float64")
 
     def inside(x: Any) -> Any:
-        return x if x is None else np.where(x == neutral, infinity, x)
+        return x if x is None else np.where(x == none, infinity, x)
 
     a, b, c = inside(a), inside(b), inside(c)
     if semiring.endswith("plus") and any(
@@ -234,7 +264,7 @@ def _reference(
     ):
         raise ValueError("A or B has an element of magnitude 2**28 or more; use dtype=float64")
     result = reference.minplus(a, b, c, semiring)
-    space.assign(out, np.where(np.isinf(result), neutral, result))
+    space.assign(out, np.where(np.isinf(result), none, result))
     return out
 
 
@@ -251,14 +281,17 @@ def explain_minplus(
     """Say what `minplus` would do; see `gpudist.explain`."""
     space, (a, b, c), name = _read(A, B, C, semiring, None, dtype)
     (m, k), n = a.shape, b.shape[1]
+    packed = (m * k + k * n) * np.dtype(name).itemsize
     return registry.choose(
         "minplus",
         dtype=name,
-        metric="euclidean",
         n=n,
         cols=k,
         kernel=kernel,
         device=device if space is arrays.HOST else "cuda",
         elements_moved=m * k + k * n + m * n * (1 if c is None else 2),
+        elements_written=m * n,
         operations=m * k * n,
+        copies=packed if name != "bool" else packed // 8,
+        on_host=space is arrays.HOST,
     )

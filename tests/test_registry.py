@@ -20,7 +20,7 @@ def test_the_table_is_whole():
         assert row.backend in ("cpu", "cuda") and row.idea and row.source and row.dtypes
         assert row.metrics or row.op != "cdist"
         assert row.columns[0] <= row.columns[1]
-    ops = ("cdist", "apsp", "minplus", "ceiling")
+    ops = ("cdist", "apsp", "closure", "minplus", "ceiling")
     assert {row for op in ops for row in gpudist.kernels(op)} == set(rows)
 
 
@@ -117,6 +117,16 @@ def test_with_cuda_the_devices_are_told():
     assert gpudist.explain("cdist", np.zeros((3, 2)), np.zeros((10**6, 2))).device == "cuda:0"
     with pytest.raises(gpudist.DeviceError, match="there is no cuda:99"):
         gpudist.cdist(A, B, device="cuda:99")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("m", [1, 10**6])
+def test_auto_weighs_the_bus_and_explain_says_how(m):
+    small = gpudist.explain("cdist", np.zeros((m, 16)), np.zeros((64, 16)))
+    assert small.device == "cpu"
+    assert re.search(r"about .* ms here and .* ms there", small.rejected["cdist/cuda_tile"])
+    large = gpudist.explain("cdist", np.zeros((m, 16)), np.zeros((5000, 16)))
+    assert large.device == "cuda:0"
 
 
 def test_every_row_of_the_source_is_in_the_table():

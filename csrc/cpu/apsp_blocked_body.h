@@ -1,7 +1,8 @@
 /* apsp_blocked_body.h: the part of apsp_blocked.c that depends on the element type. Included once
- * per type, with T the type, V its vector, P the vector of integers as wide, N(x) the name x with
- * the type's suffix, LOAD_TAGS, STORE_TAGS and SPLAT_TAG to get predecessors in and out of P, and
- * NO_PATH the least value that stands for no path. */
+ * per type and semiring, with T the type, V its vector, P the vector of integers as wide, N(x) the
+ * name x with a suffix, LOAD_TAGS, STORE_TAGS and SPLAT_TAG to get predecessors in and out of P,
+ * NO_PATH the least value that stands for no path, and PUT(a, b) the length of two paths put
+ * together. It undefines N and PUT. */
 
 enum { N(lanes) = sizeof(V) / sizeof(T), N(width) = NV * N(lanes) };
 _Static_assert(N(width) % MR == 0 && N(width) % MR_TAGS == 0, "strips are whole micro-tiles");
@@ -59,12 +60,12 @@ GD_INLINE N(part) N(row_of)(const N(part) a, ptrdiff_t k, const gd_tags tags)
     return (N(part)){a.d + k * a.stride, tags == OF_COEFFICIENT ? a.p + k * a.stride : NULL, 0};
 }
 
-/* Offers row b of a pivot to every row r of the tile but `except`, with a[r] added. */
+/* Offers row b of a pivot to every row r of the tile but `except`, with a[r] put before it. */
 GD_INLINE void N(offer)(N(tile) * x, const N(part) a, const V b[NV], const P b_tags[NV],
                         const int except, const int rows, const gd_tags tags)
 {
     FOR_TILE (r, v) {
-        const V length = gd_splat(a.d[r]) + b[v];
+        const V length = PUT(gd_splat(a.d[r]), b[v]);
         if (r == except)
             continue;
         if (tags == NO_TAGS)
@@ -75,7 +76,7 @@ GD_INLINE void N(offer)(N(tile) * x, const N(part) a, const V b[NV], const P b_t
     }
 }
 
-/* c[r, j] = min(c[r, j], a[k, r] + b[k, j]) over the pivots from <= k < to. */
+/* c[r, j] = min(c[r, j], PUT(a[k, r], b[k, j])) over the pivots from <= k < to. */
 GD_INLINE void N(product_of)(const N(part) c, const N(part) a, const N(part) b, ptrdiff_t from,
                              ptrdiff_t to, const int rows, const gd_tags tags)
 {
@@ -150,11 +151,11 @@ static void N(close_diagonal)(const N(part) c, const N(part) rows, const N(part)
                 V x = gd_load(ci.d + j);
                 if (c.p) {
                     P tags = LOAD_TAGS(ci.p + j);
-                    gd_take_less(&x, &tags, a + gd_load(row.d + j), LOAD_TAGS(row.p + j));
+                    gd_take_less(&x, &tags, PUT(a, gd_load(row.d + j)), LOAD_TAGS(row.p + j));
                     STORE_TAGS(ci.p + j, tags);
                 }
                 else
-                    x = gd_min(a + gd_load(row.d + j), x);
+                    x = gd_min(PUT(a, gd_load(row.d + j)), x);
                 gd_store(ci.d + j, x);
             }
         }
@@ -234,12 +235,13 @@ static void N(close_rest)(const N(part) c, const N(part) a, const N(part) b, con
                        tags);
 }
 
-static gd_status N(run)(gd_apsp *call)
+static gd_status N(run)(gd_apsp *call, gd_error *err)
 {
     const ptrdiff_t n = call->n, strips = (n + N(width) - 1) / N(width), side = strips * N(width);
     const ptrdiff_t block = n < LARGE_FROM ? BLOCK_SMALL : BLOCK_LARGE;
     const size_t panel = (size_t)(side * block), square = (size_t)(block * block);
     const bool paths = call->pred != NULL;
+    gd_status status = GD_OK; /* written in the last loop of a round only, so one in the others */
     if (call->launch.sizing) {
         /* Rows a multiple of 2 KiB apart share too few sets of the caches (20-40 % slower). */
         call->padded = side + (side * (ptrdiff_t)sizeof(T) % 2048 == 0 ? N(width) : 0);
@@ -259,7 +261,7 @@ static gd_status N(run)(gd_apsp *call)
     const N(part) columns = {d + 2 * panel + square, NULL, block};
 
 #pragma omp parallel if (n >= PARALLEL_FROM)
-    for (ptrdiff_t k = 0; k < n; k += block) {
+    for (ptrdiff_t k = 0; k < n && status == GD_OK; k += block) {
         const ptrdiff_t size = least(block, side - k), pivots = least(block, n - k);
         const ptrdiff_t first = k / N(width), last = first + size / N(width);
         const ptrdiff_t spans = least(strips, 1 + 4 * omp_get_num_threads() / strips);
@@ -285,10 +287,16 @@ static gd_status N(run)(gd_apsp *call)
 #pragma omp for schedule(dynamic)
         for (ptrdiff_t task = 0; task < strips * spans; ++task) {
             const ptrdiff_t i = task / spans, span = task % spans;
-            if (a_reached[i])
+            const double part = (double)task / (double)(strips * spans);
+            if (gd_goes_on(&call->launch, ((double)k + part * (double)pivots) / (double)n, &status,
+                           err) &&
+                a_reached[i])
                 N(close_rest)(N(at)(c, i * N(width), 0), N(at)(a, i * block, 0), b, b_reached,
                               strips * span / spans, strips * (span + 1) / spans, block, pivots);
         }
     }
-    return GD_OK;
+    return status;
 }
+
+#undef N
+#undef PUT

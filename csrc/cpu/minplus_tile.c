@@ -14,6 +14,7 @@
  * a second with packing: min_plus float64 23 (30 without negative numbers), float32 43 (63), int32
  * 72; min_max float32 74; or_and 1480. */
 #include "kernels.h"
+#include "pass.h"
 #include "simd.h"
 
 #include <limits.h>
@@ -202,7 +203,8 @@ GD_INLINE int32_t from_sum(int32_t y, bool flip)
 /* ---------------------------------------------------------------- the launcher */
 
 typedef product_plan plan_fn(const gd_minplus *call);
-typedef bool run_fn(const gd_minplus *call, const product_plan *plan);
+typedef gd_status run_fn(const gd_minplus *call, const product_plan *plan, bool *has_mark,
+                         gd_error *err);
 
 gd_status GD_ISA_NAME(gd_cpu_minplus_tile)(gd_minplus *call, gd_error *err)
 {
@@ -228,7 +230,6 @@ gd_status GD_ISA_NAME(gd_cpu_minplus_tile)(gd_minplus *call, gd_error *err)
     product_plan plan = plan_of(call);
     gd_launch *const launch = &call->launch;
     const size_t packed = plan.left_bytes + plan.right_bytes;
-    (void)err;
     if (launch->sizing) {
         launch->workspace_bytes = packed + (size_t)plan.threads * plan.own_bytes;
         return GD_OK;
@@ -237,9 +238,10 @@ gd_status GD_ISA_NAME(gd_cpu_minplus_tile)(gd_minplus *call, gd_error *err)
     plan.threads =
         (int)least(plan.threads, (ptrdiff_t)((launch->workspace_bytes - packed) / plan.own_bytes));
     plan.flip = call->semiring == GD_MAX_PLUS || call->semiring == GD_MAX_MIN;
-    const bool marked = run(call, &plan);
+    bool marked;
+    const gd_status status = run(call, &plan, &marked, err);
     if (call->out_of_range != NULL) {
         *call->out_of_range = marked;
     }
-    return GD_OK;
+    return status;
 }

@@ -157,8 +157,9 @@ static product_plan N(plan)(const gd_minplus *call)
     };
 }
 
-/* Returns whether an element marks. */
-static bool N(run)(const gd_minplus *call, const product_plan *plan)
+/* *has_mark becomes whether an element marks. */
+static gd_status N(run)(const gd_minplus *call, const product_plan *plan, bool *has_mark,
+                        gd_error *err)
 {
     char *const workspace = call->launch.workspace;
     T *const left = (T *)workspace, *const right = (T *)(workspace + plan->left_bytes);
@@ -167,6 +168,7 @@ static bool N(run)(const gd_minplus *call, const product_plan *plan)
     const ptrdiff_t chunks = (plan->panels + CHUNK - 1) / CHUNK;
     const int threads = plan->threads;
     bool marked = false;
+    gd_status status = GD_OK;
 #pragma omp parallel num_threads(threads) if (threads > 1)
     {
         T *const mine = (T *)(own + (size_t)omp_get_thread_num() * plan->own_bytes);
@@ -183,10 +185,12 @@ static bool N(run)(const gd_minplus *call, const product_plan *plan)
 #endif
 #pragma omp for schedule(dynamic)
         for (ptrdiff_t t = 0; t < blocks * chunks; ++t)
-            N(block)(call, plan, tile, left, right, t / chunks * (ROWS / MR), t % chunks * CHUNK,
-                     mine);
+            if (gd_goes_on(&call->launch, (double)t / (double)(blocks * chunks), &status, err))
+                N(block)(call, plan, tile, left, right, t / chunks * (ROWS / MR),
+                         t % chunks * CHUNK, mine);
     }
-    return marked;
+    *has_mark = marked;
+    return status;
 }
 
 #undef N

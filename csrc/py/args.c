@@ -20,7 +20,7 @@ static int find(const gd_arg *spec, int count, PyObject *name)
 int gd_parse(const char *function, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
              const gd_arg *spec, int count)
 {
-    enum { MOST = 16 };
+    enum { MOST = 20 };
     PyObject *given[MOST] = {NULL};
     const Py_ssize_t nkeywords = kwnames == NULL ? 0 : PyTuple_Size(kwnames);
     if (count > MOST || nargs > count) {
@@ -174,6 +174,21 @@ int gd_to_dtype(PyObject *value, const char *name, void *into)
     }
     *(gd_dtype *)into = (gd_dtype)found;
     return 1;
+}
+
+int gd_to_no_edge(PyObject *value, const char *name, void *into)
+{
+    static const char *const names[] = {[GD_NO_EDGE_ZERO] = "zero",
+                                        [GD_NO_EDGE_INFINITE] = "infinite",
+                                        [GD_NO_EDGE_SENTINEL] = "sentinel"};
+    for (int i = 0; PyUnicode_Check(value) && i < 3; ++i) {
+        if (PyUnicode_CompareWithASCIIString(value, names[i]) == 0) {
+            *(gd_no_edge *)into = (gd_no_edge)i;
+            return 1;
+        }
+    }
+    PyErr_Format(PyExc_ValueError, "unknown %s %R", name, value);
+    return 0;
 }
 
 /* None and "auto" leave the choice to the chooser. The string lives as long as the argument. */

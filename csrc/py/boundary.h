@@ -20,6 +20,7 @@
 
 #include "../gpudist.h"
 #include "../run.h"
+#include "../watch.h"
 
 /* ---------------------------------------------------------------- errors (raise.c) */
 
@@ -54,6 +55,7 @@ int gd_to_pointer(PyObject *value, const char *name,
 int gd_to_op(PyObject *value, const char *name, void *into);     /* gd_op * */
 int gd_to_metric(PyObject *value, const char *name, void *into); /* gd_metric * */
 int gd_to_semiring(PyObject *value, const char *name, void *into); /* gd_semiring * */
+int gd_to_no_edge(PyObject *value, const char *name, void *into);  /* gd_no_edge * */
 int gd_to_dtype(PyObject *value, const char *name, void *into);    /* gd_dtype * */
 int gd_to_kernel(PyObject *value, const char *name, void *into);   /* gd_orders *: its kernel */
 int gd_to_options(PyObject *value, const char *name, void *into);  /* gd_orders *: settings */
@@ -67,6 +69,21 @@ typedef struct gd_doubles {
 } gd_doubles;
 
 int gd_to_doubles(PyObject *value, const char *name, void *into); /* gd_doubles * */
+
+/* ---------------------------------------------------------------- watching (watching.c) */
+
+/* What a call needs to be interrupted and to report. Start it with zeros, but for `progress`: NULL,
+ * None, or a callable that takes the share done, from 0 to 1. */
+typedef struct gd_attention {
+    PyObject *progress; /* borrowed from the arguments */
+    PyThreadState *thread;
+    gd_watcher watcher;
+} gd_attention;
+
+/* In between, Python's lock is not held and the watch, which goes into the orders, is alive. A call
+ * that ends with GD_STOPPED has its exception set already; gd_raise knows that. */
+gd_watch *gd_let_go(gd_attention *attention);
+void gd_take_back(gd_attention *attention);
 
 /* ---------------------------------------------------------------- arrays (intake.c) */
 
@@ -101,14 +118,17 @@ void gd_release(gd_operand *operand);
 GD_FUNCTION(gd_py_cdist);
 GD_FUNCTION(gd_py_pdist);
 GD_FUNCTION(gd_py_apsp);
+GD_FUNCTION(gd_py_closure);
 GD_FUNCTION(gd_py_minplus);
 GD_FUNCTION(gd_py_perron);
 GD_FUNCTION(gd_py_ceiling);
 GD_FUNCTION(gd_py_choose);
+GD_FUNCTION(gd_py_fail_allocation);
 GD_FUNCTION(gd_py_event_record);
 GD_FUNCTION(gd_py_event_elapsed);
 PyObject *gd_py_metrics(PyObject *module, PyObject *ignored);
 PyObject *gd_py_kernels(PyObject *module, PyObject *ignored);
+PyObject *gd_py_allocations(PyObject *module, PyObject *ignored);
 PyObject *gd_py_host(PyObject *module, PyObject *ignored);
 PyObject *gd_py_cuda(PyObject *module, PyObject *ignored);
 

@@ -44,20 +44,27 @@ static void core_free(void *module) { (void)core_clear(module); }
 static PyMethodDef methods[] = {
     FAST(cdist,
          "cdist($module, /, a, b, out, metric, kernel=None, device=None, stream=0, "
-         "ordered=False, weights=None, p=2.0, base=0.0, vi=None, factor=None, options=None)\n--\n\n"
+         "ordered=False, weights=None, p=2.0, base=0.0, vi=None, factor=None, "
+         "options=None, progress=None)\n--\n\n"
          "Distances of every row of a to every row of b, into out."),
     FAST(pdist,
          "pdist($module, /, x, out, metric, kernel=None, device=None, stream=0, ordered=False, "
-         "weights=None, p=2.0, base=0.0, vi=None, factor=None, options=None)\n--\n\n"
+         "weights=None, p=2.0, base=0.0, vi=None, factor=None, "
+         "options=None, progress=None)\n--\n\n"
          "Distances of every two rows of x, into the vector out."),
     FAST(apsp,
          "apsp($module, /, graph, out, pred, no_edge, sentinel, directed, unweighted, unreachable, "
-         "kernel=None, device=None, stream=0, ordered=False, options=None)\n--\n\n"
-         "Shortest path lengths into out, predecessors into pred unless that is None; returns the "
+         "kernel=None, device=None, stream=0, ordered=False, options=None, "
+         "semiring='min_plus', progress=None)\n--\n\n"
+         "Best path lengths into out, predecessors into pred unless that is None; returns the "
          "list of nodes on negative cycles."),
+    FAST(closure,
+         "closure($module, /, graph, out, no_edge, sentinel, directed, reflexive, kernel=None, "
+         "device=None, stream=0, ordered=False, options=None, progress=None)\n--\n\n"
+         "Which nodes can be reached from which, into out."),
     FAST(minplus,
          "minplus($module, /, a, b, c, out, semiring, kernel=None, device=None, stream=0, "
-         "ordered=False, options=None)\n--\n\n"
+         "ordered=False, options=None, progress=None)\n--\n\n"
          "The product of a and b over a semiring, joined with c unless that is None, into out."),
     FAST(perron,
          "perron($module, /, a, out, tol, max_iter, shift, x0, kernel=None, device=None, stream=0, "
@@ -66,17 +73,21 @@ static PyMethodDef methods[] = {
          "converged)."),
     FAST(choose,
          "choose($module, /, op, dtype, metric, n, cols, kernel=None, device=None, operands=None, "
-         "weighted=False, p=2.0)\n--\n\n"
+         "weighted=False, p=2.0, semiring='min_plus')\n--\n\n"
          "The kernel that would run: (id, device, reason, {id: why another is not taken})."),
     FAST(ceiling,
          "ceiling($module, /, kernel, bytes, repeats, device=None)\n--\n\n"
          "Measures one limit of the machine: (work of a call, (seconds of each call, ...))."),
+    FAST(fail_allocation,
+         "fail_allocation($module, /, nth)\n--\n\n"
+         "For tests: the nth allocation from now on fails; 0 for none."),
     FAST(event_record,
          "event_record($module, /, device, stream)\n--\n\n"
          "Marks a moment in a CUDA stream."),
     FAST(event_elapsed,
          "event_elapsed($module, /, start, stop)\n--\n\n"
          "Milliseconds between two moments; waits for the second."),
+    PLAIN(allocations, "allocations($module, /)\n--\n\nFor tests: the core's blocks of memory."),
     PLAIN(metrics, "metrics($module, /)\n--\n\nThe rows of the table of metrics, as dictionaries."),
     PLAIN(kernels, "kernels($module, /)\n--\n\nThe rows of the kernel table, as dictionaries."),
     PLAIN(host, "host($module, /)\n--\n\nThe processor: instruction set and threads."),

@@ -1,22 +1,7 @@
-/* py_apsp.c: apsp at the Python boundary. */
+/* py_apsp.c: apsp and closure at the Python boundary. */
 #include "boundary.h"
 
 #include <string.h>
-
-static int to_no_edge(PyObject *value, const char *name, void *into)
-{
-    static const char *const names[] = {[GD_NO_EDGE_ZERO] = "zero",
-                                        [GD_NO_EDGE_INFINITE] = "infinite",
-                                        [GD_NO_EDGE_SENTINEL] = "sentinel"};
-    for (int i = 0; PyUnicode_Check(value) && i < 3; ++i) {
-        if (PyUnicode_CompareWithASCIIString(value, names[i]) == 0) {
-            *(gd_no_edge *)into = (gd_no_edge)i;
-            return 1;
-        }
-    }
-    PyErr_Format(PyExc_ValueError, "unknown %s %R", name, value);
-    return 0;
-}
 
 static PyObject *list_marked(const uint8_t *marks, ptrdiff_t n)
 {
@@ -37,6 +22,8 @@ GD_FUNCTION(gd_py_apsp)
     gd_operand weights = {0}, out = {0}, pred = {0};
     gd_graph graph = {0};
     gd_orders orders = {0};
+    gd_semiring semiring = GD_MIN_PLUS;
+    gd_attention attention = {0};
     double unreachable;
     uint8_t *negative_nodes = NULL;
     ptrdiff_t on_negative_cycle, n;
@@ -46,7 +33,7 @@ GD_FUNCTION(gd_py_apsp)
         {"graph", gd_to_object, &graph_object, true},
         {"out", gd_to_object, &out_object, true},
         {"pred", gd_to_object, &pred_object, true},
-        {"no_edge", to_no_edge, &graph.no_edge, true},
+        {"no_edge", gd_to_no_edge, &graph.no_edge, true},
         {"sentinel", gd_to_double, &graph.sentinel, true},
         {"directed", gd_to_bool, &graph.directed, true},
         {"unweighted", gd_to_bool, &graph.unweighted, true},
@@ -56,8 +43,14 @@ GD_FUNCTION(gd_py_apsp)
         {"stream", gd_to_stream, &orders, false},
         {"ordered", gd_to_bool, &orders.ordered, false},
         {"options", gd_to_options, &orders, false},
+        {"semiring", gd_to_semiring, &semiring, false},
+        {"progress", gd_to_object, &attention.progress, false},
     };
     if (!gd_parse("apsp", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
+        return NULL;
+    }
+    if (semiring == GD_OR_AND) {
+        PyErr_SetString(PyExc_ValueError, "closure is what closes over or_and");
         return NULL;
     }
     if (!gd_take_input(graph_object, "graph", -1, &orders, &weights) ||
@@ -73,15 +66,57 @@ GD_FUNCTION(gd_py_apsp)
         goto done;
     }
     memset(negative_nodes, 0, n > 0 ? (size_t)n : 1);
-    Py_BEGIN_ALLOW_THREADS status = gd_run_apsp(&graph, &out.matrix, &pred.matrix, unreachable,
-                                                &orders, negative_nodes, &on_negative_cycle, &err);
-    Py_END_ALLOW_THREADS result = status != GD_OK          ? gd_raise(module, &err)
-                                  : on_negative_cycle == 0 ? PyList_New(0)
-                                                           : list_marked(negative_nodes, n);
+    orders.watch = gd_let_go(&attention);
+    status = gd_run_apsp(&graph, &out.matrix, &pred.matrix, semiring, unreachable, &orders,
+                         negative_nodes, &on_negative_cycle, &err);
+    gd_take_back(&attention);
+    result = status != GD_OK          ? gd_raise(module, &err)
+             : on_negative_cycle == 0 ? PyList_New(0)
+                                      : list_marked(negative_nodes, n);
 done:
     PyMem_Free(negative_nodes);
     gd_release(&weights);
     gd_release(&out);
     gd_release(&pred);
+    return result;
+}
+
+GD_FUNCTION(gd_py_closure)
+{
+    PyObject *graph_object, *out_object, *result = NULL;
+    gd_operand weights = {0}, out = {0};
+    gd_graph graph = {0};
+    gd_orders orders = {0};
+    gd_attention attention = {0};
+    bool reflexive;
+    gd_error err;
+    gd_status status;
+    const gd_arg spec[] = {
+        {"graph", gd_to_object, &graph_object, true},
+        {"out", gd_to_object, &out_object, true},
+        {"no_edge", gd_to_no_edge, &graph.no_edge, true},
+        {"sentinel", gd_to_double, &graph.sentinel, true},
+        {"directed", gd_to_bool, &graph.directed, true},
+        {"reflexive", gd_to_bool, &reflexive, true},
+        {"kernel", gd_to_kernel, &orders, false},
+        {"device", gd_to_device, &orders, false},
+        {"stream", gd_to_stream, &orders, false},
+        {"ordered", gd_to_bool, &orders.ordered, false},
+        {"options", gd_to_options, &orders, false},
+        {"progress", gd_to_object, &attention.progress, false},
+    };
+    if (!gd_parse("closure", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
+        return NULL;
+    }
+    if (gd_take_input(graph_object, "graph", -1, &orders, &weights) &&
+        gd_take_output(out_object, "out", 2, &orders, &out)) {
+        graph.weights = weights.matrix;
+        orders.watch = gd_let_go(&attention);
+        status = gd_run_closure(&graph, &out.matrix, reflexive, &orders, &err);
+        gd_take_back(&attention);
+        result = status == GD_OK ? Py_NewRef(Py_None) : gd_raise(module, &err);
+    }
+    gd_release(&weights);
+    gd_release(&out);
     return result;
 }

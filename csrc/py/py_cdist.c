@@ -8,6 +8,7 @@ typedef struct gd_told {
     gd_orders orders;
     gd_measure measure;
     gd_doubles weights, vi, factor;
+    gd_attention attention;
 } gd_told;
 
 /* The parameters that follow the arrays, for a gd_told named told. */
@@ -21,7 +22,8 @@ typedef struct gd_told {
         {"p", gd_to_double, &told.measure.p, false},                                               \
         {"base", gd_to_double, &told.measure.base, false}, {"vi", gd_to_doubles, &told.vi, false}, \
         {"factor", gd_to_doubles, &told.factor, false},                                            \
-        {"options", gd_to_options, &told.orders, false},
+        {"options", gd_to_options, &told.orders, false},                                           \
+        {"progress", gd_to_object, &told.attention.progress, false},
 
 /* Completes told->measure from the arrays; 0 with an exception. What kernels rely on is checked
  * here; what users get wrong is checked, with better words, before. */
@@ -79,9 +81,10 @@ GD_FUNCTION(gd_py_cdist)
     }
     if (take_measure(&told) && gd_take_output(out_object, "out", 2, &told.orders, &out) &&
         take_rows(a_object, "XA", &out, &told, &a) && take_rows(b_object, "XB", &out, &told, &b)) {
-        Py_BEGIN_ALLOW_THREADS status =
-            gd_run_cdist(&a.matrix, &b.matrix, &out.matrix, &told.measure, &told.orders, &err);
-        Py_END_ALLOW_THREADS result = status == GD_OK ? Py_NewRef(Py_None) : gd_raise(module, &err);
+        told.orders.watch = gd_let_go(&told.attention);
+        status = gd_run_cdist(&a.matrix, &b.matrix, &out.matrix, &told.measure, &told.orders, &err);
+        gd_take_back(&told.attention);
+        result = status == GD_OK ? Py_NewRef(Py_None) : gd_raise(module, &err);
     }
     gd_release(&a);
     gd_release(&b);
@@ -103,9 +106,10 @@ GD_FUNCTION(gd_py_pdist)
     }
     if (take_measure(&told) && gd_take_output(out_object, "out", 1, &told.orders, &out) &&
         take_rows(x_object, "X", &out, &told, &x)) {
-        Py_BEGIN_ALLOW_THREADS status =
-            gd_run_pdist(&x.matrix, &out.matrix, &told.measure, &told.orders, &err);
-        Py_END_ALLOW_THREADS result = status == GD_OK ? Py_NewRef(Py_None) : gd_raise(module, &err);
+        told.orders.watch = gd_let_go(&told.attention);
+        status = gd_run_pdist(&x.matrix, &out.matrix, &told.measure, &told.orders, &err);
+        gd_take_back(&told.attention);
+        result = status == GD_OK ? Py_NewRef(Py_None) : gd_raise(module, &err);
     }
     gd_release(&x);
     gd_release(&out);

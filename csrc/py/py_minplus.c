@@ -7,6 +7,7 @@ GD_FUNCTION(gd_py_minplus)
     gd_operand a = {0}, b = {0}, c = {0}, out = {0};
     gd_semiring semiring;
     gd_orders orders = {0};
+    gd_attention attention = {0};
     gd_error err;
     gd_status status;
     const gd_arg spec[] = {
@@ -20,6 +21,7 @@ GD_FUNCTION(gd_py_minplus)
         {"stream", gd_to_stream, &orders, false},
         {"ordered", gd_to_bool, &orders.ordered, false},
         {"options", gd_to_options, &orders, false},
+        {"progress", gd_to_object, &attention.progress, false},
     };
     if (!gd_parse("minplus", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
         return NULL;
@@ -30,9 +32,11 @@ GD_FUNCTION(gd_py_minplus)
         gd_take_input(b_object, "B", (int)out.matrix.dtype, &orders, &b) &&
         (c_object == Py_None || gd_take_input(c_object, "C", (int)out.matrix.dtype, &orders, &c))) {
         /* A C without elements may have no memory either; nothing is computed then. */
-        Py_BEGIN_ALLOW_THREADS status =
+        orders.watch = gd_let_go(&attention);
+        status =
             gd_run_minplus(&a.matrix, &b.matrix, &c.matrix, &out.matrix, semiring, &orders, &err);
-        Py_END_ALLOW_THREADS result = status == GD_OK ? Py_NewRef(Py_None) : gd_raise(module, &err);
+        gd_take_back(&attention);
+        result = status == GD_OK ? Py_NewRef(Py_None) : gd_raise(module, &err);
     }
     gd_release(&a);
     gd_release(&b);

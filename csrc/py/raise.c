@@ -23,6 +23,8 @@ PyObject *gd_raise(PyObject *module, const gd_error *err)
         case GD_DEVICE_ERROR:
             type = state->device_error;
             break;
+        case GD_STOPPED:
+            return NULL; /* set where it happened */
     }
     PyErr_SetString(type, err->msg);
     return NULL;

@@ -17,13 +17,13 @@
 #include <math.h>
 #include <string.h>
 
-#include "common.cuh"
+#include "apsp/edges.cuh"
 
 namespace {
 
-constexpr int kSide = 32, kThreadRows = 8; /* of a tile; of a block's threads */
-constexpr int kTilesPerBlock = 16;         /* facts leave a block once */
-constexpr int kThreads = kSide * kThreadRows;
+constexpr int kSide = gd::kTileSide, kThreadRows = gd::kTileRows;
+constexpr int kTilesPerBlock = gd::kTilesPerBlock; /* facts leave a block once */
+constexpr int kThreads = gd::kTileThreads;
 constexpr double kInfinity = HUGE_VAL;
 constexpr const char *kReadId = "reading a graph on the device";
 constexpr const char *kWriteId = "writing path lengths on the device";
@@ -51,40 +51,10 @@ struct Facts {
     unsigned long long max_abs, negative_at, fractional_at;
 };
 
-/* The weight of edge [i, j] as a double, which holds every dtype exactly; infinity is no edge. */
-__device__ double edge_weight(const gd_graph &graph, ptrdiff_t i, ptrdiff_t j)
+/* Where the larger is the better, the lesser of the negated is. */
+__device__ double turned(double weight, bool flip)
 {
-    const gd_matrix &w = graph.weights;
-    const ptrdiff_t at = i * w.row_stride + j * w.col_stride;
-    double value;
-    if (w.dtype == GD_F32) {
-        value = static_cast<const float *>(w.data)[at];
-    }
-    else if (w.dtype == GD_F64) {
-        value = static_cast<const double *>(w.data)[at];
-    }
-    else {
-        value = static_cast<const int32_t *>(w.data)[at];
-    }
-    const bool edge = isfinite(value) && !(graph.no_edge == GD_NO_EDGE_ZERO && value == 0) &&
-                      !(graph.no_edge == GD_NO_EDGE_SENTINEL && value == graph.sentinel);
-    return !edge ? kInfinity : graph.unweighted ? 1.0 : value;
-}
-
-/* tile[a][b] = weight of edge [i0 + a, j0 + b], or with `mirrored` of edge [j0 + b, i0 + a].
- * Neighbouring threads go along the smaller stride; the tile is one wider than 32, so that a column
- * of it lies in 32 different banks. */
-__device__ void load_tile(const gd_graph &graph, ptrdiff_t i0, ptrdiff_t j0, bool mirrored,
-                          double (*tile)[kSide + 1])
-{
-    const gd_matrix &w = graph.weights;
-    const bool along_rows = llabs(w.col_stride) <= llabs(w.row_stride);
-    for (int y = threadIdx.x / kSide; y < kSide; y += kThreadRows) {
-        const int x = threadIdx.x % kSide;
-        const int a = along_rows != mirrored ? y : x, b = along_rows != mirrored ? x : y;
-        const ptrdiff_t i = mirrored ? j0 + b : i0 + a, j = mirrored ? i0 + a : j0 + b;
-        tile[a][b] = i < w.rows && j < w.cols ? edge_weight(graph, i, j) : kInfinity;
-    }
+    return flip && weight < kInfinity ? -weight : weight;
 }
 
 /* Adding 0 turns -0.0 into 0.0. */
@@ -119,7 +89,7 @@ __device__ void gather(double max_abs, unsigned long long negative_at,
 template <typename T>
 __global__ void __launch_bounds__(kThreads, 2)
     read_graph(const __grid_constant__ gd_graph graph, T *dist, int32_t *pred, ptrdiff_t padded,
-               unsigned blocks_across, Facts *facts)
+               double loop, unsigned blocks_across, Facts *facts)
 {
     __shared__ double tile[kSide][kSide + 1], mirror[kSide][kSide + 1];
     const ptrdiff_t n = graph.weights.rows;
@@ -129,9 +99,9 @@ __global__ void __launch_bounds__(kThreads, 2)
     double max_abs = 0;
     unsigned long long negative_at = ~0ull, fractional_at = ~0ull;
     for (ptrdiff_t j0 = first; j0 < last; j0 += kSide) {
-        load_tile(graph, i0, j0, false, tile);
+        gd::load_tile(graph, i0, j0, false, tile);
         if (!graph.directed) {
-            load_tile(graph, i0, j0, true, mirror);
+            gd::load_tile(graph, i0, j0, true, mirror);
         }
         /* Whole tiles are read before they are written: weights and dist may be one matrix. */
         __syncthreads();
@@ -145,11 +115,12 @@ __global__ void __launch_bounds__(kThreads, 2)
                 negative_at = weight < 0 ? min(negative_at, at) : negative_at;
                 fractional_at = weight != trunc(weight) ? min(fractional_at, at) : fractional_at;
             }
+            weight = turned(weight, graph.flip);
             if (!graph.directed) {
-                weight = fmin(weight, mirror[a][b]);
+                weight = fmin(weight, turned(mirror[a][b], graph.flip));
             }
             if (i == j) {
-                weight = fmin(weight, 0.0);
+                weight = fmin(weight, loop);
             }
             T length;
             convert(weight, &length);
@@ -169,8 +140,9 @@ cudaError_t launch_read(const gd_graph &graph, const gd_apsp &call, Facts *facts
 {
     const ptrdiff_t down = gd::ceil_div(call.padded, kSide);
     const ptrdiff_t across = gd::ceil_div(call.padded, kSide * kTilesPerBlock);
+    const double loop = call.semiring == GD_MIN_MAX ? -kInfinity : 0; /* a path of no edge */
     return gd::enqueue(call.launch, read_graph<T>, down * across, kThreads, 0, graph,
-                       static_cast<T *>(call.dist), call.pred, call.padded, (unsigned)across,
+                       static_cast<T *>(call.dist), call.pred, call.padded, loop, (unsigned)across,
                        facts);
 }
 
@@ -180,29 +152,39 @@ struct Counts {
     unsigned long long on_negative_cycle, too_long;
 };
 
-/* Path lengths in the caller's dtype. In int32, sums with an absent edge stay above 2**29 even
- * where negative weights pull them down, and no real length gets there. */
-__device__ float length_out(float d, double unreachable, const float *, Counts *)
+/* How lengths become the caller's. */
+struct Outward {
+    double unreachable;
+    bool flip;
+    Counts *counts;
+};
+
+/* In int32, sums with an absent edge stay above 2**29 even where negative weights pull them down,
+ * and no real length gets there. A path of no edge over min_max is the least number there is. */
+__device__ float length_out(float d, const Outward &way, const float *)
 {
-    return isinf(d) ? (float)unreachable : d;
+    return d < HUGE_VALF ? (way.flip ? 0.0f - d : d) : (float)way.unreachable;
 }
-__device__ double length_out(double d, double unreachable, const double *, Counts *)
+__device__ double length_out(double d, const Outward &way, const double *)
 {
-    return isinf(d) ? unreachable : d;
+    return d < kInfinity ? (way.flip ? 0.0 - d : d) : way.unreachable;
 }
-__device__ int32_t length_out(int32_t d, double unreachable, const int32_t *, Counts *)
+__device__ int32_t length_out(int32_t d, const Outward &way, const int32_t *)
 {
-    return d < GD_I32_NO_PATH ? d : (int32_t)unreachable;
+    if (d <= -GD_I32_FAR) {
+        return way.flip ? INT_MAX : INT_MIN;
+    }
+    return d < GD_I32_NO_PATH ? (way.flip ? -d : d) : (int32_t)way.unreachable;
 }
-__device__ int32_t length_out(double d, double unreachable, const int32_t *, Counts *counts)
+__device__ int32_t length_out(double d, const Outward &way, const int32_t *)
 {
     if (fabs(d) < 0x1p30) {
-        return (int32_t)d;
+        return (int32_t)(way.flip ? -d : d);
     }
     if (d < kInfinity) {
-        atomicAdd(&counts->too_long, 1ull);
+        atomicAdd(&way.counts->too_long, 1ull);
     }
-    return (int32_t)unreachable;
+    return (int32_t)way.unreachable;
 }
 
 /* A sum that is no path may have been given a predecessor, which leads nowhere. */
@@ -219,8 +201,8 @@ __device__ int32_t predecessor_out(int32_t d, int32_t before)
 template <typename T, typename Out>
 __global__ void __launch_bounds__(kThreads)
     write_paths(const __grid_constant__ gd_apsp call, const __grid_constant__ gd_matrix out,
-                const __grid_constant__ gd_matrix pred, double unreachable, unsigned blocks_across,
-                Counts *counts)
+                const __grid_constant__ gd_matrix pred, const __grid_constant__ Outward way,
+                unsigned blocks_across)
 {
     const ptrdiff_t i = blockIdx.x / blocks_across;
     const ptrdiff_t first = (ptrdiff_t)(blockIdx.x % blocks_across) * kThreads * kTilesPerBlock;
@@ -233,7 +215,7 @@ __global__ void __launch_bounds__(kThreads)
         const T d = static_cast<const T *>(call.dist)[from];
         const Out *const tag = NULL;
         static_cast<Out *>(out.data)[i * out.row_stride + j * out.col_stride] =
-            length_out(d, unreachable, tag, counts);
+            length_out(d, way, tag);
         if (pred.data != NULL) {
             static_cast<int32_t *>(pred.data)[i * pred.row_stride + j * pred.col_stride] =
                 predecessor_out(d, call.pred[from]);
@@ -248,7 +230,8 @@ __global__ void __launch_bounds__(kThreads)
 {
     const ptrdiff_t i = (ptrdiff_t)blockIdx.x * kThreads + threadIdx.x;
     if (i < call.n) {
-        negative[i] = static_cast<const T *>(call.dist)[i * call.padded + i] < 0;
+        negative[i] = call.semiring == GD_MIN_PLUS &&
+                      static_cast<const T *>(call.dist)[i * call.padded + i] < 0;
         if (negative[i]) {
             atomicAdd(&counts->on_negative_cycle, 1ull);
         }
@@ -257,17 +240,16 @@ __global__ void __launch_bounds__(kThreads)
 
 template <typename T, typename Out>
 cudaError_t launch_write(const gd_apsp &call, const gd_matrix &out, const gd_matrix &pred,
-                         double unreachable, Counts *counts)
+                         const Outward &way)
 {
     const ptrdiff_t across = gd::ceil_div(call.n, (ptrdiff_t)kThreads * kTilesPerBlock);
-    uint8_t *const negative = reinterpret_cast<uint8_t *>(counts + 1);
+    uint8_t *const negative = reinterpret_cast<uint8_t *>(way.counts + 1);
     const cudaError_t code =
         gd::enqueue(call.launch, find_negative<T>, gd::ceil_div(call.n, kThreads), kThreads, 0,
-                    call, negative, counts);
-    return code != cudaSuccess
-               ? code
-               : gd::enqueue(call.launch, write_paths<T, Out>, call.n * across, kThreads, 0, call,
-                             out, pred, unreachable, (unsigned)across, counts);
+                    call, negative, way.counts);
+    return code != cudaSuccess ? code
+                               : gd::enqueue(call.launch, write_paths<T, Out>, call.n * across,
+                                             kThreads, 0, call, out, pred, way, (unsigned)across);
 }
 
 }  // namespace
@@ -300,7 +282,7 @@ extern "C" gd_status gd_cuda_graph_read(const gd_graph *graph, gd_apsp *call, gd
 }
 
 extern "C" gd_status gd_cuda_paths_write(const gd_apsp *call, const gd_matrix *out,
-                                         const gd_matrix *pred, double unreachable,
+                                         const gd_matrix *pred, double unreachable, bool flip,
                                          uint8_t *negative_nodes, gd_paths_facts *facts,
                                          gd_error *err)
 {
@@ -321,7 +303,7 @@ extern "C" gd_status gd_cuda_paths_write(const gd_apsp *call, const gd_matrix *o
                            : call->dtype == GD_I32 ? launch_write<int32_t, int32_t>
                            : out->dtype == GD_I32  ? launch_write<double, int32_t>
                                                    : launch_write<double, double>;
-        GD_CUDA_TRY(err, kWriteId, write(*call, *out, pred_out, unreachable, counts));
+        GD_CUDA_TRY(err, kWriteId, write(*call, *out, pred_out, {unreachable, flip, counts}));
         GD_CUDA_TRY(err, kWriteId,
                     cudaMemcpyAsync(&found, counts, sizeof found, cudaMemcpyDeviceToHost, stream));
         GD_CUDA_TRY(err, kWriteId,

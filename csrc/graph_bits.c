@@ -1,0 +1,110 @@
+/* graph_bits.c: graphs into packed bits, and reachability out of them, on the host. The device's
+ * half is kernels/closure/graph.cu. */
+#include <math.h>
+#include <string.h>
+
+#include "gpudist.h"
+
+/* Smaller matrices are not worth waking threads for. */
+enum { PARALLEL_FROM = 512 };
+
+/* Eight truths as the bits of a byte, and back; a truth's byte may be any but 0. */
+static uint8_t pack_truths(const uint8_t *truths, ptrdiff_t count)
+{
+    uint64_t x = 0;
+    memcpy(&x, truths, (size_t)count);
+    x |= x >> 4;
+    x |= x >> 2;
+    x |= x >> 1; /* the lowest bit of each byte; what comes from the byte above is masked */
+    x &= UINT64_C(0x0101010101010101);
+    return (uint8_t)(x * UINT64_C(0x0102040810204080) >> 56);
+}
+
+static uint64_t unpack_truths(uint8_t bits)
+{
+    const uint64_t spread = bits * UINT64_C(0x0101010101010101) & UINT64_C(0x8040201008040201);
+    return (spread + UINT64_C(0x7f7f7f7f7f7f7f7f)) >> 7 & UINT64_C(0x0101010101010101);
+}
+
+static double value_at(const gd_matrix *m, ptrdiff_t at)
+{
+    return m->dtype == GD_F32   ? (double)((const float *)m->data)[at]
+           : m->dtype == GD_F64 ? ((const double *)m->data)[at]
+                                : (double)((const int32_t *)m->data)[at];
+}
+
+static bool is_edge(const gd_graph *graph, double value)
+{
+    return isfinite(value) && !(graph->no_edge == GD_NO_EDGE_ZERO && value == 0) &&
+           !(graph->no_edge == GD_NO_EDGE_SENTINEL && value == graph->sentinel);
+}
+
+/* Truths of one row's edges, in the direction that `step` goes. */
+static void edges_of(const gd_graph *graph, ptrdiff_t at, ptrdiff_t step, ptrdiff_t count,
+                     uint8_t *truths)
+{
+    const gd_matrix *w = &graph->weights;
+    for (ptrdiff_t c = 0; c < count; ++c) {
+        truths[c] = w->dtype == GD_BOOL ? ((const uint8_t *)w->data)[at + c * step] != 0
+                                        : is_edge(graph, value_at(w, at + c * step));
+    }
+}
+
+static void read_row(const gd_graph *graph, const gd_closure *call, ptrdiff_t i, bool reflexive)
+{
+    enum { RUN = 256 };
+    const gd_matrix *w = &graph->weights;
+    const ptrdiff_t n = call->n;
+    uint8_t *const row = (uint8_t *)(call->bits + i * call->words);
+    memset(row, 0, (size_t)call->words * sizeof *call->bits);
+    for (ptrdiff_t j = 0; i < n && j < n; j += RUN) {
+        const ptrdiff_t count = RUN < n - j ? RUN : n - j;
+        uint8_t truths[RUN] = {0}, back[RUN];
+        const bool dense = w->dtype == GD_BOOL && w->col_stride == 1 && graph->directed;
+        const uint8_t *from = truths;
+        if (dense) {
+            from = (const uint8_t *)w->data + i * w->row_stride + j;
+        }
+        else {
+            edges_of(graph, i * w->row_stride + j * w->col_stride, w->col_stride, count, truths);
+        }
+        if (!graph->directed) {
+            edges_of(graph, j * w->row_stride + i * w->col_stride, w->row_stride, count, back);
+            for (ptrdiff_t c = 0; c < count; ++c) {
+                truths[c] |= back[c];
+            }
+        }
+        for (ptrdiff_t c = 0; c < count; c += 8) {
+            row[(j + c) / 8] = pack_truths(from + c, count - c < 8 ? count - c : 8);
+        }
+    }
+    if (reflexive && i < n) {
+        row[i / 8] |= (uint8_t)(1u << i % 8);
+    }
+}
+
+gd_status gd_cpu_edges_read(const gd_graph *graph, const gd_closure *call, bool reflexive,
+                            gd_error *err)
+{
+    (void)err;
+#pragma omp parallel for if (call->n >= PARALLEL_FROM)
+    for (ptrdiff_t i = 0; i < call->rows; ++i) {
+        read_row(graph, call, i, reflexive);
+    }
+    return GD_OK;
+}
+
+gd_status gd_cpu_reached_write(const gd_closure *call, const gd_matrix *out, gd_error *err)
+{
+    (void)err;
+#pragma omp parallel for if (call->n >= PARALLEL_FROM)
+    for (ptrdiff_t i = 0; i < call->n; ++i) {
+        const uint8_t *const row = (const uint8_t *)(call->bits + i * call->words);
+        uint8_t *const to = (uint8_t *)out->data + i * out->row_stride;
+        for (ptrdiff_t j = 0; j < call->n; j += 8) {
+            const uint64_t truths = unpack_truths(row[j / 8]);
+            memcpy(to + j, &truths, call->n - j < 8 ? (size_t)(call->n - j) : 8);
+        }
+    }
+    return GD_OK;
+}

@@ -1,0 +1,120 @@
+/* run_closure.c: reachability end to end. */
+#include "device.h"
+#include "run.h"
+#include "stage.h"
+#include "watch.h"
+
+typedef struct closure_job {
+    gd_closure call;
+    gd_graph graph; /* on the device */
+    const gd_kernel *kernel;
+    gd_stage stage;
+    bool reflexive;
+} closure_job;
+
+static gd_status check(const gd_graph *graph, const gd_matrix *out, gd_error *err)
+{
+    const gd_matrix *w = &graph->weights;
+    if (w->rows != w->cols) {
+        return GD_FAIL(err, GD_BAD_VALUE, "graph must be square, got shape (%td, %td)", w->rows,
+                       w->cols);
+    }
+    if (out->rows != w->rows || out->cols != w->rows) {
+        return GD_FAIL(err, GD_BAD_VALUE, "out must have shape (%td, %td), got (%td, %td)", w->rows,
+                       w->rows, out->rows, out->cols);
+    }
+    if (out->dtype != GD_BOOL) {
+        return GD_FAIL(err, GD_BAD_TYPE, "out must be of bool");
+    }
+    if (w->device.backend != out->device.backend || w->device.index != out->device.index) {
+        return GD_FAIL(err, GD_BAD_TYPE, "graph and out are on different devices");
+    }
+    return GD_OK;
+}
+
+/* Graph to bits, closed: the graph may be overwritten afterwards. */
+static gd_status close_bits(closure_job *job, gd_error *err)
+{
+    gd_closure *call = &job->call;
+    const bool on_cuda = call->launch.device.backend == GD_CUDA;
+    void *bits = NULL;
+    gd_status status;
+    call->launch.sizing = true;
+    if ((status = job->kernel->launch.closure(call, err)) != GD_OK ||
+        (status = gd_stage_memory(&job->stage, (size_t)call->rows,
+                                  (size_t)call->words * sizeof *call->bits, "the packed graph",
+                                  &bits, err)) != GD_OK ||
+        (status = gd_stage_memory(&job->stage, 1, call->launch.workspace_bytes,
+                                  "the workspace of closure", &call->launch.workspace, err)) !=
+            GD_OK) {
+        return status;
+    }
+    call->launch.sizing = false;
+    call->bits = bits;
+    status = on_cuda ? gd_cuda_edges_read(&job->graph, call, job->reflexive, err)
+                     : gd_cpu_edges_read(&job->graph, call, job->reflexive, err);
+    return status == GD_OK ? job->kernel->launch.closure(call, err) : status;
+}
+
+static gd_status work(closure_job *job, const gd_matrix *out, gd_error *err)
+{
+    gd_closure *call = &job->call;
+    const gd_device device = call->launch.device;
+    const bool staged = out->device.backend != device.backend;
+    const gd_matrix host = job->graph.weights;
+    gd_matrix there = *out;
+    gd_status status =
+        staged ? gd_stage_bring(&job->stage, &host, "the graph", &job->graph.weights, err) : GD_OK;
+    if (status == GD_OK && staged) {
+        status =
+            gd_stage_matrix(&job->stage, out->rows, out->cols, GD_BOOL, "the result", &there, err);
+    }
+    status = status == GD_OK ? close_bits(job, err) : status;
+    if (status == GD_OK) {
+        status = device.backend == GD_CUDA ? gd_cuda_reached_write(call, &there, err)
+                                           : gd_cpu_reached_write(call, &there, err);
+    }
+    if (status == GD_OK && staged) {
+        status = gd_stage_home(&call->launch, &there, out->data, err);
+    }
+    gd_stage_release(&job->stage);
+    return staged ? gd_settle(device, call->launch.stream, status, err) : status;
+}
+
+gd_status gd_run_closure(const gd_graph *graph, const gd_matrix *out, bool reflexive,
+                         const gd_orders *orders, gd_error *err)
+{
+    enum { BITS_A_STEP = 64 }; /* at least so many truths are closed in the time of a number */
+    const double n = (double)graph->weights.rows;
+    closure_job job = {.graph = *graph, .call.n = graph->weights.rows, .reflexive = reflexive};
+    const gd_request request = {
+        .op = GD_OP_CLOSURE,
+        .orders = gd_orders_near(out->device, orders),
+        .dtype = GD_BOOL,
+        .n = job.call.n,
+    };
+    gd_choice choice;
+    int previous;
+    gd_status status = check(graph, out, err);
+    if (graph->weights.dtype == GD_F32) { /* 0.1 is to match the float32 array's 0.1 */
+        job.graph.sentinel = (double)(float)graph->sentinel;
+    }
+    if (status != GD_OK || (status = gd_choose(&request, &choice, err)) != GD_OK ||
+        job.call.n == 0) {
+        return status;
+    }
+    const bool staged = out->device.backend == GD_CPU && choice.device.backend == GD_CUDA;
+    job.kernel = choice.kernel;
+    job.call.launch = (gd_launch){.device = choice.device,
+                                  .stream = staged ? GD_THREAD_STREAM : orders->stream,
+                                  .options = choice.options,
+                                  .watch = orders->watch};
+    job.stage = (gd_stage){.device = choice.device, .stream = job.call.launch.stream};
+    gd_watch_work(orders->watch, n * n * n / BITS_A_STEP);
+    if ((status = gd_enter(choice.device, &previous, err)) != GD_OK) {
+        return status;
+    }
+    status = work(&job, out, err);
+    gd_leave(choice.device, previous);
+    return status;
+}

@@ -1,0 +1,37 @@
+/* watch.h: the watcher that a call brings along: when to look up from the work, and, on a CUDA
+ * device, how far to run ahead of it. */
+#ifndef GPUDIST_WATCH_H
+#define GPUDIST_WATCH_H
+
+#include "gpudist.h"
+
+/* Looks whether to go on, and may tell somebody which share of the call is done. Anything but GD_OK
+ * stops the call. */
+typedef gd_status gd_look(void *context, double done, gd_error *err);
+
+/* Events in flight on a device: one that has passed, and two that have not. */
+enum { GD_WATCH_EVENTS = 3 };
+
+typedef struct gd_watcher {
+    gd_watch watch; /* first: a gd_watch of ours is a gd_watcher */
+    gd_look *look;
+    void *context;
+    double next;          /* when to look again, in seconds of the monotonic clock */
+    bool learned;         /* how long a piece is to be */
+    double last;          /* when somebody passed by, on the CPU */
+    double piece, marked; /* shares of the call: of a piece; done when the last one ended */
+    void *events[GD_WATCH_EVENTS];  /* the oldest first */
+    double shares[GD_WATCH_EVENTS]; /* done when the event comes */
+    int count;
+} gd_watcher;
+
+void gd_watcher_start(gd_watcher *watcher, gd_look *look, void *context);
+/* Gives back what the device needed for it. */
+void gd_watcher_end(gd_watcher *watcher);
+/* Tells how many inner steps the call has, before the first launch. watch may be NULL. */
+void gd_watch_work(gd_watch *watch, double work);
+/* The share of the call to do before passing by again, for work that can be cut up anywhere: what
+ * took some 150 ms on the CPU, 30 ms on a device; `first` before that is known. */
+double gd_watch_piece(const gd_watch *watch, double first);
+
+#endif

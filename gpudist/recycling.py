@@ -1,0 +1,100 @@
+"""Memory of freed results, kept for the next ones.
+
+What a large fresh result costs is mostly the kernel of the operating system, which clears its
+pages. Memory that was a result of ours before needs no clearing.
+"""
+
+from __future__ import annotations
+
+import mmap
+import threading
+import weakref
+from typing import Any
+
+import numpy as np
+
+# Smaller results are cheap to allocate afresh.
+_WORTHWHILE = 1 << 22
+_HUGE_PAGE = 1 << 21
+
+# A collection may run a finalizer in the midst of ours: the same thread may enter twice.
+_lock = threading.RLock()
+_limit = 0
+_free: list[mmap.mmap] = []
+
+
+def recycle_results(max_bytes: int) -> None:
+    """Keep the memory of freed results for later results, off by default.
+
+    A new result on the host costs more than the way over the bus when its pages are fresh: the
+    operating system clears them first. With this, memory of results that are no longer used is
+    kept, at most `max_bytes` of it, and given to the next results of at least 4 MB that fit.
+
+    Parameters
+    ----------
+    max_bytes : int
+        How much unused memory may be kept. 0 keeps none, and gives back what was kept.
+
+    Raises
+    ------
+    ValueError
+        `max_bytes` is negative.
+
+    Examples
+    --------
+    >>> import gpudist
+    >>> gpudist.recycle_results(2**30)
+    >>> d = gpudist.cdist([[0.0]] * 1000, [[1.0]] * 1000)
+    >>> gpudist.recycle_results(0)
+    """
+    global _limit
+    if max_bytes < 0:
+        raise ValueError(f"max_bytes must not be negative, got {max_bytes}")
+    with _lock:
+        _limit = int(max_bytes)
+        _shrink()
+
+
+def empty(shape: tuple[int, ...], dtype: str) -> Any:
+    """Return an uninitialised array, of recycled memory where there is some that fits."""
+    count = 1
+    for length in shape:
+        count *= length
+    bytes_wanted = count * np.dtype(dtype).itemsize
+    if _limit == 0 or bytes_wanted < _WORTHWHILE:
+        return np.empty(shape, dtype)
+    block = _take(bytes_wanted)
+    owner = np.frombuffer(block, np.uint8)
+    # Every view of the result holds on to `owner`, whose end is the end of the last of them.
+    weakref.finalize(owner, _give_back, block).atexit = False
+    return owner[:bytes_wanted].view(dtype).reshape(shape)
+
+
+def _take(bytes_wanted: int) -> mmap.mmap:
+    """Return the smallest kept block that is not twice too large, or a fresh one."""
+    with _lock:
+        fits = [block for block in _free if bytes_wanted <= len(block) <= 2 * bytes_wanted]
+        if fits:
+            best = min(fits, key=len)
+            _free.remove(best)
+            return best
+    rounded = -(-bytes_wanted // _HUGE_PAGE) * _HUGE_PAGE
+    try:
+        block = mmap.mmap(-1, rounded, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except OSError as error:
+        raise MemoryError(f"{rounded} bytes of host memory: {error}") from error
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        block.madvise(mmap.MADV_HUGEPAGE)
+    return block
+
+
+def _give_back(block: mmap.mmap) -> None:
+    with _lock:
+        _free.append(block)
+        _shrink()
+
+
+def _shrink() -> None:
+    """Drop the blocks kept longest until the rest is within the limit."""
+    while sum(map(len, _free)) > _limit:
+        _free.pop(0)

@@ -1,0 +1,110 @@
+"""Host arrays over the bus: results in panels and pieces, operands by way of pinned slots."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import gpudist
+
+pytestmark = pytest.mark.gpu
+
+
+def points(n, d, seed):
+    return np.random.default_rng(seed).normal(size=(n, d)).astype("f4")
+
+
+def on_device(a, b, metric):
+    """The bits that the device computes without panels, by way of small calls (under 1 MB)."""
+    rows = max(1, (1 << 20) // (4 * len(b)) - 1)
+    parts = [
+        gpudist.cdist(a[i : i + rows], b, metric, device="cuda") for i in range(0, len(a), rows)
+    ]
+    return np.concatenate(parts)
+
+
+# One piece, several pieces, several panels, more panels than are kept, long rows, odd sizes.
+SHAPES = [(513, 512), (1000, 2503), (3001, 2999), (9001, 4099), (40, 400_009), (1, 5_000_000)]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_panels_have_the_bits_of_small_calls(shape, metric):
+    a, b = points(shape[0], 3, 1), points(shape[1], 3, 2)
+    got = gpudist.cdist(a, b, metric, device="cuda")
+    out = np.full(shape, np.nan, "f4")
+    assert gpudist.cdist(a, b, metric, device="cuda", out=out) is out
+    np.testing.assert_array_equal(got, out)
+    every = max(1, shape[0] // 40)
+    np.testing.assert_array_equal(got[::every], on_device(a[::every], b, metric))
+
+
+def test_many_columns_and_strided_operands_go_through_the_slots():
+    a = points(3000, 2 * 1024, 3)[:, ::2]
+    wide = points(3000, 3000, 4)[:, 100:1124]
+    got = gpudist.cdist(a, wide, "cityblock", device="cuda")
+    want = gpudist.cdist(a.copy()[::100], wide.copy(), "cityblock", device="cpu")
+    np.testing.assert_allclose(got[::100], want, rtol=1e-6)
+
+
+def test_condensed_results_go_through_the_slots():
+    x = points(5000, 3, 5)
+    i, j = np.triu_indices(len(x), 1)
+    full = gpudist.cdist(x, x, device="cuda")
+    np.testing.assert_array_equal(gpudist.pdist(x, device="cuda"), full[i, j])
+
+
+def test_a_memmap_is_filled_in_place(tmp_path):
+    a, b = points(3000, 2, 6), points(5000, 2, 7)
+    out = np.memmap(tmp_path / "out", "f4", "w+", shape=(3000, 5000))
+    assert gpudist.cdist(a, b, out=out, device="cuda") is out
+    np.testing.assert_array_equal(out, gpudist.cdist(a, b, device="cuda"))
+
+
+def test_threads_share_the_slots():
+    wrong = []
+
+    def work(seed):
+        a, b = points(2000, 3, seed), points(3000, 3, seed + 100)
+        want = gpudist.cdist(a, b, device="cuda")
+        for _ in range(5):
+            if not np.array_equal(gpudist.cdist(a, b, device="cuda"), want):
+                wrong.append(seed)
+        sample = gpudist.cdist(a[:9], b, device="cpu")
+        if not np.allclose(want[:9], sample, rtol=1e-6, atol=0):
+            wrong.append(seed)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not wrong and not any(thread.is_alive() for thread in threads)
+
+
+def test_pinned_memory_may_fail_and_is_asked_for_again():
+    """In a process of its own, since what is pinned once stays so."""
+    code = """
+import numpy as np, gpudist
+from gpudist import _core
+x = np.random.default_rng(0).normal(size=(1500, 3))
+failures = 0
+for nth in range(1, 100):
+    _core.fail_allocation(nth)
+    try:
+        got = gpudist.cdist(x, x, device="cuda")
+    except MemoryError:
+        failures += 1
+        continue
+    break
+_core.fail_allocation(0)
+assert np.array_equal(got, gpudist.cdist(x, x, device="cuda")) and _core.allocations() == 0
+print(failures)
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
+    assert run.returncode == 0, run.stderr
+    assert int(run.stdout) >= 4  # the slots, and the operands before them

@@ -1,0 +1,62 @@
+"""Every allocation of the core fails once: a MemoryError, nothing lost, and the next call works."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import gpudist
+from gpudist import _core
+
+POINTS = np.random.default_rng(0).normal(size=(600, 7))
+NARROW = POINTS.astype("f4")
+GRAPH = np.abs(POINTS @ POINTS.T)
+
+CALLS = {
+    "cdist": lambda device: gpudist.cdist(NARROW, NARROW, device=device),
+    "weighted cosine": lambda device: gpudist.cdist(
+        POINTS, POINTS[:50], "cosine", w=np.arange(7.0), device=device
+    ),
+    "minkowski": lambda device: gpudist.cdist(NARROW, NARROW, "minkowski", p=3, device=device),
+    "mahalanobis": lambda device: gpudist.cdist(POINTS, POINTS, "mahalanobis", device=device),
+    "jaccard": lambda device: gpudist.cdist(POINTS > 0, POINTS > 1, "jaccard", device=device),
+    "haversine": lambda device: gpudist.cdist(
+        POINTS[:, :2], POINTS[:, :2], "haversine", device=device
+    ),
+    "pdist": lambda device: gpudist.pdist(NARROW, device=device),
+    "pdist jensenshannon": lambda device: gpudist.pdist(
+        np.abs(POINTS), "jensenshannon", device=device
+    ),
+    "apsp": lambda device: gpudist.apsp(GRAPH, return_predecessors=True, device=device)[1],
+    "apsp int32": lambda device: gpudist.apsp(
+        np.round(GRAPH * 2**20), dtype="int32", device=device
+    ),
+    "minplus": lambda device: gpudist.minplus(GRAPH[:, :9], GRAPH[:9], GRAPH, device=device),
+    "or_and": lambda device: gpudist.minplus(
+        GRAPH > 1, GRAPH > 2, semiring="or_and", device=device
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_each_allocation_may_fail(name, device):
+    call = CALLS[name]
+    want = call(device)
+    before = _core.allocations()
+    for nth in range(1, 100):
+        _core.fail_allocation(nth)
+        try:
+            got = call(device)
+        except MemoryError as error:
+            assert "bytes" in str(error)
+            assert _core.allocations() == before
+            continue
+        finally:
+            _core.fail_allocation(0)
+        break
+    else:
+        pytest.fail("the call makes more than 100 allocations")
+    assert nth > 1 or device == "cpu"
+    assert _core.allocations() == before
+    np.testing.assert_array_equal(got, want)
+    np.testing.assert_array_equal(call(device), want)

@@ -1,0 +1,86 @@
+"""Memory of freed results is used again, within its bound, and never while it is in use."""
+
+from __future__ import annotations
+
+import gc
+import threading
+
+import numpy as np
+import pytest
+
+import gpudist
+from gpudist import recycling
+
+X = np.random.default_rng(0).normal(size=(1000, 3))
+
+
+@pytest.fixture(autouse=True)
+def kept():
+    gpudist.recycle_results(2**26)
+    yield recycling._free
+    gpudist.recycle_results(0)
+    assert recycling._free == []
+
+
+def address(array):
+    return array.__array_interface__["data"][0]
+
+
+def test_freed_memory_comes_back():
+    first = gpudist.cdist(X, X)
+    want, where = first.copy(), address(first)
+    del first
+    second = gpudist.cdist(X, X)
+    assert address(second) == where
+    np.testing.assert_array_equal(second, want)
+    assert second.flags.writeable and second.flags.c_contiguous and second.flags.aligned
+
+
+def test_a_view_keeps_its_memory():
+    first = gpudist.cdist(X, X)
+    view, where = first[10:20].T[::2], address(first)
+    want = view.copy()
+    del first
+    gc.collect()
+    second = gpudist.cdist(X, X + 1)
+    assert address(second) != where
+    np.testing.assert_array_equal(view, want)
+
+
+def test_the_bound_holds(kept):
+    gpudist.recycle_results(2**23 + 2**22)
+    results = [gpudist.cdist(X, X) for _ in range(3)]
+    assert kept == []
+    del results
+    assert len(kept) == 1
+    gpudist.recycle_results(0)
+    assert kept == []
+
+
+def test_small_and_far_too_large_blocks_are_not_taken(kept):
+    gpudist.cdist(np.concatenate([X, X, X]), X)
+    assert len(kept) == 1
+    small, other = gpudist.cdist(X[:10], X), gpudist.cdist(X, X)
+    assert len(kept) == 1 and small.base is None
+    del other
+
+
+def test_threads():
+    wrong = []
+
+    def work(seed):
+        x = X + seed
+        want = gpudist.cdist(x, X)
+        wrong.extend(seed for _ in range(10) if not np.array_equal(gpudist.cdist(x, X), want))
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_a_negative_bound_is_refused():
+    with pytest.raises(ValueError, match="max_bytes must not be negative, got -1"):
+        gpudist.recycle_results(-1)

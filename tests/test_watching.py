@@ -1,0 +1,196 @@
+"""Long calls: Ctrl-C ends them, progress= hears of them, and nothing is left behind."""
+
+import gc
+import io
+import os
+import re
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import gpudist
+
+
+def calls_of(scale):
+    """Calls by name; with scale 1 they take some tenths of a second on two cores."""
+    rng = np.random.default_rng(0)
+    points = rng.random((1500 * scale, 200))
+    square = rng.random((2400 * scale, 2400 * scale), dtype=np.float32)
+    return {
+        "cdist": lambda **k: gpudist.cdist(points, points, "jensenshannon", device="cpu", **k),
+        "pdist": lambda **k: gpudist.pdist(points, "jensenshannon", device="cpu", **k),
+        "apsp": lambda **k: gpudist.apsp(square, device="cpu", **k),
+        "bottleneck": lambda **k: gpudist.apsp(square, semiring="min_max", device="cpu", **k),
+        "minplus": lambda **k: gpudist.minplus(
+            square, square, semiring="max_plus", device="cpu", **k
+        ),
+    }
+
+
+CALLS, LONGER = calls_of(1), calls_of(2)
+SOME = ("cdist", "apsp", "minplus")
+
+
+def seconds_to_hear(call):
+    """Press Ctrl-C in the midst of a call; return how long it took to end."""
+    sent = []
+
+    def press():
+        sent.append(time.perf_counter())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    timer = threading.Timer(0.1, press)
+    timer.start()
+    try:
+        call()
+    except KeyboardInterrupt:
+        return time.perf_counter() - sent[0]
+    finally:
+        timer.join()
+    pytest.fail("the call ended by itself")
+
+
+@pytest.mark.parametrize("name", SOME)
+def test_ctrl_c_is_heard_within_half_a_second(name):
+    # Another process may have the cores for a moment: the best of three counts.
+    assert min(seconds_to_hear(LONGER[name]) for _ in range(3)) < 0.5
+    np.testing.assert_array_equal(gpudist.apsp(np.ones((3, 3))), 1 - np.eye(3))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", SOME)
+def test_ctrl_c_is_heard_while_a_device_works(name):
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("PyTorch sees no GPU")
+    x = torch.rand(30000, 30000, device="cuda")
+    p = torch.rand(30000, 1000, device="cuda", dtype=torch.float64)
+    calls = {
+        "cdist": lambda: gpudist.cdist(p, p, "jensenshannon"),
+        "apsp": lambda: gpudist.apsp(x),
+        "minplus": lambda: gpudist.minplus(x, x),
+    }
+
+    def call():
+        calls[name]()
+        torch.cuda.synchronize()
+
+    assert seconds_to_hear(call) < 0.5
+    torch.cuda.synchronize()
+    w = torch.ones(50, 50, device="cuda")
+    assert (gpudist.apsp(w).cpu().numpy() == 1 - np.eye(50)).all()
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_progress_is_told(name):
+    told = []
+    CALLS[name](progress=lambda done, total: told.append((done, total)))
+    assert len(told) >= 2, "a longer call is needed to test this"
+    assert told == sorted(told) and all(0 <= done <= total for done, total in told)
+    assert told[-1][0] == told[-1][1] and len({total for _, total in told}) == 1
+    assert told[0][0] < told[-1][0]
+
+
+def test_the_closure_tells_too():
+    told = []
+    g = np.eye(9000, k=1, dtype=bool)
+    gpudist.transitive_closure(g, device="cpu", progress=lambda done, total: told.append(done))
+    assert len(told) >= 2 and told == sorted(told) and told[-1] == 9000**3
+
+
+def test_pieces_have_the_bits_of_the_whole(rng):
+    """Long calls are cut up between rows, by the clock."""
+    x = rng.normal(size=(3000, 100))
+    told = []
+    whole = gpudist.cdist(x, x, "canberra", device="cpu", progress=lambda *d: told.append(d))
+    assert len(told) >= 2
+    for i in rng.integers(0, 3000, 20):
+        alone = gpudist.cdist(x[i : i + 1], x, "canberra", device="cpu")
+        np.testing.assert_array_equal(whole[i : i + 1], alone)
+
+
+class Stop(Exception):
+    pass
+
+
+def stop(done, total):
+    raise Stop(f"at {done} of {total}")
+
+
+@pytest.mark.parametrize("name", LONGER)
+def test_what_progress_raises_comes_out(name):
+    with pytest.raises(Stop) as info:
+        LONGER[name](progress=stop)
+    done, total = map(int, re.findall(r"\d+", str(info.value)))
+    assert done < total / 2
+
+
+def test_short_calls_tell_of_their_end_alone():
+    told = []
+    x = np.ones((3, 3))
+
+    def note(done, total):
+        told.append((done, total))
+
+    for call, steps in (
+        (lambda: gpudist.apsp(x, progress=note), 27),
+        (lambda: gpudist.apsp(x, semiring="or_and", progress=note), 27),
+        (lambda: gpudist.cdist(x, x, progress=note), 27),
+        (lambda: gpudist.pdist(x, progress=note), 9),
+        (lambda: gpudist.minplus(x, x[:, :2], progress=note), 18),
+        (lambda: gpudist.transitive_closure(x, progress=note), 27),
+    ):
+        told.clear()
+        call()
+        assert told == [(steps, steps)]
+    told.clear()
+    with pytest.raises(gpudist.NegativeCycleError):
+        gpudist.apsp(-x, progress=note)
+    with pytest.raises(Stop, match="at 27 of 27"):
+        gpudist.apsp(x, progress=stop)
+
+
+@pytest.mark.parametrize("name", SOME)
+def test_nothing_leaks(name):
+    def resident():
+        return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+    def calls(count):
+        for _ in range(count):
+            with pytest.raises(Stop):
+                CALLS[name](progress=stop)
+        gc.collect()
+
+    calls(3)
+    before = resident()
+    calls(4)
+    assert resident() - before < 20 << 20  # a leaked matrix is 18 MB or more; four would be
+
+
+def test_other_threads_go_on_and_hear_nothing():
+    """Only the main thread hears signals; calls in others end by themselves."""
+    done = []
+    thread = threading.Thread(target=lambda: done.append(CALLS["minplus"]()))
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        time.sleep(30)
+    thread.join()
+    assert len(done) == 1
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_progress_true_shows_something(installed, monkeypatch):
+    if installed:
+        pytest.importorskip("tqdm", reason="tqdm is not installed")
+    else:
+        monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    shown = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", shown)
+    gpudist.minplus(np.ones((3, 3)), np.ones((3, 3)), progress=True)
+    assert "minplus: 100" in shown.getvalue() and shown.getvalue().endswith("\n")
