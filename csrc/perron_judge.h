@@ -68,7 +68,8 @@ GD_ANYWHERE double gd_perron_lost(ptrdiff_t n) { return (double)n * 0x1p-1074; }
 GD_ANYWHERE double gd_perron_scale(double top, double growth)
 {
     const double size = top * growth;
-    return size > 0x1p-1000 && size < 0x1p1000 ? scalbn(1.0, -ilogb(size)) : 1.0;
+    const int power = size > 0 && size <= DBL_MAX ? -ilogb(size) : 0;
+    return scalbn(1.0, power < -1020 ? -1020 : power > 1020 ? 1020 : power);
 }
 
 /* Takes a round into the state. The eight roundings on top are those of the ratio and of the
@@ -93,7 +94,7 @@ GD_ANYWHERE void gd_perron_judge(gd_perron_state *state, const gd_perron_found *
     else if (scanned && (state->flags & GD_PERRON_HAS_ZEROS)) {
         state->stop = GD_PERRON_ZEROS;
     }
-    else if (state->upper - state->lower <= tol * state->lower) {
+    else if (most - least <= tol * least) { /* of this vector: it is to be good as well */
         state->stop = GD_PERRON_CONVERGED;
     }
     else if (!(state->top >= 0x1p-100 && state->top <= 0x1p100)) {

@@ -395,7 +395,7 @@ gd_status gd_run_perron(const gd_matrix *a, const double *x0, const gd_matrix *o
             .lower = s->lower,
             .upper = s->upper,
             .rounds = (ptrdiff_t)s->round,
-            .converged = s->upper - s->lower <= tol * s->lower,
+            .converged = s->stop == GD_PERRON_CONVERGED,
         };
     }
     return status;

@@ -28,7 +28,7 @@ class PerronResult:
     iterations : int
         Products with the matrix that were done.
     converged : bool
-        Whether ``upper - lower <= tol * lower``.
+        Whether the ratios of the last product were within `tol`, so ``upper - lower`` is.
     """
 
     value: float
@@ -67,7 +67,8 @@ def perron(
         j. A positive matrix is. Anything that NumPy accepts, in any layout, or an array on a CUDA
         device (PyTorch, CuPy, Numba, or with `__cuda_array_interface__`). Never modified.
     tol : float
-        The iteration ends when ``upper - lower <= tol * lower``.
+        The iteration ends when the ratios of ``A @ x`` to x, which bound the root, are within
+        `tol` of each other, relative to the least of them.
     max_iter : int
         It ends after so many products with `A` in any case.
     shift : float or "auto"
@@ -93,8 +94,8 @@ def perron(
     Warns
     -----
     gpudist.ConvergenceWarning
-        The bounds are still further apart than `tol` after `max_iter` products. They are true
-        bounds all the same, and the result has ``converged=False``.
+        `tol` was not reached within `max_iter` products. The bounds are true ones all the same, and
+        the result has ``converged=False``.
 
     Raises
     ------
@@ -247,9 +248,9 @@ def _reference(
 
     if space is not arrays.HOST:
         raise TypeError('kernel="reference" takes host arrays, move them first')
-    value, vector, lower, upper, rounds = reference.perron(a, tol, max_iter, shift, x0)
+    value, vector, lower, upper, rounds, converged = reference.perron(a, tol, max_iter, shift, x0)
     vector = np.maximum(vector.astype(dtype), np.finfo(dtype).smallest_subnormal)
-    return PerronResult(value, vector, lower, upper, rounds, upper - lower <= tol * lower)
+    return PerronResult(value, vector, lower, upper, rounds, converged)
 
 
 def explain_perron(

@@ -361,7 +361,7 @@ def closure(weights: Any, rule: str, sentinel: float, directed: bool) -> Any:
 
 def perron(
     a: Any, tol: float, max_iter: int, shift: float, x0: Any
-) -> tuple[float, Any, float, float, int]:
+) -> tuple[float, Any, float, float, int, bool]:
     """Bound the Perron root by the ratios of ``a @ x`` to x, round after round.
 
     Parameters
@@ -373,13 +373,13 @@ def perron(
     max_iter : int
         After how many rounds to end in any case.
     shift : float
-        What is added to the diagonal for the sake of the vector; the largest row sum if negative.
+        What is added to the diagonal for the sake of the vector; about the root if negative.
     x0 : ndarray of float64 or None
         A positive vector to start from.
 
     Returns
     -------
-    value, vector, lower, upper, rounds
+    value, vector, lower, upper, rounds, converged
         As in `gpudist.PerronResult`.
 
     Raises
@@ -403,15 +403,15 @@ def perron(
         i, j = map(int, np.argwhere(~reach)[0])
         raise ValueError(f"A must be irreducible, but no path leads from {i} to {j}")
     x = np.ones(n) if x0 is None else x0 / x0.max()
-    shift = a.sum(axis=1).max() if shift < 0 else shift
     slack = (n + 8) * 2.0**-53
-    lower, upper, value, rounds = 0.0, np.inf, 0.0, 0
-    while rounds < max_iter and not upper - lower <= tol * lower:
+    lower, upper, value, rounds, converged = 0.0, np.inf, 0.0, 0, False
+    while rounds < max_iter and not converged:
         y = a @ x
-        lower = max(lower, float((y / x).min()) * (1 - slack))
-        upper = min(upper, float((y / x).max()) * (1 + slack))
+        least, most = float((y / x).min()) * (1 - slack), float((y / x).max()) * (1 + slack)
+        lower, upper = max(lower, least), min(upper, most)
         value = min(max(float(x @ y / (x @ x)), lower), upper)
-        x = y + shift * x
+        converged = most - least <= tol * least
+        x = y + (value if shift < 0 else shift) * x
         x = np.maximum(x / x.max(), 2.0**-600)
         rounds += 1
-    return value, x, lower, upper, rounds
+    return value, x, lower, upper, rounds, converged

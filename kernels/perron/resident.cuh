@@ -64,6 +64,22 @@ __device__ __forceinline__ bool barrier_passed(uint64_t *barrier, unsigned parit
     return passed;
 }
 
+/* The same, at once. */
+__device__ __forceinline__ bool barrier_is_past(uint64_t *barrier, unsigned parity)
+{
+    unsigned passed;
+    asm volatile(
+        "{\n"
+        ".reg .pred p;\n"
+        "mbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+        "selp.u32 %0, 1, 0, p;\n"
+        "}\n"
+        : "=r"(passed)
+        : "r"(shared_address(barrier)), "r"(parity)
+        : "memory");
+    return passed;
+}
+
 /* 16 bytes or a multiple, both ends aligned to 16. */
 __device__ __forceinline__ void bulk_copy(void *to, const void *from, unsigned bytes,
                                           uint64_t *barrier)

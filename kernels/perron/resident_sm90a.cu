@@ -66,7 +66,8 @@ struct Shared {
     gd_perron_found found[32]; /* by the lanes of the first warp, whose registers are few */
     gd_perron_state state;
     int flags;
-    volatile int stop; /* for the fetching warp */
+    bool leave[2];     /* for the consumers, in turns from step to step */
+    volatile int stop; /* for the fetching warp, once no consumer waits for a tile */
 };
 
 __device__ __forceinline__ void wait_for(uint64_t *barrier, unsigned parity)
@@ -100,7 +101,7 @@ __device__ void fetch(const Job<T> &job, const Share<T> &share, char *ring, Shar
                 const int words = min(gd::kTileWords, share.words - chunk * gd::kTileWords);
                 const unsigned stage = tile % gd::kStages, turn = tile / gd::kStages;
                 /* Consumers that have stopped leave stages as they are. */
-                while (turn > 0 && !gd::barrier_passed(&shared.empty[stage], (turn - 1) & 1) &&
+                while (turn > 0 && !gd::barrier_is_past(&shared.empty[stage], (turn - 1) & 1) &&
                        !shared.stop) {
                 }
                 if (__any_sync(~0u, shared.stop)) {
@@ -292,16 +293,27 @@ __device__ bool do_round(const Job<T> &job, const Share<T> &share, const char *r
                 atomicOr(&shared.flags, flags);
             }
         }
+        /* Nobody waits for the verdict on the round before until something is to be written, but a
+         * round that was not needed should end soon. */
+        uint64_t *const judged = &shared.judged[(round + 1) % 2];
+        const unsigned parity = (unsigned)((round - 1 - first) / 2 & 1);
+        if (threadIdx.x == 0) {
+            shared.leave[s % 2] = round > first && gd::barrier_is_past(judged, parity) &&
+                                  shared.verdicts[(round + 1) % 2].stop;
+        }
         sync_consumers();
+        bool leave = shared.leave[s % 2];
+        if (step.ends && round > first) {
+            wait_for(judged, parity);
+            verdict = shared.verdicts[(round + 1) % 2];
+            leave = verdict.stop;
+        }
+        if (leave) {
+            shared.stop = 1;
+            return false;
+        }
         if (!step.ends) {
             continue;
-        }
-        if (round > first) { /* once is enough, and more cost nothing */
-            wait_for(&shared.judged[(round - 1) % 2], (unsigned)((round - 1 - first) / 2 & 1));
-            verdict = shared.verdicts[(round - 1) % 2];
-            if (verdict.stop) {
-                return false;
-            }
         }
         /* The other warps go on; they come back to these sums after two more such barriers. */
         if (threadIdx.x < step.rows) {
@@ -362,9 +374,6 @@ __device__ void judge(const Job<T> &job, Shared &shared, gd_perron_state state)
         stop = state.stop != GD_PERRON_GOING || state.round >= job.until;
         if (threadIdx.x % 32 == 0) {
             shared.verdicts[round % 2] = {state.scale, state.stop != GD_PERRON_GOING};
-            if (stop) {
-                shared.stop = 1;
-            }
             gd::barrier_arrive(&shared.judged[round % 2]);
         }
         scan = false;
