@@ -40,8 +40,8 @@ array([[0., 2., 5.],
 [0, 1, 2]
 
 ``apsp(graph, semiring=...)`` finds longest and widest paths and bottlenecks instead, and
-`transitive_closure` what can be reached at all. `minplus` multiplies matrices with minimum and sum in place of sum and product, and over four more
-semirings: widest ways, bottlenecks, longest ways, reachability.
+`transitive_closure` what can be reached at all. `minplus` multiplies matrices with minimum and sum
+in place of sum and product, and over the other semirings.
 
 >>> gpudist.minplus([[0.0, 2.0]], [[5.0], [1.0]])
 array([[3.]])
