@@ -39,6 +39,9 @@ array([[0., 2., 5.],
 >>> gpudist.reconstruct_path(before, 0, 2)
 [0, 1, 2]
 
+`transitive_closure` tells what can be reached at all, in 64 nodes at a time, and ``semiring=`` asks
+`apsp` for bottlenecks, widest or longest ways in place of shortest ones.
+
 `minplus` multiplies matrices with minimum and sum in place of sum and product, and over four more
 semirings: widest ways, bottlenecks, longest ways, reachability.
 
