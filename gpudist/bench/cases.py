@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -336,6 +336,69 @@ class MinplusCase:
     def sample(self, operands: tuple[Array, ...]) -> Sample:
         """Compute some rows in float64."""
         return samples.sample("minplus", operands, {"semiring": self.semiring, "dtype": self.dtype})
+
+
+@dataclass(frozen=True, slots=True)
+class PerronCase:
+    """The Perron root of an `n` x `n` matrix to 1e-6.
+
+    Parameters
+    ----------
+    n : int
+        Rows.
+    dtype : str
+        ``float32`` or ``float64``.
+    matrix : str
+        ``positive`` for random numbers, ``hilbert`` for the matrix of that name.
+    kernel_id : str
+        The kernel of ours to measure, ``auto`` by default; ``perron`` is the study's loop.
+    """
+
+    n: int
+    dtype: str
+    matrix: str = "positive"
+    kernel_id: str = "auto"
+    op: ClassVar[str] = "perron"
+    metric: ClassVar[str | None] = None
+    metric_args: ClassVar[dict[str, Any]] = {}
+    on_host: ClassVar[bool] = False
+
+    @property
+    def arguments(self) -> str:
+        """Name the matrix, and the kernel where it is not auto's."""
+        asked = "" if self.kernel_id == "auto" else f", kernel={self.kernel_id}"
+        return self.matrix + asked
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Give the sizes."""
+        return self.n, self.n
+
+    def operands(self) -> tuple[Array, ...]:
+        """Make the matrix."""
+        if self.matrix == "hilbert":
+            index = np.arange(self.n, dtype=np.float64)
+            return ((1 / (index[:, None] + index + 1)).astype(self.dtype),)
+        rng = np.random.default_rng(_SEED)
+        return (rng.random((self.n, self.n)).astype(self.dtype) + np.dtype(self.dtype).type(1e-3),)
+
+    def call(self, operands: tuple[Any, ...], device: str, kernel: str = "auto") -> Any:
+        """Find the root and its vector."""
+        kernel = self.kernel_id if kernel == "auto" else kernel
+        return gpudist.perron(operands[0], kernel=kernel, device=device)
+
+    def explain(self, operands: tuple[Any, ...], device: str) -> gpudist.Explanation:
+        """Say which kernel ``auto`` takes, and count one read of the matrix for every round."""
+        said = gpudist.explain("perron", operands[0], kernel=self.kernel_id, device=device)
+        rounds = self.call(operands, device).iterations
+        one = said.work
+        return replace(
+            said, work=replace(one, read=one.read * rounds, operations=one.operations * rounds)
+        )
+
+    def sample(self, operands: tuple[Array, ...]) -> Sample:
+        """Bound the root far more closely in float64."""
+        return samples.sample("perron", operands, {})
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from gpudist.bench.cases import (
     CdistCase,
     MinplusCase,
     PdistCase,
+    PerronCase,
     SweepCase,
     TransferCase,
 )
@@ -118,6 +119,18 @@ _MINPLUS_CUDA = (
     MinplusCase(8192, 8192, 8192, "float32", "max_min"),
     MinplusCase(16384, 16384, 16384, "bool", "or_and"),
 )
+_PERRON_CPU = (
+    *(PerronCase(n, "float64") for n in (1000, 4000)),
+    PerronCase(4000, "float32"),
+    PerronCase(2048, "float32", "hilbert"),
+    PerronCase(2048, "float32", "hilbert", "perron/cpu_naive"),
+)
+_PERRON_CUDA = (
+    *(PerronCase(n, dtype) for dtype in ("float32", "float64") for n in (2048, 8192, 16384)),
+    PerronCase(8192, "float32", "hilbert"),
+    PerronCase(8192, "float64", "hilbert"),
+    PerronCase(8192, "float32", "hilbert", "perron"),
+)
 _TRANSFER_CPU = tuple(
     TransferCase(CdistCase(4000, 4000, 2, "float64"), into) for into in (False, True)
 )
@@ -188,6 +201,7 @@ SUITES = {
     "metrics": Suite("the other metrics", {"cpu": _METRICS_CPU, "cuda": _METRICS_CUDA}),
     "apsp": Suite("all-pairs shortest paths", {"cpu": _APSP_CPU, "cuda": _APSP_CUDA}),
     "minplus": Suite("products over semirings", {"cpu": _MINPLUS_CPU, "cuda": _MINPLUS_CUDA}),
+    "perron": Suite("largest eigenvalues", {"cpu": _PERRON_CPU, "cuda": _PERRON_CUDA}),
     "transfer": Suite(
         "from NumPy to NumPy, the way to a GPU and back included",
         {"cpu": _TRANSFER_CPU, "cuda": _TRANSFER_CUDA},
