@@ -32,6 +32,7 @@ CALLS = {
         np.round(GRAPH * 2**20), dtype="int32", device=device
     ),
     "minplus": lambda device: gpudist.minplus(GRAPH[:, :9], GRAPH[:9], GRAPH, device=device),
+    "perron": lambda device: gpudist.perron(GRAPH * (1 - np.eye(600)), device=device).vector,
     "or_and": lambda device: gpudist.minplus(
         GRAPH > 1, GRAPH > 2, semiring="or_and", device=device
     ),
