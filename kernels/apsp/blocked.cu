@@ -105,7 +105,7 @@ public:
 private:
     static constexpr size_t kStripShared = gd::kStripSharedBytes<Ring, kPivots, kPred>;
     static constexpr size_t kTileShared =
-        sizeof(typename gd::PivotTile<Ring, kPivots, gd::kStripThreads, kPred>::Lines);
+        sizeof(typename gd::PivotTile<Ring, kPivots, gd::kStripThreads<kPivots>, kPred>::Lines);
     static constexpr auto tile_kernel = gd::close_pivot_tile<Ring, kPivots, kPred>;
     static constexpr auto strip_kernel = gd::close_strips<Ring, kPivots, kPred>;
     static constexpr auto rest_kernel = gd::relax_rest<Ring, kPivots, kPred>;
@@ -127,7 +127,7 @@ private:
     template <bool kEarly>
     cudaError_t close_tile(const gd_launch &launch, ptrdiff_t round) const
     {
-        return gd::enqueue<kEarly>(launch, tile_kernel, 1, gd::kStripThreads, kTileShared,
+        return gd::enqueue<kEarly>(launch, tile_kernel, 1, gd::kStripThreads<kPivots>, kTileShared,
                                    paths_[round % 2], round * kPivots);
     }
     template <bool kEarly>
@@ -135,7 +135,7 @@ private:
     {
         const ptrdiff_t strips =
             (symmetric_ ? 1 : 2) * tiles_ * (kPivots / gd::kStripWidth<kPivots>);
-        return gd::enqueue<kEarly>(launch, strip_kernel, strips, gd::kStripThreads, kStripShared,
+        return gd::enqueue<kEarly>(launch, strip_kernel, strips, gd::kStripThreads<kPivots>, kStripShared,
                                    paths_[round % 2], round * kPivots);
     }
     template <bool kEarly>

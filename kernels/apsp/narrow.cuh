@@ -65,8 +65,9 @@ struct Storage<Narrow> {
     }
     static __device__ __forceinline__ void put_cols(Pair<Word> *at, Pair<Value> x, Pair<Value> y)
     {
-        at[0] = {both(x.first, x.first), both(x.second, x.second)};
-        at[1] = {both(y.first, y.first), both(y.second, y.second)};
+        const Pair<Word> two[2] = {{both(x.first, x.first), both(x.second, x.second)},
+                                   {both(y.first, y.first), both(y.second, y.second)}};
+        store_run(at, two);
     }
     static __device__ __forceinline__ void put_rows(Pair<Word> *at, Pair<Value> x, Pair<Value> y)
     {

@@ -134,6 +134,9 @@ class SlabStream {
         return places_[slab % kStages];
     }
 
+    /* A slab that has been waited for and whose place has not been filled again. */
+    __device__ __forceinline__ const Slab &at(int slab) const { return places_[slab % kStages]; }
+
     __device__ __forceinline__ void release(int slab)
     {
 #ifdef GD_BULK_COPIES
