@@ -117,11 +117,17 @@ private:
         return gd_pass(&launch_, (double)(round + 1) / (double)rounds_, err);
     }
 
+    /* An SM that would have to divide its memory otherwise between L1 and shared memory runs no
+     * kernel beside another: so all ask for the same. */
     template <typename Kernel>
     static cudaError_t allow_shared(Kernel kernel, size_t bytes)
     {
-        return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                    (int)bytes);
+        const cudaError_t code = cudaFuncSetAttribute(
+            kernel, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared);
+        return code != cudaSuccess
+                   ? code
+                   : cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                          (int)bytes);
     }
 
     template <bool kEarly>
