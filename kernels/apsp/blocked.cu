@@ -290,7 +290,8 @@ gd_status run(gd_apsp &call, gd_error *err)
         (size_t)shared_bytes >= gd::Relaxing<gd::PlusUnsigned, 128, false>::kSharedBytes;
     const bool many = call.n >= kFromManyPivots && fits;
     const bool narrow = many && call.longest > 0 && call.longest < gd::kNarrowFar;
-    if constexpr (sizeof(T) == 4) { /* doubles have no registers for many pivots */
+    /* Doubles have no registers for many pivots, nor do signs beside predecessors. */
+    if constexpr (sizeof(T) == 4 && !std::is_same<Ring, gd::Plus<float>>::value) {
         if (call.pred != NULL && many) {
             return run<Ring, 128, true>(call, call.padded, err);
         }

@@ -91,7 +91,7 @@ struct Strip {
             }
         });
 
-        const Outlet outlet(paths, row0 + my_row, col0 + my_col);
+        const Outlet outlet = {paths, (unsigned)(row0 + my_row), (unsigned)(col0 + my_col)};
 #pragma unroll 1
         for (int batch = 0; batch < kPivots; batch += kBatch) {
             if constexpr (!kHasRows || !kHasCols) {
@@ -135,41 +135,35 @@ struct Strip {
         }
     }
 
-    /* Where this thread's lines of the panels are. A strip of a symmetric matrix is a strip of both
-     * kinds. */
+    /* Where this thread's lines of the panels start: the line of its first row in the panel of
+     * columns, and of its first column in that of rows. A strip of a symmetric matrix is a strip of
+     * both kinds. */
     struct Outlet {
-        Pair<typename Hold::Word> *rows, *cols, *mirrored;
-        Pair<int32_t> *preds;
+        const Paths<Ring> &paths;
+        unsigned row, col;
 
-        __device__ __forceinline__ Outlet(const Paths<Ring> &paths, ptrdiff_t row, ptrdiff_t col)
-        {
-            const ptrdiff_t rows_at = Paths<Ring>::template rows_at<kPivots, kPred>(0, col);
-            rows = paths.rows + rows_at;
-            cols = paths.cols + Paths<Ring>::template cols_at<kPivots>(0, row);
-            preds = kPred ? paths.preds + rows_at : NULL;
-            mirrored = kPred || !paths.symmetric || (kHasRows && kHasCols) ? NULL
-                       : kHasRows
-                           ? paths.cols + Paths<Ring>::template cols_at<kPivots>(0, col)
-                           : paths.rows + Paths<Ring>::template rows_at<kPivots, kPred>(0, row);
-        }
         __device__ __forceinline__ void put_rows(int pair, int step, const Pair<T> *b,
                                                  const Pair<int32_t> *via) const
         {
-            const int at = pair * kRowsWidth<Ring, kPivots, kPred> + step;
-            Hold::put_rows(rows + at / Hold::kPerWord, b[0], b[1]);
+            const unsigned at = Paths<Ring>::template rows_at<kPivots, kPred>(pair, col + step);
+            Hold::put_rows(paths.rows + at / Hold::kPerWord, b[0], b[1]);
             if constexpr (kPred) {
-                Storage<Plus<int32_t>>::put_rows(preds + at, via[0], via[1]);
+                Storage<Plus<int32_t>>::put_rows(paths.preds + at, via[0], via[1]);
             }
-            else if (mirrored != NULL) {
-                Hold::put_cols(mirrored + pair * kPivots + step, turned(b[0]), turned(b[1]));
+            else if (!kHasCols && paths.symmetric) {
+                Hold::put_cols(
+                    paths.cols + Paths<Ring>::template cols_at<kPivots>(pair, col + step),
+                    turned(b[0]), turned(b[1]));
             }
         }
         __device__ __forceinline__ void put_cols(int pair, int step, const Pair<T> *a) const
         {
-            Hold::put_cols(cols + pair * kPivots + step, a[0], a[1]);
-            if (!kPred && mirrored != NULL) {
-                Hold::put_rows(mirrored + (pair * kPivots + step) / Hold::kPerWord, turned(a[0]),
-                               turned(a[1]));
+            const unsigned at = Paths<Ring>::template cols_at<kPivots>(pair, row + step);
+            Hold::put_cols(paths.cols + at, a[0], a[1]);
+            if (!kPred && !kHasRows && paths.symmetric) {
+                const unsigned to =
+                    Paths<Ring>::template rows_at<kPivots, kPred>(pair, row + step);
+                Hold::put_rows(paths.rows + to / Hold::kPerWord, turned(a[0]), turned(a[1]));
             }
         }
     };
@@ -178,27 +172,22 @@ struct Strip {
     static __device__ __forceinline__ void take_snapshots(const Paths<Ring> &paths, ptrdiff_t pivot,
                                                           int first_pair, Lines &lines)
     {
-        if constexpr (!kHasCols) {
-            const auto *const from =
-                paths.cols + Paths<Ring>::template cols_at<kPivots>(first_pair, pivot);
-            for_snapshots([&](int pair, int line) {
-                Hold::get_cols(from + pair * kPivots + line, &lines.cols[pair][line]);
-            });
-        }
-        else {
-            constexpr int kWidth = kRowsWidth<Ring, kPivots, kPred>;
-            const ptrdiff_t at =
-                Paths<Ring>::template rows_at<kPivots, kPred>(first_pair, pivot);
-            for_snapshots([&](int pair, int line) {
-                const int place =
-                    line / kWidth * (kPivots / 2 * kWidth) + pair * kWidth + line % kWidth;
-                Hold::get_rows(paths.rows + at + place / Hold::kPerWord, &lines.rows[pair][line]);
+        using At = Paths<Ring>;
+        for_snapshots([&](unsigned pair, unsigned line) {
+            if constexpr (!kHasCols) {
+                const unsigned at =
+                    At::template cols_at<kPivots>(first_pair + pair, (unsigned)pivot + line);
+                Hold::get_cols(paths.cols + at, &lines.cols[pair][line]);
+            }
+            else {
+                const unsigned at =
+                    At::template rows_at<kPivots, kPred>(first_pair + pair, (unsigned)pivot + line);
+                Hold::get_rows(paths.rows + at / Hold::kPerWord, &lines.rows[pair][line]);
                 if constexpr (kPred) {
-                    Storage<Plus<int32_t>>::get_rows(paths.preds + at + place,
-                                                     &lines.preds[pair][line]);
+                    Storage<Plus<int32_t>>::get_rows(paths.preds + at, &lines.preds[pair][line]);
                 }
-            });
-        }
+            }
+        });
         __pipeline_commit();
         __pipeline_wait_prior(0); /* the barrier of the next step makes them everybody's */
     }
@@ -208,7 +197,7 @@ struct Strip {
     {
 #pragma unroll 8
         for (unsigned at = 2 * threadIdx.x; at < kBatch / 2 * kPivots; at += 2 * kThreads) {
-            get((int)(at / kPivots), (int)(at % kPivots));
+            get(at / kPivots, at % kPivots);
         }
     }
 
@@ -320,14 +309,13 @@ struct Strip {
     static __device__ __forceinline__ void update(T &d, int32_t &p, Pair<T> a, Pair<T> b,
                                                   Pair<int32_t> via)
     {
-        const T before = d;
-        Ring::join(d, a.first, b.second);
-        if (d < before) {
+        const T even = Ring::term(a.first, b.second), odd = Ring::term(a.second, b.first);
+        if (even < d) {
+            d = even;
             p = via.second;
         }
-        const T between = d;
-        Ring::join(d, a.second, b.first);
-        if (d < between) {
+        if (odd < d) {
+            d = odd;
             p = via.first;
         }
     }

@@ -87,14 +87,6 @@ __device__ __forceinline__ void fold_values(typename Storage<Ring>::Value &c,
     }
 }
 
-/* Where a pair of pivots and a line are in a panel of blocks of kWidth lines, with so many lines in
- * a word. */
-template <int kPivots, int kWidth = kPivots, int kPerWord = 1>
-__host__ __device__ constexpr ptrdiff_t panel_at(int pair, ptrdiff_t line)
-{
-    return ((line / kWidth * (kPivots / 2) + pair) * kWidth + line % kWidth) / kPerWord;
-}
-
 /* Blocks of the panel of rows, and of that of predecessors, are as wide as phase 3's tiles. */
 template <typename Ring, int kPivots, bool kPred>
 constexpr int kRowsWidth =
@@ -113,16 +105,24 @@ struct Paths {
     Pair<typename Hold::Word> *cols, *rows;
     Pair<int32_t> *preds; /* in the order of rows: {k + 1, k} */
 
-    /* Where a pair of pivots and a line are in the panels. */
+    /* Where a pair of pivots and a line are in the panels, counted in lines. A panel is shorter
+     * than 2^32 pairs: that would take a matrix of 2^52 elements. */
     template <int kPivots>
-    static __device__ __forceinline__ ptrdiff_t cols_at(int pair, ptrdiff_t line)
+    static __device__ __forceinline__ unsigned cols_at(unsigned pair, unsigned line)
     {
-        return panel_at<kPivots>(pair, line);
+        return panel_at<kPivots, kPivots>(pair, line);
     }
     template <int kPivots, bool kPred>
-    static __device__ __forceinline__ ptrdiff_t rows_at(int pair, ptrdiff_t line)
+    static __device__ __forceinline__ unsigned rows_at(unsigned pair, unsigned line)
     {
-        return panel_at<kPivots, kRowsWidth<Ring, kPivots, kPred>, Hold::kPerWord>(pair, line);
+        return panel_at<kPivots, kRowsWidth<Ring, kPivots, kPred>>(pair, line);
+    }
+
+private:
+    template <int kPivots, int kWidth>
+    static __device__ __forceinline__ unsigned panel_at(unsigned pair, unsigned line)
+    {
+        return (line / kWidth * (kPivots / 2) + pair) * kWidth + line % kWidth;
     }
 };
 

@@ -250,7 +250,7 @@ struct Relaxing {
     {
         constexpr int kSlabs = kPivots / (2 * Shape::kSlabPairs);
         Stream stream(shared, paths.cols + paths.template cols_at<kPivots>(0, i0),
-                      paths.rows + paths.template rows_at<kPivots, kPred>(0, j0), kSlabs);
+                      paths.rows + paths.template rows_at<kPivots, kPred>(0, j0) / kPerWord, kSlabs);
         T c[Tile::kRows][Tile::kCols];
         const ptrdiff_t stride = paths.stride / kPerWord; /* in words */
         T *const tile = reinterpret_cast<T *>(paths.dist + j0) + (i0 + Tile::row(0)) * stride +
