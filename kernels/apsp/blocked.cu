@@ -141,8 +141,8 @@ private:
     {
         const ptrdiff_t strips =
             (symmetric_ ? 1 : 2) * tiles_ * (kPivots / gd::kStripWidth<kPivots>);
-        return gd::enqueue<kEarly>(launch, strip_kernel, strips, gd::kStripThreads<kPivots>, kStripShared,
-                                   paths_[round % 2], round * kPivots);
+        return gd::enqueue<kEarly>(launch, strip_kernel, strips, gd::kStripThreads<kPivots>,
+                                   kStripShared, paths_[round % 2], round * kPivots);
     }
     template <bool kEarly>
     cudaError_t relax(const gd_launch &launch, gd::Part part, ptrdiff_t round) const

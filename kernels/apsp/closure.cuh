@@ -13,7 +13,8 @@
  * 2.1 us for 64 pivots and 17 for 128, and the barriers' 100 to 150 clocks come on top. The strips
  * make 2 * pivots / n of the updates of phase 3.
  *
- * Launch: 256 threads a strip, 8 x 4, 4 x 4 or, for a pivot tile of 128, 8 x 8 elements a thread. */
+ * Launch: 256 threads a strip, 8 x 4, 4 x 4 or, for a pivot tile of 128, 8 x 8 elements a thread.
+ */
 #ifndef GPUDIST_CLOSURE_CUH
 #define GPUDIST_CLOSURE_CUH
 
@@ -47,7 +48,7 @@ struct Strip {
     /* Predecessors of 64 elements have no room in registers beside them. */
     static constexpr bool kPredsShared = kPred && kElements > 32;
     static constexpr int kColsATime = kPredsShared ? 4 : kN; /* as many as registers allow */
-    static constexpr int kPairsATime = kPivots == 64 ? (kHasRows && kHasCols ? 2 : 4)
+    static constexpr int kPairsATime = kPivots == 64             ? (kHasRows && kHasCols ? 2 : 4)
                                        : kPred || kElements > 32 ? 1
                                                                  : 2;
 
@@ -56,9 +57,7 @@ struct Strip {
     struct Lines {
         alignas(16) Pair<T> rows[kHasRows ? 2 : kBatch / 2][kCols];
         alignas(16) Pair<T> cols[kHasCols ? 2 : kBatch / 2][kRows];
-        alignas(16) Pair<int32_t> preds[!kPred     ? 1
-                                        : kHasRows ? 2
-                                                   : kBatch / 2][kPred ? kCols : 2];
+        alignas(16) Pair<int32_t> preds[!kPred ? 1 : kHasRows ? 2 : kBatch / 2][kPred ? kCols : 2];
         int32_t tile_preds[kPredsShared ? kRows : 1][kPredsShared ? kCols : 1];
     };
 
@@ -121,7 +120,7 @@ struct Strip {
         });
     }
 
-  private:
+private:
     /* Calls f(i, j) where a run of two columns starts. */
     template <typename F>
     static __device__ __forceinline__ void for_runs(const F &f)
@@ -161,8 +160,7 @@ struct Strip {
             const unsigned at = Paths<Ring>::template cols_at<kPivots>(pair, row + step);
             Hold::put_cols(paths.cols + at, a[0], a[1]);
             if (!kPred && !kHasRows && paths.symmetric) {
-                const unsigned to =
-                    Paths<Ring>::template rows_at<kPivots, kPred>(pair, row + step);
+                const unsigned to = Paths<Ring>::template rows_at<kPivots, kPred>(pair, row + step);
                 Hold::put_rows(paths.rows + to / Hold::kPerWord, turned(a[0]), turned(a[1]));
             }
         }
@@ -211,8 +209,9 @@ struct Strip {
         /* Lines of this pair, and of element k + 1 in them. */
         Pair<T> *const row_line = lines.rows[kHasRows ? lane % 2 : (trip + run) / 2 + lane];
         Pair<T> *const col_line = lines.cols[kHasCols ? lane % 2 : (trip + run) / 2 + lane];
-        Pair<int32_t> *const pred_line =
-            lines.preds[!kPred ? 0 : kHasRows ? lane % 2 : (trip + run) / 2 + lane];
+        Pair<int32_t> *const pred_line = lines.preds[!kPred     ? 0
+                                                     : kHasRows ? lane % 2
+                                                                : (trip + run) / 2 + lane];
         const int k = trip + run + 2 * lane, pair = (batch + k) / 2;
         /* The owner publishes; half the strip away, a thread of another warp that knows the same
          * writes to the panels. */
@@ -298,7 +297,7 @@ struct Strip {
                             update(d, held.pred(i + e, first + j), a[e], b[j], via[j]);
                         }
                         else {
-                            fold_values<Ring>(d, a[e], b[j]);
+                            Hold::fold(d, a[e], b[j]);
                         }
                     }
                 }
@@ -332,7 +331,8 @@ __global__ void __launch_bounds__(kStripThreads<kPivots>, kPivots / 64)
     using Closing = PivotTile<Ring, kPivots, kStripThreads<kPivots>, kPred>;
     extern __shared__ int4 shared[];
     await_predecessor();
-    Closing::close(paths, pivot, pivot, pivot, *reinterpret_cast<typename Closing::Lines *>(shared));
+    Closing::close(paths, pivot, pivot, pivot,
+                   *reinterpret_cast<typename Closing::Lines *>(shared));
 }
 
 /* Phase 2. How far a strip extends along its panel: narrower where that keeps more SMs busy. */

@@ -34,20 +34,24 @@ __device__ __forceinline__ void store_run(Pair<V> *to, const Pair<V> *from)
 /* How Plus and its like hold elements: as they are. */
 template <typename Ring>
 struct Storage {
-    using Word = typename Ring::Word; /* of the inner loop of phase 3 */
-    using Value = Word;               /* in the registers of phases 1 and 2 */
-    using Stored = Word;              /* in the matrix */
+    using Word = typename Ring::Word;  /* of the inner loop of phase 3 */
+    using Value = Word;                /* in the registers of phases 1 and 2 */
+    using Stored = Word;               /* in the matrix */
     static constexpr int kPerWord = 1; /* neighbouring columns in a word of the matrix */
 
     /* Two neighbouring columns of the matrix. */
     static __device__ __forceinline__ void load(const Stored *from, Value *to)
     {
-        const Pair<Value> both = *reinterpret_cast<const Pair<Value> *>(from);
-        to[0] = both.first, to[1] = both.second;
+        load_two(from, to);
     }
     static __device__ __forceinline__ void store(Stored *to, const Value *from)
     {
-        *reinterpret_cast<Pair<Value> *>(to) = {from[0], from[1]};
+        store_two(to, from);
+    }
+    /* Joins one element with the two terms of a pair. */
+    static __device__ __forceinline__ void fold(Value &c, Pair<Value> a, Pair<Value> b)
+    {
+        Ring::fold(c, a, b);
     }
     /* Two neighbouring lines enter a panel, or leave it for shared memory, where they are after
      * __pipeline_wait_prior(). */
@@ -73,28 +77,14 @@ struct Storage {
     }
 };
 
-/* Joins one element with the two terms of a pair. */
-template <typename Ring>
-__device__ __forceinline__ void fold_values(typename Storage<Ring>::Value &c,
-                                            Pair<typename Storage<Ring>::Value> a,
-                                            Pair<typename Storage<Ring>::Value> b)
-{
-    if constexpr (Storage<Ring>::kPerWord == 1) {
-        Ring::fold(c, a, b);
-    }
-    else {
-        Ring::fold_values(c, a, b);
-    }
-}
-
 /* Blocks of the panel of rows, and of that of predecessors, are as wide as phase 3's tiles. */
 template <typename Ring, int kPivots, bool kPred>
 constexpr int kRowsWidth =
     kPivots == 128 && (kPred || std::is_same<Ring, Plus<float>>::value) ? 64 : kPivots;
 
-/* The matrices that are closed in place; pred is NULL without predecessors. A symmetric matrix stays
- * symmetric, bit for bit, as a + b is b + a: then only the tiles on and above its diagonal are kept
- * up, without predecessors, and a strip makes both panels. */
+/* The matrices that are closed in place; pred is NULL without predecessors. A symmetric matrix
+ * stays symmetric, bit for bit, as a + b is b + a: then only the tiles on and above its diagonal
+ * are kept up, without predecessors, and a strip makes both panels. */
 template <typename Ring>
 struct Paths {
     using Hold = Storage<Ring>;

@@ -28,7 +28,8 @@
 namespace gd {
 
 /* The tile is as large as the registers allow. 128 accumulators a thread of 4 bytes; 32 where
- * rounds are short, or where each is a double or has its old value and a slab's number beside it. */
+ * rounds are short, or where each is a double or has its old value and a slab's number beside it.
+ */
 template <typename Ring, int kPivots, bool kPred>
 struct Rest {
     using T = typename Ring::Word;
@@ -171,16 +172,15 @@ struct alignas(2 * sizeof(T)) Shortened {
 };
 
 /* Gives the elements that were shortened their predecessors. An element's last slab holds the first
- * pivot whose sum is its length: by the triple loop that is the one that shortened it last, as later
- * ones did not do so strictly. Each warp lists such elements, kListed of a thread at a time, and
- * takes 32 of them together. */
+ * pivot whose sum is its length: by the triple loop that is the one that shortened it last, as
+ * later ones did not do so strictly. Each warp lists such elements, kListed of a thread at a time,
+ * and takes 32 of them together. */
 constexpr int kListed = 8;
 template <typename Ring, typename Shape, int kPivots, typename Stream>
 __device__ __forceinline__ void write_predecessors(
     const Paths<Ring> &paths, ptrdiff_t i0, ptrdiff_t j0, const Stream &stream,
     const typename Ring::Word (&c)[Shape::Tile::kRows][Shape::Tile::kCols],
-    const int (&slab)[Shape::Tile::kRows][Shape::Tile::kCols],
-    Shortened<typename Ring::Word> *list)
+    const int (&slab)[Shape::Tile::kRows][Shape::Tile::kCols], Shortened<typename Ring::Word> *list)
 {
     using T = typename Ring::Word;
     using Tile = typename Shape::Tile;
@@ -245,16 +245,17 @@ struct Relaxing {
                   "a block's tile is as wide as a block of a panel");
     static_assert(!kClosesNext || kParts == 1, "who closes a tile has relaxed all of it");
 
-    static __device__ __forceinline__ void relax(const Paths<Ring> &paths, ptrdiff_t i0, ptrdiff_t j0,
-                                                 void *shared)
+    static __device__ __forceinline__ void relax(const Paths<Ring> &paths, ptrdiff_t i0,
+                                                 ptrdiff_t j0, void *shared)
     {
         constexpr int kSlabs = kPivots / (2 * Shape::kSlabPairs);
         Stream stream(shared, paths.cols + paths.template cols_at<kPivots>(0, i0),
-                      paths.rows + paths.template rows_at<kPivots, kPred>(0, j0) / kPerWord, kSlabs);
+                      paths.rows + paths.template rows_at<kPivots, kPred>(0, j0) / kPerWord,
+                      kSlabs);
         T c[Tile::kRows][Tile::kCols];
         const ptrdiff_t stride = paths.stride / kPerWord; /* in words */
-        T *const tile = reinterpret_cast<T *>(paths.dist + j0) + (i0 + Tile::row(0)) * stride +
-                        Tile::col(0);
+        T *const tile =
+            reinterpret_cast<T *>(paths.dist + j0) + (i0 + Tile::row(0)) * stride + Tile::col(0);
 #pragma unroll
         for (int i = 0; i < Tile::kRows; ++i) {
 #pragma unroll
@@ -281,9 +282,10 @@ struct Relaxing {
                     before[i][j] = c[i][j];
                 }
             }
-            Tile::for_pairs(
-                Shape::kSlabPairs, slab.left, slab.right,
-                [&](int i, int j, const Pair<T> &a, const Pair<T> &b) { Ring::fold(c[i][j], a, b); });
+            Tile::for_pairs(Shape::kSlabPairs, slab.left, slab.right,
+                            [&](int i, int j, const Pair<T> &a, const Pair<T> &b) {
+                                Ring::fold(c[i][j], a, b);
+                            });
             stream.release(s);
 #pragma unroll
             for (int i = 0; kPred && i < Tile::kRows; ++i) {
