@@ -284,15 +284,21 @@ static gd_status fill_panel(void *context, ptrdiff_t first, ptrdiff_t count, voi
     return status == GD_OK ? pass(job, first + count, whole.out.rows, err) : status;
 }
 
-/* How much of the call to begin with, where the first launch tells how long the others may be. */
+/* How much of the call to begin with, where the first launches tell how long the others may be:
+ * less than some tenths of a second for the slowest metrics, several for the quickest. */
 static double first_piece(const gd_job *job)
 {
     const gd_cdist *call = &job->call;
-    const uint64_t quick = GD_BIT(GD_EUCLIDEAN) | GD_BIT(GD_SQEUCLIDEAN) | GD_BIT(GD_CITYBLOCK) |
-                           GD_BIT(GD_CHEBYSHEV) | GD_BIT(GD_COSINE) | GD_BIT(GD_INNER_PRODUCT);
-    const bool is_quick = quick & GD_BIT(call->metric), on_cuda = job->device.backend == GD_CUDA;
-    const double steps = (double)call->a.rows * (double)call->b.rows * (double)(call->a.cols + 1);
-    return (on_cuda ? is_quick ? 0x1p39 : 0x1p36 : is_quick ? 0x1p32 : 0x1p26) / steps;
+    const uint64_t quick_metrics = GD_BIT(GD_EUCLIDEAN) | GD_BIT(GD_SQEUCLIDEAN) |
+                                   GD_BIT(GD_CITYBLOCK) | GD_BIT(GD_CHEBYSHEV) | GD_BIT(GD_COSINE) |
+                                   GD_BIT(GD_INNER_PRODUCT);
+    const bool quick =
+        (quick_metrics & GD_BIT(call->metric)) != 0 || job->form.preparation == GD_BITS;
+    const bool narrow = call->a.dtype != GD_F64;
+    const double all = (double)call->a.rows * (double)call->b.rows * (double)(call->a.cols + 1);
+    const double cuda = quick ? (narrow ? 0x1p39 : 0x1p37) : (narrow ? 0x1p36 : 0x1p33);
+    const double cpu = quick ? 0x1p32 : 0x1p26;
+    return (job->device.backend == GD_CUDA ? cuda : cpu) / all;
 }
 
 /* All rows of the result, in pieces if there is somebody to watch a long call. */

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpudist import _core, arrays, metrics, registry
-from gpudist.progress import Progress, Watch
+from gpudist.progress import Progress, watched
 
 
 def cdist(
@@ -265,7 +265,7 @@ def _distances(
     if computed is None:
         computed = space.empty(shape, call.dtype, like=operands[0])
     steps = math.prod(shape) * operands[0].shape[1]
-    with Watch(progress, steps, function) as watch:
+    with watched(progress, steps, function) as watch:
         getattr(_core, function)(
             *operands,
             computed,

@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from gpudist import _core, arrays, errors, registry
-from gpudist.progress import Progress, Watch
+from gpudist.progress import Progress, watched
 
 SEMIRINGS: Final = ("min_plus", "max_plus", "min_max", "max_min", "or_and")
 """What `minplus` knows: how the better of two ways is found, how two parts make a way."""
@@ -148,7 +148,7 @@ def minplus(
         c = c.copy()
     if out is None:
         out = space.empty(shape, name, like=a)
-    with Watch(progress, shape[0] * shape[1] * a.shape[1], "minplus") as watch:
+    with watched(progress, shape[0] * shape[1] * a.shape[1], "minplus") as watch:
         _core.minplus(
             a,
             b,
