@@ -5,6 +5,7 @@ Sources are found by where they lie, so that a new kernel is a new file and noth
     csrc/*.c            host code, with device_cuda.c or device_none.c, never both
     csrc/py/*.c         the Python boundary, the only code that sees Python's and NumPy's headers
     csrc/cpu/*.c        CPU kernels, compiled once for each instruction set
+    csrc/cpu/naive_*.c  plain C that the ladders start from, compiled for the baseline alone
     kernels/**/*.cu     CUDA kernels, by nvcc; NAME_sm90a.cu for sm_90a alone
 
 Environment:
@@ -247,7 +248,8 @@ class BuildExt(build_ext):
         for source in Path("csrc/py").glob("*.c"):
             yield self.job(source, [*cc, *self.python_flags(), *user])
         for source in Path("csrc/cpu").glob("*.c"):
-            for isa, flags in ISAS.items():
+            plain = source.name.startswith("naive_")
+            for isa, flags in {"baseline": []}.items() if plain else ISAS.items():
                 yield self.job(source, [*cc, *flags, *user], f".{isa}")
         for source in Path("kernels").rglob("*.cu") if self.toolkit else ():
             if archs := self.toolkit.arch_flags(source):
@@ -288,8 +290,8 @@ class BuildExt(build_ext):
         command += ["-shared", "-fopenmp", "-Wl,--as-needed", f"-Wl,--version-script={exports}"]
         command += [*self.debug_flags, *objects]
         if self.toolkit:
-            command += [self.toolkit.static_runtime(), "-ldl", "-lrt", "-lpthread"]
-        command += ["-lm", *env_words("LDFLAGS"), "-o", str(target)]
+            command += [self.toolkit.static_runtime(), "-lrt"]
+        command += ["-ldl", "-lpthread", "-lm", *env_words("LDFLAGS"), "-o", str(target)]
         try:
             subprocess.run(command, check=True)
         except (OSError, subprocess.CalledProcessError) as error:

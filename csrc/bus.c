@@ -12,7 +12,8 @@
 
 enum {
     SLOTS = 4,
-    PANELS = 2, /* of a result on the device: one is computed while the other travels */
+    PANELS = 2,      /* of a result on the device: one is computed while the other travels */
+    PANEL_STEP = 16, /* rows: kernels see operands as aligned in a panel as in the whole */
     MOST_COPIERS = 12,
     SPARE_CORES = 4, /* as many spinning threads as cores would keep the driver's from running */
 };
@@ -285,7 +286,8 @@ gd_status gd_bring_result(const gd_result *result, gd_error *err)
     if (bytes < GD_WORTH_THE_SLOTS) {
         return bytes == 0 ? GD_OK : bring_small(result, bytes, err);
     }
-    j.panel_rows = panel_rows < 1 ? 1 : panel_rows > result->rows ? result->rows : panel_rows;
+    j.panel_rows = panel_rows < PANEL_STEP ? PANEL_STEP : panel_rows / PANEL_STEP * PANEL_STEP;
+    j.panel_rows = j.panel_rows < result->rows ? j.panel_rows : result->rows;
     j.panels = (result->rows + j.panel_rows - 1) / j.panel_rows;
     j.piece_bytes = between(PAGE, bytes / 8 / PAGE * PAGE, SLOT_BYTES);
     if ((j.bus = enter(result->device, err)) == NULL) {

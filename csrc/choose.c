@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cublas.h"
 #include "device.h"
 #include "registry.h"
 
@@ -17,8 +18,11 @@
  * however small it is. They are not this machine's, so that its load and its number of threads do
  * not change which kernel runs, and so the last digits. */
 static const double host_steps = 64e9, host_slow_steps = 8e9, bus_bytes = 50e9, bus_call = 150e-6;
-/* What an element costs on the CPU beside its inner steps: a root, a store. */
-enum { STEPS_OF_ELEMENT = 8 };
+/* What an element costs on the CPU beside its inner steps: a root, a store into fresh memory. */
+enum { STEPS_OF_ELEMENT = 16 };
+/* perron reads a matrix so many times, more or less, at the bandwidth of the host's memory. */
+enum { PERRON_ROUNDS = 20 };
+static const double host_bytes = 60e9;
 /* Packed truths pass in the time of one number, at least. */
 enum { BITS_OF_STEP = 64 };
 static const uint64_t slow_metrics = GD_BIT(GD_MINKOWSKI) | GD_BIT(GD_CANBERRA) |
@@ -30,10 +34,14 @@ enum { LARGE_ROWS = 1024 };
 __attribute__((format(printf, 3, 4))) static bool say(char *why, size_t size, const char *format,
                                                       ...)
 {
-    va_list args;
-    va_start(args, format);
-    vsnprintf(why, size, format, args);
-    va_end(args);
+    /* Words take longer than all the thoughts about a small call, so they are not always asked for.
+     */
+    if (size > 0) {
+        va_list args;
+        va_start(args, format);
+        vsnprintf(why, size, format, args);
+        va_end(args);
+    }
     return true;
 }
 
@@ -46,6 +54,9 @@ bool gd_cannot_run(const gd_kernel *kernel, char *why, size_t size)
     }
     if (left_out) {
         return say(why, size, "this build leaves it out");
+    }
+    if ((kernel->flags & GD_NEEDS_CUBLAS) && gd_cublas_why_not() != NULL) {
+        return say(why, size, "%s", gd_cublas_why_not());
     }
     if (!on_cuda && kernel->needs > (int)gd_host_isa()) {
         return say(why, size, "this processor has no %s", gd_isa_name((gd_isa)kernel->needs));
@@ -133,6 +144,11 @@ static void estimate(const gd_request *request, double *host, double *over_bus)
         cdist && (request->form.weighted || (GD_BIT(request->form.metric) & slow_metrics));
     const double n = (double)request->n, size = (double)gd_dtype_size(request->dtype);
     const double depth = bits ? n / BITS_OF_STEP : graph ? n : (double)request->cols;
+    if (request->op == GD_OP_PERRON) {
+        *host = PERRON_ROUNDS * n * n * size / host_bytes;
+        *over_bus = n * n * size / bus_bytes + bus_call;
+        return;
+    }
     *host = n * n * (depth + STEPS_OF_ELEMENT) / (slow ? host_slow_steps : host_steps);
     *over_bus = n * (n + (graph ? n : depth)) * size / bus_bytes + bus_call;
 }
@@ -175,7 +191,7 @@ static gd_status take(const gd_kernel *kernel, const gd_request *request, const 
     choice->device = (gd_device){kernel->backend, on_cuda && request->orders.where == GD_WHERE_CUDA
                                                       ? request->orders.cuda_index
                                                       : 0};
-    say(choice->reason, sizeof choice->reason, "%s; %s", because, kernel->idea);
+    choice->because = because;
     return gd_apply_settings(kernel, &request->orders.settings, &choice->options, err);
 }
 
@@ -207,7 +223,6 @@ gd_orders gd_orders_near(gd_device device, const gd_orders *orders)
 
 gd_status gd_choose(const gd_request *request, gd_choice *choice, gd_error *err)
 {
-    char why[256] = "no kernel computes this";
     size_t count;
     const gd_kernel *table = gd_kernels(&count);
     if (request->orders.where == GD_WHERE_CUDA) {
@@ -225,8 +240,14 @@ gd_status gd_choose(const gd_request *request, gd_choice *choice, gd_error *err)
         return choose_by_name(request, choice, err);
     }
     for (size_t i = 0; i < count; ++i) {
-        if (table[i].op == request->op && !gd_rejects(&table[i], request, why, sizeof why)) {
+        if (table[i].op == request->op && !gd_rejects(&table[i], request, NULL, 0)) {
             return take(&table[i], request, "first in the table that fits", choice, err);
+        }
+    }
+    char why[256] = "no kernel computes this";
+    for (size_t i = 0; i < count; ++i) {
+        if (table[i].op == request->op) {
+            (void)gd_rejects(&table[i], request, why, sizeof why);
         }
     }
     return GD_FAIL(

@@ -39,7 +39,7 @@ typedef struct gd_choice {
     const gd_kernel *kernel;
     gd_device device;
     gd_options options;
-    char reason[256];
+    const char *because; /* and not another; what is good about it is its idea */
 } gd_choice;
 
 /* Fills *choice, or fails with the reason why nothing can run. */

@@ -153,3 +153,37 @@ gd_status gd_cuda_condense(const gd_matrix *block, ptrdiff_t first, ptrdiff_t n,
     (void)block, (void)first, (void)n, (void)out, (void)stream;
     return refuse(err);
 }
+
+gd_status gd_cuda_relay(const gd_matrix *x, const gd_matrix *to, void *stream, gd_error *err)
+{
+    (void)x, (void)to, (void)stream;
+    return refuse(err);
+}
+
+gd_status gd_cuda_perron_look(const gd_matrix *a, void *stream, uint64_t *pattern,
+                              gd_perron_facts *facts, gd_error *err)
+{
+    (void)a, (void)stream, (void)pattern, (void)facts;
+    return refuse(err);
+}
+
+gd_status gd_cuda_perron_write(const double *x, double top, const gd_matrix *out, void *stream,
+                               gd_error *err)
+{
+    (void)x, (void)top, (void)out, (void)stream;
+    return refuse(err);
+}
+
+gd_status gd_cuda_perron_walk(const gd_perron *call, int64_t last, int count, void *scratch,
+                              gd_perron_steps *steps, gd_error *err)
+{
+    (void)call, (void)last, (void)count, (void)scratch, (void)steps;
+    return refuse(err);
+}
+
+gd_status gd_cuda_perron_combine(const gd_perron *call, int64_t last, int count,
+                                 const double *weights, double share, gd_error *err)
+{
+    (void)call, (void)last, (void)count, (void)weights, (void)share;
+    return refuse(err);
+}

@@ -180,13 +180,16 @@ static inline gd_status gd_pass(const gd_launch *launch, double done, gd_error *
 
 /* cdist: out[i, j] = metric(a[i, :], b[j, :]).
  * a is m x d, b is n x d, out is m x n with col_stride 1; all three of one dtype and on the
- * launch's device; m, n >= 1, d >= 0. Inputs are only read. The operands are what preparation made
- * of the caller's (gd_prepare), and the metric is one that others reduce to. Arrays beside the
- * matrices are float64, dense and on the launch's device; they are NULL where the metric has no use
- * for them. */
+ * launch's device; m, n >= 1, d >= 0. Inputs are only read. With `pairs`, which rows of the table
+ * without GD_PAIRS never see, a and b are the same, and out.data holds the results with j > i
+ * alone, one row after the other: out[i, j] is element i (2 n - i - 1) / 2 + j - i - 1. out.cols
+ * and out.row_stride are n all the same. The operands are what preparation made of the caller's
+ * (gd_prepare), and the metric is one that others reduce to. Arrays beside the matrices are
+ * float64, dense and on the launch's device; they are NULL where the metric has no use for them. */
 typedef struct gd_cdist {
     gd_launch launch;
     gd_matrix a, b, out;
+    bool pairs;
     gd_metric metric;
     const double *weights; /* one a column, >= 0; NULL counts every column once */
     double weight_sum;     /* of the weights, or the caller's number of columns */
@@ -266,6 +269,11 @@ gd_status gd_cpu_condense(const gd_matrix *block, ptrdiff_t first, ptrdiff_t n, 
 gd_status gd_cuda_condense(const gd_matrix *block, ptrdiff_t first, ptrdiff_t n, void *out,
                            void *stream, gd_error *err);
 
+/* Copies a matrix of float32 or float64 to another layout: `to` has its shape and dtype, and any
+ * strides. Enqueued on the stream. */
+gd_status gd_cpu_relay(const gd_matrix *x, const gd_matrix *to, gd_error *err);
+gd_status gd_cuda_relay(const gd_matrix *x, const gd_matrix *to, void *stream, gd_error *err);
+
 /* ---------------------------------------------------------------- paths and ceilings */
 
 /* apsp: closes a matrix of edge weights over shortest paths, in place.
@@ -287,6 +295,11 @@ typedef struct gd_apsp {
     gd_semiring semiring; /* GD_MIN_PLUS or GD_MIN_MAX */
     void *dist;
     int32_t *pred;
+    /* What is known of the weights. A kernel may then take a quicker way to the same bits; zeros
+     * are always right. */
+    bool nonnegative;
+    bool symmetric; /* dist is its own transpose */
+    double longest; /* if positive, weights are whole and not negative, and no path is longer */
 } gd_apsp;
 typedef gd_status gd_apsp_kernel(gd_apsp *call, gd_error *err);
 
@@ -319,6 +332,100 @@ typedef struct gd_closure {
     uint32_t *bits;
 } gd_closure;
 typedef gd_status gd_closure_kernel(gd_closure *call, gd_error *err);
+
+/* ---------------------------------------------------------------- the Perron root */
+
+/* Vectors of which the latest are kept, for a better one to be made of them. */
+#define GD_PERRON_KEPT 12
+/* No component of a vector is smaller than this, where the largest is about 1: products with it do
+ * not vanish. Bounds hold for any positive vector, so lifting a component spoils none. */
+#define GD_PERRON_LEAST 0x1p-600
+
+/* Why rounds ended before the last one that was asked for. */
+typedef enum gd_perron_stop {
+    GD_PERRON_GOING,
+    GD_PERRON_CONVERGED,
+    GD_PERRON_FLAWED,  /* an element is negative, infinite or NaN, or a row is zero */
+    GD_PERRON_ZEROS,   /* the scan found zeros: the caller is to look at their pattern */
+    GD_PERRON_RESCALE, /* the vector has left the middle of float64's range */
+} gd_perron_stop;
+
+/* Where an iteration stands; `round` counts the products A x that were done, and is the number of
+ * the vector that the next one takes. */
+typedef struct gd_perron_state {
+    double lower, upper; /* the root lies between them: the best of all rounds */
+    double average;      /* sum x (A x) / sum x x of the last round: one of its ratios' averages */
+    double top;          /* the vector's largest component */
+    double scale;        /* a power of 2 by which the next product is multiplied */
+    double widths[GD_PERRON_KEPT]; /* of the latest rounds' intervals, relative; by round % KEPT */
+    int64_t round;
+    int32_t stop;  /* a gd_perron_stop */
+    int32_t flags; /* GD_PERRON_HAS_... that the scan found */
+} gd_perron_state;
+enum { GD_PERRON_HAS_FLAWS = 1, GD_PERRON_HAS_ZEROS = 2, GD_PERRON_HAS_EMPTY_ROWS = 4 };
+
+/* perron: rounds of x <- A x + shift x. Each round finds the ratios (A x)_i / x_i, whose least and
+ * largest bound the root of A, whatever the shift (Collatz and Wielandt).
+ * a is n x n, GD_F32 or GD_F64, n >= 1, on the launch's device, and only read. Vectors are float64,
+ * GD_PERRON_KEPT of `padded` elements each, n rounded up to 64, 256-byte aligned; number k is at
+ * k % GD_PERRON_KEPT. On entry the one of state->round is there, positive, with zeros from n on. A
+ * call does rounds until state->round is `until`, or state->stop says why not; it may be called
+ * again then, with the same workspace. The first call has `scan` set: its first round looks at
+ * every element too, and goes on alone if all are positive. The state is on the launch's device;
+ * work is enqueued. Sizing sets `roundings`: no term of a product A x goes through more. */
+typedef struct gd_perron {
+    gd_launch launch;
+    gd_matrix a;
+    double *vectors;
+    ptrdiff_t padded;
+    gd_perron_state *state;
+    double tol, shift;
+    int64_t from, until; /* state->round on entry, and at the latest on exit */
+    bool scan;
+    ptrdiff_t roundings;
+} gd_perron;
+typedef gd_status gd_perron_kernel(gd_perron *call, gd_error *err);
+
+/* How `count` consecutive vectors of perron went. A step leads from one to the next, both of them
+ * divided by their sums; it is measured relative to the components of the last vector, likewise. */
+typedef struct gd_perron_steps {
+    double sums[GD_PERRON_KEPT]; /* of the vectors */
+    double products[GD_PERRON_KEPT - 1][GD_PERRON_KEPT - 1]; /* inner ones of steps j >= k */
+} gd_perron_steps;
+
+/* Of the vectors up to number `last`. `scratch` has room for *steps on the launch's device. Waits
+ * for the stream. */
+gd_status gd_cpu_perron_walk(const gd_perron *call, int64_t last, int count, void *scratch,
+                             gd_perron_steps *steps, gd_error *err);
+gd_status gd_cuda_perron_walk(const gd_perron *call, int64_t last, int count, void *scratch,
+                              gd_perron_steps *steps, gd_error *err);
+
+/* The sum of those vectors times weights[0] .. weights[count - 1] takes the place of vector `last`,
+ * but no component becomes less than `share` of what it was. Enqueued. */
+gd_status gd_cpu_perron_combine(const gd_perron *call, int64_t last, int count,
+                                const double *weights, double share, gd_error *err);
+gd_status gd_cuda_perron_combine(const gd_perron *call, int64_t last, int count,
+                                 const double *weights, double share, gd_error *err);
+
+/* What a matrix's elements look like. Positions are -1 where there is none. */
+typedef struct gd_perron_facts {
+    ptrdiff_t flaw_at; /* row * n + column of the first element not in [0, inf) */
+    double flaw;       /* that element */
+    ptrdiff_t empty_row;
+} gd_perron_facts;
+
+/* Looks at all elements of n x n floats. Bit j % 64 of pattern[i * ceil(n / 64) + j / 64], on the
+ * host, becomes whether element (i, j) is not 0. Waits for the stream. */
+gd_status gd_cpu_perron_look(const gd_matrix *a, void *stream, uint64_t *pattern,
+                             gd_perron_facts *facts, gd_error *err);
+gd_status gd_cuda_perron_look(const gd_matrix *a, void *stream, uint64_t *pattern,
+                              gd_perron_facts *facts, gd_error *err);
+
+/* out[0, i] = x[i] / top, but no less than the least positive number of out's dtype. Enqueued. */
+gd_status gd_cpu_perron_write(const double *x, double top, const gd_matrix *out, void *stream,
+                              gd_error *err);
+gd_status gd_cuda_perron_write(const double *x, double top, const gd_matrix *out, void *stream,
+                               gd_error *err);
 
 /* ceiling: does a known amount of work of one kind, so that timing it measures the machine.
  * When sizing, the launcher reports in `work` the bytes moved or the operations done by one call
@@ -398,10 +505,11 @@ gd_status gd_cuda_reached_write(const gd_closure *call, const gd_matrix *out, gd
 /* ---------------------------------------------------------------- the kernel table */
 
 /* X(enumerator, name used in the table and as struct prefix) */
-#define GD_OPS(X)         \
-    X(GD_OP_CDIST, cdist) \
-    X(GD_OP_APSP, apsp)   \
-    X(GD_OP_CLOSURE, closure) X(GD_OP_MINPLUS, minplus) X(GD_OP_CEILING, ceiling)
+#define GD_OPS(X)             \
+    X(GD_OP_CDIST, cdist)     \
+    X(GD_OP_APSP, apsp)       \
+    X(GD_OP_CLOSURE, closure) \
+    X(GD_OP_MINPLUS, minplus) X(GD_OP_PERRON, perron) X(GD_OP_CEILING, ceiling)
 
 typedef enum gd_op { GD_OPS(GD_ENUMERATOR) } gd_op;
 
@@ -426,6 +534,13 @@ enum {
 #define GD_FOR_LARGE GD_BIT(4)      /* cdist: several launches, which few rows of B are not worth */
 #define GD_BOTTLENECKS GD_BIT(5)    /* apsp: closes over GD_MIN_MAX, not over GD_MIN_PLUS */
 #define GD_ANY_RING GD_BIT(6)       /* apsp: closes over either */
+#define GD_PAIRS GD_BIT(7)          /* cdist: can compute the pairs of one operand by itself */
+/* The layouts that studies assume; cdist copies operands that come in another. */
+#define GD_DENSE_ROWS                                                                           \
+    GD_BIT(8)                  /* cdist: row after row without gaps, from a 16-byte boundary on \
+                                */
+#define GD_DIM_MAJOR GD_BIT(9) /* cdist: row_stride 1, col_stride >= rows */
+#define GD_NEEDS_CUBLAS GD_BIT(10) /* runs where gd_cublas_why_not() is NULL */
 
 /* One row. `needs` is the least gd_isa of a CPU row, 10 * major + minor compute capability of a
  * CUDA row. `launch` is NULL where this build left the row out. */
@@ -445,6 +560,7 @@ typedef struct gd_kernel {
         gd_apsp_kernel *apsp;
         gd_closure_kernel *closure;
         gd_minplus_kernel *minplus;
+        gd_perron_kernel *perron;
         gd_ceiling_kernel *ceiling;
         void (*any)(void);
     } launch;

@@ -36,6 +36,21 @@ gd_status gd_run_minplus(const gd_matrix *a, const gd_matrix *b, const gd_matrix
                          const gd_matrix *out, gd_semiring semiring, const gd_orders *orders,
                          gd_error *err);
 
+/* What is known of a Perron root in the end. */
+typedef struct gd_perron_answer {
+    double value, lower, upper;
+    ptrdiff_t rounds;
+    bool converged;
+} gd_perron_answer;
+
+/* The Perron root of a square nonnegative irreducible matrix, and its vector, with 1 as the largest
+ * component, into `out`, one row of a's dtype beside it. x0 holds as many positive host numbers, or
+ * is NULL for ones. A negative shift leaves it to the run to find one. Finished on return, but for
+ * `out` on a device, which is enqueued. */
+gd_status gd_run_perron(const gd_matrix *a, const double *x0, const gd_matrix *out, double tol,
+                        ptrdiff_t max_iter, double shift, const gd_orders *orders,
+                        gd_perron_answer *answer, gd_error *err);
+
 /* Runs a ceiling `repeats` times after one warm call. seconds[i] is each call's time, *work what
  * one call does. */
 gd_status gd_run_ceiling(size_t bytes, const gd_orders *orders, int repeats, double *work,

@@ -230,6 +230,12 @@ static gd_status solve(apsp_job *job, const gd_orders *orders, double unreachabl
             return status;
         }
     }
+    /* The facts are of the weights as given, the kernel may see them negated. */
+    job->call.nonnegative = facts.negative_at < 0 && !job->graph.flip;
+    job->call.symmetric = !job->graph.directed;
+    job->call.longest = job->call.nonnegative && facts.fractional_at < 0
+                            ? facts.max_abs * (double)(job->call.n - 1)
+                            : 0;
     if ((status = job->kernel->launch.apsp(&job->call, err)) != GD_OK) {
         return status;
     }

@@ -1,8 +1,9 @@
 /* run_cdist.c: cdist and pdist end to end.
  *
  * Check, choose, bring what is needed to the device, prepare the rows, launch, and bring the result
- * back. pdist runs the same kernels over blocks of rows and keeps what lies right of the diagonal:
- * so its bits are those of cdist, and each pair is computed once but for a few at the diagonal. */
+ * back. pdist runs the same kernels, so its bits are those of cdist. Kernels that store pairs to
+ * their places (GD_PAIRS) compute nothing else; of the others, which run over blocks of rows, what
+ * lies right of the diagonal is kept: each pair is computed once but for a few at the diagonal. */
 #include <math.h>
 #include <string.h>
 
@@ -108,6 +109,38 @@ static gd_status bring(gd_job *job, const gd_matrix *host, const char *what, gd_
                ? status
                : gd_send_rows(job->device, job->stream, there->data, host->data,
                               (size_t)host->row_stride * size, row_bytes, host->rows, err);
+}
+
+/* Whether a kernel with these flags can read the matrix as it lies. */
+static bool laid_out(const gd_matrix *x, uint64_t flags)
+{
+    if (flags & GD_DIM_MAJOR) {
+        return x->row_stride == 1 && x->col_stride >= x->rows;
+    }
+    return !(flags & GD_DENSE_ROWS) ||
+           (x->col_stride == 1 && x->row_stride == x->cols && (uintptr_t)x->data % 16 == 0);
+}
+
+/* Replaces *x by a copy in the layout that the kernel assumes, if it lies in another. */
+static gd_status lay_out(gd_job *job, const char *what, gd_matrix *copy, const gd_matrix **x,
+                         gd_error *err)
+{
+    const gd_matrix *given = *x;
+    gd_status status;
+    if (laid_out(given, job->kernel->flags)) {
+        return GD_OK;
+    }
+    status = take_matrix(job, given->rows, given->cols, given->dtype, what, copy, err);
+    if (status != GD_OK) {
+        return status;
+    }
+    if (job->kernel->flags & GD_DIM_MAJOR) {
+        copy->row_stride = 1;
+        copy->col_stride = given->rows;
+    }
+    *x = copy;
+    return job->device.backend == GD_CUDA ? gd_cuda_relay(given, copy, job->stream, err)
+                                          : gd_cpu_relay(given, copy, err);
 }
 
 /* An array of the metric's arguments where the kernel can read it: the CPU reads the caller's. */
@@ -333,8 +366,9 @@ static ptrdiff_t rows_of_block(const gd_job *job, ptrdiff_t n, size_t size)
     return rows < step ? step : rows;
 }
 
-/* Every two rows of the operand (call->a and call->b are the same) into the condensed `out`. */
-static gd_status launch_pairs(gd_job *job, void *out, gd_dtype dtype, gd_error *err)
+/* Every two rows of the operand (call->a and call->b are the same) into the condensed `out`, by a
+ * kernel that knows matrices alone. */
+static gd_status launch_blocks(gd_job *job, void *out, gd_dtype dtype, gd_error *err)
 {
     const gd_cdist whole = job->call;
     const ptrdiff_t n = whole.a.rows, most = rows_of_block(job, n, gd_dtype_size(dtype));
@@ -367,10 +401,16 @@ static gd_status launch_pairs(gd_job *job, void *out, gd_dtype dtype, gd_error *
 /* The result on the device of its operands. */
 static gd_status launch_here(gd_job *job, const gd_matrix *out, bool pairs, gd_error *err)
 {
-    if (pairs) {
-        return launch_pairs(job, out->data, out->dtype, err);
+    const bool in_blocks = pairs && !(job->kernel->flags & GD_PAIRS);
+    if (in_blocks) {
+        return launch_blocks(job, out->data, out->dtype, err);
     }
     job->call.out = *out;
+    job->call.pairs = pairs;
+    if (pairs) {
+        job->call.out.rows = job->call.out.cols = job->call.out.row_stride = job->call.a.rows;
+        return launch(job, err);
+    }
     return launch_rows(job, err);
 }
 
@@ -399,21 +439,37 @@ static gd_status launch_and_bring(gd_job *job, const gd_matrix *out, bool pairs,
     return status == GD_OK ? gd_bring_result(&result, err) : status;
 }
 
+/* Whether both are the caller's same array, seen the same way. */
+static bool same_view(const gd_matrix *x, const gd_matrix *y)
+{
+    return x->data == y->data && x->rows == y->rows && x->row_stride == y->row_stride &&
+           x->col_stride == y->col_stride;
+}
+
 static gd_status work(gd_job *job, const gd_matrix *a, const gd_matrix *b, const gd_matrix *out,
                       gd_error *err)
 {
-    const bool pairs = b == NULL;
+    const bool pairs = b == NULL, same = pairs || same_view(a, b);
     const bool staged = out->device.backend == GD_CPU && job->device.backend == GD_CUDA;
-    const gd_matrix *there_a = a, *there_b = pairs ? a : b;
-    gd_matrix copy_a, copy_b;
+    const gd_matrix *there_a = a, *there_b = same ? a : b;
+    gd_matrix copy_a, copy_b, laid_a, laid_b;
     gd_status status = GD_OK;
     if (staged) {
         there_a = &copy_a;
-        there_b = pairs ? &copy_a : &copy_b;
+        there_b = same ? &copy_a : &copy_b;
         status = bring(job, a, "XA", &copy_a, err);
-        if (status == GD_OK && !pairs) {
+        if (status == GD_OK && !same) {
             status = bring(job, b, "XB", &copy_b, err);
         }
+    }
+    if (status == GD_OK) {
+        status = lay_out(job, "XA laid out", &laid_a, &there_a, err);
+    }
+    if (same) {
+        there_b = there_a;
+    }
+    else if (status == GD_OK) {
+        status = lay_out(job, "XB laid out", &laid_b, &there_b, err);
     }
     if (status == GD_OK) {
         status = prepare_both(job, there_a, there_b, err);

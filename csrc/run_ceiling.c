@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include "device.h"
+#include "registry.h"
 #include "run.h"
 
 static double now(void)
@@ -58,12 +59,11 @@ gd_status gd_run_ceiling(size_t bytes, const gd_orders *orders, int repeats, dou
     gd_choice choice;
     int previous;
     gd_status status;
-    const gd_kernel *kernel;
-    gd_request request = {
-        .op = GD_OP_CEILING,
-        .orders = *orders,
-        .dtype = orders->where == GD_WHERE_CUDA ? GD_F32 : GD_F64,
-    };
+    const gd_kernel *kernel = orders->kernel == NULL ? NULL : gd_kernel_find(orders->kernel);
+    gd_request request = {.op = GD_OP_CEILING, .orders = *orders};
+    while (kernel != NULL && !(kernel->dtypes & GD_BIT(request.dtype))) {
+        ++request.dtype; /* a ceiling has one dtype, its own */
+    }
     if ((status = gd_choose(&request, &choice, err)) != GD_OK ||
         (status = gd_enter(choice.device, &previous, err)) != GD_OK) {
         return status;

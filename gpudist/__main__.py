@@ -38,6 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_info(commands)
     _add_bench(commands)
+    _add_ladder(commands)
+    _add_run(commands)
     _add_demo(commands)
     options = parser.parse_args(arguments)
     try:
@@ -167,6 +169,25 @@ def _add_bench(commands: _Commands) -> None:
         metavar="SUITE",
         help="what to measure (default: %(default)s)",
     )
+    _add_measuring(parser)
+    parser.add_argument(
+        "--compare",
+        type=Path,
+        metavar="FILE",
+        help="hold the results against the JSON lines in FILE; status 1 if one became slower, "
+        "beyond the spread of both",
+    )
+    parser.add_argument(
+        "--roofline",
+        type=Path,
+        metavar="PNG",
+        help="save a picture of the results under the machine's limits",
+    )
+    parser.set_defaults(run=_bench)
+
+
+def _add_measuring(parser: argparse.ArgumentParser) -> None:
+    """Add what every command that measures takes."""
     parser.add_argument(
         "--device",
         type=_device,
@@ -187,20 +208,138 @@ def _add_bench(commands: _Commands) -> None:
         metavar="TEXT",
         help="the revision to record, where neither git nor the installation knows it",
     )
-    parser.set_defaults(run=_bench)
 
 
 def _bench(options: argparse.Namespace) -> int:
     from gpudist.bench import run_suite
 
-    all_ran = run_suite(
-        options.suite,
+    try:
+        well = run_suite(
+            options.suite,
+            device=options.device,
+            json_path=options.json,
+            repeats=options.repeats,
+            source=options.revision,
+            compare=options.compare,
+            roofline=options.roofline,
+        )
+    except (OSError, ValueError) as error:
+        print(f"python -m gpudist bench: {error}", file=sys.stderr)
+        return 2
+    return 0 if well else 1
+
+
+# ------------------------------------------------------------------ run
+
+
+def _add_run(commands: _Commands) -> None:
+    parser = commands.add_parser(
+        "run",
+        help="run a script with SciPy's distances and Floyd-Warshall by gpudist",
+        description="Run a Python script, unchanged, with scipy.spatial.distance.cdist and pdist, "
+        "scipy.sparse.csgraph.floyd_warshall and shortest_path(method='FW') answered by gpudist. "
+        "Options of the command stand before the script, the script's own behind it; but a "
+        "--verbose right behind it is the command's too, unless --verbose or --no-verbose was "
+        "given before.",
+    )
+    parser.add_argument(
+        "--verbose",
+        action=argparse.BooleanOptionalAction,
+        help="print to standard error what was routed and the time saved, estimated by running "
+        "SciPy on a few rows",
+    )
+    parser.add_argument(
+        "--device",
+        type=_device,
+        help="cpu, cuda or cuda:1 (default: the GPU where it is worth the way)",
+    )
+    parser.add_argument("script", help="the script's file")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="what the script gets")
+    parser.set_defaults(run=_run)
+
+
+def _run(options: argparse.Namespace) -> int:
+    from gpudist.patch import run_script
+
+    verbose, arguments = options.verbose, options.arguments
+    if verbose is None and arguments[:1] == ["--verbose"]:
+        verbose, arguments = True, arguments[1:]
+    if not Path(options.script).is_file():
+        print(f"python -m gpudist run: there is no file {options.script}", file=sys.stderr)
+        return 2
+    run_script(options.script, arguments, device=options.device, verbose=bool(verbose))
+    return 0
+
+
+# ------------------------------------------------------------------ ladder
+
+
+def _add_ladder(commands: _Commands) -> None:
+    from gpudist.ladder import STUDIES
+
+    ladders = "\n".join(f"  {name:10}{study.summary}" for name, study in STUDIES.items())
+    parser = commands.add_parser(
+        "ladder",
+        help="climb published kernel studies, step by step",
+        description="Run every step of published kernel studies at their sizes, each held against\n"
+        "float64 before it is timed, beside the machine's limit, the author's own figures,\n"
+        "the kernel that auto takes, and other libraries.\n\n"
+        f"ladders:\n{ladders}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "names", nargs="*", type=_ladder_name, metavar="LADDER", help="which to climb"
+    )
+    parser.add_argument("--all", action="store_true", dest="every", help="climb every ladder")
+    parser.add_argument(
+        "--size",
+        type=_count(1),
+        nargs="+",
+        default=(),
+        metavar="N",
+        help="the size to run instead of the study's: "
+        + "; ".join(f"{name}: {' '.join(study.numbers)}" for name, study in STUDIES.items()),
+    )
+    parser.add_argument(
+        "--sweep",
+        action="store_true",
+        help="go through the launch parameters and sizes that the study varies as well",
+    )
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw a chart (needs Matplotlib)")
+    _add_measuring(parser)
+    parser.set_defaults(run=_ladder, parser=parser)
+
+
+def _ladder_name(text: str) -> str:
+    """Check the name of a ladder."""
+    from gpudist.ladder import STUDIES
+
+    if text not in STUDIES:
+        raise argparse.ArgumentTypeError(f"{text!r} is not one of {', '.join(STUDIES)}")
+    return text
+
+
+def _ladder(options: argparse.Namespace) -> int:
+    from gpudist import ladder
+
+    if bool(options.names) == options.every:
+        options.parser.error("name ladders, or take --all")
+    names = tuple(ladder.STUDIES) if options.every else options.names
+    try:
+        ladder.check_sizes(names, options.size)
+    except ValueError as error:
+        options.parser.error(str(error))
+    all_right = ladder.climb(
+        names,
         device=options.device,
+        sizes=options.size,
+        sweep=options.sweep,
         json_path=options.json,
+        plot_path=options.plot,
         repeats=options.repeats,
         source=options.revision,
     )
-    return 0 if all_ran else 1
+    return 0 if all_right else 1
 
 
 # ------------------------------------------------------------------ demo

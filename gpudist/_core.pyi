@@ -101,10 +101,23 @@ def minplus(
     options: dict[str, int] | None = None,
     progress: Any = None,
 ) -> None: ...
+def perron(
+    a: Any,
+    out: Any,
+    tol: float,
+    max_iter: int,
+    shift: float,
+    x0: Any,
+    kernel: str | None = None,
+    device: str | None = None,
+    stream: int = 0,
+    ordered: bool = False,
+    options: dict[str, int] | None = None,
+) -> tuple[float, float, float, int, bool]: ...
 def choose(
     op: str,
     dtype: str,
-    metric: str,
+    metric: str | None,
     n: int,
     cols: int,
     kernel: str | None = None,

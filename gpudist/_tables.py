@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from html import escape
 from typing import TextIO
 
 _GAP = "  "
@@ -89,6 +90,27 @@ class Table:
         if any(self.titles):
             lines += [line(self.titles), _GAP.join("-" * width for width in widths)]
         return "\n".join(lines + [line(row) for row in self.rows])
+
+    def html(self) -> str:
+        """Lay the table out as HTML, for notebooks.
+
+        Returns
+        -------
+        str
+            A table element, its title as the caption.
+        """
+
+        def line(cells: Sequence[str], tag: str) -> str:
+            made = (
+                f'<{tag} style="text-align:{"right" if column.right else "left"}">'
+                f"{escape(cell)}</{tag}>"
+                for cell, column in zip(cells, self.columns, strict=True)
+            )
+            return f"<tr>{''.join(made)}</tr>"
+
+        caption = f"<caption>{escape(self.title)}</caption>" if self.title else ""
+        body = "".join(line(row, "td") for row in self.rows)
+        return f"<table>{caption}{line(self.titles, 'th')}{body}</table>"
 
     def markdown(self) -> str:
         """Lay the table out as GitHub's Markdown, without its title.

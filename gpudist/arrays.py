@@ -7,10 +7,11 @@ have the same few methods, so that `cdist` and `apsp` are written once.
 
 from __future__ import annotations
 
+import abc
 import math
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any, Protocol
 
@@ -20,6 +21,10 @@ from gpudist import _core, recycling
 
 # Device types of the DLPack specification that CUDA kernels can reach.
 _DLPACK_CUDA = (2, 13)
+
+# What gives float32 results.
+_HOST_SINGLES = frozenset({"float32"})
+_DEVICE_SINGLES = frozenset({"float32", "float16", "bfloat16"})
 
 # Results of fewer bytes are allocated without asking how much memory there is.
 _SMALL = 2**28
@@ -60,6 +65,17 @@ class Space(Protocol):
     def stream(self, array: Any) -> int:
         """Return the handle of the stream on which the caller works, 0 for the default stream."""
 
+    def read(self, value: Any, name: str) -> tuple[Any, str]:
+        """Return what `array` returns, and the name of its dtype."""
+
+    def operand(self, array: Any, dtype: str, shape: tuple[int, ...]) -> Any:
+        """Return what the core takes for an array of that dtype and shape.
+
+        That is the array itself or, which is quicker for both sides, its description: a tuple of
+        pointer, shape, strides, the bytes that these count in (1 for elements), dtype, and the
+        device's index.
+        """
+
 
 # Libraries make these anew each time, which small calls feel.
 @cache
@@ -72,7 +88,44 @@ def _torch_name_of(dtype: Any) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-class _Host:
+@cache
+def _tensor_type() -> Any:
+    return sys.modules["torch"].Tensor
+
+
+@cache
+def _torch_stream() -> Callable[[Any], int]:
+    """Return the quicker way to ask PyTorch for its current stream on a tensor's device."""
+    torch = sys.modules["torch"]
+    if not hasattr(torch.Stream, "native_handle"):
+        return lambda array: int(torch.cuda.current_stream(array.device).cuda_stream)
+    current = torch.accelerator.current_stream
+    return lambda array: current(array.get_device()).native_handle or 0
+
+
+@cache
+def _item_size(dtype: str) -> int:
+    return np.dtype(dtype).itemsize
+
+
+class _Base(abc.ABC):
+    """What most spaces do alike."""
+
+    @abc.abstractmethod
+    def array(self, value: Any, name: str) -> Any: ...
+
+    @abc.abstractmethod
+    def dtype_name(self, array: Any) -> str: ...
+
+    def read(self, value: Any, name: str) -> tuple[Any, str]:
+        array = self.array(value, name)
+        return array, self.dtype_name(array)
+
+    def operand(self, array: Any, dtype: str, shape: tuple[int, ...]) -> Any:
+        return array
+
+
+class _Host(_Base):
     """NumPy arrays, and all that NumPy makes arrays of."""
 
     ordered = True
@@ -94,9 +147,7 @@ class _Host:
             lambda: recycling.empty(shape, dtype),
             shape,
             dtype,
-            lambda: os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
-            "this machine has {} bytes; compute it in blocks of rows, or give a numpy.memmap as "
-            "out=",
+            _host_memory,
         )
 
     def assign(self, out: Any, array: Any) -> None:
@@ -110,7 +161,7 @@ class _Host:
         return 0
 
 
-class _Torch:
+class _Torch(_Base):
     """PyTorch tensors on a CUDA device."""
 
     ordered = True
@@ -130,11 +181,11 @@ class _Torch:
 
     def empty(self, shape: tuple[int, ...], dtype: str, like: Any) -> Any:
         torch = sys.modules["torch"]
-        return _allocate_on_device(
+        return _allocate(
             lambda: torch.empty(shape, dtype=getattr(torch, dtype), device=like.device),
             shape,
             dtype,
-            like.device.index,
+            lambda: _device_memory(like.device.index),
         )
 
     def assign(self, out: Any, array: Any) -> None:
@@ -144,10 +195,22 @@ class _Torch:
         return array.double().cpu().contiguous().numpy()
 
     def stream(self, array: Any) -> int:
-        return int(sys.modules["torch"].cuda.current_stream(array.device).cuda_stream)
+        return _torch_stream()(array)
+
+    def read(self, value: Any, name: str) -> tuple[Any, str]:
+        dtype = _torch_name_of(value.dtype)
+        if value.requires_grad or dtype.startswith("complex"):
+            value = self.array(value, name)
+        return value, dtype
+
+    def operand(self, array: Any, dtype: str, shape: tuple[int, ...]) -> Any:
+        # DLPack knows what becomes of other kinds of tensors: most are refused.
+        if type(array) is not _tensor_type() or array.requires_grad or array.is_neg():
+            return array
+        return array.data_ptr(), shape, array.stride(), 1, dtype, array.get_device()
 
 
-class _CuPy:
+class _CuPy(_Base):
     """CuPy arrays."""
 
     ordered = True
@@ -165,8 +228,11 @@ class _CuPy:
 
     def empty(self, shape: tuple[int, ...], dtype: str, like: Any) -> Any:
         with like.device:
-            return _allocate_on_device(
-                lambda: sys.modules["cupy"].empty(shape, dtype), shape, dtype, like.device.id
+            return _allocate(
+                lambda: sys.modules["cupy"].empty(shape, dtype),
+                shape,
+                dtype,
+                lambda: _device_memory(like.device.id),
             )
 
     def assign(self, out: Any, array: Any) -> None:
@@ -176,10 +242,16 @@ class _CuPy:
         return np.asarray(array.get(), np.float64, order="C")
 
     def stream(self, array: Any) -> int:
-        return int(sys.modules["cupy"].cuda.get_current_stream(array.device.id).ptr)
+        return int(sys.modules["cupy"].cuda.get_current_stream(array.data.device_id).ptr)
+
+    def operand(self, array: Any, dtype: str, shape: tuple[int, ...]) -> Any:
+        if type(array) is not sys.modules["cupy"].ndarray:
+            return array
+        memory = array.data
+        return memory.ptr, shape, array.strides, _item_size(dtype), dtype, memory.device_id
 
 
-class _Numba:
+class _Numba(_Base):
     """Numba device arrays, and any other object with `__cuda_array_interface__`.
 
     Numba arrays have no `astype`, so they must come in the dtype of the computation.
@@ -208,11 +280,11 @@ class _Numba:
                 f"gpudist allocates results for NumPy, PyTorch, CuPy and Numba arrays, not for "
                 f"{type(like).__module__}.{type(like).__name__}; give the result's array as out="
             )
-        return _allocate_on_device(
+        return _allocate(
             lambda: numba_cuda.device_array(shape, dtype),
             shape,
             dtype,
-            numba_cuda.get_current_device().id,
+            lambda: _device_memory(numba_cuda.get_current_device().id),
         )
 
     def assign(self, out: Any, array: Any) -> None:
@@ -230,33 +302,37 @@ def _allocate(
     make: Callable[[], Any],
     shape: tuple[int, ...],
     dtype: str,
-    memory: Callable[[], int],
-    remedy: str,
+    memory: Callable[[], tuple[int, str]],
 ) -> Any:
-    """Allocate a result, or raise a MemoryError that names the bytes and says what to do."""
-    wanted = math.prod(shape) * np.dtype(dtype).itemsize
-    if wanted <= _SMALL or wanted <= memory():
+    """Allocate a result, or raise a MemoryError that names the bytes and says what to do.
+
+    `memory` gives the bytes that there are, and what the error says about them.
+    """
+    wanted = math.prod(shape) * _item_size(dtype)
+    if wanted <= _SMALL or wanted <= memory()[0]:
         try:
             return make()
         except Exception as error:
             if not _is_out_of_memory(error):
                 raise
-    raise MemoryError(f"the result needs {wanted} bytes and {remedy.format(memory())}")
+    raise MemoryError(f"the result needs {wanted} bytes and {memory()[1]}")
 
 
-def _allocate_on_device(
-    make: Callable[[], Any], shape: tuple[int, ...], dtype: str, index: int
-) -> Any:
-    return _allocate(
-        make,
-        shape,
-        dtype,
-        # A build without CUDA knows no device, and says so when it is asked to compute.
-        lambda: next(
-            (d["memory_bytes"] for d in _core.cuda()["devices"] if d["index"] == index), sys.maxsize
-        ),
-        f"cuda:{index} has {{}} bytes, perhaps not all of them free; compute it in blocks of rows, "
-        f"or give host arrays",
+def _host_memory() -> tuple[int, str]:
+    there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return there, (
+        f"this machine has {there} bytes; compute it in blocks of rows, or give a numpy.memmap as "
+        "out="
+    )
+
+
+def _device_memory(index: int) -> tuple[int, str]:
+    # A build without CUDA knows no device, and says so when it is asked to compute.
+    devices = {device["index"]: device["memory_bytes"] for device in _core.cuda()["devices"]}
+    there = devices.get(index, sys.maxsize)
+    return there, (
+        f"cuda:{index} has {there} bytes, perhaps not all of them free; compute it in blocks of "
+        "rows, or give host arrays"
     )
 
 
@@ -273,16 +349,25 @@ _LIBRARIES: dict[str, Space] = {"torch": _Torch(), "cupy": _CuPy()}
 _OTHER: Space = _Numba()
 
 
-def _on_device(value: Any) -> bool:
-    if isinstance(value, np.ndarray):
-        return False
+@cache
+def _home_of(kind: type) -> Space:
+    """Return the space of arrays of this type, if they are on a device."""
+    if issubclass(kind, np.ndarray):
+        return HOST
+    return _LIBRARIES.get(kind.__module__.partition(".")[0], _OTHER)
+
+
+def _home(value: Any) -> Space:
+    home = _home_of(type(value))
+    if home is HOST:
+        return HOST
     is_cuda = getattr(value, "is_cuda", None)  # PyTorch's answer, quicker than the protocol's
     if isinstance(is_cuda, bool):
-        return is_cuda
+        return home if is_cuda else HOST
     tell = getattr(value, "__dlpack_device__", None)
     if tell is not None:
-        return tell()[0] in _DLPACK_CUDA
-    return hasattr(value, "__cuda_array_interface__")
+        return home if tell()[0] in _DLPACK_CUDA else HOST
+    return home if hasattr(value, "__cuda_array_interface__") else HOST
 
 
 def space_of(**operands: Any) -> Space:
@@ -308,11 +393,7 @@ def space_of(**operands: Any) -> Space:
     for name, value in operands.items():
         if value is None:
             continue
-        if _on_device(value):
-            library = type(value).__module__.partition(".")[0]
-            space = _LIBRARIES.get(library, _OTHER)
-        else:
-            space = HOST
+        space = _home(value)
         if found is None:
             found, first = space, name
         elif space is not found:
@@ -384,7 +465,7 @@ def check_out(out: Any, shape: tuple[int, ...]) -> None:
     """
     if tuple(out.shape) != shape:
         raise ValueError(f"out must have shape {shape}, got {tuple(out.shape)}")
-    if _on_device(out):
+    if _home(out) is not HOST:
         return
     if not isinstance(out, np.ndarray):
         raise TypeError(f"out must be a NumPy array, got {type(out).__name__}")
@@ -394,7 +475,7 @@ def check_out(out: Any, shape: tuple[int, ...]) -> None:
         raise ValueError("out is read-only")
 
 
-def float_dtype(space: Space, arrays: tuple[Any, ...], dtype: Any, out: Any) -> str:
+def float_dtype(space: Space, names: Iterable[str], dtype: Any, out: Any) -> str:
     """Choose the dtype of a floating-point result.
 
     float32 input gives float32 (on a device float16 and bfloat16 do as well), all other input
@@ -404,8 +485,8 @@ def float_dtype(space: Space, arrays: tuple[Any, ...], dtype: Any, out: Any) -> 
     ----------
     space : Space
         The arrays' space.
-    arrays : tuple
-        The input arrays.
+    names : iterable of str
+        The names of the input arrays' dtypes.
     dtype : dtype-like or None
         What the caller asked for.
     out : array or None
@@ -421,7 +502,6 @@ def float_dtype(space: Space, arrays: tuple[Any, ...], dtype: Any, out: Any) -> 
     ValueError
         `dtype` and `out` disagree, or one of them is neither float32 nor float64.
     """
-    narrow = ("float32",) if space is HOST else ("float32", "float16", "bfloat16")
     if out is not None:
         name = space.dtype_name(out) if hasattr(out, "dtype") else ""
         if name not in ("float32", "float64"):
@@ -436,7 +516,8 @@ def float_dtype(space: Space, arrays: tuple[Any, ...], dtype: Any, out: Any) -> 
         if name not in ("float32", "float64"):
             raise ValueError(f"dtype must be float32 or float64, got {name}")
         return name
-    return "float32" if all(space.dtype_name(a) in narrow for a in arrays) else "float64"
+    narrow = _HOST_SINGLES if space is HOST else _DEVICE_SINGLES
+    return "float32" if narrow.issuperset(names) else "float64"
 
 
 def dtype_name(dtype: Any) -> str:

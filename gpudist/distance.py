@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from itertools import repeat
+from typing import Any, NamedTuple
 
 from gpudist import _core, arrays, metrics, registry
 from gpudist.progress import Progress, watched
@@ -205,15 +205,18 @@ if cdist.__doc__ is not None:  # python -OO drops it
 # ------------------------------------------------------------------ computing
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
+class _Call(NamedTuple):
     """A call with everything read and checked that does not need the core.
 
-    `result` is the dtype of the result, `dtype` that of the computation, which is wider at times.
+    `names` and `shapes` are those of the operands. `result` is the dtype of the result and `shape`
+    its shape; `dtype` is that of the computation, which is wider at times.
     """
 
     space: arrays.Space
-    operands: tuple[Any, ...]
+    operands: list[Any]
+    names: list[str]
+    shapes: list[tuple[int, int]]
+    shape: tuple[int, ...]
     metric: metrics.Metric
     values: dict[str, Any]
     core_values: dict[str, Any]
@@ -226,7 +229,7 @@ class _Call:
         return (
             self.metric.domain != "numbers"
             and "weights" not in self.core_values
-            and all(self.space.dtype_name(x) == "bool" for x in self.operands)
+            and all(name == "bool" for name in self.names)
         )
 
 
@@ -248,42 +251,50 @@ def _distances(
     call = _read(function, named, metric, out, dtype, metric_args)
     if kernel == "reference":
         return _reference(function, call, out)
-    space, operands = call.space, call.operands
-    if not call.truths:  # the core itself converts numbers on the host
-        operands = tuple(
-            space.cast(x, call.dtype)
-            if space is not arrays.HOST or space.dtype_name(x) == "bool"
-            else x
-            for x in operands
-        )
-    shape = _shape(operands)
-    computed = out
-    if call.result != call.dtype:
+    space, shape = call.space, call.shape
+    operands = _for_core(call)
+    if out is not None and call.result == call.dtype:
+        computed, shape = out, out.shape
+    else:
         if out is not None:
             arrays.check_out(out, shape)
-        computed = None
-    if computed is None:
-        computed = space.empty(shape, call.dtype, like=operands[0])
-    steps = math.prod(shape) * operands[0].shape[1]
-    with watched(progress, steps, function) as watch:
-        getattr(_core, function)(
-            *operands,
-            computed,
-            call.metric.name,
-            kernel,
-            device,
-            space.stream(operands[0]),
-            space.ordered,
-            **call.core_values,
-            options=options,
-            progress=watch,
-        )
+        computed = space.empty(shape, call.dtype, like=call.operands[0])
+    core = getattr(_core, function)
+    arguments = (
+        *operands,
+        space.operand(computed, call.dtype, shape),
+        call.metric.name,
+        kernel,
+        device,
+        space.stream(computed),
+        space.ordered,
+    )
+    values = {**call.core_values, "options": options} if options else call.core_values
+    if progress is False:  # as small calls are made
+        core(*arguments, **values)
+    else:
+        steps = math.prod(shape) * call.operands[0].shape[1]
+        with watched(progress, steps, function) as watch:
+            core(*arguments, **values, progress=watch)
     if call.result == call.dtype:
         return computed
     if out is None:
-        out = space.empty(shape, call.result, like=operands[0])
+        out = space.empty(shape, call.result, like=computed)
     space.assign(out, computed)
     return out
+
+
+def _for_core(call: _Call) -> list[Any]:
+    """Return the operands as the core takes them; on the host it converts numbers itself."""
+    space, dtype, operands = call.space, call.dtype, call.operands
+    if call.truths:
+        dtype = "bool"
+    elif call.names.count(dtype) < len(operands):
+        operands = [
+            space.cast(x, dtype) if space is not arrays.HOST or name == "bool" else x
+            for x, name in zip(operands, call.names, strict=True)
+        ]
+    return list(map(space.operand, operands, repeat(dtype), call.shapes))
 
 
 def _read(
@@ -296,37 +307,39 @@ def _read(
 ) -> _Call:
     record = metrics.resolve(metric, metric_args, function)
     space = arrays.space_of(**named, out=out)
-    operands = tuple(space.array(x, name) for name, x in named.items())
-    _check_points(operands, tuple(named))
-    result = arrays.float_dtype(space, operands, dtype, out)
-    values = metrics.check(record, metric_args, space, operands)
-    core_values = metrics.for_core(record, values)
+    operands, names, shapes = [], [], []
+    for name, value in named.items():
+        array, found = space.read(value, name)
+        operands.append(array)
+        names.append(found)
+        shapes.append(_points_shape(array, name))
+    shape = _shape(shapes)
+    result = arrays.float_dtype(space, names, dtype, out)
+    values, core_values = metrics.arguments(record, metric_args, space, operands)
     narrow = result == "float32" and metrics.fit_float32(core_values.get("weights"))
     computed = "float32" if narrow else "float64"
-    return _Call(space, operands, record, values, core_values, result, computed)
+    return _Call(
+        space, operands, names, shapes, shape, record, values, core_values, result, computed
+    )
 
 
-def _check_points(operands: tuple[Any, ...], names: tuple[str, ...]) -> None:
-    """Check what the size of the result is computed from."""
-    for x, name in zip(operands, names, strict=True):
-        if len(x.shape) != 2:
-            raise ValueError(f"{name} must be two-dimensional, got {len(x.shape)} dimensions")
-    if operands[0].shape[1] != operands[-1].shape[1]:
-        raise ValueError(
-            f"XA and XB must have the same number of columns, got {operands[0].shape[1]} and "
-            f"{operands[-1].shape[1]}"
-        )
+def _points_shape(array: Any, name: str) -> tuple[int, int]:
+    shape: tuple[int, int] = array.shape
+    if len(shape) != 2:
+        raise ValueError(f"{name} must be two-dimensional, got {len(shape)} dimensions")
+    return shape
 
 
-def _shape(operands: tuple[Any, ...]) -> tuple[int, ...]:
+def _shape(shapes: list[tuple[int, int]]) -> tuple[int, ...]:
     """Return the shape of the result: a matrix for two operands, a condensed one for one."""
-    rows = tuple(x.shape[0] for x in operands)
-    return rows if len(rows) == 2 else (rows[0] * (rows[0] - 1) // 2,)
+    (m, d), (n, columns) = shapes[0], shapes[-1]
+    if d != columns:
+        raise ValueError(f"XA and XB must have the same number of columns, got {d} and {columns}")
+    return (m, n) if len(shapes) == 2 else (n * (n - 1) // 2,)
 
 
-def _on_host(operands: tuple[Any, ...], dtype: str, out: Any) -> Any:
+def _on_host(shape: tuple[int, ...], dtype: str, out: Any) -> Any:
     """Return where Python itself writes the result."""
-    shape = _shape(operands)
     if out is None:
         return arrays.HOST.empty(shape, dtype, like=None)
     arrays.check_out(out, shape)
@@ -338,7 +351,7 @@ def _reference(function: str, call: _Call, out: Any) -> Any:
 
     if call.space is not arrays.HOST:
         raise TypeError('kernel="reference" takes host arrays, move them first')
-    result = _on_host(call.operands, call.result, out)
+    result = _on_host(call.shape, call.result, out)
     compute = getattr(reference, function)
     call.space.assign(result, compute(*call.operands, call.metric.name, **call.values))
     return result
@@ -360,10 +373,10 @@ def _by_callable(
     if kernel not in ("auto", "reference") or device not in (None, "cpu"):
         raise ValueError("a callable metric runs on the CPU, without a kernel of ours")
     operands = tuple(arrays.host_objects(x, name) for name, x in named.items())
-    _check_points(operands, tuple(named))
+    shape = _shape(list(map(_points_shape, operands, named)))
     # As in SciPy the numbers that a callable returns are kept, whatever the points are.
     wanted = "float64" if dtype is None and out is None else dtype
-    result = _on_host(operands, arrays.float_dtype(arrays.HOST, operands, wanted, out), out)
+    result = _on_host(shape, arrays.float_dtype(arrays.HOST, (), wanted, out), out)
     operands, arguments = metrics.prepare_callable(metric, metric_args, operands)
     if function == "pdist":
         (x,) = operands
@@ -424,7 +437,7 @@ def _explain(
         raise TypeError("a callable metric is called from Python, it runs no kernel")
     call = _read(function, named, metric, None, dtype, metric_args)
     n, cols = call.operands[-1].shape
-    pairs = math.prod(_shape(call.operands))
+    pairs = math.prod(call.shape)
     read = sum(x.shape[0] for x in call.operands) * cols
     return registry.choose(
         function,
@@ -435,9 +448,11 @@ def _explain(
         kernel=kernel,
         device=device if call.space is arrays.HOST else "cuda",
         elements_moved=pairs + (0 if call.truths else read),
+        elements_written=pairs,
         operations=pairs * cols,
         operands="bool" if call.truths else None,
         operand_bytes=read if call.truths else 0,
         weighted="weights" in call.core_values,
         p=call.core_values.get("p", 2.0),
+        on_host=call.space is arrays.HOST,
     )

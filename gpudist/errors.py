@@ -13,6 +13,10 @@ def suggest(name: str, known: Iterable[str], otherwise: str, most: int = 3) -> s
     return f"did you mean {' or '.join(map(repr, near))}?" if near else otherwise
 
 
+class ConvergenceWarning(UserWarning):
+    """An iteration ended before its result was as good as was asked for."""
+
+
 class NoPathError(ValueError):
     """There is no path between two nodes."""
 

@@ -56,6 +56,9 @@ _NOT_SCIPYS = frozenset(
     {"inner_product", "hellinger", "kl_divergence", "haversine", "kulczynski1", "sokalmichener"}
 )
 
+# Arguments that apply even if nobody gives them.
+_WITH_DEFAULTS = frozenset({"p", "V", "VI"})
+
 # Between these bounds no product of two sums of float32 weights leaves the range of float32.
 _FLOAT32_WEIGHTS = (2.0**-48, 2.0**48)
 
@@ -189,6 +192,27 @@ def check(
         elif value is not None:
             values[name] = _base(value) if name == "base" else _weights(value, space, columns)
     return values
+
+
+def arguments(
+    metric: Metric, given: dict[str, Any], space: arrays.Space, operands: Sequence[Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what `check` does, and the same in the terms of the core.
+
+    Parameters
+    ----------
+    metric, given, space, operands
+        As for `check`.
+
+    Returns
+    -------
+    values, core_values : dict
+        What `check` and `for_core` return.
+    """
+    if not given and _WITH_DEFAULTS.isdisjoint(metric.arguments):  # as in most small calls
+        return {}, {}
+    values = check(metric, given, space, operands)
+    return values, for_core(metric, values)
 
 
 def for_core(metric: Metric, values: dict[str, Any]) -> dict[str, Any]:

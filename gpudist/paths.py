@@ -540,16 +540,21 @@ def explain_apsp(
         return explain_closure(graph, no_edge=no_edge, kernel=kernel, device=device)
     space, weights, _ = _read(graph, no_edge)
     n = weights.shape[0]
+    name = _result_dtype(space, weights, dtype)
+    predecessors = 4 * n * n if return_predecessors else 0
     return registry.choose(
         "apsp",
-        dtype=_result_dtype(space, weights, dtype),
-        metric="euclidean",
+        dtype=name,
         n=n,
         cols=0,
         kernel=kernel,
         device=device if space is arrays.HOST else "cuda",
-        elements_moved=2 * n * n * (2 if return_predecessors else 1),
+        elements_moved=2 * n * n,
+        elements_written=n * n,
+        result_bytes=predecessors,
         operations=n**3,
+        copies=n * n * np.dtype(name).itemsize + predecessors,  # the kernel's own, padded
+        on_host=space is arrays.HOST,
         semiring=semiring,
     )
 
@@ -567,12 +572,14 @@ def explain_closure(
     return registry.choose(
         "closure",
         dtype="bool",
-        metric="euclidean",
         n=n,
         cols=0,
         kernel=kernel,
         device=device if space is arrays.HOST else "cuda",
         elements_moved=n * n,
+        elements_written=n * n,
         operand_bytes=n * n * np.dtype(space.dtype_name(weights)).itemsize,
         operations=n**3,
+        copies=n * n // 8,
+        on_host=space is arrays.HOST,
     )

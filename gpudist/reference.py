@@ -357,3 +357,61 @@ def closure(weights: Any, rule: str, sentinel: float, directed: bool) -> Any:
     for k in range(len(reached)):
         reached |= reached[:, k, None] & reached[k]
     return reached
+
+
+def perron(
+    a: Any, tol: float, max_iter: int, shift: float, x0: Any
+) -> tuple[float, Any, float, float, int, bool]:
+    """Bound the Perron root by the ratios of ``a @ x`` to x, round after round.
+
+    Parameters
+    ----------
+    a : ndarray, shape (n, n)
+        A nonnegative matrix; whether it is irreducible is looked at.
+    tol : float
+        The relative width of the bounds at which to end.
+    max_iter : int
+        After how many rounds to end in any case.
+    shift : float
+        What is added to the diagonal for the sake of the vector; about the root if negative.
+    x0 : ndarray of float64 or None
+        A positive vector to start from.
+
+    Returns
+    -------
+    value, vector, lower, upper, rounds, converged
+        As in `gpudist.PerronResult`.
+
+    Raises
+    ------
+    ValueError
+        The matrix is not nonnegative, finite and irreducible.
+    """
+    a = np.asarray(a, np.float64)
+    n = len(a)
+    flaws = np.argwhere(~((a >= 0) & (a < np.inf)))
+    if len(flaws):
+        i, j = map(int, flaws[0])
+        raise ValueError(f"A must be nonnegative and finite, but A[{i}, {j}] is {a[i, j]:g}")
+    empty = np.flatnonzero(~a.any(axis=1))
+    if len(empty):
+        raise ValueError(f"A must be irreducible, but its row {empty[0]} is zero")
+    reach = np.eye(n, dtype=bool) | (a > 0)
+    for _ in range(n.bit_length()):  # paths of 1, 2, 4, ... edges
+        reach = (reach.astype(np.float64) @ reach) > 0
+    if not reach.all():
+        i, j = map(int, np.argwhere(~reach)[0])
+        raise ValueError(f"A must be irreducible, but no path leads from {i} to {j}")
+    x = np.ones(n) if x0 is None else x0 / x0.max()
+    slack = (n + 8) * 2.0**-53
+    lower, upper, value, rounds, converged = 0.0, np.inf, 0.0, 0, False
+    while rounds < max_iter and not converged:
+        y = a @ x
+        least, most = float((y / x).min()) * (1 - slack), float((y / x).max()) * (1 + slack)
+        lower, upper = max(lower, least), min(upper, most)
+        value = min(max(float(x @ y / (x @ x)), lower), upper)
+        converged = most - least <= tol * least
+        x = y + (value if shift < 0 else shift) * x
+        x = np.maximum(x / x.max(), 2.0**-600)
+        rounds += 1
+    return value, x, lower, upper, rounds, converged

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from gpudist import _core, errors
+from gpudist.work import UNITS, Work, distance_pipe
+
+if TYPE_CHECKING:
+    from gpudist.bench.ceilings import Ceiling, Floor
 
 
 class Option(NamedTuple):
@@ -29,7 +35,7 @@ class Kernel:
     id : str
         The name by which ``kernel=`` asks for it.
     op : str
-        What it computes: "cdist", "apsp", "closure", "minplus" or "ceiling".
+        What it computes: "cdist", "apsp", "closure", "minplus", "perron" or "ceiling".
     ladder : str
         The study that it is a step of; "production" for what ``kernel="auto"`` takes.
     step : int
@@ -49,6 +55,9 @@ class Kernel:
     options : tuple of Option
         The launch parameters that ``options=`` sets: whole numbers, each with its least, its
         largest and its standard value and the step between values.
+    layout : {"rows", "dims"}
+        How it assumes its operands to lie: row after row, or dimension after dimension. Operands
+        that lie otherwise are copied first.
     why_not : str or None
         What keeps it from running on this machine.
     """
@@ -66,12 +75,13 @@ class Kernel:
     source: str
     teaching: bool
     options: tuple[Option, ...]
+    layout: str
     why_not: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What a call would do; its text reads as a short report.
+    """What a call would do; its text, and its table in a notebook, read as a short report.
 
     Attributes
     ----------
@@ -85,6 +95,21 @@ class Explanation:
         The least memory traffic, in bytes: every operand read and every result written once.
     operations : int
         Inner steps: pair-dimensions of a distance, updates of a path or a product.
+    dtype : str
+        What it computes in.
+    metric : str or None
+        The metric, where the operation has one.
+    work : Work
+        The same in the terms of the machine's limits: bytes read and written, operations and the
+        ceiling that bounds them.
+    copies : int
+        Bytes that the call needs besides operands and results.
+    on_host : bool
+        Whether operands and results are in the host's memory.
+    ceilings : mapping, optional
+        The measured ceilings to hold the work against, as `gpudist.bench.measure_ceilings` gives
+        them. By default those of the device, measured when they are first asked for (about a
+        second) and kept for the life of the process.
     """
 
     op: str
@@ -94,14 +119,45 @@ class Explanation:
     rejected: dict[str, str]
     bytes: int
     operations: int
+    dtype: str
+    metric: str | None
+    work: Work
+    copies: int = 0
+    on_host: bool = True
+    ceilings: Mapping[str, Ceiling] | None = None
+
+    @property
+    def memory(self) -> int:
+        """Bytes that have to be there: operands, results and copies."""
+        return self.bytes + self.copies
+
+    @property
+    def limits(self) -> tuple[Floor, ...]:
+        """The least time by each limit of the machine that the call meets, the longest first."""
+        from gpudist.bench import ceilings
+
+        known = self.ceilings
+        if known is None:
+            known = ceilings.ceilings_of(self.device)
+        crosses = self.on_host and self.device != "cpu"
+        return ceilings.floors(self.work, self.dtype, known, through_host=crosses)
+
+    @property
+    def limit(self) -> Floor | None:
+        """The limit that binds, None where none of those measured applies."""
+        return next(iter(self.limits), None)
 
     def __str__(self) -> str:
         """Return the report."""
-        others = "\n".join(f"  not {id}: {why}" for id, why in self.rejected.items())
-        return (
-            f"{self.op} runs {self.kernel} on {self.device}: {self.reason}\n"
-            f"  at least {self.bytes:,} bytes moved, {self.operations:,} inner steps\n{others}"
-        )
+        from gpudist import _explained
+
+        return _explained.text(self)
+
+    def _repr_html_(self) -> str:
+        """Return the report as a notebook shows it."""
+        from gpudist import _explained
+
+        return _explained.html(self)
 
 
 def kernels(op: str | None = None) -> tuple[Kernel, ...]:
@@ -109,7 +165,7 @@ def kernels(op: str | None = None) -> tuple[Kernel, ...]:
 
     Parameters
     ----------
-    op : {"cdist", "pdist", "apsp", "closure", "minplus", "ceiling"}, optional
+    op : {"cdist", "pdist", "apsp", "closure", "minplus", "perron", "ceiling"}, optional
         Only the kernels of this operation; pdist runs those of cdist, transitive_closure those of
         closure.
 
@@ -146,10 +202,15 @@ def _table_op(op: str) -> str:
     return {"pdist": "cdist", "transitive_closure": "closure"}.get(op, op)
 
 
+@cache  # the table is the same all along, and making its records takes longer than a small call
+def _ids(op: str) -> list[str]:
+    return [row.id for row in kernels(op)]
+
+
 def check_kernel(op: str, kernel: str, options: dict[str, int] | None) -> None:
     """Raise a ValueError for an unknown kernel, or options of none; the core checks a kernel's."""
     if kernel not in ("auto", "reference"):
-        ids = [row.id for row in kernels(op)]
+        ids = _ids(op)
         if kernel not in ids:
             hint = errors.suggest(str(kernel), ids, f"one of {ids}")
             raise ValueError(f"unknown kernel {kernel!r} for {op}; 'auto', 'reference', or {hint}")
@@ -161,29 +222,48 @@ def choose(
     op: str,
     *,
     dtype: str,
-    metric: str,
     n: int,
     cols: int,
     kernel: str,
     device: str | None,
     elements_moved: int,
     operations: int,
+    metric: str | None = None,
+    elements_written: int = 0,
     operands: str | None = None,
     operand_bytes: int = 0,
+    result_bytes: int = 0,
     weighted: bool = False,
     p: float = 2.0,
+    copies: int = 0,
+    on_host: bool = True,
     semiring: str = "min_plus",
 ) -> Explanation:
     """Ask the core which kernel it would take, and put the answer into words.
 
-    `elements_moved` are of `dtype`; `operand_bytes` are what operands of another dtype take, which
-    `operands` names. `weighted` and `p` tell which of a metric's kernels its arguments lead to.
+    `elements_moved` are of `dtype`, `elements_written` of them results; `operand_bytes` are what
+    operands of another dtype take, which `operands` names, and `result_bytes` results of another
+    dtype; `copies` are bytes beside both. `metric`, `weighted` and `p` are for distances: they tell
+    which of a metric's kernels its arguments lead to.
     """
     check_kernel(op, kernel, None)
-    moved = elements_moved * np.dtype(dtype).itemsize + operand_bytes
-    if kernel == "reference":
-        return Explanation(op, kernel, "cpu", "asked for by name", {}, moved, operations)
-    taken, where, reason, rejected = _core.choose(
-        _table_op(op), dtype, metric, n, cols, kernel, device, operands, weighted, p, semiring
+    size = np.dtype(dtype).itemsize
+    moved = elements_moved * size + operand_bytes + result_bytes
+    taken, where, reason = kernel, "cpu", "asked for by name"
+    rejected: dict[str, str] = {}
+    if kernel != "reference":
+        taken, where, reason, rejected = _core.choose(
+            _table_op(op), dtype, metric, n, cols, kernel, device, operands, weighted, p, semiring
+        )
+    unit, pipe, slots = UNITS.get(op, "operations"), None, 1.0
+    if metric == "haversine":
+        unit, operations = "pairs", operations // max(cols, 1)
+    elif metric is not None and operands != "bool":
+        pipe, slots = distance_pipe(taken, metric, dtype, p=p, weighted=weighted)
+    elif unit == "updates" and dtype != "bool":
+        pipe = "minplus"
+    written = elements_written * size + result_bytes
+    work = Work(moved - written, written, operations, unit, pipe, slots)
+    return Explanation(
+        op, taken, where, reason, rejected, moved, operations, dtype, metric, work, copies, on_host
     )
-    return Explanation(op, taken, where, reason, rejected, moved, operations)

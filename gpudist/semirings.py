@@ -213,7 +213,7 @@ def _result_dtype(
         return "bool"
     if all(space.dtype_name(x) == "int32" for x in operands):
         return "int32"
-    return arrays.float_dtype(space, operands, None, None)
+    return arrays.float_dtype(space, map(space.dtype_name, operands), None, None)
 
 
 def _one_of(names: tuple[str, ...]) -> str:
@@ -281,14 +281,17 @@ def explain_minplus(
     """Say what `minplus` would do; see `gpudist.explain`."""
     space, (a, b, c), name = _read(A, B, C, semiring, None, dtype)
     (m, k), n = a.shape, b.shape[1]
+    packed = (m * k + k * n) * np.dtype(name).itemsize
     return registry.choose(
         "minplus",
         dtype=name,
-        metric="euclidean",
         n=n,
         cols=k,
         kernel=kernel,
         device=device if space is arrays.HOST else "cuda",
         elements_moved=m * k + k * n + m * n * (1 if c is None else 2),
+        elements_written=m * n,
         operations=m * k * n,
+        copies=packed if name != "bool" else packed // 8,
+        on_host=space is arrays.HOST,
     )

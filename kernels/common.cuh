@@ -25,8 +25,10 @@
 namespace gd {
 
 /* Enqueues a kernel on the launch's stream. Unlike <<<>>>, this answers for this launch alone, not
- * for an error that somebody else left behind. Grids are one-dimensional: y and z end at 65535. */
-template <typename... Parameters, typename... Arguments>
+ * for an error that somebody else left behind. Grids are one-dimensional: y and z end at 65535.
+ * With kEarly the kernel may start while its predecessor in the stream ends, if the device can do
+ * that, and must call await_predecessor(). */
+template <bool kEarly = false, typename... Parameters, typename... Arguments>
 cudaError_t enqueue(const gd_launch &launch, void (*kernel)(Parameters...), ptrdiff_t blocks,
                     dim3 threads, size_t shared_bytes, Arguments &&...arguments)
 {
@@ -38,7 +40,22 @@ cudaError_t enqueue(const gd_launch &launch, void (*kernel)(Parameters...), ptrd
     config.blockDim = threads;
     config.dynamicSmemBytes = shared_bytes;
     config.stream = (cudaStream_t)launch.stream;
+    cudaLaunchAttribute early = {};
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    config.attrs = &early;
+    config.numAttrs = kEarly ? 1 : 0;
     return cudaLaunchKernelEx(&config, kernel, static_cast<Arguments &&>(arguments)...);
+}
+
+/* Lets the next kernel of the stream start as soon as there is room for it, and waits until all
+ * that the stream did before is done. That saves a gap of about a microsecond. */
+__device__ __forceinline__ void await_predecessor()
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    cudaTriggerProgrammaticLaunchCompletion();
+    cudaGridDependencySynchronize();
+#endif
 }
 
 /* Calls f(float{}) or f(double{}): the argument carries the type into a generic lambda. */

@@ -179,14 +179,44 @@ struct Points {
     }
 };
 
-/* A call as its kernels see it. words: rows of `out` start on 16-byte boundaries. */
-template <typename T>
-struct Cdist {
+/* Where results go: `cols` of them a row, one row after the other, out_stride apart; or, with
+ * `pairs`, those right of the diagonal alone, packed into one vector (gd_cdist). Row i of n has
+ * n - i - 1 of them, so rows are what they are in a matrix of n columns, but for the i (i + 3) / 2
+ * + 1 places that the rows up to it leave out. words: rows start on 16-byte boundaries. */
+enum class Form { kMatrix, kPairs, kEither };
+template <typename T, Form kForm = Form::kEither>
+struct Target {
+    T *out;
+    ptrdiff_t out_stride, cols;
+    bool words, pairs;
+
+    /* Kernels that writing binds are made for one form, others for either. */
+    __device__ __forceinline__ bool packed() const
+    {
+        return kForm == Form::kEither ? pairs : kForm == Form::kPairs;
+    }
+    /* Where the result in column 0 of a row stands, or would stand. */
+    __device__ __forceinline__ T *row(ptrdiff_t i) const
+    {
+        return out + (i * out_stride - (packed() ? i * (i + 3) / 2 + 1 : 0));
+    }
+    /* How far it is from a row to one that many rows below. */
+    __device__ __forceinline__ ptrdiff_t step(ptrdiff_t i, ptrdiff_t down) const
+    {
+        return down * out_stride - (packed() ? down * (2 * i + down + 3) / 2 : 0);
+    }
+    /* Whether there is a result in some row from `top` on and some column below `end`. */
+    __device__ __forceinline__ bool has(ptrdiff_t top, ptrdiff_t end) const
+    {
+        return !packed() || end > top + 1;
+    }
+};
+
+/* A call as its kernels see it. */
+template <typename T, Form kForm = Form::kEither>
+struct Cdist : Target<T, kForm> {
     Points<T> a, b;
     ptrdiff_t d;
-    T *out;
-    ptrdiff_t out_stride;
-    bool words;
 };
 
 template <typename T>
@@ -195,13 +225,29 @@ Points<T> points_of(const gd_matrix &x)
     return {(const T *)x.data, x.rows, x.row_stride, x.col_stride};
 }
 
-template <typename T>
-Cdist<T> parameters_of(const gd_cdist &call)
+template <typename T, Form kForm = Form::kEither>
+Target<T, kForm> target_of(const gd_cdist &call)
 {
     T *const out = (T *)call.out.data;
-    return {points_of<T>(call.a), points_of<T>(call.b),
-            call.a.cols,          out,
-            call.out.row_stride,  rows_of_words(out, call.out.row_stride)};
+    return {out, call.out.row_stride, call.out.cols,
+            !call.pairs && rows_of_words(out, call.out.row_stride), call.pairs};
+}
+
+template <typename T, Form kForm = Form::kEither>
+Cdist<T, kForm> parameters_of(const gd_cdist &call)
+{
+    return {target_of<T, kForm>(call), points_of<T>(call.a), points_of<T>(call.b), call.a.cols};
+}
+
+/* Calls f(form) for the call's form, a constant in `form`. */
+template <Form kForm>
+struct FormOf {
+    static constexpr Form value = kForm;
+};
+template <typename F>
+cudaError_t with_form(const gd_cdist &call, F &&f)
+{
+    return call.pairs ? f(FormOf<Form::kPairs>{}) : f(FormOf<Form::kMatrix>{});
 }
 
 /* ---------------------------------------------------------------- results */
@@ -226,13 +272,33 @@ struct Run {
         word = words && step == 1 && count == kPerWord<T>;
     }
 
-    __device__ __forceinline__ Run(const Cdist<T> &call, ptrdiff_t first_, ptrdiff_t step_)
-        : Run(call.b.count, call.words, first_, step_)
+    template <Form kForm>
+    __device__ __forceinline__ Run(const Target<T, kForm> &to, ptrdiff_t first_, ptrdiff_t step_)
+        : Run(to.cols, to.words, first_, step_)
     {
     }
 
+    /* So many of them have no place in the row, being left of the diagonal or on it; below 0 where
+     * even columns before them have one. Neighbours lose one more with each further row. */
+    template <Form kForm>
+    __device__ __forceinline__ int missing(const Target<T, kForm> &to, ptrdiff_t row) const
+    {
+        if (!to.packed()) {
+            return INT_MIN / 2;
+        }
+        if (step == 1) {
+            return (int)(row + 1 - first);
+        }
+        int missing = 0;
+#pragma unroll
+        for (int j = 0; j < kPerWord<T>; ++j) {
+            missing += first + j * step <= row;
+        }
+        return missing;
+    }
+
     /* `row` points to the row's element at column `first`. What is not there reads as 0. */
-    __device__ __forceinline__ void load(const T *row, T *results) const
+    __device__ __forceinline__ void load(const T *row, T *results, int missing = 0) const
     {
         if (word) {
             load_word(row, results);
@@ -240,13 +306,13 @@ struct Run {
         }
 #pragma unroll
         for (int j = 0; j < kPerWord<T>; ++j) {
-            results[j] = j < count ? row[j * step] : T(0);
+            results[j] = missing <= j && j < count ? row[j * step] : T(0);
         }
     }
 
     /* Results leave the cache first; kKeep: the thread will load them again. */
     template <bool kKeep = false>
-    __device__ __forceinline__ void store(T *row, const T *results) const
+    __device__ __forceinline__ void store(T *row, const T *results, int missing = 0) const
     {
         if (word) {
             if constexpr (kKeep) {
@@ -259,7 +325,7 @@ struct Run {
         }
 #pragma unroll
         for (int j = 0; j < kPerWord<T>; ++j) {
-            if (j < count) {
+            if (missing <= j && j < count) {
                 if constexpr (kKeep) {
                     row[j * step] = results[j];
                 }
@@ -275,14 +341,14 @@ struct Run {
  * this for what it has stored itself, after everything else: then it needs no list of bad results
  * (they show in what was stored), and being a function of its own, it takes no registers from the
  * hot path. Equal rows come here too, as zero is what underflow looks like. */
-template <typename M>
-__device__ __noinline__ void repair(const Cdist<float> &call, ptrdiff_t row, ptrdiff_t end,
+template <typename M, Form kForm>
+__device__ __noinline__ void repair(const Cdist<float, kForm> &call, ptrdiff_t row, ptrdiff_t end,
                                     ptrdiff_t row_step, Run<float> run)
 {
     for (; row < end; row += row_step) {
-        for (int j = 0; j < run.count; ++j) {
+        for (int j = max(run.missing(call, row), 0); j < run.count; ++j) {
             const ptrdiff_t col = run.first + j * run.step;
-            float *const at = call.out + row * call.out_stride + col;
+            float *const at = call.row(row) + col;
             if (M::safe(*at)) {
                 continue;
             }

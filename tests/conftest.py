@@ -43,6 +43,20 @@ def runnable(kernel):
     return kernel
 
 
+def choices(option):
+    """Return the ends of what an option takes, and two values between."""
+    values = range(option.least, option.most + 1, option.step)
+    return sorted({values[0], values[len(values) // 3], values[len(values) // 2], values[-1]})
+
+
+def settings(kernel):
+    """Give values for a row's options: the standard ones, then each option's choices."""
+    yield {}
+    for option in kernel.options:
+        for value in choices(option):
+            yield {option.name: value}
+
+
 @pytest.fixture
 def rng():
     return np.random.default_rng(20260101)
@@ -144,6 +158,20 @@ def tolerance(metric, dtype, args, a, b):
     return (1e-5, 1e-6) if single else (1e-12, 3e-8 if rooted else 1e-15)
 
 
+def allowed(kernel, metric, dtype, args, a, b):
+    """Give the same for a row of the table: a ladder's step adds in order, one rounding a term."""
+    rtol, atol = tolerance(metric, dtype, args, a, b)
+    eps = np.finfo(dtype).eps
+    if kernel.id in PRODUCT_FORMS:  # cancels for close points: what it rounds away goes by norms
+        norms = [np.sum(np.square(x, dtype=np.float64), axis=1).max(initial=0) for x in (a, b)]
+        lost = (a.shape[1] + 8) * eps * sum(norms)
+        atol = lost**0.5 if metric == "euclidean" else lost
+    return rtol + kernel.teaching * a.shape[1] * eps / 2, atol
+
+
+# Steps that leave the product to a library: which of its kernels runs, and so each rounding, goes
+# by the number of rows.
+PRODUCT_FORMS = {"euler/4_gemm"}
 LAYOUTS = ("swap", "step", "reverse", "fortran", "pad", "shift")
 
 

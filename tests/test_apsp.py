@@ -1,9 +1,11 @@
 """apsp: every row of the table against the plain loop, bit for bit, and SciPy's semantics."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 import scipy.sparse
-from conftest import rows, runnable
+from conftest import rows, runnable, settings
 from scipy.sparse import csgraph
 
 import gpudist
@@ -35,42 +37,58 @@ def graph(rng, n, kind):
     return w
 
 
-def cases():
+def cases(teaching=(False, True)):
     for param in rows("apsp"):
         kernel = param.values[0]
-        for dtype in kernel.dtypes:
+        for dtype in kernel.dtypes if kernel.teaching in teaching else ():
             yield pytest.param(kernel, dtype, id=f"{kernel.id}-{dtype}", marks=param.marks)
 
 
-def plain_loop(w, dtype):
-    """Floyd and Warshall's loop in the dtype of the computation."""
-    d = w.astype(dtype) if dtype != "int32" else w.copy()
-    _, pred = reference.apsp(d)
-    return d, pred
+@cache
+def solved(kind, dtype):
+    """Graphs of all sizes with what Floyd and Warshall's loop makes of them in that dtype."""
+    rng = np.random.default_rng(20260101)
+    problems = []
+    for n in SIZES:
+        w = graph(rng, n, kind).astype(dtype if dtype != "int32" else "float64")
+        dist = w.copy()
+        _, pred = reference.apsp(dist)
+        if dtype == "int32":
+            dist = np.where(np.isinf(dist), gpudist.UNREACHABLE, dist).astype(dtype)
+        problems.append((w, dist, pred))
+    return problems
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("kernel", "dtype"), list(cases()))
-def test_has_the_bits_of_the_plain_loop(kernel, dtype, kind, rng):
+def test_has_the_bits_of_the_plain_loop(kernel, dtype, kind):
     runnable(kernel)
     if kind == "mixed" and dtype == "int32":
         pytest.skip("these weights are not whole")
-    for n in SIZES:
-        w = graph(rng, n, kind).astype(dtype if dtype != "int32" else "float64")
-        dist, pred = gpudist.apsp(
-            w, no_edge=np.inf, dtype=dtype, kernel=kernel.id, return_predecessors=True
-        )
-        expected, expected_pred = plain_loop(w, dtype)
-        if dtype == "int32":
-            expected = np.where(np.isinf(expected), gpudist.UNREACHABLE, expected).astype(dtype)
-        np.testing.assert_array_equal(dist, expected, err_msg=f"n = {n}")
-        np.testing.assert_array_equal(pred, expected_pred, err_msg=f"n = {n}")
-        alone = gpudist.apsp(w, no_edge=np.inf, dtype=dtype, kernel=kernel.id)
-        np.testing.assert_array_equal(alone, expected, err_msg=f"n = {n}, without predecessors")
+    for i, options in enumerate(settings(kernel)):
+        call = {"no_edge": np.inf, "dtype": dtype, "kernel": kernel.id, "options": options}
+        for w, expected, expected_pred in solved(kind, dtype)[i % 4 :: 4 if options else 1]:
+            what = f"n = {len(w)}, {options}"
+            np.testing.assert_array_equal(gpudist.apsp(w, **call), expected, err_msg=what)
+            if not kernel.teaching:
+                dist, pred = gpudist.apsp(w, **call, return_predecessors=True)
+                np.testing.assert_array_equal(dist, expected, err_msg=what)
+                np.testing.assert_array_equal(pred, expected_pred, err_msg=what)
+
+
+@pytest.mark.parametrize(("kernel", "dtype"), list(cases(teaching=[True])))
+def test_a_step_of_the_ladder_says_what_it_does_not_do(kernel, dtype, rng):
+    runnable(kernel)
+    w = graph(rng, 40, "dense")
+    with pytest.raises(ValueError, match="computes path lengths alone"):
+        gpudist.apsp(w, dtype=dtype, kernel=kernel.id, return_predecessors=True)
+    for other in {"float32", "float64", "int32"} - set(kernel.dtypes):
+        with pytest.raises(ValueError, match=f"does not compute in {other}"):
+            gpudist.apsp(w, dtype=other, kernel=kernel.id)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("kernel", "dtype"), list(cases()))
+@pytest.mark.parametrize(("kernel", "dtype"), list(cases(teaching=[False])))
 def test_predecessors_spell_paths_of_the_reported_length(kernel, dtype, kind, rng):
     runnable(kernel)
     if kind == "mixed" and dtype == "int32":
@@ -105,7 +123,7 @@ def test_negative_cycles_are_found(kernel, dtype, rng):
         w = graph(rng, n, "dense")
         w[n - 1, 0], w[0, n - 1] = 3, -4
         with pytest.raises(gpudist.NegativeCycleError) as caught:
-            gpudist.apsp(w, dtype=dtype, kernel=kernel.id, return_predecessors=True)
+            gpudist.apsp(w, dtype=dtype, kernel=kernel.id, return_predecessors=not kernel.teaching)
         assert {0, n - 1} <= set(caught.value.nodes)
         assert isinstance(caught.value, csgraph.NegativeCycleError)
         w = graph(rng, n, "sparse")

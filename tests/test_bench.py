@@ -15,15 +15,22 @@ from gpudist import _tables, bench
 from gpudist.bench import (
     accuracy,
     adversary,
+    cases,
     ceilings,
+    plots,
     readme,
     records,
+    regressions,
     report,
     rivals,
+    samples,
     suites,
+    sweep,
     timing,
 )
+from gpudist.bench.runner import Runner
 from gpudist.metrics import METRICS
+from gpudist.work import Work, distance_pipe
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -132,7 +139,7 @@ def ceiling(name, rate, dtype="float64", backend="cpu"):
 
 def test_ceilings_of_this_cpu():
     measured = ceilings.measure_ceilings("cpu", repeats=2)
-    assert set(measured) == {"write", "copy", "fma", "minplus"}
+    assert set(measured) == {"write", "read", "copy", "fma", "minplus"}
     for name, limit in measured.items():
         assert limit.rate > 1e7, name
         assert limit.timing.fields()["repeats"] == 2
@@ -147,9 +154,36 @@ def test_the_first_runnable_ceiling_of_a_name_is_taken(monkeypatch):
         for row in rows
     )
     monkeypatch.setattr(gpudist, "kernels", lambda op: lame)
-    chosen = ceilings.ceiling_kernels("cpu")["write"].id
+    chosen = [row.id for row in ceilings.ceiling_kernels("cpu")["write"]]
     expected = [row.id for row in lame if "cpu_write" in row.id and row.why_not is None]
-    assert chosen == expected[0] != "ceiling/cpu_write_avx512"
+    assert chosen == expected != []
+    assert "ceiling/cpu_write_avx512" not in chosen
+
+
+def test_a_ceiling_that_the_device_lacks_gives_way_to_the_next(monkeypatch):
+    asked = []
+
+    def refuse_the_first(id, *_):
+        asked.append(id)
+        if len(asked) == 1:
+            raise ValueError("it needs compute capability 9.0")
+        return 8.0, (1.0,)
+
+    monkeypatch.setattr(ceilings._core, "ceiling", refuse_the_first)
+    rows = {"tensor": gpudist.kernels("ceiling")[:2], "none": gpudist.kernels("ceiling")[2:2]}
+    monkeypatch.setattr(ceilings, "ceiling_kernels", lambda backend: rows)
+    measured = ceilings.measure_ceilings("cuda:0")
+    assert list(measured) == ["tensor"]
+    assert measured["tensor"].kernel == rows["tensor"][1].id == asked[1]
+
+
+def test_ceilings_of_a_process_are_measured_once(monkeypatch):
+    calls = []
+    monkeypatch.setattr(ceilings, "measure_ceilings", lambda *a, **k: calls.append(a) or {})
+    ceilings.ceilings_of.cache_clear()
+    assert ceilings.ceilings_of("cpu") is ceilings.ceilings_of("cpu")
+    assert len(calls) == 1
+    ceilings.ceilings_of.cache_clear()
 
 
 def test_the_fastest_sample_is_the_ceiling():
@@ -164,40 +198,66 @@ def test_arithmetic_ceilings_scale_with_the_type_on_a_cpu_only():
     assert ceiling("fma", 8.0, "float32", "cuda").rate_in("float64") is None
 
 
+@pytest.mark.parametrize(
+    ("kernel", "metric", "dtype", "arguments", "pipe"),
+    [
+        ("cdist/cuda_tile", "euclidean", "float32", {}, ("fma", 2.0)),
+        ("cdist/cuda_tile", "euclidean", "float64", {}, ("fma64", 2.0)),
+        ("cdist/cpu_tile_avx2", "euclidean", "float64", {}, ("fma", 1.0)),
+        ("cdist/cuda_sums", "euclidean", "float32", {"weighted": True}, ("fma", 3.0)),
+        ("cdist/cpu_tile_avx2", "cosine", "float64", {"weighted": True}, ("fma", 1.0)),
+        ("cdist/cuda_sums", "seuclidean", "float32", {"weighted": True}, ("fma", 3.0)),
+        ("cdist/cuda_sums", "canberra", "float32", {"weighted": True}, (None, 1.0)),
+        ("cdist/cpu_sums_avx2", "minkowski", "float64", {"p": 3.0}, ("fma", 2.0)),
+        ("cdist/cpu_tile_avx2", "minkowski", "float64", {"p": 1.0}, ("fma", 2.0)),
+        ("cdist/cpu_sums_avx2", "minkowski", "float64", {"p": 2.5}, (None, 1.0)),
+        ("cdist/cuda_tensor", "euclidean", "float32", {}, ("tensor", 3.0)),
+        ("cdist/cuda_tensor_f64", "cosine", "float64", {}, ("tensor64", 1.0)),
+    ],
+)
+def test_the_pipe_that_bounds_distances(kernel, metric, dtype, arguments, pipe):
+    assert distance_pipe(kernel, metric, dtype, **arguments) == pipe
+
+
+def said(case):
+    return case.explain(case.operands(), "cpu")
+
+
 def test_work_counts():
-    work = ceilings.cdist_work(10, 20, 3, "float32", "euclidean", "cuda")
+    work = said(cases.CdistCase(10, 20, 3, "float32")).work
     assert (work.read, work.written, work.operations) == (30 * 3 * 4, 800, 600)
-    assert (work.pipe, work.slots) == ("fma", 2.0)
-    assert ceilings.cdist_work(10, 20, 3, "float64", "euclidean", "cpu").slots == 1.0
-    truths = ceilings.cdist_work(10, 20, 3, "bool", "jaccard", "cuda")
+    assert (work.pipe, work.unit) == ("fma", "pair-dimensions")
+    truths = said(cases.CdistCase(10, 20, 3, "bool", "jaccard")).work
     assert (truths.read, truths.written, truths.operations) == (90, 1600, 600)
     assert truths.pipe is None
-    one = (1, 1, 1, "float32")
-    assert ceilings.cdist_work(*one, "euclidean", "cuda", weighted=True).slots == 3.0
-    assert ceilings.cdist_work(*one, "cosine", "cpu", weighted=True).slots == 1.0
-    assert ceilings.cdist_work(*one, "canberra", "cuda", weighted=True).pipe is None
-    assert ceilings.cdist_work(*one, "minkowski", "cpu", p=3.0).slots == 2.0
-    assert ceilings.cdist_work(*one, "minkowski", "cpu", p=2.5).pipe is None
-    pairs = ceilings.cdist_work(10, 20, 2, "float64", "haversine", "cpu")
+    pairs = said(cases.CdistCase(10, 20, 2, "float64", "haversine")).work
     assert (pairs.operations, pairs.unit, pairs.pipe) == (200, "pairs", None)
-    paths = ceilings.apsp_work(10, "float32", predecessors=True)
+    halves = said(cases.PdistCase(10, 3, "float64")).work
+    assert (halves.read, halves.written, halves.operations) == (240, 45 * 8, 135)
+    paths = said(cases.ApspCase(10, "float32", predecessors=True)).work
     assert (paths.read, paths.written, paths.operations) == (400, 800, 1000)
+    assert (paths.pipe, paths.unit) == ("minplus", "updates")
+    product = said(cases.MinplusCase(3, 4, 5, "int32")).work
+    assert (product.read, product.written, product.operations) == (128, 60, 60)
+    assert said(cases.MinplusCase(3, 4, 5, "bool", "or_and")).work.pipe is None
 
 
 @pytest.mark.parametrize(
     ("work", "through_host", "name", "seconds"),
     [
-        (ceilings.Work(0, 100, 50, "x", "fma"), False, "write", 10.0),
-        (ceilings.Work(0, 100, 500, "x", "fma"), False, "fma", 50.0),
-        (ceilings.Work(0, 100, 500, "x", "fma", slots=2), False, "fma", 100.0),
-        (ceilings.Work(100, 100, 0, "x"), False, "copy", 40.0),
-        (ceilings.Work(0, 100, 50, "x", "fma"), True, "d2h", 100.0),
-        (ceilings.Work(0, 100, 50, "x", "minplus"), False, "write", 10.0),
+        (Work(0, 100, 50, "x", "fma"), False, "write", 10.0),
+        (Work(0, 100, 500, "x", "fma"), False, "fma", 50.0),
+        (Work(0, 100, 500, "x", "fma", slots=2), False, "fma", 100.0),
+        (Work(100, 100, 0, "x"), False, "copy", 40.0),
+        (Work(900, 100, 0, "x"), False, "read", 450.0),
+        (Work(0, 100, 50, "x", "fma"), True, "d2h", 100.0),
+        (Work(0, 100, 50, "x", "minplus"), False, "write", 10.0),
     ],
 )
 def test_the_slowest_ceiling_binds(work, through_host, name, seconds):
     limits = {
         "write": ceiling("write", 10.0),
+        "read": ceiling("read", 2.0) if work.read > 500 else ceiling("read", 10.0),
         "copy": ceiling("copy", 5.0),
         "fma": ceiling("fma", 10.0),
         "h2d": ceiling("h2d", 1.0),
@@ -205,10 +265,14 @@ def test_the_slowest_ceiling_binds(work, through_host, name, seconds):
     }
     found = ceilings.floor(work, "float64", limits, through_host=through_host)
     assert (found.ceiling.name, found.seconds) == (name, seconds)
+    times = [
+        one.seconds for one in ceilings.floors(work, "float64", limits, through_host=through_host)
+    ]
+    assert times == sorted(times, reverse=True)
 
 
 def test_no_ceiling_no_floor():
-    assert ceilings.floor(ceilings.Work(1, 1, 1, "x"), "float64", {}) is None
+    assert ceilings.floor(Work(1, 1, 1, "x"), "float64", {}) is None
 
 
 # ------------------------------------------------------------------ accuracy
@@ -238,27 +302,78 @@ def test_max_relative_error_wants_equal_shapes():
         accuracy.max_relative_error(np.zeros(3), np.zeros((1, 3)))
 
 
+# ------------------------------------------------------------------ samples
+
+
 def test_sample_rows():
-    assert accuracy.sample_rows(100, 3).tolist() == [0, 49, 99]
-    assert accuracy.sample_rows(2, 64).tolist() == [0, 1]
+    assert samples.sample_rows(100, 3).tolist() == [0, 49, 99]
+    assert samples.sample_rows(2, 64).tolist() == [0, 1]
+    assert samples.sample_rows(0, 64).tolist() == []
 
 
-def test_samples_agree_with_the_reference(rng):
-    a, b = rng.random((9, 3)), rng.random((7, 3))
-    rows, exact = accuracy.cdist_sample(a, b, "cityblock")
-    assert np.array_equal(exact, np.abs(a[rows][:, None] - b).sum(axis=-1))
-    (weights,) = suites.ApspCase(40, "float64").operands()
+def picked(sample, result):
+    """What a sample picks out of a result, and its own numbers."""
+    parts = sample.pick(result)
+    return np.concatenate([np.asarray(part) for part in parts]), sample.exact
+
+
+def test_samples_of_distances(rng):
+    a, b, w = rng.random((200, 3)), rng.random((7, 3)), rng.random(3)
+    whole = np.abs(a[:, None] - b).sum(axis=-1)
+    sample = samples.sample("cdist", (a, b), {"metric": "cityblock"})
+    assert sample.rows == 64
+    np.testing.assert_array_equal(*picked(sample, whole))
+    sample = samples.sample("cdist", (a, b), {"metric": "cityblock", "w": w})
+    np.testing.assert_allclose(*picked(sample, (np.abs(a[:, None] - b) * w).sum(axis=-1)))
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "seuclidean", "mahalanobis"])
+def test_samples_of_defaults_go_by_all_points(rng, metric):
+    from scipy.spatial.distance import cdist, pdist
+
+    a, b = rng.random((90, 3)), rng.random((70, 3))
+    pairs = samples.sample("cdist", (a, b), {"metric": metric})
+    np.testing.assert_allclose(*picked(pairs, cdist(a, b, metric)), rtol=1e-12)
+    condensed = samples.sample("pdist", (a,), {"metric": metric})
+    np.testing.assert_allclose(*picked(condensed, pdist(a, metric)), rtol=1e-12)
+
+
+def test_samples_of_paths(rng, monkeypatch):
+    from scipy.sparse.csgraph import johnson
+
+    weights = rng.uniform(1, 9, (60, 60)) * (rng.random((60, 60)) < 0.1)
     weights[:, 7] = 0  # nothing leads to node 7
-    rows, exact = accuracy.apsp_sample(weights)
-    reference = gpudist.apsp(weights, kernel="reference")[rows]
-    assert np.isinf(exact[:, 7]).sum() == len(rows) - 1
-    np.testing.assert_allclose(exact, reference, rtol=1e-14)
+    weights[20, 21:30] -= 0.5  # negative edges, but no cycle of them
+    weights[weights < -0.5] = 0
+    exact = johnson(weights)
+    for limit in (0, 512):  # by single nodes, and by the plain loops
+        monkeypatch.setattr(samples, "_WHOLE_GRAPH", limit)
+        np.testing.assert_allclose(*picked(samples.sample("apsp", (weights,), {}), exact))
+        both = samples.sample("apsp", (weights,), {"return_predecessors": True})
+        np.testing.assert_allclose(*picked(both, (exact, None)))
+        hops = samples.sample("apsp", (weights,), {"unweighted": True, "dtype": "int32"})
+        ours = gpudist.apsp(weights, unweighted=True, dtype="int32", device="cpu")
+        np.testing.assert_array_equal(*picked(hops, ours))
 
 
-def test_samples_take_arguments(rng):
-    a, b, w = rng.random((9, 3)), rng.random((7, 3)), rng.random(3)
-    rows, exact = accuracy.cdist_sample(a, b, "cityblock", w=w)
-    np.testing.assert_allclose(exact, (np.abs(a[rows][:, None] - b) * w).sum(axis=-1))
+def test_samples_of_products(rng):
+    a, b = rng.integers(9, size=(100, 5)), rng.integers(9, size=(5, 6))
+    sample = samples.sample("minplus", (a, b), {"semiring": "max_plus", "dtype": "int32"})
+    np.testing.assert_array_equal(*picked(sample, (a[:, :, None] + b).max(axis=1)))
+
+
+def test_samples_of_eigenvalues(rng):
+    a = rng.random((20, 20)).astype(np.float32)
+    sample = samples.sample("perron", (a,), {"tol": 1e-3})
+    largest = np.linalg.eigvals(a.astype(np.float64)).real.max()
+    np.testing.assert_allclose(sample.exact, [largest], rtol=1e-12)
+    assert picked(sample, gpudist.perron(a, device="cpu"))[0] == pytest.approx(largest, 1e-6)
+
+
+def test_samples_of_anything_else_are_the_whole_result(monkeypatch):
+    monkeypatch.setattr(gpudist, "power", lambda x, kernel: np.full((2, 2), x), raising=False)
+    sample = samples.sample("power", (2.0,), {})
+    np.testing.assert_array_equal(*picked(sample, np.full((2, 2), 2.0)))
 
 
 # ------------------------------------------------------------------ exact distances
@@ -441,40 +556,46 @@ def test_an_exact_distance_beyond_the_type_is_infinite():
 
 
 @dataclass(frozen=True)
-class WrongCase(suites.CdistCase):
+class WrongCase(cases.CdistCase):
     """A case whose result is wrong in one element."""
 
-    def call(self, operands, device):
+    def call(self, operands, device, kernel="auto"):
         result = super().call(operands, device)
         result[-1, 2] *= 1.5
         return result
 
 
 @dataclass(frozen=True)
-class FailingCase(suites.CdistCase):
+class FailingCase(cases.CdistCase):
     """A case that needs more memory than there is."""
 
-    def call(self, operands, device):
+    def call(self, operands, device, kernel="auto"):
         raise MemoryError("12 exabytes")
 
 
-SMALL = suites.CdistCase(60, 50, 3, "float32")
+SMALL = cases.CdistCase(60, 50, 3, "float32")
 
 
 @pytest.fixture(scope="module")
 def runner():
-    return suites.Runner("cpu", repeats=2, source="abc")
+    return Runner("cpu", repeats=2, source="abc")
 
 
 @pytest.mark.parametrize(
     "case",
     [
         SMALL,
-        suites.CdistCase(30, 40, 2, "float64", "haversine"),
-        suites.ApspCase(65, "float64"),
-        suites.ApspCase(20, "int32"),
+        cases.CdistCase(30, 40, 2, "float64", "haversine"),
+        cases.ApspCase(65, "float64"),
+        cases.ApspCase(20, "int32"),
+        cases.ApspCase(20, "float64", predecessors=True),
+        cases.PdistCase(40, 3, "float64"),
+        cases.MinplusCase(20, 30, 40, "int32"),
+        cases.MinplusCase(20, 30, 40, "bool", "or_and"),
+        cases.TransferCase(cases.CdistCase(60, 50, 3, "float64")),
+        cases.TransferCase(cases.CdistCase(60, 50, 3, "float64"), into=True),
     ],
-    ids=lambda case: f"{case.op}-{case.dtype}",
+    ids=lambda case: f"{case.op}-{case.dtype}-{case.arguments}",
 )
 def test_a_result_says_everything(runner, case):
     record = json.loads(json.dumps(runner.run(case), allow_nan=False))
@@ -483,11 +604,14 @@ def test_a_result_says_everything(runner, case):
     assert tuple(record["shape"]) == case.shape
     assert (record["dtype"], record["metric"]) == (case.dtype, case.metric)
     assert (record["revision"], record["device"], record["arrays"]) == ("abc", "cpu", "numpy")
-    assert record["kernel"] in {kernel.id for kernel in gpudist.kernels(case.op)}
+    op = "cdist" if case.op == "transfer" else case.op
+    assert record["kernel"] in {kernel.id for kernel in gpudist.kernels(op)}
     assert record["versions"]["numpy"] == np.__version__
     assert 0 < record["min_s"] <= record["median_s"] <= record["max_s"]
     assert record["repeats"] == 2
-    assert record["rate"] == pytest.approx(case.work("cpu").operations / record["median_s"])
+    work = said(case).work
+    assert record["rate"] == pytest.approx(work.operations / record["median_s"])
+    assert record["bytes_moved"] == work.read + work.written
     assert record["fraction_of_ceiling"] == pytest.approx(record["floor_s"] / record["median_s"])
     assert record["bound_by"] in runner.ceilings
     assert record["max_relative_error"] < (1e-6 if case.dtype == "float32" else 1e-12)
@@ -502,7 +626,21 @@ def test_rivals_are_timed(runner):
     assert scipy["version"]
 
 
-@pytest.mark.parametrize("case", [SMALL, suites.ApspCase(40, "float32")], ids=["cdist", "apsp"])
+@pytest.mark.parametrize(
+    "case",
+    [
+        SMALL,
+        cases.ApspCase(40, "float32"),
+        cases.PdistCase(40, 3, "float64"),
+        cases.TransferCase(cases.CdistCase(60, 50, 3, "float64"), into=True),
+        *(
+            cases.MinplusCase(9, 8, 7, dtype, semiring)
+            for dtype in ("float64", "int32")
+            for semiring in ("min_plus", "max_plus", "min_max", "max_min")
+        ),
+    ],
+    ids=lambda case: f"{case.op}-{case.dtype}-{case.arguments}",
+)
 def test_every_rival_is_right(runner, case):
     for rival in runner.run(case)["rivals"]:
         assert "failed" not in rival, rival
@@ -513,11 +651,11 @@ def test_every_rival_is_right(runner, case):
 @pytest.mark.parametrize(
     "case",
     [
-        suites.CdistCase(30, 20, 7, "float64", "minkowski", p=3.0),
-        suites.CdistCase(30, 20, 7, "float64", "cosine", weighted=True),
-        suites.CdistCase(30, 20, 70, "bool", "jaccard"),
-        *(suites.CdistCase(9, 8, 7, "float32", metric) for metric in adversary.DISTRIBUTIONS),
-        *(suites.CdistCase(9, 8, 7, "float64", m) for m in ("seuclidean", "mahalanobis")),
+        cases.CdistCase(30, 20, 7, "float64", "minkowski", p=3.0),
+        cases.CdistCase(30, 20, 7, "float64", "cosine", weighted=True),
+        cases.CdistCase(30, 20, 70, "bool", "jaccard"),
+        *(cases.CdistCase(9, 8, 7, "float32", metric) for metric in adversary.DISTRIBUTIONS),
+        *(cases.CdistCase(9, 8, 7, "float64", m) for m in ("seuclidean", "mahalanobis")),
     ],
     ids=lambda case: f"{case.metric}{case.arguments and ', '}{case.arguments}",
 )
@@ -534,7 +672,7 @@ def test_results_of_other_metrics(runner, case):
 
 def accuracy_case(metric, dtype="float32", arguments=""):
     (variant,) = (v for v in accuracy.variants() if (v.metric, v.arguments) == (metric, arguments))
-    return suites.AccuracyCase(variant, dtype)
+    return cases.AccuracyCase(variant, dtype)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -628,20 +766,23 @@ def test_a_failing_case_is_a_result_that_says_so(runner):
 
 
 def test_every_suite_has_cases_for_both_backends():
-    assert {"quick", "cdist", "apsp", "ceilings"} <= set(suites.SUITES)
+    assert set(suites.SUITES) >= {
+        "quick", "cdist", "metrics", "cpu", "apsp", "minplus", "transfer", "sweep", "accuracy",
+        "ceilings", "ladders",
+    }  # fmt: skip
     for name, suite in suites.SUITES.items():
         assert set(suite.cases) == {"cpu", "cuda"}
-        assert name == "ceilings" or all(suite.cases.values())
+        assert name in ("ceilings", "ladders") or all(suite.cases.values())
 
 
 def test_operands_are_the_same_every_time():
-    for case in (SMALL, suites.ApspCase(9, "float32")):
+    for case in (SMALL, cases.ApspCase(9, "float32"), cases.MinplusCase(3, 4, 5, "int32")):
         for one, other in zip(case.operands(), case.operands(), strict=True):
             assert np.array_equal(one, other)
 
 
 def test_half_of_the_edges_are_there():
-    (weights,) = suites.ApspCase(200, "int32").operands()
+    (weights,) = cases.ApspCase(200, "int32").operands()
     assert 0.45 < np.mean(weights > 0) < 0.55
     assert weights.min() == 0
     assert weights.max() <= 1000
@@ -658,7 +799,7 @@ def test_run_suite_prints_and_appends_lines(tmp_path, monkeypatch, capsys):
     path.write_text('{"earlier": 1}\n')
     assert bench.run_suite("quick", device="cpu", json_path=path, repeats=1)
     lines = list(records.read_lines(path))
-    assert [line.get("op") for line in lines] == [None, *["ceiling"] * 4, "cdist"]
+    assert [line.get("op") for line in lines] == [None, *["ceiling"] * 5, "cdist"]
     text = capsys.readouterr().out
     assert "cdist 60x50x3 float32 euclidean" in text
     assert lines[-1]["kernel"] in text
@@ -693,11 +834,234 @@ def test_run_suite_refuses_a_gpu_that_cannot_be_used(monkeypatch):
         bench.run_suite("quick", device="cuda")
 
 
+def test_a_suite_may_insist_on_the_cpu(monkeypatch, capsys):
+    suite = suites.Suite("tiny", {"cpu": (SMALL,), "cuda": ()}, device="cpu")
+    monkeypatch.setitem(suites.SUITES, "cpu", suite)
+    monkeypatch.setattr(rivals, "RIVALS", ())
+    assert bench.run_suite("cpu", device="cuda", repeats=1)
+    assert "cdist 60x50x3" in capsys.readouterr().out
+
+
+# ------------------------------------------------------------------ a sweep
+
+
+def test_a_sweep_runs_every_kernel_that_can(runner):
+    record = json.loads(json.dumps(runner.run(cases.SweepCase(SMALL)), allow_nan=False))
+    assert "failed" not in record, record
+    expected = {
+        row.id
+        for row in gpudist.kernels("cdist")
+        if row.backend == "cpu"
+        and row.why_not is None
+        and not row.teaching
+        and "euclidean" in row.metrics
+    }
+    assert set(record["kernels"]) == expected
+    assert record["kernel"] == said(SMALL).kernel
+    assert record["best_kernel"] == min(record["kernels"], key=record["kernels"].get)
+    best = record["kernels"][record["best_kernel"]]
+    assert record["ratio_to_best"] == pytest.approx(record["median_s"] / best)
+
+
+def swept(shape, seconds, ratio=1.0, **changes):
+    return {
+        "op": "sweep",
+        "shape": shape,
+        "dtype": "float32",
+        "metric": "euclidean",
+        "kernel": "cdist/a",
+        "best_kernel": "cdist/b",
+        "ratio_to_best": ratio,
+        "median_s": seconds,
+        "q1_s": seconds * 0.99,
+        "q3_s": seconds * 1.01,
+        "fraction_of_ceiling": None,
+        "kernels": {"cdist/a": seconds, "cdist/b": seconds / ratio},
+    } | changes
+
+
+def test_a_sweep_flags_what_another_kernel_does_better():
+    (flag,) = sweep.flags([swept([8, 8, 2], 1.0, 1.2), swept([8, 8, 3], 1.0, 1.1)])
+    assert flag.startswith("sweep 8x8x2") and "a takes 1.20x the time of cdist/b" in flag
+
+
+@pytest.mark.parametrize("larger", [[9, 8, 2], [8, 9, 2], [8, 8, 3]])
+def test_a_sweep_flags_what_is_slower_than_something_larger(larger):
+    (flag,) = sweep.flags([swept([8, 8, 2], 1.2), swept(larger, 1.0)])
+    assert flag.startswith("sweep 8x8x2") and "longer than 1.00 s" in flag
+    assert not sweep.flags([swept([8, 8, 2], 1.05), swept(larger, 1.0)])  # within the spread
+    assert not sweep.flags([swept([8, 8, 2], 1.2), swept(larger, 1.0, dtype="float64")])
+    assert not sweep.flags([swept([8, 8, 2], 1.2), swept([9, 9, 3], 1.0)])  # no neighbour
+
+
+def test_run_suite_tells_of_a_sweep(monkeypatch, capsys):
+    tiny_suite(monkeypatch, cases.SweepCase(SMALL))
+    monkeypatch.setattr(sweep, "flags", lambda results: ["look at this"])
+    assert bench.run_suite("quick", device="cpu", repeats=1)
+    text = capsys.readouterr().out
+    assert "60x50x3 float32 euclidean" in text and "look at this" in text
+    assert sweep.table([{**swept([1, 2, 3], 1.0), "failed": "MemoryError"}]).rows[0][1] == "failed"
+
+
+# ------------------------------------------------------------------ against recorded lines
+
+
+def recorded_case(seconds, **changes):
+    fields = {"q1_s": seconds * 0.9, "median_s": seconds, "q3_s": seconds * 1.1}
+    return line(**fields) | {"arrays": "numpy", **changes}
+
+
+@pytest.mark.parametrize(
+    ("now", "verdict"), [(1.0, "the same"), (1.2, "the same"), (1.5, "SLOWER"), (0.6, "faster")]
+)
+def test_regressions_lie_beyond_the_spread(now, verdict):
+    table, compared, slower = regressions.compare([recorded_case(now)], [recorded_case(1.0)])
+    assert (compared, slower) == (1, verdict == "SLOWER")
+    assert table.rows[0][-1] == verdict
+
+
+def test_only_the_same_case_is_compared():
+    now = recorded_case(9.0)
+    for other in ({"device_name": "B"}, {"shape": [1]}, {"dtype": "float32"}, {"arguments": "p"}):
+        assert regressions.compare([now], [recorded_case(1.0, **other)])[1] == 0
+    assert regressions.compare([now | {"op": "ceiling"}], [now | {"op": "ceiling"}])[1] == 0
+
+
+def test_the_newest_line_is_compared_and_a_failure_is_a_regression():
+    old = recorded_case(1.0)
+    newer = recorded_case(9.0, date="2027-01-01T00:00:00+00:00")
+    assert regressions.compare([recorded_case(9.0)], [newer, old])[2] == 0
+    gone = {key: value for key, value in old.items() if not key.endswith("_s")}
+    table, compared, slower = regressions.compare([gone | {"failed": "MemoryError"}], [old])
+    assert (compared, slower) == (1, 1) and table.rows[0][2] == "failed"
+    assert not regressions.regressed(old, gone | {"failed": "MemoryError"})
+
+
+def test_run_suite_compares(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(rivals, "RIVALS", ())
+    tiny_suite(monkeypatch, SMALL)
+    path = tmp_path / "then.jsonl"
+    assert bench.run_suite("quick", device="cpu", json_path=path, repeats=1)
+    lines = list(records.read_lines(path))
+
+    def run_against(factor):
+        for entry in lines:
+            if entry["op"] == "cdist":
+                entry |= {name: factor * entry["median_s"] for name in ("q1_s", "q3_s")}
+        path.write_text("".join(json.dumps(entry) + "\n" for entry in lines))
+        capsys.readouterr()
+        return bench.run_suite("quick", device="cpu", repeats=1, compare=path)
+
+    assert run_against(1e3)
+    assert "0 of 1 cases slower" in capsys.readouterr().out
+    assert not run_against(1e-9)
+    assert "1 of 1 cases slower" in capsys.readouterr().out
+    path.write_text("")
+    assert not bench.run_suite("quick", device="cpu", repeats=1, compare=path)
+    assert "nothing was compared" in capsys.readouterr().out
+
+
+def test_run_suite_climbs_the_ladders(tmp_path, monkeypatch, capsys):
+    from gpudist import ladder
+
+    def climb(names, *, json_path, **how):
+        assert names == tuple(ladder.STUDIES)
+        step = {"ladder": "edm2d", "role": "step", "kernel": "edm2d/1_naive"}
+        shared = {"op": "ladder", "shape": [9, 9, 2], "dtype": "float32", "arrays": "numpy"}
+        steps = [
+            recorded_case(1.0, **shared, **step, options=options)
+            for options in ({}, {"block": 8}, {"block": 16})
+        ]
+        for entry in steps:
+            del entry["metric"]  # as ladders have them
+        json_path.write_text("".join(json.dumps(entry) + "\n" for entry in steps))
+        return True
+
+    monkeypatch.setattr(ladder, "climb", climb)
+    path = tmp_path / "then.jsonl"
+    assert bench.run_suite("ladders", device="cpu", json_path=path)
+    assert len(readme.recorded(tmp_path)) == 3
+    assert bench.run_suite("ladders", device="cpu", compare=path)
+    text = capsys.readouterr().out
+    assert "edm2d/1_naive 9x9x2 block = 16" in text and "0 of 3 cases slower" in text
+    with pytest.raises(ValueError, match="ladder --plot"):
+        bench.run_suite("ladders", roofline=tmp_path / "x.png")
+
+
+# ------------------------------------------------------------------ pictures
+
+
+def limits():
+    units = {"write": "B/s", "fma": "multiply-adds/s", "tensor": "multiply-adds/s"}
+    return [
+        line(op="ceiling", ceiling=name, rate=rate, unit=units[name], shape=[])
+        for name, rate in (("write", 1e10), ("fma", 1e11), ("tensor", 1e12))
+    ]
+
+
+def points_of_a_plot():
+    shared = {"bytes_moved": 1e8, "pipe_operations": 1e9, "kernel": "cdist/a"}
+    return [
+        line(**shared),
+        line(**shared, dtype="float32", median_s=0.04),
+        line(**{**shared, "kernel": "cdist/b", "pipe_operations": 1e11}),
+        line(op="minplus", pipe_operations=0, bytes_moved=1),  # has no arithmetic to show
+    ]
+
+
+@pytest.fixture
+def pyplot():
+    made = pytest.importorskip("matplotlib.pyplot")
+    made.switch_backend("Agg")
+    yield made
+    made.close("all")
+
+
+def test_the_roofline(pyplot):
+    ax = plots.roofline([*limits(), *points_of_a_plot()])
+    named = dict(zip(ax.get_legend_handles_labels()[1], ax.lines, strict=True))
+    assert list(named) == [
+        "tensor float64: 1.00 T multiply-adds/s",
+        "fma float64: 100 G multiply-adds/s",
+        "cdist/a",
+        "cdist/b",
+    ]
+    assert max(named["fma float64: 100 G multiply-adds/s"].get_ydata()) == 1e11
+    assert list(named["cdist/a"].get_ydata()) == [5e10, 2.5e10]
+    assert list(named["cdist/b"].get_xdata()) == [1e3]
+    assert "A Processor, 2 threads" in ax.get_title()
+    assert "second" in ax.get_ylabel()
+    with pytest.raises(ValueError, match="at least one result"):
+        plots.roofline(limits())
+
+
+def test_a_saved_picture_tells_its_data(pyplot, tmp_path):
+    results = [*limits(), *points_of_a_plot()]
+    plots.save_roofline(results, tmp_path / "a.png")
+    assert (
+        plots.drawn_from(tmp_path / "a.png") == plots.digest(results) != plots.digest(results[1:])
+    )
+    assert plots.digest(results[::-1]) == plots.digest(results)
+    plots.save_roofline(results, tmp_path / "a.svg")
+    assert plots.drawn_from(tmp_path / "a.svg") == ""
+
+
+def test_run_suite_saves_a_roofline(pyplot, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(rivals, "RIVALS", ())
+    tiny_suite(monkeypatch, SMALL)
+    path = tmp_path / "roof.png"
+    assert bench.run_suite("quick", device="cpu", repeats=1, roofline=path)
+    assert path.read_bytes()[1:4] == b"PNG"
+    assert f"saved {path}" in capsys.readouterr().out
+
+
 @pytest.mark.gpu
 def test_a_result_of_a_gpu():
-    runner = suites.Runner("cuda:0", repeats=3)
-    assert set(runner.ceilings) == {"write", "copy", "h2d", "d2h", "fma", "minplus"}
-    for case in (suites.CdistCase(512, 700, 5, "float32"), suites.ApspCase(300, "float32")):
+    runner = Runner("cuda:0", repeats=3)
+    assert set(runner.ceilings) >= {
+        "write", "read", "copy", "h2d", "d2h", "fma", "fma64", "minplus"
+    }  # fmt: skip
+    for case in (cases.CdistCase(512, 700, 5, "float32"), cases.ApspCase(300, "float32")):
         record = runner.run(case)
         assert "failed" not in record, record
         assert record["driver"]
@@ -713,7 +1077,7 @@ def test_a_result_of_a_gpu():
 @pytest.mark.gpu
 def test_accuracy_of_a_gpu():
     pytest.importorskip("mpmath")
-    runner = suites.Runner("cuda:0", with_ceilings=False)
+    runner = Runner("cuda:0", with_ceilings=False)
     assert runner.ceilings == {}
     for case in (accuracy_case("euclidean"), accuracy_case("jaccard", "float64", "weighted")):
         record = runner.run(case)
@@ -1002,6 +1366,39 @@ def test_readme_command(tmp_path, capsys):
     assert readme.main([str(tmp_path), "--check"]) == 1
 
 
+def test_operations_name_their_sizes():
+    lines = [
+        line(op="pdist", shape=[300, 300, 7]),
+        line(op="cdist", shape=[300, 200, 7]),
+    ]
+    text = readme.render(PAGE, lines)
+    assert "pairs of 300 points, d = 7, euclidean" in text and "| 300 x 200 points" in text
+    product = line(op="minplus", shape=[3, 4, 5], metric=None, arguments="max_min")
+    text = readme.render(PAGE.replace("cdist-cpu", "minplus-cpu"), [product])
+    assert "| 3 x 4 x 5, max_min, float64 |" in text
+
+
+def test_the_readme_has_a_roofline_of_the_latest_gpu(tmp_path, pyplot, capsys):
+    card = {"device": "cuda:0", "device_name": "Old", "driver": "1", "cuda": "13.0"}
+    new = card | {"device_name": "New", "date": "2027-01-01T00:00:00+00:00"}
+    lines = [entry | place for place in (card, new) for entry in (*limits(), *points_of_a_plot())]
+    page = PAGE.replace("cdist-cpu", "roofline")
+    assert "](notebooks/roofline.png)" in readme.render(page, lines)
+    assert "Nothing is recorded yet." in readme.render(page, limits())
+    data = tmp_path / "notebooks" / "data"
+    data.mkdir(parents=True)
+    (data / "x.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in lines))
+    (tmp_path / "README.md").write_text(page)
+    assert readme.main([str(tmp_path), "--check"]) == 1
+    assert not (tmp_path / "notebooks" / "roofline.png").exists()
+    assert readme.main([str(tmp_path)]) == 0
+    assert readme.main([str(tmp_path), "--check"]) == 0
+    with (data / "x.jsonl").open("a") as stream:
+        stream.write(json.dumps({**line(**new), **points_of_a_plot()[0], **new, "shape": [1]}))
+    assert readme.main([str(tmp_path), "--check"]) == 1  # the picture is stale, the text is not
+    assert readme.render(page, lines) == (tmp_path / "README.md").read_text()
+
+
 needs_tree = pytest.mark.skipif(
     not (ROOT / "notebooks").is_dir(), reason="the source archive has no notebooks"
 )
@@ -1027,3 +1424,16 @@ def test_the_readme_code_runs():
     exec(code, names)
     assert names["dist"].shape == (4000, 4000)
     assert np.isfinite(names["dist"][0, 17])
+
+
+def test_the_readme_other_code_runs():
+    for library in ("sklearn", "torch"):
+        pytest.importorskip(library)
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    names = {"gpudist": gpudist, "points": np.random.default_rng(0).random((200, 2))}
+    blocks = [part.partition("```")[0] for part in text.split("```python\n")[2:]]
+    blocks = [block for block in blocks if "networkx" not in block]  # which the installer hooks up
+    assert len(blocks) >= 2
+    for block in blocks:
+        exec(block, names)
+    assert names["found"].ours.error < 1e-13

@@ -17,7 +17,7 @@ def status(arguments):
         return stop.code
 
 
-@pytest.mark.parametrize("command", [[], ["info"], ["bench"], ["demo"]], ids=" ".join)
+@pytest.mark.parametrize("command", [[], ["info"], ["bench"], ["run"], ["demo"]], ids=" ".join)
 def test_help(command, capsys):
     assert status([*command, "--help"]) == 0
     text = capsys.readouterr().out
@@ -44,6 +44,9 @@ def test_help_of_bench_lists_the_suites(capsys):
         (["bench", "--repeats", "many"], "'many' is not a whole number from 1 to 1000"),
         (["bench", "--repeats", "1001"], "'1001' is not a whole number from 1 to 1000"),
         (["bench", "--device", "tpu"], "'tpu' is not cpu, cuda or cuda:1"),
+        (["bench", "--compare", "no/such.jsonl"], "no/such.jsonl"),
+        (["run"], "script"),
+        (["run", "--device", "tpu", "x.py"], "'tpu' is not cpu, cuda or cuda:1"),
         (["demo", "--device", "cuda:"], "'cuda:' is not cpu, cuda or cuda:1"),
         (["demo", "--limit", "1"], "'1' is not a whole number >= 2"),
         (["demo", "--range-km", "-5"], "'-5' is not a positive number of kilometres"),
@@ -107,7 +110,7 @@ def test_bench_writes_lines(tmp_path, capsys):
     path = tmp_path / "lines.jsonl"
     command = ["bench", "ceilings", "--device", "cpu", "--repeats", "1", "--revision", "abc"]
     assert status([*command, "--json", str(path)]) == 0
-    assert [(line["op"], line["revision"]) for line in read_lines(path)] == [("ceiling", "abc")] * 4
+    assert [(line["op"], line["revision"]) for line in read_lines(path)] == [("ceiling", "abc")] * 5
     assert "write" in capsys.readouterr().out
 
 

@@ -96,6 +96,28 @@ def test_no_cuda_library_is_linked():
     assert not [line for line in needed if "[libcu" in line]
 
 
+@pytest.mark.gpu
+def test_without_cublas_its_one_step_says_so_and_the_rest_runs(tmp_path):
+    if (MODULE.parent.parent / "nvidia").exists():
+        pytest.skip("NVIDIA's libraries lie beside this package")
+    for name in ("libcublas.so.13", "libcublas.so.12", "libcublas.so"):
+        (tmp_path / name).write_text("no library\n")  # but the first that the loader finds
+    code = """
+import gpudist
+step, = (kernel for kernel in gpudist.kernels() if kernel.id == "euler/4_gemm")
+assert "libcublas" in step.why_not
+points = [[0.0, 0.0], [3.0, 4.0]]
+assert gpudist.cdist(points, points, kernel="euler/2_tiled", dtype="float32")[0, 1] == 5
+try:
+    gpudist.cdist(points, points, kernel="euler/4_gemm", dtype="float32")
+except gpudist.DeviceError as error:
+    assert step.why_not in str(error)
+    print("it says so")
+"""
+    env = os.environ | {"LD_LIBRARY_PATH": str(tmp_path)}
+    assert run_python(code, env=env) == "it says so\n"
+
+
 # ---------------------------------------------------------------- the stub
 
 

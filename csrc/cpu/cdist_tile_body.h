@@ -112,8 +112,6 @@ static __attribute__((noinline)) void N(rescue)(gd_metric metric, const T *a, co
 }
 #endif
 
-GD_DEFINE_PACK(N(pack), T, T)
-
 /* How many vectors hold the columns of panel p, of n columns in all; NV but for the last panel. */
 static int N(vectors)(ptrdiff_t p, ptrdiff_t n)
 {

@@ -37,6 +37,38 @@ gd_status GD_ISA_NAME(gd_cpu_ceiling_write)(gd_ceiling *call, gd_error *err)
     return GD_OK;
 }
 
+/* Pages that were never written would all be read from one page of zeros, so the first call writes
+ * the buffer, which its last vector then tells the others. A thread's sum goes into its share, lest
+ * the compiler drop what nobody asks for. */
+gd_status GD_ISA_NAME(gd_cpu_ceiling_read)(gd_ceiling *call, gd_error *err)
+{
+    enum { SUMS = 8, LANES_F32 = GD_VEC_BYTES / sizeof(float) };
+    const ptrdiff_t count = vectors(call) / SUMS * SUMS;
+    float *data = call->launch.workspace;
+    if (call->launch.sizing)
+        return reserve(call, call->bytes, (double)count * GD_VEC_BYTES);
+    if (count > 0 && data[count * LANES_F32 - 1] != 1.0f) {
+        const gd_status status = GD_ISA_NAME(gd_cpu_ceiling_write)(call, err);
+        if (status != GD_OK)
+            return status;
+    }
+#pragma omp parallel
+    {
+        const ptrdiff_t threads = omp_get_num_threads(), me = omp_get_thread_num();
+        const ptrdiff_t first = count / SUMS * me / threads * SUMS;
+        const ptrdiff_t last = count / SUMS * (me + 1) / threads * SUMS;
+        gd_vf32 sums[SUMS] = {{0}};
+        for (ptrdiff_t i = first; i < last; i += SUMS)
+            for (int s = 0; s < SUMS; ++s)
+                sums[s] += gd_load(data + (i + s) * LANES_F32);
+        for (int s = 1; s < SUMS; ++s)
+            sums[0] += sums[s];
+        if (first < last)
+            gd_store(data + first * LANES_F32, sums[0]);
+    }
+    return GD_OK;
+}
+
 static void copy(char *to, const char *from, ptrdiff_t count)
 {
 #pragma omp parallel for schedule(static)

@@ -1,8 +1,8 @@
 /* intake.c: the one place where Python's arrays become gd_matrix views.
  *
- * Order: a NumPy array; an array on a CUDA device by DLPack; one by __cuda_array_interface__; else
- * whatever NumPy makes of the object. Nothing is ever written to an input, and nothing is kept
- * beyond gd_release. */
+ * Order: a NumPy array; an array on a CUDA device by the description that gpudist/arrays.py gives
+ * of it, by DLPack, or by __cuda_array_interface__; else whatever NumPy makes of the object.
+ * Nothing is ever written to an input, and nothing is kept beyond gd_release. */
 #include "boundary.h"
 
 #include <string.h>
@@ -377,6 +377,46 @@ static int take_interface(PyObject *interface, const char *name, int dtype, int 
     return wait_for_producer(PyDict_GetItemString(interface, "stream"), orders, name);
 }
 
+/* ---- descriptions: the same facts in a tuple, for libraries whose protocols take longer than the
+ * rest of a small call. Their work is on orders->stream already. */
+
+enum { IN_PTR, IN_SHAPE, IN_STRIDES, IN_UNIT, IN_DTYPE, IN_DEVICE, IN_ALL };
+
+static bool is_description(PyObject *value)
+{
+    return PyTuple_CheckExact(value) && PyTuple_Size(value) == IN_ALL &&
+           PyUnicode_Check(PyTuple_GetItem(value, IN_DTYPE));
+}
+
+static int described_dtype(PyObject *description)
+{
+    const char *name = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(description, IN_DTYPE), NULL);
+    return name != NULL ? gd_dtype_find(name) : -1;
+}
+
+static int take_description(PyObject *value, const char *name, int dtype, int ndim,
+                            gd_operand *operand)
+{
+    int64_t shape[2], strides[2];
+    const int found = described_dtype(value);
+    const int64_t dimensions = read_pair(PyTuple_GetItem(value, IN_SHAPE), name, "shape", shape);
+    const int64_t unit = PyLong_AsLongLong(PyTuple_GetItem(value, IN_UNIT));
+    if (dimensions < 0 ||
+        read_pair(PyTuple_GetItem(value, IN_STRIDES), name, "strides", strides) != dimensions ||
+        !check_device_dtype(found, dtype, name)) {
+        return PyErr_Occurred() ? 0 : fail(PyExc_ValueError, name, "has a bad description");
+    }
+    operand->matrix = (gd_matrix){
+        .data = PyLong_AsVoidPtr(PyTuple_GetItem(value, IN_PTR)),
+        .dtype = (gd_dtype)found,
+        .device = {GD_CUDA, (int)PyLong_AsLong(PyTuple_GetItem(value, IN_DEVICE))},
+    };
+    if (PyErr_Occurred() || unit < 1) {
+        return PyErr_Occurred() ? 0 : fail(PyExc_ValueError, name, "has a bad description");
+    }
+    return read_shape(name, ndim, dimensions, shape, strides, unit, &operand->matrix);
+}
+
 /* ---------------------------------------------------------------- any array */
 
 int gd_to_doubles(PyObject *value, const char *name, void *into)
@@ -400,6 +440,9 @@ bool gd_is_bool(PyObject *value)
     if (PyArray_Check(value)) {
         return PyArray_TYPE((PyArrayObject *)value) == NPY_BOOL;
     }
+    if (is_description(value)) {
+        return described_dtype(value) == GD_BOOL;
+    }
     PyObject *dtype = PyObject_GetAttrString(value, "dtype");
     PyObject *text = dtype != NULL ? PyObject_Str(dtype) : NULL;
     const bool is = text != NULL && (PyUnicode_CompareWithASCIIString(text, "bool") == 0 ||
@@ -419,6 +462,10 @@ static int take_cuda(PyObject *value, const char *name, int dtype, int ndim,
     int taken;
     if (PyArray_Check(value)) {
         return -1;
+    }
+    if (is_description(value)) {
+        *read_only = false;
+        return take_description(value, name, dtype, ndim, operand);
     }
     if (!dlpack_device(value, &type, &index)) {
         return 0;

@@ -66,6 +66,11 @@ static PyMethodDef methods[] = {
          "minplus($module, /, a, b, c, out, semiring, kernel=None, device=None, stream=0, "
          "ordered=False, options=None, progress=None)\n--\n\n"
          "The product of a and b over a semiring, joined with c unless that is None, into out."),
+    FAST(perron,
+         "perron($module, /, a, out, tol, max_iter, shift, x0, kernel=None, device=None, stream=0, "
+         "ordered=False, options=None)\n--\n\n"
+         "The Perron vector of a into out; returns (root, lower bound, upper bound, rounds, "
+         "converged)."),
     FAST(choose,
          "choose($module, /, op, dtype, metric, n, cols, kernel=None, device=None, operands=None, "
          "weighted=False, p=2.0, semiring='min_plus')\n--\n\n"

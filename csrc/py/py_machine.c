@@ -55,7 +55,7 @@ static PyObject *row_of(const gd_kernel *k)
 {
     char why[256];
     const bool cannot = gd_cannot_run(k, why, sizeof why);
-    return Py_BuildValue("{s:s,s:s,s:s,s:i,s:s,s:N,s:N,s:(nn),s:N,s:s,s:s,s:N,s:N,s:z}", "id",
+    return Py_BuildValue("{s:s,s:s,s:s,s:i,s:s,s:N,s:N,s:(nn),s:N,s:s,s:s,s:N,s:N,s:s,s:z}", "id",
                          k->id, "op", gd_op_name(k->op), "ladder", k->ladder, "step", k->step,
                          "backend", k->backend == GD_CUDA ? "cuda" : "cpu", "dtypes",
                          names_of(k->dtypes, GD_DTYPE_COUNT, dtype_name), "metrics",
@@ -64,7 +64,8 @@ static PyObject *row_of(const gd_kernel *k)
                          "columns", (Py_ssize_t)k->min_cols, (Py_ssize_t)k->max_cols, "needs",
                          needs_of(k), "idea", k->idea, "source", k->source, "teaching",
                          PyBool_FromLong((k->flags & GD_TEACHING) != 0), "options", options_of(k),
-                         "why_not", cannot ? why : NULL);
+                         "layout", k->flags & GD_DIM_MAJOR ? "dims" : "rows", "why_not",
+                         cannot ? why : NULL);
 }
 
 PyObject *gd_py_kernels(PyObject *module, PyObject *ignored)
@@ -157,7 +158,7 @@ GD_FUNCTION(gd_py_choose)
 {
     gd_request request = {0};
     gd_metric metric = GD_EUCLIDEAN;
-    PyObject *operands = Py_None;
+    PyObject *metric_name = Py_None, *operands = Py_None;
     bool weighted = false;
     double p = 2;
     gd_semiring semiring = GD_MIN_PLUS;
@@ -167,7 +168,7 @@ GD_FUNCTION(gd_py_choose)
     const gd_arg spec[] = {
         {"op", gd_to_op, &request.op, true},
         {"dtype", gd_to_dtype, &request.dtype, true},
-        {"metric", gd_to_metric, &metric, true},
+        {"metric", gd_to_object, &metric_name, true},
         {"n", gd_to_size, &request.n, true},
         {"cols", gd_to_size, &request.cols, true},
         {"kernel", gd_to_kernel, &request.orders, false},
@@ -184,13 +185,19 @@ GD_FUNCTION(gd_py_choose)
     if (operands != Py_None && !gd_to_dtype(operands, "operands", &rows)) {
         return NULL;
     }
+    /* Only distances have a metric; the chooser looks at none of the form for the others. */
+    if ((request.op == GD_OP_CDIST || metric_name != Py_None) &&
+        !gd_to_metric(metric_name, "metric", &metric)) {
+        return NULL;
+    }
     request.bottleneck = semiring == GD_MIN_MAX || semiring == GD_MAX_MIN;
     request.form = gd_form_of(metric, weighted, p, true, rows);
     status = gd_choose(&request, &choice, &err);
     if (status != GD_OK) {
         return gd_raise(module, &err);
     }
-    return Py_BuildValue("(sNsN)", choice.kernel->id, device_text(choice.device), choice.reason,
+    return Py_BuildValue("(sNNN)", choice.kernel->id, device_text(choice.device),
+                         PyUnicode_FromFormat("%s; %s", choice.because, choice.kernel->idea),
                          rejections(&request, choice.kernel));
 }
 

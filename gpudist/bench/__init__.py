@@ -4,30 +4,38 @@
 device, the libraries, the case, the kernel, the time with its spread, the fraction of the ceiling
 that binds (measured in the same run), every rival's time, and the largest relative error against
 float64 on a sample of rows. The suite ``accuracy`` times nothing: it holds every metric, and the
-rivals that know it, against exact distances on data that is hard to get right.
+rivals that know it, against exact distances on data that is hard to get right. The suite ``sweep``
+holds what ``kernel="auto"`` takes against every kernel that can do it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import gpudist
-from gpudist.bench.ceilings import Ceiling, Floor, Work, floor, measure_ceilings
-from gpudist.bench.records import read_lines, write_line
-from gpudist.bench.report import show_accuracy, show_ceilings, show_machine, show_result
-from gpudist.bench.rivals import RIVALS, Rival, Task, rivals_for
-from gpudist.bench.suites import (
-    SUITES,
+from gpudist._tables import show
+from gpudist.bench import regressions, sweep
+from gpudist.bench.cases import (
     AccuracyCase,
     ApspCase,
     Case,
     CdistCase,
-    Runner,
-    Suite,
+    MinplusCase,
+    PdistCase,
+    SweepCase,
+    TransferCase,
 )
+from gpudist.bench.ceilings import Ceiling, Floor, floor, measure_ceilings
+from gpudist.bench.records import read_lines, write_line
+from gpudist.bench.report import show_accuracy, show_ceilings, show_machine, show_result
+from gpudist.bench.rivals import RIVALS, Rival, Task, rivals_for
+from gpudist.bench.runner import Runner
+from gpudist.bench.suites import SUITES, Suite
 from gpudist.bench.timing import EventClock, HostClock, Timing, time_call
+from gpudist.work import Work
 
 __all__ = [
     "RIVALS",
@@ -40,11 +48,15 @@ __all__ = [
     "EventClock",
     "Floor",
     "HostClock",
+    "MinplusCase",
+    "PdistCase",
     "Rival",
     "Runner",
     "Suite",
+    "SweepCase",
     "Task",
     "Timing",
+    "TransferCase",
     "Work",
     "floor",
     "measure_ceilings",
@@ -63,6 +75,8 @@ def run_suite(
     json_path: Path | None = None,
     repeats: int = 7,
     source: str | None = None,
+    compare: Path | None = None,
+    roofline: Path | None = None,
 ) -> bool:
     """Run a suite, print its tables and append its JSON lines to a file.
 
@@ -78,19 +92,29 @@ def run_suite(
         Samples of each call.
     source : str, optional
         The revision to record, where neither git nor the installation knows it.
+    compare : Path, optional
+        A file of JSON lines to hold the results against.
+    roofline : Path, optional
+        Where to save a picture of the results under the machine's limits; needs matplotlib.
 
     Returns
     -------
     bool
-        Whether every case ran; rivals do not count.
+        Whether every case ran, rivals aside, and none became slower than recorded.
 
     Raises
     ------
     DeviceError
         If a GPU is asked for and cannot be used.
+    OSError, ValueError
+        If the file to compare with cannot be read.
     """
     suite = SUITES[name]
-    runner = Runner(_resolve(device), repeats=repeats, source=source, with_ceilings=suite.ceilings)
+    recorded = [] if compare is None else list(read_lines(compare))
+    if name == "ladders":
+        return _climb(device, json_path, repeats, source, compare, roofline, recorded)
+    where = _resolve(suite.device or device)
+    runner = Runner(where, repeats=repeats, source=source, with_ceilings=suite.ceilings)
     with contextlib.ExitStack() as stack:
         stream = None
         if json_path is not None:
@@ -107,17 +131,73 @@ def run_suite(
                 "no library holds arrays on this GPU, so NumPy arrays cross the bus: "
                 f"{runner.arrays_reason}\n"
             )
-        if suite.ceilings:
-            show_ceilings([keep(result) for result in runner.ceiling_records()])
+        limits = [keep(result) for result in runner.ceiling_records()]
+        if limits:
+            show_ceilings(limits)
         results = []
         for case in suite.cases[runner.backend]:
             results.append(keep(runner.run(case)))
-            if case.op != "accuracy":
+            if case.op not in ("accuracy", "sweep"):
                 show_result(results[-1])
-        accuracies = [result for result in results if result["op"] == "accuracy"]
-        if accuracies:
-            show_accuracy(accuracies)
-    return not any("failed" in result for result in results)
+    _show_together(results)
+    if roofline is not None:
+        from gpudist.bench import plots
+
+        plots.save_roofline([*limits, *results], roofline)
+        print(f"saved {roofline}\n")
+    all_ran = not any("failed" in result for result in results)
+    return all_ran and (compare is None or _hold_against(results, recorded, compare))
+
+
+def _climb(
+    device: str | None,
+    json_path: Path | None,
+    repeats: int,
+    source: str | None,
+    compare: Path | None,
+    roofline: Path | None,
+    recorded: list[dict[str, Any]],
+) -> bool:
+    """Run all ladders at their studies' sizes, and hold their lines against recorded ones."""
+    from gpudist.ladder import STUDIES, climb
+
+    if roofline is not None:
+        raise ValueError("the ladders' picture is drawn by python -m gpudist ladder --plot")
+    with tempfile.TemporaryDirectory() as folder:
+        lines = Path(folder, "ladders.jsonl")
+        well = climb(tuple(STUDIES), device=device, json_path=lines, repeats=repeats, source=source)
+        results = list(read_lines(lines))
+    if json_path is not None:
+        with json_path.open("a", encoding="utf-8") as stream:
+            for result in results:
+                write_line(result, stream)
+    timed = [{"metric": None, **result} for result in results if "missing" not in result]
+    return well and (compare is None or _hold_against(timed, recorded, compare))
+
+
+def _show_together(results: list[dict[str, Any]]) -> None:
+    """Print the results that make one table together."""
+    accuracies = [result for result in results if result["op"] == "accuracy"]
+    if accuracies:
+        show_accuracy(accuracies)
+    swept = [result for result in results if result["op"] == "sweep"]
+    if swept:
+        show(sweep.table(swept))
+        found = sweep.flags(swept)
+        print("\n".join(found or ["auto is never far behind, and no shape behind a larger one"]))
+
+
+def _hold_against(
+    results: list[dict[str, Any]], recorded: list[dict[str, Any]], path: Path
+) -> bool:
+    """Print what became of recorded times, and tell whether none became longer."""
+    table, compared, slower = regressions.compare(results, recorded)
+    if not compared:
+        print(f"{path} has none of these cases on this device: nothing was compared")
+        return False
+    show(table)
+    print(f"{slower} of {compared} cases slower than recorded, beyond the spread")
+    return slower == 0
 
 
 def _resolve(device: str | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -10,12 +11,20 @@ import numpy as np
 import gpudist
 from gpudist import _core
 from gpudist.bench.timing import Timing
+from gpudist.work import Work
 
 # Buffers that outgrow any cache but leave room on small machines, in bytes.
 _CPU_BYTES = 1 << 28
 _CUDA_BYTES = 1 << 30
 
-_UNITS = {"fma": "multiply-adds/s", "minplus": "updates/s"}
+# Ceilings of arithmetic; the others count bytes.
+_UNITS = {
+    "fma": "multiply-adds/s",
+    "fma64": "multiply-adds/s",
+    "minplus": "updates/s",
+    "tensor": "multiply-adds/s",
+    "tensor64": "multiply-adds/s",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +34,8 @@ class Ceiling:
     Parameters
     ----------
     name : str
-        ``write``, ``copy``, ``h2d``, ``d2h`` (bytes a second), ``fma`` or ``minplus``
-        (operations a second).
+        ``write``, ``read``, ``copy``, ``h2d``, ``d2h`` (bytes a second), ``fma``, ``minplus`` and,
+        on a GPU, ``fma64``, ``tensor`` and ``tensor64`` (operations a second).
     kernel : str
         The id of the kernel that measured it.
     dtype : str
@@ -76,8 +85,8 @@ class Ceiling:
         return None
 
 
-def ceiling_kernels(backend: str) -> dict[str, gpudist.Kernel]:
-    """Give the kernels that measure ceilings and run on this machine.
+def ceiling_kernels(backend: str) -> dict[str, list[gpudist.Kernel]]:
+    """Give the kernels that measure ceilings and that this machine can run.
 
     Parameters
     ----------
@@ -87,13 +96,13 @@ def ceiling_kernels(backend: str) -> dict[str, gpudist.Kernel]:
     Returns
     -------
     dict
-        Kernels by the name of their ceiling; of several for one, the table's first.
+        Kernels by the name of their ceiling, in the table's order of preference.
     """
-    found: dict[str, gpudist.Kernel] = {}
+    found: dict[str, list[gpudist.Kernel]] = {}
     for kernel in gpudist.kernels("ceiling"):
         if kernel.backend == backend and kernel.why_not is None:
             # "ceiling/cpu_write_avx512" measures "write".
-            found.setdefault(kernel.id.split("_")[1], kernel)
+            found.setdefault(kernel.id.split("_")[1], []).append(kernel)
     return found
 
 
@@ -110,152 +119,38 @@ def measure_ceilings(device: str, *, repeats: int = 7) -> dict[str, Ceiling]:
     Returns
     -------
     dict
-        Ceilings by name.
+        Ceilings by name; what the device has not, like tensor cores, is left out.
     """
     backend = device.partition(":")[0]
     size = _CPU_BYTES if backend == "cpu" else _CUDA_BYTES
     ceilings = {}
-    for name, kernel in ceiling_kernels(backend).items():
-        work, seconds = _core.ceiling(kernel.id, size, repeats, device)
-        ceilings[name] = Ceiling(name, kernel.id, kernel.dtypes[0], work, Timing(tuple(seconds)))
+    for name, kernels in ceiling_kernels(backend).items():
+        for kernel in kernels:
+            try:
+                work, seconds = _core.ceiling(kernel.id, size, repeats, device)
+            except ValueError:  # it needs another compute capability
+                continue
+            dtype = kernel.dtypes[0]
+            ceilings[name] = Ceiling(name, kernel.id, dtype, work, Timing(tuple(seconds)))
+            break
     return ceilings
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
-    """What a call has to do at least, whatever the algorithm's constant.
+@functools.cache
+def ceilings_of(device: str) -> Mapping[str, Ceiling]:
+    """Measure the ceilings of a device once, and keep them for the life of the process.
 
     Parameters
     ----------
-    read, written : float
-        Bytes of the arguments and of the results, each counted once.
-    operations : float
-        Operations, in `unit`.
-    unit : str
-        What an operation is.
-    pipe : str or None
-        The ceiling of arithmetic that binds, None where none is measured.
-    slots : float
-        Operations of that ceiling that one operation costs.
-    """
-
-    read: float
-    written: float
-    operations: float
-    unit: str
-    pipe: str | None = None
-    slots: float = 1.0
-
-
-# What one dimension of one pair costs, in multiply-adds' worth of the floating-point pipes. On a
-# GPU a subtraction and a multiply-add (or an add of the absolute value, or a maximum at half rate
-# on another pipe) take two issue slots, and a reciprocal or a logarithm comes from a unit with an
-# eighth of the rate; one reciprocal does for two of canberra's quotients, one logarithm for a pair
-# of jensenshannon where the rows' own terms are known, and braycurtis's second sum is known where
-# nothing is negative. On a CPU with two adders beside two multipliers a subtraction runs beside the
-# multiply-add or the maximum, but not beside a second addition.
-_CUDA_SLOTS = {
-    "euclidean": 2.0,
-    "sqeuclidean": 2.0,
-    "cityblock": 2.0,
-    "chebyshev": 2.0,
-    "minkowski": 3.0,
-    "canberra": 4.0,
-    "braycurtis": 2.0,
-    "cosine": 2.0,
-    "correlation": 2.0,
-    "inner_product": 1.0,
-    "hamming": 2.0,
-    "jensenshannon": 8.0,
-    "kl_divergence": 8.0,
-    "hellinger": 2.0,
-    "seuclidean": 3.0,
-}
-_CPU_SLOTS = {
-    "euclidean": 1.0,
-    "sqeuclidean": 1.0,
-    "cityblock": 2.0,
-    "chebyshev": 1.0,
-    "minkowski": 2.0,
-    "braycurtis": 4.0,
-    "cosine": 1.0,
-    "correlation": 1.0,
-    "inner_product": 1.0,
-    "hellinger": 1.0,
-    "seuclidean": 2.0,
-}
-# What weights add to that. They cost cosine and correlation nothing: rows are scaled once.
-_WEIGHT_SLOTS = {"euclidean": 1.0, "cosine": 0.0, "correlation": 0.0}
-
-
-def cdist_work(
-    m: int,
-    n: int,
-    d: int,
-    dtype: str,
-    metric: str,
-    backend: str,
-    *,
-    p: float | None = None,
-    weighted: bool = False,
-) -> Work:
-    """Count the work of ``cdist`` in the direct form.
-
-    Parameters
-    ----------
-    m, n, d : int
-        Rows of the first and second argument, and dimensions.
-    dtype : str
-        The type of arguments; also of the result, but for bool, whose distances are float64.
-    metric : str
-        The metric's name; one without a table entry has no arithmetic ceiling, and haversine is
-        counted in pairs.
-    backend : {'cpu', 'cuda'}
-        Where it runs.
-    p : float, optional
-        minkowski's exponent. The arithmetic ceiling is that of 3.
-    weighted : bool, default False
-        Whether columns have weights.
+    device : str
+        ``cpu`` or ``cuda:0``.
 
     Returns
     -------
-    Work
-        Bytes, and pair-dimensions or pairs.
+    mapping
+        Ceilings by name.
     """
-    size = np.dtype(dtype).itemsize
-    read, written = float((m + n) * d * size), float(m * n * (8 if dtype == "bool" else size))
-    if metric == "haversine":
-        return Work(read, written, float(m * n), "pairs")
-    operations = float(m * n * d)
-    slots = (_CUDA_SLOTS if backend == "cuda" else _CPU_SLOTS).get(metric)
-    if weighted and slots is not None:
-        extra = _WEIGHT_SLOTS.get(metric)
-        slots = None if extra is None else slots + extra
-    if slots is None or p not in (None, 3.0) or dtype == "bool":
-        return Work(read, written, operations, "pair-dimensions")
-    return Work(read, written, operations, "pair-dimensions", "fma", slots)
-
-
-def apsp_work(n: int, dtype: str, *, predecessors: bool = False) -> Work:
-    """Count the work of Floyd-Warshall.
-
-    Parameters
-    ----------
-    n : int
-        Nodes.
-    dtype : str
-        The type of weights and lengths.
-    predecessors : bool, default False
-        Whether predecessors (int32) are written as well.
-
-    Returns
-    -------
-    Work
-        Bytes, and updates: one addition and one minimum, n cubed of them.
-    """
-    matrix = float(n * n * np.dtype(dtype).itemsize)
-    extra = float(n * n * 4) if predecessors else 0.0
-    return Work(matrix, matrix + extra, float(n) ** 3, "updates", "minplus")
+    return measure_ceilings(device, repeats=3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,10 +169,10 @@ class Floor:
     ceiling: Ceiling
 
 
-def floor(
+def floors(
     work: Work, dtype: str, ceilings: Mapping[str, Ceiling], *, through_host: bool = False
-) -> Floor | None:
-    """Find the ceiling that binds a call, and the least time that it allows.
+) -> tuple[Floor, ...]:
+    """Find the least time that each ceiling allows a call.
 
     Parameters
     ----------
@@ -292,17 +187,28 @@ def floor(
 
     Returns
     -------
-    Floor or None
-        None where no measured ceiling applies.
+    tuple of Floor
+        The longest first, which binds; empty where no measured ceiling applies.
     """
-    amounts = {"write": work.written, "copy": 2 * min(work.read, work.written)}
+    amounts = {
+        "write": work.written,
+        "read": work.read,
+        "copy": 2 * min(work.read, work.written),
+    }
     if through_host:
         amounts |= {"h2d": work.read, "d2h": work.written}
     if work.pipe is not None:
         amounts[work.pipe] = work.operations * work.slots
-    floors = []
+    found = []
     for name, amount in amounts.items():
         rate = ceilings[name].rate_in(dtype) if name in ceilings else None
         if rate is not None:
-            floors.append(Floor(amount / rate, ceilings[name]))
-    return max(floors, key=lambda candidate: candidate.seconds, default=None)
+            found.append(Floor(amount / rate, ceilings[name]))
+    return tuple(sorted(found, key=lambda one: one.seconds, reverse=True))
+
+
+def floor(
+    work: Work, dtype: str, ceilings: Mapping[str, Ceiling], *, through_host: bool = False
+) -> Floor | None:
+    """Find the ceiling that binds a call: the first of `floors`, None where there is none."""
+    return next(iter(floors(work, dtype, ceilings, through_host=through_host)), None)

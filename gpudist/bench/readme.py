@@ -1,4 +1,4 @@
-"""Write the README's tables from the recorded results: ``python -m gpudist.bench.readme``.
+"""Write the README's tables and picture from recorded results: ``python -m gpudist.bench.readme``.
 
 A table stands between ``<!-- table NAME -->`` and ``<!-- end of table -->``. Everything between
 is replaced by what ``notebooks/data/*.jsonl`` and the kernel table say, so the README claims
@@ -17,11 +17,14 @@ from typing import Any
 
 import gpudist
 from gpudist._tables import Column, Table
+from gpudist.bench import plots
 from gpudist.bench.adversary import variants
-from gpudist.bench.records import read_lines
+from gpudist.bench.records import newest, read_lines
 from gpudist.bench.report import MEASURES, digits, duration, error_text, quantity
 
 _BLOCK = re.compile(r"(<!-- table (?P<name>[a-z-]+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
+
+PICTURE = "notebooks/roofline.png"
 
 # The metrics that have a table of several shapes.
 _USUAL = ("euclidean", "cityblock")
@@ -49,31 +52,22 @@ def recorded(folder: Path) -> list[dict[str, Any]]:
     list of dict
         Of several results for one case on one device, the newest.
     """
-    newest: dict[tuple[object, ...], dict[str, Any]] = {}
+    results = []
     for path in sorted(folder.glob("*.jsonl")):
         for result in read_lines(path):
             if "schema" not in result:
                 raise ValueError(f"{path}: a line that gpudist.bench did not write")
-            key = (
-                result["device_name"],
-                result["op"],
-                result.get("ceiling"),
-                *result.get("shape", ()),
-                result["dtype"],
-                result.get("metric"),
-                result.get("arguments", ""),
-                result.get("arrays"),
-            )
-            if key not in newest or newest[key]["date"] <= result["date"]:
-                newest[key] = result
-    return list(newest.values())
+            results.append(result)
+    return list(newest(results).values())
 
 
-def _by_device(results: Iterable[Result], backend: str, op: str) -> dict[str, list[Result]]:
-    """Group the results of an operation by the device that they were measured on."""
+def _by_device(
+    results: Iterable[Result], backend: str, ops: tuple[str, ...]
+) -> dict[str, list[Result]]:
+    """Group the results of operations by the device that they were measured on."""
     found: dict[str, list[Result]] = {}
     for result in results:
-        if result["op"] == op and result["device"].partition(":")[0] == backend:
+        if result["op"] in ops and result["device"].partition(":")[0] == backend:
             found.setdefault(result["device_name"], []).append(result)
     return dict(sorted(found.items()))
 
@@ -98,7 +92,7 @@ def _cdist(backend: str, results: Iterable[Result], *, usual: bool) -> str:
         for result in results
         if usual == (result.get("metric") in _USUAL and not result.get("arguments"))
     ]
-    return _operation("cdist", backend, chosen)
+    return _operation(("cdist", "pdist"), backend, chosen)
 
 
 def _revision(text: str) -> str:
@@ -107,10 +101,10 @@ def _revision(text: str) -> str:
     return commit[:12] + dash + state
 
 
-def _operation(op: str, backend: str, results: Iterable[Result]) -> str:
-    """Set the results of one operation on one backend."""
+def _operation(ops: tuple[str, ...], backend: str, results: Iterable[Result]) -> str:
+    """Set the results of one operation, or of two alike, on one backend."""
     parts = []
-    for measured in _by_device(results, backend, op).values():
+    for measured in _by_device(results, backend, ops).values():
         table = Table(
             [
                 Column("case"),
@@ -136,14 +130,9 @@ def _order(result: Result) -> tuple[object, ...]:
 
 
 def _operation_row(result: Result) -> tuple[str, ...]:
-    shape = result["shape"]
-    rows = f"{shape[0]}" if len(set(shape[:2])) == 1 else f"{shape[0]} x {shape[1]}"
-    case = [f"{rows} nodes" if result["op"] == "apsp" else f"{rows} points"]
-    if len(shape) > 2:
-        case.append(f"d = {shape[2]}")
-    if result["metric"] is not None:
-        case.append(_metric(result["metric"], result.get("arguments", "")))
-    case.append(result["dtype"])
+    case = [_sizes(result["op"], result["shape"])]
+    words = filter(None, [result["metric"], result.get("arguments")])
+    case += [*words, result["dtype"]]
     fraction = result["fraction_of_ceiling"]
     others = [
         f"{rival['name']} {digits(rival['ratio'])}x"
@@ -161,12 +150,52 @@ def _operation_row(result: Result) -> tuple[str, ...]:
     )
 
 
+def _sizes(op: str, shape: Sequence[int]) -> str:
+    """Name a case's sizes."""
+    if op == "minplus":
+        return " x ".join(map(str, shape))
+    rows = f"{shape[0]}" if len(set(shape[:2])) == 1 else f"{shape[0]} x {shape[1]}"
+    if len(shape) == 2:
+        return f"{rows} nodes"
+    return f"{'pairs of ' if op == 'pdist' else ''}{rows} points, d = {shape[2]}"
+
+
+def _pictured(results: Iterable[Result]) -> list[Result]:
+    """Choose what the roofline shows: the results of the GPU that was measured last."""
+    found = [
+        result
+        for result in results
+        if result["device"] != "cpu" and (result["op"] == "ceiling" or "bytes_moved" in result)
+    ]
+    if not any("bytes_moved" in result for result in found):
+        return []
+    last = max(found, key=lambda result: str(result["date"]))["device_name"]
+    return [result for result in found if result["device_name"] == last]
+
+
+def _picture(results: Iterable[Result]) -> str:
+    """Show the roofline, if there is one."""
+    if not _pictured(results):
+        return "Nothing is recorded yet."
+    return f"![Each kernel under the limits of the GPU]({PICTURE})"
+
+
+def _draw(results: Iterable[Result], path: Path, *, check: bool) -> bool:
+    """Draw the roofline anew if its data have changed; tell whether they had."""
+    chosen = _pictured(results)
+    if not chosen or (path.is_file() and plots.drawn_from(path) == plots.digest(chosen)):
+        return False
+    if not check:
+        plots.save_roofline(chosen, path)
+    return True
+
+
 def _ceilings(results: Iterable[Result]) -> str:
     """Set what the devices can do at most."""
     results = list(results)
     parts = []
     for backend in ("cuda", "cpu"):
-        for measured in _by_device(results, backend, "ceiling").values():
+        for measured in _by_device(results, backend, ("ceiling",)).values():
             table = Table([Column("limit"), Column("type"), Column("measured", right=True)])
             for result in measured:
                 table.add(
@@ -263,8 +292,12 @@ _TABLES: Mapping[str, Callable[[Iterable[Result]], str]] = {
     "metrics-cuda": lambda results: _cdist("cuda", results, usual=False),
     "metrics-cpu": lambda results: _cdist("cpu", results, usual=False),
     "accuracy": _accuracy,
-    "apsp-cuda": lambda results: _operation("apsp", "cuda", results),
-    "apsp-cpu": lambda results: _operation("apsp", "cpu", results),
+    "apsp-cuda": lambda results: _operation(("apsp",), "cuda", results),
+    "apsp-cpu": lambda results: _operation(("apsp",), "cpu", results),
+    "minplus-cuda": lambda results: _operation(("minplus",), "cuda", results),
+    "minplus-cpu": lambda results: _operation(("minplus",), "cpu", results),
+    "transfer-cuda": lambda results: _operation(("transfer",), "cuda", results),
+    "roofline": lambda results: _picture(results),
     "ceilings": _ceilings,
     "kernels": _kernels,
 }
@@ -324,8 +357,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     readme = options.root / "README.md"
     old = readme.read_text(encoding="utf-8")
-    new = render(old, recorded(options.root / "notebooks" / "data"))
-    if old == new:
+    results = recorded(options.root / "notebooks" / "data")
+    new = render(old, results)
+    redrawn = _draw(results, options.root / PICTURE, check=options.check)
+    if old == new and not redrawn:
         return 0
     if options.check:
         print(f"{readme} is stale: run python -m gpudist.bench.readme", file=sys.stderr)

@@ -8,7 +8,7 @@ import json
 import platform
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -152,6 +152,56 @@ def provenance(device: str, *, source: str | None = None) -> dict[str, object]:
             "compute_capability": card.compute_capability,
         }
     return fields
+
+
+def case_key(result: Mapping[str, Any]) -> tuple[object, ...]:
+    """Say what was measured on what: equal for two results that can be compared.
+
+    Parameters
+    ----------
+    result : mapping
+        A JSON line.
+
+    Returns
+    -------
+    tuple
+        Device, operation, shape, types, metric and its arguments, and whose arrays they were.
+    """
+    ladder = result["op"] == "ladder"
+    return (
+        result["device_name"],
+        result["op"],
+        result.get("ceiling"),
+        *result.get("shape", ()),
+        result["dtype"],
+        result.get("metric"),
+        result.get("arguments", ""),
+        result.get("arrays"),
+        # A ladder's lines are of its steps, each with its launch parameters.
+        *((result.get(name) for name in ("ladder", "role", "kernel")) if ladder else ()),
+        *sorted(result.get("options", {}).items()),
+    )
+
+
+def newest(results: Iterable[dict[str, Any]]) -> dict[tuple[object, ...], dict[str, Any]]:
+    """Keep the newest of several results for one case.
+
+    Parameters
+    ----------
+    results : iterable of dict
+        JSON lines.
+
+    Returns
+    -------
+    dict
+        Results by `case_key`.
+    """
+    found: dict[tuple[object, ...], dict[str, Any]] = {}
+    for result in results:
+        key = case_key(result)
+        if key not in found or found[key]["date"] <= result["date"]:
+            found[key] = result
+    return found
 
 
 def write_line(record: dict[str, Any], stream: TextIO) -> None:

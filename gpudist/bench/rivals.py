@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 from gpudist.bench.records import library_version
 
 # A function that takes the operands and gives the call to time.
 Prepare = Callable[["Task"], Callable[[], Any]]
+
+
+class Refusal(Exception):
+    """Raised by a `Prepare` for arguments that its library does not know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +26,9 @@ class Task:
     Parameters
     ----------
     op : str
-        ``cdist`` or ``apsp``.
+        The operation.
     backend : {'cpu', 'cuda'}
-        Where the operands are.
+        Where to compute.
     operands : tuple
         Arrays: NumPy's on the CPU, PyTorch's or CuPy's on a GPU.
     size : int
@@ -32,7 +38,9 @@ class Task:
     metric : str or None
         The metric, for distances.
     metric_args : mapping
-        Its arguments.
+        Its arguments, or the operation's other arguments.
+    device : str
+        The device where results have to be computed for operands on the host.
     """
 
     op: str
@@ -42,6 +50,7 @@ class Task:
     dtype: str
     metric: str | None = None
     metric_args: Mapping[str, Any] = field(default_factory=dict)
+    device: str = "cpu"
 
     @property
     def wanted(self) -> str | None:
@@ -180,8 +189,58 @@ def _torch_cdist(task: Task) -> Callable[[], Any]:
     import torch
 
     a, b = map(_tensor, task.operands)
-    p = float(task.metric_args["p"]) if task.metric == "minkowski" else _P[str(task.metric)]
+    p = _exponent(task)
     return lambda: torch.cdist(a, b, p)
+
+
+def _exponent(task: Task) -> float:
+    """Give the exponent that makes torch's distances the metric."""
+    return float(task.metric_args.get("p", _P.get(str(task.metric), 2.0)))
+
+
+def _scipy_pdist(task: Task) -> Callable[[], Any]:
+    from scipy.spatial.distance import pdist
+
+    (x,) = task.operands
+    return lambda: pdist(x, task.metric, **task.metric_args)
+
+
+def _torch_pdist(task: Task) -> Callable[[], Any]:
+    import torch
+
+    x, p = _tensor(task.operands[0]), _exponent(task)
+    return lambda: torch.nn.functional.pdist(x, p)
+
+
+def _cupy_pdist(task: Task) -> Callable[[], Any]:
+    import cupy
+
+    pdist = importlib.import_module("cupyx.scipy.spatial.distance").pdist
+    x = cupy.from_dlpack(task.operands[0]).copy()
+    return lambda: pdist(x, task.metric, **task.metric_args)
+
+
+def _scipy_transfer(task: Task) -> Callable[[], Any]:
+    from scipy.spatial.distance import cdist
+
+    a, b, *into = task.operands
+    out = into[0] if into else None
+    if out is not None and out.dtype != "float64":
+        raise Refusal("writes float64 alone")
+    return lambda: cdist(a, b, task.metric, out=out, **task.metric_args)
+
+
+def _torch_transfer(task: Task) -> Callable[[], Any]:
+    import torch
+
+    a, b, *into = (torch.from_numpy(operand) for operand in task.operands)
+    p = _exponent(task)
+
+    def there_and_back() -> Any:
+        result = torch.cdist(a.to(task.device), b.to(task.device), p)
+        return (into[0].copy_(result) if into else result.cpu()).numpy()
+
+    return there_and_back
 
 
 def _sklearn_distances(task: Task) -> Callable[[], Any]:
@@ -205,12 +264,18 @@ def _scipy_apsp(task: Task) -> Callable[[], Any]:
     from scipy.sparse.csgraph import floyd_warshall
 
     (graph,) = task.operands
-    return lambda: floyd_warshall(graph)
+    _refuse_unless({"directed", "unweighted", "return_predecessors"}, task)
+    if not hasattr(graph, "shape"):
+        raise Refusal("takes arrays and sparse matrices")
+    return lambda: floyd_warshall(graph, **task.metric_args)
 
 
 def _torch_apsp(task: Task) -> Callable[[], Any]:
     import torch
 
+    _refuse_unless(set(), task)
+    if not hasattr(task.operands[0], "__dlpack__") or hasattr(task.operands[0], "mask"):
+        raise Refusal("takes plain arrays")
     graph = _tensor(task.operands[0])
 
     def close() -> Any:
@@ -222,6 +287,88 @@ def _torch_apsp(task: Task) -> Callable[[], Any]:
         return lengths
 
     return close
+
+
+def _refuse_unless(known: set[str], task: Task) -> None:
+    """Refuse a task with arguments that a library does not know."""
+    unknown = [name for name in task.metric_args if name not in known and name != "dtype"]
+    if unknown:
+        raise Refusal(f"has no argument like {', '.join(unknown)}")
+
+
+_JOINS = {"min": ("minimum", float("inf")), "max": ("maximum", float("-inf"))}
+_PUTS = {"plus": "add", "max": "maximum", "min": "minimum"}
+
+
+def _loop_over_k(library: Any, task: Task, full: Callable[..., Any]) -> Callable[[], Any]:
+    """Make a product over a semiring of a library's own functions: one outer one after another."""
+    a, b, *more = task.operands
+    semiring = str(task.metric_args.get("semiring", "min_plus"))
+    if more or semiring == "or_and":
+        raise Refusal("is not written for this product")
+    first, _, second = semiring.partition("_")
+    name, neutral = _JOINS[first]
+    join, put = getattr(library, name), getattr(library, _PUTS[second])
+
+    def multiply() -> Any:
+        result = full(a, b, neutral)
+        for k in range(a.shape[1]):
+            join(result, put(a[:, k : k + 1], b[k : k + 1]), out=result)
+        return result
+
+    return multiply
+
+
+def _numpy_minplus(task: Task) -> Callable[[], Any]:
+    import numpy as np
+
+    def full(a: Any, b: Any, value: float) -> Any:
+        value = value if a.dtype.kind == "f" else int(np.sign(value)) * np.iinfo(a.dtype).max
+        return np.full((a.shape[0], b.shape[1]), value, a.dtype)
+
+    return _loop_over_k(np, task, full)
+
+
+def _torch_minplus(task: Task) -> Callable[[], Any]:
+    import torch
+
+    def full(a: Any, b: Any, value: float) -> Any:
+        sign = 1 if value > 0 else -1
+        value = value if a.is_floating_point() else sign * torch.iinfo(a.dtype).max
+        return torch.full((a.shape[0], b.shape[1]), value, dtype=a.dtype, device=a.device)
+
+    tensors = dataclasses.replace(task, operands=tuple(map(_tensor, task.operands)))
+    return _loop_over_k(torch, tensors, full)
+
+
+def _numpy_perron(task: Task) -> Callable[[], Any]:
+    import numpy as np
+
+    _refuse_unless({"tol", "max_iter"}, task)
+    (a,) = task.operands
+    return lambda: SimpleNamespace(value=float(np.linalg.eigvals(a).real.max()))
+
+
+def _scipy_perron(task: Task) -> Callable[[], Any]:
+    from scipy.sparse.linalg import eigs
+
+    _refuse_unless({"tol", "max_iter"}, task)
+    (a,) = task.operands
+    tol, rounds = task.metric_args.get("tol", 1e-6), task.metric_args.get("max_iter", 1000)
+
+    def largest() -> SimpleNamespace:
+        values = eigs(a, k=1, which="LR", tol=tol, maxiter=rounds, return_eigenvectors=False)
+        return SimpleNamespace(value=float(values[0].real))
+
+    return largest
+
+
+def _torch_perron(task: Task) -> Callable[[], Any]:
+    import torch
+
+    _refuse_unless({"tol", "max_iter"}, task)
+    a = _tensor(task.operands[0])
+    return lambda: SimpleNamespace(value=torch.linalg.eigvals(a).real.max().item())
 
 
 def _tensor(array: Any) -> Any:
@@ -279,6 +426,27 @@ RIVALS = (
         _CUPYS,
         _cupy_cdist,
     ),
+    Rival("scipy pdist", "scipy", "scipy.spatial", "pdist", ("cpu",), SCIPYS, _scipy_pdist),
+    Rival(
+        "torch pdist",
+        "torch",
+        "torch",
+        "pdist",
+        ("cpu", "cuda"),
+        (*_P, "minkowski"),
+        _torch_pdist,
+    ),
+    Rival("cupyx pdist", "cupy", "cuvs.distance", "pdist", ("cuda",), _CUPYS, _cupy_pdist),
+    Rival("scipy cdist", "scipy", "scipy.spatial", "transfer", ("cpu",), SCIPYS, _scipy_transfer),
+    Rival(
+        "torch.cdist, there and back",
+        "torch",
+        "torch",
+        "transfer",
+        ("cuda",),
+        tuple(_P),
+        _torch_transfer,
+    ),
     Rival(
         "scipy floyd_warshall",
         "scipy",
@@ -291,6 +459,31 @@ RIVALS = (
     ),
     Rival(
         "torch, loop over k", "torch", "torch", "apsp", ("cpu", "cuda"), (), _torch_apsp, limit=4096
+    ),
+    Rival(
+        "numpy, loop over k",
+        "numpy",
+        "numpy",
+        "minplus",
+        ("cpu",),
+        (),
+        _numpy_minplus,
+        limit=2048,
+    ),
+    Rival(
+        "torch, loop over k",
+        "torch",
+        "torch",
+        "minplus",
+        ("cpu", "cuda"),
+        (),
+        _torch_minplus,
+        limit=8192,
+    ),
+    Rival("scipy eigs", "scipy", "scipy.sparse.linalg", "perron", ("cpu",), (), _scipy_perron),
+    Rival("numpy eigvals", "numpy", "numpy", "perron", ("cpu",), (), _numpy_perron, limit=1000),
+    Rival(
+        "torch eigvals", "torch", "torch", "perron", ("cpu", "cuda"), (), _torch_perron, limit=1000
     ),
 )
 

@@ -1,216 +1,352 @@
 /* closure.cuh: phases 1 and 2 of blocked Floyd-Warshall: closing the pivot tile, and then the rows
  * and columns of tiles through it, over the pivots of one round.
  *
- * Idea: a strip of the matrix stays in the registers of one block, and the pivots pass over it one
- * by one, as in the textbook loop. Pivot k needs row k and column k as they are at that stage. A
- * strip that contains them publishes them in shared memory before the stage; one that lacks them
- * reads what the pivot tile published, the snapshots. Every published row and column also goes to
- * the panels in device memory, from which phase 3 computes everything else.
+ * Idea: a strip of the matrix stays in the registers of one block, and the pivots pass over it two
+ * by two, as in the textbook loop. Pivot k needs row k and column k as they are at that stage. A
+ * strip that contains them publishes them in shared memory, both of a pair before the first one's
+ * stage; every thread then takes its piece of the second one through the first stage by itself,
+ * which costs an update an element and saves half the barriers. A strip that lacks them reads what
+ * the pivot tile found, the snapshots. All of these pairs also go to the panels in device memory,
+ * from which phase 3 computes everything else.
  *
- * Cost: one barrier a pivot. The pivot tile is one SM's work: at 64 updates a clock 64 pivots take
- * 2.1 us and 128 take 17, and 64 or 128 barriers of some 100 clocks come on top. The strips make
- * 2 * pivots / n of the updates of phase 3.
+ * Cost: one barrier a pair of pivots. The pivot tile is one SM's work, at some 64 updates a clock:
+ * 2.1 us for 64 pivots and 17 for 128, and the barriers' 100 to 150 clocks come on top. The strips
+ * make 2 * pivots / n of the updates of phase 3.
  *
- * Launch: 256 threads a block; 4 x 4 elements a thread, 8 x 8 or 8 x 4 with 128 pivots. */
+ * Launch: 256 threads a strip, 8 x 4, 4 x 4 or, for a pivot tile of 128, 8 x 8 elements a thread. */
 #ifndef GPUDIST_CLOSURE_CUH
 #define GPUDIST_CLOSURE_CUH
 
-#include "apsp/minplus.cuh"
+#include "apsp/panels.cuh"
 
 namespace gd {
 
-/* What phases 1 and 2 hand on: for each pivot k of the round, column k and row k of the whole
- * matrix as they were at stage k, and the predecessors in that row. Each row of a panel is
- * `padded` long; `cols` and `rows` have a row for each pair of pivots, `preds` one for each pivot.
- */
-template <typename T>
-struct Panels {
-    Pair<T> *cols, *rows;
-    int32_t *preds;
-};
-
-/* The matrices that are closed in place; pred is NULL without predecessors. */
-template <typename T>
-struct Paths {
-    T *dist;
-    int32_t *pred;
-    ptrdiff_t padded;
-    Panels<T> panels;
-};
-
 constexpr int kStripThreads = 256;
-constexpr int kStripWidth = 64; /* how far a strip extends along its panel */
 
-template <int kCount, typename T>
-__device__ __forceinline__ void copy_run(const T *from, T *to)
-{
-    static_assert(kCount % kPerWord<T> == 0, "a run is whole words");
-#pragma unroll
-    for (int i = 0; i < kCount; i += kPerWord<T>) {
-        store_word(to + i, from + i);
-    }
-}
+/* A block's share of closing: kRows x kCols elements at (row0, col0), over kPivots pivots.
+ * kHasRows: its rows are the pivots' rows, and are published here; kHasCols likewise. */
+template <typename Ring, int kPivots, int kRows, int kCols, int kThreads, bool kHasRows,
+          bool kHasCols, bool kPred>
+struct Strip {
+    using Hold = Storage<Ring>;
+    using T = typename Hold::Value;
+    /* A wide tile is 8 x 8 a thread, four warps by two; other shapes make do with less. */
+    static constexpr int kWarps = kThreads / 32;
+    static constexpr int kM = kRows * kCols / kThreads >= 32 ? 8 : 4;
+    static constexpr int kN = kRows * kCols / kThreads / kM;
+    static constexpr int kWarpsDown = kRows / (4 * kM), kWarpsAcross = kCols / (8 * kN);
+    static_assert(kWarpsDown * kWarpsAcross == kWarps && kN % 2 == 0, "threads cover the strip");
+    /* Runs of two: one thread holds both pivots of a pair. */
+    using Tile = MinplusTile<T, kM, kN, kWarpsDown, kWarpsAcross, 2>;
+    /* Pivots that come round before the same registers hold pivots again. */
+    static constexpr int kTrip =
+        Tile::kWarpRows > Tile::kWarpCols ? Tile::kWarpRows : Tile::kWarpCols;
+    static_assert(kPivots % kTrip == 0, "trips are whole");
+    /* Predecessors of 64 elements have no room in registers beside them. */
+    static constexpr bool kPredsShared = kPred && kM * kN > 32;
+    static constexpr int kColsATime = kPredsShared ? 4 : kN; /* as many as registers allow */
 
-template <int kCount, typename T>
-__device__ __forceinline__ void load_run(const T *from, T (&to)[kCount])
-{
-#pragma unroll
-    for (int i = 0; i < kCount; i += kPerWord<T>) {
-        load_word(from + i, to + i);
-    }
-}
+    /* Two lines of pairs are used in turn, so that one barrier a pair is enough: whoever
+     * overwrites a line has passed the barrier that all its readers reach after reading. */
+    struct Lines {
+        Pair<T> rows[kHasRows ? 2 : kPivots / 2][kCols], cols[kHasCols ? 2 : kPivots / 2][kRows];
+        Pair<int32_t> preds[!kPred ? 1 : kHasRows ? 2 : kPivots / 2][kPred ? kCols : 1];
+        int32_t tile_preds[kPredsShared ? kRows : 1][kPredsShared ? kCols : 1];
+    };
 
-/* Closes the kRows x kCols strip at (row0, col0) over kPivots pivots. kHasRows: the strip's rows
- * are the pivots' rows, and are published here; kHasCols likewise. Then row_lines is two rows of
- * shared memory, used in turn so that one barrier a pivot is enough: whoever overwrites a line has
- * passed the barrier that all its readers reach after reading. Otherwise it is the snapshots of all
- * pivots. */
-template <int kPivots, int kRows, int kCols, bool kHasRows, bool kHasCols, bool kPred, typename T>
-__device__ __forceinline__ void close_strip(const Paths<T> &paths, ptrdiff_t row0, ptrdiff_t col0,
-                                            T *row_lines, T *col_lines, int32_t *pred_lines)
-{
-    constexpr int kM = kPivots / 16, kN = kRows * kCols / kStripThreads / kM; /* of a thread */
-    constexpr int kTrip = kM > kN ? kM : kN; /* pivots a trip, so that register indices are fixed */
-    static_assert(kPivots % kTrip == 0 && kTrip % kM == 0 && kTrip % kN == 0 && kM % 2 == 0,
-                  "a trip covers whole threads, and one thread holds both pivots of a pair");
-    const ptrdiff_t padded = paths.padded;
-    const int tx = threadIdx.x % (kCols / kN), ty = threadIdx.x / (kCols / kN);
-    const ptrdiff_t i0 = row0 + ty * kM, j0 = col0 + tx * kN;
-    T d[kM][kN], even_row[kN], even_col[kM];
-    int32_t p[kM][kN];
-#pragma unroll
-    for (int i = 0; i < kM; ++i) {
-        load_run(paths.dist + (i0 + i) * padded + j0, d[i]);
-        if constexpr (kPred) {
-            load_run(paths.pred + (i0 + i) * padded + j0, p[i]);
+    /* The predecessors of this thread's elements. */
+    struct Preds {
+        int32_t kept[kPredsShared ? 1 : kM][kPredsShared ? 1 : kN];
+        int32_t *shared;
+        __device__ __forceinline__ int32_t &at(int i, int j)
+        {
+            return kPredsShared ? shared[Tile::row_step(i) * kCols + Tile::col_step(j)]
+                                : kept[kPredsShared ? 0 : i][kPredsShared ? 0 : j];
         }
-    }
+    };
+
+    static __device__ __forceinline__ void close(const Paths<Ring> &paths, ptrdiff_t row0,
+                                                 ptrdiff_t col0, Lines &lines)
+    {
+        T d[kM][kN];
+        Preds p;
+        p.shared = kPredsShared ? &lines.tile_preds[Tile::row(0)][Tile::col(0)] : NULL;
+        auto *const dist = paths.dist + (row0 + Tile::row(0)) * paths.stride + col0 + Tile::col(0);
+        int32_t *const pred =
+            kPred ? paths.pred + (row0 + Tile::row(0)) * paths.padded + col0 + Tile::col(0) : NULL;
+        for_runs([&](int i, int j) {
+            Hold::load(dist + Tile::row_step(i) * paths.stride + Tile::col_step(j), &d[i][j]);
+            if constexpr (kPred) {
+                load_two(pred + Tile::row_step(i) * paths.padded + Tile::col_step(j), &p.at(i, j));
+            }
+        });
 
 #pragma unroll 1
-    for (int trip = 0; trip < kPivots; trip += kTrip) {
+        for (int trip = 0; trip < kPivots; trip += kTrip) {
 #pragma unroll
-        for (int u = 0; u < kTrip; ++u) {
-            const int k = trip + u;
-            T *const row_line = row_lines + (kHasRows ? u % 2 : k) * kCols + tx * kN;
-            T *const col_line = col_lines + (kHasCols ? u % 2 : k) * kRows + ty * kM;
-            int32_t *const pred_line = pred_lines + (kHasRows ? u % 2 : k) * kCols + tx * kN;
-            if (kHasRows && ty == k / kM) { /* this thread holds a piece of row k */
-                copy_run<kN>(d[u % kM], row_line);
-                if constexpr (kPred) {
-                    copy_run<kN>(p[u % kM], pred_line);
-                    copy_run<kN>(p[u % kM], paths.panels.preds + k * padded + j0);
-                }
-#pragma unroll
-                for (int j = 0; j < kN; ++j) {
-                    if (u % 2 == 0) {
-                        even_row[j] = d[u % kM][j]; /* as it is now, until the pair is complete */
-                    }
-                    else {
-                        paths.panels.rows[k / 2 * padded + j0 + j] = {d[u % kM][j], even_row[j]};
-                    }
+            for (int run = 0; run < kTrip; run += 8) { /* four pairs in the same registers */
+                const int i = run % Tile::kWarpRows / 8 * 2, j = run % Tile::kWarpCols / 16 * 2;
+#pragma unroll 1
+                for (int lane = 0; lane < 4; ++lane) {
+                    const int k = trip + run + 2 * lane;
+                    const bool owns_row = kHasRows && Tile::warp_down() == k / Tile::kWarpRows &&
+                                          Tile::lane_down() == lane;
+                    const bool owns_col = kHasCols && Tile::warp_across() == k / Tile::kWarpCols &&
+                                          Tile::lane_across() == k % 16 / 2;
+                    step(paths, row0, col0, lines, k / 2, owns_row, owns_col, d, p, i, j);
                 }
             }
-            if (kHasCols && tx == k / kN) { /* and this one a piece of column k */
-#pragma unroll
-                for (int i = 0; i < kM; ++i) {
-                    const T value = d[i][u % kN];
-                    col_line[i] = value;
-                    if (u % 2 == 0) {
-                        even_col[i] = value;
-                    }
-                    else {
-                        paths.panels.cols[k / 2 * padded + i0 + i] = {even_col[i], value};
-                    }
-                }
-            }
-            __syncthreads();
+        }
 
-            T row[kN], col[kM];
-            int32_t via[kN];
-            load_run(row_line, row);
-            load_run(col_line, col);
+        for_runs([&](int i, int j) {
+            Hold::store(dist + Tile::row_step(i) * paths.stride + Tile::col_step(j), &d[i][j]);
             if constexpr (kPred) {
-                load_run(pred_line, via);
+                store_two(pred + Tile::row_step(i) * paths.padded + Tile::col_step(j), &p.at(i, j));
             }
+        });
+    }
+
+  private:
+    /* Calls f(i, j) where a run of two columns starts. */
+    template <typename F>
+    static __device__ __forceinline__ void for_runs(const F &f)
+    {
+#pragma unroll
+        for (int i = 0; i < kM; ++i) {
+#pragma unroll
+            for (int j = 0; j < kN; j += 2) {
+                f(i, j);
+            }
+        }
+    }
+
+    /* One pair of pivots, k = 2 * pair and k + 1. Where this thread owns them, d[row] and
+     * d[row + 1] are their rows, and likewise columns. */
+    static __device__ __forceinline__ void step(const Paths<Ring> &paths, ptrdiff_t row0,
+                                                ptrdiff_t col0, Lines &lines, int pair,
+                                                bool owns_row, bool owns_col, T (&d)[kM][kN],
+                                                Preds &p, int row, int col)
+    {
+        /* This thread's place in each line; its elements lie at fixed steps from there. */
+        const int my_row = Tile::row(0), my_col = Tile::col(0);
+        Pair<T> *const row_line = lines.rows[kHasRows ? pair % 2 : pair] + my_col;
+        Pair<T> *const col_line = lines.cols[kHasCols ? pair % 2 : pair] + my_row;
+        Pair<int32_t> *const pred_line =
+            lines.preds[!kPred ? 0 : kHasRows ? pair % 2 : pair] + (kPred ? my_col : 0);
+        if (owns_row) {
+#pragma unroll
+            for (int j = 0; j < kN; ++j) {
+                row_line[Tile::col_step(j)] = {d[row + 1][j], d[row][j]};
+                if constexpr (kPred) {
+                    pred_line[Tile::col_step(j)] = {p.at(row + 1, j), p.at(row, j)};
+                }
+            }
+        }
+        if (owns_col) {
 #pragma unroll
             for (int i = 0; i < kM; ++i) {
+                col_line[Tile::row_step(i)] = {d[i][col], d[i][col + 1]};
+            }
+        }
+        __syncthreads();
+
+        const T beside = row_line[2 * pair + 1 - my_col].second;
+        const T below = col_line[2 * pair + 1 - my_row].first;
 #pragma unroll
-                for (int j = 0; j < kN; ++j) {
-                    const T length = shorter(d[i][j], col[i], row[j]);
+        for (int first = 0; first < kN; first += kColsATime) {
+            Pair<T> b[kColsATime];
+            Pair<int32_t> via[kColsATime];
+#pragma unroll
+            for (int j = 0; j < kColsATime; j += 2) {
+                const int step = Tile::col_step(first + j);
+                load_run(row_line + step, b + j);
+                if constexpr (kPred) {
+                    load_run(pred_line + step, via + j);
+                }
+            }
+            /* Pivot k + 1 goes through stage k: its row by element [k + 1, k], its column by
+             * [k, k + 1]. */
+            if constexpr (kHasRows) {
+#pragma unroll
+                for (int j = 0; j < kColsATime; ++j) {
+                    const T before = b[j].first;
+                    Ring::join(b[j].first, below, b[j].second);
                     if constexpr (kPred) {
-                        p[i][j] = length < d[i][j] ? via[j] : p[i][j];
+                        via[j].first = b[j].first < before ? via[j].second : via[j].first;
                     }
-                    d[i][j] = length;
+                }
+                if (owns_row) {
+                    publish_rows(paths, pair, col0 + my_col, Tile::col_step(first), b, via);
+                }
+            }
+#pragma unroll
+            for (int i = 0; i < kM; i += 2) {
+                Pair<T> a[2];
+                load_run(col_line + Tile::row_step(i), a);
+                if constexpr (kHasCols) {
+                    Ring::join(a[0].second, a[0].first, beside);
+                    Ring::join(a[1].second, a[1].first, beside);
+                    if (owns_col && first == 0) {
+                        publish_cols(paths, pair, row0 + my_row, Tile::row_step(i), a);
+                    }
+                }
+#pragma unroll
+                for (int j = 0; j < kColsATime; ++j) {
+#pragma unroll
+                    for (int e = 0; e < 2; ++e) {
+                        if constexpr (kPred) {
+                            update(d[i + e][first + j], p.at(i + e, first + j), a[e], b[j], via[j]);
+                        }
+                        else {
+                            fold_values<Ring>(d[i + e][first + j], a[e], b[j]);
+                        }
+                    }
                 }
             }
         }
     }
 
+    /* Finished pairs go to the panels: of columns from `line` on, by the thread that owns the
+     * pivots' rows, and of two rows. A strip of a symmetric matrix is a strip of both kinds. */
+    static __device__ __forceinline__ void publish_rows(const Paths<Ring> &paths, int pair,
+                                                        ptrdiff_t line, int first_step,
+                                                        const Pair<T> (&b)[kColsATime],
+                                                        const Pair<int32_t> (&via)[kColsATime])
+    {
+        const ptrdiff_t at = paths.template rows_at<kPivots, kPred>(pair, line);
 #pragma unroll
-    for (int i = 0; i < kM; ++i) {
-        copy_run<kN>(d[i], paths.dist + (i0 + i) * padded + j0);
-        if constexpr (kPred) {
-            copy_run<kN>(p[i], paths.pred + (i0 + i) * padded + j0);
+        for (int j = 0; j < kColsATime; j += 2) {
+            const int step = first_step + Tile::col_step(j);
+            Hold::put_rows(paths.rows + at + step / Hold::kPerWord, b[j], b[j + 1]);
+            if constexpr (kPred) {
+                paths.preds[at + step] = via[j], paths.preds[at + step + 1] = via[j + 1];
+            }
+            else if (!kHasCols && paths.symmetric) {
+                Hold::put_cols(paths.cols + paths.template cols_at<kPivots>(pair, line) + step,
+                               turned(b[j]), turned(b[j + 1]));
+            }
         }
+    }
+    static __device__ __forceinline__ void publish_cols(const Paths<Ring> &paths, int pair,
+                                                        ptrdiff_t line, int step,
+                                                        const Pair<T> (&a)[2])
+    {
+        Hold::put_cols(paths.cols + paths.template cols_at<kPivots>(pair, line) + step, a[0], a[1]);
+        if (!kPred && !kHasRows && paths.symmetric) {
+            const ptrdiff_t at = paths.template rows_at<kPivots, kPred>(pair, line);
+            Hold::put_rows(paths.rows + at + step / Hold::kPerWord, turned(a[0]), turned(a[1]));
+        }
+    }
+
+    template <typename V>
+    static __device__ __forceinline__ void load_run(const Pair<V> *from, Pair<V> *to)
+    {
+#pragma unroll
+        for (int e = 0; e < 2; e += kPerWord<V> / 2) {
+            load_word<V>(&from[e].first, &to[e].first);
+        }
+    }
+
+    static __device__ __forceinline__ void update(T &d, int32_t &p, Pair<T> a, Pair<T> b,
+                                                  Pair<int32_t> via)
+    {
+        const T before = d;
+        Ring::join(d, a.first, b.second);
+        if (d < before) {
+            p = via.second;
+        }
+        const T between = d;
+        Ring::join(d, a.second, b.first);
+        if (d < between) {
+            p = via.first;
+        }
+    }
+};
+
+/* Phase 1: the pivot tile, one block. */
+template <typename Ring, int kPivots, int kThreads, bool kPred>
+using PivotTile = Strip<Ring, kPivots, kPivots, kPivots, kThreads, true, true, kPred>;
+
+template <typename Ring, int kPivots, bool kPred>
+__global__ void __launch_bounds__(kStripThreads, 2)
+    close_pivot_tile(const __grid_constant__ Paths<Ring> paths, ptrdiff_t pivot)
+{
+    using Closing = PivotTile<Ring, kPivots, kStripThreads, kPred>;
+    extern __shared__ int4 shared[];
+    await_predecessor();
+    Closing::close(paths, pivot, pivot, *reinterpret_cast<typename Closing::Lines *>(shared));
+}
+
+/* Phase 2. How far a strip extends along its panel: narrower where that keeps more SMs busy. */
+template <int kPivots>
+constexpr int kStripWidth = kPivots == 128 ? 64 : 32;
+template <typename Ring, int kPivots, bool kPred>
+using RowStrip =
+    Strip<Ring, kPivots, kPivots, kStripWidth<kPivots>, kStripThreads, true, false, kPred>;
+template <typename Ring, int kPivots, bool kPred>
+using ColStrip =
+    Strip<Ring, kPivots, kStripWidth<kPivots>, kPivots, kStripThreads, false, true, kPred>;
+
+template <typename Ring, int kPivots, bool kPred>
+constexpr size_t kStripSharedBytes = sizeof(typename RowStrip<Ring, kPivots, kPred>::Lines) >
+                                             sizeof(typename ColStrip<Ring, kPivots, kPred>::Lines)
+                                         ? sizeof(typename RowStrip<Ring, kPivots, kPred>::Lines)
+                                         : sizeof(typename ColStrip<Ring, kPivots, kPred>::Lines);
+
+/* The pivot tile's part of a panel becomes the lines of a strip that lacks them: get(pair, line, to)
+ * brings two neighbouring lines. */
+template <int kPivots, typename V, typename Get>
+__device__ __forceinline__ void copy_snapshots(Pair<V> (*lines)[kPivots], const Get &get)
+{
+#pragma unroll 4
+    for (int at = 2 * threadIdx.x; at < kPivots / 2 * kPivots; at += 2 * kStripThreads) {
+        Pair<V> two[2];
+        get(at / kPivots, at % kPivots, two);
+        Pair<V> *const to = &lines[at / kPivots][at % kPivots];
+        to[0] = two[0], to[1] = two[1];
     }
 }
 
-/* Phase 1: the pivot tile, one block. */
-template <typename T, int kPivots, bool kPred>
-__global__ void __launch_bounds__(kStripThreads, 1)
-    close_pivot_tile(const __grid_constant__ Paths<T> paths, ptrdiff_t pivot)
+/* Even blocks close strips of the pivots' rows, odd ones strips of their columns. In a symmetric
+ * matrix there is one block a strip: of rows right of the pivot tile, of columns above it. */
+template <typename Ring, int kPivots, bool kPred>
+__global__ void __launch_bounds__(kStripThreads, 2)
+    close_strips(const __grid_constant__ Paths<Ring> paths, ptrdiff_t pivot)
 {
-    __shared__ alignas(16) T row_lines[2 * kPivots], col_lines[2 * kPivots];
-    __shared__ alignas(16) int32_t pred_lines[kPred ? 2 * kPivots : 1];
-    close_strip<kPivots, kPivots, kPivots, true, true, kPred>(paths, pivot, pivot, row_lines,
-                                                              col_lines, pred_lines);
-}
-
-/* Snapshots of the pivot tile, and two lines of the strip's own. */
-constexpr size_t strip_shared_bytes(int pivots, size_t element, bool pred)
-{
-    return (size_t)(pivots * pivots + 2 * kStripWidth) * (element + (pred ? sizeof(int32_t) : 0));
-}
-
-/* Phase 2: even blocks close strips of the pivots' rows, odd ones strips of their columns. */
-template <typename T, int kPivots, bool kPred>
-__global__ void __launch_bounds__(kStripThreads, 1)
-    close_strips(const __grid_constant__ Paths<T> paths, ptrdiff_t pivot)
-{
+    using OfRows = RowStrip<Ring, kPivots, kPred>;
+    using OfCols = ColStrip<Ring, kPivots, kPred>;
     extern __shared__ int4 shared[];
-    T *const snapshots = reinterpret_cast<T *>(shared);
-    T *const lines = snapshots + kPivots * kPivots;
-    int32_t *const pred_snapshots = reinterpret_cast<int32_t *>(lines + 2 * kStripWidth);
-    int32_t *const pred_lines = pred_snapshots + kPivots * kPivots;
-    const ptrdiff_t start = (ptrdiff_t)(blockIdx.x / 2) * kStripWidth;
-    const bool of_rows = blockIdx.x % 2 == 0;
+    const ptrdiff_t strip = paths.symmetric ? blockIdx.x : blockIdx.x / 2;
+    const ptrdiff_t start = strip * kStripWidth<kPivots>;
+    const bool of_rows = paths.symmetric ? start > pivot : blockIdx.x % 2 == 0;
+    await_predecessor();
     if (start >= pivot && start < pivot + kPivots) {
         return; /* the pivot tile itself */
     }
-
-    /* A strip of rows lacks the pivots' columns, a strip of columns their rows. The first barrier
-     * in close_strip stands between these stores and their readers. */
-    const Pair<T> *const from = (of_rows ? paths.panels.cols : paths.panels.rows) + pivot;
-    for (int e = threadIdx.x; e < kPivots / 2 * kPivots; e += kStripThreads) {
-        const int pair = e / kPivots, line = e % kPivots;
-        const Pair<T> both = from[pair * paths.padded + line];
-        snapshots[2 * pair * kPivots + line] = of_rows ? both.first : both.second;
-        snapshots[(2 * pair + 1) * kPivots + line] = of_rows ? both.second : both.first;
-    }
-    if (kPred && !of_rows) {
-        for (int e = threadIdx.x; e < kPivots * kPivots; e += kStripThreads) {
-            pred_snapshots[e] =
-                paths.panels.preds[e / kPivots * paths.padded + pivot + e % kPivots];
-        }
-    }
-
+    /* The first barrier in close() stands between the copies and their readers. */
+    using Hold = Storage<Ring>;
+    using V = typename Hold::Value;
     if (of_rows) {
-        close_strip<kPivots, kPivots, kStripWidth, true, false, kPred>(paths, pivot, start, lines,
-                                                                       snapshots, pred_lines);
+        auto &lines = *reinterpret_cast<typename OfRows::Lines *>(shared);
+        copy_snapshots<kPivots>(lines.cols, [&](int pair, int line, Pair<V> *two) {
+            Hold::get_cols(paths.cols + paths.template cols_at<kPivots>(pair, pivot + line), two);
+        });
+        OfRows::close(paths, pivot, start, lines);
     }
     else {
-        close_strip<kPivots, kStripWidth, kPivots, false, true, kPred>(
-            paths, start, pivot, snapshots, lines, pred_snapshots);
+        auto &lines = *reinterpret_cast<typename OfCols::Lines *>(shared);
+        copy_snapshots<kPivots>(lines.rows, [&](int pair, int line, Pair<V> *two) {
+            Hold::get_rows(paths.rows + paths.template rows_at<kPivots, kPred>(pair, pivot + line),
+                           two);
+        });
+        if constexpr (kPred) {
+            copy_snapshots<kPivots>(lines.preds, [&](int pair, int line, Pair<int32_t> *two) {
+                const Pair<int32_t> *const from =
+                    paths.preds + paths.template rows_at<kPivots, kPred>(pair, pivot + line);
+                two[0] = from[0], two[1] = from[1];
+            });
+        }
+        OfCols::close(paths, start, pivot, lines);
     }
 }
 

@@ -2,189 +2,317 @@
  * min-plus product of the two panels that phases 1 and 2 left in device memory.
  *
  * Idea: a block keeps a tile of the matrix in registers and streams the panels' slabs past it
- * through shared memory. Copies to shared memory run ahead of the arithmetic by two slabs and pass
- * no register. With predecessors, the loop only notes which pair of pivots won an element last; the
- * few elements that changed in the round look up the rest at the end.
+ * through shared memory. With predecessors, it only notes in which slab an element was shortened
+ * last, one comparison a slab; the few elements that changed in the round look up at the end which
+ * pivot of that slab it was, 32 of them a warp at a time.
  *
- * Cost: minplus.cuh for the arithmetic. A slab of 16 pivots in float32 is 12 KB for 131072 updates,
- * so panels are read from L2 at 0.09 byte an update, 1.2 TB/s at 13e12 updates/s, and the matrix
- * once a round.
+ * Look-ahead: the tiles in the rows and columns of the next round's pivots are a part of their own,
+ * so that the next round's phases 1 and 2 need not wait for the others. Or, where all run as one
+ * grid, its first block closes the next pivot tile as well.
  *
- * Launch: 128 threads and 128 x 64 elements a block, or as Rest says. Several blocks an SM, since
- * one waits for its tile or writes it while the others compute. */
+ * Cost: rings.cuh for the arithmetic. In float32 a thread of 16 x 8 elements issues 1024 FADD, 512
+ * VIMNMX3, 48 LDS and about 15 others for 4 pairs of pivots: 1.56 instructions an update. Panels
+ * are read from L2 at 0.06 byte an update, and the matrix once a round.
+ *
+ * Launch: 128 threads a tile of pivots x pivots, or as Rest says. Several blocks an SM, since one
+ * waits for its tile or writes it while the others compute. */
 #ifndef GPUDIST_REST_CUH
 #define GPUDIST_REST_CUH
 
-#include <cuda_pipeline_primitives.h>
 #include <string.h>
 
 #include "apsp/closure.cuh"
+#include "apsp/narrow.cuh"
+#include "apsp/slabs.cuh"
 
 namespace gd {
 
-constexpr int kStages = 3;    /* slabs in shared memory or under way */
-constexpr int kSlabPairs = 8; /* pairs of pivots in a slab */
-
-/* The tile is as large as the registers allow: 64 accumulators a thread of 4 bytes, half as many
- * where each is a double or has a winner beside it, 16 where both. An SM's registers are then 128
- * for each of 512 threads, or 168 for each of 384. */
-template <typename T, bool kPred>
+/* The tile is as large as the registers allow. 128 accumulators a thread of 4 bytes; 32 where
+ * rounds are short, or where each is a double or has its old value and a slab's number beside it. */
+template <typename Ring, int kPivots, bool kPred>
 struct Rest {
-    using Tile = MinplusTile<T, 8, 8, 4, 1>;
-    static constexpr int kBlocksPerSm = 4;
-};
-template <typename T>
-struct Rest<T, true> {
+    using T = typename Ring::Word;
     using Tile = MinplusTile<T, 8, 4, 2, 2>;
-    static constexpr int kBlocksPerSm = 3;
+    static constexpr int kBlocksPerSm = kPred ? (sizeof(T) == 4 ? 3 : 2) : sizeof(T) == 4 ? 4 : 3;
+    static constexpr int kSlabPairs = kPred && sizeof(T) == 4 ? 16 : 8;
+    static constexpr int kStages = kPred ? 2 : 3;
+};
+template <typename Ring>
+struct Rest<Ring, 128, false> {
+    using Tile = MinplusTile<typename Ring::Word, 16, 8, 2, 2>;
+    static constexpr int kBlocksPerSm = 2, kSlabPairs = 16, kStages = 3;
+};
+template <typename Ring>
+struct Rest<Ring, 128, true> {
+    using Tile = MinplusTile<typename Ring::Word, 8, 8, 4, 1>;
+    static constexpr int kBlocksPerSm = 2, kSlabPairs = 16, kStages = 3;
 };
 template <>
-struct Rest<double, false> {
-    using Tile = MinplusTile<double, 8, 4, 2, 2>;
-    static constexpr int kBlocksPerSm = 3;
-};
-template <>
-struct Rest<double, true> {
-    using Tile = MinplusTile<double, 4, 4, 4, 2>;
-    static constexpr int kBlocksPerSm = 2;
+struct Rest<Narrow, 128, false> { /* 64 words across */
+    using Tile = MinplusTile<int32_t, 8, 8, 4, 1>;
+    static constexpr int kBlocksPerSm = 3, kSlabPairs = 16, kStages = 3;
 };
 
-/* Starts copying kSlabPairs rows of a panel, kLines pairs long, to shared memory. */
-template <int kThreads, int kLines, typename T>
-__device__ __forceinline__ void fetch_slab(Pair<T> (*slab)[kLines], const Pair<T> *panel,
-                                           ptrdiff_t padded)
+/* Which tiles a grid relaxes, of those outside the pivots' rows and columns. */
+enum Part {
+    kAllTiles,  /* all; the block of the next pivot tile comes first and closes it as well */
+    kNextLines, /* those in the next pivots' rows and columns */
+    kOtherTiles /* the others */
+};
+
+struct Region {
+    Part part;
+    bool symmetric;        /* only those on and above the diagonal */
+    ptrdiff_t tiles;       /* along a side of the matrix */
+    ptrdiff_t pivot, next; /* which tiles are the pivot tile and the next one, or -1 */
+};
+
+/* How many tiles a region is searched for. */
+inline ptrdiff_t count_tiles(const Region &region)
 {
-    constexpr int kRun = kPerWord<T> / 2, kWords = kLines / kRun;
-    static_assert(kSlabPairs * kWords % kThreads == 0, "threads share a slab evenly");
-#pragma unroll
-    for (int start = 0; start < kSlabPairs * kWords; start += kThreads) {
-        const int row = (start + threadIdx.x) / kWords,
-                  line = (start + threadIdx.x) % kWords * kRun;
-        __pipeline_memcpy_async(&slab[row][line], panel + row * padded + line, 16);
+    const ptrdiff_t tiles = region.tiles;
+    return region.part == kNextLines ? (region.symmetric ? tiles : 2 * tiles)
+           : region.symmetric        ? (tiles + 1) / 2 * (tiles + 1)
+                                     : tiles * tiles;
+}
+
+constexpr int kTileGroup = 8; /* rows of tiles that go along the columns together, for L2 */
+
+/* Tile number `block` of a region; false if there is none. */
+__device__ __forceinline__ bool find_tile(const Region &region, ptrdiff_t block, ptrdiff_t &i,
+                                          ptrdiff_t &j)
+{
+    const ptrdiff_t tiles = region.tiles, next = region.next;
+    bool is_ours = true;
+    if (region.part == kNextLines) {
+        const bool in_row = region.symmetric ? block >= next : block < tiles;
+        const ptrdiff_t place = block < tiles ? block : block - tiles;
+        i = in_row ? next : place;
+        j = in_row ? place : next;
+        is_ours = in_row || i != next;
     }
-}
-
-/* The elements of a row that lie together in a thread are 8 bytes: two floats or one double. The
- * matrix only passes through: marked to be evicted first, it leaves the panels in L2. */
-template <typename T>
-__device__ __forceinline__ void load_passing(const T *from, T *to)
-{
-    const long long bits = __ldcs(reinterpret_cast<const long long *>(from));
-    memcpy(to, &bits, sizeof bits);
-}
-template <typename T>
-__device__ __forceinline__ void store_passing(T *to, const T *from)
-{
-    long long bits;
-    memcpy(&bits, from, sizeof bits);
-    __stcs(reinterpret_cast<long long *>(to), bits);
-}
-
-/* Turns winning pairs into predecessors. Of the two pivots the first whose sum is the distance has
- * won. Few elements change in a round; the loads of four are asked for together. */
-template <typename Tile, typename T>
-__device__ __forceinline__ void write_predecessors(const Paths<T> &paths, ptrdiff_t i0,
-                                                   ptrdiff_t j0,
-                                                   const T (&c)[Tile::kRows][Tile::kCols],
-                                                   const int (&winner)[Tile::kRows][Tile::kCols])
-{
-    const Panels<T> &panels = paths.panels;
-#pragma unroll
-    for (int i = 0; i < Tile::kRows; ++i) {
-        const ptrdiff_t row = i0 + Tile::row(i);
-        T sum[Tile::kCols];
-        int32_t via[Tile::kCols];
-#pragma unroll
-        for (int j = 0; j < Tile::kCols; ++j) {
-            const ptrdiff_t at = winner[i][j] * paths.padded;
-            sum[j] = 0;
-            if (winner[i][j] >= 0) {
-                sum[j] = panels.cols[at + row].first + panels.rows[at + j0 + Tile::col(j)].second;
-            }
-        }
-#pragma unroll
-        for (int j = 0; j < Tile::kCols; ++j) {
-            const ptrdiff_t k = 2 * winner[i][j] + (sum[j] == c[i][j] ? 0 : 1);
-            via[j] = GD_NO_PREDECESSOR;
-            if (winner[i][j] >= 0) {
-                via[j] = panels.preds[k * paths.padded + j0 + Tile::col(j)];
-            }
-        }
-#pragma unroll
-        for (int j = 0; j < Tile::kCols; ++j) {
-            if (winner[i][j] >= 0) {
-                paths.pred[row * paths.padded + j0 + Tile::col(j)] = via[j];
-            }
-        }
+    else if (region.symmetric) { /* row r, which has tiles - r of them, and after it row -1 - r */
+        const ptrdiff_t row = block / (tiles + 1), place = block % (tiles + 1);
+        const bool is_first = place < tiles - row;
+        i = is_first ? row : tiles - 1 - row;
+        j = is_first ? row + place : place - 1;
+        is_ours = is_first || 2 * row + 1 != tiles;
     }
+    else {
+        const ptrdiff_t group = block / (kTileGroup * tiles) * kTileGroup;
+        const ptrdiff_t rows = min((ptrdiff_t)kTileGroup, tiles - group);
+        const ptrdiff_t place = block % (kTileGroup * tiles);
+        i = group + place % rows, j = place / rows;
+    }
+    if (region.part == kAllTiles && next >= 0) { /* tile 0 and the next pivot tile change places */
+        const bool takes_next = block == 0, was_next = i == next && j == next;
+        i = takes_next ? next : was_next ? 0 : i;
+        j = takes_next ? next : was_next ? 0 : j;
+    }
+    const bool left_out = region.part == kOtherTiles && (i == next || j == next);
+    return is_ours && i != region.pivot && j != region.pivot && !left_out;
 }
 
-/* Relaxes one tile over a round's pivots. Tiles inside the pivots' rows or columns are done. A tile
- * that merely overlaps them relaxes that part again, which changes nothing. */
-template <typename T, bool kPred>
-__global__ void __launch_bounds__(Rest<T, kPred>::Tile::kThreads, Rest<T, kPred>::kBlocksPerSm)
-    relax_rest(const __grid_constant__ Paths<T> paths, ptrdiff_t pivot, int pivots,
-               unsigned tiles_across)
+/* Copies what lies above the diagonal of a square matrix to its place below, tiles of 32 x 32. */
+constexpr int kMirrorSide = 32, kMirrorThreads = 256;
+template <typename T>
+__global__ void __launch_bounds__(kMirrorThreads) mirror(T *matrix, ptrdiff_t side)
 {
-    using Tile = typename Rest<T, kPred>::Tile;
-    __shared__ alignas(16) Pair<T> left[kStages][kSlabPairs][Tile::kBlockRows];
-    __shared__ alignas(16) Pair<T> right[kStages][kSlabPairs][Tile::kBlockCols];
-    const ptrdiff_t i0 = (ptrdiff_t)(blockIdx.x / tiles_across) * Tile::kBlockRows;
-    const ptrdiff_t j0 = (ptrdiff_t)(blockIdx.x % tiles_across) * Tile::kBlockCols;
-    if ((i0 >= pivot && i0 + Tile::kBlockRows <= pivot + pivots) ||
-        (j0 >= pivot && j0 + Tile::kBlockCols <= pivot + pivots)) {
+    __shared__ T tile[kMirrorSide][kMirrorSide + 1]; /* spreads columns over the banks */
+    const ptrdiff_t across = side / kMirrorSide;
+    const ptrdiff_t i0 = (ptrdiff_t)blockIdx.x / across * kMirrorSide;
+    const ptrdiff_t j0 = (ptrdiff_t)blockIdx.x % across * kMirrorSide;
+    const int x = threadIdx.x % kMirrorSide, y0 = threadIdx.x / kMirrorSide;
+    if (i0 >= j0) { /* tiles on the diagonal are whole */
         return;
     }
-
-    const int slabs = pivots / (2 * kSlabPairs);
-    auto fetch = [&](int slab) {
-        const ptrdiff_t at = slab * kSlabPairs * paths.padded;
-        fetch_slab<Tile::kThreads>(left[slab % kStages], paths.panels.cols + at + i0, paths.padded);
-        fetch_slab<Tile::kThreads>(right[slab % kStages], paths.panels.rows + at + j0,
-                                   paths.padded);
-    };
-#pragma unroll
-    for (int slab = 0; slab < kStages - 1; ++slab) {
-        fetch(slab);
-        __pipeline_commit();
+    for (int y = y0; y < kMirrorSide; y += kMirrorThreads / kMirrorSide) {
+        tile[y][x] = matrix[(i0 + y) * side + j0 + x];
     }
+    __syncthreads();
+    for (int y = y0; y < kMirrorSide; y += kMirrorThreads / kMirrorSide) {
+        matrix[(j0 + y) * side + i0 + x] = tile[x][y];
+    }
+}
 
-    T c[Tile::kRows][Tile::kCols];
-    int winner[Tile::kRows][Tile::kCols];
-    T *const tile = paths.dist + i0 * paths.padded + j0;
+/* The matrix only passes through: marked to be evicted first, it leaves the panels in L2. A run of
+ * a row that lies together in a thread is 8 bytes: two floats or one double. */
+__device__ __forceinline__ void load_passing(const float *from, float *to)
+{
+    const float2 both = __ldcs(reinterpret_cast<const float2 *>(from));
+    to[0] = both.x, to[1] = both.y;
+}
+__device__ __forceinline__ void load_passing(const int32_t *from, int32_t *to)
+{
+    const int2 both = __ldcs(reinterpret_cast<const int2 *>(from));
+    to[0] = both.x, to[1] = both.y;
+}
+__device__ __forceinline__ void load_passing(const double *from, double *to) { *to = __ldcs(from); }
+__device__ __forceinline__ void store_passing(float *to, const float *from)
+{
+    __stcs(reinterpret_cast<float2 *>(to), make_float2(from[0], from[1]));
+}
+__device__ __forceinline__ void store_passing(int32_t *to, const int32_t *from)
+{
+    __stcs(reinterpret_cast<int2 *>(to), make_int2(from[0], from[1]));
+}
+__device__ __forceinline__ void store_passing(double *to, const double *from) { __stcs(to, *from); }
+
+/* Gives the elements that were shortened their predecessors. An element's last slab holds the first
+ * pivot whose sum is its length: by the triple loop that is the one that shortened it last, as later
+ * ones did not do so strictly. `list` has room for all elements of a block. */
+template <typename Ring, typename Shape, int kPivots>
+__device__ __forceinline__ void write_predecessors(
+    const Paths<Ring> &paths, ptrdiff_t i0, ptrdiff_t j0,
+    const int (&slab)[Shape::Tile::kRows][Shape::Tile::kCols], uint32_t *list)
+{
+    using T = typename Ring::Word;
+    using Tile = typename Shape::Tile;
+    static_assert(Tile::kBlockRows <= 256 && Tile::kBlockCols <= 256, "8 bits hold a place");
+    uint32_t *const mine = list + threadIdx.x / 32 * (32 * Tile::kRows * Tile::kCols);
+    const unsigned lanes_before = (1u << threadIdx.x % 32) - 1;
+    int count = 0;
 #pragma unroll
     for (int i = 0; i < Tile::kRows; ++i) {
 #pragma unroll
         for (int j = 0; j < Tile::kCols; ++j) {
-            if (j % Tile::kRun == 0) {
-                load_passing(tile + Tile::row(i) * paths.padded + Tile::col(j), &c[i][j]);
+            const unsigned changed = __ballot_sync(~0u, slab[i][j] >= 0);
+            if (slab[i][j] >= 0) {
+                mine[count + __popc(changed & lanes_before)] =
+                    (uint32_t)slab[i][j] << 16 | (uint32_t)Tile::row(i) << 8 | (uint32_t)Tile::col(j);
             }
-            winner[i][j] = -1;
+            count += __popc(changed);
         }
     }
+    __syncwarp();
+    for (int at = threadIdx.x % 32; at < count; at += 32) {
+        const ptrdiff_t i = i0 + (mine[at] >> 8 & 255), j = j0 + (mine[at] & 255);
+        const int first = (int)(mine[at] >> 16) * Shape::kSlabPairs;
+        const T length = paths.dist[i * paths.stride + j];
+        int winner = 2 * first;
+#pragma unroll 8
+        for (int p = Shape::kSlabPairs - 1; p >= 0; --p) { /* the first one has the last word */
+            const Pair<T> a = paths.cols[paths.template cols_at<kPivots>(first + p, i)];
+            const Pair<T> b = paths.rows[paths.template rows_at<kPivots, true>(first + p, j)];
+            winner = Ring::term(a.second, b.first) == length ? 2 * (first + p) + 1 : winner;
+            winner = Ring::term(a.first, b.second) == length ? 2 * (first + p) : winner;
+        }
+        const Pair<int32_t> via = paths.preds[paths.template rows_at<kPivots, true>(winner / 2, j)];
+        paths.pred[i * paths.padded + j] = winner % 2 == 0 ? via.second : via.first;
+    }
+}
 
-    for (int slab = 0; slab < slabs; ++slab) {
-        /* One barrier a slab: behind it this slab has arrived for all threads, and all are done
-         * with the previous one, whose place the next fetch takes. */
-        __pipeline_wait_prior(kStages - 2);
-        __syncthreads();
-        if (slab + kStages - 1 < slabs) {
-            fetch(slab + kStages - 1);
-        }
-        __pipeline_commit(); /* even if empty: the wait above counts commits */
-        Tile::template multiply<kSlabPairs, kPred>(c, winner, left[slab % kStages],
-                                                   right[slab % kStages], slab * kSlabPairs);
-    }
+template <typename Ring, int kPivots, bool kPred>
+struct Relaxing {
+    using T = typename Ring::Word;
+    using Shape = Rest<Ring, kPivots, kPred>;
+    using Tile = typename Shape::Tile;
+    static constexpr int kPerWord = Storage<Ring>::kPerWord;
+    using Stream = SlabStream<T, Tile::kBlockRows, Tile::kBlockCols, Shape::kSlabPairs,
+                              Shape::kStages, Tile::kThreads>;
+    using NextPivotTile = PivotTile<Ring, kPivots, Tile::kThreads, kPred>;
+    static constexpr bool kClosesNext = kPivots == 64;
+    static constexpr size_t kListBytes =
+        kPred ? sizeof(uint32_t) * Tile::kBlockRows * Tile::kBlockCols : 0;
+    static constexpr size_t kLinesBytes = kClosesNext ? sizeof(typename NextPivotTile::Lines) : 0;
+    static constexpr size_t kAfterBytes = kListBytes > kLinesBytes ? kListBytes : kLinesBytes;
+    static constexpr size_t kSharedBytes =
+        Stream::kSharedBytes > kAfterBytes ? Stream::kSharedBytes : kAfterBytes;
+    /* A tile of pivots x pivots is a block's, or several blocks' beside each other. */
+    static constexpr int kParts = kPivots / (Tile::kBlockCols * kPerWord);
+    static_assert(Tile::kBlockRows == kPivots &&
+                      Tile::kBlockCols * kPerWord == kRowsWidth<kPivots, kPred>,
+                  "a block's tile is as wide as a block of a panel");
+    static_assert(!kClosesNext || kParts == 1, "who closes a tile has relaxed all of it");
 
+    static __device__ __forceinline__ void relax(const Paths<Ring> &paths, ptrdiff_t i0, ptrdiff_t j0,
+                                                 void *shared)
+    {
+        constexpr int kSlabs = kPivots / (2 * Shape::kSlabPairs);
+        Stream stream(shared, paths.cols + paths.template cols_at<kPivots>(0, i0),
+                      paths.rows + paths.template rows_at<kPivots, kPred>(0, j0), kSlabs);
+        T c[Tile::kRows][Tile::kCols];
+        const ptrdiff_t stride = paths.stride / kPerWord; /* in words */
+        T *const tile = reinterpret_cast<T *>(paths.dist + j0) + (i0 + Tile::row(0)) * stride +
+                        Tile::col(0);
 #pragma unroll
-    for (int i = 0; i < Tile::kRows; ++i) {
+        for (int i = 0; i < Tile::kRows; ++i) {
 #pragma unroll
-        for (int j = 0; j < Tile::kCols; j += Tile::kRun) {
-            store_passing(tile + Tile::row(i) * paths.padded + Tile::col(j), &c[i][j]);
+            for (int j = 0; j < Tile::kCols; j += Tile::kRun) {
+                load_passing(tile + Tile::row_step(i) * stride + Tile::col_step(j), &c[i][j]);
+            }
+        }
+        int changed[Tile::kRows][Tile::kCols]; /* in which slab an element was shortened last */
+#pragma unroll
+        for (int i = 0; kPred && i < Tile::kRows; ++i) {
+#pragma unroll
+            for (int j = 0; j < Tile::kCols; ++j) {
+                changed[i][j] = -1;
+            }
+        }
+#pragma unroll 1
+        for (int s = 0; s < kSlabs; ++s) {
+            const auto &slab = stream.wait(s);
+            T before[Tile::kRows][Tile::kCols];
+#pragma unroll
+            for (int i = 0; kPred && i < Tile::kRows; ++i) {
+#pragma unroll
+                for (int j = 0; j < Tile::kCols; ++j) {
+                    before[i][j] = c[i][j];
+                }
+            }
+            Tile::for_pairs(
+                Shape::kSlabPairs, slab.left, slab.right,
+                [&](int i, int j, const Pair<T> &a, const Pair<T> &b) { Ring::fold(c[i][j], a, b); });
+            stream.release(s);
+#pragma unroll
+            for (int i = 0; kPred && i < Tile::kRows; ++i) {
+#pragma unroll
+                for (int j = 0; j < Tile::kCols; ++j) {
+                    changed[i][j] = c[i][j] < before[i][j] ? s : changed[i][j];
+                }
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < Tile::kRows; ++i) {
+#pragma unroll
+            for (int j = 0; j < Tile::kCols; j += Tile::kRun) {
+                store_passing(tile + Tile::row_step(i) * stride + Tile::col_step(j), &c[i][j]);
+            }
+        }
+        if constexpr (kPred) {
+            __syncthreads(); /* all are done with the slabs, whose place the list takes */
+            write_predecessors<Ring, Shape, kPivots>(paths, i0, j0, changed,
+                                                     static_cast<uint32_t *>(shared));
         }
     }
-    if constexpr (kPred) {
-        write_predecessors<Tile>(paths, i0, j0, c, winner);
+};
+
+template <typename Ring, int kPivots, bool kPred>
+__global__ void __launch_bounds__(Rest<Ring, kPivots, kPred>::Tile::kThreads,
+                                  Rest<Ring, kPivots, kPred>::kBlocksPerSm)
+    relax_rest(const __grid_constant__ Paths<Ring> paths,
+               const __grid_constant__ Paths<Ring> next_paths,
+               const __grid_constant__ Region region)
+{
+    using Work = Relaxing<Ring, kPivots, kPred>;
+    extern __shared__ int4 shared[];
+    ptrdiff_t i, j;
+    await_predecessor();
+    if (!find_tile(region, blockIdx.x / Work::kParts, i, j)) {
+        return;
+    }
+    const ptrdiff_t part = blockIdx.x % Work::kParts;
+    Work::relax(paths, i * kPivots, j * kPivots + part * kRowsWidth<kPivots, kPred>, shared);
+    if constexpr (Work::kClosesNext) {
+        if (region.part == kAllTiles && blockIdx.x == 0 && region.next >= 0) {
+            /* The tile is in memory for all threads of the block. The panels are other ones:
+             * other blocks still read these. */
+            __syncthreads();
+            Work::NextPivotTile::close(
+                next_paths, i * kPivots, j * kPivots,
+                *reinterpret_cast<typename Work::NextPivotTile::Lines *>(shared));
+        }
     }
 }
 

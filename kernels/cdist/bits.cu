@@ -19,7 +19,8 @@
  *
  * Launch: 8 warps, 2 below each other and 4 side by side, of 32 x 32 results each; blocks in bands
  * as in tile.cu. */
-#include "metrics.cuh"
+#include "grid.cuh"
+#include "span.cuh"
 
 namespace {
 
@@ -33,14 +34,11 @@ static_assert(kWarpsAcross * kWarpsDown * 32 == kThreads, "every warp has its re
 static_assert(GD_BITS_ALIGNMENT * sizeof(int32_t) == sizeof(uint4), "a group is a load");
 
 template <typename T>
-struct Bits {
+struct Bits : gd::Target<T> {
     gd::Points<int32_t> a, b;
-    ptrdiff_t words;
+    ptrdiff_t length; /* words of a row */
     const double *a_terms, *b_terms;
     double columns;
-    T *out;
-    ptrdiff_t out_stride;
-    bool aligned; /* rows of out start on 16-byte boundaries */
 };
 
 /* ---------------------------------------------------------------- counting */
@@ -167,20 +165,40 @@ __device__ __forceinline__ R distance(int sum, R x, R y, R columns)
 
 /* ---------------------------------------------------------------- the kernel */
 
-/* R is what distances are computed in. */
+/* A thread's rows and columns start here. */
+struct Corner {
+    ptrdiff_t row, col;
+
+    template <typename T>
+    __device__ __forceinline__ Corner(const Bits<T> &call, unsigned tile_row, unsigned tile_col,
+                                      unsigned thread, unsigned log_kinds)
+    {
+        const unsigned kind = tile_row & ((1u << log_kinds) - 1), warp = thread / 32;
+        const ptrdiff_t top = (ptrdiff_t)(tile_row >> log_kinds) * kBlockRows;
+        row = ((top + warp / kWarpsAcross * kRows + thread % 32 / 4) << log_kinds) + kind;
+        col = (ptrdiff_t)tile_col * kBlockCols + warp % kWarpsAcross * kCols -
+              shift_of(call, log_kinds, kind);
+    }
+};
+
+/* Hides where x comes from, lest what derives from it is kept in registers while counting. */
+__device__ __forceinline__ void forget(unsigned &x) { asm volatile("" : "+r"(x)); }
+
+/* R is what distances are computed in. A warp's rows are of one kind, see span.cuh. */
 template <gd_metric kMetric, typename R, typename T>
 __global__ void __launch_bounds__(kThreads, 3)
-    bits(const __grid_constant__ Bits<T> call, unsigned tiles_down, unsigned tiles_across,
-         unsigned band)
+    bits(const __grid_constant__ Bits<T> call, const __grid_constant__ gd::Grid grid,
+         unsigned log_kinds)
 {
     constexpr int kWord = gd::kPerWord<T>, kShare = kWord / 2; /* products that make up a word */
-    const unsigned in_band = blockIdx.x % (band * tiles_across);
-    const unsigned top = blockIdx.x / (band * tiles_across) * band;
-    const unsigned height = min(band, tiles_down - top);
-    const unsigned tile_row = top + in_band % height, tile_col = in_band / height;
-    const unsigned warp = threadIdx.x / 32, eighth = threadIdx.x % 32 / 4, place = threadIdx.x % 4;
-    const ptrdiff_t row = (ptrdiff_t)tile_row * kBlockRows + warp / kWarpsAcross * kRows + eighth;
-    const ptrdiff_t col = (ptrdiff_t)tile_col * kBlockCols + warp % kWarpsAcross * kCols;
+    unsigned tile_row, tile_col;
+    if (!grid.find(&tile_row, &tile_col)) {
+        return;
+    }
+    if (!call.has((ptrdiff_t)(tile_row >> log_kinds) * kBlockRows << log_kinds,
+                  (ptrdiff_t)(tile_col + 1) * kBlockCols)) {
+        return;
+    }
 
     int sum[kDown][kAcross][4];
 #pragma unroll
@@ -193,14 +211,18 @@ __global__ void __launch_bounds__(kThreads, 3)
             }
         }
     }
-    for (ptrdiff_t word = 0; word < call.words; word += kStep) {
-        const ptrdiff_t own = word + place * GD_BITS_ALIGNMENT;
-        const bool present = own < call.words;
+    unsigned thread = threadIdx.x;
+    for (ptrdiff_t word = 0; word < call.length; word += kStep) {
+        forget(tile_row), forget(tile_col), forget(thread);
+        const Corner from(call, tile_row, tile_col, thread, log_kinds);
+        const unsigned eighth = thread % 32 / 4;
+        const ptrdiff_t own = word + thread % 4 * GD_BITS_ALIGNMENT;
+        const bool present = own < call.length;
         uint4 a[kDown][2], b[kAcross];
 #pragma unroll
         for (int i = 0; i < kDown; ++i) {
-            a[i][0] = load_group(call.a, row + i * 16, own, present);
-            a[i][1] = load_group(call.a, row + i * 16 + 8, own, present);
+            a[i][0] = load_group(call.a, from.row + (i * 16 << log_kinds), own, present);
+            a[i][1] = load_group(call.a, from.row + (i * 16 + 8 << log_kinds), own, present);
         }
 #pragma unroll
         for (int j = 0; j < kAcross; ++j) {
@@ -208,7 +230,7 @@ __global__ void __launch_bounds__(kThreads, 3)
              * a thread's pairs from them touch. */
             const int at =
                 j / kShare * 8 * kShare + eighth / 2 * kWord + j % kShare * 2 + eighth % 2;
-            b[j] = load_group(call.b, col + at, own, present);
+            b[j] = load_group(call.b, max(from.col + at, (ptrdiff_t)0), own, present);
         }
 #pragma unroll
         for (int i = 0; i < kDown; ++i) {
@@ -220,18 +242,19 @@ __global__ void __launch_bounds__(kThreads, 3)
         }
     }
 
+    const Corner to(call, tile_row, tile_col, thread, log_kinds);
     const R columns = (R)(sizeof(R) == sizeof(float) ? (float)call.columns : call.columns);
 #pragma unroll
     for (int r = 0; r < kAcross / kShare; ++r) {
-        const gd::Run<T> run(call.b.count, call.aligned, col + (r * 4 + place) * kWord, 1);
+        const gd::Span<T> span(call, to.col + (r * 4 + thread % 4) * kWord, 1);
         R y[kWord];
 #pragma unroll
         for (int j = 0; j < kWord; ++j) {
-            y[j] = own_count<R>(call.b_terms, call.b.clamp(run.first + j));
+            y[j] = own_count<R>(call.b_terms, span.column(call.b, j));
         }
 #pragma unroll
         for (int i = 0; i < 2 * kDown; ++i) {
-            const ptrdiff_t at = row + i * 8;
+            const ptrdiff_t at = to.row + (i * 8 << log_kinds);
             const R x = own_count<R>(call.a_terms, call.a.clamp(at));
             T results[kWord];
 #pragma unroll
@@ -240,7 +263,7 @@ __global__ void __launch_bounds__(kThreads, 3)
                     sum[i / 2][r * kShare + j / 2][i % 2 * 2 + j % 2], x, y[j], columns);
             }
             if (at < call.a.count) {
-                run.store(call.out + at * call.out_stride + run.first, results);
+                span.store(call.row(at) + span.first, results, span.start(call, at));
             }
         }
     }
@@ -251,21 +274,20 @@ __global__ void __launch_bounds__(kThreads, 3)
 template <gd_metric kMetric, typename R, typename T>
 cudaError_t launch(const gd_cdist &call)
 {
-    T *const out = (T *)call.out.data;
-    const Bits<T> bits_call = {gd::points_of<int32_t>(call.a),
+    const Bits<T> bits_call = {gd::target_of<T>(call),
+                               gd::points_of<int32_t>(call.a),
                                gd::points_of<int32_t>(call.b),
                                call.a.cols,
                                call.a_terms,
                                call.b_terms,
-                               call.weight_sum,
-                               out,
-                               call.out.row_stride,
-                               gd::rows_of_words(out, call.out.row_stride)};
-    const ptrdiff_t down = gd::ceil_div(call.out.rows, kBlockRows);
-    const ptrdiff_t across = gd::ceil_div(call.out.cols, kBlockCols);
-    const unsigned band = down < kBand ? (unsigned)down : kBand;
-    return gd::enqueue(call.launch, bits<kMetric, R, T>, down * across, dim3(kThreads), 0,
-                       bits_call, (unsigned)down, (unsigned)across, band);
+                               call.weight_sum};
+    const unsigned log_kinds = log_kinds_of(bits_call);
+    const ptrdiff_t columns = call.out.cols + (1 << log_kinds) - 1; /* shifted rows are longer */
+    const ptrdiff_t down = gd::ceil_div(call.out.rows, kBlockRows << log_kinds) << log_kinds;
+    const gd::Grid grid(call.pairs, down, gd::ceil_div(columns, kBlockCols), kBand, kBlockRows,
+                        kBlockCols);
+    return gd::enqueue(call.launch, bits<kMetric, R, T>, grid.blocks(), dim3(kThreads), 0,
+                       bits_call, grid, log_kinds);
 }
 
 template <gd_metric kMetric>

@@ -15,7 +15,7 @@
  * entries one by one, so that a few bad results are as good as many at using the threads. */
 #include <math.h>
 
-#include "metrics.cuh"
+#include "grid.cuh"
 
 namespace {
 
@@ -24,12 +24,10 @@ constexpr int kDown = kThreads / kCols; /* rows of threads */
 constexpr double kInfinity = HUGE_VAL;
 
 template <typename T>
-struct Forms {
+struct Forms : gd::Target<T> {
     gd::Points<T> a, b; /* as given */
     ptrdiff_t d;
     const double *vi, *a_terms, *b_terms;
-    T *out;
-    ptrdiff_t out_stride;
     int lanes; /* of a group: a power of two, at most a warp */
 };
 
@@ -72,12 +70,15 @@ __device__ double quadratic_form(const Forms<T> &call, ptrdiff_t row, ptrdiff_t 
 
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
-    forms(const __grid_constant__ Forms<T> call, unsigned tiles_across)
+    forms(const __grid_constant__ Forms<T> call, const __grid_constant__ gd::Grid grid)
 {
     __shared__ unsigned short list[kRows * kCols];
     __shared__ int bad;
-    const ptrdiff_t top = (ptrdiff_t)(blockIdx.x / tiles_across) * kRows;
-    const ptrdiff_t left = (ptrdiff_t)(blockIdx.x % tiles_across) * kCols;
+    unsigned tile_row, tile_col;
+    if (!grid.find(&tile_row, &tile_col)) {
+        return;
+    }
+    const ptrdiff_t top = (ptrdiff_t)tile_row * kRows, left = (ptrdiff_t)tile_col * kCols;
     const ptrdiff_t col = left + threadIdx.x % kCols;
     if (threadIdx.x == 0) {
         bad = 0;
@@ -89,12 +90,12 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll 8
         for (int i = threadIdx.x / kCols; i < kRows; i += kDown) {
             const ptrdiff_t row = top + i;
-            if (row >= call.a.count) {
+            if (row >= call.a.count || (call.pairs && row >= col)) {
                 break;
             }
             bool good = call.a_terms != NULL;
             if (good) {
-                const double x = __ldcs(call.out + row * call.out_stride + col);
+                const double x = __ldcs(call.row(row) + col);
                 /* NaN compares as bad. */
                 good = x * x >= call.a_terms[row] + term && x < kInfinity;
             }
@@ -112,7 +113,7 @@ __global__ void __launch_bounds__(kThreads)
         const ptrdiff_t i = top + list[at] / kCols, j = left + list[at] % kCols;
         const double square = quadratic_form(call, i, j, lane, group);
         if (lane == 0) {
-            call.out[i * call.out_stride + j] = (T)sqrt(square); /* NaN below 0, as in SciPy */
+            call.row(i)[j] = (T)sqrt(square); /* NaN below 0, as in SciPy */
         }
     }
 }
@@ -124,18 +125,17 @@ cudaError_t launch(const gd_cdist &call)
     while (lanes < 32 && lanes < call.a_given.cols) {
         lanes *= 2;
     }
-    const Forms<T> arguments = {gd::points_of<T>(call.a_given),
+    const Forms<T> arguments = {gd::target_of<T>(call),
+                                gd::points_of<T>(call.a_given),
                                 gd::points_of<T>(call.b_given),
                                 call.a_given.cols,
                                 call.vi,
                                 call.a_terms,
                                 call.b_terms,
-                                (T *)call.out.data,
-                                call.out.row_stride,
                                 lanes};
-    const ptrdiff_t across = gd::ceil_div(call.out.cols, kCols);
-    return gd::enqueue(call.launch, forms<T>, across * gd::ceil_div(call.out.rows, kRows),
-                       dim3(kThreads), 0, arguments, (unsigned)across);
+    const gd::Grid grid(call.pairs, gd::ceil_div(call.out.rows, kRows),
+                        gd::ceil_div(call.out.cols, kCols), 1, kRows, kCols);
+    return gd::enqueue(call.launch, forms<T>, grid.blocks(), dim3(kThreads), 0, arguments, grid);
 }
 
 }  // namespace

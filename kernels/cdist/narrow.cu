@@ -16,6 +16,7 @@
  * Reached on an H200: 30336 x 30336 x 2 float32 in 0.794 ms, 99 % of a kernel that only writes;
  * 30335 x 30335 x 2 in 0.848, shifted (1.196 without); 16384 x 16384 x 3 float64 in 0.56 ms, 82 %,
  * at an odd n 0.60. float32 points of four dimensions are left to short.cu. */
+#include "grid.cuh"
 #include "span.cuh"
 
 namespace {
@@ -39,37 +40,53 @@ __device__ __forceinline__ bool is_empty(const gd::Span<T> &span)
     return span.empty();
 }
 
-/* D is the number of dimensions: a constant, so that points stay in registers. row_kinds: see
- * span.cuh; without kShifted it is 1. */
-template <typename M, int D, bool kShifted, typename T>
+/* A row's results, in either shape of a thread's share. */
+template <typename T, gd::Form kForm>
+__device__ __forceinline__ void store(const gd::Cdist<T, kForm> &call, const gd::Run<T> &run,
+                                      ptrdiff_t row, T *at, const T *results)
+{
+    run.store(at, results, run.missing(call, row));
+}
+template <typename T, gd::Form kForm>
+__device__ __forceinline__ void store(const gd::Cdist<T, kForm> &call, const gd::Span<T> &span,
+                                      ptrdiff_t row, T *at, const T *results)
+{
+    span.store(at, results, span.start(call, row));
+}
+
+/* D is the number of dimensions: a constant, so that points stay in registers. log_row_kinds: see
+ * span.cuh; without kShifted it is 0. */
+template <typename M, int D, bool kShifted, gd::Form kForm, typename T>
 __global__ void __launch_bounds__(kThreads, 3)
-    narrow(const __grid_constant__ gd::Cdist<T> call, unsigned blocks_across, unsigned row_kinds)
+    narrow(const __grid_constant__ gd::Cdist<T, kForm> call, const __grid_constant__ gd::Grid grid,
+           unsigned log_row_kinds)
 {
     constexpr int kCols = gd::kPerWord<T>;
-    /* Blocks are counted along rows first: those that run at the same time write to one stretch of
-     * memory. Their number fits 32 bits, rows and columns need not. */
-    const unsigned block_col = blockIdx.x % blocks_across, above = blockIdx.x / blocks_across;
-    /* kinds is 1 or 4, so half of it, rounded down, is its logarithm. */
-    const unsigned kinds = kShifted ? row_kinds : 1;
-    const unsigned kind = above & (kinds - 1), block_row = above >> kinds / 2;
+    unsigned block_row, block_col;
+    if (!grid.find<kForm, false>(&block_row, &block_col)) {
+        return;
+    }
+    const unsigned log_kinds = kShifted ? log_row_kinds : 0, kinds = 1u << log_kinds;
+    const unsigned kind = block_row & (kinds - 1);
 
     /* This thread's rows are row, row + down, ... up to row + left. With few columns, so many rows
      * of threads, these steps let a block write the rows of its stretch one after the other. */
     const int down = blockDim.y * kinds;
-    const ptrdiff_t row = (ptrdiff_t)block_row * down * kRows<T> + threadIdx.y * kinds + kind;
+    const ptrdiff_t row =
+        (ptrdiff_t)(block_row >> log_kinds) * down * kRows<T> + threadIdx.y * kinds + kind;
     const int left =
         call.a.count - row < down * kRows<T> ? (int)(call.a.count - row) : down * kRows<T>;
     const ptrdiff_t col = (ptrdiff_t)block_col * blockDim.x * kCols;
     const auto run = [&] {
         if constexpr (kShifted) {
-            return gd::Span<T>(call, col, kinds, kind);
+            return gd::Span<T>::in_block(call, col, log_kinds, kind);
         }
         else {
             return gd::Run<T>(call, col + threadIdx.x * (call.words ? kCols : 1),
                               call.words ? 1 : blockDim.x);
         }
     }();
-    if (left <= 0 || is_empty(run)) {
+    if (left <= 0 || is_empty(run) || !call.has(row, run.first + (kCols - 1) * run.step + 1)) {
         return;
     }
 
@@ -81,7 +98,7 @@ __global__ void __launch_bounds__(kThreads, 3)
 #pragma unroll
         for (int k = 0; k < D; ++k) {
             if constexpr (kShifted) {
-                b[j][k] = call.b.at(run.column(call, j), k);
+                b[j][k] = call.b.at(run.column(call.b, j), k);
             }
             else {
                 b[j][k] = call.b.at(call.b.clamp(run.first + j * run.step), k);
@@ -101,11 +118,11 @@ __global__ void __launch_bounds__(kThreads, 3)
     }
 
     /* D is below GD_FOLD, so one accumulator makes the total. */
-    T *to = call.out + row * call.out_stride + run.first;
+    T *to = call.row(row) + run.first;
     unsigned unsafe = 0; /* a bit for each row */
     bool all_safe = true;
 #pragma unroll
-    for (int i = 0; i < kRows<T>; ++i, to += down * call.out_stride) {
+    for (int i = 0; i < kRows<T>; to += call.step(row + i * down, down), ++i) {
         T results[kCols];
         bool safe = true;
 #pragma unroll
@@ -120,7 +137,7 @@ __global__ void __launch_bounds__(kThreads, 3)
             all_safe &= M::safe(results[j]);
         }
         if (i * down < left) {
-            run.store(to, results);
+            store(call, run, row + i * down, to, results);
             unsafe |= safe ? 0 : 1u << i;
         }
     }
@@ -138,26 +155,30 @@ __global__ void __launch_bounds__(kThreads, 3)
     }
 }
 
-template <int D, typename M, typename T>
+template <int D, typename M, gd::Form kForm, typename T>
 cudaError_t launch(const gd_cdist &call)
 {
-    const gd::Cdist<T> parameters = gd::parameters_of<T>(call);
+    const auto parameters = gd::parameters_of<T, kForm>(call);
     constexpr bool kMayShift = sizeof(T) == sizeof(float);
     const bool shifted = kMayShift && !parameters.words && call.out.cols > kLong;
-    const unsigned kinds = shifted ? gd::kinds_of(parameters) : 1;
-    const ptrdiff_t columns = call.out.cols + kinds - 1; /* shifted rows are longer */
+    const unsigned log_kinds = shifted ? log_kinds_of(parameters) : 0;
+    const ptrdiff_t columns = call.out.cols + (1 << log_kinds) - 1; /* shifted rows are longer */
     /* A matrix with few columns has no use for 256 threads side by side. */
     unsigned across = 1;
     while (across < kThreads && across * gd::kPerWord<T> < columns) {
         across *= 2;
     }
     const dim3 threads(across, kThreads / across);
-    const ptrdiff_t blocks_across = gd::ceil_div(columns, across * gd::kPerWord<T>);
-    const ptrdiff_t blocks_down =
-        gd::ceil_div(call.out.rows, (ptrdiff_t)threads.y * kinds * kRows<T>) * kinds;
-    return gd::enqueue(call.launch, shifted ? narrow<M, D, kMayShift, T> : narrow<M, D, false, T>,
-                       blocks_across * blocks_down, threads, 0, parameters, (unsigned)blocks_across,
-                       kinds);
+    const ptrdiff_t rows = (ptrdiff_t)threads.y * kRows<T>, cols = across * gd::kPerWord<T>;
+    const ptrdiff_t down = gd::ceil_div(call.out.rows, rows << log_kinds) << log_kinds;
+    /* Blocks are counted along rows first: those that run at the same time write to one stretch of
+     * memory. Of pairs a band is all kinds of the same rows. Their number fits 32 bits, rows and
+     * columns need not. */
+    const gd::Grid grid(call.pairs, down, gd::ceil_div(columns, cols),
+                        call.pairs ? 1u << log_kinds : 1, rows, cols);
+    return gd::enqueue(call.launch,
+                       shifted ? narrow<M, D, kMayShift, kForm, T> : narrow<M, D, false, kForm, T>,
+                       grid.blocks(), threads, 0, parameters, grid, log_kinds);
 }
 
 }  // namespace
@@ -167,9 +188,12 @@ extern "C" gd_status gd_cuda_cdist_narrow(gd_cdist *call, gd_error *err)
     return gd::launch_lp(call, "cdist/cuda_narrow", err, [&](auto metric, auto type) {
         using M = decltype(metric);
         using T = decltype(type);
-        return call->a.cols == 1   ? launch<1, M, T>(*call)
-               : call->a.cols == 2 ? launch<2, M, T>(*call)
-               : call->a.cols == 3 ? launch<3, M, T>(*call)
-                                   : launch<4, M, T>(*call);
+        return gd::with_form(*call, [&](auto form) {
+            constexpr gd::Form kForm = decltype(form)::value;
+            return call->a.cols == 1   ? launch<1, M, kForm, T>(*call)
+                   : call->a.cols == 2 ? launch<2, M, kForm, T>(*call)
+                   : call->a.cols == 3 ? launch<3, M, kForm, T>(*call)
+                                       : launch<4, M, kForm, T>(*call);
+        });
     });
 }

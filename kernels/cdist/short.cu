@@ -21,6 +21,7 @@
  * Reached there: d = 4 0.258 ms, d = 8 0.288 (cityblock 0.263), d = 16 0.45 (cityblock 0.37), at
  * n = 16383 and d = 8 0.320. At d = 16 that is 70 % of the issue bound for
  * the euclidean, with two blocks of 128 registers a thread on a multiprocessor. */
+#include "grid.cuh"
 #include "span.cuh"
 
 namespace {
@@ -31,15 +32,17 @@ constexpr int kCheck = 8; /* rows of a thread that are repaired together */
 /* Short rows cost so little that small blocks, which fill the last wave better, pay. */
 template <int D>
 constexpr int kRows = D <= 4 ? 128 : 256;
+/* Rows so short are all ends: there columns of a thread that lie apart are better. */
+constexpr ptrdiff_t kAllEnds = 64;
 constexpr int kEnoughBlocks = 1024; /* some for each multiprocessor of a large GPU */
 
 /* Brings a thread's columns to registers. A warp reads the points of all its threads, 32 of them at
  * a time, as they lie in memory, and the threads take theirs from a shared copy: read by each
  * thread for itself, every element would be a line of its own. Loops over points stay loops: a
  * block meets this code once, and its instructions have to come from memory. */
-template <int D>
-__device__ __forceinline__ void take_columns(const gd::Cdist<T> &call, const gd::Span<T> &span,
-                                             T (&b)[kCols][D])
+template <int D, gd::Form kForm>
+__device__ __forceinline__ void take_columns(const gd::Cdist<T, kForm> &call,
+                                             const gd::Span<T> &span, T (&b)[kCols][D])
 {
     constexpr int kPitch = D + 2; /* pairs stay aligned */
     __shared__ alignas(8) T staged[kThreads / 32][32][kPitch];
@@ -48,7 +51,7 @@ __device__ __forceinline__ void take_columns(const gd::Cdist<T> &call, const gd:
         /* So few columns that a warp spans several rows of threads. */
 #pragma unroll 1
         for (int j = 0; j < kCols; ++j) {
-            const ptrdiff_t point = span.column(call, j);
+            const ptrdiff_t point = span.column(call.b, j);
 #pragma unroll
             for (int k = 0; k < D; ++k) {
                 b[0][k] = b[1][k], b[1][k] = b[2][k], b[2][k] = b[3][k];
@@ -92,19 +95,44 @@ __device__ __forceinline__ void take_columns(const gd::Cdist<T> &call, const gd:
     }
 }
 
-/* kinds: see span.cuh. */
-template <typename M, int D>
+/* Hides where x comes from, lest what derives from it is kept in registers all the time. */
+__device__ __forceinline__ void forget(unsigned &x) { asm volatile("" : "+r"(x)); }
+
+/* A thread's results: of every kinds * blockDim.y-th row from first_row + threadIdx.y * kinds on.
+ */
+template <gd::Form kForm>
+struct Share {
+    ptrdiff_t first_row;
+    gd::Span<T> span;
+
+    __device__ __forceinline__ Share(const gd::Cdist<T, kForm> &call, unsigned block_row,
+                                     unsigned block_col, int block_rows, unsigned log_kinds)
+        : first_row(((ptrdiff_t)(block_row >> log_kinds) * block_rows << log_kinds) +
+                    (block_row & ((1u << log_kinds) - 1))),
+          span(gd::Span<T>::in_block(call, (ptrdiff_t)block_col * blockDim.x * kCols, log_kinds,
+                                     block_row & ((1u << log_kinds) - 1)))
+    {
+    }
+};
+
+/* log_kinds: see span.cuh. */
+template <typename M, int D, gd::Form kForm>
 __global__ void __launch_bounds__(kThreads, 2)
-    short_points(const __grid_constant__ gd::Cdist<T> call, unsigned blocks_across, int block_rows,
-                 unsigned kinds)
+    short_points(const __grid_constant__ gd::Cdist<T, kForm> call,
+                 const __grid_constant__ gd::Grid grid, int block_rows, unsigned log_kinds)
 {
     static_assert(kRows<D> <= kCheck * 32, "a bit for every kCheck rows");
     constexpr int kFill = (D + kCols - 1) / kCols * kCols; /* a row in whole words */
     __shared__ alignas(16) T rows[kRows<D>][kFill];
-    const unsigned block_col = blockIdx.x % blocks_across, rest = blockIdx.x / blocks_across;
-    const unsigned kind = rest & (kinds - 1), block_row = rest >> kinds / 2; /* kinds is 1 or 4 */
-    const ptrdiff_t first_row = (ptrdiff_t)block_row * block_rows * kinds + kind;
-    const gd::Span<T> span(call, (ptrdiff_t)block_col * blockDim.x * kCols, kinds, kind);
+    unsigned block_row, block_col;
+    if (!grid.find<kForm, false>(&block_row, &block_col)) {
+        return;
+    }
+    const Share<kForm> share(call, block_row, block_col, block_rows, log_kinds);
+    const auto [first_row, span] = share;
+    if (!call.has(first_row, (ptrdiff_t)(block_col + 1) * blockDim.x * kCols)) {
+        return;
+    }
 
     /* Neighbouring threads read neighbouring elements of a row; the last row stands in for rows
      * beyond the end. */
@@ -112,8 +140,8 @@ __global__ void __launch_bounds__(kThreads, 2)
 #pragma unroll 8
     for (int i = thread; i < block_rows * kFill; i += kThreads) {
         const int row = i / kFill, k = i % kFill;
-        const T x =
-            call.a.at(call.a.clamp(first_row + row * (ptrdiff_t)kinds), min(k, (int)call.d - 1));
+        const T x = call.a.at(call.a.clamp(first_row + ((ptrdiff_t)row << log_kinds)),
+                              min(k, (int)call.d - 1));
         rows[row][k] = k < call.d ? x : T(0);
     }
     T b[kCols][D];
@@ -123,18 +151,28 @@ __global__ void __launch_bounds__(kThreads, 2)
         return;
     }
 
-    const int left =
-        (int)max(min((call.a.count - first_row + kinds - 1) / kinds, (ptrdiff_t)block_rows),
-                 (ptrdiff_t)0); /* rows of this kind */
-    const ptrdiff_t step = (ptrdiff_t)kinds * blockDim.y;
-    T *to = call.out + (first_row + (ptrdiff_t)threadIdx.y * kinds) * call.out_stride + span.first;
+    /* Rows of this kind, but those that have no results here. */
+    int left =
+        (int)max(min(((call.a.count - first_row - 1) >> log_kinds) + 1, (ptrdiff_t)block_rows),
+                 (ptrdiff_t)0);
+    if (kForm == gd::Form::kPairs) {
+        const ptrdiff_t within = span.first + kCols - 2 - first_row;
+        left = within < 0 ? 0 : (int)min((ptrdiff_t)left, (within >> log_kinds) + 1);
+    }
+    const ptrdiff_t step = (ptrdiff_t)blockDim.y << log_kinds;
+    /* Of pairs a row is shorter than the one before, so steps from one to the next are as well. */
+    const ptrdiff_t row = first_row + ((ptrdiff_t)threadIdx.y << log_kinds);
+    T *to = call.row(row) + span.first;
+    ptrdiff_t next = call.step(row, step);
+    int start = span.start(call, row);
+    const int down = kForm == gd::Form::kPairs ? (int)step : 0;
     unsigned unsafe = 0; /* a bit for every kCheck of this thread's rows */
     int i = threadIdx.y;
     for (unsigned bit = 1; i < left; bit *= 2) {
         bool safe = true;
         const int end = min(left, i + kCheck * (int)blockDim.y);
 #pragma unroll 2
-        for (; i < end; i += blockDim.y, to += step * call.out_stride) {
+        for (; i < end; i += blockDim.y, to += next, next -= down * down, start += down) {
             T a[kFill];
 #pragma unroll
             for (int k = 0; k < kFill; k += kCols) {
@@ -154,28 +192,32 @@ __global__ void __launch_bounds__(kThreads, 2)
                 results[j] = M::finish(results[j]);
                 safe &= M::safe(results[j]);
             }
-            span.store(to, results);
+            span.store(to, results, start);
         }
         unsafe |= safe ? 0 : bit;
     }
     if constexpr (M::template guarded<T>) {
         /* Rare, and last: see repair. */
+        forget(block_row), forget(block_col);
+        const Share<kForm> again(call, block_row, block_col, block_rows, log_kinds);
         for (; unsafe != 0; unsafe &= unsafe - 1) {
             const int from = threadIdx.y + (__ffs((int)unsafe) - 1) * kCheck * (int)blockDim.y;
             const int end = min(left, from + kCheck * (int)blockDim.y);
-            gd::repair<M>(call, first_row + (ptrdiff_t)from * kinds,
-                          first_row + (ptrdiff_t)end * kinds, step, span.run(call));
+            gd::repair<M>(call, again.first_row + ((ptrdiff_t)from << log_kinds),
+                          again.first_row + ((ptrdiff_t)end << log_kinds),
+                          (ptrdiff_t)blockDim.y << log_kinds, again.span.run(call));
         }
     }
 }
 
-template <int D, typename M>
+template <int D, typename M, gd::Form kForm>
 cudaError_t launch(const gd_cdist &call)
 {
     static_assert(D <= GD_FOLD, "one accumulator");
-    const gd::Cdist<T> parameters = gd::parameters_of<T>(call);
-    const unsigned kinds = gd::kinds_of(parameters);
-    const ptrdiff_t columns = call.out.cols + kinds - 1; /* shifted rows are longer */
+    const auto parameters = gd::parameters_of<T, kForm>(call);
+    const bool apart = !call.pairs && call.out.cols <= kAllEnds;
+    const unsigned log_kinds = apart ? 0 : log_kinds_of(parameters);
+    const ptrdiff_t columns = call.out.cols + (1 << log_kinds) - 1; /* shifted rows are longer */
     /* A matrix with few columns has no use for 256 threads side by side. */
     unsigned across = 1;
     while (across < kThreads && across * kCols < columns) {
@@ -184,13 +226,16 @@ cudaError_t launch(const gd_cdist &call)
     const ptrdiff_t blocks_across = gd::ceil_div(columns, across * kCols);
     /* A small matrix is cut into more blocks, so that every multiprocessor gets some. */
     int rows = kRows<D>;
-    while (rows > 8 && blocks_across * gd::ceil_div(call.out.rows, rows) < kEnoughBlocks) {
+    const int enough = call.pairs ? 2 * kEnoughBlocks : kEnoughBlocks; /* half of them have tiles */
+    while (rows > 8 && blocks_across * gd::ceil_div(call.out.rows, rows) < enough) {
         rows /= 2;
     }
-    const ptrdiff_t blocks_down = gd::ceil_div(call.out.rows, (ptrdiff_t)rows * kinds) * kinds;
-    return gd::enqueue(call.launch, short_points<M, D>, blocks_across * blocks_down,
-                       dim3(across, kThreads / across), 0, parameters, (unsigned)blocks_across,
-                       rows, kinds);
+    const ptrdiff_t down = gd::ceil_div(call.out.rows, (ptrdiff_t)rows << log_kinds) << log_kinds;
+    /* Blocks are counted along rows first; of pairs a band is all kinds of the same rows. */
+    const gd::Grid grid(call.pairs, down, blocks_across, call.pairs ? 1u << log_kinds : 1, rows,
+                        across * kCols);
+    return gd::enqueue(call.launch, short_points<M, D, kForm>, grid.blocks(),
+                       dim3(across, kThreads / across), 0, parameters, grid, rows, log_kinds);
 }
 
 }  // namespace
@@ -204,11 +249,14 @@ extern "C" gd_status gd_cuda_cdist_short(gd_cdist *call, gd_error *err)
     return gd::with_lp_metric(call->metric, [&](auto metric) {
         using M = decltype(metric);
         const ptrdiff_t d = call->a.cols;
-        const cudaError_t code = d <= 4    ? launch<4, M>(*call)
-                                 : d <= 6  ? launch<6, M>(*call)
-                                 : d <= 8  ? launch<8, M>(*call)
-                                 : d <= 12 ? launch<12, M>(*call)
-                                           : launch<16, M>(*call);
+        const cudaError_t code = gd::with_form(*call, [&](auto form) {
+            constexpr gd::Form kForm = decltype(form)::value;
+            return d <= 4    ? launch<4, M, kForm>(*call)
+                   : d <= 6  ? launch<6, M, kForm>(*call)
+                   : d <= 8  ? launch<8, M, kForm>(*call)
+                   : d <= 12 ? launch<12, M, kForm>(*call)
+                             : launch<16, M, kForm>(*call);
+        });
         GD_CUDA_TRY(err, "cdist/cuda_short", code);
         return GD_OK;
     });

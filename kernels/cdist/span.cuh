@@ -2,7 +2,8 @@
  *
  * A matrix with an odd number of columns has rows that start off 16-byte boundaries, each
  * differently, and single elements take 1.5 times as long to write. But rows whose numbers differ
- * by a multiple of the elements in a word start equally far off, whatever the stride. So a block
+ * by a multiple of the elements in a word start equally far off, whatever the stride; so do pairs'
+ * rows, each one element shorter than the one before, by twice that multiple. So a block
  * takes rows of one such kind, and its columns are shifted to suit them: then all is as if rows
  * were aligned, but for the two ends of a row, which are stored singly. */
 #ifndef GPUDIST_SPAN_CUH
@@ -12,15 +13,21 @@
 
 namespace gd {
 
-/* Rows so short are all ends. There a thread's columns lie apart instead, so that neighbouring
- * threads still write neighbouring elements. */
-constexpr ptrdiff_t kAllEnds = 64;
-
-/* How many kinds of rows the result has: consecutive rows are of kinds 0, 1, ... in turn. */
-template <typename T>
-unsigned kinds_of(const Cdist<T> &call)
+/* The logarithm of the number of kinds of rows that the result has: consecutive rows are of kinds
+ * 0, 1, ... in turn. */
+template <typename T, Form kForm>
+unsigned log_kinds_of(const Target<T, kForm> &to)
 {
-    return call.words || call.b.count <= kAllEnds ? 1 : kPerWord<T>;
+    constexpr unsigned kLog = kPerWord<T> == 4 ? 2 : 1;
+    return to.pairs ? kLog + 1 : to.words ? 0 : kLog;
+}
+
+/* By how much columns are shifted to suit rows of this kind. */
+template <typename T, Form kForm>
+__device__ __forceinline__ int shift_of(const Target<T, kForm> &to, unsigned log_kinds,
+                                        unsigned kind)
+{
+    return log_kinds == 0 ? 0 : (int)((uintptr_t)to.row(kind) / sizeof(T) % kPerWord<T>);
 }
 
 /* A thread's results in one row, a word of them at most: at columns first + j * step, of which the
@@ -30,47 +37,63 @@ struct Span {
     ptrdiff_t first, step; /* first is negative where the word begins before the row */
     int low, high;
 
-    /* The block's columns are from `col` on, or a little before, as it suits rows of this kind. */
-    __device__ __forceinline__ Span(const Cdist<T> &call, ptrdiff_t col, unsigned kinds,
-                                    unsigned kind)
-        : high(0)
+    template <Form kForm>
+    __device__ __forceinline__ Span(const Target<T, kForm> &to, ptrdiff_t first_, ptrdiff_t step_)
+        : first(first_), step(step_), low(first_ < 0 ? (int)-first_ : 0), high(0)
     {
-        const bool apart = kinds == 1 && !call.words;
-        const uintptr_t start = (uintptr_t)call.out / sizeof(T) + kind * call.out_stride;
-        const int shift = kinds == 1 ? 0 : (int)(start % kPerWord<T>);
-        step = apart ? blockDim.x : 1;
-        first = col + threadIdx.x * (apart ? 1 : kPerWord<T>)-shift;
-        low = first < 0 ? (int)-first : 0;
 #pragma unroll
         for (int j = 0; j < kPerWord<T>; ++j) {
-            high += first + j * step < call.b.count;
+            high += first + j * step < to.cols;
         }
+    }
+
+    /* The block's columns are from `col` on, or a little before, as it suits rows of this kind.
+     * Without kinds, where rows are not of words, a thread's columns lie apart, so that
+     * neighbouring threads write neighbouring elements. */
+    template <Form kForm>
+    static __device__ __forceinline__ Span in_block(const Target<T, kForm> &to, ptrdiff_t col,
+                                                    unsigned log_kinds, unsigned kind)
+    {
+        const bool apart = log_kinds == 0 && !to.words;
+        return Span(to, col + threadIdx.x * (apart ? 1 : kPerWord<T>)-shift_of(to, log_kinds, kind),
+                    apart ? blockDim.x : 1);
     }
     __device__ __forceinline__ bool empty() const { return high <= low; }
 
     /* Column j, or the nearest one that there is. */
-    __device__ __forceinline__ ptrdiff_t column(const Cdist<T> &call, int j) const
+    template <typename P>
+    __device__ __forceinline__ ptrdiff_t column(const Points<P> &columns, int j) const
     {
-        return call.b.clamp(max(first + j * step, (ptrdiff_t)0));
+        return columns.clamp(max(first + j * step, (ptrdiff_t)0));
     }
 
-    /* Results leave the cache first. `to` points to the row's element at column `first`. */
-    __device__ __forceinline__ void store(T *to, const T *results) const
+    /* The first result that has a place in the row: of pairs, which are never apart, the one right
+     * of the diagonal. It goes up with the row, so callers keep it. */
+    template <Form kForm>
+    __device__ __forceinline__ int start(const Target<T, kForm> &to, ptrdiff_t row) const
     {
-        if (step == 1 && high - low == kPerWord<T>) {
-            stream_word(to, results);
+        return to.packed() ? (int)(row + 1 - first) : low;
+    }
+
+    /* Results from `start` on leave the cache first. `at` points to the row's place for column
+     * `first`. */
+    __device__ __forceinline__ void store(T *at, const T *results, int start) const
+    {
+        if (step == 1 && start <= 0 && high == kPerWord<T>) {
+            stream_word(at, results);
             return;
         }
 #pragma unroll
         for (int j = 0; j < kPerWord<T>; ++j) {
-            if (low <= j && j < high) {
-                __stcs(to + j * step, results[j]);
+            if (start <= j && j < high) {
+                __stcs(at + j * step, results[j]);
             }
         }
     }
 
     /* The same results, as repair takes them. */
-    __device__ __forceinline__ Run<T> run(const Cdist<T> &call) const
+    template <Form kForm>
+    __device__ __forceinline__ Run<T> run(const Cdist<T, kForm> &call) const
     {
         Run<T> run(call, first + low * step, step);
         run.count = high - low;

@@ -17,8 +17,7 @@
  * for Canberra; 20 for powers. The special-function unit, which takes 8 for each of its results,
  * binds where those are roots or a logarithm (Jensen and Shannon).
  *
- * Launch: a block a tile, in bands of 16 tiles' rows, so that blocks that run at the same time
- * share operands in L2.
+ * Launch: a block a tile, in bands of 16 tiles' rows (grid.cuh).
  *
  * Reached on an H200, 16384 x 16384 x 128 float32, ms, with the bound of the arithmetic in
  * brackets: hamming 2.8 (2.1), weighted cityblock 3.4 (2.1), hellinger 3.6 (2.1), braycurtis of
@@ -28,6 +27,7 @@
  * careful form adds its own time: with it braycurtis takes 6.6 if signs are mixed, jensenshannon of
  * very similar rows 50; a fourth block made that 44 and the rest slower, so latency binds it. At
  * d = 2 loading and finishing bind: 0.3 to 0.9 ms, 1.3 to 3 for four counts and careful forms. */
+#include "grid.cuh"
 #include "sums_tile.cuh"
 
 namespace {
@@ -53,18 +53,20 @@ __device__ __forceinline__ bool store_tile(const sums::Call<T> &call, const sums
 #pragma unroll
     for (int r = 0; r < S::runs; ++r) {
         const gd::Run<T> run(call, col + r * 8 * kWord, 1);
-        T *to = call.out + row * call.out_stride + run.first;
+        T *to = call.row(row) + run.first;
+        const int missing = run.missing(call, row);
 #pragma unroll
-        for (int i = 0; i < S::rows; ++i, to += call.out_stride) {
+        for (int i = 0; i < S::rows; to += call.step(row + i, 1), ++i) {
             if (i < left) {
                 T results[kWord];
 #pragma unroll
                 for (int j = 0; j < kWord; ++j) {
                     const R *const s = total + (i * S::cols + r * kWord + j) * S::count;
                     good &= sums::result<kForm, kWeighted, R>(
-                        call, s, row + i, call.b.clamp(run.first + j), &results[j]);
+                                call, s, row + i, call.b.clamp(run.first + j), &results[j]) ||
+                            j < missing + i;
                 }
-                run.store(to, results);
+                run.store(to, results, missing + i);
             }
         }
     }
@@ -85,13 +87,14 @@ __device__ __forceinline__ bool mend_tile(const sums::Call<T> &call, const sums:
 #pragma unroll
     for (int r = 0; r < S::runs; ++r) {
         const gd::Run<T> run(call, col + r * 8 * kWord, 1);
-        T *to = call.out + row * call.out_stride + run.first;
+        T *to = call.row(row) + run.first;
+        const int missing = run.missing(call, row);
 #pragma unroll
-        for (int i = 0; i < S::rows; ++i, to += call.out_stride) {
+        for (int i = 0; i < S::rows; to += call.step(row + i, 1), ++i) {
             if (i < left) {
                 T results[kWord] = {NAN, NAN, NAN, NAN};
                 if (mend) {
-                    run.load(to, results);
+                    run.load(to, results, missing + i);
                 }
 #pragma unroll
                 for (int j = 0; j < kWord; ++j) {
@@ -102,7 +105,7 @@ __device__ __forceinline__ bool mend_tile(const sums::Call<T> &call, const sums:
                         good &= results[j] == results[j];
                     }
                 }
-                run.store(to, results);
+                run.store(to, results, missing + i);
             }
         }
     }
@@ -112,8 +115,8 @@ __device__ __forceinline__ bool mend_tile(const sums::Call<T> &call, const sums:
 /* The tile at blockIdx.x, in one form or in two. */
 template <int kSum, bool kWeighted, typename T>
 __global__ void __launch_bounds__(gd::kTileThreads, sums::Shape<kSum, T>::blocks)
-    tile(const __grid_constant__ sums::Call<T> call, unsigned tiles_down, unsigned tiles_across,
-         unsigned band, bool words)
+    tile(const __grid_constant__ sums::Call<T> call, const __grid_constant__ gd::Grid grid,
+         bool words)
 {
     using S = sums::Shape<kSum, T>;
     using R = typename S::R;
@@ -127,13 +130,15 @@ __global__ void __launch_bounds__(gd::kTileThreads, sums::Shape<kSum, T>::blocks
                                   : sizeof(typename F::Memory);
     __shared__ alignas(16) char memory[kBytes];
 
-    /* Within a band, tiles are counted downwards: 400 blocks at work are then some 16 x 25 tiles,
-     * the operands of 41 for 400, where a row of tiles would need those of 401. */
-    const unsigned in_band = blockIdx.x % (band * tiles_across);
-    const unsigned top = blockIdx.x / (band * tiles_across) * band;
-    const unsigned height = min(band, tiles_down - top);
-    sums::Place place = {(ptrdiff_t)(top + in_band % height) * F::block_rows,
-                         (ptrdiff_t)(in_band / height) * F::block_cols, words};
+    unsigned tile_row, tile_col;
+    if (!grid.find(&tile_row, &tile_col)) {
+        return;
+    }
+    sums::Place place = {(ptrdiff_t)tile_row * F::block_rows, (ptrdiff_t)tile_col * F::block_cols,
+                         words};
+    if (!call.has(place.row, place.col + F::block_cols)) {
+        return;
+    }
 
     [[maybe_unused]] bool swift = false;
     if constexpr (kSwift != kSum) {
@@ -204,8 +209,7 @@ gd_status launch(gd_cdist &call, gd_error *err)
     GD_CUDA_TRY(err, kId, sums::prepare_swift<kSwift>(call, parameters));
     const ptrdiff_t down = gd::ceil_div(call.out.rows, S::block_rows);
     const ptrdiff_t across = gd::ceil_div(call.out.cols, S::block_cols);
-    /* A matrix lower than a band is one band, which keeps band * across within 32 bits. */
-    const unsigned band = down < kBand ? (unsigned)down : kBand;
+    const gd::Grid grid(call.pairs, down, across, kBand, S::block_rows, S::block_cols);
     const bool words = reads_words<T>(call.a) && reads_words<T>(call.b);
     const auto kernel = tile<kSum, kWeighted, T>;
     size_t groups = 0;
@@ -216,8 +220,8 @@ gd_status launch(gd_cdist &call, gd_error *err)
             cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)groups));
     }
     GD_CUDA_TRY(err, kId,
-                gd::enqueue(call.launch, kernel, down * across, dim3(gd::kTileThreads), groups,
-                            parameters, (unsigned)down, (unsigned)across, band, words));
+                gd::enqueue(call.launch, kernel, grid.blocks(), dim3(gd::kTileThreads), groups,
+                            parameters, grid, words));
     return GD_OK;
 }
 

@@ -18,8 +18,7 @@
  *
  * - Sums start afresh every GD_FOLD dimensions and are added to totals, and the totals every
  *   GD_GROUP dimensions to those of the groups before, which wait where the results will stand.
- * Launch: a block a tile, in bands of 16 tiles' rows, so that blocks that run at the same time
- * share operands in L2.
+ * Launch: a block a tile, in bands of 16 tiles' rows (grid.cuh).
  *
  * Reached on an H200, 16384 x 16384 float32 euclidean: d = 16 0.53 ms, d = 128 2.8 ms (12.2e12
  * pair-dimensions a second, 73 % of the issue bound), d = 1024 23.3 ms. Loading slabs stands in the
@@ -28,6 +27,7 @@
  * at d = 128 and 4 % at d = 1024; with them, and nothing to copy, cityblock takes 2.62 ms at d =
  * 128 where this takes 2.76. The clock stays at 1.98 GHz. So most of what is missing is not
  * loading. */
+#include "grid.cuh"
 #include "slab.cuh"
 
 namespace {
@@ -147,14 +147,15 @@ __device__ __forceinline__ void join_group(const gd::Cdist<T> &call,
 #pragma unroll
     for (int r = 0; r < kRuns; ++r) {
         const gd::Run<T> run(call, col + r * 8 * kWord, 1);
-        T *at = call.out + row * call.out_stride + run.first;
+        T *at = call.row(row) + run.first;
+        const int missing = run.missing(call, row);
 #pragma unroll
-        for (int i = 0; i < kRows; ++i, at += call.out_stride) {
+        for (int i = 0; i < kRows; at += call.step(row + i, 1), ++i) {
             if (i < left) {
                 /* By way of a copy: joined in place nothing spills, but the whole is 7 % slower. */
                 T joined[kWord], before[kWord] = {};
                 if (!first) {
-                    run.load(at, before);
+                    run.load(at, before, missing + i);
                 }
 #pragma unroll
                 for (int j = 0; j < kWord; ++j) {
@@ -163,7 +164,7 @@ __device__ __forceinline__ void join_group(const gd::Cdist<T> &call,
                     total[i][r * kWord + j] = joined[j];
                 }
                 if (put) {
-                    run.template store<true>(at, joined);
+                    run.template store<true>(at, joined, missing + i);
                 }
             }
         }
@@ -182,9 +183,10 @@ __device__ __forceinline__ void store_tile(const gd::Cdist<T> &call,
 #pragma unroll
     for (int r = 0; r < kRuns; ++r) {
         const gd::Run<T> run(call, col + r * 8 * kWord, 1);
-        T *to = call.out + row * call.out_stride + run.first;
+        T *to = call.row(row) + run.first;
+        const int missing = run.missing(call, row);
 #pragma unroll
-        for (int i = 0; i < kRows; ++i, to += call.out_stride) {
+        for (int i = 0; i < kRows; to += call.step(row + i, 1), ++i) {
             T results[kWord];
 #pragma unroll
             for (int j = 0; j < kWord; ++j) {
@@ -192,7 +194,7 @@ __device__ __forceinline__ void store_tile(const gd::Cdist<T> &call,
                 safe &= M::safe(results[j]);
             }
             if (i < left) {
-                run.store(to, results);
+                run.store(to, results, missing + i);
             }
         }
     }
@@ -210,21 +212,19 @@ __device__ __forceinline__ void store_tile(const gd::Cdist<T> &call,
 /* kWords: both operands can be read by aligned 16-byte words along dimensions. */
 template <typename M, bool kWords, typename T>
 __global__ void __launch_bounds__(kThreads, 3)
-    tile(const __grid_constant__ gd::Cdist<T> call, unsigned tiles_down, unsigned tiles_across,
-         unsigned band)
+    tile(const __grid_constant__ gd::Cdist<T> call, const __grid_constant__ gd::Grid grid)
 {
     using Shape = Tile<T>;
     constexpr int kRows = Shape::rows, kCols = Shape::cols, kWord = Shape::word;
     __shared__ alignas(16) typename Shape::SlabA slab_a;
     __shared__ alignas(16) typename Shape::SlabB slab_b;
 
-    /* Within a band, tiles are counted downwards: 400 blocks at work are then some 16 x 25 tiles,
-     * the operands of 41 for 400, where a row of tiles would need those of 401. */
-    const unsigned in_band = blockIdx.x % (band * tiles_across);
-    const unsigned top = blockIdx.x / (band * tiles_across) * band;
-    const unsigned height = min(band, tiles_down - top);
-    unsigned tile_row = top + in_band % height, tile_col = in_band / height, thread = threadIdx.x;
-
+    unsigned tile_row, tile_col, thread = threadIdx.x;
+    if (!grid.find(&tile_row, &tile_col) ||
+        !call.has((ptrdiff_t)tile_row * Shape::block_rows,
+                  (ptrdiff_t)(tile_col + 1) * Shape::block_cols)) {
+        return;
+    }
     __shared__ Parked<M, T> parked;
     T total[kRows][kCols] = {};
     park<T>(parked, thread, total);
@@ -308,11 +308,9 @@ cudaError_t launch(const gd_cdist &call)
     const bool words = reads_words<T>(call.a) && reads_words<T>(call.b);
     const ptrdiff_t down = gd::ceil_div(call.out.rows, Tile<T>::block_rows);
     const ptrdiff_t across = gd::ceil_div(call.out.cols, Tile<T>::block_cols);
-    /* A matrix lower than a band is one band, which keeps band * across within 32 bits. */
-    const unsigned band = down < kBand ? (unsigned)down : kBand;
-    return gd::enqueue(call.launch, words ? tile<M, true, T> : tile<M, false, T>, down * across,
-                       dim3(kThreads), 0, gd::parameters_of<T>(call), (unsigned)down,
-                       (unsigned)across, band);
+    const gd::Grid grid(call.pairs, down, across, kBand, Tile<T>::block_rows, Tile<T>::block_cols);
+    return gd::enqueue(call.launch, words ? tile<M, true, T> : tile<M, false, T>, grid.blocks(),
+                       dim3(kThreads), 0, gd::parameters_of<T>(call), grid);
 }
 
 }  // namespace

@@ -12,14 +12,14 @@
  *   transposed.
  * - Sums start afresh every GD_FOLD dimensions and are added to totals, and the totals every
  *   GD_GROUP dimensions to those of the groups before, which wait where the results will stand.
- * Launch: a block a tile, in bands of 16 tiles' rows, so that blocks that run at the same time
- * share operands in L2.
+ * Launch: a block a tile, in bands of 16 tiles' rows (grid.cuh).
  *
  * Reached there: cityblock d = 16 0.71 ms, d = 128 5.05, d = 1024 40.6, which is 81 % of the bound
  * at 1.98 GHz; without its copies it would take 4.8 at d = 128. chebyshev, whose maximum is a
  * comparison and two selections, 8.5. */
 #include <cuda/std/type_traits>
 
+#include "grid.cuh"
 #include "stage.cuh"
 
 namespace {
@@ -83,9 +83,10 @@ __device__ __forceinline__ void join_group(const gd::Cdist<T> &call, Tile::Resul
 #pragma unroll
     for (int r = 0; r < Tile::runs; ++r) {
         const gd::Run<T> run(call, col + r * 8 * kWord, 1);
-        T *at = call.out + row * call.out_stride + run.first;
+        T *at = call.row(row) + run.first;
+        const int missing = run.missing(call, row);
 #pragma unroll
-        for (int i = 0; i < Tile::rows; ++i, at += 16 * call.out_stride) {
+        for (int i = 0; i < Tile::rows; at += call.step(row + i * 16, 16), ++i) {
             if (kWhole || row + i * 16 < call.a.count) {
                 T joined[kWord], before[kWord] = {};
                 if (!first) {
@@ -93,7 +94,7 @@ __device__ __forceinline__ void join_group(const gd::Cdist<T> &call, Tile::Resul
                         gd::load_word(at, before);
                     }
                     else {
-                        run.load(at, before);
+                        run.load(at, before, missing + i * 16);
                     }
                 }
 #pragma unroll
@@ -107,7 +108,7 @@ __device__ __forceinline__ void join_group(const gd::Cdist<T> &call, Tile::Resul
                         gd::store_word(at, joined);
                     }
                     else {
-                        run.template store<true>(at, joined);
+                        run.template store<true>(at, joined, missing + i * 16);
                     }
                 }
             }
@@ -124,9 +125,10 @@ __device__ __forceinline__ void store_tile(const gd::Cdist<T> &call, const Tile:
 #pragma unroll
     for (int r = 0; r < Tile::runs; ++r) {
         const gd::Run<T> run(call, col + r * 8 * kWord, 1);
-        T *to = call.out + row * call.out_stride + run.first;
+        T *to = call.row(row) + run.first;
+        const int missing = run.missing(call, row);
 #pragma unroll
-        for (int i = 0; i < Tile::rows; ++i, to += 16 * call.out_stride) {
+        for (int i = 0; i < Tile::rows; to += call.step(row + i * 16, 16), ++i) {
             T results[kWord];
 #pragma unroll
             for (int j = 0; j < kWord; ++j) {
@@ -136,7 +138,7 @@ __device__ __forceinline__ void store_tile(const gd::Cdist<T> &call, const Tile:
                 gd::stream_word(to, results);
             }
             else if (row + i * 16 < call.a.count) {
-                run.store(to, results);
+                run.store(to, results, missing + i * 16);
             }
         }
     }
@@ -196,20 +198,20 @@ __device__ __forceinline__ void add_word(Tile::Results &sum, const T *from_a, co
  * cover d, the last has `last_depth` dimensions. */
 template <typename M, bool kWords>
 __global__ void __launch_bounds__(kThreads, 3)
-    tile(const __grid_constant__ gd::Cdist<T> call, unsigned tiles_down, unsigned tiles_across,
-         unsigned band, int stages, int last_depth)
+    tile(const __grid_constant__ gd::Cdist<T> call, const __grid_constant__ gd::Grid grid,
+         int stages, int last_depth)
 {
     using Shape = Tile;
     constexpr int kRows = Shape::rows, kCols = Shape::cols, kWord = Shape::word;
     extern __shared__ float4 dynamic[];
     auto &memory = *reinterpret_cast<Memory<M> *>(dynamic);
 
-    /* Within a band, tiles are counted downwards: 400 blocks at work are then some 16 x 25 tiles,
-     * the operands of 41 for 400, where a row of tiles would need those of 401. */
-    const unsigned in_band = blockIdx.x % (band * tiles_across);
-    const unsigned top = blockIdx.x / (band * tiles_across) * band;
-    const unsigned height = min(band, tiles_down - top);
-    unsigned tile_row = top + in_band % height, tile_col = in_band / height, thread = threadIdx.x;
+    unsigned tile_row, tile_col, thread = threadIdx.x;
+    if (!grid.find(&tile_row, &tile_col) ||
+        !call.has((ptrdiff_t)tile_row * Shape::block_rows,
+                  (ptrdiff_t)(tile_col + 1) * Shape::block_cols)) {
+        return;
+    }
 
     gd::Copier<T, Shape::block_rows, false, kWords> a(
         call.a, (ptrdiff_t)tile_row * Shape::block_rows, thread);
@@ -310,19 +312,17 @@ cudaError_t launch(const gd_cdist &call)
     const bool words = reads_words(call.a) && reads_words(call.b);
     const ptrdiff_t down = gd::ceil_div(call.out.rows, Tile::block_rows);
     const ptrdiff_t across = gd::ceil_div(call.out.cols, Tile::block_cols);
-    /* A matrix lower than a band is one band, which keeps band * across within 32 bits. */
-    const unsigned band = down < kBand ? (unsigned)down : kBand;
+    const gd::Grid grid(call.pairs, down, across, kBand, Tile::block_rows, Tile::block_cols);
     const ptrdiff_t stages = gd::ceil_div(call.a.cols, gd::kStageDims);
     const auto kernel = words ? tile<M, true> : tile<M, false>;
     constexpr int kBytes = sizeof(Memory<M>);
     /* Beyond 48 KB has to be asked for. */
     const cudaError_t code =
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
-    return code != cudaSuccess
-               ? code
-               : gd::enqueue(call.launch, kernel, down * across, dim3(kThreads), kBytes,
-                             gd::parameters_of<T>(call), (unsigned)down, (unsigned)across, band,
-                             (int)stages, (int)(call.a.cols - (stages - 1) * gd::kStageDims));
+    return code != cudaSuccess ? code
+                               : gd::enqueue(call.launch, kernel, grid.blocks(), dim3(kThreads),
+                                             kBytes, gd::parameters_of<T>(call), grid, (int)stages,
+                                             (int)(call.a.cols - (stages - 1) * gd::kStageDims));
 }
 
 }  // namespace

@@ -55,6 +55,22 @@ __device__ __forceinline__ int32_t least(int32_t x, int32_t y, int32_t z)
 
 /* ---------------------------------------------------------------- min_plus, max_plus */
 
+/* Each returns the shorter of c and a + b. A NaN sum (inf - inf, after an overflow) must lose:
+ * fminf drops it, and so does a comparison. On float, fminf is one instruction and a comparison
+ * with its select two; on double, fmin is ten and a comparison with its selects three. */
+__device__ __forceinline__ float shorter(float c, float a, float b) { return fminf(c, a + b); }
+__device__ __forceinline__ double shorter(double c, double a, double b)
+{
+    const double sum = a + b;
+    return sum < c ? sum : c;
+}
+/* Sums may wrap around on a negative cycle, which must not be undefined. */
+__device__ __forceinline__ int32_t add(int32_t a, int32_t b) { return (uint32_t)a + (uint32_t)b; }
+__device__ __forceinline__ int32_t shorter(int32_t c, int32_t a, int32_t b)
+{
+    return min(c, add(a, b));
+}
+
 template <typename T>
 struct Plus {
     using Element = T;
@@ -68,7 +84,9 @@ struct Plus {
     /* Whether the word rules the faster loop out. */
     static __device__ __forceinline__ bool marks(T, T y, bool) { return y < 0; }
 
-    /* A NaN sum, of infinities, loses: see minplus.cuh. */
+    /* A term; c joined with one term, and with the two terms of a pair. */
+    static __device__ __forceinline__ T term(T a, T b) { return a + b; }
+    static __device__ __forceinline__ void join(T &c, T a, T b) { c = shorter(c, a, b); }
     static __device__ __forceinline__ void fold(T &c, Pair<T> a, Pair<T> b)
     {
         c = shorter(c, a.first, b.second);
@@ -78,6 +96,10 @@ struct Plus {
 
 /* float32 min_plus of numbers that are not negative. */
 struct PlusUnsigned : Plus<float> {
+    static __device__ __forceinline__ void join(float &c, float a, float b)
+    {
+        c = __int_as_float(min(__float_as_int(c), __float_as_int(a + b)));
+    }
     static __device__ __forceinline__ void fold(float &c, Pair<float> a, Pair<float> b)
     {
         c = __int_as_float(least(__float_as_int(c), __float_as_int(a.first + b.second),
@@ -107,6 +129,11 @@ struct Plus<int32_t> {
     {
         return (x <= -GD_I32_ADDEND_LIMIT || x >= GD_I32_ADDEND_LIMIT) &&
                x != (flip ? INT_MIN : INT_MAX);
+    }
+    static __device__ __forceinline__ int32_t term(int32_t a, int32_t b) { return add(a, b); }
+    static __device__ __forceinline__ void join(int32_t &c, int32_t a, int32_t b)
+    {
+        c = shorter(c, a, b);
     }
     static __device__ __forceinline__ void fold(int32_t &c, Pair<int32_t> a, Pair<int32_t> b)
     {

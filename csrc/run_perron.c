@@ -1,0 +1,402 @@
+/* run_perron.c: the Perron root end to end.
+ *
+ * Kernels do rounds (gd_perron); here it is decided what the rounds are of. They come in bursts,
+ * between which the host looks at how fast the interval narrows. Where that promises an end soon it
+ * only lets them go on. Otherwise it makes a better vector of the latest (perron_ahead.c). If a few
+ * of those have not helped, it adds a shift, x <- A x + s x with s near the root: that moves other
+ * eigenvalues of the root's modulus inside, which a cyclic matrix has. Bounds come from A x alone
+ * and hold for any positive x, so no remedy touches them. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device.h"
+#include "perron_ahead.h"
+#include "perron_judge.h"
+#include "perron_pattern.h"
+#include "registry.h"
+#include "run.h"
+
+enum {
+    BURST = GD_PERRON_KEPT - 1, /* as many steps as there are vectors for */
+    WORTH_WAITING = 6,          /* rounds that are sooner done than improved on */
+    MOST_COMPARED = 6,          /* rounds over which the interval's narrowing is measured */
+    BEFORE_SHIFT = 3,           /* better vectors, before a shift is tried */
+    STATE_BYTES = 256,
+};
+
+/* A component shrinks to this share of itself at most where a better vector is made. */
+static const double LEAST_SHARE = 0.01;
+
+typedef struct perron_job {
+    gd_perron call;
+    const gd_kernel *kernel;
+    const gd_matrix *given; /* A where the caller has it */
+    gd_perron_state state;  /* on the host; the kernel has its own */
+    bool auto_shift;
+    int improvements; /* better vectors made so far */
+    ptrdiff_t since;  /* rounds done since the vector or the shift was last changed */
+    void *memory;     /* the state, the vectors and scratch, where the kernel runs */
+    void *scratch;    /* for gd_perron_steps */
+    void *staged;     /* A's copy there, or NULL */
+} perron_job;
+
+/* ---------------------------------------------------------------- to the device and back */
+
+/* What is copied from the host has been read on return: its memory is not pinned. */
+static gd_status copy(const perron_job *job, void *to, const void *from, size_t bytes,
+                      gd_error *err)
+{
+    const gd_launch *on = &job->call.launch;
+    return gd_copy_rows(on->device, on->stream, to, bytes, from, bytes, bytes, 1, err);
+}
+
+static gd_status fetch(perron_job *job, void *to, const void *from, size_t bytes, gd_error *err)
+{
+    const gd_status status = copy(job, to, from, bytes, err);
+    return status == GD_OK ? gd_wait(job->call.launch.device, job->call.launch.stream, err)
+                           : status;
+}
+
+static size_t vector_bytes(const perron_job *job)
+{
+    return (size_t)job->call.padded * sizeof(double);
+}
+
+static double *vector(const perron_job *job, double *vectors, int64_t number)
+{
+    return vectors + number % GD_PERRON_KEPT * job->call.padded;
+}
+
+/* ---------------------------------------------------------------- what stops a burst */
+
+static gd_status raise_flaw(const perron_job *job, const gd_perron_facts *facts, gd_error *err)
+{
+    const ptrdiff_t n = job->call.a.rows;
+    if (facts->flaw_at >= 0) {
+        return GD_FAIL(err, GD_BAD_VALUE,
+                       "A must be nonnegative and finite, but A[%td, %td] is %g",
+                       facts->flaw_at / n, facts->flaw_at % n, facts->flaw);
+    }
+    return GD_FAIL(err, GD_BAD_VALUE, "A must be irreducible, but its row %td is zero",
+                   facts->empty_row);
+}
+
+/* Looks at the elements again, where they can be negative, infinite, NaN or 0. */
+static gd_status look(perron_job *job, gd_error *err)
+{
+    const ptrdiff_t n = job->call.a.rows;
+    const bool on_host = job->given->device.backend == GD_CPU;
+    const size_t bytes = (size_t)n * (size_t)((n + 63) / 64) * sizeof(uint64_t);
+    uint64_t *pattern = malloc(bytes);
+    gd_perron_facts facts;
+    gd_perron_split split;
+    gd_status status;
+    if (pattern == NULL) {
+        return GD_FAIL(err, GD_NO_MEMORY, "the pattern of A needs %zu bytes of host memory", bytes);
+    }
+    status = on_host ? gd_cpu_perron_look(job->given, NULL, pattern, &facts, err)
+                     : gd_cuda_perron_look(job->given, job->call.launch.stream, pattern, &facts,
+                                           err);
+    if (status == GD_OK && (facts.flaw_at >= 0 || facts.empty_row >= 0)) {
+        status = raise_flaw(job, &facts, err);
+    }
+    if (status == GD_OK && (status = gd_perron_components(pattern, n, &split, err)) == GD_OK &&
+        split.components > 1) {
+        status = GD_FAIL(err, GD_BAD_VALUE,
+                         "A must be irreducible, but its graph (an edge from i to j where A[i, j] "
+                         "is not 0) has %td strongly connected components; no path leads from %td "
+                         "to %td, whose component has %td of %td nodes",
+                         split.components, split.other, split.source, split.source_size, n);
+    }
+    free(pattern);
+    return status;
+}
+
+/* ---------------------------------------------------------------- between bursts */
+
+static double width(const perron_job *job, ptrdiff_t rounds_ago)
+{
+    return job->state.widths[(job->state.round - 1 - rounds_ago) % GD_PERRON_KEPT];
+}
+
+/* How many more rounds it takes if the interval goes on to narrow as it does. */
+static double rounds_left(const perron_job *job)
+{
+    const ptrdiff_t compared = job->since - 1 < MOST_COMPARED ? job->since - 1 : MOST_COMPARED;
+    const double now = width(job, 0), before = compared > 0 ? width(job, compared) : 0;
+    return compared > 0 && now < before && job->call.tol > 0
+               ? log(job->call.tol / now) / log(now / before) * (double)compared
+               : HUGE_VAL;
+}
+
+/* Puts a sum of the latest `count` vectors in the place of the last, and goes on from there. */
+static gd_status restart(perron_job *job, int count, const double *weights, double share,
+                         gd_error *err)
+{
+    gd_perron_state *state = &job->state;
+    const gd_status status =
+        job->call.launch.device.backend == GD_CUDA
+            ? gd_cuda_perron_combine(&job->call, state->round, count, weights, share, err)
+            : gd_cpu_perron_combine(&job->call, state->round, count, weights, share, err);
+    state->stop = GD_PERRON_GOING;
+    job->since = 0;
+    return status == GD_OK ? copy(job, job->call.state, state, sizeof *state, err) : status;
+}
+
+/* Puts a better vector in the place of the latest, made of those since the last change. */
+static gd_status improve(perron_job *job, gd_error *err)
+{
+    const int count = job->since + 1 < GD_PERRON_KEPT ? (int)job->since + 1 : GD_PERRON_KEPT;
+    const int64_t last = job->state.round;
+    double weights[GD_PERRON_KEPT];
+    gd_perron_steps steps;
+    const gd_status status =
+        job->call.launch.device.backend == GD_CUDA
+            ? gd_cuda_perron_walk(&job->call, last, count, job->scratch, &steps, err)
+            : gd_cpu_perron_walk(&job->call, last, count, job->scratch, &steps, err);
+    if (status != GD_OK) {
+        return status;
+    }
+    gd_perron_weigh(&steps, count, weights);
+    ++job->improvements;
+    return restart(job, count, weights, LEAST_SHARE, err);
+}
+
+/* Decides how many rounds come next, and of what. */
+static gd_status plan(perron_job *job, ptrdiff_t *burst, gd_error *err)
+{
+    const double left = rounds_left(job);
+    if (job->kernel->flags & GD_TEACHING) {
+        return GD_OK; /* the study's loop, as it is */
+    }
+    *burst = BURST;
+    if (left <= WORTH_WAITING) {
+        *burst = left > 0 ? (ptrdiff_t)left + 1 : 1;
+        return GD_OK;
+    }
+    if (job->auto_shift && job->improvements == BEFORE_SHIFT) {
+        job->auto_shift = false;
+        job->call.shift = job->state.average;
+        job->since = 0; /* the latest vector stays and begins a new history */
+        return GD_OK;
+    }
+    return improve(job, err);
+}
+
+/* Goes on with the latest vector after a stop that was none of its rounds' fault. */
+static gd_status resume(perron_job *job, gd_error *err)
+{
+    gd_perron_state *state = &job->state;
+    const double size = 1 / state->top;
+    if (!(state->top <= 0x1p1000)) {
+        return GD_FAIL(err, GD_OVERFLOW,
+                       "products of A exceed the range of float64; divide A by a power of 2");
+    }
+    state->top = 1;
+    state->scale = gd_perron_scale(1, state->average + job->call.shift);
+    return restart(job, 1, &size, 0, err);
+}
+
+static gd_status iterate(perron_job *job, ptrdiff_t max_iter, gd_error *err)
+{
+    gd_perron *call = &job->call;
+    gd_perron_state *state = &job->state;
+    const bool as_told = job->kernel->flags & GD_TEACHING;
+    ptrdiff_t burst = as_told ? max_iter : BURST;
+    gd_status status = GD_OK;
+    while (status == GD_OK && state->round < max_iter && state->stop != GD_PERRON_CONVERGED) {
+        const int64_t before = state->round;
+        call->from = before;
+        call->until = burst < max_iter - before ? before + burst : max_iter;
+        if ((status = job->kernel->launch.perron(call, err)) != GD_OK ||
+            (status = fetch(job, state, call->state, sizeof *state, err)) != GD_OK) {
+            break;
+        }
+        call->scan = false;
+        job->since += state->round - before;
+        if (state->stop == GD_PERRON_FLAWED || state->stop == GD_PERRON_ZEROS) {
+            status = look(job, err);
+        }
+        if (status == GD_OK && state->stop != GD_PERRON_CONVERGED && state->round < max_iter) {
+            status = state->stop == GD_PERRON_GOING ? plan(job, &burst, err) : resume(job, err);
+        }
+    }
+    return status;
+}
+
+/* ---------------------------------------------------------------- the whole call */
+
+static gd_status check(const gd_matrix *a, const double *x0, const gd_matrix *out, gd_error *err)
+{
+    const ptrdiff_t n = a->rows;
+    if (n == 0 || a->cols != n) {
+        return GD_FAIL(err, GD_BAD_VALUE, "A must be square and not empty, got shape (%td, %td)", n,
+                       a->cols);
+    }
+    if (a->dtype != GD_F32 && a->dtype != GD_F64) {
+        return GD_FAIL(err, GD_BAD_TYPE, "A must be of float32 or float64, not %s",
+                       gd_dtype_name(a->dtype));
+    }
+    if (out->cols != n || out->dtype != a->dtype) {
+        return GD_FAIL(err, GD_BAD_VALUE, "the vector must have %td elements of %s", n,
+                       gd_dtype_name(a->dtype));
+    }
+    if (a->device.backend != out->device.backend || a->device.index != out->device.index) {
+        return GD_FAIL(err, GD_BAD_TYPE, "A and the vector are on different devices");
+    }
+    for (ptrdiff_t i = 0; x0 != NULL && i < n; ++i) {
+        if (!(x0[i] > 0 && x0[i] < HUGE_VAL)) {
+            return GD_FAIL(err, GD_BAD_VALUE, "x0 must be positive and finite, but x0[%td] is %g",
+                           i, x0[i]);
+        }
+    }
+    return GD_OK;
+}
+
+static gd_status stage(perron_job *job, gd_error *err)
+{
+    gd_perron *call = &job->call;
+    const gd_launch *on = &call->launch;
+    const gd_matrix *a = job->given;
+    const size_t size = gd_dtype_size(a->dtype), row_bytes = (size_t)a->cols * size;
+    gd_status status;
+    if (a->device.backend == on->device.backend) {
+        return GD_OK;
+    }
+    status = gd_alloc(on->device, on->stream, row_bytes * (size_t)a->rows, "A", &job->staged, err);
+    if (status == GD_OK) {
+        call->a.data = job->staged;
+        call->a.row_stride = a->cols;
+        call->a.device = on->device;
+        status = gd_copy_rows(on->device, on->stream, job->staged, row_bytes, a->data,
+                              (size_t)a->row_stride * size, row_bytes, (size_t)a->rows, err);
+    }
+    return status;
+}
+
+static gd_status prepare(perron_job *job, gd_error *err)
+{
+    gd_perron *call = &job->call;
+    const gd_launch *on = &call->launch;
+    gd_status status = stage(job, err);
+    call->padded = (call->a.rows + 63) / 64 * 64;
+    call->scan = true;
+    call->launch.sizing = true;
+    if (status == GD_OK && (status = job->kernel->launch.perron(call, err)) == GD_OK &&
+        (status = gd_alloc(on->device, on->stream, on->workspace_bytes, "the workspace of perron",
+                           &call->launch.workspace, err)) == GD_OK) {
+        status = gd_alloc(on->device, on->stream,
+                          STATE_BYTES + GD_PERRON_KEPT * vector_bytes(job) + sizeof(gd_perron_steps),
+                          "the vectors of perron", &job->memory, err);
+    }
+    call->launch.sizing = false;
+    if (status == GD_OK) {
+        call->state = job->memory;
+        call->vectors = (double *)((char *)job->memory + STATE_BYTES);
+        job->scratch = call->vectors + GD_PERRON_KEPT * call->padded;
+    }
+    return status;
+}
+
+/* The state and the first vector, in one copy. */
+static gd_status start(perron_job *job, const double *x0, gd_error *err)
+{
+    const ptrdiff_t n = job->call.a.rows;
+    const size_t bytes = STATE_BYTES + vector_bytes(job);
+    char *first = calloc(1, bytes);
+    double *x = (double *)(first + STATE_BYTES), top = 0;
+    gd_status status;
+    if (first == NULL) {
+        return GD_FAIL(err, GD_NO_MEMORY, "a vector of perron needs %zu bytes", bytes);
+    }
+    job->state = (gd_perron_state){.upper = HUGE_VAL, .top = 1, .scale = 1};
+    memcpy(first, &job->state, sizeof job->state);
+    for (ptrdiff_t i = 0; i < n; ++i) {
+        top = x0 != NULL && x0[i] > top ? x0[i] : top;
+    }
+    for (ptrdiff_t i = 0; i < n; ++i) {
+        x[i] = x0 == NULL ? 1 : gd_perron_larger(x0[i] / top, GD_PERRON_LEAST);
+    }
+    /* Copies from memory that is not pinned have read it when they return. */
+    status = copy(job, job->memory, first, bytes, err);
+    free(first);
+    return status;
+}
+
+/* The latest vector as the caller wants it. */
+static gd_status finish(perron_job *job, const gd_matrix *out, gd_error *err)
+{
+    const gd_launch *on = &job->call.launch;
+    const double *x = vector(job, job->call.vectors, job->state.round);
+    const size_t bytes = (size_t)out->cols * gd_dtype_size(out->dtype);
+    gd_matrix there = *out;
+    gd_status status;
+    if (on->device.backend == GD_CPU) {
+        return gd_cpu_perron_write(x, job->state.top, out, on->stream, err);
+    }
+    if (out->device.backend == GD_CPU) { /* the workspace is not needed any more, and A's is large */
+        there.data = vector(job, job->call.vectors, job->state.round + 1);
+        there.device = on->device;
+    }
+    status = gd_cuda_perron_write(x, job->state.top, &there, on->stream, err);
+    return status == GD_OK && there.data != out->data ? fetch(job, out->data, there.data, bytes, err)
+                                                      : status;
+}
+
+static gd_status solve(perron_job *job, const double *x0, ptrdiff_t max_iter, const gd_matrix *out,
+                       gd_error *err)
+{
+    gd_status status;
+    if ((status = prepare(job, err)) != GD_OK || (status = start(job, x0, err)) != GD_OK ||
+        (status = iterate(job, max_iter, err)) != GD_OK) {
+        return status;
+    }
+    return finish(job, out, err);
+}
+
+gd_status gd_run_perron(const gd_matrix *a, const double *x0, const gd_matrix *out, double tol,
+                        ptrdiff_t max_iter, double shift, const gd_orders *orders,
+                        gd_perron_answer *answer, gd_error *err)
+{
+    perron_job job = {.given = a, .auto_shift = !(shift >= 0)};
+    gd_choice choice;
+    int previous;
+    gd_status status = check(a, x0, out, err);
+    const gd_request request = {
+        .op = GD_OP_PERRON,
+        .orders = gd_orders_near(out->device, orders),
+        .dtype = a->dtype,
+        .n = a->rows,
+        .cols = a->cols,
+    };
+    if (status != GD_OK || (status = gd_choose(&request, &choice, err)) != GD_OK ||
+        (status = gd_enter(choice.device, &previous, err)) != GD_OK) {
+        return status;
+    }
+    const bool on_host = out->device.backend == GD_CPU;
+    job.kernel = choice.kernel;
+    job.call = (gd_perron){.a = *a, .tol = tol, .shift = job.auto_shift ? 0 : shift};
+    job.call.launch = (gd_launch){
+        .device = choice.device,
+        .stream = on_host && choice.device.backend == GD_CUDA ? GD_THREAD_STREAM : orders->stream,
+        .options = choice.options,
+    };
+    status = solve(&job, x0, max_iter, out, err);
+    gd_free(choice.device, job.call.launch.stream, job.call.launch.workspace);
+    gd_free(choice.device, job.call.launch.stream, job.memory);
+    gd_free(choice.device, job.call.launch.stream, job.staged);
+    status = on_host ? gd_settle(choice.device, job.call.launch.stream, status, err) : status;
+    gd_leave(choice.device, previous);
+    if (status == GD_OK) {
+        const gd_perron_state *s = &job.state;
+        *answer = (gd_perron_answer){
+            .value = gd_perron_lesser(s->upper, gd_perron_larger(s->average, s->lower)),
+            .lower = s->lower,
+            .upper = s->upper,
+            .rounds = (ptrdiff_t)s->round,
+            .converged = s->stop == GD_PERRON_CONVERGED,
+        };
+    }
+    return status;
+}

@@ -1,0 +1,87 @@
+"""What a call would do, in words: as text, and as HTML for notebooks."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gpudist.registry import Explanation
+
+
+def text(said: Explanation) -> str:
+    """Write an explanation as a short report.
+
+    Parameters
+    ----------
+    said : Explanation
+        What to write.
+
+    Returns
+    -------
+    str
+        Lines without a newline after the last.
+    """
+    facts = [f"  {name}: {value}" for name, value in _facts(said).items()]
+    others = [f"  not {id}: {why}" for id, why in said.rejected.items()]
+    return "\n".join([f"{said.op} runs {said.kernel} on {said.device}", *facts, *others])
+
+
+def html(said: Explanation) -> str:
+    """Write an explanation as HTML.
+
+    Parameters
+    ----------
+    said : Explanation
+        What to write.
+
+    Returns
+    -------
+    str
+        Two tables, the second folded away: the facts, and what speaks against other kernels.
+    """
+    heading = f"{said.op} runs <code>{escape(said.kernel)}</code> on {escape(said.device)}"
+    facts = _rows(_facts(said))
+    if not said.rejected:
+        return f"<p><b>{heading}</b></p>{facts}"
+    others = _rows({f"<code>{escape(id)}</code>": why for id, why in said.rejected.items()})
+    return (
+        f"<p><b>{heading}</b></p>{facts}"
+        f"<details><summary>why not the other {len(said.rejected)}</summary>{others}</details>"
+    )
+
+
+def _rows(facts: dict[str, str]) -> str:
+    """Set names, which are HTML, beside values, which are text."""
+    cell = '<td style="text-align:left">'
+    rows = (
+        f"<tr>{cell}{name}</td>{cell}{escape(value)}</td></tr>" for name, value in facts.items()
+    )
+    return f"<table>{''.join(rows)}</table>"
+
+
+def _facts(said: Explanation) -> dict[str, str]:
+    """Give what there is to say, by name."""
+    from gpudist.bench.report import duration, quantity
+
+    work = said.work
+    facts = {
+        "because": said.reason,
+        "computes": f"{work.operations:,} {work.unit} in {said.dtype}",
+        "moves": f"{work.read:,} bytes in, {work.written:,} bytes out, at least",
+        "needs": f"{said.memory:,} bytes of memory"
+        + (f", {said.copies:,} of them for its own copies" if said.copies else ""),
+    }
+    limits = said.limits
+    if limits:
+        binding, *others = limits
+        ceiling = binding.ceiling
+        facts["takes"] = (
+            f"at least {duration(binding.seconds)} on this machine: its limit is {ceiling.name}, "
+            f"{quantity(ceiling.rate, ceiling.unit)}"
+        )
+        if others:
+            facts["takes"] += "; " + ", ".join(
+                f"{other.ceiling.name} alone {duration(other.seconds)}" for other in others
+            )
+    return facts

@@ -1,0 +1,470 @@
+"""What can be measured: one operation on one shape, type and metric."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+import gpudist
+from gpudist.bench import samples
+from gpudist.bench.adversary import COLUMNS, DISTRIBUTIONS, ROWS, Variant
+from gpudist.bench.samples import Sample
+from gpudist.metrics import METRICS
+
+Array = npt.NDArray[Any]
+
+_SEED = 20_240_229
+
+_TRUTHS = tuple(record.name for record in METRICS if record.domain != "numbers")
+
+
+class Case(Protocol):
+    """One operation on one shape, type and metric. A new operation is one class like these."""
+
+    @property
+    def op(self) -> str:
+        """The operation."""
+        ...
+
+    @property
+    def dtype(self) -> str:
+        """The type of arguments and result."""
+        ...
+
+    @property
+    def metric(self) -> str | None:
+        """The metric, for distances."""
+        ...
+
+    @property
+    def arguments(self) -> str:
+        """The metric's arguments in words, empty without."""
+        ...
+
+    @property
+    def metric_args(self) -> dict[str, Any]:
+        """The metric's arguments."""
+        ...
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The operation's sizes."""
+        ...
+
+    @property
+    def on_host(self) -> bool:
+        """Whether arguments and results stay on the host when a GPU computes."""
+        ...
+
+    def operands(self) -> tuple[Array, ...]:
+        """Make the arguments, the same in every run."""
+        ...
+
+    def call(self, operands: tuple[Any, ...], device: str, kernel: str = "auto") -> Any:
+        """Do the operation."""
+        ...
+
+    def explain(self, operands: tuple[Any, ...], device: str) -> gpudist.Explanation:
+        """Say which kernel `call` runs, and what it has to do at least."""
+        ...
+
+    def sample(self, operands: tuple[Array, ...]) -> Sample:
+        """Compute a part of the result in float64."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CdistCase:
+    """Distances between `m` and `n` points in `d` dimensions, drawn uniformly.
+
+    Parameters
+    ----------
+    m, n, d : int
+        Points and dimensions.
+    dtype : str
+        ``float32`` or ``float64``, or ``bool`` for metrics of truths.
+    metric : str
+        The metric. For haversine the points are spread over the globe, in radians; for hamming
+        and metrics of truths they are 0 or 1; for metrics of distributions they add up to 1.
+    p : float, optional
+        minkowski's exponent.
+    weighted : bool, default False
+        Whether the columns have weights.
+    """
+
+    m: int
+    n: int
+    d: int
+    dtype: str
+    metric: str = "euclidean"
+    p: float | None = None
+    weighted: bool = False
+    op: ClassVar[str] = "cdist"
+    on_host: ClassVar[bool] = False
+
+    @property
+    def arguments(self) -> str:
+        """Name the exponent or the weights."""
+        return "weighted" if self.weighted else "" if self.p is None else f"p = {self.p:g}"
+
+    @property
+    def metric_args(self) -> dict[str, Any]:
+        """Give the arguments that the metric needs, the same in every run."""
+        return _metric_args(self.metric, self.d, self.p, self.weighted)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Give rows, columns and dimensions."""
+        return self.m, self.n, self.d
+
+    def operands(self) -> tuple[Array, ...]:
+        """Draw both sets of points."""
+        rng = np.random.default_rng(_SEED)
+        points = (_points(rng, rows, self.d, self.metric) for rows in (self.m, self.n))
+        return tuple(p.astype(self.dtype) for p in points)
+
+    def call(self, operands: tuple[Any, ...], device: str, kernel: str = "auto") -> Any:
+        """Compute the distances."""
+        a, b = operands
+        return gpudist.cdist(a, b, self.metric, kernel=kernel, device=device, **self.metric_args)
+
+    def explain(self, operands: tuple[Any, ...], device: str) -> gpudist.Explanation:
+        """Say which kernel ``auto`` takes."""
+        a, b = operands
+        return gpudist.explain("cdist", a, b, metric=self.metric, device=device, **self.metric_args)
+
+    def sample(self, operands: tuple[Array, ...]) -> Sample:
+        """Compute some rows in float64."""
+        return samples.sample("cdist", operands, {"metric": self.metric, **self.metric_args})
+
+
+def _points(rng: np.random.Generator, rows: int, d: int, metric: str) -> Array:
+    points = rng.random((rows, d))
+    if metric == "haversine":
+        points = (points - 0.5) * np.array([np.pi, 2 * np.pi])
+    elif metric in DISTRIBUTIONS:
+        points /= points.sum(axis=1, keepdims=True)
+    elif metric in _TRUTHS:
+        np.rint(points, out=points)
+    return points
+
+
+@functools.cache
+def _metric_args(metric: str, columns: int, p: float | None, weighted: bool) -> dict[str, Any]:
+    rng = np.random.default_rng(_SEED)
+    drawn = rng.uniform(0.5, 2.0, columns)
+    arguments: dict[str, Any] = {} if p is None else {"p": p}
+    if weighted:
+        arguments["w"] = drawn
+    if metric == "seuclidean":
+        arguments["V"] = drawn
+    if metric == "mahalanobis":
+        factor = rng.standard_normal((columns, columns)) / columns + np.eye(columns)
+        arguments["VI"] = factor @ factor.T
+    return arguments
+
+
+@dataclass(frozen=True, slots=True)
+class PdistCase:
+    """Distances between every two of `n` points in `d` dimensions, drawn uniformly.
+
+    Parameters
+    ----------
+    n, d : int
+        Points and dimensions.
+    dtype : str
+        ``float32`` or ``float64``.
+    metric : str
+        The metric, one without arguments.
+    """
+
+    n: int
+    d: int
+    dtype: str
+    metric: str = "euclidean"
+    op: ClassVar[str] = "pdist"
+    arguments: ClassVar[str] = ""
+    metric_args: ClassVar[dict[str, Any]] = {}
+    on_host: ClassVar[bool] = False
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Give the points, twice, and the dimensions."""
+        return self.n, self.n, self.d
+
+    def operands(self) -> tuple[Array, ...]:
+        """Draw the points."""
+        rng = np.random.default_rng(_SEED)
+        return (_points(rng, self.n, self.d, self.metric).astype(self.dtype),)
+
+    def call(self, operands: tuple[Any, ...], device: str, kernel: str = "auto") -> Any:
+        """Compute the distances."""
+        return gpudist.pdist(operands[0], self.metric, kernel=kernel, device=device)
+
+    def explain(self, operands: tuple[Any, ...], device: str) -> gpudist.Explanation:
+        """Say which kernel ``auto`` takes."""
+        return gpudist.explain("pdist", operands[0], metric=self.metric, device=device)
+
+    def sample(self, operands: tuple[Array, ...]) -> Sample:
+        """Compute some rows in float64."""
+        return samples.sample("pdist", operands, {"metric": self.metric})
+
+
+@dataclass(frozen=True, slots=True)
+class ApspCase:
+    """Shortest paths between all pairs of `n` nodes, half of the edges there.
+
+    Parameters
+    ----------
+    n : int
+        Nodes.
+    dtype : str
+        ``float32``, ``float64`` or ``int32``.
+    predecessors : bool, default False
+        Whether predecessors are asked for.
+    """
+
+    n: int
+    dtype: str
+    predecessors: bool = False
+    op: ClassVar[str] = "apsp"
+    metric: ClassVar[str | None] = None
+    on_host: ClassVar[bool] = False
+
+    @property
+    def arguments(self) -> str:
+        """Name the predecessors."""
+        return "predecessors" if self.predecessors else ""
+
+    @property
+    def metric_args(self) -> dict[str, Any]:
+        """Ask for predecessors, if at all."""
+        return {"return_predecessors": True} if self.predecessors else {}
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Give the nodes, twice."""
+        return self.n, self.n
+
+    def operands(self) -> tuple[Array, ...]:
+        """Draw weights from 1 to 1000; 0 is no edge."""
+        rng = np.random.default_rng(_SEED)
+        weights = rng.random((self.n, self.n), dtype=np.float32)
+        weights *= 1998.0
+        weights -= 998.0
+        np.clip(weights, 0.0, None, out=weights)
+        np.ceil(weights, out=weights, where=weights < 1.0)
+        return (weights.astype(self.dtype, copy=False),)
+
+    def call(self, operands: tuple[Any, ...], device: str, kernel: str = "auto") -> Any:
+        """Find the shortest paths."""
+        return gpudist.apsp(
+            operands[0], dtype=self.dtype, kernel=kernel, device=device, **self.metric_args
+        )
+
+    def explain(self, operands: tuple[Any, ...], device: str) -> gpudist.Explanation:
+        """Say which kernel ``auto`` takes."""
+        return gpudist.explain(
+            "apsp", operands[0], dtype=self.dtype, device=device, **self.metric_args
+        )
+
+    def sample(self, operands: tuple[Array, ...]) -> Sample:
+        """Find the paths from some nodes in float64."""
+        return samples.sample("apsp", operands, {"dtype": self.dtype, **self.metric_args})
+
+
+@dataclass(frozen=True, slots=True)
+class MinplusCase:
+    """A product of an `m` x `k` and a `k` x `n` matrix over a semiring.
+
+    Parameters
+    ----------
+    m, k, n : int
+        Sizes.
+    dtype : str
+        ``float32``, ``float64`` or ``int32``; ``bool`` for or_and.
+    semiring : str
+        As `gpudist.minplus` takes it.
+    """
+
+    m: int
+    k: int
+    n: int
+    dtype: str
+    semiring: str = "min_plus"
+    op: ClassVar[str] = "minplus"
+    metric: ClassVar[str | None] = None
+    on_host: ClassVar[bool] = False
+
+    @property
+    def arguments(self) -> str:
+        """Name the semiring, unless it is the usual one."""
+        return "" if self.semiring == "min_plus" else self.semiring
+
+    @property
+    def metric_args(self) -> dict[str, Any]:
+        """Give the semiring."""
+        return {"semiring": self.semiring}
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Give the sizes."""
+        return self.m, self.k, self.n
+
+    def operands(self) -> tuple[Array, ...]:
+        """Draw whole numbers below 1000; a hundredth of them is true for or_and."""
+        rng = np.random.default_rng(_SEED)
+        drawn = (rng.integers(1000, size=shape) for shape in ((self.m, self.k), (self.k, self.n)))
+        return tuple((x < 10 if self.dtype == "bool" else x).astype(self.dtype) for x in drawn)
+
+    def call(self, operands: tuple[Any, ...], device: str, kernel: str = "auto") -> Any:
+        """Multiply."""
+        return gpudist.minplus(
+            *operands, semiring=self.semiring, dtype=self.dtype, kernel=kernel, device=device
+        )
+
+    def explain(self, operands: tuple[Any, ...], device: str) -> gpudist.Explanation:
+        """Say which kernel ``auto`` takes."""
+        return gpudist.explain(
+            "minplus", *operands, semiring=self.semiring, dtype=self.dtype, device=device
+        )
+
+    def sample(self, operands: tuple[Array, ...]) -> Sample:
+        """Compute some rows in float64."""
+        return samples.sample("minplus", operands, {"semiring": self.semiring, "dtype": self.dtype})
+
+
+@dataclass(frozen=True, slots=True)
+class TransferCase:
+    """Distances from NumPy arrays to a NumPy array, the ways to a GPU and back included.
+
+    Parameters
+    ----------
+    inner : CdistCase
+        What is computed.
+    into : bool, default False
+        Whether the result is written into an array that is there. A fresh one costs the first
+        touch of its memory.
+    """
+
+    inner: CdistCase
+    into: bool = False
+    op: ClassVar[str] = "transfer"
+    on_host: ClassVar[bool] = True
+
+    @property
+    def dtype(self) -> str:
+        """Give the type of arguments and result."""
+        return self.inner.dtype
+
+    @property
+    def metric(self) -> str:
+        """Give the metric."""
+        return self.inner.metric
+
+    @property
+    def arguments(self) -> str:
+        """Say where the result goes."""
+        return "into out=" if self.into else "into new memory"
+
+    @property
+    def metric_args(self) -> dict[str, Any]:
+        """Give the metric's arguments."""
+        return self.inner.metric_args
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Give the sizes."""
+        return self.inner.shape
+
+    def operands(self) -> tuple[Array, ...]:
+        """Make the arguments, and the result's place last if there is to be one."""
+        given = self.inner.operands()
+        return (*given, np.zeros(self.shape[:2], self.dtype)) if self.into else given
+
+    def call(self, operands: tuple[Any, ...], device: str, kernel: str = "auto") -> Any:
+        """Do the operation."""
+        if not self.into:
+            return self.inner.call(operands, device, kernel)
+        a, b, out = operands
+        return gpudist.cdist(
+            a, b, self.metric, out=out, kernel=kernel, device=device, **self.metric_args
+        )
+
+    def explain(self, operands: tuple[Any, ...], device: str) -> gpudist.Explanation:
+        """Say which kernel runs."""
+        return self.inner.explain(operands[:-1] if self.into else operands, device)
+
+    def sample(self, operands: tuple[Array, ...]) -> Sample:
+        """Compute a part of the result in float64."""
+        return self.inner.sample(operands[:-1] if self.into else operands)
+
+
+@dataclass(frozen=True, slots=True)
+class SweepCase:
+    """What ``auto`` takes for a shape, against every kernel that can do it.
+
+    Parameters
+    ----------
+    inner : CdistCase
+        What is computed.
+    """
+
+    inner: CdistCase
+    op: ClassVar[str] = "sweep"
+
+    @property
+    def dtype(self) -> str:
+        """Give the type of arguments and result."""
+        return self.inner.dtype
+
+    @property
+    def metric(self) -> str:
+        """Give the metric."""
+        return self.inner.metric
+
+    @property
+    def arguments(self) -> str:
+        """Name the metric's arguments."""
+        return self.inner.arguments
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Give rows, columns and dimensions."""
+        return self.inner.shape
+
+
+@dataclass(frozen=True, slots=True)
+class AccuracyCase:
+    """The worst errors of a metric on the data sets that are hard for it.
+
+    Parameters
+    ----------
+    variant : Variant
+        The metric and its arguments.
+    dtype : str
+        ``float32`` or ``float64``.
+    """
+
+    variant: Variant
+    dtype: str
+    op: ClassVar[str] = "accuracy"
+
+    @property
+    def metric(self) -> str:
+        """Give the metric's name."""
+        return self.variant.metric
+
+    @property
+    def arguments(self) -> str:
+        """Name the metric's arguments."""
+        return self.variant.arguments
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Give rows, columns and dimensions of each data set."""
+        return (*ROWS, 2 if self.metric == "haversine" else COLUMNS)

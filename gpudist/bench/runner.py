@@ -1,0 +1,334 @@
+"""The run that measures cases on one device, each beside its rivals."""
+
+from __future__ import annotations
+
+import functools
+import gc
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import gpudist
+from gpudist.bench import accuracy, ceilings, records, rivals
+from gpudist.bench.cases import AccuracyCase, Case, SweepCase, TransferCase
+from gpudist.bench.ceilings import Ceiling
+from gpudist.bench.devices import DeviceArrays, device_arrays
+from gpudist.bench.samples import Sample
+from gpudist.bench.timing import Clock, EventClock, HostClock, Timing, time_call
+
+Array = npt.NDArray[Any]
+
+# Seconds that the samples of one rival may take together: some are hundreds of times slower.
+_RIVAL_BUDGET = 3.0
+# A sweep takes hundreds of timings, all of the device at hand.
+_SWEEP_BUDGET = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class _DataSet:
+    """Points where they are worked on, their exact distances, and what errors are divided by."""
+
+    task: rivals.Task
+    exact: Array
+    scale: Array
+
+
+class Runner:
+    """Measures cases on one device, after its ceilings.
+
+    Parameters
+    ----------
+    device : str
+        ``cpu`` or ``cuda:0``.
+    repeats : int, default 7
+        Samples of each call.
+    source : str, optional
+        The revision to record, where neither git nor the installation knows it.
+    with_ceilings : bool, default True
+        Whether to measure ceilings; no case is compared with one otherwise.
+    with_rivals : bool, default True
+        Whether to time other libraries.
+    """
+
+    def __init__(
+        self,
+        device: str,
+        *,
+        repeats: int = 7,
+        source: str | None = None,
+        with_ceilings: bool = True,
+        with_rivals: bool = True,
+    ) -> None:
+        self.device = device
+        self.backend, _, index = device.partition(":")
+        self.repeats = repeats
+        self.with_rivals = with_rivals
+        self.provenance = records.provenance(device, source=source)
+        self.ceilings: dict[str, Ceiling] = (
+            ceilings.measure_ceilings(device, repeats=repeats) if with_ceilings else {}
+        )
+        self.arrays: DeviceArrays | None = None
+        self.arrays_reason = ""
+        if self.backend == "cuda":
+            self.arrays, self.arrays_reason = device_arrays(int(index or 0))
+
+    def ceiling_records(self) -> Iterator[dict[str, Any]]:
+        """Give one result for each ceiling of the device.
+
+        Yields
+        ------
+        dict
+            Ready for a JSON line.
+        """
+        for ceiling in self.ceilings.values():
+            yield {
+                **self.provenance,
+                "op": "ceiling",
+                "ceiling": ceiling.name,
+                "dtype": ceiling.dtype,
+                "kernel": ceiling.kernel,
+                "rate": ceiling.rate,
+                "unit": ceiling.unit,
+                **ceiling.timing.fields(),
+            }
+
+    def run(self, case: Case | SweepCase | AccuracyCase) -> dict[str, Any]:
+        """Measure one case and its rivals.
+
+        A case or a rival that fails, for want of memory say, gives a result that says so.
+
+        Parameters
+        ----------
+        case : Case, SweepCase or AccuracyCase
+            What to time, with every kernel or not, or to hold against exact distances.
+
+        Returns
+        -------
+        dict
+            Ready for a JSON line.
+        """
+        arrays = self._arrays_for(case)
+        record: dict[str, Any] = {
+            **self.provenance,
+            "op": case.op,
+            "shape": list(case.shape),
+            "dtype": case.dtype,
+            "metric": case.metric,
+            "arguments": case.arguments,
+            "arrays": "numpy" if arrays is None else arrays.name,
+        }
+        try:
+            if isinstance(case, AccuracyCase):
+                record |= self._measure_accuracy(case)
+            elif isinstance(case, SweepCase):
+                record |= self._measure_sweep(case)
+            else:
+                record |= self._measure_case(case)
+        except Exception as error:
+            record |= {"failed": _describe(error), "rivals": []}
+        self._free()
+        return record
+
+    def _arrays_for(self, case: Case | SweepCase | AccuracyCase) -> DeviceArrays | None:
+        """Give the library that holds the case's arrays on the device, None for NumPy."""
+        return None if isinstance(case, TransferCase) else self.arrays
+
+    def _measure_case(self, case: Case) -> dict[str, Any]:
+        host = case.operands()
+        arrays = self._arrays_for(case)
+        operands = host if arrays is None else tuple(map(arrays.put, host))
+        clock = self._clock(arrays)
+        said = case.explain(operands, self.device)
+        sample = case.sample(host)
+        ours, error = self._measure(lambda: case.call(operands, self.device), clock, sample)
+        work = said.work
+        through_host = self.backend == "cuda" and arrays is None
+        floor = ceilings.floor(work, said.dtype, self.ceilings, through_host=through_host)
+        task = rivals.Task(
+            case.op,
+            self.backend,
+            operands,
+            case.shape[0],
+            case.dtype,
+            case.metric,
+            case.metric_args,
+            self.device,
+        )
+        return {
+            "kernel": said.kernel,
+            "clock": clock.name,
+            "l2_flushed": arrays is not None,
+            **ours.fields(),
+            "rate": work.operations / ours.median,
+            "unit": f"{work.unit}/s",
+            "bytes_written_per_s": work.written / ours.median,
+            "bytes_moved": work.read + work.written,
+            "pipe_operations": work.operations * work.slots,
+            **_floor_fields(floor, ours),
+            "max_relative_error": _json_number(error),
+            "error_rows": sample.rows,
+            "rivals": [
+                self._measure_rival(rival, task, ours, clock, sample)
+                for rival in (rivals.rivals_for(task) if self.with_rivals else ())
+            ],
+        }
+
+    def _measure_sweep(self, case: SweepCase) -> dict[str, Any]:
+        inner = case.inner
+        host = inner.operands()
+        operands = host if self.arrays is None else tuple(map(self.arrays.put, host))
+        clock = self._clock(self.arrays)
+        said = inner.explain(operands, self.device)
+        timings = {}
+        for kernel in gpudist.kernels("cdist"):
+            if kernel.backend != self.backend or kernel.why_not is not None or kernel.teaching:
+                continue
+            call = functools.partial(inner.call, operands, self.device, kernel.id)
+            try:
+                call()
+            except ValueError:  # it cannot do this: another metric, type or number of dimensions
+                continue
+            timings[kernel.id] = time_call(
+                call, clock=clock, repeats=self.repeats, budget=_SWEEP_BUDGET
+            )
+        ours = timings[said.kernel]
+        best = min(timings, key=lambda id: timings[id].median)
+        floor = ceilings.floor(said.work, said.dtype, self.ceilings)
+        return {
+            "kernel": said.kernel,
+            "clock": clock.name,
+            **ours.fields(),
+            "rate": said.work.operations / ours.median,
+            "unit": f"{said.work.unit}/s",
+            **_floor_fields(floor, ours),
+            "best_kernel": best,
+            "ratio_to_best": ours.median / timings[best].median,
+            "kernels": {id: timing.median for id, timing in timings.items()},
+        }
+
+    def _measure_rival(
+        self,
+        rival: rivals.Rival,
+        task: rivals.Task,
+        ours: Timing,
+        clock: Clock,
+        sample: Sample,
+    ) -> dict[str, Any]:
+        def measure() -> dict[str, Any]:
+            timing, error = self._measure(rival.prepare(task), clock, sample, budget=_RIVAL_BUDGET)
+            return {
+                **timing.fields(),
+                "ratio": timing.median / ours.median,
+                "max_relative_error": _json_number(error),
+            }
+
+        return self._try_rival(rival, task, measure)
+
+    def _measure(
+        self,
+        call: Callable[[], Any],
+        clock: Clock,
+        sample: Sample,
+        budget: float = 20.0,
+    ) -> tuple[Timing, float]:
+        timing = time_call(call, clock=clock, repeats=self.repeats, budget=budget)
+        parts = [self._on_host(part) for part in sample.pick(call())]
+        found = np.concatenate(parts) if parts else np.empty(0)
+        return timing, accuracy.max_relative_error(found, sample.exact)
+
+    def _on_host(self, array: Any) -> Array:
+        """Copy an array to the host, unless it is there."""
+        if self.arrays is None or isinstance(array, np.ndarray):
+            return np.asarray(array)
+        return self.arrays.get(array)
+
+    def _measure_accuracy(self, case: AccuracyCase) -> dict[str, Any]:
+        args = case.variant.metric_args
+        sets = {}
+        for name, (a, b) in accuracy.adversarial(case.metric, case.dtype).items():
+            exact = accuracy.exact_cdist(a, b, case.metric, **args)
+            scale = accuracy.error_scale(case.metric, a, b, exact)
+            operands = (a, b) if self.arrays is None else tuple(map(self.arrays.put, (a, b)))
+            task = rivals.Task(
+                "cdist", self.backend, operands, len(a), case.dtype, case.metric, args
+            )
+            sets[name] = _DataSet(task, exact, scale)
+        first = next(iter(sets.values())).task
+
+        def ours(task: rivals.Task) -> Callable[[], Any]:
+            a, b = task.operands
+            return lambda: gpudist.cdist(a, b, case.metric, device=self.device, **args)
+
+        return {
+            "kernel": gpudist.explain(
+                "cdist", *first.operands, metric=case.metric, device=self.device, **args
+            ).kernel,
+            "errors_relative_to": accuracy.measure_of(case.metric),
+            **self._errors(ours, sets),
+            "rivals": [
+                self._try_rival(rival, first, functools.partial(self._errors, rival.prepare, sets))
+                for rival in rivals.rivals_for(first)
+            ],
+        }
+
+    def _errors(self, prepare: rivals.Prepare, sets: Mapping[str, _DataSet]) -> dict[str, Any]:
+        """Find the worst error on each data set and on all."""
+        errors = {}
+        for name, data in sets.items():
+            with np.errstate(all="ignore"):
+                result = self._on_host(prepare(data.task)())
+            errors[name] = accuracy.max_error(result, data.exact, data.scale)
+        return {
+            "max_error": _json_number(max(errors.values())),
+            "errors": {name: _json_number(error) for name, error in errors.items()},
+        }
+
+    def _try_rival(
+        self, rival: rivals.Rival, task: rivals.Task, measure: Callable[[], dict[str, Any]]
+    ) -> dict[str, Any]:
+        self._free()
+        result: dict[str, Any] = {"name": rival.name, "version": rival.version()}
+        reason = rival.why_not(task)
+        if reason is not None:
+            return result | {"missing": reason}
+        try:
+            return result | measure()
+        except rivals.Refusal as refusal:
+            return result | {"missing": str(refusal)}
+        except Exception as failure:
+            return result | {"failed": _describe(failure)}
+
+    def _clock(self, arrays: DeviceArrays | None) -> Clock:
+        if arrays is None:
+            return HostClock()
+        return EventClock(self.device, arrays.stream(), before=arrays.flush)
+
+    def _free(self) -> None:
+        gc.collect()
+        if self.arrays is not None:
+            self.arrays.free()
+
+
+def _floor_fields(floor: ceilings.Floor | None, ours: Timing) -> dict[str, Any]:
+    """Say which ceiling binds, and how near the time comes to what it allows."""
+    return {
+        "floor_s": floor.seconds if floor else None,
+        "bound_by": floor.ceiling.name if floor else None,
+        "ceiling_rate": floor.ceiling.rate if floor else None,
+        "ceiling_unit": floor.ceiling.unit if floor else None,
+        "fraction_of_ceiling": floor.seconds / ours.median if floor else None,
+    }
+
+
+def _describe(error: Exception) -> str:
+    """Say what went wrong in one line."""
+    lines = str(error).splitlines()
+    return f"{type(error).__name__}: {lines[0] if lines else 'no message'}"
+
+
+def _json_number(value: float) -> float | str:
+    """JSON has no infinity: the word stands for it."""
+    return value if np.isfinite(value) else str(value)

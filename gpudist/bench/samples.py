@@ -1,0 +1,234 @@
+"""Parts of a result in float64, by other code than the kernels': the yardstick of every timing."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import gpudist
+from gpudist import arrays, paths, reference
+
+Array = npt.NDArray[Any]
+
+# Rows of a sample, and the steps that it may take: about a second of NumPy.
+_ROWS = 64
+_DISTANCE_STEPS = 1 << 25
+_PRODUCT_STEPS = 1 << 25
+_PATH_STEPS = 1 << 24
+# Up to so many nodes the plain triple loop takes a second.
+_WHOLE_GRAPH = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Some elements of a result.
+
+    Attributes
+    ----------
+    rows : int
+        How many rows of the result they are.
+    exact : ndarray
+        The elements in float64, one after the other.
+    pick : callable
+        Takes a result, on the host or on a device, and gives the same elements in parts.
+    """
+
+    rows: int
+    exact: Array
+    pick: Callable[[Any], list[Any]]
+
+
+def sample_rows(n: int, count: int) -> npt.NDArray[np.intp]:
+    """Choose rows evenly, the first and the last among them.
+
+    Parameters
+    ----------
+    n : int
+        How many there are.
+    count : int
+        How many to choose; all of them if that is fewer.
+
+    Returns
+    -------
+    ndarray of intp
+        Row numbers, ascending.
+    """
+    if n == 0:
+        return np.empty(0, np.intp)
+    return np.unique(np.linspace(0, n - 1, max(1, min(n, count))).astype(np.intp))
+
+
+def sample(op: str, operands: tuple[Any, ...], arguments: dict[str, Any]) -> Sample:
+    """Compute a part of what a call gives, in float64.
+
+    Parameters
+    ----------
+    op : str
+        The function's name.
+    operands : tuple
+        Its operands, on the host.
+    arguments : dict
+        Its other arguments.
+
+    Returns
+    -------
+    Sample
+        Some rows of a matrix; the whole result of an operation that has no rule of its own.
+    """
+    rule = _RULES.get(op)
+    return _whole(op, operands, arguments) if rule is None else rule(*operands, **arguments)
+
+
+def _of_rows(rows: npt.NDArray[np.intp], exact: Array) -> Sample:
+    def pick(result: Any) -> list[Any]:
+        return [result[int(row)] for row in rows]
+
+    return Sample(len(rows), exact.ravel(), pick)
+
+
+def _count(row_steps: int, steps: int) -> int:
+    """Say how many rows of that many steps there is time for."""
+    return min(_ROWS, max(2, steps // max(1, row_steps)))
+
+
+def _cdist(a: Any, b: Any, metric: Any = "euclidean", **metric_args: Any) -> Sample:
+    a, b = np.asarray(a), np.asarray(b)
+    rows = sample_rows(len(a), _count(b.size, _DISTANCE_STEPS))
+    if _goes_by_all_points(metric, metric_args):
+        exact = list(_reference(a, b, metric, metric_args)[rows])
+    else:  # a row at a time: the reference may hold all differences of a block at once
+        exact = [_reference(a[i : i + 1], b, metric, metric_args)[0] for i in rows]
+    return _of_rows(rows, np.concatenate(exact) if exact else np.empty(0))
+
+
+def _goes_by_all_points(metric: Any, metric_args: dict[str, Any]) -> bool:
+    """Tell whether the metric's arguments are made of all points."""
+    return metric in ("seuclidean", "mahalanobis") and not {"V", "VI"} & metric_args.keys()
+
+
+def _reference(a: Array, b: Array, metric: Any, metric_args: dict[str, Any]) -> Array:
+    a, b = a.astype(np.float64), b.astype(np.float64)
+    given = {name: value for name, value in metric_args.items() if name != "dtype"}
+    return np.asarray(gpudist.cdist(a, b, metric, kernel="reference", **given))
+
+
+def _pdist(x: Any, metric: Any = "euclidean", **metric_args: Any) -> Sample:
+    x = np.asarray(x)
+    n = len(x)
+    rows = sample_rows(max(n - 1, 0), _count(x.size, _DISTANCE_STEPS))
+    starts = [int(i) * (2 * n - int(i) - 1) // 2 for i in rows]
+
+    def pick(result: Any) -> list[Any]:
+        ends = (start + n - 1 - int(i) for start, i in zip(starts, rows, strict=True))
+        return [result[start:end] for start, end in zip(starts, ends, strict=True)]
+
+    if _goes_by_all_points(metric, metric_args):
+        given = {name: value for name, value in metric_args.items() if name != "dtype"}
+        wide = x.astype(np.float64)
+        exact = pick(gpudist.pdist(wide, metric, kernel="reference", **given))
+    else:
+        exact = [_reference(x[i : i + 1], x[i + 1 :], metric, metric_args)[0] for i in rows]
+    return Sample(len(rows), np.concatenate(exact) if exact else np.empty(0), pick)
+
+
+def _minplus(a: Any, b: Any, c: Any = None, **arguments: Any) -> Sample:
+    a, b = np.asarray(a), np.asarray(b)
+    rows = sample_rows(len(a), _count(b.size, _PRODUCT_STEPS))
+    some = None if c is None else np.asarray(c)[rows]
+    exact = gpudist.minplus(a[rows], b, some, kernel="reference", **arguments)
+    return _of_rows(rows, np.asarray(exact))
+
+
+def _apsp(graph: Any, **arguments: Any) -> Sample:
+    given = dict(arguments)
+    paired = bool(given.pop("return_predecessors", False))
+    given.pop("overwrite", None)
+    if given.get("semiring", "min_plus") != "min_plus" or graph_size(graph) <= _WHOLE_GRAPH:
+        exact = np.asarray(gpudist.apsp(graph, kernel="reference", **given))
+        found = _of_rows(np.arange(len(exact)), exact)
+    else:
+        found = _some_paths(graph, given)
+    if not paired:
+        return found
+    return Sample(found.rows, found.exact, lambda result: found.pick(result[0]))
+
+
+def graph_size(graph: Any) -> int:
+    """Count the nodes of a graph.
+
+    Parameters
+    ----------
+    graph : array, sparse matrix or NetworkX graph
+        What `gpudist.apsp` takes.
+
+    Returns
+    -------
+    int
+        Its nodes.
+    """
+    return int(graph.shape[0]) if hasattr(graph, "shape") else len(graph)
+
+
+def _some_paths(graph: Any, arguments: dict[str, Any]) -> Sample:
+    """Find the paths from some nodes, in float64."""
+    no_edge = arguments.get("no_edge")
+    directed = arguments.get("directed", True)
+    if hasattr(graph, "is_directed"):
+        directed = directed and graph.is_directed()
+    semiring = arguments.get("semiring", "min_plus")
+    _, weights, rule = paths._read(graph, no_edge)
+    edges = reference.edges(
+        weights, rule, no_edge or 0.0, directed, arguments.get("unweighted", False), semiring
+    )
+    rows = sample_rows(len(edges), _count(len(edges) ** 2, _PATH_STEPS))
+    if semiring == "min_plus":
+        exact = np.stack([_paths_from(edges, int(source)) for source in rows])
+    else:  # rare enough for the whole loop
+        exact = reference.apsp(edges, semiring)[0][rows]
+    name = paths._result_dtype(arrays.HOST, weights, arguments.get("dtype"))
+    if name == "int32":
+        exact[np.isinf(exact)] = paths._unreachable(name, no_edge, semiring)
+    return _of_rows(rows, exact)
+
+
+def _paths_from(edges: Array, source: int) -> Array:
+    """Find the shortest paths from one node: each round tries one edge more (Bellman and Ford)."""
+    lengths = edges[source].copy()
+    better = np.isfinite(lengths)
+    for _ in range(len(edges)):
+        if not better.any():
+            break
+        # Only nodes that came nearer can bring others nearer.
+        reached = np.flatnonzero(better)
+        through = (lengths[reached, None] + edges[reached]).min(axis=0)
+        better = through < lengths
+        np.minimum(lengths, through, out=lengths)
+    return np.asarray(lengths)
+
+
+def _perron(a: Any, **arguments: Any) -> Sample:
+    given = arguments | {"tol": 1e-13, "max_iter": 10_000, "kernel": "reference"}
+    with warnings.catch_warnings():  # what it reaches will do
+        warnings.simplefilter("ignore", gpudist.ConvergenceWarning)
+        value = gpudist.perron(np.asarray(a, np.float64), **given).value
+    return Sample(1, np.array([value]), lambda result: [np.array([result.value])])
+
+
+def _whole(op: str, operands: tuple[Any, ...], arguments: dict[str, Any]) -> Sample:
+    """Compute everything with ``kernel="reference"``."""
+    exact = getattr(gpudist, op)(*operands, kernel="reference", **arguments)
+    return Sample(len(exact), np.asarray(exact).ravel(), lambda result: [result.reshape(-1)])
+
+
+_RULES: dict[str, Callable[..., Sample]] = {
+    "cdist": _cdist,
+    "pdist": _pdist,
+    "apsp": _apsp,
+    "minplus": _minplus,
+    "perron": _perron,
+}

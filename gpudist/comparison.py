@@ -1,0 +1,588 @@
+"""One call beside other libraries: time, spread and error on the same data."""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gpudist import errors, explanation, registry
+from gpudist._core import DeviceError
+
+if TYPE_CHECKING:
+    from gpudist.bench.devices import DeviceArrays
+    from gpudist.bench.rivals import Rival, Task
+    from gpudist.bench.samples import Sample
+    from gpudist.bench.timing import Timing
+
+_FAMILIES = {
+    "scipy": "scipy",
+    "numpy": "numpy",
+    "torch": "torch",
+    "sklearn": "scikit-learn",
+    "scikit-learn": "scikit-learn",
+    "cupy": "cupy",
+}
+"""What `compare` calls other libraries, and their names on the package index."""
+
+# How many of a function's positional arguments are operands.
+_OPERANDS = {"cdist": 2, "pdist": 1, "apsp": 1, "minplus": 3, "perron": 1}
+# Rows on which a rival's time is estimated before all of them are tried.
+_TRIAL_ROWS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One way of doing the work.
+
+    Attributes
+    ----------
+    name : str
+        A kernel of ours or another library's function.
+    version : str or None
+        The library's version.
+    ours : bool
+        Whether it is a kernel of ours.
+    device : str
+        Where it ran: "cpu" or "cuda:N".
+    timing : Timing or None
+        Seconds per call with arrays where they are worked on; None where it did not run.
+    transfer : float or None
+        Seconds for the ways to the device and back, where the arrays were not there.
+    error : float or None
+        The largest relative error against float64, on some rows.
+    note : str
+        Why it did not run, if so.
+    """
+
+    name: str
+    version: str | None
+    ours: bool
+    device: str
+    timing: Timing | None = None
+    transfer: float | None = None
+    error: float | None = None
+    note: str = ""
+
+    @property
+    def seconds(self) -> float | None:
+        """Time from arrays where they were given to a result beside them, None where it failed."""
+        return None if self.timing is None else self.timing.median + (self.transfer or 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What `gpudist.compare` found; its text, and its table in a notebook, show all of it.
+
+    Attributes
+    ----------
+    op, dtype, device : str
+        The function, what it computes in, and where it runs.
+    shape : tuple of int
+        The operands' sizes.
+    arguments : str
+        The other arguments in words.
+    entries : tuple of Entry
+        What ``kernel="auto"`` takes first, then our other kernels, then other libraries.
+    explanation : Explanation
+        Why that kernel, and the limit of the machine that binds it.
+    provenance : dict
+        Device, driver, revision and versions, as in the benchmarks' JSON lines.
+    checked_rows : int
+        Rows of the result that were held against float64.
+    """
+
+    op: str
+    dtype: str
+    device: str
+    shape: tuple[int, ...]
+    arguments: str
+    entries: tuple[Entry, ...]
+    explanation: registry.Explanation
+    provenance: dict[str, Any]
+    checked_rows: int
+
+    @property
+    def ours(self) -> Entry:
+        """The entry of what ``kernel="auto"`` takes."""
+        return self.entries[0]
+
+    @property
+    def fastest(self) -> Entry | None:
+        """The entry with the shortest time, None where nothing ran."""
+        ran = [entry for entry in self.entries if entry.seconds is not None]
+        return min(ran, key=lambda entry: entry.seconds or 0.0, default=None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give everything as numbers and text that JSON can hold.
+
+        Returns
+        -------
+        dict
+            The provenance's fields, the case, the limit that binds, and a list of entries.
+        """
+        limit = self.explanation.limit
+        return {
+            **self.provenance,
+            "op": self.op,
+            "shape": list(self.shape),
+            "dtype": self.dtype,
+            "arguments": self.arguments,
+            "checked_rows": self.checked_rows,
+            "floor_s": None if limit is None else limit.seconds,
+            "bound_by": None if limit is None else limit.ceiling.name,
+            "entries": [self._entry(entry) for entry in self.entries],
+        }
+
+    def _entry(self, entry: Entry) -> dict[str, Any]:
+        made: dict[str, Any] = {
+            "name": entry.name,
+            "version": entry.version,
+            "ours": entry.ours,
+            "device": entry.device,
+        }
+        if entry.timing is None:
+            return made | {"note": entry.note}
+        error = entry.error
+        return made | {
+            **entry.timing.fields(),
+            "transfer_s": entry.transfer,
+            "ratio": self._ratio(entry),
+            "max_relative_error": error if error is None or np.isfinite(error) else str(error),
+        }
+
+    def _ratio(self, entry: Entry) -> float | None:
+        """Give an entry's time over ours."""
+        if entry.seconds is None or not self.ours.seconds:
+            return None
+        return entry.seconds / self.ours.seconds
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the times, with the least that the machine allows as a line.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        matplotlib Axes
+            With one bar for each entry that ran.
+        """
+        from gpudist.bench import plots
+
+        limit = self.explanation.limit
+        ran = [(_name(e), e.seconds, e.ours) for e in self.entries if e.seconds is not None]
+        return plots.bars(
+            ran,
+            heading=f"{self._title()}\n{self.provenance['device_name']}",
+            label="milliseconds a call, transfers included (logarithmic)",
+            floor=None if limit is None else limit.seconds,
+            ax=ax,
+        )
+
+    def _title(self) -> str:
+        sizes = " x ".join(map(str, self.shape))
+        return " ".join(filter(None, [self.op, sizes, self.dtype, self.arguments]))
+
+    def _table(self) -> Any:
+        from gpudist._tables import Column, Table
+        from gpudist.bench.report import digits, duration, error_text
+
+        limit = self.explanation.limit
+        heading = f"{self._title()} on {self.device}, {self.provenance['device_name']}"
+        if limit is not None:
+            heading += f"; at least {duration(limit.seconds)} ({limit.ceiling.name})"
+        moved = any(entry.transfer is not None for entry in self.entries)
+        table = Table(
+            [
+                Column(""),
+                Column("on"),
+                Column("time", right=True),
+                Column("quartiles", right=True),
+                *([Column("transfer", right=True)] if moved else []),
+                Column("to ours", right=True),
+                Column("max error", right=True),
+                Column("", wrap=True),
+            ],
+            title=heading,
+        )
+        for entry in self.entries:
+            timing, ratio = entry.timing, self._ratio(entry)
+            cells = ["", ""]
+            if timing is not None:
+                cells = [duration(timing.median), " - ".join(map(duration, timing.quartiles))]
+            if moved:
+                cells.append("" if entry.transfer is None else duration(entry.transfer))
+            table.add(
+                _name(entry),
+                entry.device,
+                *cells,
+                "" if ratio is None else f"{digits(ratio)}x",
+                "" if entry.error is None else error_text(entry.error),
+                entry.note,
+            )
+        return table
+
+    def __str__(self) -> str:
+        """Return the table as text."""
+        return str(self._table().plain())
+
+    def _repr_html_(self) -> str:
+        """Return the table as a notebook shows it."""
+        return str(self._table().html())
+
+
+def _name(entry: Entry) -> str:
+    return " ".join(filter(None, [entry.name, entry.version]))
+
+
+def compare(
+    op: str,
+    *operands: Any,
+    against: Sequence[str] = ("scipy", "torch", "sklearn", "cupy"),
+    kernels: str | Sequence[str] = "auto",
+    device: str | None = None,
+    repeats: int = 7,
+    budget: float = 10.0,
+    **arguments: Any,
+) -> Comparison:
+    """Time a call beside other libraries on the same data, and hold each against float64.
+
+    Parameters
+    ----------
+    op : {"cdist", "pdist", "apsp", "minplus"}
+        The function; any other of the package that has kernels in the table will do too.
+    *operands
+        Its arrays, on the host or on a CUDA device.
+    against : sequence of str
+        Other libraries: "scipy", "numpy", "torch", "sklearn" or "cupy". PyTorch and CuPy run on the
+        device that ours runs on; what only knows the CPU runs there.
+    kernels : {"auto", "all"} or sequence of str
+        "auto" times what the call would take, "all" every kernel of the table; or ids of kernels to
+        time besides what the call would take.
+    device : str, optional
+        For operands on the host, where to compute, as for the function itself.
+    repeats : int, default 7
+        Samples of each call, after one that warms up.
+    budget : float, default 10
+        Seconds for each. What would take longer by the time of a few rows is not run.
+    **arguments
+        The function's other arguments: ``metric="cityblock"``, ``return_predecessors=True``.
+
+    Returns
+    -------
+    Comparison
+        One entry for each kernel and library; one that is missing, does not know the metric or runs
+        out of memory says so. Print it, or let a notebook show it; `Comparison.plot` draws it and
+        `Comparison.to_dict` gives the numbers.
+
+    Raises
+    ------
+    ValueError
+        There is no such function, kernel or library; or the function itself raises it.
+    gpudist.DeviceError
+        The function would raise it.
+
+    See Also
+    --------
+    explain : Which kernel a call takes, why, and what the machine allows.
+
+    Notes
+    -----
+    Times are of device events where arrays are on a device, the caches flushed between samples, and
+    of the monotonic clock where they are not. For operands on the host and a kernel on a GPU, times
+    are shown with the arrays on the device, and the ways there and back apart; those of ours are
+    what the whole call takes longer than that. Errors are the largest relative ones on some rows.
+
+    Examples
+    --------
+    >>> import gpudist
+    >>> import numpy as np
+    >>> points = np.random.default_rng(0).random((300, 3))
+    >>> found = gpudist.compare("cdist", points, points, against=["scipy"], device="cpu", repeats=3)
+    >>> [entry.name for entry in found.entries]  # doctest: +ELLIPSIS
+    ['cdist/cpu_tile_...', 'scipy cdist']
+    >>> found.ours.error < 1e-13
+    True
+    """
+    if "kernel" in arguments:
+        raise TypeError("compare takes kernels=, not kernel=")
+    families = [_family(name) for name in against]
+    said = explanation.explain(op, *operands, device=device, **arguments)
+    operands, arguments = _by_name(op, operands, arguments)
+    race = _Race(op, operands, arguments, said, repeats, budget)
+    entries = [
+        race.run_kernel(said.kernel),
+        *(race.run_kernel(id) for id in _wanted(op, kernels) if id != said.kernel),
+        *race.run_rivals(families),
+    ]
+    return race.result(tuple(entries))
+
+
+def _by_name(
+    op: str, operands: tuple[Any, ...], arguments: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Tell operands from arguments that were given by position, which get their names."""
+    import gpudist
+
+    count = _OPERANDS.get(op, len(operands))
+    names = list(inspect.signature(getattr(gpudist, op)).parameters)
+    named = dict(zip(names[count:], operands[count:], strict=False))
+    return operands[:count], named | arguments
+
+
+def _family(name: str) -> str:
+    if name not in _FAMILIES:
+        hint = errors.suggest(str(name), list(_FAMILIES), f"one of {', '.join(_FAMILIES)}")
+        raise ValueError(f"no library is called {name!r} here; {hint}")
+    return _FAMILIES[name]
+
+
+def _wanted(op: str, kernels: str | Sequence[str]) -> list[str]:
+    """List the kernels asked for."""
+    known = [kernel.id for kernel in registry.kernels(op)]
+    if isinstance(kernels, str):
+        if kernels not in ("auto", "all"):
+            raise ValueError(f"kernels must be 'auto', 'all' or a list of ids, got {kernels!r}")
+        return known if kernels == "all" else []
+    for id in kernels:
+        registry.check_kernel(op, id, None)
+    return list(kernels)
+
+
+class _Race:
+    """Times calls on one set of operands, on the host and, once they were moved, on a device."""
+
+    def __init__(
+        self,
+        op: str,
+        operands: tuple[Any, ...],
+        arguments: dict[str, Any],
+        said: registry.Explanation,
+        repeats: int,
+        budget: float,
+    ) -> None:
+        import gpudist
+        from gpudist.bench import devices, samples
+
+        self.op, self.arguments, self.said = op, arguments, said
+        self.repeats, self.budget = repeats, budget
+        self.function: Callable[..., Any] = getattr(gpudist, op)
+        self.given = operands
+        self.on_host = said.on_host
+        self.library: DeviceArrays | None = None
+        if said.device != "cpu":
+            self.library, _ = devices.device_arrays(int(said.device.partition(":")[2] or 0))
+        self.host = tuple(self._to_host(x) for x in operands)
+        self.moved = operands
+        if self.on_host and self.library is not None and all(map(_is_array, self.host)):
+            self.moved = tuple(self.library.put(np.ascontiguousarray(x)) for x in self.host)
+        self.sample: Sample = samples.sample(op, self.host, arguments)
+
+    def _to_host(self, x: Any) -> Any:
+        if self.on_host or x is None:
+            return np.asarray(x) if isinstance(x, (list, tuple)) else x
+        if self.library is None:
+            raise TypeError("arrays on a device are compared where PyTorch or CuPy can use it")
+        return self.library.get(x)
+
+    # -------------------------------------------------------------- ours
+
+    def run_kernel(self, id: str) -> Entry:
+        """Time one kernel of ours, or say why it does not do this."""
+        backend = {row.id: row.backend for row in registry.kernels(self.op)}.get(id, "cpu")
+        # By name a kernel says itself whether it can run on this machine.
+        where = backend if backend == "cpu" or self.said.device == "cpu" else self.said.device
+        entry = Entry(id, None, True, where)
+        try:
+            if not self.on_host:
+                return self._measure(entry, lambda: self._call(self.given, id, None))
+            whole = self._measure(entry, lambda: self._call(self.given, id, where), host=True)
+            if backend == "cpu" or self.moved is self.given or whole.timing is None:
+                return whole
+            inner = self._measure(entry, lambda: self._call(self.moved, id, None))
+            if inner.timing is None:
+                return whole
+            apart = max(whole.timing.median - inner.timing.median, 0.0)
+            return dataclasses.replace(inner, transfer=apart)
+        except Exception as error:
+            why = self.said.rejected.get(id, "")
+            # What speaks against a row is shorter than the exception that says the same.
+            unfit = why and isinstance(error, (ValueError, DeviceError))
+            return dataclasses.replace(entry, note=why if unfit else _describe(error))
+
+    def _call(self, operands: tuple[Any, ...], id: str, device: str | None) -> Any:
+        return self.function(*operands, kernel=id, device=device, **self.arguments)
+
+    # -------------------------------------------------------------- others
+
+    def run_rivals(self, families: Sequence[str]) -> Iterator[Entry]:
+        """Time what each library has for this."""
+        from gpudist.bench import rivals
+
+        for family in families:
+            own = [one for one in rivals.RIVALS if one.distribution == family]
+            tasks = [self._task(backend) for backend in self._backends()]
+            found = [(one, task) for task in tasks for one in own if one.takes(task)]
+            if not found:
+                note = f"does not know {self.op} {self.said.metric or ''}".rstrip()
+                if own and not own[0].version():
+                    note = f"{family} is not installed"
+                yield Entry(family, None, False, "", note=note)
+                continue
+            rival, task = found[0]
+            yield self._run_rival(rival, task)
+
+    def _backends(self) -> list[str]:
+        """Where others may run: beside ours first."""
+        return ["cpu"] if self.said.device == "cpu" else ["cuda", "cpu"]
+
+    def _task(self, backend: str) -> Task:
+        from gpudist.bench import rivals, samples
+
+        operands = self.moved if backend == "cuda" else self.host
+        return rivals.Task(
+            self.op,
+            backend,
+            tuple(x for x in operands if x is not None),
+            samples.graph_size(self.host[0]),
+            self.said.dtype,
+            self.said.metric,
+            self._others(),
+            self.said.device if backend == "cuda" else "cpu",
+        )
+
+    def _run_rival(self, rival: Rival, task: Task) -> Entry:
+        from gpudist.bench import rivals
+
+        entry = Entry(rival.name, rival.version(), False, task.device)
+        reason = rival.why_not(task)
+        if reason is not None:
+            return dataclasses.replace(entry, note=reason)
+        on_device = task.backend == "cuda"
+        try:
+            expected = self._expected(rival, task)
+            if expected > self.budget:
+                from gpudist.bench.report import duration
+
+                note = f"not run: by the time of {_TRIAL_ROWS} rows it takes {duration(expected)}"
+                return dataclasses.replace(entry, note=note)
+            measured = self._measure(entry, rival.prepare(task), host=not on_device)
+            if on_device and self.on_host:
+                measured = dataclasses.replace(measured, transfer=self._ways(rival, task))
+            return measured
+        except rivals.Refusal as refusal:
+            return dataclasses.replace(entry, note=str(refusal))
+        except Exception as error:
+            return dataclasses.replace(entry, note=_describe(error))
+
+    def _expected(self, rival: Rival, task: Task) -> float:
+        """Estimate a slow rival's time by a few rows of its first operand, where rows add up."""
+        from gpudist.bench.timing import HostClock
+
+        rows = task.size
+        if task.backend == "cuda" or self.op not in ("cdist", "pdist", "minplus"):
+            return 0.0
+        if rows <= 4 * _TRIAL_ROWS:
+            return 0.0
+        few = task.operands[0][:_TRIAL_ROWS]
+        trial = dataclasses.replace(task, operands=(few, *task.operands[1:]), size=_TRIAL_ROWS)
+        pairs = rows / _TRIAL_ROWS
+        seconds = HostClock().sample(rival.prepare(trial), 1)
+        return seconds * (pairs * pairs if self.op == "pdist" else pairs)
+
+    def _ways(self, rival: Rival, task: Task) -> float:
+        """Time the operands' way to the device and the result's way back."""
+        from gpudist.bench.timing import time_call
+
+        library = self.library
+        assert library is not None
+        result = rival.prepare(task)()
+
+        def there_and_back() -> None:
+            for x in self.host:
+                if x is not None:
+                    library.put(x)
+            library.get(result)
+
+        return time_call(there_and_back, repeats=min(self.repeats, 3), budget=self.budget).median
+
+    # -------------------------------------------------------------- measuring
+
+    def _measure(self, entry: Entry, call: Callable[[], Any], host: bool = False) -> Entry:
+        """Time a call and check a part of what it gives."""
+        from gpudist.bench import accuracy
+        from gpudist.bench.timing import Clock, EventClock, HostClock, time_call
+
+        self._free()
+        clock: Clock = HostClock()
+        if not host and self.library is not None:
+            clock = EventClock(self.said.device, self.library.stream(), before=self.library.flush)
+        timing = time_call(call, clock=clock, repeats=self.repeats, budget=self.budget)
+        parts = [self._part(part) for part in self.sample.pick(call())]
+        found = np.concatenate(parts) if parts else np.empty(0)
+        error = accuracy.max_relative_error(found, self.sample.exact)
+        return dataclasses.replace(entry, timing=timing, error=error)
+
+    def _part(self, array: Any) -> Any:
+        if self.library is None or isinstance(array, np.ndarray):
+            return np.asarray(array)
+        return self.library.get(array)
+
+    def _free(self) -> None:
+        if self.library is not None:
+            gc.collect()  # results that wait for it hold device memory
+            self.library.free()
+
+    def result(self, entries: tuple[Entry, ...]) -> Comparison:
+        """Put everything together."""
+        from gpudist.bench import records, samples
+
+        first = self.host[0]
+        shape = (samples.graph_size(first),) * 2 if self.op == "apsp" else _shape(self.host)
+        words = [str(self.said.metric or ""), *map(_words, self._others().items())]
+        return Comparison(
+            self.op,
+            self.said.dtype,
+            self.said.device,
+            shape,
+            ", ".join(filter(None, words)),
+            entries,
+            self.said,
+            records.provenance(self.said.device),
+            self.sample.rows,
+        )
+
+    def _others(self) -> Mapping[str, Any]:
+        return {name: x for name, x in self.arguments.items() if name not in ("metric", "dtype")}
+
+
+def _is_array(x: Any) -> bool:
+    return x is None or isinstance(x, np.ndarray)
+
+
+def _shape(operands: tuple[Any, ...]) -> tuple[int, ...]:
+    """Give rows, columns and depth of what two matrices make, or the sizes of one."""
+    a, b = operands[0], operands[1] if len(operands) > 1 else None
+    if b is None:
+        return tuple(map(int, a.shape))
+    return (int(a.shape[0]), *map(int, b.shape))
+
+
+def _words(item: tuple[str, Any]) -> str:
+    """Write an argument: numbers and words as they are, arrays by their name alone."""
+    name, value = item
+    return f"{name} = {value}" if isinstance(value, (bool, int, float, str)) else name
+
+
+def _describe(error: Exception) -> str:
+    """Say what went wrong in one line."""
+    lines = str(error).splitlines()
+    return f"{type(error).__name__}: {lines[0] if lines else 'no message'}"

@@ -1,0 +1,272 @@
+"""The Perron root and vector of a nonnegative matrix."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpudist import _core, arrays, registry
+from gpudist.errors import ConvergenceWarning
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PerronResult:
+    """What `perron` found.
+
+    Attributes
+    ----------
+    value : float
+        The Perron root, somewhere between the bounds.
+    vector : array, shape (n,)
+        The Perron vector: positive, with 1 as its largest component.
+    lower, upper : float
+        The root lies between them, whatever was rounded on the way.
+    iterations : int
+        Products with the matrix that were done.
+    converged : bool
+        Whether the ratios of the last product were within `tol`, so ``upper - lower`` is.
+    """
+
+    value: float
+    vector: Any
+    lower: float
+    upper: float
+    iterations: int
+    converged: bool
+
+    def __repr__(self) -> str:
+        """Show all but the vector's components."""
+        shape = f"{len(self.vector)} components of {str(self.vector.dtype).removeprefix('torch.')}"
+        return (
+            f"PerronResult(value={self.value!r}, lower={self.lower!r}, upper={self.upper!r}, "
+            f"iterations={self.iterations}, converged={self.converged}, vector: {shape})"
+        )
+
+
+def perron(
+    A: Any,
+    *,
+    tol: float = 1e-6,
+    max_iter: int = 1000,
+    shift: float | str = "auto",
+    x0: Any = None,
+    kernel: str = "auto",
+    device: str | None = None,
+    options: dict[str, int] | None = None,
+) -> PerronResult:
+    """Compute the largest eigenvalue of a nonnegative matrix, between bounds, and its eigenvector.
+
+    Parameters
+    ----------
+    A : array_like, shape (n, n)
+        Nonnegative and irreducible: from every i a path of elements that are not 0 leads to every
+        j. A positive matrix is. Anything that NumPy accepts, in any layout, or an array on a CUDA
+        device (PyTorch, CuPy, Numba, or with `__cuda_array_interface__`). Never modified.
+    tol : float
+        The iteration ends when the ratios of ``A @ x`` to x, which bound the root, are within
+        `tol` of each other, relative to the least of them.
+    max_iter : int
+        It ends after so many products with `A` in any case.
+    shift : float or "auto"
+        Iterate with ``A + shift * I``, which has the same eigenvectors; bounds are of `A`. It helps
+        where other eigenvalues have the root's modulus, as a cyclic matrix's have. By default
+        without one at first, and with one near the root if that is slow.
+    x0 : array_like, shape (n,), optional
+        A positive vector to start from; ones by default.
+    kernel : str
+        "auto", "reference" (NumPy, slow, on host arrays only), or an id from `gpudist.kernels`.
+    device : str, optional
+        For host input, where to compute: "cpu", "cuda" or "cuda:N". By default the GPU where there
+        is one and the problem is worth the way there, else the CPU.
+    options : dict, optional
+        Launch parameters of a kernel asked for by name; ``gpudist.kernels()`` lists what it takes.
+
+    Returns
+    -------
+    PerronResult
+        The root with its bounds, and the vector: float32 for a float32 matrix (on a device also
+        float16 or bfloat16), otherwise float64, of the input's library and on its device.
+
+    Warns
+    -----
+    gpudist.ConvergenceWarning
+        `tol` was not reached within `max_iter` products. The bounds are true ones all the same, and
+        the result has ``converged=False``.
+
+    Raises
+    ------
+    TypeError
+        Complex, masked or object input; `x0` in another place than `A`.
+    ValueError
+        `A` is not square, is empty, has a negative, infinite or NaN element (the first is named),
+        a zero row, or is reducible; `x0` is not positive, or has another length; `tol`, `max_iter`
+        or `shift` is out of range; an unknown kernel.
+    OverflowError
+        Products with `A` are larger than float64 can hold.
+    MemoryError
+        What is needed beside `A` does not fit.
+    gpudist.DeviceError
+        `device` or `kernel` asks for CUDA, and it cannot be used; the message says why.
+
+    Notes
+    -----
+    The method is x <- A x. For any positive x, the root lies between the least and the largest of
+    ``(A @ x) / x`` (Collatz [1]_, Wielandt [2]_), so every round has bounds, and `A` is read once a
+    round. Products are added up in float64, float32 input included, and the bounds are moved apart
+    by all that rounding may have changed: `lower` and `upper` hold, and a `tol` down to some 1e-13
+    can be reached.
+
+    A common way to the root is to replace A by ``inv(S) @ A @ S`` with S the diagonal matrix of its
+    row sums, again and again, until all row sums are alike: the least and the largest of them bound
+    the root (Frobenius [3]_), and each step is a similarity transform. It takes the same way. After
+    k steps the matrix is ``inv(D) @ A @ D`` with D the product of all S, its row sums are
+    ``(A @ d) / d`` with d the diagonal of D, and the next d is ``d * ((A @ d) / d) = A @ d``. So d
+    is x of round k, starting from ones, and the bounds are the same; only that A need not be
+    written.
+
+    Where the ratio of the two largest eigenvalues is near 1, x is replaced every dozen rounds by a
+    combination of the last ones (reduced rank extrapolation [4]_). The next round's bounds are
+    those of the new x, so they do not rely on it.
+
+    An array on a device whose rows are not dense, or do not start at multiples of 16 bytes, is
+    copied there first. Zeros in `A` cost another look at it, and a search of its graph.
+
+    References
+    ----------
+    .. [1] L. Collatz, "Einschliessungssatz fuer die charakteristischen Zahlen von Matrizen",
+       Math. Z. 48, 1942.
+    .. [2] H. Wielandt, "Unzerlegbare, nicht negative Matrizen", Math. Z. 52, 1950.
+    .. [3] G. Frobenius, "Ueber Matrizen aus nicht negativen Elementen", Sitzungsber. Preuss. Akad.
+       Wiss., 1912.
+    .. [4] A. Sidi, W. F. Ford, D. A. Smith, "Acceleration of convergence of vector sequences",
+       SIAM J. Numer. Anal. 23, 1986.
+
+    Examples
+    --------
+    >>> import gpudist
+    >>> found = gpudist.perron([[1, 1, 2], [2, 1, 3], [2, 3, 5]])
+    >>> round(found.value, 5), found.upper - found.lower < 1e-5
+    (7.53113, True)
+
+    Leslie's model of a population in three age groups: how fast it grows in the long run, and the
+    share of each group then.
+
+    >>> leslie = [[0.0, 1.2, 1.1], [0.6, 0.0, 0.0], [0.0, 0.8, 0.0]]
+    >>> growth = gpudist.perron(leslie)
+    >>> round(growth.value, 4), (growth.vector / growth.vector.sum()).round(3)
+    (1.0962, array([0.514, 0.281, 0.205]))
+
+    The stationary distribution of a Markov chain, through the transpose of its transition matrix.
+
+    >>> chain = np.array([[0.9, 0.1, 0.0], [0.3, 0.5, 0.2], [0.1, 0.4, 0.5]])
+    >>> weights = gpudist.perron(chain.T).vector
+    >>> (weights / weights.sum()).round(3)
+    array([0.708, 0.208, 0.083])
+
+    The eigenvector centrality of the nodes of a graph.
+
+    >>> friends = np.array([[0, 1, 1, 1], [1, 0, 1, 0], [1, 1, 0, 0], [1, 0, 0, 0]])
+    >>> centrality = gpudist.perron(friends).vector
+    >>> centrality.round(3)
+    array([1.   , 0.855, 0.855, 0.461])
+    """
+    registry.check_kernel("perron", kernel, options)
+    space, a, name = _read(A)
+    start = None if x0 is None else _start(space, x0, a.shape[0])
+    _check_numbers(tol, max_iter, shift)
+    s = -1.0 if shift == "auto" else float(shift)
+    if kernel == "reference":
+        found = _reference(space, a, name, tol, max_iter, s, start)
+    else:
+        if space is not arrays.HOST:  # the core itself converts host arrays
+            a = space.cast(a, name)
+        vector = space.empty((a.shape[0],), name, like=a)
+        value, lower, upper, rounds, converged = _core.perron(
+            a,
+            vector,
+            tol,
+            max_iter,
+            s,
+            start,
+            kernel,
+            device,
+            space.stream(a),
+            space.ordered,
+            options,
+        )
+        found = PerronResult(value, vector, lower, upper, rounds, converged)
+    if not found.converged:
+        width = (found.upper - found.lower) / found.upper if found.upper > 0 else math.inf
+        warnings.warn(
+            f"perron reached a relative width of {width:.1e} in {found.iterations} rounds, not "
+            f"tol = {tol:.1e}",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    return found
+
+
+def _read(A: Any) -> tuple[arrays.Space, Any, str]:
+    """Read and check all that does not need the core."""
+    space = arrays.space_of(A=A)
+    a = space.array(A, "A")
+    if len(a.shape) != 2 or a.shape[0] != a.shape[1] or a.shape[0] == 0:
+        raise ValueError(f"A must be square and not empty, got shape {tuple(map(int, a.shape))}")
+    return space, a, arrays.float_dtype(space, (a,), None, None)
+
+
+def _start(space: arrays.Space, x0: Any, n: int) -> Any:
+    x = np.ascontiguousarray(arrays.parameter(space, x0, "x0"))
+    if x.shape != (n,):
+        raise ValueError(f"x0 must have shape ({n},), got {x.shape}")
+    wrong = np.flatnonzero(~((x > 0) & (x < np.inf)))
+    if len(wrong):
+        raise ValueError(f"x0 must be positive and finite, but x0[{wrong[0]}] is {x[wrong[0]]}")
+    return x
+
+
+def _check_numbers(tol: Any, max_iter: Any, shift: Any) -> None:
+    if not 0 <= tol < math.inf:
+        raise ValueError(f"tol must be a number from 0 on, got {tol!r}")
+    if max_iter != int(max_iter) or max_iter < 1:
+        raise ValueError(f"max_iter must be a whole number from 1 on, got {max_iter!r}")
+    if isinstance(shift, str):
+        if shift != "auto":
+            raise ValueError(f'shift must be "auto" or a number from 0 on, got {shift!r}')
+    elif not 0 <= shift < math.inf:
+        raise ValueError(f'shift must be "auto" or a number from 0 on, got {shift!r}')
+
+
+def _reference(
+    space: arrays.Space, a: Any, dtype: str, tol: float, max_iter: int, shift: float, x0: Any
+) -> PerronResult:
+    from gpudist import reference
+
+    if space is not arrays.HOST:
+        raise TypeError('kernel="reference" takes host arrays, move them first')
+    value, vector, lower, upper, rounds, converged = reference.perron(a, tol, max_iter, shift, x0)
+    vector = np.maximum(vector.astype(dtype), np.finfo(dtype).smallest_subnormal)
+    return PerronResult(value, vector, lower, upper, rounds, converged)
+
+
+def explain_perron(
+    A: Any, *, kernel: str = "auto", device: str | None = None
+) -> registry.Explanation:
+    """Say what `perron` would do, and the work of one round; see `gpudist.explain`."""
+    space, a, name = _read(A)
+    n = a.shape[0]
+    return registry.choose(
+        "perron",
+        dtype=name,
+        n=n,
+        cols=n,
+        kernel=kernel,
+        device=device if space is arrays.HOST else "cuda",
+        elements_moved=n * n,
+        operations=n * n,
+        on_host=space is arrays.HOST,
+    )

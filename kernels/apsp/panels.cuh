@@ -1,0 +1,109 @@
+/* panels.cuh: what the phases of blocked Floyd-Warshall hand on to each other: the matrix, and for
+ * each pivot k of a round column k and row k of the whole matrix as they were at stage k.
+ *
+ * Layout: a panel is cut into blocks of `pivots` lines; in a block, the lines of one pair of pivots
+ * lie together, so that what phase 3 reads of a tile is one piece of memory. A ring says how panels
+ * and matrix hold elements (Word, Stored); closing works on one element a register (Value). */
+#ifndef GPUDIST_PANELS_CUH
+#define GPUDIST_PANELS_CUH
+
+#include "minplus/rings.cuh"
+
+namespace gd {
+
+/* How Plus and its like hold elements: as they are. */
+template <typename Ring>
+struct Storage {
+    using Word = typename Ring::Word; /* of the inner loop of phase 3 */
+    using Value = Word;               /* in the registers of phases 1 and 2 */
+    using Stored = Word;              /* in the matrix */
+    static constexpr int kPerWord = 1; /* neighbouring columns in a word of the matrix */
+
+    /* Two neighbouring columns of the matrix. */
+    static __device__ __forceinline__ void load(const Stored *from, Value *to)
+    {
+        const Pair<Value> both = *reinterpret_cast<const Pair<Value> *>(from);
+        to[0] = both.first, to[1] = both.second;
+    }
+    static __device__ __forceinline__ void store(Stored *to, const Value *from)
+    {
+        *reinterpret_cast<Pair<Value> *>(to) = {from[0], from[1]};
+    }
+    /* Two neighbouring lines of a panel, in its order of pivots. */
+    static __device__ __forceinline__ void put_cols(Pair<Word> *at, Pair<Value> x, Pair<Value> y)
+    {
+        at[0] = x, at[1] = y;
+    }
+    static __device__ __forceinline__ void put_rows(Pair<Word> *at, Pair<Value> x, Pair<Value> y)
+    {
+        at[0] = x, at[1] = y;
+    }
+    static __device__ __forceinline__ void get_cols(const Pair<Word> *at, Pair<Value> *to)
+    {
+        to[0] = at[0], to[1] = at[1];
+    }
+    static __device__ __forceinline__ void get_rows(const Pair<Word> *at, Pair<Value> *to)
+    {
+        to[0] = at[0], to[1] = at[1];
+    }
+};
+
+/* Joins one element with the two terms of a pair. */
+template <typename Ring>
+__device__ __forceinline__ void fold_values(typename Storage<Ring>::Value &c,
+                                            Pair<typename Storage<Ring>::Value> a,
+                                            Pair<typename Storage<Ring>::Value> b)
+{
+    if constexpr (Storage<Ring>::kPerWord == 1) {
+        Ring::fold(c, a, b);
+    }
+    else {
+        Ring::fold_values(c, a, b);
+    }
+}
+
+/* Where a pair of pivots and a line are in a panel of blocks of kWidth lines, with so many lines in
+ * a word. */
+template <int kPivots, int kWidth = kPivots, int kPerWord = 1>
+__host__ __device__ constexpr ptrdiff_t panel_at(int pair, ptrdiff_t line)
+{
+    return ((line / kWidth * (kPivots / 2) + pair) * kWidth + line % kWidth) / kPerWord;
+}
+
+/* Blocks of the panel of rows, and of that of predecessors, are as wide as phase 3's tiles. */
+template <int kPivots, bool kPred>
+constexpr int kRowsWidth = kPred && kPivots == 128 ? 64 : kPivots;
+
+/* The matrices that are closed in place; pred is NULL without predecessors. A symmetric matrix stays
+ * symmetric, bit for bit, as a + b is b + a: then only the tiles on and above its diagonal are kept
+ * up, without predecessors, and a strip makes both panels. */
+template <typename Ring>
+struct Paths {
+    using Hold = Storage<Ring>;
+    typename Hold::Stored *dist;
+    int32_t *pred;
+    ptrdiff_t padded, stride; /* lines; elements from a row of dist to the next */
+    bool symmetric;
+    Pair<typename Hold::Word> *cols, *rows;
+    Pair<int32_t> *preds; /* in the order of rows: {k + 1, k} */
+
+    template <int kPivots>
+    static __device__ __forceinline__ ptrdiff_t cols_at(int pair, ptrdiff_t line)
+    {
+        return panel_at<kPivots>(pair, line);
+    }
+    template <int kPivots, bool kPred>
+    static __device__ __forceinline__ ptrdiff_t rows_at(int pair, ptrdiff_t line)
+    {
+        return panel_at<kPivots, kRowsWidth<kPivots, kPred>, Hold::kPerWord>(pair, line);
+    }
+};
+
+template <typename V>
+__device__ __forceinline__ Pair<V> turned(Pair<V> x)
+{
+    return {x.second, x.first};
+}
+
+}  // namespace gd
+#endif

@@ -1,0 +1,187 @@
+/* slabs.cuh: two panels' slabs on their way through shared memory, ahead of the arithmetic.
+ *
+ * Idea: arithmetic leaves few issue slots over, so moving operands must cost none. From sm_90 on one
+ * thread asks for a whole slab with two bulk copies, and barriers in shared memory say when it has
+ * arrived and when all warps are done with a place, so that warps need not wait for each other.
+ * Before sm_90 every thread copies its share, and one barrier of the block a slab says both.
+ *
+ * Both panels are laid out so that a slab of a tile is one piece of memory. */
+#ifndef GPUDIST_SLABS_CUH
+#define GPUDIST_SLABS_CUH
+
+#include <cuda_pipeline_primitives.h>
+
+#include "apsp/minplus.cuh"
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900 && !defined(GD_NO_BULK)
+#define GD_BULK_COPIES
+#endif
+
+namespace gd {
+
+#ifdef GD_BULK_COPIES
+__device__ __forceinline__ unsigned shared_address(const void *p)
+{
+    return (unsigned)__cvta_generic_to_shared(p);
+}
+/* A barrier of `arrivals` a phase. */
+__device__ __forceinline__ void barrier_init(uint64_t *barrier, int arrivals)
+{
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)),
+                 "r"(arrivals));
+}
+__device__ __forceinline__ void barrier_arrive(uint64_t *barrier)
+{
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier))
+                 : "memory");
+}
+/* Arrives, and the phase also waits for so many bytes. */
+__device__ __forceinline__ void barrier_expect(uint64_t *barrier, int bytes)
+{
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(
+                     shared_address(barrier)),
+                 "r"(bytes)
+                 : "memory");
+}
+/* Waits until the phase of this parity is over. */
+__device__ __forceinline__ void barrier_wait(uint64_t *barrier, unsigned parity)
+{
+    asm volatile(
+        "{\n"
+        ".reg .pred done;\n"
+        "again%=:\n"
+        "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+        "@!done bra again%=;\n"
+        "}" ::"r"(shared_address(barrier)),
+        "r"(parity)
+        : "memory");
+}
+__device__ __forceinline__ void bulk_copy(void *to, const void *from, int bytes, uint64_t *barrier)
+{
+    asm volatile(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, "
+        "[%3];" ::"r"(shared_address(to)),
+        "l"(from), "r"(bytes), "r"(shared_address(barrier))
+        : "memory");
+}
+#endif
+
+/* Slabs of kPairs pairs of pivots, kLeft and kRight lines wide, kStages of them in shared memory.
+ * Used by all threads of a block together: wait(s) for s = 0, 1, 2, ... gives slab s, release(s)
+ * gives its place back. */
+template <typename T, int kLeft, int kRight, int kPairs, int kStages, int kThreads>
+class SlabStream {
+  public:
+    struct alignas(128) Slab {
+        Pair<T> left[kPairs][kLeft], right[kPairs][kRight];
+    };
+    static constexpr size_t kSharedBytes = kStages * sizeof(Slab);
+
+    /* `left` and `right` are where the slabs of this block's tile start. */
+    __device__ __forceinline__ SlabStream(void *shared, const Pair<T> *left, const Pair<T> *right,
+                                          int slabs)
+        : places_(static_cast<Slab *>(shared)), left_(left), right_(right), slabs_(slabs)
+    {
+#ifdef GD_BULK_COPIES
+        __shared__ uint64_t full[kStages], empty[kStages];
+        full_ = full, empty_ = empty;
+        if (threadIdx.x == 0) {
+#pragma unroll
+            for (int stage = 0; stage < kStages; ++stage) {
+                barrier_init(&full_[stage], 1);
+                barrier_init(&empty_[stage], kThreads / 32);
+            }
+            asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+        }
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            for (int slab = 0; slab < kStages && slab < slabs_; ++slab) {
+                fetch(slab);
+            }
+        }
+#else
+#pragma unroll
+        for (int slab = 0; slab < kStages - 1; ++slab) {
+            if (slab < slabs_) {
+                fetch(slab);
+            }
+            __pipeline_commit();
+        }
+#endif
+    }
+
+    __device__ __forceinline__ const Slab &wait(int slab)
+    {
+#ifdef GD_BULK_COPIES
+        /* The place of a slab is filled again when the next one but one is waited for: by then
+         * all warps are likely to be done with it. */
+        const int done = slab - (kStages > 2 ? 2 : 1);
+        if (threadIdx.x == 0 && done >= 0 && done + kStages < slabs_) {
+            barrier_wait(&empty_[done % kStages], done / kStages % 2);
+            fetch(done + kStages);
+        }
+        barrier_wait(&full_[slab % kStages], slab / kStages % 2);
+#else
+        /* Behind the barrier this slab has arrived for all threads, and all are done with the
+         * previous one, whose place the next fetch takes. */
+        __pipeline_wait_prior(kStages - 2);
+        __syncthreads();
+        if (slab + kStages - 1 < slabs_) {
+            fetch(slab + kStages - 1);
+        }
+        __pipeline_commit(); /* even if empty: the wait above counts commits */
+#endif
+        return places_[slab % kStages];
+    }
+
+    __device__ __forceinline__ void release(int slab)
+    {
+#ifdef GD_BULK_COPIES
+        __syncwarp();
+        if (threadIdx.x % 32 == 0) {
+            barrier_arrive(&empty_[slab % kStages]);
+        }
+#else
+        (void)slab;
+#endif
+    }
+
+  private:
+    __device__ __forceinline__ void fetch(int slab)
+    {
+        Slab &place = places_[slab % kStages];
+        const Pair<T> *const left = left_ + (ptrdiff_t)slab * (kPairs * kLeft);
+        const Pair<T> *const right = right_ + (ptrdiff_t)slab * (kPairs * kRight);
+#ifdef GD_BULK_COPIES
+        uint64_t *const barrier = &full_[slab % kStages];
+        barrier_expect(barrier, sizeof place.left + sizeof place.right);
+        bulk_copy(place.left, left, sizeof place.left, barrier);
+        bulk_copy(place.right, right, sizeof place.right, barrier);
+#else
+        copy_share<kPairs * kLeft>(&place.left[0][0], left);
+        copy_share<kPairs * kRight>(&place.right[0][0], right);
+#endif
+    }
+
+#ifdef GD_BULK_COPIES
+    uint64_t *full_, *empty_;
+#else
+    template <int kCount>
+    static __device__ __forceinline__ void copy_share(Pair<T> *to, const Pair<T> *from)
+    {
+        constexpr int kRun = kPerWord<T> / 2;
+        static_assert(kCount % (kRun * kThreads) == 0, "threads share a slab evenly");
+#pragma unroll
+        for (int start = 0; start < kCount; start += kRun * kThreads) {
+            const int at = start + (int)threadIdx.x * kRun;
+            __pipeline_memcpy_async(to + at, from + at, 16);
+        }
+    }
+#endif
+    Slab *places_;
+    const Pair<T> *left_, *right_;
+    int slabs_;
+};
+
+}  // namespace gd
+#endif

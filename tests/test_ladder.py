@@ -1,0 +1,216 @@
+"""The ladders: what they are run on, what is printed and written, and that wrong steps show."""
+
+import dataclasses
+import functools
+
+import numpy as np
+import pytest
+from conftest import runnable
+
+import gpudist
+from gpudist import ladder
+from gpudist.__main__ import main
+from gpudist.bench import measure_ceilings, read_lines
+from gpudist.ladder import STUDIES, Distances, Paths, Root
+
+SMALL = {
+    "edm2d": Distances(70, 70, 2, "bytes", same=True),
+    "pairwise": Distances(33, 65, 16, "operations"),
+    "euler": Distances(33, 65, 20, "operations"),
+    "apsp": Paths(40),
+    "perron": Root(50),
+}
+
+
+def small(study):
+    """Return the study with small problems."""
+    problem = SMALL[study.name]
+    return dataclasses.replace(study, problems=(problem,), small=problem, grid=(problem,))
+
+
+@functools.cache
+def limits(device, repeats):
+    """Measure the machine's limits once."""
+    return measure_ceilings(device, repeats=1)
+
+
+@pytest.fixture
+def shrunk(monkeypatch):
+    """Make every study quick, and the machine's limits known."""
+    from gpudist.ladder import runner
+
+    for name in SMALL:
+        monkeypatch.setitem(STUDIES, name, small(STUDIES[name]))
+    monkeypatch.setattr(runner, "measure_ceilings", limits)
+
+
+def climbable():
+    return [name for name in STUDIES if ladder.steps_of(STUDIES[name])]
+
+
+def status(*arguments):
+    try:
+        return main(["ladder", *arguments])
+    except SystemExit as stop:
+        return stop.code
+
+
+def test_every_ladder_of_the_table_has_a_study():
+    ladders = {row.ladder for row in gpudist.kernels() if row.teaching}
+    assert ladders and ladders <= set(STUDIES)
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_study_fits_its_steps(name):
+    """Steps are numbered through, from the plain loop on, and sweeps ask for what they take."""
+    study = STUDIES[name]
+    steps = ladder.steps_of(study)
+    if not steps:
+        pytest.skip("this build has no step of it")
+    assert all(row.teaching for row in steps)
+    if study.parts:  # one loop, of parts that options choose
+        assert {option.name for row in steps for option in row.options} >= set(study.parts)
+    else:
+        assert [row.step for row in steps] == list(range(len(steps)))
+        assert steps[0].backend == "cpu"
+    assert {row.step for row in steps} >= {step for f in study.figures.values() for step in f}
+    shapes = {problem.shape for problem in study.problems}
+    assert set(study.figures) <= shapes
+    runs = list(ladder.sweep_of(study))
+    swept = {step for sweep in study.sweeps for step in sweep.steps}
+    assert {run.kernel.step for run in runs} == swept
+    for run in runs:
+        options = {option.name: option for option in run.kernel.options}
+        for option, value in run.options.items():
+            known = options[option]
+            assert known.least <= value <= known.most
+            assert (value - known.least) % known.step == 0
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_sizes_make_the_problem(name):
+    study = STUDIES[name]
+    numbers = tuple(range(3, 3 + len(study.numbers)))
+    problem = study.make(*numbers)
+    assert set(numbers) <= set(problem.shape)
+    ladder.check_sizes([name], numbers)
+    for wrong in ((*numbers, 1), (0, *numbers[1:])):
+        with pytest.raises(ValueError, match=f"the size of {name} is"):
+            ladder.check_sizes([name], wrong)
+
+
+@pytest.mark.parametrize("problem", [p for p in SMALL.values() if hasattr(gpudist, p.op)])
+def test_exact_rows_are_exact(problem):
+    operands = problem.operands()
+    rows, exact = problem.exact(operands)
+    result = problem.call(operands, kernel="reference")
+    found = problem.sample(result, rows, np.asarray)
+    np.testing.assert_allclose(exact, found, rtol=1e-6)
+    if problem.op != "perron":
+        assert rows[0] == 0 and rows[-1] == len(result) - 1
+    again = problem.operands()
+    assert all(np.array_equal(x, y) for x, y in zip(operands, again, strict=True))
+    assert (operands[0] is operands[-1]) == (len(operands) == 1 or problem.same)
+
+
+@pytest.mark.usefixtures("shrunk")
+@pytest.mark.parametrize("layout", ["rows", "dims"])
+def test_operands_are_laid_out(layout):
+    from gpudist.ladder.runner import Runner, _There
+
+    problem = SMALL["pairwise"]
+    host = problem.operands()
+    runner = Runner("cpu", repeats=1)
+    there = _There(runner, "cpu", problem, host, *problem.exact(host))
+    for x, y in zip(there.laid_out(layout), host, strict=True):
+        np.testing.assert_array_equal(x, y)
+        assert x.flags.f_contiguous == (layout == "dims")
+
+
+@pytest.mark.usefixtures("shrunk")
+@pytest.mark.parametrize("name", climbable())
+def test_climbing_on_the_cpu(name, tmp_path, capsys):
+    lines, chart = tmp_path / "lines.jsonl", tmp_path / "chart.png"
+    where = ["--device", "cpu", "--repeats", "1", "--json", str(lines)]
+    pytest.importorskip("matplotlib")
+    assert status(name, *where, "--plot", str(chart)) == 0
+    text = capsys.readouterr().out
+    steps = ladder.steps_of(STUDIES[name])
+    assert all(row.id in text for row in steps) and "not run, since they need a GPU" in text
+    assert chart.read_bytes().startswith(b"\x89PNG")
+    records = list(read_lines(lines))
+    here = [row.id for row in steps if row.backend == "cpu"]
+    assert [r["kernel"] for r in records if r["role"] == "step"] == here
+    (production,) = (r for r in records if r["role"] == "production")
+    taken = {row.id: row for row in gpudist.kernels(SMALL[name].op)}[production["kernel"]]
+    assert taken.ladder == "production"
+    for record in records:
+        if record["role"] != "rival":
+            assert record["median_s"] > 0 and record["rate"] > 0
+            assert record["max_relative_error"] <= STUDIES[name].tolerance
+            fraction = record["fraction_of_ceiling"]
+            assert (fraction is None) == (not SMALL[name].limits) and fraction != 0
+            assert record["shape"] == list(SMALL[name].shape)
+
+
+@pytest.mark.usefixtures("shrunk")
+def test_a_wrong_step_is_not_timed(monkeypatch, tmp_path, capsys):
+    lines = tmp_path / "lines.jsonl"
+    right = Distances.call
+
+    def wrong(self, operands, **how):
+        result = right(self, operands, **how)
+        if how.get("kernel") == "edm2d/cpu_naive":
+            result[-1, 0] *= np.float32(1.001)
+        return result
+
+    monkeypatch.setattr(Distances, "call", wrong)
+    assert status("edm2d", "--device", "cpu", "--repeats", "1", "--json", str(lines)) == 1
+    (record,) = (r for r in read_lines(lines) if r["role"] == "step")
+    assert "its largest relative error is 1.0e-03" in record["wrong"]
+    assert "median_s" not in record
+    assert "edm2d/cpu_naive: its largest relative error" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("shrunk")
+def test_a_size_of_ones_own(capsys):
+    assert status("pairwise", "--device", "cpu", "--repeats", "1", "--size", "7", "9", "3") == 0
+    assert "pairwise 7x9x3 float32 on cpu" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "name ladders, or take --all"),
+        (["edm2d", "--all"], "name ladders, or take --all"),
+        (["stairs"], "'stairs' is not one of edm2d"),
+        (["edm2d", "--size", "3", "4"], "the size of edm2d is N"),
+        (["edm2d", "--size", "0"], "'0' is not a whole number >= 1"),
+        (["--all", "--size", "5"], "the size of pairwise is M N D"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_misuse_is_status_2(arguments, message, capsys):
+    assert status(*arguments) == 2
+    captured = capsys.readouterr()
+    assert message in captured.err and captured.out == ""
+
+
+@pytest.mark.gpu
+@pytest.mark.usefixtures("shrunk")
+@pytest.mark.parametrize("name", climbable())
+def test_climbing_on_the_gpu(name, tmp_path, capsys):
+    lines = tmp_path / "lines.jsonl"
+    assert status(name, "--sweep", "--repeats", "1", "--json", str(lines)) == 0
+    records = [r for r in read_lines(lines) if r["device"] != "cpu"]
+    steps = [row for row in ladder.steps_of(STUDIES[name]) if row.backend == "cuda"]
+    climbed = [r for r in records if r["role"] == "step"]
+    assert [r["kernel"] for r in climbed if not r["options"]] == [row.id for row in steps]
+    for row, record in zip(steps, climbed, strict=False):
+        runnable(row)
+        assert "median_s" in record, record
+        assert ("gain" in record) == (row.step > 1)
+    swept = [r for r in records if r["role"] == "sweep"]
+    assert len(swept) == len(list(ladder.sweep_of(STUDIES[name])))
+    text = capsys.readouterr().out
+    assert all(f"{kernel}, " in text for kernel in {r["kernel"] for r in swept})

@@ -1,0 +1,63 @@
+"""Recipes for scikit-learn: matrices of ours where it takes precomputed ones."""
+
+import numpy as np
+import pytest
+
+import gpudist
+
+cluster = pytest.importorskip("sklearn.cluster")
+from sklearn.datasets import make_blobs, make_swiss_roll  # noqa: E402
+from sklearn.manifold import Isomap  # noqa: E402
+from sklearn.neighbors import NearestNeighbors, kneighbors_graph  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def blobs():
+    return make_blobs(200, centers=4, cluster_std=0.4, random_state=0)
+
+
+@pytest.mark.parametrize("metric", ["cityblock", "canberra"])
+def test_nearest_neighbours(blobs, metric):
+    x, _ = blobs
+    ours = NearestNeighbors(n_neighbors=5, metric="precomputed")
+    ours.fit(gpudist.cdist(x, x, metric))
+    theirs = NearestNeighbors(n_neighbors=5, metric=metric, algorithm="brute").fit(x)
+    queries = x[:20] + 0.01
+    found = ours.kneighbors(gpudist.cdist(queries, x, metric))
+    expected = theirs.kneighbors(queries)
+    np.testing.assert_allclose(found[0], expected[0], rtol=1e-9)
+    np.testing.assert_array_equal(found[1], expected[1])
+
+
+def test_dbscan(blobs):
+    x, _ = blobs
+    ours = cluster.DBSCAN(eps=0.6, metric="precomputed").fit(gpudist.cdist(x, x))
+    theirs = cluster.DBSCAN(eps=0.6).fit(x)
+    np.testing.assert_array_equal(ours.labels_, theirs.labels_)
+    assert len(set(ours.labels_) - {-1}) >= 4
+
+
+def test_agglomerative_clustering(blobs):
+    x, labels = blobs
+    ours = cluster.AgglomerativeClustering(4, metric="precomputed", linkage="average")
+    theirs = cluster.AgglomerativeClustering(4, metric="cityblock", linkage="average")
+    ours.fit(gpudist.cdist(x, x, "cityblock"))
+    np.testing.assert_array_equal(ours.labels_, theirs.fit(x).labels_)
+    # One cluster a blob, whatever the clusters are called.
+    assert len(set(zip(ours.labels_, labels, strict=True))) == 4
+
+
+def test_isomap():
+    x, _ = make_swiss_roll(300, random_state=0)
+    theirs = Isomap(n_neighbors=8, path_method="FW").fit(x)
+    # Isomap joins neighbours both ways and takes the shortest path.
+    near = kneighbors_graph(x, 8, mode="distance")
+    paths = gpudist.apsp(near, directed=False)
+    np.testing.assert_allclose(paths, theirs.dist_matrix_, rtol=1e-12)
+    # What Isomap does with the paths: a kernel PCA of their squares, centred.
+    centred = -0.5 * paths**2
+    centred -= centred.mean(axis=0)
+    centred -= centred.mean(axis=1, keepdims=True)
+    values, vectors = np.linalg.eigh(centred)
+    embedded = (vectors * np.sqrt(np.maximum(values, 0)))[:, :-3:-1]
+    np.testing.assert_allclose(np.abs(embedded), np.abs(theirs.embedding_), atol=1e-6)
