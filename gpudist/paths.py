@@ -285,9 +285,12 @@ def transitive_closure(
     sentinel = 0.0 if no_edge is None else float(no_edge)
     n = weights.shape[0]
     if out is not None:
+        if not hasattr(out, "dtype"):
+            raise TypeError(f"out must be an array, got {type(out).__name__}")
+        found = arrays.space_of(graph=weights, out=out).dtype_name(out)
+        if found != "bool":
+            raise ValueError(f"out must be of bool, got {found}")
         arrays.check_out(out, (n, n))
-        if arrays.space_of(graph=weights, out=out).dtype_name(out) != "bool":
-            raise ValueError(f"out must be of bool, got {space.dtype_name(out)}")
     if kernel == "reference":
         return _reference_closure(space, weights, (rule, sentinel, directed), reflexive, out)
     if out is None:
