@@ -39,9 +39,11 @@ array([[0., 2., 5.],
 >>> gpudist.reconstruct_path(before, 0, 2)
 [0, 1, 2]
 
-``apsp(graph, semiring=...)`` finds longest and widest paths and bottlenecks instead, and
-`transitive_closure` what can be reached at all. `minplus` multiplies matrices with minimum and sum
-in place of sum and product, and over the other semirings.
+`transitive_closure` tells what can be reached at all, in 64 nodes at a time, and ``semiring=`` asks
+`apsp` for bottlenecks, widest or longest ways in place of shortest ones.
+
+`minplus` multiplies matrices with minimum and sum in place of sum and product, and over four more
+semirings: widest ways, bottlenecks, longest ways, reachability.
 
 >>> gpudist.minplus([[0.0, 2.0]], [[5.0], [1.0]])
 array([[3.]])

@@ -358,7 +358,7 @@ def _home_of(kind: type) -> Space:
 
 
 def _home(value: Any) -> Space:
-    home = _home_of(type(value))
+    home = _home_of(type(value))  # type: ignore[arg-type]  # a type is hashable
     if home is HOST:
         return HOST
     is_cuda = getattr(value, "is_cuda", None)  # PyTorch's answer, quicker than the protocol's

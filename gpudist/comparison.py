@@ -31,7 +31,14 @@ _FAMILIES = {
 """What `compare` calls other libraries, and their names on the package index."""
 
 # How many of a function's positional arguments are operands.
-_OPERANDS = {"cdist": 2, "pdist": 1, "apsp": 1, "minplus": 3, "perron": 1}
+_OPERANDS = {
+    "cdist": 2,
+    "pdist": 1,
+    "apsp": 1,
+    "transitive_closure": 1,
+    "minplus": 3,
+    "perron": 1,
+}
 # Rows on which a rival's time is estimated before all of them are tried.
 _TRIAL_ROWS = 64
 
@@ -257,7 +264,7 @@ def compare(
 
     Parameters
     ----------
-    op : {"cdist", "pdist", "apsp", "minplus"}
+    op : {"cdist", "pdist", "apsp", "transitive_closure", "minplus", "perron"}
         The function; any other of the package that has kernels in the table will do too.
     *operands
         Its arrays, on the host or on a CUDA device.
@@ -546,7 +553,8 @@ class _Race:
         from gpudist.bench import records, samples
 
         first = self.host[0]
-        shape = (samples.graph_size(first),) * 2 if self.op == "apsp" else _shape(self.host)
+        is_graph = self.op in ("apsp", "transitive_closure")
+        shape = (samples.graph_size(first),) * 2 if is_graph else _shape(self.host)
         words = [str(self.said.metric or ""), *map(_words, self._others().items())]
         return Comparison(
             self.op,

@@ -12,6 +12,7 @@ UNITS: Final = {
     "pdist": "pair-dimensions",
     "apsp": "updates",
     "minplus": "updates",
+    "closure": "updates",
     "perron": "multiply-adds",
 }
 

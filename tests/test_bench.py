@@ -356,6 +356,18 @@ def test_samples_of_paths(rng, monkeypatch):
         np.testing.assert_array_equal(*picked(hops, ours))
 
 
+@pytest.mark.parametrize("arguments", [{}, {"directed": False}, {"reflexive": True}])
+def test_samples_of_what_can_be_reached(rng, monkeypatch, arguments):
+    graph = rng.random((80, 80)) < 0.01
+    reached = gpudist.transitive_closure(graph, device="cpu", **arguments)
+    assert 0 < reached.mean() < 1
+    for limit in (0, 512):
+        monkeypatch.setattr(samples, "_WHOLE_GRAPH", limit)
+        for given in (graph, np.where(graph, 2.0, 0.0)):
+            sample = samples.sample("transitive_closure", (given,), arguments)
+            np.testing.assert_array_equal(*picked(sample, reached))
+
+
 def test_samples_of_products(rng):
     a, b = rng.integers(9, size=(100, 5)), rng.integers(9, size=(5, 6))
     sample = samples.sample("minplus", (a, b), {"semiring": "max_plus", "dtype": "int32"})
@@ -592,6 +604,7 @@ def runner():
         cases.PdistCase(40, 3, "float64"),
         cases.MinplusCase(20, 30, 40, "int32"),
         cases.MinplusCase(20, 30, 40, "bool", "or_and"),
+        cases.ClosureCase(40),
         cases.TransferCase(cases.CdistCase(60, 50, 3, "float64")),
         cases.TransferCase(cases.CdistCase(60, 50, 3, "float64"), into=True),
     ],
@@ -615,6 +628,18 @@ def test_a_result_says_everything(runner, case):
     assert record["fraction_of_ceiling"] == pytest.approx(record["floor_s"] / record["median_s"])
     assert record["bound_by"] in runner.ceilings
     assert record["max_relative_error"] < (1e-6 if case.dtype == "float32" else 1e-12)
+
+
+@pytest.mark.parametrize("matrix", ["uniform", "Hilbert"])
+def test_a_result_of_perron_counts_its_rounds(runner, matrix):
+    case = cases.PerronCase(30, "float64", matrix)
+    record = json.loads(json.dumps(runner.run(case), allow_nan=False))
+    assert "failed" not in record, record
+    rounds = gpudist.perron(*case.operands(), device="cpu").iterations
+    assert record["bytes_moved"] == rounds * 30 * 30 * 8
+    assert record["max_relative_error"] < 1e-6
+    for other in record["rivals"]:
+        assert other["max_relative_error"] < 1e-6, other
 
 
 def test_rivals_are_timed(runner):
@@ -767,8 +792,8 @@ def test_a_failing_case_is_a_result_that_says_so(runner):
 
 def test_every_suite_has_cases_for_both_backends():
     assert set(suites.SUITES) >= {
-        "quick", "cdist", "metrics", "cpu", "apsp", "minplus", "transfer", "sweep", "accuracy",
-        "ceilings", "ladders",
+        "quick", "cdist", "metrics", "cpu", "apsp", "minplus", "perron", "transfer", "sweep",
+        "accuracy", "ceilings", "ladders",
     }  # fmt: skip
     for name, suite in suites.SUITES.items():
         assert set(suite.cases) == {"cpu", "cuda"}

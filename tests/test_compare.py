@@ -49,6 +49,7 @@ def test_every_operation_is_compared(rng):
         ("pdist", (x,), "scipy pdist"),
         ("apsp", (graph,), "scipy floyd_warshall"),
         ("perron", (graph,), "scipy eigs"),
+        ("transitive_closure", (graph > 0.95,), "numpy, loop over k"),
         ("minplus", (graph, graph, graph), "numpy, loop over k"),
     ):
         found = gpudist.compare(op, *operands, against=("scipy", "numpy"), **FAST)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
@@ -336,6 +337,106 @@ class MinplusCase:
     def sample(self, operands: tuple[Array, ...]) -> Sample:
         """Compute some rows in float64."""
         return samples.sample("minplus", operands, {"semiring": self.semiring, "dtype": self.dtype})
+
+
+@dataclass(frozen=True, slots=True)
+class ClosureCase:
+    """What can be reached in a graph of `n` nodes, four edges a node.
+
+    Parameters
+    ----------
+    n : int
+        Nodes.
+    """
+
+    n: int
+    op: ClassVar[str] = "transitive_closure"
+    dtype: ClassVar[str] = "bool"
+    metric: ClassVar[str | None] = None
+    arguments: ClassVar[str] = ""
+    metric_args: ClassVar[dict[str, Any]] = {}
+    on_host: ClassVar[bool] = False
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Give the nodes, twice."""
+        return self.n, self.n
+
+    def operands(self) -> tuple[Array, ...]:
+        """Draw the edges."""
+        rng = np.random.default_rng(_SEED)
+        edges = np.zeros((self.n, self.n), bool)
+        edges[np.arange(self.n)[:, None], rng.integers(self.n, size=(self.n, 4))] = True
+        return (edges,)
+
+    def call(self, operands: tuple[Any, ...], device: str, kernel: str = "auto") -> Any:
+        """Find what can be reached."""
+        return gpudist.transitive_closure(operands[0], kernel=kernel, device=device)
+
+    def explain(self, operands: tuple[Any, ...], device: str) -> gpudist.Explanation:
+        """Say which kernel ``auto`` takes."""
+        return gpudist.explain("transitive_closure", operands[0], device=device)
+
+    def sample(self, operands: tuple[Array, ...]) -> Sample:
+        """Find what can be reached from some nodes."""
+        return samples.sample("transitive_closure", operands, {})
+
+
+@dataclass(frozen=True, slots=True)
+class PerronCase:
+    """The largest eigenvalue of an `n` x `n` matrix.
+
+    Parameters
+    ----------
+    n : int
+        Rows.
+    dtype : str
+        ``float32`` or ``float64``.
+    matrix : {'uniform', 'Hilbert'}
+        Numbers drawn uniformly, or ``1 / (i + j + 1)``.
+    """
+
+    n: int
+    dtype: str
+    matrix: str = "uniform"
+    op: ClassVar[str] = "perron"
+    metric: ClassVar[str | None] = None
+    metric_args: ClassVar[dict[str, Any]] = {}
+    on_host: ClassVar[bool] = False
+
+    @property
+    def arguments(self) -> str:
+        """Name the matrix."""
+        return self.matrix
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Give the rows, twice."""
+        return self.n, self.n
+
+    def operands(self) -> tuple[Array, ...]:
+        """Make the matrix."""
+        i = np.arange(self.n, dtype=np.float64)
+        if self.matrix == "Hilbert":
+            return ((1.0 / (i[:, None] + i + 1.0)).astype(self.dtype),)
+        rng = np.random.default_rng(_SEED)
+        return (rng.random((self.n, self.n)).astype(self.dtype),)
+
+    def call(self, operands: tuple[Any, ...], device: str, kernel: str = "auto") -> Any:
+        """Find the eigenvalue."""
+        return gpudist.perron(operands[0], kernel=kernel, device=device)
+
+    def explain(self, operands: tuple[Any, ...], device: str) -> gpudist.Explanation:
+        """Say which kernel ``auto`` takes, and count the work of all rounds."""
+        said = gpudist.explain("perron", operands[0], device=device)
+        rounds = self.call(operands, device).iterations
+        read, operations = said.work.read * rounds, said.work.operations * rounds
+        work = dataclasses.replace(said.work, read=read, operations=operations)
+        return dataclasses.replace(said, work=work)
+
+    def sample(self, operands: tuple[Array, ...]) -> Sample:
+        """Find the eigenvalue in float64."""
+        return samples.sample("perron", operands, {})
 
 
 @dataclass(frozen=True, slots=True)

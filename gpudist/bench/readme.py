@@ -152,9 +152,11 @@ def _operation_row(result: Result) -> tuple[str, ...]:
 
 def _sizes(op: str, shape: Sequence[int]) -> str:
     """Name a case's sizes."""
-    if op == "minplus":
+    if op in ("minplus", "perron"):
         return " x ".join(map(str, shape))
     rows = f"{shape[0]}" if len(set(shape[:2])) == 1 else f"{shape[0]} x {shape[1]}"
+    if op == "transitive_closure":
+        return f"what {rows} nodes reach"
     if len(shape) == 2:
         return f"{rows} nodes"
     return f"{'pairs of ' if op == 'pdist' else ''}{rows} points, d = {shape[2]}"
@@ -286,16 +288,19 @@ def _kernels(_results: Iterable[Result]) -> str:
     return table.markdown()
 
 
+_GRAPHS = ("apsp", "transitive_closure")
 _TABLES: Mapping[str, Callable[[Iterable[Result]], str]] = {
     "cdist-cuda": lambda results: _cdist("cuda", results, usual=True),
     "cdist-cpu": lambda results: _cdist("cpu", results, usual=True),
     "metrics-cuda": lambda results: _cdist("cuda", results, usual=False),
     "metrics-cpu": lambda results: _cdist("cpu", results, usual=False),
     "accuracy": _accuracy,
-    "apsp-cuda": lambda results: _operation(("apsp",), "cuda", results),
-    "apsp-cpu": lambda results: _operation(("apsp",), "cpu", results),
+    "apsp-cuda": lambda results: _operation(_GRAPHS, "cuda", results),
+    "apsp-cpu": lambda results: _operation(_GRAPHS, "cpu", results),
     "minplus-cuda": lambda results: _operation(("minplus",), "cuda", results),
     "minplus-cpu": lambda results: _operation(("minplus",), "cpu", results),
+    "perron-cuda": lambda results: _operation(("perron",), "cuda", results),
+    "perron-cpu": lambda results: _operation(("perron",), "cpu", results),
     "transfer-cuda": lambda results: _operation(("transfer",), "cuda", results),
     "roofline": lambda results: _picture(results),
     "ceilings": _ceilings,

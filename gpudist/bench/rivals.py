@@ -341,6 +341,27 @@ def _torch_minplus(task: Task) -> Callable[[], Any]:
     return _loop_over_k(torch, tensors, full)
 
 
+def _numpy_closure(task: Task) -> Callable[[], Any]:
+    import numpy as np
+
+    _refuse_unless(set(), task)
+    graph = np.asarray(task.operands[0])
+    return lambda: _close_over_k((graph != 0).copy())
+
+
+def _torch_closure(task: Task) -> Callable[[], Any]:
+    _refuse_unless(set(), task)
+    graph = _tensor(task.operands[0])
+    return lambda: _close_over_k((graph != 0).clone())
+
+
+def _close_over_k(reached: Any) -> Any:
+    """Close a matrix of truths by Warshall's loop."""
+    for k in range(reached.shape[0]):
+        reached |= reached[:, k, None] & reached[k]
+    return reached
+
+
 def _numpy_perron(task: Task) -> Callable[[], Any]:
     import numpy as np
 
@@ -479,6 +500,26 @@ RIVALS = (
         (),
         _torch_minplus,
         limit=8192,
+    ),
+    Rival(
+        "numpy, loop over k",
+        "numpy",
+        "numpy",
+        "transitive_closure",
+        ("cpu",),
+        (),
+        _numpy_closure,
+        limit=2000,
+    ),
+    Rival(
+        "torch, loop over k",
+        "torch",
+        "torch",
+        "transitive_closure",
+        ("cpu", "cuda"),
+        (),
+        _torch_closure,
+        limit=4096,
     ),
     Rival("scipy eigs", "scipy", "scipy.sparse.linalg", "perron", ("cpu",), (), _scipy_perron),
     Rival("numpy eigvals", "numpy", "numpy", "perron", ("cpu",), (), _numpy_perron, limit=1000),

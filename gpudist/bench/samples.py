@@ -211,6 +211,33 @@ def _paths_from(edges: Array, source: int) -> Array:
     return np.asarray(lengths)
 
 
+def _closure(graph: Any, **arguments: Any) -> Sample:
+    if graph_size(graph) <= _WHOLE_GRAPH:
+        return _whole("transitive_closure", (graph,), arguments)
+    no_edge, directed = arguments.get("no_edge"), arguments.get("directed", True)
+    if hasattr(graph, "is_directed"):
+        directed = directed and graph.is_directed()
+    _, weights, rule = paths._read(graph, no_edge, truths=True)
+    edges = weights if weights.dtype == bool else reference._is_edge(weights, rule, no_edge or 0.0)
+    if not directed:
+        edges = edges | edges.T
+    rows = sample_rows(len(edges), _count(len(edges) ** 2, _PATH_STEPS))
+    exact = np.stack([_reached_from(edges, int(source)) for source in rows])
+    if arguments.get("reflexive", False):
+        exact[np.arange(len(rows)), rows] = True
+    return _of_rows(rows, exact)
+
+
+def _reached_from(edges: Array, source: int) -> Array:
+    """Find what can be reached from one node: each round goes one edge further."""
+    reached = edges[source].copy()
+    latest = reached
+    while latest.any():
+        latest = edges[latest].any(axis=0) & ~reached
+        reached |= latest
+    return np.asarray(reached)
+
+
 def _perron(a: Any, **arguments: Any) -> Sample:
     given = arguments | {"tol": 1e-13, "max_iter": 10_000, "kernel": "reference"}
     with warnings.catch_warnings():  # what it reaches will do
@@ -229,6 +256,7 @@ _RULES: dict[str, Callable[..., Sample]] = {
     "cdist": _cdist,
     "pdist": _pdist,
     "apsp": _apsp,
+    "transitive_closure": _closure,
     "minplus": _minplus,
     "perron": _perron,
 }

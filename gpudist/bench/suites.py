@@ -12,8 +12,10 @@ from gpudist.bench.cases import (
     ApspCase,
     Case,
     CdistCase,
+    ClosureCase,
     MinplusCase,
     PdistCase,
+    PerronCase,
     SweepCase,
     TransferCase,
 )
@@ -69,7 +71,7 @@ _METRICS_CPU: Cases = (
     # SciPy takes a minute for more.
     CdistCase(200, 200, 64, "float64", "cosine", weighted=True),
 )
-_METRICS_CUDA = (
+_METRICS_CUDA: Cases = (
     *(
         CdistCase(16384, 16384, 128, "float32", metric)
         for metric in (
@@ -101,27 +103,40 @@ _APSP_CPU: Cases = (
     ApspCase(1000, "float64", predecessors=True),
     ApspCase(1000, "float32"),
     ApspCase(1000, "int32"),
+    ClosureCase(2000),
 )
-_APSP_CUDA = (
+_APSP_CUDA: Cases = (
     *(ApspCase(n, "float32") for n in (1024, 2048, 4096, 8192, 16384)),
     ApspCase(8192, "float32", predecessors=True),
     ApspCase(8192, "int32"),
     ApspCase(8192, "float64"),
+    ClosureCase(16384),
 )
 _MINPLUS_CPU: Cases = (
     *(MinplusCase(1000, 1000, 1000, dtype) for dtype in ("float64", "float32", "int32")),
     MinplusCase(1000, 1000, 1000, "float64", "max_min"),
     MinplusCase(2000, 2000, 2000, "bool", "or_and"),
 )
-_MINPLUS_CUDA = (
+_MINPLUS_CUDA: Cases = (
     *(MinplusCase(8192, 8192, 8192, dtype) for dtype in ("float32", "int32", "float64")),
     MinplusCase(8192, 8192, 8192, "float32", "max_min"),
     MinplusCase(16384, 16384, 16384, "bool", "or_and"),
 )
-_TRANSFER_CPU = tuple(
+_PERRON_CPU: Cases = (
+    PerronCase(1000, "float64"),
+    PerronCase(4000, "float64"),
+    PerronCase(4000, "float32"),
+    PerronCase(4000, "float64", "Hilbert"),
+)
+_PERRON_CUDA: Cases = (
+    *(PerronCase(n, "float32") for n in (2048, 8192, 32768)),
+    PerronCase(8192, "float64"),
+    *(PerronCase(8192, dtype, "Hilbert") for dtype in ("float32", "float64")),
+)
+_TRANSFER_CPU: Cases = tuple(
     TransferCase(CdistCase(4000, 4000, 2, "float64"), into) for into in (False, True)
 )
-_TRANSFER_CUDA = tuple(
+_TRANSFER_CUDA: Cases = tuple(
     TransferCase(CdistCase(n, n, d, "float32"), into)
     for n, d in ((30336, 2), (16384, 128))
     for into in (False, True)
@@ -188,6 +203,7 @@ SUITES = {
     "metrics": Suite("the other metrics", {"cpu": _METRICS_CPU, "cuda": _METRICS_CUDA}),
     "apsp": Suite("all-pairs shortest paths", {"cpu": _APSP_CPU, "cuda": _APSP_CUDA}),
     "minplus": Suite("products over semirings", {"cpu": _MINPLUS_CPU, "cuda": _MINPLUS_CUDA}),
+    "perron": Suite("largest eigenvalues", {"cpu": _PERRON_CPU, "cuda": _PERRON_CUDA}),
     "transfer": Suite(
         "from NumPy to NumPy, the way to a GPU and back included",
         {"cpu": _TRANSFER_CPU, "cuda": _TRANSFER_CUDA},
