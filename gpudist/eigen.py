@@ -216,7 +216,7 @@ def _read(A: Any) -> tuple[arrays.Space, Any, str]:
     a = space.array(A, "A")
     if len(a.shape) != 2 or a.shape[0] != a.shape[1] or a.shape[0] == 0:
         raise ValueError(f"A must be square and not empty, got shape {tuple(map(int, a.shape))}")
-    return space, a, arrays.float_dtype(space, (a,), None, None)
+    return space, a, arrays.float_dtype(space, (space.dtype_name(a),), None, None)
 
 
 def _start(space: arrays.Space, x0: Any, n: int) -> Any:
