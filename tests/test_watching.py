@@ -98,9 +98,10 @@ def test_progress_is_told(name):
 
 def test_the_closure_tells_too():
     told = []
-    n = 10_000
+    n = 8000
     g = np.zeros((n, n), bool)
-    g[np.arange(n), np.random.default_rng(0).permutation(n)] = True  # soon nearly all is reached
+    for seed in range(3):  # soon all is reached
+        g[np.arange(n), np.random.default_rng(seed).permutation(n)] = True
     gpudist.transitive_closure(g, device="cpu", progress=lambda done, total: told.append(done))
     assert len(told) >= 2 and told == sorted(told) and told[-1] == n**3
 
