@@ -160,10 +160,10 @@ gd_status gd_cuda_relay(const gd_matrix *x, const gd_matrix *to, void *stream, g
     return refuse(err);
 }
 
-gd_status gd_cuda_perron_look(const gd_matrix *a, void *stream, uint64_t *pattern,
+gd_status gd_cuda_perron_look(const gd_matrix *a, void *stream, void *scratch, uint64_t *pattern,
                               gd_perron_facts *facts, gd_error *err)
 {
-    (void)a, (void)stream, (void)pattern, (void)facts;
+    (void)a, (void)stream, (void)scratch, (void)pattern, (void)facts;
     return refuse(err);
 }
 

@@ -389,7 +389,7 @@ typedef gd_status gd_perron_kernel(gd_perron *call, gd_error *err);
 /* How `count` consecutive vectors of perron went. A step leads from one to the next, both of them
  * divided by their sums; it is measured relative to the components of the last vector, likewise. */
 typedef struct gd_perron_steps {
-    double sums[GD_PERRON_KEPT]; /* of the vectors */
+    double sums[GD_PERRON_KEPT];                             /* of the vectors */
     double products[GD_PERRON_KEPT - 1][GD_PERRON_KEPT - 1]; /* inner ones of steps j >= k */
 } gd_perron_steps;
 
@@ -415,10 +415,12 @@ typedef struct gd_perron_facts {
 } gd_perron_facts;
 
 /* Looks at all elements of n x n floats. Bit j % 64 of pattern[i * ceil(n / 64) + j / 64], on the
- * host, becomes whether element (i, j) is not 0. Waits for the stream. */
-gd_status gd_cpu_perron_look(const gd_matrix *a, void *stream, uint64_t *pattern,
+ * host, becomes whether element (i, j) is not 0. On a device, scratch has room for
+ * GD_PERRON_LOOK_BYTES and the pattern. Waits for the stream. */
+enum { GD_PERRON_LOOK_BYTES = 256 };
+gd_status gd_cpu_perron_look(const gd_matrix *a, void *stream, void *scratch, uint64_t *pattern,
                              gd_perron_facts *facts, gd_error *err);
-gd_status gd_cuda_perron_look(const gd_matrix *a, void *stream, uint64_t *pattern,
+gd_status gd_cuda_perron_look(const gd_matrix *a, void *stream, void *scratch, uint64_t *pattern,
                               gd_perron_facts *facts, gd_error *err);
 
 /* out[0, i] = x[i] / top, but no less than the least positive number of out's dtype. Enqueued. */

@@ -79,8 +79,8 @@ void gd_perron_weigh(const gd_perron_steps *steps, int count, double *weights)
 {
     double lengths[MOST], factor[MOST][MOST], g[MOST];
     int used = count - 1;
-    while (used > 0 &&
-           !(factorise(steps, count - 1, used, lengths, factor) && solve(lengths, factor, used, g))) {
+    while (used > 0 && !(factorise(steps, count - 1, used, lengths, factor) &&
+                         solve(lengths, factor, used, g))) {
         --used;
     }
     for (int j = 0; j < count; ++j) {

@@ -1,9 +1,10 @@
 /* perron_naive.c: the study's loop on one thread, as plainly as C allows.
  *
- * Sum the rows of a copy of A, multiply each element by its column's sum and divide it by its row's,
- * until all row sums are alike; the eigenvector gathers the sums. They bound the root as well as the
- * ratios of a product with A do, but for the copy's rounding; so the interval that counts comes from
- * such a product, once the sums are alike. The first round is one too, which looks at the elements.
+ * Sum the rows of a copy of A, multiply each element by its column's sum and divide it by its
+ * row's, until all row sums are alike; the eigenvector gathers the sums. They bound the root as
+ * well as the ratios of a product with A do, but for the copy's rounding; so the interval that
+ * counts comes from such a product, once the sums are alike. The first round is one too, which
+ * looks at the elements.
  *
  * Bottleneck: one chain of additions, four cycles each, and a division an element.
  * Source: the study's serial baseline. */

@@ -7,7 +7,6 @@
 #include "perron_pattern.h"
 
 #include <float.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "device.h"
@@ -22,12 +21,12 @@ static double element(const gd_matrix *a, ptrdiff_t i, ptrdiff_t j)
     return a->dtype == GD_F32 ? ((const float *)a->data)[at] : ((const double *)a->data)[at];
 }
 
-gd_status gd_cpu_perron_look(const gd_matrix *a, void *stream, uint64_t *pattern,
+gd_status gd_cpu_perron_look(const gd_matrix *a, void *stream, void *scratch, uint64_t *pattern,
                              gd_perron_facts *facts, gd_error *err)
 {
     const ptrdiff_t n = a->rows, words = words_of(n);
     ptrdiff_t flaw_at = PTRDIFF_MAX, empty_row = PTRDIFF_MAX;
-    (void)stream, (void)err;
+    (void)stream, (void)scratch, (void)err;
 #pragma omp parallel for schedule(static) reduction(min : flaw_at, empty_row) if (n > 128)
     for (ptrdiff_t i = 0; i < n; ++i) {
         uint64_t any = 0;
@@ -135,41 +134,40 @@ static bool is_fresh(const search *s, ptrdiff_t i) { return s->fresh[i / 64] >> 
 gd_status gd_perron_components(const uint64_t *pattern, ptrdiff_t n, gd_perron_split *split,
                                gd_error *err)
 {
-    const size_t bits = (size_t)n * (size_t)words_of(n) * sizeof(uint64_t);
-    uint64_t *turned = malloc(bits);
-    ptrdiff_t *memory = malloc(3 * (size_t)n * sizeof(ptrdiff_t));
-    search s = {n, malloc((size_t)words_of(n) * sizeof(uint64_t)), memory};
-    gd_status status = GD_OK;
+    /* The graph turned round, three lists of nodes, a bit for each. */
+    const gd_device host = {GD_CPU, 0};
+    const size_t bits = (size_t)words_of(n) * sizeof(uint64_t);
+    const size_t graph = (size_t)n * bits, list = (size_t)n * sizeof(ptrdiff_t);
+    void *memory;
+    gd_status status =
+        gd_alloc(host, NULL, graph + 3 * list + bits, "the search of A's graph", &memory, err);
     *split = (gd_perron_split){.components = 0};
-    if (turned == NULL || memory == NULL || s.fresh == NULL) {
-        status =
-            GD_FAIL(err, GD_NO_MEMORY, "the pattern of A needs %zu bytes of host memory", 2 * bits);
+    if (status != GD_OK) {
+        return status;
     }
-    else {
-        ptrdiff_t *order = memory + n, *members = memory + 2 * n, left = 0;
-        transpose(pattern, turned, n);
-        all_fresh(&s);
-        for (ptrdiff_t i = 0; i < n; ++i) {
-            left += is_fresh(&s, i) ? visit(&s, pattern, i, order + left) : 0;
-        }
-        all_fresh(&s);
-        while (left > 0) {
-            const ptrdiff_t root = order[--left];
-            if (is_fresh(&s, root)) {
-                const ptrdiff_t count = visit(&s, turned, root, members);
-                /* The first found leads to others, if there are any, and none of them back. */
-                if (split->components++ == 0) {
-                    split->source = root;
-                    split->source_size = count;
-                }
-                else {
-                    split->other = root;
-                }
+    uint64_t *turned = memory;
+    ptrdiff_t *order = (ptrdiff_t *)((char *)memory + graph), *members = order + n, left = 0;
+    const search s = {n, (uint64_t *)(members + 2 * n), members + n};
+    transpose(pattern, turned, n);
+    all_fresh(&s);
+    for (ptrdiff_t i = 0; i < n; ++i) {
+        left += is_fresh(&s, i) ? visit(&s, pattern, i, order + left) : 0;
+    }
+    all_fresh(&s);
+    while (left > 0) {
+        const ptrdiff_t root = order[--left];
+        if (is_fresh(&s, root)) {
+            const ptrdiff_t count = visit(&s, turned, root, members);
+            /* The first found leads to others, if there are any, and none of them back. */
+            if (split->components++ == 0) {
+                split->source = root;
+                split->source_size = count;
+            }
+            else {
+                split->other = root;
             }
         }
     }
-    free(turned);
-    free(memory);
-    free(s.fresh);
-    return status;
+    gd_free(host, NULL, memory);
+    return GD_OK;
 }

@@ -7,7 +7,6 @@
  * eigenvalues of the root's modulus inside, which a cyclic matrix has. Bounds come from A x alone
  * and hold for any positive x, so no remedy touches them. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "device.h"
@@ -25,6 +24,7 @@ enum {
     STATE_BYTES = 256,
 };
 
+static const gd_device GD_HOST = {GD_CPU, 0};
 /* A component shrinks to this share of itself at most where a better vector is made. */
 static const double LEAST_SHARE = 0.01;
 
@@ -74,30 +74,23 @@ static gd_status raise_flaw(const perron_job *job, const gd_perron_facts *facts,
 {
     const ptrdiff_t n = job->call.a.rows;
     if (facts->flaw_at >= 0) {
-        return GD_FAIL(err, GD_BAD_VALUE,
-                       "A must be nonnegative and finite, but A[%td, %td] is %g",
+        return GD_FAIL(err, GD_BAD_VALUE, "A must be nonnegative and finite, but A[%td, %td] is %g",
                        facts->flaw_at / n, facts->flaw_at % n, facts->flaw);
     }
     return GD_FAIL(err, GD_BAD_VALUE, "A must be irreducible, but its row %td is zero",
                    facts->empty_row);
 }
 
-/* Looks at the elements again, where they can be negative, infinite, NaN or 0. */
-static gd_status look(perron_job *job, gd_error *err)
+/* The verdict on the pattern of A's elements, which `pattern` has room for. */
+static gd_status look_into(perron_job *job, uint64_t *pattern, void *scratch, gd_error *err)
 {
     const ptrdiff_t n = job->call.a.rows;
-    const bool on_host = job->given->device.backend == GD_CPU;
-    const size_t bytes = (size_t)n * (size_t)((n + 63) / 64) * sizeof(uint64_t);
-    uint64_t *pattern = malloc(bytes);
     gd_perron_facts facts;
     gd_perron_split split;
-    gd_status status;
-    if (pattern == NULL) {
-        return GD_FAIL(err, GD_NO_MEMORY, "the pattern of A needs %zu bytes of host memory", bytes);
-    }
-    status = on_host ? gd_cpu_perron_look(job->given, NULL, pattern, &facts, err)
-                     : gd_cuda_perron_look(job->given, job->call.launch.stream, pattern, &facts,
-                                           err);
+    gd_status status = scratch == NULL
+                           ? gd_cpu_perron_look(job->given, NULL, NULL, pattern, &facts, err)
+                           : gd_cuda_perron_look(job->given, job->call.launch.stream, scratch,
+                                                 pattern, &facts, err);
     if (status == GD_OK && (facts.flaw_at >= 0 || facts.empty_row >= 0)) {
         status = raise_flaw(job, &facts, err);
     }
@@ -109,7 +102,24 @@ static gd_status look(perron_job *job, gd_error *err)
                          "to %td, whose component has %td of %td nodes",
                          split.components, split.other, split.source, split.source_size, n);
     }
-    free(pattern);
+    return status;
+}
+
+/* Looks at the elements again, where they can be negative, infinite, NaN or 0. */
+static gd_status look(perron_job *job, gd_error *err)
+{
+    const ptrdiff_t n = job->call.a.rows;
+    const gd_launch *on = &job->call.launch;
+    const size_t bytes = (size_t)n * (size_t)((n + 63) / 64) * sizeof(uint64_t);
+    void *pattern = NULL, *scratch = NULL;
+    gd_status status = gd_alloc(GD_HOST, NULL, bytes, "the pattern of A", &pattern, err);
+    if (status == GD_OK && job->given->device.backend == GD_CUDA) {
+        status = gd_alloc(on->device, on->stream, GD_PERRON_LOOK_BYTES + bytes, "the pattern of A",
+                          &scratch, err);
+    }
+    status = status == GD_OK ? look_into(job, pattern, scratch, err) : status;
+    gd_free(on->device, on->stream, scratch);
+    gd_free(GD_HOST, NULL, pattern);
     return status;
 }
 
@@ -286,9 +296,10 @@ static gd_status prepare(perron_job *job, gd_error *err)
     if (status == GD_OK && (status = job->kernel->launch.perron(call, err)) == GD_OK &&
         (status = gd_alloc(on->device, on->stream, on->workspace_bytes, "the workspace of perron",
                            &call->launch.workspace, err)) == GD_OK) {
-        status = gd_alloc(on->device, on->stream,
-                          STATE_BYTES + GD_PERRON_KEPT * vector_bytes(job) + sizeof(gd_perron_steps),
-                          "the vectors of perron", &job->memory, err);
+        status =
+            gd_alloc(on->device, on->stream,
+                     STATE_BYTES + GD_PERRON_KEPT * vector_bytes(job) + sizeof(gd_perron_steps),
+                     "the vectors of perron", &job->memory, err);
     }
     call->launch.sizing = false;
     if (status == GD_OK) {
@@ -304,12 +315,14 @@ static gd_status start(perron_job *job, const double *x0, gd_error *err)
 {
     const ptrdiff_t n = job->call.a.rows;
     const size_t bytes = STATE_BYTES + vector_bytes(job);
-    char *first = calloc(1, bytes);
-    double *x = (double *)(first + STATE_BYTES), top = 0;
-    gd_status status;
-    if (first == NULL) {
-        return GD_FAIL(err, GD_NO_MEMORY, "a vector of perron needs %zu bytes", bytes);
+    void *first;
+    double *x, top = 0;
+    gd_status status = gd_alloc(GD_HOST, NULL, bytes, "a vector of perron", &first, err);
+    if (status != GD_OK) {
+        return status;
     }
+    x = (double *)((char *)first + STATE_BYTES);
+    memset(first, 0, bytes);
     job->state = (gd_perron_state){.upper = HUGE_VAL, .top = 1, .scale = 1};
     memcpy(first, &job->state, sizeof job->state);
     for (ptrdiff_t i = 0; i < n; ++i) {
@@ -320,7 +333,7 @@ static gd_status start(perron_job *job, const double *x0, gd_error *err)
     }
     /* Copies from memory that is not pinned have read it when they return. */
     status = copy(job, job->memory, first, bytes, err);
-    free(first);
+    gd_free(GD_HOST, NULL, first);
     return status;
 }
 
@@ -335,13 +348,15 @@ static gd_status finish(perron_job *job, const gd_matrix *out, gd_error *err)
     if (on->device.backend == GD_CPU) {
         return gd_cpu_perron_write(x, job->state.top, out, on->stream, err);
     }
-    if (out->device.backend == GD_CPU) { /* the workspace is not needed any more, and A's is large */
+    if (out->device.backend ==
+        GD_CPU) { /* the workspace is not needed any more, and A's is large */
         there.data = vector(job, job->call.vectors, job->state.round + 1);
         there.device = on->device;
     }
     status = gd_cuda_perron_write(x, job->state.top, &there, on->stream, err);
-    return status == GD_OK && there.data != out->data ? fetch(job, out->data, there.data, bytes, err)
-                                                      : status;
+    return status == GD_OK && there.data != out->data
+               ? fetch(job, out->data, there.data, bytes, err)
+               : status;
 }
 
 static gd_status solve(perron_job *job, const double *x0, ptrdiff_t max_iter, const gd_matrix *out,

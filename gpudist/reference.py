@@ -397,8 +397,10 @@ def perron(
     if len(empty):
         raise ValueError(f"A must be irreducible, but its row {empty[0]} is zero")
     reach = np.eye(n, dtype=bool) | (a > 0)
-    for _ in range(n.bit_length()):  # paths of 1, 2, 4, ... edges
-        reach = (reach.astype(np.float64) @ reach) > 0
+    while (
+        not reach.all() and (longer := (reach.astype(np.float64) @ reach) > 0).sum() > reach.sum()
+    ):
+        reach = longer  # by paths of twice as many edges
     if not reach.all():
         i, j = map(int, np.argwhere(~reach)[0])
         raise ValueError(f"A must be irreducible, but no path leads from {i} to {j}")

@@ -6,7 +6,8 @@
  * is packed MR by MR per task. A register tile of MR x NV vectors then costs, per dimension, NV
  * loads and MR broadcasts for MR * NV subtractions and as many fused multiply-adds. The sums'
  * order (metric_terms.h) is the same in every lane, so nothing here can change a result: not
- * the tile's edge, nor the number of threads, nor strides.
+ * the tile's edge, nor the number of threads, nor strides. A row that is alone, as a single query
+ * is, gets a tile of its own height.
  *
  * The floor is the larger of writing the result and the arithmetic: two vectors of pairs a cycle on
  * a core that adds on two pipes and multiplies on two more. On 2 Zen 5 cores (512-bit pipes, 3.8
@@ -31,7 +32,7 @@ enum { MR = 6, NV = 2 };
 #define FOR_NV(X, metric) X(metric, 1) X(metric, 2)
 #endif
 #define FOR_TILE(r, v)                               \
-    GD_UNROLL for (int r = 0; r < MR; ++r) GD_UNROLL \
+    GD_UNROLL for (int r = 0; r < mr; ++r) GD_UNROLL \
         for (int v = 0; v < nv; ++v)
 
 #define gd_add_square(acc, t) ((acc) + (t) * (t))

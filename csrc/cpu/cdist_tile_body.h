@@ -4,11 +4,11 @@
 
 enum { N(lanes) = sizeof(V) / sizeof(T), N(width) = NV * N(lanes) };
 
-/* Computes one tile over a group of `depth` dimensions. `a` holds MR rows and `b` nv vectors of
+/* Computes one tile over a group of `depth` dimensions. `a` holds mr rows and `b` nv vectors of
  * columns, both with the dimension as the slow index. Unless `first`, out holds the totals of the
  * groups before; if `last`, it receives distances. Returns true if instead it left totals there,
  * because some lost range. */
-GD_INLINE bool N(tile)(const gd_metric metric, const int nv, const T *a, const T *b,
+GD_INLINE bool N(tile)(const gd_metric metric, const int mr, const int nv, const T *a, const T *b,
                        ptrdiff_t depth, bool first, bool last, T *out, ptrdiff_t stride)
 {
     V acc[MR][NV], total[MR][NV], one = gd_splat((T)1);
@@ -22,8 +22,8 @@ GD_INLINE bool N(tile)(const gd_metric metric, const int nv, const T *a, const T
             V column[NV];
             GD_UNROLL for (int v = 0; v < nv; ++v)
                 column[v] = gd_load(b + (k * nv + v) * N(lanes));
-            GD_UNROLL for (int r = 0; r < MR; ++r) {
-                const V row = SCALED(metric, gd_splat(a[k * MR + r]), one);
+            GD_UNROLL for (int r = 0; r < mr; ++r) {
+                const V row = SCALED(metric, gd_splat(a[k * mr + r]), one);
                 GD_UNROLL for (int v = 0; v < nv; ++v)
                     acc[r][v] = PICK(TERM, metric, acc[r][v], row, column[v]);
             }
@@ -66,32 +66,37 @@ GD_INLINE bool N(tile)(const gd_metric metric, const int nv, const T *a, const T
 typedef bool N(tile_fn)(const T *a, const T *b, ptrdiff_t depth, bool first, bool last, T *out,
                         ptrdiff_t stride);
 
-/* One function per metric and number of vectors: both are constants where it matters. */
-#define DEFINE(metric, nv)                                                                   \
-    static bool N(tile_##metric##_##nv)(const T *a, const T *b, ptrdiff_t depth, bool first, \
-                                        bool last, T *out, ptrdiff_t stride)                 \
-    {                                                                                        \
-        return N(tile)(metric, nv, a, b, depth, first, last, out, stride);                   \
+/* One function per metric, height and number of vectors: all are constants where it matters. */
+#define DEFINE_TILE(metric, mr, nv)                                                             \
+    static bool N(tile_##metric##_##mr##_##nv)(const T *a, const T *b, ptrdiff_t depth,         \
+                                               bool first, bool last, T *out, ptrdiff_t stride) \
+    {                                                                                           \
+        return N(tile)(metric, mr, nv, a, b, depth, first, last, out, stride);                  \
     }
+#define DEFINE(metric, nv) DEFINE_TILE(metric, MR, nv) DEFINE_TILE(metric, 1, nv)
 #define DEFINE_ALL(metric) FOR_NV(DEFINE, metric)
 FOR_METRICS(DEFINE_ALL)
-#define ENTRY(metric, nv) [nv] = N(tile_##metric##_##nv),
-#define ENTRIES(metric) [metric] = {FOR_NV(ENTRY, metric)},
-static N(tile_fn) *const N(tiles)[GD_METRIC_COUNT][NV + 1] = {FOR_METRICS(ENTRIES)};
+#define ENTRY(metric, nv) [nv] = N(tile_##metric##_MR_##nv),
+#define ENTRY_ALONE(metric, nv) [nv] = N(tile_##metric##_1_##nv),
+#define ENTRIES(metric) [metric] = {{FOR_NV(ENTRY, metric)}, {FOR_NV(ENTRY_ALONE, metric)}},
+/* [metric][whether the row is alone][vectors] */
+static N(tile_fn) *const N(tiles)[GD_METRIC_COUNT][2][NV + 1] = {FOR_METRICS(ENTRIES)};
 #undef DEFINE
+#undef DEFINE_TILE
 #undef DEFINE_ALL
 #undef ENTRY
+#undef ENTRY_ALONE
 #undef ENTRIES
 
 #if GUARDED
 /* Finishes a tile whose totals partly lost range: those lanes are summed again in float64. Slow per
  * lane only by the width of a double, so even inputs full of equal rows (whose zeros come here,
  * being indistinguishable from underflow) keep a fraction of the speed. */
-static __attribute__((noinline)) void N(rescue)(gd_metric metric, const T *a, const T *b,
+static __attribute__((noinline)) void N(rescue)(gd_metric metric, const T *a, int mr, const T *b,
                                                 ptrdiff_t width, ptrdiff_t d, T *out,
                                                 ptrdiff_t stride)
 {
-    for (int r = 0; r < MR; ++r, out += stride) {
+    for (int r = 0; r < mr; ++r, out += stride) {
         bool lost[N(width)], any = false;
         for (ptrdiff_t c = 0; c < width; ++c) {
             lost[c] = out[c] < GD_F32_SQUARES_SAFE_MIN || out[c] > GD_F32_SQUARES_SAFE_MAX;
@@ -100,7 +105,7 @@ static __attribute__((noinline)) void N(rescue)(gd_metric metric, const T *a, co
         double exact[N(width)] = {0};
         for (ptrdiff_t k = 0; any && k < d; ++k)
             for (ptrdiff_t c = 0; c < width; ++c) {
-                const double t = (double)a[k * MR + r] - (double)b[k * width + c];
+                const double t = (double)a[k * mr + r] - (double)b[k * width + c];
                 exact[c] += t * t;
             }
         for (ptrdiff_t c = 0; c < width; ++c)
@@ -133,7 +138,7 @@ static void N(block)(const gd_cdist *call, const tile_plan *plan, T *own, ptrdif
     const ptrdiff_t rows = plan->rows < call->a.rows - row ? plan->rows : call->a.rows - row;
     T *const a = own, *const stage = a + plan->rows * d, *const own_b = stage + plan->rows * stride;
     for (ptrdiff_t r = 0; r < rows; r += MR)
-        N(pack)(&call->a, row + r, MR, a + r * d);
+        N(pack)(&call->a, row + r, rows - r == 1 ? 1 : MR, a + r * d);
 
     for (; panel < panels_end; panel += plan->chunk) {
         const ptrdiff_t end = panel + plan->chunk < panels_end ? panel + plan->chunk : panels_end;
@@ -150,10 +155,12 @@ static void N(block)(const gd_cdist *call, const tile_plan *plan, T *own, ptrdif
             const bool last = k + depth == d;
             for (ptrdiff_t r = 0; r < rows; r += MR) {
                 const ptrdiff_t full = rows - r < MR ? rows - r : MR;
+                const bool alone = full == 1;
+                const int mr = alone ? 1 : MR;
                 T *to = (T *)call->out.data + (row + r) * call->out.row_stride + column;
                 /* A whole tile goes straight to its place, unless that is to be streamed to. */
                 const bool direct =
-                    !plan->stream && depth == d && full == MR && cols % N(width) == 0;
+                    !plan->stream && depth == d && full == mr && cols % N(width) == 0;
                 T *const tile = direct ? to : depth == d ? stage : stage + r * stride;
                 const ptrdiff_t tile_stride = direct ? call->out.row_stride : stride;
                 for (ptrdiff_t p = panel; p < end; ++p) {
@@ -165,14 +172,15 @@ static void N(block)(const gd_cdist *call, const tile_plan *plan, T *own, ptrdif
                     do {
                         const ptrdiff_t left = k + depth - group;
                         const ptrdiff_t dims = left < GD_GROUP ? left : GD_GROUP;
-                        lost = N(tiles)[call->metric][nv](
-                            a + r * d + group * MR, from + group * nv * N(lanes), dims, group == 0,
+                        lost = N(tiles)[call->metric][alone][nv](
+                            a + r * d + group * mr, from + group * nv * N(lanes), dims, group == 0,
                             group + dims == d, at, tile_stride);
                         group += dims;
                     } while (group < k + depth);
 #if GUARDED
                     if (lost)
-                        N(rescue)(call->metric, a + r * d, from, nv * N(lanes), d, at, tile_stride);
+                        N(rescue)(call->metric, a + r * d, mr, from, nv * N(lanes), d, at,
+                                  tile_stride);
 #else
                     (void)lost;
 #endif

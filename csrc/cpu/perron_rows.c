@@ -47,44 +47,43 @@ GD_INLINE double sum_of(gd_vf64 x)
 
 /* The products of rows row .. row + ROWS - 1 with x, and when scanning the flags of what their
  * elements are. Rows that A does not have are its last once more. */
-#define DEFINE_MULTIPLY(T, largest)                                                              \
-    GD_INLINE int multiply_##T(const gd_matrix *a, ptrdiff_t row, const double *x, double *y,   \
-                               const int scan)                                                   \
-    {                                                                                            \
-        const T *rows[ROWS];                                                                     \
-        gd_vf64 even[ROWS] = {{0}}, odd[ROWS] = {{0}};                                           \
-        gd_vi64 flawed = {0}, zero = {0};                                                        \
-        int flags = 0;                                                                           \
-        ptrdiff_t j = 0;                                                                         \
-        for (int r = 0; r < ROWS; ++r)                                                           \
-            rows[r] = (const T *)a->data +                                                       \
-                      (row + r < a->rows ? row + r : a->rows - 1) * a->row_stride;               \
-        for (; j + STEP <= a->cols; j += STEP) {                                                 \
-            const gd_vf64 x0 = gd_load(x + j), x1 = gd_load(x + j + LANES);                      \
-            GD_UNROLL for (int r = 0; r < ROWS; ++r)                                             \
-            {                                                                                    \
-                const gd_vf64 a0 = load_##T(rows[r] + j), a1 = load_##T(rows[r] + j + LANES);    \
-                even[r] += a0 * x0;                                                              \
-                odd[r] += a1 * x1;                                                               \
-                if (scan) { /* comparisons that NaN fails */                                     \
-                    flawed |= ~((a0 >= 0) & (a0 <= largest)) | ~((a1 >= 0) & (a1 <= largest));   \
-                    zero |= (a0 == 0) | (a1 == 0);                                               \
-                }                                                                                \
-            }                                                                                    \
-        }                                                                                        \
-        for (int r = 0; r < ROWS; ++r) {                                                         \
-            double sum = sum_of(even[r] + odd[r]);                                               \
-            for (ptrdiff_t k = j; k < a->cols; ++k) {                                            \
-                const double e = rows[r][k];                                                     \
-                sum += e * x[k];                                                                 \
-                flags |= scan && !(e >= 0 && e <= largest) ? GD_PERRON_HAS_FLAWS : 0;            \
-                flags |= scan && e == 0 ? GD_PERRON_HAS_ZEROS : 0;                               \
-            }                                                                                    \
-            y[r] = sum;                                                                          \
-            flags |= scan && sum == 0 ? GD_PERRON_HAS_EMPTY_ROWS : 0;                            \
-        }                                                                                        \
-        flags |= gd_any((gd_vi32)flawed) ? GD_PERRON_HAS_FLAWS : 0;                              \
-        return flags | (gd_any((gd_vi32)zero) ? GD_PERRON_HAS_ZEROS : 0);                        \
+#define DEFINE_MULTIPLY(T, largest)                                                               \
+    GD_INLINE int multiply_##T(const gd_matrix *a, ptrdiff_t row, const double *x, double *y,     \
+                               const int scan)                                                    \
+    {                                                                                             \
+        const T *rows[ROWS];                                                                      \
+        gd_vf64 even[ROWS] = {{0}}, odd[ROWS] = {{0}};                                            \
+        gd_vi64 flawed = {0}, zero = {0};                                                         \
+        int flags = 0;                                                                            \
+        ptrdiff_t j = 0;                                                                          \
+        for (int r = 0; r < ROWS; ++r)                                                            \
+            rows[r] =                                                                             \
+                (const T *)a->data + (row + r < a->rows ? row + r : a->rows - 1) * a->row_stride; \
+        for (; j + STEP <= a->cols; j += STEP) {                                                  \
+            const gd_vf64 x0 = gd_load(x + j), x1 = gd_load(x + j + LANES);                       \
+            GD_UNROLL for (int r = 0; r < ROWS; ++r) {                                            \
+                const gd_vf64 a0 = load_##T(rows[r] + j), a1 = load_##T(rows[r] + j + LANES);     \
+                even[r] += a0 * x0;                                                               \
+                odd[r] += a1 * x1;                                                                \
+                if (scan) { /* comparisons that NaN fails */                                      \
+                    flawed |= ~((a0 >= 0) & (a0 <= largest)) | ~((a1 >= 0) & (a1 <= largest));    \
+                    zero |= (a0 == 0) | (a1 == 0);                                                \
+                }                                                                                 \
+            }                                                                                     \
+        }                                                                                         \
+        for (int r = 0; r < ROWS; ++r) {                                                          \
+            double sum = sum_of(even[r] + odd[r]);                                                \
+            for (ptrdiff_t k = j; k < a->cols; ++k) {                                             \
+                const double e = rows[r][k];                                                      \
+                sum += e * x[k];                                                                  \
+                flags |= scan && !(e >= 0 && e <= largest) ? GD_PERRON_HAS_FLAWS : 0;             \
+                flags |= scan && e == 0 ? GD_PERRON_HAS_ZEROS : 0;                                \
+            }                                                                                     \
+            y[r] = sum;                                                                           \
+            flags |= scan && sum == 0 ? GD_PERRON_HAS_EMPTY_ROWS : 0;                             \
+        }                                                                                         \
+        flags |= gd_any((gd_vi32)flawed) ? GD_PERRON_HAS_FLAWS : 0;                               \
+        return flags | (gd_any((gd_vi32)zero) ? GD_PERRON_HAS_ZEROS : 0);                         \
     }
 DEFINE_MULTIPLY(float, FLT_MAX)
 DEFINE_MULTIPLY(double, DBL_MAX)

@@ -235,7 +235,8 @@ class Runner:
         try:
             taken = there.problem.explain(there.operands, there.device)
         except Exception as error:
-            return self._begin(study, there, role, "auto", 0) | {"failed": _describe(error)}
+            record = self._begin(study, there, role, "auto", 0) | {"name": "auto"}
+            return record | {"failed": _describe(error)}
         record = self._begin(study, there, role, taken.kernel, 0) | {"name": taken.kernel}
         return record | self._measure(
             there,

@@ -129,8 +129,9 @@ extern "C" gd_status gd_cuda_perron_walk(const gd_perron *call, int64_t last, in
 {
     auto *const found = static_cast<gd_perron_steps *>(scratch);
     const cudaStream_t stream = (cudaStream_t)call->launch.stream;
-    GD_CUDA_TRY(err, kId, gd::enqueue(call->launch, walk, 1, kThreads, 0,
-                                      vectors_of(*call, last, count), found));
+    GD_CUDA_TRY(
+        err, kId,
+        gd::enqueue(call->launch, walk, 1, kThreads, 0, vectors_of(*call, last, count), found));
     GD_CUDA_TRY(err, kId,
                 cudaMemcpyAsync(steps, found, sizeof *steps, cudaMemcpyDeviceToHost, stream));
     GD_CUDA_TRY(err, kId, cudaStreamSynchronize(stream));

@@ -18,6 +18,7 @@ constexpr char kLook[] = "looking at A on the device", kWrite[] = "writing the P
 struct Found {
     unsigned long long flaw_at, empty_row;
 };
+static_assert(sizeof(Found) <= GD_PERRON_LOOK_BYTES, "it stands before the pattern");
 
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
@@ -60,43 +61,36 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <typename T>
-gd_status look_at(const gd_matrix &a, cudaStream_t stream, uint64_t *pattern,
+gd_status look_at(const gd_matrix &a, cudaStream_t stream, char *scratch, uint64_t *pattern,
                   gd_perron_facts *facts, gd_error *err)
 {
     const ptrdiff_t n = a.rows, words = gd::ceil_div(n, 64) * 2;
     const size_t bytes = (size_t)(n * words) * sizeof(uint32_t);
     gd_launch launch = {};
     launch.stream = stream;
-    char *memory = nullptr;
     Found found = {};
     T flaw = 0;
-    GD_CUDA_TRY(err, kLook, cudaMallocAsync((void **)&memory, sizeof(Found) + bytes, stream));
-    cudaError_t code = cudaMemsetAsync(memory, 0xff, sizeof(Found), stream);
-    if (code == cudaSuccess) {
-        code = gd::enqueue(launch, look<T>, gd::ceil_div(n, kWarps), kThreads, 0,
-                           static_cast<const T *>(a.data), n, a.row_stride, a.col_stride,
-                           reinterpret_cast<uint32_t *>(memory + sizeof(Found)), words,
-                           reinterpret_cast<Found *>(memory));
-    }
-    if (code == cudaSuccess) {
-        code = cudaMemcpyAsync(&found, memory, sizeof(Found), cudaMemcpyDeviceToHost, stream);
-    }
-    if (code == cudaSuccess) {
-        code = cudaMemcpyAsync(pattern, memory + sizeof(Found), bytes, cudaMemcpyDeviceToHost,
-                               stream);
-    }
-    (void)cudaFreeAsync(memory, stream);
-    const cudaError_t waited = cudaStreamSynchronize(stream);
-    GD_CUDA_TRY(err, kLook, code == cudaSuccess ? waited : code);
+    GD_CUDA_TRY(err, kLook, cudaMemsetAsync(scratch, 0xff, sizeof(Found), stream));
+    GD_CUDA_TRY(err, kLook,
+                gd::enqueue(launch, look<T>, gd::ceil_div(n, kWarps), kThreads, 0,
+                            static_cast<const T *>(a.data), n, a.row_stride, a.col_stride,
+                            reinterpret_cast<uint32_t *>(scratch + GD_PERRON_LOOK_BYTES), words,
+                            reinterpret_cast<Found *>(scratch)));
+    GD_CUDA_TRY(err, kLook,
+                cudaMemcpyAsync(&found, scratch, sizeof(Found), cudaMemcpyDeviceToHost, stream));
+    GD_CUDA_TRY(err, kLook,
+                cudaMemcpyAsync(pattern, scratch + GD_PERRON_LOOK_BYTES, bytes,
+                                cudaMemcpyDeviceToHost, stream));
+    GD_CUDA_TRY(err, kLook, cudaStreamSynchronize(stream));
     facts->flaw_at = (ptrdiff_t)found.flaw_at;
     facts->empty_row = (ptrdiff_t)found.empty_row;
     if (facts->flaw_at >= 0) {
-        GD_CUDA_TRY(err, kLook,
-                    cudaMemcpyAsync(&flaw,
-                                    static_cast<const T *>(a.data) +
-                                        facts->flaw_at / n * a.row_stride +
-                                        facts->flaw_at % n * a.col_stride,
-                                    sizeof(T), cudaMemcpyDeviceToHost, stream));
+        GD_CUDA_TRY(
+            err, kLook,
+            cudaMemcpyAsync(&flaw,
+                            static_cast<const T *>(a.data) + facts->flaw_at / n * a.row_stride +
+                                facts->flaw_at % n * a.col_stride,
+                            sizeof(T), cudaMemcpyDeviceToHost, stream));
         GD_CUDA_TRY(err, kLook, cudaStreamSynchronize(stream));
     }
     facts->flaw = (double)flaw;
@@ -105,11 +99,12 @@ gd_status look_at(const gd_matrix &a, cudaStream_t stream, uint64_t *pattern,
 
 }  // namespace
 
-extern "C" gd_status gd_cuda_perron_look(const gd_matrix *a, void *stream, uint64_t *pattern,
-                                         gd_perron_facts *facts, gd_error *err)
+extern "C" gd_status gd_cuda_perron_look(const gd_matrix *a, void *stream, void *scratch,
+                                         uint64_t *pattern, gd_perron_facts *facts, gd_error *err)
 {
     return gd::with_float_type(a->dtype, [&](auto type) {
-        return look_at<decltype(type)>(*a, (cudaStream_t)stream, pattern, facts, err);
+        return look_at<decltype(type)>(*a, (cudaStream_t)stream, static_cast<char *>(scratch),
+                                       pattern, facts, err);
     });
 }
 

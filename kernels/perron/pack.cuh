@@ -28,7 +28,7 @@ constexpr int kPackTile = 32, kPackRows = 8; /* 32 x 32 elements, 32 x 8 threads
 /* `turned`: elements of a column are closer together than those of a row, so lanes read along
  * columns; they write along rows in either case. */
 template <typename T>
-__global__ void __launch_bounds__(kPackTile * kPackRows)
+__global__ void __launch_bounds__(kPackTile *kPackRows)
     pack_tiles(const T *from, ptrdiff_t n, ptrdiff_t row_stride, ptrdiff_t col_stride, T *to,
                ptrdiff_t to_stride, unsigned tiles_across, bool turned)
 {

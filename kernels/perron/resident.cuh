@@ -6,8 +6,8 @@
  *
  * Telling: what a block writes for the others, its part of the next vector and what it found in a
  * round, are numbers of 64 bits, the last of which is a mark: it changes each time the place is
- * written again, so a reader sees by the number itself whether it is the new one, and reads again if
- * not. No flag is written behind the numbers, no fence orders them, and one way through the L2
+ * written again, so a reader sees by the number itself whether it is the new one, and reads again
+ * if not. No flag is written behind the numbers, no fence orders them, and one way through the L2
  * cache is all that a round waits for. The mark costs nothing: bounds hold for any positive vector,
  * this one included, and have room for one more rounding.
  *
@@ -42,10 +42,10 @@ __device__ __forceinline__ void barrier_arrive(uint64_t *barrier)
 
 __device__ __forceinline__ void barrier_expect(uint64_t *barrier, unsigned bytes)
 {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(
-                     shared_address(barrier)),
-                 "r"(bytes)
-                 : "memory");
+    asm volatile(
+        "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)),
+        "r"(bytes)
+        : "memory");
 }
 
 /* Whether the phase of that parity is over; waits a little for it. */
@@ -94,7 +94,7 @@ __device__ __forceinline__ void bulk_copy(void *to, const void *from, unsigned b
 /* ---------------------------------------------------------------- shares and tiles */
 
 #ifndef GD_TILE_WORDS
-#define GD_TILE_WORDS 256
+#define GD_TILE_WORDS 128
 #endif
 constexpr int kTileWords = GD_TILE_WORDS, kTileBytes = 32 * 1024, kRowBytes = kTileWords * 16;
 constexpr int kTileRows = kTileBytes / kRowBytes;

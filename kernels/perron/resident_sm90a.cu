@@ -1,21 +1,21 @@
 /* resident_sm90a.cu: all rounds of x <- A x in one launch, one block a multiprocessor.
  *
- * A round must read A once and do nothing else that costs time. So the blocks stay, and the warps of
- * a block have parts of their own, which run ahead of each other:
+ * A round must read A once and do nothing else that costs time. So the blocks stay, and the warps
+ * of a block have parts of their own, which run ahead of each other:
  * - one warp fetches. It keeps a ring of tiles in shared memory full by bulk copies that announce
  *   their bytes at a barrier. A does not depend on x, so it goes on into the next round while the
  *   blocks exchange x: memory never pauses. A share that fits the ring, up to 192 KB, is fetched
  *   once.
  * - sixteen warps multiply. A thread has a 16-byte word of four rows of a tile, with the word's
  *   values of x in registers; 2048 columns of x are in shared memory at a time, the next 2048 on
- *   their way. At the end of a group of rows the sums meet, and the first warp writes the rows' part
- *   of the next x and what the round found.
+ *   their way. At the end of a group of rows the sums meet, and the first warp writes the rows'
+ * part of the next x and what the round found.
  * - one warp judges. It gathers what all blocks found while the others are at the next round
  *   already, which needs the verdict only where it writes.
  *
- * float32 is converted to float64 (exactly) and multiplied there: about 2.5 instructions an element,
- * of 26 that the H200 could issue while memory delivers it. float32 sums would not do: bounds to
- * 1e-6 need ratios to 1e-7.
+ * float32 is converted to float64 (exactly) and multiplied there: about 2.5 instructions an
+ * element, of 26 that the H200 could issue while memory delivers it. float32 sums would not do:
+ * bounds to 1e-6 need ratios to 1e-7.
  *
  * Floor: bytes of A / 4.5 TB/s, or 1.5 us for one way through the L2 cache and back to all blocks.
  * Launch: a cooperative grid of one block of 576 threads a multiprocessor. */
@@ -128,9 +128,9 @@ __device__ void fetch(const Job<T> &job, const Share<T> &share, char *ring, Shar
 
 /* ---------------------------------------------------------------- multiplying */
 
-/* A thread's word of one tile times its values of x. Rows that the group does not have hold what was
- * there before: their sums are never read, and no branch keeps loads apart. Scanning also looks at
- * the elements of the `rows` rows and `cols` columns that there are. */
+/* A thread's word of one tile times its values of x. Rows that the group does not have hold what
+ * was there before: their sums are never read, and no branch keeps loads apart. Scanning also looks
+ * at the elements of the `rows` rows and `cols` columns that there are. */
 template <typename T, bool kScan>
 __device__ __forceinline__ void multiply(double *sums, const char *tile, const double *factors,
                                          int rows, int cols, int &flags)
@@ -156,27 +156,34 @@ __device__ __forceinline__ void multiply(double *sums, const char *tile, const d
     }
 }
 
-/* Joins the lanes' sums. Lanes hand each other half of the sums they have left, so that one lane
- * ends with one sum: as many shuffles as there are sums, not five times that. */
-__device__ __forceinline__ void hand_over(double *sums, double (*parts)[gd::kGroupRows])
+/* Lanes hand each other half of the sums that they have left, so that in the end a lane has one: as
+ * many shuffles as there are sums, not five times that. A template, so that indices are constants
+ * and sums stay in registers. */
+template <int kLeft, int kLanes>
+__device__ __forceinline__ void share_out(double (&sums)[kSums])
 {
-    const int lane = threadIdx.x % 32;
-    int lanes = 16;
+    if constexpr (kLeft > 1) {
+        const bool upper = threadIdx.x & kLanes;
 #pragma unroll
-    for (int half = kSums / 2; half > 0; half /= 2, lanes /= 2) {
-        const bool upper = lane & lanes;
-#pragma unroll
-        for (int j = 0; j < half; ++j) {
-            const double mine = upper ? sums[j + half] : sums[j];
-            sums[j] = mine + gd::shuffled(upper ? sums[j] : sums[j + half], lanes);
+        for (int j = 0; j < kLeft / 2; ++j) {
+            const double other = gd::shuffled(upper ? sums[j] : sums[j + kLeft / 2], kLanes);
+            sums[j] = (upper ? sums[j + kLeft / 2] : sums[j]) + other;
         }
+        share_out<kLeft / 2, kLanes / 2>(sums);
     }
-    for (; lanes > 0; lanes /= 2) {
-        sums[0] += gd::shuffled(sums[0], lanes);
+    else if constexpr (kLanes > 0) {
+        sums[0] += gd::shuffled(sums[0], kLanes);
+        share_out<1, kLanes / 2>(sums);
     }
-    const int number = lane / kLanesPerSum;
+}
+
+/* Joins the lanes' sums of a group and puts them where the first warp finds them. */
+__device__ __forceinline__ void hand_over(double (&sums)[kSums], double (*parts)[gd::kGroupRows])
+{
+    const int lane = threadIdx.x % 32, number = lane / kLanesPerSum;
     const int row = number / kRowsEach * gd::kTileRows + threadIdx.x / gd::kTileWords +
                     number % kRowsEach * kRowLanes;
+    share_out<kSums, 16>(sums);
     if (lane % kLanesPerSum == 0) {
         parts[threadIdx.x % gd::kTileWords / 32][row] = sums[0];
     }
@@ -227,8 +234,8 @@ struct Four {
 
 /* The consumers' part of one round; false if the verdict on the round before was to stop. */
 template <typename T, bool kScan>
-__device__ bool do_round(const Job<T> &job, const Share<T> &share, const char *ring,
-                         Shared &shared, int64_t round, int64_t first, unsigned &tile)
+__device__ bool do_round(const Job<T> &job, const Share<T> &share, const char *ring, Shared &shared,
+                         int64_t round, int64_t first, unsigned &tile)
 {
     constexpr int kEach = gd::kPerWord<T>;
     const bool backwards = share.backwards(round);
@@ -260,8 +267,8 @@ __device__ bool do_round(const Job<T> &job, const Share<T> &share, const char *r
         for (int c = 0; c < step.chunks; ++c) {
             const int chunk = step.chunk(c);
             const int words = min(gd::kTileWords, share.words - chunk * gd::kTileWords);
-            const int cols = (int)min(job.n - (ptrdiff_t)chunk * share.kChunkCols,
-                                      (ptrdiff_t)share.kChunkCols);
+            const int cols =
+                (int)min(job.n - (ptrdiff_t)chunk * share.kChunkCols, (ptrdiff_t)share.kChunkCols);
             double factors[kEach];
 #pragma unroll
             for (int j = 0; j < kEach; j += 2) {
@@ -322,8 +329,8 @@ __device__ bool do_round(const Job<T> &job, const Share<T> &share, const char *r
             for (int part = 0; part < kParts; ++part) {
                 y += shared.sums[step.group % 2][part][threadIdx.x];
             }
-            const double next = gd::marked(gd_perron_next(y, own, job.shift, verdict.scale),
-                                           gd::mark_of(round));
+            const double next =
+                gd::marked(gd_perron_next(y, own, job.shift, verdict.scale), gd::mark_of(round));
             gd::tell(told + row, next);
             kept[row] = next;
             gd_perron_note(&shared.found[threadIdx.x], y, own, next, gd_perron_lost(job.n));
@@ -361,25 +368,26 @@ __device__ void consume(const Job<T> &job, const Share<T> &share, const char *ri
 /* ---------------------------------------------------------------- judging */
 
 template <typename T>
-__device__ void judge(const Job<T> &job, Shared &shared, gd_perron_state state)
+__device__ void judge(const Job<T> &job, Shared &shared, int64_t round)
 {
+    gd_perron_state *const state = &shared.state;
     bool scan = job.scan, stop = false;
-    while (!stop) {
-        const int64_t round = state.round;
+    for (; !stop; ++round) {
         int flags;
-        const gd_perron_found found = gd::gather(job.slots + round % 2 * gridDim.x, gridDim.x,
-                                                 gd::mark_of(round), flags);
-        state.flags |= flags;
-        gd_perron_judge(&state, &found, job.tol, job.shift, job.roundings, scan);
-        stop = state.stop != GD_PERRON_GOING || state.round >= job.until;
+        const gd_perron_found found =
+            gd::gather(job.slots + round % 2 * gridDim.x, gridDim.x, gd::mark_of(round), flags);
         if (threadIdx.x % 32 == 0) {
-            shared.verdicts[round % 2] = {state.scale, state.stop != GD_PERRON_GOING};
+            state->flags |= flags;
+            gd_perron_judge(state, &found, job.tol, job.shift, job.roundings, scan);
+            shared.verdicts[round % 2] = {state->scale, state->stop != GD_PERRON_GOING};
             gd::barrier_arrive(&shared.judged[round % 2]);
         }
+        __syncwarp();
+        stop = state->stop != GD_PERRON_GOING || state->round >= job.until;
         scan = false;
     }
     if (blockIdx.x == 0 && threadIdx.x % 32 == 0) {
-        *job.state = state;
+        *job.state = *state;
     }
 }
 
@@ -413,7 +421,7 @@ __global__ void __launch_bounds__(kThreads, 1) iterate(const __grid_constant__ J
         fetch(job, share, memory, shared, first);
     }
     else {
-        judge(job, shared, shared.state);
+        judge(job, shared, first);
     }
 }
 
@@ -445,9 +453,9 @@ gd_status run(gd_perron *call, gd_error *err)
         }
     }
     int sms = 0;
-    GD_CUDA_TRY(err, kId,
-                cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount,
-                                       call->launch.device.index));
+    GD_CUDA_TRY(
+        err, kId,
+        cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, call->launch.device.index));
     const Job<T> job = {
         direct ? static_cast<const T *>(call->a.data) : packed,
         n,
@@ -466,9 +474,9 @@ gd_status run(gd_perron *call, gd_error *err)
     };
     constexpr int kShared = gd::kStages * gd::kTileBytes + sizeof(Shared);
     static_assert(kShared <= 227 * 1024, "the ring and x exceed what a block may have");
-    GD_CUDA_TRY(err, kId,
-                cudaFuncSetAttribute(iterate<T>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                     kShared));
+    GD_CUDA_TRY(
+        err, kId,
+        cudaFuncSetAttribute(iterate<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared));
     /* Blocks wait for each other, so all must run at once: a cooperative launch sees to that. */
     cudaLaunchAttribute together = {};
     together.id = cudaLaunchAttributeCooperative;

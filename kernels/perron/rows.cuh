@@ -65,8 +65,7 @@ __global__ void __launch_bounds__(kRoundThreads) do_round(const __grid_constant_
     const double *x = job.vectors + round % GD_PERRON_KEPT * job.padded;
     double *next = job.vectors + (round + 1) % GD_PERRON_KEPT * job.padded;
     const int lane = threadIdx.x % 32;
-    const ptrdiff_t first =
-        (ptrdiff_t)blockIdx.x * kRowsPerBlock + threadIdx.x / 32 * kRowsPerWarp;
+    const ptrdiff_t first = (ptrdiff_t)blockIdx.x * kRowsPerBlock + threadIdx.x / 32 * kRowsPerWarp;
     double sums[kRowsPerWarp] = {};
     int flags = 0;
     for (ptrdiff_t word = lane; word < job.words; word += 32) {
@@ -168,8 +167,8 @@ cudaError_t prepare_rounds(const gd_perron &call, Round<T> *job)
     if (!call.scan) {
         return cudaSuccess;
     }
-    const cudaError_t code = cudaMemsetAsync(job->finished, 0, sizeof(unsigned),
-                                             (cudaStream_t)call.launch.stream);
+    const cudaError_t code =
+        cudaMemsetAsync(job->finished, 0, sizeof(unsigned), (cudaStream_t)call.launch.stream);
     return code == cudaSuccess && !direct
                ? pack_rows(call.launch, call.a, packed, words * kPerWord<T>)
                : code;

@@ -4,10 +4,10 @@
  * and row sums that are closer together. So: sum the rows, see whether neighbours agree, scale the
  * eigenvector, rescale A, and again. The host asks after every round whether it was the last.
  *
- * Added here: A itself stays (the loop works on a copy), the copy is of A's type and rounds, so when
- * neighbours agree one product in float64 of A and the eigenvector bounds the root (rows.cuh); only
- * if that interval is narrow enough the loop ends. The first round is such a product, too: it looks
- * at the elements.
+ * Added here: A itself stays (the loop works on a copy), the copy is of A's type and rounds, so
+ * when neighbours agree one product in float64 of A and the eigenvector bounds the root (rows.cuh);
+ * only if that interval is narrow enough the loop ends. The first round is such a product, too: it
+ * looks at the elements.
  *
  * Bottleneck: memory, three passes over A a round where one would do, five launches, and the host.
  * Launch: see the parts; all take `block` threads.
@@ -70,8 +70,7 @@ struct Loop {
 
     cudaError_t fetch(void *to, const void *from, size_t bytes)
     {
-        const cudaError_t code =
-            cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream);
+        const cudaError_t code = cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream);
         return code == cudaSuccess ? cudaStreamSynchronize(stream) : code;
     }
 
@@ -156,8 +155,15 @@ gd_status run(gd_perron *call, gd_error *err)
     loop.stream = (cudaStream_t)call->launch.stream;
     T *const memory = reinterpret_cast<T *>((char *)call->launch.workspace + room);
     T *const vector = memory + n * n, *const sums = vector + n, *const top = sums + n;
-    loop.study = {call->launch, n, memory, sums, vector, top, reinterpret_cast<int *>(top + 1),
-                  call->tol, call->launch.options.value[kBlock]};
+    loop.study = {call->launch,
+                  n,
+                  memory,
+                  sums,
+                  vector,
+                  top,
+                  reinterpret_cast<int *>(top + 1),
+                  call->tol,
+                  call->launch.options.value[kBlock]};
     GD_CUDA_TRY(err, kId, gd::prepare_rounds(*call, &loop.round));
     GD_CUDA_TRY(err, kId, loop.run());
     return GD_OK;

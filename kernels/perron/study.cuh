@@ -15,9 +15,9 @@ struct Study {
     gd_launch launch;
     ptrdiff_t n;
     T *matrix;
-    T *sums;   /* of its rows */
-    T *vector; /* the eigenvector so far */
-    T *top;    /* the largest row sum */
+    T *sums;    /* of its rows */
+    T *vector;  /* the eigenvector so far */
+    T *top;     /* the largest row sum */
     int *apart; /* whether neighbouring sums differ */
     double epsilon;
     int block; /* threads in a block */
@@ -50,7 +50,7 @@ template <typename T>
 StudyPart<T> converged_neighbours;
 
 /* Both types of a part, in the file that defines it. */
-#define GD_STUDY_PART(part)                                  \
+#define GD_STUDY_PART(part)                                 \
     template cudaError_t part<float>(const Study<float> &); \
     template cudaError_t part<double>(const Study<double> &)
 
