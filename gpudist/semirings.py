@@ -211,6 +211,8 @@ def _result_dtype(
         return asked
     if semiring == "or_and":
         return "bool"
+    # Unlike elsewhere int32 stays int32: what apsp wrote in it has a name for "no way" that float64
+    # would take for a number, so that dist times dist would be wrong without a word.
     if all(space.dtype_name(x) == "int32" for x in operands):
         return "int32"
     return arrays.float_dtype(space, map(space.dtype_name, operands), None, None)
