@@ -44,6 +44,7 @@ __global__ void __launch_bounds__(kBlock *kBlock)
     tile[y][x] = *mine;
     __syncthreads();
     for (int k = 0; k < kBlock; ++k) {
+        /* Row k and column k hold still (loop.cuh): one barrier a stage is enough. */
         gd::relax(tile[y][x], gd::legs(tile[y][k], tile[k][x]));
         __syncthreads();
     }
