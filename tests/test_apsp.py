@@ -86,6 +86,10 @@ def test_a_step_of_the_ladder_says_what_it_does_not_do(kernel, dtype, rng):
     for other in {"float32", "float64", "int32"} - set(kernel.dtypes):
         with pytest.raises(ValueError, match=f"does not compute in {other}"):
             gpudist.apsp(w, dtype=other, kernel=kernel.id)
+    if kernel.dtypes == ("int32",):
+        w[0, 1] = 2**28
+        with pytest.raises(ValueError, match=r"sums stay below 2\*\*29, got .* 268435456"):
+            gpudist.apsp(w, dtype="int32", kernel=kernel.id)
 
 
 @pytest.mark.parametrize("kind", KINDS)
