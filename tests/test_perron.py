@@ -88,7 +88,8 @@ def root(a):
 def holds(found, a):
     """Check that the root of `a` lies between the bounds, and what the vector promises."""
     truth, slack = root(a)
-    assert found.lower <= truth * (1 + slack) and truth * (1 - slack) <= found.upper
+    least, most = (truth * (1 - slack), truth * (1 + slack)) if slack else (truth, truth)
+    assert found.lower <= most and least <= found.upper
     assert found.lower <= found.value <= found.upper
     x = found.vector.astype(float)
     assert x.shape == (len(a),) and x.max() == 1 and (x > 0).all()
