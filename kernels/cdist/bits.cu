@@ -215,7 +215,9 @@ __global__ void __launch_bounds__(kThreads, 3)
     }
     unsigned thread = threadIdx.x;
     for (ptrdiff_t word = 0; word < call.length; word += kStep) {
-        forget(tile_row), forget(tile_col), forget(thread);
+        if constexpr (kShifted) {
+            forget(tile_row), forget(tile_col), forget(thread);
+        }
         const Corner from(call, tile_row, tile_col, thread, log_kinds);
         const unsigned eighth = thread % 32 / 4;
         const ptrdiff_t own = word + thread % 4 * GD_BITS_ALIGNMENT;
