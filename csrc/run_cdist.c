@@ -312,7 +312,7 @@ static ptrdiff_t rows_of_block(const gd_job *job, ptrdiff_t n, size_t size)
     const bool on_cuda = job->stage.device.backend == GD_CUDA;
     const ptrdiff_t least = on_cuda ? 1024 : 32, step = 32;
     const ptrdiff_t room = ((ptrdiff_t)(on_cuda ? 256 : 4) << 20) / (n * (ptrdiff_t)size);
-    const ptrdiff_t share = n / (on_cuda ? 16 : 8);
+    const ptrdiff_t share = n / (on_cuda ? 4 : 8);
     const ptrdiff_t wanted = share < least ? least : share;
     const ptrdiff_t rows = (room < wanted ? room : wanted) / step * step;
     return rows < step ? step : rows;
