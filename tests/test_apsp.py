@@ -121,6 +121,36 @@ def test_predecessors_spell_paths_of_the_reported_length(kernel, dtype, kind, rn
     )
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("kind", ["small", "fractional", "negative"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+def test_quicker_ways_on_the_device_have_the_bits_of_the_cpu(kind, dtype, rng):
+    """Large graphs, small whole weights, undirected ones: each has a form of its own there."""
+    if kind == "fractional" and dtype == "int32":
+        pytest.skip("these weights are not whole")
+    n = 4100
+    w = rng.integers(1, 8, size=(n, n)).astype(np.float64)
+    if kind == "fractional":
+        w = rng.random((n, n))
+    elif kind == "negative":
+        h = rng.integers(0, 50, size=n)
+        w = w + h[None, :] - h[:, None]
+    w[rng.random((n, n)) > 0.01] = np.inf
+    np.fill_diagonal(w, 0)
+    forms = [{}, {"unweighted": True}]
+    if kind != "negative":  # an undirected edge of negative weight is a cycle
+        forms.append({"directed": False})
+    for form in forms:
+        call = {"no_edge": np.inf, "dtype": dtype, **form}
+        expected = gpudist.apsp(w, **call, device="cpu")
+        np.testing.assert_array_equal(
+            gpudist.apsp(w, **call, device="cuda"), expected, err_msg=str(form)
+        )
+    expected = gpudist.apsp(w, no_edge=np.inf, dtype=dtype, device="cpu", return_predecessors=True)
+    found = gpudist.apsp(w, no_edge=np.inf, dtype=dtype, device="cuda", return_predecessors=True)
+    np.testing.assert_array_equal(found, expected)
+
+
 @pytest.mark.parametrize(("kernel", "dtype"), list(cases()))
 def test_negative_cycles_are_found(kernel, dtype, rng):
     runnable(kernel)

@@ -105,7 +105,7 @@ public:
 private:
     static constexpr size_t kStripShared = gd::kStripSharedBytes<Ring, kPivots, kPred>;
     static constexpr size_t kTileShared =
-        sizeof(typename gd::PivotTile<Ring, kPivots, gd::kStripThreads, kPred>::Lines);
+        sizeof(typename gd::PivotTile<Ring, kPivots, gd::kStripThreads<kPivots>, kPred>::Lines);
     static constexpr auto tile_kernel = gd::close_pivot_tile<Ring, kPivots, kPred>;
     static constexpr auto strip_kernel = gd::close_strips<Ring, kPivots, kPred>;
     static constexpr auto rest_kernel = gd::relax_rest<Ring, kPivots, kPred>;
@@ -117,17 +117,23 @@ private:
         return gd_pass(&launch_, (double)(round + 1) / (double)rounds_, err);
     }
 
+    /* An SM that would have to divide its memory otherwise between L1 and shared memory runs no
+     * kernel beside another: so all ask for the same. */
     template <typename Kernel>
     static cudaError_t allow_shared(Kernel kernel, size_t bytes)
     {
-        return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                    (int)bytes);
+        const cudaError_t code = cudaFuncSetAttribute(
+            kernel, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared);
+        return code != cudaSuccess
+                   ? code
+                   : cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                          (int)bytes);
     }
 
     template <bool kEarly>
     cudaError_t close_tile(const gd_launch &launch, ptrdiff_t round) const
     {
-        return gd::enqueue<kEarly>(launch, tile_kernel, 1, gd::kStripThreads, kTileShared,
+        return gd::enqueue<kEarly>(launch, tile_kernel, 1, gd::kStripThreads<kPivots>, kTileShared,
                                    paths_[round % 2], round * kPivots);
     }
     template <bool kEarly>
@@ -135,8 +141,8 @@ private:
     {
         const ptrdiff_t strips =
             (symmetric_ ? 1 : 2) * tiles_ * (kPivots / gd::kStripWidth<kPivots>);
-        return gd::enqueue<kEarly>(launch, strip_kernel, strips, gd::kStripThreads, kStripShared,
-                                   paths_[round % 2], round * kPivots);
+        return gd::enqueue<kEarly>(launch, strip_kernel, strips, gd::kStripThreads<kPivots>,
+                                   kStripShared, paths_[round % 2], round * kPivots);
     }
     template <bool kEarly>
     cudaError_t relax(const gd_launch &launch, gd::Part part, ptrdiff_t round) const
@@ -284,7 +290,8 @@ gd_status run(gd_apsp &call, gd_error *err)
         (size_t)shared_bytes >= gd::Relaxing<gd::PlusUnsigned, 128, false>::kSharedBytes;
     const bool many = call.n >= kFromManyPivots && fits;
     const bool narrow = many && call.longest > 0 && call.longest < gd::kNarrowFar;
-    if constexpr (sizeof(T) == 4) { /* doubles have no registers for many pivots */
+    /* Doubles have no registers for many pivots, nor do signs beside predecessors. */
+    if constexpr (sizeof(T) == 4 && !std::is_same<Ring, gd::Plus<float>>::value) {
         if (call.pred != NULL && many) {
             return run<Ring, 128, true>(call, call.padded, err);
         }

@@ -13,7 +13,8 @@
  * 2.1 us for 64 pivots and 17 for 128, and the barriers' 100 to 150 clocks come on top. The strips
  * make 2 * pivots / n of the updates of phase 3.
  *
- * Launch: 256 threads a strip, 8 x 4, 4 x 4 or, for a pivot tile of 128, 8 x 8 elements a thread. */
+ * Launch: 256 threads a strip, 8 x 4, 4 x 4 or, for a pivot tile of 128, 8 x 8 elements a thread.
+ */
 #ifndef GPUDIST_CLOSURE_CUH
 #define GPUDIST_CLOSURE_CUH
 
@@ -21,7 +22,8 @@
 
 namespace gd {
 
-constexpr int kStripThreads = 256;
+template <int kPivots>
+constexpr int kStripThreads = 2 * kPivots;
 
 /* A block's share of closing: kRows x kCols elements at (row0, col0), over kPivots pivots.
  * kHasRows: its rows are the pivots' rows, and are published here; kHasCols likewise. */
@@ -30,35 +32,41 @@ template <typename Ring, int kPivots, int kRows, int kCols, int kThreads, bool k
 struct Strip {
     using Hold = Storage<Ring>;
     using T = typename Hold::Value;
-    /* A wide tile is 8 x 8 a thread, four warps by two; other shapes make do with less. */
-    static constexpr int kWarps = kThreads / 32;
-    static constexpr int kM = kRows * kCols / kThreads >= 32 ? 8 : 4;
-    static constexpr int kN = kRows * kCols / kThreads / kM;
+    static constexpr int kElements = kRows * kCols / kThreads; /* of a thread */
+    static constexpr int kM = kElements >= 32 ? 8 : 4, kN = kElements / kM;
     static constexpr int kWarpsDown = kRows / (4 * kM), kWarpsAcross = kCols / (8 * kN);
-    static_assert(kWarpsDown * kWarpsAcross == kWarps && kN % 2 == 0, "threads cover the strip");
+    static_assert(kWarpsDown * kWarpsAcross == kThreads / 32 && kN % 2 == 0,
+                  "threads cover the strip");
     /* Runs of two: one thread holds both pivots of a pair. */
     using Tile = MinplusTile<T, kM, kN, kWarpsDown, kWarpsAcross, 2>;
-    /* Pivots that come round before the same registers hold pivots again. */
+    /* Pivots that come round before the same registers hold pivots again, and pivots whose
+     * snapshots have room in shared memory at a time. */
     static constexpr int kTrip =
         Tile::kWarpRows > Tile::kWarpCols ? Tile::kWarpRows : Tile::kWarpCols;
-    static_assert(kPivots % kTrip == 0, "trips are whole");
+    static constexpr int kBatch = kPred && kPivots > 64 && !(kHasRows && kHasCols) ? 64 : kPivots;
+    static_assert(kBatch % kTrip == 0, "trips are whole");
     /* Predecessors of 64 elements have no room in registers beside them. */
-    static constexpr bool kPredsShared = kPred && kM * kN > 32;
+    static constexpr bool kPredsShared = kPred && kElements > 32;
     static constexpr int kColsATime = kPredsShared ? 4 : kN; /* as many as registers allow */
+    static constexpr int kPairsATime = kPivots == 64             ? (kHasRows && kHasCols ? 2 : 4)
+                                       : kPred || kElements > 32 ? 1
+                                                                 : 2;
 
-    /* Two lines of pairs are used in turn, so that one barrier a pair is enough: whoever
+    /* Lines that are published are used in turn, so that one barrier a pair is enough: whoever
      * overwrites a line has passed the barrier that all its readers reach after reading. */
     struct Lines {
-        Pair<T> rows[kHasRows ? 2 : kPivots / 2][kCols], cols[kHasCols ? 2 : kPivots / 2][kRows];
-        Pair<int32_t> preds[!kPred ? 1 : kHasRows ? 2 : kPivots / 2][kPred ? kCols : 1];
+        alignas(16) Pair<T> rows[kHasRows ? 2 : kBatch / 2][kCols];
+        alignas(16) Pair<T> cols[kHasCols ? 2 : kBatch / 2][kRows];
+        alignas(16) Pair<int32_t> preds[!kPred ? 1 : kHasRows ? 2 : kBatch / 2][kPred ? kCols : 2];
         int32_t tile_preds[kPredsShared ? kRows : 1][kPredsShared ? kCols : 1];
     };
 
-    /* The predecessors of this thread's elements. */
-    struct Preds {
+    /* What a thread holds: d of its elements, and their predecessors. */
+    struct Held {
+        T d[kM][kN];
         int32_t kept[kPredsShared ? 1 : kM][kPredsShared ? 1 : kN];
         int32_t *shared;
-        __device__ __forceinline__ int32_t &at(int i, int j)
+        __device__ __forceinline__ int32_t &pred(int i, int j)
         {
             return kPredsShared ? shared[Tile::row_step(i) * kCols + Tile::col_step(j)]
                                 : kept[kPredsShared ? 0 : i][kPredsShared ? 0 : j];
@@ -66,47 +74,53 @@ struct Strip {
     };
 
     static __device__ __forceinline__ void close(const Paths<Ring> &paths, ptrdiff_t row0,
-                                                 ptrdiff_t col0, Lines &lines)
+                                                 ptrdiff_t col0, ptrdiff_t pivot, Lines &lines)
     {
-        T d[kM][kN];
-        Preds p;
-        p.shared = kPredsShared ? &lines.tile_preds[Tile::row(0)][Tile::col(0)] : NULL;
-        auto *const dist = paths.dist + (row0 + Tile::row(0)) * paths.stride + col0 + Tile::col(0);
+        const int my_row = Tile::row(0), my_col = Tile::col(0);
+        Held held;
+        held.shared = kPredsShared ? &lines.tile_preds[my_row][my_col] : NULL;
+        auto *const dist = paths.dist + (row0 + my_row) * paths.stride + col0 + my_col;
         int32_t *const pred =
-            kPred ? paths.pred + (row0 + Tile::row(0)) * paths.padded + col0 + Tile::col(0) : NULL;
+            kPred ? paths.pred + (row0 + my_row) * paths.padded + col0 + my_col : NULL;
         for_runs([&](int i, int j) {
-            Hold::load(dist + Tile::row_step(i) * paths.stride + Tile::col_step(j), &d[i][j]);
+            Hold::load(dist + Tile::row_step(i) * paths.stride + Tile::col_step(j), &held.d[i][j]);
             if constexpr (kPred) {
-                load_two(pred + Tile::row_step(i) * paths.padded + Tile::col_step(j), &p.at(i, j));
+                load_two(pred + Tile::row_step(i) * paths.padded + Tile::col_step(j),
+                         &held.pred(i, j));
             }
         });
 
+        const Outlet outlet = {paths, (unsigned)(row0 + my_row), (unsigned)(col0 + my_col)};
 #pragma unroll 1
-        for (int trip = 0; trip < kPivots; trip += kTrip) {
+        for (int batch = 0; batch < kPivots; batch += kBatch) {
+            if constexpr (!kHasRows || !kHasCols) {
+                if (batch > 0) {
+                    __syncthreads(); /* all are done with the snapshots before */
+                }
+                take_snapshots(paths, pivot, batch / 2, lines);
+            }
+#pragma unroll 1
+            for (int trip = 0; trip < kBatch; trip += kTrip) {
 #pragma unroll
-            for (int run = 0; run < kTrip; run += 8) { /* four pairs in the same registers */
-                const int i = run % Tile::kWarpRows / 8 * 2, j = run % Tile::kWarpCols / 16 * 2;
-#pragma unroll 1
-                for (int lane = 0; lane < 4; ++lane) {
-                    const int k = trip + run + 2 * lane;
-                    const bool owns_row = kHasRows && Tile::warp_down() == k / Tile::kWarpRows &&
-                                          Tile::lane_down() == lane;
-                    const bool owns_col = kHasCols && Tile::warp_across() == k / Tile::kWarpCols &&
-                                          Tile::lane_across() == k % 16 / 2;
-                    step(paths, row0, col0, lines, k / 2, owns_row, owns_col, d, p, i, j);
+                for (int run = 0; run < kTrip; run += 8) { /* 4 pairs in the same registers */
+#pragma unroll(kPairsATime)
+                    for (int lane = 0; lane < 4; ++lane) {
+                        step(outlet, lines, batch, trip, run, lane, held);
+                    }
                 }
             }
         }
 
         for_runs([&](int i, int j) {
-            Hold::store(dist + Tile::row_step(i) * paths.stride + Tile::col_step(j), &d[i][j]);
+            Hold::store(dist + Tile::row_step(i) * paths.stride + Tile::col_step(j), &held.d[i][j]);
             if constexpr (kPred) {
-                store_two(pred + Tile::row_step(i) * paths.padded + Tile::col_step(j), &p.at(i, j));
+                store_two(pred + Tile::row_step(i) * paths.padded + Tile::col_step(j),
+                          &held.pred(i, j));
             }
         });
     }
 
-  private:
+private:
     /* Calls f(i, j) where a run of two columns starts. */
     template <typename F>
     static __device__ __forceinline__ void for_runs(const F &f)
@@ -120,48 +134,129 @@ struct Strip {
         }
     }
 
-    /* One pair of pivots, k = 2 * pair and k + 1. Where this thread owns them, d[row] and
-     * d[row + 1] are their rows, and likewise columns. */
-    static __device__ __forceinline__ void step(const Paths<Ring> &paths, ptrdiff_t row0,
-                                                ptrdiff_t col0, Lines &lines, int pair,
-                                                bool owns_row, bool owns_col, T (&d)[kM][kN],
-                                                Preds &p, int row, int col)
+    /* Where this thread's lines of the panels start: the line of its first row in the panel of
+     * columns, and of its first column in that of rows. A strip of a symmetric matrix is a strip of
+     * both kinds. */
+    struct Outlet {
+        const Paths<Ring> &paths;
+        unsigned row, col;
+
+        __device__ __forceinline__ void put_rows(int pair, int step, const Pair<T> *b,
+                                                 const Pair<int32_t> *via) const
+        {
+            const unsigned at = Paths<Ring>::template rows_at<kPivots, kPred>(pair, col + step);
+            Hold::put_rows(paths.rows + at / Hold::kPerWord, b[0], b[1]);
+            if constexpr (kPred) {
+                Storage<Plus<int32_t>>::put_rows(paths.preds + at, via[0], via[1]);
+            }
+            else if (!kHasCols && paths.symmetric) {
+                Hold::put_cols(
+                    paths.cols + Paths<Ring>::template cols_at<kPivots>(pair, col + step),
+                    turned(b[0]), turned(b[1]));
+            }
+        }
+        __device__ __forceinline__ void put_cols(int pair, int step, const Pair<T> *a) const
+        {
+            const unsigned at = Paths<Ring>::template cols_at<kPivots>(pair, row + step);
+            Hold::put_cols(paths.cols + at, a[0], a[1]);
+            if (!kPred && !kHasRows && paths.symmetric) {
+                const unsigned to = Paths<Ring>::template rows_at<kPivots, kPred>(pair, row + step);
+                Hold::put_rows(paths.rows + to / Hold::kPerWord, turned(a[0]), turned(a[1]));
+            }
+        }
+    };
+
+    /* The pivot tile's part of the panels that a strip lacks, pairs from first_pair on. */
+    static __device__ __forceinline__ void take_snapshots(const Paths<Ring> &paths, ptrdiff_t pivot,
+                                                          int first_pair, Lines &lines)
     {
-        /* This thread's place in each line; its elements lie at fixed steps from there. */
+        using At = Paths<Ring>;
+        for_snapshots([&](unsigned pair, unsigned line) {
+            if constexpr (!kHasCols) {
+                const unsigned at =
+                    At::template cols_at<kPivots>(first_pair + pair, (unsigned)pivot + line);
+                Hold::get_cols(paths.cols + at, &lines.cols[pair][line]);
+            }
+            else {
+                const unsigned at =
+                    At::template rows_at<kPivots, kPred>(first_pair + pair, (unsigned)pivot + line);
+                Hold::get_rows(paths.rows + at / Hold::kPerWord, &lines.rows[pair][line]);
+                if constexpr (kPred) {
+                    Storage<Plus<int32_t>>::get_rows(paths.preds + at, &lines.preds[pair][line]);
+                }
+            }
+        });
+        __pipeline_commit();
+        __pipeline_wait_prior(0); /* the barrier of the next step makes them everybody's */
+    }
+    /* This thread's share: calls get(pair, line) for two neighbouring lines. */
+    template <typename Get>
+    static __device__ __forceinline__ void for_snapshots(const Get &get)
+    {
+#pragma unroll 8
+        for (unsigned at = 2 * threadIdx.x; at < kBatch / 2 * kPivots; at += 2 * kThreads) {
+            get(at / kPivots, at % kPivots);
+        }
+    }
+
+    /* One pair of pivots, k and k + 1 with k = batch + trip + run + 2 * lane. All that depends on
+     * run and lane is known when this is compiled. */
+    static __device__ __forceinline__ void step(const Outlet &outlet, Lines &lines, int batch,
+                                                int trip, int run, int lane, Held &held)
+    {
         const int my_row = Tile::row(0), my_col = Tile::col(0);
-        Pair<T> *const row_line = lines.rows[kHasRows ? pair % 2 : pair] + my_col;
-        Pair<T> *const col_line = lines.cols[kHasCols ? pair % 2 : pair] + my_row;
-        Pair<int32_t> *const pred_line =
-            lines.preds[!kPred ? 0 : kHasRows ? pair % 2 : pair] + (kPred ? my_col : 0);
+        const int row = run % Tile::kWarpRows / 8 * 2, col = run % Tile::kWarpCols / 16 * 2;
+        /* Lines of this pair, and of element k + 1 in them. */
+        Pair<T> *const row_line = lines.rows[kHasRows ? lane % 2 : (trip + run) / 2 + lane];
+        Pair<T> *const col_line = lines.cols[kHasCols ? lane % 2 : (trip + run) / 2 + lane];
+        Pair<int32_t> *const pred_line = lines.preds[!kPred     ? 0
+                                                     : kHasRows ? lane % 2
+                                                                : (trip + run) / 2 + lane];
+        const int k = trip + run + 2 * lane, pair = (batch + k) / 2;
+        /* The owner publishes; half the strip away, a thread of another warp that knows the same
+         * writes to the panels. */
+        const bool owns_row = kHasRows && my_row + Tile::row_step(row) == batch + k;
+        const bool owns_col = kHasCols && my_col + Tile::col_step(col) == batch + k;
+        const bool writes_row =
+            kHasRows && (my_row + kRows / 2) % kRows + Tile::row_step(row) == batch + k;
+        const bool writes_col =
+            kHasCols && (my_col + kCols / 2) % kCols + Tile::col_step(col) == batch + k;
         if (owns_row) {
 #pragma unroll
-            for (int j = 0; j < kN; ++j) {
-                row_line[Tile::col_step(j)] = {d[row + 1][j], d[row][j]};
+            for (int j = 0; j < kN; j += 2) {
+                const int at = my_col + Tile::col_step(j);
+                const Pair<T> two[2] = {{held.d[row + 1][j], held.d[row][j]},
+                                        {held.d[row + 1][j + 1], held.d[row][j + 1]}};
+                store_run(row_line + at, two);
                 if constexpr (kPred) {
-                    pred_line[Tile::col_step(j)] = {p.at(row + 1, j), p.at(row, j)};
+                    const Pair<int32_t> vias[2] = {
+                        {held.pred(row + 1, j), held.pred(row, j)},
+                        {held.pred(row + 1, j + 1), held.pred(row, j + 1)}};
+                    store_run(pred_line + at, vias);
                 }
             }
         }
         if (owns_col) {
 #pragma unroll
-            for (int i = 0; i < kM; ++i) {
-                col_line[Tile::row_step(i)] = {d[i][col], d[i][col + 1]};
+            for (int i = 0; i < kM; i += 2) {
+                const Pair<T> two[2] = {{held.d[i][col], held.d[i][col + 1]},
+                                        {held.d[i + 1][col], held.d[i + 1][col + 1]}};
+                store_run(col_line + my_row + Tile::row_step(i), two);
             }
         }
         __syncthreads();
 
-        const T beside = row_line[2 * pair + 1 - my_col].second;
-        const T below = col_line[2 * pair + 1 - my_row].first;
+        const T beside = kHasCols ? row_line[batch + k + 1].second : 0;
+        const T below = kHasRows ? col_line[batch + k + 1].first : 0;
 #pragma unroll
         for (int first = 0; first < kN; first += kColsATime) {
             Pair<T> b[kColsATime];
             Pair<int32_t> via[kColsATime];
 #pragma unroll
             for (int j = 0; j < kColsATime; j += 2) {
-                const int step = Tile::col_step(first + j);
-                load_run(row_line + step, b + j);
+                load_run(row_line + my_col + Tile::col_step(first + j), b + j);
                 if constexpr (kPred) {
-                    load_run(pred_line + step, via + j);
+                    load_run(pred_line + my_col + Tile::col_step(first + j), via + j);
                 }
             }
             /* Pivot k + 1 goes through stage k: its row by element [k + 1, k], its column by
@@ -175,30 +270,34 @@ struct Strip {
                         via[j].first = b[j].first < before ? via[j].second : via[j].first;
                     }
                 }
-                if (owns_row) {
-                    publish_rows(paths, pair, col0 + my_col, Tile::col_step(first), b, via);
+                if (writes_row) {
+#pragma unroll
+                    for (int j = 0; j < kColsATime; j += 2) {
+                        outlet.put_rows(pair, Tile::col_step(first + j), b + j, via + j);
+                    }
                 }
             }
 #pragma unroll
             for (int i = 0; i < kM; i += 2) {
                 Pair<T> a[2];
-                load_run(col_line + Tile::row_step(i), a);
+                load_run(col_line + my_row + Tile::row_step(i), a);
                 if constexpr (kHasCols) {
                     Ring::join(a[0].second, a[0].first, beside);
                     Ring::join(a[1].second, a[1].first, beside);
-                    if (owns_col && first == 0) {
-                        publish_cols(paths, pair, row0 + my_row, Tile::row_step(i), a);
+                    if (writes_col && first == 0) {
+                        outlet.put_cols(pair, Tile::row_step(i), a);
                     }
                 }
 #pragma unroll
                 for (int j = 0; j < kColsATime; ++j) {
 #pragma unroll
                     for (int e = 0; e < 2; ++e) {
+                        T &d = held.d[i + e][first + j];
                         if constexpr (kPred) {
-                            update(d[i + e][first + j], p.at(i + e, first + j), a[e], b[j], via[j]);
+                            update(d, held.pred(i + e, first + j), a[e], b[j], via[j]);
                         }
                         else {
-                            fold_values<Ring>(d[i + e][first + j], a[e], b[j]);
+                            Hold::fold(d, a[e], b[j]);
                         }
                     }
                 }
@@ -206,58 +305,16 @@ struct Strip {
         }
     }
 
-    /* Finished pairs go to the panels: of columns from `line` on, by the thread that owns the
-     * pivots' rows, and of two rows. A strip of a symmetric matrix is a strip of both kinds. */
-    static __device__ __forceinline__ void publish_rows(const Paths<Ring> &paths, int pair,
-                                                        ptrdiff_t line, int first_step,
-                                                        const Pair<T> (&b)[kColsATime],
-                                                        const Pair<int32_t> (&via)[kColsATime])
-    {
-        const ptrdiff_t at = paths.template rows_at<kPivots, kPred>(pair, line);
-#pragma unroll
-        for (int j = 0; j < kColsATime; j += 2) {
-            const int step = first_step + Tile::col_step(j);
-            Hold::put_rows(paths.rows + at + step / Hold::kPerWord, b[j], b[j + 1]);
-            if constexpr (kPred) {
-                paths.preds[at + step] = via[j], paths.preds[at + step + 1] = via[j + 1];
-            }
-            else if (!kHasCols && paths.symmetric) {
-                Hold::put_cols(paths.cols + paths.template cols_at<kPivots>(pair, line) + step,
-                               turned(b[j]), turned(b[j + 1]));
-            }
-        }
-    }
-    static __device__ __forceinline__ void publish_cols(const Paths<Ring> &paths, int pair,
-                                                        ptrdiff_t line, int step,
-                                                        const Pair<T> (&a)[2])
-    {
-        Hold::put_cols(paths.cols + paths.template cols_at<kPivots>(pair, line) + step, a[0], a[1]);
-        if (!kPred && !kHasRows && paths.symmetric) {
-            const ptrdiff_t at = paths.template rows_at<kPivots, kPred>(pair, line);
-            Hold::put_rows(paths.rows + at + step / Hold::kPerWord, turned(a[0]), turned(a[1]));
-        }
-    }
-
-    template <typename V>
-    static __device__ __forceinline__ void load_run(const Pair<V> *from, Pair<V> *to)
-    {
-#pragma unroll
-        for (int e = 0; e < 2; e += kPerWord<V> / 2) {
-            load_word<V>(&from[e].first, &to[e].first);
-        }
-    }
-
     static __device__ __forceinline__ void update(T &d, int32_t &p, Pair<T> a, Pair<T> b,
                                                   Pair<int32_t> via)
     {
-        const T before = d;
-        Ring::join(d, a.first, b.second);
-        if (d < before) {
+        const T even = Ring::term(a.first, b.second), odd = Ring::term(a.second, b.first);
+        if (even < d) {
+            d = even;
             p = via.second;
         }
-        const T between = d;
-        Ring::join(d, a.second, b.first);
-        if (d < between) {
+        if (odd < d) {
+            d = odd;
             p = via.first;
         }
     }
@@ -268,24 +325,25 @@ template <typename Ring, int kPivots, int kThreads, bool kPred>
 using PivotTile = Strip<Ring, kPivots, kPivots, kPivots, kThreads, true, true, kPred>;
 
 template <typename Ring, int kPivots, bool kPred>
-__global__ void __launch_bounds__(kStripThreads, 2)
+__global__ void __launch_bounds__(kStripThreads<kPivots>, kPivots / 64)
     close_pivot_tile(const __grid_constant__ Paths<Ring> paths, ptrdiff_t pivot)
 {
-    using Closing = PivotTile<Ring, kPivots, kStripThreads, kPred>;
+    using Closing = PivotTile<Ring, kPivots, kStripThreads<kPivots>, kPred>;
     extern __shared__ int4 shared[];
     await_predecessor();
-    Closing::close(paths, pivot, pivot, *reinterpret_cast<typename Closing::Lines *>(shared));
+    Closing::close(paths, pivot, pivot, pivot,
+                   *reinterpret_cast<typename Closing::Lines *>(shared));
 }
 
 /* Phase 2. How far a strip extends along its panel: narrower where that keeps more SMs busy. */
 template <int kPivots>
-constexpr int kStripWidth = kPivots == 128 ? 64 : 32;
+constexpr int kStripWidth = kPivots / 2;
 template <typename Ring, int kPivots, bool kPred>
 using RowStrip =
-    Strip<Ring, kPivots, kPivots, kStripWidth<kPivots>, kStripThreads, true, false, kPred>;
+    Strip<Ring, kPivots, kPivots, kStripWidth<kPivots>, kStripThreads<kPivots>, true, false, kPred>;
 template <typename Ring, int kPivots, bool kPred>
 using ColStrip =
-    Strip<Ring, kPivots, kStripWidth<kPivots>, kPivots, kStripThreads, false, true, kPred>;
+    Strip<Ring, kPivots, kStripWidth<kPivots>, kPivots, kStripThreads<kPivots>, false, true, kPred>;
 
 template <typename Ring, int kPivots, bool kPred>
 constexpr size_t kStripSharedBytes = sizeof(typename RowStrip<Ring, kPivots, kPred>::Lines) >
@@ -293,24 +351,10 @@ constexpr size_t kStripSharedBytes = sizeof(typename RowStrip<Ring, kPivots, kPr
                                          ? sizeof(typename RowStrip<Ring, kPivots, kPred>::Lines)
                                          : sizeof(typename ColStrip<Ring, kPivots, kPred>::Lines);
 
-/* The pivot tile's part of a panel becomes the lines of a strip that lacks them: get(pair, line, to)
- * brings two neighbouring lines. */
-template <int kPivots, typename V, typename Get>
-__device__ __forceinline__ void copy_snapshots(Pair<V> (*lines)[kPivots], const Get &get)
-{
-#pragma unroll 4
-    for (int at = 2 * threadIdx.x; at < kPivots / 2 * kPivots; at += 2 * kStripThreads) {
-        Pair<V> two[2];
-        get(at / kPivots, at % kPivots, two);
-        Pair<V> *const to = &lines[at / kPivots][at % kPivots];
-        to[0] = two[0], to[1] = two[1];
-    }
-}
-
 /* Even blocks close strips of the pivots' rows, odd ones strips of their columns. In a symmetric
  * matrix there is one block a strip: of rows right of the pivot tile, of columns above it. */
 template <typename Ring, int kPivots, bool kPred>
-__global__ void __launch_bounds__(kStripThreads, 2)
+__global__ void __launch_bounds__(kStripThreads<kPivots>, kPivots == 64 ? 3 : 2)
     close_strips(const __grid_constant__ Paths<Ring> paths, ptrdiff_t pivot)
 {
     using OfRows = RowStrip<Ring, kPivots, kPred>;
@@ -323,30 +367,13 @@ __global__ void __launch_bounds__(kStripThreads, 2)
     if (start >= pivot && start < pivot + kPivots) {
         return; /* the pivot tile itself */
     }
-    /* The first barrier in close() stands between the copies and their readers. */
-    using Hold = Storage<Ring>;
-    using V = typename Hold::Value;
     if (of_rows) {
-        auto &lines = *reinterpret_cast<typename OfRows::Lines *>(shared);
-        copy_snapshots<kPivots>(lines.cols, [&](int pair, int line, Pair<V> *two) {
-            Hold::get_cols(paths.cols + paths.template cols_at<kPivots>(pair, pivot + line), two);
-        });
-        OfRows::close(paths, pivot, start, lines);
+        OfRows::close(paths, pivot, start, pivot,
+                      *reinterpret_cast<typename OfRows::Lines *>(shared));
     }
     else {
-        auto &lines = *reinterpret_cast<typename OfCols::Lines *>(shared);
-        copy_snapshots<kPivots>(lines.rows, [&](int pair, int line, Pair<V> *two) {
-            Hold::get_rows(paths.rows + paths.template rows_at<kPivots, kPred>(pair, pivot + line),
-                           two);
-        });
-        if constexpr (kPred) {
-            copy_snapshots<kPivots>(lines.preds, [&](int pair, int line, Pair<int32_t> *two) {
-                const Pair<int32_t> *const from =
-                    paths.preds + paths.template rows_at<kPivots, kPred>(pair, pivot + line);
-                two[0] = from[0], two[1] = from[1];
-            });
-        }
-        OfCols::close(paths, start, pivot, lines);
+        OfCols::close(paths, start, pivot, pivot,
+                      *reinterpret_cast<typename OfCols::Lines *>(shared));
     }
 }
 

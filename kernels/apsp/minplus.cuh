@@ -107,9 +107,10 @@ struct MinplusTile {
                 load_rows(left[p], a);
                 load_cols(right[p], b);
 #pragma unroll
-                for (int j = 0; j < kN; ++j) {
+                for (int i = 0; i < kM; ++i) {
 #pragma unroll
-                    for (int i = 0; i < kM; ++i) {
+                    for (int step = 0; step < kN; ++step) {
+                        const int j = i % 2 == 0 ? step : kN - 1 - step; /* b[j] is at hand */
                         fold(i, j, a[i], b[j]);
                     }
                 }

@@ -1,5 +1,6 @@
-/* narrow.cuh: path lengths in 16 bits, where all weights are whole numbers so small that no path can
- * be longer: hop counts, small integers. Half the memory, and one instruction makes two updates.
+/* narrow.cuh: path lengths in 16 bits, where all weights are whole numbers so small that no path
+ * can be longer: hop counts, small integers. Half the memory, and one instruction makes two
+ * updates.
  *
  * Idea: a word of the matrix holds two neighbouring columns. VIADDMNMX on both halves is
  * min(c, a + b) twice, at the rate of one 32-bit minimum; the left operand of phase 3 is one number
@@ -26,12 +27,6 @@ struct Narrow {
     static __device__ __forceinline__ void join(int32_t &c, int32_t a, int32_t b)
     {
         c = min(c, a + b);
-    }
-    /* For single numbers, and for words. */
-    static __device__ __forceinline__ void fold_values(int32_t &c, Pair<int32_t> a, Pair<int32_t> b)
-    {
-        c = min(c, a.first + b.second);
-        c = min(c, a.second + b.first);
     }
     static __device__ __forceinline__ void fold(int32_t &c, Pair<int32_t> a, Pair<int32_t> b)
     {
@@ -63,10 +58,16 @@ struct Storage<Narrow> {
     {
         *reinterpret_cast<int32_t *>(to) = both(from[0], from[1]);
     }
+    static __device__ __forceinline__ void fold(int32_t &c, Pair<int32_t> a, Pair<int32_t> b)
+    {
+        Narrow::join(c, a.first, b.second);
+        Narrow::join(c, a.second, b.first);
+    }
     static __device__ __forceinline__ void put_cols(Pair<Word> *at, Pair<Value> x, Pair<Value> y)
     {
-        at[0] = {both(x.first, x.first), both(x.second, x.second)};
-        at[1] = {both(y.first, y.first), both(y.second, y.second)};
+        const Pair<Word> two[2] = {{both(x.first, x.first), both(x.second, x.second)},
+                                   {both(y.first, y.first), both(y.second, y.second)}};
+        store_run(at, two);
     }
     static __device__ __forceinline__ void put_rows(Pair<Word> *at, Pair<Value> x, Pair<Value> y)
     {

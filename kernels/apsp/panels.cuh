@@ -7,76 +7,84 @@
 #ifndef GPUDIST_PANELS_CUH
 #define GPUDIST_PANELS_CUH
 
+#include <cuda_pipeline_primitives.h>
+
 #include "minplus/rings.cuh"
 
 namespace gd {
 
+/* Two neighbouring pairs, of which the first lies at an even place. */
+template <typename V>
+__device__ __forceinline__ void load_run(const Pair<V> *from, Pair<V> *to)
+{
+#pragma unroll
+    for (int e = 0; e < 2; e += kPerWord<V> / 2) {
+        load_word<V>(&from[e].first, &to[e].first);
+    }
+}
+template <typename V>
+__device__ __forceinline__ void store_run(Pair<V> *to, const Pair<V> *from)
+{
+#pragma unroll
+    for (int e = 0; e < 2; e += kPerWord<V> / 2) {
+        store_word<V>(&to[e].first, &from[e].first);
+    }
+}
+
 /* How Plus and its like hold elements: as they are. */
 template <typename Ring>
 struct Storage {
-    using Word = typename Ring::Word; /* of the inner loop of phase 3 */
-    using Value = Word;               /* in the registers of phases 1 and 2 */
-    using Stored = Word;              /* in the matrix */
+    using Word = typename Ring::Word;  /* of the inner loop of phase 3 */
+    using Value = Word;                /* in the registers of phases 1 and 2 */
+    using Stored = Word;               /* in the matrix */
     static constexpr int kPerWord = 1; /* neighbouring columns in a word of the matrix */
 
     /* Two neighbouring columns of the matrix. */
     static __device__ __forceinline__ void load(const Stored *from, Value *to)
     {
-        const Pair<Value> both = *reinterpret_cast<const Pair<Value> *>(from);
-        to[0] = both.first, to[1] = both.second;
+        load_two(from, to);
     }
     static __device__ __forceinline__ void store(Stored *to, const Value *from)
     {
-        *reinterpret_cast<Pair<Value> *>(to) = {from[0], from[1]};
+        store_two(to, from);
     }
-    /* Two neighbouring lines of a panel, in its order of pivots. */
+    /* Joins one element with the two terms of a pair. */
+    static __device__ __forceinline__ void fold(Value &c, Pair<Value> a, Pair<Value> b)
+    {
+        Ring::fold(c, a, b);
+    }
+    /* Two neighbouring lines enter a panel, or leave it for shared memory, where they are after
+     * __pipeline_wait_prior(). */
     static __device__ __forceinline__ void put_cols(Pair<Word> *at, Pair<Value> x, Pair<Value> y)
     {
-        at[0] = x, at[1] = y;
+        const Pair<Value> two[2] = {x, y};
+        store_run(at, two);
     }
     static __device__ __forceinline__ void put_rows(Pair<Word> *at, Pair<Value> x, Pair<Value> y)
     {
-        at[0] = x, at[1] = y;
+        put_cols(at, x, y);
     }
     static __device__ __forceinline__ void get_cols(const Pair<Word> *at, Pair<Value> *to)
     {
-        to[0] = at[0], to[1] = at[1];
+#pragma unroll
+        for (int e = 0; e < 2; e += gd::kPerWord<Value> / 2) {
+            __pipeline_memcpy_async(to + e, at + e, 16);
+        }
     }
     static __device__ __forceinline__ void get_rows(const Pair<Word> *at, Pair<Value> *to)
     {
-        to[0] = at[0], to[1] = at[1];
+        get_cols(at, to);
     }
 };
 
-/* Joins one element with the two terms of a pair. */
-template <typename Ring>
-__device__ __forceinline__ void fold_values(typename Storage<Ring>::Value &c,
-                                            Pair<typename Storage<Ring>::Value> a,
-                                            Pair<typename Storage<Ring>::Value> b)
-{
-    if constexpr (Storage<Ring>::kPerWord == 1) {
-        Ring::fold(c, a, b);
-    }
-    else {
-        Ring::fold_values(c, a, b);
-    }
-}
-
-/* Where a pair of pivots and a line are in a panel of blocks of kWidth lines, with so many lines in
- * a word. */
-template <int kPivots, int kWidth = kPivots, int kPerWord = 1>
-__host__ __device__ constexpr ptrdiff_t panel_at(int pair, ptrdiff_t line)
-{
-    return ((line / kWidth * (kPivots / 2) + pair) * kWidth + line % kWidth) / kPerWord;
-}
-
 /* Blocks of the panel of rows, and of that of predecessors, are as wide as phase 3's tiles. */
-template <int kPivots, bool kPred>
-constexpr int kRowsWidth = kPred && kPivots == 128 ? 64 : kPivots;
+template <typename Ring, int kPivots, bool kPred>
+constexpr int kRowsWidth =
+    kPivots == 128 && (kPred || std::is_same<Ring, Plus<float>>::value) ? 64 : kPivots;
 
-/* The matrices that are closed in place; pred is NULL without predecessors. A symmetric matrix stays
- * symmetric, bit for bit, as a + b is b + a: then only the tiles on and above its diagonal are kept
- * up, without predecessors, and a strip makes both panels. */
+/* The matrices that are closed in place; pred is NULL without predecessors. A symmetric matrix
+ * stays symmetric, bit for bit, as a + b is b + a: then only the tiles on and above its diagonal
+ * are kept up, without predecessors, and a strip makes both panels. */
 template <typename Ring>
 struct Paths {
     using Hold = Storage<Ring>;
@@ -87,15 +95,24 @@ struct Paths {
     Pair<typename Hold::Word> *cols, *rows;
     Pair<int32_t> *preds; /* in the order of rows: {k + 1, k} */
 
+    /* Where a pair of pivots and a line are in the panels, counted in lines. A panel is shorter
+     * than 2^32 pairs: that would take a matrix of 2^52 elements. */
     template <int kPivots>
-    static __device__ __forceinline__ ptrdiff_t cols_at(int pair, ptrdiff_t line)
+    static __device__ __forceinline__ unsigned cols_at(unsigned pair, unsigned line)
     {
-        return panel_at<kPivots>(pair, line);
+        return panel_at<kPivots, kPivots>(pair, line);
     }
     template <int kPivots, bool kPred>
-    static __device__ __forceinline__ ptrdiff_t rows_at(int pair, ptrdiff_t line)
+    static __device__ __forceinline__ unsigned rows_at(unsigned pair, unsigned line)
     {
-        return panel_at<kPivots, kRowsWidth<kPivots, kPred>, Hold::kPerWord>(pair, line);
+        return panel_at<kPivots, kRowsWidth<Ring, kPivots, kPred>>(pair, line);
+    }
+
+private:
+    template <int kPivots, int kWidth>
+    static __device__ __forceinline__ unsigned panel_at(unsigned pair, unsigned line)
+    {
+        return (line / kWidth * (kPivots / 2) + pair) * kWidth + line % kWidth;
     }
 };
 

@@ -4,7 +4,7 @@
  * Idea: a block keeps a tile of the matrix in registers and streams the panels' slabs past it
  * through shared memory. With predecessors, it only notes in which slab an element was shortened
  * last, one comparison a slab; the few elements that changed in the round look up at the end which
- * pivot of that slab it was, 32 of them a warp at a time.
+ * pivot of that slab it was, 32 of them a warp at a time, while all slabs are in shared memory.
  *
  * Look-ahead: the tiles in the rows and columns of the next round's pivots are a part of their own,
  * so that the next round's phases 1 and 2 need not wait for the others. Or, where all run as one
@@ -28,29 +28,35 @@
 namespace gd {
 
 /* The tile is as large as the registers allow. 128 accumulators a thread of 4 bytes; 32 where
- * rounds are short, or where each is a double or has its old value and a slab's number beside it. */
+ * rounds are short, or where each is a double or has its old value and a slab's number beside it.
+ */
 template <typename Ring, int kPivots, bool kPred>
 struct Rest {
     using T = typename Ring::Word;
     using Tile = MinplusTile<T, 8, 4, 2, 2>;
     static constexpr int kBlocksPerSm = kPred ? (sizeof(T) == 4 ? 3 : 2) : sizeof(T) == 4 ? 4 : 3;
     static constexpr int kSlabPairs = kPred && sizeof(T) == 4 ? 16 : 8;
-    static constexpr int kStages = kPred ? 2 : 3;
+    static constexpr int kStages = kPred ? kPivots / (2 * kSlabPairs) : 3; /* all, to look back */
 };
 template <typename Ring>
 struct Rest<Ring, 128, false> {
     using Tile = MinplusTile<typename Ring::Word, 16, 8, 2, 2>;
     static constexpr int kBlocksPerSm = 2, kSlabPairs = 16, kStages = 3;
 };
-template <typename Ring>
-struct Rest<Ring, 128, true> {
-    using Tile = MinplusTile<typename Ring::Word, 8, 8, 4, 1>;
-    static constexpr int kBlocksPerSm = 2, kSlabPairs = 16, kStages = 3;
+template <>
+struct Rest<Plus<float>, 128, false> { /* where minima wait, more warps are better */
+    using Tile = MinplusTile<float, 8, 8, 4, 1>;
+    static constexpr int kBlocksPerSm = 3, kSlabPairs = 16, kStages = 3;
 };
 template <>
 struct Rest<Narrow, 128, false> { /* 64 words across */
     using Tile = MinplusTile<int32_t, 8, 8, 4, 1>;
     static constexpr int kBlocksPerSm = 3, kSlabPairs = 16, kStages = 3;
+};
+template <typename Ring>
+struct Rest<Ring, 128, true> {
+    using Tile = MinplusTile<typename Ring::Word, 8, 8, 4, 1>;
+    static constexpr int kBlocksPerSm = 2, kSlabPairs = 16, kStages = 4;
 };
 
 /* Which tiles a grid relaxes, of those outside the pivots' rows and columns. */
@@ -158,47 +164,61 @@ __device__ __forceinline__ void store_passing(int32_t *to, const int32_t *from)
 }
 __device__ __forceinline__ void store_passing(double *to, const double *from) { __stcs(to, *from); }
 
+/* An element that was shortened: its row and column in the tile and the slab, 8 bits each. */
+template <typename T>
+struct alignas(2 * sizeof(T)) Shortened {
+    T length;
+    uint32_t where;
+};
+
 /* Gives the elements that were shortened their predecessors. An element's last slab holds the first
- * pivot whose sum is its length: by the triple loop that is the one that shortened it last, as later
- * ones did not do so strictly. `list` has room for all elements of a block. */
-template <typename Ring, typename Shape, int kPivots>
+ * pivot whose sum is its length: by the triple loop that is the one that shortened it last, as
+ * later ones did not do so strictly. Each warp lists such elements, kListed of a thread at a time,
+ * and takes 32 of them together. */
+constexpr int kListed = 8;
+template <typename Ring, typename Shape, int kPivots, typename Stream>
 __device__ __forceinline__ void write_predecessors(
-    const Paths<Ring> &paths, ptrdiff_t i0, ptrdiff_t j0,
-    const int (&slab)[Shape::Tile::kRows][Shape::Tile::kCols], uint32_t *list)
+    const Paths<Ring> &paths, ptrdiff_t i0, ptrdiff_t j0, const Stream &stream,
+    const typename Ring::Word (&c)[Shape::Tile::kRows][Shape::Tile::kCols],
+    const int (&slab)[Shape::Tile::kRows][Shape::Tile::kCols], Shortened<typename Ring::Word> *list)
 {
     using T = typename Ring::Word;
     using Tile = typename Shape::Tile;
     static_assert(Tile::kBlockRows <= 256 && Tile::kBlockCols <= 256, "8 bits hold a place");
-    uint32_t *const mine = list + threadIdx.x / 32 * (32 * Tile::kRows * Tile::kCols);
+    constexpr int kElements = Tile::kRows * Tile::kCols;
+    Shortened<T> *const mine = list + threadIdx.x / 32 * (32 * kListed);
     const unsigned lanes_before = (1u << threadIdx.x % 32) - 1;
-    int count = 0;
 #pragma unroll
-    for (int i = 0; i < Tile::kRows; ++i) {
+    for (int first = 0; first < kElements; first += kListed) {
+        int count = 0;
+        __syncwarp();
 #pragma unroll
-        for (int j = 0; j < Tile::kCols; ++j) {
+        for (int e = first; e < first + kListed; ++e) {
+            const int i = e / Tile::kCols, j = e % Tile::kCols;
             const unsigned changed = __ballot_sync(~0u, slab[i][j] >= 0);
             if (slab[i][j] >= 0) {
-                mine[count + __popc(changed & lanes_before)] =
-                    (uint32_t)slab[i][j] << 16 | (uint32_t)Tile::row(i) << 8 | (uint32_t)Tile::col(j);
+                mine[count + __popc(changed & lanes_before)] = {
+                    c[i][j], (uint32_t)slab[i][j] << 16 | (uint32_t)Tile::row(i) << 8 |
+                                 (uint32_t)Tile::col(j)};
             }
             count += __popc(changed);
         }
-    }
-    __syncwarp();
-    for (int at = threadIdx.x % 32; at < count; at += 32) {
-        const ptrdiff_t i = i0 + (mine[at] >> 8 & 255), j = j0 + (mine[at] & 255);
-        const int first = (int)(mine[at] >> 16) * Shape::kSlabPairs;
-        const T length = paths.dist[i * paths.stride + j];
-        int winner = 2 * first;
+        __syncwarp();
+        for (int at = threadIdx.x % 32; at < count; at += 32) {
+            const Shortened<T> x = mine[at];
+            const int s = (int)(x.where >> 16), i = x.where >> 8 & 255, j = x.where & 255;
+            const auto &both = stream.at(s);
+            int winner = 0;
 #pragma unroll 8
-        for (int p = Shape::kSlabPairs - 1; p >= 0; --p) { /* the first one has the last word */
-            const Pair<T> a = paths.cols[paths.template cols_at<kPivots>(first + p, i)];
-            const Pair<T> b = paths.rows[paths.template rows_at<kPivots, true>(first + p, j)];
-            winner = Ring::term(a.second, b.first) == length ? 2 * (first + p) + 1 : winner;
-            winner = Ring::term(a.first, b.second) == length ? 2 * (first + p) : winner;
+            for (int p = Shape::kSlabPairs - 1; p >= 0; --p) { /* the first has the last word */
+                const Pair<T> a = both.left[p][i], b = both.right[p][j];
+                winner = Ring::term(a.second, b.first) == x.length ? 2 * p + 1 : winner;
+                winner = Ring::term(a.first, b.second) == x.length ? 2 * p : winner;
+            }
+            const Pair<int32_t> via = paths.preds[paths.template rows_at<kPivots, true>(
+                s * Shape::kSlabPairs + winner / 2, j0 + j)];
+            paths.pred[(i0 + i) * paths.padded + j0 + j] = winner % 2 == 0 ? via.second : via.first;
         }
-        const Pair<int32_t> via = paths.preds[paths.template rows_at<kPivots, true>(winner / 2, j)];
-        paths.pred[i * paths.padded + j] = winner % 2 == 0 ? via.second : via.first;
     }
 }
 
@@ -213,28 +233,29 @@ struct Relaxing {
     using NextPivotTile = PivotTile<Ring, kPivots, Tile::kThreads, kPred>;
     static constexpr bool kClosesNext = kPivots == 64;
     static constexpr size_t kListBytes =
-        kPred ? sizeof(uint32_t) * Tile::kBlockRows * Tile::kBlockCols : 0;
+        kPred ? sizeof(Shortened<T>) * Tile::kThreads * kListed : 0;
     static constexpr size_t kLinesBytes = kClosesNext ? sizeof(typename NextPivotTile::Lines) : 0;
-    static constexpr size_t kAfterBytes = kListBytes > kLinesBytes ? kListBytes : kLinesBytes;
-    static constexpr size_t kSharedBytes =
-        Stream::kSharedBytes > kAfterBytes ? Stream::kSharedBytes : kAfterBytes;
+    static constexpr size_t kSharedBytes = Stream::kSharedBytes + kListBytes > kLinesBytes
+                                               ? Stream::kSharedBytes + kListBytes
+                                               : kLinesBytes;
     /* A tile of pivots x pivots is a block's, or several blocks' beside each other. */
     static constexpr int kParts = kPivots / (Tile::kBlockCols * kPerWord);
     static_assert(Tile::kBlockRows == kPivots &&
-                      Tile::kBlockCols * kPerWord == kRowsWidth<kPivots, kPred>,
+                      Tile::kBlockCols * kPerWord == kRowsWidth<Ring, kPivots, kPred>,
                   "a block's tile is as wide as a block of a panel");
     static_assert(!kClosesNext || kParts == 1, "who closes a tile has relaxed all of it");
 
-    static __device__ __forceinline__ void relax(const Paths<Ring> &paths, ptrdiff_t i0, ptrdiff_t j0,
-                                                 void *shared)
+    static __device__ __forceinline__ void relax(const Paths<Ring> &paths, ptrdiff_t i0,
+                                                 ptrdiff_t j0, void *shared)
     {
         constexpr int kSlabs = kPivots / (2 * Shape::kSlabPairs);
         Stream stream(shared, paths.cols + paths.template cols_at<kPivots>(0, i0),
-                      paths.rows + paths.template rows_at<kPivots, kPred>(0, j0), kSlabs);
+                      paths.rows + paths.template rows_at<kPivots, kPred>(0, j0) / kPerWord,
+                      kSlabs);
         T c[Tile::kRows][Tile::kCols];
         const ptrdiff_t stride = paths.stride / kPerWord; /* in words */
-        T *const tile = reinterpret_cast<T *>(paths.dist + j0) + (i0 + Tile::row(0)) * stride +
-                        Tile::col(0);
+        T *const tile =
+            reinterpret_cast<T *>(paths.dist + j0) + (i0 + Tile::row(0)) * stride + Tile::col(0);
 #pragma unroll
         for (int i = 0; i < Tile::kRows; ++i) {
 #pragma unroll
@@ -261,9 +282,10 @@ struct Relaxing {
                     before[i][j] = c[i][j];
                 }
             }
-            Tile::for_pairs(
-                Shape::kSlabPairs, slab.left, slab.right,
-                [&](int i, int j, const Pair<T> &a, const Pair<T> &b) { Ring::fold(c[i][j], a, b); });
+            Tile::for_pairs(Shape::kSlabPairs, slab.left, slab.right,
+                            [&](int i, int j, const Pair<T> &a, const Pair<T> &b) {
+                                Ring::fold(c[i][j], a, b);
+                            });
             stream.release(s);
 #pragma unroll
             for (int i = 0; kPred && i < Tile::kRows; ++i) {
@@ -281,9 +303,11 @@ struct Relaxing {
             }
         }
         if constexpr (kPred) {
-            __syncthreads(); /* all are done with the slabs, whose place the list takes */
-            write_predecessors<Ring, Shape, kPivots>(paths, i0, j0, changed,
-                                                     static_cast<uint32_t *>(shared));
+            static_assert(Shape::kStages >= kSlabs, "all slabs are still there");
+            write_predecessors<Ring, Shape, kPivots>(
+                paths, i0, j0, stream, c, changed,
+                reinterpret_cast<Shortened<T> *>(static_cast<char *>(shared) +
+                                                 Stream::kSharedBytes));
         }
     }
 };
@@ -303,14 +327,14 @@ __global__ void __launch_bounds__(Rest<Ring, kPivots, kPred>::Tile::kThreads,
         return;
     }
     const ptrdiff_t part = blockIdx.x % Work::kParts;
-    Work::relax(paths, i * kPivots, j * kPivots + part * kRowsWidth<kPivots, kPred>, shared);
+    Work::relax(paths, i * kPivots, j * kPivots + part * kRowsWidth<Ring, kPivots, kPred>, shared);
     if constexpr (Work::kClosesNext) {
         if (region.part == kAllTiles && blockIdx.x == 0 && region.next >= 0) {
             /* The tile is in memory for all threads of the block. The panels are other ones:
              * other blocks still read these. */
             __syncthreads();
             Work::NextPivotTile::close(
-                next_paths, i * kPivots, j * kPivots,
+                next_paths, i * kPivots, j * kPivots, j * kPivots,
                 *reinterpret_cast<typename Work::NextPivotTile::Lines *>(shared));
         }
     }

@@ -1,8 +1,8 @@
 /* slabs.cuh: two panels' slabs on their way through shared memory, ahead of the arithmetic.
  *
- * Idea: arithmetic leaves few issue slots over, so moving operands must cost none. From sm_90 on one
- * thread asks for a whole slab with two bulk copies, and barriers in shared memory say when it has
- * arrived and when all warps are done with a place, so that warps need not wait for each other.
+ * Idea: arithmetic leaves few issue slots over, so moving operands must cost none. From sm_90 on
+ * one thread asks for a whole slab with two bulk copies, and barriers in shared memory say when it
+ * has arrived and when all warps are done with a place, so that warps need not wait for each other.
  * Before sm_90 every thread copies its share, and one barrier of the block a slab says both.
  *
  * Both panels are laid out so that a slab of a tile is one piece of memory. */
@@ -38,10 +38,10 @@ __device__ __forceinline__ void barrier_arrive(uint64_t *barrier)
 /* Arrives, and the phase also waits for so many bytes. */
 __device__ __forceinline__ void barrier_expect(uint64_t *barrier, int bytes)
 {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(
-                     shared_address(barrier)),
-                 "r"(bytes)
-                 : "memory");
+    asm volatile(
+        "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)),
+        "r"(bytes)
+        : "memory");
 }
 /* Waits until the phase of this parity is over. */
 __device__ __forceinline__ void barrier_wait(uint64_t *barrier, unsigned parity)
@@ -71,7 +71,7 @@ __device__ __forceinline__ void bulk_copy(void *to, const void *from, int bytes,
  * gives its place back. */
 template <typename T, int kLeft, int kRight, int kPairs, int kStages, int kThreads>
 class SlabStream {
-  public:
+public:
     struct alignas(128) Slab {
         Pair<T> left[kPairs][kLeft], right[kPairs][kRight];
     };
@@ -134,6 +134,9 @@ class SlabStream {
         return places_[slab % kStages];
     }
 
+    /* A slab that has been waited for and whose place has not been filled again. */
+    __device__ __forceinline__ const Slab &at(int slab) const { return places_[slab % kStages]; }
+
     __device__ __forceinline__ void release(int slab)
     {
 #ifdef GD_BULK_COPIES
@@ -146,7 +149,7 @@ class SlabStream {
 #endif
     }
 
-  private:
+private:
     __device__ __forceinline__ void fetch(int slab)
     {
         Slab &place = places_[slab % kStages];

@@ -130,10 +130,9 @@ __global__ void __launch_bounds__(Tile::kThreads, kMinplusBlocksPerSm) fold_slab
     for (int round = 0; round < kMinplusRounds; ++round) {
         __syncthreads(); /* as between slabs; also keeps loads inside the loop */
         Tile::for_pairs(kPairs, left, right,
-                                [&](int i, int j, const gd::Pair<float> &a,
-                                    const gd::Pair<float> &b) {
-                                    gd::PlusUnsigned::fold(c[i][j], a, b);
-                                });
+                        [&](int i, int j, const gd::Pair<float> &a, const gd::Pair<float> &b) {
+                            gd::PlusUnsigned::fold(c[i][j], a, b);
+                        });
     }
 #pragma unroll
     for (int i = 0; i < Tile::kRows * Tile::kCols; ++i) {

@@ -95,8 +95,7 @@ __global__ void __launch_bounds__(kPackThreads)
     constexpr int kOutStep = kPackThreads / kPackLines * 2;
     const ptrdiff_t to_line = line0 + out_line;
     Pair<typename Ring::Word> *const to =
-        panel.to +
-        (to_line / panel.width * panel.pairs + (word0 + out_word) / 2) * panel.width +
+        panel.to + (to_line / panel.width * panel.pairs + (word0 + out_word) / 2) * panel.width +
         to_line % panel.width;
 #pragma unroll
     for (int w = 0; w < kPackWords; w += kOutStep) {
