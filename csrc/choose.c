@@ -156,15 +156,11 @@ static void estimate(const gd_request *request, double *host, double *over_bus)
 /* What keeps auto from a row that could do the work. */
 static bool unwanted(const gd_kernel *kernel, const gd_request *request, char *why, size_t size)
 {
-    const bool teaching = kernel->flags & GD_TEACHING;
     double host, over_bus;
     estimate(request, &host, &over_bus);
     const bool not_worth_the_bus =
         kernel->backend == GD_CUDA && request->orders.where == GD_WHERE_AUTO && host < over_bus;
     const bool too_small = (kernel->flags & GD_FOR_LARGE) && request->n < LARGE_ROWS;
-    if (teaching) {
-        return say(why, size, "it is a ladder's step and runs only by name");
-    }
     if (too_small) {
         return say(why, size, "n = %td < %d is not worth its several launches", request->n,
                    LARGE_ROWS);
@@ -180,6 +176,9 @@ static bool unwanted(const gd_kernel *kernel, const gd_request *request, char *w
 
 bool gd_rejects(const gd_kernel *kernel, const gd_request *request, char *why, size_t size)
 {
+    if (kernel->flags & GD_TEACHING) { /* before cuBLAS is opened to see whether it is there */
+        return say(why, size, "it is a ladder's step and runs only by name");
+    }
     return unfit(kernel, request, why, size) || unwanted(kernel, request, why, size);
 }
 

@@ -224,6 +224,12 @@ static gd_status solve(apsp_job *job, const gd_orders *orders, double unreachabl
         /* Sums could meet the int32 sentinel. float64 holds every such sum exactly, so compute
          * there and convert. */
         gd_stage_release(&job->own);
+        if (!(job->kernel->dtypes & GD_BIT(GD_F64))) {
+            return GD_FAIL(err, GD_BAD_VALUE,
+                           "kernel '%s' computes in int32 alone: with %td nodes it takes weights "
+                           "whose sums stay below 2**29, got one of magnitude %.0f",
+                           job->kernel->id, job->call.n, facts.max_abs);
+        }
         if ((status = choose(job, orders, GD_F64, err)) != GD_OK ||
             (status = size_and_place(job, err)) != GD_OK ||
             (status = graph_read(job, &facts, err)) != GD_OK) {

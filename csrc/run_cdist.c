@@ -11,6 +11,7 @@
 #include "device.h"
 #include "registry.h"
 #include "run.h"
+#include "stage.h"
 #include "watch.h"
 
 /* ---------------------------------------------------------------- a call on its way */
@@ -23,47 +24,8 @@ typedef struct gd_job {
     const gd_kernel *kernel;
     gd_options options;
     gd_watch *watch; /* or NULL */
-    gd_device device;
-    void *stream;
-    void *owned[16]; /* memory to be given back, in the stream's order */
-    int owned_count;
+    gd_stage stage;
 } gd_job;
-
-static gd_status take_memory(gd_job *job, size_t rows, size_t row_bytes, const char *what,
-                             void **out, gd_error *err)
-{
-    size_t bytes;
-    gd_status status;
-    *out = NULL;
-    if (__builtin_mul_overflow(rows, row_bytes, &bytes)) {
-        return GD_FAIL(err, GD_NO_MEMORY, "%s is larger than any memory", what);
-    }
-    status = gd_alloc(job->device, job->stream, bytes, what, out, err);
-    if (status == GD_OK && *out != NULL) {
-        job->owned[job->owned_count++] = *out;
-    }
-    return status;
-}
-
-static gd_status take_matrix(gd_job *job, ptrdiff_t rows, ptrdiff_t cols, gd_dtype dtype,
-                             const char *what, gd_matrix *out, gd_error *err)
-{
-    *out = (gd_matrix){.rows = rows,
-                       .cols = cols,
-                       .row_stride = cols,
-                       .col_stride = 1,
-                       .dtype = dtype,
-                       .device = job->device};
-    return take_memory(job, (size_t)rows, (size_t)cols * gd_dtype_size(dtype), what, &out->data,
-                       err);
-}
-
-static void give_back_memory(gd_job *job)
-{
-    while (job->owned_count > 0) {
-        gd_free(job->device, job->stream, job->owned[--job->owned_count]);
-    }
-}
 
 /* ---------------------------------------------------------------- checks */
 
@@ -97,20 +59,6 @@ static gd_status check_operand(const gd_matrix *x, const char *name, const gd_ma
 
 /* ---------------------------------------------------------------- before the kernel */
 
-/* The same matrix on the device: a dense copy of a host view. */
-static gd_status bring(gd_job *job, const gd_matrix *host, const char *what, gd_matrix *there,
-                       gd_error *err)
-{
-    const size_t size = gd_dtype_size(host->dtype);
-    const size_t row_bytes = (size_t)host->cols * size;
-    const gd_status status =
-        take_matrix(job, host->rows, host->cols, host->dtype, what, there, err);
-    return status != GD_OK
-               ? status
-               : gd_send_rows(job->device, job->stream, there->data, host->data,
-                              (size_t)host->row_stride * size, row_bytes, host->rows, err);
-}
-
 /* Whether a kernel with these flags can read the matrix as it lies. */
 static bool laid_out(const gd_matrix *x, uint64_t flags)
 {
@@ -130,7 +78,7 @@ static gd_status lay_out(gd_job *job, const char *what, gd_matrix *copy, const g
     if (laid_out(given, job->kernel->flags)) {
         return GD_OK;
     }
-    status = take_matrix(job, given->rows, given->cols, given->dtype, what, copy, err);
+    status = gd_stage_matrix(&job->stage, given->rows, given->cols, given->dtype, what, copy, err);
     if (status != GD_OK) {
         return status;
     }
@@ -139,8 +87,8 @@ static gd_status lay_out(gd_job *job, const char *what, gd_matrix *copy, const g
         copy->col_stride = given->rows;
     }
     *x = copy;
-    return job->device.backend == GD_CUDA ? gd_cuda_relay(given, copy, job->stream, err)
-                                          : gd_cpu_relay(given, copy, err);
+    return job->stage.device.backend == GD_CUDA ? gd_cuda_relay(given, copy, job->stage.stream, err)
+                                                : gd_cpu_relay(given, copy, err);
 }
 
 /* An array of the metric's arguments where the kernel can read it: the CPU reads the caller's. */
@@ -150,14 +98,14 @@ static gd_status bring_array(gd_job *job, const double *host, ptrdiff_t count, c
     gd_matrix copy;
     gd_status status = GD_OK;
     *there = host;
-    if (host != NULL && job->device.backend == GD_CUDA) {
+    if (host != NULL && job->stage.device.backend == GD_CUDA) {
         const gd_matrix row = {.data = (void *)(uintptr_t)host,
                                .rows = 1,
                                .cols = count,
                                .row_stride = count,
                                .col_stride = 1,
                                .dtype = GD_F64};
-        status = bring(job, &row, what, &copy, err);
+        status = gd_stage_bring(&job->stage, &row, what, &copy, err);
         *there = copy.data;
     }
     return status;
@@ -205,10 +153,10 @@ static gd_status prepare(gd_job *job, const gd_prepare *task, const gd_matrix *x
     const gd_dtype dtype = task->what == GD_BITS ? GD_I32 : x->dtype;
     gd_prepare now = *task;
     void *memory = NULL;
-    gd_status status =
-        take_matrix(job, x->rows, prepared_columns(job, x->cols), dtype, what, &now.to, err);
+    gd_status status = gd_stage_matrix(&job->stage, x->rows, prepared_columns(job, x->cols), dtype,
+                                       what, &now.to, err);
     if (status == GD_OK && has_terms) {
-        status = take_memory(job, (size_t)x->rows, sizeof(double), what, &memory, err);
+        status = gd_stage_memory(&job->stage, (size_t)x->rows, sizeof(double), what, &memory, err);
     }
     if (status != GD_OK) {
         return status;
@@ -217,7 +165,8 @@ static gd_status prepare(gd_job *job, const gd_prepare *task, const gd_matrix *x
     now.terms = memory;
     *to = now.to;
     *terms = memory;
-    return job->device.backend == GD_CUDA ? gd_cuda_prepare(&now, err) : gd_cpu_prepare(&now, err);
+    return job->stage.device.backend == GD_CUDA ? gd_cuda_prepare(&now, err)
+                                                : gd_cpu_prepare(&now, err);
 }
 
 /* Fills call->a and call->b from the operands, which are on the job's device by now. `a` and `b`
@@ -227,7 +176,7 @@ static gd_status prepare_both(gd_job *job, const gd_matrix *a, const gd_matrix *
     const gd_measure *measure = job->measure;
     const ptrdiff_t d = a->cols;
     gd_cdist *call = &job->call;
-    gd_prepare task = {.what = job->form.preparation, .stream = job->stream, .origin = *b};
+    gd_prepare task = {.what = job->form.preparation, .stream = job->stage.stream, .origin = *b};
     gd_status status = set_arguments(job, a, err);
     call->a = call->a_given = *a;
     call->b = call->b_given = *b;
@@ -264,25 +213,28 @@ static gd_status launch(gd_job *job, gd_error *err)
 {
     gd_cdist *call = &job->call;
     gd_status status;
-    call->launch = (gd_launch){
-        .sizing = true, .device = job->device, .stream = job->stream, .options = job->options};
+    call->launch = (gd_launch){.sizing = true,
+                               .device = job->stage.device,
+                               .stream = job->stage.stream,
+                               .options = job->options};
     status = job->kernel->launch.cdist(call, err);
     if (status == GD_OK) {
-        status = gd_alloc(job->device, job->stream, call->launch.workspace_bytes,
+        status = gd_alloc(job->stage.device, job->stage.stream, call->launch.workspace_bytes,
                           "the workspace of cdist", &call->launch.workspace, err);
     }
     if (status == GD_OK) {
         call->launch.sizing = false;
         status = job->kernel->launch.cdist(call, err);
     }
-    gd_free(job->device, job->stream, call->launch.workspace);
+    gd_free(job->stage.device, job->stage.stream, call->launch.workspace);
     return status;
 }
 
 /* For between launches: `done` of `all` rows of the result are. */
 static gd_status pass(const gd_job *job, ptrdiff_t done, ptrdiff_t all, gd_error *err)
 {
-    const gd_launch launch = {.device = job->device, .stream = job->stream, .watch = job->watch};
+    const gd_launch launch = {
+        .device = job->stage.device, .stream = job->stage.stream, .watch = job->watch};
     return gd_pass(&launch, (double)done / (double)all, err);
 }
 
@@ -317,15 +269,21 @@ static gd_status fill_panel(void *context, ptrdiff_t first, ptrdiff_t count, voi
     return status == GD_OK ? pass(job, first + count, whole.out.rows, err) : status;
 }
 
-/* How much of the call to begin with, where the first launch tells how long the others may be. */
+/* How much of the call to begin with, where the first launches tell how long the others may be:
+ * less than some tenths of a second for the slowest metrics, several for the quickest. */
 static double first_piece(const gd_job *job)
 {
     const gd_cdist *call = &job->call;
-    const uint64_t quick = GD_BIT(GD_EUCLIDEAN) | GD_BIT(GD_SQEUCLIDEAN) | GD_BIT(GD_CITYBLOCK) |
-                           GD_BIT(GD_CHEBYSHEV) | GD_BIT(GD_COSINE) | GD_BIT(GD_INNER_PRODUCT);
-    const bool is_quick = quick & GD_BIT(call->metric), on_cuda = job->device.backend == GD_CUDA;
-    const double steps = (double)call->a.rows * (double)call->b.rows * (double)(call->a.cols + 1);
-    return (on_cuda ? is_quick ? 0x1p39 : 0x1p36 : is_quick ? 0x1p32 : 0x1p26) / steps;
+    const uint64_t quick_metrics = GD_BIT(GD_EUCLIDEAN) | GD_BIT(GD_SQEUCLIDEAN) |
+                                   GD_BIT(GD_CITYBLOCK) | GD_BIT(GD_CHEBYSHEV) | GD_BIT(GD_COSINE) |
+                                   GD_BIT(GD_INNER_PRODUCT);
+    const bool quick =
+        (quick_metrics & GD_BIT(call->metric)) != 0 || job->form.preparation == GD_BITS;
+    const bool narrow = call->a.dtype != GD_F64;
+    const double all = (double)call->a.rows * (double)call->b.rows * (double)(call->a.cols + 1);
+    const double cuda = quick ? (narrow ? 0x1p39 : 0x1p37) : (narrow ? 0x1p36 : 0x1p33);
+    const double cpu = quick ? 0x1p32 : 0x1p26;
+    return (job->stage.device.backend == GD_CUDA ? cuda : cpu) / all;
 }
 
 /* All rows of the result, in pieces if there is somebody to watch a long call. */
@@ -351,10 +309,10 @@ static gd_status launch_rows(gd_job *job, gd_error *err)
  * with fewer, larger ones. */
 static ptrdiff_t rows_of_block(const gd_job *job, ptrdiff_t n, size_t size)
 {
-    const bool on_cuda = job->device.backend == GD_CUDA;
+    const bool on_cuda = job->stage.device.backend == GD_CUDA;
     const ptrdiff_t least = on_cuda ? 1024 : 32, step = 32;
     const ptrdiff_t room = ((ptrdiff_t)(on_cuda ? 256 : 4) << 20) / (n * (ptrdiff_t)size);
-    const ptrdiff_t share = n / (on_cuda ? 16 : 8);
+    const ptrdiff_t share = n / (on_cuda ? 4 : 8);
     const ptrdiff_t wanted = share < least ? least : share;
     const ptrdiff_t rows = (room < wanted ? room : wanted) / step * step;
     return rows < step ? step : rows;
@@ -367,8 +325,8 @@ static gd_status launch_blocks(gd_job *job, void *out, gd_dtype dtype, gd_error 
     const gd_cdist whole = job->call;
     const ptrdiff_t n = whole.a.rows, most = rows_of_block(job, n, gd_dtype_size(dtype));
     gd_matrix block;
-    gd_status status =
-        take_matrix(job, most < n ? most : n, n, dtype, "a block of the result", &block, err);
+    gd_status status = gd_stage_matrix(&job->stage, most < n ? most : n, n, dtype,
+                                       "a block of the result", &block, err);
     for (ptrdiff_t first = 0; status == GD_OK && first < n - 1; first += most) {
         const ptrdiff_t rows = most < n - first ? most : n - first;
         job->call = whole;
@@ -381,9 +339,9 @@ static gd_status launch_blocks(gd_job *job, void *out, gd_dtype dtype, gd_error 
         job->call.out.cols = job->call.out.row_stride = n - first;
         status = launch(job, err);
         if (status == GD_OK) {
-            status = job->device.backend == GD_CUDA
-                         ? gd_cuda_condense(&job->call.out, first, n, out, job->stream, err)
-                         : gd_cpu_condense(&job->call.out, first, n, out, job->stream, err);
+            status = job->stage.device.backend == GD_CUDA
+                         ? gd_cuda_condense(&job->call.out, first, n, out, job->stage.stream, err)
+                         : gd_cpu_condense(&job->call.out, first, n, out, job->stage.stream, err);
         }
         status = status == GD_OK ? pass(job, first + rows, n, err) : status;
     }
@@ -413,8 +371,8 @@ static gd_status launch_here(gd_job *job, const gd_matrix *out, bool pairs, gd_e
 static gd_status launch_and_bring(gd_job *job, const gd_matrix *out, bool pairs, gd_error *err)
 {
     const size_t size = gd_dtype_size(out->dtype);
-    gd_result result = {.device = job->device,
-                        .stream = job->stream,
+    gd_result result = {.device = job->stage.device,
+                        .stream = job->stage.stream,
                         .to = out->data,
                         .row_bytes = pairs ? size : (size_t)out->cols * size,
                         .rows = pairs ? out->cols : out->rows,
@@ -422,10 +380,10 @@ static gd_status launch_and_bring(gd_job *job, const gd_matrix *out, bool pairs,
                         .context = job};
     gd_matrix there = *out;
     gd_status status = GD_OK;
-    there.device = job->device;
+    there.device = job->stage.device;
     there.data = NULL;
     if (pairs) {
-        status = take_matrix(job, 1, out->cols, out->dtype, "the result", &there, err);
+        status = gd_stage_matrix(&job->stage, 1, out->cols, out->dtype, "the result", &there, err);
         status = status == GD_OK ? launch_here(job, &there, true, err) : status;
         result.whole = there.data;
     }
@@ -444,16 +402,16 @@ static gd_status work(gd_job *job, const gd_matrix *a, const gd_matrix *b, const
                       gd_error *err)
 {
     const bool pairs = b == NULL, same = pairs || same_view(a, b);
-    const bool staged = out->device.backend == GD_CPU && job->device.backend == GD_CUDA;
+    const bool staged = out->device.backend == GD_CPU && job->stage.device.backend == GD_CUDA;
     const gd_matrix *there_a = a, *there_b = same ? a : b;
     gd_matrix copy_a, copy_b, laid_a, laid_b;
     gd_status status = GD_OK;
     if (staged) {
         there_a = &copy_a;
         there_b = same ? &copy_a : &copy_b;
-        status = bring(job, a, "XA", &copy_a, err);
+        status = gd_stage_bring(&job->stage, a, "XA", &copy_a, err);
         if (status == GD_OK && !same) {
-            status = bring(job, b, "XB", &copy_b, err);
+            status = gd_stage_bring(&job->stage, b, "XB", &copy_b, err);
         }
     }
     if (status == GD_OK) {
@@ -472,8 +430,8 @@ static gd_status work(gd_job *job, const gd_matrix *a, const gd_matrix *b, const
         status =
             staged ? launch_and_bring(job, out, pairs, err) : launch_here(job, out, pairs, err);
     }
-    give_back_memory(job);
-    return staged ? gd_settle(job->device, job->stream, status, err) : status;
+    gd_stage_release(&job->stage);
+    return staged ? gd_settle(job->stage.device, job->stage.stream, status, err) : status;
 }
 
 static gd_status run(const gd_matrix *a, const gd_matrix *b, const gd_matrix *out,
@@ -502,13 +460,14 @@ static gd_status run(const gd_matrix *a, const gd_matrix *b, const gd_matrix *ou
     job.options = choice.options;
     job.watch = orders->watch;
     gd_watch_work(job.watch, (double)a->rows * (double)columns->rows * (double)(a->cols + 1));
-    job.device = choice.device;
-    job.stream = on_host && job.device.backend == GD_CUDA ? GD_THREAD_STREAM : orders->stream;
-    if ((status = gd_enter(job.device, &previous, err)) != GD_OK) {
+    job.stage.device = choice.device;
+    job.stage.stream =
+        on_host && choice.device.backend == GD_CUDA ? GD_THREAD_STREAM : orders->stream;
+    if ((status = gd_enter(choice.device, &previous, err)) != GD_OK) {
         return status;
     }
     status = work(&job, a, b, out, err);
-    gd_leave(job.device, previous);
+    gd_leave(choice.device, previous);
     return status;
 }
 

@@ -390,7 +390,10 @@ class _Race:
         self.host = tuple(self._to_host(x) for x in operands)
         self.moved = operands
         if self.on_host and self.library is not None and all(map(_is_array, self.host)):
-            self.moved = tuple(self.library.put(np.ascontiguousarray(x)) for x in self.host)
+            put = self.library.put
+            self.moved = tuple(
+                None if x is None else put(np.ascontiguousarray(x)) for x in self.host
+            )
         self.sample: Sample = samples.sample(op, self.host, arguments)
 
     def _to_host(self, x: Any) -> Any:

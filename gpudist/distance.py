@@ -8,7 +8,7 @@ from itertools import repeat
 from typing import Any, NamedTuple
 
 from gpudist import _core, arrays, metrics, registry
-from gpudist.progress import Progress, Watch
+from gpudist.progress import Progress, watched
 
 
 def cdist(
@@ -252,7 +252,8 @@ def _distances(
     if kernel == "reference":
         return _reference(function, call, out)
     space, shape = call.space, call.shape
-    operands = _for_core(call)
+    dtype = "bool" if call.truths else call.dtype
+    operands = _cast(call, dtype)  # alive until the core is done: descriptions keep nothing alive
     if out is not None and call.result == call.dtype:
         computed, shape = out, out.shape
     else:
@@ -261,7 +262,7 @@ def _distances(
         computed = space.empty(shape, call.dtype, like=call.operands[0])
     core = getattr(_core, function)
     arguments = (
-        *operands,
+        *map(space.operand, operands, repeat(dtype), call.shapes),
         space.operand(computed, call.dtype, shape),
         call.metric.name,
         kernel,
@@ -274,7 +275,7 @@ def _distances(
         core(*arguments, **values)
     else:
         steps = math.prod(shape) * call.operands[0].shape[1]
-        with Watch(progress, steps, function) as watch:
+        with watched(progress, steps, function) as watch:
             core(*arguments, **values, progress=watch)
     if call.result == call.dtype:
         return computed
@@ -284,17 +285,15 @@ def _distances(
     return out
 
 
-def _for_core(call: _Call) -> list[Any]:
-    """Return the operands as the core takes them; on the host it converts numbers itself."""
-    space, dtype, operands = call.space, call.dtype, call.operands
-    if call.truths:
-        dtype = "bool"
-    elif call.names.count(dtype) < len(operands):
-        operands = [
-            space.cast(x, dtype) if space is not arrays.HOST or name == "bool" else x
-            for x, name in zip(operands, call.names, strict=True)
-        ]
-    return list(map(space.operand, operands, repeat(dtype), call.shapes))
+def _cast(call: _Call, dtype: str) -> list[Any]:
+    """Return the operands in that dtype; on the host the core itself converts numbers."""
+    space, operands = call.space, call.operands
+    if call.names.count(dtype) == len(operands):
+        return operands
+    return [
+        space.cast(x, dtype) if space is not arrays.HOST or name == "bool" else x
+        for x, name in zip(operands, call.names, strict=True)
+    ]
 
 
 def _read(
@@ -316,8 +315,8 @@ def _read(
     shape = _shape(shapes)
     result = arrays.float_dtype(space, names, dtype, out)
     values, core_values = metrics.arguments(record, metric_args, space, operands)
-    narrow = result == "float32" and metrics.fit_float32(core_values.get("weights"))
-    computed = "float32" if narrow else "float64"
+    fits = not core_values or metrics.fit_float32(core_values.get("weights"))
+    computed = result if fits else "float64"
     return _Call(
         space, operands, names, shapes, shape, record, values, core_values, result, computed
     )

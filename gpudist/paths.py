@@ -11,7 +11,7 @@ import numpy as np
 from gpudist import _core, arrays, registry, semirings
 from gpudist.errors import NoPathError, negative_cycle_error
 from gpudist.nx import graphs
-from gpudist.progress import Progress, Watch
+from gpudist.progress import Progress, watched
 
 UNREACHABLE: Final = 2**31 - 1
 """What an int32 result holds where there is no path."""
@@ -190,7 +190,7 @@ def apsp(
     shape = (weights.shape[0], weights.shape[0])
     out = weights if overwrite and _fits(weights, name) else space.empty(shape, name, like=weights)
     pred = space.empty(shape, "int32", like=weights) if return_predecessors else None
-    with Watch(progress, shape[0] ** 3, "apsp") as watch:
+    with watched(progress, shape[0] ** 3, "apsp") as watch:
         on_cycle = _core.apsp(
             weights,
             out,
@@ -285,14 +285,17 @@ def transitive_closure(
     sentinel = 0.0 if no_edge is None else float(no_edge)
     n = weights.shape[0]
     if out is not None:
+        if not hasattr(out, "dtype"):
+            raise TypeError(f"out must be an array, got {type(out).__name__}")
+        found = arrays.space_of(graph=weights, out=out).dtype_name(out)
+        if found != "bool":
+            raise ValueError(f"out must be of bool, got {found}")
         arrays.check_out(out, (n, n))
-        if arrays.space_of(graph=weights, out=out).dtype_name(out) != "bool":
-            raise ValueError(f"out must be of bool, got {space.dtype_name(out)}")
     if kernel == "reference":
         return _reference_closure(space, weights, (rule, sentinel, directed), reflexive, out)
     if out is None:
         out = space.empty((n, n), "bool", like=weights)
-    with Watch(progress, n**3, "transitive_closure") as watch:
+    with watched(progress, n**3, "transitive_closure") as watch:
         _core.closure(
             weights,
             out,

@@ -5,14 +5,21 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
-from typing import Any
+from typing import Any, Final
 
 Progress = bool | Callable[[int, int], object]
 
 
-class Watch:
-    """What the core is given as ``progress=``, as a context.
+# Shared, since small calls feel what is made anew.
+_NOBODY: Final = nullcontext(None)
+
+
+def watched(
+    progress: Progress, total: int, what: str
+) -> AbstractContextManager[Callable[[float], None] | None]:
+    """Return the context of a call to the core, which takes what the context gives.
 
     Parameters
     ----------
@@ -24,32 +31,38 @@ class Watch:
     what : str
         What the bar says.
 
+    Returns
+    -------
+    context manager
+        Of a function that takes the share done, or of None if nobody wants to know.
+
     Raises
     ------
     TypeError
         `progress` is neither.
     """
+    if progress is False:
+        return _NOBODY
+    if progress is not True and not callable(progress):
+        raise TypeError(f"progress must be a bool or a callable, got {type(progress).__name__}")
+    return _Watch(progress, total, what)
 
+
+class _Watch:
     def __init__(self, progress: Progress, total: int, what: str) -> None:
-        if not isinstance(progress, bool) and not callable(progress):
-            raise TypeError(f"progress must be a bool or a callable, got {type(progress).__name__}")
-        self._progress, self._total, self._what = progress, total, what
-        self._tell: Callable[[int, int], object] | None = None
-        self._end: Callable[[], object] | None = None
-
-    def __enter__(self) -> Callable[[float], None] | None:
-        """Return what takes the share done, or None if nobody wants to know."""
-        if self._progress is False:
-            return None
-        if self._progress is True:
-            self._tell, self._end = _bar(self._total, self._what)
+        self._total = total
+        self._tell: Callable[[int, int], object]
+        self._end: Callable[[], object]
+        if callable(progress):
+            self._tell, self._end = progress, lambda: None
         else:
-            self._tell = self._progress
+            self._tell, self._end = _bar(total, what)
+
+    def __enter__(self) -> Callable[[float], None]:
         return self._step
 
     def _step(self, share: float) -> None:
-        if self._tell is not None:
-            self._tell(min(int(share * self._total), self._total), self._total)
+        self._tell(min(int(share * self._total), self._total), self._total)
 
     def __exit__(
         self,
@@ -59,11 +72,10 @@ class Watch:
     ) -> None:
         """Tell of the end, unless it came too early."""
         try:
-            if kind is None and self._tell is not None:
+            if kind is None:
                 self._tell(self._total, self._total)
         finally:
-            if self._end is not None:
-                self._end()
+            self._end()
 
 
 def _bar(total: int, what: str) -> tuple[Callable[[int, int], object], Callable[[], object]]:

@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from gpudist import _core, arrays, errors, registry
-from gpudist.progress import Progress, Watch
+from gpudist.progress import Progress, watched
 
 SEMIRINGS: Final = ("min_plus", "max_plus", "min_max", "max_min", "or_and")
 """What `minplus` knows: how the better of two ways is found, how two parts make a way."""
@@ -148,7 +148,7 @@ def minplus(
         c = c.copy()
     if out is None:
         out = space.empty(shape, name, like=a)
-    with Watch(progress, shape[0] * shape[1] * a.shape[1], "minplus") as watch:
+    with watched(progress, shape[0] * shape[1] * a.shape[1], "minplus") as watch:
         _core.minplus(
             a,
             b,
@@ -211,6 +211,8 @@ def _result_dtype(
         return asked
     if semiring == "or_and":
         return "bool"
+    # Unlike elsewhere int32 stays int32: what apsp wrote in it has a name for "no way" that float64
+    # would take for a number, so that dist times dist would be wrong without a word.
     if all(space.dtype_name(x) == "int32" for x in operands):
         return "int32"
     return arrays.float_dtype(space, map(space.dtype_name, operands), None, None)

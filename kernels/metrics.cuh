@@ -278,27 +278,16 @@ struct Run {
     {
     }
 
-    /* So many of them have no place in the row, being left of the diagonal or on it; below 0 where
-     * even columns before them have one. Neighbours lose one more with each further row. */
+    /* How far the first column that has a place in the row is from the first of these: below 1
+     * where all have one. It goes up with the row, so callers keep it. */
     template <Form kForm>
-    __device__ __forceinline__ int missing(const Target<T, kForm> &to, ptrdiff_t row) const
+    __device__ __forceinline__ int start(const Target<T, kForm> &to, ptrdiff_t row) const
     {
-        if (!to.packed()) {
-            return INT_MIN / 2;
-        }
-        if (step == 1) {
-            return (int)(row + 1 - first);
-        }
-        int missing = 0;
-#pragma unroll
-        for (int j = 0; j < kPerWord<T>; ++j) {
-            missing += first + j * step <= row;
-        }
-        return missing;
+        return to.packed() ? (int)(row + 1 - first) : INT_MIN / 2;
     }
 
     /* `row` points to the row's element at column `first`. What is not there reads as 0. */
-    __device__ __forceinline__ void load(const T *row, T *results, int missing = 0) const
+    __device__ __forceinline__ void load(const T *row, T *results, int start = 0) const
     {
         if (word) {
             load_word(row, results);
@@ -306,13 +295,13 @@ struct Run {
         }
 #pragma unroll
         for (int j = 0; j < kPerWord<T>; ++j) {
-            results[j] = missing <= j && j < count ? row[j * step] : T(0);
+            results[j] = start <= j * step && j < count ? row[j * step] : T(0);
         }
     }
 
     /* Results leave the cache first; kKeep: the thread will load them again. */
     template <bool kKeep = false>
-    __device__ __forceinline__ void store(T *row, const T *results, int missing = 0) const
+    __device__ __forceinline__ void store(T *row, const T *results, int start = 0) const
     {
         if (word) {
             if constexpr (kKeep) {
@@ -325,7 +314,7 @@ struct Run {
         }
 #pragma unroll
         for (int j = 0; j < kPerWord<T>; ++j) {
-            if (missing <= j && j < count) {
+            if (start <= j * step && j < count) {
                 if constexpr (kKeep) {
                     row[j * step] = results[j];
                 }
@@ -346,8 +335,11 @@ __device__ __noinline__ void repair(const Cdist<float, kForm> &call, ptrdiff_t r
                                     ptrdiff_t row_step, Run<float> run)
 {
     for (; row < end; row += row_step) {
-        for (int j = max(run.missing(call, row), 0); j < run.count; ++j) {
+        for (int j = 0; j < run.count; ++j) {
             const ptrdiff_t col = run.first + j * run.step;
+            if (run.start(call, row) > j * run.step) {
+                continue;
+            }
             float *const at = call.row(row) + col;
             if (M::safe(*at)) {
                 continue;

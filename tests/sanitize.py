@@ -1,7 +1,9 @@
 """One small call of every CUDA kernel, for memory and race checkers to watch. Not a test itself."""
 
+import warnings
+
 import numpy as np
-from conftest import RECORDS, forms, points
+from conftest import RECORDS, forms, points, settings
 
 import gpudist
 from gpudist.semirings import SEMIRINGS
@@ -23,26 +25,48 @@ def call(kernel, metric, dtype, rng):
                 gpudist.pdist(a, metric, **args)
 
 
+def cuda_rows(op):
+    """List the rows of an operation that run on a GPU."""
+    return [kernel for kernel in gpudist.kernels(op) if kernel.backend == "cuda"]
+
+
 def main() -> None:
     """Run each row, with operands and results at odd addresses."""
+    warnings.simplefilter("ignore", gpudist.ConvergenceWarning)
     rng = np.random.default_rng(0)
-    for kernel in gpudist.kernels("cdist"):
-        for metric in kernel.metrics if kernel.backend == "cuda" else ():
+    for kernel in cuda_rows("cdist"):
+        for metric in kernel.metrics:
             for dtype in kernel.dtypes:
                 call(kernel, metric, dtype, rng)
     weights = rng.integers(0, 9, size=(133, 133))
-    for kernel in gpudist.kernels("apsp"):
-        for dtype in kernel.dtypes if kernel.backend == "cuda" else ():
+    for kernel in cuda_rows("apsp"):
+        semiring = "min_max" if "bottleneck" in kernel.id else "min_plus"
+        for dtype in kernel.dtypes:
             for predecessors in (False,) if kernel.teaching else (False, True):
-                gpudist.apsp(
-                    weights, dtype=dtype, kernel=kernel.id, return_predecessors=predecessors
-                )
-    for kernel in gpudist.kernels("minplus"):
-        for semiring in SEMIRINGS if kernel.backend == "cuda" else ():
+                options = {
+                    "dtype": dtype,
+                    "semiring": semiring,
+                    "return_predecessors": predecessors,
+                }
+                gpudist.apsp(weights, kernel=kernel.id, **options)
+    for kernel in cuda_rows("closure"):
+        gpudist.transitive_closure(weights > 7, kernel=kernel.id)
+    for kernel in cuda_rows("minplus"):
+        for semiring in SEMIRINGS:
             for dtype in ("bool",) if semiring == "or_and" else ("float32", "float64", "int32"):
                 a, b = (rng.integers(0, 9, size=shape) for shape in ((131, 37), (37, 67)))
                 for c in (None, a @ b):
                     gpudist.minplus(a, b, c, semiring=semiring, dtype=dtype, kernel=kernel.id)
+    chain = np.eye(300, k=1) + np.eye(300, k=-1)
+    for kernel in cuda_rows("perron"):
+        # The second stays in no block's shared memory, the third is slow and has zeros.
+        large = () if kernel.teaching else (rng.random((2100, 2100)), chain)
+        for a in (weights + 1, *large):
+            for dtype in kernel.dtypes:
+                for options in settings(kernel):  # a ladder's options choose between its kernels
+                    gpudist.perron(
+                        a.astype(dtype), kernel=kernel.id, options=options, max_iter=30, tol=1e-9
+                    )
     print("every CUDA kernel ran")
 
 

@@ -549,6 +549,49 @@ def test_cuda_array_interfaces_are_checked(interface, error, message):
         _core.cdist(Claims(**interface), B, np.empty((4, 5)), "euclidean")
 
 
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({}, TypeError, "different devices"),
+        ({1: (4,)}, ValueError, "bad description"),
+        ({1: (4,), 2: (1,)}, ValueError, "two-dimensional"),
+        ({1: (4, -1)}, ValueError, "bad shape"),
+        ({1: [4, 3]}, TypeError, "tuple"),
+        ({2: (25, 8), 3: 8}, ValueError, "whole elements"),
+        ({3: 0}, ValueError, "bad description"),
+        ({4: "float16"}, TypeError, "not float64"),
+        ({4: "float32"}, TypeError, "not float64"),
+        ({0: "here"}, TypeError, "int"),
+        ({5: None}, TypeError, "int"),
+    ],
+)
+def test_descriptions_are_checked(changes, error, message):
+    facts = [0, (4, 3), (3, 1), 1, "float64", 0]
+    for at, value in changes.items():
+        facts[at] = value
+    with pytest.raises(error, match=message):
+        _core.cdist(tuple(facts), B, np.empty((4, 5)), "euclidean")
+
+
+def test_a_tuple_is_a_description_only_if_it_looks_like_one():
+    out = np.empty((6, 5))
+    rows = tuple(map(tuple, np.vstack([A, A])[:6].tolist()))
+    _core.cdist(rows, B, out, "euclidean")
+    np.testing.assert_array_equal(out, gpudist.cdist(np.array(rows), B))
+
+
+def test_tensors_are_described_unless_dlpack_knows_better():
+    torch = pytest.importorskip("torch", reason="PyTorch is missing")
+    space = gpudist.arrays._LIBRARIES["torch"]
+    x = torch.arange(12.0).reshape(4, 3).t()[1:]
+    described = space.operand(x, "float32", x.shape)
+    assert described == (x.data_ptr(), (2, 4), (1, 3), 1, "float32", x.get_device())
+    kept = type("Kept", (torch.Tensor,), {})(x)
+    negative = torch.complex(x, x).conj().imag
+    for tensor in (kept, negative, x.clone().requires_grad_()):
+        assert space.operand(tensor, "float32", tensor.shape) is tensor
+
+
 class Exports:
     """An object that claims to export a CUDA array by DLPack."""
 

@@ -342,6 +342,14 @@ def test_explain_needs_no_metric_for_what_has_none(rng):
         gpudist._core.choose("cdist", "float64", None, 3, 3)
 
 
+def test_explain_says_why_not_what_could_run(points):
+    chosen = gpudist.explain("cdist", *points, device="cpu")
+    other = "cdist/cpu_sums_baseline"
+    assert chosen.rejected[other] == f"it could; {chosen.kernel} stands before it in the table"
+    named = gpudist.explain("cdist", *points, device="cpu", kernel=other)
+    assert named.rejected[chosen.kernel] == f"it could; {other} was asked for by name"
+
+
 def test_explain_in_a_notebook(points):
     said = gpudist.explain("cdist", *points, device="cpu", ceilings={"write": WRITE})
     text = said._repr_html_()

@@ -111,6 +111,24 @@ def test_an_unaligned_output_is_filled_to_the_element(array_library, rng):
         np.testing.assert_array_equal(got[1:-2].reshape(67, 33), gpudist.cdist(a, b, device="cuda"))
 
 
+@pytest.mark.parametrize("metric", ["euclidean", "canberra", "jaccard", "haversine"])
+def test_pairs_are_stored_wherever_they_begin(metric, array_library, rng):
+    """Rows of pairs start anywhere anyway; here the first one does."""
+    for dtype in ("float32", "float64"):
+        for d in (2,) if metric == "haversine" else (2, 7, 20, 150):
+            for n in (2, 3, 9, 66, 131, 1100):
+                x = points(rng, n, d, metric, dtype)
+                pairs = n * (n - 1) // 2
+                expected = gpudist.cdist(x, x, metric, device="cuda")[np.triu_indices(n, 1)]
+                for before in range(4):
+                    flat = array_library.put(np.full(pairs + 5, -7, dtype))
+                    out = flat[before : before + pairs]
+                    gpudist.pdist(array_library.put(x), metric, out=out)
+                    got = array_library.get(flat)
+                    np.testing.assert_array_equal(got[before : before + pairs], expected)
+                    assert (got[:before] == -7).all() and (got[before + pairs :] == -7).all()
+
+
 def test_narrow_floats_give_float32():
     library = Torch()
     torch = library.module

@@ -12,6 +12,7 @@ from gpudist import ladder
 from gpudist.__main__ import main
 from gpudist.bench import measure_ceilings, read_lines
 from gpudist.ladder import STUDIES, Distances, Paths, Root
+from gpudist.ladder.report import show_grid
 
 SMALL = {
     "edm2d": Distances(70, 70, 2, "bytes", same=True),
@@ -194,6 +195,15 @@ def test_misuse_is_status_2(arguments, message, capsys):
     assert status(*arguments) == 2
     captured = capsys.readouterr()
     assert message in captured.err and captured.out == ""
+
+
+def test_a_grid_tells_auto_from_a_loop_without_steps(capsys):
+    record = {"ladder": "perron", "shape": [8], "dtype": "float32", "kernel": "perron", "step": 0}
+    taken = record | {"kernel": "perron/cuda_rows", "median_s": 2e-3}
+    show_grid([record | {"options": {}, "median_s": 1e-3}, taken])
+    heading, row = capsys.readouterr().out.splitlines()[1:4:2]
+    assert heading.split() == ["size", "perron", "auto"]
+    assert row.split() == ["8", "float32", "1.00", "ms", "2.00", "ms"]
 
 
 @pytest.mark.gpu

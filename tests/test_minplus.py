@@ -195,6 +195,16 @@ def test_squaring_closes_a_graph(device, rng):
     np.testing.assert_array_equal(reached, expected != gpudist.UNREACHABLE)
 
 
+def test_lengths_in_int32_can_be_multiplied_as_they_are(device, rng):
+    """What says that there is no path goes on saying so."""
+    w = rng.integers(1, 9, (40, 40)) * (rng.random((40, 40)) < 0.04)
+    for semiring in ("min_plus", "min_max", "max_min"):
+        dist = gpudist.apsp(w, dtype="int32", semiring=semiring, device=device)
+        assert (dist == neutral(semiring, "int32")).any()
+        again = gpudist.minplus(dist, dist, semiring=semiring, device=device)
+        np.testing.assert_array_equal(again, dist)  # there is no better way by way of two
+
+
 def test_no_way_and_nan(device):
     inf, nan = np.inf, np.nan
 

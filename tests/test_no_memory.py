@@ -31,6 +31,8 @@ CALLS = {
     "apsp int32": lambda device: gpudist.apsp(
         np.round(GRAPH * 2**20), dtype="int32", device=device
     ),
+    "bottleneck": lambda device: gpudist.apsp(GRAPH, semiring="min_max", device=device),
+    "closure": lambda device: gpudist.transitive_closure(GRAPH > 8, device=device),
     "minplus": lambda device: gpudist.minplus(GRAPH[:, :9], GRAPH[:9], GRAPH, device=device),
     "perron": lambda device: gpudist.perron(GRAPH * (1 - np.eye(600)), device=device).vector,
     "or_and": lambda device: gpudist.minplus(

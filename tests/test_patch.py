@@ -135,6 +135,13 @@ def test_the_time_saved_is_estimated(points, rng):
     assert "gpudist answered nothing" in str(gpudist.Routed())
 
 
+def test_an_estimate_that_fails_does_no_harm(rng):
+    x = rng.random((500, 300))  # fewer rows than columns have no covariance to invert
+    with gpudist.patched_scipy(device="cpu", estimate=True) as routed:
+        distance.pdist(x, "mahalanobis")
+    assert routed.calls == {"pdist": 1} and routed.scipy_seconds == 0
+
+
 SCRIPT = """
     import sys
     from scipy.spatial.distance import cdist

@@ -17,6 +17,8 @@ LENGTHS = [name for name in SEMIRINGS if name != "or_and"]
 
 def cases():
     for param in rows("apsp"):
+        if param.values[0].teaching:
+            continue  # ladders are about min_plus
         for semiring, dtype in itertools.product(LENGTHS[1:], param.values[0].dtypes):
             label = f"{param.values[0].id}-{semiring}-{dtype}"
             yield pytest.param(param.values[0], semiring, dtype, id=label, marks=param.marks)
@@ -273,7 +275,7 @@ def test_the_closure_s_out(device, rng):
         (np.empty((100, 99), bool), ValueError, "shape"),
         (np.empty((100, 100)), ValueError, "out must be of bool, got float64"),
         (np.empty((200, 100), bool)[::2], ValueError, "C-contiguous"),
-        ([[True]], TypeError, "out must be a NumPy array, got list"),
+        ([[True]], TypeError, "out must be an array, got list"),
     ):
         with pytest.raises(error, match=words):
             gpudist.transitive_closure(g, out=wrong)

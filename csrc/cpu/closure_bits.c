@@ -10,7 +10,9 @@
  * On economical construction of the transitive closure of a directed graph, 1970). The tables of a
  * chunk of columns, a cache line wide, stay in the first cache.
  *
- * Floor: n**3 / 2048 look-ups, two a cycle with AVX-512; each block reads and writes the matrix. */
+ * Floor: n**3 / 2048 look-ups, two a cycle with AVX-512. What binds is the way to the rows, which
+ * each block of pivots reads and writes once in every chunk: one Zen 5 core makes 1.2 G look-ups a
+ * second at n = 2000 (3.2 ms) and 0.7 G at n = 8000 (360 ms), on graphs where all rows change. */
 #include "kernels.h"
 #include "pass.h"
 #include "simd.h"
@@ -20,6 +22,8 @@ enum { PIVOT_WORDS = 2, PIVOTS = 64 * PIVOT_WORDS, GROUP = 4, UNIONS = 1 << GROU
 enum { LANES = sizeof(gd_vi32) / sizeof(int32_t), CHUNK = 16, NV = CHUNK / LANES };
 /* Smaller matrices are not worth waking threads for. */
 enum { PARALLEL_FROM = 512, SPAN = 512 };
+/* Rows lie too far apart for the processor to guess the next one. */
+enum { AHEAD = 8 };
 
 typedef struct chunk_bits {
     gd_vi32 v[NV];
@@ -59,6 +63,12 @@ GD_INLINE void join(chunk_bits *x, const chunk_bits *y)
 {
     GD_UNROLL for (int v = 0; v < NV; ++v)
         x->v[v] |= y->v[v];
+}
+
+/* A hint; the address may lie past the matrix. */
+GD_INLINE void fetch(const int32_t *row, ptrdiff_t words)
+{
+    __builtin_prefetch((const void *)((uintptr_t)row + (size_t)words * sizeof *row), 1);
 }
 
 GD_INLINE pivot_set set_at(const gd_closure *call, ptrdiff_t row, ptrdiff_t first, ptrdiff_t pivots)
@@ -123,6 +133,7 @@ static void close_rows(const pivot_block *b, ptrdiff_t word, ptrdiff_t from, ptr
             (i >= b->first && i < b->first + b->pivots))
             continue;
         int32_t *const row = row_at(b->call, i, word);
+        fetch(row, AHEAD * b->call->words);
         chunk_bits x = load_chunk(row);
         join_set(&x, set, unions, b->pivots / 64);
         store_chunk(row, x);

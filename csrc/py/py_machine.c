@@ -133,13 +133,20 @@ static PyObject *rejections(const gd_request *request, const gd_kernel *taken)
     const gd_kernel *table = gd_kernels(&count);
     PyObject *dict = PyDict_New();
     for (size_t i = 0; dict != NULL && i < count; ++i) {
-        char why[256] = "another row is preferred";
+        char why[256];
         PyObject *text;
         if (table[i].op != request->op || &table[i] == taken) {
             continue;
         }
-        (void)gd_rejects(&table[i], request, why, sizeof why);
-        text = PyUnicode_FromString(why);
+        if (gd_rejects(&table[i], request, why, sizeof why)) {
+            text = PyUnicode_FromString(why);
+        }
+        else {
+            text = PyUnicode_FromFormat("it could; %s %s", taken->id,
+                                        request->orders.kernel != NULL
+                                            ? "was asked for by name"
+                                            : "stands before it in the table");
+        }
         if (text == NULL || PyDict_SetItemString(dict, table[i].id, text) < 0) {
             Py_CLEAR(dict);
         }

@@ -169,7 +169,7 @@ def show_grid(records: Iterable[Record], file: TextIO | None = None) -> None:
     ladder = ""
     for record in records:
         ladder = record["ladder"]
-        name = record["kernel"] if record["step"] else "auto"
+        name = record["kernel"] if "options" in record else "auto"
         kernels[name] = None
         cell = duration(record["median_s"]) if "median_s" in record else "-"
         by_size.setdefault(size(record), {})[name] = cell

@@ -14,6 +14,9 @@
  * read and written once. With predecessors the matrix is read for each pivot: n^3 x 4 bytes, from
  * L2 up to n = 3000 or so.
  *
+ * Reached on an H200, in ms: float32 n = 1024 1.8, 4096 17, 16384 690; float64 n = 4096 31; with
+ * predecessors float32 n = 1024 4.5, 4096 157. Small n wait for the ten launches of a round.
+ *
  * Launch: a tile in one block of 1024 threads; with predecessors a block for 1024 elements of a
  * row. */
 #include "common.cuh"

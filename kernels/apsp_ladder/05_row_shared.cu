@@ -32,7 +32,8 @@ __global__ void __launch_bounds__(1024)
     const ptrdiff_t i = blockIdx.x / segments;
     const ptrdiff_t j = (ptrdiff_t)(blockIdx.x % segments) * blockDim.x + threadIdx.x;
     const bool inside = j < n;
-    T second_leg = 0, length = 0;
+    T second_leg = 0,
+      length = 0; /* of threads beyond the row's end, which the barrier needs, too */
     if (threadIdx.x == 0) {
         first_leg = dist[i * padded + k];
     }

@@ -13,12 +13,12 @@
  * What changed: a tile is loaded once for `block` stages, and n / block rounds of three launches
  * replace n launches.
  *
- * What to expect: the limit moves to shared memory. It gives a warp one operand a cycle. For each
- * relaxation a thread reads one of the right tile; four of the left come in one load, the same for
- * the whole warp. That is some 25 relaxations a cycle and SM, of 64 that the arithmetic allows:
- * 6.5e12 a second on an H200, 19 ms for n = 5000. It takes 38, ten times less than step 5: two
- * blocks of 1024 threads are all that an SM holds, so for half of the time one of them waits for
- * its tiles and the other one is alone.
+ * What to expect: the limit moves to shared memory, from which a warp gets 32 words a cycle. For
+ * each relaxation a thread reads one operand of the right tile; four of the left come in one load,
+ * which is the same for the whole warp and takes two cycles. That is 21 relaxations a cycle and SM,
+ * of 64 that the arithmetic allows: 5.6e12 a second on an H200, 22 ms for n = 5000. It takes 38,
+ * ten times less than step 5: two blocks of 1024 threads are all that an SM holds, so often one of
+ * them waits for its tiles and the other one is alone.
  *
  * int32 alone: a closed cross adds in another order than the plain loop, which rounds floats
  * otherwise. Integers are exact in any order. How to keep the bits: kernels/apsp/blocked.cu.
@@ -44,6 +44,7 @@ __global__ void __launch_bounds__(kBlock *kBlock)
     tile[y][x] = *mine;
     __syncthreads();
     for (int k = 0; k < kBlock; ++k) {
+        /* Row k and column k hold still (loop.cuh): one barrier a stage is enough. */
         gd::relax(tile[y][x], gd::legs(tile[y][k], tile[k][x]));
         __syncthreads();
     }

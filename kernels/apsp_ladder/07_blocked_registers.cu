@@ -45,6 +45,7 @@ __global__ void __launch_bounds__(kClosers)
     }
     __syncthreads();
     for (int k = 0; k < kTile; ++k) {
+        /* Row k and column k hold still (loop.cuh): one barrier a stage is enough. */
         const int32_t second_leg = tile[k][x];
 #pragma unroll
         for (int y = first; y < kTile; y += kStep) {
@@ -90,14 +91,14 @@ __device__ __forceinline__ void relax_tile(int32_t *dist, ptrdiff_t padded, ptrd
 
 #pragma unroll 4 /* a body of 16 pivots; all 64 would be more than the instruction cache likes */
     for (int k = 0; k < kTile; k += kSide) {
-        int32_t a[kSide][kSide];
+        int32_t a[kSide][kSide]; /* four rows, four pivots each */
 #pragma unroll
         for (int i = 0; i < kSide; ++i) {
             gd::load_word(&left[y + i][k], a[i]);
         }
 #pragma unroll
         for (int q = 0; q < kSide; ++q) {
-            int32_t b[kSide];
+            int32_t b[kSide]; /* of pivot k + q, four columns */
             gd::load_word(&right[k + q][x], b);
 #pragma unroll
             for (int i = 0; i < kSide; ++i) {

@@ -33,8 +33,9 @@ constexpr int kStep = 4 * GD_BITS_ALIGNMENT; /* words of a row that a turn of th
 static_assert(kWarpsAcross * kWarpsDown * 32 == kThreads, "every warp has its results");
 static_assert(GD_BITS_ALIGNMENT * sizeof(int32_t) == sizeof(uint4), "a group is a load");
 
-template <typename T>
-struct Bits : gd::Target<T> {
+/* Of the form kMatrix are calls whose result has aligned rows, of kEither all others. */
+template <typename T, gd::Form kForm>
+struct Bits : gd::Target<T, kForm> {
     gd::Points<int32_t> a, b;
     ptrdiff_t length; /* words of a row */
     const double *a_terms, *b_terms;
@@ -169,9 +170,9 @@ __device__ __forceinline__ R distance(int sum, R x, R y, R columns)
 struct Corner {
     ptrdiff_t row, col;
 
-    template <typename T>
-    __device__ __forceinline__ Corner(const Bits<T> &call, unsigned tile_row, unsigned tile_col,
-                                      unsigned thread, unsigned log_kinds)
+    template <typename T, gd::Form kForm>
+    __device__ __forceinline__ Corner(const Bits<T, kForm> &call, unsigned tile_row,
+                                      unsigned tile_col, unsigned thread, unsigned log_kinds)
     {
         const unsigned kind = tile_row & ((1u << log_kinds) - 1), warp = thread / 32;
         const ptrdiff_t top = (ptrdiff_t)(tile_row >> log_kinds) * kBlockRows;
@@ -185,17 +186,18 @@ struct Corner {
 __device__ __forceinline__ void forget(unsigned &x) { asm volatile("" : "+r"(x)); }
 
 /* R is what distances are computed in. A warp's rows are of one kind, see span.cuh. */
-template <gd_metric kMetric, typename R, typename T>
+template <gd_metric kMetric, gd::Form kForm, typename R, typename T>
 __global__ void __launch_bounds__(kThreads, 3)
-    bits(const __grid_constant__ Bits<T> call, const __grid_constant__ gd::Grid grid,
-         unsigned log_kinds)
+    bits(const __grid_constant__ Bits<T, kForm> call, const __grid_constant__ gd::Grid grid,
+         unsigned log_row_kinds)
 {
     constexpr int kWord = gd::kPerWord<T>, kShare = kWord / 2; /* products that make up a word */
+    constexpr bool kShifted = kForm != gd::Form::kMatrix;
+    const unsigned log_kinds = kShifted ? log_row_kinds : 0;
     unsigned tile_row, tile_col;
-    if (!grid.find(&tile_row, &tile_col)) {
-        return;
-    }
-    if (!call.has((ptrdiff_t)(tile_row >> log_kinds) * kBlockRows << log_kinds,
+    if (!(kShifted ? grid.find(&tile_row, &tile_col)
+                   : grid.find<gd::Form::kMatrix>(&tile_row, &tile_col)) ||
+        !call.has((ptrdiff_t)(tile_row >> log_kinds) * kBlockRows << log_kinds,
                   (ptrdiff_t)(tile_col + 1) * kBlockCols)) {
         return;
     }
@@ -213,7 +215,9 @@ __global__ void __launch_bounds__(kThreads, 3)
     }
     unsigned thread = threadIdx.x;
     for (ptrdiff_t word = 0; word < call.length; word += kStep) {
-        forget(tile_row), forget(tile_col), forget(thread);
+        if constexpr (kShifted) {
+            forget(tile_row), forget(tile_col), forget(thread);
+        }
         const Corner from(call, tile_row, tile_col, thread, log_kinds);
         const unsigned eighth = thread % 32 / 4;
         const ptrdiff_t own = word + thread % 4 * GD_BITS_ALIGNMENT;
@@ -230,7 +234,8 @@ __global__ void __launch_bounds__(kThreads, 3)
              * a thread's pairs from them touch. */
             const int at =
                 j / kShare * 8 * kShare + eighth / 2 * kWord + j % kShare * 2 + eighth % 2;
-            b[j] = load_group(call.b, max(from.col + at, (ptrdiff_t)0), own, present);
+            b[j] = load_group(call.b, kShifted ? max(from.col + at, (ptrdiff_t)0) : from.col + at,
+                              own, present);
         }
 #pragma unroll
         for (int i = 0; i < kDown; ++i) {
@@ -271,23 +276,30 @@ __global__ void __launch_bounds__(kThreads, 3)
 
 /* ---------------------------------------------------------------- launch */
 
-template <gd_metric kMetric, typename R, typename T>
-cudaError_t launch(const gd_cdist &call)
+template <gd_metric kMetric, gd::Form kForm, typename R, typename T>
+cudaError_t launch_form(const gd_cdist &call)
 {
-    const Bits<T> bits_call = {gd::target_of<T>(call),
-                               gd::points_of<int32_t>(call.a),
-                               gd::points_of<int32_t>(call.b),
-                               call.a.cols,
-                               call.a_terms,
-                               call.b_terms,
-                               call.weight_sum};
+    const Bits<T, kForm> bits_call = {gd::target_of<T, kForm>(call),
+                                      gd::points_of<int32_t>(call.a),
+                                      gd::points_of<int32_t>(call.b),
+                                      call.a.cols,
+                                      call.a_terms,
+                                      call.b_terms,
+                                      call.weight_sum};
     const unsigned log_kinds = log_kinds_of(bits_call);
     const ptrdiff_t columns = call.out.cols + (1 << log_kinds) - 1; /* shifted rows are longer */
     const ptrdiff_t down = gd::ceil_div(call.out.rows, kBlockRows << log_kinds) << log_kinds;
     const gd::Grid grid(call.pairs, down, gd::ceil_div(columns, kBlockCols), kBand, kBlockRows,
                         kBlockCols);
-    return gd::enqueue(call.launch, bits<kMetric, R, T>, grid.blocks(), dim3(kThreads), 0,
+    return gd::enqueue(call.launch, bits<kMetric, kForm, R, T>, grid.blocks(), dim3(kThreads), 0,
                        bits_call, grid, log_kinds);
+}
+
+template <gd_metric kMetric, typename R, typename T>
+cudaError_t launch(const gd_cdist &call)
+{
+    return gd::target_of<T>(call).words ? launch_form<kMetric, gd::Form::kMatrix, R, T>(call)
+                                        : launch_form<kMetric, gd::Form::kEither, R, T>(call);
 }
 
 template <gd_metric kMetric>

@@ -17,14 +17,19 @@ namespace gd {
 
 struct Grid {
     unsigned down, across, band; /* tiles below each other, side by side, and in a band's height */
-    /* Pairs alone: rows of results in a band, the logarithm of a tile's columns, and columns of
-     * tiles in two bands folded together. */
-    unsigned band_rows, log_cols, folded;
+    /* Pairs alone: rows of results in a band, the logarithm of a tile's columns, the last band, and
+     * columns of tiles in two bands folded together. */
+    unsigned band_rows, log_cols, last, folded;
 
     /* Of tiles of so many rows and columns, the latter a power of two for pairs. */
     Grid(bool pairs, ptrdiff_t down_, ptrdiff_t across_, unsigned most, ptrdiff_t rows,
          ptrdiff_t cols)
-        : down((unsigned)down_), across((unsigned)across_), band_rows(0), log_cols(0), folded(0)
+        : down((unsigned)down_),
+          across((unsigned)across_),
+          band_rows(0),
+          log_cols(0),
+          last(0),
+          folded(0)
     {
         /* A matrix lower than a band is one band, which keeps band * across within 32 bits. */
         band = down < most ? down : most;
@@ -33,16 +38,16 @@ struct Grid {
             while ((ptrdiff_t)1 << log_cols < cols) {
                 ++log_cols;
             }
-            const unsigned last = (unsigned)bands() - 1;
+            last = (down - 1) / band;
             /* What two bands leave out is at least what the last one does, but for rounding. */
             folded = last == 0 ? across : 2 * across - left_out(last) + 1;
         }
     }
     ptrdiff_t blocks() const
     {
-        return folded == 0 ? (ptrdiff_t)down * across : (bands() + 1) / 2 * band * folded;
+        return (ptrdiff_t)(folded == 0 ? across : folded) *
+               (folded == 0 ? down : (last / 2 + 1) * band);
     }
-    __host__ __device__ ptrdiff_t bands() const { return ceil_div(down, band); }
 
     /* Columns of tiles that are left of the diagonal in all of a band. */
     __host__ __device__ __forceinline__ unsigned left_out(unsigned at) const
@@ -73,7 +78,7 @@ struct Grid {
         }
         else {
             const unsigned cell = blockIdx.x / band % folded, above = blockIdx.x / band / folded;
-            const unsigned below = (unsigned)bands() - 1 - above, length = across - left_out(above);
+            const unsigned below = last - above, length = across - left_out(above);
             const bool upper = cell < length;
             const unsigned at = upper ? above : below;
             *row = at * band + blockIdx.x % band;

@@ -127,19 +127,22 @@ __global__ void __launch_bounds__(kThreads)
     __syncthreads();
 
     const int left = (int)min(call.a.count - first_row, (ptrdiff_t)kRows);
+    ptrdiff_t row = first_row + threadIdx.y;
+    T *to = call.row(row) + run.first;
 #pragma unroll 1
     for (int i = threadIdx.y; i < left; i += blockDim.y) {
-        const ptrdiff_t row = first_row + i;
-        const int missing = run.missing(call, row);
-        if (missing >= run.count) {
-            continue; /* angles are dear */
-        }
-        T results[kCols];
+        const int start = run.start(call, row);
+        /* Angles are dear: none where no column has a place. */
+        if (start <= (kCols - 1) * run.step) {
+            T results[kCols];
 #pragma unroll
-        for (int j = 0; j < kCols; ++j) {
-            results[j] = Place<T>::angle(rows[i], cols[j]);
+            for (int j = 0; j < kCols; ++j) {
+                results[j] = Place<T>::angle(rows[i], cols[j]);
+            }
+            run.store(to, results, start);
         }
-        run.store(call.row(row) + run.first, results, missing);
+        to += call.step(row, blockDim.y);
+        row += blockDim.y;
     }
 }
 

@@ -40,20 +40,6 @@ __device__ __forceinline__ bool is_empty(const gd::Span<T> &span)
     return span.empty();
 }
 
-/* A row's results, in either shape of a thread's share. */
-template <typename T, gd::Form kForm>
-__device__ __forceinline__ void store(const gd::Cdist<T, kForm> &call, const gd::Run<T> &run,
-                                      ptrdiff_t row, T *at, const T *results)
-{
-    run.store(at, results, run.missing(call, row));
-}
-template <typename T, gd::Form kForm>
-__device__ __forceinline__ void store(const gd::Cdist<T, kForm> &call, const gd::Span<T> &span,
-                                      ptrdiff_t row, T *at, const T *results)
-{
-    span.store(at, results, span.start(call, row));
-}
-
 /* D is the number of dimensions: a constant, so that points stay in registers. log_row_kinds: see
  * span.cuh; without kShifted it is 0. */
 template <typename M, int D, bool kShifted, gd::Form kForm, typename T>
@@ -119,10 +105,13 @@ __global__ void __launch_bounds__(kThreads, 3)
 
     /* D is below GD_FOLD, so one accumulator makes the total. */
     T *to = call.row(row) + run.first;
+    /* Of pairs a row is shorter than the one before, so steps from one to the next are as well. */
+    ptrdiff_t next = call.step(row, down);
+    const int start = run.start(call, row), fall = kForm == gd::Form::kPairs ? down : 0;
     unsigned unsafe = 0; /* a bit for each row */
     bool all_safe = true;
 #pragma unroll
-    for (int i = 0; i < kRows<T>; to += call.step(row + i * down, down), ++i) {
+    for (int i = 0; i < kRows<T>; to += next, next -= fall * fall, ++i) {
         T results[kCols];
         bool safe = true;
 #pragma unroll
@@ -137,7 +126,7 @@ __global__ void __launch_bounds__(kThreads, 3)
             all_safe &= M::safe(results[j]);
         }
         if (i * down < left) {
-            store(call, run, row + i * down, to, results);
+            run.store(to, results, start + i * fall);
             unsafe |= safe ? 0 : 1u << i;
         }
     }

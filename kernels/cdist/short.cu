@@ -165,14 +165,14 @@ __global__ void __launch_bounds__(kThreads, 2)
     T *to = call.row(row) + span.first;
     ptrdiff_t next = call.step(row, step);
     int start = span.start(call, row);
-    const int down = kForm == gd::Form::kPairs ? (int)step : 0;
+    const int fall = kForm == gd::Form::kPairs ? (int)step : 0;
     unsigned unsafe = 0; /* a bit for every kCheck of this thread's rows */
     int i = threadIdx.y;
     for (unsigned bit = 1; i < left; bit *= 2) {
         bool safe = true;
         const int end = min(left, i + kCheck * (int)blockDim.y);
 #pragma unroll 2
-        for (; i < end; i += blockDim.y, to += next, next -= down * down, start += down) {
+        for (; i < end; i += blockDim.y, to += next, next -= fall * fall, start += fall) {
             T a[kFill];
 #pragma unroll
             for (int k = 0; k < kFill; k += kCols) {

@@ -64,7 +64,7 @@ struct Span {
     template <typename P>
     __device__ __forceinline__ ptrdiff_t column(const Points<P> &columns, int j) const
     {
-        return columns.clamp(max(first + j * step, (ptrdiff_t)0));
+        return max(columns.clamp(first + j * step), (ptrdiff_t)0);
     }
 
     /* The first result that has a place in the row: of pairs, which are never apart, the one right

@@ -28,6 +28,7 @@
  * very similar rows 50; a fourth block made that 44 and the rest slower, so latency binds it. At
  * d = 2 loading and finishing bind: 0.3 to 0.9 ms, 1.3 to 3 for four counts and careful forms. */
 #include "grid.cuh"
+#include "segments.cuh"
 #include "sums_tile.cuh"
 
 namespace {
@@ -39,24 +40,31 @@ constexpr unsigned kBand = 16;
 constexpr const char *kId = "cdist/cuda_sums";
 
 /* Stores a thread's results, NaN where the form does not answer, and says whether it answered for
- * all. */
+ * all. `memory` begins with a slab. */
 template <int kForm, bool kWeighted, typename T, typename R>
 __device__ __forceinline__ bool store_tile(const sums::Call<T> &call, const sums::Place &place,
-                                           const R *total)
+                                           const R *total, void *memory)
 {
     using S = sums::Shape<kForm, T>;
+    using Segments = gd::Segments<T, 4 * S::rows>;
     constexpr int kWord = S::word;
+    Segments &segments = ((Segments *)memory)[threadIdx.x / 32];
+    static_assert(4 * sizeof segments <= sizeof(typename S::SlabA), "room for every warp's");
+    const int lane = threadIdx.x % 32, own = lane / 8 * S::rows;
     const ptrdiff_t row = place.row + threadIdx.x / 8 * S::rows;
     const ptrdiff_t col = place.col + threadIdx.x % 8 * kWord;
     const ptrdiff_t left = call.a.count - row;
     bool good = true;
+    if (!call.words) {
+        __syncthreads(); /* nobody reads the last slab any more */
+    }
 #pragma unroll
     for (int r = 0; r < S::runs; ++r) {
         const gd::Run<T> run(call, col + r * 8 * kWord, 1);
-        T *to = call.row(row) + run.first;
-        const int missing = run.missing(call, row);
+        const int start = run.start(call, row);
+        T *to = call.out + row * call.out_stride + run.first;
 #pragma unroll
-        for (int i = 0; i < S::rows; to += call.step(row + i, 1), ++i) {
+        for (int i = 0; i < S::rows; ++i, to += call.out_stride) {
             if (i < left) {
                 T results[kWord];
 #pragma unroll
@@ -64,10 +72,21 @@ __device__ __forceinline__ bool store_tile(const sums::Call<T> &call, const sums
                     const R *const s = total + (i * S::cols + r * kWord + j) * S::count;
                     good &= sums::result<kForm, kWeighted, R>(
                                 call, s, row + i, call.b.clamp(run.first + j), &results[j]) ||
-                            j < missing + i;
+                            j < start + i;
                 }
-                run.store(to, results, missing + i);
+                if (call.words) {
+                    run.store(to, results);
+                }
+                else {
+                    gd::store_word(&segments[own + i][lane % 8 * kWord], results);
+                }
             }
+        }
+        if (!call.words) {
+            __syncwarp();
+            gd::store_segments<4 * S::rows>(call, segments, call.a.count, row - own, 0,
+                                            run.first - lane % 8 * kWord);
+            __syncwarp();
         }
     }
     return good;
@@ -88,13 +107,13 @@ __device__ __forceinline__ bool mend_tile(const sums::Call<T> &call, const sums:
     for (int r = 0; r < S::runs; ++r) {
         const gd::Run<T> run(call, col + r * 8 * kWord, 1);
         T *to = call.row(row) + run.first;
-        const int missing = run.missing(call, row);
+        const int start = run.start(call, row);
 #pragma unroll
         for (int i = 0; i < S::rows; to += call.step(row + i, 1), ++i) {
             if (i < left) {
                 T results[kWord] = {NAN, NAN, NAN, NAN};
                 if (mend) {
-                    run.load(to, results, missing + i);
+                    run.load(to, results, start + i);
                 }
 #pragma unroll
                 for (int j = 0; j < kWord; ++j) {
@@ -105,7 +124,7 @@ __device__ __forceinline__ bool mend_tile(const sums::Call<T> &call, const sums:
                         good &= results[j] == results[j];
                     }
                 }
-                run.store(to, results, missing + i);
+                run.store(to, results, start + i);
             }
         }
     }
@@ -147,7 +166,7 @@ __global__ void __launch_bounds__(gd::kTileThreads, sums::Shape<kSum, T>::blocks
             R total[F::held];
             sums::add_up<kSwift, kWeighted, T>(call, place, total, *(typename F::Memory *)memory,
                                                groups);
-            const bool good = store_tile<kSwift, kWeighted>(call, place, total);
+            const bool good = store_tile<kSwift, kWeighted>(call, place, total, memory);
             if (!__syncthreads_or(!good)) {
                 return;
             }
@@ -162,7 +181,7 @@ __global__ void __launch_bounds__(gd::kTileThreads, sums::Shape<kSum, T>::blocks
             good = mend_tile<kSum, kWeighted>(call, place, total, swift);
         }
         else {
-            good = store_tile<kSum, kWeighted>(call, place, total);
+            good = store_tile<kSum, kWeighted>(call, place, total, memory);
         }
         if constexpr (sums::kDoubtful<kSum, kWeighted, R>) {
             /* After all stores, when no register holds a sum any more. */

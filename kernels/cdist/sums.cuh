@@ -136,8 +136,11 @@ __device__ __noinline__ void repair(const Call<float> &call, ptrdiff_t row, ptrd
 {
     using E = Element<kSum, double, true>;
     for (; row < end; ++row) {
-        for (int j = max(run.missing(call, row), 0); j < run.count; ++j) {
+        for (int j = 0; j < run.count; ++j) {
             const ptrdiff_t col = run.first + j * run.step;
+            if (run.start(call, row) > j * run.step) {
+                continue;
+            }
             float *const at = call.row(row) + col;
             if (*at == *at) {
                 continue;

@@ -9,19 +9,19 @@
 
 #include <cuda_fp16.h>
 
-#include "metrics.cuh"
+#include "tensor_centre.cuh"
 
 namespace gd {
 namespace tensor {
 
+using namespace marked;
+
 /* ---------------------------------------------------------------- shapes */
 
-constexpr int kTileRows = 128, kTileCols = 192; /* results of a block at a time */
+constexpr int kTileCols = 192; /* results of a block at a time, and 128 rows */
 constexpr int kChunk = 8, kDims = 32, kChunks = kDims / kChunk;
-/* A part is what one accumulator of a warpgroup covers in columns. A unit is a warp's share of it:
- * 16 rows by 64 columns. */
-constexpr int kPartCols = 64, kParts = kTileCols / kPartCols;
-constexpr int kUnitRows = 16, kUnits = kTileRows / kUnitRows, kLanes = 32;
+/* A part is what one accumulator of a warpgroup covers in columns. */
+constexpr int kParts = kTileCols / kPartCols;
 
 /* Rows of `a` lie in the order in which the threads of a warp hold their fragments: a word of a
  * lane is (hi of row g, hi of row g + 8, lo of row g, lo of row g + 8), two dimensions each.
@@ -29,9 +29,6 @@ constexpr int kUnitRows = 16, kUnits = kTileRows / kUnitRows, kLanes = 32;
  */
 constexpr int kPlane = kTileCols, kPlanes = 2 * kChunks; /* in words */
 constexpr int kImageA = kUnits * kChunks * kLanes, kImageB = kPlanes * kPlane;
-
-/* Rows are put in order within windows. */
-constexpr int kWindow = 16384, kWindowTiles = kWindow / kTileRows;
 
 /* What else is known of a tile's rows: half the square of the row's length (see Rules), and the
  * power of two that undoes the scaling of its image. */
@@ -52,38 +49,17 @@ __device__ __forceinline__ int place_of_column(int col)
 /* The workspace, and the tiles. */
 struct Plan {
     ptrdiff_t slabs, tiles_down, tiles_across;
-    float *shift; /* one a dimension */
+    unsigned band; /* tiles side by side that are walked down together */
+    Sample *sample;
+    unsigned *all_direct;
+    Shift<float> *shift; /* one a dimension */
     FactsA *facts_a;
     FactsB *facts_b;
     uint4 *image_a, *image_b;
-    /* Of every unit: how many of its elements are to be computed again, and if any, which: a word a
-     * lane, whose first bit, from the top, is the lane's first element (see element_of). */
-    uint16_t *counts;
-    uint32_t *marks;
-    /* How rows with marks in the same columns become neighbours (tensor_order.cuh): marks of each
-     * unit's rows, the rows' keys, the order of the rows in each window, and whether it is one. */
-    uint32_t *strips;
-    uint16_t *keys, *order;
-    uint32_t *ordered;
-    /* What is computed in tiles (tensor_dense.cuh): of each group of 128 rows, in their order, the
-     * columns, and of each of these which rows are marked, from bit 0 on; how many columns; and the
-     * tiles: a group, and which 64 of its columns. */
-    int *cols;
-    uint4 *masks;
-    unsigned *listed;
-    int2 *queue;
-    unsigned *queued;
+    Marks marks;
 
-    __host__ __device__ ptrdiff_t parts_across() const { return tiles_across * kParts; }
-    /* The i-th row of a group, of 32 bits: each row has an image, so there are less than 2^31. */
-    __device__ __forceinline__ int row(ptrdiff_t group, bool sorted, int i) const
-    {
-        const ptrdiff_t at = group * kTileRows + i;
-        return (int)(sorted ? group / kWindowTiles * kWindow + order[at] : at);
-    }
     /* 2^32 tiles would be a result of 400 TB. */
     __host__ __device__ unsigned tiles() const { return (unsigned)(tiles_down * tiles_across); }
-    __host__ __device__ ptrdiff_t parts() const { return tiles_down * tiles_across * kParts; }
     __device__ ptrdiff_t part(ptrdiff_t tile_row, ptrdiff_t tile_col, int part) const
     {
         return (tile_row * tiles_across + tile_col) * kParts + part;
@@ -103,6 +79,9 @@ struct Rules {
     static constexpr bool product = kMetric == GD_INNER_PRODUCT;
     static constexpr bool shifts = !product;
     static constexpr float share = kMetric == GD_COSINE ? 0x1p-8f : 0.5f;
+    /* Rows whose squares' sum is not between these are computed directly, unless it is 0: no
+     * result, square or scale of others leaves float32's normal numbers. */
+    static constexpr double least = 0x1p-90, most = 0x1p120;
 
     /* The sign bit of `guard` says that the element is to be computed again. */
     static __device__ __forceinline__ float result(float acc, float norm_a, float unscale_a,
@@ -132,19 +111,6 @@ struct Rules {
 };
 
 /* ---------------------------------------------------------------- barriers and copies */
-
-/* The thread's number, asked for anew: registers are too scarce to keep it. */
-__device__ __forceinline__ unsigned this_thread()
-{
-    unsigned thread;
-    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
-    return thread;
-}
-
-__device__ __forceinline__ unsigned shared_address(const void *p)
-{
-    return (unsigned)__cvta_generic_to_shared(p);
-}
 
 __device__ __forceinline__ void init_barrier(uint64_t *barrier, int arrivals)
 {
@@ -218,6 +184,10 @@ __device__ __forceinline__ void pin(Accumulator &acc)
         asm volatile("" : "+f"(acc[i])::"memory");
     }
 }
+__device__ __forceinline__ void pin(Accumulator (&acc)[3])
+{
+    pin(acc[0]), pin(acc[1]), pin(acc[2]);
+}
 
 /* Columns in shared memory, for the tensor cores: without swizzle, groups of 8 columns 128 bytes
  * apart, and `step` words from one chunk of a product's 16 dimensions to the other. */
@@ -227,7 +197,10 @@ __device__ __forceinline__ uint64_t describe(unsigned address, unsigned step)
 }
 
 /* acc = [acc +] a * b for 64 rows, 64 columns and 16 dimensions. */
-#define GD_ACC4(i) "+f"(acc[i]), "+f"(acc[i + 1]), "+f"(acc[i + 2]), "+f"(acc[i + 3])
+#define GD_ACC4(x, i) "+f"(x[i]), "+f"(x[i + 1]), "+f"(x[i + 2]), "+f"(x[i + 3])
+#define GD_ACC32(x)                                                                              \
+    GD_ACC4(x, 0), GD_ACC4(x, 4), GD_ACC4(x, 8), GD_ACC4(x, 12), GD_ACC4(x, 16), GD_ACC4(x, 20), \
+        GD_ACC4(x, 24), GD_ACC4(x, 28)
 template <bool kAdd>
 __device__ __forceinline__ void multiply(Accumulator &acc, unsigned a0, unsigned a1, unsigned a2,
                                          unsigned a3, uint64_t b)
@@ -237,14 +210,37 @@ __device__ __forceinline__ void multiply(Accumulator &acc, unsigned a0, unsigned
         ".reg .pred add;\n"
         "setp.ne.b32 add, %37, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 "
-        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, "
-        "%19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, "
+        "%17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
         "{%32, %33, %34, %35}, %36, add, 1, 1, 0;\n"
         "}"
-        : GD_ACC4(0), GD_ACC4(4), GD_ACC4(8), GD_ACC4(12), GD_ACC4(16), GD_ACC4(20), GD_ACC4(24),
-          GD_ACC4(28)
+        : GD_ACC32(acc)
         : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "n"((int)kAdd));
 }
+
+/* The same for 192 columns. */
+template <bool kAdd>
+__device__ __forceinline__ void multiply(Accumulator (&acc)[3], unsigned a0, unsigned a1,
+                                         unsigned a2, unsigned a3, uint64_t b)
+{
+    asm volatile(
+        "{\n"
+        ".reg .pred add;\n"
+        "setp.ne.b32 add, %101, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n192k16.f32.f16.f16 "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, "
+        "%17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, "
+        "%47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, "
+        "%62, %63, %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, "
+        "%77, %78, %79, %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, "
+        "%92, %93, %94, %95}, "
+        "{%96, %97, %98, %99}, %100, add, 1, 1, 0;\n"
+        "}"
+        : GD_ACC32(acc[0]), GD_ACC32(acc[1]), GD_ACC32(acc[2])
+        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "n"((int)kAdd));
+}
+#undef GD_ACC32
 #undef GD_ACC4
 
 }  // namespace tensor

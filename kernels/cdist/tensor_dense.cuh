@@ -1,13 +1,15 @@
 /* tensor_dense.cuh: columns of which many elements were marked, in a register tile like that of
- * tile.cu, but for 128 rows and 64 columns from anywhere.
+ * tile.cu, but for rows and columns from anywhere. Where everything is computed in direct form
+ * (tensor_centre.cuh) the same loop takes neighbouring rows and columns, and stores all.
  *
- * Everything is computed and what was marked is kept: the other results must not depend on their
- * neighbours. 8 x 8 results a thread, from slabs of 32 dimensions in shared memory. Sums over
- * groups wait in shared memory, as the results' places are all over the matrix.
+ * In a picked tile, too, everything is computed, but only what was marked is kept: the other
+ * results must not depend on their neighbours. 8 x 8 results a thread, float64 4 x 8, from slabs of
+ * 32 dimensions in shared memory. Sums over groups wait in shared memory, as the results' places
+ * are all over the matrix.
  *
- * Reached on an H200: 11.5e12 pair-dimensions a second at d = 1024, as tile.cu. At d <= 128 single
- * results all over the matrix bind: 16.8 million of them, one in 16, take 0.45 ms, since a sector
- * that is stored in part has to be read first. */
+ * Reached on an H200 in float32: 11.5e12 pair-dimensions a second at d = 1024, as tile.cu. At d <=
+ * 128 single results all over the matrix bind: 16.8 million of them, one in 16, take 0.45 ms, since
+ * a sector that is stored in part has to be read first. */
 #ifndef GPUDIST_TENSOR_DENSE_CUH
 #define GPUDIST_TENSOR_DENSE_CUH
 
@@ -15,28 +17,47 @@
 #include "tensor_marks.cuh"
 
 namespace gd {
-namespace tensor {
+namespace marked {
 
-/* A thread has 8 rows that touch and two runs of four columns, 32 columns apart. */
-constexpr int kRows = 8, kRuns = 2, kRun = 4, kCols = kRuns * kRun;
-/* The totals of its last rows are parked in shared memory, see tile.cu. */
-constexpr int kKept = 6;
-using Results = float[kRows][kCols];
-using SlabA = Slab<float, kTileRows>;
-using SlabB = Slab<float, kPartCols>;
+constexpr int kDenseBlocks = 3;      /* on a multiprocessor */
+constexpr unsigned kDirectBand = 16; /* see tile.cu */
+
+/* A thread has rows that touch, and runs of one 16-byte store of columns, 8 runs apart. */
+template <typename T>
+struct Tile {
+    static constexpr int run = kPerWord<T>, runs = 8 / run, cols = runs * run;
+    static constexpr int rows = sizeof(T) == 4 ? 8 : 4, block_rows = 16 * rows;
+    static constexpr int halves = kTileRows / block_rows; /* tiles that a group of rows makes */
+    /* The totals of the last rows are parked in shared memory, see tile.cu. */
+    static constexpr int kept = sizeof(T) == 4 ? 6 : 4;
+    static constexpr int parked_words = (rows - kept) * runs;
+
+    using Results = T[rows][cols];
+    using OrderA = Order<rows / 2, 4>;
+    using OrderB = Order<run / 2, 8>;
+
+    Slab<T, block_rows> a;
+    Slab<T, kPartCols> b;
+    alignas(16) T parked[parked_words > 0 ? parked_words : 1][kTileThreads][run];
+    union {
+        T groups[rows * runs][kTileThreads][run];
+        T results[block_rows][kPartCols];
+    };
+    int picked_rows[kTileRows], picked_cols[kPartCols];
+};
 
 /* Loads the rows of a list instead of neighbours. */
-template <int kPoints, bool kSwap, typename Order>
-struct Picked : Loader<float, kPoints, kSwap, Order> {
-    using Base = Loader<float, kPoints, kSwap, Order>;
+template <typename T, int kPoints, bool kSwap, typename Order>
+struct Picked : Loader<T, kPoints, kSwap, Order> {
+    using Base = Loader<T, kPoints, kSwap, Order>;
     const int *rows;
 
-    __device__ __forceinline__ Picked(const Points<float> &x, const int *rows_, ptrdiff_t dim,
+    __device__ __forceinline__ Picked(const Points<T> &x, const int *rows_, ptrdiff_t dim,
                                       int depth, unsigned thread)
         : Base(x, 0, dim, depth, thread), rows(rows_)
     {
     }
-    __device__ __forceinline__ const float *start(int place) const
+    __device__ __forceinline__ const T *start(int place) const
     {
         return this->corner + rows[Order::point_at(place)] * this->x.row_stride;
     }
@@ -44,7 +65,7 @@ struct Picked : Loader<float, kPoints, kSwap, Order> {
     {
 #pragma unroll
         for (int i = 0; i < Base::down; ++i) {
-            const float *const from = start(this->thread / 4 + i * (kTileThreads / 4));
+            const T *const from = start(this->thread / 4 + i * (kTileThreads / 4));
 #pragma unroll
             for (int h = 0; h < Base::along; ++h) {
                 load_word_const(from + min(this->dim_at(h), this->depth - Base::word),
@@ -66,52 +87,43 @@ struct Picked : Loader<float, kPoints, kSwap, Order> {
         }
     }
 };
-using LoaderA = Picked<kTileRows, false, Order<kRows / 2, 4>>;
-using LoaderB = Picked<kPartCols, true, Order<kRun / 2, 8>>;
-
-struct Tile {
-    SlabA a;
-    SlabB b;
-    alignas(16) float parked[(kRows - kKept) * kRuns][kTileThreads][kRun];
-    union {
-        float groups[kRows * kRuns][kTileThreads][kRun];
-        float results[kTileRows][kPartCols];
-    };
-    int rows[kTileRows], cols[kPartCols];
-};
 
 /* Adds up to GD_FOLD dimensions of a slab, from `first` on, to a thread's sums. */
-template <typename M>
-__device__ __forceinline__ void add_fold(Results &sum, const Tile &tile, int first, int depth)
+template <typename M, typename T>
+__device__ __forceinline__ void add_fold(typename Tile<T>::Results &sum, const Tile<T> &tile,
+                                         int first, int depth)
 {
+    constexpr int kRows = Tile<T>::rows, kCols = Tile<T>::cols, kCell = kPerCell<T>;
+    constexpr int kStep = kPerWord<T> / kCell; /* rows of the slab in a turn of the loop */
+    constexpr int kPitchA = sizeof tile.a[0] / sizeof(T), kPitchB = sizeof tile.b[0] / sizeof(T);
     const unsigned thread = this_thread();
-    constexpr int kPitchA = sizeof tile.a[0] / sizeof(float);
-    constexpr int kPitchB = sizeof tile.b[0] / sizeof(float);
-    const float *from_a = &tile.a[first / 2][(thread / 32 * 4 * kRows + thread % 32 / 8 * 2) * 2];
-    const float *from_b = &tile.b[first / 2][thread % 8 * 2 * 2];
+    const T *from_a =
+        &tile.a[first / kCell][(thread / 32 * 4 * kRows + thread % 32 / 8 * 2) * kCell];
+    const T *from_b = &tile.b[first / kCell][thread % 8 * 2 * kCell];
     /* The end of the loop as an address saves the register of a counter. */
-    const float *const end = from_a + (depth + 3) / 4 * 2 * kPitchA;
+    const T *const end = from_a + ceil_div(depth, kPerWord<T>) * kStep * kPitchA;
 #pragma unroll 1
     while (from_a != end) {
 #pragma unroll
-        for (int step = 0; step < 2; ++step) {
-            float a[kRows * 2], b[kCols * 2];
+        for (int step = 0; step < kStep; ++step) {
+            T a[kRows * kCell], b[kCols * kCell];
 #pragma unroll
             for (int i = 0; i < kRows; i += 2) {
-                load_word(from_a + i * 4 * 2, a + i * 2);
+                load_word(from_a + i * 4 * kCell, a + i * kCell);
             }
 #pragma unroll
             for (int j = 0; j < kCols; j += 2) {
-                load_word(from_b + j * 8 * 2, b + j * 2);
+                load_word(from_b + j * 8 * kCell, b + j * kCell);
             }
 #pragma unroll
-            for (int s = 0; s < 2; ++s) {
+            for (int s = 0; s < kCell; ++s) {
 #pragma unroll
                 for (int i = 0; i < kRows; ++i) {
 #pragma unroll
                     for (int j = 0; j < kCols; ++j) {
-                        /* Pairs of dimensions are swapped in b, see tile.cu. */
-                        sum[i][j] = M::term(sum[i][j], a[i * 2 + s], b[j * 2 + 1 - s]);
+                        /* The cells of b are swapped: dimension s stands at the other end. */
+                        sum[i][j] =
+                            M::term(sum[i][j], a[i * kCell + s], b[j * kCell + kCell - 1 - s]);
                     }
                 }
             }
@@ -122,30 +134,45 @@ __device__ __forceinline__ void add_fold(Results &sum, const Tile &tile, int fir
 }
 
 /* Moves the totals of the last rows to shared memory and back. */
-__device__ __forceinline__ void park(Tile &tile, const Results &total)
+template <typename T>
+__device__ __forceinline__ void park(Tile<T> &tile, const typename Tile<T>::Results &total)
 {
 #pragma unroll
-    for (int i = 0; i < (kRows - kKept) * kRuns; ++i) {
-        store_word(tile.parked[i][this_thread()], &total[kKept + i / kRuns][i % kRuns * kRun]);
+    for (int i = 0; i < Tile<T>::parked_words; ++i) {
+        store_word(tile.parked[i][this_thread()],
+                   &total[Tile<T>::kept + i / Tile<T>::runs][i % Tile<T>::runs * Tile<T>::run]);
     }
 }
-__device__ __forceinline__ void unpark(const Tile &tile, Results &total)
+template <typename T>
+__device__ __forceinline__ void unpark(const Tile<T> &tile, typename Tile<T>::Results &total)
 {
 #pragma unroll
-    for (int i = 0; i < (kRows - kKept) * kRuns; ++i) {
-        load_word(tile.parked[i][this_thread()], &total[kKept + i / kRuns][i % kRuns * kRun]);
+    for (int i = 0; i < Tile<T>::parked_words; ++i) {
+        load_word(tile.parked[i][this_thread()],
+                  &total[Tile<T>::kept + i / Tile<T>::runs][i % Tile<T>::runs * Tile<T>::run]);
     }
+}
+template <typename T>
+__device__ __forceinline__ void clear(Tile<T> &tile, typename Tile<T>::Results &total)
+{
+#pragma unroll
+    for (int i = 0; i < Tile<T>::rows * Tile<T>::cols; ++i) {
+        total[i / Tile<T>::cols][i % Tile<T>::cols] = 0;
+    }
+    park(tile, total);
 }
 
 /* Joins a thread's totals with those of the groups before, unless `first`. Each thread reads and
  * writes its own words, so this needs no barrier. */
-template <typename M>
-__device__ __forceinline__ void join_groups(Tile &tile, Results &total, bool first)
+template <typename M, typename T>
+__device__ __forceinline__ void join_groups(Tile<T> &tile, typename Tile<T>::Results &total,
+                                            bool first)
 {
+    constexpr int kRun = Tile<T>::run, kRuns = Tile<T>::runs;
 #pragma unroll
-    for (int i = 0; i < kRows * kRuns; ++i) {
-        float before[kRun];
-        float *const now = &total[i / kRuns][i % kRuns * kRun];
+    for (int i = 0; i < Tile<T>::rows * kRuns; ++i) {
+        T before[kRun];
+        T *const now = &total[i / kRuns][i % kRuns * kRun];
         load_word(tile.groups[i][this_thread()], before);
 #pragma unroll
         for (int j = 0; j < kRun; ++j) {
@@ -154,21 +181,20 @@ __device__ __forceinline__ void join_groups(Tile &tile, Results &total, bool fir
     }
 }
 
-/* The sums of a tile, slab by slab, in the order that tile.cu adds in: the bits are the same. */
-template <typename M>
-__device__ __forceinline__ void sum_tile(const Cdist<float> &call, bool words, Tile &tile,
-                                         Results &total)
+/* The sums of a tile, slab by slab, in the order that tile.cu adds in: the bits are the same.
+ * at_a, at_b: lists of rows and columns, or the first ones, as the loaders take them. */
+template <typename M, typename LoaderA, typename LoaderB, typename T, typename At>
+__device__ __forceinline__ void sum_tile(const Cdist<T> &call, bool words, Tile<T> &tile, At at_a,
+                                         At at_b, typename Tile<T>::Results &total)
 {
-#pragma unroll
-    for (int i = 0; i < kRows * kCols; ++i) {
-        total[i / kCols][i % kCols] = 0;
-    }
-    park(tile, total);
+    constexpr int kRows = Tile<T>::rows, kCols = Tile<T>::cols, kRun = Tile<T>::run,
+                  kRuns = Tile<T>::runs;
+    clear(tile, total);
 #pragma unroll 1
     for (ptrdiff_t dim = 0; dim < call.d; dim += kSlabDims) {
         const int depth = (int)min(call.d - dim, (ptrdiff_t)kSlabDims);
-        LoaderA a(call.a, tile.rows, dim, depth, this_thread());
-        LoaderB b(call.b, tile.cols, dim, depth, this_thread());
+        LoaderA a(call.a, at_a, dim, depth, this_thread());
+        LoaderB b(call.b, at_b, dim, depth, this_thread());
         if (words) {
             a.fetch();
             b.fetch();
@@ -184,12 +210,12 @@ __device__ __forceinline__ void sum_tile(const Cdist<float> &call, bool words, T
         __syncthreads(); /* the slab is there */
 #pragma unroll 1
         for (int fold = 0; fold < depth; fold += GD_FOLD) {
-            Results fresh = {};
+            typename Tile<T>::Results fresh = {};
             add_fold<M>(fresh, tile, fold, min(depth - fold, GD_FOLD));
             unpark(tile, total);
 #pragma unroll
             for (int i = 0; i < kRows * kCols; ++i) {
-                float &sum = total[i / kCols][i % kCols];
+                T &sum = total[i / kCols][i % kCols];
                 sum = M::join(sum, fresh[i / kCols][i % kCols]);
             }
             park(tile, total);
@@ -200,11 +226,7 @@ __device__ __forceinline__ void sum_tile(const Cdist<float> &call, bool words, T
             for (int i = 0; i < kRows * kRuns; ++i) {
                 store_word(tile.groups[i][this_thread()], &total[i / kRuns][i % kRuns * kRun]);
             }
-#pragma unroll
-            for (int i = 0; i < kRows * kCols; ++i) {
-                total[i / kCols][i % kCols] = 0;
-            }
-            park(tile, total);
+            clear(tile, total);
         }
     }
     if (call.d > GD_GROUP) {
@@ -215,45 +237,47 @@ __device__ __forceinline__ void sum_tile(const Cdist<float> &call, bool words, T
 /* Stores what was marked, of `cols` columns. By way of shared memory, so that a warp stores one row
  * at a time: neighbours in the list are near each other in the matrix, and the fewer sectors a
  * store touches, the better. */
-template <typename M>
-__device__ __forceinline__ void keep_marked(const Cdist<float> &call, Tile &tile,
-                                            const uint4 *masks, int cols, const Results &total)
+template <typename M, typename T>
+__device__ __forceinline__ void keep_marked(const Cdist<T> &call, Tile<T> &tile, int first_row,
+                                            const uint4 *masks, int cols,
+                                            const typename Tile<T>::Results &total)
 {
+    constexpr int kRun = Tile<T>::run, kRuns = Tile<T>::runs;
+    constexpr int kEach = Tile<T>::block_rows / (kTileThreads / 32); /* rows of a warp */
     const int thread = (int)this_thread(), warp = thread / 32, lane = thread % 32;
     __syncthreads(); /* nobody joins groups any more */
 #pragma unroll
-    for (int i = 0; i < kRows * kRuns; ++i) {
-        float results[kRun];
+    for (int i = 0; i < Tile<T>::rows * kRuns; ++i) {
+        T results[kRun];
 #pragma unroll
         for (int j = 0; j < kRun; ++j) {
             results[j] = M::finish(total[i / kRuns][i % kRuns * kRun + j]);
         }
-        store_word(
-            &tile.results[thread / 8 * kRows + i / kRuns][thread % 8 * kRun + i % kRuns * 32],
-            results);
+        store_word(&tile.results[thread / 8 * Tile<T>::rows + i / kRuns]
+                                [thread % 8 * kRun + i % kRuns * 8 * kRun],
+                   results);
     }
     __syncthreads(); /* the results are there */
-    /* A lane stores two columns of 32 rows. */
-    static_assert(kTileRows == kTileThreads && kPartCols == 64,
-                  "rows of a warp, columns of a lane");
+    const int first = first_row + warp * kEach;
+    const int *const rows = tile.picked_rows + first;
 #pragma unroll 1
     for (int at = lane; at < cols; at += 32) {
-        const unsigned marked = reinterpret_cast<const unsigned *>(masks + at)[warp];
-        float *const to = call.out + tile.cols[at];
+        const unsigned marked =
+            reinterpret_cast<const unsigned *>(masks + at)[first / 32] >> first % 32;
+        T *const to = call.out + tile.picked_cols[at];
         unsigned lost = 0;
 #pragma unroll 8
-        for (int i = 0; i < 32; ++i) {
-            const int row = warp * 32 + i;
-            const float result = tile.results[row][at];
+        for (int i = 0; i < kEach; ++i) {
+            const T result = tile.results[warp * kEach + i][at];
             if (marked >> i & 1) {
-                to[tile.rows[row] * call.out_stride] = result;
+                to[rows[i] * call.out_stride] = result;
                 lost |= (unsigned)!M::safe(result) << i;
             }
         }
-        if constexpr (M::template guarded<float>) {
+        if constexpr (M::template guarded<T>) {
             for (; lost != 0; lost &= lost - 1) {
-                const ptrdiff_t row = tile.rows[warp * 32 + __ffs((int)lost) - 1];
-                Run<float> run(call, tile.cols[at], 1);
+                const ptrdiff_t row = rows[__ffs((int)lost) - 1];
+                Run<T> run(call, tile.picked_cols[at], 1);
                 run.count = 1; /* the neighbours may not be marked */
                 repair<M>(call, row, row + 1, 1, run);
             }
@@ -261,37 +285,112 @@ __device__ __forceinline__ void keep_marked(const Cdist<float> &call, Tile &tile
     }
 }
 
-template <gd_metric kMetric>
-__global__ void __launch_bounds__(kTileThreads, 3)
-    dense(const __grid_constant__ Cdist<float> call, const __grid_constant__ Plan plan, bool words)
+/* Stores all of a tile that there is; a thread's first result is at (row, col). */
+template <typename M, typename T>
+__device__ __forceinline__ void keep_all(const Cdist<T> &call, ptrdiff_t row, ptrdiff_t col,
+                                         const typename Tile<T>::Results &total)
 {
-    using M = Metric<kMetric>;
-    extern __shared__ __align__(128) unsigned char memory[];
-    Tile &tile = *reinterpret_cast<Tile *>(memory);
-    const unsigned tiles = *plan.queued;
-    /* All tiles cost the same, so every gridDim'th will do. Those at work at the same time come
-     * from neighbouring groups, which share columns. */
-#pragma unroll 1
-    for (unsigned i = blockIdx.x; i < tiles; i += gridDim.x) {
-        const int2 job = plan.queue[i];
-        const ptrdiff_t at =
-            (job.x * plan.parts_across() + job.y) * kPartCols; /* among all columns listed */
-        const int cols = min((int)plan.listed[job.x] - job.y * kPartCols, kPartCols);
-        __syncthreads(); /* nobody reads the last lists any more */
-        const int row = plan.row(job.x, plan.ordered[job.x / kWindowTiles] != 0, (int)threadIdx.x);
-        /* Rows beyond the last have no marks, but they are loaded like others. So are columns
-         * beyond the list's end. */
-        tile.rows[threadIdx.x] = (int)call.a.clamp(row);
-        if (threadIdx.x < kPartCols) {
-            tile.cols[threadIdx.x] = plan.cols[at + min((int)threadIdx.x, cols - 1)];
+    constexpr int kRows = Tile<T>::rows, kRun = Tile<T>::run;
+    const ptrdiff_t left = call.a.count - row;
+    bool safe = true;
+#pragma unroll
+    for (int r = 0; r < Tile<T>::runs; ++r) {
+        const Run<T> run(call, col + r * 8 * kRun, 1);
+        T *to = call.out + row * call.out_stride + run.first;
+#pragma unroll
+        for (int i = 0; i < kRows; ++i, to += call.out_stride) {
+            T results[kRun];
+#pragma unroll
+            for (int j = 0; j < kRun; ++j) {
+                results[j] = M::finish(total[i][r * kRun + j]);
+                safe &= M::safe(results[j]);
+            }
+            if (i < left) {
+                run.store(to, results);
+            }
         }
-        __syncthreads();
-        Results total;
-        sum_tile<M>(call, words, tile, total);
-        keep_marked<M>(call, tile, plan.masks + at, cols, total);
+    }
+    if constexpr (M::template guarded<T>) {
+        if (!safe) {
+            for (int r = 0; r < Tile<T>::runs; ++r) {
+                const Run<T> run(call, col + r * 8 * kRun, 1);
+                repair<M>(call, row, row + (left < kRows ? left : kRows), 1, run);
+            }
+        }
     }
 }
 
-}  // namespace tensor
+/* A tile of the list: job.x is the group of its rows, job.y which 64 of the group's columns. */
+template <typename M, typename T>
+__device__ __forceinline__ void redo_picked(const Cdist<T> &call, const Marks &marks, bool words,
+                                            Tile<T> &tile, int2 job, int half)
+{
+    using A = Picked<T, Tile<T>::block_rows, false, typename Tile<T>::OrderA>;
+    using B = Picked<T, kPartCols, true, typename Tile<T>::OrderB>;
+    const ptrdiff_t at =
+        (job.x * marks.parts_across + job.y) * kPartCols; /* among all columns listed */
+    const int cols = min((int)marks.listed[job.x] - job.y * kPartCols, kPartCols);
+    static_assert(kTileRows == kTileThreads, "a thread a row");
+    __syncthreads(); /* nobody reads the last lists any more */
+    const int row = marks.row(job.x, marks.ordered[job.x / kWindowTiles] != 0, (int)threadIdx.x);
+    /* Rows beyond the last have no marks, but they are loaded like others. So are columns beyond
+     * the list's end. */
+    tile.picked_rows[threadIdx.x] = (int)call.a.clamp(row);
+    if (threadIdx.x < kPartCols) {
+        tile.picked_cols[threadIdx.x] = marks.cols[at + min((int)threadIdx.x, cols - 1)];
+    }
+    __syncthreads();
+    typename Tile<T>::Results total;
+    const int first = half * Tile<T>::block_rows;
+    sum_tile<M, A, B>(call, words, tile, (const int *)tile.picked_rows + first,
+                      (const int *)tile.picked_cols, total);
+    keep_marked<M>(call, tile, first, marks.masks + at, cols, total);
+}
+
+/* The i-th tile of all, in bands as in tile.cu. */
+template <typename M, typename T>
+__device__ __forceinline__ void compute_direct(const Cdist<T> &call, bool words, Tile<T> &tile,
+                                               unsigned i, unsigned down, unsigned across)
+{
+    using A = Loader<T, Tile<T>::block_rows, false, typename Tile<T>::OrderA>;
+    using B = Loader<T, kPartCols, true, typename Tile<T>::OrderB>;
+    const unsigned band = min(down, kDirectBand), in_band = i % (band * across);
+    const unsigned top = i / (band * across) * band, height = min(band, down - top);
+    const ptrdiff_t row = (ptrdiff_t)(top + in_band % height) * Tile<T>::block_rows;
+    const ptrdiff_t col = (ptrdiff_t)(in_band / height) * kPartCols;
+    typename Tile<T>::Results total;
+    sum_tile<M, A, B>(call, words, tile, row, col, total);
+    keep_all<M>(call, row + this_thread() / 8 * Tile<T>::rows,
+                col + this_thread() % 8 * Tile<T>::run, total);
+}
+
+template <gd_metric kMetric, typename T>
+__global__ void __launch_bounds__(kTileThreads, kDenseBlocks)
+    dense(const __grid_constant__ Cdist<T> call, const __grid_constant__ Marks marks, bool words)
+{
+    using M = Metric<kMetric>;
+    extern __shared__ __align__(128) unsigned char memory[];
+    Tile<T> &tile = *reinterpret_cast<Tile<T> *>(memory);
+    follow();
+    if (marks.direct()) {
+        const unsigned down = (unsigned)ceil_div(call.a.count, (ptrdiff_t)Tile<T>::block_rows);
+        const unsigned across = (unsigned)ceil_div(call.b.count, (ptrdiff_t)kPartCols);
+#pragma unroll 1
+        for (unsigned i = blockIdx.x; i < down * across; i += gridDim.x) {
+            compute_direct<M>(call, words, tile, i, down, across);
+        }
+        return;
+    }
+    /* All tiles cost the same, so every gridDim'th will do. Those at work at the same time come
+     * from neighbouring groups, which share columns. */
+    const unsigned tiles = *marks.queued * Tile<T>::halves;
+#pragma unroll 1
+    for (unsigned i = blockIdx.x; i < tiles; i += gridDim.x) {
+        redo_picked<M>(call, marks, words, tile, marks.queue[i / Tile<T>::halves],
+                       (int)(i % Tile<T>::halves));
+    }
+}
+
+}  // namespace marked
 }  // namespace gd
 #endif

@@ -15,122 +15,60 @@
  * Where it is not good: 6 % marked elements in clusters cost 4.1 ms more at d = 128, and where
  * nearly all are marked the whole takes 1.5 to 2.7 times as long as tile.cu.
  *
- * Three steps: tensor_f64_prepare.cuh, tensor_f64_multiply.cuh, and for the marked elements
- * tensor_f64_redo.cuh and tensor_f64_tile.cuh. */
-#include <type_traits>
-
+ * Steps: tensor_centre.cuh, tensor_f64_prepare.cuh, tensor_f64_multiply.cuh, and for the marked
+ * elements tensor_order.cuh, tensor_redo.cuh and tensor_dense.cuh. */
 #include "tensor_f64_multiply.cuh"
 #include "tensor_f64_prepare.cuh"
-#include "tensor_f64_tile.cuh"
+#include "tensor_launch.cuh"
 
 namespace {
 
 using namespace gd::tensor_f64;
 using gd::Cdist;
 
-/* Lays the plan out from `at` on, or counts its bytes if that is NULL. */
-size_t lay_out(const gd_cdist &call, unsigned char *at, Plan &plan)
+void lay_out(const gd_cdist &call, Plan &plan, Layout &take)
 {
-    size_t bytes = 0;
-    const auto take = [&](auto *&array, ptrdiff_t count) {
-        array = reinterpret_cast<std::remove_reference_t<decltype(array)>>(at + bytes);
-        bytes += ((size_t)count * sizeof *array + 255) & ~(size_t)255;
-    };
-    plan.slabs = gd::ceil_div(call.a.cols, kDims);
-    plan.tiles_down = gd::ceil_div(call.out.rows, kTileRows);
-    plan.parts_across = gd::ceil_div(call.out.cols, kTileCols);
+    plan.slabs = gd::ceil_div(call.a.cols, (ptrdiff_t)kDims);
+    plan.marks.tiles_down = gd::ceil_div(call.out.rows, (ptrdiff_t)kTileRows);
+    plan.marks.parts_across = gd::ceil_div(call.out.cols, (ptrdiff_t)kPartCols);
+    take(plan.sample, 1);
+    take(plan.all_direct, 1);
     take(plan.shift, call.a.cols);
-    take(plan.norms_a, plan.tiles_down * kTileRows);
-    take(plan.norms_b, plan.parts_across * kTileCols);
-    take(plan.panels_a, plan.tiles_down * 2 * plan.slabs * kPanelWords);
-    take(plan.panels_b, plan.parts_across * plan.slabs * kPanelWords);
-    take(plan.counts, plan.parts());
-    return bytes;
-}
-
-/* Whether rows can be read by aligned words, the last of which is whole. */
-bool reads_words(const gd_matrix &x)
-{
-    return x.cols % 2 == 0 && x.col_stride == 1 &&
-           gd::rows_of_words((const double *)x.data, x.row_stride);
-}
-
-/* Marked elements, where they are few and where they are many. */
-template <gd_metric kMetric, bool kWords>
-cudaError_t launch_redo(const gd_cdist &call, const Plan &plan, int processors)
-{
-    const Cdist<double> parameters = gd::parameters_of<double>(call);
-    const auto blocks = [&](int each) { return min(plan.parts(), (ptrdiff_t)processors * each); };
-    const auto many = redo_many<kMetric, kWords>;
-    cudaError_t code =
-        cudaFuncSetAttribute(many, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Many));
-    if constexpr (!Rules<kMetric>::product) {
-        if (code == cudaSuccess) {
-            code = gd::enqueue(call.launch, redo_few<kMetric, kWords>, blocks(8),
-                               dim3(kRedoThreads), 0, parameters, plan);
-        }
-    }
-    if (code == cudaSuccess) {
-        code = gd::enqueue(call.launch, many, blocks(3), dim3(kRedoThreads), sizeof(Many),
-                           parameters, plan);
-    }
-    return code;
+    take(plan.norms_a, plan.marks.tiles_down * kTileRows);
+    take(plan.norms_b, plan.marks.parts_across * kPartCols);
+    take(plan.panels_a, plan.marks.tiles_down * 2 * plan.slabs * kPanelWords);
+    take(plan.panels_b, plan.marks.parts_across * plan.slabs * kPanelWords);
+    plan.marks.lay_out(take);
 }
 
 template <gd_metric kMetric>
 cudaError_t launch(const gd_cdist &call, Plan &plan)
 {
-    const double share = Rules<kMetric>::share(call.a.cols);
+    using R = Rules<kMetric>;
+    const Cdist<double> parameters = gd::parameters_of<double>(call);
+    const double share = R::share(call.a.cols);
+    const ptrdiff_t rows = plan.marks.tiles_down * kTileRows + plan.marks.parts_across * kPartCols;
+    Steps steps(call.launch);
     plan.keep = 1 - share;
     plan.ratio = share / plan.keep;
-    const Cdist<double> parameters = gd::parameters_of<double>(call);
-    const bool words = reads_words(call.a) && reads_words(call.b);
-    int processors = 0;
-    cudaError_t code = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount,
-                                              call.launch.device.index);
-    if (code == cudaSuccess) {
-        code = cudaFuncSetAttribute(multiply<kMetric>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                    (int)kShared);
+    plan.marks.all_direct = R::shifts ? plan.all_direct : NULL;
+    if (R::shifts) {
+        find_centre_of(steps, call, plan.sample, plan.shift, plan.all_direct, share, R::least,
+                       R::most);
     }
-    if (code == cudaSuccess && Rules<kMetric>::shifts) {
-        code = gd::enqueue(call.launch, find_shift, gd::ceil_div(call.a.cols, kShiftDims),
-                           dim3(kShiftDims, kShiftThreads), 0, gd::points_of<double>(call.whole_b),
-                           call.a.cols, plan.shift);
-    }
-    if (code == cudaSuccess) {
-        const ptrdiff_t rows = plan.tiles_down * kTileRows + plan.parts_across * kTileCols;
-        code = gd::enqueue(call.launch, prepare<kMetric>, rows / kUnit, dim3(kPrepareThreads), 0,
-                           parameters, plan);
-    }
-    if (code == cudaSuccess) {
-        const ptrdiff_t tiles = plan.tiles_down * plan.parts_across;
-        const unsigned band = (unsigned)min(plan.tiles_down, (ptrdiff_t)kBand);
-        /* Where there is too little to do, a delay is a loss. */
-        const unsigned apart = tiles < (ptrdiff_t)processors * 16 ? UINT_MAX : (unsigned)processors;
-        code = gd::enqueue(call.launch, multiply<kMetric>, tiles, dim3(kThreads), kShared,
-                           parameters, plan, band, apart);
-    }
-    if (code == cudaSuccess) {
-        code = words ? launch_redo<kMetric, true>(call, plan, processors)
-                     : launch_redo<kMetric, false>(call, plan, processors);
-    }
-    return code;
+    steps.enqueue(prepare<kMetric>, rows / kUnitRows, dim3(kPrepareThreads), 0, parameters, plan);
+    steps.enqueue(multiply<kMetric>, plan.marks.parts(), dim3(kThreads), kShared, parameters, plan,
+                  (unsigned)min(plan.marks.tiles_down, (ptrdiff_t)kBand));
+    compute_marked<kMetric, double>(steps, call, plan.marks);
+    return steps.code;
 }
 
 }  // namespace
 
 extern "C" gd_status gd_cuda_cdist_tensor_f64(gd_cdist *call, gd_error *err)
 {
-    Plan plan;
-    const size_t bytes = lay_out(*call, (unsigned char *)call->launch.workspace, plan);
-    if (call->launch.sizing) {
-        call->launch.workspace_bytes = bytes;
-        return GD_OK;
-    }
-    GD_CUDA_TRY(err, "cdist/cuda_tensor_f64",
-                call->metric == GD_SQEUCLIDEAN     ? launch<GD_SQEUCLIDEAN>(*call, plan)
-                : call->metric == GD_COSINE        ? launch<GD_COSINE>(*call, plan)
-                : call->metric == GD_INNER_PRODUCT ? launch<GD_INNER_PRODUCT>(*call, plan)
-                                                   : launch<GD_EUCLIDEAN>(*call, plan));
-    return GD_OK;
+    return launch_products<Plan>(
+        call, "cdist/cuda_tensor_f64", err,
+        [&](Plan &plan, Layout &take) { lay_out(*call, plan, take); },
+        [&](auto metric, Plan &plan) { return launch<decltype(metric)::value>(*call, plan); });
 }

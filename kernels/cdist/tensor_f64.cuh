@@ -3,54 +3,41 @@
 #ifndef GPUDIST_TENSOR_F64_CUH
 #define GPUDIST_TENSOR_F64_CUH
 
-#include "metrics.cuh"
+#include "tensor_centre.cuh"
 
 namespace gd {
 namespace tensor_f64 {
 
+using namespace marked;
+
 /* ---------------------------------------------------------------- shapes */
 
-/* A part is 64 rows by 64 columns of the result, a block of the main kernel takes two of them, one
- * above the other, and a warp half a part. */
-constexpr int kPart = 64, kTileParts = 2;
-constexpr int kTileRows = kTileParts * kPart, kTileCols = kPart;
-constexpr int kBand = 16; /* parts, or tiles, below each other that are done together */
+/* A block of the main kernel takes a part, 128 rows by 64 columns of the result, a warp 32 of these
+ * rows: two units of marks. */
+constexpr int kBand = 16; /* tiles below each other that are done together */
 
 /* Copies of the operands stand in panels of 64 rows, cut into slabs of 16 dimensions, and slabs in
  * units of 16 rows, a product's share. A unit is in the order in which the threads of a warp hold
  * it, a word of 16 bytes each: so reading it meets no bank twice, and a slab of a panel is one run
  * of memory. A thread's words are two dimensions of a column, but two rows of `a`, eight apart, in
  * one dimension: those are what the instruction wants in neighbouring registers. */
-constexpr int kDims = 16, kUnit = 16, kUnitWords = kUnit * kDims / 2;
-constexpr int kPanelWords = kPart / kUnit * kUnitWords;
+constexpr int kPanel = 64, kDims = 16, kUnitWords = kUnitRows * kDims / 2;
+constexpr int kPanelUnits = kPanel / kUnitRows, kPanelWords = kPanelUnits * kUnitWords;
+static_assert(kPartCols == kPanel && kTileRows == 2 * kPanel, "the panels of a tile");
 
 /* Sums of products go on for so many slabs, 1024 dimensions, before they start afresh. */
 constexpr int kGroupSlabs = 64;
 
-/* The workspace, and the parts. */
+/* The workspace. */
 struct Plan {
-    ptrdiff_t slabs, tiles_down, parts_across;
+    ptrdiff_t slabs;
     double keep, ratio; /* 1 - share and share / (1 - share), see Rules */
-    double *shift;      /* one a dimension */
+    Sample *sample;
+    unsigned *all_direct;
+    Shift<double> *shift; /* one a dimension */
     double *norms_a, *norms_b;
     double2 *panels_a, *panels_b;
-    uint2 *counts; /* of every part: how many elements of its halves are to be computed again */
-
-    /* Parts are counted downwards in bands of kBand, so that blocks at work on neighbours share
-     * operands in the cache. The last band may reach beyond the result. */
-    __host__ __device__ ptrdiff_t parts() const
-    {
-        return ceil_div(tiles_down * kTileParts, (ptrdiff_t)kBand) * kBand * parts_across;
-    }
-    __device__ ptrdiff_t part(ptrdiff_t down, ptrdiff_t across) const
-    {
-        return (down / kBand * parts_across + across) * kBand + down % kBand;
-    }
-    __device__ ptrdiff_t down(ptrdiff_t part) const
-    {
-        return part / (kBand * parts_across) * kBand + part % kBand;
-    }
-    __device__ ptrdiff_t across(ptrdiff_t part) const { return part / kBand % parts_across; }
+    Marks marks;
 };
 
 /* ---------------------------------------------------------------- metrics */
@@ -64,13 +51,15 @@ struct Plan {
  * below N/4. The cosine distance, for which N = 1, is held to an absolute error of 1e-12, and needs
  * the guard only next to zero.
  *
- * A row's norm is (1 - share) |a|^2; -infinity for a row of which all elements are computed
- * directly, and -0 for a row of zeros: -0 + -0 - 2 * 0 keeps the sign, so two such rows are
- * guarded, while -0 vanishes in any other sum. Inner products have 0 or -infinity. */
+ * A row's norm is (1 - share) |a|^2, or -infinity for a row of which all elements are computed
+ * directly: one whose squares' sum is not between `least` and `most`, unless it is 0. Inner
+ * products have 0 or -infinity. */
 template <gd_metric kMetric>
 struct Rules {
     static constexpr bool product = kMetric == GD_INNER_PRODUCT;
-    static constexpr bool shifts = kMetric == GD_EUCLIDEAN || kMetric == GD_SQEUCLIDEAN;
+    static constexpr bool shifts = !product;
+    /* Between these no square or product leaves the range of float64. */
+    static constexpr double least = 0x1p-900, most = 0x1p1000;
 
     static double share(ptrdiff_t d)
     {
@@ -81,27 +70,27 @@ struct Rules {
                                     : wanted;
     }
 
-    /* The result, or what stands for it until it is computed again, which `marked` counts. The sign
-     * bit of the guard says which. */
+    /* The sign bit of `guard` says that the element is to be computed again. */
     static __device__ __forceinline__ double result(double acc, double norm_a, double norm_b,
-                                                    double ratio, int &marked)
+                                                    double ratio, double &guard)
     {
         const double norms = norm_a + norm_b;
-        const double guard = product ? norms : fma(-2.0, acc, norms);
-        const double x = product ? acc : finish(fma(ratio, norms, guard));
-        const int sign = __double2hiint(guard) >> 31;
-        marked -= sign;
-        return __hiloint2double(__double2hiint(x) | sign, __double2loint(x)); /* NaN, or x */
+        guard = product ? norms : fma(-2.0, acc, norms);
+        return product ? acc : finish(fma(ratio, norms, guard));
     }
 
     /* sqrt() tests for arguments that do not come here, being guarded, and rounds correctly; this
      * takes half the time and is good to 2 ulp. The approximation has 20 bits, so what the series
-     * of (1 - e)^(-1/2) leaves out is 2^-57. */
+     * of (1 - e)^(-1/2) leaves out is 2^-57. It sees only the upper half of its argument, kept from
+     * 0 here: 0 times infinity would be NaN. */
     static __device__ __forceinline__ double finish(double square)
     {
         if constexpr (kMetric == GD_EUCLIDEAN) {
+            const int high = max(__double2hiint(square), 0x00100000);
             double reciprocal;
-            asm("rsqrt.approx.ftz.f64 %0, %1;" : "=d"(reciprocal) : "d"(square));
+            asm("rsqrt.approx.ftz.f64 %0, %1;"
+                : "=d"(reciprocal)
+                : "d"(__hiloint2double(high, __double2loint(square))));
             const double root = square * reciprocal;
             const double e = fma(-root, reciprocal, 1.0);
             return fma(root * e, fma(e, 0.375, 0.5), root);
@@ -109,9 +98,6 @@ struct Rules {
         return Metric<kMetric>::finish(square);
     }
 };
-
-/* No trusted result is NaN. */
-__device__ __forceinline__ bool is_marked(double x) { return x != x; }
 
 /* ---------------------------------------------------------------- tensor cores */
 
@@ -143,24 +129,10 @@ __device__ __forceinline__ void multiply_add(double (&acc)[2][2], const double2 
 }
 
 /* Copies a word from global to shared memory; nobody waits. */
-__device__ __forceinline__ void copy_async(unsigned to, const double2 *from)
+__device__ __forceinline__ void copy_word(unsigned to, const double2 *from)
 {
 #if __CUDA_ARCH__ >= 800
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
-#endif
-}
-__device__ __forceinline__ void end_copies()
-{
-#if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.commit_group;" ::: "memory");
-#endif
-}
-/* Waits until at most kPending of the groups that end_copies ended are under way. */
-template <int kPending>
-__device__ __forceinline__ void await_copies()
-{
-#if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
 #endif
 }
 

@@ -1,6 +1,6 @@
 /* tensor_f64_multiply.cuh: the products of tensor_f64.cu, and the results made of them.
  *
- * A block of four warps takes 128 x 64 results, each warp 64 x 32, whose sums fill half of its
+ * A block of four warps takes 128 x 64 results, each warp 32 x 64, whose sums fill half of its
  * registers. Slabs of 16 dimensions come through four stages of asynchronous copies. Two blocks
  * share a multiprocessor: while one finishes its tile, the other keeps the tensor cores busy.
  *
@@ -21,8 +21,8 @@ namespace tensor_f64 {
 constexpr int kThreads = 128, kStages = 4, kStageWords = 3 * kPanelWords;
 constexpr size_t kShared = sizeof(double2) * kStages * kStageWords;
 
-/* A warp's sums: 4 x 4 products of 16 rows by 8 columns. */
-constexpr int kDown = 4, kAcross = 4;
+/* A warp's sums: 2 x 8 products of 16 rows by 8 columns. */
+constexpr int kDown = 2, kAcross = 8;
 using Sums = double[kDown][kAcross][2][2];
 
 /* What a block copies: two panels of rows and one of columns, slab after slab. */
@@ -38,9 +38,9 @@ struct Source {
 #pragma unroll
         for (int i = 0; i < kEach; ++i) {
             const int word = i * kThreads;
-            copy_async(at + word * kBytes, upper + from + word);
-            copy_async(at + (word + kPanelWords) * kBytes, lower + from + word);
-            copy_async(at + (word + 2 * kPanelWords) * kBytes, columns + from + word);
+            copy_word(at + word * kBytes, upper + from + word);
+            copy_word(at + (word + kPanelWords) * kBytes, lower + from + word);
+            copy_word(at + (word + 2 * kPanelWords) * kBytes, columns + from + word);
         }
     }
 };
@@ -70,28 +70,9 @@ __device__ __forceinline__ void add_slab(Sums &sums, const double2 *from_a, cons
     }
 }
 
-/* Two neighbouring results of a thread. kWhole: all of the tile is there and can be stored by
- * words, which saves as many instructions as the results themselves take. */
-template <bool kWhole>
-struct Pair {
-    Run<double> run;
-    bool there;
-    double *at;
-
-    __device__ __forceinline__ void store(const double *results) const
-    {
-        if constexpr (kWhole) {
-            stream_word(at, results);
-        }
-        else if (there) {
-            run.store(at, results);
-        }
-    }
-};
-
-/* Calls f(i, j, h, pair) for a thread's pairs of results, the first of which is at (row, col);
- * those of one run of columns after each other. */
-template <bool kWhole, typename F>
+/* Calls f(i, j, h, run, at) for a thread's pairs of results, the first of which is at (row, col),
+ * as far as there are such rows. */
+template <typename F>
 __device__ __forceinline__ void for_pairs(const Cdist<double> &call, ptrdiff_t row, ptrdiff_t col,
                                           F f)
 {
@@ -101,7 +82,9 @@ __device__ __forceinline__ void for_pairs(const Cdist<double> &call, ptrdiff_t r
         double *at = call.out + row * call.out_stride + run.first;
 #pragma unroll
         for (int i = 0; i < kDown * 2; ++i, at += 8 * call.out_stride) {
-            f(i / 2, j, i % 2, Pair<kWhole>{run, row + i * 8 < call.a.count, at});
+            if (row + i * 8 < call.a.count) {
+                f(i / 2, j, i % 2, run, at);
+            }
         }
     }
 }
@@ -110,81 +93,88 @@ __device__ __forceinline__ void for_pairs(const Cdist<double> &call, ptrdiff_t r
 __device__ __forceinline__ void join_group(const Cdist<double> &call, Sums &sums, ptrdiff_t row,
                                            ptrdiff_t col, bool first, bool put)
 {
-    for_pairs<false>(call, row, col, [&](int i, int j, int h, const Pair<false> &pair) {
+    for_pairs(call, row, col, [&](int i, int j, int h, const Run<double> &run, double *at) {
         double (&sum)[2] = sums[i][j][h];
         double before[2] = {};
-        if (pair.there && !first) {
-            pair.run.load(pair.at, before);
+        if (!first) {
+            run.load(at, before);
         }
         sum[0] += before[0];
         sum[1] += before[1];
-        if (pair.there && put) {
-            pair.run.store<true>(pair.at, sum);
+        if (put) {
+            run.store<true>(at, sum);
             sum[0] = sum[1] = 0;
         }
     });
 }
 
-/* Finishes and stores a thread's results; returns how many of them are to be computed again. */
+/* Finishes and stores a warp's results and notes which are to be computed again. kWhole: all of the
+ * tile is there and can be stored by words. */
 template <gd_metric kMetric, bool kWhole>
-__device__ __forceinline__ int store_tile(const Cdist<double> &call, const Plan &plan,
-                                          const Sums &sums, ptrdiff_t row, ptrdiff_t col)
+__device__ __forceinline__ void store_tile(const Cdist<double> &call, const Plan &plan,
+                                           const Sums &sums, ptrdiff_t row, ptrdiff_t col,
+                                           ptrdiff_t unit)
 {
+    uint32_t marks[kDown] = {};
     double norms[kDown * 2];
-    int marked = 0;
 #pragma unroll
     for (int i = 0; i < kDown * 2; ++i) {
         norms[i] = __ldg(plan.norms_a + row + i * 8);
     }
-    for_pairs<kWhole>(call, row, col, [&](int i, int j, int h, const Pair<kWhole> &pair) {
-        double across[2], results[2];
+#pragma unroll
+    for (int j = 0; j < kAcross; ++j) {
+        double across[2];
         load_word_const(plan.norms_b + col + j * 8, across);
+        const Run<double> run(call, col + j * 8, 1);
+        double *to = call.out + row * call.out_stride + run.first;
 #pragma unroll
-        for (int s = 0; s < 2; ++s) {
-            results[s] = Rules<kMetric>::result(sums[i][j][h][s], norms[i * 2 + h], across[s],
-                                                plan.ratio, marked);
+        for (int i = 0; i < kDown * 2; ++i, to += 8 * call.out_stride) {
+            double results[2];
+#pragma unroll
+            for (int s = 0; s < 2; ++s) {
+                double guard;
+                results[s] = Rules<kMetric>::result(sums[i / 2][j][i % 2][s], norms[i], across[s],
+                                                    plan.ratio, guard);
+                marks[i / 2] = __funnelshift_l((unsigned)__double2hiint(guard), marks[i / 2], 1);
+            }
+            if (kWhole) {
+                stream_word(to, results);
+            }
+            else if (row + i * 8 < call.a.count) {
+                run.store(to, results);
+            }
         }
-        pair.store(results);
-    });
-    return marked;
-}
-
-/* __reduce_add_sync would do, but does not compile for devices before those of FP64 cores. */
-__device__ __forceinline__ int sum_of_warp(int x)
-{
-#pragma unroll
-    for (int step = 16; step > 0; step /= 2) {
-        x += __shfl_xor_sync(~0u, x, step);
     }
-    return x;
+#pragma unroll
+    for (int i = 0; i < kDown; ++i) {
+        plan.marks.note<double>(unit + i, marks[i]);
+    }
 }
 
 template <gd_metric kMetric>
 __global__ void __launch_bounds__(kThreads, 2)
     multiply(const __grid_constant__ Cdist<double> call, const __grid_constant__ Plan plan,
-             unsigned band, unsigned apart)
+             unsigned band)
 {
-    /* Blocks of one multiprocessor that start together stay in step, and both wait at the ends of
-     * their tiles. Half a tile of delay for the second `apart` blocks, which join the first ones,
-     * sets them apart; what that gains was below the measurement's noise. */
-    if (blockIdx.x / apart == 1) {
-        __nanosleep((unsigned)min(plan.slabs, (ptrdiff_t)kGroupSlabs) * 600);
-    }
     extern __shared__ __align__(128) double2 stages[];
+    follow();
+    if (plan.marks.direct()) {
+        return;
+    }
     /* Bands of tiles' rows, counted downwards: see tile.cu. */
-    const unsigned in_band = blockIdx.x % (band * (unsigned)plan.parts_across);
-    const unsigned top = blockIdx.x / (band * (unsigned)plan.parts_across) * band;
-    const unsigned height = min(band, (unsigned)plan.tiles_down - top);
+    const unsigned across = (unsigned)plan.marks.parts_across;
+    const unsigned in_band = blockIdx.x % (band * across);
+    const unsigned top = blockIdx.x / (band * across) * band;
+    const unsigned height = min(band, (unsigned)plan.marks.tiles_down - top);
     const ptrdiff_t tile_row = top + in_band % height, tile_col = in_band / height;
 
-    const int thread = threadIdx.x, lane = thread % 32, warp_row = thread / 64,
-              warp_col = thread / 32 % 2;
+    const int thread = threadIdx.x, lane = thread % 32, warp = thread / 32;
     const ptrdiff_t slabs = plan.slabs;
     Source source;
     source.upper = plan.panels_a + tile_row * 2 * slabs * kPanelWords + thread;
     source.lower = source.upper + slabs * kPanelWords;
     source.columns = plan.panels_b + tile_col * slabs * kPanelWords + thread;
-    source.to = (unsigned)__cvta_generic_to_shared(stages + thread);
+    source.to = shared_address(stages + thread);
 #pragma unroll
     for (int s = 0; s < kStages - 1; ++s) {
         if (s < slabs) {
@@ -193,10 +183,10 @@ __global__ void __launch_bounds__(kThreads, 2)
         end_copies();
     }
 
-    const ptrdiff_t row = tile_row * kTileRows + warp_row * kPart + lane / 4;
-    const ptrdiff_t col = tile_col * kTileCols + warp_col * (kPart / 2) + lane % 4 * 2;
-    const double2 *const from_a = stages + warp_row * kPanelWords + lane;
-    const double2 *const from_b = stages + 2 * kPanelWords + warp_col * (kPanelWords / 2) + lane;
+    const ptrdiff_t row = tile_row * kTileRows + warp * kDown * kUnitRows + lane / 4;
+    const ptrdiff_t col = tile_col * kPartCols + lane % 4 * 2;
+    const double2 *const from_a = stages + warp * kDown * kUnitWords + lane;
+    const double2 *const from_b = stages + 2 * kPanelWords + lane;
     Sums sums = {};
     unsigned stage = 0;
     ptrdiff_t slab = 0;
@@ -223,12 +213,13 @@ __global__ void __launch_bounds__(kThreads, 2)
         join_group(call, sums, row, col, false, false);
     }
     const bool whole = call.words && (tile_row + 1) * kTileRows <= call.a.count &&
-                       (tile_col + 1) * kTileCols <= call.b.count;
-    const int marked = sum_of_warp(whole ? store_tile<kMetric, true>(call, plan, sums, row, col)
-                                         : store_tile<kMetric, false>(call, plan, sums, row, col));
-    if (lane == 0) {
-        const ptrdiff_t part = plan.part(tile_row * 2 + warp_row, tile_col);
-        (&plan.counts[part].x)[warp_col] = (unsigned)marked;
+                       (tile_col + 1) * kPartCols <= call.b.count;
+    const ptrdiff_t unit = (tile_row * plan.marks.parts_across + tile_col) * kUnits + warp * kDown;
+    if (whole) {
+        store_tile<kMetric, true>(call, plan, sums, row, col, unit);
+    }
+    else {
+        store_tile<kMetric, false>(call, plan, sums, row, col, unit);
     }
 }
 

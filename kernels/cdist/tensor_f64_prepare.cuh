@@ -13,36 +13,6 @@ namespace tensor_f64 {
 
 constexpr int kPrepareThreads = 256;
 
-/* Distances do not change when all rows move together, but norms do: near the middle of the rows
- * they are small, and less cancels. The shift is a mean of rows of all of `b`, in an order that
- * depends on nothing else, so a row's results do not depend on other rows of `a`. Elements that are
- * not finite are left out; any shift is right. */
-constexpr int kShiftRows = 128, kShiftDims = 32, kShiftThreads = 16;
-__global__ void __launch_bounds__(kShiftDims *kShiftThreads)
-    find_shift(const __grid_constant__ Points<double> b, ptrdiff_t d, double *shift)
-{
-    __shared__ double sums[kShiftThreads][kShiftDims];
-    const ptrdiff_t k = (ptrdiff_t)blockIdx.x * kShiftDims + threadIdx.x;
-    const ptrdiff_t rows = min(b.count, (ptrdiff_t)kShiftRows), step = b.count / rows;
-    double sum = 0;
-    if (k < d) {
-#pragma unroll
-        for (int i = 0; i < kShiftRows / kShiftThreads; ++i) {
-            const ptrdiff_t row = i * kShiftThreads + threadIdx.y;
-            const double x = row < rows ? b.at(row * step, k) : 0.0;
-            sum += isfinite(x) ? x / (double)rows : 0.0; /* the sum itself might overflow */
-        }
-    }
-    sums[threadIdx.y][threadIdx.x] = sum;
-    __syncthreads();
-    if (threadIdx.y == 0 && k < d) {
-        for (int i = 1; i < kShiftThreads; ++i) {
-            sum += sums[i][threadIdx.x];
-        }
-        shift[k] = sum;
-    }
-}
-
 /* A sum in two numbers: what the first loses in rounding is kept in the second. Norms need that,
  * since they are added up in full only to cancel. */
 struct Sum {
@@ -63,14 +33,14 @@ struct Sum {
     }
 };
 
-/* The row's norm, see Rules. Within the range no square or product leaves that of float64.
- * Comparisons with NaN are false, and one NaN or infinity makes the sum NaN. */
+/* The row's norm, see Rules. Comparisons with NaN are false, and one NaN or infinity makes the sum
+ * NaN. */
 template <gd_metric kMetric, typename X>
 __device__ __forceinline__ double norm_of(const X &x, ptrdiff_t d, double keep)
 {
     using R = Rules<kMetric>;
     Sum sum;
-    bool some = false;
+    bool some = false; /* squares may vanish */
     for (ptrdiff_t k = threadIdx.x % 32; k < d; k += 32) {
         const double y = x(k);
         sum.add_square(y);
@@ -85,11 +55,8 @@ __device__ __forceinline__ double norm_of(const X &x, ptrdiff_t d, double keep)
     }
     some = __any_sync(~0u, some);
     const double squares = sum.high + sum.low;
-    const bool usual = squares <= 0x1p1000 && (R::product || !some || squares >= 0x1p-900);
-    return !usual       ? -__longlong_as_double(0x7ff0000000000000)
-           : R::product ? 0.0
-           : some       ? keep * squares
-                        : -0.0;
+    const bool usual = squares <= R::most && (R::product || !some || squares >= R::least);
+    return !usual ? -__longlong_as_double(0x7ff0000000000000) : R::product ? 0.0 : keep * squares;
 }
 
 /* Rows beyond the last become zeros with the norm 1: nothing of theirs is guarded. So do, but for
@@ -98,16 +65,20 @@ template <gd_metric kMetric>
 __global__ void __launch_bounds__(kPrepareThreads)
     prepare(const __grid_constant__ Cdist<double> call, const __grid_constant__ Plan plan)
 {
-    __shared__ bool zeros[kUnit];
-    const ptrdiff_t units_a = plan.tiles_down * (kTileRows / kUnit);
+    __shared__ bool zeros[kUnitRows];
+    follow();
+    if (plan.marks.direct()) {
+        return;
+    }
+    const ptrdiff_t units_a = plan.marks.tiles_down * kUnits;
     const bool of_a = blockIdx.x < units_a;
     const Points<double> &points = of_a ? call.a : call.b;
-    const ptrdiff_t unit = blockIdx.x - (of_a ? 0 : units_a), first = unit * kUnit;
+    const ptrdiff_t unit = blockIdx.x - (of_a ? 0 : units_a), first = unit * kUnitRows;
     const auto x = [&](int r, ptrdiff_t k) {
         const double y = points.at(first + r, k);
-        return Rules<kMetric>::shifts ? y - __ldg(plan.shift + k) : y;
+        return Rules<kMetric>::shifts ? plan.shift[k].move(y) : y;
     };
-    for (int r = threadIdx.x / 32; r < kUnit; r += kPrepareThreads / 32) {
+    for (int r = threadIdx.x / 32; r < kUnitRows; r += kPrepareThreads / 32) {
         double norm = 1;
         if (first + r < points.count) {
             norm = norm_of<kMetric>([&](ptrdiff_t k) { return x(r, k); }, call.d, plan.keep);
@@ -119,9 +90,9 @@ __global__ void __launch_bounds__(kPrepareThreads)
     }
     __syncthreads();
     const auto value = [&](int r, ptrdiff_t k) { return zeros[r] || k >= call.d ? 0.0 : x(r, k); };
-    constexpr int kUnits = kPart / kUnit;
     double2 *const words = (of_a ? plan.panels_a : plan.panels_b) +
-                           unit / kUnits * plan.slabs * kPanelWords + unit % kUnits * kUnitWords;
+                           unit / kPanelUnits * plan.slabs * kPanelWords +
+                           unit % kPanelUnits * kUnitWords;
     for (ptrdiff_t i = threadIdx.x; i < plan.slabs * kUnitWords; i += kPrepareThreads) {
         const ptrdiff_t slab = i / kUnitWords;
         const int word = (int)(i % kUnitWords), g = word % 32 / 4, t = word % 4;

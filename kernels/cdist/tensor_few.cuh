@@ -11,72 +11,112 @@
 #include "tensor_marks.cuh"
 
 namespace gd {
-namespace tensor {
+namespace marked {
 
-constexpr int kFewStages = 2;
+constexpr int kFewStages = 3;
 /* Folds of a step: 32 of rows of `a`, then as many of `b`. */
-using Folds = float[2 * kLanes][GD_FOLD];
+template <typename T>
+using Folds = T[2 * kLanes][GD_FOLD];
 /* The words of a fold change places, so that of eight neighbours, read at once, no two meet. */
-__device__ __forceinline__ int place_in_fold(int slot, int k) { return k ^ (slot / 2 % 4 * 4); }
+template <typename T>
+__device__ __forceinline__ int place_in_fold(int slot, int k)
+{
+    constexpr int kWord = kPerWord<T>, kLines = 128 / (GD_FOLD * (int)sizeof(T)); /* of banks */
+    return k ^ (slot / kLines % (8 / kLines) * kWord);
+}
 
 /* What a warp has in shared memory. Elements, a row and a column each, wait until there are 32;
- * then there may be another 31. */
+ * fewer than that and those of one part may come together. */
+template <typename T>
 struct Few {
-    alignas(16) Folds folds[kFewStages];
-    int2 elements[2 * kLanes];
+    alignas(16) Folds<T> folds[kFewStages];
+    int2 elements[kLanes + kUnits * kFew];
 };
 
 /* Copies kBytes without a register in between, or zeros. */
-template <int kBytes>
-__device__ __forceinline__ void copy_async(float *to, const float *from, bool there)
+template <int kBytes, typename T>
+__device__ __forceinline__ void copy_async(T *to, const T *from, bool there)
 {
+#if __CUDA_ARCH__ >= 800
     asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(shared_address(to)),
                  "l"(from), "n"(kBytes), "r"(there ? kBytes : 0)
                  : "memory");
+#endif
 }
+/* Brings folds of the rows of elements, of each 2^shift that follow each other; kEach dimensions
+ * are one copy. A lane's copies of a step are a turn, so many slots apart. */
+template <typename T, int kEach>
+struct Copier {
+    static constexpr int across = GD_FOLD / kEach, at_once = kLanes / across;
+    static constexpr int turns = kLanes / at_once;
+    static constexpr bool keeps = kEach > 1; /* else there are too many turns */
 
-/* Starts bringing folds from dimension k on, 2^shift of each element. kEach dimensions are one
- * copy. */
-template <int kEach>
-__device__ __forceinline__ void start_copies(const Cdist<float> &call, const Few &few, int count,
-                                             int shift, ptrdiff_t k, Folds &folds)
-{
-    constexpr int kAcross = GD_FOLD / kEach, kSlotsAtOnce = kLanes / kAcross;
-    const int lane = threadIdx.x % 32, part = lane % kAcross * kEach;
+    const Cdist<T> &call;
+    const int2 *elements;
+    int count, shift;
+    const T *from[2][keeps ? turns : 1]; /* where the copies of a turn start, for a and b */
+
+    __device__ __forceinline__ Copier(const Cdist<T> &call_, const int2 *elements_, int count_,
+                                      int shift_)
+        : call(call_), elements(elements_), count(count_), shift(shift_)
+    {
+        if constexpr (keeps) {
 #pragma unroll
-    for (int side = 0; side < 2; ++side) {
-        const Points<float> &x = side == 0 ? call.a : call.b;
-#pragma unroll 4
-        for (int slot = lane / kAcross; slot < count << shift; slot += kSlotsAtOnce) {
-            const int2 element = few.elements[slot >> shift];
-            const ptrdiff_t dim = k + (slot & ((1 << shift) - 1)) * GD_FOLD + part;
-            const bool there = dim < call.d;
-            const ptrdiff_t row = side == 0 ? element.x : element.y;
-            copy_async<kEach *(int)sizeof(float)>(
-                &folds[side * kLanes + slot][place_in_fold(slot, part)],
-                x.data + row * x.row_stride + (there ? dim : 0) * x.col_stride, there);
+            for (int i = 0; i < turns; ++i) {
+                from[0][i] = start(call.a, 0, i);
+                from[1][i] = start(call.b, 1, i);
+            }
         }
     }
-}
-
-__device__ __forceinline__ void start_step(const Cdist<float> &call, bool words, const Few &few,
-                                           int count, int shift, ptrdiff_t k, Folds &folds)
-{
-    if (k < call.d) {
-        if (words) {
-            start_copies<4>(call, few, count, shift, k, folds);
-        }
-        else {
-            start_copies<1>(call, few, count, shift, k, folds);
-        }
+    __device__ __forceinline__ int slot(int turn) const
+    {
+        return (int)threadIdx.x % 32 / across + turn * at_once;
     }
-    asm volatile("cp.async.commit_group;" ::: "memory");
-}
+    /* The first dimension of a turn's copy in a step from 0 on. */
+    __device__ __forceinline__ int first(int turn) const
+    {
+        return (slot(turn) & ((1 << shift) - 1)) * GD_FOLD + (int)threadIdx.x % across * kEach;
+    }
+    __device__ __forceinline__ const T *start(const Points<T> &x, int side, int turn) const
+    {
+        const int2 element = elements[min(slot(turn) >> shift, count - 1)];
+        return x.data + (ptrdiff_t)(side == 0 ? element.x : element.y) * x.row_stride +
+               first(turn) * x.col_stride;
+    }
 
-/* Computes the first `count` elements, 32 at most, and stores them. A function of its own: it is
- * needed in two places. */
-template <typename M>
-__device__ __noinline__ void redo_few(const Cdist<float> &call, bool words, Few &few, int count)
+    __device__ __forceinline__ void start_step(ptrdiff_t k, Folds<T> &folds) const
+    {
+        if (k < call.d) {
+#pragma unroll
+            for (int side = 0; side < 2; ++side) {
+                const Points<T> &x = side == 0 ? call.a : call.b;
+#pragma unroll(keeps ? turns : 4)
+                for (int i = 0; i < turns; ++i) {
+                    const bool there = k + first(i) < call.d;
+                    const T *at;
+                    if constexpr (keeps) {
+                        at = from[side][i] + k;
+                    }
+                    else {
+                        at = start(x, side, i) + k * x.col_stride;
+                    }
+                    if (slot(i) < count << shift) {
+                        copy_async<kEach *(int)sizeof(T)>(
+                            &folds[side * kLanes + slot(i)]
+                                  [place_in_fold<T>(slot(i), (int)threadIdx.x % across * kEach)],
+                            there ? at : x.data, there);
+                    }
+                }
+            }
+        }
+        /* A group of copies in any case, even if it is empty: that is what the wait counts. */
+        end_copies();
+    }
+};
+
+template <typename M, int kEach, typename T>
+__device__ __forceinline__ void redo_elements(const Cdist<T> &call, Few<T> &few,
+                                              const int2 *elements, int count)
 {
     const int lane = threadIdx.x % 32;
     /* An element has 2^shift threads, no more than a group has folds. */
@@ -88,26 +128,27 @@ __device__ __noinline__ void redo_few(const Cdist<float> &call, bool words, Few 
     const int share = 1 << shift;
     /* Steps never cross the end of a group, since both are powers of two. */
     const int step = share * GD_FOLD;
+    const Copier<T, kEach> copier(call, elements, count, shift);
 #pragma unroll 1
     for (int i = 0; i < kFewStages; ++i) {
-        start_step(call, words, few, count, shift, i * step, few.folds[i]);
+        copier.start_step(i * step, few.folds[i]);
     }
-    float total = 0, group = 0;
+    T total = 0, group = 0;
     int stage = 0;
 #pragma unroll 1
     for (ptrdiff_t dim = 0; dim < call.d; dim += step) {
-        asm volatile("cp.async.wait_group %0;" ::"n"(kFewStages - 1) : "memory");
+        await_copies<kFewStages - 1>();
         __syncwarp();
-        const float *const from_a = few.folds[stage][lane], *const from_b =
-                                                                from_a + kLanes * GD_FOLD;
-        float fold = 0;
+        const T *const from_a = few.folds[stage][lane];
+        const T *const from_b = from_a + kLanes * GD_FOLD;
+        T fold = 0;
 #pragma unroll
-        for (int k = 0; k < GD_FOLD; k += 4) {
-            float x[4], y[4];
-            load_word(from_a + place_in_fold(lane, k), x);
-            load_word(from_b + place_in_fold(lane, k), y);
+        for (int k = 0; k < GD_FOLD; k += kPerWord<T>) {
+            T x[kPerWord<T>], y[kPerWord<T>];
+            load_word(from_a + place_in_fold<T>(lane, k), x);
+            load_word(from_b + place_in_fold<T>(lane, k), y);
 #pragma unroll
-            for (int s = 0; s < 4; ++s) {
+            for (int s = 0; s < kPerWord<T>; ++s) {
                 fold = M::term(fold, x[s], y[s]);
             }
         }
@@ -120,17 +161,30 @@ __device__ __noinline__ void redo_few(const Cdist<float> &call, bool words, Few 
             group = 0;
         }
         __syncwarp(); /* everybody has read the folds */
-        /* A group of copies in any case, even if it is empty: that is what the wait counts. */
-        start_step(call, words, few, count, shift, dim + kFewStages * step, few.folds[stage]);
+        copier.start_step(dim + kFewStages * step, few.folds[stage]);
         stage = stage + 1 == kFewStages ? 0 : stage + 1;
     }
     if ((lane & (share - 1)) == 0 && lane >> shift < count) {
-        const int2 element = few.elements[lane >> shift];
+        const int2 element = elements[lane >> shift];
         finish_element<M>(call, element.x, element.y, total);
     }
     __syncwarp();
 }
 
-}  // namespace tensor
+/* Computes `count` elements from the `first` on, 32 at most, and stores them. A function of its
+ * own: it is needed in several places. words: rows can be read by aligned words. */
+template <typename M, typename T>
+__device__ __noinline__ void redo_few(const Cdist<T> &call, bool words, Few<T> &few, int first,
+                                      int count)
+{
+    if (words) {
+        redo_elements<M, kPerWord<T>>(call, few, few.elements + first, count);
+    }
+    else {
+        redo_elements<M, 1>(call, few, few.elements + first, count);
+    }
+}
+
+}  // namespace marked
 }  // namespace gd
 #endif

@@ -1,60 +1,259 @@
-/* tensor_marks.cuh: which elements are to be computed again, and how. */
+/* tensor_marks.cuh: what the tensor kernels of float32 and float64 leave to be computed again, and
+ * where that is noted. Both take tiles of 128 rows and mark in words of the same meaning, so all
+ * that follows the product is shared: tensor_order.cuh, tensor_redo.cuh and tensor_dense.cuh. */
 #ifndef GPUDIST_TENSOR_MARKS_CUH
 #define GPUDIST_TENSOR_MARKS_CUH
 
-#include "tensor.cuh"
+#include "metrics.cuh"
 
 namespace gd {
-namespace tensor {
+namespace marked {
 
-/* Two counts a word; no sum of eight passes 8192, so halves do not meet. */
-__device__ __forceinline__ int count_marks(const Plan &plan, ptrdiff_t part)
+/* A part is 128 rows of results by 64 columns. A unit is 16 of these rows, a warp's share. */
+constexpr int kTileRows = 128, kPartCols = 64;
+constexpr int kUnitRows = 16, kUnits = kTileRows / kUnitRows, kLanes = 32, kFew = 16;
+
+/* Rows are put in order within windows. */
+constexpr int kWindow = 16384, kWindowTiles = kWindow / kTileRows;
+
+/* The steps of a call are enqueued to follow each other closely: the blocks of a step come onto the
+ * multiprocessors as those of the step before leave them. Each begins with this: it waits until
+ * all of the step before is done and can be seen, and lets the next one come. */
+__device__ __forceinline__ void follow()
 {
-    const uint4 counts = __ldg(reinterpret_cast<const uint4 *>(plan.counts) + part);
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;\ngriddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+struct Marks {
+    ptrdiff_t tiles_down, parts_across;
+    /* Whether everything is computed in direct form (tensor_centre.cuh); NULL: certainly not. */
+    const unsigned *all_direct;
+    /* Of every unit: how many of its elements are to be computed again, and which: up to kFew of
+     * them by their places, column * 16 + row within the unit; more by a word a lane, whose first
+     * bit, from the top, is the first element that the lane had. Few are common, and words would
+     * take memory's time from the results. */
+    uint16_t *counts;
+    uint16_t (*few)[kFew];
+    uint32_t *words;
+    /* How rows with marks in the same columns become neighbours (tensor_order.cuh): marks of each
+     * unit's rows, the rows' keys, the order of the rows in each window, and whether it is one. */
+    uint32_t *strips;
+    uint16_t *keys, *order;
+    uint32_t *ordered;
+    /* What is computed in tiles (tensor_dense.cuh): of each group of 128 rows, in their order, the
+     * columns, and of each of these which rows are marked, from bit 0 on; how many columns; and the
+     * tiles: a group, and which 64 of its columns. */
+    int *cols;
+    uint4 *masks;
+    unsigned *listed;
+    int2 *queue;
+    unsigned *queued;
+
+    /* Calls take(array, count) for every array. */
+    template <typename Take>
+    void lay_out(Take &take)
+    {
+        take(counts, parts() * kUnits);
+        take(few, parts() * kUnits);
+        take(words, parts() * kUnits * kLanes);
+        take(strips, tiles_down * kUnits);
+        take(keys, tiles_down * kTileRows);
+        take(order, tiles_down * kTileRows);
+        take(ordered, ceil_div(tiles_down, (ptrdiff_t)kWindowTiles));
+        take(cols, parts() * kPartCols);
+        take(masks, parts() * kPartCols);
+        take(listed, tiles_down);
+        take(queue, parts());
+        take(queued, (ptrdiff_t)1);
+    }
+    __host__ __device__ ptrdiff_t parts() const { return tiles_down * parts_across; }
+    __device__ __forceinline__ bool direct() const { return all_direct && *all_direct != 0; }
+    /* The i-th row of a group, of 32 bits: each row has an image, so there are less than 2^31. */
+    __device__ __forceinline__ int row(ptrdiff_t group, bool sorted, int i) const
+    {
+        const ptrdiff_t at = group * kTileRows + i;
+        return (int)(sorted ? group / kWindowTiles * kWindow + order[at] : at);
+    }
+
+    /* A warp notes which elements of a unit are marked: a lane those of its word. */
+    template <typename T>
+    __device__ __forceinline__ void note(ptrdiff_t unit, uint32_t word) const;
+};
+
+/* The thread's number, asked for anew: registers are too scarce to keep it. */
+__device__ __forceinline__ unsigned this_thread()
+{
+    unsigned thread;
+    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+    return thread;
+}
+
+__device__ __forceinline__ unsigned shared_address(const void *p)
+{
+    return (unsigned)__cvta_generic_to_shared(p);
+}
+
+/* One instruction, that older devices lack: the table keeps them away. */
+__device__ __forceinline__ unsigned sum_of_warp(unsigned x)
+{
+#if __CUDA_ARCH__ >= 800
+    x = __reduce_add_sync(~0u, x);
+#endif
+    return x;
+}
+__device__ __forceinline__ unsigned least_of_warp(unsigned x)
+{
+#if __CUDA_ARCH__ >= 800
+    x = __reduce_min_sync(~0u, x);
+#endif
+    return x;
+}
+
+/* Ends a group of asynchronous copies. */
+__device__ __forceinline__ void end_copies()
+{
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+/* Waits until at most kPending of the groups that end_copies ended are under way. */
+template <int kPending>
+__device__ __forceinline__ void await_copies()
+{
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+#endif
+}
+
+/* A lane's elements of a unit: rows g and g + 8, g = lane / 4, and a word of 16 bytes of every 4
+ * words' columns; first those of the first columns. Where is the i-th? */
+template <typename T>
+__device__ __forceinline__ int place_of_element(int lane, int i)
+{
+    constexpr int kEach = kPerWord<T>;
+    const int row = lane / 4 + i / kEach % 2 * 8;
+    const int col = i / (2 * kEach) * (4 * kEach) + lane % 4 * kEach + i % kEach;
+    return col * kUnitRows + row;
+}
+
+template <typename T>
+__device__ __forceinline__ void Marks::note(ptrdiff_t unit, uint32_t word) const
+{
+    const int lane = (int)(this_thread() % 32);
+    const unsigned count = sum_of_warp((unsigned)__popc(word));
+    if (lane == 0) {
+        counts[unit] = (uint16_t)count;
+    }
+    if (count > kFew) {
+        words[unit * kLanes + lane] = word;
+        return;
+    }
+    for (unsigned at = 0; at < count;) { /* mostly no turn, or a single one */
+        const unsigned have = __ballot_sync(~0u, word != 0);
+        if (word != 0) {
+            const int i = __clz((int)word);
+            word &= ~(0x80000000u >> i);
+            few[unit][at + __popc(have & ((1u << lane) - 1))] =
+                (uint16_t)place_of_element<T>(lane, i);
+        }
+        at += __popc(have);
+    }
+}
+
+/* The counts of a part's units, two a word: no sum of eight passes 8192, so halves do not meet. */
+__device__ __forceinline__ uint4 load_counts(const Marks &marks, ptrdiff_t part)
+{
+    return __ldg(reinterpret_cast<const uint4 *>(marks.counts) + part);
+}
+__device__ __forceinline__ int sum_of_counts(uint4 counts)
+{
     const unsigned both = counts.x + counts.y + counts.z + counts.w;
     return (int)((both & 0xffff) + (both >> 16));
 }
+__device__ __forceinline__ bool all_few(uint4 counts)
+{
+    constexpr unsigned kToSign = (0x8000 - kFew - 1) * 0x10001u; /* more set a half's sign */
+    return (((counts.x + kToSign) | (counts.y + kToSign) | (counts.z + kToSign) |
+             (counts.w + kToSign)) &
+            0x80008000) == 0;
+}
 
-/* Loads the words of the four lanes that had a row. Not by __ldg: the compiler would put that off
- * until it knows whether the unit has marks, and wait for one load after the other. */
-__device__ __forceinline__ uint4 load_marks(const Plan &plan, ptrdiff_t unit, int row)
+/* Loads the words of the four lanes that had a row, which are there if its unit has more than few
+ * marks. Not by __ldg: the compiler would put that off until it knows whether there are marks, and
+ * wait for one load after the other. */
+__device__ __forceinline__ uint4 load_words(const Marks &marks, ptrdiff_t unit, int row)
 {
     uint4 lanes;
     asm volatile("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
                  : "=r"(lanes.x), "=r"(lanes.y), "=r"(lanes.z), "=r"(lanes.w)
-                 : "l"(reinterpret_cast<const uint4 *>(plan.marks) + unit * 8 + row % 8));
+                 : "l"(reinterpret_cast<const uint4 *>(marks.words) + unit * 8 + row % 8));
     return lanes;
 }
 
-/* The marks of a row in a part, one bit a column from bit 0 of `lo` on. Of every sixteen columns
- * each of the four lanes has four, half a byte. */
-__device__ __forceinline__ void marks_of_row(uint4 lanes, int row, uint32_t &lo, uint32_t &hi)
+/* The i-th of a unit's few places. */
+__device__ __forceinline__ int load_place(const Marks &marks, ptrdiff_t unit, int i)
 {
+    return (int)__ldg(&marks.few[unit][i]);
+}
+
+/* The marks of a row in a part, one bit a column from bit 0 of `lo` on, from its words. A lane has
+ * in float32 four columns of every sixteen, half a byte, and in float64 two of every eight, a
+ * quarter; what comes first from the top comes last after __brev. */
+template <typename T>
+__device__ __forceinline__ void marks_in_words(uint4 lanes, int row, uint32_t &lo, uint32_t &hi)
+{
+    constexpr int kEach = kPerWord<T>;
     const uint32_t words[4] = {lanes.x, lanes.y, lanes.z, lanes.w};
     lo = hi = 0;
 #pragma unroll
     for (int q = 0; q < 4; ++q) {
-        /* The first of the four columns comes first from the top, and now last. */
-        const uint32_t fours = __brev(words[q]) >> (row / 8 % 2 * 4) & 0x0f0f0f0f;
-        lo |= __byte_perm(fours, 0, 0x4140) << (q * 4);
-        hi |= __byte_perm(fours, 0, 0x4342) << (q * 4);
+        const uint32_t own = __brev(words[q]) >> (row / 8 % 2 * kEach);
+        uint32_t low, high; /* of every 4 * kEach bits the first kEach */
+        if constexpr (kEach == 4) {
+            low = __byte_perm(own & 0x0f0f0f0f, 0, 0x4140);
+            high = __byte_perm(own & 0x0f0f0f0f, 0, 0x4342);
+        }
+        else {
+            const uint32_t even = own & 0x03030303, odd = own >> 4 & 0x03030303;
+            low = __byte_perm(even, odd, 0x5140);
+            high = __byte_perm(even, odd, 0x7362);
+        }
+        lo |= low << (q * kEach);
+        hi |= high << (q * kEach);
+    }
+}
+
+/* The same from places. */
+__device__ __forceinline__ void marks_in_places(const Marks &marks, ptrdiff_t unit, int row,
+                                                int count, uint32_t &lo, uint32_t &hi)
+{
+    lo = hi = 0;
+    for (int i = 0; i < count; ++i) {
+        const int place = load_place(marks, unit, i), col = place / kUnitRows;
+        const uint32_t mark = place % kUnitRows == row % kUnitRows;
+        lo |= col < 32 ? mark << col : 0;
+        hi |= col < 32 ? 0 : mark << (col - 32);
     }
 }
 
 /* Stores a result, or what float64 makes of it if float32 lost digits. */
-template <typename M>
-__device__ __forceinline__ void finish_element(const Cdist<float> &call, ptrdiff_t row,
-                                               ptrdiff_t col, float total)
+template <typename M, typename T>
+__device__ __forceinline__ void finish_element(const Cdist<T> &call, ptrdiff_t row, ptrdiff_t col,
+                                               T total)
 {
-    const float result = M::finish(total);
+    const T result = M::finish(total);
     call.out[row * call.out_stride + col] = result;
-    if (M::template guarded<float> && !M::safe(result)) {
-        Run<float> run(call, col, 1);
-        run.count = 1; /* the neighbours may be other threads' */
-        repair<M>(call, row, row + 1, 1, run);
+    if constexpr (M::template guarded<T>) {
+        if (!M::safe(result)) {
+            Run<T> run(call, col, 1);
+            run.count = 1; /* the neighbours may be other threads' */
+            repair<M>(call, row, row + 1, 1, run);
+        }
     }
 }
 
-}  // namespace tensor
+}  // namespace marked
 }  // namespace gd
 #endif

@@ -102,10 +102,10 @@ struct Consumer {
     }
 };
 
-/* Starts the products of a slab with one part of the columns. The first replaces what the
- * accumulator held. */
-template <int kPart>
-__device__ __forceinline__ void start(Accumulator &acc, const Operands &from)
+/* Starts the products of a slab, with one part of the columns or with all. The first replaces what
+ * the accumulator held. */
+template <int kPart, typename Accumulators>
+__device__ __forceinline__ void start(Accumulators &acc, const Operands &from)
 {
     const uint64_t lo = from.b + kPart * kPartCols, hi = lo + kPlane + ((uint64_t)kPlane << 16);
     pin(acc);
@@ -130,8 +130,8 @@ __device__ __forceinline__ void start(Accumulator &acc, const Operands &from)
     commit_products();
 }
 
-template <int kPending>
-__device__ __forceinline__ void finish(Accumulator &acc)
+template <int kPending, typename Accumulators>
+__device__ __forceinline__ void finish(Accumulators &acc)
 {
     await_products<kPending>();
     pin(acc);
@@ -145,9 +145,9 @@ __device__ __forceinline__ void drain(const Accumulator &acc, Accumulator &sum)
     }
 }
 
-/* One slab: three parts through two accumulators. If kCarry, `y` brings the last part of the slab
- * before; `x` takes away that of this one. What is drained, and the next operands, which are loaded
- * if there are `more`, take their time while tensor cores are busy. */
+/* A slab after the first: three parts through two accumulators. If kCarry, `y` brings the last part
+ * of the slab before; `x` takes away that of this one. What is drained, and the next operands,
+ * which are loaded if there are `more`, take their time while tensor cores are busy. */
 template <bool kCarry>
 __device__ __forceinline__ void add_slab(Consumer &consumer, Accumulator (&sums)[kParts],
                                          Accumulator &x, Accumulator &y, const Operands &now,
@@ -173,29 +173,35 @@ __device__ __forceinline__ void add_slab(Consumer &consumer, Accumulator (&sums)
 __device__ __forceinline__ void sum_products(Consumer &consumer, ptrdiff_t slabs,
                                              Accumulator (&sums)[kParts])
 {
-    Accumulator x = {}, y = {};
     Operands even, odd;
-#pragma unroll
-    for (int i = 0; i < kParts * 32; ++i) {
-        sums[i / 32][i % 32] = 0;
-    }
     consumer.load(even);
-    add_slab<false>(consumer, sums, x, y, even, odd, slabs > 1);
-    /* Two slabs a turn: accumulators and operands change places by name, not by copying. The first
-     * stands before the loop because ptxas waits for products in between if an accumulator can come
-     * from anywhere else (its note C7517). */
+    /* The first slab is its own sum. */
+    start<0>(sums, even);
+    if (slabs > 1) {
+        consumer.load(odd);
+    }
+    finish<0>(sums);
+    consumer.release(slabs > 1 ? 1 : 0);
+    if (slabs == 1) {
+        return;
+    }
+    Accumulator x = {}, y = {};
+    add_slab<false>(consumer, sums, x, y, odd, even, slabs > 2);
+    /* Two slabs a turn: accumulators and operands change places by name, not by copying. The second
+     * slab stands before the loop because ptxas waits for products in between if an accumulator can
+     * come from anywhere else (its note C7517). */
 #pragma unroll 1
     while (true) {
-        if (slabs == 1) {
+        if (slabs == 2) {
             drain(x, sums[2]);
             return;
         }
-        add_slab<true>(consumer, sums, y, x, odd, even, slabs > 2);
-        if (slabs == 2) {
+        add_slab<true>(consumer, sums, y, x, even, odd, slabs > 3);
+        if (slabs == 3) {
             drain(y, sums[2]);
             return;
         }
-        add_slab<true>(consumer, sums, x, y, even, odd, slabs > 3);
+        add_slab<true>(consumer, sums, x, y, odd, even, slabs > 4);
         slabs -= 2;
     }
 }
@@ -236,6 +242,10 @@ __global__ void __launch_bounds__(kThreads, 1)
 {
     extern __shared__ __align__(128) unsigned char memory[];
     Shared &shared = *reinterpret_cast<Shared *>(memory);
+    follow();
+    if (plan.marks.direct()) {
+        return;
+    }
     if (threadIdx.x == 0) {
         /* Warps give back what they have read: eight of them. */
         for (int i = 0; i < kStages; ++i) {

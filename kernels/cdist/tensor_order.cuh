@@ -14,7 +14,7 @@
 #include "tensor_marks.cuh"
 
 namespace gd {
-namespace tensor {
+namespace marked {
 
 /* How many marks a unit's rows must have for sorting to pay: one in 2 d elements. Computing single
  * elements takes time in proportion to d, sorting does not. */
@@ -35,21 +35,33 @@ __device__ __forceinline__ unsigned key_of(unsigned col)
 }
 
 /* A warp finds the keys of the 16 rows of a unit, and how many marks they have. */
+template <typename T>
 __global__ void __launch_bounds__(kKeyThreads)
-    find_keys(const __grid_constant__ Plan plan, ptrdiff_t enough)
+    find_keys(const __grid_constant__ Marks marks, ptrdiff_t enough)
 {
+    follow();
     const ptrdiff_t strip = blockIdx.x * (ptrdiff_t)(kKeyThreads / 32) + threadIdx.x / 32;
     const int lane = threadIdx.x % 32;
-    const ptrdiff_t parts = plan.parts_across();
+    const ptrdiff_t parts = marks.parts_across;
+    /* Nothing is listed for tensor_dense.cuh yet. */
+    if (lane == 0 && strip % kUnits == 0) {
+        marks.listed[strip / kUnits] = 0;
+        if (strip == 0) {
+            *marks.queued = 0;
+        }
+    }
+    if (marks.direct()) {
+        return;
+    }
     const ptrdiff_t first_unit = strip / kUnits * parts * kUnits + strip % kUnits;
     unsigned count = 0;
 #pragma unroll 8
     for (ptrdiff_t part = lane; part < parts; part += 32) {
-        count += plan.counts[first_unit + part * kUnits];
+        count += marks.counts[first_unit + part * kUnits];
     }
-    count = __reduce_add_sync(~0u, count);
+    count = sum_of_warp(count);
     if (lane == 0) {
-        plan.strips[strip] = count;
+        marks.strips[strip] = count;
     }
     unsigned least[kUnitRows];
 #pragma unroll
@@ -61,29 +73,46 @@ __global__ void __launch_bounds__(kKeyThreads)
     bool missing = (ptrdiff_t)count >= enough;
     for (ptrdiff_t base = 0; missing && base < parts; base += 32) {
         const ptrdiff_t part = base + lane, unit = first_unit + part * kUnits;
-        const bool any = part < parts && plan.counts[unit] != 0;
+        const int here = part < parts ? marks.counts[unit] : 0;
         missing = false;
-        uint4 lanes[kUnitRows / 2] = {};
-        if (any) {
+        unsigned first[kUnitRows]; /* column that is marked */
+#pragma unroll
+        for (int r = 0; r < kUnitRows; ++r) {
+            first[r] = ~0u;
+        }
+        if (here > kFew) {
+            uint4 lanes[kUnitRows / 2];
 #pragma unroll
             for (int r = 0; r < kUnitRows / 2; ++r) {
-                lanes[r] = load_marks(plan, unit, r);
+                lanes[r] = load_words(marks, unit, r);
+            }
+#pragma unroll
+            for (int r = 0; r < kUnitRows; ++r) {
+                uint32_t lo, hi;
+                marks_in_words<T>(lanes[r % 8], r, lo, hi);
+                first[r] = lo ? __ffs((int)lo) - 1 : hi ? __ffs((int)hi) + 31 : ~0u;
+            }
+        }
+        else {
+            for (int i = 0; i < here; ++i) {
+                const unsigned place = load_place(marks, unit, i);
+#pragma unroll
+                for (int r = 0; r < kUnitRows; ++r) {
+                    first[r] = place % kUnitRows == r ? min(first[r], place / kUnitRows) : first[r];
+                }
             }
         }
 #pragma unroll
         for (int r = 0; r < kUnitRows; ++r) {
-            uint32_t lo, hi;
-            marks_of_row(lanes[r % 8], r, lo, hi);
-            const unsigned first = lo ? __ffs((int)lo) - 1 : hi ? __ffs((int)hi) + 31 : ~0u;
-            const unsigned col = first == ~0u ? ~0u : (unsigned)(part * kPartCols) + first;
-            least[r] = min(least[r], __reduce_min_sync(~0u, col));
+            const unsigned col = first[r] == ~0u ? ~0u : (unsigned)(part * kPartCols) + first[r];
+            least[r] = min(least[r], least_of_warp(col));
             missing |= least[r] == ~0u;
         }
     }
     if (lane == 0) {
 #pragma unroll
         for (int r = 0; r < kUnitRows; ++r) {
-            plan.keys[strip * kUnitRows + r] =
+            marks.keys[strip * kUnitRows + r] =
                 (uint16_t)(least[r] == ~0u ? kNoKey : key_of(least[r]));
         }
     }
@@ -112,21 +141,23 @@ __device__ __forceinline__ int sum_before(int own, int *of_warps)
 /* A block sorts a window, if it has marks enough: keys are counted, then dealt out. Threads of a
  * warp with the same key count as one, so neighbours stay neighbours. */
 constexpr int kBinsEach = kKeys / kSortThreads;
+template <typename T> /* for a kernel of its own in each file */
 __global__ void __launch_bounds__(kSortThreads)
-    sort_rows(const __grid_constant__ Plan plan, ptrdiff_t enough)
+    sort_rows(const __grid_constant__ Marks marks, ptrdiff_t enough)
 {
     extern __shared__ __align__(128) int bins[];
     __shared__ int of_warps[kSortThreads / 32];
+    follow();
     const ptrdiff_t first = (ptrdiff_t)blockIdx.x * kWindow;
-    const int rows = (int)min(plan.tiles_down * kTileRows - first, (ptrdiff_t)kWindow);
+    const int rows = (int)min(marks.tiles_down * kTileRows - first, (ptrdiff_t)kWindow);
     const int strips = rows / kUnitRows, lane = threadIdx.x % 32;
     static_assert(kWindow / kUnitRows <= kSortThreads, "a thread a strip");
-    const bool many = (int)threadIdx.x < strips &&
-                      (ptrdiff_t)plan.strips[first / kUnitRows + threadIdx.x] >= enough;
+    const bool many = (int)threadIdx.x < strips && !marks.direct() &&
+                      (ptrdiff_t)marks.strips[first / kUnitRows + threadIdx.x] >= enough;
     /* Worth it from an eighth of the window on: the rest sorts to the end, as it was. */
     const bool sorts = __syncthreads_count(many) * 8 >= strips;
     if (threadIdx.x == 0) {
-        plan.ordered[blockIdx.x] = sorts;
+        marks.ordered[blockIdx.x] = sorts;
     }
     if (!sorts) {
         return;
@@ -138,7 +169,7 @@ __global__ void __launch_bounds__(kSortThreads)
 #pragma unroll
     for (int i = 0; i < kSortEach; ++i) {
         const int row = i * kSortThreads + (int)threadIdx.x;
-        keys[i] = row < rows ? plan.keys[first + row] : -1;
+        keys[i] = row < rows ? marks.keys[first + row] : -1;
     }
     __syncthreads();
 #pragma unroll
@@ -179,11 +210,11 @@ __global__ void __launch_bounds__(kSortThreads)
         }
         at = __shfl_sync(~0u, at, leader) + __popc(same & ((1u << lane) - 1));
         if (keys[i] >= 0) {
-            plan.order[first + at] = (uint16_t)(i * kSortThreads + threadIdx.x);
+            marks.order[first + at] = (uint16_t)(i * kSortThreads + threadIdx.x);
         }
     }
 }
 
-}  // namespace tensor
+}  // namespace marked
 }  // namespace gd
 #endif

@@ -11,42 +11,6 @@ namespace gd {
 namespace tensor {
 
 constexpr int kPrepareThreads = 256, kPrepareRows = 16;
-/* Distances do not change when all rows move together, but the norms do: near the middle of the
- * rows they are small, and less cancels. The middle is found from rows of the whole of `b`, in an
- * order that depends on nothing else, so results depend neither on other rows of `a` nor on the
- * part of `b` that a call computes. Any middle is right, but it should be where most rows are: 16
- * means of 8 rows each, of which the median is taken, let a few rows be far away. Elements that are
- * not finite count as 0. */
-constexpr int kShiftDims = 32, kShiftMeans = 16, kShiftEach = 8;
-__global__ void __launch_bounds__(kShiftDims *kShiftMeans)
-    find_shift(const __grid_constant__ Points<float> whole_b, ptrdiff_t d, float *shift)
-{
-    __shared__ float means[kShiftMeans][kShiftDims];
-    const ptrdiff_t k = (ptrdiff_t)blockIdx.x * kShiftDims + threadIdx.x;
-    const int rows = (int)min(whole_b.count, (ptrdiff_t)(kShiftMeans * kShiftEach));
-    const int count = min(rows, kShiftMeans), own = threadIdx.y;
-    const ptrdiff_t step = whole_b.count / rows;
-    double sum = 0;
-#pragma unroll
-    for (int i = 0; i < kShiftEach; ++i) {
-        /* Loaded in any case, so that all loads are under way at once. */
-        const int row = i * kShiftMeans + own;
-        const float x = whole_b.at(min(row, rows - 1) * step, min(k, d - 1));
-        sum += row < rows && isfinite(x) ? x : 0.0f;
-    }
-    const int there = (rows - own + kShiftMeans - 1) / kShiftMeans;
-    const float mean = (float)(sum / max(there, 1));
-    means[own][threadIdx.x] = mean;
-    __syncthreads();
-    int before = 0;
-    for (int i = 0; i < count; ++i) {
-        const float other = means[i][threadIdx.x];
-        before += other < mean || (other == mean && i < own);
-    }
-    if (k < d && own < count && before == (count - 1) / 2) {
-        shift[k] = mean;
-    }
-}
 
 /* Brings kCount dimensions of a row, from k on, zeros beyond the last. words: aligned for loads of
  * kCount elements, which then are all there or all beyond. */
@@ -73,13 +37,13 @@ __device__ __forceinline__ void fetch(const Points<float> &x, bool words, ptrdif
 
 /* Subtracts the shift, scales, and splits two numbers: halves with what they leave over. */
 template <bool kShifts>
-__device__ __forceinline__ void split(const float *x, const float *shift, ptrdiff_t k, ptrdiff_t d,
-                                      float scale, unsigned &hi, unsigned &lo)
+__device__ __forceinline__ void split(const float *x, const Shift<float> *shift, ptrdiff_t k,
+                                      ptrdiff_t d, float scale, unsigned &hi, unsigned &lo)
 {
     float y[2];
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-        const float moved = kShifts && k + i < d ? x[i] - __ldg(shift + k + i) : x[i];
+        const float moved = kShifts && k + i < d ? shift[k + i].move(x[i]) : x[i];
         /* Where the scale is 0 the row may hold anything: infinity times 0 would be NaN. */
         y[i] = scale != 0 ? moved * scale : 0.0f;
     }
@@ -94,7 +58,7 @@ __device__ __forceinline__ void split(const float *x, const float *shift, ptrdif
  * power of two that brings the largest element to [2^14, 2^15), next to the end of a half. */
 template <gd_metric kMetric>
 __device__ __forceinline__ void find_facts(const Points<float> &x, bool words, ptrdiff_t row,
-                                           ptrdiff_t d, const float *shift, float &norm,
+                                           ptrdiff_t d, const Shift<float> *shift, float &norm,
                                            float &scale, float &unscale)
 {
     using R = Rules<kMetric>;
@@ -107,7 +71,7 @@ __device__ __forceinline__ void find_facts(const Points<float> &x, bool words, p
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
             if (R::shifts && k + i < d) {
-                y[i] -= __ldg(shift + k + i);
+                y[i] = shift[k + i].move(y[i]);
             }
             squares += (double)y[i] * y[i];
             largest = fmaxf(largest, fabsf(y[i]));
@@ -120,10 +84,9 @@ __device__ __forceinline__ void find_facts(const Points<float> &x, bool words, p
         largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, step));
         least = fminf(least, __shfl_xor_sync(~0u, least, step));
     }
-    /* Within these ranges no result, square or scale leaves float32's normal numbers. Comparisons
-     * with NaN are false; the sum is infinite or NaN if any element is. */
+    /* Comparisons with NaN are false; the sum is infinite or NaN if any element is. */
     const bool usual = R::product ? squares <= 1e300 && largest >= 0x1p-90f && largest <= 0x1p90f
-                                  : squares >= 0x1p-90 && squares <= 0x1p120;
+                                  : squares >= R::least && squares <= R::most;
     norm = -kInfinity, scale = 0, unscale = 0;
     if (squares == 0) {
         norm = 0; /* every product is 0, and the other row's norm is the distance */
@@ -155,12 +118,9 @@ __global__ void __launch_bounds__(kPrepareThreads)
     const ptrdiff_t first = (blockIdx.x - (of_a ? 0 : blocks_a)) * kPrepareRows;
     const ptrdiff_t tile = first / (of_a ? kTileRows : kTileCols);
     const int in_tile = (int)(first - tile * (of_a ? kTileRows : kTileCols));
-    /* Nothing is listed for tensor_dense.cuh yet. */
-    if (of_a && in_tile == 0 && threadIdx.x == 0) {
-        plan.listed[tile] = 0;
-        if (tile == 0) {
-            *plan.queued = 0;
-        }
+    follow();
+    if (plan.marks.direct()) {
+        return;
     }
 
     for (int r = threadIdx.x / 32; r < kPrepareRows; r += kPrepareThreads / 32) {

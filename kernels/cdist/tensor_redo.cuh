@@ -13,11 +13,15 @@
 #include "tensor_few.cuh"
 
 namespace gd {
-namespace tensor {
+namespace marked {
 
-constexpr int kRedoThreads = 256, kRedoWarps = kRedoThreads / 32, kRedoBlocks = 3;
+/* Two blocks share a multiprocessor, and fill its shared memory. */
+constexpr int kRedoBlocks = 2;
+template <typename T>
+constexpr int kRedoWarps = sizeof(T) == 4 ? 8 : 4;
 /* Marks of a column, of 128, from which on it is listed. The register tile is that much faster. */
 constexpr int kDense = 10;
+
 /* Marks of a part from which on it is worth looking for such columns, where rows are not sorted. */
 constexpr int kSome = 64;
 
@@ -39,8 +43,8 @@ __device__ __forceinline__ uint32_t transpose(uint32_t x)
 }
 
 /* Lists columns of many marks and takes their marks away. */
-__device__ __forceinline__ void list_columns(const Plan &plan, ptrdiff_t group, ptrdiff_t part,
-                                             uint32_t (&marks)[kWords])
+__device__ __forceinline__ void list_columns(const Marks &marks, ptrdiff_t group, ptrdiff_t part,
+                                             uint32_t (&bits)[kWords])
 {
     const unsigned lane = threadIdx.x % 32;
     uint32_t rows[2][kBlocks];
@@ -50,7 +54,7 @@ __device__ __forceinline__ void list_columns(const Plan &plan, ptrdiff_t group, 
         int count = 0;
 #pragma unroll
         for (int i = 0; i < kBlocks; ++i) {
-            rows[half][i] = transpose(marks[i * 2 + half]);
+            rows[half][i] = transpose(bits[i * 2 + half]);
             count += __popc(rows[half][i]);
         }
         listed[half] = __ballot_sync(~0u, count >= kDense);
@@ -63,135 +67,208 @@ __device__ __forceinline__ void list_columns(const Plan &plan, ptrdiff_t group, 
     }
     unsigned at = 0;
     if (lane == 0) {
-        at = atomicAdd(plan.listed + group, count);
+        at = atomicAdd(marks.listed + group, count);
         /* Whoever lists the first column of a tile puts the tile in the queue. */
         for (unsigned i = (at + kPartCols - 1) / kPartCols; i * kPartCols < at + count; ++i) {
-            plan.queue[atomicAdd(plan.queued, 1)] = make_int2((int)group, (int)i);
+            marks.queue[atomicAdd(marks.queued, 1)] = make_int2((int)group, (int)i);
         }
     }
     at = __shfl_sync(~0u, at, 0);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
         if (listed[half] >> lane & 1) {
-            const ptrdiff_t i = group * plan.parts_across() * kPartCols + at +
+            const ptrdiff_t i = group * marks.parts_across * kPartCols + at +
                                 __popc(listed[half] & ((1u << lane) - 1));
-            plan.cols[i] = (int)(part * kPartCols) + half * 32 + (int)lane;
-            plan.masks[i] = make_uint4(rows[half][0], rows[half][1], rows[half][2], rows[half][3]);
+            marks.cols[i] = (int)(part * kPartCols) + half * 32 + (int)lane;
+            marks.masks[i] = make_uint4(rows[half][0], rows[half][1], rows[half][2], rows[half][3]);
         }
         at += __popc(listed[half]);
 #pragma unroll
         for (int i = 0; i < kBlocks; ++i) {
-            marks[i * 2 + half] &= ~listed[half];
+            bits[i * 2 + half] &= ~listed[half];
         }
     }
 }
 
-/* Puts elements of one word, marked in a lane's row, on the list, and computes them when there are
- * enough. Returns how many wait afterwards; `waiting` did before. */
-template <typename M>
-__device__ __forceinline__ int redo_word(const Cdist<float> &call, bool words, uint32_t marks,
-                                         int row, int first_col, Few &few, int waiting)
+/* Computes elements as long as there are enough that wait. Returns how many are left. */
+template <typename M, typename T>
+__device__ __forceinline__ int redo_waiting(const Cdist<T> &call, bool words, Few<T> &few,
+                                            int waiting)
 {
-    const unsigned lane = threadIdx.x % 32;
-    while (const unsigned have = __ballot_sync(~0u, marks != 0)) {
-        if (marks != 0) {
-            few.elements[waiting + __popc(have & ((1u << lane) - 1))] =
-                make_int2(row, first_col + __ffs((int)marks) - 1);
-            marks &= marks - 1;
-        }
-        waiting += __popc(have);
-        __syncwarp();
-        if (waiting >= kLanes) {
-            redo_few<M>(call, words, few, kLanes);
-            waiting -= kLanes;
-            const int2 moved = few.elements[kLanes + lane];
-            __syncwarp();
-            few.elements[lane] = moved;
-            __syncwarp();
-        }
+    __syncwarp();
+    while (waiting >= kLanes) {
+        waiting -= kLanes;
+        redo_few<M>(call, words, few, waiting, kLanes);
     }
     return waiting;
 }
 
-template <typename M>
-__device__ __forceinline__ int redo_part(const Cdist<float> &call, const Plan &plan, bool words,
-                                         unsigned group, unsigned part, bool sorted, Few &few,
+/* Puts elements of one word, marked in a lane's row, on the list, and computes them when there are
+ * enough. Returns how many wait afterwards; `waiting` did before. */
+template <typename M, typename T>
+__device__ __forceinline__ int redo_word(const Cdist<T> &call, bool words, uint32_t bits, int row,
+                                         int first_col, Few<T> &few, int waiting)
+{
+    const unsigned lane = threadIdx.x % 32;
+    while (const unsigned have = __ballot_sync(~0u, bits != 0)) {
+        if (bits != 0) {
+            few.elements[waiting + __popc(have & ((1u << lane) - 1))] =
+                make_int2(row, first_col + __ffs((int)bits) - 1);
+            bits &= bits - 1;
+        }
+        waiting = redo_waiting<M>(call, words, few, waiting + __popc(have));
+    }
+    return waiting;
+}
+
+template <typename M, typename T>
+__device__ __forceinline__ int redo_part(const Cdist<T> &call, const Marks &marks, bool words,
+                                         unsigned group, unsigned part, bool sorted, Few<T> &few,
                                          int waiting)
 {
     const int lane = (int)(threadIdx.x % 32), first_col = (int)(part * kPartCols);
     const int cols = (int)min(call.b.count - first_col, (ptrdiff_t)kPartCols);
     int rows[kBlocks];
     uint4 lanes[kBlocks];
-    uint16_t counts[kBlocks];
-    uint32_t marks[kWords];
+    int counts[kBlocks];
+    uint32_t bits[kWords];
     /* All loads of a kind first, so that their waits overlap. */
 #pragma unroll
     for (int i = 0; i < kBlocks; ++i) {
-        rows[i] = plan.row(group, sorted, i * 32 + lane);
+        rows[i] = marks.row(group, sorted, i * 32 + lane);
     }
+    const auto unit_of = [&](int row) {
+        return ((ptrdiff_t)(row / kTileRows) * marks.parts_across + part) * kUnits +
+               row / kUnitRows % kUnits;
+    };
 #pragma unroll
     for (int i = 0; i < kBlocks; ++i) {
-        const ptrdiff_t unit =
-            ((ptrdiff_t)(rows[i] / kTileRows) * plan.parts_across() + part) * kUnits +
-            rows[i] / kUnitRows % kUnits;
-        lanes[i] = load_marks(plan, unit, rows[i]);
-        counts[i] = __ldg(plan.counts + unit);
+        lanes[i] = load_words(marks, unit_of(rows[i]), rows[i]);
+        counts[i] = __ldg(marks.counts + unit_of(rows[i]));
     }
     int count = 0;
 #pragma unroll
     for (int i = 0; i < kBlocks; ++i) {
         uint32_t lo, hi;
-        marks_of_row(lanes[i], rows[i], lo, hi);
-        if (rows[i] >= call.a.count || counts[i] == 0) { /* nobody wrote the marks */
+        marks_in_words<T>(lanes[i], rows[i], lo, hi);
+        if (rows[i] >= call.a.count) {
             lo = hi = 0;
         }
-        marks[i * 2] = cols >= 32 ? lo : cols > 0 ? lo & ((1u << cols) - 1) : 0;
-        marks[i * 2 + 1] = cols >= 64 ? hi : cols > 32 ? hi & ((1u << (cols - 32)) - 1) : 0;
-        count += __popc(marks[i * 2]) + __popc(marks[i * 2 + 1]);
+        else if (counts[i] <= kFew) { /* nobody wrote the words */
+            marks_in_places(marks, unit_of(rows[i]), rows[i], counts[i], lo, hi);
+        }
+        bits[i * 2] = cols >= 32 ? lo : cols > 0 ? lo & ((1u << cols) - 1) : 0;
+        bits[i * 2 + 1] = cols >= 64 ? hi : cols > 32 ? hi & ((1u << (cols - 32)) - 1) : 0;
+        count += __popc(bits[i * 2]) + __popc(bits[i * 2 + 1]);
     }
-    if (__reduce_add_sync(~0u, (unsigned)count) >= (sorted ? kDense : kSome)) {
-        list_columns(plan, group, part, marks);
+    if (sum_of_warp((unsigned)count) >= (sorted ? kDense : kSome)) {
+        list_columns(marks, group, part, bits);
     }
 #pragma unroll
     for (int i = 0; i < kWords; ++i) {
         waiting =
-            redo_word<M>(call, words, marks[i], rows[i / 2], first_col + i % 2 * 32, few, waiting);
+            redo_word<M>(call, words, bits[i], rows[i / 2], first_col + i % 2 * 32, few, waiting);
     }
     return waiting;
 }
 
-template <gd_metric kMetric>
-__global__ void __launch_bounds__(kRedoThreads, kRedoBlocks)
-    redo(const __grid_constant__ Cdist<float> call, const __grid_constant__ Plan plan, bool words)
+/* A lane's share of what is noted of a part, a quarter of a unit's few places. */
+struct Share {
+    static constexpr int each = kFew / 4;
+    static_assert(each == 4, "places of a load");
+    uint2 places;
+    uint16_t count; /* of the unit */
+
+    __device__ __forceinline__ void load(const Marks &marks, unsigned part)
+    {
+        const unsigned lane = threadIdx.x % 32;
+        places =
+            __ldg(reinterpret_cast<const uint2 *>(marks.few) + (part * (ptrdiff_t)kLanes + lane));
+        count = __ldg(marks.counts + (part * (ptrdiff_t)kUnits + lane / 4));
+    }
+};
+
+/* Lists the marked elements of a part whose units have few, none of them beyond the result. Returns
+ * how many. */
+__device__ __forceinline__ int list_elements(const Share &share, unsigned group, unsigned part,
+                                             int2 *elements)
+{
+    const int lane = (int)(threadIdx.x % 32);
+    const int row = (int)group * kTileRows + lane / 4 * kUnitRows, col = (int)part * kPartCols;
+    int listed = 0;
+#pragma unroll
+    for (int i = 0; i < Share::each; ++i) {
+        const unsigned both = i < 2 ? share.places.x : share.places.y;
+        const int place = (int)(both >> (i % 2 * 16) & 0xffff);
+        const bool there = lane % 4 * Share::each + i < share.count;
+        const unsigned have = __ballot_sync(~0u, there);
+        if (there) {
+            elements[listed + __popc(have & ((1u << lane) - 1))] =
+                make_int2(row + place % kUnitRows, col + place / kUnitRows);
+        }
+        listed += __popc(have);
+    }
+    return listed;
+}
+
+template <gd_metric kMetric, typename T>
+__global__ void __launch_bounds__(kRedoWarps<T> * 32, kRedoBlocks)
+    redo(const __grid_constant__ Cdist<T> call, const __grid_constant__ Marks marks, bool words)
 {
     using M = Metric<kMetric>;
     extern __shared__ __align__(128) unsigned char memory[];
-    Few &few = reinterpret_cast<Few *>(memory)[threadIdx.x / 32];
+    Few<T> &few = reinterpret_cast<Few<T> *>(memory)[threadIdx.x / 32];
+    follow();
+    if (marks.direct()) {
+        return;
+    }
     /* 2^32 parts would be a result of 140 TB. */
-    const unsigned across = (unsigned)plan.parts_across(), parts = (unsigned)plan.parts();
-    const unsigned warp = blockIdx.x * kRedoWarps + threadIdx.x / 32,
-                   warps = gridDim.x * kRedoWarps;
+    const unsigned across = (unsigned)marks.parts_across, parts = (unsigned)marks.parts();
+    const unsigned warp = blockIdx.x * kRedoWarps<T> + threadIdx.x / 32,
+                   warps = gridDim.x * kRedoWarps<T>;
     int waiting = 0;
     /* Neighbouring parts go to different warps, as they may be the only ones with much to do. A
      * lane looks at one part ahead, then the warp goes to those that need it. */
     for (unsigned base = warp; base < parts; base += warps * 32) {
         const unsigned mine = base + threadIdx.x % 32 * warps;
         /* Rows in another order have marks in any part. */
-        const bool sorted = mine < parts && plan.ordered[mine / across / kWindowTiles] != 0;
+        const bool sorted = mine < parts && marks.ordered[mine / across / kWindowTiles] != 0;
+        const uint4 counts = mine < parts ? load_counts(marks, mine) : uint4{};
+        const int count = sum_of_counts(counts);
+        const bool whole = (ptrdiff_t)(mine / across + 1) * kTileRows <= call.a.count &&
+                           (ptrdiff_t)(mine % across + 1) * kPartCols <= call.b.count;
+        const bool easy = !sorted && whole && all_few(counts);
         const unsigned in_order = __ballot_sync(~0u, sorted);
-        const bool any = mine < parts && (sorted || count_marks(plan, mine) != 0);
-        for (unsigned todo = __ballot_sync(~0u, any); todo != 0; todo &= todo - 1) {
+        for (unsigned todo = __ballot_sync(~0u, !easy && (sorted || count != 0)); todo != 0;
+             todo &= todo - 1) {
             const int i = __ffs((int)todo) - 1;
             const unsigned part = base + i * warps;
-            waiting = redo_part<M>(call, plan, words, part / across, part % across,
+            waiting = redo_part<M>(call, marks, words, part / across, part % across,
                                    in_order >> i & 1, few, waiting);
+        }
+        /* The next part's marks come while one is at work. */
+        unsigned todo = __ballot_sync(~0u, easy && count != 0);
+        Share share, next;
+        if (todo != 0) {
+            next.load(marks, base + (__ffs((int)todo) - 1) * warps);
+        }
+        while (todo != 0) {
+            const unsigned part = base + (__ffs((int)todo) - 1) * warps;
+            share = next;
+            todo &= todo - 1;
+            if (todo != 0) {
+                next.load(marks, base + (__ffs((int)todo) - 1) * warps);
+            }
+            const int listed =
+                list_elements(share, part / across, part % across, few.elements + waiting);
+            waiting = redo_waiting<M>(call, words, few, waiting + listed);
         }
     }
     if (waiting != 0) {
-        redo_few<M>(call, words, few, waiting);
+        redo_few<M>(call, words, few, 0, waiting);
     }
 }
 
-}  // namespace tensor
+}  // namespace marked
 }  // namespace gd
 #endif

@@ -19,128 +19,64 @@
  * 5.1. Rows of odd strides: d = 128 0.81. Largest relative error 3.1e-7, squared 6.2e-7 (heavy
  * tails; a larger share would help, but by calculation mark 2 % of normal data at d = 64).
  *
- * Steps, a file each: tensor_prepare.cuh, tensor_multiply.cuh, and for the marked elements
- * tensor_order.cuh, tensor_redo.cuh and tensor_dense.cuh. */
-#include "tensor_dense.cuh"
+ * Steps, a file each: tensor_centre.cuh, tensor_prepare.cuh, tensor_multiply.cuh, and for the
+ * marked elements tensor_order.cuh, tensor_redo.cuh and tensor_dense.cuh. */
+#include "tensor_launch.cuh"
 #include "tensor_multiply.cuh"
-#include "tensor_order.cuh"
 #include "tensor_prepare.cuh"
-#include "tensor_redo.cuh"
 
 namespace {
 
 using namespace gd::tensor;
 using gd::Cdist;
 
-/* Lays the plan out from `at` on, or counts its bytes if that is NULL. */
-size_t lay_out(const gd_cdist &call, unsigned char *at, Plan &plan)
+void lay_out(const gd_cdist &call, Plan &plan, Layout &take)
 {
-    size_t bytes = 0;
-    const auto take = [&](auto *&array, ptrdiff_t count) {
-        array = reinterpret_cast<std::remove_reference_t<decltype(array)>>(at + bytes);
-        bytes += ((size_t)count * sizeof *array + 255) & ~(size_t)255;
-    };
-    plan.slabs = gd::ceil_div(call.a.cols, kDims);
-    plan.tiles_down = gd::ceil_div(call.out.rows, kTileRows);
-    plan.tiles_across = gd::ceil_div(call.out.cols, kTileCols);
+    plan.slabs = gd::ceil_div(call.a.cols, (ptrdiff_t)kDims);
+    plan.tiles_down = plan.marks.tiles_down = gd::ceil_div(call.out.rows, (ptrdiff_t)kTileRows);
+    plan.tiles_across = gd::ceil_div(call.out.cols, (ptrdiff_t)kTileCols);
+    plan.marks.parts_across = plan.tiles_across * kParts;
+    /* As wide as lets the images of a band's columns stay in L2: the longer the stretches of a row
+     * that are written at the same time, the better for memory. */
+    constexpr ptrdiff_t kBandBytes = 8 << 20;
+    const ptrdiff_t fit = kBandBytes / (plan.slabs * (ptrdiff_t)(kImageB * sizeof(uint4)));
+    plan.band = (unsigned)min(max(fit, (ptrdiff_t)8), plan.tiles_across);
+    take(plan.sample, 1);
+    take(plan.all_direct, 1);
     take(plan.shift, call.a.cols);
     take(plan.facts_a, plan.tiles_down);
     take(plan.facts_b, plan.tiles_across);
     take(plan.image_a, plan.tiles_down * plan.slabs * kImageA);
     take(plan.image_b, plan.tiles_across * plan.slabs * kImageB);
-    take(plan.counts, plan.parts() * kUnits);
-    take(plan.marks, plan.parts() * kUnits * kLanes);
-    take(plan.strips, plan.tiles_down * kUnits);
-    take(plan.keys, plan.tiles_down * kTileRows);
-    take(plan.order, plan.tiles_down * kTileRows);
-    take(plan.ordered, gd::ceil_div(plan.tiles_down, kWindowTiles));
-    take(plan.cols, plan.parts() * kPartCols);
-    take(plan.masks, plan.parts() * kPartCols);
-    take(plan.listed, plan.tiles_down);
-    take(plan.queue, plan.parts());
-    take(plan.queued, 1);
-    return bytes;
-}
-
-/* Whether rows can be read by aligned words, the last of which is whole. */
-bool reads_words(const gd_matrix &x)
-{
-    return x.cols % 4 == 0 && x.col_stride == 1 &&
-           gd::rows_of_words((const float *)x.data, x.row_stride);
-}
-
-template <typename... Parameters>
-cudaError_t allow_shared(void (*kernel)(Parameters...), size_t bytes)
-{
-    return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+    plan.marks.lay_out(take);
 }
 
 template <gd_metric kMetric>
-cudaError_t launch(const gd_cdist &call, const Plan &plan)
+cudaError_t launch(const gd_cdist &call, Plan &plan)
 {
+    using R = Rules<kMetric>;
     const Cdist<float> parameters = gd::parameters_of<float>(call);
-    const bool words_a = reads_words(call.a), words_b = reads_words(call.b);
     const ptrdiff_t rows = plan.tiles_down * kTileRows, cols = plan.tiles_across * kTileCols;
-    const ptrdiff_t enough = enough_marks(call.out.cols, call.a.cols);
-    int processors = 0;
-    cudaError_t code = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount,
-                                              call.launch.device.index);
-    const auto then = [&](auto step) { code = code == cudaSuccess ? step() : code; };
-    then([&] { return allow_shared(multiply_rows<kMetric>, sizeof(Shared)); });
-    then([&] { return allow_shared(sort_rows, kKeys * sizeof(int)); });
-    then([&] { return allow_shared(redo<kMetric>, kRedoWarps * sizeof(Few)); });
-    then([&] { return allow_shared(dense<kMetric>, sizeof(Tile)); });
-    if (Rules<kMetric>::shifts) {
-        then([&] {
-            return gd::enqueue(call.launch, find_shift, gd::ceil_div(call.a.cols, kShiftDims),
-                               dim3(kShiftDims, kShiftMeans), 0, gd::points_of<float>(call.whole_b),
-                               call.a.cols, plan.shift);
-        });
+    Steps steps(call.launch);
+    plan.marks.all_direct = R::shifts ? plan.all_direct : NULL;
+    if (R::shifts) {
+        find_centre_of(steps, call, plan.sample, plan.shift, plan.all_direct, (double)R::share,
+                       R::least, R::most);
     }
-    then([&] {
-        return gd::enqueue(call.launch, prepare<kMetric>, (rows + cols) / kPrepareRows,
-                           dim3(kPrepareThreads), 0, parameters, plan, words_a, words_b);
-    });
-    then([&] {
-        return gd::enqueue(call.launch, multiply_rows<kMetric>,
-                           min((ptrdiff_t)plan.tiles(), (ptrdiff_t)processors), dim3(kThreads),
-                           sizeof(Shared), parameters, plan);
-    });
-    then([&] {
-        return gd::enqueue(call.launch, find_keys, rows / kUnitRows / (kKeyThreads / 32),
-                           dim3(kKeyThreads), 0, plan, enough);
-    });
-    then([&] {
-        return gd::enqueue(call.launch, sort_rows, gd::ceil_div(rows, kWindow), dim3(kSortThreads),
-                           kKeys * sizeof(int), plan, enough);
-    });
-    then([&] {
-        return gd::enqueue(call.launch, redo<kMetric>, min(plan.parts(), (ptrdiff_t)processors * 2),
-                           dim3(kRedoThreads), kRedoWarps * sizeof(Few), parameters, plan,
-                           words_a && words_b);
-    });
-    then([&] {
-        return gd::enqueue(call.launch, dense<kMetric>,
-                           min(plan.parts(), (ptrdiff_t)processors * 3), dim3(gd::kTileThreads),
-                           sizeof(Tile), parameters, plan, words_a && words_b);
-    });
-    return code;
+    steps.enqueue(prepare<kMetric>, (rows + cols) / kPrepareRows, dim3(kPrepareThreads), 0,
+                  parameters, plan, reads_words<float>(call.a), reads_words<float>(call.b));
+    steps.enqueue(multiply_rows<kMetric>, min((ptrdiff_t)plan.tiles(), (ptrdiff_t)steps.processors),
+                  dim3(kThreads), sizeof(Shared), parameters, plan);
+    compute_marked<kMetric, float>(steps, call, plan.marks);
+    return steps.code;
 }
 
 }  // namespace
 
 extern "C" gd_status gd_cuda_cdist_tensor(gd_cdist *call, gd_error *err)
 {
-    Plan plan;
-    const size_t bytes = lay_out(*call, (unsigned char *)call->launch.workspace, plan);
-    if (call->launch.sizing) {
-        call->launch.workspace_bytes = bytes;
-        return GD_OK;
-    }
-    GD_CUDA_TRY(err, "cdist/cuda_tensor",
-                call->metric == GD_SQEUCLIDEAN     ? launch<GD_SQEUCLIDEAN>(*call, plan)
-                : call->metric == GD_COSINE        ? launch<GD_COSINE>(*call, plan)
-                : call->metric == GD_INNER_PRODUCT ? launch<GD_INNER_PRODUCT>(*call, plan)
-                                                   : launch<GD_EUCLIDEAN>(*call, plan));
-    return GD_OK;
+    return launch_products<Plan>(
+        call, "cdist/cuda_tensor", err,
+        [&](Plan &plan, Layout &take) { lay_out(*call, plan, take); },
+        [&](auto metric, Plan &plan) { return launch<decltype(metric)::value>(*call, plan); });
 }

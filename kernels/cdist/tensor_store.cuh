@@ -3,34 +3,34 @@
 #define GPUDIST_TENSOR_STORE_CUH
 
 #include "tensor.cuh"
+#include "tensor_lines.cuh"
 
 namespace gd {
 namespace tensor {
 
-constexpr unsigned kBand = 8; /* tiles side by side that are walked down together */
-/* Tiles are numbered row by row within bands of kBand columns of tiles: those at work at the same
- * time then share operands in L2. */
+/* Tiles are numbered row by row within bands of plan.band columns of tiles: those at work at the
+ * same time then share operands in L2. */
 struct Position {
     ptrdiff_t row, col;
 
     __device__ __forceinline__ Position(const Plan &plan, unsigned tile)
     {
         const unsigned down = (unsigned)plan.tiles_down, across = (unsigned)plan.tiles_across;
-        const unsigned band = tile / (down * kBand), in_band = tile - band * (down * kBand);
-        const unsigned width = min(across - band * kBand, kBand), down_band = in_band / width;
+        const unsigned band = tile / (down * plan.band), in_band = tile - band * (down * plan.band);
+        const unsigned width = min(across - band * plan.band, plan.band);
+        const unsigned down_band = in_band / width;
         row = down_band;
-        col = band * kBand + in_band - down_band * width;
+        col = band * plan.band + in_band - down_band * width;
     }
 };
 
 /* Where results that no 16-byte store takes wait until a warp has 16 rows of 32: stored row by row,
  * they fill cache lines from any address on (d = 128: 0.81 ms instead of 1.9, aligned 0.53). Places
  * of odd rows are turned by half a row: two rows, written together, lie in different banks. */
-constexpr int kStagedCols = 32;
-using Staged = float[kUnitRows][kStagedCols];
+using Staged = float[kUnitRows][kLineCols<float>];
 __device__ __forceinline__ int place_of_staged(int row, int col)
 {
-    return col ^ (row % 2 * (kStagedCols / 2));
+    return col ^ (row % 2 * (kLineCols<float> / 2));
 }
 
 /* Stores what there is of a warp's staged results, the first of which belongs to (row, col). */
@@ -61,52 +61,62 @@ __device__ __forceinline__ void store_tile(const Cdist<float> &call, const Plan 
                                            const Accumulator (&sums)[kParts])
 {
     const int thread = (int)this_thread(), warp = thread / 32, lane = thread % 32;
-    const int in_tile = warp * kUnitRows + lane / 4, quad = lane % 4 * 4;
+    const int in_tile = warp * kUnitRows + lane / 4, quad = lane % 4 * 4, lower = lane / 4 % 2;
     const ptrdiff_t row = at.row * kTileRows + in_tile, col = at.col * kTileCols + quad;
     const float norm_a[2] = {facts_a.norm[in_tile], facts_a.norm[in_tile + 8]};
     const float unscale_a[2] = {facts_a.unscale[in_tile], facts_a.unscale[in_tile + 8]};
-    float *const to = call.out + row * call.out_stride + col;
+    /* See store_lines. */
+    float *const to = call.out + (row - lower) * call.out_stride + col + lower * kHalfLine<float>;
+    uint32_t marks[kParts] = {};
 #pragma unroll
     for (int part = 0; part < kParts; ++part) {
-        uint32_t marks = 0;
 #pragma unroll
-        for (int u = 0; u < kPartCols / 16; ++u) {
-            const int first = part * kPartCols + u * 16;
-            float norm_b[4], unscale_b[4];
-            load_word(facts_b.norm + first + quad, norm_b);
-            load_word(facts_b.unscale + first + quad, unscale_b);
+        for (int line = 0; line < kPartCols / kLineCols<float>; ++line) {
+            const int first = part * kPartCols + line * kLineCols<float>;
+            float results[2][2][4]; /* two rows, two halves of the line */
 #pragma unroll
-            for (int h = 0; h < 2; ++h) {
-                float results[4];
+            for (int half = 0; half < 2; ++half) {
+                float norm_b[4], unscale_b[4];
+                load_word(facts_b.norm + first + half * 16 + quad, norm_b);
+                load_word(facts_b.unscale + first + half * 16 + quad, unscale_b);
 #pragma unroll
-                for (int e = 0; e < 4; ++e) {
-                    float guard;
-                    results[e] = Rules<kMetric>::result(
-                        sums[part][u * 8 + e / 2 * 4 + h * 2 + e % 2], norm_a[h], unscale_a[h],
-                        norm_b[e], unscale_b[e], guard);
-                    marks = __funnelshift_l(__float_as_uint(guard), marks, 1);
-                }
-                if constexpr (kWhole) {
-                    stream_word(to + h * 8 * call.out_stride + first, results);
-                }
-                else {
-                    const int in_unit = lane / 4 + h * 8, in_stage = first % kStagedCols + quad;
-                    store_word(&staged[in_unit][place_of_staged(in_unit, in_stage)], results);
+                for (int h = 0; h < 2; ++h) {
+#pragma unroll
+                    for (int e = 0; e < 4; ++e) {
+                        const int sum = (line * 2 + half) * 8 + e / 2 * 4 + h * 2 + e % 2;
+                        float guard;
+                        results[h][half][e] =
+                            Rules<kMetric>::result(sums[part][sum], norm_a[h], unscale_a[h],
+                                                   norm_b[e], unscale_b[e], guard);
+                        marks[part] = __funnelshift_l(__float_as_uint(guard), marks[part], 1);
+                    }
+                    if constexpr (!kWhole) {
+                        const int in_unit = lane / 4 + h * 8;
+                        store_word(&staged[in_unit][place_of_staged(in_unit, half * 16 + quad)],
+                                   results[h][half]);
+                    }
                 }
             }
-            if (!kWhole && (first + 16) % kStagedCols == 0) {
+            if constexpr (kWhole) {
+                store_lines(to + first, call.out_stride, lower, results[0]);
+                store_lines(to + 8 * call.out_stride + first, call.out_stride, lower, results[1]);
+            }
+            else {
                 store_staged(call, staged, at.row * kTileRows + warp * kUnitRows,
-                             at.col * kTileCols + first + 16 - kStagedCols);
+                             at.col * kTileCols + first);
             }
         }
-        const ptrdiff_t unit = plan.part(at.row, at.col, part) * kUnits + warp;
-        const unsigned count = __reduce_add_sync(~0u, (unsigned)__popc(marks));
-        if (count != 0) {
-            plan.marks[unit * kLanes + lane] = marks;
+    }
+    /* Last, so that nothing stands between the stores. */
+    const ptrdiff_t unit = plan.part(at.row, at.col, 0) * kUnits + warp;
+    if (__any_sync(~0u, (marks[0] | marks[1] | marks[2]) != 0)) {
+#pragma unroll
+        for (int part = 0; part < kParts; ++part) {
+            plan.marks.note<float>(unit + part * kUnits, marks[part]);
         }
-        if (lane == 0) {
-            plan.counts[unit] = (uint16_t)count;
-        }
+    }
+    else if (lane < kParts) {
+        plan.marks.counts[unit + lane * kUnits] = 0;
     }
 }
 

@@ -28,6 +28,7 @@
  * 128 where this takes 2.76. The clock stays at 1.98 GHz. So most of what is missing is not
  * loading. */
 #include "grid.cuh"
+#include "segments.cuh"
 #include "slab.cuh"
 
 namespace {
@@ -148,14 +149,14 @@ __device__ __forceinline__ void join_group(const gd::Cdist<T> &call,
     for (int r = 0; r < kRuns; ++r) {
         const gd::Run<T> run(call, col + r * 8 * kWord, 1);
         T *at = call.row(row) + run.first;
-        const int missing = run.missing(call, row);
+        const int start = run.start(call, row);
 #pragma unroll
         for (int i = 0; i < kRows; at += call.step(row + i, 1), ++i) {
             if (i < left) {
                 /* By way of a copy: joined in place nothing spills, but the whole is 7 % slower. */
                 T joined[kWord], before[kWord] = {};
                 if (!first) {
-                    run.load(at, before, missing + i);
+                    run.load(at, before, start + i);
                 }
 #pragma unroll
                 for (int j = 0; j < kWord; ++j) {
@@ -164,38 +165,50 @@ __device__ __forceinline__ void join_group(const gd::Cdist<T> &call,
                     total[i][r * kWord + j] = joined[j];
                 }
                 if (put) {
-                    run.template store<true>(at, joined, missing + i);
+                    run.template store<true>(at, joined, start + i);
                 }
             }
         }
     }
 }
 
-/* Finishes and stores a thread's results, run by run as well. */
+/* Finishes and stores a thread's results, run by run as well. `memory` has room for a warp's rows
+ * of a run; nobody reads it any more. */
 template <typename M, typename T>
 __device__ __forceinline__ void store_tile(const gd::Cdist<T> &call,
                                            const typename Tile<T>::Results &total, ptrdiff_t row,
-                                           ptrdiff_t col)
+                                           ptrdiff_t col, void *memory)
 {
     constexpr int kRows = Tile<T>::rows, kWord = Tile<T>::word, kRuns = Tile<T>::cols / kWord;
+    using Segments = gd::Segments<T, 4 * kRows>;
+    Segments &segments = ((Segments *)memory)[threadIdx.x / 32];
+    const int lane = threadIdx.x % 32, own = lane / 8 * kRows;
     const ptrdiff_t left = call.a.count - row;
     bool safe = true;
 #pragma unroll
     for (int r = 0; r < kRuns; ++r) {
         const gd::Run<T> run(call, col + r * 8 * kWord, 1);
-        T *to = call.row(row) + run.first;
-        const int missing = run.missing(call, row);
+        T *to = call.out + row * call.out_stride + run.first;
 #pragma unroll
-        for (int i = 0; i < kRows; to += call.step(row + i, 1), ++i) {
+        for (int i = 0; i < kRows; ++i, to += call.out_stride) {
             T results[kWord];
 #pragma unroll
             for (int j = 0; j < kWord; ++j) {
                 results[j] = M::finish(total[i][r * kWord + j]);
                 safe &= M::safe(results[j]);
             }
-            if (i < left) {
-                run.store(to, results, missing + i);
+            if (!call.words) {
+                gd::store_word(&segments[own + i][lane % 8 * kWord], results);
             }
+            else if (i < left) {
+                run.store(to, results);
+            }
+        }
+        if (!call.words) {
+            __syncwarp();
+            gd::store_segments<4 * kRows>(call, segments, call.a.count, row - own, 0,
+                                          run.first - lane % 8 * kWord);
+            __syncwarp();
         }
     }
     if constexpr (M::template guarded<T>) {
@@ -291,7 +304,10 @@ __global__ void __launch_bounds__(kThreads, 3)
     if (M::folds && call.d > GD_GROUP) {
         join_group<M>(call, total, row, col, false, false);
     }
-    store_tile<M>(call, total, row, col);
+    if (!call.words) {
+        __syncthreads(); /* nobody reads the last slab any more */
+    }
+    store_tile<M>(call, total, row, col, slab_a);
 }
 
 /* Whole words: the last of a row must not reach beyond it. */

@@ -20,6 +20,7 @@
 #include <cuda/std/type_traits>
 
 #include "grid.cuh"
+#include "segments.cuh"
 #include "stage.cuh"
 
 namespace {
@@ -84,7 +85,7 @@ __device__ __forceinline__ void join_group(const gd::Cdist<T> &call, Tile::Resul
     for (int r = 0; r < Tile::runs; ++r) {
         const gd::Run<T> run(call, col + r * 8 * kWord, 1);
         T *at = call.row(row) + run.first;
-        const int missing = run.missing(call, row);
+        const int start = run.start(call, row);
 #pragma unroll
         for (int i = 0; i < Tile::rows; at += call.step(row + i * 16, 16), ++i) {
             if (kWhole || row + i * 16 < call.a.count) {
@@ -94,7 +95,7 @@ __device__ __forceinline__ void join_group(const gd::Cdist<T> &call, Tile::Resul
                         gd::load_word(at, before);
                     }
                     else {
-                        run.load(at, before, missing + i * 16);
+                        run.load(at, before, start + i * 16);
                     }
                 }
 #pragma unroll
@@ -108,7 +109,7 @@ __device__ __forceinline__ void join_group(const gd::Cdist<T> &call, Tile::Resul
                         gd::store_word(at, joined);
                     }
                     else {
-                        run.template store<true>(at, joined, missing + i * 16);
+                        run.template store<true>(at, joined, start + i * 16);
                     }
                 }
             }
@@ -116,19 +117,22 @@ __device__ __forceinline__ void join_group(const gd::Cdist<T> &call, Tile::Resul
     }
 }
 
-/* Stores a thread's results. */
+/* Stores a thread's results. `memory` has room for a warp's rows of a run; nobody reads it any more
+ * unless kWhole. */
 template <typename M, bool kWhole>
 __device__ __forceinline__ void store_tile(const gd::Cdist<T> &call, const Tile::Results &total,
-                                           ptrdiff_t row, ptrdiff_t col)
+                                           ptrdiff_t row, ptrdiff_t col, void *memory)
 {
     constexpr int kWord = Tile::word;
+    using Segments = gd::Segments<T, 4 * Tile::rows>;
+    Segments &segments = ((Segments *)memory)[threadIdx.x / 32];
+    const int own = Tile::row_of(threadIdx.x % 32), place = Tile::col_of(threadIdx.x) * kWord;
 #pragma unroll
     for (int r = 0; r < Tile::runs; ++r) {
-        const gd::Run<T> run(call, col + r * 8 * kWord, 1);
-        T *to = call.row(row) + run.first;
-        const int missing = run.missing(call, row);
+        const ptrdiff_t first = col + r * 8 * kWord;
+        T *to = call.out + row * call.out_stride + first;
 #pragma unroll
-        for (int i = 0; i < Tile::rows; to += call.step(row + i * 16, 16), ++i) {
+        for (int i = 0; i < Tile::rows; ++i, to += 16 * call.out_stride) {
             T results[kWord];
 #pragma unroll
             for (int j = 0; j < kWord; ++j) {
@@ -137,9 +141,14 @@ __device__ __forceinline__ void store_tile(const gd::Cdist<T> &call, const Tile:
             if constexpr (kWhole) {
                 gd::stream_word(to, results);
             }
-            else if (row + i * 16 < call.a.count) {
-                run.store(to, results, missing + i * 16);
+            else {
+                gd::store_word(&segments[i * 4 + own][place], results);
             }
+        }
+        if constexpr (!kWhole) {
+            __syncwarp();
+            gd::store_segments<4>(call, segments, call.a.count, row - own, 16, first - place);
+            __syncwarp();
         }
     }
 }
@@ -295,7 +304,10 @@ __global__ void __launch_bounds__(kThreads, 3)
         if (M::folds && stages > kFolds) {
             join_group<M, kWhole>(call, total, row, col, false, false);
         }
-        store_tile<M, kWhole>(call, total, row, col);
+        if constexpr (!kWhole) {
+            __syncthreads(); /* nobody reads the last stage any more */
+        }
+        store_tile<M, kWhole>(call, total, row, col, memory.a);
     });
 }
 

@@ -15,7 +15,11 @@
  * 0.54e9 of them, 137 GB at 30 TB/s on an H200: 4.6 ms. The matrix, 32 MB, stays in L2.
  *
  * Launch: two kernels a round. `close_pivots`: 256 threads for 1024 columns. `close_rows`: 256
- * threads for 2048 columns and as many rows as give every SM three blocks; 64 KB of tables. */
+ * threads for 2048 columns and as many rows as give every SM three blocks; 64 KB of tables.
+ *
+ * Reached on an H200 with bools in and out, in ms: n = 1024 0.26, 4096 0.95, 16384 9.5, 32768
+ * 51; 13.6 and 121 for the last two on graphs where half of all edges are there, so that no row is
+ * skipped. Small n wait for launches; the matrix of n = 32768, 128 MB, no longer fits L2. */
 #include "common.cuh"
 
 namespace {

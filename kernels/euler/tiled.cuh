@@ -38,11 +38,14 @@ __global__ void __launch_bounds__(kTile *kTile)
         __syncthreads();
 #pragma unroll
         for (int step = 0; step < kTile; ++step) {
+            /* A warp reads one word of rows (two with tiles of 16), the same for all who want it,
+             * and of cols neighbours, which lie in different banks. */
             const float difference = rows[step][y] - cols[step][x];
             sum = fmaf(difference, difference, sum);
         }
         __syncthreads(); /* before the next piece takes its place */
     }
+    /* And here x counts columns, for the same reason. */
     if (first_row + y < a.count && first_col + x < b.count) {
         out[(first_row + y) * out_stride + first_col + x] = root ? sqrtf(sum) : sum;
     }

@@ -99,8 +99,8 @@ __device__ __forceinline__ void bulk_copy(void *to, const void *from, unsigned b
 constexpr int kTileWords = GD_TILE_WORDS, kTileBytes = 32 * 1024, kRowBytes = kTileWords * 16;
 constexpr int kTileRows = kTileBytes / kRowBytes;
 constexpr int kGroupRows = 32, kGroupTiles = kGroupRows / kTileRows; /* below each other */
-constexpr int kSpanCols = 2048; /* so much of x is in shared memory at a time */
-constexpr int kStages = 5;
+constexpr int kSpanCols = 1024; /* so much of x is in shared memory at a time */
+constexpr int kStages = 6;
 
 /* The rows of a block in the order of the work: groups, in them spans of columns, in them chunks of
  * a tile's width, in them tiles. Odd rounds go backwards through all but the tiles of a chunk, and
@@ -203,7 +203,7 @@ struct alignas(64) Slot {
 static_assert(sizeof(Slot) == 64 && sizeof(gd_perron_found) == 40, "six numbers, aligned");
 
 /* No device of compute capability 9.0 has more multiprocessors. */
-constexpr int kMostBlocks = 160, kSlotsPerLane = kMostBlocks / 32;
+constexpr int kMostBlocks = 160;
 
 __device__ __forceinline__ void tell(Slot *slot, const gd_perron_found &found, int flags,
                                      uint64_t mark)
@@ -234,30 +234,30 @@ __device__ __forceinline__ void join_lanes(gd_perron_found &found)
     }
 }
 
-/* Waits until all blocks have told what they found, and joins it, in the same order in every block.
- * One whole warp. */
-__device__ __forceinline__ gd_perron_found gather(const Slot *slots, int blocks, uint64_t mark,
-                                                  int &flags)
+/* Waits until the blocks of `kSlots` slots a lane, from slot `first` on, have told what they found,
+ * and joins it. All loads are under way at once. */
+template <int kSlots>
+__device__ __forceinline__ void hear_slots(const Slot *slots, int first, int blocks, uint64_t mark,
+                                           gd_perron_found &found, int &flags)
 {
-    double2 heard[kSlotsPerLane][3];
+    const int lane = threadIdx.x % 32;
+    double2 heard[kSlots][3];
     bool all;
-    do { /* all of them under way at once */
+    do {
         all = true;
 #pragma unroll
-        for (int i = 0; i < 3 * kSlotsPerLane; ++i) {
-            const int block = min((int)threadIdx.x % 32 + i / 3 * 32, blocks - 1);
+        for (int i = 0; i < 3 * kSlots; ++i) {
+            const int block = min(first + lane + i / 3 * 32, blocks - 1);
             heard[i / 3][i % 3] = hear(&slots[block].found.least + i % 3 * 2);
         }
 #pragma unroll
-        for (int i = 0; i < 3 * kSlotsPerLane; ++i) {
+        for (int i = 0; i < 3 * kSlots; ++i) {
             all &= has_mark(heard[i / 3][i % 3].x, mark) && has_mark(heard[i / 3][i % 3].y, mark);
         }
     } while (!all);
-    gd_perron_found found = gd_perron_found_none();
-    flags = 0;
 #pragma unroll
-    for (int i = 0; i < kSlotsPerLane; ++i) {
-        if (threadIdx.x % 32 + i * 32 < blocks) {
+    for (int i = 0; i < kSlots; ++i) {
+        if (first + lane + i * 32 < blocks) {
             const gd_perron_found theirs = {heard[i][0].x, heard[i][0].y, heard[i][1].x,
                                             heard[i][1].y, heard[i][2].x};
             gd_perron_join(&found, &theirs);
@@ -265,6 +265,17 @@ __device__ __forceinline__ gd_perron_found gather(const Slot *slots, int blocks,
         }
     }
     __syncwarp();
+}
+
+/* What all blocks found, joined in the same order in every block. One whole warp. */
+__device__ __forceinline__ gd_perron_found gather(const Slot *slots, int blocks, uint64_t mark,
+                                                  int &flags)
+{
+    constexpr int kHalf = (kMostBlocks / 32 + 1) / 2; /* all at once take too many registers */
+    gd_perron_found found = gd_perron_found_none();
+    flags = 0;
+    hear_slots<kHalf>(slots, 0, blocks, mark, found, flags);
+    hear_slots<kMostBlocks / 32 - kHalf>(slots, 32 * kHalf, blocks, mark, found, flags);
     join_lanes(found);
     flags = (int)__reduce_or_sync(~0u, (unsigned)flags);
     return found;

@@ -7,7 +7,7 @@
  *   blocks exchange x: memory never pauses. A share that fits the ring, up to 192 KB, is fetched
  *   once.
  * - sixteen warps multiply. A thread has a 16-byte word of four rows of a tile, with the word's
- *   values of x in registers; 2048 columns of x are in shared memory at a time, the next 2048 on
+ *   values of x in registers; 1024 columns of x are in shared memory at a time, the next 1024 on
  *   their way. At the end of a group of rows the sums meet, and the first warp writes the rows'
  * part of the next x and what the round found.
  * - one warp judges. It gathers what all blocks found while the others are at the next round
@@ -33,6 +33,7 @@ constexpr int kRowsEach = gd::kTileRows / kRowLanes;   /* one below the other */
 constexpr int kSums = gd::kGroupTiles * kRowsEach;     /* of a thread in a group */
 constexpr int kLanesPerSum = 32 / kSums;               /* once lanes have shared sums out */
 constexpr int kParts = gd::kTileWords / 32;            /* warps that a row's sum comes from */
+static_assert(gd::kSpanCols == 2 * kConsumers, "two values of x for each thread");
 static_assert(kRowsEach == 4 && (kSums & (kSums - 1)) == 0, "sums are halved lane by lane");
 
 template <typename T>
@@ -64,6 +65,7 @@ struct Shared {
     uint64_t judged[2]; /* odd and even rounds */
     Verdict verdicts[2];
     gd_perron_found found[32]; /* by the lanes of the first warp, whose registers are few */
+    double own[32];            /* their rows' components of x */
     gd_perron_state state;
     int flags;
     bool leave[2];     /* for the consumers, in turns from step to step */
@@ -214,23 +216,17 @@ struct Vector {
     }
 };
 
-/* Four consecutive values for each thread, from a chunk on. */
-struct Four {
-    double2 low, high;
+/* A span's values, two for each thread. */
+template <typename T>
+__device__ __forceinline__ double2 span_of(const Vector &x, const Step<T> &step)
+{
+    return x.two((ptrdiff_t)step.first_chunk * Share<T>::kChunkCols + threadIdx.x * 2);
+}
 
-    template <typename T>
-    __device__ static Four of(const Vector &x, const Step<T> &step)
-    {
-        const ptrdiff_t at = (ptrdiff_t)step.first_chunk * Share<T>::kChunkCols + threadIdx.x * 4;
-        return {x.two(at), x.two(at + 2)};
-    }
-    __device__ void store(double *to) const
-    {
-        double2 *at = reinterpret_cast<double2 *>(to + threadIdx.x * 4);
-        at[0] = low;
-        at[1] = high;
-    }
-};
+__device__ __forceinline__ void stage(double *to, double2 values)
+{
+    reinterpret_cast<double2 *>(to)[threadIdx.x] = values;
+}
 
 /* The consumers' part of one round; false if the verdict on the round before was to stop. */
 template <typename T, bool kScan>
@@ -245,24 +241,24 @@ __device__ bool do_round(const Job<T> &job, const Share<T> &share, const char *r
                       job.n, job.padded, round > first, gd::mark_of(round - 1)};
     double *told = job.exchange + round % 2 * job.padded;
     double *kept = job.vectors + (round + 1) % GD_PERRON_KEPT * job.padded;
-    double sums[kSums] = {}, own = 0;
+    double sums[kSums] = {};
     Verdict verdict = {shared.state.scale, false}; /* of the launch's state, in its first round */
     int flags = 0;
     if (threadIdx.x < 32) {
         shared.found[threadIdx.x] = gd_perron_found_none();
     }
-    Four::of(x, Step<T>(share, 0, backwards)).store(shared.x[0]);
+    stage(shared.x[0], span_of(x, Step<T>(share, 0, backwards)));
     sync_consumers();
     for (int s = 0; s < share.steps; ++s) {
         const Step<T> step(share, s, backwards);
-        Four ahead = {};
+        double2 ahead = {};
         if (s + 1 < share.steps) {
-            ahead = Four::of(x, Step<T>(share, s + 1, backwards));
+            ahead = span_of(x, Step<T>(share, s + 1, backwards));
         }
         const ptrdiff_t row = share.first_row + step.row + threadIdx.x;
         if (step.begins && threadIdx.x < step.rows) {
             /* This thread wrote it, if it was not there at the launch. */
-            own = gd::hear_one(x.from + row);
+            shared.own[threadIdx.x] = gd::hear_one(x.from + row);
         }
         for (int c = 0; c < step.chunks; ++c) {
             const int chunk = step.chunk(c);
@@ -293,7 +289,7 @@ __device__ bool do_round(const Job<T> &job, const Share<T> &share, const char *r
                 }
             }
         }
-        ahead.store(shared.x[(s + 1) % 2]);
+        stage(shared.x[(s + 1) % 2], ahead);
         if (step.ends) {
             hand_over(sums, shared.sums[step.group % 2]);
             if (kScan && flags != 0) {
@@ -324,6 +320,7 @@ __device__ bool do_round(const Job<T> &job, const Share<T> &share, const char *r
         }
         /* The other warps go on; they come back to these sums after two more such barriers. */
         if (threadIdx.x < step.rows) {
+            const double own = shared.own[threadIdx.x];
             double y = 0;
 #pragma unroll
             for (int part = 0; part < kParts; ++part) {
@@ -367,27 +364,27 @@ __device__ void consume(const Job<T> &job, const Share<T> &share, const char *ri
 
 /* ---------------------------------------------------------------- judging */
 
+/* Every lane judges for itself, in registers, which takes no longer than one. */
 template <typename T>
-__device__ void judge(const Job<T> &job, Shared &shared, int64_t round)
+__device__ void judge(const Job<T> &job, Shared &shared, gd_perron_state state)
 {
-    gd_perron_state *const state = &shared.state;
     bool scan = job.scan, stop = false;
-    for (; !stop; ++round) {
+    while (!stop) {
+        const int64_t round = state.round;
         int flags;
         const gd_perron_found found =
             gd::gather(job.slots + round % 2 * gridDim.x, gridDim.x, gd::mark_of(round), flags);
+        state.flags |= flags;
+        gd_perron_judge(&state, &found, job.tol, job.shift, job.roundings, scan);
+        stop = state.stop != GD_PERRON_GOING || state.round >= job.until;
         if (threadIdx.x % 32 == 0) {
-            state->flags |= flags;
-            gd_perron_judge(state, &found, job.tol, job.shift, job.roundings, scan);
-            shared.verdicts[round % 2] = {state->scale, state->stop != GD_PERRON_GOING};
+            shared.verdicts[round % 2] = {state.scale, state.stop != GD_PERRON_GOING};
             gd::barrier_arrive(&shared.judged[round % 2]);
         }
-        __syncwarp();
-        stop = state->stop != GD_PERRON_GOING || state->round >= job.until;
         scan = false;
     }
     if (blockIdx.x == 0 && threadIdx.x % 32 == 0) {
-        *job.state = *state;
+        *job.state = state;
     }
 }
 
@@ -396,7 +393,6 @@ __global__ void __launch_bounds__(kThreads, 1) iterate(const __grid_constant__ J
 {
     extern __shared__ __align__(128) char memory[];
     Shared &shared = *reinterpret_cast<Shared *>(memory + gd::kStages * gd::kTileBytes);
-    const Share<T> share(job.n, job.words);
     if (threadIdx.x == 0) {
         for (int i = 0; i < gd::kStages; ++i) {
             gd::barrier_init(&shared.full[i], 1);
@@ -410,18 +406,19 @@ __global__ void __launch_bounds__(kThreads, 1) iterate(const __grid_constant__ J
         shared.stop = 0;
     }
     __syncthreads();
-    const int64_t first = shared.state.round;
-    if (shared.state.stop != GD_PERRON_GOING || first >= job.until) {
+    if (shared.state.stop != GD_PERRON_GOING || shared.state.round >= job.until) {
         return;
     }
-    if (threadIdx.x < kConsumers) {
-        consume(job, share, memory, shared, first);
+    if (threadIdx.x >= kConsumers + 32) {
+        judge(job, shared, shared.state);
+        return;
     }
-    else if (threadIdx.x < kConsumers + 32) {
-        fetch(job, share, memory, shared, first);
+    const Share<T> share(job.n, job.words);
+    if (threadIdx.x >= kConsumers) {
+        fetch(job, share, memory, shared, shared.state.round);
     }
     else {
-        judge(job, shared, first);
+        consume(job, share, memory, shared, shared.state.round);
     }
 }
 

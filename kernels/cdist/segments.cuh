@@ -1,0 +1,51 @@
+/* segments.cuh: how tiles store rows that start anywhere.
+ *
+ * Threads of a tile hold words of results: where rows start off 16-byte boundaries (an odd number
+ * of columns, pairs), each would store its elements singly, and a warp's would touch every sector
+ * of memory four times. So a warp hands its results round in shared memory, by segments of 128
+ * bytes, 8 threads' words, and stores each segment with neighbouring threads. */
+#ifndef GPUDIST_SEGMENTS_CUH
+#define GPUDIST_SEGMENTS_CUH
+
+#include "metrics.cuh"
+
+namespace gd {
+
+template <typename T>
+constexpr int kSegment = 8 * kPerWord<T>; /* columns */
+
+/* A warp's, one a row. */
+template <typename T, int kRows>
+using Segments = T[kRows][kSegment<T>];
+
+/* Stores a warp's segments, from column `col` on. Its rows come in groups of kGroup that touch, the
+ * first from row `top` on, the next `apart` rows further; the result has `rows` in all. The warp
+ * has to meet before, and after if it writes segments again. */
+template <int kGroup, typename T, int kRows>
+__device__ __forceinline__ void store_segments(const Target<T> &to,
+                                               const Segments<T, kRows> &segments, ptrdiff_t rows,
+                                               ptrdiff_t top, int apart, ptrdiff_t col)
+{
+    constexpr int kAtOnce = 32 / kSegment<T>; /* rows */
+    const int lane = threadIdx.x % 32, place = lane % kSegment<T>;
+    col += place;
+    if (col >= to.cols) {
+        return;
+    }
+#pragma unroll 1
+    for (int group = 0; group < kRows; group += kGroup, top += apart) {
+        ptrdiff_t row = top + lane / kSegment<T>;
+        T *at = to.row(row) + col;
+#pragma unroll 4
+        for (int i = lane / kSegment<T>; i < kGroup; i += kAtOnce) {
+            if (row < rows && (!to.packed() || row < col)) {
+                __stcs(at, segments[group + i][place]);
+            }
+            at += to.step(row, kAtOnce);
+            row += kAtOnce;
+        }
+    }
+}
+
+}  // namespace gd
+#endif
