@@ -10,9 +10,9 @@
  * the host, and does not change a bit of the result.
  *
  * Reached on an H200 with packing, 1e12 updates/s, for 8192 x 8192 x 8192 (2048 x 2048 x 2048):
- * min_plus float32 16.7 (14.9), with negative numbers 13.0 (11.8), int32 15.4 (13.8), float64 5.1
- * (4.8); min_max float32 10.5 (9.7); or_and 420 (190). Packing takes 0.46 of the 33 ms of the
- * first. Products of few k wait for it all: a slab is 32 k, and less of it costs as much. */
+ * min_plus float32 16.6 (14.1), with negative numbers 12.8 (10.3), int32 15.4 (13.5), float64 5.1
+ * (4.8); min_max float32 10.5 (9.6); or_and 418 (178). Packing takes 0.46 of the 33 ms of the
+ * first. Of few k, as many as a turn of the inner loop takes cost as much: 8, or 256 truths. */
 #include "minplus/product.cuh"
 
 namespace {
