@@ -59,9 +59,10 @@ def main() -> None:
                     gpudist.minplus(a, b, c, semiring=semiring, dtype=dtype, kernel=kernel.id)
     chain = np.eye(300, k=1) + np.eye(300, k=-1)
     for kernel in cuda_rows("perron"):
-        for dtype in kernel.dtypes:
-            # The second stays in no block's shared memory, the third is slow and has zeros.
-            for a in (weights + 1, rng.random((2100, 2100)), chain):
+        # The second stays in no block's shared memory, the third is slow and has zeros.
+        large = () if kernel.teaching else (rng.random((2100, 2100)), chain)
+        for a in (weights + 1, *large):
+            for dtype in kernel.dtypes:
                 for options in settings(kernel):  # a ladder's options choose between its kernels
                     gpudist.perron(
                         a.astype(dtype), kernel=kernel.id, options=options, max_iter=30, tol=1e-9
