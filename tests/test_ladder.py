@@ -24,9 +24,18 @@ SMALL = {
 
 
 def small(study):
-    """Return the study with small problems."""
+    """Return the study with small problems, and the ends of what it sweeps."""
     problem = SMALL[study.name]
-    return dataclasses.replace(study, problems=(problem,), small=problem, grid=(problem,))
+    sweeps = tuple(
+        dataclasses.replace(
+            sweep,
+            options={name: values[:: len(values) - 1] for name, values in sweep.options.items()},
+        )
+        for sweep in study.sweeps
+    )
+    return dataclasses.replace(
+        study, problems=(problem,), small=problem, grid=(problem,), sweeps=sweeps
+    )
 
 
 @functools.cache
