@@ -3,7 +3,7 @@
  *
  * Sharing: a block has neighbouring rows, worked on in groups of 32, so that a value of x that was
  * fetched serves 32 rows. A tile is 32 KB: pieces of 2 KB of sixteen rows. (1 KB of 32
- * took 1.4 times as long: so short a copy costs the copy engine more than its bytes.)
+ * rows took 1.4 times as long.)
  *
  * Telling: what a block writes for the others, its part of the next vector and what it found in a
  * round, are numbers of 64 bits, the last of which is a mark: it changes each time the place is
