@@ -34,6 +34,7 @@ template <int D>
 constexpr int kRows = D <= 4 ? 128 : 256;
 /* Rows so short are all ends: there columns of a thread that lie apart are better. */
 constexpr ptrdiff_t kAllEnds = 64;
+constexpr ptrdiff_t kShortest = 8, kFewResults = 1 << 22;
 constexpr int kEnoughBlocks = 1024; /* some for each multiprocessor of a large GPU */
 
 /* Brings a thread's columns to registers. A warp reads the points of all its threads, 32 of them at
@@ -245,6 +246,11 @@ extern "C" gd_status gd_cuda_cdist_short(gd_cdist *call, gd_error *err)
     call->launch.workspace_bytes = 0;
     if (call->launch.sizing) {
         return GD_OK;
+    }
+    /* Bringing columns to registers takes longer than a small matrix of longer rows does. Both
+     * kernels give the same bits: up to GD_FOLD dimensions go into one accumulator. */
+    if (call->a.cols > kShortest && call->a.rows * call->b.rows <= kFewResults) {
+        return gd_cuda_cdist_tile(call, err);
     }
     return gd::with_lp_metric(call->metric, [&](auto metric) {
         using M = decltype(metric);
