@@ -18,9 +18,12 @@
  * Dimensions are filled up with zeros to the next of 4, 6, 8, 12 and 16, which add nothing to any
  * metric; so there are five kernels rather than thirteen for each metric.
  * Launch: 256 threads, as many along a row as it has use for, the others on further rows.
+ * A small matrix of more than eight dimensions is computed by tile.cu: 2048 x 1024 x 16 takes 12 us
+ * here, most of them for bringing columns to registers, and 7.3 there.
  * Reached there: d = 4 0.258 ms, d = 8 0.288 (cityblock 0.263), d = 16 0.45 (cityblock 0.37), at
  * n = 16383 and d = 8 0.320. At d = 16 that is 70 % of the issue bound for
- * the euclidean, with two blocks of 128 registers a thread on a multiprocessor. */
+ * the euclidean, with two blocks of 128 registers a thread on a multiprocessor. Pairs take 58 to
+ * 71 % of these times. */
 #include "grid.cuh"
 #include "span.cuh"
 
