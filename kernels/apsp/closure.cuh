@@ -39,15 +39,10 @@ struct Strip {
                   "threads cover the strip");
     /* Runs of two: one thread holds both pivots of a pair. */
     using Tile = MinplusTile<T, kM, kN, kWarpsDown, kWarpsAcross, 2>;
-    /* Pivots that come round before the same registers hold pivots again, and pivots whose
-     * snapshots have room in shared memory at a time. */
+    /* Pivots that come round before the same registers hold pivots again. */
     static constexpr int kTrip =
         Tile::kWarpRows > Tile::kWarpCols ? Tile::kWarpRows : Tile::kWarpCols;
-    static constexpr int kBatch = kPred && kPivots > 64 && !(kHasRows && kHasCols) ? 64 : kPivots;
-    static_assert(kBatch % kTrip == 0, "trips are whole");
-    /* Predecessors of 64 elements have no room in registers beside them. */
-    static constexpr bool kPredsShared = kPred && kElements > 32;
-    static constexpr int kColsATime = kPredsShared ? 4 : kN; /* as many as registers allow */
+    static_assert(kPivots % kTrip == 0, "trips are whole");
     static constexpr int kPairsATime = kPivots == 64             ? (kHasRows && kHasCols ? 2 : 4)
                                        : kPred || kElements > 32 ? 1
                                                                  : 2;
@@ -55,22 +50,15 @@ struct Strip {
     /* Lines that are published are used in turn, so that one barrier a pair is enough: whoever
      * overwrites a line has passed the barrier that all its readers reach after reading. */
     struct Lines {
-        alignas(16) Pair<T> rows[kHasRows ? 2 : kBatch / 2][kCols];
-        alignas(16) Pair<T> cols[kHasCols ? 2 : kBatch / 2][kRows];
-        alignas(16) Pair<int32_t> preds[!kPred ? 1 : kHasRows ? 2 : kBatch / 2][kPred ? kCols : 2];
-        int32_t tile_preds[kPredsShared ? kRows : 1][kPredsShared ? kCols : 1];
+        alignas(16) Pair<T> rows[kHasRows ? 2 : kPivots / 2][kCols];
+        alignas(16) Pair<T> cols[kHasCols ? 2 : kPivots / 2][kRows];
+        alignas(16) Pair<int32_t> preds[!kPred ? 1 : kHasRows ? 2 : kPivots / 2][kPred ? kCols : 2];
     };
 
-    /* What a thread holds: d of its elements, and their predecessors. */
+    /* What a thread holds: its elements, and their predecessors. */
     struct Held {
         T d[kM][kN];
-        int32_t kept[kPredsShared ? 1 : kM][kPredsShared ? 1 : kN];
-        int32_t *shared;
-        __device__ __forceinline__ int32_t &pred(int i, int j)
-        {
-            return kPredsShared ? shared[Tile::row_step(i) * kCols + Tile::col_step(j)]
-                                : kept[kPredsShared ? 0 : i][kPredsShared ? 0 : j];
-        }
+        int32_t p[kM][kN];
     };
 
     static __device__ __forceinline__ void close(const Paths<Ring> &paths, ptrdiff_t row0,
@@ -78,7 +66,6 @@ struct Strip {
     {
         const int my_row = Tile::row(0), my_col = Tile::col(0);
         Held held;
-        held.shared = kPredsShared ? &lines.tile_preds[my_row][my_col] : NULL;
         auto *const dist = paths.dist + (row0 + my_row) * paths.stride + col0 + my_col;
         int32_t *const pred =
             kPred ? paths.pred + (row0 + my_row) * paths.padded + col0 + my_col : NULL;
@@ -86,27 +73,21 @@ struct Strip {
             Hold::load(dist + Tile::row_step(i) * paths.stride + Tile::col_step(j), &held.d[i][j]);
             if constexpr (kPred) {
                 load_two(pred + Tile::row_step(i) * paths.padded + Tile::col_step(j),
-                         &held.pred(i, j));
+                         &held.p[i][j]);
             }
         });
 
-        const Outlet outlet = {paths, (unsigned)(row0 + my_row), (unsigned)(col0 + my_col)};
+        const Outlet outlet(paths, row0 + my_row, col0 + my_col);
+        if constexpr (!kHasRows || !kHasCols) {
+            take_snapshots(paths, pivot, lines);
+        }
 #pragma unroll 1
-        for (int batch = 0; batch < kPivots; batch += kBatch) {
-            if constexpr (!kHasRows || !kHasCols) {
-                if (batch > 0) {
-                    __syncthreads(); /* all are done with the snapshots before */
-                }
-                take_snapshots(paths, pivot, batch / 2, lines);
-            }
-#pragma unroll 1
-            for (int trip = 0; trip < kBatch; trip += kTrip) {
+        for (int trip = 0; trip < kPivots; trip += kTrip) {
 #pragma unroll
-                for (int run = 0; run < kTrip; run += 8) { /* 4 pairs in the same registers */
+            for (int run = 0; run < kTrip; run += 8) { /* four pairs in the same registers */
 #pragma unroll(kPairsATime)
-                    for (int lane = 0; lane < 4; ++lane) {
-                        step(outlet, lines, batch, trip, run, lane, held);
-                    }
+                for (int lane = 0; lane < 4; ++lane) {
+                    step(outlet, lines, trip, run, lane, held);
                 }
             }
         }
@@ -115,7 +96,7 @@ struct Strip {
             Hold::store(dist + Tile::row_step(i) * paths.stride + Tile::col_step(j), &held.d[i][j]);
             if constexpr (kPred) {
                 store_two(pred + Tile::row_step(i) * paths.padded + Tile::col_step(j),
-                          &held.pred(i, j));
+                          &held.p[i][j]);
             }
         });
     }
@@ -134,58 +115,67 @@ private:
         }
     }
 
-    /* Where this thread's lines of the panels start: the line of its first row in the panel of
-     * columns, and of its first column in that of rows. A strip of a symmetric matrix is a strip of
-     * both kinds. */
+    /* Where this thread's lines of the panels are. A strip of a symmetric matrix is a strip of both
+     * kinds. */
     struct Outlet {
-        const Paths<Ring> &paths;
-        unsigned row, col;
+        Pair<typename Hold::Word> *rows, *cols, *mirrored;
+        Pair<int32_t> *preds;
 
+        __device__ __forceinline__ Outlet(const Paths<Ring> &paths, ptrdiff_t row, ptrdiff_t col)
+        {
+            const ptrdiff_t rows_at = Paths<Ring>::template rows_at<kPivots>(0, col);
+            rows = paths.rows + rows_at;
+            cols = paths.cols + Paths<Ring>::template cols_at<kPivots>(0, row);
+            preds = kPred ? paths.preds + rows_at : NULL;
+            mirrored = kPred || !paths.symmetric || (kHasRows && kHasCols) ? NULL
+                       : kHasRows ? paths.cols + Paths<Ring>::template cols_at<kPivots>(0, col)
+                                  : paths.rows + Paths<Ring>::template rows_at<kPivots>(0, row);
+        }
         __device__ __forceinline__ void put_rows(int pair, int step, const Pair<T> *b,
                                                  const Pair<int32_t> *via) const
         {
-            const unsigned at = Paths<Ring>::template rows_at<kPivots, kPred>(pair, col + step);
-            Hold::put_rows(paths.rows + at / Hold::kPerWord, b[0], b[1]);
+            const int at = pair * kRowsWidth<Ring, kPivots> + step;
+            Hold::put_rows(rows + at / Hold::kPerWord, b[0], b[1]);
             if constexpr (kPred) {
-                Storage<Plus<int32_t>>::put_rows(paths.preds + at, via[0], via[1]);
+                Storage<Plus<int32_t>>::put_rows(preds + at, via[0], via[1]);
             }
-            else if (!kHasCols && paths.symmetric) {
-                Hold::put_cols(
-                    paths.cols + Paths<Ring>::template cols_at<kPivots>(pair, col + step),
-                    turned(b[0]), turned(b[1]));
+            else if (mirrored != NULL) {
+                Hold::put_cols(mirrored + pair * kPivots + step, turned(b[0]), turned(b[1]));
             }
         }
         __device__ __forceinline__ void put_cols(int pair, int step, const Pair<T> *a) const
         {
-            const unsigned at = Paths<Ring>::template cols_at<kPivots>(pair, row + step);
-            Hold::put_cols(paths.cols + at, a[0], a[1]);
-            if (!kPred && !kHasRows && paths.symmetric) {
-                const unsigned to = Paths<Ring>::template rows_at<kPivots, kPred>(pair, row + step);
-                Hold::put_rows(paths.rows + to / Hold::kPerWord, turned(a[0]), turned(a[1]));
+            Hold::put_cols(cols + pair * kPivots + step, a[0], a[1]);
+            if (!kPred && mirrored != NULL) {
+                Hold::put_rows(mirrored + (pair * kPivots + step) / Hold::kPerWord, turned(a[0]),
+                               turned(a[1]));
             }
         }
     };
 
-    /* The pivot tile's part of the panels that a strip lacks, pairs from first_pair on. */
+    /* The pivot tile's part of the panels that a strip lacks. */
     static __device__ __forceinline__ void take_snapshots(const Paths<Ring> &paths, ptrdiff_t pivot,
-                                                          int first_pair, Lines &lines)
+                                                          Lines &lines)
     {
-        using At = Paths<Ring>;
-        for_snapshots([&](unsigned pair, unsigned line) {
-            if constexpr (!kHasCols) {
-                const unsigned at =
-                    At::template cols_at<kPivots>(first_pair + pair, (unsigned)pivot + line);
-                Hold::get_cols(paths.cols + at, &lines.cols[pair][line]);
-            }
-            else {
-                const unsigned at =
-                    At::template rows_at<kPivots, kPred>(first_pair + pair, (unsigned)pivot + line);
-                Hold::get_rows(paths.rows + at / Hold::kPerWord, &lines.rows[pair][line]);
+        if constexpr (!kHasCols) {
+            const auto *const from = paths.cols + Paths<Ring>::template cols_at<kPivots>(0, pivot);
+            for_snapshots([&](int pair, int line) {
+                Hold::get_cols(from + pair * kPivots + line, &lines.cols[pair][line]);
+            });
+        }
+        else {
+            constexpr int kWidth = kRowsWidth<Ring, kPivots>;
+            const ptrdiff_t at = Paths<Ring>::template rows_at<kPivots>(0, pivot);
+            for_snapshots([&](int pair, int line) {
+                const int place =
+                    line / kWidth * (kPivots / 2 * kWidth) + pair * kWidth + line % kWidth;
+                Hold::get_rows(paths.rows + at + place / Hold::kPerWord, &lines.rows[pair][line]);
                 if constexpr (kPred) {
-                    Storage<Plus<int32_t>>::get_rows(paths.preds + at, &lines.preds[pair][line]);
+                    Storage<Plus<int32_t>>::get_rows(paths.preds + at + place,
+                                                     &lines.preds[pair][line]);
                 }
-            }
-        });
+            });
+        }
         __pipeline_commit();
         __pipeline_wait_prior(0); /* the barrier of the next step makes them everybody's */
     }
@@ -194,15 +184,15 @@ private:
     static __device__ __forceinline__ void for_snapshots(const Get &get)
     {
 #pragma unroll 8
-        for (unsigned at = 2 * threadIdx.x; at < kBatch / 2 * kPivots; at += 2 * kThreads) {
-            get(at / kPivots, at % kPivots);
+        for (unsigned at = 2 * threadIdx.x; at < kPivots / 2 * kPivots; at += 2 * kThreads) {
+            get((int)(at / kPivots), (int)(at % kPivots));
         }
     }
 
-    /* One pair of pivots, k and k + 1 with k = batch + trip + run + 2 * lane. All that depends on
+    /* One pair of pivots, k and k + 1 with k = trip + run + 2 * lane. All that depends on
      * run and lane is known when this is compiled. */
-    static __device__ __forceinline__ void step(const Outlet &outlet, Lines &lines, int batch,
-                                                int trip, int run, int lane, Held &held)
+    static __device__ __forceinline__ void step(const Outlet &outlet, Lines &lines, int trip,
+                                                int run, int lane, Held &held)
     {
         const int my_row = Tile::row(0), my_col = Tile::col(0);
         const int row = run % Tile::kWarpRows / 8 * 2, col = run % Tile::kWarpCols / 16 * 2;
@@ -212,15 +202,13 @@ private:
         Pair<int32_t> *const pred_line = lines.preds[!kPred     ? 0
                                                      : kHasRows ? lane % 2
                                                                 : (trip + run) / 2 + lane];
-        const int k = trip + run + 2 * lane, pair = (batch + k) / 2;
+        const int k = trip + run + 2 * lane, pair = k / 2;
         /* The owner publishes; half the strip away, a thread of another warp that knows the same
          * writes to the panels. */
-        const bool owns_row = kHasRows && my_row + Tile::row_step(row) == batch + k;
-        const bool owns_col = kHasCols && my_col + Tile::col_step(col) == batch + k;
-        const bool writes_row =
-            kHasRows && (my_row + kRows / 2) % kRows + Tile::row_step(row) == batch + k;
-        const bool writes_col =
-            kHasCols && (my_col + kCols / 2) % kCols + Tile::col_step(col) == batch + k;
+        const bool owns_row = kHasRows && my_row + Tile::row_step(row) == k;
+        const bool owns_col = kHasCols && my_col + Tile::col_step(col) == k;
+        const bool writes_row = kHasRows && (my_row + kRows / 2) % kRows + Tile::row_step(row) == k;
+        const bool writes_col = kHasCols && (my_col + kCols / 2) % kCols + Tile::col_step(col) == k;
         if (owns_row) {
 #pragma unroll
             for (int j = 0; j < kN; j += 2) {
@@ -229,9 +217,8 @@ private:
                                         {held.d[row + 1][j + 1], held.d[row][j + 1]}};
                 store_run(row_line + at, two);
                 if constexpr (kPred) {
-                    const Pair<int32_t> vias[2] = {
-                        {held.pred(row + 1, j), held.pred(row, j)},
-                        {held.pred(row + 1, j + 1), held.pred(row, j + 1)}};
+                    const Pair<int32_t> vias[2] = {{held.p[row + 1][j], held.p[row][j]},
+                                                   {held.p[row + 1][j + 1], held.p[row][j + 1]}};
                     store_run(pred_line + at, vias);
                 }
             }
@@ -246,59 +233,56 @@ private:
         }
         __syncthreads();
 
-        const T beside = kHasCols ? row_line[batch + k + 1].second : 0;
-        const T below = kHasRows ? col_line[batch + k + 1].first : 0;
+        const T beside = kHasCols ? row_line[k + 1].second : 0;
+        const T below = kHasRows ? col_line[k + 1].first : 0;
+        Pair<T> b[kN];
+        Pair<int32_t> via[kN];
 #pragma unroll
-        for (int first = 0; first < kN; first += kColsATime) {
-            Pair<T> b[kColsATime];
-            Pair<int32_t> via[kColsATime];
+        for (int j = 0; j < kN; j += 2) {
+            load_run(row_line + my_col + Tile::col_step(j), b + j);
+            if constexpr (kPred) {
+                load_run(pred_line + my_col + Tile::col_step(j), via + j);
+            }
+        }
+        /* Pivot k + 1 goes through stage k: its row by element [k + 1, k], its column by
+         * [k, k + 1]. */
+        if constexpr (kHasRows) {
 #pragma unroll
-            for (int j = 0; j < kColsATime; j += 2) {
-                load_run(row_line + my_col + Tile::col_step(first + j), b + j);
+            for (int j = 0; j < kN; ++j) {
+                const T before = b[j].first;
+                Ring::join(b[j].first, below, b[j].second);
                 if constexpr (kPred) {
-                    load_run(pred_line + my_col + Tile::col_step(first + j), via + j);
+                    via[j].first = b[j].first < before ? via[j].second : via[j].first;
                 }
             }
-            /* Pivot k + 1 goes through stage k: its row by element [k + 1, k], its column by
-             * [k, k + 1]. */
-            if constexpr (kHasRows) {
+            if (writes_row) {
 #pragma unroll
-                for (int j = 0; j < kColsATime; ++j) {
-                    const T before = b[j].first;
-                    Ring::join(b[j].first, below, b[j].second);
+                for (int j = 0; j < kN; j += 2) {
+                    outlet.put_rows(pair, Tile::col_step(j), b + j, via + j);
+                }
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < kM; i += 2) {
+            Pair<T> a[2];
+            load_run(col_line + my_row + Tile::row_step(i), a);
+            if constexpr (kHasCols) {
+                Ring::join(a[0].second, a[0].first, beside);
+                Ring::join(a[1].second, a[1].first, beside);
+                if (writes_col) {
+                    outlet.put_cols(pair, Tile::row_step(i), a);
+                }
+            }
+#pragma unroll
+            for (int j = 0; j < kN; ++j) {
+#pragma unroll
+                for (int e = 0; e < 2; ++e) {
+                    T &d = held.d[i + e][j];
                     if constexpr (kPred) {
-                        via[j].first = b[j].first < before ? via[j].second : via[j].first;
+                        update(d, held.p[i + e][j], a[e], b[j], via[j]);
                     }
-                }
-                if (writes_row) {
-#pragma unroll
-                    for (int j = 0; j < kColsATime; j += 2) {
-                        outlet.put_rows(pair, Tile::col_step(first + j), b + j, via + j);
-                    }
-                }
-            }
-#pragma unroll
-            for (int i = 0; i < kM; i += 2) {
-                Pair<T> a[2];
-                load_run(col_line + my_row + Tile::row_step(i), a);
-                if constexpr (kHasCols) {
-                    Ring::join(a[0].second, a[0].first, beside);
-                    Ring::join(a[1].second, a[1].first, beside);
-                    if (writes_col && first == 0) {
-                        outlet.put_cols(pair, Tile::row_step(i), a);
-                    }
-                }
-#pragma unroll
-                for (int j = 0; j < kColsATime; ++j) {
-#pragma unroll
-                    for (int e = 0; e < 2; ++e) {
-                        T &d = held.d[i + e][first + j];
-                        if constexpr (kPred) {
-                            update(d, held.pred(i + e, first + j), a[e], b[j], via[j]);
-                        }
-                        else {
-                            Hold::fold(d, a[e], b[j]);
-                        }
+                    else {
+                        fold_values<Ring>(d, a[e], b[j]);
                     }
                 }
             }
@@ -308,13 +292,14 @@ private:
     static __device__ __forceinline__ void update(T &d, int32_t &p, Pair<T> a, Pair<T> b,
                                                   Pair<int32_t> via)
     {
-        const T even = Ring::term(a.first, b.second), odd = Ring::term(a.second, b.first);
-        if (even < d) {
-            d = even;
+        const T before = d;
+        Ring::join(d, a.first, b.second);
+        if (d < before) {
             p = via.second;
         }
-        if (odd < d) {
-            d = odd;
+        const T between = d;
+        Ring::join(d, a.second, b.first);
+        if (d < between) {
             p = via.first;
         }
     }

@@ -28,6 +28,12 @@ struct Narrow {
     {
         c = min(c, a + b);
     }
+    /* For single numbers, and for words. */
+    static __device__ __forceinline__ void fold_values(int32_t &c, Pair<int32_t> a, Pair<int32_t> b)
+    {
+        c = min(c, a.first + b.second);
+        c = min(c, a.second + b.first);
+    }
     static __device__ __forceinline__ void fold(int32_t &c, Pair<int32_t> a, Pair<int32_t> b)
     {
         c = (int32_t)__viaddmin_u16x2((unsigned)a.first, (unsigned)b.second, (unsigned)c);
@@ -57,11 +63,6 @@ struct Storage<Narrow> {
     static __device__ __forceinline__ void store(uint16_t *to, const int32_t *from)
     {
         *reinterpret_cast<int32_t *>(to) = both(from[0], from[1]);
-    }
-    static __device__ __forceinline__ void fold(int32_t &c, Pair<int32_t> a, Pair<int32_t> b)
-    {
-        Narrow::join(c, a.first, b.second);
-        Narrow::join(c, a.second, b.first);
     }
     static __device__ __forceinline__ void put_cols(Pair<Word> *at, Pair<Value> x, Pair<Value> y)
     {

@@ -42,16 +42,12 @@ struct Storage {
     /* Two neighbouring columns of the matrix. */
     static __device__ __forceinline__ void load(const Stored *from, Value *to)
     {
-        load_two(from, to);
+        const Pair<Value> both = *reinterpret_cast<const Pair<Value> *>(from);
+        to[0] = both.first, to[1] = both.second;
     }
     static __device__ __forceinline__ void store(Stored *to, const Value *from)
     {
-        store_two(to, from);
-    }
-    /* Joins one element with the two terms of a pair. */
-    static __device__ __forceinline__ void fold(Value &c, Pair<Value> a, Pair<Value> b)
-    {
-        Ring::fold(c, a, b);
+        *reinterpret_cast<Pair<Value> *>(to) = {from[0], from[1]};
     }
     /* Two neighbouring lines enter a panel, or leave it for shared memory, where they are after
      * __pipeline_wait_prior(). */
@@ -77,10 +73,31 @@ struct Storage {
     }
 };
 
+/* Joins one element with the two terms of a pair. */
+template <typename Ring>
+__device__ __forceinline__ void fold_values(typename Storage<Ring>::Value &c,
+                                            Pair<typename Storage<Ring>::Value> a,
+                                            Pair<typename Storage<Ring>::Value> b)
+{
+    if constexpr (Storage<Ring>::kPerWord == 1) {
+        Ring::fold(c, a, b);
+    }
+    else {
+        Ring::fold_values(c, a, b);
+    }
+}
+
+/* Where a pair of pivots and a line are in a panel of blocks of kWidth lines, with so many lines in
+ * a word. */
+template <int kPivots, int kWidth = kPivots, int kPerWord = 1>
+__host__ __device__ constexpr ptrdiff_t panel_at(int pair, ptrdiff_t line)
+{
+    return ((line / kWidth * (kPivots / 2) + pair) * kWidth + line % kWidth) / kPerWord;
+}
+
 /* Blocks of the panel of rows, and of that of predecessors, are as wide as phase 3's tiles. */
-template <typename Ring, int kPivots, bool kPred>
-constexpr int kRowsWidth =
-    kPivots == 128 && (kPred || std::is_same<Ring, Plus<float>>::value) ? 64 : kPivots;
+template <typename Ring, int kPivots>
+constexpr int kRowsWidth = kPivots == 128 && std::is_same<Ring, Plus<float>>::value ? 64 : kPivots;
 
 /* The matrices that are closed in place; pred is NULL without predecessors. A symmetric matrix
  * stays symmetric, bit for bit, as a + b is b + a: then only the tiles on and above its diagonal
@@ -95,24 +112,16 @@ struct Paths {
     Pair<typename Hold::Word> *cols, *rows;
     Pair<int32_t> *preds; /* in the order of rows: {k + 1, k} */
 
-    /* Where a pair of pivots and a line are in the panels, counted in lines. A panel is shorter
-     * than 2^32 pairs: that would take a matrix of 2^52 elements. */
+    /* Where a pair of pivots and a line are in the panels. */
     template <int kPivots>
-    static __device__ __forceinline__ unsigned cols_at(unsigned pair, unsigned line)
+    static __device__ __forceinline__ ptrdiff_t cols_at(int pair, ptrdiff_t line)
     {
-        return panel_at<kPivots, kPivots>(pair, line);
+        return panel_at<kPivots>(pair, line);
     }
-    template <int kPivots, bool kPred>
-    static __device__ __forceinline__ unsigned rows_at(unsigned pair, unsigned line)
+    template <int kPivots>
+    static __device__ __forceinline__ ptrdiff_t rows_at(int pair, ptrdiff_t line)
     {
-        return panel_at<kPivots, kRowsWidth<Ring, kPivots, kPred>>(pair, line);
-    }
-
-private:
-    template <int kPivots, int kWidth>
-    static __device__ __forceinline__ unsigned panel_at(unsigned pair, unsigned line)
-    {
-        return (line / kWidth * (kPivots / 2) + pair) * kWidth + line % kWidth;
+        return panel_at<kPivots, kRowsWidth<Ring, kPivots>, Hold::kPerWord>(pair, line);
     }
 };
 

@@ -53,11 +53,6 @@ struct Rest<Narrow, 128, false> { /* 64 words across */
     using Tile = MinplusTile<int32_t, 8, 8, 4, 1>;
     static constexpr int kBlocksPerSm = 3, kSlabPairs = 16, kStages = 3;
 };
-template <typename Ring>
-struct Rest<Ring, 128, true> {
-    using Tile = MinplusTile<typename Ring::Word, 8, 8, 4, 1>;
-    static constexpr int kBlocksPerSm = 2, kSlabPairs = 16, kStages = 4;
-};
 
 /* Which tiles a grid relaxes, of those outside the pivots' rows and columns. */
 enum Part {
@@ -215,7 +210,7 @@ __device__ __forceinline__ void write_predecessors(
                 winner = Ring::term(a.second, b.first) == x.length ? 2 * p + 1 : winner;
                 winner = Ring::term(a.first, b.second) == x.length ? 2 * p : winner;
             }
-            const Pair<int32_t> via = paths.preds[paths.template rows_at<kPivots, true>(
+            const Pair<int32_t> via = paths.preds[paths.template rows_at<kPivots>(
                 s * Shape::kSlabPairs + winner / 2, j0 + j)];
             paths.pred[(i0 + i) * paths.padded + j0 + j] = winner % 2 == 0 ? via.second : via.first;
         }
@@ -241,7 +236,7 @@ struct Relaxing {
     /* A tile of pivots x pivots is a block's, or several blocks' beside each other. */
     static constexpr int kParts = kPivots / (Tile::kBlockCols * kPerWord);
     static_assert(Tile::kBlockRows == kPivots &&
-                      Tile::kBlockCols * kPerWord == kRowsWidth<Ring, kPivots, kPred>,
+                      Tile::kBlockCols * kPerWord == kRowsWidth<Ring, kPivots>,
                   "a block's tile is as wide as a block of a panel");
     static_assert(!kClosesNext || kParts == 1, "who closes a tile has relaxed all of it");
 
@@ -250,8 +245,7 @@ struct Relaxing {
     {
         constexpr int kSlabs = kPivots / (2 * Shape::kSlabPairs);
         Stream stream(shared, paths.cols + paths.template cols_at<kPivots>(0, i0),
-                      paths.rows + paths.template rows_at<kPivots, kPred>(0, j0) / kPerWord,
-                      kSlabs);
+                      paths.rows + paths.template rows_at<kPivots>(0, j0), kSlabs);
         T c[Tile::kRows][Tile::kCols];
         const ptrdiff_t stride = paths.stride / kPerWord; /* in words */
         T *const tile =
@@ -327,7 +321,7 @@ __global__ void __launch_bounds__(Rest<Ring, kPivots, kPred>::Tile::kThreads,
         return;
     }
     const ptrdiff_t part = blockIdx.x % Work::kParts;
-    Work::relax(paths, i * kPivots, j * kPivots + part * kRowsWidth<Ring, kPivots, kPred>, shared);
+    Work::relax(paths, i * kPivots, j * kPivots + part * kRowsWidth<Ring, kPivots>, shared);
     if constexpr (Work::kClosesNext) {
         if (region.part == kAllTiles && blockIdx.x == 0 && region.next >= 0) {
             /* The tile is in memory for all threads of the block. The panels are other ones:
