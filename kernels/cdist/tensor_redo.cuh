@@ -16,10 +16,13 @@
 namespace gd {
 namespace marked {
 
-/* Two blocks share a multiprocessor, and fill its shared memory. */
+/* Two blocks share a multiprocessor, and fill its shared memory in float32. In float64 a block has
+ * to fit into the 99 KB that devices of compute capability 8.6 and 8.9 give it. */
 constexpr int kRedoBlocks = 2;
 template <typename T>
-constexpr int kRedoWarps = sizeof(T) == 4 ? 8 : 4;
+constexpr int kRedoWarps = sizeof(T) == 4 ? 8 : 3;
+static_assert(kRedoWarps<double> * sizeof(Few<double>) <= 99 * 1024, "shared memory of a block");
+
 /* Marks of a column, of 128, from which on it is listed. The register tile is that much faster. */
 constexpr int kDense = 10;
 
