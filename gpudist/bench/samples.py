@@ -209,7 +209,7 @@ def _by_nearest(edges: Array, source: int) -> Array:
         shorter = through < lengths
         lengths[shorter] = unsettled[shorter] = through[shorter]
         unsettled[node] = np.inf
-    return lengths
+    return np.asarray(lengths)
 
 
 def _by_rounds(edges: Array, source: int) -> Array:
