@@ -432,10 +432,12 @@ gd_status gd_cuda_perron_write(const double *x, double top, const gd_matrix *out
 /* ceiling: does a known amount of work of one kind, so that timing it measures the machine.
  * When sizing, the launcher reports in `work` the bytes moved or the operations done by one call
  * (a fused multiply-add and a min-plus update count as one). `bytes` is the size of the buffer that
- * a ceiling of memory moves; `pinned` is a pinned host buffer of that size, NULL on the CPU. */
+ * a ceiling of memory moves; `pinned` is a pinned host buffer of that size where sizing set
+ * `wants_pinned`, since it takes long to make, else NULL. */
 typedef struct gd_ceiling {
     gd_launch launch;
     size_t bytes;
+    bool wants_pinned;
     void *pinned;
     double work;
 } gd_ceiling;

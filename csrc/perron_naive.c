@@ -110,7 +110,7 @@ gd_status gd_cpu_perron_naive(gd_perron *call, gd_error *err)
     gd_perron_state *state = call->state;
     double *memory = call->launch.workspace;
     const loop l = {call, n, memory, memory + n * n, memory + n * n + n};
-    (void)err;
+    gd_status status = GD_OK;
     if (call->launch.sizing) {
         call->launch.workspace_bytes = (size_t)(n * n + 2 * n) * sizeof(double);
         call->roundings = n + 1;
@@ -122,7 +122,7 @@ gd_status gd_cpu_perron_naive(gd_perron *call, gd_error *err)
     if (state->stop == GD_PERRON_GOING && state->round < call->until) {
         begin(&l, vector_of(call, state->round));
     }
-    while (state->stop == GD_PERRON_GOING && state->round < call->until) {
+    while (status == GD_OK && state->stop == GD_PERRON_GOING && state->round < call->until) {
         bool alike = true;
         if (state->round + 1 < call->until) { /* the last round is a product */
             alike = sum_rows(&l);
@@ -135,6 +135,7 @@ gd_status gd_cpu_perron_naive(gd_perron *call, gd_error *err)
         if (state->stop == GD_PERRON_GOING) {
             rescale(&l);
         }
+        status = gd_pass(&call->launch, 0, err);
     }
-    return GD_OK;
+    return status;
 }

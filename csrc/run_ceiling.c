@@ -75,7 +75,7 @@ gd_status gd_run_ceiling(size_t bytes, const gd_orders *orders, int repeats, dou
     if ((status = kernel->launch.ceiling(&call, err)) == GD_OK &&
         (status = gd_alloc(choice.device, call.launch.stream, call.launch.workspace_bytes,
                            "the ceiling's buffer", &call.launch.workspace, err)) == GD_OK &&
-        (choice.device.backend == GD_CPU ||
+        (!call.wants_pinned ||
          (status = gd_cuda_pinned_alloc(bytes, &call.pinned, err)) == GD_OK)) {
         call.launch.sizing = false;
         *work = call.work;

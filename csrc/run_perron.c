@@ -223,6 +223,9 @@ static gd_status iterate(perron_job *job, ptrdiff_t max_iter, gd_error *err)
             (status = fetch(job, state, call->state, sizeof *state, err)) != GD_OK) {
             break;
         }
+        if ((status = gd_pass(&call->launch, 0, err)) != GD_OK) {
+            break;
+        }
         call->scan = false;
         job->since += state->round - before;
         if (state->stop == GD_PERRON_FLAWED || state->stop == GD_PERRON_ZEROS) {
@@ -396,6 +399,7 @@ gd_status gd_run_perron(const gd_matrix *a, const double *x0, const gd_matrix *o
         .device = choice.device,
         .stream = on_host && choice.device.backend == GD_CUDA ? GD_THREAD_STREAM : orders->stream,
         .options = choice.options,
+        .watch = orders->watch,
     };
     status = solve(&job, x0, max_iter, out, err);
     gd_free(choice.device, job.call.launch.stream, job.call.launch.workspace);

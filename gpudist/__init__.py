@@ -93,18 +93,22 @@ On the command line
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from gpudist import cuda
 from gpudist._core import DeviceError
-from gpudist.comparison import Comparison, compare
 from gpudist.distance import cdist, pdist
 from gpudist.eigen import PerronResult, perron
 from gpudist.errors import ConvergenceWarning, NoPathError
 from gpudist.explanation import explain
-from gpudist.patch import Routed, patched_scipy
 from gpudist.paths import UNREACHABLE, apsp, reconstruct_path, transitive_closure
 from gpudist.recycling import recycle_results
 from gpudist.registry import Explanation, Kernel, kernels
 from gpudist.semirings import minplus
+
+if TYPE_CHECKING:
+    from gpudist.comparison import Comparison, compare
+    from gpudist.patch import Routed, patched_scipy
 
 __version__ = "0.1.0"
 
@@ -136,7 +140,22 @@ __all__ = [
 ]
 
 
+# What most programs do without is imported when it is first asked for.
+_LATE = {
+    "Comparison": "comparison",
+    "Routed": "patch",
+    "compare": "comparison",
+    "patched_scipy": "patch",
+}
+
+
 def __getattr__(name: str) -> object:
+    if name in _LATE:
+        import importlib
+
+        found = getattr(importlib.import_module(f"gpudist.{_LATE[name]}"), name)
+        globals()[name] = found
+        return found
     if name == "NegativeCycleError":  # its base class is SciPy's, which is slow to import
         from gpudist import errors
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import gc
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -548,7 +547,6 @@ class _Race:
 
     def _free(self) -> None:
         if self.library is not None:
-            gc.collect()  # results that wait for it hold device memory
             self.library.free()
 
     def result(self, entries: tuple[Entry, ...]) -> Comparison:

@@ -50,7 +50,8 @@ def cdist(
     progress : bool or callable
         If True, a long call shows how far it is: with tqdm where that is installed. A callable is
         called some times a second with the inner steps done and their total, and at the end; what
-        it raises ends the call. Ctrl-C ends a long call in any case. Not for a callable `metric`.
+        it raises ends the call. It must not call gpudist itself, whose buffers are in use. Ctrl-C
+        ends a long call in any case. Not for a callable `metric`.
     **metric_args
         Arguments of the metric; the notes say which metric takes which. Arrays may be on the host
         or where the points are, and are read in float64. A callable gets all of them.

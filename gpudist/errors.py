@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 from functools import cache
 
 
 def suggest(name: str, known: Iterable[str], otherwise: str, most: int = 3) -> str:
     """Return "did you mean ...?" with the known names near `name`, else `otherwise`."""
+    from difflib import get_close_matches  # which no call without a mistake needs
+
     near = get_close_matches(name, list(known), n=most)
     return f"did you mean {' or '.join(map(repr, near))}?" if near else otherwise
 

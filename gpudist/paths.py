@@ -78,7 +78,8 @@ def apsp(
     progress : bool or callable
         If True, a long call shows how far it is: with tqdm where that is installed. A callable is
         called some times a second with the inner steps done and their total, and at the end; what
-        it raises ends the call. Ctrl-C ends a long call in any case.
+        it raises ends the call. It must not call gpudist itself, whose buffers are in use. Ctrl-C
+        ends a long call in any case.
 
     Returns
     -------

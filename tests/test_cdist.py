@@ -165,6 +165,52 @@ def test_a_long_sum_keeps_its_digits(kernel, metric, dtype):
             )
 
 
+def gathered(kind, rng, count, d):
+    """Rows in tight clusters, about one place but for a few, or far apart but for a few."""
+    places = np.random.default_rng(5).normal(size=(17, d)) * 5
+    near = rng.normal(size=(count, d)) * 1e-3
+    row = np.arange(count)
+    if kind == "clusters":
+        return places[rng.integers(16, size=count)] + near
+    if kind == "halves":
+        return places[rng.integers(2, size=count)] + near
+    if kind == "outliers":
+        return np.where(row[:, None] % 32 == 7, near * 1e3, places[16] + near * 1e-3)
+    return np.where(row[:, None] % 37 < 2, places[16] + near, near * 1e3)
+
+
+@lru_cache(maxsize=20)
+def gathered_rows(kind, metric, dtype, d):
+    rng = np.random.default_rng(13)
+    a, b = (gathered(kind, rng, count, d).astype(dtype) for count in (140, 165))
+    return a, b, exact(a, b, metric, {})
+
+
+@pytest.mark.parametrize("kind", ["clusters", "halves", "outliers", "pairs"])
+@pytest.mark.parametrize(
+    ("kernel", "metric", "dtype"),
+    [
+        p
+        for p in cases()
+        if p.values[0].ladder == "production"
+        and p.values[1] in {"euclidean", "sqeuclidean", "cosine"}
+    ],
+)
+def test_clusters_change_neither_digits_nor_rows(kernel, metric, dtype, kind):
+    """Where norms and products cancel, some other way takes over, whatever the other rows are."""
+    runnable(kernel)
+    for d in [d for d in (3, 33, 130) if kernel.columns[0] <= d <= kernel.columns[1]]:
+        a, b, expected = gathered_rows(kind, metric, dtype, d)
+        got = gpudist.cdist(a, b, metric, kernel=kernel.id)
+        assert_close(got, expected, *tolerance(metric, dtype, {}, a, b))
+        for part in (slice(0, 1), slice(60, 139)):
+            alone = gpudist.cdist(a[part], b, metric, kernel=kernel.id)
+            np.testing.assert_array_equal(alone, got[part])
+        square = gpudist.cdist(b, b, metric, kernel=kernel.id)
+        np.testing.assert_array_equal(square, square.T)
+        np.testing.assert_array_equal(np.diagonal(square), np.zeros(len(b)))
+
+
 @own_case
 def test_rows_do_not_depend_on_their_neighbours(kernel, metric, dtype, rng):
     runnable(kernel)
@@ -354,3 +400,20 @@ def test_more_than_2_31_elements(d):
     for part in (slice(0, 3), slice(32760, 32775), slice(65534, 65537)):
         expected = exact(a[part].cpu().numpy(), b.cpu().numpy(), "euclidean", {})
         assert_close(out[part].cpu().numpy(), expected, 5e-7)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("metric", ["euclidean", "sqeuclidean", "cityblock", "chebyshev"])
+def test_small_and_large_matrices_of_short_rows_agree(metric, rng):
+    """Small ones go by another kernel's way, so these are what tests the large ones' as well."""
+    for d, n in ((9, 2048), (12, 2051), (16, 2050)):
+        a, b = points(rng, 2100, d, metric, "float32"), points(rng, n, d, metric, "float32")
+        b[5], b[7, 0], b[8, 1], b[9] = a[11], np.nan, np.inf, 1e-17
+        a[9] = 0
+        call = {"kernel": "cdist/cuda_short"}
+        whole = gpudist.cdist(a, b, metric, **call)
+        part = gpudist.cdist(a[3:50], b, metric, **call)
+        np.testing.assert_array_equal(part, whole[3:50])
+        some = np.r_[0:60, 2040:2100]
+        expected = gpudist.cdist(a[some], b, metric, kernel="reference", dtype="float64")
+        assert_close(whole[some], expected, 5e-7)

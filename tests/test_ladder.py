@@ -10,7 +10,7 @@ from conftest import runnable
 import gpudist
 from gpudist import ladder
 from gpudist.__main__ import main
-from gpudist.bench import measure_ceilings, read_lines
+from gpudist.bench import measure_ceilings, read_lines, rivals_for
 from gpudist.ladder import STUDIES, Distances, Paths, Root
 from gpudist.ladder.report import show_grid
 
@@ -24,9 +24,18 @@ SMALL = {
 
 
 def small(study):
-    """Return the study with small problems."""
+    """Return the study with small problems, and the ends of what it sweeps."""
     problem = SMALL[study.name]
-    return dataclasses.replace(study, problems=(problem,), small=problem, grid=(problem,))
+    sweeps = tuple(
+        dataclasses.replace(
+            sweep,
+            options={name: values[:: len(values) - 1] for name, values in sweep.options.items()},
+        )
+        for sweep in study.sweeps
+    )
+    return dataclasses.replace(
+        study, problems=(problem,), small=problem, grid=(problem,), sweeps=sweeps
+    )
 
 
 @functools.cache
@@ -37,12 +46,14 @@ def limits(device, repeats):
 
 @pytest.fixture
 def shrunk(monkeypatch):
-    """Make every study quick, and the machine's limits known."""
+    """Make every study quick."""
     from gpudist.ladder import runner
 
     for name in SMALL:
         monkeypatch.setitem(STUDIES, name, small(STUDIES[name]))
     monkeypatch.setattr(runner, "measure_ceilings", limits)
+    # The first rival alone: importing all of them takes longer than the rest.
+    monkeypatch.setattr(runner, "rivals_for", lambda task: rivals_for(task)[:1])
 
 
 def climbable():

@@ -1,5 +1,6 @@
 """perron: the root lies between the bounds in every case, and what is promised at the edges."""
 
+import functools
 import re
 import warnings
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse.csgraph
 from conftest import LAYOUTS, relay, rows, runnable
+from test_watching import seconds_to_hear
 
 import gpudist
 
@@ -319,6 +321,13 @@ def test_the_study(device):
     found = gpudist.perron([[1, 1, 2], [2, 1, 3], [2, 3, 5]], device=device)
     assert found.lower <= 7.531128874149275 <= found.upper
     assert found.value == pytest.approx(7.53114, rel=2e-6)
+
+
+@pytest.mark.parametrize("kernel", ["auto", "perron/cpu_naive"])
+def test_ctrl_c_ends_a_long_call(kernel, rng):
+    a = rng.random((2000, 2000))
+    call = functools.partial(gpudist.perron, a, tol=0, max_iter=10**6, kernel=kernel, device="cpu")
+    assert min(seconds_to_hear(call) for _ in range(2)) < 0.5
 
 
 def test_dtypes(device):

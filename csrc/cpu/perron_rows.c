@@ -140,7 +140,6 @@ static void do_round(const gd_perron *call, bool scan)
 
 gd_status GD_ISA_NAME(gd_cpu_perron_rows)(gd_perron *call, gd_error *err)
 {
-    (void)err;
     const ptrdiff_t n = call->a.rows;
     gd_perron_state *state = call->state;
     if (call->launch.sizing) {
@@ -151,7 +150,11 @@ gd_status GD_ISA_NAME(gd_cpu_perron_rows)(gd_perron *call, gd_error *err)
         return GD_OK;
     }
     for (bool scan = call->scan; state->stop == GD_PERRON_GOING && state->round < call->until;
-         scan = false)
+         scan = false) {
         do_round(call, scan);
+        const gd_status status = gd_pass(&call->launch, 0, err); /* of how many nobody knows */
+        if (status != GD_OK)
+            return status;
+    }
     return GD_OK;
 }

@@ -8,6 +8,7 @@ GD_FUNCTION(gd_py_perron)
     gd_doubles x0 = {0};
     gd_perron_answer answer;
     gd_orders orders = {0};
+    gd_attention attention = {0};
     double tol, shift;
     ptrdiff_t max_iter;
     gd_error err;
@@ -30,13 +31,14 @@ GD_FUNCTION(gd_py_perron)
                          (Py_ssize_t)a.matrix.rows, (Py_ssize_t)x0.count);
         }
         else {
-            Py_BEGIN_ALLOW_THREADS status = gd_run_perron(&a.matrix, x0.data, &out.matrix, tol,
-                                                          max_iter, shift, &orders, &answer, &err);
-            Py_END_ALLOW_THREADS result =
-                status == GD_OK
-                    ? Py_BuildValue("(dddnN)", answer.value, answer.lower, answer.upper,
-                                    (Py_ssize_t)answer.rounds, PyBool_FromLong(answer.converged))
-                    : gd_raise(module, &err);
+            orders.watch = gd_let_go(&attention);
+            status = gd_run_perron(&a.matrix, x0.data, &out.matrix, tol, max_iter, shift, &orders,
+                                   &answer, &err);
+            gd_take_back(&attention);
+            result = status == GD_OK ? Py_BuildValue("(dddnN)", answer.value, answer.lower,
+                                                     answer.upper, (Py_ssize_t)answer.rounds,
+                                                     PyBool_FromLong(answer.converged))
+                                     : gd_raise(module, &err);
         }
     }
     gd_release(&a);

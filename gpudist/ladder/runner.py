@@ -252,6 +252,8 @@ class Runner:
         reason = rival.why_not(there.task)
         if reason is not None:
             return record | {"missing": reason}
+        # Steps reuse the memory of each other's results; what rivals ask for may be of other sizes.
+        there.free()
         try:
             call = rival.prepare(there.task)
         except Exception as error:
@@ -294,8 +296,6 @@ class Runner:
             return {"missing": str(refusal)}
         except Exception as failure:
             return {"failed": _describe(failure)}
-        finally:
-            there.free()
         # JSON has no infinity: the word stands for it.
         kept = error if np.isfinite(error) else str(error)
         return there.rates(timing) | {"max_relative_error": kept, **timing.fields()}

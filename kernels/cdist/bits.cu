@@ -18,7 +18,11 @@
  * - the division is a reciprocal and one correction (see Count).
  *
  * Launch: 8 warps, 2 below each other and 4 side by side, of 32 x 32 results each; blocks in bands
- * as in tile.cu. */
+ * as in tile.cu. Where rows of the result are not of words, a block's rows are of one kind and its
+ * columns shifted to suit (span.cuh).
+ *
+ * Reached on an H200, 16384 x 16384 float32: 128 bits 0.39 ms, 1024 bits 0.51; at n = 16383 0.52
+ * and 0.60 (1.5 with single stores); pairs 0.28 and 0.35. */
 #include "grid.cuh"
 #include "span.cuh"
 

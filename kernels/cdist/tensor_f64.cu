@@ -7,13 +7,14 @@
  * Floor of 16384 x 16384 on an H200: tensor cores add 33.4e12 products a second at best, so d = 128
  * 1.03 ms, d = 1024 8.2 ms; cuBLAS reaches 28e12. Writing takes 0.46 ms, beside it.
  *
- * Reached, euclidean: d = 32 0.80 ms, d = 64 1.16, d = 128 1.74 to 1.82, d = 1024 10.7 (25.6e12 a
- * second), against 1.6, 3.2, 6.0 and 46 for tile.cu. Above d = 256 the card's power sets the pace:
- * repeated at d = 1024, a call takes up to 12.8 ms. Up to d = 128 storing adds to the products'
- * time instead of hiding behind it.
+ * Reached, euclidean: d = 32 0.79 ms, d = 64 1.07, d = 128 1.72, d = 1024 10.7 (25.7e12 a second),
+ * against 1.6, 3.2, 6.0 and 46 for tile.cu. Above d = 256 the card's power sets the pace: repeated
+ * at d = 1024, a call takes up to 12.8 ms. Up to d = 128 storing adds to the products' time instead
+ * of hiding behind it; storing by whole lines, as float32 does, gained nothing.
  *
- * Where it is not good: 6 % marked elements in clusters cost 4.1 ms more at d = 128, and where
- * nearly all are marked the whole takes 1.5 to 2.7 times as long as tile.cu.
+ * Sixteen clusters, 6.25 % computed again: d = 32 1.7 ms, 128 2.8, 1024 15 (tile.cu 1.8, 5.8, 46 to
+ * 48). Two places, a quarter computed again: d = 32 1.95, 128 3.6, 1024 24. Near-duplicates in one
+ * place, outliers or not: as normal data.
  *
  * Steps: tensor_centre.cuh, tensor_f64_prepare.cuh, tensor_f64_multiply.cuh, and for the marked
  * elements tensor_order.cuh, tensor_redo.cuh and tensor_dense.cuh. */

@@ -48,8 +48,8 @@ struct Plan {
  * computed again directly where d^2 < share * N. With share = d/1024, but at least 1/32, the others
  * are then good to 7e-14 of d^2; measured were 3e-14 for such rows and 1e-14 for all others. From
  * d = 512 on the share is 1/2, which does for the 1024 dimensions of a group: there the sum ends
- * below N/4. The cosine distance, for which N = 1, is held to an absolute error of 1e-12, and needs
- * the guard only next to zero.
+ * below N/4. The cosine distance, for which N <= 4, is held to an absolute error of 1e-12, and
+ * needs the guard only next to zero.
  *
  * A row's norm is (1 - share) |a|^2, or -infinity for a row of which all elements are computed
  * directly: one whose squares' sum is not between `least` and `most`, unless it is 0. Inner

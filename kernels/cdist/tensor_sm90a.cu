@@ -5,7 +5,7 @@
  * does not cancel; elements where it does are marked and computed again directly.
  *
  * What keeps the error at a few 1e-7:
- * - Rows move so that the middle of `b` is at 0 (tensor_prepare.cuh), and their norms are exact.
+ * - Rows move so that the middle of `b` is at 0 (tensor_centre.cuh), and their norms are exact.
  * - Tensor cores truncate as they add. Every 32 dimensions their sums are drained into float32
  *   registers and start afresh.
  * - hi lo and lo hi of the same eight dimensions are one product of 16. Its terms are the same
@@ -14,10 +14,13 @@
  * Floor of 16384 x 16384 on an H200: writing, 0.23 ms; three products of halves at 790e12
  * operations a second, d = 128 0.26 ms, d = 1024 2.1 ms.
  *
- * Reached there, euclidean, normal data: d = 32 0.46 ms, 64 0.39, 128 0.53, 256 0.82, 1024 2.6 to
- * 2.7 (the clock falls under load). Sixteen clusters, 6.25 % computed again: d = 128 1.23 ms, 1024
- * 5.1. Rows of odd strides: d = 128 0.81. Largest relative error 3.1e-7, squared 6.2e-7 (heavy
- * tails; a larger share would help, but by calculation mark 2 % of normal data at d = 64).
+ * Reached there, euclidean, normal data: d = 32 0.42 ms, 64 0.37, 128 0.50, 256 0.79, 1024 2.56 to
+ * 2.8 (the clock falls under load); cosine d = 32 0.30, 128 0.51. Rows of odd strides: d = 127
+ * 0.80. Sixteen clusters, 6.25 % computed again: d = 32 0.90 ms (tile.cu 0.83), 128 1.21, 1024 5.0.
+ * Two places, a quarter computed again: d = 32 0.90, 128 1.6, 1024 8.7 (tile.cu 0.83, 2.8, 23).
+ * Near-duplicates in one place, outliers or not: as normal data. Heavy tails: d = 32 0.89, 1.5 %
+ * computed one by one. Largest relative error 3.0e-7, squared 6.1e-7 (heavy tails; a larger share
+ * would help, but by calculation mark 2 % of normal data at d = 64).
  *
  * Steps, a file each: tensor_centre.cuh, tensor_prepare.cuh, tensor_multiply.cuh, and for the
  * marked elements tensor_order.cuh, tensor_redo.cuh and tensor_dense.cuh. */

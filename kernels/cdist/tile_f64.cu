@@ -16,7 +16,7 @@
  *
  * Reached there: cityblock d = 16 0.71 ms, d = 128 5.05, d = 1024 40.6, which is 81 % of the bound
  * at 1.98 GHz; without its copies it would take 4.8 at d = 128. chebyshev, whose maximum is a
- * comparison and two selections, 8.5. */
+ * comparison and two selections, 8.5. Pairs take 52 % of it at d = 128, 73 % at d = 16. */
 #include <cuda/std/type_traits>
 
 #include "grid.cuh"

@@ -210,6 +210,7 @@ extern "C" gd_status gd_cuda_ceiling_copy(gd_ceiling *call, gd_error *err)
 extern "C" gd_status gd_cuda_ceiling_h2d(gd_ceiling *call, gd_error *err)
 {
     if (call->launch.sizing) {
+        call->wants_pinned = true;
         return report(call, call->bytes, (double)call->bytes);
     }
     GD_CUDA_TRY(err, "ceiling/cuda_h2d",
@@ -221,6 +222,7 @@ extern "C" gd_status gd_cuda_ceiling_h2d(gd_ceiling *call, gd_error *err)
 extern "C" gd_status gd_cuda_ceiling_d2h(gd_ceiling *call, gd_error *err)
 {
     if (call->launch.sizing) {
+        call->wants_pinned = true;
         return report(call, call->bytes, (double)call->bytes);
     }
     GD_CUDA_TRY(err, "ceiling/cuda_d2h",

@@ -17,8 +17,12 @@
  * element, of 26 that the H200 could issue while memory delivers it. float32 sums would not do:
  * bounds to 1e-6 need ratios to 1e-7.
  *
- * Floor: bytes of A / 4.5 TB/s, or 1.5 us for one way through the L2 cache and back to all blocks.
- * Launch: a cooperative grid of one block of 576 threads a multiprocessor. */
+ * Floor: bytes of A / 4.5 TB/s, or some 3 us for what goes from a block to all others and back as
+ * a verdict. Launch: a cooperative grid of one block of 576 threads a multiprocessor.
+ * Reached on an H200, a round, of the time that plainly reading A takes in the same run: 63 us for
+ * 8192 float32 (1.04) and 124 us for float64 (1.02); 16384: 253 (1.04) and 507 us (1.07); 32768:
+ * 1032 (1.08) and 2038 us (1.07). Shares that stay: 5.1 us for 2048 float32, of which 4.3 are what
+ * any round takes. */
 #include "perron/pack.cuh"
 #include "perron/resident.cuh"
 
