@@ -400,20 +400,3 @@ def test_more_than_2_31_elements(d):
     for part in (slice(0, 3), slice(32760, 32775), slice(65534, 65537)):
         expected = exact(a[part].cpu().numpy(), b.cpu().numpy(), "euclidean", {})
         assert_close(out[part].cpu().numpy(), expected, 5e-7)
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("metric", ["euclidean", "sqeuclidean", "cityblock", "chebyshev"])
-def test_small_and_large_matrices_of_short_rows_agree(metric, rng):
-    """Small ones go by another kernel's way, so these are what tests the large ones' as well."""
-    for d, n in ((9, 2048), (12, 2051), (16, 2050)):
-        a, b = points(rng, 2100, d, metric, "float32"), points(rng, n, d, metric, "float32")
-        b[5], b[7, 0], b[8, 1], b[9] = a[11], np.nan, np.inf, 1e-17
-        a[9] = 0
-        call = {"kernel": "cdist/cuda_short"}
-        whole = gpudist.cdist(a, b, metric, **call)
-        part = gpudist.cdist(a[3:50], b, metric, **call)
-        np.testing.assert_array_equal(part, whole[3:50])
-        some = np.r_[0:60, 2040:2100]
-        expected = gpudist.cdist(a[some], b, metric, kernel="reference", dtype="float64")
-        assert_close(whole[some], expected, 5e-7)

@@ -93,15 +93,14 @@ struct Place<double> {
     }
 };
 
-template <gd::Form kForm, typename T>
+template <typename T>
 __global__ void __launch_bounds__(kThreads)
-    haversine(const __grid_constant__ gd::Cdist<T, kForm> call,
-              const __grid_constant__ gd::Grid grid)
+    haversine(const __grid_constant__ gd::Cdist<T> call, const __grid_constant__ gd::Grid grid)
 {
     constexpr int kCols = gd::kPerWord<T>;
     __shared__ Place<T> rows[kRows];
     unsigned block_row, block_col;
-    if (!grid.find<kForm, false>(&block_row, &block_col)) {
+    if (!grid.find(&block_row, &block_col)) {
         return;
     }
     const ptrdiff_t first_row = (ptrdiff_t)block_row * kRows;
@@ -158,12 +157,8 @@ cudaError_t launch(const gd_cdist &call)
     const ptrdiff_t cols = across * gd::kPerWord<T>;
     const gd::Grid grid(call.pairs, gd::ceil_div(call.out.rows, kRows),
                         gd::ceil_div(call.out.cols, cols), 1, kRows, cols);
-    return gd::with_form(call, [&](auto form) {
-        constexpr gd::Form kForm = decltype(form)::value;
-        return gd::enqueue(call.launch, haversine<kForm, T>, grid.blocks(),
-                           dim3(across, kThreads / across), 0, gd::parameters_of<T, kForm>(call),
-                           grid);
-    });
+    return gd::enqueue(call.launch, haversine<T>, grid.blocks(), dim3(across, kThreads / across), 0,
+                       gd::parameters_of<T>(call), grid);
 }
 
 }  // namespace

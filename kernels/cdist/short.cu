@@ -18,12 +18,11 @@
  * Dimensions are filled up with zeros to the next of 4, 6, 8, 12 and 16, which add nothing to any
  * metric; so there are five kernels rather than thirteen for each metric.
  * Launch: 256 threads, as many along a row as it has use for, the others on further rows.
- * A small matrix of more than eight dimensions is computed by tile.cu: 2048 x 1024 x 16 takes 12 us
- * here, most of them for bringing columns to registers, and 7.3 there.
  * Reached there: d = 4 0.258 ms, d = 8 0.288 (cityblock 0.263), d = 16 0.45 (cityblock 0.37), at
  * n = 16383 and d = 8 0.320. At d = 16 that is 70 % of the issue bound for
  * the euclidean, with two blocks of 128 registers a thread on a multiprocessor. Pairs take 58 to
- * 71 % of these times. */
+ * 71 % of these times. A small matrix takes its time for bringing columns to registers: 2048 x 1024
+ * x 16 takes 12 us. */
 #include "grid.cuh"
 #include "span.cuh"
 
@@ -37,7 +36,6 @@ template <int D>
 constexpr int kRows = D <= 4 ? 128 : 256;
 /* Rows so short are all ends: there columns of a thread that lie apart are better. */
 constexpr ptrdiff_t kAllEnds = 64;
-constexpr ptrdiff_t kShortest = 8, kFewResults = 1 << 22;
 constexpr int kEnoughBlocks = 1024; /* some for each multiprocessor of a large GPU */
 
 /* Brings a thread's columns to registers. A warp reads the points of all its threads, 32 of them at
@@ -249,11 +247,6 @@ extern "C" gd_status gd_cuda_cdist_short(gd_cdist *call, gd_error *err)
     call->launch.workspace_bytes = 0;
     if (call->launch.sizing) {
         return GD_OK;
-    }
-    /* Bringing columns to registers takes longer than a small matrix of longer rows does. Both
-     * kernels give the same bits: up to GD_FOLD dimensions go into one accumulator. */
-    if (call->a.cols > kShortest && call->a.rows * call->b.rows <= kFewResults) {
-        return gd_cuda_cdist_tile(call, err);
     }
     return gd::with_lp_metric(call->metric, [&](auto metric) {
         using M = decltype(metric);

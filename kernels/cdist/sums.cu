@@ -62,36 +62,32 @@ __device__ __forceinline__ bool store_tile(const sums::Call<T> &call, const sums
     for (int r = 0; r < S::runs; ++r) {
         const gd::Run<T> run(call, col + r * 8 * kWord, 1);
         const int start = run.start(call, row);
-        T results[S::rows][kWord];
+        T *to = call.out + row * call.out_stride + run.first;
 #pragma unroll
-        for (int i = 0; i < S::rows; ++i) {
+        for (int i = 0; i < S::rows; ++i, to += call.out_stride) {
+            if (i < left) {
+                T results[kWord];
 #pragma unroll
-            for (int j = 0; j < kWord; ++j) {
-                const R *const s = total + (i * S::cols + r * kWord + j) * S::count;
-                good &= sums::result<kForm, kWeighted, R>(call, s, call.a.clamp(row + i),
-                                                          call.b.clamp(run.first + j),
-                                                          &results[i][j]) ||
-                        j < start + i;
-            }
-        }
-        if (call.words) {
-            T *to = call.out + row * call.out_stride + run.first;
-#pragma unroll
-            for (int i = 0; i < S::rows; ++i, to += call.out_stride) {
-                if (i < left) {
-                    run.store(to, results[i]);
+                for (int j = 0; j < kWord; ++j) {
+                    const R *const s = total + (i * S::cols + r * kWord + j) * S::count;
+                    good &= sums::result<kForm, kWeighted, R>(
+                                call, s, row + i, call.b.clamp(run.first + j), &results[j]) ||
+                            j < start + i;
+                }
+                if (call.words) {
+                    run.store(to, results);
+                }
+                else {
+                    gd::store_word(&segments[own + i][lane % 8 * kWord], results);
                 }
             }
-            continue;
         }
-#pragma unroll
-        for (int i = 0; i < S::rows; ++i) {
-            gd::store_word(&segments[own + i][lane % 8 * kWord], results[i]);
+        if (!call.words) {
+            __syncwarp();
+            gd::store_segments<4 * S::rows>(call, segments, call.a.count, row - own, 0,
+                                            run.first - lane % 8 * kWord);
+            __syncwarp();
         }
-        __syncwarp();
-        gd::store_segments<4 * S::rows>(call, segments, call.a.count, row - own, 0,
-                                        run.first - lane % 8 * kWord);
-        __syncwarp();
     }
     return good;
 }

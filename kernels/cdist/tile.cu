@@ -176,7 +176,7 @@ __device__ __forceinline__ void join_group(const gd::Cdist<T> &call,
  * of a run; nobody reads it any more. */
 template <typename M, typename T>
 __device__ __forceinline__ void store_tile(const gd::Cdist<T> &call,
-                                           typename Tile<T>::Results &total, ptrdiff_t row,
+                                           const typename Tile<T>::Results &total, ptrdiff_t row,
                                            ptrdiff_t col, void *memory)
 {
     constexpr int kRows = Tile<T>::rows, kWord = Tile<T>::word, kRuns = Tile<T>::cols / kWord;
@@ -185,36 +185,31 @@ __device__ __forceinline__ void store_tile(const gd::Cdist<T> &call,
     const int lane = threadIdx.x % 32, own = lane / 8 * kRows;
     const ptrdiff_t left = call.a.count - row;
     bool safe = true;
-    /* All are finished before the first is stored: nothing stands between these. */
-#pragma unroll
-    for (int i = 0; i < kRows; ++i) {
-#pragma unroll
-        for (int j = 0; j < Tile<T>::cols; ++j) {
-            total[i][j] = M::finish(total[i][j]);
-            safe &= M::safe(total[i][j]);
-        }
-    }
 #pragma unroll
     for (int r = 0; r < kRuns; ++r) {
         const gd::Run<T> run(call, col + r * 8 * kWord, 1);
-        if (call.words) {
-            T *to = call.out + row * call.out_stride + run.first;
+        T *to = call.out + row * call.out_stride + run.first;
 #pragma unroll
-            for (int i = 0; i < kRows; ++i, to += call.out_stride) {
-                if (i < left) {
-                    run.store(to, &total[i][r * kWord]);
-                }
+        for (int i = 0; i < kRows; ++i, to += call.out_stride) {
+            T results[kWord];
+#pragma unroll
+            for (int j = 0; j < kWord; ++j) {
+                results[j] = M::finish(total[i][r * kWord + j]);
+                safe &= M::safe(results[j]);
             }
-            continue;
+            if (!call.words) {
+                gd::store_word(&segments[own + i][lane % 8 * kWord], results);
+            }
+            else if (i < left) {
+                run.store(to, results);
+            }
         }
-#pragma unroll
-        for (int i = 0; i < kRows; ++i) {
-            gd::store_word(&segments[own + i][lane % 8 * kWord], &total[i][r * kWord]);
+        if (!call.words) {
+            __syncwarp();
+            gd::store_segments<4 * kRows>(call, segments, call.a.count, row - own, 0,
+                                          run.first - lane % 8 * kWord);
+            __syncwarp();
         }
-        __syncwarp();
-        gd::store_segments<4 * kRows>(call, segments, call.a.count, row - own, 0,
-                                      run.first - lane % 8 * kWord);
-        __syncwarp();
     }
     if constexpr (M::template guarded<T>) {
         /* After all stores, when no total is needed any more. */
