@@ -122,7 +122,9 @@ def test_any_graph_is_closed_as_by_the_plain_loop(data, n):
     weights = data.draw(
         hnp.arrays(np.float64, (n, n), elements=st.integers(-1, 3), fill=st.just(0.0))
     )
-    expected, expected_pred = reference.apsp(reference.edges(weights, "zero", 0.0, True, False))
+    expected, expected_pred = reference.apsp(
+        reference.edges(weights, "zero", 0.0, True, False, "min_plus")
+    )
     try:
         dist, pred = gpudist.apsp(weights, return_predecessors=True)
     except gpudist.NegativeCycleError as error:
