@@ -83,7 +83,7 @@ def roofline(results: Iterable[Result], ax: Any = None, *, backend: str | None =
     write = limits["write"]
     ax.set_title(f"{_where(write)}: writes {quantity(write['rate'], write['unit'])}")
     ax.grid(True, which="major", color="0.9")
-    ax.legend(fontsize=8, loc="best")
+    ax.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1))
     return ax
 
 

@@ -26,6 +26,8 @@ _BLOCK = re.compile(r"(<!-- table (?P<name>[a-z-]+) -->\n).*?(<!-- end of table 
 
 PICTURE = "notebooks/roofline.png"
 
+# A limit that would allow fifty times the speed is not what binds, and says nothing.
+_TELLING = 0.02
 # The metrics that have a table of several shapes.
 _USUAL = ("euclidean", "cityblock")
 # Columns of the table of errors, by the rivals' names.
@@ -133,7 +135,7 @@ def _operation_row(result: Result) -> tuple[str, ...]:
     case = [_sizes(result["op"], result["shape"])]
     words = filter(None, [result["metric"], result.get("arguments")])
     case += [*words, result["dtype"]]
-    fraction = result["fraction_of_ceiling"]
+    fraction = result["fraction_of_ceiling"] or 0.0
     others = [
         f"{rival['name']} {digits(rival['ratio'])}x"
         f" (error {error_text(rival['max_relative_error'])})"
@@ -144,7 +146,7 @@ def _operation_row(result: Result) -> tuple[str, ...]:
         ", ".join(case),
         duration(result["median_s"]),
         quantity(result["rate"], result["unit"]),
-        "" if fraction is None else f"{fraction:.0%} ({result['bound_by']})",
+        f"{fraction:.0%} ({result['bound_by']})" if fraction >= _TELLING else "",
         error_text(result["max_relative_error"]),
         ", ".join(others),
     )
