@@ -1,5 +1,6 @@
 """One small call of every CUDA kernel, for memory and race checkers to watch. Not a test itself."""
 
+import time
 import warnings
 
 import numpy as np
@@ -26,8 +27,12 @@ def call(kernel, metric, dtype, rng):
 
 
 def cuda_rows(op):
-    """List the rows of an operation that run on a GPU."""
-    return [kernel for kernel in gpudist.kernels(op) if kernel.backend == "cuda"]
+    """Give the rows of an operation that run on a GPU, and say when each begins."""
+    begun = time.monotonic()
+    for kernel in gpudist.kernels(op):
+        if kernel.backend == "cuda":
+            print(f"{time.monotonic() - begun:6.1f} s  {kernel.id}", flush=True)
+            yield kernel
 
 
 def main() -> None:

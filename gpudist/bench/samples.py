@@ -255,7 +255,9 @@ def _reached_from(edges: Array, source: int) -> Array:
 
 
 def _perron(a: Any, **arguments: Any) -> Sample:
-    given = arguments | {"tol": 1e-13, "max_iter": 10_000, "kernel": "reference"}
+    # The reference's bounds come no nearer to each other than some n roundings.
+    tol = max(1e-13, 2.0**-50 * len(a))
+    given = arguments | {"tol": tol, "max_iter": 10_000, "kernel": "reference"}
     with warnings.catch_warnings():  # what it reaches will do
         warnings.simplefilter("ignore", gpudist.ConvergenceWarning)
         value = gpudist.perron(np.asarray(a, np.float64), **given).value
