@@ -99,7 +99,7 @@ def test_progress_is_told(name):
 
 def test_the_closure_tells_too():
     told = []
-    n = 8000
+    n = 16000
     g = np.zeros((n, n), bool)
     for seed in range(3):  # soon all is reached
         g[np.arange(n), np.random.default_rng(seed).permutation(n)] = True

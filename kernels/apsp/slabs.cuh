@@ -12,59 +12,13 @@
 #include <cuda_pipeline_primitives.h>
 
 #include "apsp/minplus.cuh"
+#include "barrier.cuh"
 
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900 && !defined(GD_NO_BULK)
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 #define GD_BULK_COPIES
 #endif
 
 namespace gd {
-
-#ifdef GD_BULK_COPIES
-__device__ __forceinline__ unsigned shared_address(const void *p)
-{
-    return (unsigned)__cvta_generic_to_shared(p);
-}
-/* A barrier of `arrivals` a phase. */
-__device__ __forceinline__ void barrier_init(uint64_t *barrier, int arrivals)
-{
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)),
-                 "r"(arrivals));
-}
-__device__ __forceinline__ void barrier_arrive(uint64_t *barrier)
-{
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier))
-                 : "memory");
-}
-/* Arrives, and the phase also waits for so many bytes. */
-__device__ __forceinline__ void barrier_expect(uint64_t *barrier, int bytes)
-{
-    asm volatile(
-        "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)),
-        "r"(bytes)
-        : "memory");
-}
-/* Waits until the phase of this parity is over. */
-__device__ __forceinline__ void barrier_wait(uint64_t *barrier, unsigned parity)
-{
-    asm volatile(
-        "{\n"
-        ".reg .pred done;\n"
-        "again%=:\n"
-        "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-        "@!done bra again%=;\n"
-        "}" ::"r"(shared_address(barrier)),
-        "r"(parity)
-        : "memory");
-}
-__device__ __forceinline__ void bulk_copy(void *to, const void *from, int bytes, uint64_t *barrier)
-{
-    asm volatile(
-        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, "
-        "[%3];" ::"r"(shared_address(to)),
-        "l"(from), "r"(bytes), "r"(shared_address(barrier))
-        : "memory");
-}
-#endif
 
 /* Slabs of kPairs pairs of pivots, kLeft and kRight lines wide, kStages of them in shared memory.
  * Used by all threads of a block together: wait(s) for s = 0, 1, 2, ... gives slab s, release(s)

@@ -1,5 +1,5 @@
 /* tensor.cuh: what the parts of tensor_sm90a.cu share: how operands lie in memory, and Hopper's
- * instructions for matrix products, bulk copies and barriers.
+ * instructions for matrix products.
  *
  * Numbers are split in two halves, x = hi + lo, each of 16 bits, so 22 bits survive. Eight
  * dimensions make a chunk, 32 a slab, and a slab of one tile is one image: it lies in global memory
@@ -109,52 +109,6 @@ struct Rules {
         return Metric<kMetric>::finish(square);
     }
 };
-
-/* ---------------------------------------------------------------- barriers and copies */
-
-__device__ __forceinline__ void init_barrier(uint64_t *barrier, int arrivals)
-{
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)),
-                 "r"(arrivals));
-}
-
-__device__ __forceinline__ void arrive(uint64_t *barrier)
-{
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier))
-                 : "memory");
-}
-
-/* Arrives, and announces bytes that bulk copies will bring: the phase ends when they are there. */
-__device__ __forceinline__ void arrive_expecting(uint64_t *barrier, int bytes)
-{
-    asm volatile(
-        "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)),
-        "r"(bytes)
-        : "memory");
-}
-
-/* Waits for the end of a barrier's phase of the given parity. */
-__device__ __forceinline__ void wait(uint64_t *barrier, unsigned parity)
-{
-    asm volatile(
-        "{\n"
-        ".reg .pred done;\n"
-        "again:\n"
-        "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-        "@!done bra again;\n"
-        "}" ::"r"(shared_address(barrier)),
-        "r"(parity)
-        : "memory");
-}
-
-__device__ __forceinline__ void bulk_copy(void *to, const void *from, int bytes, uint64_t *barrier)
-{
-    asm volatile(
-        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
-            "r"(shared_address(to)),
-        "l"(from), "r"(bytes), "r"(shared_address(barrier))
-        : "memory");
-}
 
 /* ---------------------------------------------------------------- matrix products */
 

@@ -4,6 +4,7 @@
 #ifndef GPUDIST_TENSOR_MARKS_CUH
 #define GPUDIST_TENSOR_MARKS_CUH
 
+#include "barrier.cuh"
 #include "metrics.cuh"
 
 namespace gd {
@@ -88,11 +89,6 @@ __device__ __forceinline__ unsigned this_thread()
     unsigned thread;
     asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
     return thread;
-}
-
-__device__ __forceinline__ unsigned shared_address(const void *p)
-{
-    return (unsigned)__cvta_generic_to_shared(p);
 }
 
 /* One instruction, that older devices lack: the table keeps them away. */

@@ -42,8 +42,8 @@ __device__ __forceinline__ void produce(const Plan &plan, Shared &shared)
     unsigned slot = 0, turn = 0, ring = 0, ring_turn = 0;
     for (unsigned tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
         const Position at(plan, tile);
-        wait(&shared.facts_empty[ring], ring_turn ^ 1);
-        arrive_expecting(&shared.facts_full[ring], sizeof shared.facts[0]);
+        barrier_wait(&shared.facts_empty[ring], ring_turn ^ 1);
+        barrier_expect(&shared.facts_full[ring], sizeof shared.facts[0]);
         bulk_copy(&shared.facts[ring].a, plan.facts_a + at.row, sizeof(FactsA),
                   &shared.facts_full[ring]);
         bulk_copy(&shared.facts[ring].b, plan.facts_b + at.col, sizeof(FactsB),
@@ -54,8 +54,8 @@ __device__ __forceinline__ void produce(const Plan &plan, Shared &shared)
         const uint4 *a = plan.image_a + at.row * plan.slabs * kImageA;
         const uint4 *b = plan.image_b + at.col * plan.slabs * kImageB;
         for (ptrdiff_t slab = 0; slab < plan.slabs; ++slab, a += kImageA, b += kImageB) {
-            wait(&shared.empty[slot], turn ^ 1);
-            arrive_expecting(&shared.full[slot], kBytes);
+            barrier_wait(&shared.empty[slot], turn ^ 1);
+            barrier_expect(&shared.full[slot], kBytes);
             bulk_copy(shared.stages[slot].a, a, kImageA * 16, &shared.full[slot]);
             bulk_copy(shared.stages[slot].b, b, kImageB * 16, &shared.full[slot]);
             if (++slot == kStages) {
@@ -78,7 +78,7 @@ struct Consumer {
 
     __device__ __forceinline__ void load(Operands &to)
     {
-        wait(&shared.full[slot], turn);
+        barrier_wait(&shared.full[slot], turn);
         const unsigned thread = this_thread();
         const uint4 *const from =
             shared.stages[slot].a + thread / 32 * (kChunks * kLanes) + thread % 32;
@@ -97,7 +97,7 @@ struct Consumer {
     {
         if (this_thread() % 32 == 0) {
             const unsigned back = ago + 1;
-            arrive(&shared.empty[slot >= back ? slot - back : slot + kStages - back]);
+            barrier_arrive(&shared.empty[slot >= back ? slot - back : slot + kStages - back]);
         }
     }
 };
@@ -215,7 +215,7 @@ __device__ __forceinline__ void consume(const Cdist<float> &call, const Plan &pl
     for (unsigned tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
         Accumulator sums[kParts];
         sum_products(consumer, plan.slabs, sums);
-        wait(&shared.facts_full[ring], ring_turn);
+        barrier_wait(&shared.facts_full[ring], ring_turn);
         const Position at(plan, tile);
         const auto &facts = shared.facts[ring];
         Staged &staged = shared.staged[this_thread() / 32];
@@ -228,7 +228,7 @@ __device__ __forceinline__ void consume(const Cdist<float> &call, const Plan &pl
             store_tile<kMetric, false>(call, plan, facts.a, facts.b, at, staged, sums);
         }
         if (this_thread() % 32 == 0) {
-            arrive(&shared.facts_empty[ring]);
+            barrier_arrive(&shared.facts_empty[ring]);
         }
         if (++ring == kRing) {
             ring = 0, ring_turn ^= 1;
@@ -249,12 +249,12 @@ __global__ void __launch_bounds__(kThreads, 1)
     if (threadIdx.x == 0) {
         /* Warps give back what they have read: eight of them. */
         for (int i = 0; i < kStages; ++i) {
-            init_barrier(&shared.full[i], 1);
-            init_barrier(&shared.empty[i], kConsumers / 32);
+            barrier_init(&shared.full[i], 1);
+            barrier_init(&shared.empty[i], kConsumers / 32);
         }
         for (int i = 0; i < kRing; ++i) {
-            init_barrier(&shared.facts_full[i], 1);
-            init_barrier(&shared.facts_empty[i], kConsumers / 32);
+            barrier_init(&shared.facts_full[i], 1);
+            barrier_init(&shared.facts_empty[i], kConsumers / 32);
         }
         /* Bulk copies have to see the barriers, too. */
         asm volatile("fence.mbarrier_init.release.cluster;\nfence.proxy.async;" ::: "memory");

@@ -17,37 +17,13 @@
 #ifndef GPUDIST_PERRON_RESIDENT_CUH
 #define GPUDIST_PERRON_RESIDENT_CUH
 
+#include "barrier.cuh"
 #include "common.cuh"
 #include "perron_judge.h"
 
 namespace gd {
 
 /* ---------------------------------------------------------------- barriers in shared memory */
-
-__device__ __forceinline__ uint32_t shared_address(const void *p)
-{
-    return (uint32_t)__cvta_generic_to_shared(p);
-}
-
-__device__ __forceinline__ void barrier_init(uint64_t *barrier, unsigned arrivals)
-{
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)),
-                 "r"(arrivals));
-}
-
-__device__ __forceinline__ void barrier_arrive(uint64_t *barrier)
-{
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier))
-                 : "memory");
-}
-
-__device__ __forceinline__ void barrier_expect(uint64_t *barrier, unsigned bytes)
-{
-    asm volatile(
-        "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)),
-        "r"(bytes)
-        : "memory");
-}
 
 /* Whether the phase of that parity is over; waits a little for it. */
 __device__ __forceinline__ bool barrier_passed(uint64_t *barrier, unsigned parity)
@@ -79,17 +55,6 @@ __device__ __forceinline__ bool barrier_is_past(uint64_t *barrier, unsigned pari
         : "r"(shared_address(barrier)), "r"(parity)
         : "memory");
     return passed;
-}
-
-/* 16 bytes or a multiple, both ends aligned to 16. */
-__device__ __forceinline__ void bulk_copy(void *to, const void *from, unsigned bytes,
-                                          uint64_t *barrier)
-{
-    asm volatile(
-        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
-            "r"(shared_address(to)),
-        "l"(from), "r"(bytes), "r"(shared_address(barrier))
-        : "memory");
 }
 
 /* ---------------------------------------------------------------- shares and tiles */
