@@ -22,6 +22,7 @@ def cdist(
     device: str | None = None,
     options: dict[str, int] | None = None,
     progress: Progress = False,
+    rows: slice | None = None,
     **metric_args: Any,
 ) -> Any:
     """Compute the distance between every row of `XA` and every row of `XB`.
@@ -52,6 +53,11 @@ def cdist(
         called some times a second with the inner steps done and their total, and at the end; what
         it raises ends the call. It must not call gpudist itself, whose buffers are in use. Ctrl-C
         ends a long call in any case. Not for a callable `metric`.
+    rows : slice, optional
+        Which rows of the result to compute, in steps of 1: only they are written to `out`, which
+        has the whole shape, or returned. So a large result can be computed in parts, or completed.
+        Each row has the bits that it has in the whole; `V` and `VI` by default are those of all
+        points. Not for a callable `metric`.
     **metric_args
         Arguments of the metric; the notes say which metric takes which. Arrays may be on the host
         or where the points are, and are read in float64. A callable gets all of them.
@@ -69,7 +75,8 @@ def cdist(
     Returns
     -------
     array, shape (m, n)
-        The distances: `out` if given, else a new array of the inputs' library, on their device.
+        The distances: `out` if given, else a new array of the inputs' library, on their device,
+        with as many rows as `rows` names.
 
     Raises
     ------
@@ -141,6 +148,7 @@ def cdist(
         options,
         progress,
         metric_args,
+        rows,
     )
 
 
@@ -245,11 +253,48 @@ def _distances(
     options: dict[str, int] | None,
     progress: Progress,
     metric_args: dict[str, Any],
+    rows: slice | None = None,
 ) -> Any:
     registry.check_kernel("cdist", kernel, options)
     if callable(metric):
+        if rows is not None:
+            raise TypeError("rows is not for a callable metric; give it the rows of XA themselves")
         return _by_callable(function, named, metric, out, dtype, kernel, device, metric_args)
     call = _read(function, named, metric, out, dtype, metric_args)
+    if rows is not None:
+        return _some_rows(call, rows, out, kernel, device, options, progress)
+    return _compute(function, call, out, kernel, device, options, progress)
+
+
+def _some_rows(call: _Call, rows: slice, out: Any, *how: Any) -> Any:
+    """Compute rows of the result of cdist, into their place if there is an `out` for the whole."""
+    if not isinstance(rows, slice):
+        raise TypeError(f"rows must be a slice, got {type(rows).__name__}")
+    start, stop, step = rows.indices(call.shape[0])
+    if step != 1:
+        raise ValueError(f"rows must go in steps of 1, got {step}")
+    if out is not None:
+        arrays.check_out(out, call.shape)
+    stop = max(start, stop)
+    (a, *rest), (shape, *shapes) = call.operands, call.shapes
+    part = call._replace(
+        operands=[a[start:stop], *rest],
+        shapes=[(stop - start, shape[1]), *shapes],
+        shape=(stop - start, call.shape[1]),
+    )
+    result = _compute("cdist", part, None if out is None else out[start:stop], *how)
+    return result if out is None else out
+
+
+def _compute(
+    function: str,
+    call: _Call,
+    out: Any,
+    kernel: str,
+    device: str | None,
+    options: dict[str, int] | None,
+    progress: Progress,
+) -> Any:
     if kernel == "reference":
         return _reference(function, call, out)
     space, shape = call.space, call.shape
