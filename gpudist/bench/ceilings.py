@@ -210,11 +210,5 @@ def floors(
 def floor(
     work: Work, dtype: str, ceilings: Mapping[str, Ceiling], *, through_host: bool = False
 ) -> Floor | None:
-    """Find the ceiling that binds a call: the first of `floors`, None where there is none.
-
-    Where the pipe that does the work was not measured in this dtype, what binds is not known.
-    """
-    found = floors(work, dtype, ceilings, through_host=through_host)
-    if work.pipe is not None and all(one.ceiling.name != work.pipe for one in found):
-        return None
-    return next(iter(found), None)
+    """Find the ceiling that binds a call: the first of `floors`, None where there is none."""
+    return next(iter(floors(work, dtype, ceilings, through_host=through_host)), None)
