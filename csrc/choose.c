@@ -210,6 +210,17 @@ static gd_status choose_by_name(const gd_request *request, gd_choice *choice, gd
     return take(kernel, request, "asked for by name", choice, err);
 }
 
+bool gd_same_device(const gd_matrix *x, const gd_matrix *y)
+{
+    return x->device.backend == y->device.backend && x->device.index == y->device.index;
+}
+
+void *gd_stream_near(gd_device device, gd_device chosen, const gd_orders *orders)
+{
+    const bool brought = device.backend == GD_CPU && chosen.backend == GD_CUDA;
+    return brought ? GD_THREAD_STREAM : orders->stream;
+}
+
 gd_orders gd_orders_near(gd_device device, const gd_orders *orders)
 {
     gd_orders near = *orders;

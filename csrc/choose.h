@@ -20,8 +20,13 @@ typedef struct gd_orders {
     gd_watch *watch; /* or NULL */
 } gd_orders;
 
+bool gd_same_device(const gd_matrix *x, const gd_matrix *y);
+
 /* The orders for arrays that live on `device`: those on a CUDA device are worked on there. */
 gd_orders gd_orders_near(gd_device device, const gd_orders *orders);
+/* The stream for arrays on `device` that are worked on where the chooser said: the caller's, or the
+ * thread's own where they come from the host. */
+void *gd_stream_near(gd_device device, gd_device chosen, const gd_orders *orders);
 
 /* What there is to do. There is no number of rows of A in it: a result's row must not depend on how
  * many rows are computed with it. */

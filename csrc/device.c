@@ -137,17 +137,6 @@ gd_status gd_copy_rows(gd_device device, void *stream, void *dst, size_t dst_pit
     return GD_OK;
 }
 
-void gd_touch(void *p, size_t bytes)
-{
-    enum { PAGE = 4096, WORTHWHILE = 16 << 20 };
-    volatile char *const first = p;
-    const ptrdiff_t pages = bytes < WORTHWHILE ? 0 : (ptrdiff_t)(bytes / PAGE);
-#pragma omp parallel for schedule(static) if (pages > 0)
-    for (ptrdiff_t i = 0; i < pages; ++i) {
-        first[i * PAGE] = 0;
-    }
-}
-
 gd_status gd_wait(gd_device device, void *stream, gd_error *err)
 {
     return device.backend == GD_CUDA ? gd_cuda_wait(stream, err) : GD_OK;

@@ -67,10 +67,6 @@ gd_status gd_wait(gd_device device, void *stream, gd_error *err);
 /* Waits, whatever `status` says: after a failure as well the caller's memory is in use. Returns
  * that status and leaves *err alone, unless it was GD_OK and waiting fails. */
 gd_status gd_settle(gd_device device, void *stream, gd_status status, gd_error *err);
-/* Makes fresh host memory real, from several threads, by writing into each of its pages; what was
- * there is lost. A copy from the device would do it too, but from one thread and for five times its
- * own time. Worth doing while the device computes. */
-void gd_touch(void *p, size_t bytes);
 
 /* Makes `stream` wait for all that `other` holds now (CUDA only). */
 gd_status gd_cuda_order(void *stream, void *other, gd_error *err);

@@ -38,7 +38,7 @@ static gd_status check(const gd_graph *graph, const gd_matrix *out, const gd_mat
         return GD_FAIL(err, GD_BAD_TYPE, "predecessors are int32, not %s",
                        gd_dtype_name(pred->dtype));
     }
-    if (w->device.backend != out->device.backend || w->device.index != out->device.index) {
+    if (!gd_same_device(w, out)) {
         return GD_FAIL(err, GD_BAD_TYPE, "graph and out are on different devices");
     }
     return GD_OK;
@@ -106,7 +106,6 @@ static gd_status place(apsp_job *job, const gd_matrix *theirs, bool may_use_thei
 static gd_status choose(apsp_job *job, const gd_orders *orders, gd_dtype dtype, gd_error *err)
 {
     gd_apsp *call = &job->call;
-    const bool on_host = job->out.device.backend == GD_CPU;
     gd_choice choice;
     gd_status status;
     const gd_request request = {
@@ -123,8 +122,7 @@ static gd_status choose(apsp_job *job, const gd_orders *orders, gd_dtype dtype, 
     call->dtype = dtype;
     call->launch.device = choice.device;
     call->launch.options = choice.options;
-    call->launch.stream =
-        on_host && choice.device.backend == GD_CUDA ? GD_THREAD_STREAM : orders->stream;
+    call->launch.stream = gd_stream_near(job->out.device, choice.device, orders);
     call->launch.watch = orders->watch;
     job->own = (gd_stage){.device = choice.device, .stream = call->launch.stream};
     return GD_OK;

@@ -29,17 +29,12 @@ typedef struct gd_job {
 
 /* ---------------------------------------------------------------- checks */
 
-static bool same_device(const gd_matrix *x, const gd_matrix *y)
-{
-    return x->device.backend == y->device.backend && x->device.index == y->device.index;
-}
-
 static gd_status check_operand(const gd_matrix *x, const char *name, const gd_matrix *out,
                                const gd_measure *measure, gd_error *err)
 {
     const gd_metric_row *row = gd_metric_info(measure->metric);
     const bool truths = x->dtype == GD_BOOL && row->domain != GD_NUMBERS && !measure->weights;
-    if (!same_device(x, out)) {
+    if (!gd_same_device(x, out)) {
         return GD_FAIL(err, GD_BAD_TYPE, "%s and out are on different devices", name);
     }
     if (x->dtype != out->dtype && !truths) {
@@ -437,7 +432,6 @@ static gd_status work(gd_job *job, const gd_matrix *a, const gd_matrix *b, const
 static gd_status run(const gd_matrix *a, const gd_matrix *b, const gd_matrix *out,
                      const gd_measure *measure, const gd_orders *orders, gd_error *err)
 {
-    const bool on_host = out->device.backend == GD_CPU;
     const gd_matrix *columns = b != NULL ? b : a;
     gd_job job = {.measure = measure};
     gd_choice choice;
@@ -461,8 +455,7 @@ static gd_status run(const gd_matrix *a, const gd_matrix *b, const gd_matrix *ou
     job.watch = orders->watch;
     gd_watch_work(job.watch, (double)a->rows * (double)columns->rows * (double)(a->cols + 1));
     job.stage.device = choice.device;
-    job.stage.stream =
-        on_host && choice.device.backend == GD_CUDA ? GD_THREAD_STREAM : orders->stream;
+    job.stage.stream = gd_stream_near(out->device, choice.device, orders);
     if ((status = gd_enter(choice.device, &previous, err)) != GD_OK) {
         return status;
     }

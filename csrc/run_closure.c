@@ -26,7 +26,7 @@ static gd_status check(const gd_graph *graph, const gd_matrix *out, gd_error *er
     if (out->dtype != GD_BOOL) {
         return GD_FAIL(err, GD_BAD_TYPE, "out must be of bool");
     }
-    if (w->device.backend != out->device.backend || w->device.index != out->device.index) {
+    if (!gd_same_device(w, out)) {
         return GD_FAIL(err, GD_BAD_TYPE, "graph and out are on different devices");
     }
     return GD_OK;
@@ -103,10 +103,9 @@ gd_status gd_run_closure(const gd_graph *graph, const gd_matrix *out, bool refle
         job.call.n == 0) {
         return status;
     }
-    const bool staged = out->device.backend == GD_CPU && choice.device.backend == GD_CUDA;
     job.kernel = choice.kernel;
     job.call.launch = (gd_launch){.device = choice.device,
-                                  .stream = staged ? GD_THREAD_STREAM : orders->stream,
+                                  .stream = gd_stream_near(out->device, choice.device, orders),
                                   .options = choice.options,
                                   .watch = orders->watch};
     job.stage = (gd_stage){.device = choice.device, .stream = job.call.launch.stream};

@@ -24,7 +24,7 @@ static gd_status check_operand(const gd_matrix *x, const char *name, ptrdiff_t r
         return GD_FAIL(err, GD_BAD_TYPE, "%s and out differ in dtype: %s, %s", name,
                        gd_dtype_name(x->dtype), gd_dtype_name(out->dtype));
     }
-    if (x->device.backend != out->device.backend || x->device.index != out->device.index) {
+    if (!gd_same_device(x, out)) {
         return GD_FAIL(err, GD_BAD_TYPE, "%s and out are on different devices", name);
     }
     return GD_OK;
@@ -151,13 +151,11 @@ gd_status gd_run_minplus(const gd_matrix *a, const gd_matrix *b, const gd_matrix
         out->rows == 0 || out->cols == 0) {
         return status;
     }
-    const bool on_host = out->device.backend == GD_CPU;
     const gd_device device = choice.device;
     job.kernel = choice.kernel;
     job.call.launch.device = device;
     job.call.launch.options = choice.options;
-    job.call.launch.stream =
-        on_host && device.backend == GD_CUDA ? GD_THREAD_STREAM : orders->stream;
+    job.call.launch.stream = gd_stream_near(out->device, device, orders);
     job.call.launch.watch = orders->watch;
     job.stage = (gd_stage){.device = device, .stream = job.call.launch.stream};
     gd_watch_work(orders->watch, (double)a->rows * (double)a->cols * (double)b->cols);

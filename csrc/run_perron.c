@@ -255,7 +255,7 @@ static gd_status check(const gd_matrix *a, const double *x0, const gd_matrix *ou
         return GD_FAIL(err, GD_BAD_VALUE, "the vector must have %td elements of %s", n,
                        gd_dtype_name(a->dtype));
     }
-    if (a->device.backend != out->device.backend || a->device.index != out->device.index) {
+    if (!gd_same_device(a, out)) {
         return GD_FAIL(err, GD_BAD_TYPE, "A and the vector are on different devices");
     }
     for (ptrdiff_t i = 0; x0 != NULL && i < n; ++i) {
@@ -397,7 +397,7 @@ gd_status gd_run_perron(const gd_matrix *a, const double *x0, const gd_matrix *o
     job.call = (gd_perron){.a = *a, .tol = tol, .shift = job.auto_shift ? 0 : shift};
     job.call.launch = (gd_launch){
         .device = choice.device,
-        .stream = on_host && choice.device.backend == GD_CUDA ? GD_THREAD_STREAM : orders->stream,
+        .stream = gd_stream_near(out->device, choice.device, orders),
         .options = choice.options,
         .watch = orders->watch,
     };

@@ -46,6 +46,14 @@ typedef struct gd_arg {
 int gd_parse(const char *function, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
              const gd_arg *spec, int count);
 
+/* The parameters by which every operation is told where and how to work, for a gd_orders. */
+#define GD_ORDERS(orders)                                                                   \
+    {"kernel", gd_to_kernel, &(orders), false}, {"device", gd_to_device, &(orders), false}, \
+        {"stream", gd_to_stream, &(orders), false},                                         \
+    {                                                                                       \
+        "ordered", gd_to_bool, &(orders).ordered, false                                     \
+    }
+
 int gd_to_object(PyObject *value, const char *name, void *into); /* PyObject **, borrowed */
 int gd_to_bool(PyObject *value, const char *name, void *into);   /* bool * */
 int gd_to_double(PyObject *value, const char *name, void *into); /* double * */

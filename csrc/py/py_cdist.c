@@ -13,11 +13,7 @@ typedef struct gd_told {
 
 /* The parameters that follow the arrays, for a gd_told named told. */
 #define GD_TOLD                                                                                    \
-    {"metric", gd_to_metric, &told.measure.metric, true},                                          \
-        {"kernel", gd_to_kernel, &told.orders, false},                                             \
-        {"device", gd_to_device, &told.orders, false},                                             \
-        {"stream", gd_to_stream, &told.orders, false},                                             \
-        {"ordered", gd_to_bool, &told.orders.ordered, false},                                      \
+    {"metric", gd_to_metric, &told.measure.metric, true}, GD_ORDERS(told.orders),                  \
         {"weights", gd_to_doubles, &told.weights, false},                                          \
         {"p", gd_to_double, &told.measure.p, false},                                               \
         {"base", gd_to_double, &told.measure.base, false}, {"vi", gd_to_doubles, &told.vi, false}, \

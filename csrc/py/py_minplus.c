@@ -16,10 +16,7 @@ GD_FUNCTION(gd_py_minplus)
         {"c", gd_to_object, &c_object, true},
         {"out", gd_to_object, &out_object, true},
         {"semiring", gd_to_semiring, &semiring, true},
-        {"kernel", gd_to_kernel, &orders, false},
-        {"device", gd_to_device, &orders, false},
-        {"stream", gd_to_stream, &orders, false},
-        {"ordered", gd_to_bool, &orders.ordered, false},
+        GD_ORDERS(orders),
         {"options", gd_to_options, &orders, false},
         {"progress", gd_to_object, &attention.progress, false},
     };

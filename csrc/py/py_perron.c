@@ -14,11 +14,13 @@ GD_FUNCTION(gd_py_perron)
     gd_error err;
     gd_status status;
     const gd_arg spec[] = {
-        {"a", gd_to_object, &a_object, true},       {"out", gd_to_object, &out_object, true},
-        {"tol", gd_to_double, &tol, true},          {"max_iter", gd_to_size, &max_iter, true},
-        {"shift", gd_to_double, &shift, true},      {"x0", gd_to_doubles, &x0, true},
-        {"kernel", gd_to_kernel, &orders, false},   {"device", gd_to_device, &orders, false},
-        {"stream", gd_to_stream, &orders, false},   {"ordered", gd_to_bool, &orders.ordered, false},
+        {"a", gd_to_object, &a_object, true},
+        {"out", gd_to_object, &out_object, true},
+        {"tol", gd_to_double, &tol, true},
+        {"max_iter", gd_to_size, &max_iter, true},
+        {"shift", gd_to_double, &shift, true},
+        {"x0", gd_to_doubles, &x0, true},
+        GD_ORDERS(orders),
         {"options", gd_to_options, &orders, false},
     };
     if (!gd_parse("perron", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {

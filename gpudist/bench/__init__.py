@@ -15,7 +15,6 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import gpudist
 from gpudist._tables import show
 from gpudist.bench import regressions, sweep
 from gpudist.bench.cases import (
@@ -31,6 +30,7 @@ from gpudist.bench.cases import (
     TransferCase,
 )
 from gpudist.bench.ceilings import Ceiling, Floor, floor, measure_ceilings
+from gpudist.bench.devices import resolve
 from gpudist.bench.records import read_lines, write_line
 from gpudist.bench.report import show_accuracy, show_ceilings, show_machine, show_result
 from gpudist.bench.rivals import RIVALS, Rival, Task, rivals_for
@@ -117,7 +117,7 @@ def run_suite(
     recorded = [] if compare is None else list(read_lines(compare))
     if name == "ladders":
         return _climb(device, json_path, repeats, source, compare, roofline, recorded)
-    where = _resolve(suite.device or device)
+    where = resolve(suite.device or device)
     runner = Runner(where, repeats=repeats, source=source, with_ceilings=suite.ceilings)
     with contextlib.ExitStack() as stack:
         stream = None
@@ -202,19 +202,3 @@ def _hold_against(
     show(table)
     print(f"{slower} of {compared} cases slower than recorded, beyond the spread")
     return slower == 0
-
-
-def _resolve(device: str | None) -> str:
-    """Turn the user's device into ``cpu`` or ``cuda:<index>``."""
-    if device is None:
-        return "cuda:0" if gpudist.cuda.is_available() else "cpu"
-    if device == "cpu":
-        return device
-    reason = gpudist.cuda.why_not()
-    if reason is not None:
-        raise gpudist.DeviceError(reason)
-    index = int(device.partition(":")[2] or 0)
-    count = len(gpudist.cuda.devices())
-    if index >= count:
-        raise gpudist.DeviceError(f"there is no device cuda:{index}, only {count}")
-    return f"cuda:{index}"

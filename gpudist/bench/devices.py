@@ -7,6 +7,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+import gpudist
+
 # Larger than the L2 cache of any GPU so far, and long enough to write (50 us at 5 TB/s) that the
 # host has enqueued a call before the device is done.
 _FLUSH_BYTES = 256 << 20
@@ -141,3 +143,35 @@ def device_arrays(index: int) -> tuple[DeviceArrays | None, str]:
         except Exception as error:  # An import can fail in any way: a missing CUDA library, say.
             reasons.append(f"{library.name}: {error}")
     return None, "; ".join(reasons)
+
+
+def resolve(device: str | None) -> str:
+    """Turn the user's device into ``cpu`` or ``cuda:<index>``.
+
+    Parameters
+    ----------
+    device : str or None
+        ``cpu``, ``cuda``, ``cuda:<index>``, or None for a GPU where one can be used.
+
+    Returns
+    -------
+    str
+        Where to work.
+
+    Raises
+    ------
+    gpudist.DeviceError
+        A GPU is asked for that cannot be used.
+    """
+    if device is None:
+        return "cuda:0" if gpudist.cuda.is_available() else "cpu"
+    if device == "cpu":
+        return device
+    reason = gpudist.cuda.why_not()
+    if reason is not None:
+        raise gpudist.DeviceError(reason)
+    index = int(device.partition(":")[2] or 0)
+    count = len(gpudist.cuda.devices())
+    if index >= count:
+        raise gpudist.DeviceError(f"there is no device cuda:{index}, only {count}")
+    return f"cuda:{index}"

@@ -187,7 +187,7 @@ def _some_paths(graph: Any, arguments: dict[str, Any]) -> Sample:
     )
     rows = sample_rows(len(edges), _count(len(edges) ** 2, _PATH_STEPS))
     if semiring == "min_plus":
-        find = _by_rounds if (edges < 0).any() else _by_nearest
+        find = _by_rounds if (edges < 0).any() else by_nearest
         exact = np.stack([find(edges, int(source)) for source in rows])
     else:  # rare enough for the whole loop
         exact = reference.apsp(edges, semiring)[0][rows]
@@ -197,8 +197,21 @@ def _some_paths(graph: Any, arguments: dict[str, Any]) -> Sample:
     return _of_rows(rows, exact)
 
 
-def _by_nearest(edges: Array, source: int) -> Array:
-    """Find the shortest paths from one node: the nearest open node, n times (Dijkstra)."""
+def by_nearest(edges: Array, source: int) -> Array:
+    """Find the shortest paths from one node: the nearest open node, n times (Dijkstra).
+
+    Parameters
+    ----------
+    edges : ndarray of float64, shape (n, n)
+        Weights, none negative; inf where there is no edge, 0 on the diagonal.
+    source : int
+        The node.
+
+    Returns
+    -------
+    ndarray of float64, shape (n,)
+        The lengths, inf where there is no path.
+    """
     lengths = edges[source].copy()
     unsettled = lengths.copy()
     for _ in range(len(edges)):

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import gpudist
+from gpudist.bench.devices import resolve
 from gpudist.bench.records import write_line
 from gpudist.bench.report import show_machine
 from gpudist.ladder.problems import Distances, Paths, Problem, Root
@@ -86,7 +86,7 @@ def climb(
     """
     check_sizes(names, sizes)
     studies = [STUDIES[name] for name in names]
-    runner = Runner(_resolve(device), repeats=repeats, source=source)
+    runner = Runner(resolve(device), repeats=repeats, source=source)
     climbs: list[list[dict[str, Any]]] = []
     right = True
     with contextlib.ExitStack() as stack:
@@ -156,18 +156,3 @@ def _say_what_cannot_run(study: Study) -> None:
         reason = left_out[0].why_not or "the CPU was asked for"
         ids = ", ".join(kernel.id for kernel in left_out)
         print(f"not run, since they need a GPU ({reason}): {ids}\n")
-
-
-def _resolve(device: str | None) -> str:
-    """Turn the user's device into ``cpu`` or ``cuda:<index>``."""
-    if device is None:
-        return "cuda:0" if gpudist.cuda.is_available() else "cpu"
-    if device == "cpu":
-        return device
-    reason = gpudist.cuda.why_not()
-    if reason is not None:
-        raise gpudist.DeviceError(reason)
-    index = int(device.partition(":")[2] or 0)
-    if index >= len(gpudist.cuda.devices()):
-        raise gpudist.DeviceError(f"there is no device cuda:{index}")
-    return f"cuda:{index}"

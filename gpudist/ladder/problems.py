@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 import gpudist
+from gpudist.bench.samples import by_nearest
 
 Array = npt.NDArray[Any]
 
@@ -204,7 +205,10 @@ class Paths:
         """Find the shortest paths from some nodes, one node after the other."""
         (weights,) = operands
         rows = np.unique(np.linspace(0, self.n - 1, min(self.n, 4)).astype(np.intp))
-        return rows, np.stack([_lengths_from(int(row), weights) for row in rows])
+        edges = np.where(weights < 0, np.inf, weights)
+        np.fill_diagonal(edges, 0.0)
+        lengths = np.stack([by_nearest(edges, int(row)) for row in rows])
+        return rows, np.where(np.isinf(lengths), -1, lengths)
 
     def sample(self, result: Any, rows: npt.NDArray[np.intp], get: Callable[[Any], Array]) -> Array:
         """Take the same rows."""
@@ -214,25 +218,6 @@ class Paths:
         """Give the weights in float32, with 0 for no edge."""
         (weights,) = operands
         return (np.where(weights < 0, 0, weights).astype(np.float32),)
-
-
-def _lengths_from(source: int, weights: Array) -> Array:
-    """Find the shortest paths from one node of a dense graph: the nearest open node, n times."""
-    n = weights.shape[0]
-    lengths = np.full(n, np.inf)
-    lengths[source] = 0.0
-    open_lengths = lengths.copy()
-    for _ in range(n):
-        node = int(open_lengths.argmin())
-        if open_lengths[node] == np.inf:
-            break
-        row = weights[node]
-        through = np.where(row < 0, np.inf, lengths[node] + row)
-        shorter = through < lengths
-        lengths[shorter] = through[shorter]
-        open_lengths[shorter] = through[shorter]
-        open_lengths[node] = np.inf
-    return np.where(np.isinf(lengths), -1, lengths)
 
 
 @dataclass(frozen=True, slots=True)
