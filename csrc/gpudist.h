@@ -386,6 +386,23 @@ typedef struct gd_perron {
 } gd_perron;
 typedef gd_status gd_perron_kernel(gd_perron *call, gd_error *err);
 
+/* perron_part: one part of the loop of the perron study by itself, on what that loop keeps between
+ * its parts (kernels/perron/study.cuh): n >= 1 row sums of a matrix, the largest of them, an
+ * eigenvector in the making, and a mark, 1 where neighbouring sums differ by more than epsilon,
+ * relative to the former, and else 0. All dense, and on the launch's device; a part uses what it
+ * needs. `matrix` is n x n, or NULL for parts that take no columns. What a part gathers (sums, the
+ * largest, the mark) is made afresh; what it scales (the matrix, the vector) is scaled in place.
+ * No workspace, no sizing. */
+typedef struct gd_perron_part {
+    gd_launch launch;
+    ptrdiff_t n;
+    gd_dtype dtype; /* GD_F32 or GD_F64, of all but the mark */
+    void *matrix, *sums, *vector, *top;
+    int32_t *apart;
+    double epsilon;
+} gd_perron_part;
+typedef gd_status gd_perron_part_kernel(gd_perron_part *call, gd_error *err);
+
 /* How `count` consecutive vectors of perron went. A step leads from one to the next, both of them
  * divided by their sums; it is measured relative to the components of the last vector, likewise. */
 typedef struct gd_perron_steps {
@@ -513,7 +530,9 @@ gd_status gd_cuda_reached_write(const gd_closure *call, const gd_matrix *out, gd
     X(GD_OP_CDIST, cdist)     \
     X(GD_OP_APSP, apsp)       \
     X(GD_OP_CLOSURE, closure) \
-    X(GD_OP_MINPLUS, minplus) X(GD_OP_PERRON, perron) X(GD_OP_CEILING, ceiling)
+    X(GD_OP_MINPLUS, minplus) \
+    X(GD_OP_PERRON, perron)   \
+    X(GD_OP_PERRON_PART, perron_part) X(GD_OP_CEILING, ceiling)
 
 typedef enum gd_op { GD_OPS(GD_ENUMERATOR) } gd_op;
 
@@ -565,6 +584,7 @@ typedef struct gd_kernel {
         gd_closure_kernel *closure;
         gd_minplus_kernel *minplus;
         gd_perron_kernel *perron;
+        gd_perron_part_kernel *perron_part;
         gd_ceiling_kernel *ceiling;
         void (*any)(void);
     } launch;

@@ -25,6 +25,7 @@
 #define GD_OP_OF_closure GD_OP_CLOSURE
 #define GD_OP_OF_minplus GD_OP_MINPLUS
 #define GD_OP_OF_perron GD_OP_PERRON
+#define GD_OP_OF_perron_part GD_OP_PERRON_PART
 #define GD_OP_OF_ceiling GD_OP_CEILING
 static const gd_kernel table[] = {
 #include "kernels.def"

@@ -51,6 +51,14 @@ gd_status gd_run_perron(const gd_matrix *a, const double *x0, const gd_matrix *o
                         ptrdiff_t max_iter, double shift, const gd_orders *orders,
                         gd_perron_answer *answer, gd_error *err);
 
+/* One part of the study's loop, by name. The matrix is square or has no data; sums and vector are
+ * rows of as many elements, top and apart have one; all are to be written, of one dtype but for
+ * apart (GD_I32), all on the host or all on one device. Work on the host is finished on return,
+ * work on a device enqueued on orders->stream. */
+gd_status gd_run_perron_part(const gd_matrix *matrix, const gd_matrix *sums,
+                             const gd_matrix *vector, const gd_matrix *top, const gd_matrix *apart,
+                             double epsilon, const gd_orders *orders, gd_error *err);
+
 /* Runs a ceiling `repeats` times after one warm call. seconds[i] is each call's time, *work what
  * one call does. */
 gd_status gd_run_ceiling(size_t bytes, const gd_orders *orders, int repeats, double *work,

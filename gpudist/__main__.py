@@ -277,7 +277,8 @@ def _run(options: argparse.Namespace) -> int:
 def _add_ladder(commands: _Commands) -> None:
     from gpudist.ladder import STUDIES
 
-    ladders = "\n".join(f"  {name:10}{study.summary}" for name, study in STUDIES.items())
+    width = max(map(len, STUDIES)) + 2
+    ladders = "\n".join(f"  {name:{width}}{study.summary}" for name, study in STUDIES.items())
     parser = commands.add_parser(
         "ladder",
         help="climb published kernel studies, step by step",

@@ -114,6 +114,19 @@ def perron(
     ordered: bool = False,
     options: dict[str, int] | None = None,
 ) -> tuple[float, float, float, int, bool]: ...
+def perron_part(
+    matrix: Any,
+    sums: Any,
+    vector: Any,
+    top: Any,
+    apart: Any,
+    epsilon: float,
+    kernel: str | None = None,
+    device: str | None = None,
+    stream: int = 0,
+    ordered: bool = False,
+    options: dict[str, int] | None = None,
+) -> None: ...
 def choose(
     op: str,
     dtype: str,

@@ -35,7 +35,8 @@ class Kernel:
     id : str
         The name by which ``kernel=`` asks for it.
     op : str
-        What it computes: "cdist", "apsp", "closure", "minplus", "perron" or "ceiling".
+        What it computes: "cdist", "apsp", "closure", "minplus", "perron", a "perron_part" of the
+        study's loop, or a "ceiling".
     ladder : str
         The study that it is a step of; "production" for what ``kernel="auto"`` takes.
     step : int
@@ -165,8 +166,9 @@ def kernels(op: str | None = None) -> tuple[Kernel, ...]:
 
     Parameters
     ----------
-    op : {"cdist", "pdist", "apsp", "closure", "minplus", "perron", "ceiling"}, optional
-        Only the kernels of this operation; pdist runs those of cdist, transitive_closure those of
+    op : str, optional
+        Only the kernels of this operation: "cdist", "apsp", "closure", "minplus", "perron",
+        "perron_part" or "ceiling"; "pdist" runs those of cdist, "transitive_closure" those of
         closure.
 
     Returns

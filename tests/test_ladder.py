@@ -11,7 +11,7 @@ import gpudist
 from gpudist import ladder
 from gpudist.__main__ import main
 from gpudist.bench import measure_ceilings, read_lines, rivals_for
-from gpudist.ladder import STUDIES, Distances, Paths, Root
+from gpudist.ladder import STUDIES, Distances, Part, Paths, Root
 from gpudist.ladder.report import show_grid
 
 SMALL = {
@@ -20,6 +20,11 @@ SMALL = {
     "euler": Distances(33, 65, 20, "operations"),
     "apsp": Paths(40),
     "perron": Root(50),
+    "perron_row_sum": Part("row_sum", 70),
+    "perron_vector_max": Part("vector_max", 333),
+    "perron_eigenvector": Part("eigenvector", 333),
+    "perron_transform": Part("transform", 70),
+    "perron_converged": Part("converged", 333),
 }
 
 
@@ -34,7 +39,12 @@ def small(study):
         for sweep in study.sweeps
     )
     return dataclasses.replace(
-        study, problems=(problem,), small=problem, grid=(problem,), sweeps=sweeps
+        study,
+        problems=(problem,),
+        small=problem,
+        grid=(problem,) if study.grid else (),
+        sizes=(problem,) if study.sizes else (),
+        sweeps=sweeps,
     )
 
 
@@ -80,8 +90,9 @@ def test_a_study_fits_its_steps(name):
     if not steps:
         pytest.skip("this build has no step of it")
     assert all(row.teaching for row in steps)
-    if study.parts:  # one loop, of parts that options choose
-        assert {option.name for row in steps for option in row.options} >= set(study.parts)
+    assert set(study.along) <= set(STUDIES)
+    if study.versions:  # one loop, of parts that options choose
+        assert {option.name for row in steps for option in row.options} >= set(study.versions)
     else:
         assert [row.step for row in steps] == list(range(len(steps)))
         assert steps[0].backend == "cpu"
@@ -125,6 +136,36 @@ def test_exact_rows_are_exact(problem):
     assert (operands[0] is operands[-1]) == (len(operands) == 1 or problem.same)
 
 
+@pytest.mark.parametrize("problem", [p for p in SMALL.values() if isinstance(p, Part)])
+def test_exact_parts_are_exact(problem):
+    """They are what the loop on the CPU makes, and each call changes its arguments."""
+    operands = problem.operands()
+    rows, exact = problem.exact(operands)
+    kept = [x.copy() for x in operands]
+    result = problem.call(operands, kernel=f"perron/cpu_{problem.name}", device="cpu")
+    np.testing.assert_allclose(problem.sample(result, rows, np.asarray), exact, rtol=1e-5)
+    changed = [i for i, x in enumerate(operands) if not np.array_equal(x, kept[i])]
+    assert changed in ([i for i, x in enumerate(operands) if x is result], [])
+    assert problem.in_place and exact.any()
+    with pytest.raises(ValueError, match="by name"):
+        problem.explain(operands, "cpu")
+
+
+@pytest.mark.usefixtures("shrunk")
+def test_what_calls_change_is_laid_out_anew(tmp_path):
+    """Every version gets what the first got, or the second would be wrong."""
+    from gpudist.ladder.runner import Runner, _There
+
+    problem = SMALL["perron_transform"]
+    host = problem.operands()
+    there = _There(Runner("cpu", repeats=1), "cpu", problem, host, *problem.exact(host))
+    for _ in range(2):
+        operands = there.laid_out("rows")
+        result = problem.call(operands, kernel="perron/cpu_transform", device="cpu")
+        assert there.error_of(result) < 1e-6
+    np.testing.assert_array_equal(host[0], problem.operands()[0])
+
+
 @pytest.mark.usefixtures("shrunk")
 @pytest.mark.parametrize("layout", ["rows", "dims"])
 def test_operands_are_laid_out(layout):
@@ -150,12 +191,16 @@ def test_climbing_on_the_cpu(name, tmp_path, capsys):
     steps = ladder.steps_of(STUDIES[name])
     assert all(row.id in text for row in steps) and "not run, since they need a GPU" in text
     assert chart.read_bytes().startswith(b"\x89PNG")
-    records = list(read_lines(lines))
+    every = list(read_lines(lines))
+    assert {r["ladder"] for r in every} == {name, *STUDIES[name].along}
+    records = [r for r in every if r["ladder"] == name]
     here = [row.id for row in steps if row.backend == "cpu"]
     assert [r["kernel"] for r in records if r["role"] == "step"] == here
-    (production,) = (r for r in records if r["role"] == "production")
-    taken = {row.id: row for row in gpudist.kernels(SMALL[name].op)}[production["kernel"]]
-    assert taken.ladder == "production"
+    for production in (r for r in records if r["role"] == "production"):
+        taken = {row.id: row for row in gpudist.kernels(SMALL[name].op)}[production["kernel"]]
+        assert taken.ladder == "production"
+    # Parts of a loop stand alone.
+    assert ("production" in {r["role"] for r in records}) == hasattr(gpudist, SMALL[name].op)
     for record in records:
         if record["role"] != "rival":
             assert record["median_s"] > 0 and record["rate"] > 0
@@ -223,10 +268,11 @@ def test_a_grid_tells_auto_from_a_loop_without_steps(capsys):
 def test_climbing_on_the_gpu(name, tmp_path, capsys):
     lines = tmp_path / "lines.jsonl"
     assert status(name, "--sweep", "--repeats", "1", "--json", str(lines)) == 0
-    records = [r for r in read_lines(lines) if r["device"] != "cpu"]
+    records = [r for r in read_lines(lines) if r["device"] != "cpu" and r["ladder"] == name]
     steps = [row for row in ladder.steps_of(STUDIES[name]) if row.backend == "cuda"]
     climbed = [r for r in records if r["role"] == "step"]
-    assert [r["kernel"] for r in climbed if not r["options"]] == [row.id for row in steps]
+    times = 2 if STUDIES[name].sizes else 1
+    assert [r["kernel"] for r in climbed if not r["options"]] == times * [row.id for row in steps]
     for row, record in zip(steps, climbed, strict=False):
         runnable(row)
         assert "median_s" in record, record

@@ -9,10 +9,11 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 import scipy.sparse.csgraph
-from conftest import LAYOUTS, relay, rows, runnable
+from conftest import LAYOUTS, relay, rows, runnable, settings
 from test_watching import seconds_to_hear
 
 import gpudist
+from gpudist import _core
 
 try:
     import mpmath
@@ -406,6 +407,92 @@ def test_the_study_in_every_version(rng):
             holds(gpudist.perron(a, kernel="perron", options={part.name: value}), a)
     with pytest.raises(ValueError, match="row_sum"):
         gpudist.perron(a, kernel="perron", options={"row_sum": 3})
+
+
+# ---------------------------------------------------------------- parts of the study's loop
+
+PARTS = {
+    "row_sum": lambda a, s, v, t: ("sums", a.sum(axis=1)),
+    "vector_max": lambda a, s, v, t: ("top", s.max(keepdims=True)),
+    "eigenvector": lambda a, s, v, t: ("vector", v * (s / t)),
+    "transform": lambda a, s, v, t: ("matrix", a * (s / s[:, None])),
+}
+
+
+def part_operands(rng, n, dtype, *, of_matrix):
+    """Return what the loop keeps; what a part gathers into holds something from before."""
+    given = {"matrix": positive(rng, n).astype(dtype)} if of_matrix else {"matrix": None}
+    given |= {name: (rng.random(n) + 0.5).astype(dtype) for name in ("sums", "vector")}
+    return given | {"top": np.array([7.5], dtype), "apart": np.array([5], "int32")}
+
+
+def run_part(kernel, given, **options):
+    """Run a part where the kernel runs; return all arrays as they are then."""
+    device, there = "cpu", given
+    if kernel.backend == "cuda":
+        torch = pytest.importorskip("torch")
+        device = "cuda:0"
+        there = {k: x if x is None else torch.as_tensor(x, device="cuda") for k, x in given.items()}
+    _core.perron_part(**there, epsilon=1e-3, kernel=kernel.id, device=device, options=options)
+    if kernel.backend == "cuda":
+        torch.cuda.synchronize()
+        return {k: x if x is None else x.cpu().numpy() for k, x in there.items()}
+    return there
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("kernel", [p for p in rows("perron_part") if "conv" not in p.id])
+def test_parts_of_the_study(kernel, dtype, rng):
+    """Each changes one array, to what NumPy makes of it in float64, for any size and block."""
+    runnable(kernel)
+    of_matrix = kernel.columns[1] > 0
+    for n in (1, 2, 31, 32, 33, 63, 65, 127, 129, 257, *(() if of_matrix else (1023, 70_001))):
+        for options in settings(kernel):
+            given = part_operands(rng, n, dtype, of_matrix=of_matrix)
+            wide = [x if x is None else x.astype(float) for x in list(given.values())[:4]]
+            changed, expected = PARTS[kernel.ladder.removeprefix("perron_")](*wide)
+            kept = {name: x if x is None else x.copy() for name, x in given.items()}
+            found = run_part(kernel, given, **options)
+            rtol = 1e-5 if dtype == "float32" else 1e-13
+            np.testing.assert_allclose(found.pop(changed), expected, rtol=rtol)
+            for name, x in found.items():
+                assert x is None or np.array_equal(x, kept[name]), name
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("kernel", [p for p in rows("perron_part") if "conv" in p.id])
+def test_neighbours_that_differ_anywhere_are_apart(kernel, dtype, rng):
+    runnable(kernel)
+    for n in (1, 2, 31, 32, 33, 64, 65, 129, 1500):
+        for options in settings(kernel):
+            given = part_operands(rng, n, dtype, of_matrix=False)
+            given["sums"][:] = 2 * (1 + 0.0009 * rng.random(n))
+            assert run_part(kernel, given, **options)["apart"][0] == 0
+            for at in {0, n // 2, n - 1, min(31, n - 1), min(32, n - 1)}:
+                for factor in (1.01, 0.99, np.nan):
+                    apart = {name: x if x is None else x.copy() for name, x in given.items()}
+                    apart["sums"][at] *= factor
+                    assert run_part(kernel, apart, **options)["apart"][0] == (n > 1), (n, at)
+
+
+def test_a_part_says_what_it_does_not_take(rng):
+    given = part_operands(rng, 5, "float64", of_matrix=True)
+
+    def fails(error, words, kernel="perron/cpu_row_sum", **changes):
+        with pytest.raises(error, match=words):
+            _core.perron_part(**given | changes, epsilon=1e-3, kernel=kernel, device="cpu")
+
+    fails(ValueError, "it takes at least 1 dimensions, not 0", matrix=None)
+    fails(ValueError, "it takes 0 to 0 dimensions, not 5", kernel="perron/cpu_vector_max")
+    fails(ValueError, "runs only by name", kernel=None)
+    fails(ValueError, "computes perron, not perron_part", kernel="perron/cpu_naive")
+    fails(ValueError, "matrix must have 25 elements, got 20", matrix=given["matrix"][:4].copy())
+    fails(ValueError, "vector must have 5 elements, got 3", vector=given["vector"][:3])
+    fails(ValueError, "top must have 1 elements, got 5", top=given["sums"])
+    fails(TypeError, "apart must be of int32, not float64", apart=given["top"])
+    fails(TypeError, "vector must be of float64", vector=given["vector"].astype("f4"))
+    fails(ValueError, "sums must not be empty", sums=given["sums"][:0])
+    fails(ValueError, "does not compute in int32", sums=np.zeros(5, "int32"))
 
 
 @pytest.mark.gpu

@@ -129,6 +129,7 @@ GD_FUNCTION(gd_py_apsp);
 GD_FUNCTION(gd_py_closure);
 GD_FUNCTION(gd_py_minplus);
 GD_FUNCTION(gd_py_perron);
+GD_FUNCTION(gd_py_perron_part);
 GD_FUNCTION(gd_py_ceiling);
 GD_FUNCTION(gd_py_choose);
 GD_FUNCTION(gd_py_fail_allocation);

@@ -71,6 +71,10 @@ static PyMethodDef methods[] = {
          "ordered=False, options=None)\n--\n\n"
          "The Perron vector of a into out; returns (root, lower bound, upper bound, rounds, "
          "converged)."),
+    FAST(perron_part,
+         "perron_part($module, /, matrix, sums, vector, top, apart, epsilon, kernel=None, "
+         "device=None, stream=0, ordered=False, options=None)\n--\n\n"
+         "One part of the perron study's loop, on what the loop keeps; matrix may be None."),
     FAST(choose,
          "choose($module, /, op, dtype, metric, n, cols, kernel=None, device=None, operands=None, "
          "weighted=False, p=2.0, semiring='min_plus')\n--\n\n"

@@ -17,7 +17,7 @@ from typing import Any
 from gpudist.bench.devices import resolve
 from gpudist.bench.records import write_line
 from gpudist.bench.report import show_machine
-from gpudist.ladder.problems import Distances, Paths, Problem, Root
+from gpudist.ladder.problems import Distances, Part, Paths, Problem, Root
 from gpudist.ladder.report import plot, show_climb, show_grid, show_sweep
 from gpudist.ladder.runner import Runner, steps_of, sweep_of
 from gpudist.ladder.studies import STUDIES, Figure, Study, Sweep
@@ -26,6 +26,7 @@ __all__ = [
     "STUDIES",
     "Distances",
     "Figure",
+    "Part",
     "Paths",
     "Problem",
     "Root",
@@ -55,7 +56,7 @@ def climb(
     Parameters
     ----------
     names : sequence of str
-        Keys of `STUDIES`.
+        Keys of `STUDIES`; ladders along with one of them are climbed too.
     device : str, optional
         ``cpu``, ``cuda`` or ``cuda:1``; by default the GPU where one can be used. On the CPU the
         plain loop and what ``auto`` takes are run, at a small size.
@@ -85,7 +86,7 @@ def climb(
         If a GPU is asked for and cannot be used.
     """
     check_sizes(names, sizes)
-    studies = [STUDIES[name] for name in names]
+    studies = [STUDIES[name] for name in _with_others(names)]
     runner = Runner(resolve(device), repeats=repeats, source=source)
     climbs: list[list[dict[str, Any]]] = []
     right = True
@@ -124,6 +125,8 @@ def climb(
             for problem in [study.make(*sizes)] if sizes else study.problems:
                 climbs.append(keep(runner.climb(study, problem, runner.device)))
                 show_climb(climbs[-1], serial)
+            further = [] if sizes else study.sizes
+            show_grid([r for p in further for r in keep(runner.climb(study, p, runner.device))])
             if sweep:
                 found = keep(runner.sweep(study))
                 show_sweep([record for record in found if record["role"] == "sweep"])
@@ -147,6 +150,11 @@ def check_sizes(names: Sequence[str], sizes: Sequence[int]) -> None:
         if len(sizes) != len(study.numbers) or min(sizes) < 1:
             wanted = " ".join(study.numbers)
             raise ValueError(f"the size of {study.name} is {wanted}, each at least 1")
+
+
+def _with_others(names: Sequence[str]) -> list[str]:
+    """Name each ladder once, with those that are climbed along with it behind it."""
+    return list(dict.fromkeys(other for name in names for other in (name, *STUDIES[name].along)))
 
 
 def _say_what_cannot_run(study: Study) -> None:

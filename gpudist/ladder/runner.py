@@ -70,6 +70,22 @@ def steps_of(study: Study) -> list[gpudist.Kernel]:
     return sorted(rows, key=lambda row: row.step)
 
 
+def has_production(op: str) -> bool:
+    """Tell whether ``auto`` can take a kernel for an operation.
+
+    Parameters
+    ----------
+    op : str
+        As the kernel table names it.
+
+    Returns
+    -------
+    bool
+        False where all its rows are steps of ladders.
+    """
+    return any(not row.teaching for row in gpudist.kernels(op))
+
+
 def runs_of(study: Study, kernel: gpudist.Kernel) -> list[Run]:
     """List the ways in which a step is run: one, but for a step made of parts.
 
@@ -88,7 +104,7 @@ def runs_of(study: Study, kernel: gpudist.Kernel) -> list[Run]:
     runs = [Run(kernel, {})]
     for option in kernel.options:
         for value in range(option.least, option.most + 1, option.step):
-            if option.name in study.parts and value != option.standard:
+            if option.name in study.versions and value != option.standard:
                 runs.append(Run(kernel, {option.name: value}))
     return runs
 
@@ -173,7 +189,8 @@ class Runner:
                     record["gain"] = before / record["median_s"]
                 yield record
                 before = record.get("median_s", before) if not run.options else before
-        yield self._production(study, there)
+        if has_production(problem.op):
+            yield self._production(study, there)
         # Rivals are asked on the device alone: sizes for a GPU take the CPU minutes.
         for rival in rivals_for(there.task) if there.task.backend == there.backend else ():
             yield self._rival(study, there, rival)
@@ -335,9 +352,12 @@ class _There:
         )
 
     def laid_out(self, layout: str) -> tuple[Any, ...]:
-        """Give the operands as a kernel assumes them, so that no copy is timed."""
+        """Give the operands as a kernel assumes them, so that no copy is timed.
+
+        What calls change is laid out anew each time.
+        """
         turned = layout == "dims"
-        if layout not in self._laid_out:
+        if layout not in self._laid_out or self.problem.in_place:
             once: dict[int, Any] = {}  # one array given twice stays one
             for x in self._host:
                 if id(x) not in once:
@@ -390,7 +410,9 @@ class _There:
         self.free()
 
     def _put(self, x: Array) -> Any:
-        return x if self.arrays is None else self.arrays.put(x)
+        if self.arrays is not None:
+            return self.arrays.put(x)
+        return x.copy() if self.problem.in_place else x
 
 
 def _describe(error: Exception) -> str:

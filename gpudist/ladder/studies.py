@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from gpudist.ladder.problems import Distances, Paths, Problem, Root
+from gpudist.ladder.problems import Distances, Part, Paths, Problem, Root
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +68,12 @@ class Study:
         The launch parameters that ``--sweep`` varies, at the first size.
     grid : tuple of Problem
         The sizes that ``--sweep`` goes through.
-    parts : mapping
-        Options that choose between versions of a part of a step, so that each is run; and what the
-        author reports for the part alone, by version.
+    sizes : tuple of Problem
+        Further sizes, climbed like `problems`, but shown in one table.
+    versions : tuple of str
+        Options that choose between versions of a part of a step, so that each is run.
+    along : tuple of str
+        Other ladders that are climbed with this one.
     """
 
     name: str
@@ -83,13 +86,15 @@ class Study:
     tolerance: float
     figures: Mapping[tuple[int, ...], Mapping[int, Figure]]
     sweeps: tuple[Sweep, ...] = ()
-    grid: tuple[Problem, ...] = field(default=())
-    parts: Mapping[str, Mapping[int, Figure]] = field(default_factory=dict)
+    grid: tuple[Problem, ...] = ()
+    sizes: tuple[Problem, ...] = ()
+    versions: tuple[str, ...] = ()
+    along: tuple[str, ...] = ()
 
     def figure(
         self, shape: tuple[int, ...], step: int, options: Mapping[str, int]
     ) -> Figure | None:
-        """Give what the author reports for a step with standard options but for these.
+        """Give what the author reports for a step.
 
         Parameters
         ----------
@@ -98,18 +103,14 @@ class Study:
         step : int
             The step.
         options : mapping
-            At most the version of one part.
+            Where they differ from the standard ones; nothing is reported for others.
 
         Returns
         -------
         Figure or None
             None where nothing is reported.
         """
-        if not options:
-            return self.figures.get(shape, {}).get(step)
-        ((name, version),) = options.items()
-        reported = self.parts.get(name, {}).get(version)
-        return reported if shape == self.problems[0].shape else None
+        return None if options else self.figures.get(shape, {}).get(step)
 
 
 def _times(unit: float, name: str, *values: float | None) -> dict[int, Figure]:
@@ -234,15 +235,45 @@ _PERRON = Study(
     tolerance=1e-5,
     figures={},
     grid=tuple(Root(2**k) for k in range(7, 13)),
-    # Times of the parts alone.
-    parts={
-        "row_sum": {0: Figure(191.747, "row_sum 191747 ms"), 1: Figure(0.502, "row_sum 502 ms")},
-        "vector_max": {},
-        "eigenvector": {},
-        "converged": {},
-    },
+    versions=("row_sum", "vector_max", "eigenvector", "converged"),
+    along=(
+        "perron_row_sum",
+        "perron_vector_max",
+        "perron_eigenvector",
+        "perron_transform",
+        "perron_converged",
+    ),
+)
+
+
+def _part(name: str, summary: str, steps: int, figures: Mapping[int, Figure]) -> Study:
+    """Give the ladder of one part of the perron study, at the sizes where it was timed alone."""
+    of_matrix = name in ("row_sum", "transform")
+    sizes = [Part(name, 2**k) for k in (range(7, 14) if of_matrix else range(16, 26))]
+    return Study(
+        name=f"perron_{name}",
+        summary=summary,
+        card=_PERRON.card,
+        problems=(sizes[-1],),
+        small=Part(name, 1024 if of_matrix else 1 << 20),
+        make=lambda n: Part(name, n),
+        numbers=("N",),
+        # A chain of 8192 float32 additions rounds as often.
+        tolerance=1e-4 if name == "row_sum" else 1e-6,
+        figures={sizes[-1].shape: figures},
+        sweeps=(Sweep(tuple(range(1, steps + 1)), {"block": _BLOCKS}),),
+        sizes=tuple(sizes[:-1]),
+    )
+
+
+_PARTS = (
+    _part("row_sum", "sums of a matrix's rows", 3, _times(1e-3, "ms", 191747, 502, 220)),
+    _part("vector_max", "the largest of the sums", 3, _times(1e-3, "ms", 91.2, 53.7, 53.7)),
+    _part("eigenvector", "the vector times the sums", 2, _times(1e-3, "ms", 6.83, 6.90)),
+    _part("transform", "a matrix rescaled by its row sums", 1, _times(1e-3, "ms", 9.96)),
+    _part("converged", "whether neighbouring sums agree", 2, _times(1e-3, "ms", None, 54.0)),
 )
 
 STUDIES: dict[str, Study] = {
-    study.name: study for study in (_EDM2D, _PAIRWISE, _EULER, _APSP, _PERRON)
+    study.name: study for study in (_EDM2D, _PAIRWISE, _EULER, _APSP, _PERRON, *_PARTS)
 }

@@ -25,6 +25,6 @@ cudaError_t row_sum_atomic(const Study<T> &s)
     return enqueue_part(s, s.n * s.n, add_elements<T>, s.matrix, s.n, s.sums);
 }
 
-GD_STUDY_PART(row_sum_atomic);
-
 }  // namespace gd
+
+GD_STUDY_PART(row_sum_atomic, clear_sums)

@@ -30,6 +30,6 @@ cudaError_t row_sum_warp(const Study<T> &s)
                         s.sums);
 }
 
-GD_STUDY_PART(row_sum_warp);
-
 }  // namespace gd
+
+GD_STUDY_PART(row_sum_warp, clear_sums)

@@ -38,6 +38,6 @@ cudaError_t row_sum_block(const Study<T> &s)
                         blocks_in_row, s.sums);
 }
 
-GD_STUDY_PART(row_sum_block);
-
 }  // namespace gd
+
+GD_STUDY_PART(row_sum_block, clear_sums)

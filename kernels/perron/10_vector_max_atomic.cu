@@ -24,6 +24,6 @@ cudaError_t vector_max_atomic(const Study<T> &s)
     return enqueue_part(s, s.n, offer_elements<T>, s.sums, s.n, s.top);
 }
 
-GD_STUDY_PART(vector_max_atomic);
-
 }  // namespace gd
+
+GD_STUDY_PART(vector_max_atomic, clear_top)

@@ -24,6 +24,6 @@ cudaError_t vector_max_warp(const Study<T> &s)
     return enqueue_part(s, s.n, offer_warps<T>, s.sums, s.n, s.top);
 }
 
-GD_STUDY_PART(vector_max_warp);
-
 }  // namespace gd
+
+GD_STUDY_PART(vector_max_warp, clear_top)

@@ -34,6 +34,6 @@ cudaError_t vector_max_block(const Study<T> &s)
     return enqueue_part(s, s.n, offer_blocks<T>, s.sums, s.n, s.top);
 }
 
-GD_STUDY_PART(vector_max_block);
-
 }  // namespace gd
+
+GD_STUDY_PART(vector_max_block, clear_top)

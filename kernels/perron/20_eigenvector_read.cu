@@ -24,6 +24,6 @@ cudaError_t eigenvector_read(const Study<T> &s)
     return enqueue_part(s, s.n, scale_reading<T>, s.sums, s.top, s.n, s.vector);
 }
 
-GD_STUDY_PART(eigenvector_read);
-
 }  // namespace gd
+
+GD_STUDY_PART(eigenvector_read, clear_nothing)

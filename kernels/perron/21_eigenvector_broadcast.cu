@@ -26,6 +26,6 @@ cudaError_t eigenvector_broadcast(const Study<T> &s)
     return enqueue_part(s, s.n, scale_told<T>, s.sums, s.top, s.n, s.vector);
 }
 
-GD_STUDY_PART(eigenvector_broadcast);
-
 }  // namespace gd
+
+GD_STUDY_PART(eigenvector_broadcast, clear_nothing)

@@ -40,6 +40,6 @@ cudaError_t transform_cached(const Study<T> &s)
                    across);
 }
 
-GD_STUDY_PART(transform_cached);
-
 }  // namespace gd
+
+GD_STUDY_PART(transform_cached, clear_nothing)

@@ -27,6 +27,6 @@ cudaError_t converged_vote(const Study<T> &s)
     return enqueue_part(s, s.n, compare_pairs<T>, s.sums, s.n, (T)s.epsilon, s.apart);
 }
 
-GD_STUDY_PART(converged_vote);
-
 }  // namespace gd
+
+GD_STUDY_PART(converged_vote, clear_mark)

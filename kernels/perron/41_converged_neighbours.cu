@@ -39,6 +39,6 @@ cudaError_t converged_neighbours(const Study<T> &s)
     return enqueue_part(s, s.n, compare_neighbours<T>, s.sums, s.n, (T)s.epsilon, s.apart);
 }
 
-GD_STUDY_PART(converged_neighbours);
-
 }  // namespace gd
+
+GD_STUDY_PART(converged_neighbours, clear_mark)

@@ -49,10 +49,61 @@ StudyPart<T> converged_vote;
 template <typename T>
 StudyPart<T> converged_neighbours;
 
-/* Both types of a part, in the file that defines it. */
-#define GD_STUDY_PART(part)                                 \
-    template cudaError_t part<float>(const Study<float> &); \
-    template cudaError_t part<double>(const Study<double> &)
+/* What a part adds to, or takes the largest into, starts from zero. The loop sees to that for all
+ * parts at once; who runs a part by itself names what it needs. */
+template <typename T>
+cudaError_t clear(const Study<T> &s, void *what, size_t bytes)
+{
+    return cudaMemsetAsync(what, 0, bytes, (cudaStream_t)s.launch.stream);
+}
+template <typename T>
+cudaError_t clear_sums(const Study<T> &s)
+{
+    return clear(s, s.sums, (size_t)s.n * sizeof(T));
+}
+template <typename T>
+cudaError_t clear_top(const Study<T> &s)
+{
+    return clear(s, s.top, sizeof(T));
+}
+template <typename T>
+cudaError_t clear_mark(const Study<T> &s)
+{
+    return clear(s, s.apart, sizeof(int));
+}
+template <typename T>
+cudaError_t clear_nothing(const Study<T> &)
+{
+    return cudaSuccess;
+}
+
+template <typename T>
+Study<T> study_of(const gd_perron_part &call)
+{
+    return {call.launch,
+            call.n,
+            static_cast<T *>(call.matrix),
+            static_cast<T *>(call.sums),
+            static_cast<T *>(call.vector),
+            static_cast<T *>(call.top),
+            call.apart,
+            call.epsilon,
+            call.launch.options.value[0]};
+}
+
+/* In the file that defines a part: both of its types for the loop, and its row in the table. */
+#define GD_STUDY_PART(part, make_ready)                                             \
+    template cudaError_t gd::part<float>(const gd::Study<float> &);                 \
+    template cudaError_t gd::part<double>(const gd::Study<double> &);               \
+    extern "C" gd_status gd_cuda_perron_##part(gd_perron_part *call, gd_error *err) \
+    {                                                                               \
+        return gd::with_float_type(call->dtype, [&](auto type) {                    \
+            const auto study = gd::study_of<decltype(type)>(*call);                 \
+            GD_CUDA_TRY(err, "perron/" #part, gd::make_ready(study));               \
+            GD_CUDA_TRY(err, "perron/" #part, gd::part(study));                     \
+            return GD_OK;                                                           \
+        });                                                                         \
+    }
 
 __device__ __forceinline__ ptrdiff_t thread_index()
 {
