@@ -642,6 +642,36 @@ def test_a_result_of_perron_counts_its_rounds(runner, matrix):
         assert other["max_relative_error"] < 1e-6, other
 
 
+@pytest.mark.parametrize(("few", "many"), [(3.0, 21.0), (3.0, 2.0)])
+def test_a_round_of_perron_is_timed_by_itself(runner, monkeypatch, few, many, capsys):
+    """It is a ninth of what nine more rounds take, where they take longer at all."""
+    from gpudist.bench import Timing
+    from gpudist.bench import runner as module
+
+    done = []
+
+    def by_rounds(call, **how):
+        done.append(call().iterations)
+        return Timing((few if done[-1] == 2 else many if done[-1] == 11 else 1.0,))
+
+    monkeypatch.setattr(module, "time_call", by_rounds)
+    monkeypatch.setattr(runner, "with_rivals", False)
+    case = cases.PerronCase(30, "float64")
+    record = runner.run(case)
+    assert {2, 11} <= set(done)
+    if many < few:
+        assert "round_s" not in record
+        return
+    assert record["round_s"] == 2.0
+    read = runner.ceilings["read"].rate
+    assert record["round_fraction_of_ceiling"] == pytest.approx(30 * 30 * 8 / read / 2)
+    bench.show_result(record)
+    assert "one round: 2.00 s, 0% of what one read" in capsys.readouterr().out
+    assert "a round 0%" in readme.render(
+        PAGE.replace("cdist-cpu", "perron-cpu"), [record | {"date": "2026", "revision": "1"}]
+    )
+
+
 def test_rivals_are_timed(runner):
     pytest.importorskip("scipy")
     record = runner.run(SMALL)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import warnings
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -425,6 +426,27 @@ class PerronCase:
     def call(self, operands: tuple[Any, ...], device: str, kernel: str = "auto") -> Any:
         """Find the eigenvalue."""
         return gpudist.perron(operands[0], kernel=kernel, device=device)
+
+    def do_rounds(self, operands: tuple[Any, ...], device: str, rounds: int) -> Any:
+        """Do so many rounds, converged or not.
+
+        Parameters
+        ----------
+        operands : tuple of array
+            The matrix.
+        device : str
+            Where to compute.
+        rounds : int
+            Products with the matrix.
+
+        Returns
+        -------
+        gpudist.PerronResult
+            What they found.
+        """
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", gpudist.ConvergenceWarning)
+            return gpudist.perron(operands[0], tol=0, max_iter=rounds, device=device)
 
     def explain(self, operands: tuple[Any, ...], device: str) -> gpudist.Explanation:
         """Say which kernel ``auto`` takes, and count the work of all rounds."""

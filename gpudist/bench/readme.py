@@ -142,11 +142,14 @@ def _operation_row(result: Result) -> tuple[str, ...]:
         for rival in result["rivals"]
         if "ratio" in rival
     ]
+    share = result.get("round_fraction_of_ceiling")
+    limits = [f"{fraction:.0%} ({result['bound_by']})"] if fraction >= _TELLING else []
+    limits += [] if share is None else [f"a round {share:.0%}"]
     return (
         ", ".join(case),
         duration(result["median_s"]),
         quantity(result["rate"], result["unit"]),
-        f"{fraction:.0%} ({result['bound_by']})" if fraction >= _TELLING else "",
+        ", ".join(limits),
         error_text(result["max_relative_error"]),
         ", ".join(others),
     )

@@ -202,6 +202,10 @@ def show_result(record: Mapping[str, Any], file: TextIO | None = None) -> None:
         error_text(record["max_relative_error"]),
     )
     notes = []
+    if "round_s" in record:
+        share = record["round_fraction_of_ceiling"]
+        limit = "" if share is None else f", {share:.0%} of what one read of the matrix may take"
+        notes.append(f"one round: {duration(record['round_s'])}{limit}")
     for rival in record["rivals"]:
         if "median_s" in rival:
             table.add(

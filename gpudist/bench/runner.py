@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 import gpudist
 from gpudist.bench import accuracy, ceilings, records, rivals
-from gpudist.bench.cases import AccuracyCase, Case, SweepCase, TransferCase
+from gpudist.bench.cases import AccuracyCase, Case, PerronCase, SweepCase, TransferCase
 from gpudist.bench.ceilings import Ceiling
 from gpudist.bench.devices import DeviceArrays, device_arrays
 from gpudist.bench.samples import Sample
@@ -23,6 +23,9 @@ Array = npt.NDArray[Any]
 
 # Seconds that the samples of one rival may take together: some are hundreds of times slower.
 _RIVAL_BUDGET = 3.0
+# One round of perron is what a call of so many rounds takes longer than one of so few, divided: the
+# host does the same for both.
+_FEW_ROUNDS, _MANY_ROUNDS = 2, 11
 # A sweep takes hundreds of timings, all of the device at hand.
 _SWEEP_BUDGET = 0.3
 
@@ -168,12 +171,35 @@ class Runner:
             "bytes_moved": work.read + work.written,
             "pipe_operations": work.operations * work.slots,
             **_floor_fields(floor, ours),
+            **(self._measure_round(case, operands, clock) if isinstance(case, PerronCase) else {}),
             "max_relative_error": _json_number(error),
             "error_rows": sample.rows,
             "rivals": [
                 self._measure_rival(rival, task, ours, clock, sample)
                 for rival in (rivals.rivals_for(task) if self.with_rivals else ())
             ],
+        }
+
+    def _measure_round(
+        self, case: PerronCase, operands: tuple[Any, ...], clock: Clock
+    ) -> dict[str, Any]:
+        """Time one round by itself, and hold it against one read of the matrix."""
+        few, many = (
+            time_call(
+                functools.partial(case.do_rounds, operands, self.device, rounds),
+                clock=clock,
+                repeats=self.repeats,
+            ).median
+            for rounds in (_FEW_ROUNDS, _MANY_ROUNDS)
+        )
+        if many <= few:  # a matrix so small that nothing but the clock's noise is left
+            return {}
+        seconds = (many - few) / (_MANY_ROUNDS - _FEW_ROUNDS)
+        read = self.ceilings.get("read")
+        size = case.n * case.n * np.dtype(case.dtype).itemsize
+        return {
+            "round_s": seconds,
+            "round_fraction_of_ceiling": size / read.rate / seconds if read else None,
         }
 
     def _measure_sweep(self, case: SweepCase) -> dict[str, Any]:

@@ -129,8 +129,8 @@ _PERRON_CPU: Cases = (
     PerronCase(4000, "float64", "Hilbert"),
 )
 _PERRON_CUDA: Cases = (
-    *(PerronCase(n, "float32") for n in (2048, 8192, 32768)),
-    PerronCase(8192, "float64"),
+    *(PerronCase(n, "float32") for n in (2048, 8192, 16384, 32768)),
+    *(PerronCase(n, "float64") for n in (8192, 16384, 32768)),
     *(PerronCase(8192, dtype, "Hilbert") for dtype in ("float32", "float64")),
 )
 _TRANSFER_CPU: Cases = tuple(
