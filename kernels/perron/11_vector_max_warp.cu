@@ -3,6 +3,8 @@
  * Idea: against version 0, shuffles find the largest of 32, and one lane offers it.
  * Bottleneck: n / 32 atomic operations on one address; for the study's sizes memory as well.
  * Launch: `block` threads, one an element.
+ * Reached on an H200: 0.80 ms for 33.5 M elements, to the microsecond what version 0 takes: a
+ * warp's operations on one address are joined there as well.
  * Source: vector_max version 1 of the study (53.7 ms for 33.5 M elements). */
 #include "perron/study.cuh"
 
