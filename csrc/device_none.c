@@ -167,6 +167,12 @@ gd_status gd_cuda_perron_look(const gd_matrix *a, void *stream, void *scratch, u
     return refuse(err);
 }
 
+gd_status gd_cuda_perron_begin(const gd_perron *call, const gd_perron_state *first, gd_error *err)
+{
+    (void)call, (void)first;
+    return refuse(err);
+}
+
 gd_status gd_cuda_perron_write(const double *x, double top, const gd_matrix *out, void *stream,
                                gd_error *err)
 {

@@ -345,8 +345,7 @@ typedef gd_status gd_closure_kernel(gd_closure *call, gd_error *err);
 typedef enum gd_perron_stop {
     GD_PERRON_GOING,
     GD_PERRON_CONVERGED,
-    GD_PERRON_FLAWED,  /* an element is negative, infinite or NaN, or a row is zero */
-    GD_PERRON_ZEROS,   /* the scan found zeros: the caller is to look at their pattern */
+    GD_PERRON_DOUBTED, /* the scan is not sure that all elements are positive and finite */
     GD_PERRON_RESCALE, /* the vector has left the middle of float64's range */
 } gd_perron_stop;
 
@@ -359,10 +358,9 @@ typedef struct gd_perron_state {
     double scale;        /* a power of 2 by which the next product is multiplied */
     double widths[GD_PERRON_KEPT]; /* of the latest rounds' intervals, relative; by round % KEPT */
     int64_t round;
-    int32_t stop;  /* a gd_perron_stop */
-    int32_t flags; /* GD_PERRON_HAS_... that the scan found */
+    int32_t stop;   /* a gd_perron_stop */
+    int32_t doubts; /* not 0 if the scan is not sure that all elements are positive and finite */
 } gd_perron_state;
-enum { GD_PERRON_HAS_FLAWS = 1, GD_PERRON_HAS_ZEROS = 2, GD_PERRON_HAS_EMPTY_ROWS = 4 };
 
 /* perron: rounds of x <- A x + shift x. Each round finds the ratios (A x)_i / x_i, whose least and
  * largest bound the root of A, whatever the shift (Collatz and Wielandt).
@@ -439,6 +437,10 @@ gd_status gd_cpu_perron_look(const gd_matrix *a, void *stream, void *scratch, ui
                              gd_perron_facts *facts, gd_error *err);
 gd_status gd_cuda_perron_look(const gd_matrix *a, void *stream, void *scratch, uint64_t *pattern,
                               gd_perron_facts *facts, gd_error *err);
+
+/* The state becomes *first and vector number 0 ones, without a copy that the host would have to
+ * wait for. Enqueued. */
+gd_status gd_cuda_perron_begin(const gd_perron *call, const gd_perron_state *first, gd_error *err);
 
 /* out[0, i] = x[i] / top, but no less than the least positive number of out's dtype. Enqueued. */
 gd_status gd_cpu_perron_write(const double *x, double top, const gd_matrix *out, void *stream,

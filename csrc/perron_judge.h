@@ -73,7 +73,7 @@ GD_ANYWHERE double gd_perron_scale(double top, double growth)
 }
 
 /* Takes a round into the state. The eight roundings on top are those of the ratio and of the
- * widening itself. The scan's flags are in the state already. */
+ * widening itself. The scan's doubts are in the state already. */
 GD_ANYWHERE void gd_perron_judge(gd_perron_state *state, const gd_perron_found *found, double tol,
                                  double shift, ptrdiff_t roundings, bool scanned)
 {
@@ -88,11 +88,8 @@ GD_ANYWHERE void gd_perron_judge(gd_perron_state *state, const gd_perron_found *
     state->scale = gd_perron_scale(found->top, state->average + shift);
     state->widths[state->round % GD_PERRON_KEPT] = (most - least) / most;
     ++state->round;
-    if (scanned && (state->flags & (GD_PERRON_HAS_FLAWS | GD_PERRON_HAS_EMPTY_ROWS))) {
-        state->stop = GD_PERRON_FLAWED;
-    }
-    else if (scanned && (state->flags & GD_PERRON_HAS_ZEROS)) {
-        state->stop = GD_PERRON_ZEROS;
+    if (scanned && state->doubts != 0) {
+        state->stop = GD_PERRON_DOUBTED;
     }
     else if (most - least <= tol * least) { /* of this vector: it is to be good as well */
         state->stop = GD_PERRON_CONVERGED;

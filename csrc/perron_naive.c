@@ -43,10 +43,8 @@ static void certify(gd_perron *call, bool scan)
         for (ptrdiff_t j = 0; j < n; ++j) {
             const double e = element(&call->a, i, j);
             sum += e * x[j];
-            state->flags |= e >= 0 && e <= DBL_MAX ? 0 : GD_PERRON_HAS_FLAWS;
-            state->flags |= e == 0 ? GD_PERRON_HAS_ZEROS : 0;
+            state->doubts |= !(e > 0 && e <= DBL_MAX);
         }
-        state->flags |= sum == 0 ? GD_PERRON_HAS_EMPTY_ROWS : 0;
         next[i] = gd_perron_next(sum, x[i], call->shift, state->scale);
         gd_perron_note(&found, sum, x[i], next[i], lost);
     }

@@ -228,7 +228,7 @@ static gd_status iterate(perron_job *job, ptrdiff_t max_iter, gd_error *err)
         }
         call->scan = false;
         job->since += state->round - before;
-        if (state->stop == GD_PERRON_FLAWED || state->stop == GD_PERRON_ZEROS) {
+        if (state->stop == GD_PERRON_DOUBTED) {
             status = look(job, err);
         }
         if (status == GD_OK && state->stop != GD_PERRON_CONVERGED && state->round < max_iter) {
@@ -320,13 +320,16 @@ static gd_status start(perron_job *job, const double *x0, gd_error *err)
     const size_t bytes = STATE_BYTES + vector_bytes(job);
     void *first;
     double *x, top = 0;
-    gd_status status = gd_alloc(GD_HOST, NULL, bytes, "a vector of perron", &first, err);
-    if (status != GD_OK) {
+    gd_status status;
+    job->state = (gd_perron_state){.upper = HUGE_VAL, .top = 1, .scale = 1};
+    if (x0 == NULL && job->call.launch.device.backend == GD_CUDA) {
+        return gd_cuda_perron_begin(&job->call, &job->state, err);
+    }
+    if ((status = gd_alloc(GD_HOST, NULL, bytes, "a vector of perron", &first, err)) != GD_OK) {
         return status;
     }
     x = (double *)((char *)first + STATE_BYTES);
     memset(first, 0, bytes);
-    job->state = (gd_perron_state){.upper = HUGE_VAL, .top = 1, .scale = 1};
     memcpy(first, &job->state, sizeof job->state);
     for (ptrdiff_t i = 0; i < n; ++i) {
         top = x0 != NULL && x0[i] > top ? x0[i] : top;

@@ -45,16 +45,16 @@ GD_INLINE double sum_of(gd_vf64 x)
     return sum;
 }
 
-/* The products of rows row .. row + ROWS - 1 with x, and when scanning the flags of what their
- * elements are. Rows that A does not have are its last once more. */
+/* The products of rows row .. row + ROWS - 1 with x; when scanning, answers whether an element is
+ * not positive and finite. Rows that A does not have are its last once more. */
 #define DEFINE_MULTIPLY(T, largest)                                                               \
     GD_INLINE int multiply_##T(const gd_matrix *a, ptrdiff_t row, const double *x, double *y,     \
                                const int scan)                                                    \
     {                                                                                             \
         const T *rows[ROWS];                                                                      \
         gd_vf64 even[ROWS] = {{0}}, odd[ROWS] = {{0}};                                            \
-        gd_vi64 flawed = {0}, zero = {0};                                                         \
-        int flags = 0;                                                                            \
+        gd_vi64 fine = ~(gd_vi64){0};                                                             \
+        int doubts = 0;                                                                           \
         ptrdiff_t j = 0;                                                                          \
         for (int r = 0; r < ROWS; ++r)                                                            \
             rows[r] =                                                                             \
@@ -65,10 +65,8 @@ GD_INLINE double sum_of(gd_vf64 x)
                 const gd_vf64 a0 = load_##T(rows[r] + j), a1 = load_##T(rows[r] + j + LANES);     \
                 even[r] += a0 * x0;                                                               \
                 odd[r] += a1 * x1;                                                                \
-                if (scan) { /* comparisons that NaN fails */                                      \
-                    flawed |= ~((a0 >= 0) & (a0 <= largest)) | ~((a1 >= 0) & (a1 <= largest));    \
-                    zero |= (a0 == 0) | (a1 == 0);                                                \
-                }                                                                                 \
+                if (scan) /* comparisons that NaN fails */                                        \
+                    fine &= (a0 > 0) & (a0 <= largest) & (a1 > 0) & (a1 <= largest);              \
             }                                                                                     \
         }                                                                                         \
         for (int r = 0; r < ROWS; ++r) {                                                          \
@@ -76,14 +74,11 @@ GD_INLINE double sum_of(gd_vf64 x)
             for (ptrdiff_t k = j; k < a->cols; ++k) {                                             \
                 const double e = rows[r][k];                                                      \
                 sum += e * x[k];                                                                  \
-                flags |= scan && !(e >= 0 && e <= largest) ? GD_PERRON_HAS_FLAWS : 0;             \
-                flags |= scan && e == 0 ? GD_PERRON_HAS_ZEROS : 0;                                \
+                doubts |= scan && !(e > 0 && e <= largest);                                       \
             }                                                                                     \
             y[r] = sum;                                                                           \
-            flags |= scan && sum == 0 ? GD_PERRON_HAS_EMPTY_ROWS : 0;                             \
         }                                                                                         \
-        flags |= gd_any((gd_vi32)flawed) ? GD_PERRON_HAS_FLAWS : 0;                               \
-        return flags | (gd_any((gd_vi32)zero) ? GD_PERRON_HAS_ZEROS : 0);                         \
+        return doubts || gd_any((gd_vi32)~fine);                                                  \
     }
 DEFINE_MULTIPLY(float, FLT_MAX)
 DEFINE_MULTIPLY(double, DBL_MAX)
@@ -100,7 +95,7 @@ static int products(const gd_matrix *a, ptrdiff_t row, const double *x, double *
 /* What one block of rows found. */
 typedef struct report {
     gd_perron_found found;
-    int flags;
+    int doubts;
 } report;
 
 static report do_block(const gd_perron *call, ptrdiff_t first, const double *x, double *next,
@@ -111,7 +106,7 @@ static report do_block(const gd_perron *call, ptrdiff_t first, const double *x, 
     const ptrdiff_t end = first + BLOCK < call->a.rows ? first + BLOCK : call->a.rows;
     for (ptrdiff_t row = first; row < end; row += ROWS) {
         double y[ROWS];
-        block.flags |= products(&call->a, row, x, y, scan);
+        block.doubts |= products(&call->a, row, x, y, scan);
         for (ptrdiff_t i = row; i < row + ROWS && i < end; ++i) {
             next[i] = gd_perron_next(y[i - row], x[i], call->shift, scale);
             gd_perron_note(&block.found, y[i - row], x[i], next[i], lost);
@@ -133,7 +128,7 @@ static void do_round(const gd_perron *call, bool scan)
         reports[b] = do_block(call, b * BLOCK, x, next, scan);
     for (ptrdiff_t b = 0; b < blocks; ++b) {
         gd_perron_join(&found, &reports[b].found);
-        state->flags |= reports[b].flags;
+        state->doubts |= reports[b].doubts;
     }
     gd_perron_judge(state, &found, call->tol, call->shift, call->roundings, scan);
 }

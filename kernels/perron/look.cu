@@ -1,5 +1,5 @@
-/* look.cu: what perron asks of a device beside rounds: where a matrix has zeros and flaws, and its
- * vector in the caller's type.
+/* look.cu: what perron asks of a device beside rounds: where a matrix has zeros and flaws, the
+ * vector to begin with, and the last one in the caller's type.
  *
  * Looking takes one read of A, and only matrices that are not positive are looked at. A warp a row:
  * 32 lanes look at 32 neighbours, and a vote makes a word of the pattern of their answers. The host
@@ -13,6 +13,7 @@ namespace {
 
 constexpr int kThreads = 256, kWarps = kThreads / 32;
 constexpr char kLook[] = "looking at A on the device", kWrite[] = "writing the Perron vector";
+constexpr char kBegin[] = "the first vector of perron";
 
 /* Positions as unsigned numbers, so that -1 is later than any and the first is the least. */
 struct Found {
@@ -46,6 +47,19 @@ __global__ void __launch_bounds__(kThreads)
     }
     if (lane == 0 && any == 0) {
         atomicMin(&found->empty_row, (unsigned long long)row);
+    }
+}
+
+__global__ void __launch_bounds__(kThreads)
+    begin(double *x, ptrdiff_t n, ptrdiff_t padded, gd_perron_state *state,
+          const __grid_constant__ gd_perron_state first)
+{
+    const ptrdiff_t i = (ptrdiff_t)blockIdx.x * kThreads + threadIdx.x;
+    if (i < padded) {
+        x[i] = i < n ? 1 : 0;
+    }
+    if (i == 0) {
+        *state = first;
     }
 }
 
@@ -106,6 +120,15 @@ extern "C" gd_status gd_cuda_perron_look(const gd_matrix *a, void *stream, void 
         return look_at<decltype(type)>(*a, (cudaStream_t)stream, static_cast<char *>(scratch),
                                        pattern, facts, err);
     });
+}
+
+extern "C" gd_status gd_cuda_perron_begin(const gd_perron *call, const gd_perron_state *first,
+                                          gd_error *err)
+{
+    GD_CUDA_TRY(err, kBegin,
+                gd::enqueue(call->launch, begin, gd::ceil_div(call->padded, kThreads), kThreads, 0,
+                            call->vectors, call->a.rows, call->padded, call->state, *first));
+    return GD_OK;
 }
 
 extern "C" gd_status gd_cuda_perron_write(const double *x, double top, const gd_matrix *out,

@@ -3,17 +3,32 @@
 #ifndef GPUDIST_PERRON_PACK_CUH
 #define GPUDIST_PERRON_PACK_CUH
 
-#include <float.h>
-
 #include "common.cuh"
 
 namespace gd {
 
-template <typename T>
-__device__ constexpr T largest()
+/* Elements become float64 before they are multiplied, by instructions for integers, of which a
+ * device does many more at a time than conversions. A float's exponent and fraction, moved to where
+ * a double has the same bits, are the float times 2**-896, subnormal numbers and zeros included; so
+ * that is what an element becomes, and x comes times 2**896. Powers of two change no digit. The
+ * sign is left out: no element is negative (the scan sees to that), and -0 is 0. */
+__device__ __forceinline__ double widened(float x)
 {
-    return sizeof(T) == 4 ? (T)FLT_MAX : (T)DBL_MAX;
+    const uint64_t bits = __float_as_uint(x) & 0x7fffffffu;
+    return __longlong_as_double((long long)(bits << 29));
 }
+__device__ __forceinline__ double widened(double x) { return x; }
+template <typename T>
+constexpr double kUnwidened = sizeof(T) == 4 ? 0x1p896 : 1;
+
+/* Whether an element is not certainly positive and finite, as one comparison: of its bits less 1,
+ * as an unsigned number, of which the scan keeps the largest. Zero becomes the largest number,
+ * negative numbers, infinity and NaN come next. Of a double the upper half is enough: the numbers
+ * below 2**-1042 for which it is zero are only looked at once more. */
+__device__ __forceinline__ unsigned doubt(float x) { return __float_as_uint(x) - 1; }
+__device__ __forceinline__ unsigned doubt(double x) { return (unsigned)__double2hiint(x) - 1; }
+template <typename T>
+constexpr unsigned kDoubtful = sizeof(T) == 4 ? 0x7f7fffffu : 0x7fefffffu;
 
 /* Whether rows can be fetched as they are. */
 template <typename T>

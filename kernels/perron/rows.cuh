@@ -67,13 +67,13 @@ __global__ void __launch_bounds__(kRoundThreads) do_round(const __grid_constant_
     const int lane = threadIdx.x % 32;
     const ptrdiff_t first = (ptrdiff_t)blockIdx.x * kRowsPerBlock + threadIdx.x / 32 * kRowsPerWarp;
     double sums[kRowsPerWarp] = {};
-    int flags = 0;
+    unsigned doubts = 0;
     for (ptrdiff_t word = lane; word < job.words; word += 32) {
         double factors[kEach];
 #pragma unroll
         for (int j = 0; j < kEach; ++j) {
             /* Padding is zeros, whatever stands behind x. */
-            factors[j] = word * kEach + j < job.n ? x[word * kEach + j] : 0;
+            factors[j] = word * kEach + j < job.n ? x[word * kEach + j] * kUnwidened<T> : 0;
         }
 #pragma unroll
         for (int r = 0; r < kRowsPerWarp; ++r) {
@@ -82,12 +82,9 @@ __global__ void __launch_bounds__(kRoundThreads) do_round(const __grid_constant_
             load_word_const(job.a + row * job.stride + word * kEach, elements);
 #pragma unroll
             for (int j = 0; j < kEach; ++j) {
-                sums[r] = fma((double)elements[j], factors[j], sums[r]);
+                sums[r] = fma(widened(elements[j]), factors[j], sums[r]);
                 if (kScan && word * kEach + j < job.n) {
-                    /* Comparisons that NaN fails. */
-                    const bool fine = elements[j] >= 0 && elements[j] <= largest<T>();
-                    flags |= fine ? 0 : GD_PERRON_HAS_FLAWS;
-                    flags |= elements[j] == 0 ? GD_PERRON_HAS_ZEROS : 0;
+                    doubts = max(doubts, doubt(elements[j]));
                 }
             }
         }
@@ -101,11 +98,10 @@ __global__ void __launch_bounds__(kRoundThreads) do_round(const __grid_constant_
             const double new_one = gd_perron_next(y, mine, job.shift, state->scale);
             next[first + r] = new_one;
             gd_perron_note(&found, y, mine, new_one, gd_perron_lost(job.n));
-            flags |= kScan && y == 0 ? GD_PERRON_HAS_EMPTY_ROWS : 0;
         }
     }
-    if (kScan && flags != 0) {
-        atomicOr(&state->flags, flags);
+    if (kScan && doubts >= kDoubtful<T>) {
+        atomicOr(&state->doubts, 1);
     }
     found = join_block(found);
     if (threadIdx.x == 0) {
