@@ -27,6 +27,7 @@ __device__ __forceinline__ void store_segments(const Target<T> &to,
                                                ptrdiff_t top, int apart, ptrdiff_t col)
 {
     constexpr int kAtOnce = 32 / kSegment<T>; /* rows */
+    constexpr bool kMany = kGroup / kAtOnce >= 8;
     const int lane = threadIdx.x % 32, place = lane % kSegment<T>;
     col += place;
     if (col >= to.cols) {
@@ -36,7 +37,20 @@ __device__ __forceinline__ void store_segments(const Target<T> &to,
     for (int group = 0; group < kRows; group += kGroup, top += apart) {
         ptrdiff_t row = top + lane / kSegment<T>;
         T *at = to.row(row) + col;
+        const T *from = &segments[group + lane / kSegment<T>][place];
+        if (kMany && top + kGroup <= rows && (!to.packed() || top + kGroup <= col)) {
+            /* All of them are there, as nearly always: a store takes five instructions, not twenty.
+             * Of pairs a row is shorter than the one before, and so is the step to the next. */
+            ptrdiff_t next = to.step(row, kAtOnce);
+            const int fall = to.packed() ? kAtOnce * kAtOnce : 0;
 #pragma unroll 4
+            for (int i = 0; i < kGroup; i += kAtOnce) {
+                __stcs(at, from[i * kSegment<T>]);
+                at += next, next -= fall;
+            }
+            continue;
+        }
+#pragma unroll(kMany ? 1 : 4)
         for (int i = lane / kSegment<T>; i < kGroup; i += kAtOnce) {
             if (row < rows && (!to.packed() || row < col)) {
                 __stcs(at, segments[group + i][place]);
