@@ -3,6 +3,8 @@
 #ifndef GPUDIST_METRICS_CUH
 #define GPUDIST_METRICS_CUH
 
+#include <float.h>
+
 #include "common.cuh"
 #include "metric_terms.h"
 
@@ -48,6 +50,14 @@ __device__ __forceinline__ float gd_root(float x)
 
 namespace gd {
 
+/* One instruction instead of five, good to 2**-23. Infinite x give infinity, subnormal x give 0. */
+__device__ __forceinline__ float quick_root(float x)
+{
+    float y;
+    asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
 /* ---------------------------------------------------------------- metrics */
 
 /* Whether a float32 result is known to be good. A sum of squares is within the safe range exactly
@@ -66,11 +76,11 @@ template <gd_metric kMetric>
 struct Metric;
 
 /* folds: whether sums over many dimensions need a fresh accumulator every GD_FOLD dimensions.
- * guarded: whether `safe` may say no. */
+ * guarded: whether `safe` may say no, as it may of sums of squares. */
 #define GD_DEFINE_METRIC(NAME, is_sum, is_squares)                                         \
     template <>                                                                            \
     struct Metric<GD_##NAME> {                                                             \
-        static constexpr bool folds = is_sum;                                              \
+        static constexpr bool folds = is_sum, squares = is_squares;                        \
         template <typename T>                                                              \
         static constexpr bool guarded = is_squares && sizeof(T) == sizeof(float);          \
         static constexpr bool root = GD_##NAME == GD_EUCLIDEAN;                            \
@@ -99,6 +109,18 @@ GD_DEFINE_METRIC(CHEBYSHEV, false, false)
 GD_DEFINE_METRIC(COSINE, true, false)
 GD_DEFINE_METRIC(INNER_PRODUCT, true, false)
 #undef GD_DEFINE_METRIC
+
+/* What the term of a first dimension makes of nothing, for the Lp family: the same number without
+ * an addition, which the compiler has to keep, as 0 + x is not x for x = -0. */
+template <typename M>
+__device__ __forceinline__ float first_term(float a, float b)
+{
+    const float t = a - b;
+    if (!M::folds) {
+        return M::term(0.0f, a, b); /* a maximum drops NaN */
+    }
+    return M::squares ? t * t : fabsf(t);
+}
 
 /* Calls f(Metric<...>{}) for a metric of the Lp family. */
 template <typename F>
@@ -341,7 +363,8 @@ __device__ __noinline__ void repair(const Cdist<float, kForm> &call, ptrdiff_t r
                 continue;
             }
             float *const at = call.row(row) + col;
-            if (M::safe(*at)) {
+            /* A root that a kernel took by approximation is infinite where the sum was. */
+            if (M::safe(*at) && *at <= FLT_MAX) {
                 continue;
             }
             double total = 0;

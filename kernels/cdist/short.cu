@@ -5,31 +5,38 @@
  * brings up to 256 rows to shared memory, and all its threads walk down them together, reading each
  * as a broadcast. That is one load of 16 bytes for 16 differences, and no barrier in the loop.
  *
- * A result costs two instructions a dimension and some seven for the root, its check and its share
+ * A result costs two instructions a dimension and some five for the root, its check and its share
  * of loads and stores. 16384 x 16384 float32 on an H200, whose floor of writing is 0.23 ms: d = 8
- * issues for 0.19 ms, d = 16 for 0.32.
+ * issues for 0.17 ms, d = 16 for 0.31.
  *
- * Two details carry the speed:
+ * Three details carry the speed:
  * - The register file reads one even and one odd register a cycle. A row's dimension k is loaded to
  *   a register of k's parity; columns' dimensions are staged with neighbours exchanged, so that
  *   theirs has the other one.
+ * - Roots are one instruction, and whether they are good is asked for eight rows at once, of the
+ *   least and the most of them, which one instruction finds for two results.
  * - Before its first row a block waits for its points, so their loads are all under way at once.
  *
  * Dimensions are filled up with zeros to the next of 4, 6, 8, 12 and 16, which add nothing to any
  * metric; so there are five kernels rather than thirteen for each metric.
- * Launch: 256 threads, as many along a row as it has use for, the others on further rows.
- * Reached there: d = 4 0.258 ms, d = 8 0.288 (cityblock 0.263), d = 16 0.45 (cityblock 0.37), at
- * n = 16383 and d = 8 0.320. At d = 16 that is 70 % of the issue bound for
- * the euclidean, with two blocks of 128 registers a thread on a multiprocessor. Pairs take 58 to
- * 71 % of these times. A small matrix takes its time for bringing columns to registers: 2048 x 1024
- * x 16 takes 12 us. */
+ * Launch: 128 threads, or 256 where rows are shifted, as many along a row as it has use for, the
+ * others on further rows.
+ * Reached there: d = 4 0.256 ms, d = 8 0.274, d = 16 0.40 (cityblock 0.367), at n = 16383 and d =
+ * 16 0.427. At d = 16 that is 78 % of the issue bound, which it shares with writing: what a block
+ * writes and what it computes do not overlap to the full. Pairs take 62 to 72 % of these times. A
+ * small matrix takes its time for bringing columns to registers: 2048 x 1024 x 16 takes 12 us. */
+#include <cuda/std/type_traits>
+
 #include "grid.cuh"
 #include "span.cuh"
 
 namespace {
 
 using T = float;
-constexpr int kThreads = 256, kCols = gd::kPerWord<T>;
+constexpr int kCols = gd::kPerWord<T>;
+/* Of a block: few, because small blocks start and end sooner, but where rows are shifted, whose
+ * ends cost. */
+constexpr int kFewThreads = 128, kManyThreads = 256;
 constexpr int kCheck = 8; /* rows of a thread that are repaired together */
 /* Short rows cost so little that small blocks, which fill the last wave better, pay. */
 template <int D>
@@ -42,7 +49,7 @@ constexpr int kEnoughBlocks = 1024; /* some for each multiprocessor of a large G
  * a time, as they lie in memory, and the threads take theirs from a shared copy: read by each
  * thread for itself, every element would be a line of its own. Loops over points stay loops: a
  * block meets this code once, and its instructions have to come from memory. */
-template <int D, gd::Form kForm>
+template <int D, int kThreads, gd::Form kForm>
 __device__ __forceinline__ void take_columns(const gd::Cdist<T, kForm> &call,
                                              const gd::Span<T> &span, T (&b)[kCols][D])
 {
@@ -117,21 +124,73 @@ struct Share {
     }
 };
 
+/* The least and the most of a thread's results, by their bits, which sort as numbers >= 0 do, NaN
+ * above all: two results an instruction. */
+struct Extremes {
+    unsigned least = UINT_MAX, most = 0;
+
+    __device__ __forceinline__ void see(float x, float y)
+    {
+        least = min(min(least, __float_as_uint(x)), __float_as_uint(y));
+        most = max(max(most, __float_as_uint(x)), __float_as_uint(y));
+    }
+    /* Whether all are good. */
+    template <typename M>
+    __device__ __forceinline__ bool safe() const
+    {
+        return !M::template guarded<T> ||
+               (M::safe(__uint_as_float(least)) && M::safe(__uint_as_float(most)) &&
+                __uint_as_float(most) <= FLT_MAX);
+    }
+};
+
+/* A row's results. D is at most GD_FOLD, so one accumulator makes the total. */
+template <typename M, int D, int kFill>
+__device__ __forceinline__ void find_row(T (&results)[kCols], const T (&a)[kFill],
+                                         const T (&b)[kCols][D], Extremes &extremes)
+{
+#pragma unroll
+    for (int j = 0; j < kCols; ++j) {
+        results[j] = gd::first_term<M>(a[0], b[j][0]);
+    }
+#pragma unroll
+    for (int k = 1; k < D; ++k) {
+#pragma unroll
+        for (int j = 0; j < kCols; ++j) {
+            results[j] = M::term(results[j], a[k], b[j][k]);
+        }
+    }
+#pragma unroll
+    for (int j = 0; j < kCols; ++j) {
+        if constexpr (M::root) {
+            results[j] = gd::quick_root(results[j]);
+        }
+    }
+    if constexpr (M::template guarded<T>) {
+#pragma unroll
+        for (int j = 0; j < kCols; j += 2) {
+            extremes.see(results[j], results[j + 1]);
+        }
+    }
+}
+
 /* log_kinds: see span.cuh. */
-template <typename M, int D, gd::Form kForm>
-__global__ void __launch_bounds__(kThreads, 2)
+template <typename M, int D, gd::Form kForm, int kThreads>
+__global__ void __launch_bounds__(kThreads, 512 / kThreads)
     short_points(const __grid_constant__ gd::Cdist<T, kForm> call,
                  const __grid_constant__ gd::Grid grid, int block_rows, unsigned log_kinds)
 {
     static_assert(kRows<D> <= kCheck * 32, "a bit for every kCheck rows");
     constexpr int kFill = (D + kCols - 1) / kCols * kCols; /* a row in whole words */
+    constexpr bool kAhead = D > 8;
     __shared__ alignas(16) T rows[kRows<D>][kFill];
     unsigned block_row, block_col;
     if (!grid.find<kForm, false>(&block_row, &block_col)) {
         return;
     }
     const Share<kForm> share(call, block_row, block_col, block_rows, log_kinds);
-    const auto [first_row, span] = share;
+    const ptrdiff_t first_row = share.first_row;
+    const gd::Span<T> span = share.span;
     if (!call.has(first_row, (ptrdiff_t)(block_col + 1) * blockDim.x * kCols)) {
         return;
     }
@@ -140,14 +199,14 @@ __global__ void __launch_bounds__(kThreads, 2)
      * beyond the end. */
     const int thread = threadIdx.y * blockDim.x + threadIdx.x;
 #pragma unroll 8
-    for (int i = thread; i < block_rows * kFill; i += kThreads) {
+    for (int i = thread; i < block_rows * kFill; i += blockDim.x * blockDim.y) {
         const int row = i / kFill, k = i % kFill;
         const T x = call.a.at(call.a.clamp(first_row + ((ptrdiff_t)row << log_kinds)),
                               min(k, (int)call.d - 1));
         rows[row][k] = k < call.d ? x : T(0);
     }
     T b[kCols][D];
-    take_columns<D>(call, span, b);
+    take_columns<D, kThreads>(call, span, b);
     __syncthreads();
     if (span.empty()) {
         return;
@@ -162,41 +221,73 @@ __global__ void __launch_bounds__(kThreads, 2)
         left = within < 0 ? 0 : (int)min((ptrdiff_t)left, (within >> log_kinds) + 1);
     }
     const ptrdiff_t step = (ptrdiff_t)blockDim.y << log_kinds;
-    /* Of pairs a row is shorter than the one before, so steps from one to the next are as well. */
     const ptrdiff_t row = first_row + ((ptrdiff_t)threadIdx.y << log_kinds);
     T *to = call.row(row) + span.first;
-    ptrdiff_t next = call.step(row, step);
+    /* Of pairs a row is shorter than the one before, so steps from one to the next are as well. No
+     * matrix of them that fits into memory has so many columns that they outgrow 32 bits. */
+    using Step = cuda::std::conditional_t<kForm == gd::Form::kPairs, int, ptrdiff_t>;
+    Step next = (Step)call.step(row, step);
     int start = span.start(call, row);
     const int fall = kForm == gd::Form::kPairs ? (int)step : 0;
     unsigned unsafe = 0; /* a bit for every kCheck of this thread's rows */
     int i = threadIdx.y;
-    for (unsigned bit = 1; i < left; bit *= 2) {
-        bool safe = true;
-        const int end = min(left, i + kCheck * (int)blockDim.y);
-#pragma unroll 2
-        for (; i < end; i += blockDim.y, to += next, next -= fall * fall, start += fall) {
-            T a[kFill];
+    /* all_whole: threads have all their columns in every row, and they are a word. */
+    const auto walk = [&](auto all_whole) {
+        T a[kAhead ? 2 : 1][kFill]; /* a row, and the next, which is on its way meanwhile */
+        const auto fetch = [&](T(&to_row)[kFill], int at) {
 #pragma unroll
             for (int k = 0; k < kFill; k += kCols) {
-                gd::load_word(&rows[i][k], a + k);
+                gd::load_word(&rows[kAhead ? min(at, kRows<D> - 1) : at][k], to_row + k);
             }
-            /* D is at most GD_FOLD, so one accumulator makes the total. */
-            T results[kCols] = {};
-#pragma unroll
-            for (int k = 0; k < D; ++k) {
-#pragma unroll
-                for (int j = 0; j < kCols; ++j) {
-                    results[j] = M::term(results[j], a[k], b[j][k]);
+        };
+        if constexpr (kAhead) {
+            fetch(a[0], i);
+        }
+        for (unsigned bit = 1; i < left; bit *= 2) {
+            Extremes extremes;
+            const int end = min(left, i + kCheck * (int)blockDim.y);
+            const auto add_row = [&](const T(&of_a)[kFill]) {
+                T results[kCols];
+                find_row<M, D>(results, of_a, b, extremes);
+                if constexpr (decltype(all_whole)::value) {
+                    gd::stream_word(to, results);
+                }
+                else {
+                    span.store(to, results, start);
+                }
+                to += next, next -= fall * fall, start += fall;
+            };
+            if constexpr (!kAhead) {
+#pragma unroll 2
+                for (; i < end; i += blockDim.y) {
+                    fetch(a[0], i);
+                    add_row(a[0]);
                 }
             }
-#pragma unroll
-            for (int j = 0; j < kCols; ++j) {
-                results[j] = M::finish(results[j]);
-                safe &= M::safe(results[j]);
+            else {
+#pragma unroll 1
+                for (; i < end; i += 2 * blockDim.y) {
+                    fetch(a[1], i + (int)blockDim.y);
+                    add_row(a[0]);
+                    if (i + (int)blockDim.y >= end) {
+                        memcpy(a[0], a[1], sizeof a[0]);
+                        i += blockDim.y;
+                        break;
+                    }
+                    fetch(a[0], i + 2 * (int)blockDim.y);
+                    add_row(a[1]);
+                }
             }
-            span.store(to, results, start);
+            unsafe |= extremes.safe<M>() ? 0 : bit;
         }
-        unsafe |= safe ? 0 : bit;
+    };
+    const bool whole = span.step == 1 && span.low == 0 && span.high == kCols;
+    /* A warp goes one way. */
+    if (kForm == gd::Form::kMatrix && __all_sync(__activemask(), whole)) {
+        walk(cuda::std::true_type{});
+    }
+    else {
+        walk(cuda::std::false_type{});
     }
     if constexpr (M::template guarded<T>) {
         /* Rare, and last: see repair. */
@@ -212,16 +303,15 @@ __global__ void __launch_bounds__(kThreads, 2)
     }
 }
 
-template <int D, typename M, gd::Form kForm>
-cudaError_t launch(const gd_cdist &call)
+template <int D, typename M, gd::Form kForm, int kThreads>
+cudaError_t launch(const gd_cdist &call, unsigned log_kinds)
 {
     static_assert(D <= GD_FOLD, "one accumulator");
     const auto parameters = gd::parameters_of<T, kForm>(call);
-    const bool apart = !call.pairs && call.out.cols <= kAllEnds;
-    const unsigned log_kinds = apart ? 0 : log_kinds_of(parameters);
     const ptrdiff_t columns = call.out.cols + (1 << log_kinds) - 1; /* shifted rows are longer */
-    /* A matrix with few columns has no use for 256 threads side by side. */
-    unsigned across = 1;
+    /* A matrix with few columns has no use for all threads side by side. Columns that lie apart lie
+     * further than one from each other, by which they are told from words. */
+    unsigned across = log_kinds == 0 && !parameters.words ? 2 : 1;
     while (across < kThreads && across * kCols < columns) {
         across *= 2;
     }
@@ -236,8 +326,22 @@ cudaError_t launch(const gd_cdist &call)
     /* Blocks are counted along rows first; of pairs a band is all kinds of the same rows. */
     const gd::Grid grid(call.pairs, down, blocks_across, call.pairs ? 1u << log_kinds : 1, rows,
                         across * kCols);
-    return gd::enqueue(call.launch, short_points<M, D, kForm>, grid.blocks(),
+    return gd::enqueue(call.launch, short_points<M, D, kForm, kThreads>, grid.blocks(),
                        dim3(across, kThreads / across), 0, parameters, grid, rows, log_kinds);
+}
+
+template <int D, typename M>
+cudaError_t launch_form(const gd_cdist &call)
+{
+    if (call.pairs) {
+        constexpr gd::Form kForm = gd::Form::kPairs;
+        return launch<D, M, kForm, kManyThreads>(call, log_kinds_of(gd::target_of<T, kForm>(call)));
+    }
+    constexpr gd::Form kForm = gd::Form::kMatrix;
+    const unsigned log_kinds =
+        call.out.cols <= kAllEnds ? 0 : log_kinds_of(gd::target_of<T, kForm>(call));
+    return log_kinds == 0 ? launch<D, M, kForm, kFewThreads>(call, log_kinds)
+                          : launch<D, M, kForm, kManyThreads>(call, log_kinds);
 }
 
 }  // namespace
@@ -251,14 +355,11 @@ extern "C" gd_status gd_cuda_cdist_short(gd_cdist *call, gd_error *err)
     return gd::with_lp_metric(call->metric, [&](auto metric) {
         using M = decltype(metric);
         const ptrdiff_t d = call->a.cols;
-        const cudaError_t code = gd::with_form(*call, [&](auto form) {
-            constexpr gd::Form kForm = decltype(form)::value;
-            return d <= 4    ? launch<4, M, kForm>(*call)
-                   : d <= 6  ? launch<6, M, kForm>(*call)
-                   : d <= 8  ? launch<8, M, kForm>(*call)
-                   : d <= 12 ? launch<12, M, kForm>(*call)
-                             : launch<16, M, kForm>(*call);
-        });
+        const cudaError_t code = d <= 4    ? launch_form<4, M>(*call)
+                                 : d <= 6  ? launch_form<6, M>(*call)
+                                 : d <= 8  ? launch_form<8, M>(*call)
+                                 : d <= 12 ? launch_form<12, M>(*call)
+                                           : launch_form<16, M>(*call);
         GD_CUDA_TRY(err, "cdist/cuda_short", code);
         return GD_OK;
     });
