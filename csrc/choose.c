@@ -28,8 +28,12 @@ enum { BITS_OF_STEP = 64 };
 static const uint64_t slow_metrics = GD_BIT(GD_MINKOWSKI) | GD_BIT(GD_CANBERRA) |
                                      GD_BIT(GD_BRAYCURTIS) | GD_BIT(GD_JENSENSHANNON) |
                                      GD_BIT(GD_KL_DIVERGENCE) | GD_BIT(GD_HAVERSINE);
-/* From so many rows of B on a kernel of several launches beats one of one. */
-enum { LARGE_ROWS = 1024 };
+/* A kernel of several launches beats one of one where there is enough to do: many bytes of B, or
+ * many rows of it that are not short. With long rows it does so however few there are, because a
+ * block of the others then takes long, and few are at work. */
+enum { LARGE_BYTES = 640000, MANY_ROWS = 1024, LONGER_COLS = 96, LONG_COLS = 256 };
+/* From so many rows and bytes of B on it pays to arrange the operands first. */
+enum { ARRANGED_BYTES = 256 << 10 };
 
 __attribute__((format(printf, 3, 4))) static bool say(char *why, size_t size, const char *format,
                                                       ...)
@@ -160,10 +164,16 @@ static bool unwanted(const gd_kernel *kernel, const gd_request *request, char *w
     estimate(request, &host, &over_bus);
     const bool not_worth_the_bus =
         kernel->backend == GD_CUDA && request->orders.where == GD_WHERE_AUTO && host < over_bus;
-    const bool too_small = (kernel->flags & GD_FOR_LARGE) && request->n < LARGE_ROWS;
-    if (too_small) {
-        return say(why, size, "n = %td < %d is not worth its several launches", request->n,
-                   LARGE_ROWS);
+    const double bytes =
+        (double)request->n * (double)request->cols * (double)gd_dtype_size(request->dtype);
+    const bool large = bytes >= LARGE_BYTES || request->cols >= LONG_COLS ||
+                       (request->n >= MANY_ROWS && request->cols >= LONGER_COLS);
+    const bool too_small = (kernel->flags & GD_FOR_LARGE) && !large;
+    const bool too_few =
+        (kernel->flags & GD_ARRANGES) && (request->n < MANY_ROWS || bytes < ARRANGED_BYTES);
+    if (too_small || too_few) {
+        return say(why, size, "n = %td, d = %td is not worth its several launches", request->n,
+                   request->cols);
     }
     if (not_worth_the_bus) {
         return say(why, size,

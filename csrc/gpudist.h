@@ -556,7 +556,7 @@ enum {
 #define GD_WEIGHTED GD_BIT(1)       /* cdist: takes weights */
 #define GD_PACKED GD_BIT(2)         /* cdist: takes rows of bits (GD_BITS), and nothing else */
 #define GD_ONE_CAPABILITY GD_BIT(3) /* runs on the compute capability it needs, on no later one */
-#define GD_FOR_LARGE GD_BIT(4)      /* cdist: several launches, which few rows of B are not worth */
+#define GD_FOR_LARGE GD_BIT(4)      /* cdist: several launches, which a small B is not worth */
 #define GD_BOTTLENECKS GD_BIT(5)    /* apsp: closes over GD_MIN_MAX, not over GD_MIN_PLUS */
 #define GD_ANY_RING GD_BIT(6)       /* apsp: closes over either */
 #define GD_PAIRS GD_BIT(7)          /* cdist: can compute the pairs of one operand by itself */
@@ -566,6 +566,7 @@ enum {
                                 */
 #define GD_DIM_MAJOR GD_BIT(9) /* cdist: row_stride 1, col_stride >= rows */
 #define GD_NEEDS_CUBLAS GD_BIT(10) /* runs where gd_cublas_why_not() is NULL */
+#define GD_ARRANGES GD_BIT(11)     /* cdist: arranges its operands first, a launch of its own */
 
 /* One row. `needs` is the least gd_isa of a CPU row, 10 * major + minor compute capability of a
  * CUDA row. `launch` is NULL where this build left the row out. */

@@ -129,6 +129,34 @@ def test_auto_weighs_the_bus_and_explain_says_how(m):
     assert large.device == "cuda:0"
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    ("n", "d", "dtype", "metric", "kernel"),
+    [
+        (1000, 64, "float32", "euclidean", "tile"),
+        (2000, 64, "float32", "euclidean", "direct"),
+        (4096, 64, "float32", "euclidean", "tensor"),
+        (1024, 128, "float32", "euclidean", "tensor"),
+        (100, 512, "float32", "euclidean", "tensor"),
+        (1024, 64, "float64", "euclidean", "tile"),
+        (2048, 64, "float64", "euclidean", "tensor_f64"),
+        (4096, 20, "float32", "euclidean", "direct"),
+        (4096, 4, "float32", "cityblock", "short"),
+        (500, 64, "float32", "cityblock", "tile"),
+        (4096, 64, "float32", "cityblock", "direct"),
+        (4096, 3, "float64", "cityblock", "narrow"),
+        (4096, 4, "float64", "cityblock", "tile_f64"),
+    ],
+)
+def test_auto_takes_what_is_quickest_on_an_h200_whatever_m_is(n, d, dtype, metric, kernel):
+    if gpudist.cuda.devices()[0].compute_capability != "9.0":
+        pytest.skip("needs compute capability 9.0")
+    for m in (1, 100, 10**5):
+        a, b = np.broadcast_to(np.zeros(d, dtype), (m, d)), np.zeros((n, d), dtype)
+        said = gpudist.explain("cdist", a, b, metric, device="cuda")
+        assert said.kernel == f"cdist/cuda_{kernel}"
+
+
 def test_every_row_of_the_source_is_in_the_table():
     source = Path(__file__).parent.parent / "csrc" / "kernels.def"
     if not source.exists():
