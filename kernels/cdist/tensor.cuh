@@ -58,8 +58,6 @@ struct Plan {
     uint4 *image_a, *image_b;
     Marks marks;
 
-    /* 2^32 tiles would be a result of 400 TB. */
-    __host__ __device__ unsigned tiles() const { return (unsigned)(tiles_down * tiles_across); }
     __device__ ptrdiff_t part(ptrdiff_t tile_row, ptrdiff_t tile_col, int part) const
     {
         return (tile_row * tiles_across + tile_col) * kParts + part;

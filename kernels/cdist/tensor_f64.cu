@@ -26,6 +26,7 @@ namespace {
 
 using namespace gd::tensor_f64;
 using gd::Cdist;
+using gd::Grid;
 
 void lay_out(const gd_cdist &call, Plan &plan, Layout &take)
 {
@@ -49,6 +50,8 @@ cudaError_t launch(const gd_cdist &call, Plan &plan)
     const Cdist<double> parameters = gd::parameters_of<double>(call);
     const double share = R::share(call.a.cols);
     const ptrdiff_t rows = plan.marks.tiles_down * kTileRows + plan.marks.parts_across * kPartCols;
+    const Grid grid(call.pairs, plan.marks.tiles_down, plan.marks.parts_across, kBand, kTileRows,
+                    kPartCols);
     Steps steps(call.launch);
     plan.keep = 1 - share;
     plan.ratio = share / plan.keep;
@@ -58,8 +61,12 @@ cudaError_t launch(const gd_cdist &call, Plan &plan)
                        R::most);
     }
     steps.enqueue(prepare<kMetric>, rows / kUnitRows, dim3(kPrepareThreads), 0, parameters, plan);
-    steps.enqueue(multiply<kMetric>, plan.marks.parts(), dim3(kThreads), kShared, parameters, plan,
-                  (unsigned)min(plan.marks.tiles_down, (ptrdiff_t)kBand));
+    gd::with_form(call, [&](auto form) {
+        constexpr gd::Form kForm = decltype(form)::value;
+        steps.enqueue(multiply<kMetric, kForm>, grid.blocks(), dim3(kThreads), kShared,
+                      gd::parameters_of<double, kForm>(call), plan, grid);
+        return steps.code;
+    });
     compute_marked<kMetric, double>(steps, call, plan.marks);
     return steps.code;
 }

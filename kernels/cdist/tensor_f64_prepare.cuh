@@ -70,6 +70,9 @@ __global__ void __launch_bounds__(kPrepareThreads)
     if (plan.marks.direct()) {
         return;
     }
+    if (call.packed()) {
+        plan.marks.clear();
+    }
     const ptrdiff_t units_a = plan.marks.tiles_down * kUnits;
     const bool of_a = blockIdx.x < units_a;
     const Points<double> &points = of_a ? call.a : call.b;

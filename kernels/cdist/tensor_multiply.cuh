@@ -1,7 +1,7 @@
 /* tensor_multiply.cuh: the kernel that multiplies: images in, results and marks out.
  *
  * One block a multiprocessor walks over tiles of 128 x 192. A producer thread brings images of 32
- * dimensions, five of them ahead; two groups of 128 threads multiply, 64 rows each. A thread holds
+ * dimensions, three of them ahead; two groups of 128 threads multiply, 64 rows each. A thread holds
  * 96 sums, and two accumulators of 32 that are multiplied into and drained in turn. While one group
  * writes its results the other multiplies.
  *
@@ -11,12 +11,13 @@
 #define GPUDIST_TENSOR_MULTIPLY_CUH
 
 #include "tensor_store.cuh"
+#include "tensor_walk.cuh"
 
 namespace gd {
 namespace tensor {
 
 constexpr int kGroup = 128, kConsumers = 2 * kGroup, kThreads = kConsumers + kGroup;
-constexpr int kStages = 5, kRing = 4;
+constexpr int kStages = 3, kRing = 3;
 /* Registers of a thread: three groups of 128 share 65536. */
 constexpr int kProducerRegisters = 24, kConsumerRegisters = 240;
 
@@ -27,6 +28,7 @@ struct Shared {
     struct {
         FactsA a;
         FactsB b;
+        int row, col; /* of the tile; no row, no tile */
     } facts[kRing];
     Staged staged[kConsumers / 32];
     uint64_t full[kStages], empty[kStages], facts_full[kRing], facts_empty[kRing];
@@ -35,24 +37,28 @@ struct Shared {
 static_assert(sizeof(Shared) <= 227 * 1024, "shared memory of a block");
 
 /* One thread brings everything, as soon as there is room. */
-__device__ __forceinline__ void produce(const Plan &plan, Shared &shared)
+__device__ __forceinline__ void produce(const Plan &plan, bool pairs, Shared &shared)
 {
     constexpr int kBytes = sizeof shared.stages[0];
-    const unsigned tiles = plan.tiles();
     unsigned slot = 0, turn = 0, ring = 0, ring_turn = 0;
-    for (unsigned tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-        const Position at(plan, tile);
+    for (Walk walk(plan, pairs, blockIdx.x);; walk.advance(gridDim.x)) {
+        auto &facts = shared.facts[ring];
         barrier_wait(&shared.facts_empty[ring], ring_turn ^ 1);
-        barrier_expect(&shared.facts_full[ring], sizeof shared.facts[0]);
-        bulk_copy(&shared.facts[ring].a, plan.facts_a + at.row, sizeof(FactsA),
-                  &shared.facts_full[ring]);
-        bulk_copy(&shared.facts[ring].b, plan.facts_b + at.col, sizeof(FactsB),
-                  &shared.facts_full[ring]);
+        const ptrdiff_t row = walk.row, col = walk.col();
+        facts.row = walk.there() ? (int)row : -1;
+        facts.col = (int)col;
+        if (!walk.there()) {
+            barrier_arrive(&shared.facts_full[ring]);
+            return;
+        }
+        barrier_expect(&shared.facts_full[ring], sizeof facts.a + sizeof facts.b);
+        bulk_copy(&facts.a, plan.facts_a + row, sizeof facts.a, &shared.facts_full[ring]);
+        bulk_copy(&facts.b, plan.facts_b + col, sizeof facts.b, &shared.facts_full[ring]);
         if (++ring == kRing) {
             ring = 0, ring_turn ^= 1;
         }
-        const uint4 *a = plan.image_a + at.row * plan.slabs * kImageA;
-        const uint4 *b = plan.image_b + at.col * plan.slabs * kImageB;
+        const uint4 *a = plan.image_a + row * plan.slabs * kImageA;
+        const uint4 *b = plan.image_b + col * plan.slabs * kImageB;
         for (ptrdiff_t slab = 0; slab < plan.slabs; ++slab, a += kImageA, b += kImageB) {
             barrier_wait(&shared.empty[slot], turn ^ 1);
             barrier_expect(&shared.full[slot], kBytes);
@@ -209,23 +215,25 @@ __device__ __forceinline__ void sum_products(Consumer &consumer, ptrdiff_t slabs
 template <gd_metric kMetric>
 __device__ __forceinline__ void consume(const Cdist<float> &call, const Plan &plan, Shared &shared)
 {
-    const unsigned tiles = plan.tiles();
     Consumer consumer = {shared, 0, 0};
     unsigned ring = 0, ring_turn = 0;
-    for (unsigned tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+    while (true) {
+        const auto &facts = shared.facts[ring];
+        barrier_wait(&shared.facts_full[ring], ring_turn);
+        if (facts.row < 0) {
+            return;
+        }
         Accumulator sums[kParts];
         sum_products(consumer, plan.slabs, sums);
-        barrier_wait(&shared.facts_full[ring], ring_turn);
-        const Position at(plan, tile);
-        const auto &facts = shared.facts[ring];
+        const ptrdiff_t row = facts.row, col = facts.col;
         Staged &staged = shared.staged[this_thread() / 32];
         /* Tiles that are all there take a way without tests. */
-        if (call.words && (at.row + 1) * kTileRows <= call.a.count &&
-            (at.col + 1) * kTileCols <= call.b.count) {
-            store_tile<kMetric, true>(call, plan, facts.a, facts.b, at, staged, sums);
+        if (call.words && (row + 1) * kTileRows <= call.a.count &&
+            (col + 1) * kTileCols <= call.b.count) {
+            store_tile<kMetric, true>(call, plan, facts.a, facts.b, row, col, staged, sums);
         }
         else {
-            store_tile<kMetric, false>(call, plan, facts.a, facts.b, at, staged, sums);
+            store_tile<kMetric, false>(call, plan, facts.a, facts.b, row, col, staged, sums);
         }
         if (this_thread() % 32 == 0) {
             barrier_arrive(&shared.facts_empty[ring]);
@@ -263,7 +271,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     if (threadIdx.x >= kConsumers) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kProducerRegisters));
         if (threadIdx.x == kConsumers) {
-            produce(plan, shared);
+            produce(plan, call.pairs, shared);
         }
     }
     else {

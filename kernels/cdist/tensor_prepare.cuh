@@ -103,24 +103,28 @@ __device__ __forceinline__ void find_facts(const Points<float> &x, bool words, p
     }
 }
 
-/* A block takes 16 rows of one operand, a unit. */
+/* A block takes 16 rows of one operand, a unit; of both if they are the same. */
 template <gd_metric kMetric>
 __global__ void __launch_bounds__(kPrepareThreads)
     prepare(const __grid_constant__ Cdist<float> call, const __grid_constant__ Plan plan,
-            bool words_a, bool words_b)
+            bool words_a, bool words_b, bool same)
 {
     constexpr bool kShifts = Rules<kMetric>::shifts;
     __shared__ float scales[kPrepareRows];
-    const ptrdiff_t blocks_a = plan.tiles_down * kUnits;
-    const bool of_a = blockIdx.x < blocks_a;
+    const ptrdiff_t units_a = plan.tiles_down * kUnits;
+    const bool of_a = blockIdx.x < units_a;
     const Points<float> &x = of_a ? call.a : call.b;
     const bool words = of_a ? words_a : words_b;
-    const ptrdiff_t first = (blockIdx.x - (of_a ? 0 : blocks_a)) * kPrepareRows;
-    const ptrdiff_t tile = first / (of_a ? kTileRows : kTileCols);
-    const int in_tile = (int)(first - tile * (of_a ? kTileRows : kTileCols));
+    const ptrdiff_t first = (blockIdx.x - (of_a || same ? 0 : units_a)) * kPrepareRows;
+    const bool of_b = same ? first < plan.tiles_across * kTileCols : !of_a;
+    const ptrdiff_t tile_a = first / kTileRows, tile_b = first / kTileCols;
+    const int in_a = (int)(first % kTileRows), in_b = (int)(first % kTileCols);
     follow();
     if (plan.marks.direct()) {
         return;
+    }
+    if (call.packed()) {
+        plan.marks.clear();
     }
 
     for (int r = threadIdx.x / 32; r < kPrepareRows; r += kPrepareThreads / 32) {
@@ -130,16 +134,20 @@ __global__ void __launch_bounds__(kPrepareThreads)
         }
         if (threadIdx.x % 32 == 0) {
             scales[r] = scale;
-            float *const norms = of_a ? plan.facts_a[tile].norm : plan.facts_b[tile].norm;
-            float *const unscales = of_a ? plan.facts_a[tile].unscale : plan.facts_b[tile].unscale;
-            norms[in_tile + r] = norm;
-            unscales[in_tile + r] = unscale;
+            if (of_a) {
+                plan.facts_a[tile_a].norm[in_a + r] = norm;
+                plan.facts_a[tile_a].unscale[in_a + r] = unscale;
+            }
+            if (of_b) {
+                plan.facts_b[tile_b].norm[in_b + r] = norm;
+                plan.facts_b[tile_b].unscale[in_b + r] = unscale;
+            }
         }
     }
     __syncthreads();
 
     if (of_a) {
-        uint4 *const image = plan.image_a + tile * plan.slabs * kImageA;
+        uint4 *const image = plan.image_a + tile_a * plan.slabs * kImageA;
         for (ptrdiff_t i = threadIdx.x; i < plan.slabs * kChunks * kLanes; i += kPrepareThreads) {
             const int lane = (int)(i % kLanes), chunk = (int)(i / kLanes % kChunks);
             const ptrdiff_t slab = i / (kLanes * kChunks);
@@ -152,12 +160,12 @@ __global__ void __launch_bounds__(kPrepareThreads)
                 fetch<2>(x, words, x.clamp(first + r), k, call.d, pair);
                 split<kShifts>(pair, plan.shift, k, call.d, scales[r], hi[h], lo[h]);
             }
-            image[((slab * kUnits + in_tile / kUnitRows) * kChunks + chunk) * kLanes + lane] =
+            image[((slab * kUnits + in_a / kUnitRows) * kChunks + chunk) * kLanes + lane] =
                 make_uint4(hi[0], hi[1], lo[0], lo[1]);
         }
     }
-    else {
-        uint4 *const image = plan.image_b + tile * plan.slabs * kImageB;
+    if (of_b) {
+        uint4 *const image = plan.image_b + tile_b * plan.slabs * kImageB;
         for (ptrdiff_t i = threadIdx.x; i < plan.slabs * kChunks * kPrepareRows;
              i += kPrepareThreads) {
             const int r = (int)(i % kPrepareRows), chunk = (int)(i / kPrepareRows % kChunks);
@@ -172,7 +180,7 @@ __global__ void __launch_bounds__(kPrepareThreads)
                 split<kShifts>(y + 2 * j, plan.shift, k + 2 * j, call.d, scales[r], hi[j], lo[j]);
             }
             uint4 *const at =
-                image + (slab * kPlanes + 2 * chunk) * kPlane + place_of_column(in_tile + r);
+                image + (slab * kPlanes + 2 * chunk) * kPlane + place_of_column(in_b + r);
             at[0] = make_uint4(lo[0], lo[1], lo[2], lo[3]);
             at[kPlane] = make_uint4(hi[0], hi[1], hi[2], hi[3]);
         }

@@ -66,9 +66,12 @@ cudaError_t launch(const gd_cdist &call, Plan &plan)
         find_centre_of(steps, call, plan.sample, plan.shift, plan.all_direct, (double)R::share,
                        R::least, R::most);
     }
-    steps.enqueue(prepare<kMetric>, (rows + cols) / kPrepareRows, dim3(kPrepareThreads), 0,
-                  parameters, plan, reads_words<float>(call.a), reads_words<float>(call.b));
-    steps.enqueue(multiply_rows<kMetric>, min((ptrdiff_t)plan.tiles(), (ptrdiff_t)steps.processors),
+    const bool same = same_rows(call.a, call.b);
+    steps.enqueue(prepare<kMetric>, (same ? max(rows, cols) : rows + cols) / kPrepareRows,
+                  dim3(kPrepareThreads), 0, parameters, plan, reads_words<float>(call.a),
+                  reads_words<float>(call.b), same);
+    steps.enqueue(multiply_rows<kMetric>,
+                  min(plan.tiles_down * plan.tiles_across, (ptrdiff_t)steps.processors),
                   dim3(kThreads), sizeof(Shared), parameters, plan);
     compute_marked<kMetric, float>(steps, call, plan.marks);
     return steps.code;
