@@ -17,7 +17,7 @@ template <gd_metric kMetric, bool kWhole>
 __device__ __forceinline__ void store_tile(const Cdist<float> &call, const Plan &plan,
                                            const FactsA &facts_a, const FactsB &facts_b,
                                            ptrdiff_t tile_row, ptrdiff_t tile_col, Staged &staged,
-                                           const Accumulator (&sums)[kParts])
+                                           const Accumulator &sums)
 {
     const int thread = (int)this_thread(), warp = thread / 32, lane = thread % 32;
     const int in_tile = warp * kUnitRows + lane / 4, quad = lane % 4 * 4, lower = lane / 4 % 2;
@@ -50,11 +50,10 @@ __device__ __forceinline__ void store_tile(const Cdist<float> &call, const Plan 
                 for (int h = 0; h < 2; ++h) {
 #pragma unroll
                     for (int e = 0; e < 4; ++e) {
-                        const int sum = (line * 2 + half) * 8 + e / 2 * 4 + h * 2 + e % 2;
+                        const int sum = (first / 16 + half) * 8 + e / 2 * 4 + h * 2 + e % 2;
                         float guard;
-                        results[h][half][e] =
-                            Rules<kMetric>::result(sums[part][sum], norm_a[h], unscale_a[h],
-                                                   norm_b[e], unscale_b[e], guard);
+                        results[h][half][e] = Rules<kMetric>::result(
+                            sums[sum], norm_a[h], unscale_a[h], norm_b[e], unscale_b[e], guard);
                         marks[part] = __funnelshift_l(__float_as_uint(guard), marks[part], 1);
                     }
                     if constexpr (!kWhole) {
