@@ -209,6 +209,8 @@ def test_clusters_change_neither_digits_nor_rows(kernel, metric, dtype, kind):
         square = gpudist.cdist(b, b, metric, kernel=kernel.id)
         np.testing.assert_array_equal(square, square.T)
         np.testing.assert_array_equal(np.diagonal(square), np.zeros(len(b)))
+        pairs = gpudist.pdist(b, metric, kernel=kernel.id)
+        np.testing.assert_array_equal(pairs, square[np.triu_indices(len(b), 1)])
 
 
 @own_case

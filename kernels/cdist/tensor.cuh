@@ -23,12 +23,10 @@ constexpr int kChunk = 8, kDims = 32, kChunks = kDims / kChunk;
 /* A part is what one accumulator of a warpgroup covers in columns. */
 constexpr int kParts = kTileCols / kPartCols;
 
-/* Rows of `a` lie in the order in which the threads of a warp hold their fragments: a word of a
- * lane is (hi of row g, hi of row g + 8, lo of row g, lo of row g + 8), two dimensions each.
- * Columns, the rows of `b`, lie in planes of one chunk: lo, hi, lo, hi, ... of 16 bytes a column.
- */
-constexpr int kPlane = kTileCols, kPlanes = 2 * kChunks; /* in words */
-constexpr int kImageA = kUnits * kChunks * kLanes, kImageB = kPlanes * kPlane;
+/* An image consists of planes, one of a chunk's eight dimensions in halves, 16 bytes a row: for `a`
+ * hi, lo, hi, lo, ..., and for columns, the rows of `b`, lo, hi, lo, hi, ... */
+constexpr int kPlaneA = kTileRows, kPlaneB = kTileCols, kPlanes = 2 * kChunks; /* in words */
+constexpr int kImageA = kPlanes * kPlaneA, kImageB = kPlanes * kPlaneB;
 
 /* What else is known of a tile's rows: half the square of the row's length (see Rules), and the
  * power of two that undoes the scaling of its image. */
@@ -58,8 +56,6 @@ struct Plan {
     uint4 *image_a, *image_b;
     Marks marks;
 
-    /* 2^32 tiles would be a result of 400 TB. */
-    __host__ __device__ unsigned tiles() const { return (unsigned)(tiles_down * tiles_across); }
     __device__ ptrdiff_t part(ptrdiff_t tile_row, ptrdiff_t tile_col, int part) const
     {
         return (tile_row * tiles_across + tile_col) * kParts + part;
@@ -112,7 +108,7 @@ struct Rules {
 
 /* ---------------------------------------------------------------- matrix products */
 
-using Accumulator = float[32]; /* a thread's share of 64 rows by 64 columns */
+using Accumulator = float[96]; /* a thread's share of 64 rows by 192 columns */
 
 __device__ __forceinline__ void begin_products()
 {
@@ -122,11 +118,9 @@ __device__ __forceinline__ void commit_products()
 {
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
-/* Waits until at most kPending committed groups are under way. */
-template <int kPending>
 __device__ __forceinline__ void await_products()
 {
-    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
+    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
 }
 
 /* The tensor cores write accumulators behind the compiler's back. This keeps it from moving their
@@ -134,53 +128,29 @@ __device__ __forceinline__ void await_products()
 __device__ __forceinline__ void pin(Accumulator &acc)
 {
 #pragma unroll
-    for (int i = 0; i < 32; ++i) {
-        asm volatile("" : "+f"(acc[i])::"memory");
+    for (float &x : acc) {
+        asm volatile("" : "+f"(x)::"memory");
     }
 }
-__device__ __forceinline__ void pin(Accumulator (&acc)[3])
-{
-    pin(acc[0]), pin(acc[1]), pin(acc[2]);
-}
 
-/* Columns in shared memory, for the tensor cores: without swizzle, groups of 8 columns 128 bytes
- * apart, and `step` words from one chunk of a product's 16 dimensions to the other. */
+/* A plane's rows in shared memory, for the tensor cores: without swizzle, groups of 8 rows 128
+ * bytes apart, and `step` words from one chunk of a product's 16 dimensions to the other. */
 __device__ __forceinline__ uint64_t describe(unsigned address, unsigned step)
 {
     return (uint64_t)((address & 0x3ffff) >> 4) | (uint64_t)step << 16 | (uint64_t)(128 >> 4) << 32;
 }
 
-/* acc = [acc +] a * b for 64 rows, 64 columns and 16 dimensions. */
-#define GD_ACC4(x, i) "+f"(x[i]), "+f"(x[i + 1]), "+f"(x[i + 2]), "+f"(x[i + 3])
-#define GD_ACC32(x)                                                                              \
-    GD_ACC4(x, 0), GD_ACC4(x, 4), GD_ACC4(x, 8), GD_ACC4(x, 12), GD_ACC4(x, 16), GD_ACC4(x, 20), \
-        GD_ACC4(x, 24), GD_ACC4(x, 28)
+/* acc = [acc +] a * b for 64 rows, 192 columns and 16 dimensions. */
+#define GD_ACC8(i)                                                                        \
+    "+f"(acc[i]), "+f"(acc[i + 1]), "+f"(acc[i + 2]), "+f"(acc[i + 3]), "+f"(acc[i + 4]), \
+        "+f"(acc[i + 5]), "+f"(acc[i + 6]), "+f"(acc[i + 7])
 template <bool kAdd>
-__device__ __forceinline__ void multiply(Accumulator &acc, unsigned a0, unsigned a1, unsigned a2,
-                                         unsigned a3, uint64_t b)
+__device__ __forceinline__ void multiply(Accumulator &acc, uint64_t a, uint64_t b)
 {
     asm volatile(
         "{\n"
         ".reg .pred add;\n"
-        "setp.ne.b32 add, %37, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 "
-        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, "
-        "%17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
-        "{%32, %33, %34, %35}, %36, add, 1, 1, 0;\n"
-        "}"
-        : GD_ACC32(acc)
-        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "n"((int)kAdd));
-}
-
-/* The same for 192 columns. */
-template <bool kAdd>
-__device__ __forceinline__ void multiply(Accumulator (&acc)[3], unsigned a0, unsigned a1,
-                                         unsigned a2, unsigned a3, uint64_t b)
-{
-    asm volatile(
-        "{\n"
-        ".reg .pred add;\n"
-        "setp.ne.b32 add, %101, 0;\n"
+        "setp.ne.b32 add, %98, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n192k16.f32.f16.f16 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, "
         "%17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
@@ -189,13 +159,13 @@ __device__ __forceinline__ void multiply(Accumulator (&acc)[3], unsigned a0, uns
         "%62, %63, %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, "
         "%77, %78, %79, %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, "
         "%92, %93, %94, %95}, "
-        "{%96, %97, %98, %99}, %100, add, 1, 1, 0;\n"
+        "%96, %97, add, 1, 1, 0, 0;\n"
         "}"
-        : GD_ACC32(acc[0]), GD_ACC32(acc[1]), GD_ACC32(acc[2])
-        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "n"((int)kAdd));
+        : GD_ACC8(0), GD_ACC8(8), GD_ACC8(16), GD_ACC8(24), GD_ACC8(32), GD_ACC8(40), GD_ACC8(48),
+          GD_ACC8(56), GD_ACC8(64), GD_ACC8(72), GD_ACC8(80), GD_ACC8(88)
+        : "l"(a), "l"(b), "n"((int)kAdd));
 }
-#undef GD_ACC32
-#undef GD_ACC4
+#undef GD_ACC8
 
 }  // namespace tensor
 }  // namespace gd

@@ -185,9 +185,9 @@ __device__ __forceinline__ void join_groups(Tile<T> &tile, typename Tile<T>::Res
 
 /* The sums of a tile, slab by slab, in the order that tile.cu adds in: the bits are the same.
  * at_a, at_b: lists of rows and columns, or the first ones, as the loaders take them. */
-template <typename M, typename LoaderA, typename LoaderB, typename T, typename At>
-__device__ __forceinline__ void sum_tile(const Cdist<T> &call, bool words, Tile<T> &tile, At at_a,
-                                         At at_b, typename Tile<T>::Results &total)
+template <typename M, typename LoaderA, typename LoaderB, typename T, Form kForm, typename At>
+__device__ __forceinline__ void sum_tile(const Cdist<T, kForm> &call, bool words, Tile<T> &tile,
+                                         At at_a, At at_b, typename Tile<T>::Results &total)
 {
     constexpr int kRows = Tile<T>::rows, kCols = Tile<T>::cols, kRun = Tile<T>::run,
                   kRuns = Tile<T>::runs;
@@ -239,9 +239,9 @@ __device__ __forceinline__ void sum_tile(const Cdist<T> &call, bool words, Tile<
 /* Stores what was marked, of `cols` columns. By way of shared memory, so that a warp stores one row
  * at a time: neighbours in the list are near each other in the matrix, and the fewer sectors a
  * store touches, the better. */
-template <typename M, typename T>
-__device__ __forceinline__ void keep_marked(const Cdist<T> &call, Tile<T> &tile, int first_row,
-                                            const uint4 *masks, int cols,
+template <typename M, typename T, Form kForm>
+__device__ __forceinline__ void keep_marked(const Cdist<T, kForm> &call, Tile<T> &tile,
+                                            int first_row, const uint4 *masks, int cols,
                                             const typename Tile<T>::Results &total)
 {
     constexpr int kRun = Tile<T>::run, kRuns = Tile<T>::runs;
@@ -266,13 +266,12 @@ __device__ __forceinline__ void keep_marked(const Cdist<T> &call, Tile<T> &tile,
     for (int at = lane; at < cols; at += 32) {
         const unsigned marked =
             reinterpret_cast<const unsigned *>(masks + at)[first / 32] >> first % 32;
-        T *const to = call.out + tile.picked_cols[at];
         unsigned lost = 0;
 #pragma unroll 8
         for (int i = 0; i < kEach; ++i) {
             const T result = tile.results[warp * kEach + i][at];
             if (marked >> i & 1) {
-                to[rows[i] * call.out_stride] = result;
+                call.row(rows[i])[tile.picked_cols[at]] = result;
                 lost |= (unsigned)!M::safe(result) << i;
             }
         }
@@ -288,8 +287,8 @@ __device__ __forceinline__ void keep_marked(const Cdist<T> &call, Tile<T> &tile,
 }
 
 /* Stores all of a tile that there is; a thread's first result is at (row, col). */
-template <typename M, typename T>
-__device__ __forceinline__ void keep_all(const Cdist<T> &call, ptrdiff_t row, ptrdiff_t col,
+template <typename M, typename T, Form kForm>
+__device__ __forceinline__ void keep_all(const Cdist<T, kForm> &call, ptrdiff_t row, ptrdiff_t col,
                                          const typename Tile<T>::Results &total)
 {
     constexpr int kRows = Tile<T>::rows, kRun = Tile<T>::run;
@@ -298,9 +297,10 @@ __device__ __forceinline__ void keep_all(const Cdist<T> &call, ptrdiff_t row, pt
 #pragma unroll
     for (int r = 0; r < Tile<T>::runs; ++r) {
         const Run<T> run(call, col + r * 8 * kRun, 1);
-        T *to = call.out + row * call.out_stride + run.first;
+        T *to = call.row(row) + run.first;
+        const int start = run.start(call, row);
 #pragma unroll
-        for (int i = 0; i < kRows; ++i, to += call.out_stride) {
+        for (int i = 0; i < kRows; to += call.step(row + i, 1), ++i) {
             T results[kRun];
 #pragma unroll
             for (int j = 0; j < kRun; ++j) {
@@ -308,7 +308,7 @@ __device__ __forceinline__ void keep_all(const Cdist<T> &call, ptrdiff_t row, pt
                 safe &= M::safe(results[j]);
             }
             if (i < left) {
-                run.store(to, results);
+                run.store(to, results, start + i);
             }
         }
     }
@@ -323,9 +323,9 @@ __device__ __forceinline__ void keep_all(const Cdist<T> &call, ptrdiff_t row, pt
 }
 
 /* A tile of the list: job.x is the group of its rows, job.y which 64 of the group's columns. */
-template <typename M, typename T>
-__device__ __forceinline__ void redo_picked(const Cdist<T> &call, const Marks &marks, bool words,
-                                            Tile<T> &tile, int2 job, int half)
+template <typename M, typename T, Form kForm>
+__device__ __forceinline__ void redo_picked(const Cdist<T, kForm> &call, const Marks &marks,
+                                            bool words, Tile<T> &tile, int2 job, int half)
 {
     using A = Picked<T, Tile<T>::block_rows, false, typename Tile<T>::OrderA>;
     using B = Picked<T, kPartCols, true, typename Tile<T>::OrderB>;
@@ -350,9 +350,10 @@ __device__ __forceinline__ void redo_picked(const Cdist<T> &call, const Marks &m
 }
 
 /* The i-th tile of all, in bands as in tile.cu. */
-template <typename M, typename T>
-__device__ __forceinline__ void compute_direct(const Cdist<T> &call, bool words, Tile<T> &tile,
-                                               unsigned i, unsigned down, unsigned across)
+template <typename M, typename T, Form kForm>
+__device__ __forceinline__ void compute_direct(const Cdist<T, kForm> &call, bool words,
+                                               Tile<T> &tile, unsigned i, unsigned down,
+                                               unsigned across)
 {
     using A = Loader<T, Tile<T>::block_rows, false, typename Tile<T>::OrderA>;
     using B = Loader<T, kPartCols, true, typename Tile<T>::OrderB>;
@@ -360,15 +361,19 @@ __device__ __forceinline__ void compute_direct(const Cdist<T> &call, bool words,
     const unsigned top = i / (band * across) * band, height = min(band, down - top);
     const ptrdiff_t row = (ptrdiff_t)(top + in_band % height) * Tile<T>::block_rows;
     const ptrdiff_t col = (ptrdiff_t)(in_band / height) * kPartCols;
+    if (!call.has(row, col + kPartCols)) {
+        return;
+    }
     typename Tile<T>::Results total;
     sum_tile<M, A, B>(call, words, tile, row, col, total);
     keep_all<M>(call, row + this_thread() / 8 * Tile<T>::rows,
                 col + this_thread() % 8 * Tile<T>::run, total);
 }
 
-template <gd_metric kMetric, typename T>
+template <gd_metric kMetric, typename T, Form kForm>
 __global__ void __launch_bounds__(kTileThreads, kDenseBlocks)
-    dense(const __grid_constant__ Cdist<T> call, const __grid_constant__ Marks marks, bool words)
+    dense(const __grid_constant__ Cdist<T, kForm> call, const __grid_constant__ Marks marks,
+          bool words)
 {
     using M = Metric<kMetric>;
     extern __shared__ __align__(128) unsigned char memory[];

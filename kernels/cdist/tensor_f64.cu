@@ -10,7 +10,9 @@
  * Reached, euclidean: d = 32 0.79 ms, d = 64 1.07, d = 128 1.72, d = 1024 10.7 (25.7e12 a second),
  * against 1.6, 3.2, 6.0 and 46 for tile.cu. Above d = 256 the card's power sets the pace: repeated
  * at d = 1024, a call takes up to 12.8 ms. Up to d = 128 storing adds to the products' time instead
- * of hiding behind it; storing by whole lines, as float32 does, gained nothing.
+ * of hiding behind it; storing by whole lines, as float32 does, gained nothing where rows are
+ * aligned. Rows of odd strides: d = 127 1.87 ms. Pairs alone: d = 32 0.58, d = 64 0.72, d = 128
+ * 1.02, d = 1024 5.3.
  *
  * Sixteen clusters, 6.25 % computed again: d = 32 1.7 ms, 128 2.8, 1024 15 (tile.cu 1.8, 5.8, 46 to
  * 48). Two places, a quarter computed again: d = 32 1.95, 128 3.6, 1024 24. Near-duplicates in one
@@ -26,6 +28,7 @@ namespace {
 
 using namespace gd::tensor_f64;
 using gd::Cdist;
+using gd::Grid;
 
 void lay_out(const gd_cdist &call, Plan &plan, Layout &take)
 {
@@ -48,7 +51,11 @@ cudaError_t launch(const gd_cdist &call, Plan &plan)
     using R = Rules<kMetric>;
     const Cdist<double> parameters = gd::parameters_of<double>(call);
     const double share = R::share(call.a.cols);
-    const ptrdiff_t rows = plan.marks.tiles_down * kTileRows + plan.marks.parts_across * kPartCols;
+    const ptrdiff_t rows = plan.marks.tiles_down * kTileRows;
+    const ptrdiff_t cols = plan.marks.parts_across * kPartCols;
+    const bool same = same_rows(call.a, call.b);
+    const Grid grid(call.pairs, plan.marks.tiles_down, plan.marks.parts_across, kBand, kTileRows,
+                    kPartCols);
     Steps steps(call.launch);
     plan.keep = 1 - share;
     plan.ratio = share / plan.keep;
@@ -57,9 +64,14 @@ cudaError_t launch(const gd_cdist &call, Plan &plan)
         find_centre_of(steps, call, plan.sample, plan.shift, plan.all_direct, share, R::least,
                        R::most);
     }
-    steps.enqueue(prepare<kMetric>, rows / kUnitRows, dim3(kPrepareThreads), 0, parameters, plan);
-    steps.enqueue(multiply<kMetric>, plan.marks.parts(), dim3(kThreads), kShared, parameters, plan,
-                  (unsigned)min(plan.marks.tiles_down, (ptrdiff_t)kBand));
+    steps.enqueue(prepare<kMetric>, (same ? max(rows, cols) : rows + cols) / kUnitRows,
+                  dim3(kPrepareThreads), 0, parameters, plan, same);
+    gd::with_form(call, [&](auto form) {
+        constexpr gd::Form kForm = decltype(form)::value;
+        steps.enqueue(multiply<kMetric, kForm>, grid.blocks(), dim3(kThreads), kShared,
+                      gd::parameters_of<double, kForm>(call), plan, grid);
+        return steps.code;
+    });
     compute_marked<kMetric, double>(steps, call, plan.marks);
     return steps.code;
 }

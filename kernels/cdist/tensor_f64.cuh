@@ -14,7 +14,7 @@ using namespace marked;
 
 /* A block of the main kernel takes a part, 128 rows by 64 columns of the result, a warp 32 of these
  * rows: two units of marks. */
-constexpr int kBand = 16; /* tiles below each other that are done together */
+constexpr unsigned kBand = 16; /* tiles below each other that are done together, see grid.cuh */
 
 /* Copies of the operands stand in panels of 64 rows, cut into slabs of 16 dimensions, and slabs in
  * units of 16 rows, a product's share. A unit is in the order in which the threads of a warp hold

@@ -13,7 +13,9 @@
 #ifndef GPUDIST_TENSOR_F64_MULTIPLY_CUH
 #define GPUDIST_TENSOR_F64_MULTIPLY_CUH
 
+#include "grid.cuh"
 #include "tensor_f64.cuh"
+#include "tensor_lines.cuh"
 
 namespace gd {
 namespace tensor_f64 {
@@ -21,9 +23,12 @@ namespace tensor_f64 {
 constexpr int kThreads = 128, kStages = 4, kStageWords = 3 * kPanelWords;
 constexpr size_t kShared = sizeof(double2) * kStages * kStageWords;
 
-/* A warp's sums: 2 x 8 products of 16 rows by 8 columns. */
+/* A warp's sums: 2 x 8 products of 16 rows by 8 columns; and its results, if they start anywhere,
+ * for which the slabs make room. */
 constexpr int kDown = 2, kAcross = 8;
 using Sums = double[kDown][kAcross][2][2];
+using Staged = Rows<double, kDown * kUnitRows, kPartCols>;
+static_assert(sizeof(Staged) * (kThreads / 32) <= kShared, "shared memory of a block");
 
 /* What a block copies: two panels of rows and one of columns, slab after slab. */
 struct Source {
@@ -70,51 +75,59 @@ __device__ __forceinline__ void add_slab(Sums &sums, const double2 *from_a, cons
     }
 }
 
-/* Calls f(i, j, h, run, at) for a thread's pairs of results, the first of which is at (row, col),
- * as far as there are such rows. */
-template <typename F>
-__device__ __forceinline__ void for_pairs(const Cdist<double> &call, ptrdiff_t row, ptrdiff_t col,
-                                          F f)
+/* Calls f(i, j, h, run, at, start) for a thread's words of results, the first of which is at (row,
+ * col), as far as there are such rows. */
+template <Form kForm, typename F>
+__device__ __forceinline__ void for_words(const Cdist<double, kForm> &call, ptrdiff_t row,
+                                          ptrdiff_t col, F f)
 {
 #pragma unroll
     for (int j = 0; j < kAcross; ++j) {
         const Run<double> run(call, col + j * 8, 1);
-        double *at = call.out + row * call.out_stride + run.first;
+        double *at = call.row(row) + run.first;
+        const int start = run.start(call, row);
 #pragma unroll
-        for (int i = 0; i < kDown * 2; ++i, at += 8 * call.out_stride) {
+        for (int i = 0; i < kDown * 2; at += call.step(row + i * 8, 8), ++i) {
             if (row + i * 8 < call.a.count) {
-                f(i / 2, j, i % 2, run, at);
+                f(i / 2, j, i % 2, run, at, start + i * 8);
             }
         }
     }
 }
 
 /* Joins sums with what the results' places hold, unless `first`, and puts them there if `put`. */
-__device__ __forceinline__ void join_group(const Cdist<double> &call, Sums &sums, ptrdiff_t row,
-                                           ptrdiff_t col, bool first, bool put)
+template <Form kForm>
+__device__ __forceinline__ void join_group(const Cdist<double, kForm> &call, Sums &sums,
+                                           ptrdiff_t row, ptrdiff_t col, bool first, bool put)
 {
-    for_pairs(call, row, col, [&](int i, int j, int h, const Run<double> &run, double *at) {
+    const auto join = [&](int i, int j, int h, const Run<double> &run, double *at, int start) {
         double (&sum)[2] = sums[i][j][h];
         double before[2] = {};
         if (!first) {
-            run.load(at, before);
+            run.load(at, before, start);
         }
         sum[0] += before[0];
         sum[1] += before[1];
         if (put) {
-            run.store<true>(at, sum);
+            run.store<true>(at, sum, start);
             sum[0] = sum[1] = 0;
         }
-    });
+    };
+    for_words(call, row, col, join);
 }
 
 /* Finishes and stores a warp's results and notes which are to be computed again. kWhole: all of the
  * tile is there and can be stored by words. */
-template <gd_metric kMetric, bool kWhole>
-__device__ __forceinline__ void store_tile(const Cdist<double> &call, const Plan &plan,
+template <gd_metric kMetric, bool kWhole, Form kForm>
+__device__ __forceinline__ void store_tile(const Cdist<double, kForm> &call, const Plan &plan,
                                            const Sums &sums, ptrdiff_t row, ptrdiff_t col,
-                                           ptrdiff_t unit)
+                                           ptrdiff_t unit, Staged &staged)
 {
+    const int lane = threadIdx.x % 32;
+    const ptrdiff_t first_row = row - lane / 4, first_col = col - lane % 4 * 2;
+    if constexpr (!kWhole) {
+        staged.aim(call, first_row, first_col);
+    }
     uint32_t marks[kDown] = {};
     double norms[kDown * 2];
 #pragma unroll
@@ -125,8 +138,7 @@ __device__ __forceinline__ void store_tile(const Cdist<double> &call, const Plan
     for (int j = 0; j < kAcross; ++j) {
         double across[2];
         load_word_const(plan.norms_b + col + j * 8, across);
-        const Run<double> run(call, col + j * 8, 1);
-        double *to = call.out + row * call.out_stride + run.first;
+        double *to = call.out + row * call.out_stride + col + j * 8;
 #pragma unroll
         for (int i = 0; i < kDown * 2; ++i, to += 8 * call.out_stride) {
             double results[2];
@@ -137,37 +149,41 @@ __device__ __forceinline__ void store_tile(const Cdist<double> &call, const Plan
                                                     plan.ratio, guard);
                 marks[i / 2] = __funnelshift_l((unsigned)__double2hiint(guard), marks[i / 2], 1);
             }
-            if (kWhole) {
+            if constexpr (kWhole) {
                 stream_word(to, results);
             }
-            else if (row + i * 8 < call.a.count) {
-                run.store(to, results);
+            else {
+                const int in_warp = lane / 4 + i * 8;
+                staged.put(in_warp, staged.rows[in_warp].moved, j * 8 + lane % 4 * 2, j * 8 + 6,
+                           results);
             }
         }
     }
+    if constexpr (!kWhole) {
+        staged.send();
+    }
 #pragma unroll
     for (int i = 0; i < kDown; ++i) {
+        if (call.packed()) {
+            marks[i] = right_of_diagonal<double>(marks[i], first_row + i * kUnitRows, first_col);
+        }
         plan.marks.note<double>(unit + i, marks[i]);
     }
 }
 
-template <gd_metric kMetric>
+template <gd_metric kMetric, Form kForm>
 __global__ void __launch_bounds__(kThreads, 2)
-    multiply(const __grid_constant__ Cdist<double> call, const __grid_constant__ Plan plan,
-             unsigned band)
+    multiply(const __grid_constant__ Cdist<double, kForm> call, const __grid_constant__ Plan plan,
+             const __grid_constant__ Grid grid)
 {
     extern __shared__ __align__(128) double2 stages[];
     follow();
-    if (plan.marks.direct()) {
+    unsigned found_row, found_col;
+    if (plan.marks.direct() || !grid.find<kForm>(&found_row, &found_col) ||
+        !call.has((ptrdiff_t)found_row * kTileRows, (ptrdiff_t)(found_col + 1) * kPartCols)) {
         return;
     }
-    /* Bands of tiles' rows, counted downwards: see tile.cu. */
-    const unsigned across = (unsigned)plan.marks.parts_across;
-    const unsigned in_band = blockIdx.x % (band * across);
-    const unsigned top = blockIdx.x / (band * across) * band;
-    const unsigned height = min(band, (unsigned)plan.marks.tiles_down - top);
-    const ptrdiff_t tile_row = top + in_band % height, tile_col = in_band / height;
-
+    const ptrdiff_t tile_row = found_row, tile_col = found_col;
     const int thread = threadIdx.x, lane = thread % 32, warp = thread / 32;
     const ptrdiff_t slabs = plan.slabs;
     Source source;
@@ -215,11 +231,13 @@ __global__ void __launch_bounds__(kThreads, 2)
     const bool whole = call.words && (tile_row + 1) * kTileRows <= call.a.count &&
                        (tile_col + 1) * kPartCols <= call.b.count;
     const ptrdiff_t unit = (tile_row * plan.marks.parts_across + tile_col) * kUnits + warp * kDown;
+    Staged &staged = reinterpret_cast<Staged *>(stages)[warp];
     if (whole) {
-        store_tile<kMetric, true>(call, plan, sums, row, col, unit);
+        store_tile<kMetric, true>(call, plan, sums, row, col, unit, staged);
     }
     else {
-        store_tile<kMetric, false>(call, plan, sums, row, col, unit);
+        __syncthreads(); /* nobody reads the last slab any more */
+        store_tile<kMetric, false>(call, plan, sums, row, col, unit, staged);
     }
 }
 

@@ -34,6 +34,13 @@ bool reads_words(const gd_matrix &x)
            rows_of_words((const T *)x.data, x.row_stride);
 }
 
+/* Whether both are the same rows, which then are prepared once. */
+inline bool same_rows(const gd_matrix &x, const gd_matrix &y)
+{
+    return x.data == y.data && x.rows == y.rows && x.row_stride == y.row_stride &&
+           x.col_stride == y.col_stride;
+}
+
 /* The steps of a call, kernels that begin with follow(), as long as all goes well. */
 struct Steps {
     const gd_launch &launch;
@@ -104,8 +111,12 @@ void compute_marked(Steps &steps, const gd_cdist &call, const Marks &marks)
                   kKeys * sizeof(int), marks, enough);
     steps.enqueue(redo<kMetric, T>, blocks(kRedoBlocks), dim3(kRedoWarps<T> * 32),
                   kRedoWarps<T> * sizeof(Few<T>), parameters, marks, words);
-    steps.enqueue(dense<kMetric, T>, blocks(kDenseBlocks), dim3(kTileThreads), sizeof(Tile<T>),
-                  parameters, marks, words);
+    with_form(call, [&](auto form) {
+        constexpr Form kForm = decltype(form)::value;
+        steps.enqueue(dense<kMetric, T, kForm>, blocks(kDenseBlocks), dim3(kTileThreads),
+                      sizeof(Tile<T>), parameters_of<T, kForm>(call), marks, words);
+        return steps.code;
+    });
 }
 
 /* What a launcher does: lay_out(plan, take) takes the plan's arrays, and launch(metric, plan)

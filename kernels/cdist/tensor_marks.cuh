@@ -70,6 +70,15 @@ struct Marks {
         take(queued, (ptrdiff_t)1);
     }
     __host__ __device__ ptrdiff_t parts() const { return tiles_down * parts_across; }
+    /* Of pairs only parts right of the diagonal are computed: the others have no marks. The blocks
+     * of a kernel before the products share in saying so. */
+    __device__ __forceinline__ void clear() const
+    {
+        for (ptrdiff_t i = blockIdx.x * (ptrdiff_t)blockDim.x + threadIdx.x; i < parts();
+             i += (ptrdiff_t)gridDim.x * blockDim.x) {
+            reinterpret_cast<uint4 *>(counts)[i] = uint4{};
+        }
+    }
     __device__ __forceinline__ bool direct() const { return all_direct && *all_direct != 0; }
     /* The i-th row of a group, of 32 bits: each row has an image, so there are less than 2^31. */
     __device__ __forceinline__ int row(ptrdiff_t group, bool sorted, int i) const
@@ -132,6 +141,20 @@ __device__ __forceinline__ int place_of_element(int lane, int i)
     const int row = lane / 4 + i / kEach % 2 * 8;
     const int col = i / (2 * kEach) * (4 * kEach) + lane % 4 * kEach + i % kEach;
     return col * kUnitRows + row;
+}
+
+/* Of the marks in a lane's word those right of the diagonal, if the unit begins at (row, col). */
+template <typename T>
+__device__ __forceinline__ uint32_t right_of_diagonal(uint32_t word, ptrdiff_t row, ptrdiff_t col)
+{
+    const int lane = (int)(this_thread() % 32);
+    for (uint32_t left = word; left != 0;) {
+        const int i = __clz((int)left), place = place_of_element<T>(lane, i);
+        const uint32_t mark = 0x80000000u >> i;
+        left &= ~mark;
+        word &= col + place / kUnitRows > row + place % kUnitRows ? ~0u : ~mark;
+    }
+    return word;
 }
 
 template <typename T>
@@ -234,15 +257,20 @@ __device__ __forceinline__ void marks_in_places(const Marks &marks, ptrdiff_t un
     }
 }
 
-/* Stores a result, or what float64 makes of it if float32 lost digits. */
+/* Stores a result, or what float64 makes of it if float32 lost digits; but a row's distance to
+ * itself is 0 and nothing else, and where rows meet themselves these zeros are all that is marked.
+ */
 template <typename M, typename T>
-__device__ __forceinline__ void finish_element(const Cdist<T> &call, ptrdiff_t row, ptrdiff_t col,
-                                               T total)
+__device__ __noinline__ void finish_element(const Cdist<T> &call, ptrdiff_t row, ptrdiff_t col,
+                                            T total)
 {
     const T result = M::finish(total);
-    call.out[row * call.out_stride + col] = result;
+    call.row(row)[col] = result;
     if constexpr (M::template guarded<T>) {
-        if (!M::safe(result)) {
+        const bool itself = total == 0 && call.a.data == call.b.data && row == col &&
+                            call.a.row_stride == call.b.row_stride &&
+                            call.a.col_stride == call.b.col_stride;
+        if (!itself && !M::safe(result)) {
             Run<T> run(call, col, 1);
             run.count = 1; /* the neighbours may be other threads' */
             repair<M>(call, row, row + 1, 1, run);

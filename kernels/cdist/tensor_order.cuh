@@ -1,8 +1,9 @@
 /* tensor_order.cuh: puts rows that are marked in the same columns next to each other.
  *
  * Marks come in blocks on data with clusters, but rows of a cluster need not be neighbours. What
- * they share is the first column that is marked in them: sorted by it, 128 neighbours mostly are of
- * one cluster, and their marks, taken together, few columns of many marks each. The order is a
+ * they share is the last column that is marked in them: sorted by it, 128 neighbours mostly are of
+ * one cluster, and their marks, taken together, few columns of many marks each. (The first column
+ * would do as well, but not for pairs, where each row's marks begin behind the row.) The order is a
  * guess that changes how fast elements are computed again, never a result. Where few elements are
  * marked at all it stays what it was.
  *
@@ -27,8 +28,8 @@ inline ptrdiff_t enough_marks(ptrdiff_t cols, ptrdiff_t d)
 constexpr int kKeyThreads = 256, kSortThreads = 1024, kSortEach = kWindow / kSortThreads;
 constexpr int kKeys = 16384, kNoKey = kKeys - 1; /* 31 * 512 and less, for 2^31 columns */
 
-/* A column as a key: exact at first, to 9 bits further on, in ascending order. Few columns come
- * before the first of most clusters. */
+/* A column, counted from the last one, as a key: exact at first, to 9 bits further on, in ascending
+ * order. Few columns come after the last of most clusters. */
 __device__ __forceinline__ unsigned key_of(unsigned col)
 {
     return ((unsigned)__float_as_int((float)(col + 1)) >> 14) - (127 << 9);
@@ -72,13 +73,13 @@ __global__ void __launch_bounds__(kKeyThreads)
      * until all rows have been found. Where marks come in clusters that is soon. */
     bool missing = (ptrdiff_t)count >= enough;
     for (ptrdiff_t base = 0; missing && base < parts; base += 32) {
-        const ptrdiff_t part = base + lane, unit = first_unit + part * kUnits;
-        const int here = part < parts ? marks.counts[unit] : 0;
+        const ptrdiff_t back = base + lane, unit = first_unit + (parts - 1 - back) * kUnits;
+        const int here = back < parts ? marks.counts[unit] : 0;
         missing = false;
-        unsigned first[kUnitRows]; /* column that is marked */
+        unsigned last[kUnitRows]; /* column that is marked, counted from the part's last one */
 #pragma unroll
         for (int r = 0; r < kUnitRows; ++r) {
-            first[r] = ~0u;
+            last[r] = ~0u;
         }
         if (here > kFew) {
             uint4 lanes[kUnitRows / 2];
@@ -90,21 +91,22 @@ __global__ void __launch_bounds__(kKeyThreads)
             for (int r = 0; r < kUnitRows; ++r) {
                 uint32_t lo, hi;
                 marks_in_words<T>(lanes[r % 8], r, lo, hi);
-                first[r] = lo ? __ffs((int)lo) - 1 : hi ? __ffs((int)hi) + 31 : ~0u;
+                last[r] = hi ? __clz((int)hi) : lo ? __clz((int)lo) + 32 : ~0u;
             }
         }
         else {
             for (int i = 0; i < here; ++i) {
                 const unsigned place = load_place(marks, unit, i);
+                const unsigned col = kPartCols - 1 - place / kUnitRows;
 #pragma unroll
                 for (int r = 0; r < kUnitRows; ++r) {
-                    first[r] = place % kUnitRows == r ? min(first[r], place / kUnitRows) : first[r];
+                    last[r] = place % kUnitRows == r ? min(last[r], col) : last[r];
                 }
             }
         }
 #pragma unroll
         for (int r = 0; r < kUnitRows; ++r) {
-            const unsigned col = first[r] == ~0u ? ~0u : (unsigned)(part * kPartCols) + first[r];
+            const unsigned col = last[r] == ~0u ? ~0u : (unsigned)(back * kPartCols) + last[r];
             least[r] = min(least[r], least_of_warp(col));
             missing |= least[r] == ~0u;
         }

@@ -1,7 +1,8 @@
 /* tensor_prepare.cuh: from the caller's rows to the images and facts of tensor.cuh.
  *
  * Reads both operands twice (the second time mostly from cache) and writes as many bytes: for
- * 16384 x 128 on both sides 34 MB, some 10 us of an H200's memory. */
+ * 16384 x 128 on both sides 34 MB, some 10 us of an H200's memory. Operands that are the same rows
+ * are read as one. */
 #ifndef GPUDIST_TENSOR_PREPARE_CUH
 #define GPUDIST_TENSOR_PREPARE_CUH
 
@@ -12,25 +13,17 @@ namespace tensor {
 
 constexpr int kPrepareThreads = 256, kPrepareRows = 16;
 
-/* Brings kCount dimensions of a row, from k on, zeros beyond the last. words: aligned for loads of
- * kCount elements, which then are all there or all beyond. */
-template <int kCount>
+/* Brings four dimensions of a row, from k on, zeros beyond the last. words: aligned for one load,
+ * which then is all there or all beyond. */
 __device__ __forceinline__ void fetch(const Points<float> &x, bool words, ptrdiff_t row,
                                       ptrdiff_t k, ptrdiff_t d, float *to)
 {
     if (words && k < d) {
-        const float *const from = x.data + row * x.row_stride + k;
-        if constexpr (kCount == 2) {
-            const float2 pair = __ldg(reinterpret_cast<const float2 *>(from));
-            to[0] = pair.x, to[1] = pair.y;
-        }
-        else {
-            load_word_const(from, to);
-        }
+        load_word_const(x.data + row * x.row_stride + k, to);
         return;
     }
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) {
+    for (int i = 0; i < 4; ++i) {
         to[i] = k + i < d ? x.at(row, k + i) : 0.0f;
     }
 }
@@ -67,7 +60,7 @@ __device__ __forceinline__ void find_facts(const Points<float> &x, bool words, p
     float largest = 0, least = kInfinity;
     for (ptrdiff_t k = threadIdx.x % 32 * 4; k < d; k += 32 * 4) {
         float y[4];
-        fetch<4>(x, words, row, k, d, y);
+        fetch(x, words, row, k, d, y);
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
             if (R::shifts && k + i < d) {
@@ -103,24 +96,28 @@ __device__ __forceinline__ void find_facts(const Points<float> &x, bool words, p
     }
 }
 
-/* A block takes 16 rows of one operand, a unit. */
+/* A block takes 16 rows of one operand, a unit; of both if they are the same. */
 template <gd_metric kMetric>
 __global__ void __launch_bounds__(kPrepareThreads)
     prepare(const __grid_constant__ Cdist<float> call, const __grid_constant__ Plan plan,
-            bool words_a, bool words_b)
+            bool words_a, bool words_b, bool same)
 {
     constexpr bool kShifts = Rules<kMetric>::shifts;
     __shared__ float scales[kPrepareRows];
-    const ptrdiff_t blocks_a = plan.tiles_down * kUnits;
-    const bool of_a = blockIdx.x < blocks_a;
+    const ptrdiff_t units_a = plan.tiles_down * kUnits;
+    const bool of_a = blockIdx.x < units_a;
     const Points<float> &x = of_a ? call.a : call.b;
     const bool words = of_a ? words_a : words_b;
-    const ptrdiff_t first = (blockIdx.x - (of_a ? 0 : blocks_a)) * kPrepareRows;
-    const ptrdiff_t tile = first / (of_a ? kTileRows : kTileCols);
-    const int in_tile = (int)(first - tile * (of_a ? kTileRows : kTileCols));
+    const ptrdiff_t first = (blockIdx.x - (of_a || same ? 0 : units_a)) * kPrepareRows;
+    const bool of_b = same ? first < plan.tiles_across * kTileCols : !of_a;
+    const ptrdiff_t tile_a = first / kTileRows, tile_b = first / kTileCols;
+    const int in_a = (int)(first % kTileRows), in_b = (int)(first % kTileCols);
     follow();
     if (plan.marks.direct()) {
         return;
+    }
+    if (call.packed()) {
+        plan.marks.clear();
     }
 
     for (int r = threadIdx.x / 32; r < kPrepareRows; r += kPrepareThreads / 32) {
@@ -130,51 +127,42 @@ __global__ void __launch_bounds__(kPrepareThreads)
         }
         if (threadIdx.x % 32 == 0) {
             scales[r] = scale;
-            float *const norms = of_a ? plan.facts_a[tile].norm : plan.facts_b[tile].norm;
-            float *const unscales = of_a ? plan.facts_a[tile].unscale : plan.facts_b[tile].unscale;
-            norms[in_tile + r] = norm;
-            unscales[in_tile + r] = unscale;
+            if (of_a) {
+                plan.facts_a[tile_a].norm[in_a + r] = norm;
+                plan.facts_a[tile_a].unscale[in_a + r] = unscale;
+            }
+            if (of_b) {
+                plan.facts_b[tile_b].norm[in_b + r] = norm;
+                plan.facts_b[tile_b].unscale[in_b + r] = unscale;
+            }
         }
     }
     __syncthreads();
 
-    if (of_a) {
-        uint4 *const image = plan.image_a + tile * plan.slabs * kImageA;
-        for (ptrdiff_t i = threadIdx.x; i < plan.slabs * kChunks * kLanes; i += kPrepareThreads) {
-            const int lane = (int)(i % kLanes), chunk = (int)(i / kLanes % kChunks);
-            const ptrdiff_t slab = i / (kLanes * kChunks);
-            const ptrdiff_t k = slab * kDims + chunk * kChunk + lane % 4 * 2;
-            unsigned hi[2], lo[2];
+    uint4 *const image_a = plan.image_a + tile_a * plan.slabs * kImageA + in_a;
+    uint4 *const image_b = plan.image_b + tile_b * plan.slabs * kImageB;
+    for (ptrdiff_t i = threadIdx.x; i < plan.slabs * kChunks * kPrepareRows; i += kPrepareThreads) {
+        const int r = (int)(i % kPrepareRows);
+        const ptrdiff_t chunk = i / kPrepareRows, k = chunk * kChunk;
+        float y[kChunk];
+        fetch(x, words, x.clamp(first + r), k, call.d, y);
+        fetch(x, words, x.clamp(first + r), k + 4, call.d, y + 4);
+        unsigned hi[4], lo[4];
 #pragma unroll
-            for (int h = 0; h < 2; ++h) {
-                const int r = lane / 4 + 8 * h;
-                float pair[2];
-                fetch<2>(x, words, x.clamp(first + r), k, call.d, pair);
-                split<kShifts>(pair, plan.shift, k, call.d, scales[r], hi[h], lo[h]);
-            }
-            image[((slab * kUnits + in_tile / kUnitRows) * kChunks + chunk) * kLanes + lane] =
-                make_uint4(hi[0], hi[1], lo[0], lo[1]);
+        for (int j = 0; j < 4; ++j) {
+            split<kShifts>(y + 2 * j, plan.shift, k + 2 * j, call.d, scales[r], hi[j], lo[j]);
         }
-    }
-    else {
-        uint4 *const image = plan.image_b + tile * plan.slabs * kImageB;
-        for (ptrdiff_t i = threadIdx.x; i < plan.slabs * kChunks * kPrepareRows;
-             i += kPrepareThreads) {
-            const int r = (int)(i % kPrepareRows), chunk = (int)(i / kPrepareRows % kChunks);
-            const ptrdiff_t slab = i / (kPrepareRows * kChunks);
-            const ptrdiff_t k = slab * kDims + chunk * kChunk;
-            float y[kChunk];
-            fetch<4>(x, words, x.clamp(first + r), k, call.d, y);
-            fetch<4>(x, words, x.clamp(first + r), k + 4, call.d, y + 4);
-            unsigned hi[4], lo[4];
-#pragma unroll
-            for (int j = 0; j < 4; ++j) {
-                split<kShifts>(y + 2 * j, plan.shift, k + 2 * j, call.d, scales[r], hi[j], lo[j]);
-            }
-            uint4 *const at =
-                image + (slab * kPlanes + 2 * chunk) * kPlane + place_of_column(in_tile + r);
-            at[0] = make_uint4(lo[0], lo[1], lo[2], lo[3]);
-            at[kPlane] = make_uint4(hi[0], hi[1], hi[2], hi[3]);
+        const uint4 high = make_uint4(hi[0], hi[1], hi[2], hi[3]);
+        const uint4 low = make_uint4(lo[0], lo[1], lo[2], lo[3]);
+        if (of_a) {
+            uint4 *const at = image_a + chunk * 2 * kPlaneA + r;
+            at[0] = high;
+            at[kPlaneA] = low;
+        }
+        if (of_b) {
+            uint4 *const at = image_b + chunk * 2 * kPlaneB + place_of_column(in_b + r);
+            at[0] = low;
+            at[kPlaneB] = high;
         }
     }
 }

@@ -14,16 +14,21 @@
  * Floor of 16384 x 16384 on an H200: writing, 0.23 ms; three products of halves at 790e12
  * operations a second, d = 128 0.26 ms, d = 1024 2.1 ms.
  *
- * Reached there, euclidean, normal data: d = 32 0.42 ms, 64 0.37, 128 0.50, 256 0.79, 1024 2.56 to
- * 2.8 (the clock falls under load); cosine d = 32 0.30, 128 0.51. Rows of odd strides: d = 127
- * 0.80. Sixteen clusters, 6.25 % computed again: d = 32 0.90 ms (tile.cu 0.83), 128 1.21, 1024 5.0.
- * Two places, a quarter computed again: d = 32 0.90, 128 1.6, 1024 8.7 (tile.cu 0.83, 2.8, 23).
+ * Reached there, euclidean, normal data: d = 32 0.42 ms, 64 0.35, 128 0.48, 256 0.79, 1024 2.49 to
+ * 2.9 (the clock falls under load: after half a minute all take up to 15 % longer); cosine d = 32
+ * 0.30. Without its stores d = 128 takes 4 to 7 % less: products bind there, not memory. Rows of
+ * odd strides: d = 127 0.63. Pairs alone, half of the work: d = 64 0.28, 128 0.33, 1024 1.37; the
+ * steps around the products, 0.04 ms, are not halved.
+ *
+ * Sixteen clusters, 6.25 % computed again: d = 32 0.90 ms (tile.cu 0.83), 128 1.21, 1024 5.0. Two
+ * places, a quarter computed again: d = 32 0.90, 128 1.6, 1024 8.7 (tile.cu 0.83, 2.8, 23).
  * Near-duplicates in one place, outliers or not: as normal data. Heavy tails: d = 32 0.89, 1.5 %
  * computed one by one. Largest relative error 3.0e-7, squared 6.1e-7 (heavy tails; a larger share
  * would help, but by calculation mark 2 % of normal data at d = 64).
  *
- * Steps, a file each: tensor_centre.cuh, tensor_prepare.cuh, tensor_multiply.cuh, and for the
- * marked elements tensor_order.cuh, tensor_redo.cuh and tensor_dense.cuh. */
+ * Steps, a file each: tensor_centre.cuh, tensor_prepare.cuh, tensor_multiply.cuh with
+ * tensor_walk.cuh, tensor_store.cuh and tensor_lines.cuh, and for the marked elements
+ * tensor_order.cuh, tensor_redo.cuh and tensor_dense.cuh. */
 #include "tensor_launch.cuh"
 #include "tensor_multiply.cuh"
 #include "tensor_prepare.cuh"
@@ -66,9 +71,12 @@ cudaError_t launch(const gd_cdist &call, Plan &plan)
         find_centre_of(steps, call, plan.sample, plan.shift, plan.all_direct, (double)R::share,
                        R::least, R::most);
     }
-    steps.enqueue(prepare<kMetric>, (rows + cols) / kPrepareRows, dim3(kPrepareThreads), 0,
-                  parameters, plan, reads_words<float>(call.a), reads_words<float>(call.b));
-    steps.enqueue(multiply_rows<kMetric>, min((ptrdiff_t)plan.tiles(), (ptrdiff_t)steps.processors),
+    const bool same = same_rows(call.a, call.b);
+    steps.enqueue(prepare<kMetric>, (same ? max(rows, cols) : rows + cols) / kPrepareRows,
+                  dim3(kPrepareThreads), 0, parameters, plan, reads_words<float>(call.a),
+                  reads_words<float>(call.b), same);
+    steps.enqueue(multiply_rows<kMetric>,
+                  min(plan.tiles_down * plan.tiles_across, (ptrdiff_t)steps.processors),
                   dim3(kThreads), sizeof(Shared), parameters, plan);
     compute_marked<kMetric, float>(steps, call, plan.marks);
     return steps.code;
