@@ -54,6 +54,7 @@ struct Product {
     ptrdiff_t out_stride;
     bool flip;
     const int32_t *marked;
+    Gate gate;
 };
 
 /* Joins the tile with C and writes it. Neighbours go together where they are whole words. */
@@ -107,6 +108,9 @@ __global__ void __launch_bounds__(ProductShape<Ring, kWide>::Tile::kThreads,
     using Tile = typename ProductShape<Ring, kWide>::Tile;
     constexpr int kSlabPairs = kProductSlabPairs<Word>;
     extern __shared__ int4 shared[];
+    if (!p.gate.open()) {
+        return;
+    }
     const ptrdiff_t down = blockIdx.x / tiles_across, across = blockIdx.x % tiles_across;
     const ptrdiff_t panel_pairs = (ptrdiff_t)p.slabs * kSlabPairs;
     ProductStream<Ring, kWide> stream(shared, p.left + down * panel_pairs * Tile::kBlockRows,
@@ -124,9 +128,9 @@ __global__ void __launch_bounds__(ProductShape<Ring, kWide>::Tile::kThreads,
         for (int s = 0; s < p.slabs; ++s) {
             const auto &slab = stream.wait(s);
             const ptrdiff_t left = p.pairs - (ptrdiff_t)s * kSlabPairs;
-            Tile::for_pairs(left < kSlabPairs ? (int)left : kSlabPairs, slab.left, slab.right,
+            Tile::for_pairs(left < kSlabPairs ? (int)left : kSlabPairs, slab.left[0], slab.right[0],
                             [&](int i, int j, const Pair<Word> &a, const Pair<Word> &b) {
-                                decltype(loop)::fold(c[i][j], a, b);
+                                fold_at<decltype(loop)>(i + j, c[i][j], a, b);
                             });
             stream.release(s);
         }
