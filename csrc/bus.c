@@ -188,14 +188,15 @@ static gd_status fill_next(gd_journey *j, gd_error *err)
     const ptrdiff_t panel = j->filled++;
     gd_status status = GD_OK;
     if (panel >= PANELS) {
-        status = gd_cuda_mark_order(r->stream, j->bus->departed[panel % PANELS], err);
+        status = gd_cuda_mark_order(r->stage->stream, j->bus->departed[panel % PANELS], err);
     }
     if (status == GD_OK && r->whole == NULL) {
         status = r->fill(r->context, panel * j->panel_rows, rows_of_panel(j, panel),
                          panel_memory(j, panel), err);
     }
-    return status == GD_OK ? gd_cuda_mark_set(j->bus->computed[panel % PANELS], r->stream, err)
-                           : status;
+    return status == GD_OK
+               ? gd_cuda_mark_set(j->bus->computed[panel % PANELS], r->stage->stream, err)
+               : status;
 }
 
 /* Sends the next piece to its slot. */
@@ -260,19 +261,21 @@ static gd_status travel(gd_journey *j, gd_error *err)
 /* In one piece, without slots. */
 static gd_status bring_small(const gd_result *r, size_t bytes, gd_error *err)
 {
+    gd_stage *stage = r->stage;
+    const int kept = stage->owned_count;
     void *memory = NULL;
     const void *from = r->whole;
     gd_status status = GD_OK;
     if (from == NULL &&
-        (status = gd_alloc(r->device, r->stream, bytes, "the result", &memory, err)) == GD_OK) {
+        (status = gd_stage_memory(stage, 1, bytes, "the result", &memory, err)) == GD_OK) {
         status = r->fill(r->context, 0, r->rows, memory, err);
         from = memory;
     }
     if (status == GD_OK) {
-        status = gd_cuda_copy_rows(r->stream, r->to, bytes, from, bytes, bytes, 1, err);
+        status = gd_cuda_copy_rows(stage->stream, r->to, bytes, from, bytes, bytes, 1, err);
     }
-    status = gd_settle(r->device, r->stream, status, err);
-    gd_free(r->device, r->stream, memory);
+    status = gd_settle(stage->device, stage->stream, status, err);
+    gd_stage_release_to(stage, kept);
     return status;
 }
 
@@ -281,8 +284,10 @@ gd_status gd_bring_result(const gd_result *result, gd_error *err)
     const size_t bytes = (size_t)result->rows * result->row_bytes;
     const size_t panel = between(LEAST_PANEL, bytes / 4, MOST_PANEL);
     const ptrdiff_t panel_rows = (ptrdiff_t)(panel / result->row_bytes);
+    gd_stage *stage = result->stage;
+    const int kept = stage->owned_count;
     gd_journey j = {.result = result};
-    gd_status status;
+    gd_status status = GD_OK;
     if (bytes < GD_WORTH_THE_SLOTS) {
         return bytes == 0 ? GD_OK : bring_small(result, bytes, err);
     }
@@ -290,20 +295,20 @@ gd_status gd_bring_result(const gd_result *result, gd_error *err)
     j.panel_rows = j.panel_rows < result->rows ? j.panel_rows : result->rows;
     j.panels = (result->rows + j.panel_rows - 1) / j.panel_rows;
     j.piece_bytes = between(PAGE, bytes / 8 / PAGE * PAGE, SLOT_BYTES);
-    if ((j.bus = enter(result->device, err)) == NULL) {
+    if ((j.bus = enter(stage->device, err)) == NULL) {
         return err->status;
     }
-    status = result->whole != NULL ? GD_OK
-                                   : gd_alloc(result->device, result->stream,
-                                              (size_t)(j.panels < PANELS ? j.panels : PANELS) *
-                                                  (size_t)j.panel_rows * result->row_bytes,
-                                              "parts of the result", &j.memory, err);
+    if (result->whole == NULL) {
+        status = gd_stage_memory(stage, (size_t)(j.panels < PANELS ? j.panels : PANELS),
+                                 (size_t)j.panel_rows * result->row_bytes, "parts of the result",
+                                 &j.memory, err);
+    }
     if (status == GD_OK) {
         status = travel(&j, err);
     }
-    status = gd_settle(result->device, j.bus->stream, status, err);
-    status = gd_settle(result->device, result->stream, status, err);
-    gd_free(result->device, result->stream, j.memory);
+    status = gd_settle(stage->device, j.bus->stream, status, err);
+    status = gd_settle(stage->device, stage->stream, status, err);
+    gd_stage_release_to(stage, kept);
     leave(j.bus);
     return status;
 }

@@ -8,6 +8,7 @@
 #define GPUDIST_BUS_H
 
 #include "gpudist.h"
+#include "stage.h"
 
 /* From so many bytes on the slots beat a plain copy. */
 #define GD_WORTH_THE_SLOTS ((size_t)1 << 20)
@@ -16,16 +17,15 @@
 typedef gd_status gd_fill(void *context, ptrdiff_t first, ptrdiff_t count, void *panel,
                           gd_error *err);
 
-/* A dense result on its way to the host: computed on `stream` in panels of rows, while earlier
- * panels travel. */
+/* A dense result on its way to the host: computed on the stage's stream in panels of rows, while
+ * earlier panels travel. */
 typedef struct gd_result {
-    gd_device device; /* current, with CUDA */
-    void *stream;
-    void *to; /* rows * row_bytes bytes on the host */
+    gd_stage *stage; /* on a CUDA device, which is current; panels count in its budget */
+    void *to;        /* rows * row_bytes bytes on the host */
     size_t row_bytes;
     ptrdiff_t rows;
     const void
-        *whole;    /* where the result is complete already (when `stream` gets there), or NULL */
+        *whole;    /* where the result is complete already (when the stream gets there), or NULL */
     gd_fill *fill; /* otherwise computes it */
     void *context;
 } gd_result;

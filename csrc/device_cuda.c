@@ -206,6 +206,23 @@ static cudaError_t allocate(void *stream, size_t bytes, void **out)
                                : code;
 }
 
+gd_status gd_cuda_free_memory(size_t *bytes, gd_error *err)
+{
+    size_t total;
+    uint64_t reserved, used;
+    cudaMemPool_t pool;
+    int index;
+    CUDA_TRY(cudaGetDevice(&index), "asking for the current device");
+    CUDA_TRY(pool_of(index, &pool), "creating a memory pool");
+    CUDA_TRY(cudaMemGetInfo(bytes, &total), "asking for free device memory");
+    CUDA_TRY(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReservedMemCurrent, &reserved),
+             "asking for reserved device memory");
+    CUDA_TRY(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemCurrent, &used),
+             "asking for used device memory");
+    *bytes += (size_t)(reserved - used);
+    return GD_OK;
+}
+
 gd_status gd_cuda_alloc(void *stream, size_t bytes, const char *what, void **out, gd_error *err)
 {
     cudaError_t code = allocate(stream, bytes, out);

@@ -17,6 +17,7 @@ typedef struct apsp_job {
     gd_matrix out, pred; /* as the caller sees them */
     gd_stage brought;    /* the graph's copy on the device */
     gd_stage own;        /* what a launch needs, but for the caller's memory */
+    gd_budget *budget;   /* of both */
     const gd_kernel *kernel;
 } apsp_job;
 
@@ -124,7 +125,8 @@ static gd_status choose(apsp_job *job, const gd_orders *orders, gd_dtype dtype, 
     call->launch.options = choice.options;
     call->launch.stream = gd_stream_near(job->out.device, choice.device, orders);
     call->launch.watch = orders->watch;
-    job->own = (gd_stage){.device = choice.device, .stream = call->launch.stream};
+    job->own =
+        (gd_stage){.device = choice.device, .stream = call->launch.stream, .budget = job->budget};
     return GD_OK;
 }
 
@@ -169,6 +171,27 @@ static gd_status bring_graph(apsp_job *job, gd_error *err)
                : gd_stage_bring(&job->brought, &host, "the graph", &job->graph.weights, err);
 }
 
+/* Where a host result of another dtype than the computation's is made on the device. */
+static gd_status place_result(apsp_job *job, gd_matrix *out, gd_error *err)
+{
+    const gd_apsp *call = &job->call;
+    return gd_stage_matrix(&job->own, call->n, call->n, job->out.dtype, "the result", out, err);
+}
+
+/* Refuses what does not fit. The job is a copy to play with. */
+static gd_status count_memory(apsp_job job, gd_error *err)
+{
+    const bool staged = job.out.device.backend != job.own.device.backend;
+    gd_matrix out;
+    gd_status status = bring_graph(&job, err);
+    status = status == GD_OK ? size_and_place(&job, err) : status;
+    if (status == GD_OK && staged && job.out.dtype != job.call.dtype) {
+        status = place_result(&job, &out, err);
+    }
+    return status == GD_OK ? gd_budget_grant(job.budget, job.own.device, "apsp", NULL, err)
+                           : status;
+}
+
 /* A host result of work on a device: written in place there, then copied. */
 static gd_status write_out(apsp_job *job, double unreachable, uint8_t *negative_nodes,
                            gd_paths_facts *facts, gd_error *err)
@@ -190,18 +213,17 @@ static gd_status write_out(apsp_job *job, double unreachable, uint8_t *negative_
     pred.data = call->pred;
     pred.row_stride = call->padded;
     if (job->out.dtype != call->dtype) {
-        status =
-            gd_stage_matrix(&job->own, call->n, call->n, job->out.dtype, "the result", &out, err);
+        status = place_result(job, &out, err);
     }
     if (status == GD_OK) {
         status =
             gd_cuda_paths_write(call, &out, &pred, unreachable, flip, negative_nodes, facts, err);
     }
     if (status == GD_OK) {
-        status = gd_stage_home(&call->launch, &out, job->out.data, err);
+        status = gd_stage_home(&job->own, &call->launch, &out, job->out.data, err);
     }
     if (status == GD_OK && job->pred.data != NULL) {
-        status = gd_stage_home(&call->launch, &pred, job->pred.data, err);
+        status = gd_stage_home(&job->own, &call->launch, &pred, job->pred.data, err);
     }
     return status;
 }
@@ -212,7 +234,8 @@ static gd_status solve(apsp_job *job, const gd_orders *orders, double unreachabl
     gd_graph_facts facts;
     gd_paths_facts found;
     gd_status status;
-    if ((status = bring_graph(job, err)) != GD_OK || (status = size_and_place(job, err)) != GD_OK ||
+    if ((status = count_memory(*job, err)) != GD_OK || (status = bring_graph(job, err)) != GD_OK ||
+        (status = size_and_place(job, err)) != GD_OK ||
         (status = graph_read(job, &facts, err)) != GD_OK ||
         (status = check_facts(&job->graph, job->out.dtype, &facts, err)) != GD_OK) {
         return status;
@@ -262,7 +285,12 @@ gd_status gd_run_apsp(const gd_graph *graph, const gd_matrix *out, const gd_matr
 {
     const bool narrow = graph->weights.dtype == GD_F32;
     const double n = (double)graph->weights.rows;
-    apsp_job job = {.graph = *graph, .out = *out, .pred = *pred, .call.n = graph->weights.rows};
+    gd_budget budget = gd_budget_of(orders);
+    apsp_job job = {.graph = *graph,
+                    .out = *out,
+                    .pred = *pred,
+                    .call.n = graph->weights.rows,
+                    .budget = &budget};
     int previous;
     gd_status status = check(graph, out, pred, err);
     *on_negative_cycle = 0;

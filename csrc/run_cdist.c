@@ -206,6 +206,7 @@ static gd_status prepare_both(gd_job *job, const gd_matrix *a, const gd_matrix *
 
 static gd_status launch(gd_job *job, gd_error *err)
 {
+    const int kept = job->stage.owned_count;
     gd_cdist *call = &job->call;
     gd_status status;
     call->launch = (gd_launch){.sizing = true,
@@ -214,14 +215,14 @@ static gd_status launch(gd_job *job, gd_error *err)
                                .options = job->options};
     status = job->kernel->launch.cdist(call, err);
     if (status == GD_OK) {
-        status = gd_alloc(job->stage.device, job->stage.stream, call->launch.workspace_bytes,
-                          "the workspace of cdist", &call->launch.workspace, err);
+        status = gd_stage_memory(&job->stage, 1, call->launch.workspace_bytes,
+                                 "the workspace of cdist", &call->launch.workspace, err);
     }
     if (status == GD_OK) {
         call->launch.sizing = false;
         status = job->kernel->launch.cdist(call, err);
     }
-    gd_free(job->stage.device, job->stage.stream, call->launch.workspace);
+    gd_stage_release_to(&job->stage, kept);
     return status;
 }
 
@@ -366,8 +367,7 @@ static gd_status launch_here(gd_job *job, const gd_matrix *out, bool pairs, gd_e
 static gd_status launch_and_bring(gd_job *job, const gd_matrix *out, bool pairs, gd_error *err)
 {
     const size_t size = gd_dtype_size(out->dtype);
-    gd_result result = {.device = job->stage.device,
-                        .stream = job->stage.stream,
+    gd_result result = {.stage = &job->stage,
                         .to = out->data,
                         .row_bytes = pairs ? size : (size_t)out->cols * size,
                         .rows = pairs ? out->cols : out->rows,
@@ -433,6 +433,7 @@ static gd_status run(const gd_matrix *a, const gd_matrix *b, const gd_matrix *ou
                      const gd_measure *measure, const gd_orders *orders, gd_error *err)
 {
     const gd_matrix *columns = b != NULL ? b : a;
+    gd_budget budget = gd_budget_of(orders);
     gd_job job = {.measure = measure};
     gd_choice choice;
     int previous;
@@ -456,6 +457,8 @@ static gd_status run(const gd_matrix *a, const gd_matrix *b, const gd_matrix *ou
     gd_watch_work(job.watch, (double)a->rows * (double)columns->rows * (double)(a->cols + 1));
     job.stage.device = choice.device;
     job.stage.stream = gd_stream_near(out->device, choice.device, orders);
+    budget.counting = false;
+    job.stage.budget = &budget;
     if ((status = gd_enter(choice.device, &previous, err)) != GD_OK) {
         return status;
     }

@@ -40,6 +40,7 @@ def cdist(
     factor: Any = None,
     options: dict[str, int] | None = None,
     progress: Any = None,
+    max_memory: int | None = None,
 ) -> None: ...
 def pdist(
     x: Any,
@@ -56,6 +57,7 @@ def pdist(
     factor: Any = None,
     options: dict[str, int] | None = None,
     progress: Any = None,
+    max_memory: int | None = None,
 ) -> None: ...
 def apsp(
     graph: Any,
@@ -73,6 +75,7 @@ def apsp(
     options: dict[str, int] | None = None,
     semiring: str = "min_plus",
     progress: Any = None,
+    max_memory: int | None = None,
 ) -> list[int]: ...
 def closure(
     graph: Any,
@@ -87,6 +90,7 @@ def closure(
     ordered: bool = False,
     options: dict[str, int] | None = None,
     progress: Any = None,
+    max_memory: int | None = None,
 ) -> None: ...
 def minplus(
     a: Any,
@@ -100,6 +104,7 @@ def minplus(
     ordered: bool = False,
     options: dict[str, int] | None = None,
     progress: Any = None,
+    max_memory: int | None = None,
 ) -> None: ...
 def perron(
     a: Any,
@@ -113,6 +118,7 @@ def perron(
     stream: int = 0,
     ordered: bool = False,
     options: dict[str, int] | None = None,
+    max_memory: int | None = None,
 ) -> tuple[float, float, float, int, bool]: ...
 def perron_part(
     matrix: Any,

@@ -23,6 +23,7 @@ def cdist(
     options: dict[str, int] | None = None,
     progress: Progress = False,
     rows: slice | None = None,
+    max_memory: int | None = None,
     **metric_args: Any,
 ) -> Any:
     """Compute the distance between every row of `XA` and every row of `XB`.
@@ -58,6 +59,12 @@ def cdist(
         has the whole shape, or returned. So a large result can be computed in parts, or completed.
         Each row has the bits that it has in the whole; `V` and `VI` by default are those of all
         points. Not for a callable `metric`.
+    max_memory : int, optional
+        How many bytes of the device's memory the call may hold at once: operands, results and
+        workspaces of its own, but not the caller's arrays, nor the pinned memory that all calls
+        share. By default as much as is free. What does not fit is computed in parts, with the same
+        bits; without that way, it is refused before anything is allocated. On the CPU it bounds
+        the copies and workspaces that the call makes.
     **metric_args
         Arguments of the metric; the notes say which metric takes which. Arrays may be on the host
         or where the points are, and are read in float64. A callable gets all of them.
@@ -147,6 +154,7 @@ def cdist(
         device,
         options,
         progress,
+        max_memory,
         metric_args,
         rows,
     )
@@ -162,6 +170,7 @@ def pdist(
     device: str | None = None,
     options: dict[str, int] | None = None,
     progress: Progress = False,
+    max_memory: int | None = None,
     **metric_args: Any,
 ) -> Any:
     """Compute the distance between every two rows of `X`, each pair once.
@@ -174,7 +183,7 @@ def pdist(
         One of the metrics that `cdist` lists, or a function of two rows.
     out : array, shape (n * (n - 1) / 2,), optional
         Where to write the result: contiguous, float32 or float64.
-    dtype, kernel, device, options
+    dtype, kernel, device, options, progress, max_memory
         As for `cdist`.
     **metric_args
         Arguments of the metric, as for `cdist`; the defaults of `V` and `VI` are
@@ -203,7 +212,17 @@ def pdist(
     array([3., 5., 4.])
     """
     return _distances(
-        "pdist", {"X": X}, metric, out, dtype, kernel, device, options, progress, metric_args
+        "pdist",
+        {"X": X},
+        metric,
+        out,
+        dtype,
+        kernel,
+        device,
+        options,
+        progress,
+        max_memory,
+        metric_args,
     )
 
 
@@ -252,6 +271,7 @@ def _distances(
     device: str | None,
     options: dict[str, int] | None,
     progress: Progress,
+    max_memory: int | None,
     metric_args: dict[str, Any],
     rows: slice | None = None,
 ) -> Any:
@@ -262,8 +282,8 @@ def _distances(
         return _by_callable(function, named, metric, out, dtype, kernel, device, metric_args)
     call = _read(function, named, metric, out, dtype, metric_args)
     if rows is not None:
-        return _some_rows(call, rows, out, kernel, device, options, progress)
-    return _compute(function, call, out, kernel, device, options, progress)
+        return _some_rows(call, rows, out, kernel, device, options, progress, max_memory)
+    return _compute(function, call, out, kernel, device, options, progress, max_memory)
 
 
 def _some_rows(call: _Call, rows: slice, out: Any, *how: Any) -> Any:
@@ -294,6 +314,7 @@ def _compute(
     device: str | None,
     options: dict[str, int] | None,
     progress: Progress,
+    max_memory: int | None,
 ) -> Any:
     if kernel == "reference":
         return _reference(function, call, out)
@@ -316,7 +337,9 @@ def _compute(
         space.stream(computed),
         space.ordered,
     )
-    values = {**call.core_values, "options": options} if options else call.core_values
+    values = call.core_values
+    if options or max_memory is not None:  # as few calls are made
+        values = {**values, "options": options, "max_memory": max_memory}
     if progress is False:  # as small calls are made
         core(*arguments, **values)
     else:

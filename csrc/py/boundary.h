@@ -53,6 +53,8 @@ int gd_parse(const char *function, PyObject *const *args, Py_ssize_t nargs, PyOb
     {                                                                                       \
         "ordered", gd_to_bool, &(orders).ordered, false                                     \
     }
+/* And how much memory they may hold: the last parameter of most. */
+#define GD_MAX_MEMORY(orders) {"max_memory", gd_to_max_memory, &(orders).max_memory, false}
 
 int gd_to_object(PyObject *value, const char *name, void *into); /* PyObject **, borrowed */
 int gd_to_bool(PyObject *value, const char *name, void *into);   /* bool * */
@@ -62,13 +64,14 @@ int gd_to_pointer(PyObject *value, const char *name,
                   void *into);                                   /* void **: an address or handle */
 int gd_to_op(PyObject *value, const char *name, void *into);     /* gd_op * */
 int gd_to_metric(PyObject *value, const char *name, void *into); /* gd_metric * */
-int gd_to_semiring(PyObject *value, const char *name, void *into); /* gd_semiring * */
-int gd_to_no_edge(PyObject *value, const char *name, void *into);  /* gd_no_edge * */
-int gd_to_dtype(PyObject *value, const char *name, void *into);    /* gd_dtype * */
-int gd_to_kernel(PyObject *value, const char *name, void *into);   /* gd_orders *: its kernel */
-int gd_to_options(PyObject *value, const char *name, void *into);  /* gd_orders *: settings */
-int gd_to_device(PyObject *value, const char *name, void *into);   /* gd_orders *: its place */
-int gd_to_stream(PyObject *value, const char *name, void *into);   /* gd_orders *: its stream */
+int gd_to_semiring(PyObject *value, const char *name, void *into);   /* gd_semiring * */
+int gd_to_no_edge(PyObject *value, const char *name, void *into);    /* gd_no_edge * */
+int gd_to_dtype(PyObject *value, const char *name, void *into);      /* gd_dtype * */
+int gd_to_kernel(PyObject *value, const char *name, void *into);     /* gd_orders *: its kernel */
+int gd_to_options(PyObject *value, const char *name, void *into);    /* gd_orders *: settings */
+int gd_to_device(PyObject *value, const char *name, void *into);     /* gd_orders *: its place */
+int gd_to_stream(PyObject *value, const char *name, void *into);     /* gd_orders *: its stream */
+int gd_to_max_memory(PyObject *value, const char *name, void *into); /* size_t *, 0 for None */
 
 /* A float64 array on the host, C-contiguous, borrowed from the arguments; data is NULL for None. */
 typedef struct gd_doubles {

@@ -45,30 +45,31 @@ static PyMethodDef methods[] = {
     FAST(cdist,
          "cdist($module, /, a, b, out, metric, kernel=None, device=None, stream=0, "
          "ordered=False, weights=None, p=2.0, base=0.0, vi=None, factor=None, "
-         "options=None, progress=None)\n--\n\n"
+         "options=None, progress=None, max_memory=None)\n--\n\n"
          "Distances of every row of a to every row of b, into out."),
     FAST(pdist,
          "pdist($module, /, x, out, metric, kernel=None, device=None, stream=0, ordered=False, "
          "weights=None, p=2.0, base=0.0, vi=None, factor=None, "
-         "options=None, progress=None)\n--\n\n"
+         "options=None, progress=None, max_memory=None)\n--\n\n"
          "Distances of every two rows of x, into the vector out."),
     FAST(apsp,
          "apsp($module, /, graph, out, pred, no_edge, sentinel, directed, unweighted, unreachable, "
          "kernel=None, device=None, stream=0, ordered=False, options=None, "
-         "semiring='min_plus', progress=None)\n--\n\n"
+         "semiring='min_plus', progress=None, max_memory=None)\n--\n\n"
          "Best path lengths into out, predecessors into pred unless that is None; returns the "
          "list of nodes on negative cycles."),
     FAST(closure,
          "closure($module, /, graph, out, no_edge, sentinel, directed, reflexive, kernel=None, "
-         "device=None, stream=0, ordered=False, options=None, progress=None)\n--\n\n"
+         "device=None, stream=0, ordered=False, options=None, progress=None, "
+         "max_memory=None)\n--\n\n"
          "Which nodes can be reached from which, into out."),
     FAST(minplus,
          "minplus($module, /, a, b, c, out, semiring, kernel=None, device=None, stream=0, "
-         "ordered=False, options=None, progress=None)\n--\n\n"
+         "ordered=False, options=None, progress=None, max_memory=None)\n--\n\n"
          "The product of a and b over a semiring, joined with c unless that is None, into out."),
     FAST(perron,
          "perron($module, /, a, out, tol, max_iter, shift, x0, kernel=None, device=None, stream=0, "
-         "ordered=False, options=None)\n--\n\n"
+         "ordered=False, options=None, max_memory=None)\n--\n\n"
          "The Perron vector of a into out; returns (root, lower bound, upper bound, rounds, "
          "converged)."),
     FAST(perron_part,

@@ -19,7 +19,7 @@ typedef struct gd_told {
         {"base", gd_to_double, &told.measure.base, false}, {"vi", gd_to_doubles, &told.vi, false}, \
         {"factor", gd_to_doubles, &told.factor, false},                                            \
         {"options", gd_to_options, &told.orders, false},                                           \
-        {"progress", gd_to_object, &told.attention.progress, false},
+        {"progress", gd_to_object, &told.attention.progress, false}, GD_MAX_MEMORY(told.orders),
 
 /* Completes told->measure from the arrays; 0 with an exception. What kernels rely on is checked
  * here; what users get wrong is checked, with better words, before. */
