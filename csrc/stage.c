@@ -8,21 +8,28 @@
 /* From so much on what is free is asked for beforehand, which takes the driver longer than a small
  * call; less is asked for and may be denied. */
 static const size_t ASK_FROM = (size_t)256 << 20;
+/* What stands for memory while it is counted: as well aligned. */
+static const uintptr_t NOWHERE = 4096;
 
 gd_budget gd_budget_of(const gd_orders *orders)
 {
-    return (gd_budget){.allowed = orders->max_memory, .counting = true};
+    return (gd_budget){
+        .allowed = orders->max_memory, .unasked = orders->max_memory == 0, .counting = true};
+}
+
+gd_status gd_budget_bound(gd_budget *budget, gd_device device, gd_error *err)
+{
+    return budget->allowed == 0 && budget->most >= ASK_FROM && device.backend == GD_CUDA
+               ? gd_cuda_free_memory(&budget->allowed, err)
+               : GD_OK;
 }
 
 gd_status gd_budget_grant(gd_budget *budget, gd_device device, const char *what,
                           const char *instead, gd_error *err)
 {
-    const bool bounded = budget->allowed != 0, on_cuda = device.backend == GD_CUDA;
+    const bool on_cuda = device.backend == GD_CUDA;
     const size_t needed = budget->most;
-    gd_status status = GD_OK;
-    if (!bounded && needed >= ASK_FROM && on_cuda) {
-        status = gd_cuda_free_memory(&budget->allowed, err);
-    }
+    const gd_status status = gd_budget_bound(budget, device, err);
     budget->counting = false;
     budget->held = budget->most = 0;
     if (status != GD_OK || budget->allowed == 0 || needed <= budget->allowed) {
@@ -30,7 +37,7 @@ gd_status gd_budget_grant(gd_budget *budget, gd_device device, const char *what,
     }
     return GD_FAIL(err, GD_NO_MEMORY, "%s needs %zu bytes of %s memory at once, and %s %zu: %s",
                    what, needed, on_cuda ? "device" : "host",
-                   bounded ? "max_memory allows" : "there are", budget->allowed,
+                   budget->unasked ? "there are" : "max_memory allows", budget->allowed,
                    instead != NULL ? instead
                    : on_cuda       ? "compute on the CPU"
                                    : "it cannot do with less");
@@ -52,10 +59,13 @@ gd_status gd_stage_memory(gd_stage *stage, size_t rows, size_t row_bytes, const 
                        "%s needs %zu bytes, and max_memory leaves %zu of %zu bytes", what, bytes,
                        budget->allowed - budget->held, budget->allowed);
     }
-    status = budget != NULL && budget->counting
-                 ? GD_OK
-                 : gd_alloc(stage->device, stage->stream, bytes, what, out, err);
-    if (status != GD_OK || bytes == 0) {
+    if (bytes == 0) {
+        return GD_OK;
+    }
+    if (budget != NULL && budget->counting) {
+        *out = (void *)NOWHERE;
+    }
+    else if ((status = gd_alloc(stage->device, stage->stream, bytes, what, out, err)) != GD_OK) {
         return status;
     }
     stage->owned[stage->owned_count++] = (struct gd_owned){*out, bytes};
@@ -85,14 +95,19 @@ gd_status gd_stage_matrix(gd_stage *stage, ptrdiff_t rows, ptrdiff_t cols, gd_dt
 gd_status gd_stage_bring(gd_stage *stage, const gd_matrix *host, const char *what, gd_matrix *there,
                          gd_error *err)
 {
-    const size_t size = gd_dtype_size(host->dtype);
+    const size_t size = gd_dtype_size(host->dtype), row_bytes = (size_t)host->cols * size;
+    const size_t pitch = (size_t)host->row_stride * size;
     const gd_status status =
         gd_stage_matrix(stage, host->rows, host->cols, host->dtype, what, there, err);
-    return status != GD_OK || there->data == NULL
-               ? status
-               : gd_send_rows(stage->device, stage->stream, there->data, host->data,
-                              (size_t)host->row_stride * size, (size_t)host->cols * size,
-                              host->rows, err);
+    if (status != GD_OK || there->data == NULL ||
+        (stage->budget != NULL && stage->budget->counting)) {
+        return status;
+    }
+    return stage->bus != NULL
+               ? gd_send_rows_aside(stage->bus, stage->stream, there->data, row_bytes, host->data,
+                                    pitch, row_bytes, host->rows, err)
+               : gd_send_rows(stage->device, stage->stream, there->data, row_bytes, host->data,
+                              pitch, row_bytes, host->rows, err);
 }
 
 /* A matrix on its way home. */
@@ -135,9 +150,11 @@ void gd_stage_release_to(gd_stage *stage, int kept)
 {
     while (stage->owned_count > kept) {
         const struct gd_owned last = stage->owned[--stage->owned_count];
-        gd_free(stage->device, stage->stream, last.memory);
         if (stage->budget != NULL) {
             stage->budget->held -= last.bytes;
+        }
+        if (stage->budget == NULL || !stage->budget->counting) {
+            gd_free(stage->device, stage->stream, last.memory);
         }
     }
 }

@@ -10,18 +10,22 @@
 /* What a call holds of its device's memory at once: operands, results and workspaces of its own,
  * not the caller's arrays, and not the pinned slots, which all calls share. Every stage of a call
  * counts in one budget. A call is first played through with `counting` set: stages then hand out
- * NULL for memory and copy nothing, so that what does not fit is refused before there is any. */
+ * an address that nobody may use and copy nothing, so that what does not fit is refused before
+ * there is any. */
 typedef struct gd_budget {
     size_t allowed; /* 0: whatever there is */
+    bool unasked;   /* nobody set that bound */
     size_t held, most;
     bool counting;
 } gd_budget;
 
 /* Begins counting, under the orders' max_memory. */
 gd_budget gd_budget_of(const gd_orders *orders);
-/* Ends counting: nothing is held again. Fails if the most that was held is more than is allowed, or
- * than is free where nobody set a bound; `what` needs it; `instead` says what else can be done,
- * NULL that there is the CPU. */
+/* Where nobody set a bound, and budget->most is so much that it might not be there, what is free on
+ * the current device becomes the bound. */
+gd_status gd_budget_bound(gd_budget *budget, gd_device device, gd_error *err);
+/* Ends counting: nothing is held again. Fails if the most that was held is more than is allowed;
+ * `what` needs it, `instead` says what else can be done, NULL that there is the CPU. */
 gd_status gd_budget_grant(gd_budget *budget, gd_device device, const char *what,
                           const char *instead, gd_error *err);
 
@@ -39,6 +43,7 @@ typedef struct gd_stage {
         size_t bytes;
     } owned[GD_STAGE_MOST];
     int owned_count;
+    struct gd_bus *bus; /* whose slots a result of this call is using (bus.h), or NULL */
 } gd_stage;
 
 /* rows * row_bytes of memory, NULL for 0 bytes; a failure names `what`. */

@@ -136,11 +136,14 @@ GD_FUNCTION(gd_py_perron_part);
 GD_FUNCTION(gd_py_ceiling);
 GD_FUNCTION(gd_py_choose);
 GD_FUNCTION(gd_py_fail_allocation);
+GD_FUNCTION(gd_py_limit_pinned);
+GD_FUNCTION(gd_py_most_held);
 GD_FUNCTION(gd_py_event_record);
 GD_FUNCTION(gd_py_event_elapsed);
 PyObject *gd_py_metrics(PyObject *module, PyObject *ignored);
 PyObject *gd_py_kernels(PyObject *module, PyObject *ignored);
 PyObject *gd_py_allocations(PyObject *module, PyObject *ignored);
+PyObject *gd_py_pinned(PyObject *module, PyObject *ignored);
 PyObject *gd_py_host(PyObject *module, PyObject *ignored);
 PyObject *gd_py_cuda(PyObject *module, PyObject *ignored);
 

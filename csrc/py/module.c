@@ -86,6 +86,12 @@ static PyMethodDef methods[] = {
     FAST(fail_allocation,
          "fail_allocation($module, /, nth)\n--\n\n"
          "For tests: the nth allocation from now on fails; 0 for none."),
+    FAST(limit_pinned,
+         "limit_pinned($module, /, bytes)\n--\n\n"
+         "Bounds the pinned memory of each device; gives back what there is."),
+    FAST(most_held,
+         "most_held($module, /, device, forget=False)\n--\n\n"
+         "The most bytes that we held on a CUDA device at once, since they were forgotten."),
     FAST(event_record,
          "event_record($module, /, device, stream)\n--\n\n"
          "Marks a moment in a CUDA stream."),
@@ -93,6 +99,7 @@ static PyMethodDef methods[] = {
          "event_elapsed($module, /, start, stop)\n--\n\n"
          "Milliseconds between two moments; waits for the second."),
     PLAIN(allocations, "allocations($module, /)\n--\n\nFor tests: the core's blocks of memory."),
+    PLAIN(pinned, "pinned($module, /)\n--\n\nBytes of pinned host memory."),
     PLAIN(metrics, "metrics($module, /)\n--\n\nThe rows of the table of metrics, as dictionaries."),
     PLAIN(kernels, "kernels($module, /)\n--\n\nThe rows of the kernel table, as dictionaries."),
     PLAIN(host, "host($module, /)\n--\n\nThe processor: instruction set and threads."),
