@@ -20,6 +20,9 @@ typedef struct gd_orders {
     gd_watch *watch; /* or NULL */
     /* Bytes of its device's memory that the call may hold at once; 0 sets no bound (stage.h). */
     size_t max_memory;
+    /* cdist counts the rows of the result that are complete, which an interrupted call leaves
+     * behind; NULL if nobody asks. */
+    ptrdiff_t *complete;
 } gd_orders;
 
 bool gd_same_device(const gd_matrix *x, const gd_matrix *y);

@@ -59,6 +59,28 @@ def pdist(
     progress: Any = None,
     max_memory: int | None = None,
 ) -> None: ...
+def plan_cdist(
+    m: int,
+    n: int,
+    cols: int,
+    dtype: str,
+    truths: bool,
+    on_host: bool,
+    pairs: bool,
+    metric: str,
+    kernel: str | None = None,
+    device: str | None = None,
+    stream: int = 0,
+    ordered: bool = False,
+    weights: Any = None,
+    p: float = 2.0,
+    base: float = 0.0,
+    vi: Any = None,
+    factor: Any = None,
+    options: dict[str, int] | None = None,
+    progress: Any = None,
+    max_memory: int | None = None,
+) -> tuple[int, int, int]: ...
 def apsp(
     graph: Any,
     out: Any,

@@ -128,6 +128,7 @@ void gd_release(gd_operand *operand);
 
 GD_FUNCTION(gd_py_cdist);
 GD_FUNCTION(gd_py_pdist);
+GD_FUNCTION(gd_py_plan_cdist);
 GD_FUNCTION(gd_py_apsp);
 GD_FUNCTION(gd_py_closure);
 GD_FUNCTION(gd_py_minplus);
