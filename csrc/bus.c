@@ -501,13 +501,14 @@ gd_status gd_bring_result(const gd_result *result, gd_error *err)
                                  (size_t)panel_rows * result->row_bytes, "parts of the result",
                                  &j.memory, err);
     }
-    if (status == GD_OK && stage->budget != NULL && stage->budget->counting) {
-        status = result->whole == NULL ? result->fill(result->context, 0, panel_rows, j.memory, err)
-                                       : GD_OK;
+    if (stage->budget != NULL && stage->budget->counting) {
+        if (status == GD_OK && result->whole == NULL) {
+            status = result->fill(result->context, 0, panel_rows, j.memory, err);
+        }
+        gd_stage_release_to(stage, kept);
+        return status;
     }
-    else if (status == GD_OK) {
-        status = bring(&j, err);
-    }
+    status = status == GD_OK ? bring(&j, err) : status;
     status = gd_settle(stage->device, stage->stream, status, err);
     gd_stage_release_to(stage, kept);
     return status;

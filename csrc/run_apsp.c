@@ -171,22 +171,41 @@ static gd_status bring_graph(apsp_job *job, gd_error *err)
                : gd_stage_bring(&job->brought, &host, "the graph", &job->graph.weights, err);
 }
 
-/* Where a host result of another dtype than the computation's is made on the device. */
-static gd_status place_result(apsp_job *job, gd_matrix *out, gd_error *err)
+/* Where host results are on the device, before they come home: in place, but for a result of
+ * another dtype than the computation's. */
+static gd_status locate(apsp_job *job, gd_matrix *out, gd_matrix *pred, gd_error *err)
 {
     const gd_apsp *call = &job->call;
-    return gd_stage_matrix(&job->own, call->n, call->n, job->out.dtype, "the result", out, err);
+    *out = job->out;
+    *pred = job->pred;
+    out->device = pred->device = call->launch.device;
+    out->data = call->dist;
+    pred->data = call->pred;
+    out->row_stride = pred->row_stride = call->padded;
+    return job->out.dtype == call->dtype ? GD_OK
+                                         : gd_stage_matrix(&job->own, call->n, call->n,
+                                                           job->out.dtype, "the result", out, err);
+}
+
+static gd_status bring_home(apsp_job *job, const gd_matrix *out, const gd_matrix *pred,
+                            gd_error *err)
+{
+    const gd_launch *launch = &job->call.launch;
+    const gd_status status = gd_stage_home(&job->own, launch, out, job->out.data, err);
+    return status == GD_OK && job->pred.data != NULL
+               ? gd_stage_home(&job->own, launch, pred, job->pred.data, err)
+               : status;
 }
 
 /* Refuses what does not fit. The job is a copy to play with. */
 static gd_status count_memory(apsp_job job, gd_error *err)
 {
     const bool staged = job.out.device.backend != job.own.device.backend;
-    gd_matrix out;
+    gd_matrix out, pred;
     gd_status status = bring_graph(&job, err);
     status = status == GD_OK ? size_and_place(&job, err) : status;
-    if (status == GD_OK && staged && job.out.dtype != job.call.dtype) {
-        status = place_result(&job, &out, err);
+    if (status == GD_OK && staged && (status = locate(&job, &out, &pred, err)) == GD_OK) {
+        status = bring_home(&job, &out, &pred, err);
     }
     return status == GD_OK ? gd_budget_grant(job.budget, job.own.device, "apsp", NULL, err)
                            : status;
@@ -207,23 +226,10 @@ static gd_status write_out(apsp_job *job, double unreachable, uint8_t *negative_
         return gd_cuda_paths_write(call, &out, &pred, unreachable, flip, negative_nodes, facts,
                                    err);
     }
-    out.device = pred.device = call->launch.device;
-    out.data = call->dist;
-    out.row_stride = call->padded;
-    pred.data = call->pred;
-    pred.row_stride = call->padded;
-    if (job->out.dtype != call->dtype) {
-        status = place_result(job, &out, err);
-    }
-    if (status == GD_OK) {
-        status =
-            gd_cuda_paths_write(call, &out, &pred, unreachable, flip, negative_nodes, facts, err);
-    }
-    if (status == GD_OK) {
-        status = gd_stage_home(&job->own, &call->launch, &out, job->out.data, err);
-    }
-    if (status == GD_OK && job->pred.data != NULL) {
-        status = gd_stage_home(&job->own, &call->launch, &pred, job->pred.data, err);
+    if ((status = locate(job, &out, &pred, err)) == GD_OK &&
+        (status = gd_cuda_paths_write(call, &out, &pred, unreachable, flip, negative_nodes, facts,
+                                      err)) == GD_OK) {
+        status = bring_home(job, &out, &pred, err);
     }
     return status;
 }

@@ -112,6 +112,7 @@ gd_status gd_stage_bring(gd_stage *stage, const gd_matrix *host, const char *wha
 
 /* A matrix on its way home. */
 typedef struct gd_return {
+    const gd_stage *stage;
     const gd_launch *launch;
     const gd_matrix *there;
 } gd_return;
@@ -123,6 +124,9 @@ static gd_status make_dense(void *context, ptrdiff_t first, ptrdiff_t count, voi
     const gd_return *way = context;
     const gd_matrix *x = way->there;
     const size_t size = gd_dtype_size(x->dtype), row_bytes = (size_t)x->cols * size;
+    if (way->stage->budget != NULL && way->stage->budget->counting) {
+        return GD_OK;
+    }
     const gd_status status =
         gd_copy_rows(x->device, way->launch->stream, panel, row_bytes,
                      (const char *)x->data + first * x->row_stride * (ptrdiff_t)size,
@@ -133,7 +137,7 @@ static gd_status make_dense(void *context, ptrdiff_t first, ptrdiff_t count, voi
 gd_status gd_stage_home(gd_stage *stage, const gd_launch *launch, const gd_matrix *there,
                         void *host, gd_error *err)
 {
-    gd_return way = {launch, there};
+    gd_return way = {stage, launch, there};
     const gd_result result = {
         .stage = stage,
         .to = host,
