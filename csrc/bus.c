@@ -3,6 +3,7 @@
 
 #include <omp.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -12,26 +13,30 @@
 
 enum {
     SLOTS = 4,
+    ASIDE = 2,       /* slots for operands while the others are full of results */
     PANELS = 2,      /* of a result on the device: one is computed while the other travels */
     PANEL_STEP = 16, /* rows: kernels see operands as aligned in a panel as in the whole */
     MOST_COPIERS = 12,
     SPARE_CORES = 4, /* as many spinning threads as cores would keep the driver's from running */
 };
-static const size_t SLOT_BYTES = (size_t)32 << 20;
+/* Slots that together fit the last cache: what the bus wrote there need not come from memory. */
+static const size_t MOST_SLOT = (size_t)16 << 20, LEAST_SLOT = (size_t)1 << 20;
 static const size_t PAGE = (size_t)2 << 20; /* a huge one: two threads do not fault for the same */
 static const size_t LEAST_PANEL = (size_t)16 << 20, MOST_PANEL = (size_t)256 << 20;
 
 /* What a device's copies go through. */
-typedef struct gd_bus {
+struct gd_bus {
     pthread_mutex_t lock; /* held by the call that uses it */
-    void *slot[SLOTS], *landed[SLOTS];
+    size_t slot_bytes;    /* 0: there are no slots, and copies are plain */
+    void *slot[SLOTS + ASIDE], *landed[SLOTS + ASIDE];
     void *computed[PANELS], *departed[PANELS];
     void *stream;
-    bool ready;
-} gd_bus;
+    bool ready; /* but for the slots aside, which few calls need */
+};
 
 static gd_bus buses[GD_MOST_DEVICES];
 static pthread_once_t started = PTHREAD_ONCE_INIT;
+static _Atomic size_t pinned_limit = GD_PINNED_AT_FIRST, pinned;
 
 static void start(void)
 {
@@ -40,20 +45,44 @@ static void start(void)
     }
 }
 
+static gd_status make_slot(gd_bus *bus, int i, gd_error *err)
+{
+    gd_status status = GD_OK;
+    if (bus->slot[i] == NULL &&
+        (status = gd_cuda_pinned_alloc(bus->slot_bytes, &bus->slot[i], err)) == GD_OK) {
+        atomic_fetch_add(&pinned, bus->slot_bytes);
+    }
+    return status == GD_OK && bus->landed[i] == NULL ? gd_cuda_mark_create(&bus->landed[i], err)
+                                                     : status;
+}
+
+static void drop_slots(gd_bus *bus)
+{
+    for (int i = 0; i < SLOTS + ASIDE; ++i) {
+        if (bus->slot[i] != NULL) {
+            gd_cuda_pinned_free(bus->slot[i]);
+            bus->slot[i] = NULL;
+            atomic_fetch_sub(&pinned, bus->slot_bytes);
+        }
+    }
+    bus->ready = false;
+}
+
 /* A set that could not be completed is completed by the next call. */
 static gd_status complete(gd_bus *bus, gd_error *err)
 {
+    const size_t share = atomic_load(&pinned_limit) / (SLOTS + ASIDE) / LEAST_SLOT * LEAST_SLOT;
+    const size_t slot_bytes = share < MOST_SLOT ? share : MOST_SLOT;
     gd_status status = GD_OK;
+    if (slot_bytes != bus->slot_bytes) {
+        drop_slots(bus);
+        bus->slot_bytes = slot_bytes;
+    }
     if (bus->stream == NULL) {
         status = gd_cuda_stream_create(&bus->stream, err);
     }
-    for (int i = 0; i < SLOTS && status == GD_OK; ++i) {
-        if (bus->slot[i] == NULL) {
-            status = gd_cuda_pinned_alloc(SLOT_BYTES, &bus->slot[i], err);
-        }
-        if (status == GD_OK && bus->landed[i] == NULL) {
-            status = gd_cuda_mark_create(&bus->landed[i], err);
-        }
+    for (int i = 0; i < SLOTS && slot_bytes > 0 && status == GD_OK; ++i) {
+        status = make_slot(bus, i, err);
     }
     for (int i = 0; i < PANELS && status == GD_OK; ++i) {
         if (bus->computed[i] == NULL) {
@@ -66,6 +95,19 @@ static gd_status complete(gd_bus *bus, gd_error *err)
     bus->ready = status == GD_OK;
     return status;
 }
+
+void gd_limit_pinned(size_t bytes)
+{
+    pthread_once(&started, start);
+    atomic_store(&pinned_limit, bytes);
+    for (int i = 0; i < GD_MOST_DEVICES; ++i) {
+        pthread_mutex_lock(&buses[i].lock);
+        drop_slots(&buses[i]);
+        pthread_mutex_unlock(&buses[i].lock);
+    }
+}
+
+size_t gd_pinned_bytes(void) { return atomic_load(&pinned); }
 
 /* The device's bus, ours until `leave`; NULL with *err set. */
 static gd_bus *enter(gd_device device, gd_error *err)
@@ -121,34 +163,46 @@ static void copy_past(char *to, const char *from, size_t bytes)
 #endif
 }
 
-/* In parts that end where huge pages of `to` do. */
-static void copy_in_parts(char *to, const char *from, size_t bytes)
+/* Parts end where huge pages of `to` do. */
+static ptrdiff_t parts_of(const char *to, size_t bytes)
 {
-    const size_t before = (uintptr_t)to % PAGE;
-    const ptrdiff_t parts = (ptrdiff_t)((before + bytes + PAGE - 1) / PAGE);
-#pragma omp parallel for schedule(dynamic, 1) num_threads(copiers())
-    for (ptrdiff_t i = 0; i < parts; ++i) {
-        const size_t begin = i == 0 ? 0 : (size_t)i * PAGE - before;
-        const size_t end = (size_t)(i + 1) * PAGE - before;
-        copy_past(to + begin, from + begin, (end < bytes ? end : bytes) - begin);
-    }
+    return (ptrdiff_t)(((uintptr_t)to % PAGE + bytes + PAGE - 1) / PAGE);
 }
 
-static void copy_rows(char *to, const char *from, size_t pitch, size_t row_bytes, ptrdiff_t rows)
+static void copy_part(char *to, const char *from, size_t bytes, ptrdiff_t part)
 {
-    if (pitch == row_bytes) {
-        copy_in_parts(to, from, row_bytes * (size_t)rows);
-        return;
-    }
+    const size_t before = (uintptr_t)to % PAGE;
+    const size_t begin = part == 0 ? 0 : (size_t)part * PAGE - before;
+    const size_t end = (size_t)(part + 1) * PAGE - before;
+    copy_past(to + begin, from + begin, (end < bytes ? end : bytes) - begin);
+}
+
+static void copy_rows(char *to, size_t to_pitch, const char *from, size_t from_pitch,
+                      size_t row_bytes, ptrdiff_t rows)
+{
+    const size_t bytes = row_bytes * (size_t)rows;
+    const bool dense = to_pitch == row_bytes && from_pitch == row_bytes;
+    const ptrdiff_t parts = dense ? parts_of(to, bytes) : rows;
 #pragma omp parallel for schedule(static) num_threads(copiers())
-    for (ptrdiff_t i = 0; i < rows; ++i) {
-        copy_past(to + (size_t)i * row_bytes, from + (size_t)i * pitch, row_bytes);
+    for (ptrdiff_t i = 0; i < parts; ++i) {
+        if (dense) {
+            copy_part(to, from, bytes, i);
+        }
+        else {
+            copy_past(to + (size_t)i * to_pitch, from + (size_t)i * from_pitch, row_bytes);
+        }
     }
 }
 
 /* ---------------------------------------------------------------- results */
 
-/* A result on its way. Its bytes travel in pieces; a piece lies within a panel. */
+/* Some of a result, in a slot; it lies within a panel. */
+typedef struct gd_piece {
+    size_t offset, bytes;  /* in the result */
+    ptrdiff_t parts, left; /* to be copied by different threads; not copied yet */
+} gd_piece;
+
+/* A result on its way. */
 typedef struct gd_journey {
     const gd_result *result;
     gd_bus *bus;
@@ -158,11 +212,16 @@ typedef struct gd_journey {
     /* of the next piece to leave: its panel, and where in it it begins */
     ptrdiff_t panel;
     size_t at;
+    /* The pieces by number, of which each slot has every SLOTS-th. Copying threads take their parts
+     * in order, one after the other, so that none waits for the last of a piece: a fresh page costs
+     * several times what one that is there does. */
+    gd_piece piece[SLOTS];
+    ptrdiff_t sent, landed, taken, finished;
+    ptrdiff_t part; /* of piece `taken`, the next to be copied */
+    bool over;
+    pthread_mutex_t lock;          /* of what follows `piece` but `sent` */
+    pthread_cond_t some, done_one; /* parts to copy, or the end; a piece that is finished */
 } gd_journey;
-
-typedef struct gd_piece {
-    size_t offset, bytes; /* in the result */
-} gd_piece;
 
 static size_t between(size_t least, size_t x, size_t most)
 {
@@ -188,21 +247,24 @@ static gd_status fill_next(gd_journey *j, gd_error *err)
     const ptrdiff_t panel = j->filled++;
     gd_status status = GD_OK;
     if (panel >= PANELS) {
-        status = gd_cuda_mark_order(r->stream, j->bus->departed[panel % PANELS], err);
+        status = gd_cuda_mark_order(r->stage->stream, j->bus->departed[panel % PANELS], err);
     }
     if (status == GD_OK && r->whole == NULL) {
         status = r->fill(r->context, panel * j->panel_rows, rows_of_panel(j, panel),
                          panel_memory(j, panel), err);
     }
-    return status == GD_OK ? gd_cuda_mark_set(j->bus->computed[panel % PANELS], r->stream, err)
-                           : status;
+    return status == GD_OK
+               ? gd_cuda_mark_set(j->bus->computed[panel % PANELS], r->stage->stream, err)
+               : status;
 }
 
 /* Sends the next piece to its slot. */
-static gd_status depart(gd_journey *j, int slot, gd_piece *piece, gd_error *err)
+static gd_status depart(gd_journey *j, gd_error *err)
 {
     const gd_result *r = j->result;
     gd_bus *bus = j->bus;
+    const int slot = (int)(j->sent++ % SLOTS);
+    gd_piece *piece = &j->piece[slot];
     const size_t panel_begin = (size_t)(j->panel * j->panel_rows) * r->row_bytes;
     const size_t panel_bytes = (size_t)rows_of_panel(j, j->panel) * r->row_bytes;
     const char *from =
@@ -220,6 +282,7 @@ static gd_status depart(gd_journey *j, int slot, gd_piece *piece, gd_error *err)
     }
     piece->offset = panel_begin + j->at;
     piece->bytes = between(0, panel_bytes - j->at, j->piece_bytes);
+    piece->parts = piece->left = parts_of((char *)r->to + piece->offset, piece->bytes);
     from += j->at;
     j->at += piece->bytes;
     if ((status = gd_cuda_copy_rows(bus->stream, bus->slot[slot], piece->bytes, from, piece->bytes,
@@ -235,118 +298,293 @@ static gd_status depart(gd_journey *j, int slot, gd_piece *piece, gd_error *err)
     return status;
 }
 
-static gd_status travel(gd_journey *j, gd_error *err)
+static void tell_complete(const gd_result *r, size_t bytes)
 {
-    gd_piece pieces[SLOTS];
-    ptrdiff_t sent = 0, arrived = 0;
-    gd_status status = GD_OK;
-    while (status == GD_OK && (arrived < sent || j->panel < j->panels)) {
-        if (j->panel < j->panels && sent < arrived + SLOTS) {
-            status = depart(j, (int)(sent % SLOTS), &pieces[sent % SLOTS], err);
-            ++sent;
-            continue;
+    if (r->complete != NULL) {
+        *r->complete = (ptrdiff_t)(bytes / r->row_bytes);
+    }
+}
+
+/* Copies the next part of what has landed; false if there is none. The lock is held, but not while
+ * it copies. */
+static bool take_part(gd_journey *j)
+{
+    if (j->taken == j->landed) {
+        return false;
+    }
+    gd_piece *piece = &j->piece[j->taken % SLOTS];
+    const void *slot = j->bus->slot[j->taken % SLOTS];
+    const ptrdiff_t part = j->part++;
+    if (j->part == piece->parts) {
+        j->taken += 1;
+        j->part = 0;
+    }
+    pthread_mutex_unlock(&j->lock);
+    copy_part((char *)j->result->to + piece->offset, slot, piece->bytes, part);
+    pthread_mutex_lock(&j->lock);
+    piece->left -= 1;
+    /* In order: a piece may be finished before an earlier one. */
+    for (; j->finished < j->taken && j->piece[j->finished % SLOTS].left == 0; ++j->finished) {
+        const gd_piece *whole = &j->piece[j->finished % SLOTS];
+        tell_complete(j->result, whole->offset + whole->bytes);
+        pthread_cond_signal(&j->done_one);
+    }
+    return true;
+}
+
+static void help(gd_journey *j)
+{
+    pthread_mutex_lock(&j->lock);
+    while (!j->over) {
+        if (!take_part(j)) {
+            pthread_cond_wait(&j->some, &j->lock);
         }
-        const int slot = (int)(arrived % SLOTS);
-        status = gd_cuda_mark_wait(j->bus->landed[slot], err);
-        if (status == GD_OK) {
-            copy_in_parts((char *)j->result->to + pieces[slot].offset, j->bus->slot[slot],
-                          pieces[slot].bytes);
-        }
-        ++arrived;
+    }
+    pthread_mutex_unlock(&j->lock);
+}
+
+/* Has the helpers copy what has landed in the next slot. */
+static gd_status land(gd_journey *j, gd_error *err)
+{
+    const gd_status status = gd_cuda_mark_wait(j->bus->landed[j->landed % SLOTS], err);
+    if (status == GD_OK) {
+        pthread_mutex_lock(&j->lock);
+        j->landed += 1;
+        pthread_cond_broadcast(&j->some);
+        pthread_mutex_unlock(&j->lock);
     }
     return status;
 }
 
-/* In one piece, without slots. */
-static gd_status bring_small(const gd_result *r, size_t bytes, gd_error *err)
+/* Waits until more than `before` pieces are finished; helps, since there need not be anybody else.
+ */
+static void finish_more(gd_journey *j, ptrdiff_t before)
 {
-    void *memory = NULL;
-    const void *from = r->whole;
+    pthread_mutex_lock(&j->lock);
+    while (j->finished == before) {
+        if (!take_part(j)) {
+            pthread_cond_wait(&j->done_one, &j->lock);
+        }
+    }
+    pthread_mutex_unlock(&j->lock);
+}
+
+static ptrdiff_t finished(gd_journey *j)
+{
+    pthread_mutex_lock(&j->lock);
+    const ptrdiff_t count = j->finished;
+    pthread_mutex_unlock(&j->lock);
+    return count;
+}
+
+/* What the calling thread does: it alone talks to the device. */
+static gd_status travel(gd_journey *j, gd_error *err)
+{
     gd_status status = GD_OK;
-    if (from == NULL &&
-        (status = gd_alloc(r->device, r->stream, bytes, "the result", &memory, err)) == GD_OK) {
-        status = r->fill(r->context, 0, r->rows, memory, err);
-        from = memory;
+    for (ptrdiff_t done;
+         status == GD_OK && ((done = finished(j)) < j->sent || j->panel < j->panels);) {
+        if (j->panel < j->panels && j->sent < done + SLOTS) {
+            status = depart(j, err);
+        }
+        else if (j->landed < j->sent) {
+            status = land(j, err);
+        }
+        else {
+            finish_more(j, done);
+        }
     }
-    if (status == GD_OK) {
-        status = gd_cuda_copy_rows(r->stream, r->to, bytes, from, bytes, bytes, 1, err);
+    pthread_mutex_lock(&j->lock);
+    j->over = true;
+    pthread_cond_broadcast(&j->some);
+    pthread_mutex_unlock(&j->lock);
+    return status;
+}
+
+static gd_status travel_with_helpers(gd_journey *j, gd_error *err)
+{
+    const ptrdiff_t parts = parts_of(j->result->to, (size_t)j->result->rows * j->result->row_bytes);
+    const int helpers = parts < copiers() ? (int)parts : copiers();
+    gd_status status = GD_OK;
+    pthread_mutex_init(&j->lock, NULL);
+    pthread_cond_init(&j->some, NULL);
+    pthread_cond_init(&j->done_one, NULL);
+#pragma omp parallel num_threads(helpers + 1)
+    {
+        if (omp_get_thread_num() == 0) {
+            status = travel(j, err);
+        }
+        else {
+            help(j);
+        }
     }
-    status = gd_settle(r->device, r->stream, status, err);
-    gd_free(r->device, r->stream, memory);
+    pthread_cond_destroy(&j->done_one);
+    pthread_cond_destroy(&j->some);
+    pthread_mutex_destroy(&j->lock);
+    return status;
+}
+
+/* Without slots: panel by panel, each when it is computed. */
+static gd_status bring_plainly(gd_journey *j, gd_error *err)
+{
+    const gd_result *r = j->result;
+    const gd_stage *stage = r->stage;
+    gd_status status = GD_OK;
+    for (ptrdiff_t i = 0; status == GD_OK && i < j->panels; ++i) {
+        const ptrdiff_t rows = rows_of_panel(j, i);
+        const size_t begin = (size_t)(i * j->panel_rows) * r->row_bytes;
+        const size_t bytes = (size_t)rows * r->row_bytes;
+        const char *from = r->whole != NULL ? (const char *)r->whole + begin : j->memory;
+        if (r->whole == NULL) {
+            status = r->fill(r->context, i * j->panel_rows, rows, j->memory, err);
+        }
+        if (status == GD_OK) {
+            status = gd_cuda_copy_rows(stage->stream, (char *)r->to + begin, bytes, from, bytes,
+                                       bytes, 1, err);
+        }
+        status = gd_settle(stage->device, stage->stream, status, err);
+        if (status == GD_OK) {
+            tell_complete(r, begin + bytes);
+        }
+    }
+    return status;
+}
+
+ptrdiff_t gd_panel_rows(ptrdiff_t rows, size_t row_bytes)
+{
+    const size_t bytes = (size_t)rows * row_bytes;
+    const size_t panel = between(LEAST_PANEL, bytes / 4, MOST_PANEL);
+    const ptrdiff_t count = (ptrdiff_t)(panel / row_bytes);
+    if (bytes < GD_WORTH_THE_SLOTS) {
+        return rows;
+    }
+    const ptrdiff_t stepped = count < PANEL_STEP ? PANEL_STEP : count / PANEL_STEP * PANEL_STEP;
+    return stepped < rows ? stepped : rows;
+}
+
+static gd_status bring(gd_journey *j, gd_error *err)
+{
+    gd_stage *stage = j->result->stage;
+    const size_t bytes = (size_t)j->result->rows * j->result->row_bytes;
+    gd_status status;
+    if (bytes < GD_WORTH_THE_SLOTS) {
+        return bring_plainly(j, err);
+    }
+    if ((j->bus = enter(stage->device, err)) == NULL) {
+        return err->status;
+    }
+    stage->bus = j->bus;
+    j->piece_bytes = between(PAGE, bytes / 8 / PAGE * PAGE, j->bus->slot_bytes);
+    status = j->bus->slot_bytes == 0 ? bring_plainly(j, err) : travel_with_helpers(j, err);
+    status = gd_settle(stage->device, j->bus->stream, status, err);
+    stage->bus = NULL;
+    leave(j->bus);
     return status;
 }
 
 gd_status gd_bring_result(const gd_result *result, gd_error *err)
 {
-    const size_t bytes = (size_t)result->rows * result->row_bytes;
-    const size_t panel = between(LEAST_PANEL, bytes / 4, MOST_PANEL);
-    const ptrdiff_t panel_rows = (ptrdiff_t)(panel / result->row_bytes);
+    gd_stage *stage = result->stage;
+    const int kept = stage->owned_count;
+    ptrdiff_t panel_rows = result->panel_rows;
     gd_journey j = {.result = result};
-    gd_status status;
-    if (bytes < GD_WORTH_THE_SLOTS) {
-        return bytes == 0 ? GD_OK : bring_small(result, bytes, err);
+    gd_status status = GD_OK;
+    if (result->rows == 0 || result->row_bytes == 0) {
+        return GD_OK;
     }
-    j.panel_rows = panel_rows < PANEL_STEP ? PANEL_STEP : panel_rows / PANEL_STEP * PANEL_STEP;
-    j.panel_rows = j.panel_rows < result->rows ? j.panel_rows : result->rows;
-    j.panels = (result->rows + j.panel_rows - 1) / j.panel_rows;
-    j.piece_bytes = between(PAGE, bytes / 8 / PAGE * PAGE, SLOT_BYTES);
-    if ((j.bus = enter(result->device, err)) == NULL) {
-        return err->status;
+    if (panel_rows == 0) {
+        panel_rows = gd_panel_rows(result->rows, result->row_bytes);
     }
-    status = result->whole != NULL ? GD_OK
-                                   : gd_alloc(result->device, result->stream,
-                                              (size_t)(j.panels < PANELS ? j.panels : PANELS) *
-                                                  (size_t)j.panel_rows * result->row_bytes,
-                                              "parts of the result", &j.memory, err);
-    if (status == GD_OK) {
-        status = travel(&j, err);
+    j.panel_rows = panel_rows;
+    j.panels = (result->rows + panel_rows - 1) / panel_rows;
+    if (result->whole == NULL) {
+        status = gd_stage_memory(stage, (size_t)(j.panels < PANELS ? j.panels : PANELS),
+                                 (size_t)panel_rows * result->row_bytes, "parts of the result",
+                                 &j.memory, err);
     }
-    status = gd_settle(result->device, j.bus->stream, status, err);
-    status = gd_settle(result->device, result->stream, status, err);
-    gd_free(result->device, result->stream, j.memory);
-    leave(j.bus);
+    if (stage->budget != NULL && stage->budget->counting) {
+        if (status == GD_OK && result->whole == NULL) {
+            status = result->fill(result->context, 0, panel_rows, j.memory, err);
+        }
+        gd_stage_release_to(stage, kept);
+        return status;
+    }
+    status = status == GD_OK ? bring(&j, err) : status;
+    status = gd_settle(stage->device, stage->stream, status, err);
+    gd_stage_release_to(stage, kept);
     return status;
 }
 
-/* ---------------------------------------------------------------- operands */
+/* ---------------------------------------------------------------- rows as they are */
 
-gd_status gd_send_rows(gd_device device, void *stream, void *to, const void *from, size_t pitch,
-                       size_t row_bytes, ptrdiff_t rows, gd_error *err)
+/* The device's memory is `stream`'s until now. */
+static gd_status begin(gd_bus *bus, void *stream, gd_error *err)
 {
-    const size_t bytes = (size_t)rows * row_bytes;
-    const ptrdiff_t step = row_bytes == 0 ? 0 : (ptrdiff_t)(SLOT_BYTES / row_bytes);
-    gd_bus *bus;
+    const gd_status status = gd_cuda_mark_set(bus->computed[0], stream, err);
+    return status == GD_OK ? gd_cuda_mark_order(bus->stream, bus->computed[0], err) : status;
+}
+
+/* Through `count` slots from `first_slot` on, of which others have nothing more to say. */
+static gd_status send(gd_bus *bus, int first_slot, int count, void *stream, void *to,
+                      size_t to_pitch, const void *from, size_t from_pitch, size_t row_bytes,
+                      ptrdiff_t rows, gd_error *err)
+{
+    const ptrdiff_t step = (ptrdiff_t)(bus->slot_bytes / row_bytes);
     gd_status status = GD_OK;
-    if (bytes < GD_WORTH_THE_SLOTS || step == 0) {
-        return gd_cuda_copy_rows(stream, to, row_bytes, from, pitch, row_bytes, (size_t)rows, err);
+    for (ptrdiff_t first = 0, i = 0; status == GD_OK && first < rows; first += step, ++i) {
+        const int slot = first_slot + (int)(i % count);
+        const ptrdiff_t some = rows - first < step ? rows - first : step;
+        if ((status = gd_cuda_mark_wait(bus->landed[slot], err)) != GD_OK) {
+            break;
+        }
+        copy_rows(bus->slot[slot], row_bytes, (const char *)from + (size_t)first * from_pitch,
+                  from_pitch, row_bytes, some);
+        status = gd_cuda_copy_rows(stream, (char *)to + (size_t)first * to_pitch, to_pitch,
+                                   bus->slot[slot], row_bytes, row_bytes, (size_t)some, err);
+        if (status == GD_OK) {
+            status = gd_cuda_mark_set(bus->landed[slot], stream, err);
+        }
+    }
+    return status;
+}
+
+gd_status gd_send_rows(gd_device device, void *stream, void *to, size_t to_pitch, const void *from,
+                       size_t from_pitch, size_t row_bytes, ptrdiff_t rows, gd_error *err)
+{
+    gd_bus *bus;
+    gd_status status;
+    if (row_bytes * (size_t)rows < GD_WORTH_THE_SLOTS) {
+        return gd_cuda_copy_rows(stream, to, to_pitch, from, from_pitch, row_bytes, (size_t)rows,
+                                 err);
     }
     if ((bus = enter(device, err)) == NULL) {
         return err->status;
     }
-    /* `to` is fresh memory of `stream`. */
-    if ((status = gd_cuda_mark_set(bus->computed[0], stream, err)) == GD_OK) {
-        status = gd_cuda_mark_order(bus->stream, bus->computed[0], err);
+    if (bus->slot_bytes < row_bytes) {
+        status =
+            gd_cuda_copy_rows(stream, to, to_pitch, from, from_pitch, row_bytes, (size_t)rows, err);
     }
-    for (ptrdiff_t first = 0, i = 0; status == GD_OK && first < rows; first += step, ++i) {
-        const int slot = (int)(i % SLOTS);
-        const ptrdiff_t count = rows - first < step ? rows - first : step;
-        const size_t piece = (size_t)count * row_bytes;
-        if (i >= SLOTS) {
-            status = gd_cuda_mark_wait(bus->landed[slot], err);
-        }
-        if (status != GD_OK) {
-            break;
-        }
-        copy_rows(bus->slot[slot], (const char *)from + (size_t)first * pitch, pitch, row_bytes,
-                  count);
-        status = gd_cuda_copy_rows(bus->stream, (char *)to + (size_t)first * row_bytes, piece,
-                                   bus->slot[slot], piece, piece, 1, err);
-        if (status == GD_OK) {
-            status = gd_cuda_mark_set(bus->landed[slot], bus->stream, err);
-        }
+    else if ((status = begin(bus, stream, err)) == GD_OK) {
+        status =
+            send(bus, 0, SLOTS, bus->stream, to, to_pitch, from, from_pitch, row_bytes, rows, err);
     }
     /* The next call may write into the slots at once. */
     status = gd_settle(device, bus->stream, status, err);
     leave(bus);
     return status;
+}
+
+gd_status gd_send_rows_aside(gd_bus *bus, void *stream, void *to, size_t to_pitch, const void *from,
+                             size_t from_pitch, size_t row_bytes, ptrdiff_t rows, gd_error *err)
+{
+    gd_status status = GD_OK;
+    if (row_bytes * (size_t)rows < GD_WORTH_THE_SLOTS || bus->slot_bytes < row_bytes) {
+        return gd_cuda_copy_rows(stream, to, to_pitch, from, from_pitch, row_bytes, (size_t)rows,
+                                 err);
+    }
+    for (int i = SLOTS; i < SLOTS + ASIDE && status == GD_OK; ++i) {
+        status = make_slot(bus, i, err);
+    }
+    return status == GD_OK ? send(bus, SLOTS, ASIDE, stream, to, to_pitch, from, from_pitch,
+                                  row_bytes, rows, err)
+                           : status;
 }

@@ -2,40 +2,56 @@
  *
  * The device reads and writes pinned memory at 55 GB/s, ordinary memory at 10 to 18 (CEILINGS in
  * the README's tables). So arrays travel in pieces by way of a few pinned slots: while one piece is
- * on the bus, several threads copy another between its slot and the caller's array. The slots are
+ * on the bus, several threads copy others between their slots and the caller's array. The slots are
  * made when first needed, one set a device, and kept; callers take turns. */
 #ifndef GPUDIST_BUS_H
 #define GPUDIST_BUS_H
 
 #include "gpudist.h"
+#include "stage.h"
 
 /* From so many bytes on the slots beat a plain copy. */
 #define GD_WORTH_THE_SLOTS ((size_t)1 << 20)
+
+/* How much pinned memory the slots of a device may take, and how much those of all devices do take.
+ * Too little for slots makes all copies plain. What there is more is given back; waits for those
+ * who use it. */
+#define GD_PINNED_AT_FIRST ((size_t)256 << 20)
+void gd_limit_pinned(size_t bytes);
+size_t gd_pinned_bytes(void);
+
+typedef struct gd_bus gd_bus;
 
 /* Enqueues the computation of rows [first, first + count) of a result into the dense `panel`. */
 typedef gd_status gd_fill(void *context, ptrdiff_t first, ptrdiff_t count, void *panel,
                           gd_error *err);
 
-/* A dense result on its way to the host: computed on `stream` in panels of rows, while earlier
- * panels travel. */
+/* A dense result on its way to the host: computed on the stage's stream in panels of rows, while
+ * earlier panels travel. */
 typedef struct gd_result {
-    gd_device device; /* current, with CUDA */
-    void *stream;
-    void *to; /* rows * row_bytes bytes on the host */
+    gd_stage *stage; /* on a CUDA device, which is current; panels count in its budget */
+    void *to;        /* rows * row_bytes bytes on the host */
     size_t row_bytes;
     ptrdiff_t rows;
     const void
-        *whole;    /* where the result is complete already (when `stream` gets there), or NULL */
-    gd_fill *fill; /* otherwise computes it */
+        *whole;    /* where the result is complete already (when the stream gets there), or NULL */
+    gd_fill *fill; /* otherwise computes it, */
     void *context;
+    ptrdiff_t panel_rows; /* so many rows at a time; 0: what gd_panel_rows says is best */
+    ptrdiff_t *complete;  /* NULL, or counts the rows that are where they belong */
 } gd_result;
 
-/* Finished on return, whatever the status: the device is done with the caller's memory. */
+/* Finished on return, whatever the status: the device is done with the caller's memory. While the
+ * stage's budget counts, it counts the panels and what `fill` needs. */
 gd_status gd_bring_result(const gd_result *result, gd_error *err);
+ptrdiff_t gd_panel_rows(ptrdiff_t rows, size_t row_bytes);
 
-/* Copies rows of a host matrix to the dense `to` on the current device; `stream` may use it. The
- * host matrix has been read on return. */
-gd_status gd_send_rows(gd_device device, void *stream, void *to, const void *from, size_t pitch,
-                       size_t row_bytes, ptrdiff_t rows, gd_error *err);
+/* Copies rows of a host matrix to the current device, where `stream` may use them; pitches are the
+ * bytes from one row to the next. The host matrix has been read on return. */
+gd_status gd_send_rows(gd_device device, void *stream, void *to, size_t to_pitch, const void *from,
+                       size_t from_pitch, size_t row_bytes, ptrdiff_t rows, gd_error *err);
+/* The same for a gd_fill, during whose call the slots of results are taken. */
+gd_status gd_send_rows_aside(gd_bus *bus, void *stream, void *to, size_t to_pitch, const void *from,
+                             size_t from_pitch, size_t row_bytes, ptrdiff_t rows, gd_error *err);
 
 #endif

@@ -18,6 +18,11 @@ typedef struct gd_orders {
     void *stream;    /* the caller's stream, for arrays on a device */
     bool ordered;    /* the arrays' own work is on it as well: nothing to wait for */
     gd_watch *watch; /* or NULL */
+    /* Bytes of its device's memory that the call may hold at once; 0 sets no bound (stage.h). */
+    size_t max_memory;
+    /* cdist counts the rows of the result that are complete, which an interrupted call leaves
+     * behind; NULL if nobody asks. */
+    ptrdiff_t *complete;
 } gd_orders;
 
 bool gd_same_device(const gd_matrix *x, const gd_matrix *y);

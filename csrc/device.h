@@ -64,6 +64,11 @@ bool gd_allocation_fails(void);
 gd_status gd_copy_rows(gd_device device, void *stream, void *dst, size_t dst_pitch, const void *src,
                        size_t src_pitch, size_t row_bytes, size_t rows, gd_error *err);
 gd_status gd_wait(gd_device device, void *stream, gd_error *err);
+/* Bytes of the current device that an allocation can count on: what the driver has, and what we
+ * keep. */
+gd_status gd_cuda_free_memory(size_t *bytes, gd_error *err);
+/* The most that gd_alloc had given away at once on the current device; `forget` begins anew. */
+gd_status gd_cuda_most_held(size_t *bytes, bool forget, gd_error *err);
 /* Waits, whatever `status` says: after a failure as well the caller's memory is in use. Returns
  * that status and leaves *err alone, unless it was GD_OK and waiting fails. */
 gd_status gd_settle(gd_device device, void *stream, gd_status status, gd_error *err);

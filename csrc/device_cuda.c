@@ -194,16 +194,50 @@ static cudaError_t pool_of(int index, cudaMemPool_t *pool)
     return code;
 }
 
+static cudaError_t current_pool(cudaMemPool_t *pool)
+{
+    int index;
+    const cudaError_t code = cudaGetDevice(&index); /* below GD_MOST_DEVICES, see gd_cuda_enter */
+    return code == cudaSuccess ? pool_of(index, pool) : code;
+}
+
 static cudaError_t allocate(void *stream, size_t bytes, void **out)
 {
     cudaMemPool_t pool;
-    int index;
-    cudaError_t code = cudaGetDevice(&index); /* below GD_MOST_DEVICES, see gd_cuda_enter */
-    if (code == cudaSuccess) {
-        code = pool_of(index, &pool);
-    }
+    const cudaError_t code = current_pool(&pool);
     return code == cudaSuccess ? cudaMallocFromPoolAsync(out, bytes, pool, (cudaStream_t)stream)
                                : code;
+}
+
+gd_status gd_cuda_free_memory(size_t *bytes, gd_error *err)
+{
+    size_t total;
+    uint64_t reserved, used;
+    cudaMemPool_t pool;
+    CUDA_TRY(current_pool(&pool), "creating a memory pool");
+    CUDA_TRY(cudaMemGetInfo(bytes, &total), "asking for free device memory");
+    CUDA_TRY(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReservedMemCurrent, &reserved),
+             "asking for reserved device memory");
+    CUDA_TRY(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemCurrent, &used),
+             "asking for used device memory");
+    *bytes += (size_t)(reserved - used);
+    *bytes -= *bytes / 32; /* blocks do not fill it to the last byte */
+    return GD_OK;
+}
+
+gd_status gd_cuda_most_held(size_t *bytes, bool forget, gd_error *err)
+{
+    uint64_t most, nothing = 0;
+    cudaMemPool_t pool;
+    CUDA_TRY(current_pool(&pool), "creating a memory pool");
+    CUDA_TRY(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemHigh, &most),
+             "asking for used device memory");
+    if (forget) {
+        CUDA_TRY(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrUsedMemHigh, &nothing),
+                 "forgetting used device memory");
+    }
+    *bytes = (size_t)most;
+    return GD_OK;
 }
 
 gd_status gd_cuda_alloc(void *stream, size_t bytes, const char *what, void **out, gd_error *err)

@@ -60,6 +60,18 @@ gd_status gd_cuda_order(void *stream, void *other, gd_error *err)
     return refuse(err);
 }
 
+gd_status gd_cuda_free_memory(size_t *bytes, gd_error *err)
+{
+    (void)bytes;
+    return refuse(err);
+}
+
+gd_status gd_cuda_most_held(size_t *bytes, bool forget, gd_error *err)
+{
+    (void)bytes, (void)forget;
+    return refuse(err);
+}
+
 gd_status gd_cuda_stream_create(void **stream, gd_error *err)
 {
     (void)stream;

@@ -196,8 +196,9 @@ typedef struct gd_cdist {
     double p;              /* GD_MINKOWSKI: the exponent, none of 1, 2 and infinity */
     double scale;          /* GD_JENSENSHANNON: what the sum is multiplied by before the root */
     const double *a_terms, *b_terms; /* what preparation found out about each row */
-    /* The matrix of which b holds some rows, the same for every part of a result. What a kernel
-     * derives from all of B (a shift, say) it derives from this, lest parts differ. */
+    /* The matrix of which b holds some rows, the same for every part of a result, or the
+     * GD_SAMPLE rows of it that gd_sample_row names. What a kernel derives from all of B (a shift,
+     * say) it derives from those rows of this, lest parts differ. */
     gd_matrix whole_b;
     /* GD_MAHALANOBIS: the symmetric d x d matrix, and the operands as given. a and b are the
      * operands as given as well if the matrix is not positive definite; a_terms is NULL then. */
@@ -205,6 +206,26 @@ typedef struct gd_cdist {
     gd_matrix a_given, b_given;
 } gd_cdist;
 typedef gd_status gd_cdist_kernel(gd_cdist *call, gd_error *err);
+
+/* Rows that all rows are known by, and which row is number i of them: one of every stretch of equal
+ * length, in no regular place, as data may come in periods; consecutive ones are far apart. Of
+ * fewer rows, and so of a sample itself, it is row i. */
+enum { GD_SAMPLE = 128, GD_SAMPLE_PARTIES = 4 };
+static inline
+#ifdef __CUDACC__
+    __host__ __device__
+#endif
+        ptrdiff_t gd_sample_row(ptrdiff_t rows, int i)
+{
+    const int middle = GD_SAMPLE / GD_SAMPLE_PARTIES;
+    const ptrdiff_t length = rows / GD_SAMPLE;
+    const uint32_t step = length < UINT32_MAX ? (uint32_t)length : UINT32_MAX;
+    const int stretch = i % middle * GD_SAMPLE_PARTIES + i / middle;
+    return rows > GD_SAMPLE
+               ? stretch * length + (ptrdiff_t)((uint64_t)((uint32_t)i * 2654435761u) * step >> 32)
+           : i < rows ? i
+                      : rows - 1;
+}
 
 /* ---------------------------------------------------------------- preparation of rows */
 

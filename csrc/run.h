@@ -16,6 +16,18 @@ gd_status gd_run_cdist(const gd_matrix *a, const gd_matrix *b, const gd_matrix *
 gd_status gd_run_pdist(const gd_matrix *x, const gd_matrix *out, const gd_measure *measure,
                        const gd_orders *orders, gd_error *err);
 
+/* What a call would take: bytes that it holds at once on its device, as many panels of rows of the
+ * result, and parts of XB for each. */
+typedef struct gd_plan {
+    size_t memory;
+    ptrdiff_t panels, b_parts;
+} gd_plan;
+
+/* Of gd_run_cdist, or with b NULL of gd_run_pdist. Matrices need no data. */
+gd_status gd_plan_cdist(const gd_matrix *a, const gd_matrix *b, const gd_matrix *out,
+                        const gd_measure *measure, const gd_orders *orders, gd_plan *plan,
+                        gd_error *err);
+
 /* The best path lengths of the graph over a semiring (any but GD_OR_AND) into `out`, predecessors
  * into `pred` unless pred->data is NULL. Finished on return. negative_nodes (n host bytes) and
  * *on_negative_cycle tell the nodes on negative cycles, positive ones with GD_MAX_PLUS; with one,

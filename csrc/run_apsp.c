@@ -17,6 +17,7 @@ typedef struct apsp_job {
     gd_matrix out, pred; /* as the caller sees them */
     gd_stage brought;    /* the graph's copy on the device */
     gd_stage own;        /* what a launch needs, but for the caller's memory */
+    gd_budget *budget;   /* of both */
     const gd_kernel *kernel;
 } apsp_job;
 
@@ -124,7 +125,8 @@ static gd_status choose(apsp_job *job, const gd_orders *orders, gd_dtype dtype, 
     call->launch.options = choice.options;
     call->launch.stream = gd_stream_near(job->out.device, choice.device, orders);
     call->launch.watch = orders->watch;
-    job->own = (gd_stage){.device = choice.device, .stream = call->launch.stream};
+    job->own =
+        (gd_stage){.device = choice.device, .stream = call->launch.stream, .budget = job->budget};
     return GD_OK;
 }
 
@@ -169,6 +171,46 @@ static gd_status bring_graph(apsp_job *job, gd_error *err)
                : gd_stage_bring(&job->brought, &host, "the graph", &job->graph.weights, err);
 }
 
+/* Where host results are on the device, before they come home: in place, but for a result of
+ * another dtype than the computation's. */
+static gd_status locate(apsp_job *job, gd_matrix *out, gd_matrix *pred, gd_error *err)
+{
+    const gd_apsp *call = &job->call;
+    *out = job->out;
+    *pred = job->pred;
+    out->device = pred->device = call->launch.device;
+    out->data = call->dist;
+    pred->data = call->pred;
+    out->row_stride = pred->row_stride = call->padded;
+    return job->out.dtype == call->dtype ? GD_OK
+                                         : gd_stage_matrix(&job->own, call->n, call->n,
+                                                           job->out.dtype, "the result", out, err);
+}
+
+static gd_status bring_home(apsp_job *job, const gd_matrix *out, const gd_matrix *pred,
+                            gd_error *err)
+{
+    const gd_launch *launch = &job->call.launch;
+    const gd_status status = gd_stage_home(&job->own, launch, out, job->out.data, err);
+    return status == GD_OK && job->pred.data != NULL
+               ? gd_stage_home(&job->own, launch, pred, job->pred.data, err)
+               : status;
+}
+
+/* Refuses what does not fit. The job is a copy to play with. */
+static gd_status count_memory(apsp_job job, gd_error *err)
+{
+    const bool staged = job.out.device.backend != job.own.device.backend;
+    gd_matrix out, pred;
+    gd_status status = bring_graph(&job, err);
+    status = status == GD_OK ? size_and_place(&job, err) : status;
+    if (status == GD_OK && staged && (status = locate(&job, &out, &pred, err)) == GD_OK) {
+        status = bring_home(&job, &out, &pred, err);
+    }
+    return status == GD_OK ? gd_budget_grant(job.budget, job.own.device, "apsp", NULL, err)
+                           : status;
+}
+
 /* A host result of work on a device: written in place there, then copied. */
 static gd_status write_out(apsp_job *job, double unreachable, uint8_t *negative_nodes,
                            gd_paths_facts *facts, gd_error *err)
@@ -184,24 +226,10 @@ static gd_status write_out(apsp_job *job, double unreachable, uint8_t *negative_
         return gd_cuda_paths_write(call, &out, &pred, unreachable, flip, negative_nodes, facts,
                                    err);
     }
-    out.device = pred.device = call->launch.device;
-    out.data = call->dist;
-    out.row_stride = call->padded;
-    pred.data = call->pred;
-    pred.row_stride = call->padded;
-    if (job->out.dtype != call->dtype) {
-        status =
-            gd_stage_matrix(&job->own, call->n, call->n, job->out.dtype, "the result", &out, err);
-    }
-    if (status == GD_OK) {
-        status =
-            gd_cuda_paths_write(call, &out, &pred, unreachable, flip, negative_nodes, facts, err);
-    }
-    if (status == GD_OK) {
-        status = gd_stage_home(&call->launch, &out, job->out.data, err);
-    }
-    if (status == GD_OK && job->pred.data != NULL) {
-        status = gd_stage_home(&call->launch, &pred, job->pred.data, err);
+    if ((status = locate(job, &out, &pred, err)) == GD_OK &&
+        (status = gd_cuda_paths_write(call, &out, &pred, unreachable, flip, negative_nodes, facts,
+                                      err)) == GD_OK) {
+        status = bring_home(job, &out, &pred, err);
     }
     return status;
 }
@@ -212,7 +240,8 @@ static gd_status solve(apsp_job *job, const gd_orders *orders, double unreachabl
     gd_graph_facts facts;
     gd_paths_facts found;
     gd_status status;
-    if ((status = bring_graph(job, err)) != GD_OK || (status = size_and_place(job, err)) != GD_OK ||
+    if ((status = count_memory(*job, err)) != GD_OK || (status = bring_graph(job, err)) != GD_OK ||
+        (status = size_and_place(job, err)) != GD_OK ||
         (status = graph_read(job, &facts, err)) != GD_OK ||
         (status = check_facts(&job->graph, job->out.dtype, &facts, err)) != GD_OK) {
         return status;
@@ -262,7 +291,12 @@ gd_status gd_run_apsp(const gd_graph *graph, const gd_matrix *out, const gd_matr
 {
     const bool narrow = graph->weights.dtype == GD_F32;
     const double n = (double)graph->weights.rows;
-    apsp_job job = {.graph = *graph, .out = *out, .pred = *pred, .call.n = graph->weights.rows};
+    gd_budget budget = gd_budget_of(orders);
+    apsp_job job = {.graph = *graph,
+                    .out = *out,
+                    .pred = *pred,
+                    .call.n = graph->weights.rows,
+                    .budget = &budget};
     int previous;
     gd_status status = check(graph, out, pred, err);
     *on_negative_cycle = 0;

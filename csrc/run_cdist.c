@@ -1,31 +1,18 @@
 /* run_cdist.c: cdist and pdist end to end.
  *
- * Check, choose, bring what is needed to the device, prepare the rows, launch, and bring the result
- * back. pdist runs the same kernels, so its bits are those of cdist. Kernels that store pairs to
- * their places (GD_PAIRS) compute nothing else; of the others, which run over blocks of rows, what
- * lies right of the diagonal is kept: each pair is computed once but for a few at the diagonal. */
+ * Check, choose, find out into which parts the call must be cut to fit the memory that it may hold,
+ * bring what is needed to the device, prepare the rows, launch, and bring the result back. pdist
+ * runs the same kernels, so its bits are those of cdist. Kernels that store pairs to their places
+ * (GD_PAIRS) compute nothing else; of the others, which run over blocks of rows, what lies right of
+ * the diagonal is kept: each pair is computed once but for a few at the diagonal. */
 #include <math.h>
-#include <string.h>
 
 #include "bus.h"
+#include "cdist_job.h"
 #include "device.h"
 #include "registry.h"
 #include "run.h"
-#include "stage.h"
 #include "watch.h"
-
-/* ---------------------------------------------------------------- a call on its way */
-
-/* What a call needs between entering the device and leaving it. */
-typedef struct gd_job {
-    gd_cdist call;
-    gd_form form;
-    const gd_measure *measure;
-    const gd_kernel *kernel;
-    gd_options options;
-    gd_watch *watch; /* or NULL */
-    gd_stage stage;
-} gd_job;
 
 /* ---------------------------------------------------------------- checks */
 
@@ -52,339 +39,313 @@ static gd_status check_operand(const gd_matrix *x, const char *name, const gd_ma
     return GD_OK;
 }
 
-/* ---------------------------------------------------------------- before the kernel */
+static ptrdiff_t least(ptrdiff_t x, ptrdiff_t y) { return x < y ? x : y; }
 
-/* Whether a kernel with these flags can read the matrix as it lies. */
-static bool laid_out(const gd_matrix *x, uint64_t flags)
-{
-    if (flags & GD_DIM_MAJOR) {
-        return x->row_stride == 1 && x->col_stride >= x->rows;
-    }
-    return !(flags & GD_DENSE_ROWS) ||
-           (x->col_stride == 1 && x->row_stride == x->cols && (uintptr_t)x->data % 16 == 0);
-}
-
-/* Replaces *x by a copy in the layout that the kernel assumes, if it lies in another. */
-static gd_status lay_out(gd_job *job, const char *what, gd_matrix *copy, const gd_matrix **x,
-                         gd_error *err)
-{
-    const gd_matrix *given = *x;
-    gd_status status;
-    if (laid_out(given, job->kernel->flags)) {
-        return GD_OK;
-    }
-    status = gd_stage_matrix(&job->stage, given->rows, given->cols, given->dtype, what, copy, err);
-    if (status != GD_OK) {
-        return status;
-    }
-    if (job->kernel->flags & GD_DIM_MAJOR) {
-        copy->row_stride = 1;
-        copy->col_stride = given->rows;
-    }
-    *x = copy;
-    return job->stage.device.backend == GD_CUDA ? gd_cuda_relay(given, copy, job->stage.stream, err)
-                                                : gd_cpu_relay(given, copy, err);
-}
-
-/* An array of the metric's arguments where the kernel can read it: the CPU reads the caller's. */
-static gd_status bring_array(gd_job *job, const double *host, ptrdiff_t count, const char *what,
-                             const double **there, gd_error *err)
-{
-    gd_matrix copy;
-    gd_status status = GD_OK;
-    *there = host;
-    if (host != NULL && job->stage.device.backend == GD_CUDA) {
-        const gd_matrix row = {.data = (void *)(uintptr_t)host,
-                               .rows = 1,
-                               .cols = count,
-                               .row_stride = count,
-                               .col_stride = 1,
-                               .dtype = GD_F64};
-        status = gd_stage_bring(&job->stage, &row, what, &copy, err);
-        *there = copy.data;
-    }
-    return status;
-}
-
-/* Fills what the call says beside its operands. */
-static gd_status set_arguments(gd_job *job, const gd_matrix *given, gd_error *err)
-{
-    const gd_measure *measure = job->measure;
-    gd_cdist *call = &job->call;
-    call->metric = job->form.metric;
-    call->p = measure->p;
-    call->scale = 0.5 / (measure->base > 0 ? log(measure->base) : 1);
-    call->weight_sum = (double)given->cols;
-    if (job->form.weighted) {
-        call->weight_sum = 0;
-        for (ptrdiff_t k = 0; k < given->cols; ++k) {
-            call->weight_sum += measure->weights[k];
-        }
-    }
-    return job->form.weighted
-               ? bring_array(job, measure->weights, given->cols, "weights", &call->weights, err)
-               : GD_OK;
-}
-
-static ptrdiff_t prepared_columns(const gd_job *job, ptrdiff_t cols)
-{
-    enum { BITS = 32 * GD_BITS_ALIGNMENT };
-    switch (job->form.preparation) {
-        case GD_BITS:
-            return (cols + BITS - 1) / BITS * GD_BITS_ALIGNMENT;
-        case GD_UNIT:
-        case GD_CENTRED_UNIT:
-            return cols > 0 ? cols : 1;
-        default:
-            return cols;
-    }
-}
-
-/* Fills *to and *terms with what the kernel shall see of x. `task` has what both operands share. */
-static gd_status prepare(gd_job *job, const gd_prepare *task, const gd_matrix *x, const char *what,
-                         gd_matrix *to, const double **terms, gd_error *err)
-{
-    const bool has_terms = task->what != GD_UNIT && task->what != GD_CENTRED_UNIT;
-    const gd_dtype dtype = task->what == GD_BITS ? GD_I32 : x->dtype;
-    gd_prepare now = *task;
-    void *memory = NULL;
-    gd_status status = gd_stage_matrix(&job->stage, x->rows, prepared_columns(job, x->cols), dtype,
-                                       what, &now.to, err);
-    if (status == GD_OK && has_terms) {
-        status = gd_stage_memory(&job->stage, (size_t)x->rows, sizeof(double), what, &memory, err);
-    }
-    if (status != GD_OK) {
-        return status;
-    }
-    now.x = *x;
-    now.terms = memory;
-    *to = now.to;
-    *terms = memory;
-    return job->stage.device.backend == GD_CUDA ? gd_cuda_prepare(&now, err)
-                                                : gd_cpu_prepare(&now, err);
-}
-
-/* Fills call->a and call->b from the operands, which are on the job's device by now. `a` and `b`
- * are the same for pdist. */
-static gd_status prepare_both(gd_job *job, const gd_matrix *a, const gd_matrix *b, gd_error *err)
-{
-    const gd_measure *measure = job->measure;
-    const ptrdiff_t d = a->cols;
-    gd_cdist *call = &job->call;
-    gd_prepare task = {.what = job->form.preparation, .stream = job->stage.stream, .origin = *b};
-    gd_status status = set_arguments(job, a, err);
-    call->a = call->a_given = *a;
-    call->b = call->b_given = *b;
-    if (status == GD_OK && job->form.metric == GD_MAHALANOBIS) {
-        status = bring_array(job, measure->vi, d * d, "VI", &call->vi, err);
-    }
-    if (status != GD_OK || task.what == GD_AS_GIVEN) {
-        call->whole_b = *b;
-        return status;
-    }
-    if (task.what == GD_FACTORED) {
-        status = bring_array(job, measure->factor, d * d, "the factor of VI", &task.factor, err);
-    }
-    else {
-        status = bring_array(job, measure->weights, d, "weights", &task.weights, err);
-    }
-    if (status == GD_OK) {
-        status = prepare(job, &task, b, "XB prepared", &call->b, &call->b_terms, err);
-    }
-    if (status == GD_OK && a == b) {
-        call->a = call->b;
-        call->a_terms = call->b_terms;
-    }
-    else if (status == GD_OK) {
-        status = prepare(job, &task, a, "XA prepared", &call->a, &call->a_terms, err);
-    }
-    call->whole_b = call->b;
-    return status;
-}
-
-/* ---------------------------------------------------------------- the kernel */
-
-static gd_status launch(gd_job *job, gd_error *err)
-{
-    gd_cdist *call = &job->call;
-    gd_status status;
-    call->launch = (gd_launch){.sizing = true,
-                               .device = job->stage.device,
-                               .stream = job->stage.stream,
-                               .options = job->options};
-    status = job->kernel->launch.cdist(call, err);
-    if (status == GD_OK) {
-        status = gd_alloc(job->stage.device, job->stage.stream, call->launch.workspace_bytes,
-                          "the workspace of cdist", &call->launch.workspace, err);
-    }
-    if (status == GD_OK) {
-        call->launch.sizing = false;
-        status = job->kernel->launch.cdist(call, err);
-    }
-    gd_free(job->stage.device, job->stage.stream, call->launch.workspace);
-    return status;
-}
+/* ---------------------------------------------------------------- rows of a matrix */
 
 /* For between launches: `done` of `all` rows of the result are. */
 static gd_status pass(const gd_job *job, ptrdiff_t done, ptrdiff_t all, gd_error *err)
 {
     const gd_launch launch = {
         .device = job->stage.device, .stream = job->stage.stream, .watch = job->watch};
-    return gd_pass(&launch, (double)done / (double)all, err);
-}
-
-static gd_matrix rows_from(const gd_matrix *x, ptrdiff_t first, ptrdiff_t count)
-{
-    gd_matrix part = *x;
-    part.data = (char *)x->data + first * x->row_stride * (ptrdiff_t)gd_dtype_size(x->dtype);
-    part.rows = count;
-    return part;
-}
-
-/* Leaves the call's operand A with the rows [first, first + count) of `whole`. */
-static void keep_rows(gd_cdist *call, const gd_cdist *whole, ptrdiff_t first, ptrdiff_t count)
-{
-    call->a = rows_from(&whole->a, first, count);
-    call->a_given = rows_from(&whole->a_given, first, count);
-    call->a_terms = whole->a_terms != NULL ? whole->a_terms + first : NULL;
-}
-
-/* Some rows of the result into a panel, which gd_bring_result asks for. The kernel was chosen
- * without regard to the number of rows, so they have the bits that they have in one piece. */
-static gd_status fill_panel(void *context, ptrdiff_t first, ptrdiff_t count, void *panel,
-                            gd_error *err)
-{
-    gd_job *job = context;
-    const gd_cdist whole = job->call;
-    keep_rows(&job->call, &whole, first, count);
-    job->call.out.data = panel;
-    job->call.out.rows = count;
-    const gd_status status = launch(job, err);
-    job->call = whole;
-    return status == GD_OK ? pass(job, first + count, whole.out.rows, err) : status;
+    return gd_job_counts(job) ? GD_OK : gd_pass(&launch, (double)done / (double)all, err);
 }
 
 /* How much of the call to begin with, where the first launches tell how long the others may be:
  * less than some tenths of a second for the slowest metrics, several for the quickest. */
 static double first_piece(const gd_job *job)
 {
-    const gd_cdist *call = &job->call;
+    const gd_matrix *a = job->a, *b = job->b;
     const uint64_t quick_metrics = GD_BIT(GD_EUCLIDEAN) | GD_BIT(GD_SQEUCLIDEAN) |
                                    GD_BIT(GD_CITYBLOCK) | GD_BIT(GD_CHEBYSHEV) | GD_BIT(GD_COSINE) |
                                    GD_BIT(GD_INNER_PRODUCT);
     const bool quick =
-        (quick_metrics & GD_BIT(call->metric)) != 0 || job->form.preparation == GD_BITS;
-    const bool narrow = call->a.dtype != GD_F64;
-    const double all = (double)call->a.rows * (double)call->b.rows * (double)(call->a.cols + 1);
+        (quick_metrics & GD_BIT(job->form.metric)) != 0 || job->form.preparation == GD_BITS;
+    const bool narrow = job->dtype != GD_F64;
+    const double all = (double)a->rows * (double)b->rows * (double)(a->cols + 1);
     const double cuda = quick ? (narrow ? 0x1p39 : 0x1p37) : (narrow ? 0x1p36 : 0x1p33);
     const double cpu = quick ? 0x1p32 : 0x1p26;
     return (job->stage.device.backend == GD_CUDA ? cuda : cpu) / all;
 }
 
-/* All rows of the result, in pieces if there is somebody to watch a long call. */
-static gd_status launch_rows(gd_job *job, gd_error *err)
+/* All rows of the result where the operands are, in panels, and in shorter pieces if there is
+ * somebody to watch a long call. */
+static gd_status compute_rows(gd_job *job, const gd_matrix *out, gd_error *err)
 {
-    const gd_cdist whole = job->call;
-    const ptrdiff_t m = whole.out.rows;
+    const ptrdiff_t m = out->rows;
     const double begin = first_piece(job);
     gd_status status = GD_OK;
     for (ptrdiff_t first = 0, rows; status == GD_OK && first < m; first += rows) {
+        const ptrdiff_t most = least(m - first, job->parts.panel);
         const double wanted = gd_watch_piece(job->watch, begin) * (double)m;
-        rows = wanted < (double)(m - first) ? 1 + (ptrdiff_t)wanted : m - first;
-        keep_rows(&job->call, &whole, first, rows);
-        job->call.out = rows_from(&whole.out, first, rows);
-        status = launch(job, err);
-        status = status == GD_OK ? pass(job, first + rows, m, err) : status;
+        const gd_matrix part = gd_rows_from(out, first, most);
+        rows = wanted < (double)most ? 1 + (ptrdiff_t)wanted : most;
+        status = gd_job_rows(job, first, rows, 0, &part, err);
+        if (gd_job_counts(job)) { /* the others need no more */
+            break;
+        }
+        if (status == GD_OK) {
+            *job->complete = first + rows;
+            status = pass(job, first + rows, m, err);
+        }
     }
     return status;
 }
 
+/* Some rows of the result into a panel, which gd_bring_result asks for. */
+static gd_status fill_panel(void *context, ptrdiff_t first, ptrdiff_t count, void *panel,
+                            gd_error *err)
+{
+    gd_job *job = context;
+    const ptrdiff_t n = job->b->rows;
+    const gd_matrix out = {.data = panel,
+                           .rows = count,
+                           .cols = n,
+                           .row_stride = n,
+                           .col_stride = 1,
+                           .dtype = job->dtype,
+                           .device = job->stage.device};
+    const gd_status status = gd_job_rows(job, first, count, 0, &out, err);
+    return status == GD_OK ? pass(job, first + count, job->a->rows, err) : status;
+}
+
+/* The result of operands on the host: rows travel while later ones are computed. */
+static gd_status bring_rows(gd_job *job, const gd_matrix *out, gd_error *err)
+{
+    const gd_result result = {.stage = &job->stage,
+                              .to = out->data,
+                              .row_bytes = (size_t)out->cols * gd_dtype_size(out->dtype),
+                              .rows = out->rows,
+                              .panel_rows = job->parts.panel,
+                              .fill = fill_panel,
+                              .context = job,
+                              .complete = job->complete};
+    return gd_bring_result(&result, err);
+}
+
+/* ---------------------------------------------------------------- pairs */
+
 /* So many rows in a block that little is computed left of the diagonal, but enough to be worth the
  * launches. On the CPU a block stays in the last cache on its way to the result; a GPU is quicker
  * with fewer, larger ones. */
-static ptrdiff_t rows_of_block(const gd_job *job, ptrdiff_t n, size_t size)
+static ptrdiff_t rows_of_block(const gd_job *job)
 {
+    const ptrdiff_t n = job->a->rows;
     const bool on_cuda = job->stage.device.backend == GD_CUDA;
-    const ptrdiff_t least = on_cuda ? 1024 : 32, step = 32;
-    const ptrdiff_t room = ((ptrdiff_t)(on_cuda ? 256 : 4) << 20) / (n * (ptrdiff_t)size);
+    const ptrdiff_t fewest = on_cuda ? 1024 : 32, step = 32;
+    const ptrdiff_t row_bytes = n * (ptrdiff_t)gd_dtype_size(job->dtype);
+    const ptrdiff_t room = ((ptrdiff_t)(on_cuda ? 256 : 4) << 20) / row_bytes;
     const ptrdiff_t share = n / (on_cuda ? 4 : 8);
-    const ptrdiff_t wanted = share < least ? least : share;
-    const ptrdiff_t rows = (room < wanted ? room : wanted) / step * step;
-    return rows < step ? step : rows;
+    const ptrdiff_t wanted = share < fewest ? fewest : share;
+    const ptrdiff_t rows = least(room, wanted) / step * step;
+    return least(rows < step ? step : rows, n);
 }
 
-/* Every two rows of the operand (call->a and call->b are the same) into the condensed `out`, by a
- * kernel that knows matrices alone. */
-static gd_status launch_blocks(gd_job *job, void *out, gd_dtype dtype, gd_error *err)
+/* The element of the condensed result at which row i begins. */
+static ptrdiff_t pairs_before(ptrdiff_t n, ptrdiff_t i) { return i * (2 * n - i - 1) / 2; }
+
+/* The pairs of rows [first, first + count) with those after them, by way of a block that holds the
+ * rows from column `first` on, to their places in `out`, the whole condensed result. */
+static gd_status pairs_of_block(gd_job *job, ptrdiff_t first, ptrdiff_t count,
+                                const gd_matrix *room, void *out, gd_error *err)
 {
-    const gd_cdist whole = job->call;
-    const ptrdiff_t n = whole.a.rows, most = rows_of_block(job, n, gd_dtype_size(dtype));
-    gd_matrix block;
-    gd_status status = gd_stage_matrix(&job->stage, most < n ? most : n, n, dtype,
-                                       "a block of the result", &block, err);
+    const ptrdiff_t n = job->a->rows;
+    gd_matrix block = *room;
+    block.rows = count;
+    block.cols = block.row_stride = n - first;
+    const gd_status status = gd_job_rows(job, first, count, first, &block, err);
+    if (status != GD_OK || gd_job_counts(job)) {
+        return status;
+    }
+    return job->stage.device.backend == GD_CUDA
+               ? gd_cuda_condense(&block, first, n, out, job->stage.stream, err)
+               : gd_cpu_condense(&block, first, n, out, job->stage.stream, err);
+}
+
+/* All pairs, where the operand is: by a kernel that knows pairs if the operand is there as a whole,
+ * else block by block. */
+static gd_status compute_pairs(gd_job *job, void *out, gd_error *err)
+{
+    const ptrdiff_t n = job->a->rows, most = job->parts.panel;
+    const bool whole = job->parts.a >= n && job->parts.b >= n;
+    gd_matrix room;
+    if (whole && most >= n && (job->kernel->flags & GD_PAIRS)) {
+        return gd_job_pairs(job, out, err);
+    }
+    gd_status status =
+        gd_stage_matrix(&job->stage, most, n, job->dtype, "a block of the result", &room, err);
     for (ptrdiff_t first = 0; status == GD_OK && first < n - 1; first += most) {
-        const ptrdiff_t rows = most < n - first ? most : n - first;
-        job->call = whole;
-        keep_rows(&job->call, &whole, first, rows);
-        job->call.b = rows_from(&whole.b, first, n - first);
-        job->call.b_given = rows_from(&whole.b_given, first, n - first);
-        job->call.b_terms = whole.b_terms != NULL ? whole.b_terms + first : NULL;
-        job->call.out = block;
-        job->call.out.rows = rows;
-        job->call.out.cols = job->call.out.row_stride = n - first;
-        status = launch(job, err);
-        if (status == GD_OK) {
-            status = job->stage.device.backend == GD_CUDA
-                         ? gd_cuda_condense(&job->call.out, first, n, out, job->stage.stream, err)
-                         : gd_cpu_condense(&job->call.out, first, n, out, job->stage.stream, err);
+        const ptrdiff_t rows = least(most, n - first);
+        status = pairs_of_block(job, first, rows, &room, out, err);
+        if (gd_job_counts(job)) {
+            break;
         }
         status = status == GD_OK ? pass(job, first + rows, n, err) : status;
     }
     return status;
 }
 
-/* ---------------------------------------------------------------- end to end */
-
-/* The result on the device of its operands. */
-static gd_status launch_here(gd_job *job, const gd_matrix *out, bool pairs, gd_error *err)
+/* A condensed result, or some of it, from the device to the host. */
+static gd_status bring_pairs(gd_job *job, const void *whole, void *to, ptrdiff_t count,
+                             gd_error *err)
 {
-    const bool in_blocks = pairs && !(job->kernel->flags & GD_PAIRS);
-    if (in_blocks) {
-        return launch_blocks(job, out->data, out->dtype, err);
-    }
-    job->call.out = *out;
-    job->call.pairs = pairs;
-    if (pairs) {
-        job->call.out.rows = job->call.out.cols = job->call.out.row_stride = job->call.a.rows;
-        return launch(job, err);
-    }
-    return launch_rows(job, err);
+    const gd_result result = {.stage = &job->stage,
+                              .to = to,
+                              .row_bytes = gd_dtype_size(job->dtype),
+                              .rows = count,
+                              .whole = whole};
+    return gd_job_counts(job) ? GD_OK : gd_bring_result(&result, err);
 }
 
-/* The result of operands on the device to the host: rows travel while later ones are computed. A
- * condensed result is computed first. */
-static gd_status launch_and_bring(gd_job *job, const gd_matrix *out, bool pairs, gd_error *err)
+/* The pairs of an operand on the host: all computed, then brought; or block by block. */
+static gd_status compute_and_bring_pairs(gd_job *job, const gd_matrix *out, gd_error *err)
 {
-    const size_t size = gd_dtype_size(out->dtype);
-    gd_result result = {.device = job->stage.device,
-                        .stream = job->stage.stream,
-                        .to = out->data,
-                        .row_bytes = pairs ? size : (size_t)out->cols * size,
-                        .rows = pairs ? out->cols : out->rows,
-                        .fill = fill_panel,
-                        .context = job};
-    gd_matrix there = *out;
+    const ptrdiff_t n = job->a->rows, most = job->parts.panel;
+    const ptrdiff_t size = (ptrdiff_t)gd_dtype_size(job->dtype);
+    const ptrdiff_t held = job->parts.together ? out->cols : pairs_before(n, most);
+    gd_matrix there, room;
+    gd_status status = gd_stage_matrix(&job->stage, 1, held, job->dtype, "the result", &there, err);
+    if (job->parts.together) {
+        status = status == GD_OK ? compute_pairs(job, there.data, err) : status;
+        return status == GD_OK ? bring_pairs(job, there.data, out->data, held, err) : status;
+    }
+    status = status == GD_OK ? gd_stage_matrix(&job->stage, most, n, job->dtype,
+                                               "a block of the result", &room, err)
+                             : status;
+    for (ptrdiff_t first = 0; status == GD_OK && first < n - 1; first += most) {
+        const ptrdiff_t rows = least(most, n - first), before = pairs_before(n, first);
+        /* Where the whole result would begin, so that this block's share comes to `there`. */
+        void *const whole = (void *)((uintptr_t)there.data - (uintptr_t)(before * size));
+        status = pairs_of_block(job, first, rows, &room, whole, err);
+        if (status == GD_OK) {
+            status = bring_pairs(job, there.data, (char *)out->data + before * size,
+                                 pairs_before(n, first + rows) - before, err);
+        }
+        if (gd_job_counts(job)) {
+            break;
+        }
+        status = status == GD_OK ? pass(job, first + rows, n, err) : status;
+    }
+    return status;
+}
+
+/* ---------------------------------------------------------------- memory */
+
+static gd_status work(gd_job *job, const gd_matrix *out, bool pairs, gd_error *err)
+{
+    gd_status status = gd_job_hold(job, err);
+    if (status != GD_OK) {
+        return status;
+    }
+    if (pairs) {
+        return job->staged ? compute_and_bring_pairs(job, out, err)
+                           : compute_pairs(job, out->data, err);
+    }
+    return job->staged ? bring_rows(job, out, err) : compute_rows(job, out, err);
+}
+
+/* What the work holds at most if it is cut into these parts. */
+static gd_status count_memory(const gd_job *job, const gd_matrix *out, bool pairs,
+                              const gd_parts *parts, size_t *bytes, gd_error *err)
+{
+    gd_budget budget = {.counting = true}, aside = {.counting = true};
+    gd_job trial = *job;
+    trial.parts = *parts;
+    trial.stage.budget = &budget;
+    trial.aside.budget = job->staged ? &aside : &budget;
+    const gd_status status = work(&trial, out, pairs, err);
+    *bytes = budget.most;
+    return status;
+}
+
+static ptrdiff_t parts_of(ptrdiff_t rows, ptrdiff_t part) { return (rows + part - 1) / part; }
+
+/* What parts cost beside the computation, in bytes over the bus: parts of B are brought for every
+ * panel, a launch takes the time of some megabyte, and pairs that do not travel while others are
+ * computed have the device wait. */
+static double cost_of(const gd_job *job, const gd_matrix *out, bool pairs, const gd_parts *parts)
+{
+    const double launch = 0x1p20, size = (double)gd_dtype_size(job->b->dtype);
+    const double panels = (double)parts_of(job->a->rows, parts->panel);
+    const double b_parts = (double)parts_of(job->b->rows, parts->b);
+    const double b_bytes = (double)job->b->rows * (double)(job->b->cols + 1) * size;
+    const double waiting =
+        pairs && !parts->together ? (double)out->cols * (double)gd_dtype_size(out->dtype) : 0;
+    return waiting + panels * b_parts * launch + (b_parts > 1 ? panels * b_bytes : 0) +
+           (parts->a < job->a->rows ? panels * launch : 0);
+}
+
+/* The cheapest parts that fit `allowed` bytes; if none do, *bytes is the least that some need. */
+static gd_status find_parts(gd_job *job, const gd_matrix *out, bool pairs, size_t allowed,
+                            size_t *bytes, gd_error *err)
+{
+    const gd_parts begin = job->parts;
+    const bool cut_b = job->staged || job->stage.device.backend == GD_CPU;
+    double best = HUGE_VAL;
+    *bytes = SIZE_MAX;
     gd_status status = GD_OK;
-    there.device = job->stage.device;
-    there.data = NULL;
-    if (pairs) {
-        status = gd_stage_matrix(&job->stage, 1, out->cols, out->dtype, "the result", &there, err);
-        status = status == GD_OK ? launch_here(job, &there, true, err) : status;
-        result.whole = there.data;
+    for (int form = 0; form < (pairs && job->staged ? 4 : 2); ++form) {
+        gd_parts parts = begin;
+        const bool whole_a = form % 2 == 0;
+        parts.together = form < 2;
+        for (parts.panel = begin.panel;; parts.panel = (parts.panel + 1) / 2) {
+            parts.a = whole_a ? job->a->rows : parts.panel;
+            for (parts.b = job->b->rows;; parts.b = (parts.b + 1) / 2) {
+                const double cost = cost_of(job, out, pairs, &parts);
+                size_t needed;
+                status = count_memory(job, out, pairs, &parts, &needed, err);
+                if (status != GD_OK) {
+                    return status;
+                }
+                const bool fits = needed <= allowed;
+                if (fits ? cost < best : best == HUGE_VAL && needed < *bytes) {
+                    best = fits ? cost : HUGE_VAL;
+                    *bytes = needed;
+                    job->parts = parts;
+                }
+                /* Smaller parts cost more, and the sample of B is there in any case. */
+                if (fits || !cut_b || parts.b <= GD_SAMPLE) {
+                    break;
+                }
+            }
+            if (parts.panel == 1) {
+                break;
+            }
+        }
     }
-    job->call.out = there;
-    return status == GD_OK ? gd_bring_result(&result, err) : status;
+    return status;
 }
+
+/* As much at once as is best, or as fits. */
+static gd_status cut_up(gd_job *job, const gd_matrix *out, bool pairs, size_t *needed,
+                        gd_error *err)
+{
+    gd_budget *budget = job->stage.budget;
+    const size_t row_bytes = (size_t)out->cols * gd_dtype_size(out->dtype);
+    gd_status status;
+    job->parts = (gd_parts){.a = job->a->rows, .b = job->b->rows, .panel = job->a->rows};
+    job->parts.together = true;
+    if (pairs && !(job->kernel->flags & GD_PAIRS)) {
+        job->parts.panel = rows_of_block(job);
+    }
+    else if (!pairs && job->staged) {
+        job->parts.panel = gd_panel_rows(out->rows, row_bytes);
+    }
+    if ((status = count_memory(job, out, pairs, &job->parts, &budget->most, err)) == GD_OK &&
+        (status = gd_budget_bound(budget, job->stage.device, err)) == GD_OK &&
+        budget->allowed != 0 && budget->most > budget->allowed) {
+        if (pairs && (job->kernel->flags & GD_PAIRS)) {
+            job->parts.panel = rows_of_block(job);
+        }
+        status = find_parts(job, out, pairs, budget->allowed, &budget->most, err);
+    }
+    *needed = budget->most;
+    return status == GD_OK ? gd_budget_grant(budget, job->stage.device, "cdist",
+                                             "compute it for parts of XB", err)
+                           : status;
+}
+
+/* ---------------------------------------------------------------- end to end */
 
 /* Whether both are the caller's same array, seen the same way. */
 static bool same_view(const gd_matrix *x, const gd_matrix *y)
@@ -393,47 +354,22 @@ static bool same_view(const gd_matrix *x, const gd_matrix *y)
            x->col_stride == y->col_stride;
 }
 
-static gd_status work(gd_job *job, const gd_matrix *a, const gd_matrix *b, const gd_matrix *out,
-                      gd_error *err)
-{
-    const bool pairs = b == NULL, same = pairs || same_view(a, b);
-    const bool staged = out->device.backend == GD_CPU && job->stage.device.backend == GD_CUDA;
-    const gd_matrix *there_a = a, *there_b = same ? a : b;
-    gd_matrix copy_a, copy_b, laid_a, laid_b;
-    gd_status status = GD_OK;
-    if (staged) {
-        there_a = &copy_a;
-        there_b = same ? &copy_a : &copy_b;
-        status = gd_stage_bring(&job->stage, a, "XA", &copy_a, err);
-        if (status == GD_OK && !same) {
-            status = gd_stage_bring(&job->stage, b, "XB", &copy_b, err);
-        }
-    }
-    if (status == GD_OK) {
-        status = lay_out(job, "XA laid out", &laid_a, &there_a, err);
-    }
-    if (same) {
-        there_b = there_a;
-    }
-    else if (status == GD_OK) {
-        status = lay_out(job, "XB laid out", &laid_b, &there_b, err);
-    }
-    if (status == GD_OK) {
-        status = prepare_both(job, there_a, there_b, err);
-    }
-    if (status == GD_OK) {
-        status =
-            staged ? launch_and_bring(job, out, pairs, err) : launch_here(job, out, pairs, err);
-    }
-    gd_stage_release(&job->stage);
-    return staged ? gd_settle(job->stage.device, job->stage.stream, status, err) : status;
-}
-
+/* Does it, or says in *plan what it would take, unless that is NULL. */
 static gd_status run(const gd_matrix *a, const gd_matrix *b, const gd_matrix *out,
-                     const gd_measure *measure, const gd_orders *orders, gd_error *err)
+                     const gd_measure *measure, const gd_orders *orders, gd_plan *plan,
+                     gd_error *err)
 {
-    const gd_matrix *columns = b != NULL ? b : a;
-    gd_job job = {.measure = measure};
+    const bool pairs = b == NULL;
+    const gd_matrix *columns = pairs || same_view(a, b) ? a : b;
+    ptrdiff_t unasked;
+    size_t needed;
+    gd_budget budget = gd_budget_of(orders);
+    gd_job job = {.a = a,
+                  .b = columns,
+                  .dtype = out->dtype,
+                  .measure = measure,
+                  .watch = orders->watch,
+                  .complete = orders->complete != NULL ? orders->complete : &unasked};
     gd_choice choice;
     int previous;
     gd_status status;
@@ -452,14 +388,26 @@ static gd_status run(const gd_matrix *a, const gd_matrix *b, const gd_matrix *ou
     }
     job.kernel = choice.kernel;
     job.options = choice.options;
-    job.watch = orders->watch;
     gd_watch_work(job.watch, (double)a->rows * (double)columns->rows * (double)(a->cols + 1));
-    job.stage.device = choice.device;
-    job.stage.stream = gd_stream_near(out->device, choice.device, orders);
+    job.staged = out->device.backend == GD_CPU && choice.device.backend == GD_CUDA;
+    job.stage = (gd_stage){.device = choice.device,
+                           .stream = gd_stream_near(out->device, choice.device, orders),
+                           .budget = &budget};
+    job.aside.budget = job.staged ? NULL : &budget;
     if ((status = gd_enter(choice.device, &previous, err)) != GD_OK) {
         return status;
     }
-    status = work(&job, a, b, out, err);
+    status = cut_up(&job, out, pairs, &needed, err);
+    if (status == GD_OK && plan != NULL) {
+        *plan = (gd_plan){.memory = needed,
+                          .panels = parts_of(a->rows, job.parts.panel),
+                          .b_parts = parts_of(columns->rows, job.parts.b)};
+    }
+    else if (status == GD_OK) {
+        status = work(&job, out, pairs, err);
+    }
+    gd_job_release(&job);
+    status = job.staged ? gd_settle(choice.device, job.stage.stream, status, err) : status;
     gd_leave(choice.device, previous);
     return status;
 }
@@ -485,7 +433,7 @@ gd_status gd_run_cdist(const gd_matrix *a, const gd_matrix *b, const gd_matrix *
         (status = check_operand(b, "XB", out, measure, err)) != GD_OK) {
         return status;
     }
-    return run(a, b, out, measure, orders, err);
+    return run(a, b, out, measure, orders, NULL, err);
 }
 
 gd_status gd_run_pdist(const gd_matrix *x, const gd_matrix *out, const gd_measure *measure,
@@ -501,5 +449,13 @@ gd_status gd_run_pdist(const gd_matrix *x, const gd_matrix *out, const gd_measur
     if ((status = check_operand(x, "X", out, measure, err)) != GD_OK) {
         return status;
     }
-    return run(x, NULL, out, measure, orders, err);
+    return run(x, NULL, out, measure, orders, NULL, err);
+}
+
+gd_status gd_plan_cdist(const gd_matrix *a, const gd_matrix *b, const gd_matrix *out,
+                        const gd_measure *measure, const gd_orders *orders, gd_plan *plan,
+                        gd_error *err)
+{
+    *plan = (gd_plan){0};
+    return run(a, b, out, measure, orders, plan, err);
 }

@@ -32,13 +32,21 @@ static gd_status check(const gd_graph *graph, const gd_matrix *out, gd_error *er
     return GD_OK;
 }
 
-/* Graph to bits, closed: the graph may be overwritten afterwards. */
-static gd_status close_bits(closure_job *job, gd_error *err)
+/* What the call needs on its device: of a graph and a result on the host, copies. */
+static gd_status hold(closure_job *job, const gd_matrix *out, gd_matrix *there, gd_error *err)
 {
     gd_closure *call = &job->call;
-    const bool on_cuda = call->launch.device.backend == GD_CUDA;
+    const gd_matrix host = job->graph.weights;
     void *bits = NULL;
-    gd_status status;
+    gd_status status = GD_OK;
+    *there = *out;
+    if (out->device.backend != job->stage.device.backend &&
+        ((status = gd_stage_bring(&job->stage, &host, "the graph", &job->graph.weights, err)) !=
+             GD_OK ||
+         (status = gd_stage_matrix(&job->stage, out->rows, out->cols, GD_BOOL, "the result", there,
+                                   err)) != GD_OK)) {
+        return status;
+    }
     call->launch.sizing = true;
     if ((status = job->kernel->launch.closure(call, err)) != GD_OK ||
         (status = gd_stage_memory(&job->stage, (size_t)call->rows,
@@ -51,8 +59,26 @@ static gd_status close_bits(closure_job *job, gd_error *err)
     }
     call->launch.sizing = false;
     call->bits = bits;
-    status = on_cuda ? gd_cuda_edges_read(&job->graph, call, job->reflexive, err)
-                     : gd_cpu_edges_read(&job->graph, call, job->reflexive, err);
+    return GD_OK;
+}
+
+/* Refuses what does not fit. The job is a copy to play with. */
+static gd_status count_memory(closure_job job, const gd_matrix *out, gd_error *err)
+{
+    gd_matrix there;
+    const gd_status status = hold(&job, out, &there, err);
+    return status == GD_OK
+               ? gd_budget_grant(job.stage.budget, job.stage.device, "closure", NULL, err)
+               : status;
+}
+
+/* Graph to bits, closed: the graph may be overwritten afterwards. */
+static gd_status close_bits(closure_job *job, gd_error *err)
+{
+    gd_closure *call = &job->call;
+    const gd_status status = call->launch.device.backend == GD_CUDA
+                                 ? gd_cuda_edges_read(&job->graph, call, job->reflexive, err)
+                                 : gd_cpu_edges_read(&job->graph, call, job->reflexive, err);
     return status == GD_OK ? job->kernel->launch.closure(call, err) : status;
 }
 
@@ -61,21 +87,16 @@ static gd_status work(closure_job *job, const gd_matrix *out, gd_error *err)
     gd_closure *call = &job->call;
     const gd_device device = call->launch.device;
     const bool staged = out->device.backend != device.backend;
-    const gd_matrix host = job->graph.weights;
-    gd_matrix there = *out;
-    gd_status status =
-        staged ? gd_stage_bring(&job->stage, &host, "the graph", &job->graph.weights, err) : GD_OK;
-    if (status == GD_OK && staged) {
-        status =
-            gd_stage_matrix(&job->stage, out->rows, out->cols, GD_BOOL, "the result", &there, err);
-    }
+    gd_matrix there;
+    gd_status status = count_memory(*job, out, err);
+    status = status == GD_OK ? hold(job, out, &there, err) : status;
     status = status == GD_OK ? close_bits(job, err) : status;
     if (status == GD_OK) {
         status = device.backend == GD_CUDA ? gd_cuda_reached_write(call, &there, err)
                                            : gd_cpu_reached_write(call, &there, err);
     }
     if (status == GD_OK && staged) {
-        status = gd_stage_home(&call->launch, &there, out->data, err);
+        status = gd_stage_home(&job->stage, &call->launch, &there, out->data, err);
     }
     gd_stage_release(&job->stage);
     return staged ? gd_settle(device, call->launch.stream, status, err) : status;
@@ -93,6 +114,7 @@ gd_status gd_run_closure(const gd_graph *graph, const gd_matrix *out, bool refle
         .dtype = GD_BOOL,
         .n = job.call.n,
     };
+    gd_budget budget = gd_budget_of(orders);
     gd_choice choice;
     int previous;
     gd_status status = check(graph, out, err);
@@ -108,7 +130,8 @@ gd_status gd_run_closure(const gd_graph *graph, const gd_matrix *out, bool refle
                                   .stream = gd_stream_near(out->device, choice.device, orders),
                                   .options = choice.options,
                                   .watch = orders->watch};
-    job.stage = (gd_stage){.device = choice.device, .stream = job.call.launch.stream};
+    job.stage =
+        (gd_stage){.device = choice.device, .stream = job.call.launch.stream, .budget = &budget};
     gd_watch_work(orders->watch, n * n * n / BITS_A_STEP);
     if ((status = gd_enter(choice.device, &previous, err)) != GD_OK) {
         return status;

@@ -73,7 +73,8 @@ static gd_status launch(product_job *job, gd_error *err)
         status = gd_stage_memory(&job->stage, 1, call->launch.workspace_bytes,
                                  "the workspace of minplus", &call->launch.workspace, err);
     }
-    return status == GD_OK ? job->kernel->launch.minplus(call, err) : status;
+    return status != GD_OK || job->stage.budget->counting ? status
+                                                          : job->kernel->launch.minplus(call, err);
 }
 
 /* Waits, if there is an answer to wait for. */
@@ -117,16 +118,29 @@ static gd_status bring(product_job *job, gd_error *err)
                            &call->out, err);
 }
 
+/* Refuses what does not fit. The job is a copy to play with. */
+static gd_status count_memory(product_job job, bool staged, gd_error *err)
+{
+    gd_status status = staged ? bring(&job, err) : GD_OK;
+    status = status == GD_OK ? launch(&job, err) : status;
+    return status == GD_OK ? gd_budget_grant(job.stage.budget, job.stage.device, "minplus",
+                                             "multiply A's rows in parts", err)
+                           : status;
+}
+
 static gd_status work(product_job *job, const gd_matrix *out, gd_error *err)
 {
     gd_minplus *call = &job->call;
     const gd_device device = call->launch.device;
     const bool staged = out->device.backend != device.backend;
-    gd_status status = staged ? bring(job, err) : GD_OK;
+    gd_status status = count_memory(*job, staged, err);
+    if (status == GD_OK && staged) {
+        status = bring(job, err);
+    }
     status = status == GD_OK ? launch(job, err) : status;
     status = status == GD_OK ? check_range(job, err) : status;
     if (status == GD_OK && staged) {
-        status = gd_stage_home(&call->launch, &call->out, out->data, err);
+        status = gd_stage_home(&job->stage, &call->launch, &call->out, out->data, err);
     }
     gd_stage_release(&job->stage);
     return staged ? gd_settle(device, call->launch.stream, status, err) : status;
@@ -144,6 +158,7 @@ gd_status gd_run_minplus(const gd_matrix *a, const gd_matrix *b, const gd_matrix
         .n = b->cols,
         .cols = b->rows,
     };
+    gd_budget budget = gd_budget_of(orders);
     gd_choice choice;
     int previous;
     gd_status status = check(&job.call, err);
@@ -157,7 +172,7 @@ gd_status gd_run_minplus(const gd_matrix *a, const gd_matrix *b, const gd_matrix
     job.call.launch.options = choice.options;
     job.call.launch.stream = gd_stream_near(out->device, device, orders);
     job.call.launch.watch = orders->watch;
-    job.stage = (gd_stage){.device = device, .stream = job.call.launch.stream};
+    job.stage = (gd_stage){.device = device, .stream = job.call.launch.stream, .budget = &budget};
     gd_watch_work(orders->watch, (double)a->rows * (double)a->cols * (double)b->cols);
     if ((status = gd_enter(device, &previous, err)) != GD_OK) {
         return status;

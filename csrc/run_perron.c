@@ -15,6 +15,7 @@
 #include "perron_pattern.h"
 #include "registry.h"
 #include "run.h"
+#include "stage.h"
 
 enum {
     BURST = GD_PERRON_KEPT - 1, /* as many steps as there are vectors for */
@@ -32,7 +33,8 @@ typedef struct perron_job {
     gd_perron call;
     const gd_kernel *kernel;
     const gd_matrix *given; /* A where the caller has it */
-    gd_perron_state state;  /* on the host; the kernel has its own */
+    const gd_orders *orders;
+    gd_perron_state state; /* on the host; the kernel has its own */
     bool auto_shift;
     int improvements; /* better vectors made so far */
     ptrdiff_t since;  /* rounds done since the vector or the shift was last changed */
@@ -66,6 +68,13 @@ static size_t vector_bytes(const perron_job *job)
 static double *vector(const perron_job *job, double *vectors, int64_t number)
 {
     return vectors + number % GD_PERRON_KEPT * job->call.padded;
+}
+
+/* A bit an element. */
+static size_t pattern_bytes(const perron_job *job)
+{
+    const size_t n = (size_t)job->call.a.rows;
+    return n * ((n + 63) / 64) * sizeof(uint64_t);
 }
 
 /* ---------------------------------------------------------------- what stops a burst */
@@ -108,9 +117,8 @@ static gd_status look_into(perron_job *job, uint64_t *pattern, void *scratch, gd
 /* Looks at the elements again, where they can be negative, infinite, NaN or 0. */
 static gd_status look(perron_job *job, gd_error *err)
 {
-    const ptrdiff_t n = job->call.a.rows;
     const gd_launch *on = &job->call.launch;
-    const size_t bytes = (size_t)n * (size_t)((n + 63) / 64) * sizeof(uint64_t);
+    const size_t bytes = pattern_bytes(job);
     void *pattern = NULL, *scratch = NULL;
     gd_status status = gd_alloc(GD_HOST, NULL, bytes, "the pattern of A", &pattern, err);
     if (status == GD_OK && job->given->device.backend == GD_CUDA) {
@@ -280,29 +288,46 @@ static gd_status stage(perron_job *job, gd_error *err)
     status = gd_alloc(on->device, on->stream, row_bytes * (size_t)a->rows, "A", &job->staged, err);
     if (status == GD_OK) {
         call->a.data = job->staged;
-        call->a.row_stride = a->cols;
-        call->a.device = on->device;
         status = gd_copy_rows(on->device, on->stream, job->staged, row_bytes, a->data,
                               (size_t)a->row_stride * size, row_bytes, (size_t)a->rows, err);
     }
     return status;
 }
 
+/* Refuses what does not fit. */
+static gd_status count_memory(const perron_job *job, size_t vectors, gd_error *err)
+{
+    const gd_launch *on = &job->call.launch;
+    const gd_matrix *a = job->given;
+    const bool staged = a->device.backend != on->device.backend;
+    gd_budget budget = gd_budget_of(job->orders);
+    budget.most = on->workspace_bytes + vectors + GD_PERRON_LOOK_BYTES + pattern_bytes(job) +
+                  (staged ? (size_t)a->rows * (size_t)a->cols * gd_dtype_size(a->dtype) : 0);
+    return gd_budget_grant(&budget, on->device, "perron", NULL, err);
+}
+
 static gd_status prepare(perron_job *job, gd_error *err)
 {
     gd_perron *call = &job->call;
     const gd_launch *on = &call->launch;
-    gd_status status = stage(job, err);
+    gd_status status;
+    if (job->given->device.backend != on->device.backend) { /* as the copy will lie */
+        call->a.data = NULL;
+        call->a.row_stride = call->a.cols;
+        call->a.device = on->device;
+    }
     call->padded = (call->a.rows + 63) / 64 * 64;
     call->scan = true;
     call->launch.sizing = true;
-    if (status == GD_OK && (status = job->kernel->launch.perron(call, err)) == GD_OK &&
+    status = job->kernel->launch.perron(call, err);
+    const size_t vectors =
+        STATE_BYTES + GD_PERRON_KEPT * vector_bytes(job) + sizeof(gd_perron_steps);
+    if (status == GD_OK && (status = count_memory(job, vectors, err)) == GD_OK &&
+        (status = stage(job, err)) == GD_OK &&
         (status = gd_alloc(on->device, on->stream, on->workspace_bytes, "the workspace of perron",
                            &call->launch.workspace, err)) == GD_OK) {
         status =
-            gd_alloc(on->device, on->stream,
-                     STATE_BYTES + GD_PERRON_KEPT * vector_bytes(job) + sizeof(gd_perron_steps),
-                     "the vectors of perron", &job->memory, err);
+            gd_alloc(on->device, on->stream, vectors, "the vectors of perron", &job->memory, err);
     }
     call->launch.sizing = false;
     if (status == GD_OK) {
@@ -380,7 +405,7 @@ gd_status gd_run_perron(const gd_matrix *a, const double *x0, const gd_matrix *o
                         ptrdiff_t max_iter, double shift, const gd_orders *orders,
                         gd_perron_answer *answer, gd_error *err)
 {
-    perron_job job = {.given = a, .auto_shift = !(shift >= 0)};
+    perron_job job = {.given = a, .orders = orders, .auto_shift = !(shift >= 0)};
     gd_choice choice;
     int previous;
     gd_status status = check(a, x0, out, err);

@@ -5,20 +5,75 @@
 #include "device.h"
 #include "registry.h"
 
+/* From so much on what is free is asked for beforehand, which takes the driver longer than a small
+ * call; less is asked for and may be denied. */
+static const size_t ASK_FROM = (size_t)256 << 20;
+/* What stands for memory while it is counted: as well aligned. */
+static const uintptr_t NOWHERE = 4096;
+
+gd_budget gd_budget_of(const gd_orders *orders)
+{
+    return (gd_budget){
+        .allowed = orders->max_memory, .unasked = orders->max_memory == 0, .counting = true};
+}
+
+gd_status gd_budget_bound(gd_budget *budget, gd_device device, gd_error *err)
+{
+    return budget->allowed == 0 && budget->most >= ASK_FROM && device.backend == GD_CUDA
+               ? gd_cuda_free_memory(&budget->allowed, err)
+               : GD_OK;
+}
+
+gd_status gd_budget_grant(gd_budget *budget, gd_device device, const char *what,
+                          const char *instead, gd_error *err)
+{
+    const bool on_cuda = device.backend == GD_CUDA;
+    const size_t needed = budget->most;
+    const gd_status status = gd_budget_bound(budget, device, err);
+    budget->counting = false;
+    budget->held = budget->most = 0;
+    if (status != GD_OK || budget->allowed == 0 || needed <= budget->allowed) {
+        return status;
+    }
+    return GD_FAIL(err, GD_NO_MEMORY, "%s needs %zu bytes of %s memory at once, and %s %zu: %s",
+                   what, needed, on_cuda ? "device" : "host",
+                   budget->unasked ? "there are" : "max_memory allows", budget->allowed,
+                   instead != NULL ? instead
+                   : on_cuda       ? "compute on the CPU"
+                                   : "it cannot do with less");
+}
+
 gd_status gd_stage_memory(gd_stage *stage, size_t rows, size_t row_bytes, const char *what,
                           void **out, gd_error *err)
 {
-    size_t bytes;
+    gd_budget *const budget = stage->budget;
+    size_t bytes, sum;
     gd_status status;
     *out = NULL;
-    if (__builtin_mul_overflow(rows, row_bytes, &bytes)) {
+    if (__builtin_mul_overflow(rows, row_bytes, &bytes) ||
+        __builtin_add_overflow(bytes, budget != NULL ? budget->held : 0, &sum)) {
         return GD_FAIL(err, GD_NO_MEMORY, "%s is larger than any memory", what);
     }
-    status = gd_alloc(stage->device, stage->stream, bytes, what, out, err);
-    if (status == GD_OK && *out != NULL) {
-        stage->owned[stage->owned_count++] = *out;
+    if (budget != NULL && !budget->counting && budget->allowed != 0 && sum > budget->allowed) {
+        return GD_FAIL(err, GD_NO_MEMORY,
+                       "%s needs %zu bytes, and max_memory leaves %zu of %zu bytes", what, bytes,
+                       budget->allowed - budget->held, budget->allowed);
     }
-    return status;
+    if (bytes == 0) {
+        return GD_OK;
+    }
+    if (budget != NULL && budget->counting) {
+        *out = (void *)NOWHERE;
+    }
+    else if ((status = gd_alloc(stage->device, stage->stream, bytes, what, out, err)) != GD_OK) {
+        return status;
+    }
+    stage->owned[stage->owned_count++] = (struct gd_owned){*out, bytes};
+    if (budget != NULL) {
+        budget->held = sum;
+        budget->most = budget->held > budget->most ? budget->held : budget->most;
+    }
+    return GD_OK;
 }
 
 gd_status gd_stage_matrix(gd_stage *stage, ptrdiff_t rows, ptrdiff_t cols, gd_dtype dtype,
@@ -40,18 +95,24 @@ gd_status gd_stage_matrix(gd_stage *stage, ptrdiff_t rows, ptrdiff_t cols, gd_dt
 gd_status gd_stage_bring(gd_stage *stage, const gd_matrix *host, const char *what, gd_matrix *there,
                          gd_error *err)
 {
-    const size_t size = gd_dtype_size(host->dtype);
+    const size_t size = gd_dtype_size(host->dtype), row_bytes = (size_t)host->cols * size;
+    const size_t pitch = (size_t)host->row_stride * size;
     const gd_status status =
         gd_stage_matrix(stage, host->rows, host->cols, host->dtype, what, there, err);
-    return status != GD_OK || there->data == NULL
-               ? status
-               : gd_send_rows(stage->device, stage->stream, there->data, host->data,
-                              (size_t)host->row_stride * size, (size_t)host->cols * size,
-                              host->rows, err);
+    if (status != GD_OK || there->data == NULL ||
+        (stage->budget != NULL && stage->budget->counting)) {
+        return status;
+    }
+    return stage->bus != NULL
+               ? gd_send_rows_aside(stage->bus, stage->stream, there->data, row_bytes, host->data,
+                                    pitch, row_bytes, host->rows, err)
+               : gd_send_rows(stage->device, stage->stream, there->data, row_bytes, host->data,
+                              pitch, row_bytes, host->rows, err);
 }
 
 /* A matrix on its way home. */
 typedef struct gd_return {
+    const gd_stage *stage;
     const gd_launch *launch;
     const gd_matrix *there;
 } gd_return;
@@ -63,6 +124,9 @@ static gd_status make_dense(void *context, ptrdiff_t first, ptrdiff_t count, voi
     const gd_return *way = context;
     const gd_matrix *x = way->there;
     const size_t size = gd_dtype_size(x->dtype), row_bytes = (size_t)x->cols * size;
+    if (way->stage->budget != NULL && way->stage->budget->counting) {
+        return GD_OK;
+    }
     const gd_status status =
         gd_copy_rows(x->device, way->launch->stream, panel, row_bytes,
                      (const char *)x->data + first * x->row_stride * (ptrdiff_t)size,
@@ -70,12 +134,12 @@ static gd_status make_dense(void *context, ptrdiff_t first, ptrdiff_t count, voi
     return status == GD_OK ? gd_pass(way->launch, 1, err) : status;
 }
 
-gd_status gd_stage_home(const gd_launch *launch, const gd_matrix *there, void *host, gd_error *err)
+gd_status gd_stage_home(gd_stage *stage, const gd_launch *launch, const gd_matrix *there,
+                        void *host, gd_error *err)
 {
-    gd_return way = {launch, there};
+    gd_return way = {stage, launch, there};
     const gd_result result = {
-        .device = launch->device,
-        .stream = launch->stream,
+        .stage = stage,
         .to = host,
         .row_bytes = (size_t)there->cols * gd_dtype_size(there->dtype),
         .rows = there->rows,
@@ -86,9 +150,17 @@ gd_status gd_stage_home(const gd_launch *launch, const gd_matrix *there, void *h
     return gd_bring_result(&result, err);
 }
 
-void gd_stage_release(gd_stage *stage)
+void gd_stage_release_to(gd_stage *stage, int kept)
 {
-    while (stage->owned_count > 0) {
-        gd_free(stage->device, stage->stream, stage->owned[--stage->owned_count]);
+    while (stage->owned_count > kept) {
+        const struct gd_owned last = stage->owned[--stage->owned_count];
+        if (stage->budget != NULL) {
+            stage->budget->held -= last.bytes;
+        }
+        if (stage->budget == NULL || !stage->budget->counting) {
+            gd_free(stage->device, stage->stream, last.memory);
+        }
     }
 }
+
+void gd_stage_release(gd_stage *stage) { gd_stage_release_to(stage, 0); }

@@ -2,16 +2,48 @@
 #ifndef GPUDIST_STAGE_H
 #define GPUDIST_STAGE_H
 
+#include "choose.h"
 #include "gpudist.h"
+
+/* ---------------------------------------------------------------- how much there may be */
+
+/* What a call holds of its device's memory at once: operands, results and workspaces of its own,
+ * not the caller's arrays, and not the pinned slots, which all calls share. Every stage of a call
+ * counts in one budget. A call is first played through with `counting` set: stages then hand out
+ * an address that nobody may use and copy nothing, so that what does not fit is refused before
+ * there is any. */
+typedef struct gd_budget {
+    size_t allowed; /* 0: whatever there is */
+    bool unasked;   /* nobody set that bound */
+    size_t held, most;
+    bool counting;
+} gd_budget;
+
+/* Begins counting, under the orders' max_memory. */
+gd_budget gd_budget_of(const gd_orders *orders);
+/* Where nobody set a bound, and budget->most is so much that it might not be there, what is free on
+ * the current device becomes the bound. */
+gd_status gd_budget_bound(gd_budget *budget, gd_device device, gd_error *err);
+/* Ends counting: nothing is held again. Fails if the most that was held is more than is allowed;
+ * `what` needs it, `instead` says what else can be done, NULL that there is the CPU. */
+gd_status gd_budget_grant(gd_budget *budget, gd_device device, const char *what,
+                          const char *instead, gd_error *err);
+
+/* ---------------------------------------------------------------- memory and matrices */
 
 enum { GD_STAGE_MOST = 16 };
 
-/* Starts with a device, a stream and nothing owned. */
+/* Starts with a device, a stream, a budget or NULL, and nothing owned. */
 typedef struct gd_stage {
     gd_device device;
     void *stream;
-    void *owned[GD_STAGE_MOST]; /* to be given back, in the stream's order */
+    gd_budget *budget;
+    struct gd_owned {
+        void *memory; /* to be given back, in the stream's order */
+        size_t bytes;
+    } owned[GD_STAGE_MOST];
     int owned_count;
+    struct gd_bus *bus; /* whose slots a result of this call is using (bus.h), or NULL */
 } gd_stage;
 
 /* rows * row_bytes of memory, NULL for 0 bytes; a failure names `what`. */
@@ -25,7 +57,10 @@ gd_status gd_stage_bring(gd_stage *stage, const gd_matrix *host, const char *wha
                          gd_error *err);
 /* Copies a matrix on the device, with dense rows, to dense memory on the host. Finished on return.
  */
-gd_status gd_stage_home(const gd_launch *launch, const gd_matrix *there, void *host, gd_error *err);
+gd_status gd_stage_home(gd_stage *stage, const gd_launch *launch, const gd_matrix *there,
+                        void *host, gd_error *err);
+/* Gives back what came after the first `kept` blocks. */
+void gd_stage_release_to(gd_stage *stage, int kept);
 /* Gives everything back; may be called again. */
 void gd_stage_release(gd_stage *stage);
 

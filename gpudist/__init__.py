@@ -67,7 +67,9 @@ What ran, why, and how fast
   data, with times, spreads and errors, as a table, a picture or numbers.
 - `cuda.is_available`, `cuda.why_not` and `cuda.devices` tell about the GPU; a call that insists on
   one that cannot be used raises `DeviceError` with the reason.
-- `recycle_results` keeps the memory of freed results on the host for the next ones.
+- `recycle_results` keeps the memory of freed results on the host for the next ones,
+  `limit_pinned_memory` bounds the buffers by way of which host arrays travel, and ``max_memory=``
+  what a call may hold on its device.
 
 In other libraries
 ------------------
@@ -105,6 +107,7 @@ from gpudist.paths import UNREACHABLE, apsp, reconstruct_path, transitive_closur
 from gpudist.recycling import recycle_results
 from gpudist.registry import Explanation, Kernel, kernels
 from gpudist.semirings import minplus
+from gpudist.staging import limit_pinned_memory
 
 if TYPE_CHECKING:
     from gpudist.comparison import Comparison, compare
@@ -130,6 +133,7 @@ __all__ = [
     "cuda",
     "explain",
     "kernels",
+    "limit_pinned_memory",
     "minplus",
     "patched_scipy",
     "pdist",

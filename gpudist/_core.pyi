@@ -40,6 +40,7 @@ def cdist(
     factor: Any = None,
     options: dict[str, int] | None = None,
     progress: Any = None,
+    max_memory: int | None = None,
 ) -> None: ...
 def pdist(
     x: Any,
@@ -56,7 +57,30 @@ def pdist(
     factor: Any = None,
     options: dict[str, int] | None = None,
     progress: Any = None,
+    max_memory: int | None = None,
 ) -> None: ...
+def plan_cdist(
+    m: int,
+    n: int,
+    cols: int,
+    dtype: str,
+    truths: bool,
+    on_host: bool,
+    pairs: bool,
+    metric: str,
+    kernel: str | None = None,
+    device: str | None = None,
+    stream: int = 0,
+    ordered: bool = False,
+    weights: Any = None,
+    p: float = 2.0,
+    base: float = 0.0,
+    vi: Any = None,
+    factor: Any = None,
+    options: dict[str, int] | None = None,
+    progress: Any = None,
+    max_memory: int | None = None,
+) -> tuple[int, int, int]: ...
 def apsp(
     graph: Any,
     out: Any,
@@ -73,6 +97,7 @@ def apsp(
     options: dict[str, int] | None = None,
     semiring: str = "min_plus",
     progress: Any = None,
+    max_memory: int | None = None,
 ) -> list[int]: ...
 def closure(
     graph: Any,
@@ -87,6 +112,7 @@ def closure(
     ordered: bool = False,
     options: dict[str, int] | None = None,
     progress: Any = None,
+    max_memory: int | None = None,
 ) -> None: ...
 def minplus(
     a: Any,
@@ -100,6 +126,7 @@ def minplus(
     ordered: bool = False,
     options: dict[str, int] | None = None,
     progress: Any = None,
+    max_memory: int | None = None,
 ) -> None: ...
 def perron(
     a: Any,
@@ -113,6 +140,7 @@ def perron(
     stream: int = 0,
     ordered: bool = False,
     options: dict[str, int] | None = None,
+    max_memory: int | None = None,
 ) -> tuple[float, float, float, int, bool]: ...
 def perron_part(
     matrix: Any,
@@ -145,6 +173,9 @@ def ceiling(
 ) -> tuple[float, tuple[float, ...]]: ...
 def fail_allocation(nth: int) -> None: ...
 def allocations() -> int: ...
+def limit_pinned(bytes: int) -> None: ...
+def pinned() -> int: ...
+def most_held(device: str, forget: bool = False) -> int: ...
 def event_record(device: str, stream: int) -> object: ...
 def event_elapsed(start: object, stop: object) -> float: ...
 def metrics() -> list[_Metric]: ...

@@ -72,6 +72,12 @@ def _facts(said: Explanation) -> dict[str, str]:
         "needs": f"{said.memory:,} bytes of memory"
         + (f", {said.copies:,} of them for its own copies" if said.copies else ""),
     }
+    if said.held is not None:
+        facts["holds"] = f"at most {said.held:,} bytes on {said.device}, beside the caller's"
+        if said.panels > 1:
+            facts["holds"] += f"; the result in {said.panels:,} panels of rows"
+        if said.parts > 1:
+            facts["holds"] += f", XB in {said.parts:,} parts for each"
     limits = said.limits
     if limits:
         binding, *others = limits

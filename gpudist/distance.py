@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
 from itertools import repeat
@@ -23,6 +24,7 @@ def cdist(
     options: dict[str, int] | None = None,
     progress: Progress = False,
     rows: slice | None = None,
+    max_memory: int | None = None,
     **metric_args: Any,
 ) -> Any:
     """Compute the distance between every row of `XA` and every row of `XB`.
@@ -52,12 +54,20 @@ def cdist(
         If True, a long call shows how far it is: with tqdm where that is installed. A callable is
         called some times a second with the inner steps done and their total, and at the end; what
         it raises ends the call. It must not call gpudist itself, whose buffers are in use. Ctrl-C
-        ends a long call in any case. Not for a callable `metric`.
+        ends a long call in any case. An exception that ended a call with `out` has the number
+        of its first row that is not complete as ``rows_complete``, for `rows` to go on from
+        there. Not for a callable `metric`.
     rows : slice, optional
         Which rows of the result to compute, in steps of 1: only they are written to `out`, which
         has the whole shape, or returned. So a large result can be computed in parts, or completed.
         Each row has the bits that it has in the whole; `V` and `VI` by default are those of all
         points. Not for a callable `metric`.
+    max_memory : int, optional
+        How many bytes of the device's memory the call may hold at once: operands, results and
+        workspaces of its own, but not the caller's arrays, nor the pinned memory that all calls
+        share. By default as much as is free. What does not fit is computed in parts, with the same
+        bits; without that way, it is refused before anything is allocated. On the CPU it bounds
+        the copies and workspaces that the call makes.
     **metric_args
         Arguments of the metric; the notes say which metric takes which. Arrays may be on the host
         or where the points are, and are read in float64. A callable gets all of them.
@@ -136,6 +146,21 @@ def cdist(
     >>> gpudist.cdist(a, b, "cityblock", w=[1, 0.5])
     array([[2., 3.],
            [5., 0.]])
+
+    A large result goes to a file. What was stopped, by Ctrl-C, say, goes on from where it was:
+
+    >>> import numpy, tempfile
+    >>> points, done = numpy.arange(6000.0).reshape(3000, 2), 0
+    >>> with tempfile.TemporaryFile() as file:
+    ...     out = numpy.memmap(file, numpy.float64, "w+", shape=(3000, 3000))
+    ...     while done < 3000:
+    ...         try:
+    ...             out = gpudist.cdist(points, points, out=out, rows=slice(done, None))
+    ...             done = 3000
+    ...         except KeyboardInterrupt as stopped:
+    ...             done = stopped.rows_complete
+    ...     round(float(out[2999, 0]), 3)
+    8482.453
     """
     return _distances(
         "cdist",
@@ -147,6 +172,7 @@ def cdist(
         device,
         options,
         progress,
+        max_memory,
         metric_args,
         rows,
     )
@@ -162,6 +188,7 @@ def pdist(
     device: str | None = None,
     options: dict[str, int] | None = None,
     progress: Progress = False,
+    max_memory: int | None = None,
     **metric_args: Any,
 ) -> Any:
     """Compute the distance between every two rows of `X`, each pair once.
@@ -174,7 +201,7 @@ def pdist(
         One of the metrics that `cdist` lists, or a function of two rows.
     out : array, shape (n * (n - 1) / 2,), optional
         Where to write the result: contiguous, float32 or float64.
-    dtype, kernel, device, options
+    dtype, kernel, device, options, progress, max_memory
         As for `cdist`.
     **metric_args
         Arguments of the metric, as for `cdist`; the defaults of `V` and `VI` are
@@ -203,7 +230,17 @@ def pdist(
     array([3., 5., 4.])
     """
     return _distances(
-        "pdist", {"X": X}, metric, out, dtype, kernel, device, options, progress, metric_args
+        "pdist",
+        {"X": X},
+        metric,
+        out,
+        dtype,
+        kernel,
+        device,
+        options,
+        progress,
+        max_memory,
+        metric_args,
     )
 
 
@@ -252,6 +289,7 @@ def _distances(
     device: str | None,
     options: dict[str, int] | None,
     progress: Progress,
+    max_memory: int | None,
     metric_args: dict[str, Any],
     rows: slice | None = None,
 ) -> Any:
@@ -261,9 +299,14 @@ def _distances(
             raise TypeError("rows is not for a callable metric; give it the rows of XA themselves")
         return _by_callable(function, named, metric, out, dtype, kernel, device, metric_args)
     call = _read(function, named, metric, out, dtype, metric_args)
+    how = kernel, device, options, progress, max_memory
     if rows is not None:
-        return _some_rows(call, rows, out, kernel, device, options, progress)
-    return _compute(function, call, out, kernel, device, options, progress)
+        return _some_rows(call, rows, out, *how)
+    try:
+        return _compute(function, call, out, *how)
+    except BaseException as error:
+        _tell_complete(error, call, out, 0)
+        raise
 
 
 def _some_rows(call: _Call, rows: slice, out: Any, *how: Any) -> Any:
@@ -282,8 +325,32 @@ def _some_rows(call: _Call, rows: slice, out: Any, *how: Any) -> Any:
         shapes=[(stop - start, shape[1]), *shapes],
         shape=(stop - start, call.shape[1]),
     )
-    result = _compute("cdist", part, None if out is None else out[start:stop], *how)
+    try:
+        result = _compute("cdist", part, None if out is None else out[start:stop], *how)
+    except BaseException as error:
+        _tell_complete(error, part, out, start)
+        raise
     return result if out is None else out
+
+
+def _tell_complete(error: BaseException, call: _Call, out: Any, start: int) -> None:
+    """Have an exception that ended a call of cdist say which rows of `out` are complete.
+
+    The core says how many of those that it was asked for, which begin at `start`.
+    """
+    done = getattr(error, "rows_complete", None)
+    if done is None:
+        return
+    if out is None:  # all is lost
+        del error.rows_complete  # type: ignore[attr-defined]
+        return
+    # A result of another dtype than the computation's is written when all is computed.
+    first = start + (done if call.result == call.dtype else 0)
+    error.rows_complete = first  # type: ignore[attr-defined]
+    error.add_note(
+        f"out[{start}:{first}] is complete; the same call with "
+        f"rows=slice({first}, {start + call.shape[0]}) computes the rest"
+    )
 
 
 def _compute(
@@ -294,6 +361,7 @@ def _compute(
     device: str | None,
     options: dict[str, int] | None,
     progress: Progress,
+    max_memory: int | None,
 ) -> Any:
     if kernel == "reference":
         return _reference(function, call, out)
@@ -316,7 +384,9 @@ def _compute(
         space.stream(computed),
         space.ordered,
     )
-    values = {**call.core_values, "options": options} if options else call.core_values
+    values = call.core_values
+    if options or max_memory is not None:  # as few calls are made
+        values = {**values, "options": options, "max_memory": max_memory}
     if progress is False:  # as small calls are made
         core(*arguments, **values)
     else:
@@ -450,10 +520,13 @@ def explain_cdist(
     dtype: Any = None,
     kernel: str = "auto",
     device: str | None = None,
+    max_memory: int | None = None,
     **metric_args: Any,
 ) -> registry.Explanation:
     """Say what `cdist` would do; see `gpudist.explain`."""
-    return _explain("cdist", {"XA": XA, "XB": XB}, metric, dtype, kernel, device, metric_args)
+    return _explain(
+        "cdist", {"XA": XA, "XB": XB}, metric, dtype, kernel, device, max_memory, metric_args
+    )
 
 
 def explain_pdist(
@@ -463,10 +536,11 @@ def explain_pdist(
     dtype: Any = None,
     kernel: str = "auto",
     device: str | None = None,
+    max_memory: int | None = None,
     **metric_args: Any,
 ) -> registry.Explanation:
     """Say what `pdist` would do; see `gpudist.explain`."""
-    return _explain("pdist", {"X": X}, metric, dtype, kernel, device, metric_args)
+    return _explain("pdist", {"X": X}, metric, dtype, kernel, device, max_memory, metric_args)
 
 
 def _explain(
@@ -476,6 +550,7 @@ def _explain(
     dtype: Any,
     kernel: str,
     device: str | None,
+    max_memory: int | None,
     metric_args: dict[str, Any],
 ) -> registry.Explanation:
     if callable(metric):
@@ -484,7 +559,7 @@ def _explain(
     n, cols = call.operands[-1].shape
     pairs = math.prod(call.shape)
     read = sum(x.shape[0] for x in call.operands) * cols
-    return registry.choose(
+    said = registry.choose(
         function,
         dtype=call.dtype,
         metric=call.metric.name,
@@ -501,3 +576,20 @@ def _explain(
         p=call.core_values.get("p", 2.0),
         on_host=call.space is arrays.HOST,
     )
+    if kernel == "reference":
+        return said
+    held, panels, parts = _core.plan_cdist(
+        call.shapes[0][0],
+        n,
+        cols,
+        call.dtype,
+        call.truths,
+        call.space is arrays.HOST,
+        function == "pdist",
+        call.metric.name,
+        kernel,
+        said.device,
+        max_memory=max_memory,
+        **call.core_values,
+    )
+    return dataclasses.replace(said, held=held, panels=panels, parts=parts)

@@ -57,6 +57,7 @@ def perron(
     kernel: str = "auto",
     device: str | None = None,
     options: dict[str, int] | None = None,
+    max_memory: int | None = None,
 ) -> PerronResult:
     """Compute the largest eigenvalue of a nonnegative matrix, between bounds, and its eigenvector.
 
@@ -84,6 +85,8 @@ def perron(
         is one and the problem is worth the way there, else the CPU.
     options : dict, optional
         Launch parameters of a kernel asked for by name; ``gpudist.kernels()`` lists what it takes.
+    max_memory : int, optional
+        How many bytes of the device's memory the call may hold at once, as for `apsp`.
 
     Returns
     -------
@@ -197,6 +200,7 @@ def perron(
             space.stream(a),
             space.ordered,
             options,
+            max_memory,
         )
         found = PerronResult(value, vector, lower, upper, rounds, converged)
     if not found.converged:

@@ -71,6 +71,7 @@ def explain(
       computes: 2 pair-dimensions in float64
       moves: 32 bytes in, 8 bytes out, at least
       needs: 40 bytes of memory
+      holds: at most ... bytes on cpu, beside the caller's
       takes: at least ... on this machine: its limit is ...
       not cdist/...
     """

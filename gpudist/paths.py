@@ -36,6 +36,7 @@ def apsp(
     device: str | None = None,
     options: dict[str, int] | None = None,
     progress: Progress = False,
+    max_memory: int | None = None,
 ) -> Any:
     """Compute the lengths of the shortest paths between all pairs of nodes.
 
@@ -80,6 +81,9 @@ def apsp(
         called some times a second with the inner steps done and their total, and at the end; what
         it raises ends the call. It must not call gpudist itself, whose buffers are in use. Ctrl-C
         ends a long call in any case.
+    max_memory : int, optional
+        How many bytes of the device's memory the call may hold at once, as for `cdist`. What does
+        not fit is refused before anything is allocated.
 
     Returns
     -------
@@ -173,6 +177,7 @@ def apsp(
             device=device,
             options=options,
             progress=progress,
+            max_memory=max_memory,
         )
     registry.check_kernel("apsp", kernel, options)
     space, weights, rule = _read(graph, no_edge)
@@ -208,6 +213,7 @@ def apsp(
             options,
             semiring,
             watch,
+            max_memory,
         )
     if on_cycle:
         how = rule, sentinel, directed, unweighted, semiring
@@ -227,6 +233,7 @@ def transitive_closure(
     device: str | None = None,
     options: dict[str, int] | None = None,
     progress: Progress = False,
+    max_memory: int | None = None,
 ) -> Any:
     """Find out which nodes can be reached from which.
 
@@ -248,7 +255,7 @@ def transitive_closure(
         For host input, where to compute: "cpu", "cuda" or "cuda:N".
     options : dict, optional
         Launch parameters of a kernel asked for by name; ``gpudist.kernels()`` lists what it takes.
-    progress : bool or callable
+    progress, max_memory
         As for `apsp`.
 
     Returns
@@ -310,6 +317,7 @@ def transitive_closure(
             space.ordered,
             options,
             watch,
+            max_memory,
         )
     return out
 

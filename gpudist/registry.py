@@ -107,6 +107,12 @@ class Explanation:
         Bytes that the call needs besides operands and results.
     on_host : bool
         Whether operands and results are in the host's memory.
+    held : int or None
+        For distances: the most bytes of the device's memory that the call holds at once, which
+        ``max_memory=`` bounds; arrays that are the caller's do not count.
+    panels, parts : int
+        For distances: into how many panels of rows the result is cut, and into how many parts the
+        second operand, which is brought to the device again for each panel if there are several.
     ceilings : mapping, optional
         The measured ceilings to hold the work against, as `gpudist.bench.measure_ceilings` gives
         them. By default those of the device, measured when they are first asked for (about a
@@ -125,6 +131,9 @@ class Explanation:
     work: Work
     copies: int = 0
     on_host: bool = True
+    held: int | None = None
+    panels: int = 1
+    parts: int = 1
     ceilings: Mapping[str, Ceiling] | None = None
 
     @property

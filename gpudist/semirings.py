@@ -45,6 +45,7 @@ def minplus(
     device: str | None = None,
     options: dict[str, int] | None = None,
     progress: Progress = False,
+    max_memory: int | None = None,
 ) -> Any:
     """Multiply two matrices over a semiring: ``min(C, min over k of A[i, k] + B[k, j])``.
 
@@ -74,6 +75,8 @@ def minplus(
         Launch parameters of a kernel asked for by name; ``gpudist.kernels()`` lists what it takes.
     progress : bool or callable
         Whether, or to whom, a long call tells how far it is; see `apsp`.
+    max_memory : int, optional
+        How many bytes of the device's memory the call may hold at once, as for `apsp`.
 
     Returns
     -------
@@ -161,6 +164,7 @@ def minplus(
             space.ordered,
             options,
             watch,
+            max_memory,
         )
     return out
 

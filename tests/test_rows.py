@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import signal
+
 import numpy as np
 import pytest
 
 import gpudist
+from gpudist import _core
 
 A = np.random.default_rng(1).normal(size=(40, 5))
 B = np.random.default_rng(2).normal(size=(30, 5))
@@ -58,3 +61,87 @@ def test_bad_rows_are_refused(rows, out, error, words):
 def test_a_callable_takes_no_rows():
     with pytest.raises(TypeError, match="rows is not for a callable metric"):
         gpudist.cdist(A, B, lambda x, y: 0.0, rows=slice(3))
+
+
+class Stop(Exception):
+    """What a progress raises."""
+
+
+def stop_at(share):
+    def progress(done, total):
+        if done >= share * total:
+            raise Stop
+
+    return progress
+
+
+def many_columns():
+    """Points of which all distances take some tenths of a second on this machine."""
+    return np.random.default_rng(3).random((3000, 20 * _core.host()["threads"]))
+
+
+@pytest.fixture
+def long_call(device):
+    if device == "cpu":
+        points = many_columns()
+        return lambda **k: gpudist.cdist(points, points, "jensenshannon", device=device, **k)
+    points = np.random.default_rng(3).random((20000, 500))
+    in_panels = {"metric": "jensenshannon", "device": device, "max_memory": 200 << 20}
+    return lambda **k: gpudist.cdist(points, points[:4000], **in_panels, **k)
+
+
+@pytest.mark.parametrize("first", [0, 500])
+def test_what_was_stopped_says_what_is_complete_and_goes_on(first, long_call):
+    whole = long_call()
+    m = len(whole)
+    out = np.full(whole.shape, np.nan)
+    part = {} if first == 0 else {"rows": slice(first, None)}
+    with pytest.raises(Stop) as info:
+        long_call(out=out, progress=stop_at(0.3), **part)
+    done = info.value.rows_complete
+    assert first < done < m
+    assert info.value.__notes__ == [
+        f"out[{first}:{done}] is complete; the same call with rows=slice({done}, {m}) computes the "
+        "rest"
+    ]
+    np.testing.assert_array_equal(out[first:done], whole[first:done])
+    assert np.isnan(out[:first]).all() and np.isnan(out[-1]).all()
+    long_call(out=out, rows=slice(done, None))
+    np.testing.assert_array_equal(out[first:], whole[first:])
+
+
+def test_ctrl_c_says_what_is_complete(long_call):
+    whole = long_call()
+    out = np.full(whole.shape, np.nan)
+
+    def press(done, total):
+        if done > 0.2 * total:
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt) as info:
+        long_call(out=out, progress=press)
+    done = info.value.rows_complete
+    assert 0 < done < len(whole)
+    np.testing.assert_array_equal(out[:done], whole[:done])
+
+
+def test_without_a_place_that_stays_nothing_is_complete():
+    points = many_columns()
+    with pytest.raises(Stop) as info:
+        gpudist.cdist(points, points, "jensenshannon", device="cpu", progress=stop_at(0.3))
+    assert not hasattr(info.value, "rows_complete")
+    # With weights beyond float32 the computation is done elsewhere, in float64.
+    out = np.full((3000, 3000), np.nan, "f4")
+    with pytest.raises(Stop) as info:
+        gpudist.cdist(
+            points,
+            points,
+            "minkowski",
+            p=2.5,
+            w=np.full(points.shape[1], 1e39),
+            out=out,
+            progress=stop_at(0.3),
+            device="cpu",
+        )
+    assert info.value.rows_complete == 0
+    assert np.isnan(out).all()

@@ -283,3 +283,26 @@ int gd_to_stream(PyObject *value, const char *name, void *into)
 {
     return gd_to_pointer(value, name, &((gd_orders *)into)->stream);
 }
+
+int gd_to_max_memory(PyObject *value, const char *name, void *into)
+{
+    PyObject *whole = NULL;
+    size_t bytes = 0;
+    if (value == Py_None) {
+        return 1;
+    }
+    if (PyBool_Check(value) || (whole = PyNumber_Index(value)) == NULL) {
+        PyErr_Format(PyExc_TypeError, "%s must be a whole number of bytes or None, got %R", name,
+                     value);
+        return 0;
+    }
+    bytes = PyLong_AsSize_t(whole);
+    Py_DECREF(whole);
+    if (PyErr_Occurred() || bytes == 0) {
+        PyErr_Format(PyExc_ValueError, "%s must be a positive number of bytes, got %R", name,
+                     value);
+        return 0;
+    }
+    *(size_t *)into = bytes;
+    return 1;
+}

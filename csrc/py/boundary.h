@@ -53,6 +53,8 @@ int gd_parse(const char *function, PyObject *const *args, Py_ssize_t nargs, PyOb
     {                                                                                       \
         "ordered", gd_to_bool, &(orders).ordered, false                                     \
     }
+/* And how much memory they may hold: the last parameter of most. */
+#define GD_MAX_MEMORY(orders) {"max_memory", gd_to_max_memory, &(orders).max_memory, false}
 
 int gd_to_object(PyObject *value, const char *name, void *into); /* PyObject **, borrowed */
 int gd_to_bool(PyObject *value, const char *name, void *into);   /* bool * */
@@ -62,13 +64,14 @@ int gd_to_pointer(PyObject *value, const char *name,
                   void *into);                                   /* void **: an address or handle */
 int gd_to_op(PyObject *value, const char *name, void *into);     /* gd_op * */
 int gd_to_metric(PyObject *value, const char *name, void *into); /* gd_metric * */
-int gd_to_semiring(PyObject *value, const char *name, void *into); /* gd_semiring * */
-int gd_to_no_edge(PyObject *value, const char *name, void *into);  /* gd_no_edge * */
-int gd_to_dtype(PyObject *value, const char *name, void *into);    /* gd_dtype * */
-int gd_to_kernel(PyObject *value, const char *name, void *into);   /* gd_orders *: its kernel */
-int gd_to_options(PyObject *value, const char *name, void *into);  /* gd_orders *: settings */
-int gd_to_device(PyObject *value, const char *name, void *into);   /* gd_orders *: its place */
-int gd_to_stream(PyObject *value, const char *name, void *into);   /* gd_orders *: its stream */
+int gd_to_semiring(PyObject *value, const char *name, void *into);   /* gd_semiring * */
+int gd_to_no_edge(PyObject *value, const char *name, void *into);    /* gd_no_edge * */
+int gd_to_dtype(PyObject *value, const char *name, void *into);      /* gd_dtype * */
+int gd_to_kernel(PyObject *value, const char *name, void *into);     /* gd_orders *: its kernel */
+int gd_to_options(PyObject *value, const char *name, void *into);    /* gd_orders *: settings */
+int gd_to_device(PyObject *value, const char *name, void *into);     /* gd_orders *: its place */
+int gd_to_stream(PyObject *value, const char *name, void *into);     /* gd_orders *: its stream */
+int gd_to_max_memory(PyObject *value, const char *name, void *into); /* size_t *, 0 for None */
 
 /* A float64 array on the host, C-contiguous, borrowed from the arguments; data is NULL for None. */
 typedef struct gd_doubles {
@@ -125,6 +128,7 @@ void gd_release(gd_operand *operand);
 
 GD_FUNCTION(gd_py_cdist);
 GD_FUNCTION(gd_py_pdist);
+GD_FUNCTION(gd_py_plan_cdist);
 GD_FUNCTION(gd_py_apsp);
 GD_FUNCTION(gd_py_closure);
 GD_FUNCTION(gd_py_minplus);
@@ -133,11 +137,14 @@ GD_FUNCTION(gd_py_perron_part);
 GD_FUNCTION(gd_py_ceiling);
 GD_FUNCTION(gd_py_choose);
 GD_FUNCTION(gd_py_fail_allocation);
+GD_FUNCTION(gd_py_limit_pinned);
+GD_FUNCTION(gd_py_most_held);
 GD_FUNCTION(gd_py_event_record);
 GD_FUNCTION(gd_py_event_elapsed);
 PyObject *gd_py_metrics(PyObject *module, PyObject *ignored);
 PyObject *gd_py_kernels(PyObject *module, PyObject *ignored);
 PyObject *gd_py_allocations(PyObject *module, PyObject *ignored);
+PyObject *gd_py_pinned(PyObject *module, PyObject *ignored);
 PyObject *gd_py_host(PyObject *module, PyObject *ignored);
 PyObject *gd_py_cuda(PyObject *module, PyObject *ignored);
 

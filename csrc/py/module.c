@@ -45,30 +45,37 @@ static PyMethodDef methods[] = {
     FAST(cdist,
          "cdist($module, /, a, b, out, metric, kernel=None, device=None, stream=0, "
          "ordered=False, weights=None, p=2.0, base=0.0, vi=None, factor=None, "
-         "options=None, progress=None)\n--\n\n"
+         "options=None, progress=None, max_memory=None)\n--\n\n"
          "Distances of every row of a to every row of b, into out."),
     FAST(pdist,
          "pdist($module, /, x, out, metric, kernel=None, device=None, stream=0, ordered=False, "
          "weights=None, p=2.0, base=0.0, vi=None, factor=None, "
-         "options=None, progress=None)\n--\n\n"
+         "options=None, progress=None, max_memory=None)\n--\n\n"
          "Distances of every two rows of x, into the vector out."),
+    FAST(
+        plan_cdist,
+        "plan_cdist($module, /, m, n, cols, dtype, truths, on_host, pairs, metric, kernel=None, "
+        "device=None, stream=0, ordered=False, weights=None, p=2.0, base=0.0, vi=None, "
+        "factor=None, options=None, progress=None, max_memory=None)\n--\n\n"
+        "What cdist or pdist would take: (bytes held at once, panels of the result, parts of XB)."),
     FAST(apsp,
          "apsp($module, /, graph, out, pred, no_edge, sentinel, directed, unweighted, unreachable, "
          "kernel=None, device=None, stream=0, ordered=False, options=None, "
-         "semiring='min_plus', progress=None)\n--\n\n"
+         "semiring='min_plus', progress=None, max_memory=None)\n--\n\n"
          "Best path lengths into out, predecessors into pred unless that is None; returns the "
          "list of nodes on negative cycles."),
     FAST(closure,
          "closure($module, /, graph, out, no_edge, sentinel, directed, reflexive, kernel=None, "
-         "device=None, stream=0, ordered=False, options=None, progress=None)\n--\n\n"
+         "device=None, stream=0, ordered=False, options=None, progress=None, "
+         "max_memory=None)\n--\n\n"
          "Which nodes can be reached from which, into out."),
     FAST(minplus,
          "minplus($module, /, a, b, c, out, semiring, kernel=None, device=None, stream=0, "
-         "ordered=False, options=None, progress=None)\n--\n\n"
+         "ordered=False, options=None, progress=None, max_memory=None)\n--\n\n"
          "The product of a and b over a semiring, joined with c unless that is None, into out."),
     FAST(perron,
          "perron($module, /, a, out, tol, max_iter, shift, x0, kernel=None, device=None, stream=0, "
-         "ordered=False, options=None)\n--\n\n"
+         "ordered=False, options=None, max_memory=None)\n--\n\n"
          "The Perron vector of a into out; returns (root, lower bound, upper bound, rounds, "
          "converged)."),
     FAST(perron_part,
@@ -85,6 +92,12 @@ static PyMethodDef methods[] = {
     FAST(fail_allocation,
          "fail_allocation($module, /, nth)\n--\n\n"
          "For tests: the nth allocation from now on fails; 0 for none."),
+    FAST(limit_pinned,
+         "limit_pinned($module, /, bytes)\n--\n\n"
+         "Bounds the pinned memory of each device; gives back what there is."),
+    FAST(most_held,
+         "most_held($module, /, device, forget=False)\n--\n\n"
+         "The most bytes that we held on a CUDA device at once, since they were forgotten."),
     FAST(event_record,
          "event_record($module, /, device, stream)\n--\n\n"
          "Marks a moment in a CUDA stream."),
@@ -92,6 +105,7 @@ static PyMethodDef methods[] = {
          "event_elapsed($module, /, start, stop)\n--\n\n"
          "Milliseconds between two moments; waits for the second."),
     PLAIN(allocations, "allocations($module, /)\n--\n\nFor tests: the core's blocks of memory."),
+    PLAIN(pinned, "pinned($module, /)\n--\n\nBytes of pinned host memory."),
     PLAIN(metrics, "metrics($module, /)\n--\n\nThe rows of the table of metrics, as dictionaries."),
     PLAIN(kernels, "kernels($module, /)\n--\n\nThe rows of the kernel table, as dictionaries."),
     PLAIN(host, "host($module, /)\n--\n\nThe processor: instruction set and threads."),

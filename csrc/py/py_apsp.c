@@ -42,6 +42,7 @@ GD_FUNCTION(gd_py_apsp)
         {"options", gd_to_options, &orders, false},
         {"semiring", gd_to_semiring, &semiring, false},
         {"progress", gd_to_object, &attention.progress, false},
+        GD_MAX_MEMORY(orders),
     };
     if (!gd_parse("apsp", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
         return NULL;
@@ -98,6 +99,7 @@ GD_FUNCTION(gd_py_closure)
         GD_ORDERS(orders),
         {"options", gd_to_options, &orders, false},
         {"progress", gd_to_object, &attention.progress, false},
+        GD_MAX_MEMORY(orders),
     };
     if (!gd_parse("closure", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
         return NULL;

@@ -19,7 +19,7 @@ typedef struct gd_told {
         {"base", gd_to_double, &told.measure.base, false}, {"vi", gd_to_doubles, &told.vi, false}, \
         {"factor", gd_to_doubles, &told.factor, false},                                            \
         {"options", gd_to_options, &told.orders, false},                                           \
-        {"progress", gd_to_object, &told.attention.progress, false},
+        {"progress", gd_to_object, &told.attention.progress, false}, GD_MAX_MEMORY(told.orders),
 
 /* Completes told->measure from the arrays; 0 with an exception. What kernels rely on is checked
  * here; what users get wrong is checked, with better words, before. */
@@ -61,8 +61,24 @@ static int take_rows(PyObject *value, const char *name, const gd_operand *out, c
     return gd_take_input(value, name, dtype, &told->orders, operand);
 }
 
+/* Lets the exception that stopped a call say how many rows are complete. One that takes no
+ * attributes says nothing. */
+static void tell_complete(ptrdiff_t rows)
+{
+    PyObject *type, *value, *trace, *count = NULL;
+    PyErr_Fetch(&type, &value, &trace);
+    PyErr_NormalizeException(&type, &value, &trace);
+    if (value != NULL && ((count = PyLong_FromSsize_t(rows)) == NULL ||
+                          PyObject_SetAttrString(value, "rows_complete", count) < 0)) {
+        PyErr_Clear();
+    }
+    Py_XDECREF(count);
+    PyErr_Restore(type, value, trace);
+}
+
 GD_FUNCTION(gd_py_cdist)
 {
+    ptrdiff_t complete = 0;
     PyObject *a_object, *b_object, *out_object, *result = NULL;
     gd_operand a = {0}, b = {0}, out = {0};
     gd_told told = {.measure = {.p = 2}};
@@ -78,9 +94,13 @@ GD_FUNCTION(gd_py_cdist)
     if (take_measure(&told) && gd_take_output(out_object, "out", 2, &told.orders, &out) &&
         take_rows(a_object, "XA", &out, &told, &a) && take_rows(b_object, "XB", &out, &told, &b)) {
         told.orders.watch = gd_let_go(&told.attention);
+        told.orders.complete = &complete;
         status = gd_run_cdist(&a.matrix, &b.matrix, &out.matrix, &told.measure, &told.orders, &err);
         gd_take_back(&told.attention);
         result = status == GD_OK ? Py_NewRef(Py_None) : gd_raise(module, &err);
+        if (status == GD_STOPPED) {
+            tell_complete(complete);
+        }
     }
     gd_release(&a);
     gd_release(&b);
@@ -110,4 +130,48 @@ GD_FUNCTION(gd_py_pdist)
     gd_release(&x);
     gd_release(&out);
     return result;
+}
+
+/* A matrix without data that is where the call's arrays are, as aligned as arrays are. */
+static gd_matrix imagine(ptrdiff_t rows, ptrdiff_t cols, gd_dtype dtype, gd_device device,
+                         uintptr_t at)
+{
+    return (gd_matrix){.data = (void *)at,
+                       .rows = rows,
+                       .cols = cols,
+                       .row_stride = cols,
+                       .col_stride = 1,
+                       .dtype = dtype,
+                       .device = device};
+}
+
+GD_FUNCTION(gd_py_plan_cdist)
+{
+    ptrdiff_t m, n, cols;
+    gd_dtype dtype;
+    bool truths, on_host, pairs;
+    gd_told told = {.measure = {.p = 2}};
+    gd_plan plan;
+    gd_error err;
+    const gd_arg spec[] = {
+        {"m", gd_to_size, &m, true},           {"n", gd_to_size, &n, true},
+        {"cols", gd_to_size, &cols, true},     {"dtype", gd_to_dtype, &dtype, true},
+        {"truths", gd_to_bool, &truths, true}, {"on_host", gd_to_bool, &on_host, true},
+        {"pairs", gd_to_bool, &pairs, true},   GD_TOLD};
+    if (!gd_parse("plan_cdist", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0]) ||
+        !take_measure(&told)) {
+        return NULL;
+    }
+    const gd_device device = {on_host ? GD_CPU : GD_CUDA, on_host ? 0 : told.orders.cuda_index};
+    const gd_dtype operands = truths ? GD_BOOL : dtype;
+    const gd_matrix a = imagine(m, cols, operands, device, 1 << 12);
+    const gd_matrix b = imagine(n, cols, operands, device, 1 << 13);
+    const gd_matrix out = pairs ? imagine(1, n * (n - 1) / 2, dtype, device, 1 << 14)
+                                : imagine(m, n, dtype, device, 1 << 14);
+    if (gd_plan_cdist(&a, pairs ? NULL : &b, &out, &told.measure, &told.orders, &plan, &err) !=
+        GD_OK) {
+        return gd_raise(module, &err);
+    }
+    return Py_BuildValue("(nnn)", (Py_ssize_t)plan.memory, (Py_ssize_t)plan.panels,
+                         (Py_ssize_t)plan.b_parts);
 }

@@ -1,6 +1,7 @@
 /* py_machine.c: what can run here, what would run, and how fast the machine is. */
 #include "boundary.h"
 
+#include "../bus.h"
 #include "../device.h"
 #include "../metric.h"
 #include "../registry.h"
@@ -271,6 +272,47 @@ PyObject *gd_py_allocations(PyObject *module, PyObject *ignored)
 {
     (void)module, (void)ignored;
     return PyLong_FromSsize_t(gd_allocations());
+}
+
+GD_FUNCTION(gd_py_limit_pinned)
+{
+    ptrdiff_t bytes;
+    const gd_arg spec[] = {{"bytes", gd_to_size, &bytes, true}};
+    (void)module;
+    if (!gd_parse("limit_pinned", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS; /* others may be using it */
+    gd_limit_pinned((size_t)bytes);
+    Py_END_ALLOW_THREADS;
+    return Py_NewRef(Py_None);
+}
+
+PyObject *gd_py_pinned(PyObject *module, PyObject *ignored)
+{
+    (void)module, (void)ignored;
+    return PyLong_FromSize_t(gd_pinned_bytes());
+}
+
+GD_FUNCTION(gd_py_most_held)
+{
+    gd_orders orders = {0};
+    bool forget = false;
+    size_t bytes = 0;
+    gd_error err;
+    int previous;
+    const gd_arg spec[] = {{"device", gd_to_device, &orders, true},
+                           {"forget", gd_to_bool, &forget, false}};
+    if (!gd_parse("most_held", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
+        return NULL;
+    }
+    const gd_device device = {orders.where == GD_WHERE_CUDA ? GD_CUDA : GD_CPU, orders.cuda_index};
+    gd_status status = gd_enter(device, &previous, &err);
+    if (status == GD_OK) {
+        status = device.backend == GD_CUDA ? gd_cuda_most_held(&bytes, forget, &err) : GD_OK;
+        gd_leave(device, previous);
+    }
+    return status == GD_OK ? PyLong_FromSize_t(bytes) : gd_raise(module, &err);
 }
 
 /* ---------------------------------------------------------------- clocks */

@@ -19,6 +19,7 @@ GD_FUNCTION(gd_py_minplus)
         GD_ORDERS(orders),
         {"options", gd_to_options, &orders, false},
         {"progress", gd_to_object, &attention.progress, false},
+        GD_MAX_MEMORY(orders),
     };
     if (!gd_parse("minplus", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
         return NULL;

@@ -22,6 +22,7 @@ GD_FUNCTION(gd_py_perron)
         {"x0", gd_to_doubles, &x0, true},
         GD_ORDERS(orders),
         {"options", gd_to_options, &orders, false},
+        GD_MAX_MEMORY(orders),
     };
     if (!gd_parse("perron", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
         return NULL;

@@ -206,6 +206,12 @@ def show_result(record: Mapping[str, Any], file: TextIO | None = None) -> None:
         share = record["round_fraction_of_ceiling"]
         limit = "" if share is None else f", {share:.0%} of what one read of the matrix may take"
         notes.append(f"one round: {duration(record['round_s'])}{limit}")
+    if "extra_host_bytes" in record:
+        taken = {"host": record["extra_host_bytes"], "pinned": record["pinned_bytes"]}
+        if "device_bytes" in record:
+            taken["device"] = record["device_bytes"]
+        listed = ", ".join(f"{kind} {n / 1e6:.1f} MB" for kind, n in taken.items())
+        notes.append(f"memory beside arguments and result: {listed}")
     for rival in record["rivals"]:
         if "median_s" in rival:
             table.add(

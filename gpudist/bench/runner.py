@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 import gpudist
-from gpudist.bench import accuracy, ceilings, records, rivals
+from gpudist.bench import accuracy, ceilings, memory, records, rivals
 from gpudist.bench.cases import AccuracyCase, Case, PerronCase, SweepCase, TransferCase
 from gpudist.bench.ceilings import Ceiling
 from gpudist.bench.devices import DeviceArrays, device_arrays
@@ -174,6 +174,11 @@ class Runner:
             **(self._measure_round(case, operands, clock) if isinstance(case, PerronCase) else {}),
             "max_relative_error": _json_number(error),
             "error_rows": sample.rows,
+            **(
+                memory.extra_memory(lambda: case.call(operands, self.device), operands, self.device)
+                if isinstance(case, TransferCase)
+                else {}
+            ),
             "rivals": [
                 self._measure_rival(rival, task, ours, clock, sample)
                 for rival in (rivals.rivals_for(task) if self.with_rivals else ())

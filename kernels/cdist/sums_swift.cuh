@@ -129,11 +129,13 @@ static __global__ void guess_unit(Points<float> x, ptrdiff_t d, float *unit)
 {
     __shared__ double sums[kGuessers], counts[kGuessers];
     const int dims = (int)min(d, (ptrdiff_t)kGuessers);
+    const int rows = (int)min(x.count, (ptrdiff_t)GD_SAMPLE); /* what any part of B is known by */
     double sum = 0, count = 0;
     for (int i = threadIdx.x; i < kGuessPairs * dims; i += kGuessers) {
-        const ptrdiff_t k = i % dims * (d / dims), row = i / dims * x.count / kGuessPairs;
-        const ptrdiff_t other = (row + x.count / 2 + 1) % x.count;
-        const float size = fabsf(x.at(row, k) - x.at(other, k));
+        const ptrdiff_t k = i % dims * (d / dims);
+        const int row = i / dims * rows / kGuessPairs, other = (row + rows / 2 + 1) % rows;
+        const float size = fabsf(x.at(gd_sample_row(x.count, row), k) -
+                                 x.at(gd_sample_row(x.count, other), k));
         if (size > 0 && size <= FLT_MAX) {
             sum += (double)size, count += 1;
         }

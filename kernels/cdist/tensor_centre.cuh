@@ -27,7 +27,7 @@ namespace gd {
 namespace marked {
 
 /* Rows of the sample. The first kMiddle of them may be the one in the middle. */
-constexpr int kSample = 128, kMiddle = 32, kParties = kSample / 32;
+constexpr int kSample = GD_SAMPLE, kParties = GD_SAMPLE_PARTIES, kMiddle = kSample / kParties;
 constexpr int kMeasureThreads = 1024;
 constexpr int kCentreDims = 32, kCentreWarps = 16, kCentreRows = kSample / kCentreWarps;
 
@@ -44,17 +44,6 @@ struct Sample {
     double distances[kMiddle][kSample];
 };
 
-/* Which row is the i-th of the sample: one of every stretch of equal length, in no regular place,
- * as data may come in periods. Candidates, the first ones, come from all over the rows. */
-__device__ __forceinline__ ptrdiff_t sample_row(ptrdiff_t count, int i)
-{
-    if (count <= kSample) {
-        return min((ptrdiff_t)i, count - 1);
-    }
-    const unsigned step = (unsigned)min(count / kSample, (ptrdiff_t)UINT_MAX);
-    const int stretch = i % kMiddle * kParties + i / kMiddle;
-    return stretch * (count / kSample) + __umulhi((unsigned)i * 2654435761u, step);
-}
 __device__ __forceinline__ int sample_size(ptrdiff_t count)
 {
     return (int)min(count, (ptrdiff_t)kSample);
@@ -79,8 +68,8 @@ __global__ void __launch_bounds__(kMeasureThreads)
     follow();
     const int from = (int)blockIdx.x / kParties, lane = threadIdx.x % 32;
     const int to = (int)blockIdx.x % kParties * 32 + (int)threadIdx.x / 32;
-    const ptrdiff_t from_row = sample_row(whole_b.count, from);
-    const ptrdiff_t to_row = sample_row(whole_b.count, to);
+    const ptrdiff_t from_row = gd_sample_row(whole_b.count, from);
+    const ptrdiff_t to_row = gd_sample_row(whole_b.count, to);
     double sum = 0;
 #pragma unroll 8
     for (ptrdiff_t k = lane; k < d; k += 32) {
@@ -255,7 +244,7 @@ __global__ void __launch_bounds__(kCentreWarps * 32)
     double own[kCentreRows];
 #pragma unroll
     for (int i = 0; i < kCentreRows; ++i) {
-        const double x = whole_b.at(sample_row(whole_b.count, i * kCentreWarps + warp), k);
+        const double x = whole_b.at(gd_sample_row(whole_b.count, i * kCentreWarps + warp), k);
         own[i] = isfinite(x) ? x : 0.0;
     }
     follow();
@@ -269,7 +258,7 @@ __global__ void __launch_bounds__(kCentreWarps * 32)
         }
         return;
     }
-    const double x = whole_b.at(sample_row(whole_b.count, choice.middle), k);
+    const double x = whole_b.at(gd_sample_row(whole_b.count, choice.middle), k);
     const double middle = isfinite(x) ? x : 0.0;
     double sum = 0;
 #pragma unroll

@@ -1,0 +1,315 @@
+/* cdist_job.c: cdist and pdist of operands that need not be on the device as a whole.
+ *
+ * An operand's rows go one way, whether all of them at once or a part: to the device, into the
+ * layout that the kernel assumes, prepared. A row is prepared by itself, and a kernel's result for
+ * a row of A and one of B does not depend on which others it is given. What a kernel or preparation
+ * takes from all of B, a shift, say, it takes from certain rows (gd_sample_row): where B comes in
+ * parts, these are gathered before. So parts have the bits of the whole. */
+#include "cdist_job.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "device.h"
+#include "registry.h"
+
+/* ---------------------------------------------------------------- the metric's arguments */
+
+/* An array of the metric's arguments where the kernel can read it: the CPU reads the caller's. */
+static gd_status bring_array(gd_job *job, const double *host, ptrdiff_t count, const char *what,
+                             const double **there, gd_error *err)
+{
+    gd_matrix copy;
+    gd_status status = GD_OK;
+    *there = host;
+    if (host != NULL && job->stage.device.backend == GD_CUDA) {
+        const gd_matrix row = {.data = (void *)(uintptr_t)host,
+                               .rows = 1,
+                               .cols = count,
+                               .row_stride = count,
+                               .col_stride = 1,
+                               .dtype = GD_F64};
+        status = gd_stage_bring(&job->stage, &row, what, &copy, err);
+        *there = copy.data;
+    }
+    return status;
+}
+
+/* Fills what the call and the preparation of rows say beside the operands. */
+static gd_status set_arguments(gd_job *job, gd_error *err)
+{
+    const gd_measure *measure = job->measure;
+    const gd_preparation what = job->form.preparation;
+    const bool in_kernel = job->form.weighted;
+    const bool in_preparation = what != GD_AS_GIVEN && what != GD_FACTORED;
+    const ptrdiff_t d = job->b->cols;
+    const double *weights = NULL;
+    gd_cdist *call = &job->call;
+    gd_status status = GD_OK;
+    call->metric = job->form.metric;
+    call->p = measure->p;
+    call->scale = 0.5 / (measure->base > 0 ? log(measure->base) : 1);
+    call->weight_sum = (double)d;
+    job->task = (gd_prepare){.what = what, .stream = job->stage.stream};
+    if (in_kernel) {
+        call->weight_sum = 0;
+        for (ptrdiff_t k = 0; k < d; ++k) {
+            call->weight_sum += measure->weights[k];
+        }
+    }
+    if (in_kernel || in_preparation) {
+        status = bring_array(job, measure->weights, d, "weights", &weights, err);
+        call->weights = in_kernel ? weights : NULL;
+        job->task.weights = in_preparation ? weights : NULL;
+    }
+    if (status == GD_OK && call->metric == GD_MAHALANOBIS) {
+        status = bring_array(job, measure->vi, d * d, "VI", &call->vi, err);
+    }
+    return status == GD_OK && what == GD_FACTORED
+               ? bring_array(job, measure->factor, d * d, "the factor of VI", &job->task.factor,
+                             err)
+               : status;
+}
+
+/* ---------------------------------------------------------------- rows to the kernel */
+
+/* Names of an operand on its way, for failures to allocate. */
+typedef struct gd_names {
+    const char *given, *laid_out, *prepared;
+} gd_names;
+static const gd_names A_NAMES = {"XA", "XA laid out", "XA prepared"};
+static const gd_names B_NAMES = {"XB", "XB laid out", "XB prepared"};
+
+/* Whether a kernel with these flags can read the matrix as it lies. */
+static bool laid_out(const gd_matrix *x, uint64_t flags)
+{
+    if (flags & GD_DIM_MAJOR) {
+        return x->row_stride == 1 && x->col_stride >= x->rows;
+    }
+    return !(flags & GD_DENSE_ROWS) ||
+           (x->col_stride == 1 && x->row_stride == x->cols && (uintptr_t)x->data % 16 == 0);
+}
+
+/* Replaces *x by a copy in the layout that the kernel assumes, if it lies in another. */
+static gd_status lay_out(gd_job *job, const gd_names *names, gd_matrix *x, gd_error *err)
+{
+    const gd_matrix given = *x;
+    gd_status status;
+    if (laid_out(x, job->kernel->flags)) {
+        return GD_OK;
+    }
+    status = gd_stage_matrix(&job->stage, x->rows, x->cols, x->dtype, names->laid_out, x, err);
+    if (job->kernel->flags & GD_DIM_MAJOR) {
+        x->row_stride = 1;
+        x->col_stride = x->rows;
+    }
+    if (status != GD_OK || gd_job_counts(job)) {
+        return status;
+    }
+    return job->stage.device.backend == GD_CUDA ? gd_cuda_relay(&given, x, job->stage.stream, err)
+                                                : gd_cpu_relay(&given, x, err);
+}
+
+/* Brings rows to where the kernel runs. */
+static gd_status fetch(gd_job *job, const gd_matrix *x, const gd_names *names, gd_matrix *there,
+                       gd_error *err)
+{
+    gd_status status = GD_OK;
+    *there = *x;
+    if (job->staged) {
+        status = gd_stage_bring(&job->stage, x, names->given, there, err);
+    }
+    return status == GD_OK ? lay_out(job, names, there, err) : status;
+}
+
+static ptrdiff_t prepared_columns(const gd_job *job, ptrdiff_t cols)
+{
+    enum { BITS = 32 * GD_BITS_ALIGNMENT };
+    switch (job->form.preparation) {
+        case GD_BITS:
+            return (cols + BITS - 1) / BITS * GD_BITS_ALIGNMENT;
+        case GD_UNIT:
+        case GD_CENTRED_UNIT:
+            return cols > 0 ? cols : 1;
+        default:
+            return cols;
+    }
+}
+
+/* Prepares the rows seen->given. */
+static gd_status prepare(gd_job *job, const gd_names *names, gd_seen *seen, gd_error *err)
+{
+    gd_prepare now = job->task;
+    const bool has_terms = now.what != GD_UNIT && now.what != GD_CENTRED_UNIT;
+    const gd_matrix *x = &seen->given;
+    const gd_dtype dtype = now.what == GD_BITS ? GD_I32 : x->dtype;
+    void *memory = NULL;
+    gd_status status;
+    seen->rows = *x;
+    seen->terms = NULL;
+    if (now.what == GD_AS_GIVEN) {
+        return GD_OK;
+    }
+    status = gd_stage_matrix(&job->stage, x->rows, prepared_columns(job, x->cols), dtype,
+                             names->prepared, &now.to, err);
+    if (status == GD_OK && has_terms) {
+        status = gd_stage_memory(&job->stage, (size_t)x->rows, sizeof(double), names->prepared,
+                                 &memory, err);
+    }
+    now.x = *x;
+    seen->rows = now.to;
+    seen->terms = now.terms = memory;
+    if (status != GD_OK || gd_job_counts(job)) {
+        return status;
+    }
+    return job->stage.device.backend == GD_CUDA ? gd_cuda_prepare(&now, err)
+                                                : gd_cpu_prepare(&now, err);
+}
+
+static gd_status see(gd_job *job, const gd_matrix *x, const gd_names *names, gd_seen *seen,
+                     gd_error *err)
+{
+    const gd_status status = fetch(job, x, names, &seen->given, err);
+    return status == GD_OK ? prepare(job, names, seen, err) : status;
+}
+
+/* What is seen of some of all rows; they may begin where the kernel cannot read them. */
+static gd_status see_some(gd_job *job, const gd_seen *all, ptrdiff_t first, ptrdiff_t count,
+                          const gd_names *names, gd_seen *some, gd_error *err)
+{
+    *some = (gd_seen){.given = gd_rows_from(&all->given, first, count),
+                      .rows = gd_rows_from(&all->rows, first, count),
+                      .terms = all->terms != NULL ? all->terms + first : NULL};
+    return lay_out(job, names, &some->rows, err);
+}
+
+/* ---------------------------------------------------------------- what is there all the time */
+
+/* The rows of B, on the host, that the whole of it is known by. */
+static gd_status gather(gd_job *job, gd_matrix *sample, gd_error *err)
+{
+    const gd_matrix *b = job->b;
+    const ptrdiff_t count = b->rows < GD_SAMPLE ? b->rows : GD_SAMPLE;
+    const size_t row_bytes = (size_t)b->cols * gd_dtype_size(b->dtype);
+    gd_status status =
+        gd_stage_matrix(&job->aside, count, b->cols, b->dtype, "a sample of XB", sample, err);
+    for (int i = 0; status == GD_OK && i < count && !gd_job_counts(job); ++i) {
+        const gd_matrix from = gd_rows_from(b, gd_sample_row(b->rows, i), 1);
+        memcpy(gd_rows_from(sample, i, 1).data, from.data, row_bytes);
+    }
+    return status;
+}
+
+/* Of the whole of B, or of its sample: what parts of it must agree on. */
+static gd_status hold_b(gd_job *job, gd_error *err)
+{
+    const bool in_parts = job->parts.b < job->b->rows;
+    gd_matrix sample;
+    gd_status status = in_parts ? gather(job, &sample, err) : GD_OK;
+    if (status == GD_OK) {
+        status = fetch(job, in_parts ? &sample : job->b, &B_NAMES, &job->all_b.given, err);
+    }
+    job->task.origin = job->all_b.given;
+    status = status == GD_OK ? prepare(job, &B_NAMES, &job->all_b, err) : status;
+    job->call.whole_b = job->all_b.rows;
+    return status;
+}
+
+gd_status gd_job_hold(gd_job *job, gd_error *err)
+{
+    const bool whole_a = job->parts.a >= job->a->rows;
+    gd_status status = set_arguments(job, err);
+    status = status == GD_OK ? hold_b(job, err) : status;
+    if (job->a == job->b && whole_a && job->parts.b >= job->b->rows) {
+        job->all_a = job->all_b;
+        return status;
+    }
+    return status == GD_OK && whole_a ? see(job, job->a, &A_NAMES, &job->all_a, err) : status;
+}
+
+void gd_job_release(gd_job *job)
+{
+    gd_stage_release(&job->stage);
+    gd_stage_release(&job->aside);
+}
+
+/* ---------------------------------------------------------------- the kernel */
+
+static gd_status launch(gd_job *job, const gd_seen *a, const gd_seen *b, gd_error *err)
+{
+    const int kept = job->stage.owned_count;
+    gd_cdist *call = &job->call;
+    gd_status status;
+    call->a = a->rows;
+    call->a_given = a->given;
+    call->a_terms = a->terms;
+    call->b = b->rows;
+    call->b_given = b->given;
+    call->b_terms = b->terms;
+    call->launch = (gd_launch){.sizing = true,
+                               .device = job->stage.device,
+                               .stream = job->stage.stream,
+                               .options = job->options};
+    status = job->kernel->launch.cdist(call, err);
+    if (status == GD_OK) {
+        status = gd_stage_memory(&job->stage, 1, call->launch.workspace_bytes,
+                                 "the workspace of cdist", &call->launch.workspace, err);
+    }
+    if (status == GD_OK && !gd_job_counts(job)) {
+        call->launch.sizing = false;
+        status = job->kernel->launch.cdist(call, err);
+    }
+    gd_stage_release_to(&job->stage, kept);
+    return status;
+}
+
+gd_status gd_job_rows(gd_job *job, ptrdiff_t first, ptrdiff_t count, ptrdiff_t from,
+                      const gd_matrix *out, gd_error *err)
+{
+    const ptrdiff_t n = job->b->rows, step = job->parts.b;
+    const int kept = job->stage.owned_count;
+    const bool whole_a = job->parts.a >= job->a->rows, whole_b = step >= n;
+    const gd_matrix rows = gd_rows_from(job->a, first, count);
+    gd_seen a, b;
+    gd_status status;
+    status = whole_a ? see_some(job, &job->all_a, first, count, &A_NAMES, &a, err)
+                     : see(job, &rows, &A_NAMES, &a, err);
+    for (ptrdiff_t at = from, cols; status == GD_OK && at < n; at += cols) {
+        const int held = job->stage.owned_count;
+        /* The last part is as long as the others: kernels are not made for a few columns of many,
+         * and what two parts have in common gets the same bits twice. */
+        at = n - at < step && n - from > step ? n - step : at;
+        cols = n - at < step ? n - at : step;
+        const gd_matrix part = gd_rows_from(job->b, at, cols);
+        status = whole_b ? see_some(job, &job->all_b, at, cols, &B_NAMES, &b, err)
+                         : see(job, &part, &B_NAMES, &b, err);
+        job->call.out = *out;
+        job->call.out.rows = count;
+        job->call.out.cols = cols;
+        if (out->data != NULL) {
+            job->call.out.data =
+                (char *)out->data + (at - from) * (ptrdiff_t)gd_dtype_size(out->dtype);
+        }
+        status = status == GD_OK ? launch(job, &a, &b, err) : status;
+        gd_stage_release_to(&job->stage, held);
+        if (gd_job_counts(job)) { /* the others need no more */
+            break;
+        }
+    }
+    gd_stage_release_to(&job->stage, kept);
+    return status;
+}
+
+gd_status gd_job_pairs(gd_job *job, void *out, gd_error *err)
+{
+    const ptrdiff_t n = job->a->rows;
+    job->call.pairs = true;
+    job->call.out = (gd_matrix){.data = out,
+                                .rows = n,
+                                .cols = n,
+                                .row_stride = n,
+                                .col_stride = 1,
+                                .dtype = job->dtype,
+                                .device = job->stage.device};
+    return launch(job, &job->all_a, &job->all_b, err);
+}

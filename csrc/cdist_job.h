@@ -1,0 +1,66 @@
+/* cdist_job.h: cdist and pdist of operands that need not be on the device as a whole. */
+#ifndef GPUDIST_CDIST_JOB_H
+#define GPUDIST_CDIST_JOB_H
+
+#include "metric.h"
+#include "options.h"
+#include "registry.h"
+#include "stage.h"
+
+/* How many rows there are at once: of A and of B on the device, prepared; and of the result, one
+ * panel of it. All of an operand are brought once, parts of A with each panel, parts of B again for
+ * each panel. Rows have the same bits however that is cut. */
+typedef struct gd_parts {
+    ptrdiff_t a, b, panel;
+    /* pdist of host arrays: the result travels when all of it is there, not panel by panel. */
+    bool together;
+} gd_parts;
+
+/* What a kernel sees of some rows of an operand. */
+typedef struct gd_seen {
+    gd_matrix given, rows; /* on the device as they came, and prepared */
+    const double *terms;   /* what preparation found out, or NULL */
+} gd_seen;
+
+/* A call, between entering the device and leaving it. */
+typedef struct gd_job {
+    const gd_matrix *a, *b; /* as the caller has them; the same for pdist, or if they are */
+    gd_dtype dtype;         /* of the result */
+    bool staged;            /* they are on the host, and the stage is not */
+    const gd_measure *measure;
+    gd_form form;
+    const gd_kernel *kernel;
+    gd_options options;
+    gd_watch *watch;     /* or NULL */
+    ptrdiff_t *complete; /* rows of the result that are where the caller wants them */
+    gd_stage stage;
+    gd_stage aside; /* on the host */
+    gd_parts parts;
+    /* Filled by gd_job_hold. */
+    gd_cdist call;
+    gd_prepare task;
+    gd_seen all_a, all_b; /* where these are there as a whole; or in all_b a sample of B */
+} gd_job;
+
+/* Brings and prepares what is there from beginning to end. It is given back by gd_job_release. */
+gd_status gd_job_hold(gd_job *job, gd_error *err);
+void gd_job_release(gd_job *job);
+/* Enqueues rows [first, first + count) of the result, from column `from` on, into `out`. */
+gd_status gd_job_rows(gd_job *job, ptrdiff_t first, ptrdiff_t count, ptrdiff_t from,
+                      const gd_matrix *out, gd_error *err);
+/* Enqueues all pairs, with a kernel that has GD_PAIRS and operands that are there as a whole. */
+gd_status gd_job_pairs(gd_job *job, void *out, gd_error *err);
+
+static inline gd_matrix gd_rows_from(const gd_matrix *x, ptrdiff_t first, ptrdiff_t count)
+{
+    gd_matrix part = *x;
+    if (x->data != NULL) {
+        part.data = (char *)x->data + first * x->row_stride * (ptrdiff_t)gd_dtype_size(x->dtype);
+    }
+    part.rows = count;
+    return part;
+}
+
+static inline bool gd_job_counts(const gd_job *job) { return job->stage.budget->counting; }
+
+#endif

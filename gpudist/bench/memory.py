@@ -1,0 +1,63 @@
+"""How much memory a call takes beside its arguments and its result.
+
+The operating system keeps the most resident memory that a process had, and begins anew when 5 is
+written to ``/proc/self/clear_refs`` [1]_. What that is more than what was resident before the call,
+less the result where that is new, is what the call itself needed on the host: its copies and
+stacks, and what libraries under it took. Pinned buffers stay from one call to the next, and need
+not count as resident, so the core counts them. On a CUDA device our allocations come from a pool of
+their own, which keeps the most that was taken.
+
+.. [1] https://docs.kernel.org/filesystems/proc.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gpudist import _core
+
+_PROCESS = Path("/proc/self")
+
+
+def _resident(field: str) -> int:
+    lines = (_PROCESS / "status").read_text().splitlines()
+    (line,) = (line for line in lines if line.startswith(f"{field}:"))
+    return int(line.split()[1]) * 1024
+
+
+def extra_memory(call: Callable[[], Any], operands: tuple[Any, ...], device: str) -> dict[str, int]:
+    """Measure what a call takes; it should have been done before, lest its first time counts.
+
+    Parameters
+    ----------
+    call : callable
+        The call; gives an array on the host.
+    operands : tuple of array
+        What it is called with. A result that is one of them is not new.
+    device : str
+        ``cpu``, or a CUDA device.
+
+    Returns
+    -------
+    dict
+        ``extra_host_bytes``, ``pinned_bytes`` and, on a CUDA device, ``device_bytes``; nothing
+        where the system does not tell.
+    """
+    try:
+        (_PROCESS / "clear_refs").write_text("5")
+        before = _resident("VmRSS")
+    except (OSError, ValueError):
+        return {}
+    on_cuda = device != "cpu"
+    if on_cuda:
+        _core.most_held(device, forget=True)
+    result = call()
+    known = any(result is operand for operand in operands)
+    new = 0 if known else np.asarray(result).nbytes
+    extra = max(_resident("VmHWM") - before - new, 0)
+    measured = {"extra_host_bytes": extra, "pinned_bytes": _core.pinned()}
+    return measured | ({"device_bytes": _core.most_held(device)} if on_cuda else {})
