@@ -257,6 +257,26 @@ def test_wrong_arguments_beside_device_arrays(array_library, rng):
         gpudist.pdist(x, out=array_library.put(np.empty(56))[::2])
 
 
+@pytest.mark.parametrize("n", [1, 2, 31, 33, 64, 257, 511, 513, 1025, 1800, 2048, 2049])
+def test_apsp_of_few_nodes(n, rng):
+    """Up to 2048 nodes all is one launch, whose blocks' shares depend on the number of nodes.
+
+    With predecessors it is not, which is quicker to compare with than the host.
+    """
+    library = Torch()
+    potential = rng.integers(0, 50, n)
+    w = rng.integers(1, 100, (n, n)) * (rng.random((n, n)) < max(0.02, 4 / n))
+    shifted = np.where(w > 0, w + potential[:, None] - potential + 0.5, 0)
+    for weights in (w.astype("f4"), w.astype("i4"), shifted.astype("f4")):
+        dtype = str(weights.dtype)
+        graph = library.put(weights)
+        got = library.get(gpudist.apsp(graph, dtype=dtype))
+        wanted, _ = gpudist.apsp(graph, dtype=dtype, return_predecessors=True)
+        np.testing.assert_array_equal(got, library.get(wanted))
+        if n < 600:
+            np.testing.assert_array_equal(got, gpudist.apsp(weights, dtype=dtype, device="cpu"))
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
 def test_apsp_stays_on_the_device(library, dtype, rng):
     w = rng.integers(1, 100, size=(150, 150)).astype(dtype)

@@ -30,7 +30,9 @@
  * 16.2, of 17.2 that the inner loop reaches by itself; with negative weights 13.3, int32 15.4,
  * 16 bits 29.2, undirected float32 31.8 (all n = 16384); float64 4.9 and with predecessors float32
  * 6.8 on a complete graph, where a third of all elements changes in a round, and 11 on a sparse one
- * (n = 8192). Small n wait for the chain of pivot tile and strips: 20 us a round of 64 pivots. */
+ * (n = 8192). Small n would wait for the chain of pivot tile and strips, 20 us a round of 64
+ * pivots: without predecessors and in 32 bits, up to 2048 nodes go the way of resident.cu. */
+#include "apsp/resident.cuh"
 #include "apsp/rest.cuh"
 
 namespace {
@@ -315,6 +317,9 @@ gd_status run(gd_apsp &call, gd_error *err)
 
 extern "C" gd_status gd_cuda_apsp_blocked(gd_apsp *call, gd_error *err)
 {
+    if (gd::fits_resident(*call)) {
+        return gd::close_in_one_launch(*call, err);
+    }
     if (call->launch.sizing) { /* before anything is known of the weights: room for any form */
         const size_t element = call->dtype == GD_F64 ? sizeof(double) : sizeof(float);
         const size_t pivots = call->dtype == GD_F64 || call->pred != NULL ? 64 : padding(*call);
