@@ -41,6 +41,7 @@ def cdist(
     options: dict[str, int] | None = None,
     progress: Any = None,
 ) -> None: ...
+def cdist_tensors(a: Any, b: Any, metric: Any, out: Any = None) -> Any: ...
 def pdist(
     x: Any,
     out: Any,
