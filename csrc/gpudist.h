@@ -321,7 +321,11 @@ typedef struct gd_apsp {
     bool nonnegative;
     bool symmetric; /* dist is its own transpose */
     double longest; /* if positive, weights are whole and not negative, and no path is longer */
+    /* Not for kernels but for the passes around them on a device: GD_FOUND_BYTES and n bytes there,
+     * in which they gather what they find; reading starts it, writing goes on. NULL on the CPU. */
+    void *found;
 } gd_apsp;
+#define GD_FOUND_BYTES 64
 typedef gd_status gd_apsp_kernel(gd_apsp *call, gd_error *err);
 
 /* minplus: out[i, j] = the best of c[i, j] and, over all k, of a[i, k] and b[k, j] put together, as
@@ -528,7 +532,7 @@ gd_status gd_cuda_graph_read(const gd_graph *graph, gd_apsp *call, gd_graph_fact
  * `flip`, writing `unreachable` where there is no path, and call->pred to `pred` unless pred->data
  * is NULL or call->pred. GD_MIN_MAX's diagonal becomes -inf (the least int32), or if `flip` +inf
  * (the largest). negative_nodes (n host bytes) is set to 1 at nodes with a negative diagonal that
- * is a length, else 0. Waits for the stream. */
+ * is a length, else 0; if there are none at all it may be left alone. Waits for the stream. */
 gd_status gd_cpu_paths_write(const gd_apsp *call, const gd_matrix *out, const gd_matrix *pred,
                              double unreachable, bool flip, uint8_t *negative_nodes,
                              gd_paths_facts *facts, gd_error *err);

@@ -149,9 +149,13 @@ static gd_status size_and_place(apsp_job *job, gd_error *err)
         status = place(job, &job->pred, true, GD_I32, "the matrix of predecessors", &pred, err);
         call->pred = pred;
     }
-    if (status == GD_OK) {
-        status = gd_stage_memory(&job->own, 1, call->launch.workspace_bytes,
-                                 "the workspace of apsp", &call->launch.workspace, err);
+    if (status == GD_OK) { /* one allocation for both */
+        const bool on_cuda = call->launch.device.backend == GD_CUDA;
+        const size_t work = (call->launch.workspace_bytes + 255) / 256 * 256;
+        const size_t found = on_cuda ? GD_FOUND_BYTES + (size_t)call->n : 0;
+        status = gd_stage_memory(&job->own, 1, work + found, "the workspace of apsp",
+                                 &call->launch.workspace, err);
+        call->found = on_cuda && status == GD_OK ? (char *)call->launch.workspace + work : NULL;
     }
     return status;
 }

@@ -42,6 +42,7 @@ def cdist(
     progress: Any = None,
     max_memory: int | None = None,
 ) -> None: ...
+def cdist_tensors(a: Any, b: Any, metric: Any, out: Any = None) -> Any: ...
 def pdist(
     x: Any,
     out: Any,

@@ -169,6 +169,8 @@ class _Torch(_Base):
     def array(self, value: Any, name: str) -> Any:
         if value.dtype.is_complex:
             raise TypeError(f"{name} must be an array of real numbers, got dtype {value.dtype}")
+        # DLPack would tell of the numbers before they are negated.
+        value = value.resolve_neg()
         return value.detach() if value.requires_grad else value
 
     def dtype_name(self, array: Any) -> str:
@@ -202,7 +204,7 @@ class _Torch(_Base):
 
     def read(self, value: Any, name: str) -> tuple[Any, str]:
         dtype = _torch_name_of(value.dtype)
-        if value.requires_grad or dtype.startswith("complex"):
+        if value.requires_grad or value.is_neg() or dtype.startswith("complex"):
             value = self.array(value, name)
         return value, dtype
 

@@ -162,6 +162,11 @@ def cdist(
     ...     round(float(out[2999, 0]), 3)
     8482.453
     """
+    plain = kernel == "auto" and device is None and options is None and progress is False
+    if plain and dtype is None and rows is None and not metric_args:
+        result = _core.cdist_tensors(XA, XB, metric, out)  # what small calls on a device need
+        if result is not None:
+            return result
     return _distances(
         "cdist",
         {"XA": XA, "XB": XB},

@@ -198,9 +198,9 @@ def apsp(
     pred = space.empty(shape, "int32", like=weights) if return_predecessors else None
     with watched(progress, shape[0] ** 3, "apsp") as watch:
         on_cycle = _core.apsp(
-            weights,
-            out,
-            pred,
+            space.operand(weights, space.dtype_name(weights), shape),
+            space.operand(out, name, shape),
+            None if pred is None else space.operand(pred, "int32", shape),
             rule,
             sentinel,
             directed,

@@ -488,6 +488,18 @@ def test_ten_thousand_calls_leak_nothing():
     assert resident() - before < 4 << 20
 
 
+def test_host_arrays_go_the_long_way():
+    """What tensors on a device do is tested where there is one."""
+    torch = pytest.importorskip("torch", reason="PyTorch is missing")
+    a, b = torch.as_tensor(A), torch.as_tensor(B)
+    for x, y in ((a, b), (A, B), (A, b), (a, B), (A.tolist(), B), (None, None), (torch, a)):
+        assert _core.cdist_tensors(x, y, "euclidean") is None
+    assert _core.cdist_tensors(a, b, metric=max, out=a) is None
+    with pytest.raises(TypeError, match="lacks the argument 'metric'"):
+        _core.cdist_tensors(a, b)
+    np.testing.assert_array_equal(gpudist.cdist(a, b), gpudist.cdist(A, B))
+
+
 def test_the_core_checks_for_itself():
     """The Python layer is not what keeps the core safe."""
     out = np.empty((4, 5))

@@ -257,6 +257,62 @@ def test_wrong_arguments_beside_device_arrays(array_library, rng):
         gpudist.pdist(x, out=array_library.put(np.empty(56))[::2])
 
 
+def test_simple_tensors_take_the_short_way(rng):
+    """Calls with a dtype take the long one, and give the same bits."""
+    torch = Torch().module
+    short = gpudist._core.cdist_tensors
+    for dtype in (torch.float32, torch.float64):
+        for m, n, d in ((3, 5, 1), (130, 70, 2), (1, 90, 16), (64, 65, 100)):
+            a = torch.as_tensor(rng.random((m, d)), device="cuda").to(dtype)
+            turned = torch.as_tensor(rng.random((d, n)), device="cuda").to(dtype).T
+            for metric in ("euclidean", "cosine", "canberra", "hellinger"):
+                got = short(a, turned, metric)
+                expected = gpudist.cdist(a, turned, metric, dtype=str(dtype).split(".")[1])
+                assert got.dtype is dtype and got.is_contiguous() and not got.requires_grad
+                assert torch.equal(got, expected)
+                assert torch.equal(gpudist.cdist(a, turned, metric), expected)
+    a, b = torch.rand(9, 4, device="cuda"), torch.rand(7, 4, device="cuda")
+    learned = a.clone().requires_grad_()
+    assert torch.equal(gpudist.cdist(learned, b), gpudist.cdist(a, b))
+    negated = torch.complex(a, -a).conj().imag
+    assert negated.is_neg() and torch.equal(gpudist.cdist(negated, b), gpudist.cdist(a, b))
+    left = [(a, b, "minkowski"), (a, b, "seuclidean"), (a, b, "jaccard"), (a, b, "Euclidean")]
+    left += [(a, b, 3), (a[:, :2], b, "euclidean"), (a[None], b, "euclidean")]
+    left += [(a, b.double(), "euclidean"), (a.half(), b.half(), "euclidean")]
+    left += [(a, b.cpu(), "euclidean"), (a.cpu(), b.cpu(), "euclidean")]
+    left += [(negated, b, "euclidean"), (torch.nn.Parameter(a), b, "euclidean")]
+    left += [(a, b.to_sparse(), "euclidean"), (a.cpu().numpy(), b, "euclidean")]
+    for arguments in left:
+        assert short(*arguments) is None
+    out = torch.empty(9, 7, device="cuda")
+    assert gpudist.cdist(a, b, out=out) is out and torch.equal(out, gpudist.cdist(a, b))
+    assert short(a, b, "euclidean", out) is out
+    for wrong in (out.T, out.double(), out.cpu(), out[:8], out.clone().requires_grad_(), 3):
+        assert short(a, b, "euclidean", wrong) is None
+    with pytest.raises(ValueError, match="out must have shape"):
+        gpudist.cdist(a, b, out=out.T)
+
+
+@pytest.mark.parametrize("n", [1, 2, 31, 33, 64, 257, 511, 513, 1025, 1800, 2048, 2049])
+def test_apsp_of_few_nodes(n, rng):
+    """Up to 2048 nodes all is one launch, whose blocks' shares depend on the number of nodes.
+
+    With predecessors it is not, which is quicker to compare with than the host.
+    """
+    library = Torch()
+    potential = rng.integers(0, 50, n)
+    w = rng.integers(1, 100, (n, n)) * (rng.random((n, n)) < max(0.02, 4 / n))
+    shifted = np.where(w > 0, w + potential[:, None] - potential + 0.5, 0)
+    for weights in (w.astype("f4"), w.astype("i4"), shifted.astype("f4")):
+        dtype = str(weights.dtype)
+        graph = library.put(weights)
+        got = library.get(gpudist.apsp(graph, dtype=dtype))
+        wanted, _ = gpudist.apsp(graph, dtype=dtype, return_predecessors=True)
+        np.testing.assert_array_equal(got, library.get(wanted))
+        if n < 600:
+            np.testing.assert_array_equal(got, gpudist.apsp(weights, dtype=dtype, device="cpu"))
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
 def test_apsp_stays_on_the_device(library, dtype, rng):
     w = rng.integers(1, 100, size=(150, 150)).astype(dtype)

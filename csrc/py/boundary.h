@@ -26,6 +26,9 @@
 
 typedef struct gd_module_state {
     PyObject *device_error; /* gpudist.DeviceError */
+    /* py_tensors.c: PyTorch's type, once it was met, and names of its methods. */
+    PyObject *tensor_type, *is_neg, *new_empty, *requires_grad;
+    const struct dl_exchange *exchange;
 } gd_module_state;
 
 /* Sets the Python exception that *err describes and returns NULL. */
@@ -127,6 +130,7 @@ void gd_release(gd_operand *operand);
     PyObject *name(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 
 GD_FUNCTION(gd_py_cdist);
+GD_FUNCTION(gd_py_cdist_tensors);
 GD_FUNCTION(gd_py_pdist);
 GD_FUNCTION(gd_py_plan_cdist);
 GD_FUNCTION(gd_py_apsp);

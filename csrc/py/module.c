@@ -17,13 +17,18 @@ static int core_exec(PyObject *module)
         PyModule_AddObjectRef(module, "DeviceError", state->device_error) < 0) {
         return -1;
     }
-    return 0;
+    state->is_neg = PyUnicode_InternFromString("is_neg");
+    state->new_empty = PyUnicode_InternFromString("new_empty");
+    state->requires_grad = PyUnicode_InternFromString("requires_grad");
+    return state->is_neg == NULL || state->new_empty == NULL || state->requires_grad == NULL ? -1
+                                                                                             : 0;
 }
 
 static int core_traverse(PyObject *module, visitproc visit, void *arg)
 {
     gd_module_state *state = PyModule_GetState(module);
     Py_VISIT(state->device_error);
+    Py_VISIT(state->tensor_type);
     return 0;
 }
 
@@ -31,6 +36,10 @@ static int core_clear(PyObject *module)
 {
     gd_module_state *state = PyModule_GetState(module);
     Py_CLEAR(state->device_error);
+    Py_CLEAR(state->tensor_type);
+    Py_CLEAR(state->is_neg);
+    Py_CLEAR(state->new_empty);
+    Py_CLEAR(state->requires_grad);
     return 0;
 }
 
@@ -47,6 +56,10 @@ static PyMethodDef methods[] = {
          "ordered=False, weights=None, p=2.0, base=0.0, vi=None, factor=None, "
          "options=None, progress=None, max_memory=None)\n--\n\n"
          "Distances of every row of a to every row of b, into out."),
+    FAST(cdist_tensors,
+         "cdist_tensors($module, /, a, b, metric, out=None)\n--\n\n"
+         "The tensor of distances, new or out, where all are simple tensors of PyTorch on a CUDA "
+         "device and the metric takes no more than rows, else None."),
     FAST(pdist,
          "pdist($module, /, x, out, metric, kernel=None, device=None, stream=0, ordered=False, "
          "weights=None, p=2.0, base=0.0, vi=None, factor=None, "

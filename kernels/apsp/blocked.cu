@@ -27,12 +27,14 @@
  * algorithm" (2003); G. J. Katz, J. T. Kider, "All-pairs shortest-paths for large graphs on the
  * GPU" (2008).
  *
- * Reached on an H200, 1e12 updates/s: float32 n = 1024 3.1, 2048 8.5, 4096 13.2, 8192 16.2, 16384
- * 16.5, of 17.4 that the inner loop reaches by itself; with negative weights 13.2, int32 17.3, 16
- * bits 29.5, undirected float32 32.7 (all n = 16384); float64 4.9. With predecessors, on a complete
- * graph, float32 n = 4096 7.6, 8192 9.4, 16384 10.6, int32 10.9: 1.7, 1.7 and 1.6 times the time
- * without; 12.6 where few elements change (n = 8192). Small n wait for the chain of pivot tile and
- * strips: 20 us a round of 64 pivots. */
+ * Reached on an H200, 1e12 updates/s: float32 n = 4096 13.2, 8192 16.2, 16384 16.5, of 17.4 that the
+ * inner loop reaches by itself; with negative weights 13.2, int32 17.3, 16 bits 29.5, undirected
+ * float32 32.7 (all n = 16384); float64 4.9. With predecessors, on a complete graph, float32 n =
+ * 4096 7.6, 8192 9.4, 16384 10.6, int32 10.9: 1.7, 1.7 and 1.6 times the time without; 12.6 where
+ * few elements change (n = 8192). Small n would wait for the chain of pivot tile and strips, 20 us a
+ * round of 64 pivots: without predecessors and in 32 bits, up to 2048 nodes go the way of
+ * resident.cu. */
+#include "apsp/resident.cuh"
 #include "apsp/rest.cuh"
 
 namespace {
@@ -412,6 +414,9 @@ gd_status run(gd_apsp &call, gd_error *err)
 
 extern "C" gd_status gd_cuda_apsp_blocked(gd_apsp *call, gd_error *err)
 {
+    if (gd::fits_resident(*call)) {
+        return gd::close_in_one_launch(*call, err);
+    }
     if (call->launch.sizing) { /* before anything is known of the weights: room for any form */
         const size_t element = call->dtype == GD_F64 ? sizeof(double) : sizeof(float);
         const size_t pivots = call->dtype == GD_F64 ? 64 : padding(*call);

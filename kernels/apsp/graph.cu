@@ -4,6 +4,9 @@
  * the predecessors; the other writes lengths in the caller's form. What has to be known about the
  * values (facts) is gathered on the way, so that nothing is read twice.
  *
+ * What is found lies in memory that the caller brings: memory of our own would go back to the
+ * driver at every wait, which took longer than a small graph does.
+ *
  * Cost: memory only. Reading float32 moves 8 bytes an element (12 with predecessors, 12 if
  * undirected, where [j, i] is read as well): 0.5 ms for n = 16384 at the H200's 4.27 TB/s, against
  * 350 ms for closing it.
@@ -22,34 +25,32 @@
 namespace {
 
 constexpr int kSide = gd::kTileSide, kThreadRows = gd::kTileRows;
-constexpr int kTilesPerBlock = gd::kTilesPerBlock; /* facts leave a block once */
+constexpr ptrdiff_t kEnoughBlocks = 512; /* for the largest GPU */
 constexpr int kThreads = gd::kTileThreads;
 constexpr double kInfinity = HUGE_VAL;
 constexpr const char *kReadId = "reading a graph on the device";
 constexpr const char *kWriteId = "writing path lengths on the device";
 
-/* A little device memory, given back in stream order on every way out. */
-struct Scratch {
-    void *data = NULL;
-    cudaStream_t stream;
-    explicit Scratch(void *s) : stream((cudaStream_t)s) {}
-    ~Scratch()
-    {
-        if (data != NULL) {
-            (void)cudaFreeAsync(data, stream);
-        }
-    }
-    Scratch(const Scratch &) = delete;
-    Scratch &operator=(const Scratch &) = delete;
+/* What both passes find out, as atomics can gather it, all zeros where nothing was found: doubles
+ * that are not negative are ordered like their bits, and the first of some indices has the largest
+ * complement. Behind it lies a byte for each node, whether it is on a negative cycle. */
+struct Found {
+    unsigned long long max_abs, not_negative_at, not_fractional_at; /* graphs in */
+    unsigned long long on_negative_cycle, too_long;                 /* path lengths out */
 };
+static_assert(sizeof(Found) <= GD_FOUND_BYTES, "gd_apsp has room for it");
+
+Found *found_of(const gd_apsp &call) { return static_cast<Found *>(call.found); }
+
+cudaError_t bring(const gd_apsp &call, Found *here)
+{
+    const cudaStream_t stream = (cudaStream_t)call.launch.stream;
+    const cudaError_t code =
+        cudaMemcpyAsync(here, call.found, sizeof *here, cudaMemcpyDeviceToHost, stream);
+    return code != cudaSuccess ? code : cudaStreamSynchronize(stream);
+}
 
 /* ---------------------------------------------------------------- graphs in */
-
-/* Facts as atomics can gather them: non-negative doubles are ordered like their bits, and an index
- * of all ones is both the largest one and -1. */
-struct Facts {
-    unsigned long long max_abs, negative_at, fractional_at;
-};
 
 /* Where the larger is the better, the lesser of the negated is. */
 __device__ double turned(double weight, bool flip)
@@ -67,21 +68,21 @@ __device__ void convert(double weight, int32_t *out)
 }
 
 /* One warp's facts join the graph's. */
-__device__ void gather(double max_abs, unsigned long long negative_at,
-                       unsigned long long fractional_at, Facts *facts)
+__device__ void gather(double max_abs, unsigned long long not_negative_at,
+                       unsigned long long not_fractional_at, Found *found)
 {
     for (int offset = kSide / 2; offset > 0; offset /= 2) {
         max_abs = fmax(max_abs, __shfl_xor_sync(~0u, max_abs, offset));
-        negative_at = min(negative_at, __shfl_xor_sync(~0u, negative_at, offset));
-        fractional_at = min(fractional_at, __shfl_xor_sync(~0u, fractional_at, offset));
+        not_negative_at = max(not_negative_at, __shfl_xor_sync(~0u, not_negative_at, offset));
+        not_fractional_at = max(not_fractional_at, __shfl_xor_sync(~0u, not_fractional_at, offset));
     }
     if (threadIdx.x % kSide == 0) {
-        atomicMax(&facts->max_abs, (unsigned long long)__double_as_longlong(max_abs));
-        if (negative_at != ~0ull) {
-            atomicMin(&facts->negative_at, negative_at);
+        atomicMax(&found->max_abs, (unsigned long long)__double_as_longlong(max_abs));
+        if (not_negative_at != 0) {
+            atomicMax(&found->not_negative_at, not_negative_at);
         }
-        if (fractional_at != ~0ull) {
-            atomicMin(&facts->fractional_at, fractional_at);
+        if (not_fractional_at != 0) {
+            atomicMax(&found->not_fractional_at, not_fractional_at);
         }
     }
 }
@@ -89,15 +90,15 @@ __device__ void gather(double max_abs, unsigned long long negative_at,
 template <typename T>
 __global__ void __launch_bounds__(kThreads, 2)
     read_graph(const __grid_constant__ gd_graph graph, T *dist, int32_t *pred, ptrdiff_t padded,
-               double loop, unsigned blocks_across, Facts *facts)
+               double loop, unsigned blocks_across, int tiles, Found *found)
 {
     __shared__ double tile[kSide][kSide + 1], mirror[kSide][kSide + 1];
     const ptrdiff_t n = graph.weights.rows;
     const ptrdiff_t i0 = (ptrdiff_t)(blockIdx.x / blocks_across) * kSide;
-    const ptrdiff_t first = (ptrdiff_t)(blockIdx.x % blocks_across) * kTilesPerBlock * kSide;
-    const ptrdiff_t last = min(first + kTilesPerBlock * kSide, padded);
+    const ptrdiff_t first = (ptrdiff_t)(blockIdx.x % blocks_across) * tiles * kSide;
+    const ptrdiff_t last = min(first + tiles * kSide, padded);
     double max_abs = 0;
-    unsigned long long negative_at = ~0ull, fractional_at = ~0ull;
+    unsigned long long not_negative_at = 0, not_fractional_at = 0;
     for (ptrdiff_t j0 = first; j0 < last; j0 += kSide) {
         gd::load_tile(graph, i0, j0, false, tile);
         if (!graph.directed) {
@@ -110,10 +111,11 @@ __global__ void __launch_bounds__(kThreads, 2)
             const ptrdiff_t i = i0 + a, j = j0 + b;
             double weight = tile[a][b];
             if (weight < kInfinity) {
-                const unsigned long long at = i * n + j;
+                const unsigned long long not_at = ~(unsigned long long)(i * n + j);
                 max_abs = fmax(max_abs, fabs(weight));
-                negative_at = weight < 0 ? min(negative_at, at) : negative_at;
-                fractional_at = weight != trunc(weight) ? min(fractional_at, at) : fractional_at;
+                not_negative_at = weight < 0 ? max(not_negative_at, not_at) : not_negative_at;
+                not_fractional_at =
+                    weight != trunc(weight) ? max(not_fractional_at, not_at) : not_fractional_at;
             }
             weight = turned(weight, graph.flip);
             if (!graph.directed) {
@@ -132,31 +134,31 @@ __global__ void __launch_bounds__(kThreads, 2)
         }
         __syncthreads();
     }
-    gather(max_abs, negative_at, fractional_at, facts);
+    gather(max_abs, not_negative_at, not_fractional_at, found);
 }
 
+/* Facts leave a block once, so blocks have several tiles, but in a small graph fewer, so that all
+ * multiprocessors read. */
 template <typename T>
-cudaError_t launch_read(const gd_graph &graph, const gd_apsp &call, Facts *facts)
+cudaError_t launch_read(const gd_graph &graph, const gd_apsp &call)
 {
-    const ptrdiff_t down = gd::ceil_div(call.padded, kSide);
-    const ptrdiff_t across = gd::ceil_div(call.padded, kSide * kTilesPerBlock);
+    const ptrdiff_t side = gd::ceil_div(call.padded, kSide);
+    const ptrdiff_t share = gd::ceil_div(side * side, kEnoughBlocks);
+    const ptrdiff_t tiles = share < gd::kTilesPerBlock ? share : gd::kTilesPerBlock;
+    const ptrdiff_t across = gd::ceil_div(side, tiles);
     const double loop = call.semiring == GD_MIN_MAX ? -kInfinity : 0; /* a path of no edge */
-    return gd::enqueue(call.launch, read_graph<T>, down * across, kThreads, 0, graph,
+    return gd::enqueue(call.launch, read_graph<T>, side * across, kThreads, 0, graph,
                        static_cast<T *>(call.dist), call.pred, call.padded, loop, (unsigned)across,
-                       facts);
+                       (int)tiles, found_of(call));
 }
 
 /* ---------------------------------------------------------------- path lengths out */
-
-struct Counts {
-    unsigned long long on_negative_cycle, too_long;
-};
 
 /* How lengths become the caller's. */
 struct Outward {
     double unreachable;
     bool flip;
-    Counts *counts;
+    Found *found;
 };
 
 /* In int32, sums with an absent edge stay above 2**29 even where negative weights pull them down,
@@ -182,7 +184,7 @@ __device__ int32_t length_out(double d, const Outward &way, const int32_t *)
         return (int32_t)(way.flip ? -d : d);
     }
     if (d < kInfinity) {
-        atomicAdd(&way.counts->too_long, 1ull);
+        atomicAdd(&way.found->too_long, 1ull);
     }
     return (int32_t)way.unreachable;
 }
@@ -205,8 +207,8 @@ __global__ void __launch_bounds__(kThreads)
                 unsigned blocks_across)
 {
     const ptrdiff_t i = blockIdx.x / blocks_across;
-    const ptrdiff_t first = (ptrdiff_t)(blockIdx.x % blocks_across) * kThreads * kTilesPerBlock;
-    for (int step = 0; step < kTilesPerBlock; ++step) {
+    const ptrdiff_t first = (ptrdiff_t)(blockIdx.x % blocks_across) * kThreads * gd::kTilesPerBlock;
+    for (int step = 0; step < gd::kTilesPerBlock; ++step) {
         const ptrdiff_t j = first + step * kThreads + threadIdx.x, from = i * call.padded + j;
         if (j >= call.n) {
             return;
@@ -214,6 +216,13 @@ __global__ void __launch_bounds__(kThreads)
         /* An element is read and written by one thread: out may be dist itself. */
         const T d = static_cast<const T *>(call.dist)[from];
         const Out *const tag = NULL;
+        if (i == j) {
+            const bool negative = call.semiring == GD_MIN_PLUS && d < 0;
+            reinterpret_cast<uint8_t *>(way.found + 1)[i] = negative;
+            if (negative) {
+                atomicAdd(&way.found->on_negative_cycle, 1ull);
+            }
+        }
         static_cast<Out *>(out.data)[i * out.row_stride + j * out.col_stride] =
             length_out(d, way, tag);
         if (pred.data != NULL) {
@@ -223,33 +232,13 @@ __global__ void __launch_bounds__(kThreads)
     }
 }
 
-/* Runs before the lengths are written, which may overwrite the diagonal. */
-template <typename T>
-__global__ void __launch_bounds__(kThreads)
-    find_negative(const __grid_constant__ gd_apsp call, uint8_t *negative, Counts *counts)
-{
-    const ptrdiff_t i = (ptrdiff_t)blockIdx.x * kThreads + threadIdx.x;
-    if (i < call.n) {
-        negative[i] = call.semiring == GD_MIN_PLUS &&
-                      static_cast<const T *>(call.dist)[i * call.padded + i] < 0;
-        if (negative[i]) {
-            atomicAdd(&counts->on_negative_cycle, 1ull);
-        }
-    }
-}
-
 template <typename T, typename Out>
 cudaError_t launch_write(const gd_apsp &call, const gd_matrix &out, const gd_matrix &pred,
                          const Outward &way)
 {
-    const ptrdiff_t across = gd::ceil_div(call.n, (ptrdiff_t)kThreads * kTilesPerBlock);
-    uint8_t *const negative = reinterpret_cast<uint8_t *>(way.counts + 1);
-    const cudaError_t code =
-        gd::enqueue(call.launch, find_negative<T>, gd::ceil_div(call.n, kThreads), kThreads, 0,
-                    call, negative, way.counts);
-    return code != cudaSuccess ? code
-                               : gd::enqueue(call.launch, write_paths<T, Out>, call.n * across,
-                                             kThreads, 0, call, out, pred, way, (unsigned)across);
+    const ptrdiff_t across = gd::ceil_div(call.n, (ptrdiff_t)kThreads * gd::kTilesPerBlock);
+    return gd::enqueue(call.launch, write_paths<T, Out>, call.n * across, kThreads, 0, call, out,
+                       pred, way, (unsigned)across);
 }
 
 }  // namespace
@@ -257,57 +246,48 @@ cudaError_t launch_write(const gd_apsp &call, const gd_matrix &out, const gd_mat
 extern "C" gd_status gd_cuda_graph_read(const gd_graph *graph, gd_apsp *call, gd_graph_facts *facts,
                                         gd_error *err)
 {
-    Facts found = {0, ~0ull, ~0ull};
-    const cudaStream_t stream = (cudaStream_t)call->launch.stream;
+    Found found = {};
     if (call->padded > 0) {
-        Scratch scratch(stream);
-        GD_CUDA_TRY(err, kReadId, cudaMallocAsync(&scratch.data, sizeof found, stream));
-        Facts *const gathered = static_cast<Facts *>(scratch.data);
-        GD_CUDA_TRY(err, kReadId, cudaMemsetAsync(gathered, 0xff, sizeof found, stream));
-        GD_CUDA_TRY(err, kReadId,
-                    cudaMemsetAsync(&gathered->max_abs, 0, sizeof found.max_abs, stream));
-        GD_CUDA_TRY(err, kReadId,
-                    call->dtype == GD_F32   ? launch_read<float>(*graph, *call, gathered)
-                    : call->dtype == GD_F64 ? launch_read<double>(*graph, *call, gathered)
-                                            : launch_read<int32_t>(*graph, *call, gathered));
         GD_CUDA_TRY(
             err, kReadId,
-            cudaMemcpyAsync(&found, gathered, sizeof found, cudaMemcpyDeviceToHost, stream));
-        GD_CUDA_TRY(err, kReadId, cudaStreamSynchronize(stream));
+            cudaMemsetAsync(call->found, 0, sizeof found, (cudaStream_t)call->launch.stream));
+        GD_CUDA_TRY(err, kReadId,
+                    call->dtype == GD_F32   ? launch_read<float>(*graph, *call)
+                    : call->dtype == GD_F64 ? launch_read<double>(*graph, *call)
+                                            : launch_read<int32_t>(*graph, *call));
+        GD_CUDA_TRY(err, kReadId, bring(*call, &found));
     }
     memcpy(&facts->max_abs, &found.max_abs, sizeof facts->max_abs);
-    facts->negative_at = (ptrdiff_t)found.negative_at;
-    facts->fractional_at = (ptrdiff_t)found.fractional_at;
+    facts->negative_at = (ptrdiff_t)~found.not_negative_at;
+    facts->fractional_at = (ptrdiff_t)~found.not_fractional_at;
     return GD_OK;
 }
 
+/* Counts go on from the zeros that reading left. */
 extern "C" gd_status gd_cuda_paths_write(const gd_apsp *call, const gd_matrix *out,
                                          const gd_matrix *pred, double unreachable, bool flip,
                                          uint8_t *negative_nodes, gd_paths_facts *facts,
                                          gd_error *err)
 {
-    Counts found = {0, 0};
-    const cudaStream_t stream = (cudaStream_t)call->launch.stream;
+    Found found = {};
     gd_matrix pred_out = *pred;
     const bool in_place = pred_out.data == call->pred && call->dtype != GD_I32;
     if (call->pred == NULL || in_place) {
         pred_out.data = NULL; /* none to write, or written already */
     }
     if (call->n > 0) {
-        Scratch scratch(stream); /* the counts, and a byte for each node */
-        GD_CUDA_TRY(err, kWriteId,
-                    cudaMallocAsync(&scratch.data, sizeof found + (size_t)call->n, stream));
-        Counts *const counts = static_cast<Counts *>(scratch.data);
-        GD_CUDA_TRY(err, kWriteId, cudaMemsetAsync(counts, 0, sizeof found, stream));
         const auto write = call->dtype == GD_F32   ? launch_write<float, float>
                            : call->dtype == GD_I32 ? launch_write<int32_t, int32_t>
                            : out->dtype == GD_I32  ? launch_write<double, int32_t>
                                                    : launch_write<double, double>;
-        GD_CUDA_TRY(err, kWriteId, write(*call, *out, pred_out, {unreachable, flip, counts}));
         GD_CUDA_TRY(err, kWriteId,
-                    cudaMemcpyAsync(&found, counts, sizeof found, cudaMemcpyDeviceToHost, stream));
+                    write(*call, *out, pred_out, {unreachable, flip, found_of(*call)}));
+        GD_CUDA_TRY(err, kWriteId, bring(*call, &found));
+    }
+    if (found.on_negative_cycle > 0) {
+        const cudaStream_t stream = (cudaStream_t)call->launch.stream;
         GD_CUDA_TRY(err, kWriteId,
-                    cudaMemcpyAsync(negative_nodes, counts + 1, (size_t)call->n,
+                    cudaMemcpyAsync(negative_nodes, found_of(*call) + 1, (size_t)call->n,
                                     cudaMemcpyDeviceToHost, stream));
         GD_CUDA_TRY(err, kWriteId, cudaStreamSynchronize(stream));
     }

@@ -1,0 +1,254 @@
+/* resident_chain.cuh: what a block of resident.cu does with tiles: updates them by two panels, and
+ * closes the pivot tile and lines through it.
+ *
+ * Idea and order are closure.cuh's and rest.cuh's, for 32 pivots and tiles in shared memory.
+ *
+ * Cost: a round's chain is some 13000 clocks at n = 1024: 1700 for taking panels, 5700 for bringing
+ * the pivot tile up to date and closing it (235 a pair of pivots: a barrier, two trips through
+ * shared memory, two additions and minima in a row), 5000 for closing lines, the rest until the
+ * next block has them. */
+#ifndef GPUDIST_RESIDENT_CHAIN_CUH
+#define GPUDIST_RESIDENT_CHAIN_CUH
+
+#include "minplus/rings.cuh"
+
+namespace gd {
+namespace resident {
+
+constexpr int kSide = 32;                                     /* of a tile: pivots a round */
+constexpr int kPairs = kSide / 2;                             /* of pivots */
+constexpr int kTile = kSide * kSide, kPanel = kPairs * kSide; /* elements, pairs */
+constexpr int kThreads = 256, kWarps = kThreads / 32;
+constexpr int kClosers = 128; /* threads that close the pivot tile */
+
+/* Panels are [local tile][pair][line], as in device memory. */
+template <typename T>
+struct Shared {
+    Pair<T> ahead[2][kPanel];   /* of other blocks, at the next pivots: columns, rows */
+    Pair<T> closed[2][kPanel];  /* columns and rows of the pivot tile: {k, k + 1} */
+    T tile[kTile];              /* the next pivots', a round old */
+    Pair<T> lines[2][2][kSide]; /* columns and rows of a pair on their way, in turns */
+};
+
+__device__ __forceinline__ void sync_closers()
+{
+    asm volatile("bar.sync 1, %0;" ::"n"(kClosers) : "memory");
+}
+
+__device__ __forceinline__ void sync_others()
+{
+    asm volatile("bar.sync 2, %0;" ::"n"(kThreads - kClosers) : "memory");
+}
+
+/* ---------------------------------------------------------------- a warp's tile */
+
+/* Lanes are 4 x 8, in runs of two lines: each 16-byte load of pairs covers neighbouring bytes. */
+__device__ __forceinline__ constexpr int row_step(int i) { return i / 2 * 8 + i % 2; }
+__device__ __forceinline__ constexpr int col_step(int j) { return j / 2 * 16 + j % 2; }
+
+template <typename T>
+__device__ __forceinline__ void load_pairs(const Pair<T> *from, Pair<T> *to)
+{
+    gd::load_word<T>(&from->first, &to->first);
+}
+
+template <typename T>
+__device__ __forceinline__ void store_pairs(Pair<T> *to, const Pair<T> *from)
+{
+    gd::store_word<T>(&to->first, &from->first);
+}
+
+/* Joins kRows / 8 x kCols / 4 tiles with the panels' terms. */
+template <typename Ring, int kRows, int kCols>
+__device__ __forceinline__ void relax(typename Ring::Word *tile, int stride,
+                                      const Pair<typename Ring::Word> *cols,
+                                      const Pair<typename Ring::Word> *rows)
+{
+    using T = typename Ring::Word;
+    const int down = threadIdx.x % 32 / 8 * 2, across = threadIdx.x % 8 * 2;
+    T c[kRows][kCols];
+    T *const mine = tile + down * stride + across;
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+#pragma unroll
+        for (int j = 0; j < kCols; j += 2) {
+            gd::load_two(mine + row_step(i) * stride + col_step(j), &c[i][j]);
+        }
+    }
+#pragma unroll 4
+    for (int pair = 0; pair < kPairs; ++pair) {
+        Pair<T> a[kRows], b[kCols];
+#pragma unroll
+        for (int i = 0; i < kRows; i += 2) {
+            load_pairs(cols + i / 8 * kPanel + pair * kSide + down + row_step(i % 8), &a[i]);
+        }
+#pragma unroll
+        for (int j = 0; j < kCols; j += 2) {
+            load_pairs(rows + j / 4 * kPanel + pair * kSide + across + col_step(j % 4), &b[j]);
+        }
+#pragma unroll
+        for (int i = 0; i < kRows; ++i) {
+#pragma unroll
+            for (int step = 0; step < kCols; ++step) {
+                const int j = i % 2 == 0 ? step : kCols - 1 - step; /* b[j] is at hand */
+                Ring::fold(c[i][j], a[i], b[j]);
+            }
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+#pragma unroll
+        for (int j = 0; j < kCols; j += 2) {
+            gd::store_two(mine + row_step(i) * stride + col_step(j), &c[i][j]);
+        }
+    }
+}
+
+/* ---------------------------------------------------------------- the chain */
+
+/* Brings the pivot tile up to date and closes it, 4 x 2 elements a thread, as closure.cuh does: one
+ * barrier a pair of pivots. `closed` gets column k and row k as they are at stage k. */
+template <typename Ring>
+__device__ __forceinline__ void close_tile(bool is_old, const Pair<typename Ring::Word> *cols,
+                                           const Pair<typename Ring::Word> *rows,
+                                           Shared<typename Ring::Word> &shared)
+{
+    using T = typename Ring::Word;
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const int down = warp / 2 * 16 + lane / 8 * 2, across = warp % 2 * 16 + lane % 8 * 2;
+    T *const mine = shared.tile + down * kSide + across;
+    T c[4][2];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        gd::load_two(mine + row_step(i) * kSide, c[i]);
+    }
+    if (is_old) {
+#pragma unroll 4
+        for (int pair = 0; pair < kPairs; ++pair) {
+            Pair<T> a[4], b[2];
+            load_pairs(cols + pair * kSide + down, &a[0]);
+            load_pairs(cols + pair * kSide + down + 8, &a[2]);
+            load_pairs(rows + pair * kSide + across, b);
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                Ring::fold(c[i][0], a[i], b[0]);
+                Ring::fold(c[i][1], a[i], b[1]);
+            }
+        }
+    }
+#pragma unroll 1
+    for (int half = 0; half < kSide; half += 16) {
+#pragma unroll
+        for (int step = 0; step < 16; step += 2) {
+            const int k = half + step, i = step / 8 * 2;
+            Pair<T>(*const lines)[kSide] = shared.lines[step / 2 % 2];
+            if (down + i * 4 == k) {
+                const Pair<T> two[2] = {{c[i + 1][0], c[i][0]}, {c[i + 1][1], c[i][1]}};
+                store_pairs(&lines[1][across], two);
+            }
+            if (across == k) {
+#pragma unroll
+                for (int e = 0; e < 4; e += 2) {
+                    const Pair<T> two[2] = {{c[e][0], c[e][1]}, {c[e + 1][0], c[e + 1][1]}};
+                    store_pairs(&lines[0][down + row_step(e)], two);
+                }
+            }
+            sync_closers();
+            const T below = lines[0][k + 1].first, beside = lines[1][k + 1].second;
+            Pair<T> a[4], b[2];
+            load_pairs(&lines[0][down], &a[0]);
+            load_pairs(&lines[0][down + 8], &a[2]);
+            load_pairs(&lines[1][across], b);
+#pragma unroll
+            for (int j = 0; j < 2; ++j) {
+                Ring::join(b[j].first, below, b[j].second);
+            }
+#pragma unroll
+            for (int e = 0; e < 4; ++e) {
+                Ring::join(a[e].second, a[e].first, beside);
+                Ring::fold(c[e][0], a[e], b[0]);
+                Ring::fold(c[e][1], a[e], b[1]);
+            }
+            if (down == 0) {
+                const Pair<T> two[2] = {{b[0].second, b[0].first}, {b[1].second, b[1].first}};
+                store_pairs(&shared.closed[1][k / 2 * kSide + across], two);
+            }
+            if (across == 0) {
+#pragma unroll
+                for (int e = 0; e < 4; e += 2) {
+                    store_pairs(&shared.closed[0][k / 2 * kSide + down + row_step(e)], &a[e]);
+                }
+            }
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        gd::store_two(mine + row_step(i) * kSide, c[i]);
+    }
+}
+
+/* A thread closes a line of the next pivots through their tile, and writes it to the panel: 32
+ * elements `stride` apart, a column of the pivots' rows, through the tile's columns; or 32
+ * neighbours, a row of the pivots' columns, through its rows. A line needs no other, so there is no
+ * barrier. Which registers hold a pair of pivots is chosen, lest 16 pairs are 16 pieces of code. */
+template <typename Ring>
+__device__ __forceinline__ void close_line(typename Ring::Word *line, int stride, bool of_rows,
+                                           const Pair<typename Ring::Word> *closed,
+                                           Pair<typename Ring::Word> *panel)
+{
+    using T = typename Ring::Word;
+    constexpr int kEach = gd::kPerWord<T>;
+    T x[kSide];
+    if (of_rows) {
+#pragma unroll
+        for (int i = 0; i < kSide; ++i) {
+            x[i] = line[i * stride];
+        }
+    }
+    else { /* neighbours: by words, lest lanes meet in a bank */
+#pragma unroll
+        for (int i = 0; i < kSide; i += kEach) {
+            gd::load_word(line + i, x + i);
+        }
+    }
+#pragma unroll 1
+    for (int quarter = 0; quarter < 4; ++quarter) {
+#pragma unroll
+        for (int step = 0; step < 8; step += 2) {
+            const int k = quarter * 8 + step;
+            const Pair<T> *const legs = closed + k / 2 * kSide;
+            T first = x[step], second = x[step + 1];
+#pragma unroll
+            for (int q = 1; q < 4; ++q) {
+                first = quarter == q ? x[q * 8 + step] : first;
+                second = quarter == q ? x[q * 8 + step + 1] : second;
+            }
+            Ring::join(second, legs[k + 1].first, first);
+            panel[k / 2 * kSide] = of_rows ? Pair<T>{second, first} : Pair<T>{first, second};
+            const Pair<T> both = {second, first};
+#pragma unroll
+            for (int i = 0; i < kSide; i += 2) {
+                Pair<T> leg[2];
+                load_pairs(&legs[i], leg);
+                Ring::fold(x[i], leg[0], both);
+                Ring::fold(x[i + 1], leg[1], both);
+            }
+        }
+    }
+    if (of_rows) {
+#pragma unroll
+        for (int i = 0; i < kSide; ++i) {
+            line[i * stride] = x[i];
+        }
+    }
+    else {
+#pragma unroll
+        for (int i = 0; i < kSide; i += kEach) {
+            gd::store_word(line + i, x + i);
+        }
+    }
+}
+
+}  // namespace resident
+}  // namespace gd
+#endif
