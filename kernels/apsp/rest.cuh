@@ -26,8 +26,8 @@
 
 namespace gd {
 
-/* The tile is as large as the registers allow: 128 accumulators a thread of 4 bytes; 32 where rounds
- * are short, or where each is a double or has its old value beside it. */
+/* The tile is as large as the registers allow: 128 accumulators a thread of 4 bytes; 32 where
+ * rounds are short, or where each is a double or has its old value beside it. */
 template <typename Ring, int kPivots, bool kPred>
 struct Rest {
     using T = typename Ring::Word;
