@@ -14,23 +14,25 @@
  *
  * Cost: n^3 updates; instructions are the floor (rings.cuh). In 1e12 updates/s on an H200, float32
  * without negative weights is bound by 22.3, and by 19.3 in registers; with them by 16.7; int32 by
- * 16.7; float64 by 4.8 in a tile. Phase 3 moves 8 / pivots bytes an update in float32, so 64
+ * 22.3; float64 by 4.8 in a tile. Phase 3 moves 8 / pivots bytes an update in float32, so 64
  * pivots' worth of memory traffic allows 34 and 128 pivots' worth 68; the panels stay in L2.
  *
  * Launch: with 64 pivots a round, two kernels: the first block of phase 3 also closes the next
  * pivot tile, and each kernel starts while its predecessor ends. With 128, where phase 3 takes more
- * than 100 us, two streams: rows, columns and tile of the next pivots run beside the rest of this
- * round.
+ * than 100 us, three streams: rows, columns and tile of the next pivots run beside the rest of this
+ * round, and the rest is two halves, of which each fills the SMs while the other ends: 4 % at
+ * n = 8192.
  *
  * Source: G. Venkataraman, S. Sahni, S. Mukhopadhyaya, "A blocked all-pairs shortest-paths
  * algorithm" (2003); G. J. Katz, J. T. Kider, "All-pairs shortest-paths for large graphs on the
  * GPU" (2008).
  *
- * Reached on an H200, 1e12 updates/s: float32 n = 1024 3.1, 2048 8.5, 4096 13.2, 8192 15.6, 16384
- * 16.2, of 17.2 that the inner loop reaches by itself; with negative weights 13.3, int32 15.4,
- * 16 bits 29.2, undirected float32 31.8 (all n = 16384); float64 4.9 and with predecessors float32
- * 6.8 on a complete graph, where a third of all elements changes in a round, and 11 on a sparse one
- * (n = 8192). Small n wait for the chain of pivot tile and strips: 20 us a round of 64 pivots. */
+ * Reached on an H200, 1e12 updates/s: float32 n = 1024 3.1, 2048 8.5, 4096 13.2, 8192 16.2, 16384
+ * 16.5, of 17.4 that the inner loop reaches by itself; with negative weights 13.2, int32 17.3, 16
+ * bits 29.5, undirected float32 32.7 (all n = 16384); float64 4.9. With predecessors, on a complete
+ * graph, float32 n = 4096 7.6, 8192 9.4, 16384 10.6, int32 10.9: 1.7, 1.7 and 1.6 times the time
+ * without; 12.6 where few elements change (n = 8192). Small n wait for the chain of pivot tile and
+ * strips: 20 us a round of 64 pivots. */
 #include "apsp/rest.cuh"
 
 namespace {
@@ -45,13 +47,21 @@ constexpr const char *kId = "apsp/cuda_blocked";
  * while the others wait. The answer is the same. */
 constexpr ptrdiff_t kFromManyPivots = 4096;
 
+/* From so many blocks an SM on, half of phase 3 goes to a stream of its own. */
+constexpr ptrdiff_t kHalvesFrom = 10;
+
 /* ---------------------------------------------------------------- one call */
 
 template <typename Ring, int kPivots, bool kPred>
 class Rounds {
     using Hold = gd::Storage<Ring>;
     using Word = typename Hold::Word;
-    using Work = gd::Relaxing<Ring, kPivots, kPred>;
+    /* Pivots that are closed at a time. With predecessors, which leave a thread no registers to
+     * close more, the halves of a long round take turns. */
+    static constexpr int kClosed = kPred ? 64 : kPivots, kTurns = kPivots / kClosed;
+    using Panels = std::conditional_t<kTurns == 1, gd::Whole<Ring, kPivots>, gd::Halves>;
+    using Work = gd::Relaxing<Ring, kPivots, kPred, Panels>;
+    using Lines = gd::Relaxing<Ring, kClosed, kPred, Panels>;
 
 public:
     /* `stride` counts what the ring stores from a row of the matrix to the next. */
@@ -85,15 +95,20 @@ public:
         GD_CUDA_TRY(err, kId, allow_shared(tile_kernel, kTileShared));
         GD_CUDA_TRY(err, kId, allow_shared(strip_kernel, kStripShared));
         GD_CUDA_TRY(err, kId, allow_shared(rest_kernel, Work::kSharedBytes));
+        if constexpr (kTurns > 1) {
+            GD_CUDA_TRY(
+                err, kId,
+                allow_shared(gd::relax_rest<Ring, kClosed, kPred, Panels>, Lines::kSharedBytes));
+        }
         return GD_OK;
     }
 
     /* All in one stream. */
     gd_status enqueue_in_line(gd_error *err) const
     {
-        GD_CUDA_TRY(err, kId, close_tile<true>(launch_, 0));
+        GD_CUDA_TRY(err, kId, close_tile<true>(launch_, 0, 0));
         for (ptrdiff_t round = 0; round < rounds_ && tiles_ > 1; ++round) {
-            GD_CUDA_TRY(err, kId, close_strips<true>(launch_, round));
+            GD_CUDA_TRY(err, kId, close_strips<true>(launch_, round, 0));
             GD_CUDA_TRY(err, kId, relax<true>(launch_, gd::kAllTiles, round));
             const gd_status status = pass(round, err);
             if (status != GD_OK) {
@@ -107,12 +122,12 @@ public:
     gd_status enqueue_ahead(gd_error *err) const;
 
 private:
-    static constexpr size_t kStripShared = gd::kStripSharedBytes<Ring, kPivots, kPred>;
-    static constexpr size_t kTileShared =
-        sizeof(typename gd::PivotTile<Ring, kPivots, gd::kStripThreads<kPivots>, kPred>::Lines);
-    static constexpr auto tile_kernel = gd::close_pivot_tile<Ring, kPivots, kPred>;
-    static constexpr auto strip_kernel = gd::close_strips<Ring, kPivots, kPred>;
-    static constexpr auto rest_kernel = gd::relax_rest<Ring, kPivots, kPred>;
+    static constexpr size_t kStripShared = sizeof(gd::StripLines<Ring, kClosed, kPred, Panels>);
+    static constexpr size_t kTileShared = sizeof(
+        typename gd::PivotTile<Ring, kClosed, gd::kStripThreads<kClosed>, kPred, Panels>::Lines);
+    static constexpr auto tile_kernel = gd::close_pivot_tile<Ring, kClosed, kPred, Panels>;
+    static constexpr auto strip_kernel = gd::close_strips<Ring, kClosed, kPred, Panels>;
+    static constexpr auto rest_kernel = gd::relax_rest<Ring, kPivots, kPred, Panels>;
 
     static size_t panel_pairs(ptrdiff_t padded) { return kPivots / 2 * (size_t)padded; }
 
@@ -128,26 +143,71 @@ private:
                                     (int)bytes);
     }
 
-    template <bool kEarly>
-    cudaError_t close_tile(const gd_launch &launch, ptrdiff_t round) const
+    /* The panels of a round, from the pairs of this turn's pivots on. */
+    Paths<Ring> paths_of(ptrdiff_t round, int turn) const
     {
-        return gd::enqueue<kEarly>(launch, tile_kernel, 1, gd::kStripThreads<kPivots>, kTileShared,
-                                   paths_[round % 2], round * kPivots);
+        Paths<Ring> paths = paths_[round % 2];
+        paths.cols += turn * kClosed / 2 * Panels::kColsWidth;
+        paths.rows += turn * kClosed / 2 * Panels::kRowsWidth / Hold::kPerWord;
+        paths.preds += turn * kClosed / 2 * Panels::kRowsWidth;
+        return paths;
     }
     template <bool kEarly>
-    cudaError_t close_strips(const gd_launch &launch, ptrdiff_t round) const
+    cudaError_t close_tile(const gd_launch &launch, ptrdiff_t round, int turn) const
+    {
+        return gd::enqueue<kEarly>(launch, tile_kernel, 1, gd::kStripThreads<kClosed>, kTileShared,
+                                   paths_of(round, turn), round * kPivots + turn * kClosed);
+    }
+    template <bool kEarly>
+    cudaError_t close_strips(const gd_launch &launch, ptrdiff_t round, int turn) const
     {
         const ptrdiff_t strips =
-            (symmetric_ ? 1 : 2) * tiles_ * (kPivots / gd::kStripWidth<kPivots>);
-        return gd::enqueue<kEarly>(launch, strip_kernel, strips, gd::kStripThreads<kPivots>,
-                                   kStripShared, paths_[round % 2], round * kPivots);
+            (symmetric_ ? 1 : 2) * tiles_ * (kPivots / gd::kStripWidth<kClosed>);
+        return gd::enqueue<kEarly>(launch, strip_kernel, strips, gd::kStripThreads<kClosed>,
+                                   kStripShared, paths_of(round, turn),
+                                   round * kPivots + turn * kClosed);
     }
+    /* Relaxes the lines of a round's other pivots with those of this turn. */
+    cudaError_t relax_others(const gd_launch &launch, ptrdiff_t round, int turn) const
+    {
+        const Region region = {gd::kNextLines,
+                               symmetric_,
+                               tiles_ * kTurns,
+                               round * kTurns + turn,
+                               round * kTurns + 1 - turn,
+                               0};
+        const Paths<Ring> paths = paths_of(round, turn);
+        return gd::enqueue(launch, gd::relax_rest<Ring, kClosed, kPred, Panels>,
+                           count_tiles(region), Lines::Tile::kThreads, Lines::kSharedBytes, paths,
+                           paths, region);
+    }
+    /* All that phases 1 and 2 of a round do. */
+    cudaError_t close(const gd_launch &launch, ptrdiff_t round) const
+    {
+        cudaError_t code = cudaSuccess;
+        for (int turn = 0; turn < kTurns && code == cudaSuccess; ++turn) {
+            code = close_tile<false>(launch, round, turn);
+            code = code == cudaSuccess ? close_strips<false>(launch, round, turn) : code;
+            if constexpr (kTurns > 1) {
+                code = code == cudaSuccess ? relax_others(launch, round, turn) : code;
+            }
+        }
+        return code;
+    }
+    /* Phase 3, or of its tiles share number `share` of so many. */
     template <bool kEarly>
-    cudaError_t relax(const gd_launch &launch, gd::Part part, ptrdiff_t round) const
+    cudaError_t relax(const gd_launch &launch, gd::Part part, ptrdiff_t round, int share = 0,
+                      int shares = 1) const
     {
         const ptrdiff_t next = round + 1 < rounds_ ? round + 1 : -1;
-        const Region region = {part, symmetric_, tiles_, round, next};
-        return gd::enqueue<kEarly>(launch, rest_kernel, count_tiles(region) * Work::kParts,
+        Region region = {part, symmetric_, tiles_, round, next, 0};
+        const ptrdiff_t tiles = count_tiles(region);
+        region.first = tiles * share / shares;
+        const ptrdiff_t end = tiles * (share + 1) / shares;
+        if (region.first == end) {
+            return cudaSuccess;
+        }
+        return gd::enqueue<kEarly>(launch, rest_kernel, (end - region.first) * Work::kParts,
                                    Work::Tile::kThreads, Work::kSharedBytes, paths_[round % 2],
                                    paths_[(round + 1) % 2], region);
     }
@@ -157,19 +217,26 @@ private:
     Paths<Ring> paths_[2]; /* panels of even and of odd rounds */
 };
 
-/* A stream of the highest priority, and what it and the launch's own tell each other. */
+/* Streams beside the launch's own: `first`, of the highest priority, for what the next round needs
+ * first, and `other` for half of the tiles, which fill the SMs while the last ones of the other
+ * half end. And what the three tell each other, by even and odd rounds. */
 struct Ahead {
-    cudaStream_t stream = NULL;
-    cudaEvent_t closed[2] = {}, relaxed[2] = {}; /* pivots of a round, tiles; by even and odd */
+    cudaStream_t first = NULL, other = NULL;
+    cudaEvent_t closed[2] = {};                /* the pivots of a round */
+    cudaEvent_t relaxed[2] = {}, rest[2] = {}; /* its tiles, in the launch's stream and the other */
 
     cudaError_t create()
     {
         int least, greatest;
         cudaError_t code = cudaDeviceGetStreamPriorityRange(&least, &greatest);
         if (code == cudaSuccess) {
-            code = cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, greatest);
+            code = cudaStreamCreateWithPriority(&first, cudaStreamNonBlocking, greatest);
         }
-        for (cudaEvent_t *event : {&closed[0], &closed[1], &relaxed[0], &relaxed[1]}) {
+        if (code == cudaSuccess) {
+            code = cudaStreamCreateWithPriority(&other, cudaStreamNonBlocking, least);
+        }
+        for (cudaEvent_t *event :
+             {&closed[0], &closed[1], &relaxed[0], &relaxed[1], &rest[0], &rest[1]}) {
             if (code == cudaSuccess) {
                 code = cudaEventCreateWithFlags(event, cudaEventDisableTiming);
             }
@@ -179,13 +246,15 @@ struct Ahead {
     /* What is enqueued runs to its end; the runtime lets go of the rest then. */
     ~Ahead()
     {
-        for (cudaEvent_t event : {closed[0], closed[1], relaxed[0], relaxed[1]}) {
+        for (cudaEvent_t event : {closed[0], closed[1], relaxed[0], relaxed[1], rest[0], rest[1]}) {
             if (event != NULL) {
                 (void)cudaEventDestroy(event);
             }
         }
-        if (stream != NULL) {
-            (void)cudaStreamDestroy(stream);
+        for (cudaStream_t stream : {first, other}) {
+            if (stream != NULL) {
+                (void)cudaStreamDestroy(stream);
+            }
         }
     }
     Ahead() = default;
@@ -197,10 +266,20 @@ template <typename Ring, int kPivots, bool kPred>
 gd_status Rounds<Ring, kPivots, kPred>::enqueue_ahead(gd_error *err) const
 {
     Ahead ahead;
+    int sms = 0;
     GD_CUDA_TRY(err, kId, ahead.create());
+    GD_CUDA_TRY(err, kId,
+                cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, launch_.device.index));
+    /* Halves of few blocks end as unevenly as the whole. */
+    const int shares =
+        gd::count_tiles({gd::kAllTiles, symmetric_, tiles_, 0, -1, 0}) * Work::kParts >=
+                kHalvesFrom * sms
+            ? 2
+            : 1;
     const cudaStream_t main = (cudaStream_t)launch_.stream;
-    gd_launch side = launch_;
-    side.stream = ahead.stream;
+    gd_launch first = launch_, other = launch_;
+    first.stream = ahead.first;
+    other.stream = ahead.other;
     gd_status status = GD_OK;
     auto enqueue = [&]() -> cudaError_t {
         cudaError_t code;
@@ -209,32 +288,43 @@ gd_status Rounds<Ring, kPivots, kPred>::enqueue_ahead(gd_error *err) const
         return code;                      \
     }
         TRY(cudaEventRecord(ahead.relaxed[1], main)); /* what came before this call */
-        TRY(cudaStreamWaitEvent(ahead.stream, ahead.relaxed[1], 0));
-        TRY(close_tile<false>(side, 0));
-        TRY(close_strips<false>(side, 0));
-        TRY(cudaEventRecord(ahead.closed[0], ahead.stream));
+        TRY(cudaStreamWaitEvent(ahead.first, ahead.relaxed[1], 0));
+        TRY(cudaEventRecord(ahead.rest[1], main));
+        TRY(close(first, 0));
+        TRY(cudaEventRecord(ahead.closed[0], ahead.first));
         for (ptrdiff_t round = 0; round < rounds_ && status == GD_OK; ++round) {
             const bool last = round + 1 == rounds_;
-            TRY(cudaStreamWaitEvent(main, ahead.closed[round % 2], 0));
+            const int now = round % 2, then = 1 - now; /* the round before, and the next */
+            TRY(cudaStreamWaitEvent(main, ahead.closed[now], 0));
+            TRY(cudaStreamWaitEvent(ahead.other, ahead.closed[now], 0));
             if (!last) {
                 /* The round before has relaxed the next lines, and is done with the panels that
                  * the next round takes. */
-                TRY(cudaStreamWaitEvent(ahead.stream, ahead.relaxed[(round + 1) % 2], 0));
-                TRY(relax<false>(side, gd::kNextLines, round));
-                TRY(close_tile<false>(side, round + 1));
-                TRY(close_strips<false>(side, round + 1));
-                TRY(cudaEventRecord(ahead.closed[(round + 1) % 2], ahead.stream));
+                TRY(cudaStreamWaitEvent(ahead.first, ahead.relaxed[then], 0));
+                TRY(cudaStreamWaitEvent(ahead.first, ahead.rest[then], 0));
+                TRY(relax<false>(first, gd::kNextLines, round));
+                TRY(close(first, round + 1));
+                TRY(cudaEventRecord(ahead.closed[then], ahead.first));
             }
-            TRY(relax<false>(launch_, last ? gd::kAllTiles : gd::kOtherTiles, round));
-            TRY(cudaEventRecord(ahead.relaxed[round % 2], main));
+            const gd::Part part = last ? gd::kAllTiles : gd::kOtherTiles;
+            TRY(relax<false>(launch_, part, round, 0, shares));
+            TRY(cudaEventRecord(ahead.relaxed[now], main));
+            if (shares > 1) {
+                TRY(relax<false>(other, part, round, 1, shares));
+            }
+            TRY(cudaEventRecord(ahead.rest[now], ahead.other));
+            if (last) {
+                TRY(cudaStreamWaitEvent(main, ahead.rest[now], 0));
+            }
             status = pass(round, err);
         }
         return cudaSuccess;
 #undef TRY
     };
     const cudaError_t code = enqueue();
-    if (code != cudaSuccess || status != GD_OK) {
-        (void)cudaStreamSynchronize(ahead.stream); /* the caller takes its memory back */
+    if (code != cudaSuccess || status != GD_OK) { /* the caller takes its memory back */
+        (void)cudaStreamSynchronize(ahead.first);
+        (void)cudaStreamSynchronize(ahead.other);
     }
     GD_CUDA_TRY(err, kId, code);
     return status;
@@ -284,18 +374,25 @@ gd_status run(gd_apsp &call, gd_error *err)
     GD_CUDA_TRY(err, kId,
                 cudaDeviceGetAttribute(&shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin,
                                        call.launch.device.index));
-    const bool fits =
-        (size_t)shared_bytes >= gd::Relaxing<gd::PlusUnsigned, 128, false>::kSharedBytes;
-    const bool many = call.n >= kFromManyPivots && fits;
+    const size_t needed = call.pred != NULL
+                              ? gd::Relaxing<gd::PlusUnsigned, 128, true, gd::Halves>::kSharedBytes
+                              : gd::Relaxing<gd::PlusUnsigned, 128, false,
+                                             gd::Whole<gd::PlusUnsigned, 128>>::kSharedBytes;
+    const bool many = call.n >= kFromManyPivots && (size_t)shared_bytes >= needed;
     const bool narrow = many && call.longest > 0 && call.longest < gd::kNarrowFar;
-    if (call.pred != NULL) { /* predecessors have no registers for many pivots */
+    if constexpr (sizeof(T) == 4) { /* doubles have no registers for many pivots */
+        if (call.pred != NULL && many) {
+            return run<Ring, 128, true>(call, call.padded, err);
+        }
+    }
+    if (call.pred != NULL) {
         return run<Ring, 64, true>(call, call.padded, err);
     }
     gd_status status;
     if (narrow) {
         status = run_narrow<T>(call, err);
     }
-    else if constexpr (sizeof(T) == 4) { /* nor have doubles */
+    else if constexpr (sizeof(T) == 4) {
         status = many ? run<Ring, 128, false>(call, call.padded, err)
                       : run<Ring, 64, false>(call, call.padded, err);
     }
@@ -317,7 +414,7 @@ extern "C" gd_status gd_cuda_apsp_blocked(gd_apsp *call, gd_error *err)
 {
     if (call->launch.sizing) { /* before anything is known of the weights: room for any form */
         const size_t element = call->dtype == GD_F64 ? sizeof(double) : sizeof(float);
-        const size_t pivots = call->dtype == GD_F64 || call->pred != NULL ? 64 : padding(*call);
+        const size_t pivots = call->dtype == GD_F64 ? 64 : padding(*call);
         call->padded = gd::ceil_div(call->n, padding(*call)) * padding(*call);
         call->launch.workspace_bytes =
             2 * pivots * (size_t)call->padded * (2 * element + (call->pred != NULL ? 4 : 0));

@@ -28,7 +28,7 @@ constexpr int kStripThreads = 2 * kPivots;
 /* A block's share of closing: kRows x kCols elements at (row0, col0), over kPivots pivots.
  * kHasRows: its rows are the pivots' rows, and are published here; kHasCols likewise. */
 template <typename Ring, int kPivots, int kRows, int kCols, int kThreads, bool kHasRows,
-          bool kHasCols, bool kPred>
+          bool kHasCols, bool kPred, typename Panels>
 struct Strip {
     using Hold = Storage<Ring>;
     using T = typename Hold::Value;
@@ -123,32 +123,33 @@ private:
 
         __device__ __forceinline__ Outlet(const Paths<Ring> &paths, ptrdiff_t row, ptrdiff_t col)
         {
-            const ptrdiff_t rows_at = Paths<Ring>::template rows_at<kPivots>(0, col);
+            const ptrdiff_t rows_at = Paths<Ring>::template rows_at<Panels>(0, col);
             rows = paths.rows + rows_at;
-            cols = paths.cols + Paths<Ring>::template cols_at<kPivots>(0, row);
+            cols = paths.cols + Paths<Ring>::template cols_at<Panels>(0, row);
             preds = kPred ? paths.preds + rows_at : NULL;
             mirrored = kPred || !paths.symmetric || (kHasRows && kHasCols) ? NULL
-                       : kHasRows ? paths.cols + Paths<Ring>::template cols_at<kPivots>(0, col)
-                                  : paths.rows + Paths<Ring>::template rows_at<kPivots>(0, row);
+                       : kHasRows ? paths.cols + Paths<Ring>::template cols_at<Panels>(0, col)
+                                  : paths.rows + Paths<Ring>::template rows_at<Panels>(0, row);
         }
         __device__ __forceinline__ void put_rows(int pair, int step, const Pair<T> *b,
                                                  const Pair<int32_t> *via) const
         {
-            const int at = pair * kRowsWidth<Ring, kPivots> + step;
+            const int at = pair * Panels::kRowsWidth + step;
             Hold::put_rows(rows + at / Hold::kPerWord, b[0], b[1]);
             if constexpr (kPred) {
                 Storage<Plus<int32_t>>::put_rows(preds + at, via[0], via[1]);
             }
             else if (mirrored != NULL) {
-                Hold::put_cols(mirrored + pair * kPivots + step, turned(b[0]), turned(b[1]));
+                Hold::put_cols(mirrored + pair * Panels::kColsWidth + step, turned(b[0]),
+                               turned(b[1]));
             }
         }
         __device__ __forceinline__ void put_cols(int pair, int step, const Pair<T> *a) const
         {
-            Hold::put_cols(cols + pair * kPivots + step, a[0], a[1]);
+            Hold::put_cols(cols + pair * Panels::kColsWidth + step, a[0], a[1]);
             if (!kPred && mirrored != NULL) {
-                Hold::put_rows(mirrored + (pair * kPivots + step) / Hold::kPerWord, turned(a[0]),
-                               turned(a[1]));
+                Hold::put_rows(mirrored + (pair * Panels::kRowsWidth + step) / Hold::kPerWord,
+                               turned(a[0]), turned(a[1]));
             }
         }
     };
@@ -158,17 +159,17 @@ private:
                                                           Lines &lines)
     {
         if constexpr (!kHasCols) {
-            const auto *const from = paths.cols + Paths<Ring>::template cols_at<kPivots>(0, pivot);
+            const auto *const from = paths.cols + Paths<Ring>::template cols_at<Panels>(0, pivot);
             for_snapshots([&](int pair, int line) {
-                Hold::get_cols(from + pair * kPivots + line, &lines.cols[pair][line]);
+                Hold::get_cols(from + pair * Panels::kColsWidth + line, &lines.cols[pair][line]);
             });
         }
         else {
-            constexpr int kWidth = kRowsWidth<Ring, kPivots>;
-            const ptrdiff_t at = Paths<Ring>::template rows_at<kPivots>(0, pivot);
+            constexpr int kWidth = Panels::kRowsWidth;
+            const ptrdiff_t at = Paths<Ring>::template rows_at<Panels>(0, pivot);
             for_snapshots([&](int pair, int line) {
                 const int place =
-                    line / kWidth * (kPivots / 2 * kWidth) + pair * kWidth + line % kWidth;
+                    line / kWidth * (Panels::kPivots / 2 * kWidth) + pair * kWidth + line % kWidth;
                 Hold::get_rows(paths.rows + at + place / Hold::kPerWord, &lines.rows[pair][line]);
                 if constexpr (kPred) {
                     Storage<Plus<int32_t>>::get_rows(paths.preds + at + place,
@@ -306,14 +307,14 @@ private:
 };
 
 /* Phase 1: the pivot tile, one block. */
-template <typename Ring, int kPivots, int kThreads, bool kPred>
-using PivotTile = Strip<Ring, kPivots, kPivots, kPivots, kThreads, true, true, kPred>;
+template <typename Ring, int kPivots, int kThreads, bool kPred, typename Panels>
+using PivotTile = Strip<Ring, kPivots, kPivots, kPivots, kThreads, true, true, kPred, Panels>;
 
-template <typename Ring, int kPivots, bool kPred>
+template <typename Ring, int kPivots, bool kPred, typename Panels>
 __global__ void __launch_bounds__(kStripThreads<kPivots>, kPivots / 64)
     close_pivot_tile(const __grid_constant__ Paths<Ring> paths, ptrdiff_t pivot)
 {
-    using Closing = PivotTile<Ring, kPivots, kStripThreads<kPivots>, kPred>;
+    using Closing = PivotTile<Ring, kPivots, kStripThreads<kPivots>, kPred, Panels>;
     extern __shared__ int4 shared[];
     await_predecessor();
     Closing::close(paths, pivot, pivot, pivot,
@@ -323,27 +324,27 @@ __global__ void __launch_bounds__(kStripThreads<kPivots>, kPivots / 64)
 /* Phase 2. How far a strip extends along its panel: narrower where that keeps more SMs busy. */
 template <int kPivots>
 constexpr int kStripWidth = kPivots / 2;
-template <typename Ring, int kPivots, bool kPred>
-using RowStrip =
-    Strip<Ring, kPivots, kPivots, kStripWidth<kPivots>, kStripThreads<kPivots>, true, false, kPred>;
-template <typename Ring, int kPivots, bool kPred>
-using ColStrip =
-    Strip<Ring, kPivots, kStripWidth<kPivots>, kPivots, kStripThreads<kPivots>, false, true, kPred>;
+template <typename Ring, int kPivots, bool kPred, typename Panels>
+using RowStrip = Strip<Ring, kPivots, kPivots, kStripWidth<kPivots>, kStripThreads<kPivots>, true,
+                       false, kPred, Panels>;
+template <typename Ring, int kPivots, bool kPred, typename Panels>
+using ColStrip = Strip<Ring, kPivots, kStripWidth<kPivots>, kPivots, kStripThreads<kPivots>, false,
+                       true, kPred, Panels>;
 
-template <typename Ring, int kPivots, bool kPred>
-constexpr size_t kStripSharedBytes = sizeof(typename RowStrip<Ring, kPivots, kPred>::Lines) >
-                                             sizeof(typename ColStrip<Ring, kPivots, kPred>::Lines)
-                                         ? sizeof(typename RowStrip<Ring, kPivots, kPred>::Lines)
-                                         : sizeof(typename ColStrip<Ring, kPivots, kPred>::Lines);
+template <typename Ring, int kPivots, bool kPred, typename Panels>
+union StripLines {
+    typename RowStrip<Ring, kPivots, kPred, Panels>::Lines of_rows;
+    typename ColStrip<Ring, kPivots, kPred, Panels>::Lines of_cols;
+};
 
 /* Even blocks close strips of the pivots' rows, odd ones strips of their columns. In a symmetric
  * matrix there is one block a strip: of rows right of the pivot tile, of columns above it. */
-template <typename Ring, int kPivots, bool kPred>
+template <typename Ring, int kPivots, bool kPred, typename Panels>
 __global__ void __launch_bounds__(kStripThreads<kPivots>, kPivots == 64 ? 3 : 2)
     close_strips(const __grid_constant__ Paths<Ring> paths, ptrdiff_t pivot)
 {
-    using OfRows = RowStrip<Ring, kPivots, kPred>;
-    using OfCols = ColStrip<Ring, kPivots, kPred>;
+    using OfRows = RowStrip<Ring, kPivots, kPred, Panels>;
+    using OfCols = ColStrip<Ring, kPivots, kPred, Panels>;
     extern __shared__ int4 shared[];
     const ptrdiff_t strip = paths.symmetric ? blockIdx.x : blockIdx.x / 2;
     const ptrdiff_t start = strip * kStripWidth<kPivots>;

@@ -57,11 +57,11 @@ struct MinplusTile {
 
     /* Where row i and column j of this thread lie in the tile: a place of its own, and a step that
      * is the same for all threads. */
-    static __device__ constexpr int row_step(int i)
+    static __device__ constexpr int row_step(unsigned i)
     {
         return i / kRun * kRun * kLanesDown + i % kRun;
     }
-    static __device__ constexpr int col_step(int j)
+    static __device__ constexpr int col_step(unsigned j)
     {
         return j / kRun * kRun * kLanesAcross + j % kRun;
     }
@@ -74,18 +74,20 @@ struct MinplusTile {
         return warp_across() * kWarpCols + lane_across() * kRun + col_step(j);
     }
 
-    /* Pairs of this thread's rows and columns, from those of the whole tile. */
+    /* Pairs of this thread's rows and columns, from those of the tile, or of kWide lines of it. */
+    template <int kWide>
     static __device__ __forceinline__ void load_rows(const Pair<T> *pairs, Pair<T> (&a)[kM])
     {
-        const Pair<T> *const mine = pairs + row(0);
+        const Pair<T> *const mine = pairs + (kWide == kBlockRows ? row(0) : row(0) % kWide);
 #pragma unroll
         for (int i = 0; i < kM; i += kPerWord<T> / 2) {
             load_word<T>(&mine[row_step(i)].first, &a[i].first);
         }
     }
+    template <int kWide>
     static __device__ __forceinline__ void load_cols(const Pair<T> *pairs, Pair<T> (&b)[kN])
     {
-        const Pair<T> *const mine = pairs + col(0);
+        const Pair<T> *const mine = pairs + (kWide == kBlockCols ? col(0) : col(0) % kWide);
 #pragma unroll
         for (int j = 0; j < kN; j += kPerWord<T> / 2) {
             load_word<T>(&mine[col_step(j)].first, &b[j].first);
@@ -94,9 +96,9 @@ struct MinplusTile {
 
     /* Calls fold(i, j, a, b) for so many pairs of pivots, a multiple of kPairsATime, and each
      * element (i, j) of a thread, with the pairs of its row and column. */
-    template <typename Fold>
-    static __device__ __forceinline__ void for_pairs(int pairs, const Pair<T> (*left)[kBlockRows],
-                                                     const Pair<T> (*right)[kBlockCols],
+    template <int kDown, int kAcross, typename Fold>
+    static __device__ __forceinline__ void for_pairs(int pairs, const Pair<T> (*left)[kDown],
+                                                     const Pair<T> (*right)[kAcross],
                                                      const Fold &fold)
     {
 #pragma unroll 1
@@ -104,8 +106,8 @@ struct MinplusTile {
 #pragma unroll
             for (int p = start; p < start + kPairsATime; ++p) {
                 Pair<T> a[kM], b[kN];
-                load_rows(left[p], a);
-                load_cols(right[p], b);
+                load_rows<kDown>(left[p], a);
+                load_cols<kAcross>(right[p], b);
 #pragma unroll
                 for (int i = 0; i < kM; ++i) {
 #pragma unroll

@@ -87,17 +87,27 @@ __device__ __forceinline__ void fold_values(typename Storage<Ring>::Value &c,
     }
 }
 
+/* The panels of a round of so many pivots, in blocks of so many lines of columns and of rows. What
+ * phase 3 reads of a tile is then whole blocks. The panel of predecessors is laid out like that of
+ * rows. */
+template <int kRoundPivots, int kColsLines, int kRowsLines>
+struct Layout {
+    static constexpr int kPivots = kRoundPivots, kColsWidth = kColsLines, kRowsWidth = kRowsLines;
+};
+template <typename Ring, int kPivots>
+using Whole =
+    Layout<kPivots, kPivots,
+           kPivots == 128 && std::is_same<Ring, Plus<float>>::value ? kPivots / 2 : kPivots>;
+/* A round of 128 pivots of which 64 are closed at a time. */
+using Halves = Layout<128, 64, 64>;
+
 /* Where a pair of pivots and a line are in a panel of blocks of kWidth lines, with so many lines in
  * a word. */
-template <int kPivots, int kWidth = kPivots, int kPerWord = 1>
+template <int kPivots, int kWidth, int kPerWord = 1>
 __host__ __device__ constexpr ptrdiff_t panel_at(int pair, ptrdiff_t line)
 {
     return ((line / kWidth * (kPivots / 2) + pair) * kWidth + line % kWidth) / kPerWord;
 }
-
-/* Blocks of the panel of rows, and of that of predecessors, are as wide as phase 3's tiles. */
-template <typename Ring, int kPivots>
-constexpr int kRowsWidth = kPivots == 128 && std::is_same<Ring, Plus<float>>::value ? 64 : kPivots;
 
 /* The matrices that are closed in place; pred is NULL without predecessors. A symmetric matrix
  * stays symmetric, bit for bit, as a + b is b + a: then only the tiles on and above its diagonal
@@ -113,15 +123,15 @@ struct Paths {
     Pair<int32_t> *preds; /* in the order of rows: {k + 1, k} */
 
     /* Where a pair of pivots and a line are in the panels. */
-    template <int kPivots>
+    template <typename Panels>
     static __device__ __forceinline__ ptrdiff_t cols_at(int pair, ptrdiff_t line)
     {
-        return panel_at<kPivots>(pair, line);
+        return panel_at<Panels::kPivots, Panels::kColsWidth>(pair, line);
     }
-    template <int kPivots>
+    template <typename Panels>
     static __device__ __forceinline__ ptrdiff_t rows_at(int pair, ptrdiff_t line)
     {
-        return panel_at<kPivots, kRowsWidth<Ring, kPivots>, Hold::kPerWord>(pair, line);
+        return panel_at<Panels::kPivots, Panels::kRowsWidth, Hold::kPerWord>(pair, line);
     }
 };
 

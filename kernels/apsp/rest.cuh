@@ -2,17 +2,16 @@
  * min-plus product of the two panels that phases 1 and 2 left in device memory.
  *
  * Idea: a block keeps a tile of the matrix in registers and streams the panels' slabs past it
- * through shared memory. With predecessors, it only notes in which slab an element was shortened
- * last, one comparison a slab; the few elements that changed in the round look up at the end which
- * pivot of that slab it was, 32 of them a warp at a time, while all slabs are in shared memory.
+ * through shared memory. With predecessors, winners.cuh finds the pivots that shortened elements.
  *
  * Look-ahead: the tiles in the rows and columns of the next round's pivots are a part of their own,
  * so that the next round's phases 1 and 2 need not wait for the others. Or, where all run as one
  * grid, its first block closes the next pivot tile as well.
  *
  * Cost: rings.cuh for the arithmetic. In float32 a thread of 16 x 8 elements issues 1024 FADD, 512
- * VIMNMX3, 48 LDS and about 15 others for 4 pairs of pivots: 1.56 instructions an update. Panels
- * are read from L2 at 0.06 byte an update, and the matrix once a round.
+ * VIMNMX3, 48 LDS and about 15 others for 4 pairs of pivots: 1.56 instructions an update; with
+ * predecessors, of 8 x 4, 256, 128, 24 and 8, and 106 more every 8 pairs: 1.83. Panels are read
+ * from L2 at 0.06 byte an update, and the matrix once a round.
  *
  * Launch: 128 threads a tile of pivots x pivots, or as Rest says. Several blocks an SM, since one
  * waits for its tile or writes it while the others compute. */
@@ -23,18 +22,17 @@
 
 #include "apsp/closure.cuh"
 #include "apsp/narrow.cuh"
-#include "apsp/slabs.cuh"
+#include "apsp/winners.cuh"
 
 namespace gd {
 
-/* The tile is as large as the registers allow. 128 accumulators a thread of 4 bytes; 32 where
- * rounds are short, or where each is a double or has its old value and a slab's number beside it.
- */
+/* The tile is as large as the registers allow: 128 accumulators a thread of 4 bytes; 32 where
+ * rounds are short, or where each is a double or has its old value beside it. */
 template <typename Ring, int kPivots, bool kPred>
 struct Rest {
     using T = typename Ring::Word;
     using Tile = MinplusTile<T, 8, 4, 2, 2>;
-    static constexpr int kBlocksPerSm = kPred ? (sizeof(T) == 4 ? 3 : 2) : sizeof(T) == 4 ? 4 : 3;
+    static constexpr int kBlocksPerSm = (sizeof(T) == 4 ? 4 : 3) - (kPred ? 1 : 0);
     static constexpr int kSlabPairs = kPred && sizeof(T) == 4 ? 16 : 8;
     static constexpr int kStages = kPred ? kPivots / (2 * kSlabPairs) : 3; /* all, to look back */
 };
@@ -53,6 +51,11 @@ struct Rest<Narrow, 128, false> { /* 64 words across */
     using Tile = MinplusTile<int32_t, 8, 8, 4, 1>;
     static constexpr int kBlocksPerSm = 3, kSlabPairs = 16, kStages = 3;
 };
+template <typename Ring>
+struct Rest<Ring, 128, true> {
+    using Tile = MinplusTile<typename Ring::Word, 8, 4, 4, 2>;
+    static constexpr int kBlocksPerSm = 2, kSlabPairs = 16, kStages = 4;
+};
 
 /* Which tiles a grid relaxes, of those outside the pivots' rows and columns. */
 enum Part {
@@ -66,6 +69,7 @@ struct Region {
     bool symmetric;        /* only those on and above the diagonal */
     ptrdiff_t tiles;       /* along a side of the matrix */
     ptrdiff_t pivot, next; /* which tiles are the pivot tile and the next one, or -1 */
+    ptrdiff_t first;       /* of the tiles, in the order of find_tile; those before are left out */
 };
 
 /* How many tiles a region is searched for. */
@@ -159,169 +163,127 @@ __device__ __forceinline__ void store_passing(int32_t *to, const int32_t *from)
 }
 __device__ __forceinline__ void store_passing(double *to, const double *from) { __stcs(to, *from); }
 
-/* An element that was shortened: its row and column in the tile and the slab, 8 bits each. */
-template <typename T>
-struct alignas(2 * sizeof(T)) Shortened {
-    T length;
-    uint32_t where;
-};
-
-/* Gives the elements that were shortened their predecessors. An element's last slab holds the first
- * pivot whose sum is its length: by the triple loop that is the one that shortened it last, as
- * later ones did not do so strictly. Each warp lists such elements, kListed of a thread at a time,
- * and takes 32 of them together. */
-constexpr int kListed = 8;
-template <typename Ring, typename Shape, int kPivots, typename Stream>
-__device__ __forceinline__ void write_predecessors(
-    const Paths<Ring> &paths, ptrdiff_t i0, ptrdiff_t j0, const Stream &stream,
-    const typename Ring::Word (&c)[Shape::Tile::kRows][Shape::Tile::kCols],
-    const int (&slab)[Shape::Tile::kRows][Shape::Tile::kCols], Shortened<typename Ring::Word> *list)
-{
-    using T = typename Ring::Word;
-    using Tile = typename Shape::Tile;
-    static_assert(Tile::kBlockRows <= 256 && Tile::kBlockCols <= 256, "8 bits hold a place");
-    constexpr int kElements = Tile::kRows * Tile::kCols;
-    Shortened<T> *const mine = list + threadIdx.x / 32 * (32 * kListed);
-    const unsigned lanes_before = (1u << threadIdx.x % 32) - 1;
-#pragma unroll
-    for (int first = 0; first < kElements; first += kListed) {
-        int count = 0;
-        __syncwarp();
-#pragma unroll
-        for (int e = first; e < first + kListed; ++e) {
-            const int i = e / Tile::kCols, j = e % Tile::kCols;
-            const unsigned changed = __ballot_sync(~0u, slab[i][j] >= 0);
-            if (slab[i][j] >= 0) {
-                mine[count + __popc(changed & lanes_before)] = {
-                    c[i][j], (uint32_t)slab[i][j] << 16 | (uint32_t)Tile::row(i) << 8 |
-                                 (uint32_t)Tile::col(j)};
-            }
-            count += __popc(changed);
-        }
-        __syncwarp();
-        for (int at = threadIdx.x % 32; at < count; at += 32) {
-            const Shortened<T> x = mine[at];
-            const int s = (int)(x.where >> 16), i = x.where >> 8 & 255, j = x.where & 255;
-            const auto &both = stream.at(s);
-            int winner = 0;
-#pragma unroll 8
-            for (int p = Shape::kSlabPairs - 1; p >= 0; --p) { /* the first has the last word */
-                const Pair<T> a = both.left[p][i], b = both.right[p][j];
-                winner = Ring::term(a.second, b.first) == x.length ? 2 * p + 1 : winner;
-                winner = Ring::term(a.first, b.second) == x.length ? 2 * p : winner;
-            }
-            const Pair<int32_t> via = paths.preds[paths.template rows_at<kPivots>(
-                s * Shape::kSlabPairs + winner / 2, j0 + j)];
-            paths.pred[(i0 + i) * paths.padded + j0 + j] = winner % 2 == 0 ? via.second : via.first;
-        }
-    }
-}
-
-template <typename Ring, int kPivots, bool kPred>
+template <typename Ring, int kPivots, bool kPred, typename Panels>
 struct Relaxing {
     using T = typename Ring::Word;
     using Shape = Rest<Ring, kPivots, kPred>;
     using Tile = typename Shape::Tile;
     static constexpr int kPerWord = Storage<Ring>::kPerWord;
+    static constexpr int kSlabs = kPivots / (2 * Shape::kSlabPairs);
+    static constexpr int kRightWidth = Panels::kRowsWidth / kPerWord; /* in words */
     using Stream = SlabStream<T, Tile::kBlockRows, Tile::kBlockCols, Shape::kSlabPairs,
-                              Shape::kStages, Tile::kThreads>;
-    using NextPivotTile = PivotTile<Ring, kPivots, Tile::kThreads, kPred>;
-    static constexpr bool kClosesNext = kPivots == 64;
-    static constexpr size_t kListBytes =
-        kPred ? sizeof(Shortened<T>) * Tile::kThreads * kListed : 0;
+                              Shape::kStages, Tile::kThreads, Panels::kColsWidth, kRightWidth>;
+    using Finding = Winners<Ring, Tile, kPivots, Shape::kSlabPairs>;
+    using NextPivotTile = PivotTile<Ring, kPivots, Tile::kThreads, kPred, Panels>;
+    static constexpr bool kClosesNext = kPivots == 64 && Panels::kPivots == 64;
+    static constexpr size_t finding_bytes()
+    {
+        if constexpr (kPred) {
+            return sizeof(typename Finding::Shared);
+        }
+        return 0;
+    }
+    static constexpr size_t kWorkBytes = Stream::kSharedBytes + finding_bytes();
     static constexpr size_t kLinesBytes = kClosesNext ? sizeof(typename NextPivotTile::Lines) : 0;
-    static constexpr size_t kSharedBytes = Stream::kSharedBytes + kListBytes > kLinesBytes
-                                               ? Stream::kSharedBytes + kListBytes
-                                               : kLinesBytes;
+    static constexpr size_t kSharedBytes = kWorkBytes > kLinesBytes ? kWorkBytes : kLinesBytes;
     /* A tile of pivots x pivots is a block's, or several blocks' beside each other. */
     static constexpr int kParts = kPivots / (Tile::kBlockCols * kPerWord);
     static_assert(Tile::kBlockRows == kPivots &&
-                      Tile::kBlockCols * kPerWord == kRowsWidth<Ring, kPivots>,
-                  "a block's tile is as wide as a block of a panel");
+                      (kPivots == Panels::kPivots ||
+                       (kPivots == Panels::kColsWidth && Tile::kBlockCols == Panels::kRowsWidth)),
+                  "blocks of a panel follow each other by as many pivots as slabs have");
     static_assert(!kClosesNext || kParts == 1, "who closes a tile has relaxed all of it");
+    static_assert(!kPred || Shape::kStages >= kSlabs, "all slabs are there until the end");
 
     static __device__ __forceinline__ void relax(const Paths<Ring> &paths, ptrdiff_t i0,
                                                  ptrdiff_t j0, void *shared)
     {
-        constexpr int kSlabs = kPivots / (2 * Shape::kSlabPairs);
-        Stream stream(shared, paths.cols + paths.template cols_at<kPivots>(0, i0),
-                      paths.rows + paths.template rows_at<kPivots>(0, j0), kSlabs);
         T c[Tile::kRows][Tile::kCols];
         const ptrdiff_t stride = paths.stride / kPerWord; /* in words */
         T *const tile =
             reinterpret_cast<T *>(paths.dist + j0) + (i0 + Tile::row(0)) * stride + Tile::col(0);
+        auto for_runs = [&](auto move) {
 #pragma unroll
-        for (int i = 0; i < Tile::kRows; ++i) {
+            for (int i = 0; i < Tile::kRows; ++i) {
 #pragma unroll
-            for (int j = 0; j < Tile::kCols; j += Tile::kRun) {
-                load_passing(tile + Tile::row_step(i) * stride + Tile::col_step(j), &c[i][j]);
-            }
-        }
-        int changed[Tile::kRows][Tile::kCols]; /* in which slab an element was shortened last */
-#pragma unroll
-        for (int i = 0; kPred && i < Tile::kRows; ++i) {
-#pragma unroll
-            for (int j = 0; j < Tile::kCols; ++j) {
-                changed[i][j] = -1;
-            }
-        }
-#pragma unroll 1
-        for (int s = 0; s < kSlabs; ++s) {
-            const auto &slab = stream.wait(s);
-            T before[Tile::kRows][Tile::kCols];
-#pragma unroll
-            for (int i = 0; kPred && i < Tile::kRows; ++i) {
-#pragma unroll
-                for (int j = 0; j < Tile::kCols; ++j) {
-                    before[i][j] = c[i][j];
+                for (int j = 0; j < Tile::kCols; j += Tile::kRun) {
+                    move(tile + Tile::row_step(i) * stride + Tile::col_step(j), &c[i][j]);
                 }
             }
-            Tile::for_pairs(Shape::kSlabPairs, slab.left, slab.right,
-                            [&](int i, int j, const Pair<T> &a, const Pair<T> &b) {
-                                Ring::fold(c[i][j], a, b);
-                            });
-            stream.release(s);
-#pragma unroll
-            for (int i = 0; kPred && i < Tile::kRows; ++i) {
-#pragma unroll
-                for (int j = 0; j < Tile::kCols; ++j) {
-                    changed[i][j] = c[i][j] < before[i][j] ? s : changed[i][j];
-                }
-            }
-        }
-#pragma unroll
-        for (int i = 0; i < Tile::kRows; ++i) {
-#pragma unroll
-            for (int j = 0; j < Tile::kCols; j += Tile::kRun) {
-                store_passing(tile + Tile::row_step(i) * stride + Tile::col_step(j), &c[i][j]);
-            }
-        }
+        };
         if constexpr (kPred) {
-            static_assert(Shape::kStages >= kSlabs, "all slabs are still there");
-            write_predecessors<Ring, Shape, kPivots>(
-                paths, i0, j0, stream, c, changed,
-                reinterpret_cast<Shortened<T> *>(static_cast<char *>(shared) +
-                                                 Stream::kSharedBytes));
+            Finding finding(*reinterpret_cast<typename Finding::Shared *>(
+                static_cast<char *>(shared) + Stream::kSharedBytes));
+            Stream stream = open(paths, i0, j0, shared);
+            for_runs([](T *at, T *mine) { load_passing(at, mine); });
+            constexpr int kGroup = Finding::kGroupPairs;
+#pragma unroll 1
+            for (int s = 0; s < kSlabs; ++s) {
+                const auto &slab = stream.wait(s);
+#pragma unroll 1
+                for (int first = 0; first < Shape::kSlabPairs; first += kGroup) {
+                    T before[Tile::kRows][Tile::kCols];
+                    memcpy(before, c, sizeof c);
+                    fold(kGroup, slab, first, c);
+                    finding.note((s * Shape::kSlabPairs + first) / kGroup, before, c);
+                }
+                stream.release(s);
+            }
+            for_runs([](T *at, T *mine) { store_passing(at, mine); });
+            if (__syncthreads_or(finding.find(stream))) { /* and all are done with the slabs */
+                finding.template write<Panels>(paths, i0, j0, shared);
+            }
         }
+        else {
+            Stream stream = open(paths, i0, j0, shared);
+            for_runs([](T *at, T *mine) { load_passing(at, mine); });
+#pragma unroll 1
+            for (int s = 0; s < kSlabs; ++s) {
+                fold(Shape::kSlabPairs, stream.wait(s), 0, c);
+                stream.release(s);
+            }
+            for_runs([](T *at, T *mine) { store_passing(at, mine); });
+        }
+    }
+
+private:
+    static __device__ __forceinline__ Stream open(const Paths<Ring> &paths, ptrdiff_t i0,
+                                                  ptrdiff_t j0, void *shared)
+    {
+        return Stream(shared, paths.cols + paths.template cols_at<Panels>(0, i0),
+                      paths.rows + paths.template rows_at<Panels>(0, j0), kSlabs);
+    }
+
+    /* Joins a thread's elements with so many pairs of pivots of a slab. */
+    static __device__ __forceinline__ void fold(int pairs, const typename Stream::Slab &slab,
+                                                int first, T (&c)[Tile::kRows][Tile::kCols])
+    {
+        constexpr int kDown = Panels::kColsWidth, kAcross = kRightWidth;
+        const int down = kDown == Tile::kBlockRows ? 0 : Tile::row(0) / kDown;
+        const int across = kAcross == Tile::kBlockCols ? 0 : Tile::col(0) / kAcross;
+        Tile::for_pairs(pairs, slab.left[down] + first, slab.right[across] + first,
+                        [&](int i, int j, const Pair<T> &a, const Pair<T> &b) {
+                            fold_at<Ring>(i + j, c[i][j], a, b);
+                        });
     }
 };
 
-template <typename Ring, int kPivots, bool kPred>
+template <typename Ring, int kPivots, bool kPred, typename Panels>
 __global__ void __launch_bounds__(Rest<Ring, kPivots, kPred>::Tile::kThreads,
                                   Rest<Ring, kPivots, kPred>::kBlocksPerSm)
     relax_rest(const __grid_constant__ Paths<Ring> paths,
                const __grid_constant__ Paths<Ring> next_paths,
                const __grid_constant__ Region region)
 {
-    using Work = Relaxing<Ring, kPivots, kPred>;
+    using Work = Relaxing<Ring, kPivots, kPred, Panels>;
     extern __shared__ int4 shared[];
     ptrdiff_t i, j;
     await_predecessor();
-    if (!find_tile(region, blockIdx.x / Work::kParts, i, j)) {
+    if (!find_tile(region, region.first + blockIdx.x / Work::kParts, i, j)) {
         return;
     }
     const ptrdiff_t part = blockIdx.x % Work::kParts;
-    Work::relax(paths, i * kPivots, j * kPivots + part * kRowsWidth<Ring, kPivots>, shared);
+    Work::relax(paths, i * kPivots, j * kPivots + part * (kPivots / Work::kParts), shared);
     if constexpr (Work::kClosesNext) {
         if (region.part == kAllTiles && blockIdx.x == 0 && region.next >= 0) {
             /* The tile is in memory for all threads of the block. The panels are other ones:

@@ -124,9 +124,9 @@ __global__ void __launch_bounds__(ProductShape<Ring, kWide>::Tile::kThreads,
         for (int s = 0; s < p.slabs; ++s) {
             const auto &slab = stream.wait(s);
             const ptrdiff_t left = p.pairs - (ptrdiff_t)s * kSlabPairs;
-            Tile::for_pairs(left < kSlabPairs ? (int)left : kSlabPairs, slab.left, slab.right,
+            Tile::for_pairs(left < kSlabPairs ? (int)left : kSlabPairs, slab.left[0], slab.right[0],
                             [&](int i, int j, const Pair<Word> &a, const Pair<Word> &b) {
-                                decltype(loop)::fold(c[i][j], a, b);
+                                fold_at<decltype(loop)>(i + j, c[i][j], a, b);
                             });
             stream.release(s);
         }

@@ -12,9 +12,10 @@
  *
  * Cost, with minima at half the rate of additions, in updates a second on an H200: min_plus float32
  * FADD + FMNMX, 16.7e12; where nothing is negative, 2 FADD and one minimum of three integers for
- * two updates, 22.3e12; int32 one VIADDMNMX, 16.7e12; float64 DADD + DSETP + two selects. min_max
- * float32 and int32 two VIMNMX and one VIMNMX3 for two updates, 11.1e12. or_and one LOP3 for 32,
- * 535e12. */
+ * two updates, 22.3e12; int32 one VIADDMNMX, 16.7e12, or 22.3e12 where half of the updates take two
+ * IMAD and such a minimum; float64 DADD + DSETP + two
+ * selects. min_max float32 and int32 two VIMNMX and one VIMNMX3 for two updates, 11.1e12. or_and
+ * one LOP3 for 32, 535e12. */
 #ifndef GPUDIST_MINPLUS_RINGS_CUH
 #define GPUDIST_MINPLUS_RINGS_CUH
 
@@ -107,6 +108,9 @@ struct PlusUnsigned : Plus<float> {
     }
 };
 
+/* One, which the compiler does not know: it would make plain additions of multiply-adds. */
+static __constant__ int32_t kOne = 1;
+
 /* The neutral element is GD_I32_FAR inside, so that two of them can be added. */
 template <>
 struct Plus<int32_t> {
@@ -140,7 +144,34 @@ struct Plus<int32_t> {
         c = shorter(c, a.first, b.second);
         c = shorter(c, a.second, b.first);
     }
+    /* The same by multiply-adds, which have a pipe of their own, and half as many minima. */
+    static __device__ __forceinline__ void fold_beside(int32_t &c, Pair<int32_t> a, Pair<int32_t> b)
+    {
+        const uint32_t one = (uint32_t)kOne;
+        c = least(c, (int32_t)((uint32_t)a.first * one + (uint32_t)b.second),
+                  (int32_t)((uint32_t)a.second * one + (uint32_t)b.first));
+    }
 };
+
+/* Joins element (i, j) of a thread with a pair. In int32 half of the elements take either form, so
+ * that both pipes are busy. */
+template <typename Ring>
+__device__ __forceinline__ void fold_at(int, typename Ring::Word &c, Pair<typename Ring::Word> a,
+                                        Pair<typename Ring::Word> b)
+{
+    Ring::fold(c, a, b);
+}
+template <>
+__device__ __forceinline__ void fold_at<Plus<int32_t>>(int place, int32_t &c, Pair<int32_t> a,
+                                                       Pair<int32_t> b)
+{
+    if (place % 2 == 0) {
+        Plus<int32_t>::fold(c, a, b);
+    }
+    else {
+        Plus<int32_t>::fold_beside(c, a, b);
+    }
+}
 
 /* ---------------------------------------------------------------- min_max, max_min */
 
