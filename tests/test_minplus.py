@@ -341,3 +341,22 @@ def test_int32_on_a_device_is_checked():
     with pytest.raises(ValueError, match=r"2\*\*28"):
         gpudist.minplus(x, x)
     assert (gpudist.minplus(x, x, semiring="min_max") == 2**28).all()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("semiring", ["min_plus", "max_plus"])
+@pytest.mark.parametrize("reach", [8191, 8192])
+def test_small_int32_on_a_device(semiring, reach, rng):
+    """All within +-8191 are multiplied in 16 bits there, where the result has tiles enough."""
+    none = neutral(semiring, "int32")
+    a, b, c = (rng.integers(-20, 21, s, np.int32) for s in ((1900, 37), (37, 1921), (1900, 1921)))
+    for x in (a, b, c):
+        x[rng.random(x.shape) < 0.3] = none
+    a[7, 3] = b[3, 11] = a[1899, 36] = reach  # their sum is the longest and, negated, the shortest
+    b[36, 1920] = a[5, 5] = b[5, 5] = -reach
+    for joined in (None, c):
+        expected = gpudist.minplus(a, b, joined, semiring=semiring, device="cpu")
+        found = gpudist.minplus(a, b, joined, semiring=semiring, device="cuda")
+        np.testing.assert_array_equal(found, expected)
+    a[:], b[:] = none, none
+    assert (gpudist.minplus(a, b, semiring=semiring, device="cuda") == none).all()

@@ -41,11 +41,17 @@ __device__ __forceinline__ typename Ring::Word word_at(const Lines<typename Ring
     const auto *from = x.data + line * x.line_stride + first * x.depth_stride;
     auto y = Ring::enter(*from, flip);
     mark |= Ring::marks(*from, y, flip);
-    if constexpr (Ring::kElements > 1) { /* packed bits */
+    if constexpr (Ring::kElements > 1) {
+        constexpr int kBits = 32 / Ring::kElements;
         const ptrdiff_t left = x.depth - first;
         const int count = left < Ring::kElements ? (int)left : Ring::kElements;
+        if (count < Ring::kElements) { /* behind the last one all is neutral */
+            y |= (unsigned)Ring::neutral() << kBits;
+        }
         for (int e = 1; e < count; ++e) {
-            y |= (unsigned)Ring::enter(from[e * x.depth_stride], flip) << e;
+            const auto z = Ring::enter(from[e * x.depth_stride], flip);
+            mark |= Ring::marks(from[e * x.depth_stride], z, flip);
+            y |= (unsigned)z << e * kBits;
         }
     }
     return y;
@@ -59,15 +65,25 @@ struct Packing {
     ptrdiff_t padded, width, pairs; /* lines in all and in a tile; pairs of words of each */
 };
 
+/* Whether a kernel has anything to do, where the device decides between two forms. */
+struct Gate {
+    const int32_t *mark; /* NULL if there is one form only */
+    bool when;           /* the mark is set */
+    __device__ __forceinline__ bool open() const { return mark == NULL || (*mark != 0) == when; }
+};
+
 /* Packs both panels, of `words` words a line: the first `left_blocks` blocks A, the others B, where
  * pairs are {k + 1, k}. *marked becomes 1 if an element marks. */
 template <typename Ring>
 __global__ void __launch_bounds__(kPackThreads)
     pack_pairs(const __grid_constant__ Packing<Ring> left,
                const __grid_constant__ Packing<Ring> right, unsigned left_blocks, bool flip,
-               int32_t *marked)
+               int32_t *marked, Gate gate)
 {
     __shared__ typename Ring::Word tile[kPackLines][kPackWords + 1]; /* spreads columns out */
+    if (!gate.open()) {
+        return;
+    }
     const bool is_right = blockIdx.x >= left_blocks;
     const Packing<Ring> panel = is_right ? right : left;
     const unsigned block = is_right ? blockIdx.x - left_blocks : blockIdx.x;

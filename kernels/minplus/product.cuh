@@ -54,6 +54,7 @@ struct Product {
     ptrdiff_t out_stride;
     bool flip;
     const int32_t *marked;
+    Gate gate;
 };
 
 /* Joins the tile with C and writes it. Neighbours go together where they are whole words. */
@@ -107,6 +108,9 @@ __global__ void __launch_bounds__(ProductShape<Ring, kWide>::Tile::kThreads,
     using Tile = typename ProductShape<Ring, kWide>::Tile;
     constexpr int kSlabPairs = kProductSlabPairs<Word>;
     extern __shared__ int4 shared[];
+    if (!p.gate.open()) {
+        return;
+    }
     const ptrdiff_t down = blockIdx.x / tiles_across, across = blockIdx.x % tiles_across;
     const ptrdiff_t panel_pairs = (ptrdiff_t)p.slabs * kSlabPairs;
     ProductStream<Ring, kWide> stream(shared, p.left + down * panel_pairs * Tile::kBlockRows,

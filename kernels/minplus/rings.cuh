@@ -13,7 +13,7 @@
  * Cost, with minima at half the rate of additions, in updates a second on an H200: min_plus float32
  * FADD + FMNMX, 16.7e12; where nothing is negative, 2 FADD and one minimum of three integers for
  * two updates, 22.3e12; int32 one VIADDMNMX, 16.7e12, or 22.3e12 where half of the updates take two
- * IMAD and such a minimum; float64 DADD + DSETP + two
+ * IMAD and such a minimum; small int32 half a VIADDMNMX, 33.4e12; float64 DADD + DSETP + two
  * selects. min_max float32 and int32 two VIMNMX and one VIMNMX3 for two updates, 11.1e12. or_and
  * one LOP3 for 32, 535e12. */
 #ifndef GPUDIST_MINPLUS_RINGS_CUH
@@ -150,6 +150,39 @@ struct Plus<int32_t> {
         const uint32_t one = (uint32_t)kOne;
         c = least(c, (int32_t)((uint32_t)a.first * one + (uint32_t)b.second),
                   (int32_t)((uint32_t)a.second * one + (uint32_t)b.first));
+    }
+};
+
+/* int32 whose numbers are small: two neighbouring k in a word, and one instruction makes two
+ * updates. Numbers are shifted to be positive, so that the halves of a sum stay in their 16 bits;
+ * two neutral elements do as well. A result is the lesser of its halves. */
+struct PlusNarrow {
+    using Element = int32_t;
+    using Word = int32_t;
+    static constexpr int kElements = 2;
+    static constexpr bool kSigned = false;
+    static constexpr int32_t kReach = 0x1fff, kNeutral = 0x7fff;
+
+    static __device__ __forceinline__ int32_t neutral() { return kNeutral << 16 | kNeutral; }
+    static __device__ __forceinline__ int32_t enter(int32_t x, bool flip)
+    {
+        return x >= -kReach && x <= kReach ? kReach + (flip ? -x : x) : kNeutral;
+    }
+    static __device__ __forceinline__ int32_t leave(int32_t y, bool flip)
+    {
+        const int32_t low = y & 0xffff, high = (int32_t)((uint32_t)y >> 16);
+        const int32_t x = min(low, high);
+        return Plus<int32_t>::leave(x >= kNeutral ? GD_I32_FAR : x - 2 * kReach, flip);
+    }
+    /* Whether the element is a number, and not a small one. */
+    static __device__ __forceinline__ bool marks(int32_t x, int32_t y, bool flip)
+    {
+        return y == kNeutral && x != (flip ? INT_MIN : INT_MAX);
+    }
+    static __device__ __forceinline__ void fold(int32_t &c, Pair<int32_t> a, Pair<int32_t> b)
+    {
+        c = (int32_t)__viaddmin_u16x2((unsigned)a.first, (unsigned)b.second, (unsigned)c);
+        c = (int32_t)__viaddmin_u16x2((unsigned)a.second, (unsigned)b.first, (unsigned)c);
     }
 };
 

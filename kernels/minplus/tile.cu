@@ -6,13 +6,16 @@
  * is packed before anything is written, the result may take the place of an operand.
  *
  * Packing also finds out whether a number is negative. If none is, float32 sums are compared as
- * integers, two at a time with the result so far; which loop runs is decided on the device, without
- * the host, and does not change a bit of the result.
+ * integers, two at a time with the result so far. And int32 is packed in 16 bits first: if all
+ * numbers are small, an instruction makes two updates, and the kernels of the other form find a
+ * mark and end; if not, that of this form does. So the device decides which loop runs,
+ * without the host, and that does not change a bit of the result.
  *
  * Reached on an H200 with packing, 1e12 updates/s, for 8192 x 8192 x 8192 (2048 x 2048 x 2048):
- * min_plus float32 16.6 (14.1), with negative numbers 12.8 (10.3), int32 15.4 (13.5), float64 5.1
- * (4.8); min_max float32 10.5 (9.6); or_and 418 (178). Packing takes 0.46 of the 33 ms of the
- * first. Of few k, as many as a turn of the inner loop takes cost as much: 8, or 256 truths. */
+ * min_plus float32 16.7 (14.1), with negative numbers 13.1 (10.5), int32 17.2 (14.2), of numbers
+ * within +-8191 30.3 (23.9), float64 5.1 (4.7); min_max float32 10.5 (9.6); or_and 418 (178).
+ * Packing takes 0.46 of the 33 ms of the first. Of few k, as many as a turn of the inner loop takes
+ * cost as much: 8, or 256 truths. */
 #include "minplus/product.cuh"
 
 namespace {
@@ -20,13 +23,27 @@ namespace {
 using gd::Pair;
 
 constexpr const char *kId = "minplus/cuda_tile";
-constexpr size_t kMarksBytes = 256;   /* one int32_t, before the panels */
+constexpr size_t kMarksBytes = 256;   /* two int32_t, before the panels */
 constexpr double kBandSteps = 0x1p40; /* 70 ms of an H200 in float32, so no tail is felt */
 
-template <typename Ring>
-gd_status enqueue_pack(const gd_minplus &call, const gd::Product<Ring> &p, ptrdiff_t padded_rows,
-                       ptrdiff_t padded_cols, ptrdiff_t width, int32_t *marked, gd_error *err)
+ptrdiff_t padded(ptrdiff_t lines)
 {
+    return gd::ceil_div(lines, gd::kPaddedLines) * gd::kPaddedLines;
+}
+
+/* Pairs of words of a line, in whole turns of the inner loop. */
+template <typename Ring>
+ptrdiff_t pairs_of(ptrdiff_t depth)
+{
+    constexpr int kPairsATime = 4;
+    return gd::ceil_div(depth, 2 * kPairsATime * (ptrdiff_t)Ring::kElements) * kPairsATime;
+}
+
+template <typename Ring>
+gd_status enqueue_pack(const gd_minplus &call, const gd::Product<Ring> &p, ptrdiff_t width,
+                       int32_t *marked, gd_error *err)
+{
+    const ptrdiff_t padded_rows = padded(call.out.rows), padded_cols = padded(call.out.cols);
     using Element = typename Ring::Element;
     using Word = typename Ring::Word;
     using Panel = Pair<Word> *;
@@ -48,91 +65,90 @@ gd_status enqueue_pack(const gd_minplus &call, const gd::Product<Ring> &p, ptrdi
     const ptrdiff_t left_blocks = padded_rows / gd::kPackLines * deep;
     const ptrdiff_t right_blocks = padded_cols / gd::kPackLines * deep;
     if (deep > 0) {
-        GD_CUDA_TRY(
-            err, kId,
-            gd::enqueue(call.launch, gd::pack_pairs<Ring>, left_blocks + right_blocks,
-                        gd::kPackThreads, 0, left, right, (unsigned)left_blocks, p.flip, marked));
+        GD_CUDA_TRY(err, kId,
+                    gd::enqueue(call.launch, gd::pack_pairs<Ring>, left_blocks + right_blocks,
+                                gd::kPackThreads, 0, left, right, (unsigned)left_blocks, p.flip,
+                                marked, p.gate));
     }
     return GD_OK;
 }
 
-/* In bands of rows of the result, so that somebody may look in between. */
-template <typename Ring, bool kWide>
-gd_status enqueue_product(const gd_minplus &call, const gd::Product<Ring> &whole, gd_error *err)
+/* Of the rows of a result from `first` on, so many. */
+template <bool kWide, typename Ring>
+cudaError_t enqueue_band(const gd_minplus &call, const gd::Product<Ring> &whole, ptrdiff_t first,
+                         ptrdiff_t rows)
 {
     using Tile = typename gd::ProductShape<Ring, kWide>::Tile;
     constexpr size_t kShared = gd::ProductStream<Ring, kWide>::kSharedBytes;
     const auto kernel = gd::multiply<Ring, kWide>;
     const ptrdiff_t across = gd::ceil_div(whole.cols, Tile::kBlockCols);
-    const double steps = (double)whole.cols * (double)(call.a.cols / Ring::kElements + 1);
-    const ptrdiff_t fair = (ptrdiff_t)(kBandSteps / steps) / Tile::kBlockRows + 1;
-    const ptrdiff_t band = call.launch.watch != NULL && fair * Tile::kBlockRows < whole.rows
-                               ? fair * Tile::kBlockRows
-                               : whole.rows;
+    gd::Product<Ring> p = whole;
+    p.rows = rows;
+    p.left += first * whole.slabs * gd::kProductSlabPairs<typename Ring::Word>;
+    p.out += first * p.out_stride;
+    p.c += p.c != NULL ? first * p.c_row_stride : 0;
+    const cudaError_t code =
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)kShared);
+    return code != cudaSuccess
+               ? code
+               : gd::enqueue(call.launch, kernel, gd::ceil_div(rows, Tile::kBlockRows) * across,
+                             Tile::kThreads, kShared, p, (unsigned)across);
+}
+
+/* In bands of rows of the result, so that somebody may look in between. Of several forms that have
+ * gates each band is in turn. */
+template <bool kWide, typename Ring, typename... More>
+gd_status enqueue_product(const gd_minplus &call, gd_error *err, const gd::Product<Ring> &p,
+                          const gd::Product<More> &...more)
+{
+    constexpr int kTileRows = gd::ProductShape<Ring, kWide>::Tile::kBlockRows;
+    const double steps = (double)p.cols * (double)(call.a.cols / Ring::kElements + 1);
+    const ptrdiff_t fair = ((ptrdiff_t)(kBandSteps / steps) / kTileRows + 1) * kTileRows;
+    const ptrdiff_t band = call.launch.watch != NULL && fair < p.rows ? fair : p.rows;
     gd_status status = GD_OK;
-    GD_CUDA_TRY(
-        err, kId,
-        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)kShared));
-    for (ptrdiff_t first = 0; first < whole.rows && status == GD_OK; first += band) {
-        gd::Product<Ring> p = whole;
-        p.rows = whole.rows - first < band ? whole.rows - first : band;
-        p.left += first * whole.slabs * gd::kProductSlabPairs<typename Ring::Word>;
-        p.out += first * p.out_stride;
-        p.c += p.c != NULL ? first * p.c_row_stride : 0;
-        const ptrdiff_t down = gd::ceil_div(p.rows, Tile::kBlockRows);
-        GD_CUDA_TRY(err, kId,
-                    gd::enqueue(call.launch, kernel, down * across, Tile::kThreads, kShared, p,
-                                (unsigned)across));
-        status = gd_pass(&call.launch, (double)(first + p.rows) / (double)whole.rows, err);
+    for (ptrdiff_t first = 0; first < p.rows && status == GD_OK; first += band) {
+        const ptrdiff_t rows = p.rows - first < band ? p.rows - first : band;
+        for (const cudaError_t code : {enqueue_band<kWide>(call, p, first, rows),
+                                       enqueue_band<kWide>(call, more, first, rows)...}) {
+            GD_CUDA_TRY(err, kId, code);
+        }
+        status = gd_pass(&call.launch, (double)(first + rows) / (double)p.rows, err);
     }
     return status;
 }
 
 /* Whether the result has enough tiles of 128 x 128 for all SMs, of which each takes two at a time,
- * and the device the shared memory for them. */
+ * and the device the shared memory for them; and whether it has instructions for halves of a word.
+ */
 template <typename Ring>
-gd_status choose_width(const gd_minplus &call, bool *wide, gd_error *err)
+gd_status choose_form(const gd_minplus &call, bool *wide, bool *halves, gd_error *err)
 {
-    int sms = 0, shared_bytes = 0;
+    int sms = 0, shared_bytes = 0, major = 0;
     const int device = call.launch.device.index;
     GD_CUDA_TRY(err, kId, cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device));
     GD_CUDA_TRY(
         err, kId,
         cudaDeviceGetAttribute(&shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+    GD_CUDA_TRY(err, kId,
+                cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
     *wide = sizeof(typename Ring::Word) == 4 &&
             gd::ceil_div(call.out.rows, 128) * gd::ceil_div(call.out.cols, 128) >= sms * 3 / 2 &&
             (size_t)shared_bytes >= gd::ProductStream<gd::PlusUnsigned, true>::kSharedBytes;
+    *halves = major >= 9;
     return GD_OK;
 }
 
 template <typename Ring>
-gd_status run(gd_minplus &call, bool flip, gd_error *err)
+gd::Product<Ring> describe(const gd_minplus &call, bool flip, const int32_t *marked, gd::Gate gate)
 {
     using Word = typename Ring::Word;
     using Element = typename Ring::Element;
-    constexpr int kSlabPairs = gd::kProductSlabPairs<Word>, kPairsATime = 4;
-    const ptrdiff_t padded_rows = gd::ceil_div(call.out.rows, gd::kPaddedLines) * gd::kPaddedLines;
-    const ptrdiff_t padded_cols = gd::ceil_div(call.out.cols, gd::kPaddedLines) * gd::kPaddedLines;
     gd::Product<Ring> p = {};
-    p.pairs = gd::ceil_div(call.a.cols, 2 * kPairsATime * (ptrdiff_t)Ring::kElements) * kPairsATime;
-    p.slabs = (int)gd::ceil_div(p.pairs, kSlabPairs);
-    const ptrdiff_t panel_pairs = (ptrdiff_t)p.slabs * kSlabPairs;
-    if (call.launch.sizing) {
-        call.launch.workspace_bytes = kMarksBytes + (size_t)(padded_rows + padded_cols) *
-                                                        (size_t)panel_pairs * sizeof(Pair<Word>);
-        return GD_OK;
-    }
-
-    bool wide = false;
-    gd_status status = choose_width<Ring>(call, &wide, err);
-    if (status != GD_OK) {
-        return status;
-    }
-    char *const workspace = static_cast<char *>(call.launch.workspace);
-    int32_t *const marked =
-        call.out_of_range != NULL ? call.out_of_range : reinterpret_cast<int32_t *>(workspace);
-    p.left = reinterpret_cast<Pair<Word> *>(workspace + kMarksBytes);
-    p.right = p.left + padded_rows * panel_pairs;
+    p.pairs = pairs_of<Ring>(call.a.cols);
+    p.slabs = (int)gd::ceil_div(p.pairs, gd::kProductSlabPairs<Word>);
+    p.left =
+        reinterpret_cast<Pair<Word> *>(static_cast<char *>(call.launch.workspace) + kMarksBytes);
+    p.right = p.left + padded(call.out.rows) * p.slabs * gd::kProductSlabPairs<Word>;
     p.rows = call.out.rows;
     p.cols = call.out.cols;
     p.c = static_cast<const Element *>(call.c.data);
@@ -142,18 +158,54 @@ gd_status run(gd_minplus &call, bool flip, gd_error *err)
     p.out_stride = call.out.row_stride;
     p.flip = flip;
     p.marked = marked;
+    p.gate = gate;
+    return p;
+}
+
+template <typename Ring>
+gd_status run(gd_minplus &call, bool flip, gd_error *err)
+{
+    using Word = typename Ring::Word;
+    constexpr int kSlabPairs = gd::kProductSlabPairs<Word>;
+    if (call.launch.sizing) {
+        const ptrdiff_t slabs = gd::ceil_div(pairs_of<Ring>(call.a.cols), kSlabPairs);
+        call.launch.workspace_bytes =
+            kMarksBytes + (size_t)(padded(call.out.rows) + padded(call.out.cols)) *
+                              (size_t)(slabs * kSlabPairs) * sizeof(Pair<Word>);
+        return GD_OK;
+    }
+    bool wide = false, halves = false;
+    gd_status status = choose_form<Ring>(call, &wide, &halves, err);
+    if (status != GD_OK) {
+        return status;
+    }
+    int32_t *const marks = static_cast<int32_t *>(call.launch.workspace);
+    int32_t *const marked = call.out_of_range != NULL ? call.out_of_range : marks;
+    const ptrdiff_t width = wide ? 128 : 64;
     GD_CUDA_TRY(err, kId,
                 cudaMemsetAsync(marked, 0, sizeof *marked, (cudaStream_t)call.launch.stream));
-    status = enqueue_pack(call, p, padded_rows, padded_cols, wide ? 128 : 64, marked, err);
-    if (status != GD_OK) {
+    if constexpr (std::is_same<Ring, gd::Plus<int32_t>>::value) {
+        if (wide && halves) { /* enough work for the device to find out if all is small */
+            int32_t *const large = marks + 1;
+            GD_CUDA_TRY(err, kId,
+                        cudaMemsetAsync(large, 0, sizeof *large, (cudaStream_t)call.launch.stream));
+            const auto narrow = describe<gd::PlusNarrow>(call, flip, large, {large, false});
+            const auto p = describe<Ring>(call, flip, marked, {large, true});
+            status = enqueue_pack(call, narrow, width, large, err);
+            status = status == GD_OK ? enqueue_pack(call, p, width, marked, err) : status;
+            return status == GD_OK ? enqueue_product<true>(call, err, p, narrow) : status;
+        }
+    }
+    const auto p = describe<Ring>(call, flip, marked, {NULL, false});
+    if ((status = enqueue_pack(call, p, width, marked, err)) != GD_OK) {
         return status;
     }
     if constexpr (sizeof(Word) == 4) {
         if (wide) {
-            return enqueue_product<Ring, true>(call, p, err);
+            return enqueue_product<true>(call, err, p);
         }
     }
-    return enqueue_product<Ring, false>(call, p, err);
+    return enqueue_product<false>(call, err, p);
 }
 
 template <template <typename> class Ring>
