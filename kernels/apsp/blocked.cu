@@ -27,13 +27,13 @@
  * algorithm" (2003); G. J. Katz, J. T. Kider, "All-pairs shortest-paths for large graphs on the
  * GPU" (2008).
  *
- * Reached on an H200, 1e12 updates/s: float32 n = 4096 13.2, 8192 16.2, 16384 16.5, of 17.4 that the
- * inner loop reaches by itself; with negative weights 13.2, int32 17.3, 16 bits 29.5, undirected
- * float32 32.7 (all n = 16384); float64 4.9. With predecessors, on a complete graph, float32 n =
- * 4096 7.6, 8192 9.4, 16384 10.6, int32 10.9: 1.7, 1.7 and 1.6 times the time without; 12.6 where
- * few elements change (n = 8192). Small n would wait for the chain of pivot tile and strips, 20 us a
- * round of 64 pivots: without predecessors and in 32 bits, up to 2048 nodes go the way of
- * resident.cu. */
+ * Reached on an H200, 1e12 updates/s: float32 n = 4096 13.2, 8192 16.2, 16384 16.5, of 17.4 that
+ * the inner loop reaches by itself; with negative weights 13.2, int32 17.3, 16 bits 29.5,
+ * undirected float32 32.7 (all n = 16384); float64 4.9. With predecessors, on a complete graph,
+ * float32 n = 4096 7.6, 8192 9.4, 16384 10.6, int32 10.9: 1.7, 1.7 and 1.6 times the time without;
+ * 12.6 where few elements change (n = 8192). Small n would wait for the chain of pivot tile and
+ * strips, 20 us a round of 64 pivots: without predecessors and in 32 bits, up to 2048 nodes go the
+ * way of resident.cu. */
 #include "apsp/resident.cuh"
 #include "apsp/rest.cuh"
 

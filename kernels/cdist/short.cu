@@ -165,8 +165,8 @@ __device__ __forceinline__ void find_row(T (&results)[kCols], const T (&a)[kFill
     }
 #pragma unroll
     for (int j = 0; j < kCols; ++j) {
-        if constexpr (M::root) {
-            results[j] = gd::quick_root(results[j]);
+        if constexpr (M::root) { /* longer rows may be tile.cu's, whose root has other last bits */
+            results[j] = D <= kShortest ? gd::quick_root(results[j]) : gd_root(results[j]);
         }
     }
     if constexpr (M::template guarded<T>) {
