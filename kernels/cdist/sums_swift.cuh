@@ -134,8 +134,8 @@ static __global__ void guess_unit(Points<float> x, ptrdiff_t d, float *unit)
     for (int i = threadIdx.x; i < kGuessPairs * dims; i += kGuessers) {
         const ptrdiff_t k = i % dims * (d / dims);
         const int row = i / dims * rows / kGuessPairs, other = (row + rows / 2 + 1) % rows;
-        const float size = fabsf(x.at(gd_sample_row(x.count, row), k) -
-                                 x.at(gd_sample_row(x.count, other), k));
+        const float size =
+            fabsf(x.at(gd_sample_row(x.count, row), k) - x.at(gd_sample_row(x.count, other), k));
         if (size > 0 && size <= FLT_MAX) {
             sum += (double)size, count += 1;
         }
