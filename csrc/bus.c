@@ -22,6 +22,7 @@ enum {
 /* Slots that together fit the last cache: what the bus wrote there need not come from memory. */
 static const size_t MOST_SLOT = (size_t)16 << 20, LEAST_SLOT = (size_t)1 << 20;
 static const size_t PAGE = (size_t)2 << 20; /* a huge one: two threads do not fault for the same */
+static const size_t PART = (size_t)128 << 10; /* of a piece: a thread's, where none has to wait */
 static const size_t LEAST_PANEL = (size_t)16 << 20, MOST_PANEL = (size_t)256 << 20;
 
 /* What a device's copies go through. */
@@ -177,16 +178,18 @@ static void copy_part(char *to, const char *from, size_t bytes, ptrdiff_t part)
     copy_past(to + begin, from + begin, (end < bytes ? end : bytes) - begin);
 }
 
+/* Between places that have been touched: a thread's part need not end where a page does. */
 static void copy_rows(char *to, size_t to_pitch, const char *from, size_t from_pitch,
                       size_t row_bytes, ptrdiff_t rows)
 {
     const size_t bytes = row_bytes * (size_t)rows;
     const bool dense = to_pitch == row_bytes && from_pitch == row_bytes;
-    const ptrdiff_t parts = dense ? parts_of(to, bytes) : rows;
+    const ptrdiff_t parts = dense ? (ptrdiff_t)((bytes + PART - 1) / PART) : rows;
 #pragma omp parallel for schedule(static) num_threads(copiers())
     for (ptrdiff_t i = 0; i < parts; ++i) {
+        const size_t begin = dense ? (size_t)i * PART : 0;
         if (dense) {
-            copy_part(to, from, bytes, i);
+            copy_past(to + begin, from + begin, bytes - begin < PART ? bytes - begin : PART);
         }
         else {
             copy_past(to + (size_t)i * to_pitch, from + (size_t)i * from_pitch, row_bytes);
@@ -523,12 +526,19 @@ static gd_status begin(gd_bus *bus, void *stream, gd_error *err)
     return status == GD_OK ? gd_cuda_mark_order(bus->stream, bus->computed[0], err) : status;
 }
 
+/* Rows of a piece: the threads have one while the bus has another. */
+static ptrdiff_t rows_of_piece(const gd_bus *bus, size_t row_bytes, ptrdiff_t rows)
+{
+    const size_t share = row_bytes * (size_t)rows / SLOTS;
+    return (ptrdiff_t)(between(row_bytes, share, bus->slot_bytes) / row_bytes);
+}
+
 /* Through `count` slots from `first_slot` on, of which others have nothing more to say. */
 static gd_status send(gd_bus *bus, int first_slot, int count, void *stream, void *to,
                       size_t to_pitch, const void *from, size_t from_pitch, size_t row_bytes,
                       ptrdiff_t rows, gd_error *err)
 {
-    const ptrdiff_t step = (ptrdiff_t)(bus->slot_bytes / row_bytes);
+    const ptrdiff_t step = rows_of_piece(bus, row_bytes, rows);
     gd_status status = GD_OK;
     for (ptrdiff_t first = 0, i = 0; status == GD_OK && first < rows; first += step, ++i) {
         const int slot = first_slot + (int)(i % count);
@@ -587,4 +597,56 @@ gd_status gd_send_rows_aside(gd_bus *bus, void *stream, void *to, size_t to_pitc
     return status == GD_OK ? send(bus, SLOTS, ASIDE, stream, to, to_pitch, from, from_pitch,
                                   row_bytes, rows, err)
                            : status;
+}
+
+static gd_status receive(gd_bus *bus, void *to, size_t to_pitch, const void *from,
+                         size_t from_pitch, size_t row_bytes, ptrdiff_t rows, gd_error *err)
+{
+    const ptrdiff_t step = rows_of_piece(bus, row_bytes, rows);
+    gd_status status = GD_OK;
+    for (ptrdiff_t sent = 0, arrived = 0; status == GD_OK && arrived < rows;) {
+        const bool sends = sent < rows && sent < arrived + SLOTS * step;
+        const ptrdiff_t first = sends ? sent : arrived;
+        const ptrdiff_t some = rows - first < step ? rows - first : step;
+        const int slot = (int)(first / step % SLOTS);
+        if (sends) {
+            status = gd_cuda_copy_rows(bus->stream, bus->slot[slot], row_bytes,
+                                       (const char *)from + (size_t)first * from_pitch, from_pitch,
+                                       row_bytes, (size_t)some, err);
+            status =
+                status == GD_OK ? gd_cuda_mark_set(bus->landed[slot], bus->stream, err) : status;
+            sent += some;
+            continue;
+        }
+        if ((status = gd_cuda_mark_wait(bus->landed[slot], err)) == GD_OK) {
+            copy_rows((char *)to + (size_t)first * to_pitch, to_pitch, bus->slot[slot], row_bytes,
+                      row_bytes, some);
+        }
+        arrived += some;
+    }
+    return status;
+}
+
+gd_status gd_bring_rows(gd_device device, void *stream, void *to, size_t to_pitch, const void *from,
+                        size_t from_pitch, size_t row_bytes, ptrdiff_t rows, gd_error *err)
+{
+    const size_t bytes = row_bytes * (size_t)rows;
+    gd_bus *bus;
+    gd_status status = GD_OK;
+    if (bytes >= GD_WORTH_THE_SLOTS && (bus = enter(device, err)) == NULL) {
+        return err->status;
+    }
+    if (bytes < GD_WORTH_THE_SLOTS || bus->slot_bytes < row_bytes) {
+        status =
+            gd_cuda_copy_rows(stream, to, to_pitch, from, from_pitch, row_bytes, (size_t)rows, err);
+        status = gd_settle(device, stream, status, err);
+    }
+    else if ((status = begin(bus, stream, err)) == GD_OK) {
+        status = receive(bus, to, to_pitch, from, from_pitch, row_bytes, rows, err);
+        status = gd_settle(device, bus->stream, status, err);
+    }
+    if (bytes >= GD_WORTH_THE_SLOTS) {
+        leave(bus);
+    }
+    return status;
 }

@@ -50,6 +50,9 @@ ptrdiff_t gd_panel_rows(ptrdiff_t rows, size_t row_bytes);
  * bytes from one row to the next. The host matrix has been read on return. */
 gd_status gd_send_rows(gd_device device, void *stream, void *to, size_t to_pitch, const void *from,
                        size_t from_pitch, size_t row_bytes, ptrdiff_t rows, gd_error *err);
+/* The way back, for rows that are complete when `stream` gets there. Finished on return. */
+gd_status gd_bring_rows(gd_device device, void *stream, void *to, size_t to_pitch, const void *from,
+                        size_t from_pitch, size_t row_bytes, ptrdiff_t rows, gd_error *err);
 /* The same for a gd_fill, during whose call the slots of results are taken. */
 gd_status gd_send_rows_aside(gd_bus *bus, void *stream, void *to, size_t to_pitch, const void *from,
                              size_t from_pitch, size_t row_bytes, ptrdiff_t rows, gd_error *err);

@@ -124,6 +124,12 @@ gd_status gd_cuda_event_elapsed(void *start, void *stop, double *milliseconds, g
 
 void gd_cuda_event_free(void *event) { (void)event; }
 
+gd_status gd_cuda_apsp_band(gd_apsp_band *call, gd_error *err)
+{
+    (void)call;
+    return refuse(err);
+}
+
 gd_status gd_cuda_graph_read(const gd_graph *graph, gd_apsp *call, gd_graph_facts *facts,
                              gd_error *err)
 {

@@ -328,6 +328,30 @@ typedef struct gd_apsp {
 #define GD_FOUND_BYTES 64
 typedef gd_status gd_apsp_kernel(gd_apsp *call, gd_error *err);
 
+/* A part of apsp's triple loop: stages [pivot, pivot + pivots) on a band of the matrix's rows,
+ * [first, first + rows), for matrices that do not fit the device's memory. dist and pred hold the
+ * band alone, in rows of `padded` elements, as gd_apsp says; columns and rows from n on are filled
+ * in here. A band that holds one of the stages' rows holds them all: it goes first, and leaves in
+ * `snapshots` each of these rows as it is at its own stage. The other bands read them.
+ * Sizing sets `padded`, `step`, of which first, rows, pivot and pivots are multiples, the bytes of
+ * snapshots for so many pivots, and the workspace for so many rows. */
+typedef struct gd_apsp_band {
+    gd_launch launch;
+    ptrdiff_t n, padded, step;
+    gd_dtype dtype;
+    gd_semiring semiring; /* GD_MIN_PLUS or GD_MIN_MAX */
+    bool nonnegative;     /* as in gd_apsp */
+    void *dist;
+    int32_t *pred;
+    ptrdiff_t first, rows, pivot, pivots;
+    void *snapshots;
+    size_t snapshot_bytes;
+    double done, share; /* of the whole call's work: before this part, and in it */
+} gd_apsp_band;
+typedef gd_status gd_apsp_band_kernel(gd_apsp_band *call, gd_error *err);
+/* The CPU's is the plain loop, which is there to check what goes round it. */
+gd_apsp_band_kernel gd_cpu_apsp_band, gd_cuda_apsp_band, gd_cuda_bottleneck_band;
+
 /* minplus: out[i, j] = the best of c[i, j] and, over all k, of a[i, k] and b[k, j] put together, as
  * the semiring says: the minimum of c[i, j] and of all a[i, k] + b[k, j], say.
  * a is m x depth, b is depth x n, c and out are m x n; all of one dtype (GD_BOOL with GD_OR_AND,

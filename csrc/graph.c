@@ -4,6 +4,7 @@
 #include <float.h>
 #include <math.h>
 
+#include "cpu/pass.h"
 #include "cpu/simd.h"
 #include "gpudist.h"
 
@@ -227,19 +228,21 @@ gd_status gd_cpu_graph_read(const gd_graph *graph, gd_apsp *call, gd_graph_facts
                             gd_error *err)
 {
     const gd_graph_facts nothing = {0, -1, -1};
-    (void)err;
+    gd_status status = GD_OK;
     *facts = nothing;
 #pragma omp parallel if (call->n >= PARALLEL_FROM)
     {
         gd_graph_facts mine = nothing;
 #pragma omp for
         for (ptrdiff_t i = 0; i < call->padded; i += ROWS) {
-            read_rows(graph, call, i, &mine);
+            if (gd_goes_on(&call->launch, 0, &status, err)) {
+                read_rows(graph, call, i, &mine);
+            }
         }
 #pragma omp critical(gd_graph_facts)
         join_facts(facts, &mine);
     }
-    return GD_OK;
+    return status;
 }
 
 /* ---------------------------------------------------------------- path lengths out */
@@ -325,9 +328,12 @@ gd_status gd_cpu_paths_write(const gd_apsp *call, const gd_matrix *out, const gd
     const bool lengths = call->semiring == GD_MIN_PLUS; /* others have no length of nothing */
     const ptrdiff_t n = call->n;
     ptrdiff_t too_long = 0, on_cycle = 0;
-    (void)err;
+    gd_status status = GD_OK;
 #pragma omp parallel for reduction(+ : too_long, on_cycle) if (n >= PARALLEL_FROM)
     for (ptrdiff_t i = 0; i < n; ++i) {
+        if (!gd_goes_on(&call->launch, 1, &status, err)) {
+            continue;
+        }
         /* `out` may lie over call->dist: it comes last. */
         negative_nodes[i] = lengths && is_negative(call, i * call->padded + i);
         on_cycle += negative_nodes[i];
@@ -338,5 +344,5 @@ gd_status gd_cpu_paths_write(const gd_apsp *call, const gd_matrix *out, const gd
     }
     facts->on_negative_cycle = on_cycle;
     facts->too_long = too_long;
-    return GD_OK;
+    return status;
 }

@@ -2,9 +2,11 @@
 #include <float.h>
 #include <string.h>
 
+#include "bus.h"
 #include "device.h"
 #include "registry.h"
 #include "run.h"
+#include "run_apsp_far.h"
 #include "stage.h"
 #include "watch.h"
 
@@ -167,12 +169,28 @@ static gd_status graph_read(apsp_job *job, gd_graph_facts *facts, gd_error *err)
                : gd_cpu_graph_read(&job->graph, &job->call, facts, err);
 }
 
+/* A host graph goes straight to where it is closed, if it can be read in place there. */
 static gd_status bring_graph(apsp_job *job, gd_error *err)
 {
+    const gd_apsp *call = &job->call;
     const gd_matrix host = job->graph.weights;
-    return host.device.backend == job->brought.device.backend
+    gd_matrix *there = &job->graph.weights;
+    const gd_stage *own = &job->own;
+    const size_t size = gd_dtype_size(host.dtype);
+    if (host.device.backend == own->device.backend) {
+        return GD_OK;
+    }
+    if (!job->graph.directed || host.dtype != call->dtype || host.dtype == GD_I32) {
+        return gd_stage_bring(&job->brought, &host, "the graph", there, err);
+    }
+    there->data = call->dist;
+    there->row_stride = call->padded;
+    there->device = own->device;
+    return job->budget->counting
                ? GD_OK
-               : gd_stage_bring(&job->brought, &host, "the graph", &job->graph.weights, err);
+               : gd_send_rows(own->device, own->stream, call->dist, (size_t)call->padded * size,
+                              host.data, (size_t)host.row_stride * size, (size_t)host.cols * size,
+                              host.rows, err);
 }
 
 /* Where host results are on the device, before they come home: in place, but for a result of
@@ -206,10 +224,10 @@ static gd_status count_memory(apsp_job job, gd_error *err)
 {
     const bool staged = job.out.device.backend != job.own.device.backend;
     gd_matrix out, pred;
-    gd_status status = bring_graph(&job, err);
-    status = status == GD_OK ? size_and_place(&job, err) : status;
-    if (status == GD_OK && staged && (status = locate(&job, &out, &pred, err)) == GD_OK) {
-        status = bring_home(&job, &out, &pred, err);
+    gd_status status = size_and_place(&job, err);
+    status = status == GD_OK ? bring_graph(&job, err) : status;
+    if (status == GD_OK && staged) { /* results take nothing on their way home */
+        status = locate(&job, &out, &pred, err);
     }
     return status == GD_OK ? gd_budget_grant(job.budget, job.own.device, "apsp", NULL, err)
                            : status;
@@ -238,45 +256,148 @@ static gd_status write_out(apsp_job *job, double unreachable, uint8_t *negative_
     return status;
 }
 
-static gd_status solve(apsp_job *job, const gd_orders *orders, double unreachable,
-                       uint8_t *negative_nodes, ptrdiff_t *on_negative_cycle, gd_error *err)
+/* What the facts say to the kernel. They are of the weights as given, which it may see negated. */
+static void tell(apsp_job *job, const gd_graph_facts *facts)
+{
+    gd_apsp *call = &job->call;
+    call->nonnegative = facts->negative_at < 0 && !job->graph.flip;
+    call->symmetric = !job->graph.directed;
+    call->longest =
+        call->nonnegative && facts->fractional_at < 0 ? facts->max_abs * (double)(call->n - 1) : 0;
+}
+
+/* Sums could meet the int32 sentinel. float64 holds every such sum exactly, so compute there and
+ * convert. */
+static bool leaves_int32(const apsp_job *job, const gd_graph_facts *facts)
+{
+    return job->call.dtype == GD_I32 && job->call.semiring == GD_MIN_PLUS &&
+           facts->max_abs * (double)(job->call.n - 1) >= I32_WEIGHT_LIMIT;
+}
+
+static gd_status choose_float64(apsp_job *job, const gd_orders *orders, const gd_graph_facts *facts,
+                                gd_error *err)
+{
+    if (!(job->kernel->dtypes & GD_BIT(GD_F64))) {
+        return GD_FAIL(err, GD_BAD_VALUE,
+                       "kernel '%s' computes in int32 alone: with %td nodes it takes weights "
+                       "whose sums stay below 2**29, got one of magnitude %.0f",
+                       job->kernel->id, job->call.n, facts->max_abs);
+    }
+    return choose(job, orders, GD_F64, err);
+}
+
+/* ---------------------------------------------------------------- larger than the device */
+
+static bool can_go_far(const apsp_job *job)
+{
+    return job->out.device.backend == GD_CPU && job->kernel->backend == GD_CUDA &&
+           !(job->kernel->flags & GD_TEACHING);
+}
+
+/* Plans for what there may be, and refuses what even the smallest blocks do not fit. */
+static gd_status plan_far(apsp_job *job, const gd_orders *orders, gd_far *far, gd_error *err)
+{
+    const gd_apsp *call = &job->call;
+    size_t room = orders->max_memory;
+    gd_status status = room == 0 ? gd_cuda_free_memory(&room, err) : GD_OK;
+    if (orders->max_memory == 0) {
+        room -= room / 32; /* for what others ask for meanwhile */
+    }
+    *far = (gd_far){.launch = gd_cuda_apsp_band, .pred = job->pred.data};
+    far->call.launch = call->launch;
+    far->call.n = call->n;
+    far->call.dtype = call->dtype;
+    far->call.semiring = call->semiring;
+    if (status != GD_OK || (status = gd_far_plan(far, room, err)) != GD_OK) {
+        return status;
+    }
+    *job->budget = gd_budget_of(orders);
+    job->budget->most = far->bytes;
+    return gd_budget_grant(job->budget, call->launch.device, "apsp", NULL, err);
+}
+
+/* The matrix is closed where the caller wants it, or in host memory of our own. */
+static gd_status read_far(apsp_job *job, gd_stage *host, gd_graph_facts *facts, gd_error *err)
+{
+    gd_apsp *call = &job->call;
+    gd_matrix dist = job->out;
+    gd_status status = GD_OK;
+    if (job->out.dtype != call->dtype || overwrites(&job->graph, &job->out)) {
+        status = gd_stage_matrix(host, call->n, call->n, call->dtype, "the matrix of path lengths",
+                                 &dist, err);
+    }
+    call->padded = call->n;
+    call->dist = dist.data;
+    call->pred = job->pred.data;
+    return status == GD_OK ? gd_cpu_graph_read(&job->graph, call, facts, err) : status;
+}
+
+static gd_status close_far(apsp_job *job, const gd_orders *orders, gd_stage *host, gd_error *err)
 {
     gd_graph_facts facts;
-    gd_paths_facts found;
+    gd_far far;
     gd_status status;
-    if ((status = count_memory(*job, err)) != GD_OK || (status = bring_graph(job, err)) != GD_OK ||
-        (status = size_and_place(job, err)) != GD_OK ||
+    if ((status = plan_far(job, orders, &far, err)) != GD_OK ||
+        (status = read_far(job, host, &facts, err)) != GD_OK ||
+        (status = check_facts(&job->graph, job->out.dtype, &facts, err)) != GD_OK) {
+        return status;
+    }
+    if (leaves_int32(job, &facts)) {
+        gd_stage_release(host);
+        if ((status = choose_float64(job, orders, &facts, err)) != GD_OK ||
+            (status = plan_far(job, orders, &far, err)) != GD_OK ||
+            (status = read_far(job, host, &facts, err)) != GD_OK) {
+            return status;
+        }
+    }
+    tell(job, &facts);
+    far.call.nonnegative = job->call.nonnegative;
+    far.dist = job->call.dist;
+    return gd_far_run(&far, job->budget, err);
+}
+
+/* ---------------------------------------------------------------- one call */
+
+/* Leaves the answer where write_out finds it. */
+static gd_status close_near(apsp_job *job, const gd_orders *orders, gd_error *err)
+{
+    gd_graph_facts facts;
+    gd_status status;
+    if ((status = size_and_place(job, err)) != GD_OK || (status = bring_graph(job, err)) != GD_OK ||
         (status = graph_read(job, &facts, err)) != GD_OK ||
         (status = check_facts(&job->graph, job->out.dtype, &facts, err)) != GD_OK) {
         return status;
     }
-    if (job->call.dtype == GD_I32 && job->call.semiring == GD_MIN_PLUS &&
-        facts.max_abs * (double)(job->call.n - 1) >= I32_WEIGHT_LIMIT) {
-        /* Sums could meet the int32 sentinel. float64 holds every such sum exactly, so compute
-         * there and convert. */
+    if (leaves_int32(job, &facts)) {
         gd_stage_release(&job->own);
-        if (!(job->kernel->dtypes & GD_BIT(GD_F64))) {
-            return GD_FAIL(err, GD_BAD_VALUE,
-                           "kernel '%s' computes in int32 alone: with %td nodes it takes weights "
-                           "whose sums stay below 2**29, got one of magnitude %.0f",
-                           job->kernel->id, job->call.n, facts.max_abs);
-        }
-        if ((status = choose(job, orders, GD_F64, err)) != GD_OK ||
+        if ((status = choose_float64(job, orders, &facts, err)) != GD_OK ||
             (status = size_and_place(job, err)) != GD_OK ||
             (status = graph_read(job, &facts, err)) != GD_OK) {
             return status;
         }
     }
-    /* The facts are of the weights as given, the kernel may see them negated. */
-    job->call.nonnegative = facts.negative_at < 0 && !job->graph.flip;
-    job->call.symmetric = !job->graph.directed;
-    job->call.longest = job->call.nonnegative && facts.fractional_at < 0
-                            ? facts.max_abs * (double)(job->call.n - 1)
-                            : 0;
-    if ((status = job->kernel->launch.apsp(&job->call, err)) != GD_OK) {
-        return status;
+    tell(job, &facts);
+    return job->kernel->launch.apsp(&job->call, err);
+}
+
+static gd_status solve(apsp_job *job, const gd_orders *orders, double unreachable,
+                       uint8_t *negative_nodes, ptrdiff_t *on_negative_cycle, gd_error *err)
+{
+    gd_paths_facts found;
+    gd_stage host = {.device = {GD_CPU, 0}};
+    gd_status status = count_memory(*job, err);
+    if (status == GD_NO_MEMORY && can_go_far(job)) {
+        status = close_far(job, orders, &host, err);
+        if (status == GD_OK) {
+            status = gd_cpu_paths_write(&job->call, &job->out, &job->pred, unreachable,
+                                        job->graph.flip, negative_nodes, &found, err);
+        }
+        gd_stage_release(&host);
     }
-    if ((status = write_out(job, unreachable, negative_nodes, &found, err)) != GD_OK) {
+    else if (status == GD_OK && (status = close_near(job, orders, err)) == GD_OK) {
+        status = write_out(job, unreachable, negative_nodes, &found, err);
+    }
+    if (status != GD_OK) {
         return status;
     }
     *on_negative_cycle = found.on_negative_cycle;

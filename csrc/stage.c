@@ -110,44 +110,21 @@ gd_status gd_stage_bring(gd_stage *stage, const gd_matrix *host, const char *wha
                               pitch, row_bytes, host->rows, err);
 }
 
-/* A matrix on its way home. */
-typedef struct gd_return {
-    const gd_stage *stage;
-    const gd_launch *launch;
-    const gd_matrix *there;
-} gd_return;
-
-/* Rows that lie apart on the device travel as a dense panel. */
-static gd_status make_dense(void *context, ptrdiff_t first, ptrdiff_t count, void *panel,
-                            gd_error *err)
-{
-    const gd_return *way = context;
-    const gd_matrix *x = way->there;
-    const size_t size = gd_dtype_size(x->dtype), row_bytes = (size_t)x->cols * size;
-    if (way->stage->budget != NULL && way->stage->budget->counting) {
-        return GD_OK;
-    }
-    const gd_status status =
-        gd_copy_rows(x->device, way->launch->stream, panel, row_bytes,
-                     (const char *)x->data + first * x->row_stride * (ptrdiff_t)size,
-                     (size_t)x->row_stride * size, row_bytes, (size_t)count, err);
-    return status == GD_OK ? gd_pass(way->launch, 1, err) : status;
-}
-
 gd_status gd_stage_home(gd_stage *stage, const gd_launch *launch, const gd_matrix *there,
                         void *host, gd_error *err)
 {
-    gd_return way = {stage, launch, there};
+    const size_t size = gd_dtype_size(there->dtype), row_bytes = (size_t)there->cols * size;
     const gd_result result = {
         .stage = stage,
         .to = host,
-        .row_bytes = (size_t)there->cols * gd_dtype_size(there->dtype),
+        .row_bytes = row_bytes,
         .rows = there->rows,
-        .whole = there->row_stride == there->cols ? there->data : NULL,
-        .fill = make_dense,
-        .context = &way,
+        .whole = there->data,
     };
-    return gd_bring_result(&result, err);
+    return there->row_stride == there->cols
+               ? gd_bring_result(&result, err)
+               : gd_bring_rows(launch->device, launch->stream, host, row_bytes, there->data,
+                               (size_t)there->row_stride * size, row_bytes, there->rows, err);
 }
 
 void gd_stage_release_to(gd_stage *stage, int kept)

@@ -115,6 +115,22 @@ def closure(
     progress: Any = None,
     max_memory: int | None = None,
 ) -> None: ...
+def far_plan(
+    n: int,
+    dtype: str,
+    predecessors: bool,
+    device: str | None = None,
+    max_memory: int | None = None,
+    kernel: str | None = None,
+) -> dict[str, int]: ...
+def far(
+    dist: Any,
+    pred: Any,
+    semiring: str,
+    device: str | None,
+    progress: Any = None,
+    max_memory: int | None = None,
+) -> dict[str, int]: ...
 def minplus(
     a: Any,
     b: Any,

@@ -72,6 +72,11 @@ def _facts(said: Explanation) -> dict[str, str]:
         "needs": f"{said.memory:,} bytes of memory"
         + (f", {said.copies:,} of them for its own copies" if said.copies else ""),
     }
+    if said.out_of_core is not None:
+        facts["goes"] = (
+            "through the device, which does not hold the matrix, in {blocks:,} blocks of {block:,} "
+            "nodes: {bytes:,} bytes there, {each_way:,} over the bus each way"
+        ).format_map(said.out_of_core)
     if said.held is not None:
         facts["holds"] = f"at most {said.held:,} bytes on {said.device}, beside the caller's"
         if said.panels > 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import numbers
 from typing import Any, Final
@@ -30,6 +31,7 @@ def apsp(
     unweighted: bool = False,
     overwrite: bool = False,
     return_predecessors: bool = False,
+    out: Any = None,
     dtype: Any = None,
     semiring: str = "min_plus",
     kernel: str = "auto",
@@ -64,10 +66,13 @@ def apsp(
         If True, the result may take the place of a C-contiguous `graph` of the result's dtype.
     return_predecessors : bool
         If True, also return the predecessors, from which `reconstruct_path` makes paths.
+    out : array, shape (n, n), optional
+        Where to write the lengths: C-contiguous, of the result's dtype; it may be `graph` itself,
+        or a `numpy.memmap`.
     dtype : {float32, float64, int32, bool}, optional
-        The dtype of computation and result: bool for or_and; else by default float32 for float32
-        input, and float64 for all other. int32 is exact: weights must be whole and below 2**29,
-        path lengths below 2**30.
+        The dtype of computation and result: bool for or_and; else that of `out`, or by default
+        float32 for float32 input, and float64 for all other. int32 is exact: weights must be whole
+        and below 2**29, path lengths below 2**30.
     semiring : {"min_plus", "max_plus", "min_max", "max_min", "or_and"}
         What the length of a path is, and which of two paths is the better; the notes say more.
     kernel : str
@@ -82,8 +87,9 @@ def apsp(
         it raises ends the call. It must not call gpudist itself, whose buffers are in use. Ctrl-C
         ends a long call in any case.
     max_memory : int, optional
-        How many bytes of the device's memory the call may hold at once, as for `cdist`. What does
-        not fit is refused before anything is allocated.
+        How many bytes of the device's memory the call may hold at once, as for `cdist`. A host
+        array for which a CUDA device has not so much, or not enough at all, goes through it in
+        parts; the notes say how. What else does not fit is refused before anything is allocated.
 
     Returns
     -------
@@ -138,6 +144,14 @@ def apsp(
     predecessors have the bits of the plain triple loop, as in
     `scipy.sparse.csgraph.floyd_warshall`: among equal paths the first found stays.
 
+    A matrix that a CUDA device does not hold stays on the host, in the result's place (a
+    `numpy.memmap` with `overwrite`, say), and bands of its rows pass through the device once for
+    each of T blocks of nodes. The bits are the same. About ``(T - 1) * n**2`` elements cross the
+    bus each way, hidden behind the arithmetic for blocks of some thousand nodes;
+    ``gpudist.explain("apsp", ...)`` says how many blocks and bytes there are. A device that holds
+    a block of 64 nodes (128 in four bytes without predecessors) thrice is enough. On the CPU the
+    matrix is in place in any case.
+
     References
     ----------
     .. [1] G. Venkataraman, S. Sahni, S. Mukhopadhyaya, "A blocked all-pairs shortest-paths
@@ -173,6 +187,7 @@ def apsp(
             no_edge=no_edge,
             directed=directed,
             reflexive=True,
+            out=out,
             kernel=kernel,
             device=device,
             options=options,
@@ -182,6 +197,8 @@ def apsp(
     registry.check_kernel("apsp", kernel, options)
     space, weights, rule = _read(graph, no_edge)
     directed = _directed(graph, directed)
+    if out is not None:
+        dtype = _dtype_of_out(weights, out, dtype)
     name = _result_dtype(space, weights, dtype)
     unreachable = _unreachable(name, no_edge, semiring)
     sentinel = 0.0 if no_edge is None else float(no_edge)
@@ -192,9 +209,15 @@ def apsp(
             name,
             unreachable,
             return_predecessors,
+            out,
         )
     shape = (weights.shape[0], weights.shape[0])
-    out = weights if overwrite and _fits(weights, name) else space.empty(shape, name, like=weights)
+    if out is not None:
+        weights = _apart(weights, out)
+    elif overwrite and _fits(weights, name):
+        out = weights
+    else:
+        out = space.empty(shape, name, like=weights)
     pred = space.empty(shape, "int32", like=weights) if return_predecessors else None
     with watched(progress, shape[0] ** 3, "apsp") as watch:
         on_cycle = _core.apsp(
@@ -217,7 +240,7 @@ def apsp(
         )
     if on_cycle:
         how = rule, sentinel, directed, unweighted, semiring
-        cycle = [] if out is weights else _cycle(space, weights, on_cycle, how)
+        cycle = [] if _in_place(weights, out) else _cycle(space, weights, on_cycle, how)
         raise negative_cycle_error()(on_cycle, cycle, semiring)
     return (out, pred) if return_predecessors else out
 
@@ -481,12 +504,38 @@ def _fits(weights: Any, dtype: str) -> bool:
     )
 
 
+def _dtype_of_out(weights: Any, out: Any, dtype: Any) -> str:
+    if not hasattr(out, "dtype"):
+        raise TypeError(f"out must be an array, got {type(out).__name__}")
+    name = arrays.space_of(graph=weights, out=out).dtype_name(out)
+    if name not in _CORE_DTYPES:
+        raise ValueError(f"out must be of float32, float64 or int32, got {name}")
+    if dtype is not None and arrays.dtype_name(dtype) != name:
+        raise ValueError(f"dtype is {arrays.dtype_name(dtype)}, but out is of {name}")
+    arrays.check_out(out, tuple(weights.shape))
+    return name
+
+
+def _in_place(weights: Any, out: Any) -> bool:
+    if weights is out:
+        return True
+    both = isinstance(weights, np.ndarray) and isinstance(out, np.ndarray)
+    return both and weights.__array_interface__ == out.__array_interface__
+
+
+def _apart(weights: Any, out: Any) -> Any:
+    """Copy weights which `out` overlaps without being the same: writing would spoil reading."""
+    overlap = isinstance(weights, np.ndarray) and np.may_share_memory(weights, out)
+    return weights.copy() if overlap and not _in_place(weights, out) else weights
+
+
 def _reference(
     weights: Any,
     how: tuple[str, float, bool, bool, str],
     dtype: str,
     unreachable: float,
     return_predecessors: bool,
+    out: Any,
 ) -> Any:
     from gpudist import reference
 
@@ -502,7 +551,11 @@ def _reference(
     if dtype == "int32":
         dist[dist == -worst] = semirings.neutral(semiring, dtype, opposite=True)
     dist[none] = unreachable
-    return (dist.astype(dtype), pred) if return_predecessors else dist.astype(dtype)
+    if out is None:
+        out = dist.astype(dtype)
+    else:
+        out[...] = dist
+    return (out, pred) if return_predecessors else out
 
 
 def _cycle(
@@ -540,21 +593,24 @@ def explain_apsp(
     graph: Any,
     *,
     no_edge: float | None = None,
+    directed: bool = True,
     dtype: Any = None,
     semiring: str = "min_plus",
     return_predecessors: bool = False,
     kernel: str = "auto",
     device: str | None = None,
+    max_memory: int | None = None,
 ) -> registry.Explanation:
     """Say what `apsp` would do; see `gpudist.explain`."""
     semirings.check(semiring)
     if semiring == "or_and":
         return explain_closure(graph, no_edge=no_edge, kernel=kernel, device=device)
+    directed = _directed(graph, directed)
     space, weights, _ = _read(graph, no_edge)
     n = weights.shape[0]
     name = _result_dtype(space, weights, dtype)
     predecessors = 4 * n * n if return_predecessors else 0
-    return registry.choose(
+    said = registry.choose(
         "apsp",
         dtype=name,
         n=n,
@@ -569,6 +625,26 @@ def explain_apsp(
         on_host=space is arrays.HOST,
         semiring=semiring,
     )
+    if space is not arrays.HOST or said.device == "cpu":
+        return said
+    in_place = directed and name != "int32" and space.dtype_name(weights) == name
+    if max_memory is None:
+        index = int(said.device.removeprefix("cuda:"))
+        max_memory = _core.cuda()["devices"][index]["memory_bytes"]
+    brought = 0 if in_place else weights.nbytes
+    return _explain_far(said, n, brought, return_predecessors, max_memory)
+
+
+def _explain_far(
+    said: registry.Explanation, n: int, brought: int, predecessors: bool, room: int
+) -> registry.Explanation:
+    """Say how the matrix goes through a device that has no room for it and `brought` bytes."""
+    plan = _core.far_plan(n, said.dtype, predecessors, said.device, room, said.kernel)
+    teaching = any(row.teaching for row in registry.kernels("apsp") if row.id == said.kernel)
+    if plan["near"] + brought <= room or teaching:
+        return said
+    work = dataclasses.replace(said.work, read=plan["each_way"], written=plan["each_way"])
+    return dataclasses.replace(said, work=work, copies=plan["bytes"], out_of_core=plan)
 
 
 def explain_closure(

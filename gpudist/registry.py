@@ -107,6 +107,9 @@ class Explanation:
         Bytes that the call needs besides operands and results.
     on_host : bool
         Whether operands and results are in the host's memory.
+    out_of_core : dict of str to int, optional
+        How a matrix that the device does not hold goes through it: in how many "blocks" of "block"
+        nodes each, what that holds there ("bytes"), and the bytes that cross the bus "each_way".
     held : int or None
         For distances: the most bytes of the device's memory that the call holds at once, which
         ``max_memory=`` bounds; arrays that are the caller's do not count.
@@ -131,6 +134,7 @@ class Explanation:
     work: Work
     copies: int = 0
     on_host: bool = True
+    out_of_core: dict[str, int] | None = None
     held: int | None = None
     panels: int = 1
     parts: int = 1

@@ -338,6 +338,52 @@ def test_a_negative_weight_beside_a_negative_sentinel(device):
         gpudist.apsp([[0, -2], [-1, 0]], no_edge=-1, device=device)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+@pytest.mark.parametrize("directed", [True, False])
+def test_out(device, dtype, directed, rng):
+    for n in (1, 64, 90):
+        w = graph(rng, n, "sparse").astype(dtype) if dtype != "int32" else graph(rng, n, "dense")
+        expected, pred = gpudist.apsp(w, dtype=dtype, directed=directed, return_predecessors=True)
+        call = {"directed": directed, "device": device, "return_predecessors": True}
+        mine = np.empty((n, n), dtype)
+        out, found = gpudist.apsp(w, out=mine, **call)
+        assert out is mine
+        np.testing.assert_array_equal(mine, expected)
+        np.testing.assert_array_equal(found, pred)
+        mine[:] = w
+        assert gpudist.apsp(mine, out=mine, **call)[0] is mine  # the graph itself
+        np.testing.assert_array_equal(mine, expected)
+        mine[:] = w.T
+        gpudist.apsp(mine.T, out=mine, **call)  # another view of it
+        np.testing.assert_array_equal(mine, expected)
+
+
+def test_out_of_the_reference_and_of_truths(rng):
+    w = graph(rng, 20, "sparse")
+    mine = np.empty((20, 20), "float32")
+    assert gpudist.apsp(w, out=mine, kernel="reference") is mine
+    np.testing.assert_array_equal(mine, gpudist.apsp(w.astype("float32"), kernel="reference"))
+    truths = np.empty((20, 20), bool)
+    assert gpudist.apsp(w, out=truths, semiring="or_and") is truths
+    np.testing.assert_array_equal(truths, gpudist.apsp(w, semiring="or_and"))
+
+
+@pytest.mark.parametrize(
+    ("out", "error", "message"),
+    [
+        (np.empty((3, 4)), ValueError, r"out must have shape \(3, 3\), got \(3, 4\)"),
+        (np.empty((3, 3), "int64"), ValueError, "out must be of float32, float64 or int32"),
+        (np.empty((3, 3), "float32"), ValueError, "dtype is float64, but out is of float32"),
+        (np.empty((3, 6))[:, ::2], ValueError, "out must be C-contiguous"),
+        ([[0.0] * 3] * 3, TypeError, "out must be an array, got list"),
+    ],
+)
+@pytest.mark.parametrize("kernel", ["auto", "reference"])
+def test_bad_out(out, error, message, kernel):
+    with pytest.raises(error, match=message):
+        gpudist.apsp(np.ones((3, 3)), out=out, dtype="float64", kernel=kernel)
+
+
 def test_overwrite(rng):
     w = rng.random((50, 50))
     expected = gpudist.apsp(w)

@@ -135,6 +135,8 @@ GD_FUNCTION(gd_py_pdist);
 GD_FUNCTION(gd_py_plan_cdist);
 GD_FUNCTION(gd_py_apsp);
 GD_FUNCTION(gd_py_closure);
+GD_FUNCTION(gd_py_far);
+GD_FUNCTION(gd_py_far_plan);
 GD_FUNCTION(gd_py_minplus);
 GD_FUNCTION(gd_py_perron);
 GD_FUNCTION(gd_py_perron_part);

@@ -82,6 +82,14 @@ static PyMethodDef methods[] = {
          "device=None, stream=0, ordered=False, options=None, progress=None, "
          "max_memory=None)\n--\n\n"
          "Which nodes can be reached from which, into out."),
+    FAST(far_plan,
+         "far_plan($module, /, n, dtype, predecessors, device=None, max_memory=None, "
+         "kernel=None)\n--\n\n"
+         "How apsp would go through a device with so much memory, as a dictionary."),
+    FAST(far,
+         "far($module, /, dist, pred, semiring, device, progress=None, max_memory=None)\n--\n\n"
+         "For tests: closes host matrices in place by way of a device with so much memory; returns "
+         "the plan, and what was moved."),
     FAST(minplus,
          "minplus($module, /, a, b, c, out, semiring, kernel=None, device=None, stream=0, "
          "ordered=False, options=None, progress=None, max_memory=None)\n--\n\n"

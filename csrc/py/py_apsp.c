@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "../run_apsp_far.h"
+
 static PyObject *list_marked(const uint8_t *marks, ptrdiff_t n)
 {
     PyObject *list = PyList_New(0);
@@ -114,5 +116,72 @@ GD_FUNCTION(gd_py_closure)
     }
     gd_release(&weights);
     gd_release(&out);
+    return result;
+}
+
+static PyObject *far_plan_of(const gd_far *far, size_t near)
+{
+    return Py_BuildValue("{s:n,s:n,s:n,s:n,s:n,s:n,s:n,s:n}", "blocks", far->blocks, "block",
+                         far->block, "band", far->band, "bytes", (Py_ssize_t)far->bytes, "each_way",
+                         (Py_ssize_t)far->each_way, "sent", (Py_ssize_t)far->sent, "brought",
+                         (Py_ssize_t)far->brought, "near", (Py_ssize_t)near);
+}
+
+GD_FUNCTION(gd_py_far_plan)
+{
+    ptrdiff_t n;
+    gd_dtype dtype;
+    bool predecessors = false;
+    gd_orders orders = {0};
+    gd_far far = {0};
+    size_t near;
+    gd_error err;
+    const gd_arg spec[] = {
+        {"n", gd_to_size, &n, true},
+        {"dtype", gd_to_dtype, &dtype, true},
+        {"predecessors", gd_to_bool, &predecessors, true},
+        {"device", gd_to_device, &orders, false},
+        GD_MAX_MEMORY(orders),
+        {"kernel", gd_to_kernel, &orders, false},
+    };
+    if (!gd_parse("far_plan", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
+        return NULL;
+    }
+    if (gd_plan_far(n, dtype, predecessors, &orders, &far, &near, &err) != GD_OK) {
+        return gd_raise(module, &err);
+    }
+    return far_plan_of(&far, near);
+}
+
+GD_FUNCTION(gd_py_far)
+{
+    PyObject *dist_object, *pred_object, *result = NULL;
+    gd_operand dist = {0}, pred = {0};
+    gd_orders orders = {0};
+    gd_semiring semiring = GD_MIN_PLUS;
+    gd_attention attention = {0};
+    gd_far far = {0};
+    gd_error err;
+    gd_status status;
+    const gd_arg spec[] = {
+        {"dist", gd_to_object, &dist_object, true},
+        {"pred", gd_to_object, &pred_object, true},
+        {"semiring", gd_to_semiring, &semiring, true},
+        {"device", gd_to_device, &orders, true},
+        {"progress", gd_to_object, &attention.progress, false},
+        GD_MAX_MEMORY(orders),
+    };
+    if (!gd_parse("far", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
+        return NULL;
+    }
+    if (gd_take_output(dist_object, "dist", 2, &orders, &dist) &&
+        (pred_object == Py_None || gd_take_output(pred_object, "pred", 2, &orders, &pred))) {
+        orders.watch = gd_let_go(&attention);
+        status = gd_run_far(&dist.matrix, &pred.matrix, semiring, &orders, &far, &err);
+        gd_take_back(&attention);
+        result = status == GD_OK ? far_plan_of(&far, 0) : gd_raise(module, &err);
+    }
+    gd_release(&dist);
+    gd_release(&pred);
     return result;
 }

@@ -1,0 +1,35 @@
+/* run_apsp_far.h: all-pairs shortest paths of a matrix that the device's memory does not hold. */
+#ifndef GPUDIST_RUN_APSP_FAR_H
+#define GPUDIST_RUN_APSP_FAR_H
+
+#include "gpudist.h"
+#include "stage.h"
+
+/* The matrix stays on the host, as gd_apsp describes it but without padding: dense rows of n. */
+typedef struct gd_far {
+    gd_apsp_band_kernel *launch;
+    gd_apsp_band call; /* its launch's device, stream and watch, n, dtype, semiring, nonnegative */
+    void *dist;
+    int32_t *pred; /* or NULL */
+    /* The plan: how many rows a block and a band have, how many blocks there are and places for
+     * bands on the device, what that holds, and what goes over the bus each way. */
+    ptrdiff_t block, band, blocks, places;
+    size_t bytes, each_way;
+    size_t sent, brought; /* counted as it goes */
+} gd_far;
+
+/* Plans for so many bytes of device memory: the fewest blocks, or if even the smallest do not fit,
+ * these. */
+gd_status gd_far_plan(gd_far *far, size_t allowed, gd_error *err);
+/* Closes the matrix as planned. The device is current; finished on return, whatever the status. */
+gd_status gd_far_run(gd_far *far, gd_budget *budget, gd_error *err);
+
+/* What apsp would do with n nodes on the device that the orders name, or on a device of their
+ * max_memory. If they name a kernel, *near is what it holds if it gets the whole matrix. */
+gd_status gd_plan_far(ptrdiff_t n, gd_dtype dtype, bool predecessors, const gd_orders *orders,
+                      gd_far *far, size_t *near, gd_error *err);
+/* For tests: closes a matrix on the host as gd_apsp describes it. The CPU can play the device. */
+gd_status gd_run_far(const gd_matrix *dist, const gd_matrix *pred, gd_semiring semiring,
+                     const gd_orders *orders, gd_far *far, gd_error *err);
+
+#endif
