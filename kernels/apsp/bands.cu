@@ -14,7 +14,7 @@ constexpr const char *kId = "apsp/cuda_blocked, out of core";
 template <typename Ring>
 gd_status run(gd_apsp_band &call, gd_error *err)
 {
-    using Many = gd::Relaxing<gd::PlusUnsigned, 128, false>;
+    using Many = gd::Relaxing<gd::PlusUnsigned, 128, false, gd::Whole<gd::PlusUnsigned, 128>>;
     int shared_bytes = 0;
     GD_CUDA_TRY(err, kId,
                 cudaDeviceGetAttribute(&shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin,

@@ -39,8 +39,8 @@ __global__ void __launch_bounds__(kStripThreads<kPivots>, kPivots == 64 ? 3 : 2)
     close_band_strips(const __grid_constant__ Paths<Ring> paths,
                       const __grid_constant__ BandRegion band, unsigned col_strips)
 {
-    using OfRows = RowStrip<Ring, kPivots, kPred>;
-    using OfCols = ColStrip<Ring, kPivots, kPred>;
+    using OfRows = RowStrip<Ring, kPivots, kPred, Whole<Ring, kPivots>>;
+    using OfCols = ColStrip<Ring, kPivots, kPred, Whole<Ring, kPivots>>;
     extern __shared__ int4 shared[];
     const bool of_cols = blockIdx.x < col_strips;
     const ptrdiff_t pivot = band.pivot * kPivots;
@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(Rest<Ring, kPivots, kPred>::Tile::kThreads,
                                   Rest<Ring, kPivots, kPred>::kBlocksPerSm)
     relax_band(const __grid_constant__ Paths<Ring> paths, const __grid_constant__ BandRegion band)
 {
-    using Work = Relaxing<Ring, kPivots, kPred>;
+    using Work = Relaxing<Ring, kPivots, kPred, Whole<Ring, kPivots>>;
     extern __shared__ int4 shared[];
     const ptrdiff_t block = blockIdx.x / Work::kParts, part = blockIdx.x % Work::kParts;
     const ptrdiff_t group = block / (kTileGroup * band.across) * kTileGroup;
@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(Rest<Ring, kPivots, kPred>::Tile::kThreads,
     const ptrdiff_t i = band.first + group + place % rows, j = place / rows;
     await_predecessor();
     if (i != band.pivot && j != band.pivot) {
-        Work::relax(paths, i * kPivots, j * kPivots + part * kRowsWidth<Ring, kPivots>, shared);
+        Work::relax(paths, i * kPivots, j * kPivots + part * (kPivots / Work::kParts), shared);
     }
 }
 
@@ -101,7 +101,8 @@ __global__ void __launch_bounds__(kFillThreads)
 template <typename Ring, int kPivots, bool kPred>
 class BandRounds {
     using T = typename Ring::Word;
-    using Work = Relaxing<Ring, kPivots, kPred>;
+    using Panels = Whole<Ring, kPivots>;
+    using Work = Relaxing<Ring, kPivots, kPred, Panels>;
 
 public:
     static gd_status size(gd_apsp_band &call)
@@ -123,8 +124,8 @@ public:
         paths_.dist = static_cast<T *>(call.dist) - above;
         paths_.pred = kPred ? call.pred - above : NULL;
         paths_.padded = paths_.stride = call.padded;
-        paths_.cols =
-            static_cast<Pair<T> *>(call.launch.workspace) - panel_at<kPivots>(0, call.first);
+        paths_.cols = static_cast<Pair<T> *>(call.launch.workspace) -
+                      panel_at<kPivots, Panels::kColsWidth>(0, call.first);
     }
 
     gd_status enqueue_all(T loop, gd_error *err)
@@ -153,10 +154,10 @@ public:
     }
 
 private:
-    static constexpr size_t kStripShared = kStripSharedBytes<Ring, kPivots, kPred>;
+    static constexpr size_t kStripShared = sizeof(StripLines<Ring, kPivots, kPred, Panels>);
     static constexpr size_t kTileShared =
-        sizeof(typename PivotTile<Ring, kPivots, kStripThreads<kPivots>, kPred>::Lines);
-    static constexpr auto tile_kernel = close_pivot_tile<Ring, kPivots, kPred>;
+        sizeof(typename PivotTile<Ring, kPivots, kStripThreads<kPivots>, kPred, Panels>::Lines);
+    static constexpr auto tile_kernel = close_pivot_tile<Ring, kPivots, kPred, Panels>;
     static constexpr auto strip_kernel = close_band_strips<Ring, kPivots, kPred>;
     static constexpr auto rest_kernel = relax_band<Ring, kPivots, kPred>;
 
