@@ -426,7 +426,7 @@ gd_status gd_run_apsp(const gd_graph *graph, const gd_matrix *out, const gd_matr
     gd_status status = check(graph, out, pred, err);
     *on_negative_cycle = 0;
     job.graph.flip = semiring == GD_MAX_PLUS || semiring == GD_MAX_MIN;
-    job.call.semiring = semiring == GD_MIN_MAX || semiring == GD_MAX_MIN ? GD_MIN_MAX : GD_MIN_PLUS;
+    job.call.semiring = gd_ring_within(semiring);
     gd_watch_work(orders->watch, n * n * n);
     if (narrow) { /* 0.1 is to match the float32 array's 0.1 */
         job.graph.sentinel = (double)(float)graph->sentinel;

@@ -404,28 +404,34 @@ gd_status gd_far_run(gd_far *far, gd_budget *budget, gd_error *err)
 
 /* ---------------------------------------------------------------- from outside */
 
-static void prepare(gd_far *far, ptrdiff_t n, gd_dtype dtype, const gd_orders *orders)
+static void prepare(gd_far *far, ptrdiff_t n, gd_dtype dtype, gd_semiring semiring,
+                    const gd_orders *orders)
 {
     const bool on_cuda = orders->where == GD_WHERE_CUDA;
     *far = (gd_far){.launch = on_cuda ? gd_cuda_apsp_band : gd_cpu_apsp_band};
     far->call.n = n;
     far->call.dtype = dtype;
+    far->call.semiring = gd_ring_within(semiring);
     far->call.launch = (gd_launch){.device = {on_cuda ? GD_CUDA : GD_CPU, orders->cuda_index},
                                    .stream = GD_THREAD_STREAM,
                                    .watch = orders->watch};
 }
 
-gd_status gd_plan_far(ptrdiff_t n, gd_dtype dtype, bool predecessors, const gd_orders *orders,
-                      gd_far *far, size_t *near, gd_error *err)
+gd_status gd_plan_far(ptrdiff_t n, gd_dtype dtype, gd_semiring semiring, bool predecessors,
+                      const gd_orders *orders, gd_far *far, size_t *near, gd_error *err)
 {
     static int32_t some; /* only whether there are any is asked */
     const gd_kernel *kernel = orders->kernel != NULL ? gd_kernel_find(orders->kernel) : NULL;
     gd_status status = GD_OK;
-    prepare(far, n, dtype, orders);
+    prepare(far, n, dtype, semiring, orders);
     far->pred = predecessors ? &some : NULL;
     *near = 0;
     if (kernel != NULL && kernel->op == GD_OP_APSP && kernel->launch.apsp != NULL) {
-        gd_apsp call = {.launch = far->call.launch, .n = n, .dtype = dtype, .pred = far->pred};
+        gd_apsp call = {.launch = far->call.launch,
+                        .n = n,
+                        .dtype = dtype,
+                        .semiring = far->call.semiring,
+                        .pred = far->pred};
         call.launch.sizing = true;
         status = kernel->launch.apsp(&call, err);
         *near = (size_t)call.padded * (size_t)call.padded * element_bytes(far) +
@@ -441,10 +447,9 @@ gd_status gd_run_far(const gd_matrix *dist, const gd_matrix *pred, gd_semiring s
     gd_budget budget = gd_budget_of(orders);
     int previous;
     gd_status status;
-    prepare(far, dist->rows, dist->dtype, orders);
+    prepare(far, dist->rows, dist->dtype, semiring, orders);
     far->dist = dist->data;
     far->pred = pred->data;
-    far->call.semiring = semiring;
     const gd_device device = far->call.launch.device;
     gd_watch_work(orders->watch, n * n * n);
     if ((status = gd_enter(device, &previous, err)) != GD_OK) {

@@ -24,10 +24,16 @@ gd_status gd_far_plan(gd_far *far, size_t allowed, gd_error *err);
 /* Closes the matrix as planned. The device is current; finished on return, whatever the status. */
 gd_status gd_far_run(gd_far *far, gd_budget *budget, gd_error *err);
 
+/* The semiring that kernels close over, where a call's maxima are minima of numbers turned over. */
+static inline gd_semiring gd_ring_within(gd_semiring semiring)
+{
+    return semiring == GD_MIN_MAX || semiring == GD_MAX_MIN ? GD_MIN_MAX : GD_MIN_PLUS;
+}
+
 /* What apsp would do with n nodes on the device that the orders name, or on a device of their
  * max_memory. If they name a kernel, *near is what it holds if it gets the whole matrix. */
-gd_status gd_plan_far(ptrdiff_t n, gd_dtype dtype, bool predecessors, const gd_orders *orders,
-                      gd_far *far, size_t *near, gd_error *err);
+gd_status gd_plan_far(ptrdiff_t n, gd_dtype dtype, gd_semiring semiring, bool predecessors,
+                      const gd_orders *orders, gd_far *far, size_t *near, gd_error *err);
 /* For tests: closes a matrix on the host as gd_apsp describes it. The CPU can play the device. */
 gd_status gd_run_far(const gd_matrix *dist, const gd_matrix *pred, gd_semiring semiring,
                      const gd_orders *orders, gd_far *far, gd_error *err);

@@ -122,6 +122,7 @@ def far_plan(
     device: str | None = None,
     max_memory: int | None = None,
     kernel: str | None = None,
+    semiring: str = "min_plus",
 ) -> dict[str, int]: ...
 def far(
     dist: Any,

@@ -632,14 +632,19 @@ def explain_apsp(
         index = int(said.device.removeprefix("cuda:"))
         max_memory = _core.cuda()["devices"][index]["memory_bytes"]
     brought = 0 if in_place else weights.nbytes
-    return _explain_far(said, n, brought, return_predecessors, max_memory)
+    return _explain_far(said, n, brought, return_predecessors, max_memory, semiring)
 
 
 def _explain_far(
-    said: registry.Explanation, n: int, brought: int, predecessors: bool, room: int
+    said: registry.Explanation,
+    n: int,
+    brought: int,
+    predecessors: bool,
+    room: int,
+    semiring: str = "min_plus",
 ) -> registry.Explanation:
     """Say how the matrix goes through a device that has no room for it and `brought` bytes."""
-    plan = _core.far_plan(n, said.dtype, predecessors, said.device, room, said.kernel)
+    plan = _core.far_plan(n, said.dtype, predecessors, said.device, room, said.kernel, semiring)
     teaching = any(row.teaching for row in registry.kernels("apsp") if row.id == said.kernel)
     if plan["near"] + brought <= room or teaching:
         return said

@@ -56,9 +56,9 @@ def main() -> None:
                 }
                 gpudist.apsp(weights, kernel=kernel.id, **options)
                 if not kernel.teaching:  # and out of core
-                    least = _core.far_plan(133, dtype, predecessors, "cuda", 1)["bytes"]
+                    plan = _core.far_plan(133, dtype, predecessors, "cuda", 1, semiring=semiring)
                     pred = np.zeros(weights.shape, "int32") if predecessors else None
-                    _core.far(weights.astype(dtype), pred, semiring, "cuda", None, least)
+                    _core.far(weights.astype(dtype), pred, semiring, "cuda", None, plan["bytes"])
     for kernel in cuda_rows("closure"):
         gpudist.transitive_closure(weights > 7, kernel=kernel.id)
     for kernel in cuda_rows("minplus"):

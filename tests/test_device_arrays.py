@@ -289,8 +289,10 @@ def test_simple_tensors_take_the_short_way(rng):
     assert short(a, b, "euclidean", out) is out
     for wrong in (out.T, out.double(), out.cpu(), out[:8], out.clone().requires_grad_(), 3):
         assert short(a, b, "euclidean", wrong) is None
-    with pytest.raises(ValueError, match="out must have shape"):
+    with pytest.raises(ValueError, match="out must be C-contiguous"):
         gpudist.cdist(a, b, out=out.T)
+    with pytest.raises(ValueError, match="out must have shape"):
+        gpudist.cdist(a, b, out=out[:8])
 
 
 @pytest.mark.parametrize("n", [1, 2, 31, 33, 64, 257, 511, 513, 1025, 1800, 2048, 2049])

@@ -17,11 +17,12 @@ SHAPES = {
 }
 
 
-def memory_for(n, dtype, predecessors, device, blocks):
+def memory_for(n, dtype, predecessors, device, blocks, semiring):
     """Give the least memory with which there are no more than so many blocks."""
-    plan = _core.far_plan(n, dtype, predecessors, device, PLENTY)
+    how = {"device": device, "semiring": semiring}
+    plan = _core.far_plan(n, dtype, predecessors, max_memory=PLENTY, **how)
     while plan["blocks"] < blocks:
-        plan = _core.far_plan(n, dtype, predecessors, device, plan["bytes"] - 1)
+        plan = _core.far_plan(n, dtype, predecessors, max_memory=plan["bytes"] - 1, **how)
     return plan["bytes"]
 
 
@@ -61,7 +62,7 @@ def test_blocks_give_the_bits_of_the_whole_by_the_stated_bytes(
         expected, expected_pred = solved(w, dtype, semiring)
         for predecessors in (True, False):
             dist, pred = opened(w, dtype, semiring)
-            room = memory_for(n, dtype, predecessors, device, blocks)
+            room = memory_for(n, dtype, predecessors, device, blocks, semiring)
             done = _core.far(dist, pred if predecessors else None, semiring, device, None, room)
             np.testing.assert_array_equal(dist, expected, err_msg=str(done))
             if predecessors:
@@ -110,7 +111,7 @@ def test_each_allocation_may_fail(device):
 def test_a_watcher_sees_the_share_grow_and_may_stop_it(device):
     n = 1000
     dist = np.ones((n, n))
-    room = memory_for(n, "float64", False, device, 3)
+    room = memory_for(n, "float64", False, device, 3, "min_plus")
     seen = []
     _core.far(dist, None, "min_plus", device, seen.append, room)
     assert all(0 <= share <= 1 for share in seen)

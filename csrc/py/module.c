@@ -84,7 +84,7 @@ static PyMethodDef methods[] = {
          "Which nodes can be reached from which, into out."),
     FAST(far_plan,
          "far_plan($module, /, n, dtype, predecessors, device=None, max_memory=None, "
-         "kernel=None)\n--\n\n"
+         "kernel=None, semiring='min_plus')\n--\n\n"
          "How apsp would go through a device with so much memory, as a dictionary."),
     FAST(far,
          "far($module, /, dist, pred, semiring, device, progress=None, max_memory=None)\n--\n\n"

@@ -132,6 +132,7 @@ GD_FUNCTION(gd_py_far_plan)
     ptrdiff_t n;
     gd_dtype dtype;
     bool predecessors = false;
+    gd_semiring semiring = GD_MIN_PLUS;
     gd_orders orders = {0};
     gd_far far = {0};
     size_t near;
@@ -143,11 +144,12 @@ GD_FUNCTION(gd_py_far_plan)
         {"device", gd_to_device, &orders, false},
         GD_MAX_MEMORY(orders),
         {"kernel", gd_to_kernel, &orders, false},
+        {"semiring", gd_to_semiring, &semiring, false},
     };
     if (!gd_parse("far_plan", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
         return NULL;
     }
-    if (gd_plan_far(n, dtype, predecessors, &orders, &far, &near, &err) != GD_OK) {
+    if (gd_plan_far(n, dtype, semiring, predecessors, &orders, &far, &near, &err) != GD_OK) {
         return gd_raise(module, &err);
     }
     return far_plan_of(&far, near);

@@ -264,13 +264,17 @@ template <typename M, typename T>
 __device__ __noinline__ void finish_element(const Cdist<T> &call, ptrdiff_t row, ptrdiff_t col,
                                             T total)
 {
+    if constexpr (M::template guarded<T>) {
+        if (total == 0 && call.a.data == call.b.data && row == col &&
+            call.a.row_stride == call.b.row_stride && call.a.col_stride == call.b.col_stride) {
+            call.row(row)[col] = 0; /* of which M::finish would make NaN */
+            return;
+        }
+    }
     const T result = M::finish(total);
     call.row(row)[col] = result;
     if constexpr (M::template guarded<T>) {
-        const bool itself = total == 0 && call.a.data == call.b.data && row == col &&
-                            call.a.row_stride == call.b.row_stride &&
-                            call.a.col_stride == call.b.col_stride;
-        if (!itself && !M::safe(result)) {
+        if (!M::safe(result)) {
             Run<T> run(call, col, 1);
             run.count = 1; /* the neighbours may be other threads' */
             repair<M>(call, row, row + 1, 1, run);
