@@ -17,7 +17,7 @@ SHAPES = {
 }
 
 
-def memory_for(n, dtype, predecessors, device, blocks, semiring):
+def memory_for(n, dtype, predecessors, device, blocks, semiring="min_plus"):
     """Give the least memory with which there are no more than so many blocks."""
     how = {"device": device, "semiring": semiring}
     plan = _core.far_plan(n, dtype, predecessors, max_memory=PLENTY, **how)
@@ -111,7 +111,7 @@ def test_each_allocation_may_fail(device):
 def test_a_watcher_sees_the_share_grow_and_may_stop_it(device):
     n = 1000
     dist = np.ones((n, n))
-    room = memory_for(n, "float64", False, device, 3, "min_plus")
+    room = memory_for(n, "float64", False, device, 3)
     seen = []
     _core.far(dist, None, "min_plus", device, seen.append, room)
     assert all(0 <= share <= 1 for share in seen)
