@@ -1,6 +1,7 @@
 """What all tests share: the GPU marker's meaning, and data that is hard to get right."""
 
 import os
+import signal
 import warnings
 
 import hypothesis
@@ -13,6 +14,10 @@ from gpudist.metrics import METRICS
 
 hypothesis.settings.register_profile("ci", derandomize=True, deadline=None, max_examples=60)
 hypothesis.settings.load_profile("ci")
+
+# Shells let what they start in the background ignore Ctrl-C; then no test of it would end.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_runtest_setup(item):
