@@ -194,6 +194,7 @@ def test_the_fastest_sample_is_the_ceiling():
 def test_arithmetic_ceilings_scale_with_the_type_on_a_cpu_only():
     assert ceiling("fma", 8.0).rate_in("float32") == 16.0
     assert ceiling("write", 8.0).rate_in("float32") == 8.0
+    assert ceiling("minplus", 8.0).rate_in("float32") is None
     assert ceiling("fma", 8.0, "float32", "cuda").rate_in("float32") == 8.0
     assert ceiling("fma", 8.0, "float32", "cuda").rate_in("float64") is None
 

@@ -66,7 +66,8 @@ class Ceiling:
         """Give the rate for another element type, None where this measurement does not tell.
 
         Bytes are bytes. On a CPU a vector holds twice as many elements of half the size, so the
-        arithmetic rate scales; on a GPU each type has its own pipes and nothing follows.
+        rate of multiply-adds scales. Minima of other types are other instructions, and on a GPU
+        each type has its own pipes: there nothing follows.
 
         Parameters
         ----------
@@ -80,7 +81,7 @@ class Ceiling:
         """
         if dtype == self.dtype or self.name not in _UNITS:
             return self.rate
-        if "/cpu_" in self.kernel:
+        if "/cpu_" in self.kernel and self.name == "fma":
             return self.rate * np.dtype(self.dtype).itemsize / np.dtype(dtype).itemsize
         return None
 

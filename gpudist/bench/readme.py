@@ -143,8 +143,8 @@ def _operation_row(result: Result) -> tuple[str, ...]:
         if "ratio" in rival
     ]
     share = result.get("round_fraction_of_ceiling")
-    limits = [f"{fraction:.0%} ({result['bound_by']})"] if fraction >= _TELLING else []
-    limits += [] if share is None else [f"a round {share:.0%}"]
+    limits = [f"{_percent(fraction)} ({result['bound_by']})"] if fraction >= _TELLING else []
+    limits += [] if share is None else [f"a round {_percent(share)}"]
     return (
         ", ".join(case),
         duration(result["median_s"]),
@@ -153,6 +153,11 @@ def _operation_row(result: Result) -> tuple[str, ...]:
         error_text(result["max_relative_error"]),
         ", ".join(others),
     )
+
+
+def _percent(share: float) -> str:
+    """Set a share of a limit of memory, which what stays in caches may pass."""
+    return f"{share:.0%}" + (", from caches" if share > 1 else "")
 
 
 def _sizes(op: str, shape: Sequence[int]) -> str:
