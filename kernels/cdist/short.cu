@@ -21,11 +21,11 @@
  * metric; so there are five kernels rather than thirteen for each metric.
  * Launch: 128 threads, or 256 where rows are shifted, as many along a row as it has use for, the
  * others on further rows.
- * Reached there: d = 4 0.256 ms, d = 8 0.274, d = 16 0.40 (cityblock 0.367), at n = 16383 and d =
- * 16 0.427. At d = 16 that is 78 % of the issue bound, which it shares with writing: what a block
- * writes and what it computes do not overlap to the full. Pairs take 62 to 72 % of these times.
- * Bringing columns to registers takes longer than a small matrix of longer rows does: those are
- * computed by tile.cu, 2048 x 1024 x 16 in 6.6 us instead of 12 (launched back to back). */
+ * Reached there: d = 4 0.256 ms, d = 8 0.274, d = 16 0.44 (cityblock 0.367). With roots of one
+ * instruction d = 16 takes 0.40, 78 % of the issue bound, which it shares with writing: what a
+ * block writes and what it computes do not overlap to the full. Pairs take 62 to 72 % of these
+ * times. Bringing columns to registers takes longer than a small matrix of longer rows does: those
+ * are computed by tile.cu, 2048 x 1024 x 16 in 6.6 us instead of 12 (launched back to back). */
 #include <cuda/std/type_traits>
 
 #include "grid.cuh"
