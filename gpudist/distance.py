@@ -162,8 +162,9 @@ def cdist(
     ...     round(float(out[2999, 0]), 3)
     8482.453
     """
-    plain = kernel == "auto" and device is None and options is None and progress is False
-    if plain and dtype is None and rows is None and not metric_args:
+    plain = device is None and dtype is None and options is None and progress is False
+    plain = plain and rows is None and max_memory is None and not metric_args
+    if plain and kernel == "auto":
         result = _core.cdist_tensors(XA, XB, metric, out)  # what small calls on a device need
         if result is not None:
             return result

@@ -275,3 +275,28 @@ def test_nothing_is_allocated_before_it_is_refused(name, device):
 def test_bad_bounds_are_refused(name, value, error):
     with pytest.raises(error, match="max_memory must be a"):
         CALLS[name](max_memory=value)
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        {"max_memory": 1 << 20},
+        {"rows": slice(1, 3)},
+        {"dtype": "float32"},
+        {"device": "cpu"},
+        {"options": {}},
+        {"progress": lambda done, total: None},
+        {"kernel": "reference"},
+        {"w": [1.0, 2.0]},
+    ],
+    ids=lambda order: next(iter(order)),
+)
+def test_the_short_way_of_tensors_is_for_calls_without_orders(order, monkeypatch):
+    """It knows of none, so it would not obey."""
+    asked = []
+    monkeypatch.setattr(_core, "cdist_tensors", lambda *given: asked.append(given))
+    x = np.arange(8.0).reshape(4, 2)
+    gpudist.cdist(x, x)
+    assert len(asked) == 1
+    gpudist.cdist(x, x, **order)
+    assert len(asked) == 1
