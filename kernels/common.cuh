@@ -48,6 +48,12 @@ cudaError_t enqueue(const gd_launch &launch, void (*kernel)(Parameters...), ptrd
     return cudaLaunchKernelEx(&config, kernel, static_cast<Arguments &&>(arguments)...);
 }
 
+/* Hides where x comes from. What derives from it is then computed anew where it is needed, as in
+ * each turn of a loop, where the compiler would compute it once, keep it, and push sums out of the
+ * registers instead. */
+__device__ __forceinline__ void forget(unsigned &x) { asm volatile("" : "+r"(x)); }
+__device__ __forceinline__ void forget(ptrdiff_t &x) { asm volatile("" : "+l"(x)); }
+
 /* Lets the next kernel of the stream start as soon as there is room for it, and waits until all
  * that the stream did before is done. That saves a gap of about a microsecond. */
 __device__ __forceinline__ void await_predecessor()

@@ -186,9 +186,6 @@ struct Corner {
     }
 };
 
-/* Hides where x comes from, lest what derives from it is kept in registers while counting. */
-__device__ __forceinline__ void forget(unsigned &x) { asm volatile("" : "+r"(x)); }
-
 /* R is what distances are computed in. A warp's rows are of one kind, see span.cuh. */
 template <gd_metric kMetric, gd::Form kForm, typename R, typename T>
 __global__ void __launch_bounds__(kThreads, 3)
@@ -220,7 +217,7 @@ __global__ void __launch_bounds__(kThreads, 3)
     unsigned thread = threadIdx.x;
     for (ptrdiff_t word = 0; word < call.length; word += kStep) {
         if constexpr (kShifted) {
-            forget(tile_row), forget(tile_col), forget(thread);
+            gd::forget(tile_row), gd::forget(tile_col), gd::forget(thread);
         }
         const Corner from(call, tile_row, tile_col, thread, log_kinds);
         const unsigned eighth = thread % 32 / 4;

@@ -255,10 +255,6 @@ __device__ __forceinline__ void deliver(const Call &call, Memory<M::folds> &memo
 
 /* ---------------------------------------------------------------- the kernel */
 
-/* Hides where x comes from. What derives from it is then computed anew for each stage, where the
- * compiler would compute it once, keep it, and push sums out of the registers instead. */
-__device__ __forceinline__ void forget(unsigned &x) { asm volatile("" : "+r"(x)); }
-
 /* kGroups: there are several. */
 template <typename M, bool kGroups>
 __global__ void __launch_bounds__(kThreads, 4)
@@ -284,7 +280,7 @@ __global__ void __launch_bounds__(kThreads, 4)
     for (int stage = 0; stage < call.stages; ++stage) {
         __pipeline_wait_prior(0);
         __syncthreads(); /* the stage is there, and nobody reads the one before it any more */
-        forget(tile_row), forget(tile_col), forget(thread);
+        gd::forget(tile_row), gd::forget(tile_col), gd::forget(thread);
         const bool last = stage + 1 == call.stages;
         if (!last) {
             copy(stage + 1);
@@ -303,7 +299,7 @@ __global__ void __launch_bounds__(kThreads, 4)
             }
             continue;
         }
-        forget(tile_row), forget(tile_col), forget(thread);
+        gd::forget(tile_row), gd::forget(tile_col), gd::forget(thread);
         const ptrdiff_t row = (ptrdiff_t)tile_row * kBlockRows + thread / 8 * kRows;
         const ptrdiff_t col = (ptrdiff_t)tile_col * kBlockCols + thread % 8 * kWord;
         const bool first = stage < kStagesOfGroup;

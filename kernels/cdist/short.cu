@@ -107,9 +107,6 @@ __device__ __forceinline__ void take_columns(const gd::Cdist<T, kForm> &call,
     }
 }
 
-/* Hides where x comes from, lest what derives from it is kept in registers all the time. */
-__device__ __forceinline__ void forget(unsigned &x) { asm volatile("" : "+r"(x)); }
-
 /* A thread's results: of every kinds * blockDim.y-th row from first_row + threadIdx.y * kinds on.
  */
 template <gd::Form kForm>
@@ -294,7 +291,7 @@ __global__ void __launch_bounds__(kThreads, 512 / kThreads)
     }
     if constexpr (M::template guarded<T>) {
         /* Rare, and last: see repair. */
-        forget(block_row), forget(block_col);
+        gd::forget(block_row), gd::forget(block_col);
         const Share<kForm> again(call, block_row, block_col, block_rows, log_kinds);
         for (; unsafe != 0; unsafe &= unsafe - 1) {
             const int from = threadIdx.y + (__ffs((int)unsafe) - 1) * kCheck * (int)blockDim.y;

@@ -70,9 +70,6 @@ struct Place {
     bool words; /* both can be read by aligned 16-byte words along dimensions */
 };
 
-/* Hides where x comes from, lest what derives from it is kept in registers from slab to slab. */
-__device__ __forceinline__ void forget(ptrdiff_t &x) { asm volatile("" : "+l"(x)); }
-
 /* Puts or fetches a thread's last kMany numbers. */
 template <int kMany, typename R, typename M>
 __device__ __forceinline__ void park(M &parked, const R *last)

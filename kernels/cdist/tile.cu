@@ -50,10 +50,6 @@ struct Tile {
     using LoaderB = gd::Loader<T, block_cols, true, gd::Order<word / 2, 8>>;
 };
 
-/* Hides where x comes from. What derives from it is then computed anew for each slab, where the
- * compiler would compute it once, keep it, and push totals out of the registers instead. */
-__device__ __forceinline__ void forget(unsigned &x) { asm volatile("" : "+r"(x)); }
-
 /* The totals of a thread's last rows wait in shared memory: with them the loop over dimensions
  * would need more than the 168 registers that let three blocks share a multiprocessor. */
 template <typename M, typename T>
@@ -245,7 +241,7 @@ __global__ void __launch_bounds__(kThreads, 3)
     for (ptrdiff_t dim = 0; dim < call.d; dim += gd::kSlabDims) {
         const ptrdiff_t ahead = call.d - dim;
         const int depth = ahead < gd::kSlabDims ? (int)ahead : gd::kSlabDims;
-        forget(tile_row), forget(tile_col), forget(thread);
+        gd::forget(tile_row), gd::forget(tile_col), gd::forget(thread);
         const ptrdiff_t row = (ptrdiff_t)tile_row * Shape::block_rows;
         const ptrdiff_t col = (ptrdiff_t)tile_col * Shape::block_cols;
         typename Shape::LoaderA a(call.a, row, dim, depth, thread);

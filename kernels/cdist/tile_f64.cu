@@ -165,10 +165,6 @@ __device__ __forceinline__ void with_whole(bool whole, F &&f)
     }
 }
 
-/* Hides where x comes from. What derives from it is then computed anew for each stage, where the
- * compiler would compute it once, keep it, and push totals out of the registers instead. */
-__device__ __forceinline__ void forget(unsigned &x) { asm volatile("" : "+r"(x)); }
-
 template <typename M>
 struct Memory {
     Tile::StageA a[2];
@@ -241,7 +237,7 @@ __global__ void __launch_bounds__(kThreads, 3)
     int at = 0;
 #pragma unroll 1
     for (int left = stages; left > 0; --left, at ^= 1) {
-        forget(tile_row), forget(tile_col), forget(thread);
+        gd::forget(tile_row), gd::forget(tile_col), gd::forget(thread);
         __pipeline_wait_prior(0);
         __syncthreads(); /* the stage is there, and nobody reads the one before it any more */
         if (left > 1) {
