@@ -1,5 +1,10 @@
-"""One small call of every CUDA kernel, for memory and race checkers to watch. Not a test itself."""
+"""One small call of every CUDA kernel, for memory and race checkers to watch. Not a test itself.
 
+With the argument ``beyond`` one call that reads beyond an array's end instead: a checker that finds
+nothing there is not watching, and what it says of the others means nothing.
+"""
+
+import sys
 import time
 import warnings
 
@@ -34,6 +39,23 @@ def cuda_rows(op):
         if kernel.backend == "cuda":
             print(f"{time.monotonic() - begun:6.1f} s  {kernel.id}", flush=True)
             yield kernel
+
+
+class Overstated:
+    """A device array that claims a thousand times the elements that it has."""
+
+    def __init__(self, array):
+        self._array = array
+        claim = dict(array.__cuda_array_interface__)
+        self.__cuda_array_interface__ = claim | {"shape": (1000 * len(array), array.shape[1])}
+
+
+def read_beyond() -> None:
+    """Read a gigabyte that nobody allocated."""
+    import torch
+
+    rows = torch.zeros((1 << 17, 2), device="cuda")
+    gpudist.cdist(Overstated(rows), rows[:1]).sum()
 
 
 def main() -> None:
@@ -81,4 +103,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    read_beyond() if sys.argv[1:] == ["beyond"] else main()
