@@ -256,6 +256,23 @@ class _CuPy(_Base):
         return memory.ptr, shape, array.strides, _item_size(dtype), dtype, memory.device_id
 
 
+class _Described:
+    """An object that has nothing of an array but `__cuda_array_interface__`, with its shape."""
+
+    def __init__(self, value: Any, name: str) -> None:
+        interface = value.__cuda_array_interface__
+        try:
+            self.shape = tuple(map(int, interface["shape"]))
+            np.dtype(interface["typestr"])
+        except (KeyError, TypeError, ValueError):
+            raise TypeError(
+                f"{name} has a __cuda_array_interface__ without a shape or a known typestr"
+            ) from None
+        self.ndim = len(self.shape)
+        self.__cuda_array_interface__ = interface
+        self._owner = value
+
+
 class _Numba(_Base):
     """Numba device arrays, and any other object with `__cuda_array_interface__`.
 
@@ -265,15 +282,16 @@ class _Numba(_Base):
     ordered = False
 
     def array(self, value: Any, name: str) -> Any:
-        return value
+        return value if hasattr(value, "shape") else _Described(value, name)
 
     def dtype_name(self, array: Any) -> str:
-        return str(np.dtype(array.dtype).name)
+        return str(np.dtype(array.__cuda_array_interface__["typestr"]).name)
 
     def cast(self, array: Any, dtype: str) -> Any:
-        if self.dtype_name(array) != dtype:
+        found = self.dtype_name(array)
+        if found != dtype:
             raise TypeError(
-                f"a device array of dtype {array.dtype} cannot be converted to {dtype} here: "
+                f"a device array of dtype {found} cannot be converted to {dtype} here: "
                 "convert it first, or use PyTorch or CuPy arrays"
             )
         return array
@@ -293,6 +311,11 @@ class _Numba(_Base):
         )
 
     def assign(self, out: Any, array: Any) -> None:
+        if not hasattr(out, "copy_to_device"):
+            raise TypeError(
+                f"out is of {self.dtype_name(out)}, the computation of {self.dtype_name(array)}: "
+                "give an array of that dtype, or of a library that converts"
+            )
         out.copy_to_device(self.cast(array, self.dtype_name(out)))
 
     def host(self, array: Any) -> Any:
@@ -451,6 +474,23 @@ def parameter(space: Space, value: Any, name: str) -> Any:
     return home.host(home.array(value, name))
 
 
+def shape_of(out: Any) -> tuple[int, ...]:
+    """Give the shape of what a result is written to, which may have its interface alone.
+
+    Parameters
+    ----------
+    out : array
+        What the caller gave.
+
+    Returns
+    -------
+    tuple of int
+        Its shape.
+    """
+    has = hasattr(out, "shape")
+    return tuple(out.shape if has else out.__cuda_array_interface__["shape"])
+
+
 def check_out(out: Any, shape: tuple[int, ...]) -> None:
     """Check what the core would, where Python itself writes the result.
 
@@ -468,8 +508,8 @@ def check_out(out: Any, shape: tuple[int, ...]) -> None:
     ValueError
         It has another shape, or is not writable or not C-contiguous.
     """
-    if tuple(out.shape) != shape:
-        raise ValueError(f"out must have shape {shape}, got {tuple(out.shape)}")
+    if shape_of(out) != shape:
+        raise ValueError(f"out must have shape {shape}, got {shape_of(out)}")
     if _home(out) is not HOST:
         return
     if not isinstance(out, np.ndarray):
@@ -508,7 +548,8 @@ def float_dtype(space: Space, names: Iterable[str], dtype: Any, out: Any) -> str
         `dtype` and `out` disagree, or one of them is neither float32 nor float64.
     """
     if out is not None:
-        name = space.dtype_name(out) if hasattr(out, "dtype") else ""
+        is_array = hasattr(out, "dtype") or hasattr(out, "__cuda_array_interface__")
+        name = space.dtype_name(out) if is_array else ""
         if name not in ("float32", "float64"):
             raise (ValueError if name else TypeError)(
                 f"out must be an array of float32 or float64, got {name or type(out).__name__}"

@@ -375,7 +375,7 @@ def _compute(
     dtype = "bool" if call.truths else call.dtype
     operands = _cast(call, dtype)  # alive until the core is done: descriptions keep nothing alive
     if out is not None and call.result == call.dtype:
-        computed, shape = out, out.shape
+        computed, shape = out, arrays.shape_of(out)
     else:
         if out is not None:
             arrays.check_out(out, shape)

@@ -42,12 +42,12 @@ def cuda_rows(op):
 
 
 class Overstated:
-    """A device array that claims a thousand times the elements that it has."""
+    """A device array that claims to have more rows than it has."""
 
-    def __init__(self, array):
+    def __init__(self, array, rows):
         self._array = array
         claim = dict(array.__cuda_array_interface__)
-        self.__cuda_array_interface__ = claim | {"shape": (1000 * len(array), array.shape[1])}
+        self.__cuda_array_interface__ = claim | {"shape": (rows, array.shape[1])}
 
 
 def read_beyond() -> None:
@@ -55,7 +55,11 @@ def read_beyond() -> None:
     import torch
 
     rows = torch.zeros((1 << 17, 2), device="cuda")
-    gpudist.cdist(Overstated(rows), rows[:1]).sum()
+    result = torch.empty((1000 * len(rows), 1), device="cuda")
+    gpudist.cdist(
+        Overstated(rows, len(result)), Overstated(rows, 1), out=Overstated(result, len(result))
+    )
+    torch.cuda.synchronize()
 
 
 def main() -> None:

@@ -562,6 +562,22 @@ def test_cuda_array_interfaces_are_checked(interface, error, message):
 
 
 @pytest.mark.parametrize(
+    ("interface", "message"),
+    [
+        ({"shape": 4}, "XA has a __cuda_array_interface__ without a shape"),
+        ({"shape": (4, None)}, "without a shape"),
+        ({"typestr": "number"}, "known typestr"),
+        ({}, "allocates results for NumPy"),
+    ],
+)
+def test_what_has_an_interface_alone_is_read_by_it(interface, message):
+    with pytest.raises(TypeError, match=message):
+        gpudist.cdist(Claims(**interface), Claims())
+    with pytest.raises(ValueError, match=r"out must have shape \(4, 4\), got \(4, 3\)"):
+        gpudist.cdist(Claims(), Claims(), rows=slice(2), out=Claims())
+
+
+@pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
         ({}, TypeError, "different devices"),

@@ -236,6 +236,24 @@ def test_numba_arrays_come_in_the_dtype_of_the_computation(rng):
     np.testing.assert_array_equal(got, gpudist.pdist(x > 0, "jaccard", device="cuda"))
 
 
+class InterfaceAlone:
+    def __init__(self, array):
+        self._array = array
+        self.__cuda_array_interface__ = array.__cuda_array_interface__
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_objects_with_an_interface_alone(dtype, rng):
+    torch = Torch().module
+    x = torch.as_tensor(rng.normal(size=(70, 3)).astype(dtype), device="cuda")
+    out = torch.zeros((70, 70), dtype=x.dtype, device="cuda")
+    torch.cuda.synchronize()
+    found = gpudist.cdist(InterfaceAlone(x), InterfaceAlone(x), out=InterfaceAlone(out))
+    assert found._array is out
+    torch.cuda.synchronize()
+    assert torch.equal(out, gpudist.cdist(x, x))
+
+
 def test_wrong_arguments_beside_device_arrays(array_library, rng):
     x = array_library.put(rng.normal(size=(8, 3)))
     for metric, args, error, message in (
