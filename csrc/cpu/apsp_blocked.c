@@ -67,32 +67,24 @@ GD_INLINE void fetch(const void *p, size_t ahead)
 }
 
 GD_INLINE ptrdiff_t least(ptrdiff_t x, ptrdiff_t y) { return x < y ? x : y; }
-
-/* Predecessors beside float64: 64 bits wide in registers, so that lanes match, 32 in memory. */
-typedef int32_t gd_half_vi32 __attribute__((vector_size(GD_VEC_BYTES / 2)));
-GD_INLINE gd_vi64 load_wide(const int32_t *p)
-{
-    gd_half_vi32 x;
-    memcpy(&x, p, sizeof x);
-    return __builtin_convertvector(x, gd_vi64);
-}
-GD_INLINE void store_wide(int32_t *p, gd_vi64 x)
-{
-    const gd_half_vi32 y = __builtin_convertvector(x, gd_half_vi32);
-    memcpy(p, &y, sizeof y);
-}
+GD_INLINE ptrdiff_t most(ptrdiff_t x, ptrdiff_t y) { return x > y ? x : y; }
 
 /* What is put together is added, or the larger of the two counts. */
-#define ADDED(a, b) ((a) + (b))
-#define LARGER(a, b) gd_max(a, b)
+#if defined(__FMA__)
+#define ADDED(a, b, one) ((a) * (one) + (b))
+#else
+#define ADDED(a, b, one) ADDED_WHOLE(a, b, one)
+#endif
+#define ADDED_WHOLE(a, b, one) ((void)(one), (a) + (b))
+#define LARGER(a, b, one) ((void)(one), gd_max(a, b))
 
 #define T double
 #define V gd_vf64
-#define P gd_vi64
+#define P gd_tags_f64
 #define NO_PATH (double)INFINITY
-#define LOAD_TAGS(p) load_wide(p)
-#define STORE_TAGS(p, x) store_wide(p, x)
-#define SPLAT_TAG(x) ((gd_vi64){0} + (int64_t)(x))
+#define LOAD_TAGS(p) gd_load_tags_f64(p)
+#define STORE_TAGS(p, x) gd_store_tags_f64(p, x)
+#define SPLAT_TAG(x) ((gd_tags_f64){0} + (x))
 #define N(x) x##_f64
 #define PUT ADDED
 #include "cpu/apsp_blocked_body.h"
@@ -131,7 +123,7 @@ GD_INLINE void store_wide(int32_t *p, gd_vi64 x)
 #define V gd_vi32
 #define NO_PATH GD_I32_NO_PATH
 #define N(x) x##_i32
-#define PUT ADDED
+#define PUT ADDED_WHOLE
 #include "cpu/apsp_blocked_body.h"
 #define N(x) x##_larger_i32
 #define PUT LARGER

@@ -62,10 +62,10 @@ GD_INLINE N(part) N(row_of)(const N(part) a, ptrdiff_t k, const gd_tags tags)
 
 /* Offers row b of a pivot to every row r of the tile but `except`, with a[r] put before it. */
 GD_INLINE void N(offer)(N(tile) * x, const N(part) a, const V b[NV], const P b_tags[NV],
-                        const int except, const int rows, const gd_tags tags)
+                        const V one, const int except, const int rows, const gd_tags tags)
 {
     FOR_TILE (r, v) {
-        const V length = PUT(gd_splat(a.d[r]), b[v]);
+        const V length = PUT(gd_splat(a.d[r]), b[v], one);
         if (r == except)
             continue;
         if (tags == NO_TAGS)
@@ -81,6 +81,8 @@ GD_INLINE void N(product_of)(const N(part) c, const N(part) a, const N(part) b, 
                              ptrdiff_t to, const int rows, const gd_tags tags)
 {
     N(tile) x;
+    V one = gd_splat((T)1);
+    GD_OPAQUE(one);
     N(load)(&x, c, rows, tags);
     for (ptrdiff_t k = from; k < to; ++k) {
         V row[NV];
@@ -90,7 +92,7 @@ GD_INLINE void N(product_of)(const N(part) c, const N(part) a, const N(part) b, 
             if (tags == OF_ROW)
                 row_tags[v] = LOAD_TAGS(b.p + k * N(width) + v * N(lanes));
         }
-        N(offer)(&x, N(row_of)(a, k, tags), row, row_tags, -1, rows, tags);
+        N(offer)(&x, N(row_of)(a, k, tags), row, row_tags, one, -1, rows, tags);
     }
     N(store)(&x, c, rows, tags);
 }
@@ -108,6 +110,8 @@ GD_INLINE void N(triangle_of)(const N(part) c, const N(part) a, const N(part) sn
                               const int rows, const gd_tags tags)
 {
     N(tile) x;
+    V one = gd_splat((T)1);
+    GD_OPAQUE(one);
     N(load)(&x, c, rows, tags);
     GD_UNROLL for (int k = 0; k < rows; ++k) {
         V row[NV];
@@ -120,7 +124,7 @@ GD_INLINE void N(triangle_of)(const N(part) c, const N(part) a, const N(part) sn
                 STORE_TAGS(snapshot.p + k * N(width) + v * N(lanes), row_tags[v]);
             }
         }
-        N(offer)(&x, N(row_of)(a, k, tags), row, row_tags, k, rows, tags);
+        N(offer)(&x, N(row_of)(a, k, tags), row, row_tags, one, k, rows, tags);
     }
     N(store)(&x, c, rows, tags);
 }
@@ -146,16 +150,16 @@ static void N(close_diagonal)(const N(part) c, const N(part) rows, const N(part)
             columns.d[k * columns.stride + i] = c.d[i * c.stride + k];
         for (ptrdiff_t i = 0; i < size && k < pivots; ++i) {
             const N(part) ci = N(at)(c, i, 0);
-            const V a = gd_splat(ci.d[k]);
+            const V a = gd_splat(ci.d[k]), one = gd_splat((T)1);
             for (ptrdiff_t j = 0; j < size; j += N(lanes)) {
                 V x = gd_load(ci.d + j);
                 if (c.p) {
                     P tags = LOAD_TAGS(ci.p + j);
-                    gd_take_less(&x, &tags, PUT(a, gd_load(row.d + j)), LOAD_TAGS(row.p + j));
+                    gd_take_less(&x, &tags, PUT(a, gd_load(row.d + j), one), LOAD_TAGS(row.p + j));
                     STORE_TAGS(ci.p + j, tags);
                 }
                 else
-                    x = gd_min(PUT(a, gd_load(row.d + j)), x);
+                    x = gd_min(PUT(a, gd_load(row.d + j), one), x);
                 gd_store(ci.d + j, x);
             }
         }
@@ -235,12 +239,20 @@ static void N(close_rest)(const N(part) c, const N(part) a, const N(part) b, con
                        tags);
 }
 
+/* Strip `row` right of the diagonal, turned over, becomes the column below it, as far as `end`. */
+static void N(mirror)(const N(part) c, ptrdiff_t row, ptrdiff_t end)
+{
+    const ptrdiff_t at = row * N(width);
+    for (ptrdiff_t j = at + N(width); j < end * N(width); j += N(width))
+        N(transpose)(N(at)(c, j, at), N(at)(c, at, j), N(width), N(width));
+}
+
 static gd_status N(run)(gd_apsp *call, gd_error *err)
 {
     const ptrdiff_t n = call->n, strips = (n + N(width) - 1) / N(width), side = strips * N(width);
     const ptrdiff_t block = n < LARGE_FROM ? BLOCK_SMALL : BLOCK_LARGE;
     const size_t panel = (size_t)(side * block), square = (size_t)(block * block);
-    const bool paths = call->pred != NULL;
+    const bool paths = call->pred != NULL, half = call->symmetric && !paths;
     gd_status status = GD_OK; /* written in the last loop of a round only, so one in the others */
     if (call->launch.sizing) {
         /* Rows a multiple of 2 KiB apart share too few sets of the caches (20-40 % slower). */
@@ -254,9 +266,10 @@ static gd_status N(run)(gd_apsp *call, gd_error *err)
      * pivot; of the diagonal tile's rows and columns, pivot by pivot. */
     T *d = call->launch.workspace;
     int32_t *p = (int32_t *)(d + 2 * (panel + square));
-    bool *a_reached = (bool *)(p + (paths ? panel + square : 0)), *b_reached = a_reached + strips;
-    const N(part) c = {call->dist, call->pred, call->padded};
-    const N(part) a = {d, NULL, N(width)}, b = {d + panel, paths ? p : NULL, N(width)};
+    bool *a_reached = (bool *)(p + (paths ? panel + square : 0));
+    bool *b_reached = half ? a_reached : a_reached + strips;
+    const N(part) c = {call->dist, call->pred, call->padded}, a = {d, NULL, N(width)};
+    const N(part) b = {half ? d : d + panel, paths ? p : NULL, N(width)};
     const N(part) rows = {d + 2 * panel, paths ? p + panel : NULL, block};
     const N(part) columns = {d + 2 * panel + square, NULL, block};
 
@@ -267,6 +280,8 @@ static gd_status N(run)(gd_apsp *call, gd_error *err)
         const ptrdiff_t spans = least(strips, 1 + 4 * omp_get_num_threads() / strips);
 #pragma omp single
         {
+            for (ptrdiff_t i = first; i < last && half; ++i)
+                N(mirror)(c, i, last);
             N(close_diagonal)(N(at)(c, k, k), rows, columns, size, pivots);
             for (ptrdiff_t i = first; i < last; ++i)
                 a_reached[i] = b_reached[i] = false; /* closed already */
@@ -274,7 +289,7 @@ static gd_status N(run)(gd_apsp *call, gd_error *err)
 #pragma omp for schedule(dynamic)
         for (ptrdiff_t task = 0; task < 2 * strips; ++task) {
             const ptrdiff_t i = task / 2, at = i * N(width);
-            if (i >= first && i < last)
+            if ((i >= first && i < last) || (half && task % 2 == (i > first)))
                 continue;
             if (task % 2)
                 a_reached[i] = N(close_column_strip)(N(at)(c, at, k), rows, N(at)(a, i * block, 0),
@@ -292,9 +307,13 @@ static gd_status N(run)(gd_apsp *call, gd_error *err)
                            err) &&
                 a_reached[i])
                 N(close_rest)(N(at)(c, i * N(width), 0), N(at)(a, i * block, 0), b, b_reached,
-                              strips * span / spans, strips * (span + 1) / spans, block, pivots);
+                              most(half ? i : 0, strips * span / spans),
+                              strips * (span + 1) / spans, block, pivots);
         }
     }
+#pragma omp parallel for schedule(dynamic) if (n >= PARALLEL_FROM)
+    for (ptrdiff_t i = 0; i < (half ? strips : 0); ++i)
+        N(mirror)(c, i, strips);
     return status;
 }
 

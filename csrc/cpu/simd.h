@@ -211,7 +211,26 @@ GD_INLINE int gd_any(gd_vi32 mask)
 #endif
 }
 
-/* Where x < *best, *best becomes x and *best_tag becomes tag, an integer of the same width. */
+/* Integers of 32 bits in memory beside doubles: in registers as wide as lanes have to match. */
+typedef int32_t gd_half_vi32 __attribute__((vector_size(GD_VEC_BYTES / 2)));
+#if defined(__AVX512F__)
+typedef gd_half_vi32 gd_tags_f64;
+#else
+typedef gd_vi64 gd_tags_f64;
+#endif
+GD_INLINE gd_tags_f64 gd_load_tags_f64(const int32_t *p)
+{
+    gd_half_vi32 x;
+    memcpy(&x, p, sizeof x);
+    return __builtin_convertvector(x, gd_tags_f64);
+}
+GD_INLINE void gd_store_tags_f64(int32_t *p, gd_tags_f64 x)
+{
+    const gd_half_vi32 y = __builtin_convertvector(x, gd_half_vi32);
+    memcpy(p, &y, sizeof y);
+}
+
+/* Where x < *best, *best becomes x and *best_tag becomes tag, an integer beside it. */
 #if defined(__AVX512F__)
 #define GD_DEFINE_TAKE_LESS(v, tv, bits, lanes, less)                                     \
     GD_INLINE void gd_take_less_##v(v *best, tv *best_tag, v x, tv tag)                   \
@@ -222,9 +241,15 @@ GD_INLINE int gd_any(gd_vi32 mask)
     }
 GD_DEFINE_TAKE_LESS(gd_vf32, gd_vi32, 32, 16,
                     _mm512_cmp_ps_mask((__m512)x, (__m512)*best, _CMP_LT_OQ))
-GD_DEFINE_TAKE_LESS(gd_vf64, gd_vi64, 64, 8,
-                    _mm512_cmp_pd_mask((__m512d)x, (__m512d)*best, _CMP_LT_OQ))
 GD_DEFINE_TAKE_LESS(gd_vi32, gd_vi32, 32, 16, _mm512_cmplt_epi32_mask((__m512i)x, (__m512i)*best))
+/* A mask has no width: tags of 32 bits go with doubles too, and need no widening. */
+GD_INLINE void gd_take_less_gd_vf64(gd_vf64 *best, gd_tags_f64 *best_tag, gd_vf64 x,
+                                    gd_tags_f64 tag)
+{
+    const __mmask8 m = _mm512_cmp_pd_mask((__m512d)x, (__m512d)*best, _CMP_LT_OQ);
+    *best_tag = (gd_tags_f64)_mm256_mask_mov_epi32((__m256i)*best_tag, m, (__m256i)tag);
+    *best = gd_min_gd_vf64(x, *best);
+}
 #else
 #if defined(__AVX2__)
 #define GD_PICK_TAG(m, x, y) _mm256_blendv_epi8((__m256i)(y), (__m256i)(x), (__m256i)(m))
