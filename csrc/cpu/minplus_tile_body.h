@@ -8,7 +8,7 @@
  *     ENTER(x, flip), LEAVE(y, flip)    element to word and back
  *     MARKS(x, flip)           whether run shall tell that there is such an element
  *     BETTER(c, x, flip)       the better of two elements, c as given
- *     FOLD(c, a, b)            a result and the operands of one more term; vectors
+ *     FOLD(c, a, b, one)       a result and the operands of one more term; vectors, one of ones
  *     FOLD_UNMARKED            the same where no element marks, if that is faster
  *
  * all of which it undefines. */
@@ -67,7 +67,8 @@ typedef void N(tile_fn)(const T *a, const T *b, ptrdiff_t words, bool first, T *
 #define DEFINE_TILE(name, fold)                                                                    \
     static void name(const T *a, const T *b, ptrdiff_t words, bool first, T *out)                  \
     {                                                                                              \
-        V acc[MR][NV];                                                                             \
+        V acc[MR][NV], one = gd_splat((T)1);                                                       \
+        GD_OPAQUE(one);                                                                            \
         FOR_TILE (r, v)                                                                            \
             acc[r][v] = first ? gd_splat((T)NEUTRAL) : gd_load(out + r * N(width) + v * N(lanes)); \
         for (ptrdiff_t w = 0; w < words; ++w) {                                                    \
@@ -77,7 +78,7 @@ typedef void N(tile_fn)(const T *a, const T *b, ptrdiff_t words, bool first, T *
             GD_UNROLL for (int r = 0; r < MR; ++r) {                                               \
                 const V row = gd_splat(a[w * MR + r]);                                             \
                 GD_UNROLL for (int v = 0; v < NV; ++v)                                             \
-                    acc[r][v] = fold(acc[r][v], row, column[v]);                                   \
+                    acc[r][v] = fold(acc[r][v], row, column[v], one);                              \
             }                                                                                      \
         }                                                                                          \
         FOR_TILE (r, v)                                                                            \
