@@ -164,8 +164,10 @@ def cdist(
     """
     plain = device is None and dtype is None and options is None and progress is False
     plain = plain and rows is None and max_memory is None and not metric_args
-    if plain and kernel == "auto":
-        result = _core.cdist_tensors(XA, XB, metric, out)  # what small calls on a device need
+    if plain and kernel == "auto":  # small calls feel each microsecond
+        result = _core.cdist_arrays(XA, XB, metric) if out is None else None
+        if result is None:
+            result = _core.cdist_tensors(XA, XB, metric, out)
         if result is not None:
             return result
     return _distances(

@@ -84,6 +84,10 @@ typedef struct gd_doubles {
 
 int gd_to_doubles(PyObject *value, const char *name, void *into); /* gd_doubles * */
 
+/* Whether it is a name, spelled as in the table, of a metric of numbers that needs no argument
+ * (py_tensors.c); never an exception. */
+bool gd_find_simple_metric(PyObject *name, gd_metric *metric);
+
 /* ---------------------------------------------------------------- watching (watching.c) */
 
 /* What a call needs to be interrupted and to report. Start it with zeros, but for `progress`: NULL,
@@ -130,6 +134,7 @@ void gd_release(gd_operand *operand);
     PyObject *name(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 
 GD_FUNCTION(gd_py_cdist);
+GD_FUNCTION(gd_py_cdist_arrays);
 GD_FUNCTION(gd_py_cdist_tensors);
 GD_FUNCTION(gd_py_pdist);
 GD_FUNCTION(gd_py_plan_cdist);

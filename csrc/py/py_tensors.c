@@ -82,8 +82,7 @@ static bool fit_each_other(const gd_matrix *a, const gd_matrix *b)
            bytes <= MOST_BYTES;
 }
 
-/* Whether the name, spelled as in the table, is of a metric of numbers that needs no argument. */
-static bool find_metric(PyObject *name, gd_metric *metric)
+bool gd_find_simple_metric(PyObject *name, gd_metric *metric)
 {
     const char *text = PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
     const int found = text != NULL ? gd_metric_find(text) : -1;
@@ -149,7 +148,7 @@ GD_FUNCTION(gd_py_cdist_tensors)
     }
     if (!is_tensor(state, a_object) || !is_tensor(state, b_object) ||
         !read_matrix(state, a_object, &a) || !read_matrix(state, b_object, &b) ||
-        !fit_each_other(&a, &b) || !find_metric(metric, &measure.metric) ||
+        !fit_each_other(&a, &b) || !gd_find_simple_metric(metric, &measure.metric) ||
         (result = out_object == Py_None ? allocate(state, a_object, &a, &b, &out)
                                         : take_out(state, out_object, &a, &b, &out)) == NULL) {
         Py_RETURN_NONE;
