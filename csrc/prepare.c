@@ -19,8 +19,8 @@ static const double parallel_from = 0x1p15;
 
 static ptrdiff_t least(ptrdiff_t x, ptrdiff_t y) { return x < y ? x : y; }
 
-/* Columns of a row in float64, zeros after the last one up to a whole group. */
-static ptrdiff_t padded(ptrdiff_t cols) { return (cols / GD_GROUP + 1) * GD_GROUP; }
+/* Columns of a row in float64, zeros after the last one up to a whole fold. */
+static ptrdiff_t padded(ptrdiff_t cols) { return (cols / GD_FOLD + 1) * GD_FOLD; }
 
 /* The same with two cache lines more: in rows whose distance is a power of two, elements of one
  * column would compete for the same places of the cache. */
@@ -65,7 +65,7 @@ GD_INLINE double sum(const double *x, const double *y, ptrdiff_t cols)
     double total = 0;
     for (ptrdiff_t group = 0; group < cols; group += GD_GROUP) {
         double side[GD_FOLD] = {0}, joined = 0;
-        for (ptrdiff_t k = group; k < group + GD_GROUP; k += GD_FOLD)
+        for (ptrdiff_t k = group; k < least(group + GD_GROUP, cols); k += GD_FOLD)
             for (ptrdiff_t s = 0; s < GD_FOLD; ++s)
                 side[s] += y ? x[k + s] * y[k + s] : x[k + s];
         for (ptrdiff_t s = 0; s < GD_FOLD; ++s)
@@ -100,6 +100,20 @@ static void load_centred(const gd_matrix *x, ptrdiff_t row, const columns *share
         own[k] -= mean;
 }
 
+/* The power of two that brings x >= 0 near 1, so that no square leaves the range; beyond 2**1000 it
+ * would leave the range itself, and squares need no more. In bits: short rows would feel the calls
+ * of frexp and ldexp. */
+static double to_near_one(double x)
+{
+    uint64_t bits;
+    double scale;
+    memcpy(&bits, &x, sizeof bits);
+    const int64_t exponent = (int64_t)(bits >> 52) - 1022;
+    bits = (uint64_t)(1023 - (exponent < -1000 ? -1000 : exponent > 1000 ? 1000 : exponent)) << 52;
+    memcpy(&scale, &bits, sizeof scale);
+    return scale;
+}
+
 static void unit(const gd_prepare *job, ptrdiff_t row, const columns *shared, double *own)
 {
     const ptrdiff_t d = job->x.cols;
@@ -110,15 +124,10 @@ static void unit(const gd_prepare *job, ptrdiff_t row, const columns *shared, do
     for (ptrdiff_t k = 0; shared->roots && k < d; ++k)
         own[k] *= shared->roots[k];
 
-    /* A power of two brings the largest near 1, so that no square leaves the range; beyond 2**1000
-     * it would leave the range itself, and squares need no more. */
     double largest = 0;
     for (ptrdiff_t k = 0; k < d; ++k)
         largest = fabs(own[k]) > largest ? fabs(own[k]) : largest;
-    int exponent = 0;
-    if (largest <= 0x1.fffffffffffffp+1023)
-        frexp(largest, &exponent);
-    const double scale = ldexp(1, exponent < -1000 ? 1000 : exponent > 1000 ? -1000 : -exponent);
+    const double scale = to_near_one(largest);
     for (ptrdiff_t k = 0; k < d; ++k)
         own[k] *= scale;
 

@@ -199,6 +199,21 @@ def test_a_negative_cycle_is_named_in_order(device, dtype, rng):
     assert caught.value.cycle == [] and len(caught.value.nodes) == 300
 
 
+@pytest.mark.parametrize("kind", ["sparse", "ties", "mixed"])
+@pytest.mark.parametrize(("kernel", "dtype"), list(cases(teaching=[False])))
+def test_half_of_a_symmetric_matrix_is_enough(kernel, dtype, kind, rng):
+    runnable(kernel)
+    if (kind, dtype) == ("mixed", "int32"):
+        pytest.skip("these weights are not whole")
+    call = {"no_edge": np.inf, "dtype": dtype, "kernel": kernel.id}
+    for n in (1, 16, 17, 33, 64, 65, 161, 257, 1031):
+        w = graph(rng, n, kind)
+        for semiring in ("min_plus", "min_max") if kernel.backend == "cpu" else ("min_plus",):
+            expected = gpudist.apsp(np.minimum(w, w.T), semiring=semiring, **call)
+            found = gpudist.apsp(w, directed=False, semiring=semiring, **call)
+            np.testing.assert_array_equal(found, expected)
+
+
 @pytest.mark.parametrize("directed", [True, False])
 @pytest.mark.parametrize("unweighted", [True, False])
 def test_agrees_with_scipy(device, directed, unweighted, rng):
@@ -356,6 +371,19 @@ def test_out(device, dtype, directed, rng):
         mine[:] = w.T
         gpudist.apsp(mine.T, out=mine, **call)  # another view of it
         np.testing.assert_array_equal(mine, expected)
+
+
+@pytest.mark.parametrize("directed", [True, False])
+def test_a_file_is_filled_and_closed_in_place(directed, device, tmp_path, rng):
+    w = graph(rng, 300, "sparse")
+    call = {"directed": directed, "device": device}
+    expected = gpudist.apsp(w, **call)
+    mapped = np.memmap(tmp_path / "paths", "f8", "w+", shape=w.shape)
+    assert gpudist.apsp(w, out=mapped, **call) is mapped
+    np.testing.assert_array_equal(mapped, expected)
+    mapped[:] = w
+    assert gpudist.apsp(mapped, overwrite=True, **call) is mapped
+    np.testing.assert_array_equal(mapped, expected)
 
 
 def test_out_of_the_reference_and_of_truths(rng):

@@ -500,6 +500,47 @@ def test_host_arrays_go_the_long_way():
     np.testing.assert_array_equal(gpudist.cdist(a, b), gpudist.cdist(A, B))
 
 
+SQUARE = np.arange(16.0).reshape(4, 4) ** 2
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("metric", ["euclidean", "cosine", "canberra", "chebyshev"])
+def test_small_arrays_take_the_short_way(metric, dtype):
+    wide = (SQUARE % 7 + 1).astype(dtype)
+    for x, y in ((wide, wide[:3]), (wide[1:, :3], wide[:, 1:]), (wide[::2], wide[3:])):
+        x.flags.writeable = False
+        short = _core.cdist_arrays(x, y, metric)
+        assert short.dtype == dtype and short.flags.writeable
+        np.testing.assert_array_equal(short, gpudist.cdist(x, y, metric, device="cpu"))
+        np.testing.assert_array_equal(short, gpudist.cdist(x, y, metric))
+
+
+OTHERS = {
+    "a list": (SQUARE.tolist(), "euclidean"),
+    "integers": (SQUARE.astype(int), "euclidean"),
+    "another dtype": (SQUARE.astype("f4"), "euclidean"),
+    "another byte order": (SQUARE.astype(">f8"), "euclidean"),
+    "columns that lie apart": (SQUARE.T, "euclidean"),
+    "rows in reverse": (SQUARE[::-1], "euclidean"),
+    "rows that are one": (np.broadcast_to(SQUARE[0], (3, 4)), "euclidean"),
+    "no rows": (SQUARE[:0], "euclidean"),
+    "other columns": (SQUARE[:, :3], "euclidean"),
+    "one dimension": (SQUARE[0], "euclidean"),
+    "a subclass": (np.ma.masked_array(SQUARE), "euclidean"),
+    "a large result": (np.ones((1 << 17, 4)), "euclidean"),
+    "a metric with an argument": (SQUARE, "minkowski"),
+    "a metric of truths": (SQUARE, "jaccard"),
+    "no metric": (SQUARE, "euclid"),
+    "a callable": (SQUARE, max),
+}
+
+
+@pytest.mark.parametrize(("x", "metric"), OTHERS.values(), ids=OTHERS)
+def test_other_arrays_go_the_long_way(x, metric):
+    assert _core.cdist_arrays(x, SQUARE, metric) is None
+    assert _core.cdist_arrays(SQUARE, SQUARE, "euclidean") is not None
+
+
 def test_the_core_checks_for_itself():
     """The Python layer is not what keeps the core safe."""
     out = np.empty((4, 5))

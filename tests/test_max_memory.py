@@ -291,12 +291,15 @@ def test_bad_bounds_are_refused(name, value, error):
     ],
     ids=lambda order: next(iter(order)),
 )
-def test_the_short_way_of_tensors_is_for_calls_without_orders(order, monkeypatch):
-    """It knows of none, so it would not obey."""
+def test_the_short_ways_are_for_calls_without_orders(order, monkeypatch):
+    """They know of none, so they would not obey."""
     asked = []
-    monkeypatch.setattr(_core, "cdist_tensors", lambda *given: asked.append(given))
+    for name in ("cdist_arrays", "cdist_tensors"):
+        monkeypatch.setattr(_core, name, lambda *given, name=name: asked.append(name))
     x = np.arange(8.0).reshape(4, 2)
     gpudist.cdist(x, x)
-    assert len(asked) == 1
+    assert asked == ["cdist_arrays", "cdist_tensors"]
+    gpudist.cdist(x, x, out=np.empty((4, 4)))  # which only tensors' way takes
+    assert asked == ["cdist_arrays", "cdist_tensors", "cdist_tensors"]
     gpudist.cdist(x, x, **order)
-    assert len(asked) == 1
+    assert len(asked) == 3

@@ -25,6 +25,7 @@ def calls_of(scale):
         "cdist": lambda **k: gpudist.cdist(points, points, "jensenshannon", device="cpu", **k),
         "pdist": lambda **k: gpudist.pdist(points, "jensenshannon", device="cpu", **k),
         "apsp": lambda **k: gpudist.apsp(square, device="cpu", **k),
+        "undirected": lambda **k: gpudist.apsp(square, directed=False, device="cpu", **k),
         "bottleneck": lambda **k: gpudist.apsp(square, semiring="min_max", device="cpu", **k),
         "minplus": lambda **k: gpudist.minplus(
             square, square, semiring="max_plus", device="cpu", **k
@@ -55,7 +56,7 @@ def seconds_to_hear(call, after=0.1):
     pytest.fail("the call ended by itself")
 
 
-@pytest.mark.parametrize("name", SOME)
+@pytest.mark.parametrize("name", [*SOME, "undirected"])
 def test_ctrl_c_is_heard_within_half_a_second(name):
     # Another process may have the cores for a moment: the best of three counts.
     assert min(seconds_to_hear(LONGER[name]) for _ in range(3)) < 0.5

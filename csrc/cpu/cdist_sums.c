@@ -234,7 +234,7 @@ static void finish(const gd_cdist *call, enum gd_sums kind, double *s, ptrdiff_t
 /* ---------------------------------------------------------------- the whole matrix */
 
 GD_DEFINE_PACK(pack_f32, float, double)
-GD_DEFINE_PACK_VECTORS(pack_f64, double, gd_vf64, gd_transpose_f64)
+GD_DEFINE_PACK_VECTORS(pack_f64, double, gd_vf64, gd_transpose_f64, gd_vf64, gd_transpose_f64)
 
 static void pack(const gd_matrix *x, ptrdiff_t from, ptrdiff_t width, double *to)
 {

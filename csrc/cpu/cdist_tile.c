@@ -78,8 +78,9 @@ typedef struct tile_plan {
     size_t own_bytes;    /* a thread's packed rows, staged tiles and columns of its own */
 } tile_plan;
 
-GD_DEFINE_PACK_VECTORS(pack_f32, float, gd_vf32, gd_transpose_f32)
-GD_DEFINE_PACK_VECTORS(pack_f64, double, gd_vf64, gd_transpose_f64)
+GD_DEFINE_PACK_VECTORS(pack_f32, float, gd_vf32, gd_transpose_f32, gd_half_vf32,
+                       gd_transpose_half_f32)
+GD_DEFINE_PACK_VECTORS(pack_f64, double, gd_vf64, gd_transpose_f64, gd_vf64, gd_transpose_f64)
 
 #define T float
 #define V gd_vf32

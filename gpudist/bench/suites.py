@@ -51,6 +51,8 @@ _CDIST_CPU: Cases = (
         for rows, d in ((4000, 2), (3000, 128), (2000, 1024))
         for metric in ("euclidean", "cityblock")
     ),
+    CdistCase(4000, 4000, 16, "float64"),
+    *(CdistCase(n, n, d, "float32") for n, d in ((4000, 2), (4000, 16), (3000, 128), (2000, 1024))),
     PdistCase(3000, 16, "float64"),
 )
 _CDIST_CUDA: Cases = (
@@ -64,7 +66,7 @@ _CDIST_CUDA: Cases = (
 )
 _METRICS_CPU: Cases = (
     *(
-        CdistCase(2000, 2000, 64, "float64", metric, p=3.0 if metric == "minkowski" else None)
+        CdistCase(1500, 1500, 32, "float64", metric, p=3.0 if metric == "minkowski" else None)
         for metric in rivals.SCIPYS
     ),
     CdistCase(2000, 2000, 64, "float64", "euclidean", weighted=True),
@@ -100,9 +102,8 @@ _METRICS_CUDA: Cases = (
 )
 _APSP_CPU: Cases = (
     *(ApspCase(n, "float64") for n in (500, 1000, 2000)),
-    ApspCase(1000, "float64", predecessors=True),
-    ApspCase(1000, "float32"),
-    ApspCase(1000, "int32"),
+    *(ApspCase(n, dtype) for n in (1000, 2000) for dtype in ("float32", "int32")),
+    *(ApspCase(1000, dtype, predecessors=True) for dtype in ("float64", "float32", "int32")),
     ClosureCase(2000),
 )
 _APSP_CUDA: Cases = (
@@ -126,6 +127,7 @@ _PERRON_CPU: Cases = (
     PerronCase(1000, "float64"),
     PerronCase(4000, "float64"),
     PerronCase(4000, "float32"),
+    PerronCase(8000, "float32"),  # larger than caches
     PerronCase(4000, "float64", "Hilbert"),
 )
 _PERRON_CUDA: Cases = (
@@ -134,7 +136,9 @@ _PERRON_CUDA: Cases = (
     *(PerronCase(8192, dtype, "Hilbert") for dtype in ("float32", "float64")),
 )
 _TRANSFER_CPU: Cases = tuple(
-    TransferCase(CdistCase(4000, 4000, 2, "float64"), into) for into in (False, True)
+    TransferCase(CdistCase(4000, 4000, d, "float64"), into)
+    for d in (2, 16)
+    for into in (False, True)
 )
 _TRANSFER_CUDA: Cases = tuple(
     TransferCase(CdistCase(n, n, d, "float32"), into)
