@@ -9,7 +9,7 @@
 #include "gpudist.h"
 
 /* A chunk is a whole number of vectors. Undirected graphs are also read down their columns, ROWS
- * columns at a time, which uses up the cache lines. */
+ * columns at a time, which uses up the cache lines; others row by row, which memory likes best. */
 enum { CHUNK = 256, ROWS = 16, LANES = sizeof(gd_vf64) / sizeof(double) };
 
 /* Smaller matrices are not worth waking threads for. */
@@ -191,13 +191,15 @@ static void write_chunk(const gd_apsp *call, ptrdiff_t i, ptrdiff_t j0, ptrdiff_
     }
 }
 
-/* ROWS rows of `padded` elements; rows from n on hold no edge. A chunk is read before any of it is
- * written: the weights may be call->dist, if the graph is directed. */
+static ptrdiff_t rows_at_a_time(const gd_graph *graph) { return graph->directed ? 1 : ROWS; }
+
+/* So many rows of `padded` elements; rows from n on hold no edge. A chunk is read before any of it
+ * is written: the weights may be call->dist, if the graph is directed. */
 static void read_rows(const gd_graph *graph, const gd_apsp *call, ptrdiff_t i0,
                       gd_graph_facts *facts)
 {
     const gd_matrix *w = &graph->weights;
-    const ptrdiff_t n = call->n, rows = least(ROWS, call->padded - i0);
+    const ptrdiff_t n = call->n, rows = least(rows_at_a_time(graph), call->padded - i0);
     double buffer[CHUNK], mirror[ROWS][CHUNK], column[ROWS];
     for (ptrdiff_t j0 = 0; j0 < call->padded; j0 += CHUNK) {
         const ptrdiff_t count = least(CHUNK, call->padded - j0);
@@ -234,7 +236,7 @@ gd_status gd_cpu_graph_read(const gd_graph *graph, gd_apsp *call, gd_graph_facts
     {
         gd_graph_facts mine = nothing;
 #pragma omp for
-        for (ptrdiff_t i = 0; i < call->padded; i += ROWS) {
+        for (ptrdiff_t i = 0; i < call->padded; i += rows_at_a_time(graph)) {
             if (gd_goes_on(&call->launch, 0, &status, err)) {
                 read_rows(graph, call, i, &mine);
             }
