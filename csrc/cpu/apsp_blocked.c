@@ -38,6 +38,9 @@
  *     symmetric            19.3              9.7               6.9
  *     with predecessors    55                28                25
  *
+ * Whole calls on two cores: 18.2, 8.6 and 10.1 ms, and 158, 68 and 66 ms at n = 2000: 33 to 100
+ * times as fast as SciPy's loop, which takes 611 and 6615 ms.
+ *
  * Predecessors add a comparison and a selection: 0.88, 0.84 and 0.94 vectors a cycle in registers,
  * since comparisons into masks and minima get in each other's way. So they cannot cost less than
  * twice the time without. What it took beside the micro-tile: fetching the next tile of the matrix

@@ -3,7 +3,8 @@
  * One element at a time costs more than a kernel that uses each only once: a single query, say. So
  * where elements keep their type, squares of a vector's rows by as many dimensions are transposed
  * in registers. That takes a few exchanges of pairs of vectors, each of half as many lanes as the
- * one before. What is read next is asked for: the hardware does not foresee so many rows at once. */
+ * one before. What is read next is asked for: the hardware does not foresee so many rows at once.
+ */
 #ifndef GPUDIST_CPU_PACK_H
 #define GPUDIST_CPU_PACK_H
 
