@@ -1,10 +1,13 @@
 /* bus.c: large arrays between host memory and a CUDA device, by way of pinned slots. */
+#define _DEFAULT_SOURCE /* mincore */
 #include "bus.h"
 
 #include <omp.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -22,6 +25,8 @@ enum {
 /* Slots that together fit the last cache: what the bus wrote there need not come from memory. */
 static const size_t MOST_SLOT = (size_t)16 << 20, LEAST_SLOT = (size_t)1 << 20;
 static const size_t PAGE = (size_t)2 << 20; /* a huge one: two threads do not fault for the same */
+static const size_t SHARE = (size_t)512
+                            << 10;            /* of a piece, where nobody faults: waits are short */
 static const size_t PART = (size_t)128 << 10; /* of a piece: a thread's, where none has to wait */
 static const size_t LEAST_PANEL = (size_t)16 << 20, MOST_PANEL = (size_t)256 << 20;
 
@@ -32,7 +37,8 @@ struct gd_bus {
     void *slot[SLOTS + ASIDE], *landed[SLOTS + ASIDE];
     void *computed[PANELS], *departed[PANELS];
     void *stream;
-    bool ready; /* but for the slots aside, which few calls need */
+    bool ready;                 /* but for the slots aside, which few calls need */
+    struct gd_journey *journey; /* a result that is using it, or NULL */
 };
 
 static gd_bus buses[GD_MOST_DEVICES];
@@ -59,6 +65,10 @@ static gd_status make_slot(gd_bus *bus, int i, gd_error *err)
 
 static void drop_slots(gd_bus *bus)
 {
+    gd_error ignored;
+    if (bus->stream != NULL) { /* it may still read operands there */
+        (void)gd_cuda_wait(bus->stream, &ignored);
+    }
     for (int i = 0; i < SLOTS + ASIDE; ++i) {
         if (bus->slot[i] != NULL) {
             gd_cuda_pinned_free(bus->slot[i]);
@@ -164,36 +174,65 @@ static void copy_past(char *to, const char *from, size_t bytes)
 #endif
 }
 
-/* Parts end where huge pages of `to` do. */
-static ptrdiff_t parts_of(const char *to, size_t bytes)
+/* Parts end at multiples of `part` bytes of `to`. */
+static ptrdiff_t parts_of(const char *to, size_t bytes, size_t part)
 {
-    return (ptrdiff_t)(((uintptr_t)to % PAGE + bytes + PAGE - 1) / PAGE);
+    return (ptrdiff_t)(((uintptr_t)to % part + bytes + part - 1) / part);
 }
 
-static void copy_part(char *to, const char *from, size_t bytes, ptrdiff_t part)
+static void copy_part(char *to, const char *from, size_t bytes, size_t part, ptrdiff_t i)
 {
-    const size_t before = (uintptr_t)to % PAGE;
-    const size_t begin = part == 0 ? 0 : (size_t)part * PAGE - before;
-    const size_t end = (size_t)(part + 1) * PAGE - before;
+    const size_t before = (uintptr_t)to % part;
+    const size_t begin = i == 0 ? 0 : (size_t)i * part - before;
+    const size_t end = (size_t)(i + 1) * part - before;
     copy_past(to + begin, from + begin, (end < bytes ? end : bytes) - begin);
 }
 
-/* Between places that have been touched: a thread's part need not end where a page does. */
-static void copy_rows(char *to, size_t to_pitch, const char *from, size_t from_pitch,
-                      size_t row_bytes, ptrdiff_t rows)
+/* Whether memory has been touched before, as far as the system tells. */
+static bool is_there(const char *p)
 {
-    const size_t bytes = row_bytes * (size_t)rows;
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    unsigned char found;
+    return mincore((void *)((uintptr_t)p / page * page), 1, &found) == 0 && found % 2 == 1;
+}
+
+/* Rows between places that have been touched: a thread's part need not end where a page does. */
+typedef struct gd_rows {
+    char *to;
+    const char *from;
+    size_t to_pitch, from_pitch, row_bytes, bytes;
+    bool to_slot, dense;
+    ptrdiff_t parts;
+} gd_rows;
+
+static gd_rows rows_of(void *to, size_t to_pitch, const void *from, size_t from_pitch,
+                       size_t row_bytes, ptrdiff_t rows, bool to_slot)
+{
     const bool dense = to_pitch == row_bytes && from_pitch == row_bytes;
-    const ptrdiff_t parts = dense ? (ptrdiff_t)((bytes + PART - 1) / PART) : rows;
-#pragma omp parallel for schedule(static) num_threads(copiers())
-    for (ptrdiff_t i = 0; i < parts; ++i) {
-        const size_t begin = dense ? (size_t)i * PART : 0;
-        if (dense) {
-            copy_past(to + begin, from + begin, bytes - begin < PART ? bytes - begin : PART);
-        }
-        else {
-            copy_past(to + (size_t)i * to_pitch, from + (size_t)i * from_pitch, row_bytes);
-        }
+    const size_t bytes = row_bytes * (size_t)rows;
+    return (gd_rows){.to = to,
+                     .from = from,
+                     .to_pitch = to_pitch,
+                     .from_pitch = from_pitch,
+                     .row_bytes = row_bytes,
+                     .bytes = bytes,
+                     .to_slot = to_slot,
+                     .dense = dense,
+                     .parts = dense ? (ptrdiff_t)((bytes + PART - 1) / PART) : rows};
+}
+
+static void copy_part_of_rows(const gd_rows *r, ptrdiff_t i)
+{
+    const size_t begin = r->dense ? (size_t)i * PART : 0;
+    char *to = r->to + (r->dense ? begin : (size_t)i * r->to_pitch);
+    const char *from = r->from + (r->dense ? begin : (size_t)i * r->from_pitch);
+    const size_t left = r->bytes - begin;
+    const size_t bytes = !r->dense ? r->row_bytes : left < PART ? left : PART;
+    if (r->to_slot) { /* the device reads it next: past the caches, a third of the time was lost */
+        memcpy(to, from, bytes);
+    }
+    else {
+        copy_past(to, from, bytes);
     }
 }
 
@@ -202,7 +241,8 @@ static void copy_rows(char *to, size_t to_pitch, const char *from, size_t from_p
 /* Some of a result, in a slot; it lies within a panel. */
 typedef struct gd_piece {
     size_t offset, bytes;  /* in the result */
-    ptrdiff_t parts, left; /* to be copied by different threads; not copied yet */
+    size_t part;           /* bytes of a part, which one thread copies */
+    ptrdiff_t parts, left; /* how many there are; not copied yet */
 } gd_piece;
 
 /* A result on its way. */
@@ -221,6 +261,9 @@ typedef struct gd_journey {
     gd_piece piece[SLOTS];
     ptrdiff_t sent, landed, taken, finished;
     ptrdiff_t part; /* of piece `taken`, the next to be copied */
+    /* Rows that the calling thread wants copied: parts that somebody has begun, and has done. */
+    gd_rows errand;
+    ptrdiff_t begun, run;
     bool over;
     pthread_mutex_t lock;          /* of what follows `piece` but `sent` */
     pthread_cond_t some, done_one; /* parts to copy, or the end; a piece that is finished */
@@ -237,10 +280,34 @@ static ptrdiff_t rows_of_panel(const gd_journey *j, ptrdiff_t panel)
     return left < j->panel_rows ? left : j->panel_rows;
 }
 
+/* NULL where the result has its place. */
 static char *panel_memory(const gd_journey *j, ptrdiff_t panel)
 {
     const size_t bytes = (size_t)j->panel_rows * j->result->row_bytes;
-    return (char *)j->memory + (size_t)(panel % PANELS) * bytes;
+    return j->memory != NULL ? (char *)j->memory + (size_t)(panel % PANELS) * bytes : NULL;
+}
+
+/* Rows with padding between them travel as rows, all others as bytes. */
+static bool is_padded(const gd_result *r) { return r->whole != NULL && r->pitch != r->row_bytes; }
+
+/* Where in the device's memory a panel is from byte `at` on; a padded one's row begins there. */
+static const char *panel_at(const gd_journey *j, ptrdiff_t panel, size_t at)
+{
+    const gd_result *r = j->result;
+    if (r->whole == NULL) {
+        return panel_memory(j, panel) + at;
+    }
+    const size_t row = (size_t)(panel * j->panel_rows) + at / r->row_bytes;
+    return (const char *)r->whole + row * r->pitch + at % r->row_bytes;
+}
+
+/* A piece of a panel from `from` on. */
+static gd_status copy_piece(const gd_result *r, void *stream, void *to, const char *from,
+                            size_t bytes, gd_error *err)
+{
+    return is_padded(r) ? gd_cuda_copy_rows(stream, to, r->row_bytes, from, r->pitch, r->row_bytes,
+                                            bytes / r->row_bytes, err)
+                        : gd_cuda_copy_rows(stream, to, bytes, from, bytes, bytes, 1, err);
 }
 
 /* Enqueues the next panel's computation, once the one before it in its memory has departed. */
@@ -249,10 +316,10 @@ static gd_status fill_next(gd_journey *j, gd_error *err)
     const gd_result *r = j->result;
     const ptrdiff_t panel = j->filled++;
     gd_status status = GD_OK;
-    if (panel >= PANELS) {
+    if (r->whole == NULL && panel >= PANELS) {
         status = gd_cuda_mark_order(r->stage->stream, j->bus->departed[panel % PANELS], err);
     }
-    if (status == GD_OK && r->whole == NULL) {
+    if (r->fill != NULL && status == GD_OK) {
         status = r->fill(r->context, panel * j->panel_rows, rows_of_panel(j, panel),
                          panel_memory(j, panel), err);
     }
@@ -270,8 +337,6 @@ static gd_status depart(gd_journey *j, gd_error *err)
     gd_piece *piece = &j->piece[slot];
     const size_t panel_begin = (size_t)(j->panel * j->panel_rows) * r->row_bytes;
     const size_t panel_bytes = (size_t)rows_of_panel(j, j->panel) * r->row_bytes;
-    const char *from =
-        r->whole != NULL ? (const char *)r->whole + panel_begin : panel_memory(j, j->panel);
     gd_status status = GD_OK;
     /* The panel after this one is computed while this one travels. */
     while (status == GD_OK && j->filled < j->panels && j->filled <= j->panel + 1) {
@@ -285,14 +350,15 @@ static gd_status depart(gd_journey *j, gd_error *err)
     }
     piece->offset = panel_begin + j->at;
     piece->bytes = between(0, panel_bytes - j->at, j->piece_bytes);
-    piece->parts = piece->left = parts_of((char *)r->to + piece->offset, piece->bytes);
-    from += j->at;
-    j->at += piece->bytes;
-    if ((status = gd_cuda_copy_rows(bus->stream, bus->slot[slot], piece->bytes, from, piece->bytes,
-                                    piece->bytes, 1, err)) != GD_OK ||
+    char *const to = (char *)r->to + piece->offset;
+    piece->part = is_there(to + piece->bytes - 1) ? SHARE : PAGE;
+    piece->parts = piece->left = parts_of(to, piece->bytes, piece->part);
+    if ((status = copy_piece(r, bus->stream, bus->slot[slot], panel_at(j, j->panel, j->at),
+                             piece->bytes, err)) != GD_OK ||
         (status = gd_cuda_mark_set(bus->landed[slot], bus->stream, err)) != GD_OK) {
         return status;
     }
+    j->at += piece->bytes;
     if (j->at == panel_bytes) {
         status = gd_cuda_mark_set(bus->departed[j->panel % PANELS], bus->stream, err);
         j->panel += 1;
@@ -323,7 +389,7 @@ static bool take_part(gd_journey *j)
         j->part = 0;
     }
     pthread_mutex_unlock(&j->lock);
-    copy_part((char *)j->result->to + piece->offset, slot, piece->bytes, part);
+    copy_part((char *)j->result->to + piece->offset, slot, piece->bytes, piece->part, part);
     pthread_mutex_lock(&j->lock);
     piece->left -= 1;
     /* In order: a piece may be finished before an earlier one. */
@@ -335,11 +401,44 @@ static bool take_part(gd_journey *j)
     return true;
 }
 
+/* Copies the next part of rows that the calling thread wants copied; false if there is none. The
+ * lock is held, but not while it copies. */
+static bool run_errand(gd_journey *j)
+{
+    if (j->begun == j->errand.parts) {
+        return false;
+    }
+    const gd_rows rows = j->errand;
+    const ptrdiff_t part = j->begun++;
+    pthread_mutex_unlock(&j->lock);
+    copy_part_of_rows(&rows, part);
+    pthread_mutex_lock(&j->lock);
+    if (++j->run == rows.parts) {
+        pthread_cond_signal(&j->done_one);
+    }
+    return true;
+}
+
+/* Has all threads copy rows, which are wanted before what has landed. */
+static void copy_with_helpers(gd_journey *j, const gd_rows *rows)
+{
+    pthread_mutex_lock(&j->lock);
+    j->errand = *rows;
+    j->begun = j->run = 0;
+    pthread_cond_broadcast(&j->some);
+    while (j->run < rows->parts) {
+        if (!run_errand(j)) {
+            pthread_cond_wait(&j->done_one, &j->lock);
+        }
+    }
+    pthread_mutex_unlock(&j->lock);
+}
+
 static void help(gd_journey *j)
 {
     pthread_mutex_lock(&j->lock);
     while (!j->over) {
-        if (!take_part(j)) {
+        if (!run_errand(j) && !take_part(j)) {
             pthread_cond_wait(&j->some, &j->lock);
         }
     }
@@ -380,6 +479,18 @@ static ptrdiff_t finished(gd_journey *j)
     return count;
 }
 
+static void copy_rows(const gd_bus *bus, gd_rows rows)
+{
+    if (bus->journey != NULL) { /* parallel regions do not nest, and its threads are there */
+        copy_with_helpers(bus->journey, &rows);
+        return;
+    }
+#pragma omp parallel for schedule(static) num_threads(copiers())
+    for (ptrdiff_t i = 0; i < rows.parts; ++i) {
+        copy_part_of_rows(&rows, i);
+    }
+}
+
 /* What the calling thread does: it alone talks to the device. */
 static gd_status travel(gd_journey *j, gd_error *err)
 {
@@ -405,12 +516,14 @@ static gd_status travel(gd_journey *j, gd_error *err)
 
 static gd_status travel_with_helpers(gd_journey *j, gd_error *err)
 {
-    const ptrdiff_t parts = parts_of(j->result->to, (size_t)j->result->rows * j->result->row_bytes);
+    const ptrdiff_t parts =
+        parts_of(j->result->to, (size_t)j->result->rows * j->result->row_bytes, PAGE);
     const int helpers = parts < copiers() ? (int)parts : copiers();
     gd_status status = GD_OK;
     pthread_mutex_init(&j->lock, NULL);
     pthread_cond_init(&j->some, NULL);
     pthread_cond_init(&j->done_one, NULL);
+    j->bus->journey = j;
 #pragma omp parallel num_threads(helpers + 1)
     {
         if (omp_get_thread_num() == 0) {
@@ -420,6 +533,7 @@ static gd_status travel_with_helpers(gd_journey *j, gd_error *err)
             help(j);
         }
     }
+    j->bus->journey = NULL;
     pthread_cond_destroy(&j->done_one);
     pthread_cond_destroy(&j->some);
     pthread_mutex_destroy(&j->lock);
@@ -436,13 +550,13 @@ static gd_status bring_plainly(gd_journey *j, gd_error *err)
         const ptrdiff_t rows = rows_of_panel(j, i);
         const size_t begin = (size_t)(i * j->panel_rows) * r->row_bytes;
         const size_t bytes = (size_t)rows * r->row_bytes;
-        const char *from = r->whole != NULL ? (const char *)r->whole + begin : j->memory;
-        if (r->whole == NULL) {
-            status = r->fill(r->context, i * j->panel_rows, rows, j->memory, err);
+        const ptrdiff_t panel = r->whole != NULL ? i : 0;
+        if (r->fill != NULL) {
+            status = r->fill(r->context, i * j->panel_rows, rows, panel_memory(j, 0), err);
         }
         if (status == GD_OK) {
-            status = gd_cuda_copy_rows(stage->stream, (char *)r->to + begin, bytes, from, bytes,
-                                       bytes, 1, err);
+            status = copy_piece(r, stage->stream, (char *)r->to + begin, panel_at(j, panel, 0),
+                                bytes, err);
         }
         status = gd_settle(stage->device, stage->stream, status, err);
         if (status == GD_OK) {
@@ -476,27 +590,34 @@ static gd_status bring(gd_journey *j, gd_error *err)
         return err->status;
     }
     stage->bus = j->bus;
-    j->piece_bytes = between(PAGE, bytes / 8 / PAGE * PAGE, j->bus->slot_bytes);
-    status = j->bus->slot_bytes == 0 ? bring_plainly(j, err) : travel_with_helpers(j, err);
+    j->piece_bytes =
+        between(0, between(PAGE, bytes / 8 / PAGE * PAGE, MOST_SLOT), j->bus->slot_bytes);
+    if (is_padded(j->result)) { /* none, where not even one fits */
+        j->piece_bytes = j->piece_bytes / j->result->row_bytes * j->result->row_bytes;
+    }
+    status = j->piece_bytes == 0 ? bring_plainly(j, err) : travel_with_helpers(j, err);
     status = gd_settle(stage->device, j->bus->stream, status, err);
     stage->bus = NULL;
     leave(j->bus);
     return status;
 }
 
-gd_status gd_bring_result(const gd_result *result, gd_error *err)
+gd_status gd_bring_result(const gd_result *wanted, gd_error *err)
 {
+    gd_result full = *wanted;
+    const gd_result *const result = &full;
     gd_stage *stage = result->stage;
     const int kept = stage->owned_count;
-    ptrdiff_t panel_rows = result->panel_rows;
     gd_journey j = {.result = result};
     gd_status status = GD_OK;
     if (result->rows == 0 || result->row_bytes == 0) {
         return GD_OK;
     }
-    if (panel_rows == 0) {
-        panel_rows = gd_panel_rows(result->rows, result->row_bytes);
+    if (full.panel_rows == 0) {
+        full.panel_rows = gd_panel_rows(result->rows, result->row_bytes);
     }
+    full.pitch = full.pitch == 0 ? full.row_bytes : full.pitch;
+    const ptrdiff_t panel_rows = full.panel_rows;
     j.panel_rows = panel_rows;
     j.panels = (result->rows + panel_rows - 1) / panel_rows;
     if (result->whole == NULL) {
@@ -519,26 +640,27 @@ gd_status gd_bring_result(const gd_result *result, gd_error *err)
 
 /* ---------------------------------------------------------------- rows as they are */
 
-/* The device's memory is `stream`'s until now. */
-static gd_status begin(gd_bus *bus, void *stream, gd_error *err)
+/* What `first` is at now comes before all that `second` will be. */
+static gd_status order(const gd_bus *bus, void *first, void *second, gd_error *err)
 {
-    const gd_status status = gd_cuda_mark_set(bus->computed[0], stream, err);
-    return status == GD_OK ? gd_cuda_mark_order(bus->stream, bus->computed[0], err) : status;
+    const gd_status status = gd_cuda_mark_set(bus->computed[0], first, err);
+    return status == GD_OK ? gd_cuda_mark_order(second, bus->computed[0], err) : status;
 }
 
-/* Rows of a piece: the threads have one while the bus has another. */
-static ptrdiff_t rows_of_piece(const gd_bus *bus, size_t row_bytes, ptrdiff_t rows)
+/* Rows of a piece, of at least so many: the threads have one while the bus has another. */
+static ptrdiff_t rows_of_piece(const gd_bus *bus, size_t row_bytes, ptrdiff_t rows, int pieces)
 {
-    const size_t share = row_bytes * (size_t)rows / SLOTS;
+    const size_t share = row_bytes * (size_t)rows / (size_t)pieces;
     return (ptrdiff_t)(between(row_bytes, share, bus->slot_bytes) / row_bytes);
 }
 
-/* Through `count` slots from `first_slot` on, of which others have nothing more to say. */
-static gd_status send(gd_bus *bus, int first_slot, int count, void *stream, void *to,
+/* Through `count` slots from `first_slot` on, of which others have nothing more to say, in at least
+ * so many pieces. */
+static gd_status send(gd_bus *bus, int first_slot, int count, int pieces, void *stream, void *to,
                       size_t to_pitch, const void *from, size_t from_pitch, size_t row_bytes,
                       ptrdiff_t rows, gd_error *err)
 {
-    const ptrdiff_t step = rows_of_piece(bus, row_bytes, rows);
+    const ptrdiff_t step = rows_of_piece(bus, row_bytes, rows, pieces);
     gd_status status = GD_OK;
     for (ptrdiff_t first = 0, i = 0; status == GD_OK && first < rows; first += step, ++i) {
         const int slot = first_slot + (int)(i % count);
@@ -546,8 +668,9 @@ static gd_status send(gd_bus *bus, int first_slot, int count, void *stream, void
         if ((status = gd_cuda_mark_wait(bus->landed[slot], err)) != GD_OK) {
             break;
         }
-        copy_rows(bus->slot[slot], row_bytes, (const char *)from + (size_t)first * from_pitch,
-                  from_pitch, row_bytes, some);
+        copy_rows(bus, rows_of(bus->slot[slot], row_bytes,
+                               (const char *)from + (size_t)first * from_pitch, from_pitch,
+                               row_bytes, some, true));
         status = gd_cuda_copy_rows(stream, (char *)to + (size_t)first * to_pitch, to_pitch,
                                    bus->slot[slot], row_bytes, row_bytes, (size_t)some, err);
         if (status == GD_OK) {
@@ -557,8 +680,9 @@ static gd_status send(gd_bus *bus, int first_slot, int count, void *stream, void
     return status;
 }
 
-gd_status gd_send_rows(gd_device device, void *stream, void *to, size_t to_pitch, const void *from,
-                       size_t from_pitch, size_t row_bytes, ptrdiff_t rows, gd_error *err)
+gd_status gd_send_rows_ahead(gd_device device, void *stream, void *to, size_t to_pitch,
+                             const void *from, size_t from_pitch, size_t row_bytes, ptrdiff_t rows,
+                             gd_error *err)
 {
     gd_bus *bus;
     gd_status status;
@@ -573,14 +697,32 @@ gd_status gd_send_rows(gd_device device, void *stream, void *to, size_t to_pitch
         status =
             gd_cuda_copy_rows(stream, to, to_pitch, from, from_pitch, row_bytes, (size_t)rows, err);
     }
-    else if ((status = begin(bus, stream, err)) == GD_OK) {
-        status =
-            send(bus, 0, SLOTS, bus->stream, to, to_pitch, from, from_pitch, row_bytes, rows, err);
+    else {
+        /* Who writes into the slots next waits for their marks, or is the bus's stream. */
+        status = send(bus, 0, SLOTS, SLOTS, bus->stream, to, to_pitch, from, from_pitch, row_bytes,
+                      rows, err);
+        status = status == GD_OK ? order(bus, bus->stream, stream, err)
+                                 : gd_settle(device, bus->stream, status, err);
     }
-    /* The next call may write into the slots at once. */
-    status = gd_settle(device, bus->stream, status, err);
     leave(bus);
     return status;
+}
+
+gd_status gd_send_rows(gd_device device, void *stream, void *to, size_t to_pitch, const void *from,
+                       size_t from_pitch, size_t row_bytes, ptrdiff_t rows, gd_error *err)
+{
+    gd_status status = GD_OK;
+    if (row_bytes * (size_t)rows >= GD_WORTH_THE_SLOTS) {
+        gd_bus *const bus = enter(device, err);
+        if (bus == NULL) {
+            return err->status;
+        }
+        status = order(bus, stream, bus->stream, err);
+        leave(bus);
+    }
+    return status == GD_OK ? gd_send_rows_ahead(device, stream, to, to_pitch, from, from_pitch,
+                                                row_bytes, rows, err)
+                           : status;
 }
 
 gd_status gd_send_rows_aside(gd_bus *bus, void *stream, void *to, size_t to_pitch, const void *from,
@@ -594,7 +736,9 @@ gd_status gd_send_rows_aside(gd_bus *bus, void *stream, void *to, size_t to_pitc
     for (int i = SLOTS; i < SLOTS + ASIDE && status == GD_OK; ++i) {
         status = make_slot(bus, i, err);
     }
-    return status == GD_OK ? send(bus, SLOTS, ASIDE, stream, to, to_pitch, from, from_pitch,
+    /* In one piece if it fits: a slot is free again when the device has come to what is in it,
+     * behind its work on what was sent before, and the other one can be filled meanwhile. */
+    return status == GD_OK ? send(bus, SLOTS, ASIDE, 1, stream, to, to_pitch, from, from_pitch,
                                   row_bytes, rows, err)
                            : status;
 }
@@ -602,7 +746,7 @@ gd_status gd_send_rows_aside(gd_bus *bus, void *stream, void *to, size_t to_pitc
 static gd_status receive(gd_bus *bus, void *to, size_t to_pitch, const void *from,
                          size_t from_pitch, size_t row_bytes, ptrdiff_t rows, gd_error *err)
 {
-    const ptrdiff_t step = rows_of_piece(bus, row_bytes, rows);
+    const ptrdiff_t step = rows_of_piece(bus, row_bytes, rows, SLOTS);
     gd_status status = GD_OK;
     for (ptrdiff_t sent = 0, arrived = 0; status == GD_OK && arrived < rows;) {
         const bool sends = sent < rows && sent < arrived + SLOTS * step;
@@ -619,8 +763,8 @@ static gd_status receive(gd_bus *bus, void *to, size_t to_pitch, const void *fro
             continue;
         }
         if ((status = gd_cuda_mark_wait(bus->landed[slot], err)) == GD_OK) {
-            copy_rows((char *)to + (size_t)first * to_pitch, to_pitch, bus->slot[slot], row_bytes,
-                      row_bytes, some);
+            copy_rows(bus, rows_of((char *)to + (size_t)first * to_pitch, to_pitch, bus->slot[slot],
+                                   row_bytes, row_bytes, some, false));
         }
         arrived += some;
     }
@@ -641,7 +785,7 @@ gd_status gd_bring_rows(gd_device device, void *stream, void *to, size_t to_pitc
             gd_cuda_copy_rows(stream, to, to_pitch, from, from_pitch, row_bytes, (size_t)rows, err);
         status = gd_settle(device, stream, status, err);
     }
-    else if ((status = begin(bus, stream, err)) == GD_OK) {
+    else if ((status = order(bus, stream, bus->stream, err)) == GD_OK) {
         status = receive(bus, to, to_pitch, from, from_pitch, row_bytes, rows, err);
         status = gd_settle(device, bus->stream, status, err);
     }

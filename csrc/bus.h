@@ -22,7 +22,8 @@ size_t gd_pinned_bytes(void);
 
 typedef struct gd_bus gd_bus;
 
-/* Enqueues the computation of rows [first, first + count) of a result into the dense `panel`. */
+/* Enqueues the computation of rows [first, first + count) of a result into the dense `panel`, or
+ * where they are (panel is NULL) if the result has its place on the device. */
 typedef gd_status gd_fill(void *context, ptrdiff_t first, ptrdiff_t count, void *panel,
                           gd_error *err);
 
@@ -33,9 +34,10 @@ typedef struct gd_result {
     void *to;        /* rows * row_bytes bytes on the host */
     size_t row_bytes;
     ptrdiff_t rows;
-    const void
-        *whole;    /* where the result is complete already (when the stream gets there), or NULL */
-    gd_fill *fill; /* otherwise computes it, */
+    /* Where the whole result is on the device, or NULL: then panels are for `fill` to compute. */
+    const void *whole;
+    size_t pitch;  /* of `whole`, from one row to the next; 0: row_bytes */
+    gd_fill *fill; /* NULL: `whole` is complete (when the stream gets there) */
     void *context;
     ptrdiff_t panel_rows; /* so many rows at a time; 0: what gd_panel_rows says is best */
     ptrdiff_t *complete;  /* NULL, or counts the rows that are where they belong */
@@ -50,6 +52,10 @@ ptrdiff_t gd_panel_rows(ptrdiff_t rows, size_t row_bytes);
  * bytes from one row to the next. The host matrix has been read on return. */
 gd_status gd_send_rows(gd_device device, void *stream, void *to, size_t to_pitch, const void *from,
                        size_t from_pitch, size_t row_bytes, ptrdiff_t rows, gd_error *err);
+/* The same without waiting for what `stream` is at: the memory is in no use. */
+gd_status gd_send_rows_ahead(gd_device device, void *stream, void *to, size_t to_pitch,
+                             const void *from, size_t from_pitch, size_t row_bytes, ptrdiff_t rows,
+                             gd_error *err);
 /* The way back, for rows that are complete when `stream` gets there. Finished on return. */
 gd_status gd_bring_rows(gd_device device, void *stream, void *to, size_t to_pitch, const void *from,
                         size_t from_pitch, size_t row_bytes, ptrdiff_t rows, gd_error *err);

@@ -130,19 +130,31 @@ gd_status gd_cuda_apsp_band(gd_apsp_band *call, gd_error *err)
     return refuse(err);
 }
 
-gd_status gd_cuda_graph_read(const gd_graph *graph, gd_apsp *call, gd_graph_facts *facts,
-                             gd_error *err)
+gd_status gd_cuda_graph_read(const gd_graph *graph, const gd_apsp *call, ptrdiff_t first,
+                             ptrdiff_t rows, gd_error *err)
 {
-    (void)graph, (void)call, (void)facts;
+    (void)graph, (void)call, (void)first, (void)rows;
+    return refuse(err);
+}
+
+gd_status gd_cuda_graph_facts(const gd_apsp *call, gd_graph_facts *facts, gd_error *err)
+{
+    (void)call, (void)facts;
     return refuse(err);
 }
 
 gd_status gd_cuda_paths_write(const gd_apsp *call, const gd_matrix *out, const gd_matrix *pred,
-                              double unreachable, bool flip, uint8_t *negative_nodes,
-                              gd_paths_facts *facts, gd_error *err)
+                              double unreachable, bool flip, ptrdiff_t first, ptrdiff_t rows,
+                              gd_error *err)
 {
-    (void)call, (void)out, (void)pred, (void)unreachable, (void)flip, (void)negative_nodes;
-    (void)facts;
+    (void)call, (void)out, (void)pred, (void)unreachable, (void)flip, (void)first, (void)rows;
+    return refuse(err);
+}
+
+gd_status gd_cuda_paths_facts(const gd_apsp *call, uint8_t *negative_nodes, gd_paths_facts *facts,
+                              gd_error *err)
+{
+    (void)call, (void)negative_nodes, (void)facts;
     return refuse(err);
 }
 

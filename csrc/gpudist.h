@@ -324,15 +324,18 @@ typedef struct gd_apsp {
     /* Not for kernels but for the passes around them on a device: GD_FOUND_BYTES and n bytes there,
      * in which they gather what they find; reading starts it, writing goes on. NULL on the CPU. */
     void *found;
+    /* Sizing sets `step` if the kernel can do some of the stages, [begin, end), multiples of it; an
+     * end of 0 is n. Others than those are gd_apsp_band's, before and after. */
+    ptrdiff_t step, begin, end;
 } gd_apsp;
 #define GD_FOUND_BYTES 64
 typedef gd_status gd_apsp_kernel(gd_apsp *call, gd_error *err);
 
 /* A part of apsp's triple loop: stages [pivot, pivot + pivots) on a band of the matrix's rows,
- * [first, first + rows), for matrices that do not fit the device's memory. dist and pred hold the
- * band alone, in rows of `padded` elements, as gd_apsp says; columns and rows from n on are filled
- * in here. A band that holds one of the stages' rows holds them all: it goes first, and leaves in
- * `snapshots` each of these rows as it is at its own stage. The other bands read them.
+ * [first, first + rows), while others are on their way to the device or home. dist and pred hold
+ * the band alone, in rows of `padded` elements, as gd_apsp says; columns and rows from n on are
+ * filled in here. A band that holds one of the stages' rows holds them all: it goes first, and
+ * leaves in `snapshots` each of these rows as it is at its own stage. The other bands read them.
  * Sizing sets `padded`, `step`, of which first, rows, pivot and pivots are multiples, the bytes of
  * snapshots for so many pivots, and the workspace for so many rows. */
 typedef struct gd_apsp_band {
@@ -545,24 +548,29 @@ typedef struct gd_paths_facts {
 /* Fills call->dist and call->pred (unless NULL), padding included, from the graph; all on the same
  * device. Any NaN is no edge, -0.0 becomes 0.0, the diagonal becomes min(0, weight as the kernel
  * sees it), or 0 when unweighted; with GD_MIN_MAX the least number. The facts are of the weights as
- * given. Waits for the stream, since they come back. */
+ * given. On CUDA, rows are read as they come, from row 0 on, in multiples of 32 and to the end of
+ * the padding; the facts wait for the stream. */
 gd_status gd_cpu_graph_read(const gd_graph *graph, gd_apsp *call, gd_graph_facts *facts,
                             gd_error *err);
-gd_status gd_cuda_graph_read(const gd_graph *graph, gd_apsp *call, gd_graph_facts *facts,
-                             gd_error *err);
+gd_status gd_cuda_graph_read(const gd_graph *graph, const gd_apsp *call, ptrdiff_t first,
+                             ptrdiff_t rows, gd_error *err);
+gd_status gd_cuda_graph_facts(const gd_apsp *call, gd_graph_facts *facts, gd_error *err);
 
 /* Copies the closed n x n part of call->dist to `out` (float32 to float32, float64 to float64 or
  * int32, int32 to int32; out.data may be call->dist itself when call->padded is n), negated if
  * `flip`, writing `unreachable` where there is no path, and call->pred to `pred` unless pred->data
  * is NULL or call->pred. GD_MIN_MAX's diagonal becomes -inf (the least int32), or if `flip` +inf
  * (the largest). negative_nodes (n host bytes) is set to 1 at nodes with a negative diagonal that
- * is a length, else 0; if there are none at all it may be left alone. Waits for the stream. */
+ * is a length, else 0; if there are none at all it may be left alone. On CUDA, rows are written as
+ * they are closed; the facts, when all are written, wait for the stream. */
 gd_status gd_cpu_paths_write(const gd_apsp *call, const gd_matrix *out, const gd_matrix *pred,
                              double unreachable, bool flip, uint8_t *negative_nodes,
                              gd_paths_facts *facts, gd_error *err);
 gd_status gd_cuda_paths_write(const gd_apsp *call, const gd_matrix *out, const gd_matrix *pred,
-                              double unreachable, bool flip, uint8_t *negative_nodes,
-                              gd_paths_facts *facts, gd_error *err);
+                              double unreachable, bool flip, ptrdiff_t first, ptrdiff_t rows,
+                              gd_error *err);
+gd_status gd_cuda_paths_facts(const gd_apsp *call, uint8_t *negative_nodes, gd_paths_facts *facts,
+                              gd_error *err);
 
 /* The same for reachability. Reading fills all rows of call->bits from the graph's edges, whose
  * matrix may also be GD_BOOL (an edge where it is true, whatever no_edge says); `reflexive` adds an

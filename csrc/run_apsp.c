@@ -6,6 +6,7 @@
 #include "device.h"
 #include "registry.h"
 #include "run.h"
+#include "run_apsp_ends.h"
 #include "run_apsp_far.h"
 #include "stage.h"
 #include "watch.h"
@@ -20,6 +21,7 @@ typedef struct apsp_job {
     gd_stage brought;    /* the graph's copy on the device */
     gd_stage own;        /* what a launch needs, but for the caller's memory */
     gd_budget *budget;   /* of both */
+    gd_ends ends;        /* of the stages of a host graph */
     const gd_kernel *kernel;
 } apsp_job;
 
@@ -132,11 +134,28 @@ static gd_status choose(apsp_job *job, const gd_orders *orders, gd_dtype dtype, 
     return GD_OK;
 }
 
+/* Whether a host graph can be read where it is closed. */
+static bool lands_in_place(const apsp_job *job)
+{
+    const gd_matrix *host = &job->graph.weights;
+    return job->graph.directed && host->dtype == job->call.dtype && host->dtype != GD_I32;
+}
+
+/* Stages beside the bus take memory, and one matrix that goes there or home. */
+static gd_status take_ends(apsp_job *job, gd_error *err)
+{
+    const bool staged = job->out.device.backend != job->own.device.backend;
+    const bool can = staged && job->pred.data == NULL && job->budget->unasked;
+    const bool arrives = job->graph.weights.device.backend == GD_CPU && lands_in_place(job);
+    return gd_ends_take(&job->ends, &job->call, can && arrives, can, &job->own, err);
+}
+
 static gd_status size_and_place(apsp_job *job, gd_error *err)
 {
     gd_apsp *call = &job->call;
     gd_status status;
     void *pred = NULL;
+    call->step = 0;
     call->launch.sizing = true;
     call->pred = job->pred.data; /* so that sizing knows whether there is one */
     if ((status = job->kernel->launch.apsp(call, err)) != GD_OK) {
@@ -159,14 +178,26 @@ static gd_status size_and_place(apsp_job *job, gd_error *err)
                                  &call->launch.workspace, err);
         call->found = on_cuda && status == GD_OK ? (char *)call->launch.workspace + work : NULL;
     }
-    return status;
+    return status == GD_OK ? take_ends(job, err) : status;
 }
 
 static gd_status graph_read(apsp_job *job, gd_graph_facts *facts, gd_error *err)
 {
-    return job->call.launch.device.backend == GD_CUDA
-               ? gd_cuda_graph_read(&job->graph, &job->call, facts, err)
-               : gd_cpu_graph_read(&job->graph, &job->call, facts, err);
+    gd_apsp *call = &job->call;
+    if (call->launch.device.backend == GD_CPU) {
+        return gd_cpu_graph_read(&job->graph, call, facts, err);
+    }
+    const gd_status status = gd_cuda_graph_read(&job->graph, call, 0, call->padded, err);
+    return status == GD_OK ? gd_cuda_graph_facts(call, facts, err) : status;
+}
+
+/* Where a graph is that is read in place. */
+static void settle_in_place(apsp_job *job)
+{
+    gd_matrix *there = &job->graph.weights;
+    there->data = job->call.dist;
+    there->row_stride = job->call.padded;
+    there->device = job->own.device;
 }
 
 /* A host graph goes straight to where it is closed, if it can be read in place there. */
@@ -180,12 +211,10 @@ static gd_status bring_graph(apsp_job *job, gd_error *err)
     if (host.device.backend == own->device.backend) {
         return GD_OK;
     }
-    if (!job->graph.directed || host.dtype != call->dtype || host.dtype == GD_I32) {
+    if (!lands_in_place(job)) {
         return gd_stage_bring(&job->brought, &host, "the graph", there, err);
     }
-    there->data = call->dist;
-    there->row_stride = call->padded;
-    there->device = own->device;
+    settle_in_place(job);
     return job->budget->counting
                ? GD_OK
                : gd_send_rows(own->device, own->stream, call->dist, (size_t)call->padded * size,
@@ -209,13 +238,44 @@ static gd_status locate(apsp_job *job, gd_matrix *out, gd_matrix *pred, gd_error
                                                            job->out.dtype, "the result", out, err);
 }
 
-static gd_status bring_home(apsp_job *job, const gd_matrix *out, const gd_matrix *pred,
-                            gd_error *err)
+/* Rows on their way home: closed, if that was left over, and written on the device. */
+typedef struct leaving {
+    apsp_job *job;
+    gd_matrix out, pred;
+    double unreachable;
+} leaving;
+
+static gd_status leave(void *context, ptrdiff_t first, ptrdiff_t rows, void *panel, gd_error *err)
 {
-    const gd_launch *launch = &job->call.launch;
-    const gd_status status = gd_stage_home(&job->own, launch, out, job->out.data, err);
+    leaving *way = context;
+    apsp_job *job = way->job;
+    const gd_status status = gd_ends_leave(&job->ends, &job->call, first, rows, err);
+    (void)panel;
+    return status == GD_OK
+               ? gd_cuda_paths_write(&job->call, &way->out, &way->pred, way->unreachable,
+                                     job->graph.flip, first, rows, err)
+               : status;
+}
+
+static gd_status bring_home(leaving *way, gd_error *err)
+{
+    apsp_job *job = way->job;
+    const size_t size = gd_dtype_size(way->out.dtype);
+    const gd_result result = {
+        .stage = &job->own,
+        .to = job->out.data,
+        .row_bytes = (size_t)job->call.n * size,
+        .rows = job->call.n,
+        .whole = way->out.data,
+        .pitch = (size_t)way->out.row_stride * size,
+        .fill = leave,
+        .context = way,
+        .panel_rows = job->ends.tail > 0 ? job->ends.rows : 0,
+    };
+    gd_status status = gd_ends_begin_leaving(&job->ends, &job->call, err);
+    status = status == GD_OK ? gd_bring_result(&result, err) : status;
     return status == GD_OK && job->pred.data != NULL
-               ? gd_stage_home(&job->own, launch, pred, job->pred.data, err)
+               ? gd_stage_home(&job->own, &way->pred, job->pred.data, err)
                : status;
 }
 
@@ -239,21 +299,19 @@ static gd_status write_out(apsp_job *job, double unreachable, uint8_t *negative_
 {
     const gd_apsp *call = &job->call;
     const bool flip = job->graph.flip;
-    gd_matrix out = job->out, pred = job->pred;
-    gd_status status = GD_OK;
+    leaving way = {job, job->out, job->pred, unreachable};
+    gd_status status;
     if (call->launch.device.backend == GD_CPU) {
-        return gd_cpu_paths_write(call, &out, &pred, unreachable, flip, negative_nodes, facts, err);
+        return gd_cpu_paths_write(call, &way.out, &way.pred, unreachable, flip, negative_nodes,
+                                  facts, err);
     }
     if (job->out.device.backend == GD_CUDA) {
-        return gd_cuda_paths_write(call, &out, &pred, unreachable, flip, negative_nodes, facts,
-                                   err);
+        status = gd_cuda_paths_write(call, &way.out, &way.pred, unreachable, flip, 0, call->n, err);
     }
-    if ((status = locate(job, &out, &pred, err)) == GD_OK &&
-        (status = gd_cuda_paths_write(call, &out, &pred, unreachable, flip, negative_nodes, facts,
-                                      err)) == GD_OK) {
-        status = bring_home(job, &out, &pred, err);
+    else if ((status = locate(job, &way.out, &way.pred, err)) == GD_OK) {
+        status = bring_home(&way, err);
     }
-    return status;
+    return status == GD_OK ? gd_cuda_paths_facts(call, negative_nodes, facts, err) : status;
 }
 
 /* What the facts say to the kernel. They are of the weights as given, which it may see negated. */
@@ -358,13 +416,27 @@ static gd_status close_far(apsp_job *job, const gd_orders *orders, gd_stage *hos
 
 /* ---------------------------------------------------------------- one call */
 
+/* Leaves the graph where it is closed, after the stages that rows go through as they come. */
+static gd_status take_graph(apsp_job *job, gd_graph_facts *facts, gd_error *err)
+{
+    const gd_matrix host = job->graph.weights;
+    gd_status status;
+    if (job->ends.head == 0) {
+        status = bring_graph(job, err);
+        return status == GD_OK ? graph_read(job, facts, err) : status;
+    }
+    settle_in_place(job);
+    status = gd_ends_arrive(&job->ends, &host, &job->graph, &job->call, err);
+    return status == GD_OK ? gd_cuda_graph_facts(&job->call, facts, err) : status;
+}
+
 /* Leaves the answer where write_out finds it. */
 static gd_status close_near(apsp_job *job, const gd_orders *orders, gd_error *err)
 {
     gd_graph_facts facts;
     gd_status status;
-    if ((status = size_and_place(job, err)) != GD_OK || (status = bring_graph(job, err)) != GD_OK ||
-        (status = graph_read(job, &facts, err)) != GD_OK ||
+    if ((status = size_and_place(job, err)) != GD_OK ||
+        (status = take_graph(job, &facts, err)) != GD_OK ||
         (status = check_facts(&job->graph, job->out.dtype, &facts, err)) != GD_OK) {
         return status;
     }

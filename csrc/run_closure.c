@@ -96,7 +96,7 @@ static gd_status work(closure_job *job, const gd_matrix *out, gd_error *err)
                                            : gd_cpu_reached_write(call, &there, err);
     }
     if (status == GD_OK && staged) {
-        status = gd_stage_home(&job->stage, &call->launch, &there, out->data, err);
+        status = gd_stage_home(&job->stage, &there, out->data, err);
     }
     gd_stage_release(&job->stage);
     return staged ? gd_settle(device, call->launch.stream, status, err) : status;

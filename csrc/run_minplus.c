@@ -140,7 +140,7 @@ static gd_status work(product_job *job, const gd_matrix *out, gd_error *err)
     status = status == GD_OK ? launch(job, err) : status;
     status = status == GD_OK ? check_range(job, err) : status;
     if (status == GD_OK && staged) {
-        status = gd_stage_home(&job->stage, &call->launch, &call->out, out->data, err);
+        status = gd_stage_home(&job->stage, &call->out, out->data, err);
     }
     gd_stage_release(&job->stage);
     return staged ? gd_settle(device, call->launch.stream, status, err) : status;

@@ -110,8 +110,7 @@ gd_status gd_stage_bring(gd_stage *stage, const gd_matrix *host, const char *wha
                               pitch, row_bytes, host->rows, err);
 }
 
-gd_status gd_stage_home(gd_stage *stage, const gd_launch *launch, const gd_matrix *there,
-                        void *host, gd_error *err)
+gd_status gd_stage_home(gd_stage *stage, const gd_matrix *there, void *host, gd_error *err)
 {
     const size_t size = gd_dtype_size(there->dtype), row_bytes = (size_t)there->cols * size;
     const gd_result result = {
@@ -120,11 +119,9 @@ gd_status gd_stage_home(gd_stage *stage, const gd_launch *launch, const gd_matri
         .row_bytes = row_bytes,
         .rows = there->rows,
         .whole = there->data,
+        .pitch = (size_t)there->row_stride * size,
     };
-    return there->row_stride == there->cols
-               ? gd_bring_result(&result, err)
-               : gd_bring_rows(launch->device, launch->stream, host, row_bytes, there->data,
-                               (size_t)there->row_stride * size, row_bytes, there->rows, err);
+    return gd_bring_result(&result, err);
 }
 
 void gd_stage_release_to(gd_stage *stage, int kept)

@@ -57,8 +57,7 @@ gd_status gd_stage_bring(gd_stage *stage, const gd_matrix *host, const char *wha
                          gd_error *err);
 /* Copies a matrix on the device, with dense rows, to dense memory on the host. Finished on return.
  */
-gd_status gd_stage_home(gd_stage *stage, const gd_launch *launch, const gd_matrix *there,
-                        void *host, gd_error *err);
+gd_status gd_stage_home(gd_stage *stage, const gd_matrix *there, void *host, gd_error *err);
 /* Gives back what came after the first `kept` blocks. */
 void gd_stage_release_to(gd_stage *stage, int kept);
 /* Gives everything back; may be called again. */

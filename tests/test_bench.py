@@ -608,6 +608,10 @@ def runner():
         cases.ClosureCase(40),
         cases.TransferCase(cases.CdistCase(60, 50, 3, "float64")),
         cases.TransferCase(cases.CdistCase(60, 50, 3, "float64"), into=True),
+        cases.TransferCase(cases.CdistCase(60, 50, 3, "float64"), anywhere=True),
+        cases.TransferCase(cases.PdistCase(40, 3, "float32")),
+        cases.TransferCase(cases.PdistCase(40, 3, "float32"), into=True),
+        cases.TransferCase(cases.ApspCase(20, "float64"), into=True),
     ],
     ids=lambda case: f"{case.op}-{case.dtype}-{case.arguments}",
 )
@@ -618,7 +622,7 @@ def test_a_result_says_everything(runner, case):
     assert tuple(record["shape"]) == case.shape
     assert (record["dtype"], record["metric"]) == (case.dtype, case.metric)
     assert (record["revision"], record["device"], record["arrays"]) == ("abc", "cpu", "numpy")
-    op = "cdist" if case.op == "transfer" else case.op
+    op = case.inner.op if case.op == "transfer" else case.op
     assert record["kernel"] in {kernel.id for kernel in gpudist.kernels(op)}
     assert record["versions"]["numpy"] == np.__version__
     assert 0 < record["min_s"] <= record["median_s"] <= record["max_s"]
@@ -629,6 +633,42 @@ def test_a_result_says_everything(runner, case):
     assert record["fraction_of_ceiling"] == pytest.approx(record["floor_s"] / record["median_s"])
     assert record["bound_by"] in runner.ceilings
     assert record["max_relative_error"] < (1e-6 if case.dtype == "float32" else 1e-12)
+
+
+def test_a_first_call_says_what_it_waits_for(runner, capsys):
+    from gpudist.bench import report
+
+    case = cases.FirstCallCase(60, 3)
+    record = json.loads(json.dumps(runner.run(case), allow_nan=False))
+    assert "failed" not in record, record
+    parts = record["parts"]
+    assert (
+        record["kernel"]
+        == gpudist.explain("cdist", np.zeros((60, 3), "f4"), np.zeros((60, 3), "f4")).kernel
+    )
+    assert 0 <= parts["device_s"] < parts["first_s"]  # without a GPU there is none to wait for
+    assert parts["first_s"] <= record["max_s"]
+    report.show_result(record)
+    said = capsys.readouterr().out
+    assert "device ready after" in said and "import" in said
+
+
+def test_a_transfer_without_room_says_so(runner, monkeypatch):
+    monkeypatch.setattr("gpudist.bench.memory.available", lambda: 23_999)
+    case = cases.TransferCase(cases.CdistCase(60, 50, 3, "float64"), into=True)
+    assert (
+        runner.run(case)["failed"] == "MemoryError: the result has 24000 bytes, and the host 23999"
+    )
+    monkeypatch.setattr("gpudist.bench.memory.available", lambda: 24_000)
+    assert "failed" not in runner.run(case)
+
+
+def test_transfers_of_paths_are_set_beside_the_work_alone():
+    from gpudist.bench import report
+
+    said = report.parts_text({"median_s": 0.3, "on_device_s": 0.27})
+    assert said == "270 ms on the device alone, 30.0 ms for the bus and back"
+    assert report.parts_text({"median_s": 0.3}) == ""
 
 
 @pytest.mark.parametrize("matrix", ["uniform", "Hilbert"])

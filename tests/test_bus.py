@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
 import sys
 import threading
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import gpudist
+from gpudist import _core
 
 pytestmark = pytest.mark.gpu
 
@@ -84,6 +86,117 @@ def test_threads_share_the_slots():
     for thread in threads:
         thread.join(60)
     assert not wrong and not any(thread.is_alive() for thread in threads)
+
+
+# From 8192 nodes on, bands of rows go through the first stages as they come and through the last
+# ones before they leave. With a bound on memory none does.
+@functools.cache
+def drawn():
+    edges = np.random.default_rng(8).random((8300, 8300), dtype="f4") * 2 - 1
+    return np.maximum(edges, 0, out=edges)
+
+
+def weights(n, kind):
+    edges = drawn()[:n, :n].copy()
+    if kind == "signed":  # potentials: no cycle is negative
+        rise = np.arange(n, dtype="f4") % 61
+        np.add(np.round(edges * 100), 1 + rise[:, None] - rise, out=edges, where=edges > 0)
+    return np.round(edges * 1000).astype("i4") if kind == "int32" else edges
+
+
+@pytest.mark.parametrize(
+    ("kind", "n", "given"),
+    [
+        ("float32", 8192, {}),
+        ("float32", 8201, {}),
+        ("float32", 8201, {"dtype": "float64"}),
+        ("float32", 8192, {"directed": False}),
+        ("float32", 8192, {"return_predecessors": True}),
+        ("float32", 8192, {"semiring": "max_min"}),
+        ("float32", 8191, {}),
+        ("signed", 8300, {}),
+        ("int32", 8201, {"dtype": "int32"}),
+    ],
+)
+def test_paths_have_the_same_bits_beside_the_bus(kind, n, given):
+    graph = weights(n, kind)
+    told = []
+    want = gpudist.apsp(graph, device="cuda", max_memory=1 << 50, **given)
+    got = gpudist.apsp(
+        graph, device="cuda", progress=lambda done, total: told.append(done / total), **given
+    )
+    for one, other in zip(
+        *((x if isinstance(x, tuple) else (x,)) for x in (got, want)), strict=True
+    ):
+        np.testing.assert_array_equal(one, other)
+    assert told == sorted(told) and told[-1] == 1
+
+
+def test_a_graph_in_any_layout_is_brought_in_bands():
+    graph = weights(8192, "float32")
+    want = gpudist.apsp(graph, device="cuda")
+    wide = np.zeros((8192, 8200), "f4")
+    wide[:, 3:8195] = graph
+    np.testing.assert_array_equal(gpudist.apsp(wide[:, 3:8195], device="cuda"), want)
+    columns = np.asfortranarray(graph)
+    np.testing.assert_array_equal(gpudist.apsp(columns, device="cuda"), want)
+    assert gpudist.apsp(graph, out=graph, device="cuda") is graph
+    np.testing.assert_array_equal(graph, want)
+
+
+def test_what_is_wrong_with_a_graph_is_found_beside_the_bus():
+    graph = weights(8192, "float32")
+    graph[8000, 17], graph[17, 8000] = -2.0, 1.0
+    with pytest.raises(gpudist.NegativeCycleError):
+        gpudist.apsp(graph, device="cuda")
+    with pytest.raises(ValueError, match=r"graph\[8000, 17\] is a negative weight"):
+        gpudist.apsp(graph, no_edge=-1, device="cuda")
+    graph[8000, 17] = 1.0
+
+    def stop(done, total):
+        raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        gpudist.apsp(graph, device="cuda", progress=stop)
+    assert _core.allocations() == 0
+    for nth in range(1, 20):
+        _core.fail_allocation(nth)
+        try:
+            gpudist.apsp(graph, device="cuda")
+        except MemoryError:
+            assert _core.allocations() == 0
+            continue
+        finally:
+            _core.fail_allocation(0)
+        break
+    assert nth > 4  # the matrix, its workspace, the bands' and their snapshots
+
+
+def test_paths_and_distances_take_turns_on_the_bus():
+    graph, x = weights(8192, "float32"), points(4000, 3, 9)
+    want = gpudist.apsp(graph, device="cuda"), gpudist.cdist(x, x, device="cuda")
+    found = []
+    threads = [
+        threading.Thread(target=lambda: found.append(gpudist.apsp(graph, device="cuda"))),
+        *(
+            threading.Thread(target=lambda: found.append(gpudist.cdist(x, x, device="cuda")))
+            for _ in range(4)
+        ),
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert len(found) == 5
+    for one in found:
+        np.testing.assert_array_equal(one, want[len(one) != 8192])
+
+
+def test_operands_in_parts_are_copied_by_all_threads():
+    a, b = points(3000, 500, 10), points(9000, 500, 11)
+    want = gpudist.cdist(a, b, device="cuda")
+    got = gpudist.cdist(a, b, device="cuda", max_memory=24 << 20)
+    np.testing.assert_array_equal(got, want)
 
 
 def test_pinned_memory_may_fail_and_is_asked_for_again():

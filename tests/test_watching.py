@@ -63,6 +63,42 @@ def test_ctrl_c_is_heard_within_half_a_second(name):
     np.testing.assert_array_equal(gpudist.apsp(np.ones((3, 3))), 1 - np.eye(3))
 
 
+_IN_A_NOTEBOOK = """
+import time
+import numpy as np
+import gpudist
+
+points = np.random.default_rng(0).random((6000, 200))
+try:
+    gpudist.cdist(points, points, "jensenshannon", device="cpu")
+except KeyboardInterrupt:
+    heard = time.time()
+"""
+
+
+def test_ctrl_c_is_heard_in_a_notebook():
+    """Its kernel runs calls in the main thread; the button that interrupts sends SIGINT."""
+    manager = pytest.importorskip("jupyter_client.manager")
+    pytest.importorskip("ipykernel")
+    kernel, client = manager.start_new_kernel(startup_timeout=30)
+    try:
+        took = []
+        for _ in range(3):  # another process may have the cores for a moment
+            client.execute("import gpudist", reply=True, timeout=30)
+            client.execute(_IN_A_NOTEBOOK)
+            time.sleep(0.5)
+            sent = time.time()
+            kernel.interrupt_kernel()
+            told = client.execute("", user_expressions={"heard": "heard"}, reply=True, timeout=30)[
+                "content"
+            ]["user_expressions"]["heard"]
+            took.append(float(told["data"]["text/plain"]) - sent)
+        assert 0 < min(took) < 0.5
+    finally:
+        client.stop_channels()
+        kernel.shutdown_kernel(now=True)
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", SOME)
 def test_ctrl_c_is_heard_while_a_device_works(name):

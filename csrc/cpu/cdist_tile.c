@@ -112,7 +112,7 @@ static tile_plan plan_of(const gd_cdist *call)
     const ptrdiff_t tiles =
         most(1, least((384 << 10) / (plan.slab * size * MR), (8 << 20) / (depth * size * MR)));
     plan.rows = MR * least(ceil_div(m, MR), least(16, tiles));
-    plan.chunk = most(1, least(12, (128 << 10) / (plan.slab * size * width)));
+    plan.chunk = most(1, least(least(12, plan.panels), (128 << 10) / (plan.slab * size * width)));
 
     /* Waking threads costs about as much as 2**18 pair-dimensions on one. */
     const double pairs = (double)m * (double)n;

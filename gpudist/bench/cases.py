@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import json
+import math
+import subprocess
+import sys
 import warnings
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
@@ -12,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 import gpudist
-from gpudist.bench import samples
+from gpudist.bench import memory, samples
 from gpudist.bench.adversary import COLUMNS, DISTRIBUTIONS, ROWS, Variant
 from gpudist.bench.samples import Sample
 from gpudist.metrics import METRICS
@@ -463,19 +467,22 @@ class PerronCase:
 
 @dataclass(frozen=True, slots=True)
 class TransferCase:
-    """Distances from NumPy arrays to a NumPy array, the ways to a GPU and back included.
+    """A call from NumPy arrays to a NumPy array, the ways to a GPU and back included.
 
     Parameters
     ----------
-    inner : CdistCase
+    inner : CdistCase, PdistCase or ApspCase
         What is computed.
     into : bool, default False
         Whether the result is written into an array that is there. A fresh one costs the first
         touch of its memory.
+    anywhere : bool, default False
+        Whether ``auto`` chooses the device.
     """
 
-    inner: CdistCase
+    inner: CdistCase | PdistCase | ApspCase
     into: bool = False
+    anywhere: bool = False
     op: ClassVar[str] = "transfer"
     on_host: ClassVar[bool] = True
 
@@ -485,14 +492,16 @@ class TransferCase:
         return self.inner.dtype
 
     @property
-    def metric(self) -> str:
+    def metric(self) -> str | None:
         """Give the metric."""
         return self.inner.metric
 
     @property
     def arguments(self) -> str:
-        """Say where the result goes."""
-        return "into out=" if self.into else "into new memory"
+        """Say what of the points is wanted, and where the result goes."""
+        words = ["pairs"] if isinstance(self.inner, PdistCase) else []
+        words += ["where auto puts it"] if self.anywhere else []
+        return ", ".join([*words, "into out=" if self.into else "into new memory"])
 
     @property
     def metric_args(self) -> dict[str, Any]:
@@ -504,27 +513,108 @@ class TransferCase:
         """Give the sizes."""
         return self.inner.shape
 
+    def device(self, device: str) -> str | None:
+        """Say what the call is told, where the run is on `device`."""
+        return None if self.anywhere else device
+
     def operands(self) -> tuple[Array, ...]:
         """Make the arguments, and the result's place last if there is to be one."""
         given = self.inner.operands()
-        return (*given, np.zeros(self.shape[:2], self.dtype)) if self.into else given
+        if not self.into:
+            return given
+        m, n = self.shape[:2]
+        shape = (m * (m - 1) // 2,) if isinstance(self.inner, PdistCase) else (m, n)
+        need, there = math.prod(shape) * np.dtype(self.dtype).itemsize, memory.available()
+        if there is not None and need > there:
+            raise MemoryError(f"the result has {need} bytes, and the host {there}")
+        return (*given, np.zeros(shape, self.dtype))
 
     def call(self, operands: tuple[Any, ...], device: str, kernel: str = "auto") -> Any:
         """Do the operation."""
-        if not self.into:
-            return self.inner.call(operands, device, kernel)
-        a, b, out = operands
-        return gpudist.cdist(
-            a, b, self.metric, out=out, kernel=kernel, device=device, **self.metric_args
-        )
+        given: dict[str, Any] = {"kernel": kernel, "device": self.device(device)}
+        if self.into:
+            given["out"] = operands[-1]
+            operands = operands[:-1]
+        if isinstance(self.inner, ApspCase):
+            return gpudist.apsp(operands[0], dtype=self.dtype, **given, **self.metric_args)
+        given |= {"metric": self.metric, **self.metric_args}
+        if isinstance(self.inner, PdistCase):
+            return gpudist.pdist(*operands, **given)
+        return gpudist.cdist(*operands, **given)
 
     def explain(self, operands: tuple[Any, ...], device: str) -> gpudist.Explanation:
         """Say which kernel runs."""
-        return self.inner.explain(operands[:-1] if self.into else operands, device)
+        given = operands[:-1] if self.into else operands
+        if self.anywhere:
+            metric: Any = self.metric
+            return gpudist.explain(self.inner.op, *given, metric=metric, **self.metric_args)
+        return self.inner.explain(given, device)
 
     def sample(self, operands: tuple[Array, ...]) -> Sample:
         """Compute a part of the result in float64."""
         return self.inner.sample(operands[:-1] if self.into else operands)
+
+
+@dataclass(frozen=True, slots=True)
+class FirstCallCase:
+    """The first distances of a process, and what they wait for.
+
+    Parameters
+    ----------
+    n, d : int
+        Points, twice, and dimensions.
+    """
+
+    n: int
+    d: int
+    op: ClassVar[str] = "first call"
+    dtype: ClassVar[str] = "float32"
+    metric: ClassVar[str] = "euclidean"
+    arguments: ClassVar[str] = "of a process"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Give rows, columns and dimensions."""
+        return self.n, self.n, self.d
+
+    def run(self, device: str) -> dict[str, float]:
+        """Start a process and have it tell its times.
+
+        Parameters
+        ----------
+        device : str
+            ``cpu`` or ``cuda:0``.
+
+        Returns
+        -------
+        dict
+            Seconds: ``import_s`` of gpudist after NumPy, ``device_s`` until the device answers,
+            ``first_s`` of the first call after that and ``later_s`` of the next one.
+        """
+        command = [sys.executable, "-c", _FIRST_CALL, str(self.n), str(self.d), device]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+        times: dict[str, float] = json.loads(done.stdout)
+        return times
+
+
+_FIRST_CALL = """
+import json, sys, time
+import numpy as np
+
+n, d, device = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+points = np.random.default_rng(1).random((n, d), np.float32)
+times = [time.perf_counter()]
+import gpudist
+times.append(time.perf_counter())
+if device != "cpu":
+    gpudist._core.event_record(device, 2)  # the stream of this thread
+times.append(time.perf_counter())
+for _ in range(2):
+    gpudist.cdist(points, points, device=device)
+    times.append(time.perf_counter())
+names = "import_s", "device_s", "first_s", "later_s"
+print(json.dumps(dict(zip(names, np.diff(times).tolist(), strict=True))))
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,16 @@ def _resident(field: str) -> int:
     return int(line.split()[1]) * 1024
 
 
+def available() -> int | None:
+    """Give the bytes that the system can hand out without swapping, None where it does not tell."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:
+        return None
+    found = [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
+    return found[0] if found else None
+
+
 def extra_memory(call: Callable[[], Any], operands: tuple[Any, ...], device: str) -> dict[str, int]:
     """Measure what a call takes; it should have been done before, lest its first time counts.
 

@@ -20,7 +20,14 @@ from gpudist._tables import Column, Table
 from gpudist.bench import plots
 from gpudist.bench.adversary import variants
 from gpudist.bench.records import newest, read_lines
-from gpudist.bench.report import MEASURES, digits, duration, error_text, quantity
+from gpudist.bench.report import (
+    MEASURES,
+    digits,
+    duration,
+    error_text,
+    parts_text,
+    quantity,
+)
 
 _BLOCK = re.compile(r"(<!-- table (?P<name>[a-z-]+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 
@@ -132,7 +139,8 @@ def _order(result: Result) -> tuple[object, ...]:
 
 
 def _operation_row(result: Result) -> tuple[str, ...]:
-    case = [_sizes(result["op"], result["shape"])]
+    case = ["first call"] if result["op"] == "first call" else []
+    case += [_sizes(result["op"], result["shape"])]
     words = filter(None, [result["metric"], result.get("arguments")])
     case += [*words, result["dtype"]]
     fraction = result["fraction_of_ceiling"] or 0.0
@@ -145,12 +153,13 @@ def _operation_row(result: Result) -> tuple[str, ...]:
     share = result.get("round_fraction_of_ceiling")
     limits = [f"{_percent(fraction)} ({result['bound_by']})"] if fraction >= _TELLING else []
     limits += [] if share is None else [f"a round {_percent(share)}"]
+    limits += filter(None, [parts_text(result)])
     return (
         ", ".join(case),
         duration(result["median_s"]),
         quantity(result["rate"], result["unit"]),
         ", ".join(limits),
-        error_text(result["max_relative_error"]),
+        error_text(result["max_relative_error"]) if "max_relative_error" in result else "",
         ", ".join(others),
     )
 
@@ -311,7 +320,7 @@ _TABLES: Mapping[str, Callable[[Iterable[Result]], str]] = {
     "minplus-cpu": lambda results: _operation(("minplus",), "cpu", results),
     "perron-cuda": lambda results: _operation(("perron",), "cuda", results),
     "perron-cpu": lambda results: _operation(("perron",), "cpu", results),
-    "transfer-cuda": lambda results: _operation(("transfer",), "cuda", results),
+    "transfer-cuda": lambda results: _operation(("transfer", "first call"), "cuda", results),
     "roofline": lambda results: _picture(results),
     "ceilings": _ceilings,
     "kernels": _kernels,

@@ -90,6 +90,32 @@ def title(record: Mapping[str, Any]) -> str:
     return " ".join(parts)
 
 
+def parts_text(record: Mapping[str, Any]) -> str:
+    """Say what a time consists of.
+
+    Parameters
+    ----------
+    record : mapping
+        A result of an operation.
+
+    Returns
+    -------
+    str
+        Like ``266 ms without the bus``; empty where nothing is known.
+    """
+    if "on_device_s" in record:
+        work = record["on_device_s"]
+        rest = duration(max(record["median_s"] - work, 0.0))
+        return f"{duration(work)} on the device alone, {rest} for the bus and back"
+    if "parts" in record:
+        took = {name: duration(seconds) for name, seconds in record["parts"].items()}
+        return (
+            f"device ready after {took['device_s']}, the call then {took['first_s']}, the next one"
+            f" {took['later_s']}; import {took['import_s']}"
+        )
+    return ""
+
+
 def error_text(value: float | str) -> str:
     """Write a relative error.
 
@@ -199,7 +225,7 @@ def show_result(record: Mapping[str, Any], file: TextIO | None = None) -> None:
         quantity(record["rate"], record["unit"]),
         "" if fraction is None else f"{fraction:.0%}",
         "1x",
-        error_text(record["max_relative_error"]),
+        error_text(record["max_relative_error"]) if "max_relative_error" in record else "",
     )
     notes = []
     if "round_s" in record:
@@ -212,6 +238,7 @@ def show_result(record: Mapping[str, Any], file: TextIO | None = None) -> None:
             taken["device"] = record["device_bytes"]
         listed = ", ".join(f"{kind} {n / 1e6:.1f} MB" for kind, n in taken.items())
         notes.append(f"memory beside arguments and result: {listed}")
+    notes += filter(None, [parts_text(record)])
     for rival in record["rivals"]:
         if "median_s" in rival:
             table.add(

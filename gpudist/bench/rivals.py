@@ -243,6 +243,19 @@ def _torch_transfer(task: Task) -> Callable[[], Any]:
     return there_and_back
 
 
+def _torch_pairs_transfer(task: Task) -> Callable[[], Any]:
+    import torch
+
+    x, *into = (torch.from_numpy(operand) for operand in task.operands)
+    p = _exponent(task)
+
+    def there_and_back() -> Any:
+        result = torch.nn.functional.pdist(x.to(task.device), p)
+        return (into[0].copy_(result) if into else result.cpu()).numpy()
+
+    return there_and_back
+
+
 def _sklearn_distances(task: Task) -> Callable[[], Any]:
     from sklearn.metrics import pairwise_distances
 
@@ -458,15 +471,32 @@ RIVALS = (
         _torch_pdist,
     ),
     Rival("cupyx pdist", "cupy", "cuvs.distance", "pdist", ("cuda",), _CUPYS, _cupy_pdist),
-    Rival("scipy cdist", "scipy", "scipy.spatial", "transfer", ("cpu",), SCIPYS, _scipy_transfer),
+    Rival(
+        "scipy cdist",
+        "scipy",
+        "scipy.spatial",
+        "cdist, there and back",
+        ("cpu",),
+        SCIPYS,
+        _scipy_transfer,
+    ),
     Rival(
         "torch.cdist, there and back",
         "torch",
         "torch",
-        "transfer",
+        "cdist, there and back",
         ("cuda",),
         tuple(_P),
         _torch_transfer,
+    ),
+    Rival(
+        "torch pdist, there and back",
+        "torch",
+        "torch",
+        "pdist, there and back",
+        ("cuda",),
+        tuple(_P),
+        _torch_pairs_transfer,
     ),
     Rival(
         "scipy floyd_warshall",

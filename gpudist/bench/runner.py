@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import statistics
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,15 @@ import numpy.typing as npt
 
 import gpudist
 from gpudist.bench import accuracy, ceilings, memory, records, rivals
-from gpudist.bench.cases import AccuracyCase, Case, PerronCase, SweepCase, TransferCase
+from gpudist.bench.cases import (
+    AccuracyCase,
+    ApspCase,
+    Case,
+    FirstCallCase,
+    PerronCase,
+    SweepCase,
+    TransferCase,
+)
 from gpudist.bench.ceilings import Ceiling
 from gpudist.bench.devices import DeviceArrays, device_arrays
 from gpudist.bench.samples import Sample
@@ -21,13 +30,15 @@ from gpudist.bench.timing import Clock, EventClock, HostClock, Timing, time_call
 
 Array = npt.NDArray[Any]
 
-# Seconds that the samples of one rival may take together: some are hundreds of times slower.
-_RIVAL_BUDGET = 3.0
+# Seconds that the samples of one call may take together: some rivals are hundreds of times slower
+# than most calls.
+_BUDGET = 3.0
 # One round of perron is what a call of so many rounds takes longer than one of so few, divided: the
 # host does the same for both.
 _FEW_ROUNDS, _MANY_ROUNDS = 2, 11
 # A sweep takes hundreds of timings, all of the device at hand.
 _SWEEP_BUDGET = 0.3
+_FIRST_CALLS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,14 +109,14 @@ class Runner:
                 **ceiling.timing.fields(),
             }
 
-    def run(self, case: Case | SweepCase | AccuracyCase) -> dict[str, Any]:
+    def run(self, case: Case | SweepCase | AccuracyCase | FirstCallCase) -> dict[str, Any]:
         """Measure one case and its rivals.
 
         A case or a rival that fails, for want of memory say, gives a result that says so.
 
         Parameters
         ----------
-        case : Case, SweepCase or AccuracyCase
+        case : Case, SweepCase, AccuracyCase or FirstCallCase
             What to time, with every kernel or not, or to hold against exact distances.
 
         Returns
@@ -128,6 +139,8 @@ class Runner:
                 record |= self._measure_accuracy(case)
             elif isinstance(case, SweepCase):
                 record |= self._measure_sweep(case)
+            elif isinstance(case, FirstCallCase):
+                record |= self._measure_first_call(case)
             else:
                 record |= self._measure_case(case)
         except Exception as error:
@@ -135,9 +148,11 @@ class Runner:
         self._free()
         return record
 
-    def _arrays_for(self, case: Case | SweepCase | AccuracyCase) -> DeviceArrays | None:
+    def _arrays_for(
+        self, case: Case | SweepCase | AccuracyCase | FirstCallCase
+    ) -> DeviceArrays | None:
         """Give the library that holds the case's arrays on the device, None for NumPy."""
-        return None if isinstance(case, TransferCase) else self.arrays
+        return None if isinstance(case, TransferCase | FirstCallCase) else self.arrays
 
     def _measure_case(self, case: Case) -> dict[str, Any]:
         host = case.operands()
@@ -149,9 +164,11 @@ class Runner:
         ours, error = self._measure(lambda: case.call(operands, self.device), clock, sample)
         work = said.work
         through_host = self.backend == "cuda" and arrays is None
-        floor = ceilings.floor(work, said.dtype, self.ceilings, through_host=through_host)
+        # What auto puts elsewhere, this device's ceilings do not bind.
+        here = self.ceilings if said.kernel.partition("/")[2].startswith(self.backend) else {}
+        floor = ceilings.floor(work, said.dtype, here, through_host=through_host)
         task = rivals.Task(
-            case.op,
+            f"{case.inner.op}, there and back" if isinstance(case, TransferCase) else case.op,
             self.backend,
             operands,
             case.shape[0],
@@ -174,15 +191,46 @@ class Runner:
             **(self._measure_round(case, operands, clock) if isinstance(case, PerronCase) else {}),
             "max_relative_error": _json_number(error),
             "error_rows": sample.rows,
-            **(
-                memory.extra_memory(lambda: case.call(operands, self.device), operands, self.device)
-                if isinstance(case, TransferCase)
-                else {}
-            ),
+            **(self._measure_transfer(case, operands) if isinstance(case, TransferCase) else {}),
             "rivals": [
                 self._measure_rival(rival, task, ours, clock, sample)
                 for rival in (rivals.rivals_for(task) if self.with_rivals else ())
             ],
+        }
+
+    def _measure_transfer(
+        self, case: TransferCase, operands: tuple[Any, ...]
+    ) -> dict[str, int | float]:
+        """Find what a transfer takes in memory, and how long the work takes without the bus."""
+        found: dict[str, int | float] = {}
+        found |= memory.extra_memory(
+            lambda: case.call(operands, self.device), operands, self.device
+        )
+        if isinstance(case.inner, ApspCase) and self.arrays is not None:
+            there = (self.arrays.put(operands[0]),)
+            found["on_device_s"] = time_call(
+                lambda: case.inner.call(there, self.device),
+                clock=self._clock(self.arrays),
+                repeats=self.repeats,
+                budget=_BUDGET,
+            ).median
+        return found
+
+    def _measure_first_call(self, case: FirstCallCase) -> dict[str, Any]:
+        runs = [case.run(self.device) for _ in range(_FIRST_CALLS)]
+        parts = {name: statistics.median(run[name] for run in runs) for name in runs[0]}
+        whole = Timing(tuple(run["device_s"] + run["first_s"] for run in runs))
+        points = np.zeros((case.n, case.d), case.dtype)
+        said = gpudist.explain("cdist", points, points, device=self.device)
+        return {
+            "kernel": said.kernel,
+            "clock": HostClock.name,
+            **whole.fields(),
+            "parts": parts,
+            "rate": said.work.operations / whole.median,
+            "unit": f"{said.work.unit}/s",
+            **_floor_fields(None, whole),
+            "rivals": [],
         }
 
     def _measure_round(
@@ -249,7 +297,7 @@ class Runner:
         sample: Sample,
     ) -> dict[str, Any]:
         def measure() -> dict[str, Any]:
-            timing, error = self._measure(rival.prepare(task), clock, sample, budget=_RIVAL_BUDGET)
+            timing, error = self._measure(rival.prepare(task), clock, sample)
             return {
                 **timing.fields(),
                 "ratio": timing.median / ours.median,
@@ -263,9 +311,8 @@ class Runner:
         call: Callable[[], Any],
         clock: Clock,
         sample: Sample,
-        budget: float = 20.0,
     ) -> tuple[Timing, float]:
-        timing = time_call(call, clock=clock, repeats=self.repeats, budget=budget)
+        timing = time_call(call, clock=clock, repeats=self.repeats, budget=_BUDGET)
         parts = [self._on_host(part) for part in sample.pick(call())]
         found = np.concatenate(parts) if parts else np.empty(0)
         return timing, accuracy.max_relative_error(found, sample.exact)

@@ -13,6 +13,7 @@ from gpudist.bench.cases import (
     Case,
     CdistCase,
     ClosureCase,
+    FirstCallCase,
     MinplusCase,
     PdistCase,
     PerronCase,
@@ -20,7 +21,7 @@ from gpudist.bench.cases import (
     TransferCase,
 )
 
-Cases = tuple[Case | SweepCase | AccuracyCase, ...]
+Cases = tuple[Case | SweepCase | AccuracyCase | FirstCallCase, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,10 +141,23 @@ _TRANSFER_CPU: Cases = tuple(
     for d in (2, 16)
     for into in (False, True)
 )
-_TRANSFER_CUDA: Cases = tuple(
-    TransferCase(CdistCase(n, n, d, "float32"), into)
-    for n, d in ((30336, 2), (16384, 128))
-    for into in (False, True)
+_TRANSFER_CUDA: Cases = (
+    *(
+        TransferCase(inner, into)
+        for inner in (
+            CdistCase(30336, 30336, 2, "float32"),
+            PdistCase(30336, 2, "float32"),
+            CdistCase(16384, 16384, 128, "float32"),
+            CdistCase(16384, 16384, 128, "float64"),
+        )
+        for into in (False, True)
+    ),
+    TransferCase(ApspCase(16384, "float32"), into=True),
+    TransferCase(CdistCase(100_000, 100_000, 16, "float32"), into=True),
+)
+_TRANSFER_ANYWHERE: Cases = (
+    FirstCallCase(2048, 2),
+    TransferCase(CdistCase(64, 64, 16, "float32"), anywhere=True),
 )
 _ACCURACY = tuple(
     AccuracyCase(variant, dtype) for dtype in ("float32", "float64") for variant in variants()
@@ -210,7 +224,7 @@ SUITES = {
     "perron": Suite("largest eigenvalues", {"cpu": _PERRON_CPU, "cuda": _PERRON_CUDA}),
     "transfer": Suite(
         "from NumPy to NumPy, the way to a GPU and back included",
-        {"cpu": _TRANSFER_CPU, "cuda": _TRANSFER_CUDA},
+        {"cpu": _TRANSFER_ANYWHERE + _TRANSFER_CPU, "cuda": _TRANSFER_ANYWHERE + _TRANSFER_CUDA},
     ),
     "cpu": Suite(
         "cdist, metrics, apsp and minplus on the CPU, whether there is a GPU or not",

@@ -1,5 +1,6 @@
 /* bands.cuh: blocked Floyd-Warshall on a band of the matrix's rows, for matrices larger than the
- * device's memory: csrc/run_apsp_far.c says how bands come and go.
+ * device's memory (csrc/run_apsp_far.c says how bands come and go), and for first and last stages
+ * beside the bus (csrc/run_apsp_ends.c).
  *
  * Idea: stage k of the triple loop takes row i to min(row i, d[i][k] + row k), and so needs row k
  * as it is at stage k, and nothing else of other rows. A band that holds the pivots of some stages

@@ -71,7 +71,9 @@ public:
         : launch_(call.launch),
           symmetric_(call.symmetric && !kPred),
           tiles_(call.padded / kPivots),
-          rounds_(gd::ceil_div(call.n, kPivots))
+          all_(gd::ceil_div(call.n, kPivots)),
+          first_(call.begin / kPivots),
+          rounds_(call.end > 0 ? call.end / kPivots : all_)
     {
         const ptrdiff_t pairs = panel_pairs(call.padded);
         Pair<Word> *panel = static_cast<Pair<Word> *>(call.launch.workspace);
@@ -108,8 +110,8 @@ public:
     /* All in one stream. */
     gd_status enqueue_in_line(gd_error *err) const
     {
-        GD_CUDA_TRY(err, kId, close_tile<true>(launch_, 0, 0));
-        for (ptrdiff_t round = 0; round < rounds_ && tiles_ > 1; ++round) {
+        GD_CUDA_TRY(err, kId, close_tile<true>(launch_, first_, 0));
+        for (ptrdiff_t round = first_; round < rounds_ && tiles_ > 1; ++round) {
             GD_CUDA_TRY(err, kId, close_strips<true>(launch_, round, 0));
             GD_CUDA_TRY(err, kId, relax<true>(launch_, gd::kAllTiles, round));
             const gd_status status = pass(round, err);
@@ -135,7 +137,7 @@ private:
 
     gd_status pass(ptrdiff_t round, gd_error *err) const
     {
-        return gd_pass(&launch_, (double)(round + 1) / (double)rounds_, err);
+        return gd_pass(&launch_, (double)(round + 1) / (double)all_, err);
     }
 
     template <typename Kernel>
@@ -215,8 +217,9 @@ private:
     }
     gd_launch launch_;
     bool symmetric_;
-    ptrdiff_t tiles_, rounds_;
-    Paths<Ring> paths_[2]; /* panels of even and of odd rounds */
+    ptrdiff_t tiles_, all_;
+    ptrdiff_t first_, rounds_; /* of all rounds, the first one that is ours, and the end */
+    Paths<Ring> paths_[2];     /* panels of even and of odd rounds */
 };
 
 /* Streams beside the launch's own: `first`, of the highest priority, for what the next round needs
@@ -292,9 +295,9 @@ gd_status Rounds<Ring, kPivots, kPred>::enqueue_ahead(gd_error *err) const
         TRY(cudaEventRecord(ahead.relaxed[1], main)); /* what came before this call */
         TRY(cudaStreamWaitEvent(ahead.first, ahead.relaxed[1], 0));
         TRY(cudaEventRecord(ahead.rest[1], main));
-        TRY(close(first, 0));
-        TRY(cudaEventRecord(ahead.closed[0], ahead.first));
-        for (ptrdiff_t round = 0; round < rounds_ && status == GD_OK; ++round) {
+        TRY(close(first, first_));
+        TRY(cudaEventRecord(ahead.closed[first_ % 2], ahead.first));
+        for (ptrdiff_t round = first_; round < rounds_ && status == GD_OK; ++round) {
             const bool last = round + 1 == rounds_;
             const int now = round % 2, then = 1 - now; /* the round before, and the next */
             TRY(cudaStreamWaitEvent(main, ahead.closed[now], 0));
@@ -421,6 +424,7 @@ extern "C" gd_status gd_cuda_apsp_blocked(gd_apsp *call, gd_error *err)
         const size_t element = call->dtype == GD_F64 ? sizeof(double) : sizeof(float);
         const size_t pivots = call->dtype == GD_F64 ? 64 : padding(*call);
         call->padded = gd::ceil_div(call->n, padding(*call)) * padding(*call);
+        call->step = padding(*call);
         call->launch.workspace_bytes =
             2 * pivots * (size_t)call->padded * (2 * element + (call->pred != NULL ? 4 : 0));
         return GD_OK;

@@ -90,11 +90,11 @@ __device__ void gather(double max_abs, unsigned long long not_negative_at,
 template <typename T>
 __global__ void __launch_bounds__(kThreads, 2)
     read_graph(const __grid_constant__ gd_graph graph, T *dist, int32_t *pred, ptrdiff_t padded,
-               double loop, unsigned blocks_across, int tiles, Found *found)
+               double loop, ptrdiff_t first_row, unsigned blocks_across, int tiles, Found *found)
 {
     __shared__ double tile[kSide][kSide + 1], mirror[kSide][kSide + 1];
     const ptrdiff_t n = graph.weights.rows;
-    const ptrdiff_t i0 = (ptrdiff_t)(blockIdx.x / blocks_across) * kSide;
+    const ptrdiff_t i0 = first_row + (ptrdiff_t)(blockIdx.x / blocks_across) * kSide;
     const ptrdiff_t first = (ptrdiff_t)(blockIdx.x % blocks_across) * tiles * kSide;
     const ptrdiff_t last = min(first + tiles * kSide, padded);
     double max_abs = 0;
@@ -140,16 +140,16 @@ __global__ void __launch_bounds__(kThreads, 2)
 /* Facts leave a block once, so blocks have several tiles, but in a small graph fewer, so that all
  * multiprocessors read. */
 template <typename T>
-cudaError_t launch_read(const gd_graph &graph, const gd_apsp &call)
+cudaError_t launch_read(const gd_graph &graph, const gd_apsp &call, ptrdiff_t first, ptrdiff_t rows)
 {
-    const ptrdiff_t side = gd::ceil_div(call.padded, kSide);
-    const ptrdiff_t share = gd::ceil_div(side * side, kEnoughBlocks);
+    const ptrdiff_t side = gd::ceil_div(call.padded, kSide), down = gd::ceil_div(rows, kSide);
+    const ptrdiff_t share = gd::ceil_div(down * side, kEnoughBlocks);
     const ptrdiff_t tiles = share < gd::kTilesPerBlock ? share : gd::kTilesPerBlock;
     const ptrdiff_t across = gd::ceil_div(side, tiles);
     const double loop = call.semiring == GD_MIN_MAX ? -kInfinity : 0; /* a path of no edge */
-    return gd::enqueue(call.launch, read_graph<T>, side * across, kThreads, 0, graph,
-                       static_cast<T *>(call.dist), call.pred, call.padded, loop, (unsigned)across,
-                       (int)tiles, found_of(call));
+    return gd::enqueue(call.launch, read_graph<T>, down * across, kThreads, 0, graph,
+                       static_cast<T *>(call.dist), call.pred, call.padded, loop, first,
+                       (unsigned)across, (int)tiles, found_of(call));
 }
 
 /* ---------------------------------------------------------------- path lengths out */
@@ -204,9 +204,9 @@ template <typename T, typename Out>
 __global__ void __launch_bounds__(kThreads)
     write_paths(const __grid_constant__ gd_apsp call, const __grid_constant__ gd_matrix out,
                 const __grid_constant__ gd_matrix pred, const __grid_constant__ Outward way,
-                unsigned blocks_across)
+                ptrdiff_t first_row, unsigned blocks_across)
 {
-    const ptrdiff_t i = blockIdx.x / blocks_across;
+    const ptrdiff_t i = first_row + blockIdx.x / blocks_across;
     const ptrdiff_t first = (ptrdiff_t)(blockIdx.x % blocks_across) * kThreads * gd::kTilesPerBlock;
     for (int step = 0; step < gd::kTilesPerBlock; ++step) {
         const ptrdiff_t j = first + step * kThreads + threadIdx.x, from = i * call.padded + j;
@@ -234,29 +234,36 @@ __global__ void __launch_bounds__(kThreads)
 
 template <typename T, typename Out>
 cudaError_t launch_write(const gd_apsp &call, const gd_matrix &out, const gd_matrix &pred,
-                         const Outward &way)
+                         const Outward &way, ptrdiff_t first, ptrdiff_t rows)
 {
     const ptrdiff_t across = gd::ceil_div(call.n, (ptrdiff_t)kThreads * gd::kTilesPerBlock);
-    return gd::enqueue(call.launch, write_paths<T, Out>, call.n * across, kThreads, 0, call, out,
-                       pred, way, (unsigned)across);
+    return gd::enqueue(call.launch, write_paths<T, Out>, rows * across, kThreads, 0, call, out,
+                       pred, way, first, (unsigned)across);
 }
 
 }  // namespace
 
-extern "C" gd_status gd_cuda_graph_read(const gd_graph *graph, gd_apsp *call, gd_graph_facts *facts,
-                                        gd_error *err)
+extern "C" gd_status gd_cuda_graph_read(const gd_graph *graph, const gd_apsp *call, ptrdiff_t first,
+                                        ptrdiff_t rows, gd_error *err)
 {
-    Found found = {};
-    if (call->padded > 0) {
+    if (first == 0) {
         GD_CUDA_TRY(
             err, kReadId,
-            cudaMemsetAsync(call->found, 0, sizeof found, (cudaStream_t)call->launch.stream));
-        GD_CUDA_TRY(err, kReadId,
-                    call->dtype == GD_F32   ? launch_read<float>(*graph, *call)
-                    : call->dtype == GD_F64 ? launch_read<double>(*graph, *call)
-                                            : launch_read<int32_t>(*graph, *call));
-        GD_CUDA_TRY(err, kReadId, bring(*call, &found));
+            cudaMemsetAsync(call->found, 0, sizeof(Found), (cudaStream_t)call->launch.stream));
     }
+    if (rows > 0) {
+        GD_CUDA_TRY(err, kReadId,
+                    call->dtype == GD_F32   ? launch_read<float>(*graph, *call, first, rows)
+                    : call->dtype == GD_F64 ? launch_read<double>(*graph, *call, first, rows)
+                                            : launch_read<int32_t>(*graph, *call, first, rows));
+    }
+    return GD_OK;
+}
+
+extern "C" gd_status gd_cuda_graph_facts(const gd_apsp *call, gd_graph_facts *facts, gd_error *err)
+{
+    Found found;
+    GD_CUDA_TRY(err, kReadId, bring(*call, &found));
     memcpy(&facts->max_abs, &found.max_abs, sizeof facts->max_abs);
     facts->negative_at = (ptrdiff_t)~found.not_negative_at;
     facts->fractional_at = (ptrdiff_t)~found.not_fractional_at;
@@ -266,24 +273,27 @@ extern "C" gd_status gd_cuda_graph_read(const gd_graph *graph, gd_apsp *call, gd
 /* Counts go on from the zeros that reading left. */
 extern "C" gd_status gd_cuda_paths_write(const gd_apsp *call, const gd_matrix *out,
                                          const gd_matrix *pred, double unreachable, bool flip,
-                                         uint8_t *negative_nodes, gd_paths_facts *facts,
-                                         gd_error *err)
+                                         ptrdiff_t first, ptrdiff_t rows, gd_error *err)
 {
-    Found found = {};
     gd_matrix pred_out = *pred;
     const bool in_place = pred_out.data == call->pred && call->dtype != GD_I32;
     if (call->pred == NULL || in_place) {
         pred_out.data = NULL; /* none to write, or written already */
     }
-    if (call->n > 0) {
-        const auto write = call->dtype == GD_F32   ? launch_write<float, float>
-                           : call->dtype == GD_I32 ? launch_write<int32_t, int32_t>
-                           : out->dtype == GD_I32  ? launch_write<double, int32_t>
-                                                   : launch_write<double, double>;
-        GD_CUDA_TRY(err, kWriteId,
-                    write(*call, *out, pred_out, {unreachable, flip, found_of(*call)}));
-        GD_CUDA_TRY(err, kWriteId, bring(*call, &found));
-    }
+    const auto write = call->dtype == GD_F32   ? launch_write<float, float>
+                       : call->dtype == GD_I32 ? launch_write<int32_t, int32_t>
+                       : out->dtype == GD_I32  ? launch_write<double, int32_t>
+                                               : launch_write<double, double>;
+    GD_CUDA_TRY(err, kWriteId,
+                write(*call, *out, pred_out, {unreachable, flip, found_of(*call)}, first, rows));
+    return GD_OK;
+}
+
+extern "C" gd_status gd_cuda_paths_facts(const gd_apsp *call, uint8_t *negative_nodes,
+                                         gd_paths_facts *facts, gd_error *err)
+{
+    Found found;
+    GD_CUDA_TRY(err, kWriteId, bring(*call, &found));
     if (found.on_negative_cycle > 0) {
         const cudaStream_t stream = (cudaStream_t)call->launch.stream;
         GD_CUDA_TRY(err, kWriteId,
