@@ -1,17 +1,26 @@
 /* ahead.cu: what a better vector is made of (perron_ahead.c), on the device.
  *
  * There are at most 66 inner products of 11 steps, of n components each; the host solves for the
- * weights. One block does it: 12 vectors of 8192 are 0.8 MB from the L2 cache and 0.5 M fused
- * multiply-adds, a third of the time of a round that reads A, and there are eleven of those to one
- * of these. A thread keeps all products of its components in registers. */
+ * weights. A step is the difference of two vectors that sum to 1, so the sums come first: a block a
+ * vector. Then a block has 64 components at a time, puts their steps into shared memory, and each
+ * thread adds up one product. The last block adds up what the others left, in their order, and
+ * writes it where the host reads it.
+ *
+ * All of this is enqueued right behind the rounds and writes the host's page itself, so a burst of
+ * rounds costs the host one wait, and none of it runs once the rounds have come to an end.
+ *
+ * Floor: 12 vectors of 8192 twice are 1.5 MB from the L2 cache, less than a microsecond; what
+ * counts is how many things come one after another: two launches, two joins, one chain of 64 sums.
+ */
 #include "common.cuh"
 #include "perron_judge.h"
 
 namespace {
 
-constexpr int kThreads = 256, kWarps = kThreads / 32;
 constexpr int kVectors = GD_PERRON_KEPT, kSteps = kVectors - 1;
 constexpr int kProducts = kSteps * (kSteps + 1) / 2;
+constexpr int kAdders = 1024, kWalkers = 96, kAtOnce = 64, kMostBlocks = 128, kThreads = 256;
+static_assert(kProducts <= kWalkers && kAtOnce <= kWalkers, "a thread for each");
 constexpr char kId[] = "perron's better vector on the device";
 
 struct Vectors {
@@ -24,82 +33,120 @@ struct Weights {
     double of[kVectors];
 };
 
-/* Sums over the block, in the order of lanes and warps; every thread has to come. */
-template <int kCount>
-__device__ void add_up(double (&sums)[kCount], double *totals)
+/* What walking keeps on the device. */
+struct Scratch {
+    double sums[kVectors];
+    double products[kMostBlocks][kProducts];
+    unsigned finished; /* blocks that are */
+};
+static_assert(sizeof(Scratch) <= GD_PERRON_WALK_BYTES, "there is room for it");
+
+/* A block a vector; the first also tells the state, and is there if there are no vectors. */
+__global__ void __launch_bounds__(kAdders)
+    add_up(const __grid_constant__ Vectors x, const gd_perron_state *state, Scratch *scratch,
+           gd_perron_news *news)
 {
-    __shared__ double of_warps[kWarps][kCount];
+    __shared__ double of_warps[kAdders / 32];
+    gd::await_predecessor();
+    if (blockIdx.x == 0 && threadIdx.x == 0) {
+        news->state = *state;
+        scratch->finished = 0;
+    }
+    if (state->stop != GD_PERRON_GOING || x.count == 0) {
+        return;
+    }
+    double sum = 0;
+    for (ptrdiff_t i = threadIdx.x; i < x.n; i += kAdders) {
+        sum += x.of[blockIdx.x][i];
+    }
 #pragma unroll
-    for (int k = 0; k < kCount; ++k) {
+    for (int half = 0; half < 2; ++half) { /* the lanes of each warp, then the warps */
 #pragma unroll
         for (int lanes = 16; lanes > 0; lanes /= 2) {
-            sums[k] += __shfl_xor_sync(~0u, sums[k], lanes);
+            sum += __shfl_xor_sync(~0u, sum, lanes);
         }
-        if (threadIdx.x % 32 == 0) {
-            of_warps[threadIdx.x / 32][k] = sums[k];
+        if (half == 0) {
+            if (threadIdx.x % 32 == 0) {
+                of_warps[threadIdx.x / 32] = sum;
+            }
+            __syncthreads();
+            sum = of_warps[threadIdx.x % 32];
         }
     }
-    __syncthreads();
-    for (int k = threadIdx.x; k < kCount; k += kThreads) {
-        double total = 0;
-        for (int warp = 0; warp < kWarps; ++warp) {
-            total += of_warps[warp][k];
-        }
-        totals[k] = total;
+    if (threadIdx.x == 0) {
+        scratch->sums[blockIdx.x] = sum;
+        news->steps.sums[blockIdx.x] = sum;
     }
-    __syncthreads();
 }
 
-__global__ void __launch_bounds__(kThreads)
-    walk(const __grid_constant__ Vectors x, gd_perron_steps *steps)
+__global__ void __launch_bounds__(kWalkers)
+    walk(const __grid_constant__ Vectors x, const gd_perron_state *state, Scratch *scratch,
+         gd_perron_news *news)
 {
-    __shared__ double totals[kVectors], products[kProducts];
-    const double *const latest = x.of[x.count - 1];
-    double sums[kVectors] = {};
-    for (ptrdiff_t i = threadIdx.x; i < x.n; i += kThreads) {
-#pragma unroll
-        for (int k = 0; k < kVectors; ++k) {
-            sums[k] += k < x.count ? x.of[k][i] : 0;
-        }
+    __shared__ double steps[kSteps][kAtOnce + 1]; /* one more, so that rows begin in other banks */
+    __shared__ bool last;
+    gd::await_predecessor();
+    if (state->stop != GD_PERRON_GOING) {
+        return;
     }
-    add_up(sums, totals);
-    double scales[kVectors], all[kProducts] = {};
-#pragma unroll
-    for (int k = 0; k < kVectors; ++k) {
-        scales[k] = k < x.count ? totals[x.count - 1] / totals[k] : 0;
+    int j = 0; /* products j >= k in the order of a triangle's rows */
+    while ((j + 1) * (j + 2) / 2 <= (int)threadIdx.x && j + 1 < kSteps) {
+        ++j;
     }
-    for (ptrdiff_t i = threadIdx.x; i < x.n; i += kThreads) {
-        const double unit = 1 / latest[i];
-        double step[kSteps], before = x.of[0][i] * scales[0];
+    const int product = min((int)threadIdx.x, kProducts - 1), k = product - j * (j + 1) / 2;
+    const double own = scratch->sums[x.count - 1];
+    double sum = 0;
+    for (ptrdiff_t first = (ptrdiff_t)blockIdx.x * kAtOnce; first < x.n;
+         first += (ptrdiff_t)gridDim.x * kAtOnce) {
+        const ptrdiff_t i = first + threadIdx.x;
+        if (threadIdx.x < kAtOnce) {
+            const double unit = i < x.n ? 1 / x.of[x.count - 1][i] : 0;
+            double before = 0;
 #pragma unroll
-        for (int j = 0; j < kSteps; ++j) {
-            const double now = j + 1 < x.count ? x.of[j + 1][i] * scales[j + 1] : 0;
-            step[j] = j + 1 < x.count ? (now - before) * unit : 0;
-            before = now;
-        }
-#pragma unroll
-        for (int j = 0; j < kSteps; ++j) {
-#pragma unroll
-            for (int k = 0; k <= j; ++k) {
-                all[j * (j + 1) / 2 + k] = fma(step[j], step[k], all[j * (j + 1) / 2 + k]);
+            for (int v = 0; v < kVectors; ++v) {
+                const double now =
+                    v < x.count && i < x.n ? x.of[v][i] * (own / scratch->sums[v]) : before;
+                if (v > 0) {
+                    steps[v - 1][threadIdx.x] = (now - before) * unit;
+                }
+                before = now;
             }
         }
+        __syncthreads();
+#pragma unroll 16
+        for (int c = 0; c < kAtOnce; ++c) {
+            sum = fma(steps[j][c], steps[k][c], sum);
+        }
+        __syncthreads();
     }
-    add_up(all, products);
-    if (threadIdx.x < kVectors) {
-        steps->sums[threadIdx.x] = totals[threadIdx.x];
+    if (threadIdx.x < kProducts) {
+        scratch->products[blockIdx.x][threadIdx.x] = sum;
     }
-    for (int p = threadIdx.x; p < kSteps * kSteps; p += kThreads) {
-        const int j = p / kSteps, k = p % kSteps;
-        steps->products[j][k] = k <= j ? products[j * (j + 1) / 2 + k] : 0;
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        last = atomicAdd(&scratch->finished, 1) == gridDim.x - 1;
+    }
+    __syncthreads();
+    if (last && threadIdx.x < kProducts) {
+        __threadfence();
+        sum = 0;
+#pragma unroll 16
+        for (unsigned block = 0; block < gridDim.x; ++block) {
+            sum += __ldcg(&scratch->products[block][threadIdx.x]);
+        }
+        news->steps.products[j][k] = sum;
     }
 }
 
 __global__ void __launch_bounds__(kThreads)
     combine(const __grid_constant__ Vectors x, const __grid_constant__ Weights weights,
-            double share)
+            double share, gd_perron_state *state, const __grid_constant__ gd_perron_state first)
 {
     const ptrdiff_t i = (ptrdiff_t)blockIdx.x * kThreads + threadIdx.x;
+    if (i == 0) {
+        *state = first;
+    }
     if (i >= x.n) {
         return;
     }
@@ -124,29 +171,34 @@ Vectors vectors_of(const gd_perron &call, int64_t last, int count)
 
 }  // namespace
 
-extern "C" gd_status gd_cuda_perron_walk(const gd_perron *call, int64_t last, int count,
-                                         void *scratch, gd_perron_steps *steps, gd_error *err)
+extern "C" gd_status gd_cuda_perron_walk(const gd_perron *call, int count, void *scratch,
+                                         gd_perron_news *news, gd_error *err)
 {
-    auto *const found = static_cast<gd_perron_steps *>(scratch);
-    const cudaStream_t stream = (cudaStream_t)call->launch.stream;
-    GD_CUDA_TRY(
-        err, kId,
-        gd::enqueue(call->launch, walk, 1, kThreads, 0, vectors_of(*call, last, count), found));
+    auto *const kept = static_cast<Scratch *>(scratch);
+    const Vectors x = vectors_of(*call, call->until, count);
+    const ptrdiff_t blocks = min(gd::ceil_div(x.n, kAtOnce), (ptrdiff_t)kMostBlocks);
     GD_CUDA_TRY(err, kId,
-                cudaMemcpyAsync(steps, found, sizeof *steps, cudaMemcpyDeviceToHost, stream));
-    GD_CUDA_TRY(err, kId, cudaStreamSynchronize(stream));
+                gd::enqueue<true>(call->launch, add_up, max(count, 1), kAdders, 0, x, call->state,
+                                  kept, news));
+    if (count > 0) {
+        GD_CUDA_TRY(
+            err, kId,
+            gd::enqueue<true>(call->launch, walk, blocks, kWalkers, 0, x, call->state, kept, news));
+    }
     return GD_OK;
 }
 
-extern "C" gd_status gd_cuda_perron_combine(const gd_perron *call, int64_t last, int count,
-                                            const double *weights, double share, gd_error *err)
+extern "C" gd_status gd_cuda_perron_combine(const gd_perron *call, const gd_perron_state *state,
+                                            int count, const double *weights, double share,
+                                            gd_error *err)
 {
     Weights all = {};
     for (int k = 0; k < count; ++k) {
         all.of[k] = weights[k];
     }
-    GD_CUDA_TRY(err, kId,
-                gd::enqueue(call->launch, combine, gd::ceil_div(call->a.rows, kThreads), kThreads,
-                            0, vectors_of(*call, last, count), all, share));
+    GD_CUDA_TRY(
+        err, kId,
+        gd::enqueue(call->launch, combine, gd::ceil_div(call->a.rows, kThreads), kThreads, 0,
+                    vectors_of(*call, state->round, count), all, share, call->state, *state));
     return GD_OK;
 }
