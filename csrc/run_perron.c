@@ -19,9 +19,11 @@
 
 enum {
     BURST = GD_PERRON_KEPT - 1, /* as many steps as there are vectors for */
-    WORTH_WAITING = 6,          /* rounds that are sooner done than improved on */
-    MOST_COMPARED = 6,          /* rounds over which the interval's narrowing is measured */
-    BEFORE_SHIFT = 3,           /* better vectors, before a shift is tried */
+    SHORT_BURST = 5,            /* the first few: an end may be near, for which these steps do */
+    SHORT_BURSTS = 2,
+    WORTH_WAITING = 4, /* rounds that are sooner done than improved on */
+    MOST_COMPARED = 6, /* rounds over which the interval's narrowing is measured */
+    BEFORE_SHIFT = 3,  /* better vectors, before a shift is tried */
     STATE_BYTES = 256,
 };
 _Static_assert(sizeof(gd_perron_state) <= STATE_BYTES, "it stands before the vectors");
@@ -178,6 +180,13 @@ static gd_status improve(perron_job *job, gd_error *err)
     return restart(job, count, weights, LEAST_SHARE, err);
 }
 
+/* Rounds until the host looks, if nothing speaks for another number. Without a width that ends the
+ * iteration there is no end to be near. */
+static ptrdiff_t usual_burst(const perron_job *job)
+{
+    return job->call.tol > 0 && job->improvements < SHORT_BURSTS ? SHORT_BURST : BURST;
+}
+
 /* Decides how many rounds come next, and of what. */
 static gd_status plan(perron_job *job, ptrdiff_t *burst, gd_error *err)
 {
@@ -185,7 +194,6 @@ static gd_status plan(perron_job *job, ptrdiff_t *burst, gd_error *err)
     if (job->kernel->flags & GD_TEACHING) {
         return GD_OK; /* the study's loop, as it is */
     }
-    *burst = BURST;
     if (left <= WORTH_WAITING) {
         *burst = left > 0 ? (ptrdiff_t)left + 1 : 1;
         return GD_OK;
@@ -194,9 +202,12 @@ static gd_status plan(perron_job *job, ptrdiff_t *burst, gd_error *err)
         job->auto_shift = false;
         job->call.shift = job->state.average;
         job->since = 0; /* the latest vector stays and begins a new history */
+        *burst = usual_burst(job);
         return GD_OK;
     }
-    return improve(job, err);
+    const gd_status status = improve(job, err);
+    *burst = usual_burst(job);
+    return status;
 }
 
 /* Goes on with the latest vector after a stop that was none of its rounds' fault. */
@@ -236,7 +247,7 @@ static gd_status iterate(perron_job *job, ptrdiff_t max_iter, gd_error *err)
     gd_perron *call = &job->call;
     gd_perron_state *state = &job->state;
     const bool as_told = job->kernel->flags & GD_TEACHING;
-    ptrdiff_t burst = as_told ? max_iter : BURST;
+    ptrdiff_t burst = as_told ? max_iter : usual_burst(job);
     gd_status status = GD_OK;
     while (status == GD_OK && state->round < max_iter && state->stop != GD_PERRON_CONVERGED) {
         const int64_t before = state->round;

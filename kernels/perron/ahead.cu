@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kVectors = GD_PERRON_KEPT, kSteps = kVectors - 1;
 constexpr int kProducts = kSteps * (kSteps + 1) / 2;
-constexpr int kAdders = 1024, kWalkers = 96, kAtOnce = 64, kMostBlocks = 128, kThreads = 256;
+constexpr int kAdders = 1024, kWalkers = 96, kAtOnce = 64, kMostBlocks = 64, kThreads = 256;
 static_assert(kProducts <= kWalkers && kAtOnce <= kWalkers, "a thread for each");
 constexpr char kId[] = "perron's better vector on the device";
 
@@ -131,7 +131,7 @@ __global__ void __launch_bounds__(kWalkers)
     if (last && threadIdx.x < kProducts) {
         __threadfence();
         sum = 0;
-#pragma unroll 16
+#pragma unroll 32
         for (unsigned block = 0; block < gridDim.x; ++block) {
             sum += __ldcg(&scratch->products[block][threadIdx.x]);
         }
