@@ -206,10 +206,10 @@ gd_status gd_cuda_perron_write(const double *x, double top, const gd_matrix *out
     return refuse(err);
 }
 
-gd_status gd_cuda_perron_walk(const gd_perron *call, int count, void *scratch, gd_perron_news *news,
-                              gd_error *err)
+gd_status gd_cuda_perron_walk(const gd_perron *call, int count, void *scratch, const gd_matrix *out,
+                              gd_perron_news *news, gd_error *err)
 {
-    (void)call, (void)count, (void)scratch, (void)news;
+    (void)call, (void)count, (void)scratch, (void)out, (void)news;
     return refuse(err);
 }
 

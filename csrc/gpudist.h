@@ -464,13 +464,14 @@ typedef struct gd_perron_news {
 } gd_perron_news;
 
 /* The steps of the `count` vectors up to the one that the next round takes. On a device, enqueued
- * behind rounds that the host has not heard of: the state comes as well, steps only where it says
- * to go on, after all rounds up to call->until, and if count is not 0; *news is pinned memory, and
- * scratch has room for GD_PERRON_WALK_BYTES. */
+ * behind rounds that the host has not heard of: the state comes as well. Unless count is 0, steps
+ * do where it says to go on, after all rounds up to call->until, and where it says that they have
+ * converged the vector is written as gd_cuda_perron_write does, to *out if that is not NULL. *news
+ * is pinned memory, and scratch has room for GD_PERRON_WALK_BYTES. */
 #define GD_PERRON_WALK_BYTES ((size_t)80 << 10)
 void gd_cpu_perron_walk(const gd_perron *call, int count, gd_perron_steps *steps);
-gd_status gd_cuda_perron_walk(const gd_perron *call, int count, void *scratch, gd_perron_news *news,
-                              gd_error *err);
+gd_status gd_cuda_perron_walk(const gd_perron *call, int count, void *scratch, const gd_matrix *out,
+                              gd_perron_news *news, gd_error *err);
 
 /* The state becomes *state. The sum of the `count` vectors up to the one that the next round takes,
  * times weights[0] .. weights[count - 1], takes that one's place, but no component becomes less

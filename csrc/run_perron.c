@@ -46,6 +46,8 @@ typedef struct perron_job {
     void *scratch;        /* of GD_PERRON_WALK_BYTES there */
     void *staged;         /* A's copy there, or NULL */
     gd_perron_news *news; /* of a kernel on a device, pinned */
+    const gd_matrix *out; /* the caller's */
+    bool written;         /* the vector is there already */
 } perron_job;
 
 /* ---------------------------------------------------------------- to the device and back */
@@ -232,12 +234,15 @@ static gd_status advance(perron_job *job, bool may_improve, gd_error *err)
     const ptrdiff_t rounds = job->since + (ptrdiff_t)(call->until - call->from);
     gd_status status = job->kernel->launch.perron(call, err);
     if (status == GD_OK && on_cuda(job)) {
-        status = gd_cuda_perron_walk(call, may_improve ? kept_after(rounds) : 0, job->scratch,
+        const gd_matrix *out = job->out->device.backend == GD_CUDA ? job->out : NULL;
+        status = gd_cuda_perron_walk(call, may_improve ? kept_after(rounds) : 0, job->scratch, out,
                                      job->news, err);
         status = gd_settle(call->launch.device, call->launch.stream, status, err);
     }
     if (status == GD_OK) {
         job->state = on_cuda(job) ? job->news->state : *call->state;
+        job->written = on_cuda(job) && may_improve && job->state.stop == GD_PERRON_CONVERGED &&
+                       job->out->device.backend == GD_CUDA;
     }
     return status;
 }
@@ -392,8 +397,9 @@ static gd_status start(perron_job *job, const double *x0, gd_error *err)
 }
 
 /* The latest vector as the caller wants it. */
-static gd_status finish(perron_job *job, const gd_matrix *out, gd_error *err)
+static gd_status finish(perron_job *job, gd_error *err)
 {
+    const gd_matrix *out = job->out;
     const gd_launch *on = &job->call.launch;
     const double *x = vector(job, job->call.vectors, job->state.round);
     const size_t bytes = (size_t)out->cols * gd_dtype_size(out->dtype);
@@ -413,22 +419,21 @@ static gd_status finish(perron_job *job, const gd_matrix *out, gd_error *err)
                : status;
 }
 
-static gd_status solve(perron_job *job, const double *x0, ptrdiff_t max_iter, const gd_matrix *out,
-                       gd_error *err)
+static gd_status solve(perron_job *job, const double *x0, ptrdiff_t max_iter, gd_error *err)
 {
     gd_status status;
     if ((status = prepare(job, err)) != GD_OK || (status = start(job, x0, err)) != GD_OK ||
         (status = iterate(job, max_iter, err)) != GD_OK) {
         return status;
     }
-    return finish(job, out, err);
+    return job->written ? GD_OK : finish(job, err);
 }
 
 gd_status gd_run_perron(const gd_matrix *a, const double *x0, const gd_matrix *out, double tol,
                         ptrdiff_t max_iter, double shift, const gd_orders *orders,
                         gd_perron_answer *answer, gd_error *err)
 {
-    perron_job job = {.given = a, .orders = orders, .auto_shift = !(shift >= 0)};
+    perron_job job = {.given = a, .out = out, .orders = orders, .auto_shift = !(shift >= 0)};
     gd_choice choice;
     int previous;
     gd_status status = check(a, x0, out, err);
@@ -452,7 +457,7 @@ gd_status gd_run_perron(const gd_matrix *a, const double *x0, const gd_matrix *o
         .options = choice.options,
         .watch = orders->watch,
     };
-    status = solve(&job, x0, max_iter, out, err);
+    status = solve(&job, x0, max_iter, err);
     gd_free(choice.device, job.call.launch.stream, job.memory);
     gd_free(choice.device, job.call.launch.stream, job.staged);
     status = on_host ? gd_settle(choice.device, job.call.launch.stream, status, err) : status;

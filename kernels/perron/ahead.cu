@@ -7,12 +7,12 @@
  * writes it where the host reads it.
  *
  * All of this is enqueued right behind the rounds and writes the host's page itself, so a burst of
- * rounds costs the host one wait, and none of it runs once the rounds have come to an end.
+ * rounds costs the host one wait. Where the rounds have converged, the vector is written instead.
  *
  * Floor: 12 vectors of 8192 twice are 1.5 MB from the L2 cache, less than a microsecond; what
  * counts is how many things come one after another: two launches, two joins, one chain of 64 sums.
  */
-#include "common.cuh"
+#include "perron/write.cuh"
 #include "perron_judge.h"
 
 namespace {
@@ -81,12 +81,18 @@ __global__ void __launch_bounds__(kAdders)
 
 __global__ void __launch_bounds__(kWalkers)
     walk(const __grid_constant__ Vectors x, const gd_perron_state *state, Scratch *scratch,
-         gd_perron_news *news)
+         gd_perron_news *news, const double *vectors, ptrdiff_t padded, gd::Written written)
 {
     __shared__ double steps[kSteps][kAtOnce + 1]; /* one more, so that rows begin in other banks */
     __shared__ bool last;
     gd::await_predecessor();
     if (state->stop != GD_PERRON_GOING) {
+        const double *const latest = vectors + state->round % GD_PERRON_KEPT * padded;
+        const bool wanted = state->stop == GD_PERRON_CONVERGED && written.to != nullptr;
+        for (ptrdiff_t i = (ptrdiff_t)blockIdx.x * kWalkers + threadIdx.x; wanted && i < x.n;
+             i += (ptrdiff_t)gridDim.x * kWalkers) {
+            written(latest, state->top, i);
+        }
         return;
     }
     int j = 0; /* products j >= k in the order of a triangle's rows */
@@ -172,7 +178,7 @@ Vectors vectors_of(const gd_perron &call, int64_t last, int count)
 }  // namespace
 
 extern "C" gd_status gd_cuda_perron_walk(const gd_perron *call, int count, void *scratch,
-                                         gd_perron_news *news, gd_error *err)
+                                         const gd_matrix *out, gd_perron_news *news, gd_error *err)
 {
     auto *const kept = static_cast<Scratch *>(scratch);
     const Vectors x = vectors_of(*call, call->until, count);
@@ -181,9 +187,10 @@ extern "C" gd_status gd_cuda_perron_walk(const gd_perron *call, int count, void 
                 gd::enqueue<true>(call->launch, add_up, max(count, 1), kAdders, 0, x, call->state,
                                   kept, news));
     if (count > 0) {
-        GD_CUDA_TRY(
-            err, kId,
-            gd::enqueue<true>(call->launch, walk, blocks, kWalkers, 0, x, call->state, kept, news));
+        const gd::Written written = out != NULL ? gd::written_to(*out) : gd::Written{};
+        GD_CUDA_TRY(err, kId,
+                    gd::enqueue<true>(call->launch, walk, blocks, kWalkers, 0, x, call->state, kept,
+                                      news, call->vectors, call->padded, written));
     }
     return GD_OK;
 }
