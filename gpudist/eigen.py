@@ -131,7 +131,7 @@ def perron(
     is x of round k, starting from ones, and the bounds are the same; only that A need not be
     written.
 
-    Where the ratio of the two largest eigenvalues is near 1, x is replaced every dozen rounds by a
+    Where the ratio of the two largest eigenvalues is near 1, x is replaced every few rounds by a
     combination of the last ones (reduced rank extrapolation [4]_). The next round's bounds are
     those of the new x, so they do not rely on it.
 
