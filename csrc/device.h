@@ -88,6 +88,11 @@ gd_status gd_cuda_mark_order(void *stream, void *mark, gd_error *err); /* the st
 
 gd_status gd_cuda_pinned_alloc(size_t bytes, void **out, gd_error *err);
 void gd_cuda_pinned_free(void *p);
+/* A page of pinned memory, for what kernels write to tell the host. Asking the driver for one takes
+ * longer than a small call, so those given back are kept for the next. */
+enum { GD_PAGE_BYTES = 4096 };
+gd_status gd_cuda_page_take(void **page, gd_error *err);
+void gd_cuda_page_give(void *page);
 
 /* ---------------------------------------------------------------- clocks */
 

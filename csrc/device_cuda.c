@@ -371,6 +371,31 @@ void gd_cuda_pinned_free(void *p)
     }
 }
 
+/* Pages that nobody has; the first bytes of each lead to the next. */
+static void *free_pages;
+static pthread_mutex_t pages_lock = PTHREAD_MUTEX_INITIALIZER;
+
+gd_status gd_cuda_page_take(void **page, gd_error *err)
+{
+    pthread_mutex_lock(&pages_lock);
+    *page = free_pages;
+    if (*page != NULL) {
+        memcpy(&free_pages, *page, sizeof free_pages);
+    }
+    pthread_mutex_unlock(&pages_lock);
+    return *page != NULL ? GD_OK : gd_cuda_pinned_alloc(GD_PAGE_BYTES, page, err);
+}
+
+void gd_cuda_page_give(void *page)
+{
+    if (page != NULL) {
+        pthread_mutex_lock(&pages_lock);
+        memcpy(page, &free_pages, sizeof free_pages);
+        free_pages = page;
+        pthread_mutex_unlock(&pages_lock);
+    }
+}
+
 /* ---------------------------------------------------------------- clocks */
 
 gd_status gd_cuda_event_record(void *stream, void **event, gd_error *err)

@@ -110,6 +110,14 @@ gd_status gd_cuda_pinned_alloc(size_t bytes, void **out, gd_error *err)
 
 void gd_cuda_pinned_free(void *p) { (void)p; }
 
+gd_status gd_cuda_page_take(void **page, gd_error *err)
+{
+    (void)page;
+    return refuse(err);
+}
+
+void gd_cuda_page_give(void *page) { (void)page; }
+
 gd_status gd_cuda_event_record(void *stream, void **event, gd_error *err)
 {
     (void)stream, (void)event;
@@ -210,16 +218,16 @@ gd_status gd_cuda_perron_write(const double *x, double top, const gd_matrix *out
     return refuse(err);
 }
 
-gd_status gd_cuda_perron_walk(const gd_perron *call, int64_t last, int count, void *scratch,
-                              gd_perron_steps *steps, gd_error *err)
+gd_status gd_cuda_perron_walk(const gd_perron *call, int count, void *scratch, const gd_matrix *out,
+                              gd_perron_news *news, gd_error *err)
 {
-    (void)call, (void)last, (void)count, (void)scratch, (void)steps;
+    (void)call, (void)count, (void)scratch, (void)out, (void)news;
     return refuse(err);
 }
 
-gd_status gd_cuda_perron_combine(const gd_perron *call, int64_t last, int count,
+gd_status gd_cuda_perron_combine(const gd_perron *call, const gd_perron_state *state, int count,
                                  const double *weights, double share, gd_error *err)
 {
-    (void)call, (void)last, (void)count, (void)weights, (void)share;
+    (void)call, (void)state, (void)count, (void)weights, (void)share;
     return refuse(err);
 }

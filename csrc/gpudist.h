@@ -460,18 +460,28 @@ typedef struct gd_perron_steps {
     double products[GD_PERRON_KEPT - 1][GD_PERRON_KEPT - 1]; /* inner ones of steps j >= k */
 } gd_perron_steps;
 
-/* Of the vectors up to number `last`. `scratch` has room for *steps on the launch's device. Waits
- * for the stream. */
-gd_status gd_cpu_perron_walk(const gd_perron *call, int64_t last, int count, void *scratch,
-                             gd_perron_steps *steps, gd_error *err);
-gd_status gd_cuda_perron_walk(const gd_perron *call, int64_t last, int count, void *scratch,
-                              gd_perron_steps *steps, gd_error *err);
+/* What the host has to know after a call. */
+typedef struct gd_perron_news {
+    gd_perron_state state;
+    gd_perron_steps steps;
+} gd_perron_news;
 
-/* The sum of those vectors times weights[0] .. weights[count - 1] takes the place of vector `last`,
- * but no component becomes less than `share` of what it was. Enqueued. */
-gd_status gd_cpu_perron_combine(const gd_perron *call, int64_t last, int count,
-                                const double *weights, double share, gd_error *err);
-gd_status gd_cuda_perron_combine(const gd_perron *call, int64_t last, int count,
+/* The steps of the `count` vectors up to the one that the next round takes. On a device, enqueued
+ * behind rounds that the host has not heard of: the state comes as well. Unless count is 0, steps
+ * do where it says to go on, after all rounds up to call->until, and where it says that they have
+ * converged the vector is written as gd_cuda_perron_write does, to *out if that is not NULL. *news
+ * is pinned memory, and scratch has room for GD_PERRON_WALK_BYTES. */
+#define GD_PERRON_WALK_BYTES ((size_t)80 << 10)
+void gd_cpu_perron_walk(const gd_perron *call, int count, gd_perron_steps *steps);
+gd_status gd_cuda_perron_walk(const gd_perron *call, int count, void *scratch, const gd_matrix *out,
+                              gd_perron_news *news, gd_error *err);
+
+/* The state becomes *state. The sum of the `count` vectors up to the one that the next round takes,
+ * times weights[0] .. weights[count - 1], takes that one's place, but no component becomes less
+ * than `share` of what it was. Enqueued. */
+void gd_cpu_perron_combine(const gd_perron *call, const gd_perron_state *state, int count,
+                           const double *weights, double share);
+gd_status gd_cuda_perron_combine(const gd_perron *call, const gd_perron_state *state, int count,
                                  const double *weights, double share, gd_error *err);
 
 /* What a matrix's elements look like. Positions are -1 where there is none. */

@@ -98,20 +98,19 @@ void gd_perron_weigh(const gd_perron_steps *steps, int count, double *weights)
 
 /* ---------------------------------------------------------------- on the processor */
 
-static double *vector_of(const gd_perron *call, int64_t number)
+/* The one that comes so many before the one that the next round takes. */
+static double *vector_of(const gd_perron *call, int64_t before)
 {
-    return call->vectors + number % GD_PERRON_KEPT * call->padded;
+    return call->vectors + (call->state->round - before) % GD_PERRON_KEPT * call->padded;
 }
 
-gd_status gd_cpu_perron_walk(const gd_perron *call, int64_t last, int count, void *scratch,
-                             gd_perron_steps *steps, gd_error *err)
+void gd_cpu_perron_walk(const gd_perron *call, int count, gd_perron_steps *steps)
 {
     const ptrdiff_t n = call->a.rows;
-    const double *x[GD_PERRON_KEPT], *const latest = vector_of(call, last);
-    (void)scratch, (void)err;
+    const double *x[GD_PERRON_KEPT], *const latest = vector_of(call, 0);
     *steps = (gd_perron_steps){.sums = {0}};
     for (int k = 0; k < count; ++k) {
-        x[k] = vector_of(call, last - count + 1 + k);
+        x[k] = vector_of(call, count - 1 - k);
         for (ptrdiff_t i = 0; i < n; ++i) {
             steps->sums[k] += x[k][i];
         }
@@ -128,22 +127,20 @@ gd_status gd_cpu_perron_walk(const gd_perron *call, int64_t last, int count, voi
             }
         }
     }
-    return GD_OK;
 }
 
-gd_status gd_cpu_perron_combine(const gd_perron *call, int64_t last, int count,
-                                const double *weights, double share, gd_error *err)
+void gd_cpu_perron_combine(const gd_perron *call, const gd_perron_state *state, int count,
+                           const double *weights, double share)
 {
-    double *const latest = vector_of(call, last);
-    (void)err;
+    *call->state = *state;
+    double *const latest = vector_of(call, 0);
     for (ptrdiff_t i = 0; i < call->a.rows; ++i) {
         double sum = 0;
         for (int k = 0; k < count; ++k) {
-            sum += weights[k] * vector_of(call, last - count + 1 + k)[i];
+            sum += weights[k] * vector_of(call, count - 1 - k)[i];
         }
         latest[i] = gd_perron_larger(gd_perron_larger(sum, share * latest[i]), GD_PERRON_LEAST);
     }
-    return GD_OK;
 }
 
 gd_status gd_cpu_perron_write(const double *x, double top, const gd_matrix *out, void *stream,

@@ -19,11 +19,15 @@
 
 enum {
     BURST = GD_PERRON_KEPT - 1, /* as many steps as there are vectors for */
-    WORTH_WAITING = 6,          /* rounds that are sooner done than improved on */
-    MOST_COMPARED = 6,          /* rounds over which the interval's narrowing is measured */
-    BEFORE_SHIFT = 3,           /* better vectors, before a shift is tried */
+    SHORT_BURST = 5,            /* the first few: an end may be near, for which these steps do */
+    SHORT_BURSTS = 2,
+    WORTH_WAITING = 4, /* rounds that are sooner done than improved on */
+    MOST_COMPARED = 6, /* rounds over which the interval's narrowing is measured */
+    BEFORE_SHIFT = 3,  /* better vectors, before a shift is tried */
     STATE_BYTES = 256,
 };
+_Static_assert(sizeof(gd_perron_state) <= STATE_BYTES, "it stands before the vectors");
+_Static_assert(sizeof(gd_perron_news) <= GD_PAGE_BYTES, "it comes in a page");
 
 static const gd_device GD_HOST = {GD_CPU, 0};
 /* A component shrinks to this share of itself at most where a better vector is made. */
@@ -36,16 +40,18 @@ typedef struct perron_job {
     const gd_orders *orders;
     gd_perron_state state; /* on the host; the kernel has its own */
     bool auto_shift;
-    int improvements; /* better vectors made so far */
-    ptrdiff_t since;  /* rounds done since the vector or the shift was last changed */
-    void *memory;     /* the state, the vectors and scratch, where the kernel runs */
-    void *scratch;    /* for gd_perron_steps */
-    void *staged;     /* A's copy there, or NULL */
+    int improvements;     /* better vectors made so far */
+    ptrdiff_t since;      /* rounds done since the vector or the shift was last changed */
+    void *memory;         /* the state, the vectors and scratch, where the kernel runs */
+    void *scratch;        /* of GD_PERRON_WALK_BYTES there */
+    void *staged;         /* A's copy there, or NULL */
+    gd_perron_news *news; /* of a kernel on a device, pinned */
+    const gd_matrix *out; /* the caller's */
+    bool written;         /* the vector is there already */
 } perron_job;
 
 /* ---------------------------------------------------------------- to the device and back */
 
-/* What is copied from the host has been read on return: its memory is not pinned. */
 static gd_status copy(const perron_job *job, void *to, const void *from, size_t bytes,
                       gd_error *err)
 {
@@ -53,12 +59,7 @@ static gd_status copy(const perron_job *job, void *to, const void *from, size_t 
     return gd_copy_rows(on->device, on->stream, to, bytes, from, bytes, bytes, 1, err);
 }
 
-static gd_status fetch(perron_job *job, void *to, const void *from, size_t bytes, gd_error *err)
-{
-    const gd_status status = copy(job, to, from, bytes, err);
-    return status == GD_OK ? gd_wait(job->call.launch.device, job->call.launch.stream, err)
-                           : status;
-}
+static bool on_cuda(const perron_job *job) { return job->call.launch.device.backend == GD_CUDA; }
 
 static size_t vector_bytes(const perron_job *job)
 {
@@ -152,33 +153,40 @@ static double rounds_left(const perron_job *job)
 static gd_status restart(perron_job *job, int count, const double *weights, double share,
                          gd_error *err)
 {
-    gd_perron_state *state = &job->state;
-    const gd_status status =
-        job->call.launch.device.backend == GD_CUDA
-            ? gd_cuda_perron_combine(&job->call, state->round, count, weights, share, err)
-            : gd_cpu_perron_combine(&job->call, state->round, count, weights, share, err);
-    state->stop = GD_PERRON_GOING;
+    job->state.stop = GD_PERRON_GOING;
     job->since = 0;
-    return status == GD_OK ? copy(job, job->call.state, state, sizeof *state, err) : status;
+    if (on_cuda(job)) {
+        return gd_cuda_perron_combine(&job->call, &job->state, count, weights, share, err);
+    }
+    gd_cpu_perron_combine(&job->call, &job->state, count, weights, share);
+    return GD_OK;
+}
+
+/* The vectors that there are since the last change, so many rounds after it. */
+static int kept_after(ptrdiff_t rounds)
+{
+    return rounds + 1 < GD_PERRON_KEPT ? (int)rounds + 1 : GD_PERRON_KEPT;
 }
 
 /* Puts a better vector in the place of the latest, made of those since the last change. */
 static gd_status improve(perron_job *job, gd_error *err)
 {
-    const int count = job->since + 1 < GD_PERRON_KEPT ? (int)job->since + 1 : GD_PERRON_KEPT;
-    const int64_t last = job->state.round;
+    const int count = kept_after(job->since);
     double weights[GD_PERRON_KEPT];
     gd_perron_steps steps;
-    const gd_status status =
-        job->call.launch.device.backend == GD_CUDA
-            ? gd_cuda_perron_walk(&job->call, last, count, job->scratch, &steps, err)
-            : gd_cpu_perron_walk(&job->call, last, count, job->scratch, &steps, err);
-    if (status != GD_OK) {
-        return status;
+    if (!on_cuda(job)) { /* elsewhere they came with the state */
+        gd_cpu_perron_walk(&job->call, count, &steps);
     }
-    gd_perron_weigh(&steps, count, weights);
+    gd_perron_weigh(on_cuda(job) ? &job->news->steps : &steps, count, weights);
     ++job->improvements;
     return restart(job, count, weights, LEAST_SHARE, err);
+}
+
+/* Rounds until the host looks, if nothing speaks for another number. Without a width that ends the
+ * iteration there is no end to be near. */
+static ptrdiff_t usual_burst(const perron_job *job)
+{
+    return job->call.tol > 0 && job->improvements < SHORT_BURSTS ? SHORT_BURST : BURST;
 }
 
 /* Decides how many rounds come next, and of what. */
@@ -188,7 +196,6 @@ static gd_status plan(perron_job *job, ptrdiff_t *burst, gd_error *err)
     if (job->kernel->flags & GD_TEACHING) {
         return GD_OK; /* the study's loop, as it is */
     }
-    *burst = BURST;
     if (left <= WORTH_WAITING) {
         *burst = left > 0 ? (ptrdiff_t)left + 1 : 1;
         return GD_OK;
@@ -197,9 +204,12 @@ static gd_status plan(perron_job *job, ptrdiff_t *burst, gd_error *err)
         job->auto_shift = false;
         job->call.shift = job->state.average;
         job->since = 0; /* the latest vector stays and begins a new history */
+        *burst = usual_burst(job);
         return GD_OK;
     }
-    return improve(job, err);
+    const gd_status status = improve(job, err);
+    *burst = usual_burst(job);
+    return status;
 }
 
 /* Goes on with the latest vector after a stop that was none of its rounds' fault. */
@@ -216,22 +226,40 @@ static gd_status resume(perron_job *job, gd_error *err)
     return restart(job, 1, &size, 0, err);
 }
 
+/* Does rounds up to call->until, at most, and learns what became of them. A device is asked at once
+ * for all that the host may need then, so that it waits for the host once a burst. */
+static gd_status advance(perron_job *job, bool may_improve, gd_error *err)
+{
+    gd_perron *call = &job->call;
+    const ptrdiff_t rounds = job->since + (ptrdiff_t)(call->until - call->from);
+    gd_status status = job->kernel->launch.perron(call, err);
+    if (status == GD_OK && on_cuda(job)) {
+        const gd_matrix *out = job->out->device.backend == GD_CUDA ? job->out : NULL;
+        status = gd_cuda_perron_walk(call, may_improve ? kept_after(rounds) : 0, job->scratch, out,
+                                     job->news, err);
+        status = gd_settle(call->launch.device, call->launch.stream, status, err);
+    }
+    if (status == GD_OK) {
+        job->state = on_cuda(job) ? job->news->state : *call->state;
+        job->written = on_cuda(job) && may_improve && job->state.stop == GD_PERRON_CONVERGED &&
+                       job->out->device.backend == GD_CUDA;
+    }
+    return status;
+}
+
 static gd_status iterate(perron_job *job, ptrdiff_t max_iter, gd_error *err)
 {
     gd_perron *call = &job->call;
     gd_perron_state *state = &job->state;
     const bool as_told = job->kernel->flags & GD_TEACHING;
-    ptrdiff_t burst = as_told ? max_iter : BURST;
+    ptrdiff_t burst = as_told ? max_iter : usual_burst(job);
     gd_status status = GD_OK;
     while (status == GD_OK && state->round < max_iter && state->stop != GD_PERRON_CONVERGED) {
         const int64_t before = state->round;
         call->from = before;
         call->until = burst < max_iter - before ? before + burst : max_iter;
-        if ((status = job->kernel->launch.perron(call, err)) != GD_OK ||
-            (status = fetch(job, state, call->state, sizeof *state, err)) != GD_OK) {
-            break;
-        }
-        if ((status = gd_pass(&call->launch, 0, err)) != GD_OK) {
+        if ((status = advance(job, !as_told && call->until < max_iter, err)) != GD_OK ||
+            (status = gd_pass(&call->launch, 0, err)) != GD_OK) {
             break;
         }
         call->scan = false;
@@ -295,13 +323,13 @@ static gd_status stage(perron_job *job, gd_error *err)
 }
 
 /* Refuses what does not fit. */
-static gd_status count_memory(const perron_job *job, size_t vectors, gd_error *err)
+static gd_status count_memory(const perron_job *job, size_t memory, gd_error *err)
 {
     const gd_launch *on = &job->call.launch;
     const gd_matrix *a = job->given;
     const bool staged = a->device.backend != on->device.backend;
     gd_budget budget = gd_budget_of(job->orders);
-    budget.most = on->workspace_bytes + vectors + GD_PERRON_LOOK_BYTES + pattern_bytes(job) +
+    budget.most = memory + GD_PERRON_LOOK_BYTES + pattern_bytes(job) +
                   (staged ? (size_t)a->rows * (size_t)a->cols * gd_dtype_size(a->dtype) : 0);
     return gd_budget_grant(&budget, on->device, "perron", NULL, err);
 }
@@ -320,22 +348,22 @@ static gd_status prepare(perron_job *job, gd_error *err)
     call->scan = true;
     call->launch.sizing = true;
     status = job->kernel->launch.perron(call, err);
-    const size_t vectors =
-        STATE_BYTES + GD_PERRON_KEPT * vector_bytes(job) + sizeof(gd_perron_steps);
-    if (status == GD_OK && (status = count_memory(job, vectors, err)) == GD_OK &&
-        (status = stage(job, err)) == GD_OK &&
-        (status = gd_alloc(on->device, on->stream, on->workspace_bytes, "the workspace of perron",
-                           &call->launch.workspace, err)) == GD_OK) {
-        status =
-            gd_alloc(on->device, on->stream, vectors, "the vectors of perron", &job->memory, err);
-    }
     call->launch.sizing = false;
-    if (status == GD_OK) {
-        call->state = job->memory;
-        call->vectors = (double *)((char *)job->memory + STATE_BYTES);
-        job->scratch = call->vectors + GD_PERRON_KEPT * call->padded;
+    /* One allocation for all: the state, vectors (in units of 64 numbers), scratch, workspace. */
+    const size_t vectors = GD_PERRON_KEPT * vector_bytes(job);
+    const size_t scratch = on_cuda(job) ? GD_PERRON_WALK_BYTES : 0;
+    const size_t bytes = STATE_BYTES + vectors + scratch + on->workspace_bytes;
+    if (status != GD_OK || (status = count_memory(job, bytes, err)) != GD_OK ||
+        (status = stage(job, err)) != GD_OK ||
+        (status = gd_alloc(on->device, on->stream, bytes, "the vectors of perron", &job->memory,
+                           err)) != GD_OK) {
+        return status;
     }
-    return status;
+    call->state = job->memory;
+    call->vectors = (double *)((char *)job->memory + STATE_BYTES);
+    job->scratch = call->vectors + GD_PERRON_KEPT * call->padded;
+    call->launch.workspace = (char *)job->scratch + scratch;
+    return on_cuda(job) ? gd_cuda_page_take((void **)&job->news, err) : GD_OK;
 }
 
 /* The state and the first vector, in one copy. */
@@ -347,7 +375,7 @@ static gd_status start(perron_job *job, const double *x0, gd_error *err)
     double *x, top = 0;
     gd_status status;
     job->state = (gd_perron_state){.upper = HUGE_VAL, .top = 1, .scale = 1};
-    if (x0 == NULL && job->call.launch.device.backend == GD_CUDA) {
+    if (x0 == NULL && on_cuda(job)) {
         return gd_cuda_perron_begin(&job->call, &job->state, err);
     }
     if ((status = gd_alloc(GD_HOST, NULL, bytes, "a vector of perron", &first, err)) != GD_OK) {
@@ -369,8 +397,9 @@ static gd_status start(perron_job *job, const double *x0, gd_error *err)
 }
 
 /* The latest vector as the caller wants it. */
-static gd_status finish(perron_job *job, const gd_matrix *out, gd_error *err)
+static gd_status finish(perron_job *job, gd_error *err)
 {
+    const gd_matrix *out = job->out;
     const gd_launch *on = &job->call.launch;
     const double *x = vector(job, job->call.vectors, job->state.round);
     const size_t bytes = (size_t)out->cols * gd_dtype_size(out->dtype);
@@ -385,27 +414,26 @@ static gd_status finish(perron_job *job, const gd_matrix *out, gd_error *err)
         there.device = on->device;
     }
     status = gd_cuda_perron_write(x, job->state.top, &there, on->stream, err);
-    return status == GD_OK && there.data != out->data
-               ? fetch(job, out->data, there.data, bytes, err)
+    return status == GD_OK && there.data != out->data /* the caller waits */
+               ? copy(job, out->data, there.data, bytes, err)
                : status;
 }
 
-static gd_status solve(perron_job *job, const double *x0, ptrdiff_t max_iter, const gd_matrix *out,
-                       gd_error *err)
+static gd_status solve(perron_job *job, const double *x0, ptrdiff_t max_iter, gd_error *err)
 {
     gd_status status;
     if ((status = prepare(job, err)) != GD_OK || (status = start(job, x0, err)) != GD_OK ||
         (status = iterate(job, max_iter, err)) != GD_OK) {
         return status;
     }
-    return finish(job, out, err);
+    return job->written ? GD_OK : finish(job, err);
 }
 
 gd_status gd_run_perron(const gd_matrix *a, const double *x0, const gd_matrix *out, double tol,
                         ptrdiff_t max_iter, double shift, const gd_orders *orders,
                         gd_perron_answer *answer, gd_error *err)
 {
-    perron_job job = {.given = a, .orders = orders, .auto_shift = !(shift >= 0)};
+    perron_job job = {.given = a, .out = out, .orders = orders, .auto_shift = !(shift >= 0)};
     gd_choice choice;
     int previous;
     gd_status status = check(a, x0, out, err);
@@ -429,11 +457,11 @@ gd_status gd_run_perron(const gd_matrix *a, const double *x0, const gd_matrix *o
         .options = choice.options,
         .watch = orders->watch,
     };
-    status = solve(&job, x0, max_iter, out, err);
-    gd_free(choice.device, job.call.launch.stream, job.call.launch.workspace);
+    status = solve(&job, x0, max_iter, err);
     gd_free(choice.device, job.call.launch.stream, job.memory);
     gd_free(choice.device, job.call.launch.stream, job.staged);
     status = on_host ? gd_settle(choice.device, job.call.launch.stream, status, err) : status;
+    gd_cuda_page_give(job.news);
     gd_leave(choice.device, previous);
     if (status == GD_OK) {
         const gd_perron_state *s = &job.state;

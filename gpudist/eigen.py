@@ -131,7 +131,7 @@ def perron(
     is x of round k, starting from ones, and the bounds are the same; only that A need not be
     written.
 
-    Where the ratio of the two largest eigenvalues is near 1, x is replaced every dozen rounds by a
+    Where the ratio of the two largest eigenvalues is near 1, x is replaced every few rounds by a
     combination of the last ones (reduced rank extrapolation [4]_). The next round's bounds are
     those of the new x, so they do not rely on it.
 
@@ -187,10 +187,11 @@ def perron(
     else:
         if space is not arrays.HOST:  # the core itself converts host arrays
             a = space.cast(a, name)
-        vector = space.empty((a.shape[0],), name, like=a)
+        n = a.shape[0]
+        vector = space.empty((n,), name, like=a)
         value, lower, upper, rounds, converged = _core.perron(
-            a,
-            vector,
+            space.operand(a, name, (n, n)),
+            space.operand(vector, name, (n,)),
             tol,
             max_iter,
             s,
@@ -217,10 +218,10 @@ def perron(
 def _read(A: Any) -> tuple[arrays.Space, Any, str]:
     """Read and check all that does not need the core."""
     space = arrays.space_of(A=A)
-    a = space.array(A, "A")
+    a, name = space.read(A, "A")
     if len(a.shape) != 2 or a.shape[0] != a.shape[1] or a.shape[0] == 0:
         raise ValueError(f"A must be square and not empty, got shape {tuple(map(int, a.shape))}")
-    return space, a, arrays.float_dtype(space, (space.dtype_name(a),), None, None)
+    return space, a, arrays.float_dtype(space, (name,), None, None)
 
 
 def _start(space: arrays.Space, x0: Any, n: int) -> Any:

@@ -227,6 +227,7 @@ def test_slow_convergence_is_handled(kernel, rng):
         (apart, 60),
         (leslie(rng, 40), 250),
         (band(rng, 200), 150),
+        (hilbert(rng, 1000), 13),
     ):
         found = holds(gpudist.perron(a, kernel=kernel.id), a)
         assert found.converged and found.iterations <= most
@@ -550,7 +551,7 @@ def test_large_matrices(dtype):
             x = a.double() @ x
             x /= x.max()
         y = a.double() @ x / x
-        assert found.converged and found.iterations <= 24
+        assert found.converged and found.iterations <= 14
         assert found.lower <= float(y.max()) * (1 + 1e-12)
         assert found.upper >= float(y.min()) * (1 - 1e-12)
         other = gpudist.perron(a, kernel="perron/cuda_rows")

@@ -7,7 +7,7 @@
  * What changed: since step 1 the order of the threads, nothing else.
  *
  * What to expect: three lines a warp in place of 33. On the study's card that was the step that
- * paid, from 21 to 73.9 times one CPU thread with 128 threads. On an H200 it pays nothing, 0.60 s
+ * paid, from 21 to 73.9 times one CPU thread with 128 threads. On an H200 it pays nothing, 0.61 s
  * for n = 5000, as another limit comes first: however little they do, a card starts only so many
  * blocks a second. The sweep tells it: with 32, 64 and 128 threads the time halves each time, and
  * there are 1.6e9 blocks a second in each case. A stage of 195 000 blocks takes 120 us, and reading

@@ -8,8 +8,8 @@
  *
  * What to expect: d[i][j] itself is read and written in the order that made step 1 slow. Staging
  * saves the other 16 lines a warp, and costs a barrier, behind which the block waits for the
- * slowest of its loads and only then asks for d[i][j]. On an H200 the two balance: 36 ms at
- * n = 2000 after step 1's 40, but 0.66 s at n = 5000 after 0.58, where the matrix has outgrown the
+ * slowest of its loads and only then asks for d[i][j]. On an H200 the two balance: 37 ms at
+ * n = 2000 after step 1's 41, but 0.67 s at n = 5000 after 0.58, where the matrix has outgrown the
  * L2 cache and there is more to wait for. Shared memory pays for what is read from it often (step
  * 6: 32 times), not for what is read once.
  * The study reports 27.3 times one CPU thread with blocks of 16, 15 with 32.

@@ -9,7 +9,7 @@
  * a row.
  *
  * What to expect: an H200 could read the matrix in 21 us a stage, 0.1 s in all for n = 5000. It
- * takes 0.40 s with segments of 256. Starting the blocks takes 62 of 80 us (02_coalesced.cu);
+ * takes 0.41 s with segments of 256. Starting the blocks takes 62 of 80 us (02_coalesced.cu);
  * larger ones start sooner, but end later, as a thread has one element to wait for and its block
  * ends with it. To do much better, each element that comes in must serve more than one stage:
  * step 6.

@@ -16,7 +16,7 @@
  * What to expect: the limit moves to shared memory, from which a warp gets 32 words a cycle. For
  * each relaxation a thread reads one operand of the right tile; four of the left come in one load,
  * which is the same for the whole warp and takes two cycles. That is 21 relaxations a cycle and SM,
- * of 64 that the arithmetic allows: 5.6e12 a second on an H200, 22 ms for n = 5000. It takes 38,
+ * of 64 that the arithmetic allows: 5.6e12 a second on an H200, 22 ms for n = 5000. It takes 39,
  * ten times less than step 5: two blocks of 1024 threads are all that an SM holds, so often one of
  * them waits for its tiles and the other one is alone.
  *

@@ -13,7 +13,7 @@
  *
  * What to expect: the arithmetic binds. The compiler makes one instruction of the add and the
  * minimum of int32 (VIADDMNMX), of which an SM does 64 a cycle: 16.7e12 relaxations a second on an
- * H200, 7.5 ms for n = 5000. The loads of operands take 1 issue slot in 9. It takes 12.7 ms. What
+ * H200, 7.5 ms for n = 5000. The loads of operands take 1 issue slot in 9. It takes 13.5 ms. What
  * is lost goes to blocks that fetch their tiles while they compute nothing, and to phases 1 and 2,
  * some 20 us a round in which most of the card is idle.
  *

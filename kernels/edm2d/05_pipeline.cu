@@ -15,7 +15,7 @@
  * the inner loop loads with LD, which finds that out for each access, where step 4 has LDS. The
  * study gives no figure.
  *
- * Reached: 3.04 ms, 14 % slower than step 4.
+ * Reached: 3.1 ms, 14 % slower than step 4.
  * Launch: m / block blocks of `block` threads, 8 bytes x block x (1 + 2 points_per_thread) of
  * shared memory.
  * Source: the study edm2d (RTX 5070 Ti, n = 30336), step 5. */

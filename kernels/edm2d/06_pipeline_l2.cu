@@ -12,7 +12,7 @@
  * step 4, less the 2 % for waiting on batches. What binds is still the inner loop and how few warps
  * run it. The study gives no figure.
  *
- * Reached: 2.90 ms. The inner loop has the same 39 instructions as that of step 4, in other
+ * Reached: 3.0 ms. The inner loop has the same 39 instructions as that of step 4, in other
  * registers, and takes 9 % longer; we have not found out why.
  * Launch: m / block blocks of `block` threads, 8 bytes x block x (1 + 2 points_per_thread) of
  * shared memory.

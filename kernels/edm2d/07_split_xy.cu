@@ -16,7 +16,8 @@
  * (n not a multiple of 4) are written element by element, at about two thirds of that rate:
  * the production kernel shows how to keep the words (span.cuh).
  *
- * Reached: 0.834 ms, 94 % of a kernel that only writes (0.785); with n = 30335 1.14 ms.
+ * Reached: 0.83 to 0.88 ms from run to run, 90 to 95 % of a kernel that only writes (0.79); with
+ * n = 30335 1.14 ms.
  * Launch: m / rows x n / (4 block) blocks of `block` threads, 32 bytes x block of shared memory.
  * Source: gpudist, after the question that the study edm2d leaves open. */
 #include "ladder.cuh"

@@ -10,9 +10,9 @@
  * a load from shared memory is a load instruction, too: still two for each subtraction and
  * multiply-add, the same 0.77 ms at best for 16000 x 1000 x 200 on an H200. To them come the copies
  * and two barriers a piece. What is saved is addresses, which are constants in an unrolled loop.
- * It takes 1.12 ms, and 1.07 with tiles of 16, where more blocks are there to fill in for one that
- * waits. What helps is to read a coordinate once for several results, in registers: see the ladder
- * pairwise, step 5.
+ * It takes 1.12 ms, and 1.10 with tiles of 16, where more blocks are there to fill in for one that
+ * waits, but 1.40 with tiles of 8, whose rows fill a quarter of a line. What helps is to read a
+ * coordinate once for several results, in registers: see the ladder pairwise, step 5.
  * The study reports 20.8 ms after 29.8; its code takes 1.57 on an H200.
  *
  * Launch: a block for each square of `tile` x `tile` elements.

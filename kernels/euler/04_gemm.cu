@@ -9,8 +9,8 @@
  * What to expect: a product takes one multiply-add a dimension and pair, where the direct form
  * takes a subtraction besides, and cuBLAS keeps its tiles in registers: it does 25e12 of them a
  * second on an H200 in float32, 0.13 ms for 16000 x 1000 x 200, a sixth of step 2's limit. The
- * epilogue reads and writes the result once more: 128 MB, 0.03 ms. It takes 0.21 ms after 1.12, of
- * which cuBLAS takes 0.15 and the epilogue 0.05; with 15000 dimensions 0.75 after 5.0.
+ * epilogue reads and writes the result once more: 128 MB, 0.03 ms. It takes 0.22 ms after 1.12, of
+ * which cuBLAS takes 0.15 and the epilogue 0.05; with 15000 dimensions 0.76 after 5.0.
  * The study reports 15.1 ms after 20.8, and 32.7 after 68.0 with 15000 dimensions.
  *
  * What it costs: digits. For close points a^2 + b^2 and 2 a b are nearly the same, and their

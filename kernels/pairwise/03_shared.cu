@@ -12,7 +12,9 @@
  * 16 banks apart: 32 threads meet in two banks, 16 turns a load. The study reports 70.6 us, slower
  * than the transposed operands without shared memory (52.2).
  *
- * Reached: 91 us on an H200, where it is slower than step 1 even (77).
+ * Reached: 92 us on an H200, where it is slower than step 1 even (78). There the 32 rows of 64
+ * bytes are 16 lines in L1, so 16 turns as well, and no copies and barriers. In blocks of 8 x 8,
+ * where four rows of B meet in a bank, 40 us.
  * Launch: a block for each square of `block` x `block` elements.
  * Source: the study pairwise (Titan V, m = 2048, n = 1024, d = 16), step 3. */
 #include "common.cuh"

@@ -13,7 +13,7 @@
  * 17.4 at d = 1; its code takes 10 us on an H200. Larger tiles a thread save loads, but leave a
  * small matrix with too few blocks for 132 multiprocessors.
  *
- * Reached: 9.3 us, and 7.6 at d = 1, with 4 x 4, the launch included.
+ * Reached: 9.3 to 10.8 us from run to run, and 7.6 to 9.1 at d = 1, with 4 x 4, launch included.
  * Launch: a block of 256 threads for each tile.
  * Source: the study pairwise (Titan V, m = 2048, n = 1024, d = 16), step 5. */
 #include "common.cuh"

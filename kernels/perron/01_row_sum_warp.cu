@@ -4,7 +4,7 @@
  * one lane adds the sum to the row's: a 32nd of the atomic operations. A warp must not reach into
  * the next row, so it takes 32 columns of one, the last of them perhaps past its end.
  * Bottleneck: still n / 32 atomic operations a row; one element a thread keeps few loads under way.
- * Reached on an H200: 0.74 ms for N = 8192, 67 times as fast as version 0, 8 % of the bandwidth.
+ * Reached on an H200: 0.75 ms for N = 8192, 67 times as fast as version 0, 8 % of the bandwidth.
  * Launch: `block` threads, a warp for each 32 columns of each row.
  * Source: row_sum version 1 of the study (502 ms for N = 8192). */
 #include "perron/study.cuh"

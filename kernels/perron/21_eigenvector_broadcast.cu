@@ -2,7 +2,7 @@
  *
  * Idea: against version 0, one read a warp and a shuffle in place of 32 reads of one address. As
  * the hardware makes one access of those anyway, this gains nothing, which is what it teaches.
- * Bottleneck: as version 0. Reached on an H200: 0.164 ms for 33.5 M elements.
+ * Bottleneck: as version 0. Reached on an H200: 0.169 ms for 33.5 M elements.
  * Launch: `block` threads, one an element.
  * Source: eigenvector version 1 of the study (6.90 ms for 33.5 M elements). */
 #include "perron/study.cuh"

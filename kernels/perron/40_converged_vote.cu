@@ -6,6 +6,8 @@
  * mean that all do: what ends the loop is the interval (study.cu).
  * Bottleneck: memory (the second read comes from the cache); the launch for a few thousand sums.
  * Launch: `block` threads, one a pair.
+ * Reached on an H200: 93 us for 33.5 M elements, a third of the bandwidth of reading; one element a
+ * thread keeps few loads under way.
  * Source: converged version 0 of the study. */
 #include "perron/study.cuh"
 

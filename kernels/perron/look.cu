@@ -8,6 +8,7 @@
 #include <float.h>
 
 #include "common.cuh"
+#include "perron/write.cuh"
 
 namespace {
 
@@ -63,14 +64,11 @@ __global__ void __launch_bounds__(kThreads)
     }
 }
 
-template <typename T>
-__global__ void __launch_bounds__(kThreads)
-    write(const double *x, double top, T least, T *out, ptrdiff_t n)
+__global__ void __launch_bounds__(kThreads) write(const double *x, double top, gd::Written written)
 {
     const ptrdiff_t i = (ptrdiff_t)blockIdx.x * kThreads + threadIdx.x;
-    if (i < n) {
-        const T share = (T)(x[i] / top);
-        out[i] = share > least ? share : least;
+    if (i < written.n) {
+        written(x, top, i);
     }
 }
 
@@ -136,12 +134,8 @@ extern "C" gd_status gd_cuda_perron_write(const double *x, double top, const gd_
 {
     gd_launch launch = {};
     launch.stream = stream;
-    const ptrdiff_t n = out->cols, blocks = gd::ceil_div(n, kThreads);
     GD_CUDA_TRY(err, kWrite,
-                out->dtype == GD_F32
-                    ? gd::enqueue(launch, write<float>, blocks, kThreads, 0, x, top, 0x1p-149f,
-                                  static_cast<float *>(out->data), n)
-                    : gd::enqueue(launch, write<double>, blocks, kThreads, 0, x, top, 0x1p-1074,
-                                  static_cast<double *>(out->data), n));
+                gd::enqueue(launch, write, gd::ceil_div(out->cols, kThreads), kThreads, 0, x, top,
+                            gd::written_to(*out)));
     return GD_OK;
 }

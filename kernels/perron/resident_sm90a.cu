@@ -15,14 +15,18 @@
  * Floor: bytes of A / 4.5 TB/s, or some 3 us for what goes from a block to all others and back as
  * a verdict. Launch: a cooperative grid of one block of 576 threads a multiprocessor.
  * Reached on an H200, a round, of the time that plainly reading A takes in the same run: 63 us for
- * 8192 float32 (1.02) and 120 us for float64 (0.99); 16384: 253 (1.05) and 495 us (1.04); 32768:
- * 1017 (1.07) and 1974 us (1.04). Shares that stay: 5.2 us for 2048 float32, of which 4.3 are what
+ * 8192 float32 (1.01) and 120 us for float64 (0.99); 16384: 252 (1.05) and 490 us (1.03); 32768:
+ * 1015 (1.07) and 1969 us (1.04). Shares that stay: 5.1 us for 2048 float32, of which 4.3 are what
  * any round takes.
  *
- * What is left: a tile takes a block 1.0 us, in either type, where copies alone take 0.95. Neither
- * a warp that fetches x alone (one warp has too few loads under way: 1.2 times the time), nor x
- * left out altogether (the same time in float32), nor four stages for six, nor a hint to the cache
- * which tiles to keep (1 to 2 % for large A, but spills) changed much. */
+ * What is left is not the arithmetic: with one multiply-add of four float32 takes 1.06 for 32768.
+ * It is the clock of the multiprocessors, which the figures above had at 1.92 GHz: where the card
+ * fell to 1.69 in the same run, this took 1.12. Nor is it that blocks are not served alike. They
+ * are not: of a round of 1020 us the average block is done 86 before the last one. But with the
+ * last tenth of the rows taken by ticket all were busy to the end, and float32 took as long,
+ * float64 2 % less, for twice the code: what they share is the limit. Pauses between looks at what
+ * others tell, an arrival a warp for one a thread, x left out, a warp that fetches x, four stages
+ * for six, hints to the cache which tiles to keep: none of them changed more than runs differ. */
 #include "perron/resident_fetch.cuh"
 #include "perron/resident_judge.cuh"
 #include "perron/resident_round.cuh"
