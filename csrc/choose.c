@@ -79,6 +79,9 @@ static bool unfit_for_form(const gd_kernel *kernel, const gd_form *form, char *w
                    takes_bits ? "it takes truths without weights alone"
                               : "it does not take packed truths");
     }
+    if (form->metric == GD_MINKOWSKI && (kernel->flags & GD_WHOLE_POWERS) && !form->whole_power) {
+        return say(why, size, "it takes no exponents but 4, and 3 without weights");
+    }
     if (form->weighted && !(kernel->flags & GD_WEIGHTED)) {
         return say(why, size, "it takes no weights");
     }

@@ -28,7 +28,7 @@ gd_form gd_form_of(gd_metric metric, bool weighted, double p, bool factored, gd_
 {
     const gd_metric_row *row = &rows[metric];
     const bool truths = operands == GD_BOOL;
-    gd_form form = {row->reduces_to, row->preparation, weighted};
+    gd_form form = {row->reduces_to, row->preparation, weighted, p == 4 || (p == 3 && !weighted)};
     if (metric == GD_MINKOWSKI) {
         form.metric = p == 1     ? GD_CITYBLOCK
                       : p == 2   ? GD_EUCLIDEAN

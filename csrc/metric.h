@@ -19,7 +19,8 @@ typedef struct gd_measure {
 typedef struct gd_form {
     gd_metric metric; /* one that others reduce to */
     gd_preparation preparation;
-    bool weighted; /* the kernel takes the weights; preparation may have dealt with them */
+    bool weighted;    /* the kernel takes the weights; preparation may have dealt with them */
+    bool whole_power; /* minkowski's exponent is 4, or 3 without weights: a product or two */
 } gd_form;
 
 /* The rules by which arguments reduce a metric; `operands` is the dtype that the rows come in. */

@@ -157,6 +157,30 @@ def test_auto_takes_what_is_quickest_on_an_h200_whatever_m_is(n, d, dtype, metri
         assert said.kernel == f"cdist/cuda_{kernel}"
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    ("n", "d", "metric", "arguments", "kernel"),
+    [
+        (4096, 64, "braycurtis", {}, "direct_sums"),
+        (500, 64, "braycurtis", {}, "sums"),
+        (4096, 64, "hamming", {"w": 1.0}, "direct_sums"),
+        (4096, 64, "seuclidean", {"V": 1.0}, "direct_sums"),
+        (4096, 64, "minkowski", {"p": 3}, "direct_sums"),
+        (4096, 64, "minkowski", {"p": 2.5}, "sums"),
+        (4096, 64, "canberra", {}, "sums"),
+    ],
+)
+def test_auto_takes_the_loop_of_direct_for_simple_sums(n, d, metric, arguments, kernel):
+    if gpudist.cuda.devices()[0].compute_capability != "9.0":
+        pytest.skip("needs compute capability 9.0")
+    arrays = {key: np.full(d, x) if key != "p" else x for key, x in arguments.items()}
+    a, b = np.zeros((3, d), "float32"), np.zeros((n, d), "float32")
+    said = gpudist.explain("cdist", a, b, metric, device="cuda", **arrays)
+    assert said.kernel == f"cdist/cuda_{kernel}"
+    if arguments.get("p") == 2.5:
+        assert "no exponents but 4" in said.rejected["cdist/cuda_direct_sums"]
+
+
 def test_every_row_of_the_source_is_in_the_table():
     source = Path(__file__).parent.parent / "csrc" / "kernels.def"
     if not source.exists():

@@ -62,16 +62,38 @@ __device__ __forceinline__ void make_image(Image<kPoints> &image, const Points<f
     }
 }
 
+/* Terms' weights of the caller's, by all threads of a block: K::weigh(weight), and zeros that fill
+ * up the last stage. */
+struct Weights {
+    const double *from;
+    float *to;
+};
+template <typename K>
+__device__ __forceinline__ void make_weights(const Weights &weights, ptrdiff_t d, ptrdiff_t all)
+{
+    for (ptrdiff_t k = threadIdx.x; k < all; k += kImageThreads) {
+        weights.to[k] = k < d ? K::weigh(weights.from[k]) : 0.0f;
+    }
+}
+
 /* All images of both operands: those of a tile are `stages`, one behind the other. The first
- * blocks, of_a of them, make those of a, and the others b's. */
-template <bool kWords>
+ * blocks, of_a of them, make those of a, and the others b's. If K's terms take weights, there is a
+ * block more, the first of all. */
+template <typename K, bool kWords>
 __global__ void __launch_bounds__(kImageThreads)
     make_images(const __grid_constant__ Points<float> a, const __grid_constant__ Points<float> b,
                 ptrdiff_t d, int stages, unsigned of_a, Image<kImagePointsA> *images_a,
-                Image<kImagePointsB> *images_b)
+                Image<kImagePointsB> *images_b, Weights weights)
 {
-    const bool is_a = blockIdx.x < of_a;
-    const unsigned image = is_a ? blockIdx.x : blockIdx.x - of_a;
+    unsigned image = blockIdx.x;
+    if constexpr (K::weighted) {
+        if (image-- == 0) {
+            make_weights<K>(weights, d, (ptrdiff_t)stages * kImageDims);
+            return;
+        }
+    }
+    const bool is_a = image < of_a;
+    image -= is_a ? 0 : of_a;
     const ptrdiff_t tile = image / stages, dim = (ptrdiff_t)(image % stages) * kImageDims;
     if (is_a) {
         make_image<kImagePointsA, false, kWords>(images_a[image], a, d, tile * kImagePointsA, dim);

@@ -13,23 +13,25 @@
  *
  * Floor: arithmetic. In issue slots a pair-dimension, of which the H200 has 33.4e12 a second in
  * float32: 2 for unequal elements, Hellinger's squares, weighted magnitudes, and Bray and Curtis of
- * counts; 3 for weighted squares and for cubes; 4 for four counts; 5 for Kullback and Leibler; 6
- * for Canberra; 20 for powers. The special-function unit, which takes 8 for each of its results,
- * binds where those are roots or a logarithm (Jensen and Shannon).
+ * counts; 3 for weighted squares and for cubes; 4 for four counts; 4.5 for Canberra; 5 for Kullback
+ * and Leibler; 20 for powers. The special-function unit, which takes 8 for each of its results,
+ * binds where those are roots or a logarithm (Jensen and Shannon). Those of up to 3 go to
+ * cuda_direct_sums where B is large enough and the device is one for it.
  *
  * Launch: a block a tile, in bands of 16 tiles' rows (grid.cuh).
  *
  * Reached on an H200, 16384 x 16384 x 128 float32, ms, with the bound of the arithmetic in
  * brackets: hamming 2.8 (2.1), weighted cityblock 3.4 (2.1), hellinger 3.6 (2.1), braycurtis of
  * counts 3.6 (2.1), minkowski p = 4 4.2 and p = 3 4.6 (3.1), weighted euclidean 4.7 (3.1),
- * canberra 7.6 (6.2), jensenshannon 9.4 (8.2), p = 2.5 17.1 (16.5). Products of three different
- * registers take two cycles of the register file's, which is what p = 3 lacks. A pass of the
- * careful form adds its own time: with it braycurtis takes 6.6 if signs are mixed, jensenshannon of
- * very similar rows 50; a fourth block made that 44 and the rest slower, so latency binds it. At
- * d = 2 loading and finishing bind: 0.3 to 0.9 ms, 1.3 to 3 for four counts and careful forms. */
+ * canberra 6.8 (4.7), jensenshannon 9.4 (8.2), p = 2.5 17.1 (16.5). Products of three different
+ * registers take two cycles of the register file's: canberra has 1.1 of them a pair-dimension, with
+ * which its bound is 5.9. A pass of the careful form adds its own time: with it braycurtis takes
+ * 6.6 if signs are mixed, jensenshannon of very similar rows 50; a fourth block made that 44 and
+ * the rest slower, so latency binds it. At d = 2 loading and finishing bind: 0.3 to 0.9 ms, 1.3 to
+ * 3 for four counts and careful forms. */
 #include "grid.cuh"
 #include "segments.cuh"
-#include "sums_tile.cuh"
+#include "sums_mend.cuh"
 
 namespace {
 
@@ -92,45 +94,6 @@ __device__ __forceinline__ bool store_tile(const sums::Call<T> &call, const sums
     return good;
 }
 
-/* The same for the careful form of a kind that has a swift one. mend: only where NaN stands now. */
-template <int kForm, bool kWeighted, typename T>
-__device__ __forceinline__ bool mend_tile(const sums::Call<T> &call, const sums::Place &place,
-                                          const T *total, bool mend)
-{
-    using S = sums::Shape<kForm, T>;
-    constexpr int kWord = S::word;
-    const ptrdiff_t row = place.row + threadIdx.x / 8 * S::rows;
-    const ptrdiff_t col = place.col + threadIdx.x % 8 * kWord;
-    const ptrdiff_t left = call.a.count - row;
-    bool good = true;
-#pragma unroll
-    for (int r = 0; r < S::runs; ++r) {
-        const gd::Run<T> run(call, col + r * 8 * kWord, 1);
-        T *to = call.row(row) + run.first;
-        const int start = run.start(call, row);
-#pragma unroll
-        for (int i = 0; i < S::rows; to += call.step(row + i, 1), ++i) {
-            if (i < left) {
-                T results[kWord] = {NAN, NAN, NAN, NAN};
-                if (mend) {
-                    run.load(to, results, start + i);
-                }
-#pragma unroll
-                for (int j = 0; j < kWord; ++j) {
-                    if (results[j] != results[j]) {
-                        const T *const s = total + (i * S::cols + r * kWord + j) * S::count;
-                        results[j] = sums::careful_result<kForm, kWeighted>(
-                            call, s[0], s[S::count - 1], row + i, call.b.clamp(run.first + j));
-                        good &= results[j] == results[j];
-                    }
-                }
-                run.store(to, results, start + i);
-            }
-        }
-    }
-    return good;
-}
-
 /* The tile at blockIdx.x, in one form or in two. */
 template <int kSum, bool kWeighted, typename T>
 __global__ void __launch_bounds__(gd::kTileThreads, sums::Shape<kSum, T>::blocks)
@@ -172,28 +135,19 @@ __global__ void __launch_bounds__(gd::kTileThreads, sums::Shape<kSum, T>::blocks
             }
         }
     }
-#pragma unroll 1
-    for (int part = 0; part < F::block_cols; part += S::block_cols) {
+    if constexpr (kSwift != kSum) {
+        sums::mend<kSum, kWeighted>(call, place, F::block_cols, swift,
+                                    *(typename S::Memory *)memory, groups);
+    }
+    else {
         R total[S::held];
         sums::add_up<kSum, kWeighted, T>(call, place, total, *(typename S::Memory *)memory, groups);
-        bool good;
-        if constexpr (kSwift != kSum) {
-            good = mend_tile<kSum, kWeighted>(call, place, total, swift);
-        }
-        else {
-            good = store_tile<kSum, kWeighted>(call, place, total, memory);
-        }
+        const bool good = store_tile<kSum, kWeighted>(call, place, total, memory);
         if constexpr (sums::kDoubtful<kSum, kWeighted, R>) {
-            /* After all stores, when no register holds a sum any more. */
             if (!good) {
-                const ptrdiff_t row = place.row + threadIdx.x / 8 * S::rows;
-                for (int r = 0; r < S::runs; ++r) {
-                    const gd::Run<T> run(call, place.col + (threadIdx.x % 8 + r * 8) * S::word, 1);
-                    sums::repair<kSum, kWeighted>(call, row, min(row + S::rows, call.a.count), run);
-                }
+                sums::repair_tile<kSum, kWeighted>(call, place);
             }
         }
-        place.col += S::block_cols;
     }
 }
 
@@ -214,26 +168,15 @@ gd_status launch(gd_cdist &call, gd_error *err)
     if (call.launch.sizing) {
         return GD_OK;
     }
-    sums::Call<T> parameters = {};
-    (gd::Cdist<T> &)parameters = gd::parameters_of<T>(call);
-    parameters.metric = call.metric;
-    parameters.weights = call.weights;
-    parameters.a_terms = call.a_terms, parameters.b_terms = call.b_terms;
-    parameters.p = call.p;
-    parameters.weight_sum = call.weight_sum;
-    parameters.scale = call.scale;
-    parameters.power = sums::Exponent(call.p), parameters.root = sums::Exponent(1 / call.p);
-    parameters.least =
-        kSum == GD_SUM_POWERS ? sums::smallest_good_power_sum(call.p) : GD_F32_SQUARES_SAFE_MIN;
+    auto parameters = sums::call_of<kSum, T>(call);
     GD_CUDA_TRY(err, kId, sums::prepare_swift<kSwift>(call, parameters));
     const ptrdiff_t down = gd::ceil_div(call.out.rows, S::block_rows);
     const ptrdiff_t across = gd::ceil_div(call.out.cols, S::block_cols);
     const gd::Grid grid(call.pairs, down, across, kBand, S::block_rows, S::block_cols);
     const bool words = reads_words<T>(call.a) && reads_words<T>(call.b);
     const auto kernel = tile<kSum, kWeighted, T>;
-    size_t groups = 0;
-    if (call.a.cols > GD_GROUP) {
-        groups = (size_t)gd::kTileThreads * sizeof(typename S::R) * S::held;
+    const size_t groups = sums::bytes_of_groups<kSwift, T>(call.a.cols);
+    if (groups > 0) { /* a smaller figure would be in the way of another thread's call */
         GD_CUDA_TRY(
             err, kId,
             cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)groups));

@@ -16,7 +16,7 @@ struct Call : Cdist<T> {
     float least;          /* last sum that is good, where sums can be too small */
     /* Of swift forms: terms of the rows, what elements are multiplied by, the same if only the
      * device knows it, and good sums (kSwiftPowers). */
-    const double *a_rows, *b_rows;
+    const void *a_rows, *b_rows;
     float unit;
     const float *unit_at;
     float least_mean, most_mean;
@@ -28,6 +28,23 @@ struct Call : Cdist<T> {
         return a_terms ? (R)__ldg(a_terms + row) + (R)__ldg(b_terms + col) : R(0);
     }
 };
+
+/* A call as given. */
+template <int kSum, typename T>
+Call<T> call_of(const gd_cdist &given)
+{
+    Call<T> call = {};
+    (Cdist<T> &)call = parameters_of<T>(given);
+    call.metric = given.metric;
+    call.weights = given.weights;
+    call.a_terms = given.a_terms, call.b_terms = given.b_terms;
+    call.p = given.p;
+    call.weight_sum = given.weight_sum;
+    call.scale = given.scale;
+    call.power = Exponent(given.p), call.root = Exponent(1 / given.p);
+    call.least = kSum == GD_SUM_POWERS ? smallest_good_power_sum(given.p) : GD_F32_SQUARES_SAFE_MIN;
+    return call;
+}
 
 /* p in the type that terms of the given type want. */
 template <typename T>

@@ -39,9 +39,11 @@ constexpr bool kHasRowTerms = kForm == kSwiftMagnitudes || kForm == kSwiftEntrop
 
 /* ---------------------------------------------------------------- Canberra */
 
-/* A numerator that is no zero is 2**-24 of its denominator at least, so its product with the other
- * denominator loses less than 2**-150 of 2**-120 to underflow. */
-constexpr float kLeastDenominator = 0x1p-48f, kMostOfElement = 0x1p60f;
+/* Zeros are a number too small to be seen in a sum with any other, so that no denominator is 0, and
+ * two of the least make a normal number with a normal reciprocal. A numerator that is no zero is
+ * 2**-24 of its denominator at least, so its product with the other denominator is normal as well.
+ */
+constexpr float kAsZero = 0x1p-63f, kLeastElement = 0x1p-38f, kMostOfElement = 0x1p60f;
 
 template <bool kOfA>
 struct Element<kSwiftRatios, float, kOfA> {
@@ -51,21 +53,20 @@ struct Element<kSwiftRatios, float, kOfA> {
     static __device__ __forceinline__ void split(float x, float, float *to)
     {
         const float size = fabsf(x);
-        to[0] = size == 0 || (size >= kLeastDenominator && size <= kMostOfElement) ? x : NAN;
+        to[0] = size >= kLeastElement && size <= kMostOfElement ? x : size == 0 ? kAsZero : NAN;
     }
     static __device__ __forceinline__ float join(const float *part, int) { return part[0]; }
 };
 
-/* Adds two dimensions' ratios; the cell of b is swapped. A denominator 0 belongs to a numerator 0,
- * and may be anything; a NaN that the maximum drops is in the numerator as well. */
+/* Adds two dimensions' ratios; the cell of b is swapped. */
 template <bool kWeighted>
 __device__ __forceinline__ void add_two_ratios(float &sum, const float *a, const float *b,
                                                const float *weights)
 {
     const float x = weigh<kWeighted>(fabsf(a[0] - b[1]), weights[0]);
     const float u = weigh<kWeighted>(fabsf(a[1] - b[0]), weights[1]);
-    const float y = fmaxf(fabsf(a[0]) + fabsf(b[1]), kLeastDenominator);
-    const float v = fmaxf(fabsf(a[1]) + fabsf(b[0]), kLeastDenominator);
+    const float y = fabsf(a[0]) + fabsf(b[1]);
+    const float v = fabsf(a[1]) + fabsf(b[0]);
     sum = __fmaf_rn(__fmaf_rn(x, v, u * y), reciprocal(y * v), sum);
 }
 
@@ -156,10 +157,28 @@ static __global__ void guess_unit(Points<float> x, ptrdiff_t d, float *unit)
 
 /* ---------------------------------------------------------------- terms of rows */
 
+/* Their type: what is taken from a sum that may cancel needs more digits than a sum has. */
+template <int kForm>
+struct RowTermOf {
+    using type = double;
+};
+template <>
+struct RowTermOf<kSwiftMagnitudes> {
+    using type = float;
+};
+template <int kForm>
+using RowTerm = typename RowTermOf<kForm>::type;
+
+template <int kForm>
+__device__ __forceinline__ RowTerm<kForm> row_term(const void *terms, ptrdiff_t row)
+{
+    return __ldg((const RowTerm<kForm> *)terms + row);
+}
+
 /* A row's own part of the sums, NaN where the swift form does not hold for it. A warp a row. */
 template <int kForm>
 __global__ void row_terms(Points<float> x, ptrdiff_t d, const double *weights, float unit,
-                          double *terms)
+                          RowTerm<kForm> *terms)
 {
     const ptrdiff_t row = ((ptrdiff_t)blockIdx.x * blockDim.x + threadIdx.x) / 32;
     if (row >= x.count) {
@@ -180,7 +199,7 @@ __global__ void row_terms(Points<float> x, ptrdiff_t d, const double *weights, f
         sum += __shfl_xor_sync(0xffffffffu, sum, lanes);
     }
     if (threadIdx.x % 32 == 0) {
-        terms[row] = sum;
+        terms[row] = (RowTerm<kForm>)sum;
     }
 }
 
@@ -188,7 +207,7 @@ __global__ void row_terms(Points<float> x, ptrdiff_t d, const double *weights, f
 template <int kForm>
 size_t workspace_for(const gd_cdist &call)
 {
-    return kHasRowTerms<kForm>     ? (size_t)(call.a.rows + call.b.rows) * sizeof(double)
+    return kHasRowTerms<kForm>     ? (size_t)(call.a.rows + call.b.rows) * sizeof(RowTerm<kForm>)
            : kForm == kSwiftPowers ? sizeof(float)
                                    : 0;
 }
@@ -206,8 +225,8 @@ cudaError_t prepare_swift(const gd_cdist &given, [[maybe_unused]] Call<T> &call)
     }
     else if constexpr (kHasRowTerms<kForm>) {
         constexpr unsigned kThreads = 256;
-        double *const terms = (double *)given.launch.workspace;
-        const auto find = [&](const Points<float> &x, double *to) {
+        auto *const terms = (RowTerm<kForm> *)given.launch.workspace;
+        const auto find = [&](const Points<float> &x, RowTerm<kForm> *to) {
             return enqueue(given.launch, row_terms<kForm>, ceil_div(x.count, kThreads / 32),
                            dim3(kThreads), 0, x, call.d, call.weights, call.unit, to);
         };
@@ -230,8 +249,10 @@ __device__ __forceinline__ bool answers(const Call<float> &call, ptrdiff_t row, 
     }
     if constexpr (kHasRowTerms<kForm>) {
         const int at = (int)threadIdx.x;
-        return __syncthreads_or(at < rows && !isnan(call.a_rows[call.a.clamp(row + at)])) &&
-               __syncthreads_or(at < cols && !isnan(call.b_rows[call.b.clamp(col + at)]));
+        return __syncthreads_or(at < rows &&
+                                !isnan(row_term<kForm>(call.a_rows, call.a.clamp(row + at)))) &&
+               __syncthreads_or(at < cols &&
+                                !isnan(row_term<kForm>(call.b_rows, call.b.clamp(col + at))));
     }
     return kForm != kSwiftPowers || call.least_mean <= call.most_mean;
 }
@@ -249,14 +270,14 @@ __device__ __forceinline__ bool result(const Call<T> &call, const R *s, ptrdiff_
         *to = s[0];
     }
     else if constexpr (kForm == kSwiftMagnitudes) {
-        const float both = (float)(__ldg(call.a_rows + row) + __ldg(call.b_rows + col));
+        const float both = row_term<kForm>(call.a_rows, row) + row_term<kForm>(call.b_rows, col);
         fine = s[0] <= FLT_MAX && both >= call.least && both <= 0x1p125f;
         *to = quotient(s[0], both);
     }
     else if constexpr (kForm == kSwiftEntropy) {
         constexpr float kLog2 = 0.693147182f;
-        const float bits =
-            (float)(__ldg(call.a_rows + row) + __ldg(call.b_rows + col) - (double)s[0]);
+        const float bits = (float)(row_term<kForm>(call.a_rows, row) +
+                                   row_term<kForm>(call.b_rows, col) - (double)s[0]);
         fine = bits >= kLeastOfEntropy * (fabsf(s[0]) + 3 * call.unit);
         const float nats = bits * (kLog2 / call.unit);
         *to = distance(GD_JENSENSHANNON, &nats, 0.0f, 0.0f, (float)call.scale,

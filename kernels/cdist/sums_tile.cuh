@@ -177,6 +177,14 @@ __device__ __forceinline__ void add_slab(R *sum, const typename Shape<kForm, T>:
     }
 }
 
+/* How much shared memory the sums of the groups before need. */
+template <int kForm, typename T>
+size_t bytes_of_groups(ptrdiff_t d)
+{
+    using S = Shape<kForm, T>;
+    return d > GD_GROUP ? (size_t)kTileThreads * sizeof(typename S::R) * S::held : 0;
+}
+
 /* A thread's sums over all dimensions. `groups` has room for those of the groups before. */
 template <int kForm, bool kWeighted, typename T, typename R>
 __device__ __forceinline__ void add_up(const Call<T> &call, const Place &place, R *total,

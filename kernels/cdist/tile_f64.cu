@@ -15,8 +15,12 @@
  * Launch: a block a tile, in bands of 16 tiles' rows (grid.cuh).
  *
  * Reached there: cityblock d = 16 0.71 ms, d = 128 5.05, d = 1024 40.6, which is 81 % of the bound
- * at 1.98 GHz; without its copies it would take 4.8 at d = 128. chebyshev, whose maximum is a
- * comparison and two selections, 8.5. Pairs take 52 % of it at d = 128, 73 % at d = 16. */
+ * at 1.98 GHz; without its copies it would take 4.8 at d = 128. What
+ * feeds the pipe matters little: 8 x 8 results a thread in two blocks, or the same tile from images
+ * of the operands (direct.cuh), with other orders of threads and with free folds, all took 5.06
+ * to 5.34 in the same run, and a second round of the same launches 1 % more than the first.
+ * chebyshev, whose maximum is a comparison and two selections, 8.5. Pairs take 52 % of it at d =
+ * 128, 73 % at d = 16. */
 #include <cuda/std/type_traits>
 
 #include "grid.cuh"
