@@ -21,8 +21,9 @@ from gpudist.bench.timing import Clock, EventClock, HostClock, Timing, time_call
 
 Array = npt.NDArray[Any]
 
-# Seconds that the samples of one rival may take together: some are hundreds of times slower.
-_RIVAL_BUDGET = 3.0
+# Seconds that the samples of one call may take together: some rivals are hundreds of times slower
+# than most calls.
+_BUDGET = 3.0
 # One round of perron is what a call of so many rounds takes longer than one of so few, divided: the
 # host does the same for both.
 _FEW_ROUNDS, _MANY_ROUNDS = 2, 11
@@ -249,7 +250,7 @@ class Runner:
         sample: Sample,
     ) -> dict[str, Any]:
         def measure() -> dict[str, Any]:
-            timing, error = self._measure(rival.prepare(task), clock, sample, budget=_RIVAL_BUDGET)
+            timing, error = self._measure(rival.prepare(task), clock, sample)
             return {
                 **timing.fields(),
                 "ratio": timing.median / ours.median,
@@ -263,9 +264,8 @@ class Runner:
         call: Callable[[], Any],
         clock: Clock,
         sample: Sample,
-        budget: float = 20.0,
     ) -> tuple[Timing, float]:
-        timing = time_call(call, clock=clock, repeats=self.repeats, budget=budget)
+        timing = time_call(call, clock=clock, repeats=self.repeats, budget=_BUDGET)
         parts = [self._on_host(part) for part in sample.pick(call())]
         found = np.concatenate(parts) if parts else np.empty(0)
         return timing, accuracy.max_relative_error(found, sample.exact)
