@@ -602,6 +602,11 @@ def runner():
         cases.ApspCase(65, "float64"),
         cases.ApspCase(20, "int32"),
         cases.ApspCase(20, "float64", predecessors=True),
+        *(
+            cases.ApspCase(n, "float32", n < 100, kind)
+            for n in (30, 530)
+            for kind in ("undirected", "unweighted", "negative weights")
+        ),
         cases.PdistCase(40, 3, "float64"),
         cases.MinplusCase(20, 30, 40, "int32"),
         cases.MinplusCase(20, 30, 40, "bool", "or_and"),
@@ -881,7 +886,42 @@ def test_half_of_the_edges_are_there():
     (weights,) = cases.ApspCase(200, "int32").operands()
     assert 0.45 < np.mean(weights > 0) < 0.55
     assert weights.min() == 0
-    assert weights.max() <= 1000
+    assert 31_000 < weights.max() <= 32_000
+
+
+def test_what_is_special_about_a_graph_is_in_it():
+    plain = cases.ApspCase(100, "float32").operands()[0]
+    negative = cases.ApspCase(100, "float32", kind="negative weights").operands()[0]
+    assert np.array_equal(negative != 0, plain != 0)
+    assert np.array_equal(negative, np.ceil(negative))
+    assert negative.min() < -7000
+    said = {
+        kind: cases.ApspCase(9, "float32", kind=kind).metric_args
+        for kind in ("", "undirected", "unweighted", "negative weights")
+    }
+    assert said == {
+        "": {},
+        "undirected": {"directed": False},
+        "unweighted": {"unweighted": True},
+        "negative weights": {},
+    }
+    both = cases.ApspCase(9, "float32", predecessors=True, kind="undirected")
+    assert both.arguments == "undirected, predecessors"
+    assert both.metric_args == {"directed": False, "return_predecessors": True}
+
+
+def test_updates_that_need_not_be_done_have_no_limit():
+    for kind in ("", "undirected", "unweighted", "negative weights"):
+        case = cases.ApspCase(9, "float32", kind=kind)
+        pipe = case.explain(case.operands(), "cpu").work.pipe
+        assert pipe == (None if kind in ("undirected", "unweighted") else "minplus")
+
+
+def test_numbers_of_products_are_below_what_is_asked():
+    for below in (1000, 10**6):
+        case = cases.MinplusCase(40, 50, 60, "int32", below=below)
+        assert 0.9 * below < max(x.max() for x in case.operands()) < below
+    assert case.arguments == "below 1000000"
 
 
 def tiny_suite(monkeypatch, *cases):

@@ -9,6 +9,7 @@ import math
 import subprocess
 import sys
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -24,6 +25,7 @@ from gpudist.metrics import METRICS
 Array = npt.NDArray[Any]
 
 _SEED = 20_240_229
+_ROWS_AT_ONCE = 512
 
 _TRUTHS = tuple(record.name for record in METRICS if record.domain != "numbers")
 
@@ -232,24 +234,31 @@ class ApspCase:
         ``float32``, ``float64`` or ``int32``.
     predecessors : bool, default False
         Whether predecessors are asked for.
+    kind : {"", "undirected", "unweighted", "negative weights"}
+        What is special about the graph: kernels make use of the first two, and the third takes the
+        fastest one away from them.
     """
 
     n: int
     dtype: str
     predecessors: bool = False
+    kind: str = ""
     op: ClassVar[str] = "apsp"
     metric: ClassVar[str | None] = None
     on_host: ClassVar[bool] = False
 
     @property
     def arguments(self) -> str:
-        """Name the predecessors."""
-        return "predecessors" if self.predecessors else ""
+        """Name the predecessors and what is special."""
+        return ", ".join(filter(None, (self.kind, "predecessors" if self.predecessors else "")))
 
     @property
     def metric_args(self) -> dict[str, Any]:
-        """Ask for predecessors, if at all."""
-        return {"return_predecessors": True} if self.predecessors else {}
+        """Say what is special and ask for predecessors, if at all."""
+        special = {"undirected": {"directed": False}, "unweighted": {"unweighted": True}}
+        return special.get(self.kind, {}) | (
+            {"return_predecessors": True} if self.predecessors else {}
+        )
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -257,14 +266,17 @@ class ApspCase:
         return self.n, self.n
 
     def operands(self) -> tuple[Array, ...]:
-        """Draw weights from 1 to 1000; 0 is no edge."""
-        rng = np.random.default_rng(_SEED)
-        weights = rng.random((self.n, self.n), dtype=np.float32)
-        weights *= 1998.0
-        weights -= 998.0
-        np.clip(weights, 0.0, None, out=weights)
-        np.ceil(weights, out=weights, where=weights < 1.0)
+        """Draw weights from 1 to 1000, in int32 to 32000, lest most paths tie; 0 is no edge."""
+        weights = _draw_weights(self.n, self._heights())
+        if self.dtype == "int32":
+            weights *= 32.0
         return (weights.astype(self.dtype, copy=False),)
+
+    def _heights(self) -> Array | None:
+        """Give the nodes' heights where weights are negative, so that no cycle gets longer."""
+        if self.kind != "negative weights":
+            return None
+        return np.arange(self.n, dtype=np.float32) % 5 * 2000  # no weight becomes 0
 
     def call(self, operands: tuple[Any, ...], device: str, kernel: str = "auto") -> Any:
         """Find the shortest paths."""
@@ -273,14 +285,49 @@ class ApspCase:
         )
 
     def explain(self, operands: tuple[Any, ...], device: str) -> gpudist.Explanation:
-        """Say which kernel ``auto`` takes."""
-        return gpudist.explain(
+        """Say which kernel ``auto`` takes; updates that it need not do have no limit."""
+        said = gpudist.explain(
             "apsp", operands[0], dtype=self.dtype, device=device, **self.metric_args
         )
+        if self.metric_args.keys() & {"directed", "unweighted"}:
+            return dataclasses.replace(said, work=dataclasses.replace(said.work, pipe=None))
+        return said
 
     def sample(self, operands: tuple[Array, ...]) -> Sample:
         """Find the paths from some nodes in float64."""
-        return samples.sample("apsp", operands, {"dtype": self.dtype, **self.metric_args})
+        arguments = {"dtype": self.dtype, **self.metric_args}
+        heights = self._heights()
+        if heights is None:
+            return samples.sample("apsp", operands, arguments)
+        # A path is as much longer as its ends are apart in height: the nearest nodes come first.
+        level = _draw_weights(self.n, np.zeros_like(heights))
+        found = samples.sample("apsp", (level,), arguments)
+        rows = samples.sample_rows(self.n, found.rows)
+        apart = heights[rows, None] - heights
+        return dataclasses.replace(found, exact=found.exact + apart.ravel())
+
+
+def _draw_weights(n: int, heights: Array | None) -> Array:
+    """Draw weights of edges from 1 to 1000, by all cores; half of them are 0.
+
+    With heights they are whole, which no sum rounds, and as much larger as nodes are apart.
+    """
+    weights = np.empty((n, n), np.float32)
+
+    def draw(first: int) -> None:
+        part = weights[first : first + _ROWS_AT_ONCE]
+        np.random.default_rng((_SEED, first)).random(out=part, dtype=np.float32)
+        part *= 1998.0
+        part -= 998.0
+        np.clip(part, 0.0, None, out=part)
+        np.ceil(part, out=part, where=part < 1.0)
+        if heights is not None:
+            np.ceil(part, out=part)
+            part += (heights[first : first + len(part), None] - heights) * (part > 0)
+
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(draw, range(0, n, _ROWS_AT_ONCE)))
+    return weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,6 +342,8 @@ class MinplusCase:
         ``float32``, ``float64`` or ``int32``; ``bool`` for or_and.
     semiring : str
         As `gpudist.minplus` takes it.
+    below : int, default 1000
+        The numbers are smaller. In int32 smaller ones than 8192 take half the instructions.
     """
 
     m: int
@@ -302,14 +351,17 @@ class MinplusCase:
     n: int
     dtype: str
     semiring: str = "min_plus"
+    below: int = 1000
     op: ClassVar[str] = "minplus"
     metric: ClassVar[str | None] = None
     on_host: ClassVar[bool] = False
 
     @property
     def arguments(self) -> str:
-        """Name the semiring, unless it is the usual one."""
-        return "" if self.semiring == "min_plus" else self.semiring
+        """Name the semiring and how large the numbers are, unless they are the usual ones."""
+        semiring = "" if self.semiring == "min_plus" else self.semiring
+        below = "" if self.below == 1000 else f"below {self.below}"
+        return ", ".join(filter(None, (semiring, below)))
 
     @property
     def metric_args(self) -> dict[str, Any]:
@@ -322,9 +374,11 @@ class MinplusCase:
         return self.m, self.k, self.n
 
     def operands(self) -> tuple[Array, ...]:
-        """Draw whole numbers below 1000; a hundredth of them is true for or_and."""
+        """Draw whole numbers; a hundredth of those below 1000 is true for or_and."""
         rng = np.random.default_rng(_SEED)
-        drawn = (rng.integers(1000, size=shape) for shape in ((self.m, self.k), (self.k, self.n)))
+        drawn = (
+            rng.integers(self.below, size=shape) for shape in ((self.m, self.k), (self.k, self.n))
+        )
         return tuple((x < 10 if self.dtype == "bool" else x).astype(self.dtype) for x in drawn)
 
     def call(self, operands: tuple[Any, ...], device: str, kernel: str = "auto") -> Any:

@@ -20,6 +20,7 @@ _ROWS = 64
 _DISTANCE_STEPS = 1 << 25
 _PRODUCT_STEPS = 1 << 25
 _PATH_STEPS = 1 << 24
+_TILE = 256
 # Up to so many nodes the plain triple loop takes a second.
 _WHOLE_GRAPH = 512
 
@@ -182,27 +183,71 @@ def _some_paths(graph: Any, arguments: dict[str, Any]) -> Sample:
         directed = directed and graph.is_directed()
     semiring = arguments.get("semiring", "min_plus")
     _, weights, rule = paths._read(graph, no_edge)
-    edges = reference.edges(
-        weights, rule, no_edge or 0.0, directed, arguments.get("unweighted", False), semiring
-    )
-    rows = sample_rows(len(edges), _count(len(edges) ** 2, _PATH_STEPS))
-    if semiring == "min_plus":
-        find = _by_rounds if (edges < 0).any() else by_nearest
-        exact = np.stack([find(edges, int(source)) for source in rows])
-    else:  # rare enough for the whole loop
-        exact = reference.apsp(edges, semiring)[0][rows]
+    given = weights, rule, no_edge or 0.0, directed, arguments.get("unweighted", False)
+    rows = sample_rows(len(weights), _count(weights.size, _PATH_STEPS))
+    if semiring != "min_plus":  # rare enough for the whole loop
+        exact = reference.apsp(reference.edges(*given, semiring), semiring)[0][rows]
+    elif np.fmin.reduce(weights, axis=None) < 0:
+        edges = reference.edges(*given, semiring)
+        exact = np.stack([_by_rounds(edges, int(source)) for source in rows])
+    else:
+        exact = np.stack([by_nearest(_Edges(*given), int(source)) for source in rows])
     name = paths._result_dtype(arrays.HOST, weights, arguments.get("dtype"))
     if name == "int32":
         exact[np.isinf(exact)] = paths._unreachable(name, no_edge, semiring)
     return _of_rows(rows, exact)
 
 
-def by_nearest(edges: Array, source: int) -> Array:
+class _Edges:
+    """The rows of `reference.edges`, one at a time: all together outgrow the memory first.
+
+    Parameters
+    ----------
+    weights, rule, sentinel, directed, unweighted
+        As for `reference.edges`; none of the weights is negative.
+    """
+
+    def __init__(
+        self, weights: Array, rule: str, sentinel: float, directed: bool, unweighted: bool
+    ) -> None:
+        self._weights = weights
+        self._rule = rule, sentinel
+        self._unweighted = unweighted
+        if not directed:
+            self._weights = np.where(reference._is_edge(weights, rule, sentinel), weights, np.inf)
+            self._rule = "infinite", 0.0
+            _join_with_transposed(self._weights)
+
+    def __len__(self) -> int:
+        """Count the nodes."""
+        return len(self._weights)
+
+    def __getitem__(self, node: int) -> Array:
+        """Give the edges of a node in float64."""
+        row = self._weights[node].astype(np.float64)
+        absent = ~reference._is_edge(row, *self._rule)
+        if self._unweighted:
+            row[:] = 1.0
+        row[absent] = np.inf
+        row[node] = 0.0
+        return np.asarray(row)
+
+
+def _join_with_transposed(x: Array) -> None:
+    """Take the lesser of each element and its mirror image, tile by tile for the cache."""
+    for i in range(0, len(x), _TILE):
+        for j in range(0, i + 1, _TILE):
+            below, above = x[i : i + _TILE, j : j + _TILE], x[j : j + _TILE, i : i + _TILE]
+            below[:] = np.minimum(below, above.T)
+            above[:] = below.T
+
+
+def by_nearest(edges: Array | _Edges, source: int) -> Array:
     """Find the shortest paths from one node: the nearest open node, n times (Dijkstra).
 
     Parameters
     ----------
-    edges : ndarray of float64, shape (n, n)
+    edges : ndarray of float64, shape (n, n), or what gives such rows
         Weights, none negative; inf where there is no edge, 0 on the diagonal.
     source : int
         The node.

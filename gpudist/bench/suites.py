@@ -108,10 +108,14 @@ _APSP_CPU: Cases = (
     ClosureCase(2000),
 )
 _APSP_CUDA: Cases = (
-    *(ApspCase(n, "float32") for n in (1024, 2048, 4096, 8192, 16384)),
-    ApspCase(8192, "float32", predecessors=True),
-    ApspCase(8192, "int32"),
-    ApspCase(8192, "float64"),
+    *(ApspCase(n, "float32") for n in (1024, 2048, 4096, 8192, 16384, 32768)),
+    *(ApspCase(n, "float32", predecessors=True) for n in (4096, 8192, 16384)),
+    *(ApspCase(16384, "int32", predecessors) for predecessors in (False, True)),
+    *(
+        ApspCase(16384, "float32", kind=kind)
+        for kind in ("undirected", "unweighted", "negative weights")
+    ),
+    ApspCase(16384, "float64"),
     ClosureCase(16384),
 )
 _MINPLUS_CPU: Cases = (
@@ -121,6 +125,7 @@ _MINPLUS_CPU: Cases = (
 )
 _MINPLUS_CUDA: Cases = (
     *(MinplusCase(8192, 8192, 8192, dtype) for dtype in ("float32", "int32", "float64")),
+    MinplusCase(8192, 8192, 8192, "int32", below=10**6),
     MinplusCase(8192, 8192, 8192, "float32", "max_min"),
     MinplusCase(16384, 16384, 16384, "bool", "or_and"),
 )
@@ -220,6 +225,10 @@ SUITES = {
     "cdist": Suite("euclidean and cityblock", {"cpu": _CDIST_CPU, "cuda": _CDIST_CUDA}),
     "metrics": Suite("the other metrics", {"cpu": _METRICS_CPU, "cuda": _METRICS_CUDA}),
     "apsp": Suite("all-pairs shortest paths", {"cpu": _APSP_CPU, "cuda": _APSP_CUDA}),
+    "largest": Suite(
+        "shortest paths of 65536 nodes, measured once",
+        {"cpu": (ApspCase(2000, "float64"),), "cuda": (ApspCase(65536, "float32"),)},
+    ),
     "minplus": Suite("products over semirings", {"cpu": _MINPLUS_CPU, "cuda": _MINPLUS_CUDA}),
     "perron": Suite("largest eigenvalues", {"cpu": _PERRON_CPU, "cuda": _PERRON_CUDA}),
     "transfer": Suite(

@@ -27,13 +27,18 @@
  * algorithm" (2003); G. J. Katz, J. T. Kider, "All-pairs shortest-paths for large graphs on the
  * GPU" (2008).
  *
- * Reached on an H200, 1e12 updates/s: float32 n = 4096 13.2, 8192 16.2, 16384 16.5, of 17.4 that
- * the inner loop reaches by itself; with negative weights 13.2, int32 17.3, 16 bits 29.5,
+ * Reached on an H200, 1e12 updates/s: float32 n = 4096 13.5, 8192 16.2, 16384 16.5, 32768 16.6, of
+ * 17.4 that the inner loop reaches by itself; with negative weights 13.2, int32 17.3, 16 bits 29.5,
  * undirected float32 32.7 (all n = 16384); float64 4.9. With predecessors, on a complete graph,
- * float32 n = 4096 7.6, 8192 9.4, 16384 10.6, int32 10.9: 1.7, 1.7 and 1.6 times the time without;
- * 12.6 where few elements change (n = 8192). Small n would wait for the chain of pivot tile and
- * strips, 20 us a round of 64 pivots: without predecessors and in 32 bits, up to 2048 nodes go the
- * way of resident.cu. */
+ * float32 n = 8192 10.2, 16384 11.3, int32 11.5: 1.6, 1.5 and 1.5 times the time without; 13.2
+ * where few elements change (n = 8192). What is missing: from 8192 on the tile's way in and out and
+ * the first slab, as phase 3 by itself reaches 16.4 to 16.7; at 4096 the chain of a round, 157 us:
+ * 63 for the next lines, half of it waiting for room, 56 for the tile beside other blocks and 33
+ * for the strips, while the rest is done after 150. No quicker were: strips that start early as the
+ * tile does (7 % slower, they take the room of the rest), next lines that start before the rest
+ * (3 %), and asking L2 for the tile of the block after next (4 %).
+ * Small n would wait for the chain of pivot tile and strips, 20 us a round of 64 pivots: without
+ * predecessors and in 32 bits, up to 2048 nodes go the way of resident.cu. */
 #include "apsp/resident.cuh"
 #include "apsp/rest.cuh"
 
@@ -185,12 +190,13 @@ private:
                            count_tiles(region), Lines::Tile::kThreads, Lines::kSharedBytes, paths,
                            paths, region);
     }
-    /* All that phases 1 and 2 of a round do. */
+    /* All that phases 1 and 2 of a round do. The tile's block is there before it can start: the
+     * others of the GPU leave it no room otherwise. */
     cudaError_t close(const gd_launch &launch, ptrdiff_t round) const
     {
         cudaError_t code = cudaSuccess;
         for (int turn = 0; turn < kTurns && code == cudaSuccess; ++turn) {
-            code = close_tile<false>(launch, round, turn);
+            code = close_tile<true>(launch, round, turn);
             code = code == cudaSuccess ? close_strips<false>(launch, round, turn) : code;
             if constexpr (kTurns > 1) {
                 code = code == cudaSuccess ? relax_others(launch, round, turn) : code;
@@ -272,6 +278,7 @@ gd_status Rounds<Ring, kPivots, kPred>::enqueue_ahead(gd_error *err) const
 {
     Ahead ahead;
     int sms = 0;
+    GD_CUDA_TRY(err, kId, close(launch_, first_)); /* the device works while streams are made */
     GD_CUDA_TRY(err, kId, ahead.create());
     GD_CUDA_TRY(err, kId,
                 cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, launch_.device.index));
@@ -292,11 +299,10 @@ gd_status Rounds<Ring, kPivots, kPred>::enqueue_ahead(gd_error *err) const
     if ((code = (call)) != cudaSuccess) { \
         return code;                      \
     }
-        TRY(cudaEventRecord(ahead.relaxed[1], main)); /* what came before this call */
-        TRY(cudaStreamWaitEvent(ahead.first, ahead.relaxed[1], 0));
-        TRY(cudaEventRecord(ahead.rest[1], main));
-        TRY(close(first, first_));
-        TRY(cudaEventRecord(ahead.closed[first_ % 2], ahead.first));
+        const int even_odd = (int)(first_ % 2);
+        TRY(cudaEventRecord(ahead.relaxed[1 - even_odd], main)); /* what came before */
+        TRY(cudaEventRecord(ahead.rest[1 - even_odd], main));
+        TRY(cudaEventRecord(ahead.closed[even_odd], main));
         for (ptrdiff_t round = first_; round < rounds_ && status == GD_OK; ++round) {
             const bool last = round + 1 == rounds_;
             const int now = round % 2, then = 1 - now; /* the round before, and the next */

@@ -96,15 +96,15 @@ struct MinplusTile {
 
     /* Calls fold(i, j, a, b) for so many pairs of pivots, a multiple of kPairsATime, and each
      * element (i, j) of a thread, with the pairs of its row and column. */
-    template <int kDown, int kAcross, typename Fold>
+    template <int kDown, int kAcross, int kATime = kPairsATime, typename Fold>
     static __device__ __forceinline__ void for_pairs(int pairs, const Pair<T> (*left)[kDown],
                                                      const Pair<T> (*right)[kAcross],
                                                      const Fold &fold)
     {
 #pragma unroll 1
-        for (int start = 0; start < pairs; start += kPairsATime) {
+        for (int start = 0; start < pairs; start += kATime) {
 #pragma unroll
-            for (int p = start; p < start + kPairsATime; ++p) {
+            for (int p = start; p < start + kATime; ++p) {
                 Pair<T> a[kM], b[kN];
                 load_rows<kDown>(left[p], a);
                 load_cols<kAcross>(right[p], b);

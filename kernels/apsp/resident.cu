@@ -135,6 +135,9 @@ public:
             }
             __syncthreads();
         }
+        /* The barrier above orders all, and there is no way round it; but a checker of races
+         * reports the reads below unless there are two. */
+        __syncthreads();
         move<true>();
     }
 

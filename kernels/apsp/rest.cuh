@@ -10,15 +10,13 @@
  *
  * Cost: rings.cuh for the arithmetic. In float32 a thread of 16 x 8 elements issues 1024 FADD, 512
  * VIMNMX3, 48 LDS and about 15 others for 4 pairs of pivots: 1.56 instructions an update; with
- * predecessors, of 8 x 4, 256, 128, 24 and 8, and 106 more every 8 pairs: 1.83. Panels are read
- * from L2 at 0.06 byte an update, and the matrix once a round.
+ * predecessors, of 8 x 4, for 8 pairs 512, 256, 48 and 141, of which 96 note what changed: 1.87.
+ * Panels are read from L2 at 0.06 byte an update, and the matrix once a round.
  *
  * Launch: 128 threads a tile of pivots x pivots, or as Rest says. Several blocks an SM, since one
  * waits for its tile or writes it while the others compute. */
 #ifndef GPUDIST_REST_CUH
 #define GPUDIST_REST_CUH
-
-#include <string.h>
 
 #include "apsp/closure.cuh"
 #include "apsp/narrow.cuh"
@@ -33,7 +31,7 @@ struct Rest {
     using T = typename Ring::Word;
     using Tile = MinplusTile<T, 8, 4, 2, 2>;
     static constexpr int kBlocksPerSm = (sizeof(T) == 4 ? 4 : 3) - (kPred ? 1 : 0);
-    static constexpr int kSlabPairs = kPred && sizeof(T) == 4 ? 16 : 8;
+    static constexpr int kSlabPairs = 8;
     static constexpr int kStages = kPred ? kPivots / (2 * kSlabPairs) : 3; /* all, to look back */
 };
 template <typename Ring>
@@ -54,7 +52,7 @@ struct Rest<Narrow, 128, false> { /* 64 words across */
 template <typename Ring>
 struct Rest<Ring, 128, true> {
     using Tile = MinplusTile<typename Ring::Word, 8, 4, 4, 2>;
-    static constexpr int kBlocksPerSm = 2, kSlabPairs = 16, kStages = 4;
+    static constexpr int kBlocksPerSm = 2, kSlabPairs = 8, kStages = 8;
 };
 
 /* Which tiles a grid relaxes, of those outside the pivots' rows and columns. */
@@ -171,8 +169,9 @@ struct Relaxing {
     static constexpr int kPerWord = Storage<Ring>::kPerWord;
     static constexpr int kSlabs = kPivots / (2 * Shape::kSlabPairs);
     static constexpr int kRightWidth = Panels::kRowsWidth / kPerWord; /* in words */
-    using Stream = SlabStream<T, Tile::kBlockRows, Tile::kBlockCols, Shape::kSlabPairs,
-                              Shape::kStages, Tile::kThreads, Panels::kColsWidth, kRightWidth>;
+    using Stream =
+        SlabStream<T, Tile::kBlockRows, Tile::kBlockCols, Shape::kSlabPairs, Shape::kStages,
+                   Tile::kThreads, Panels::kColsWidth, kRightWidth, kPred>;
     using Finding = Winners<Ring, Tile, kPivots, Shape::kSlabPairs>;
     using NextPivotTile = PivotTile<Ring, kPivots, Tile::kThreads, kPred, Panels>;
     static constexpr bool kClosesNext = kPivots == 64 && Panels::kPivots == 64;
@@ -217,20 +216,22 @@ struct Relaxing {
             Stream stream = open(paths, i0, j0, shared);
             for_runs([](T *at, T *mine) { load_passing(at, mine); });
             constexpr int kGroup = Finding::kGroupPairs;
+            static_assert(kGroup == Shape::kSlabPairs, "a slab is a group");
 #pragma unroll 1
             for (int s = 0; s < kSlabs; ++s) {
                 const auto &slab = stream.wait(s);
-#pragma unroll 1
-                for (int first = 0; first < Shape::kSlabPairs; first += kGroup) {
-                    T before[Tile::kRows][Tile::kCols];
-                    memcpy(before, c, sizeof c);
-                    fold(kGroup, slab, first, c);
-                    finding.note((s * Shape::kSlabPairs + first) / kGroup, before, c);
+                T least[Tile::kRows][Tile::kCols];
+#pragma unroll
+                for (int e = 0; e < Tile::kRows * Tile::kCols; ++e) {
+                    least[e / Tile::kCols][e % Tile::kCols] = Ring::neutral();
                 }
+                fold<kGroup>(kGroup, slab, 0, least);
+                finding.join(c, least);
                 stream.release(s);
             }
             for_runs([](T *at, T *mine) { store_passing(at, mine); });
-            if (__syncthreads_or(finding.find(stream))) { /* and all are done with the slabs */
+            if (finding.template find<Panels>(stream, paths, i0, j0)) {
+                __syncthreads(); /* all are done with the slabs */
                 finding.template write<Panels>(paths, i0, j0, shared);
             }
         }
@@ -239,7 +240,7 @@ struct Relaxing {
             for_runs([](T *at, T *mine) { load_passing(at, mine); });
 #pragma unroll 1
             for (int s = 0; s < kSlabs; ++s) {
-                fold(Shape::kSlabPairs, stream.wait(s), 0, c);
+                fold<Tile::kPairsATime>(Shape::kSlabPairs, stream.wait(s), 0, c);
                 stream.release(s);
             }
             for_runs([](T *at, T *mine) { store_passing(at, mine); });
@@ -255,16 +256,18 @@ private:
     }
 
     /* Joins a thread's elements with so many pairs of pivots of a slab. */
+    template <int kATime>
     static __device__ __forceinline__ void fold(int pairs, const typename Stream::Slab &slab,
                                                 int first, T (&c)[Tile::kRows][Tile::kCols])
     {
         constexpr int kDown = Panels::kColsWidth, kAcross = kRightWidth;
         const int down = kDown == Tile::kBlockRows ? 0 : Tile::row(0) / kDown;
         const int across = kAcross == Tile::kBlockCols ? 0 : Tile::col(0) / kAcross;
-        Tile::for_pairs(pairs, slab.left[down] + first, slab.right[across] + first,
-                        [&](int i, int j, const Pair<T> &a, const Pair<T> &b) {
-                            fold_at<Ring>(i + j, c[i][j], a, b);
-                        });
+        Tile::template for_pairs<kDown, kAcross, kATime>(
+            pairs, slab.left[down] + first, slab.right[across] + first,
+            [&](int i, int j, const Pair<T> &a, const Pair<T> &b) {
+                fold_at<Ring>(i + j, c[i][j], a, b);
+            });
     }
 };
 

@@ -22,15 +22,24 @@ namespace gd {
 
 /* Slabs of kPairs pairs of pivots, kLeft and kRight lines wide, kStages of them in shared memory,
  * in blocks of lines as the panels have them. Used by all threads of a block together: wait(s) for
- * s = 0, 1, 2, ... gives slab s, release(s) gives its place back. */
+ * s = 0, 1, 2, ... gives slab s, release(s) gives its place back. With kStay there is a place for
+ * each slab, and all can be read until the end. */
 template <typename T, int kLeft, int kRight, int kPairs, int kStages, int kThreads,
-          int kLeftWidth = kLeft, int kRightWidth = kRight>
+          int kLeftWidth = kLeft, int kRightWidth = kRight, bool kStay = false>
 class SlabStream {
-public:
-    struct alignas(128) Slab {
+    static constexpr int kTogether = kStay ? 2 : 1; /* slabs that are waited for together */
+    static constexpr int kWaits = kStages / kTogether;
+    static_assert(kStages % kTogether == 0, "no slab is waited for alone");
+    struct Lines {
         Pair<T> left[kLeft / kLeftWidth][kPairs][kLeftWidth];
         Pair<T> right[kRight / kRightWidth][kPairs][kRightWidth];
     };
+    struct Staggered : Lines {
+        Pair<float> apart[2]; /* lest a line of several slabs lies in the same banks */
+    };
+
+public:
+    struct alignas(kStay ? 16 : 128) Slab : std::conditional_t<kStay, Staggered, Lines> {};
     static constexpr size_t kSharedBytes = kStages * sizeof(Slab);
 
     /* `left` and `right` are where the slabs of this block's tile start. */
@@ -39,12 +48,12 @@ public:
         : places_(static_cast<Slab *>(shared)), left_(left), right_(right), slabs_(slabs)
     {
 #ifdef GD_BULK_COPIES
-        __shared__ uint64_t full[kStages], empty[kStages];
+        __shared__ uint64_t full[kWaits], empty[kWaits];
         full_ = full, empty_ = empty;
         if (threadIdx.x == 0) {
 #pragma unroll
-            for (int stage = 0; stage < kStages; ++stage) {
-                barrier_init(&full_[stage], 1);
+            for (int stage = 0; stage < kWaits; ++stage) {
+                barrier_init(&full_[stage], kTogether);
                 barrier_init(&empty_[stage], kThreads);
             }
             asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
@@ -72,11 +81,13 @@ public:
         /* The place of a slab is filled again when the next one but one is waited for: by then
          * all warps are likely to be done with it. */
         const int done = slab - (kStages > 2 ? 2 : 1);
-        if (threadIdx.x == 0 && done >= 0 && done + kStages < slabs_) {
+        if (!kStay && threadIdx.x == 0 && done >= 0 && done + kStages < slabs_) {
             barrier_wait(&empty_[done % kStages], done / kStages % 2);
             fetch(done + kStages);
         }
-        barrier_wait(&full_[slab % kStages], slab / kStages % 2);
+        if (slab % kTogether == 0) {
+            barrier_wait(&full_[slab % kStages / kTogether], slab / kStages % 2);
+        }
 #else
         /* Behind the barrier this slab has arrived for all threads, and all are done with the
          * previous one, whose place the next fetch takes. */
@@ -98,7 +109,9 @@ public:
 #ifdef GD_BULK_COPIES
         /* Every thread for itself. One a warp, after a __syncwarp(), took 0.5 % longer, and
          * checkers of races do not see that order. */
-        barrier_arrive(&empty_[slab % kStages]);
+        if (!kStay) {
+            barrier_arrive(&empty_[slab % kStages]);
+        }
 #else
         (void)slab;
 #endif
@@ -109,7 +122,7 @@ private:
     {
         Slab &place = places_[slab % kStages];
 #ifdef GD_BULK_COPIES
-        barrier_expect(&full_[slab % kStages], sizeof place.left + sizeof place.right);
+        barrier_expect(&full_[slab % kStages / kTogether], sizeof place.left + sizeof place.right);
 #endif
         fetch_blocks(place.left, left_, slab);
         fetch_blocks(place.right, right_, slab);
@@ -123,7 +136,7 @@ private:
             const Pair<T> *const from =
                 panel + (ptrdiff_t)(block * slabs_ + slab) * (kPairs * kWidth);
 #ifdef GD_BULK_COPIES
-            bulk_copy(to[block], from, sizeof to[block], &full_[slab % kStages]);
+            bulk_copy(to[block], from, sizeof to[block], &full_[slab % kStages / kTogether]);
 #else
             copy_share<kPairs * kWidth>(&to[block][0][0], from);
 #endif

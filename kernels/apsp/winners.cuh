@@ -2,19 +2,24 @@
  * that follow from it.
  *
  * Idea: an instruction that took the pivot along with each minimum would make the loop three times
- * as long. Instead a thread compares its elements before and after each group of 16 pivots, and
- * notes, in 4 bits an element, the group that shortened it last. After the loop it forms the sums
- * of that group once more, while all slabs are still in shared memory: the first pivot whose sum is
- * the least of the group is the one at which the triple loop shortened the element last, as later
- * ones did not do so strictly. Pivots go to a table of the tile, one byte an element, from which
- * the block then writes predecessors row by row, as they lie together in memory.
+ * as long. Instead a thread takes the least sum of each group of 16 pivots, and a bit notes whether
+ * it was less than the element. After the loop it forms the sums of the last such group once more,
+ * while all slabs are still in shared memory: the first pivot whose sum is the least of the group
+ * is the one at which the triple loop shortened the element last, as later ones did not do so
+ * strictly. Where few elements changed, their predecessors are written one by one. Where many did,
+ * pivots go to a table of the tile, one byte an element, from which the block then writes
+ * predecessors row by row, as they lie together in memory.
  *
- * Cost: three instructions an element and group, an eighth of the loop. And for each element that
- * changed in the round some 5 of a warp's instructions and 17 loads that meet in the banks of
- * shared memory; these bind: 3.4 clocks of an SM an element. On a complete random graph of n nodes
- * an element changes about (log n)^2 / 2 times, on others less often. Groups of 8 pivots halve the
- * loads and double the notes: quicker where more than 0.3 of a tile change in a round, which few
- * rounds of a large graph see. */
+ * Banks: a warp's elements lie in few rows, but their groups differ, and so do the places that its
+ * threads read. Slabs are therefore not a multiple of 128 bytes apart: then 8 groups of a row lie
+ * in 8 different banks, and an element costs half as much.
+ *
+ * Cost: three instructions an element and group, an eighth of the loop; they take bits by
+ * additions, since a LOP3 that inserts 4 bits takes 6 % longer, on the pipe of the minima. And for
+ * each element that changed in the round some 4 of a warp's instructions and 17 loads, 1.6 to 2
+ * clocks of an SM. On a complete random graph of n nodes an element changes about (log n)^2 / 2
+ * times, on others less often. No quicker were: lists sorted by group, and both halves of a slab in
+ * one turn of the loop, which saves moves but is 30 KB long. */
 #ifndef GPUDIST_WINNERS_CUH
 #define GPUDIST_WINNERS_CUH
 
@@ -23,28 +28,19 @@
 
 namespace gd {
 
-/* `x` with the bits of `mask` taken from `y`. Spelt out, as the compiler makes two of it. */
-__device__ __forceinline__ uint32_t with_bits(uint32_t x, uint32_t y, uint32_t mask)
-{
-    uint32_t z;
-    asm("lop3.b32 %0, %1, %2, %3, 0xd8;" : "=r"(z) : "r"(x), "r"(y), "r"(mask));
-    return z;
-}
-
 template <typename Ring, typename Tile, int kPivots, int kSlabPairs>
 class Winners {
     using T = typename Ring::Word;
-    static constexpr int kElements = Tile::kRows * Tile::kCols, kWords = kElements / 8;
+    static constexpr int kElements = Tile::kRows * Tile::kCols;
     static constexpr int kGroups = kPivots / 16;
-    static constexpr uint32_t kEach = 0x11111111; /* 4 bits eight times */
-    static constexpr unsigned kNone = 255;        /* in the table */
-    static constexpr int kListed = 16;            /* of a thread's elements at a time */
-    static_assert(kGroups < 16 && kPivots <= 128, "4 bits hold a group, 7 bits a pivot");
-    static_assert(kElements == 2 * kListed, "2 bits hold a word's number");
+    static constexpr unsigned kFew = 500; /* of a warp's 1024 elements */
+    static constexpr int kListed = 16; /* of a thread's elements at a time: the lower rows first */
+    static_assert(kPivots <= 128 && kElements == 2 * kListed,
+                  "3 bits hold a group, 7 a pivot, and a word a thread's elements");
 
 public:
     static constexpr int kGroupPairs = 8;
-    static_assert(kSlabPairs % kGroupPairs == 0, "groups lie in one slab");
+    static_assert(kSlabPairs == kGroupPairs, "a slab is a group");
 
     /* The table holds four neighbours of a column in a word. */
     struct Shared {
@@ -56,8 +52,8 @@ public:
     __device__ __forceinline__ explicit Winners(Shared &shared) : shared_(shared)
     {
 #pragma unroll
-        for (int w = 0; w < kWords; ++w) {
-            notes_[w] = 0;
+        for (int g = 0; g < kGroups; ++g) {
+            shortened_[g] = 0;
         }
         uint32_t *const table = &shared.table[0][0];
         for (int at = threadIdx.x; at < (int)(sizeof shared.table / 4); at += Tile::kThreads) {
@@ -65,49 +61,99 @@ public:
         }
     }
 
-    /* Notes what group `group` shortened. */
-    __device__ __forceinline__ void note(int group, const T (&before)[Tile::kRows][Tile::kCols],
-                                         const T (&after)[Tile::kRows][Tile::kCols])
+    /* Joins a thread's elements with the least sums of the next group, notes which it shortened. */
+    __device__ __forceinline__ void join(T (&c)[Tile::kRows][Tile::kCols],
+                                         const T (&least)[Tile::kRows][Tile::kCols])
     {
-        const uint32_t number = (uint32_t)(group + 1) * kEach;
+#pragma unroll
+        for (int g = kGroups - 1; g > 0; --g) {
+            shortened_[g] = shortened_[g - 1];
+        }
+        shortened_[0] = 0;
 #pragma unroll
         for (int i = 0; i < Tile::kRows; ++i) {
 #pragma unroll
             for (int j = 0; j < Tile::kCols; ++j) {
-                const int e = i * Tile::kCols + j;
-                if (after[i][j] < before[i][j]) {
-                    notes_[e / 8] = with_bits(notes_[e / 8], number, 15u << 4 * (e % 8));
+                if (Ring::take(c[i][j], least[i][j])) {
+                    shortened_[0] |= 1u << (i * Tile::kCols + j);
                 }
             }
         }
     }
 
     /* Finds the pivots of all elements that were shortened. A warp lists them, so that its threads
-     * share them evenly. Returns whether there are any. */
-    template <typename Stream>
-    __device__ __forceinline__ bool find(const Stream &stream)
+     * share them evenly. Returns whether they are so many that pivots are in the table, and
+     * predecessors still to be written. */
+    template <typename Panels, typename Stream>
+    __device__ __forceinline__ bool find(const Stream &stream, const Paths<Ring> &paths,
+                                         ptrdiff_t i0, ptrdiff_t j0)
     {
         const unsigned lane = threadIdx.x % 32;
         uint16_t *const list = shared_.list[threadIdx.x / 32];
-        bool found = false;
-        unsigned kept = 0; /* from one listing to the next, as 32 take no longer than one */
+        uint32_t todo = 0, planes[3] = {}; /* whether an element was shortened, its group's bits */
 #pragma unroll
-        for (int w = 0; w < kWords; w += 2) {
-            const unsigned count = kept + list_shortened(notes_[w], notes_[w + 1], w, list + kept);
-            const unsigned whole = w + 2 < kWords ? count / 32 * 32 : count;
+        for (int g = 0; g < kGroups; ++g) { /* the last one that shortened it counts */
+            const uint32_t also = shortened_[g] & ~todo;
+            todo |= also;
+#pragma unroll
+            for (int bit = 0; bit < 3; ++bit) {
+                planes[bit] |= (kGroups - 1 - g) >> bit & 1 ? also : 0;
+            }
+        }
+        const unsigned mine = __popc(todo & 0xffff) | __popc(todo >> 16) << 16;
+        unsigned end = mine;
+#pragma unroll
+        for (unsigned step = 1; step < 32; step *= 2) {
+            const unsigned before = __shfl_up_sync(~0u, end, step);
+            end += lane >= step ? before : 0;
+        }
+        const unsigned starts = end - mine, all = __shfl_sync(~0u, end, 31);
+        const unsigned shortened = (all & 0xffff) + (all >> 16);
+        const bool many = __syncthreads_or(shortened > kFew);
+        const int32_t *const via = &paths.preds[paths.template rows_at<Panels>(0, j0)].first;
+        int32_t *const pred = paths.pred + i0 * paths.padded + j0, *to_last = NULL;
+        int32_t last = 0;
+        unsigned kept = 0; /* from one half to the next, as 32 take no longer than one */
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            const unsigned common = lane | (unsigned)half << 9;
+            uint16_t *to = list + kept + (starts >> 16 * half & 0xffff);
+            for (uint32_t left = todo >> 16 * half & 0xffff; left != 0; ++to) {
+                const unsigned bit = 31 - __clz((int)left), e = bit + 16 * half;
+                const unsigned group =
+                    (planes[0] >> e & 1) | (planes[1] >> e & 1) << 1 | (planes[2] >> e & 1) << 2;
+                *to = (uint16_t)(common | bit << 5 | group << 10);
+                left ^= 1u << bit;
+            }
+            const unsigned count = kept + (all >> 16 * half & 0xffff);
+            const unsigned whole = half == 0 ? count / 32 * 32 : count;
             __syncwarp();
             for (unsigned at = lane; at < whole; at += 32) {
-                find_one(stream, list[at]);
+                unsigned row, col;
+                const unsigned pivot = find_one(stream, list[at], row, col);
+                if (many) {
+                    reinterpret_cast<uint8_t *>(&shared_.table[row / 4][col])[row % 4] =
+                        (uint8_t)pivot;
+                }
+                else { /* the last one is written while this one is on its way */
+                    if (to_last != NULL) {
+                        *to_last = last;
+                    }
+                    last = via[place_of(pivot) + 2 * col];
+                    to_last = pred + row * paths.padded + col;
+                }
             }
             kept = count - whole;
-            const uint16_t last = lane < kept ? list[whole + lane] : 0;
+            const uint16_t odd = lane < kept ? list[whole + lane] : 0;
             __syncwarp();
             if (lane < kept) {
-                list[lane] = last;
+                list[lane] = odd;
             }
-            found |= count != 0;
         }
-        return found;
+        if (to_last != NULL) {
+            *to_last = last;
+        }
+        return many;
     }
 
     /* Writes the predecessors at (i0, j0). `room` is shared memory for the pivots' part of them,
@@ -139,8 +185,7 @@ public:
             const uint32_t four = shared_.table[quad][col];
 #pragma unroll
             for (unsigned e = 0; e < 4; ++e) {
-                const unsigned pivot = four >> 8 * e & 127, odd = pivot % 2;
-                const int32_t p = via[pivot * kCols + 1 - odd * (kCols + 1)];
+                const int32_t p = via[place_of(four >> 8 * e & 127)];
                 if ((four >> 8 * e & 128) == 0) {
                     *pred = p;
                 }
@@ -151,49 +196,24 @@ public:
     }
 
 private:
-    /* Lists the elements of words w and w + 1 that a group is noted for, of all threads of the
-     * warp: thread in 5 bits, word in 2, place in 3 and the note from 10 on. Returns how many they
-     * are. */
-    static __device__ __forceinline__ unsigned list_shortened(uint32_t first, uint32_t second,
-                                                              int w, uint16_t *list)
+    /* The pivot and the place of a listed element. */
+    template <typename Stream>
+    __device__ __forceinline__ unsigned find_one(const Stream &stream, unsigned listed,
+                                                 unsigned &row, unsigned &col)
     {
-        const unsigned lane = threadIdx.x % 32;
-        auto noted = [](uint32_t notes) {
-            notes |= notes >> 2;
-            return (notes | notes >> 1) & kEach;
-        };
-        uint32_t todo = noted(first) | noted(second) << 1; /* bit 4 * place + word */
-        const unsigned mine = __popc(todo);
-        unsigned end = mine;
-#pragma unroll
-        for (unsigned step = 1; step < 32; step *= 2) {
-            const unsigned before = __shfl_up_sync(~0u, end, step);
-            end += lane >= step ? before : 0;
-        }
-        const unsigned common = lane | (unsigned)w << 5;
-        for (uint16_t *at = list + (end - mine); todo != 0; ++at) {
-            const unsigned bit = 31 - __clz((int)todo);
-            const unsigned note = (bit % 2 == 0 ? first : second) >> bit / 4 * 4 & 15;
-            *at = (uint16_t)(common | bit << 5 | note << 10);
-            todo ^= 1u << bit;
-        }
-        return __shfl_sync(~0u, end, 31);
+        const unsigned lane = listed % 32, e = listed / 32 % 32, group = listed / 1024;
+        row = Tile::warp_down() * Tile::kWarpRows + lane / Tile::kLanesAcross * Tile::kRun +
+              Tile::row_step(e / Tile::kCols);
+        col = Tile::warp_across() * Tile::kWarpCols + lane % Tile::kLanesAcross * Tile::kRun +
+              Tile::col_step(e % Tile::kCols);
+        return 2 * kGroupPairs * group + first_least(stream, group, row, col);
     }
 
-    /* Enters the pivot of a listed element in the table. */
-    template <typename Stream>
-    __device__ __forceinline__ void find_one(const Stream &stream, unsigned listed)
+    /* Where the predecessors of a pivot start in a block of the panel. */
+    static __device__ __forceinline__ unsigned place_of(unsigned pivot)
     {
-        const unsigned lane = listed % 32, e = listed / 32 % 4 * 8 + listed / 128 % 8;
-        const unsigned group = listed / 1024 - 1;
-        const unsigned row = Tile::warp_down() * Tile::kWarpRows +
-                             lane / Tile::kLanesAcross * Tile::kRun +
-                             Tile::row_step(e / Tile::kCols);
-        const unsigned col = Tile::warp_across() * Tile::kWarpCols +
-                             lane % Tile::kLanesAcross * Tile::kRun +
-                             Tile::col_step(e % Tile::kCols);
-        const unsigned pivot = 2 * kGroupPairs * group + first_least(stream, group, row, col);
-        reinterpret_cast<uint8_t *>(&shared_.table[row / 4][col])[row % 4] = (uint8_t)pivot;
+        constexpr unsigned kCols = Tile::kBlockCols;
+        return pivot * kCols + 1 - pivot % 2 * (kCols + 1);
     }
 
     /* Which pivot of a group gives an element its least sum, the first if several do. */
@@ -201,12 +221,10 @@ private:
     static __device__ __forceinline__ unsigned first_least(const Stream &stream, unsigned group,
                                                            unsigned row, unsigned col)
     {
-        constexpr unsigned kGroupsASlab = kSlabPairs / kGroupPairs;
         const auto &slab = stream.at(0);
         constexpr unsigned kDown = sizeof slab.left[0][0] / sizeof(Pair<T>),
                            kAcross = sizeof slab.right[0][0] / sizeof(Pair<T>);
-        const unsigned skip = group / kGroupsASlab * (unsigned)(sizeof slab / sizeof(Pair<T>)) +
-                              group % kGroupsASlab * (kGroupPairs * kAcross);
+        const unsigned skip = group * (unsigned)(sizeof slab / sizeof(Pair<T>));
         static_assert(kDown == kAcross && kAcross == Tile::kBlockCols, "a skip serves both");
         const Pair<T> *const left = slab.left[row / kDown][0] + row % kDown + skip;
         const Pair<T> *const right = slab.right[0][0] + col + skip;
@@ -228,7 +246,7 @@ private:
     }
 
     Shared &shared_;
-    uint32_t notes_[kWords];
+    uint32_t shortened_[kGroups]; /* a bit an element; the newest group first */
 };
 
 }  // namespace gd

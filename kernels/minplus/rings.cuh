@@ -93,6 +93,13 @@ struct Plus {
         c = shorter(c, a.first, b.second);
         c = shorter(c, a.second, b.first);
     }
+    /* Joins c with another length, and tells whether that is shorter. */
+    static __device__ __forceinline__ bool take(T &c, T other)
+    {
+        const bool taken = other < c;
+        c = taken ? other : c;
+        return taken;
+    }
 };
 
 /* float32 min_plus of numbers that are not negative. */
@@ -105,6 +112,12 @@ struct PlusUnsigned : Plus<float> {
     {
         c = __int_as_float(least(__float_as_int(c), __float_as_int(a.first + b.second),
                                  __float_as_int(a.second + b.first)));
+    }
+    static __device__ __forceinline__ bool take(float &c, float other)
+    {
+        bool stays;
+        c = __int_as_float(__vibmin_s32(__float_as_int(c), __float_as_int(other), &stays));
+        return !stays;
     }
 };
 
@@ -150,6 +163,12 @@ struct Plus<int32_t> {
         const uint32_t one = (uint32_t)kOne;
         c = least(c, (int32_t)((uint32_t)a.first * one + (uint32_t)b.second),
                   (int32_t)((uint32_t)a.second * one + (uint32_t)b.first));
+    }
+    static __device__ __forceinline__ bool take(int32_t &c, int32_t other)
+    {
+        bool stays;
+        c = __vibmin_s32(c, other, &stays);
+        return !stays;
     }
 };
 
