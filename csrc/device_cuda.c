@@ -168,11 +168,25 @@ void gd_cuda_leave(int index, int previous)
     }
 }
 
-/* Memory of ours that is free stays with us up to KEPT_BYTES a device, because asking the driver
- * for it again costs more than a small call takes. The pools are our own, so that nobody else's
+/* Memory of ours that is free stays with us up to a share of the device's, because asking the
+ * driver for it again costs more than a small call takes: on an H200 100 MB, what tensor cores need
+ * for 16384 x 16384 distances, 0.05 ms of their 0.5. The pools are our own, so that nobody else's
  * allocations change their manners. */
-enum { KEPT_BYTES = 64 << 20 };
+enum { LEAST_KEPT_BYTES = 64 << 20, KEPT_SHARE = 128 };
 
+/* Of the current device. */
+static cudaError_t bytes_to_keep(uint64_t *bytes)
+{
+    size_t available, total;
+    const cudaError_t code = cudaMemGetInfo(&available, &total);
+    *bytes = LEAST_KEPT_BYTES;
+    if (code == cudaSuccess && total / KEPT_SHARE > *bytes) {
+        *bytes = total / KEPT_SHARE;
+    }
+    return code;
+}
+
+/* index: of the current device. */
 static cudaError_t pool_of(int index, cudaMemPool_t *pool)
 {
     static cudaMemPool_t pools[GD_MOST_DEVICES];
@@ -183,8 +197,11 @@ static cudaError_t pool_of(int index, cudaMemPool_t *pool)
             .allocType = cudaMemAllocationTypePinned,
             .location = {.type = cudaMemLocationTypeDevice, .id = index},
         };
-        uint64_t kept = KEPT_BYTES;
-        code = cudaMemPoolCreate(&pools[index], &props);
+        uint64_t kept;
+        code = bytes_to_keep(&kept);
+        if (code == cudaSuccess) {
+            code = cudaMemPoolCreate(&pools[index], &props);
+        }
         if (code == cudaSuccess) {
             code = cudaMemPoolSetAttribute(pools[index], cudaMemPoolAttrReleaseThreshold, &kept);
         }
