@@ -57,6 +57,7 @@ cudaError_t launch(const gd_cdist &call, Plan &plan)
     const Grid grid(call.pairs, plan.marks.tiles_down, plan.marks.parts_across, kBand, kTileRows,
                     kPartCols);
     Steps steps(call.launch);
+    plan.marks.total = NULL;
     plan.keep = 1 - share;
     plan.ratio = share / plan.keep;
     plan.marks.all_direct = R::shifts ? plan.all_direct : NULL;
