@@ -140,6 +140,8 @@ def test_auto_weighs_the_bus_and_explain_says_how(m):
         (100, 512, "float32", "euclidean", "tensor"),
         (1024, 64, "float64", "euclidean", "tile"),
         (2048, 64, "float64", "euclidean", "tensor_f64"),
+        (8192, 16, "float64", "euclidean", "tensor_f64"),
+        (8192, 15, "float64", "euclidean", "tile"),
         (4096, 20, "float32", "euclidean", "direct"),
         (4096, 4, "float32", "cityblock", "short"),
         (500, 64, "float32", "cityblock", "tile"),

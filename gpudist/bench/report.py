@@ -228,6 +228,9 @@ def show_result(record: Mapping[str, Any], file: TextIO | None = None) -> None:
         error_text(record["max_relative_error"]) if "max_relative_error" in record else "",
     )
     notes = []
+    if record.get("held_by"):
+        megahertz = record["sm_clock_hz"] / 1e6
+        notes.append(f"{record['held_by']} held the card's clock down: {megahertz:.0f} MHz")
     if "round_s" in record:
         share = record["round_fraction_of_ceiling"]
         limit = "" if share is None else f", {share:.0%} of what one read of the matrix may take"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from gpudist import _core
@@ -23,9 +23,12 @@ class Timing:
     ----------
     seconds : tuple of float
         One entry a sample: seconds per call.
+    conditions : mapping, optional
+        What the machine was like meanwhile, by the names that it has in a JSON line.
     """
 
     seconds: tuple[float, ...]
+    conditions: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Refuse an empty or impossible measurement."""
@@ -51,7 +54,8 @@ class Timing:
         Returns
         -------
         dict
-            Median, quartiles, least and most in seconds, and the number of samples.
+            Median, quartiles, least and most in seconds, the number of samples, and the
+            conditions.
         """
         lower, upper = self.quartiles
         return {
@@ -61,6 +65,7 @@ class Timing:
             "min_s": min(self.seconds),
             "max_s": max(self.seconds),
             "repeats": len(self.seconds),
+            **self.conditions,
         }
 
 

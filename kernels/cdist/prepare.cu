@@ -5,10 +5,10 @@
  * length alone. A row is read two to five times, the first time from memory and then from the
  * cache. Rows times a factor are a matrix product instead, by tiles of 32 x 32 in shared memory.
  *
- * Cost: memory, but for the factor. 16384 rows of 128 float32 are 8 MB read and written, 5 us on
- * the H200, beside 2.3 ms for their distances; 16384 rows times a 32 x 32 factor are 34 M fused
- * multiply-adds of float64. Condensing reads and writes half of the result: 0.25 ms for
- * 16384 x 16384 float32 at 4.27 TB/s.
+ * Cost: 16384 rows of 128 float32 are 8 MB read and written. On the H200 they take 10 us to be made
+ * unit, 25 if they are centred as well, beside 480 for their distances: the passes over a row wait
+ * for each other. 16384 rows times a 32 x 32 factor are 34 M fused multiply-adds of float64.
+ * Condensing reads and writes half of the result: 0.25 ms for 16384 x 16384 float32 at 4.27 TB/s.
  *
  * Launch: 256 threads. The eight warps of a block have neighbouring rows, so that they share cache
  * lines where it is the columns that lie close together. */
@@ -87,6 +87,14 @@ struct Scale {
 
 /* ---------------------------------------------------------------- rows by themselves */
 
+/* Squares and sums of float32 numbers are normal float64 numbers: they need no scale, which changes
+ * no bit, but takes another look at the row. Weights may be of any size. */
+template <typename T, typename S>
+__device__ __forceinline__ bool needs_scale(const Job<T, S> &job)
+{
+    return sizeof(T) > sizeof(float) || job.weights != NULL;
+}
+
 /* What is subtracted from a scaled row: its mean, and the mean of what that left. The second makes
  * up for the rounding of the first, which is all there is to see in a row that is nearly constant.
  * none: the row is constant, so that nothing is left but rounding. */
@@ -96,7 +104,8 @@ struct Centre {
     double mean = 0, rest = 0;
     bool none;
 
-    __device__ __forceinline__ Centre(const X &x, const double *weights, ptrdiff_t d, unsigned lane)
+    __device__ __forceinline__ Centre(const X &x, const double *weights, bool scales, ptrdiff_t d,
+                                      unsigned lane)
         : scale(0)
     {
         /* Columns without weight do not count. */
@@ -105,7 +114,7 @@ struct Centre {
             largest_of(d, lane, [&](ptrdiff_t k) { return counts(k) ? x(k) : -kInfinity; });
         const double least =
             -largest_of(d, lane, [&](ptrdiff_t k) { return counts(k) ? -x(k) : -kInfinity; });
-        scale = Scale(fmax(most, -least));
+        scale = Scale(scales ? fmax(most, -least) : 0);
         none = most == least;
         const auto average = [&](auto value) {
             const double sum = sum_of(d, lane, [&](ptrdiff_t k) {
@@ -132,7 +141,9 @@ __device__ void make_unit(const Job<T, T> &job, ptrdiff_t row, unsigned lane)
             const double t = centred(x(k));
             return job.weights == NULL ? t : t * sqrt(job.weights[k]);
         };
-        const Scale scale(largest_of(job.d, lane, [&](ptrdiff_t k) { return fabs(value(k)); }));
+        const Scale scale(needs_scale(job)
+                              ? largest_of(job.d, lane, [&](ptrdiff_t k) { return fabs(value(k)); })
+                              : 0);
         const double square = sum_of(job.d, lane, [&](ptrdiff_t k) {
             const double t = scale(value(k));
             return t * t;
@@ -147,7 +158,7 @@ __device__ void make_unit(const Job<T, T> &job, ptrdiff_t row, unsigned lane)
         }
     };
     if constexpr (kCentred) {
-        const Centre<decltype(x)> centre(x, job.weights, job.d, lane);
+        const Centre<decltype(x)> centre(x, job.weights, needs_scale(job), job.d, lane);
         directed(centre, centre.none);
     }
     else {

@@ -68,6 +68,12 @@ struct Plan {
  * again directly where d^2 < share * (|a|^2 + |b|^2): half keeps the relative error of a distance
  * below 5e-7; the cosine distance is held to an absolute error, and needs the guard only for what
  * is next to zero.
+ *
+ * A smaller share would be quicker where few dimensions mark much (0.15 % at d = 32, a quarter of
+ * the time), but no longer right. Worst of 6.7e7 pairs on an H200, rows of which one element
+ * outweighs the rest among them: half 4.6e-7, 7/15 4.8e-7 (d = 32 0.40 ms instead of 0.42), 3/7
+ * 5.6e-7 (0.37), 0.385 more than 5.1e-7 (0.33), 0.27 1.1e-6 (0.31).
+ *
  * The norm of a row that has to be computed directly is -infinity. Inner products need no norms;
  * there it is minus the product below which digits that a half cannot hold might matter. */
 template <gd_metric kMetric>

@@ -388,6 +388,9 @@ __global__ void __launch_bounds__(kTileThreads, kDenseBlocks)
         }
         return;
     }
+    if (marks.none()) {
+        return;
+    }
     /* All tiles cost the same, so every gridDim'th will do. Those at work at the same time come
      * from neighbouring groups, which share columns. */
     const unsigned tiles = *marks.queued * Tile<T>::halves;

@@ -31,6 +31,8 @@ struct Marks {
     ptrdiff_t tiles_down, parts_across;
     /* Whether everything is computed in direct form (tensor_centre.cuh); NULL: certainly not. */
     const unsigned *all_direct;
+    /* How many elements are marked in all; NULL: nobody counts. */
+    unsigned long long *total;
     /* Of every unit: how many of its elements are to be computed again, and which: up to kFew of
      * them by their places, column * 16 + row within the unit; more by a word a lane, whose first
      * bit, from the top, is the first element that the lane had. Few are common, and words would
@@ -80,6 +82,11 @@ struct Marks {
         }
     }
     __device__ __forceinline__ bool direct() const { return all_direct && *all_direct != 0; }
+    __device__ __forceinline__ bool fewer(ptrdiff_t count) const
+    {
+        return total && *total < (unsigned long long)count;
+    }
+    __device__ __forceinline__ bool none() const { return fewer(1); }
     /* The i-th row of a group, of 32 bits: each row has an image, so there are less than 2^31. */
     __device__ __forceinline__ int row(ptrdiff_t group, bool sorted, int i) const
     {
@@ -87,9 +94,10 @@ struct Marks {
         return (int)(sorted ? group / kWindowTiles * kWindow + order[at] : at);
     }
 
-    /* A warp notes which elements of a unit are marked: a lane those of its word. */
+    /* A warp notes which elements of a unit are marked: a lane those of its word. Returns how many.
+     */
     template <typename T>
-    __device__ __forceinline__ void note(ptrdiff_t unit, uint32_t word) const;
+    __device__ __forceinline__ unsigned note(ptrdiff_t unit, uint32_t word) const;
 };
 
 /* The thread's number, asked for anew: registers are too scarce to keep it. */
@@ -158,7 +166,7 @@ __device__ __forceinline__ uint32_t right_of_diagonal(uint32_t word, ptrdiff_t r
 }
 
 template <typename T>
-__device__ __forceinline__ void Marks::note(ptrdiff_t unit, uint32_t word) const
+__device__ __forceinline__ unsigned Marks::note(ptrdiff_t unit, uint32_t word) const
 {
     const int lane = (int)(this_thread() % 32);
     const unsigned count = sum_of_warp((unsigned)__popc(word));
@@ -167,7 +175,7 @@ __device__ __forceinline__ void Marks::note(ptrdiff_t unit, uint32_t word) const
     }
     if (count > kFew) {
         words[unit * kLanes + lane] = word;
-        return;
+        return count;
     }
     for (unsigned at = 0; at < count;) { /* mostly no turn, or a single one */
         const unsigned have = __ballot_sync(~0u, word != 0);
@@ -179,6 +187,7 @@ __device__ __forceinline__ void Marks::note(ptrdiff_t unit, uint32_t word) const
         }
         at += __popc(have);
     }
+    return count;
 }
 
 /* The counts of a part's units, two a word: no sum of eight passes 8192, so halves do not meet. */

@@ -25,6 +25,9 @@ inline ptrdiff_t enough_marks(ptrdiff_t cols, ptrdiff_t d)
     return marks > 0 ? marks : 1;
 }
 
+/* Rows of a window are sorted if one in so many of its units has enough marks. */
+constexpr int kSortFrom = 8;
+
 constexpr int kKeyThreads = 256, kSortThreads = 1024, kSortEach = kWindow / kSortThreads;
 constexpr int kKeys = 16384, kNoKey = kKeys - 1; /* 31 * 512 and less, for 2^31 columns */
 
@@ -35,12 +38,26 @@ __device__ __forceinline__ unsigned key_of(unsigned col)
     return ((unsigned)__float_as_int((float)(col + 1)) >> 14) - (127 << 9);
 }
 
+/* Units of a window, and whether all marks there are would be too few to sort it. */
+__device__ __forceinline__ int units_of_window(const Marks &marks, ptrdiff_t window)
+{
+    constexpr ptrdiff_t kAll = kWindow / kUnitRows;
+    return (int)min(marks.tiles_down * kUnits - window * kAll, kAll);
+}
+__device__ __forceinline__ bool too_few(const Marks &marks, int units, ptrdiff_t enough)
+{
+    return marks.fewer(enough * ceil_div(units, kSortFrom));
+}
+
 /* A warp finds the keys of the 16 rows of a unit, and how many marks they have. */
 template <typename T>
 __global__ void __launch_bounds__(kKeyThreads)
     find_keys(const __grid_constant__ Marks marks, ptrdiff_t enough)
 {
     follow();
+    if (marks.none()) {
+        return;
+    }
     const ptrdiff_t strip = blockIdx.x * (ptrdiff_t)(kKeyThreads / 32) + threadIdx.x / 32;
     const int lane = threadIdx.x % 32;
     const ptrdiff_t parts = marks.parts_across;
@@ -51,7 +68,8 @@ __global__ void __launch_bounds__(kKeyThreads)
             *marks.queued = 0;
         }
     }
-    if (marks.direct()) {
+    const int units = units_of_window(marks, strip * kUnitRows / kWindow);
+    if (marks.direct() || too_few(marks, units, enough)) {
         return;
     }
     const ptrdiff_t first_unit = strip / kUnits * parts * kUnits + strip % kUnits;
@@ -150,14 +168,18 @@ __global__ void __launch_bounds__(kSortThreads)
     extern __shared__ __align__(128) int bins[];
     __shared__ int of_warps[kSortThreads / 32];
     follow();
+    if (marks.none()) {
+        return;
+    }
     const ptrdiff_t first = (ptrdiff_t)blockIdx.x * kWindow;
-    const int rows = (int)min(marks.tiles_down * kTileRows - first, (ptrdiff_t)kWindow);
-    const int strips = rows / kUnitRows, lane = threadIdx.x % 32;
+    const int strips = units_of_window(marks, blockIdx.x), rows = strips * kUnitRows;
+    const int lane = threadIdx.x % 32;
     static_assert(kWindow / kUnitRows <= kSortThreads, "a thread a strip");
     const bool many = (int)threadIdx.x < strips && !marks.direct() &&
+                      !too_few(marks, strips, enough) &&
                       (ptrdiff_t)marks.strips[first / kUnitRows + threadIdx.x] >= enough;
-    /* Worth it from an eighth of the window on: the rest sorts to the end, as it was. */
-    const bool sorts = __syncthreads_count(many) * 8 >= strips;
+    /* Units that have few sort to the end, as they were. */
+    const bool sorts = __syncthreads_count(many) * kSortFrom >= strips;
     if (threadIdx.x == 0) {
         marks.ordered[blockIdx.x] = sorts;
     }

@@ -113,6 +113,9 @@ __global__ void __launch_bounds__(kPrepareThreads)
     const ptrdiff_t tile_a = first / kTileRows, tile_b = first / kTileCols;
     const int in_a = (int)(first % kTileRows), in_b = (int)(first % kTileCols);
     follow();
+    if (blockIdx.x == 0 && threadIdx.x == 0) {
+        *plan.marks.total = 0;
+    }
     if (plan.marks.direct()) {
         return;
     }

@@ -223,7 +223,7 @@ __global__ void __launch_bounds__(kRedoWarps<T> * 32, kRedoBlocks)
     extern __shared__ __align__(128) unsigned char memory[];
     Few<T> &few = reinterpret_cast<Few<T> *>(memory)[threadIdx.x / 32];
     follow();
-    if (marks.direct()) {
+    if (marks.direct() || marks.none()) {
         return;
     }
     /* 2^32 parts would be a result of 140 TB. */

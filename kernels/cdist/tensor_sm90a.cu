@@ -14,17 +14,20 @@
  * Floor of 16384 x 16384 on an H200: writing, 0.23 ms; three products of halves at 790e12
  * operations a second, d = 128 0.26 ms, d = 1024 2.1 ms.
  *
- * Reached there, euclidean, normal data: d = 32 0.42 ms, 64 0.35, 128 0.48, 256 0.79, 1024 2.49 to
- * 2.9 (the clock falls under load: after half a minute all take up to 15 % longer); cosine d = 32
- * 0.30. Without its stores d = 128 takes 4 to 7 % less: products bind there, not memory. Rows of
- * odd strides: d = 127 0.63. Pairs alone, half of the work: d = 64 0.28, 128 0.33, 1024 1.37; the
- * steps around the products, 0.04 ms, are not halved.
+ * Reached there, euclidean, normal data: d = 32 0.42 ms, 64 0.35, 128 0.48, 256 0.79, 1024 2.43 to
+ * 2.9; cosine d = 32 0.30. Power sets the pace of all that lasts: within a second at 690 W the
+ * clock falls from 1.98 GHz to 1.45, and all takes 10 to 18 % longer; 0.5 s of rest bring it back.
+ * Even a single call runs at 1.72 GHz while it multiplies, at d = 128. Without its stores d = 128
+ * takes 4 to 7 % less: products bind there, not memory. Rows of odd strides: d = 127 0.63. Pairs
+ * alone, half of the work: d = 64 0.28, 128 0.33, 1024 1.37; the steps around the products, 0.04
+ * ms, are not halved.
  *
  * Sixteen clusters, 6.25 % computed again: d = 32 0.90 ms (tile.cu 0.83), 128 1.21, 1024 5.0. Two
  * places, a quarter computed again: d = 32 0.90, 128 1.6, 1024 8.7 (tile.cu 0.83, 2.8, 23).
- * Near-duplicates in one place, outliers or not: as normal data. Heavy tails: d = 32 0.89, 1.5 %
- * computed one by one. Largest relative error 3.0e-7, squared 6.1e-7 (heavy tails; a larger share
- * would help, but by calculation mark 2 % of normal data at d = 64).
+ * Near-duplicates in one place, outliers or not: as normal data. Heavy tails: d = 32 0.91, 1.5 %
+ * computed one by one. Largest relative error 4.6e-7, in rows of which one element outweighs the
+ * rest, squared 7.8e-7 (heavy tails; a larger share would help, but by calculation mark 2 % of
+ * normal data at d = 64).
  *
  * Steps, a file each: tensor_centre.cuh, tensor_prepare.cuh, tensor_multiply.cuh with
  * tensor_walk.cuh, tensor_store.cuh and tensor_lines.cuh, and for the marked elements
@@ -51,6 +54,7 @@ void lay_out(const gd_cdist &call, Plan &plan, Layout &take)
     plan.band = (unsigned)min(max(fit, (ptrdiff_t)8), plan.tiles_across);
     take(plan.sample, 1);
     take(plan.all_direct, 1);
+    take(plan.marks.total, 1);
     take(plan.shift, call.a.cols);
     take(plan.facts_a, plan.tiles_down);
     take(plan.facts_b, plan.tiles_across);

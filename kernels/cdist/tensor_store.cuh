@@ -12,12 +12,12 @@ using Staged = Rows<float, kUnitRows, kTileCols>; /* a warp's, if they start any
 
 /* From sums to results: a lane has rows g and g + 8 of its warp's sixteen, and of every 16 columns
  * four that touch. kWhole: the tile is all there, and its rows are aligned. tile_row, tile_col: of
- * the tile. */
+ * the tile. marked: counts what the warp marks. */
 template <gd_metric kMetric, bool kWhole>
 __device__ __forceinline__ void store_tile(const Cdist<float> &call, const Plan &plan,
                                            const FactsA &facts_a, const FactsB &facts_b,
                                            ptrdiff_t tile_row, ptrdiff_t tile_col, Staged &staged,
-                                           const Accumulator &sums)
+                                           unsigned &marked, const Accumulator &sums)
 {
     const int thread = (int)this_thread(), warp = thread / 32, lane = thread % 32;
     const int in_tile = warp * kUnitRows + lane / 4, quad = lane % 4 * 4, lower = lane / 4 % 2;
@@ -82,9 +82,13 @@ __device__ __forceinline__ void store_tile(const Cdist<float> &call, const Plan 
     /* Last, so that nothing stands between the stores. */
     const ptrdiff_t unit = plan.part(tile_row, tile_col, 0) * kUnits + warp;
     if (__any_sync(~0u, (marks[0] | marks[1] | marks[2]) != 0)) {
+        unsigned sum = 0;
 #pragma unroll
         for (int part = 0; part < kParts; ++part) {
-            plan.marks.note<float>(unit + part * kUnits, marks[part]);
+            sum += plan.marks.note<float>(unit + part * kUnits, marks[part]);
+        }
+        if (lane == 0) {
+            marked += sum;
         }
     }
     else if (lane < kParts) {
