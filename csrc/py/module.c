@@ -125,7 +125,7 @@ static PyMethodDef methods[] = {
          "One part of the perron study's loop, on what the loop keeps; matrix may be None."),
     FAST(choose,
          "choose($module, /, op, dtype, metric, n, cols, kernel=None, device=None, operands=None, "
-         "weighted=False, p=2.0, semiring='min_plus')\n--\n\n"
+         "weighted=False, p=2.0, semiring='min_plus', rows=0)\n--\n\n"
          "The kernel that would run: (id, device, reason, {id: why another is not taken})."),
     FAST(ceiling,
          "ceiling($module, /, kernel, bytes, repeats, device=None)\n--\n\n"
