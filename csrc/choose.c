@@ -34,6 +34,14 @@ static const uint64_t slow_metrics = GD_BIT(GD_MINKOWSKI) | GD_BIT(GD_CANBERRA) 
 enum { LARGE_BYTES = 640000, MANY_ROWS = 1024, LONGER_COLS = 96, LONG_COLS = 256 };
 /* From so many rows and bytes of B on it pays to arrange the operands first. */
 enum { ARRANGED_BYTES = 256 << 10 };
+/* So few rows of B are none that many launches pay for, however long they are. */
+enum { FEW_ROWS = 64 };
+/* Where kernels of equal bits take each other's place (gd_stand_in): a tile is mostly empty with so
+ * few rows or columns; so few results are too few blocks of cuda_tile, of cuda_direct, and of
+ * cuda_short where points have more than so many dimensions. With few of these cuda_few has no
+ * folds to compute side by side. */
+enum { THIN = 16, FOLDED_COLS = 48, TOO_FEW = 1 << 18, DIRECT_TOO_FEW = 3 << 20 };
+enum { SHORT_COLS = 8, SHORT_ROWS = 64, SHORT_TOO_FEW = 1 << 24 };
 
 __attribute__((format(printf, 3, 4))) static bool say(char *why, size_t size, const char *format,
                                                       ...)
@@ -169,11 +177,15 @@ static bool unwanted(const gd_kernel *kernel, const gd_request *request, char *w
         kernel->backend == GD_CUDA && request->orders.where == GD_WHERE_AUTO && host < over_bus;
     const double bytes =
         (double)request->n * (double)request->cols * (double)gd_dtype_size(request->dtype);
-    const bool large = bytes >= LARGE_BYTES || request->cols >= LONG_COLS ||
-                       (request->n >= MANY_ROWS && request->cols >= LONGER_COLS);
+    const bool large =
+        request->n > FEW_ROWS && (bytes >= LARGE_BYTES || request->cols >= LONG_COLS ||
+                                  (request->n >= MANY_ROWS && request->cols >= LONGER_COLS));
     const bool too_small = (kernel->flags & GD_FOR_LARGE) && !large;
     const bool too_few =
         (kernel->flags & GD_ARRANGES) && (request->n < MANY_ROWS || bytes < ARRANGED_BYTES);
+    if (kernel->flags & GD_STANDS_IN) {
+        return say(why, size, "it takes cuda_tile's and cuda_direct's place where results are few");
+    }
     if (too_small || too_few) {
         return say(why, size, "n = %td, d = %td is not worth its several launches", request->n,
                    request->cols);
@@ -242,6 +254,38 @@ gd_orders gd_orders_near(gd_device device, const gd_orders *orders)
         near.cuda_index = device.index;
     }
     return near;
+}
+
+/* The row that is better than `id` at so many rows of A, or NULL. All of these form differences and
+ * add them up in one order, in folds and groups alike, and have the same root for so many
+ * dimensions; so the bits of a result do not tell which of them it is from. */
+static const char *better_for(const char *id, const gd_request *request, ptrdiff_t rows)
+{
+    const double results = (double)rows * (double)request->n;
+    const bool thin = rows <= THIN || request->n <= THIN, words = request->cols % 4 == 0;
+    const bool is_direct = strcmp(id, "cdist/cuda_direct") == 0;
+    if (strcmp(id, "cdist/cuda_short") == 0) {
+        const bool few = rows > SHORT_ROWS && request->n > THIN && results <= SHORT_TOO_FEW;
+        return few && request->cols > SHORT_COLS ? "cdist/cuda_tile" : NULL;
+    }
+    if (!is_direct && strcmp(id, "cdist/cuda_tile") != 0 &&
+        strcmp(id, "cdist/cuda_tile_f64") != 0) {
+        return NULL;
+    }
+    if (request->cols >= FOLDED_COLS && ((thin && words) || results <= TOO_FEW)) {
+        return "cdist/cuda_few";
+    }
+    return is_direct && (results <= DIRECT_TOO_FEW || thin) ? "cdist/cuda_tile" : NULL;
+}
+
+void gd_stand_in(const gd_request *request, ptrdiff_t rows, gd_choice *choice)
+{
+    const bool asked = request->orders.kernel != NULL || request->op != GD_OP_CDIST;
+    const char *better = asked ? NULL : better_for(choice->kernel->id, request, rows);
+    if (better != NULL) {
+        choice->kernel = gd_kernel_find(better);
+        choice->because = "with so few rows of A it takes the place of one with equal bits";
+    }
 }
 
 gd_status gd_choose(const gd_request *request, gd_choice *choice, gd_error *err)

@@ -34,7 +34,7 @@ gd_orders gd_orders_near(gd_device device, const gd_orders *orders);
 void *gd_stream_near(gd_device device, gd_device chosen, const gd_orders *orders);
 
 /* What there is to do. There is no number of rows of A in it: a result's row must not depend on how
- * many rows are computed with it. */
+ * many rows are computed with it (but see gd_stand_in). */
 typedef struct gd_request {
     gd_op op;
     gd_orders orders;
@@ -54,6 +54,10 @@ typedef struct gd_choice {
 
 /* Fills *choice, or fails with the reason why nothing can run. */
 gd_status gd_choose(const gd_request *request, gd_choice *choice, gd_error *err);
+
+/* A choice of auto may be made again for the number of rows of A, among rows of the table that give
+ * a result the same bits. */
+void gd_stand_in(const gd_request *request, ptrdiff_t rows, gd_choice *choice);
 
 /* Why this row is not what auto takes for the request, in at most `size` bytes of `why`; false when
  * it could be. */

@@ -635,6 +635,7 @@ enum {
 #define GD_NEEDS_CUBLAS GD_BIT(10) /* runs where gd_cublas_why_not() is NULL */
 #define GD_ARRANGES GD_BIT(11)     /* cdist: arranges its operands first, a launch of its own */
 #define GD_WHOLE_POWERS GD_BIT(12) /* cdist: of minkowski's, whole_power alone */
+#define GD_STANDS_IN GD_BIT(13)    /* cdist: auto takes it in another's place alone (choose.h) */
 
 /* One row. `needs` is the least gd_isa of a CPU row, 10 * major + minor compute capability of a
  * CUDA row. `launch` is NULL where this build left the row out. */

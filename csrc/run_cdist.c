@@ -386,6 +386,7 @@ static gd_status run(const gd_matrix *a, const gd_matrix *b, const gd_matrix *ou
     if ((status = gd_choose(&request, &choice, err)) != GD_OK || out->rows == 0 || out->cols == 0) {
         return status;
     }
+    gd_stand_in(&request, a->rows, &choice);
     job.kernel = choice.kernel;
     job.options = choice.options;
     gd_watch_work(job.watch, (double)a->rows * (double)columns->rows * (double)(a->cols + 1));

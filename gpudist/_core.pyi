@@ -186,6 +186,7 @@ def choose(
     weighted: bool = False,
     p: float = 2.0,
     semiring: str = "min_plus",
+    rows: int = 0,
 ) -> tuple[str, str, str, dict[str, str]]: ...
 def ceiling(
     kernel: str, bytes: int, repeats: int, device: str | None = None

@@ -582,6 +582,7 @@ def _explain(
         operand_bytes=read if call.truths else 0,
         weighted="weights" in call.core_values,
         p=call.core_values.get("p", 2.0),
+        rows=call.shapes[0][0],
         on_host=call.space is arrays.HOST,
     )
     if kernel == "reference":

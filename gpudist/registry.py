@@ -253,13 +253,15 @@ def choose(
     copies: int = 0,
     on_host: bool = True,
     semiring: str = "min_plus",
+    rows: int = 0,
 ) -> Explanation:
     """Ask the core which kernel it would take, and put the answer into words.
 
     `elements_moved` are of `dtype`, `elements_written` of them results; `operand_bytes` are what
     operands of another dtype take, which `operands` names, and `result_bytes` results of another
     dtype; `copies` are bytes beside both. `metric`, `weighted` and `p` are for distances: they tell
-    which of a metric's kernels its arguments lead to.
+    which of a metric's kernels its arguments lead to. `rows` are those of the first operand, which
+    decide between kernels of equal bits alone.
     """
     check_kernel(op, kernel, None)
     size = np.dtype(dtype).itemsize
@@ -268,7 +270,18 @@ def choose(
     rejected: dict[str, str] = {}
     if kernel != "reference":
         taken, where, reason, rejected = _core.choose(
-            _table_op(op), dtype, metric, n, cols, kernel, device, operands, weighted, p, semiring
+            _table_op(op),
+            dtype,
+            metric,
+            n,
+            cols,
+            kernel,
+            device,
+            operands,
+            weighted,
+            p,
+            semiring,
+            rows,
         )
     unit, pipe, slots = UNITS.get(op, "operations"), None, 1.0
     if metric == "haversine":

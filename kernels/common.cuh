@@ -71,6 +71,13 @@ gd_status with_float_type(gd_dtype dtype, F &&f)
     return dtype == GD_F32 ? f(float{}) : f(double{});
 }
 
+/* Likewise for weights of paths, which may be whole numbers. */
+template <typename F>
+gd_status with_weight_type(gd_dtype dtype, F &&f)
+{
+    return dtype == GD_I32 ? f(int32_t{}) : with_float_type(dtype, static_cast<F &&>(f));
+}
+
 __host__ __device__ constexpr ptrdiff_t ceil_div(ptrdiff_t x, ptrdiff_t y)
 {
     return (x + y - 1) / y;

@@ -122,6 +122,29 @@ __device__ __forceinline__ float first_term(float a, float b)
     return M::squares ? t * t : fabsf(t);
 }
 
+/* The result of a total over d dimensions. Up to GD_FOLD of them make a row of short.cu, where
+ * roots of one instruction are a tenth of the time; kernels that stand in for it have the same. */
+template <typename M, typename T>
+__device__ __forceinline__ T finish(T total, ptrdiff_t d)
+{
+    if constexpr (M::root && sizeof(T) == sizeof(float)) {
+        return d <= GD_FOLD ? quick_root(total) : M::finish(total);
+    }
+    return M::finish(total);
+}
+
+/* Whether such a result is known to be good: the root of infinity may be infinity. */
+template <typename M>
+__device__ __forceinline__ bool is_good(float x)
+{
+    return M::safe(x) && (!M::root || x <= FLT_MAX);
+}
+template <typename M>
+__device__ __forceinline__ bool is_good(double)
+{
+    return true;
+}
+
 /* Calls f(Metric<...>{}) for a metric of the Lp family. */
 template <typename F>
 gd_status with_lp_metric(gd_metric metric, F &&f)
@@ -200,6 +223,14 @@ struct Points {
         return row < count ? row : count - 1;
     }
 };
+
+/* Whether rows can be read by aligned words: the last of a row must not reach beyond it. */
+template <typename T>
+bool reads_words(const gd_matrix &x)
+{
+    return x.cols % kPerWord<T> == 0 && x.col_stride == 1 &&
+           rows_of_words((const T *)x.data, x.row_stride);
+}
 
 /* Where results go: `cols` of them a row, one row after the other, out_stride apart; or, with
  * `pairs`, those right of the diagonal alone, packed into one vector (gd_cdist). Row i of n has
@@ -356,6 +387,7 @@ template <typename M, Form kForm>
 __device__ __noinline__ void repair(const Cdist<float, kForm> &call, ptrdiff_t row, ptrdiff_t end,
                                     ptrdiff_t row_step, Run<float> run)
 {
+    constexpr int kBatch = 4; /* dimensions that are on their way at once */
     for (; row < end; row += row_step) {
         for (int j = 0; j < run.count; ++j) {
             const ptrdiff_t col = run.first + j * run.step;
@@ -363,16 +395,39 @@ __device__ __noinline__ void repair(const Cdist<float, kForm> &call, ptrdiff_t r
                 continue;
             }
             float *const at = call.row(row) + col;
-            /* A root that a kernel took by approximation is infinite where the sum was. */
-            if (M::safe(*at) && *at <= FLT_MAX) {
+            if (is_good<M>(*at)) {
                 continue;
             }
             double total = 0;
-            for (ptrdiff_t k = 0; k < call.d; ++k) {
-                total = M::term(total, (double)call.a.at(row, k), (double)call.b.at(col, k));
+            for (ptrdiff_t first = 0; first < call.d; first += kBatch) {
+                float a[kBatch], b[kBatch];
+#pragma unroll
+                for (int k = 0; k < kBatch; ++k) {
+                    const ptrdiff_t dim = first + k < call.d ? first + k : call.d - 1;
+                    a[k] = call.a.at(row, dim), b[k] = call.b.at(col, dim);
+                }
+#pragma unroll
+                for (int k = 0; k < kBatch; ++k) {
+                    if (first + k < call.d) {
+                        total = M::term(total, (double)a[k], (double)b[k]);
+                    }
+                }
             }
             *at = (float)M::finish(total);
         }
+    }
+}
+
+/* Likewise for what a thread of a tile has stored: kRuns words in each of kRows rows that touch, a
+ * warp's words side by side, 8 threads' at a time. */
+template <typename M, int kRows, int kRuns, Form kForm>
+__device__ __forceinline__ void repair_tile(const Cdist<float, kForm> &call, ptrdiff_t row,
+                                            ptrdiff_t col)
+{
+    const ptrdiff_t left = call.a.count - row;
+    for (int r = 0; r < kRuns; ++r) {
+        const Run<float> run(call, col + r * 8 * kPerWord<float>, 1);
+        repair<M>(call, row, row + (left < kRows ? left : kRows), 1, run);
     }
 }
 

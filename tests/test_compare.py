@@ -348,7 +348,7 @@ def test_explain_needs_no_metric_for_what_has_none(rng):
 def test_explain_says_why_not_what_could_run(points):
     chosen = gpudist.explain("cdist", *points, device="cpu")
     other = "cdist/cpu_sums_baseline"
-    assert chosen.rejected[other] == f"it could; {chosen.kernel} stands before it in the table"
+    assert chosen.rejected[other] == f"it could; {chosen.kernel} is taken before it"
     named = gpudist.explain("cdist", *points, device="cpu", kernel=other)
     assert named.rejected[chosen.kernel] == f"it could; {other} was asked for by name"
 

@@ -313,6 +313,38 @@ def test_simple_tensors_take_the_short_way(rng):
         gpudist.cdist(a, b, out=out[:8])
 
 
+def test_simple_cupy_arrays_take_the_short_way(rng):
+    """Calls with a dtype take the long one, and give the same bits."""
+    cupy = CuPy().module
+    short = gpudist._core.cdist_tensors
+    for dtype in ("float32", "float64"):
+        for m, n, d in ((3, 5, 1), (130, 70, 2), (1, 90, 16), (64, 65, 100)):
+            a = cupy.asarray(rng.random((m, d)).astype(dtype))
+            turned = cupy.asarray(rng.random((d, 2 * n)).astype(dtype)).T[::2]
+            for metric in ("euclidean", "cosine", "canberra"):
+                got = short(a, turned, metric)
+                expected = gpudist.cdist(a, turned, metric, dtype=dtype)
+                assert type(got) is cupy.ndarray and got.dtype == dtype and got.shape == (m, n)
+                assert got.flags.c_contiguous and (got == expected).all()
+                assert (gpudist.cdist(a, turned, metric) == expected).all()
+    a, b = cupy.ones((9, 4), "f4"), cupy.zeros((7, 4), "f4")
+    with cupy.cuda.Stream(non_blocking=True) as stream:
+        cupy.cuda.runtime.memsetAsync(a.data.ptr, 0, a.nbytes, stream.ptr)
+        assert not gpudist.cdist(a, b).any()
+    left = [(a, b, "minkowski"), (a, b, "jaccard"), (a, b, "Euclidean"), (a, b, 3)]
+    left += [(a[:, :2], b, "euclidean"), (a[None], b, "euclidean"), (a.get(), b, "euclidean")]
+    left += [(a, b.astype("f8"), "euclidean"), (a.astype("i4"), b.astype("i4"), "euclidean")]
+    left += [(a.astype("f2"), b.astype("f2"), "euclidean"), (a, b.get(), "euclidean")]
+    for arguments in left:
+        assert short(*arguments) is None
+    out = cupy.empty((9, 7), "f4")
+    assert short(a, b, "euclidean", out) is out and gpudist.cdist(a, b, out=out) is out
+    for wrong in (out.T, out.astype("f8"), out.get(), out[:8], 3):
+        assert short(a, b, "euclidean", wrong) is None
+    with pytest.raises(ValueError, match="out must be C-contiguous"):
+        gpudist.cdist(a, b, out=out.T)
+
+
 @pytest.mark.parametrize("n", [1, 2, 31, 33, 64, 257, 511, 513, 1025, 1800, 2048, 2049])
 def test_apsp_of_few_nodes(n, rng):
     """Up to 2048 nodes all is one launch, whose blocks' shares depend on the number of nodes.

@@ -1,5 +1,6 @@
 """The table, the chooser and its reasons."""
 
+import itertools
 import re
 from pathlib import Path
 
@@ -77,10 +78,13 @@ def test_auto_takes_the_best_instruction_set():
 
 
 def test_the_choice_does_not_depend_on_the_rows_of_a():
+    """But for kernels of equal bits, of which there are none on the CPU."""
     for d in (1, 2, 5, 100):
         b = np.zeros((5000, d))
-        said = [gpudist.explain("cdist", np.zeros((m, d)), b) for m in (0, 1, 50, 100_000)]
+        points = [np.zeros((m, d)) for m in (0, 1, 50, 100_000)]
+        said = [gpudist.explain("cdist", a, b, device="cpu") for a in points]
         assert len({(s.kernel, s.device, s.reason) for s in said}) == 1
+        assert len({gpudist.explain("cdist", a, b).device for a in points}) == 1
 
 
 def test_explain_accounts_for_every_row():
@@ -138,6 +142,7 @@ def test_auto_weighs_the_bus_and_explain_says_how(m):
         (4096, 64, "float32", "euclidean", "tensor"),
         (1024, 128, "float32", "euclidean", "tensor"),
         (100, 512, "float32", "euclidean", "tensor"),
+        (64, 512, "float32", "euclidean", "tile"),
         (1024, 64, "float64", "euclidean", "tile"),
         (2048, 64, "float64", "euclidean", "tensor_f64"),
         (8192, 16, "float64", "euclidean", "tensor_f64"),
@@ -150,13 +155,46 @@ def test_auto_weighs_the_bus_and_explain_says_how(m):
         (4096, 4, "float64", "cityblock", "tile_f64"),
     ],
 )
-def test_auto_takes_what_is_quickest_on_an_h200_whatever_m_is(n, d, dtype, metric, kernel):
+def test_auto_takes_what_is_quickest_on_an_h200(n, d, dtype, metric, kernel):
     if gpudist.cuda.devices()[0].compute_capability != "9.0":
         pytest.skip("needs compute capability 9.0")
-    for m in (1, 100, 10**5):
-        a, b = np.broadcast_to(np.zeros(d, dtype), (m, d)), np.zeros((n, d), dtype)
-        said = gpudist.explain("cdist", a, b, metric, device="cuda")
-        assert said.kernel == f"cdist/cuda_{kernel}"
+    a, b = np.broadcast_to(np.zeros(d, dtype), (10**5, d)), np.zeros((n, d), dtype)
+    said = gpudist.explain("cdist", a, b, metric, device="cuda")
+    assert said.kernel == f"cdist/cuda_{kernel}"
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    ("n", "d", "dtype", "kernels"),
+    [
+        (300, 9, "float32", ["short", "tile", "short"]),
+        (3000, 16, "float32", ["short", "tile", "short"]),
+        (1, 64, "float32", ["few"]),
+        (64, 512, "float32", ["few", "tile"]),
+        (700, 50, "float32", ["few", "tile"]),
+        (2000, 65, "float32", ["few", "tile", "direct"]),
+        (500, 130, "float64", ["few", "tile"]),
+        (20, 300, "float64", ["few", "tile"]),
+        (2000, 64, "float64", ["few", "tile_f64"]),
+    ],
+)
+@pytest.mark.parametrize("metric", ["euclidean", "chebyshev"])
+def test_kernels_that_stand_in_for_each_other_give_equal_bits(n, d, dtype, kernels, metric, rng):
+    """How many rows A has may decide between kernels, but not about a bit of the result."""
+    if gpudist.cuda.devices()[0].compute_capability != "9.0":
+        pytest.skip("needs compute capability 9.0")
+    if dtype == "float64" and (metric == "chebyshev") != (kernels[-1] == "tile_f64"):
+        pytest.skip("another kernel of float64")
+    a, b = rng.random((60_000, d), dtype), rng.random((n, d), dtype)
+    b[0] = a[0]  # an exact zero, which is recomputed
+    whole = gpudist.cdist(a, b, metric, device="cuda")
+    taken = [gpudist.explain("cdist", a, b, metric, device="cuda").kernel]
+    for m in (20_000, 3000, 1000, 100, 5):
+        taken.append(gpudist.explain("cdist", a[:m], b, metric, device="cuda").kernel)
+        part = gpudist.cdist(a[:m], b, metric, device="cuda")
+        np.testing.assert_array_equal(part.view("u1"), whole[:m].view("u1"))
+    runs = [name for name, _ in itertools.groupby(reversed(taken))]
+    assert runs == [f"cdist/cuda_{kernel}" for kernel in kernels]
 
 
 @pytest.mark.gpu

@@ -29,6 +29,9 @@ typedef struct gd_module_state {
     /* py_tensors.c: PyTorch's type, once it was met, and names of its methods. */
     PyObject *tensor_type, *is_neg, *new_empty, *requires_grad;
     const struct dl_exchange *exchange;
+    /* py_cupy.c: likewise, and what tells its streams and devices. */
+    PyObject *cupy_type, *cupy_stream, *cupy_runtime;
+    PyObject *data, *ptr, *device_id, *shape, *strides, *dtype, *get_device;
 } gd_module_state;
 
 /* Sets the Python exception that *err describes and returns NULL. */

@@ -17,11 +17,25 @@ static int core_exec(PyObject *module)
         PyModule_AddObjectRef(module, "DeviceError", state->device_error) < 0) {
         return -1;
     }
-    state->is_neg = PyUnicode_InternFromString("is_neg");
-    state->new_empty = PyUnicode_InternFromString("new_empty");
-    state->requires_grad = PyUnicode_InternFromString("requires_grad");
-    return state->is_neg == NULL || state->new_empty == NULL || state->requires_grad == NULL ? -1
-                                                                                             : 0;
+    const struct {
+        PyObject **at;
+        const char *name;
+    } names[] = {{&state->is_neg, "is_neg"},
+                 {&state->new_empty, "new_empty"},
+                 {&state->requires_grad, "requires_grad"},
+                 {&state->data, "data"},
+                 {&state->ptr, "ptr"},
+                 {&state->device_id, "device_id"},
+                 {&state->shape, "shape"},
+                 {&state->strides, "strides"},
+                 {&state->dtype, "dtype"},
+                 {&state->get_device, "getDevice"}};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; ++i) {
+        if ((*names[i].at = PyUnicode_InternFromString(names[i].name)) == NULL) {
+            return -1;
+        }
+    }
+    return 0;
 }
 
 static int core_traverse(PyObject *module, visitproc visit, void *arg)
@@ -29,17 +43,23 @@ static int core_traverse(PyObject *module, visitproc visit, void *arg)
     gd_module_state *state = PyModule_GetState(module);
     Py_VISIT(state->device_error);
     Py_VISIT(state->tensor_type);
+    Py_VISIT(state->cupy_type);
+    Py_VISIT(state->cupy_stream);
+    Py_VISIT(state->cupy_runtime);
     return 0;
 }
 
 static int core_clear(PyObject *module)
 {
     gd_module_state *state = PyModule_GetState(module);
-    Py_CLEAR(state->device_error);
-    Py_CLEAR(state->tensor_type);
-    Py_CLEAR(state->is_neg);
-    Py_CLEAR(state->new_empty);
-    Py_CLEAR(state->requires_grad);
+    PyObject **const held[] = {&state->device_error, &state->tensor_type,   &state->cupy_type,
+                               &state->cupy_stream,  &state->cupy_runtime,  &state->is_neg,
+                               &state->new_empty,    &state->requires_grad, &state->data,
+                               &state->ptr,          &state->device_id,     &state->shape,
+                               &state->strides,      &state->dtype,         &state->get_device};
+    for (size_t i = 0; i < sizeof held / sizeof held[0]; ++i) {
+        Py_CLEAR(*held[i]);
+    }
     return 0;
 }
 
@@ -109,7 +129,7 @@ static PyMethodDef methods[] = {
          "One part of the perron study's loop, on what the loop keeps; matrix may be None."),
     FAST(choose,
          "choose($module, /, op, dtype, metric, n, cols, kernel=None, device=None, operands=None, "
-         "weighted=False, p=2.0, semiring='min_plus')\n--\n\n"
+         "weighted=False, p=2.0, semiring='min_plus', rows=0)\n--\n\n"
          "The kernel that would run: (id, device, reason, {id: why another is not taken})."),
     FAST(ceiling,
          "ceiling($module, /, kernel, bytes, repeats, device=None)\n--\n\n"

@@ -143,10 +143,9 @@ static PyObject *rejections(const gd_request *request, const gd_kernel *taken)
             text = PyUnicode_FromString(why);
         }
         else {
-            text = PyUnicode_FromFormat("it could; %s %s", taken->id,
-                                        request->orders.kernel != NULL
-                                            ? "was asked for by name"
-                                            : "stands before it in the table");
+            text = PyUnicode_FromFormat(
+                "it could; %s %s", taken->id,
+                request->orders.kernel != NULL ? "was asked for by name" : "is taken before it");
         }
         if (text == NULL || PyDict_SetItemString(dict, table[i].id, text) < 0) {
             Py_CLEAR(dict);
@@ -170,6 +169,7 @@ GD_FUNCTION(gd_py_choose)
     bool weighted = false;
     double p = 2;
     gd_semiring semiring = GD_MIN_PLUS;
+    ptrdiff_t rows_of_a = 0;
     gd_choice choice;
     gd_error err;
     gd_status status;
@@ -185,6 +185,7 @@ GD_FUNCTION(gd_py_choose)
         {"weighted", gd_to_bool, &weighted, false},
         {"p", gd_to_double, &p, false},
         {"semiring", gd_to_semiring, &semiring, false},
+        {"rows", gd_to_size, &rows_of_a, false},
     };
     if (!gd_parse("choose", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
         return NULL;
@@ -204,6 +205,7 @@ GD_FUNCTION(gd_py_choose)
     if (status != GD_OK) {
         return gd_raise(module, &err);
     }
+    gd_stand_in(&request, rows_of_a, &choice);
     return Py_BuildValue("(sNNN)", choice.kernel->id, device_text(choice.device),
                          PyUnicode_FromFormat("%s; %s", choice.because, choice.kernel->idea),
                          rejections(&request, choice.kernel));

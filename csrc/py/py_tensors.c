@@ -1,11 +1,10 @@
-/* py_tensors.c: cdist of PyTorch's CUDA tensors without the detour over Python.
+/* py_tensors.c: cdist of PyTorch's and CuPy's CUDA arrays without the detour over Python.
  *
- * A small call takes the device some microseconds, and reading tensors by their Python attributes
- * takes as long again. So what most calls are, two tensors of one dtype and a metric's name, is
- * read here through DLPack's exchange table, in some 50 ns a tensor. Whatever is not as simple is
- * left to the usual way, errors included: then the answer is None. The result is still allocated by
- * its library's own method, lest it is a foreigner there (its streams, its storage). */
-#include "boundary.h"
+ * A small call takes the device some microseconds, and the way over Python, which knows arrays of
+ * every kind, takes as long again. So what most calls are, two arrays of one dtype and a metric's
+ * name, is read here: tensors through DLPack's exchange table, in some 50 ns each. Whatever is not
+ * as simple is left to the usual way, errors included: then the answer is None. */
+#include "py_library.h"
 
 #include "../registry.h"
 #include "dlpack_abi.h"
@@ -13,8 +12,7 @@
 /* Larger results are allocated with a look at how much memory there is. */
 #define MOST_BYTES ((ptrdiff_t)1 << 28)
 
-/* Whether `value` is of PyTorch's own type, no subclass: those may be anything. Its table is kept
- * once it was found. */
+/* Its table is kept once it was found. */
 static bool is_tensor(gd_module_state *state, PyObject *value)
 {
     PyObject *const type = (PyObject *)Py_TYPE(value);
@@ -45,9 +43,8 @@ static bool is_tensor(gd_module_state *state, PyObject *value)
     return state->tensor_type == type;
 }
 
-/* Whether it is a matrix of floats on a CUDA device, which *matrix then describes. Numbers that are
- * to be negated when they are read are no such thing. */
-static bool read_matrix(const gd_module_state *state, PyObject *tensor, gd_matrix *matrix)
+/* Numbers that are to be negated when they are read are no matrix of floats. */
+static bool read_tensor(const gd_module_state *state, PyObject *tensor, gd_matrix *matrix)
 {
     dl_tensor t;
     PyObject *negated = PyObject_CallMethodObjArgs(tensor, state->is_neg, NULL);
@@ -73,6 +70,38 @@ static bool read_matrix(const gd_module_state *state, PyObject *tensor, gd_matri
     return true;
 }
 
+static PyObject *make_tensor(const gd_module_state *state, PyObject *like, const gd_matrix *matrix,
+                             ptrdiff_t rows, ptrdiff_t cols)
+{
+    PyObject *shape = Py_BuildValue("(nn)", rows, cols);
+    PyObject *made =
+        shape != NULL ? PyObject_CallMethodObjArgs(like, state->new_empty, shape, NULL) : NULL;
+    (void)matrix;
+    Py_XDECREF(shape);
+    PyErr_Clear();
+    return made;
+}
+
+/* One that records what is done to it is not to be written to, and the usual way says so. */
+static bool is_plain_tensor(const gd_module_state *state, PyObject *tensor)
+{
+    PyObject *recording = PyObject_GetAttr(tensor, state->requires_grad);
+    const bool plain = recording == Py_False;
+    Py_XDECREF(recording);
+    PyErr_Clear();
+    return plain;
+}
+
+static int stream_of_tensors(const gd_module_state *state, int device, void **stream)
+{
+    return state->exchange->current_stream(DL_CUDA, device, stream);
+}
+
+static const gd_library torch_library = {is_tensor, read_tensor, make_tensor, is_plain_tensor,
+                                         stream_of_tensors};
+
+/* ---------------------------------------------------------------- any library */
+
 static bool fit_each_other(const gd_matrix *a, const gd_matrix *b)
 {
     ptrdiff_t bytes;
@@ -93,47 +122,28 @@ bool gd_find_simple_metric(PyObject *name, gd_metric *metric)
            (gd_metric_info(*metric)->takes & ~GD_TAKES_W) == 0;
 }
 
-/* A new tensor of the library's own; NULL without an exception where it has no room, which the
- * usual way will find out again and say. */
-static PyObject *allocate(const gd_module_state *state, PyObject *like, const gd_matrix *a,
-                          const gd_matrix *b, gd_matrix *matrix)
+/* Where the result goes: the caller's own array if it is as simple, or a new one; NULL where the
+ * usual way has to see to it. */
+static PyObject *take_result(gd_module_state *state, const gd_library *library, PyObject *given,
+                             PyObject *like, const gd_matrix *a, const gd_matrix *b,
+                             gd_matrix *matrix)
 {
-    PyObject *shape = Py_BuildValue("(nn)", a->rows, b->rows);
     PyObject *out =
-        shape != NULL ? PyObject_CallMethodObjArgs(like, state->new_empty, shape, NULL) : NULL;
-    Py_XDECREF(shape);
-    if (out == NULL || (PyObject *)Py_TYPE(out) != state->tensor_type ||
-        !read_matrix(state, out, matrix) || matrix->dtype != a->dtype || matrix->col_stride != 1 ||
-        matrix->row_stride != b->rows) {
-        PyErr_Clear();
+        given == Py_None ? library->make(state, like, a, a->rows, b->rows) : Py_NewRef(given);
+    if (out == NULL || !library->owns(state, out) || !library->read(state, out, matrix) ||
+        matrix->dtype != a->dtype || matrix->device.index != a->device.index ||
+        matrix->rows != a->rows || matrix->cols != b->rows || matrix->col_stride != 1 ||
+        matrix->row_stride != b->rows || (given != Py_None && !library->plain(state, out))) {
         Py_CLEAR(out);
     }
     return out;
-}
-
-/* The caller's own tensor for the result, if it is as simple. One that records what is done to it
- * is not to be written to, and the usual way says so. */
-static PyObject *take_out(const gd_module_state *state, PyObject *out, const gd_matrix *a,
-                          const gd_matrix *b, gd_matrix *matrix)
-{
-    PyObject *recording = NULL;
-    bool fits = (PyObject *)Py_TYPE(out) == state->tensor_type && read_matrix(state, out, matrix) &&
-                matrix->dtype == a->dtype && matrix->device.index == a->device.index &&
-                matrix->rows == a->rows && matrix->cols == b->rows && matrix->col_stride == 1 &&
-                matrix->row_stride == b->rows;
-    if (fits) {
-        recording = PyObject_GetAttr(out, state->requires_grad);
-        fits = recording == Py_False;
-        Py_XDECREF(recording);
-        PyErr_Clear();
-    }
-    return fits ? Py_NewRef(out) : NULL;
 }
 
 GD_FUNCTION(gd_py_cdist_tensors)
 {
     gd_module_state *state = PyModule_GetState(module);
     PyObject *a_object, *b_object, *metric, *out_object = Py_None, *result;
+    const gd_library *library;
     gd_matrix a, b, out;
     gd_measure measure = {.p = 2};
     gd_orders orders = {.ordered = true};
@@ -146,14 +156,14 @@ GD_FUNCTION(gd_py_cdist_tensors)
     if (!gd_parse("cdist_tensors", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
         return NULL;
     }
-    if (!is_tensor(state, a_object) || !is_tensor(state, b_object) ||
-        !read_matrix(state, a_object, &a) || !read_matrix(state, b_object, &b) ||
+    library = is_tensor(state, a_object) ? &torch_library : &gd_library_cupy;
+    if (!library->owns(state, a_object) || !library->owns(state, b_object) ||
+        !library->read(state, a_object, &a) || !library->read(state, b_object, &b) ||
         !fit_each_other(&a, &b) || !gd_find_simple_metric(metric, &measure.metric) ||
-        (result = out_object == Py_None ? allocate(state, a_object, &a, &b, &out)
-                                        : take_out(state, out_object, &a, &b, &out)) == NULL) {
+        (result = take_result(state, library, out_object, a_object, &a, &b, &out)) == NULL) {
         Py_RETURN_NONE;
     }
-    if (state->exchange->current_stream(DL_CUDA, a.device.index, &orders.stream) != 0) {
+    if (library->stream(state, a.device.index, &orders.stream) != 0) {
         Py_DECREF(result);
         return NULL;
     }

@@ -171,12 +171,6 @@ gd_status run(gd_apsp &call, gd_error *err)
 
 extern "C" gd_status gd_cuda_apsp_bottleneck(gd_apsp *call, gd_error *err)
 {
-    switch (call->dtype) {
-        case GD_F32:
-            return run<float>(*call, err);
-        case GD_F64:
-            return run<double>(*call, err);
-        default:
-            return run<int32_t>(*call, err);
-    }
+    return gd::with_weight_type(call->dtype,
+                                [&](auto type) { return run<decltype(type)>(*call, err); });
 }

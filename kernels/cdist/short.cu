@@ -21,11 +21,17 @@
  * metric; so there are five kernels rather than thirteen for each metric.
  * Launch: 128 threads, or 256 where rows are shifted, as many along a row as it has use for, the
  * others on further rows.
- * Reached there: d = 4 0.256 ms, d = 8 0.274, d = 16 0.44 (cityblock 0.367). With roots of one
- * instruction d = 16 takes 0.40, 78 % of the issue bound, which it shares with writing: what a
- * block writes and what it computes do not overlap to the full. Pairs take 62 to 72 % of these
- * times. Bringing columns to registers takes longer than a small matrix of longer rows does: those
- * are computed by tile.cu, 2048 x 1024 x 16 in 6.6 us instead of 12 (launched back to back). */
+ * Reached there: d = 4 0.251 ms, d = 8 0.257, d = 12 0.319, d = 16 0.397 (cityblock 0.367); n =
+ * 16383, d = 8 0.289. Up to d = 8 writing binds: blocks of 256 rows, which write to more places at
+ * once, take 0.270. At d = 16 it is issue: without its stores the kernel takes as long, with a root
+ * of five instructions 0.433. Its loop is 37.9 instructions a result, of which 32 are arithmetic
+ * and 1 % meet in a bank of registers: 0.304 ms if one is issued every cycle. That is 77 %,
+ * cityblock (34.9) the same. 4 % of it is the last wave of blocks. Two rows at once,
+ * one row a turn, three blocks with more registers, blocks of 64, 128 and 512 rows, of 64 and 256
+ * threads and columns of blocks first are all slower, by 1 to 10 %. Pairs take 59 % of these times
+ * at d = 4, 69 % at d = 8, 64 % at d = 16. Bringing columns to registers takes longer than a small
+ * matrix of longer rows does: those are left to tile.cu, which has the same bits (gd_stand_in):
+ * 2048 x 1024 x 16 in 7.5 us instead of 12.4. */
 #include <cuda/std/type_traits>
 
 #include "grid.cuh"
@@ -39,13 +45,11 @@ constexpr int kCols = gd::kPerWord<T>;
  * ends cost. */
 constexpr int kFewThreads = 128, kManyThreads = 256;
 constexpr int kCheck = 8; /* rows of a thread that are repaired together */
-/* Short rows cost so little that small blocks, which fill the last wave better, pay. */
+/* Where writing binds, low blocks are better: those at work then write to fewer places at once. */
 template <int D>
-constexpr int kRows = D <= 4 ? 128 : 256;
+constexpr int kRows = D <= 8 ? 64 : 256;
 /* Rows so short are all ends: there columns of a thread that lie apart are better. */
 constexpr ptrdiff_t kAllEnds = 64;
-/* Matrices for tile.cu: of more dimensions, more rows and fewer results than these. */
-constexpr ptrdiff_t kShortest = 8, kFewRows = 64, kFewResults = 1 << 24;
 constexpr int kEnoughBlocks = 1024; /* some for each multiprocessor of a large GPU */
 
 /* Brings a thread's columns to registers. A warp reads the points of all its threads, 32 of them at
@@ -162,8 +166,8 @@ __device__ __forceinline__ void find_row(T (&results)[kCols], const T (&a)[kFill
     }
 #pragma unroll
     for (int j = 0; j < kCols; ++j) {
-        if constexpr (M::root) { /* longer rows may be tile.cu's, whose root has other last bits */
-            results[j] = D <= kShortest ? gd::quick_root(results[j]) : gd_root(results[j]);
+        if constexpr (M::root) {
+            results[j] = gd::quick_root(results[j]);
         }
     }
     if constexpr (M::template guarded<T>) {
@@ -351,11 +355,6 @@ extern "C" gd_status gd_cuda_cdist_short(gd_cdist *call, gd_error *err)
     call->launch.workspace_bytes = 0;
     if (call->launch.sizing) {
         return GD_OK;
-    }
-    /* Both kernels give the same bits: up to GD_FOLD dimensions go into one accumulator. */
-    if (!call->pairs && call->a.cols > kShortest && call->a.rows > kFewRows &&
-        call->a.rows * call->b.rows <= kFewResults) {
-        return gd_cuda_cdist_tile(call, err);
     }
     return gd::with_lp_metric(call->metric, [&](auto metric) {
         using M = decltype(metric);

@@ -190,8 +190,8 @@ __device__ __forceinline__ void store_tile(const gd::Cdist<T> &call,
             T results[kWord];
 #pragma unroll
             for (int j = 0; j < kWord; ++j) {
-                results[j] = M::finish(total[i][r * kWord + j]);
-                safe &= M::safe(results[j]);
+                results[j] = gd::finish<M>(total[i][r * kWord + j], call.d);
+                safe &= gd::is_good<M>(results[j]);
             }
             if (!call.words) {
                 gd::store_word(&segments[own + i][lane % 8 * kWord], results);
@@ -210,10 +210,7 @@ __device__ __forceinline__ void store_tile(const gd::Cdist<T> &call,
     if constexpr (M::template guarded<T>) {
         /* After all stores, when no total is needed any more. */
         if (!safe) {
-            for (int r = 0; r < kRuns; ++r) {
-                const gd::Run<T> run(call, col + r * 8 * kWord, 1);
-                gd::repair<M>(call, row, row + (left < kRows ? left : kRows), 1, run);
-            }
+            gd::repair_tile<M, kRows, kRuns>(call, row, col);
         }
     }
 }
@@ -306,18 +303,10 @@ __global__ void __launch_bounds__(kThreads, 3)
     store_tile<M>(call, total, row, col, slab_a);
 }
 
-/* Whole words: the last of a row must not reach beyond it. */
-template <typename T>
-bool reads_words(const gd_matrix &x)
-{
-    return x.cols % gd::kPerWord<T> == 0 && x.col_stride == 1 &&
-           gd::rows_of_words((const T *)x.data, x.row_stride);
-}
-
 template <typename M, typename T>
 cudaError_t launch(const gd_cdist &call)
 {
-    const bool words = reads_words<T>(call.a) && reads_words<T>(call.b);
+    const bool words = gd::reads_words<T>(call.a) && gd::reads_words<T>(call.b);
     const ptrdiff_t down = gd::ceil_div(call.out.rows, Tile<T>::block_rows);
     const ptrdiff_t across = gd::ceil_div(call.out.cols, Tile<T>::block_cols);
     const gd::Grid grid(call.pairs, down, across, kBand, Tile<T>::block_rows, Tile<T>::block_cols);

@@ -1,0 +1,25 @@
+/* py_library.h: what small calls have to know of a library whose arrays are on a device. */
+#ifndef GPUDIST_PY_LIBRARY_H
+#define GPUDIST_PY_LIBRARY_H
+
+#include "boundary.h"
+
+/* All of these leave no exception behind but `stream`; what fails is left to the usual way. */
+typedef struct gd_library {
+    /* Whether it is one of the library's own arrays, of no subclass: those may be anything. */
+    bool (*owns)(gd_module_state *state, PyObject *value);
+    /* Whether it is a matrix of floats on a CUDA device, which *matrix then describes. */
+    bool (*read)(const gd_module_state *state, PyObject *array, gd_matrix *matrix);
+    /* A new array of `like`'s dtype on its device, by the library's own method, lest it is a
+     * foreigner there (its streams, its storage); NULL where there is no room. */
+    PyObject *(*make)(const gd_module_state *state, PyObject *like, const gd_matrix *matrix,
+                      ptrdiff_t rows, ptrdiff_t cols);
+    /* Whether nothing but its memory has to be written. */
+    bool (*plain)(const gd_module_state *state, PyObject *array);
+    /* The stream of the caller's work on that device; 0, or -1 with an exception. */
+    int (*stream)(const gd_module_state *state, int device, void **stream);
+} gd_library;
+
+extern const gd_library gd_library_cupy;
+
+#endif
