@@ -264,6 +264,9 @@ static const char *better_for(const char *id, const gd_request *request, ptrdiff
     const double results = (double)rows * (double)request->n;
     const bool thin = rows <= THIN || request->n <= THIN, words = request->cols % 4 == 0;
     const bool is_direct = strcmp(id, "cdist/cuda_direct") == 0;
+    if (is_direct && request->form.metric == GD_CITYBLOCK) {
+        return NULL; /* it adds two dimensions to each other before they join the sum */
+    }
     if (strcmp(id, "cdist/cuda_short") == 0) {
         const bool few = rows > SHORT_ROWS && request->n > THIN && results <= SHORT_TOO_FEW;
         return few && request->cols > SHORT_COLS ? "cdist/cuda_tile" : NULL;
