@@ -29,6 +29,11 @@ struct Highest {
         join(c, a.first, b.second);
         join(c, a.second, b.first);
     }
+    /* The lesser of two results is what it is anywhere. */
+    static __device__ __forceinline__ bool take(T &c, T other)
+    {
+        return gd::Plus<T>::take(c, other);
+    }
 };
 
 template <typename T>
