@@ -87,10 +87,6 @@ typedef struct gd_doubles {
 
 int gd_to_doubles(PyObject *value, const char *name, void *into); /* gd_doubles * */
 
-/* Whether it is a name, spelled as in the table, of a metric of numbers that needs no argument
- * (py_tensors.c); never an exception. */
-bool gd_find_simple_metric(PyObject *name, gd_metric *metric);
-
 /* ---------------------------------------------------------------- watching (watching.c) */
 
 /* What a call needs to be interrupted and to report. Start it with zeros, but for `progress`: NULL,

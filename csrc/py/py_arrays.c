@@ -4,9 +4,7 @@
  * are computed. So what most small calls are, two matrices of one dtype and a metric's name, is
  * read here. Whatever is not as simple is left to the usual way, errors included: then the answer
  * is None. */
-#include "boundary.h"
-
-#include "../registry.h"
+#include "py_simple.h"
 
 /* Of the result: larger ones are allocated with a look at memory that can be used again. */
 #define MOST_BYTES ((ptrdiff_t)1 << 20)
@@ -33,31 +31,19 @@ static bool read_matrix(PyObject *value, gd_matrix *matrix)
            matrix->cols > 0;
 }
 
-static bool fit_each_other(const gd_matrix *a, const gd_matrix *b)
-{
-    ptrdiff_t bytes;
-    return a->dtype == b->dtype && a->cols == b->cols &&
-           !__builtin_mul_overflow(a->rows, b->rows, &bytes) &&
-           !__builtin_mul_overflow(bytes, (ptrdiff_t)gd_dtype_size(a->dtype), &bytes) &&
-           bytes <= MOST_BYTES;
-}
-
 GD_FUNCTION(gd_py_cdist_arrays)
 {
     PyObject *a_object, *b_object, *metric, *result;
     gd_matrix a, b, out;
-    gd_measure measure = {.p = 2};
-    gd_orders orders = {.ordered = true};
-    gd_attention attention = {0};
-    gd_error err;
+    gd_metric found;
     const gd_arg spec[] = {{"a", gd_to_object, &a_object, true},
                            {"b", gd_to_object, &b_object, true},
                            {"metric", gd_to_object, &metric, true}};
     if (!gd_parse("cdist_arrays", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
         return NULL;
     }
-    if (!read_matrix(a_object, &a) || !read_matrix(b_object, &b) || !fit_each_other(&a, &b) ||
-        !gd_find_simple_metric(metric, &measure.metric)) {
+    if (!read_matrix(a_object, &a) || !read_matrix(b_object, &b) ||
+        !gd_fit_simply(&a, &b, MOST_BYTES) || !gd_find_simple_metric(metric, &found)) {
         Py_RETURN_NONE;
     }
     const npy_intp shape[] = {a.rows, b.rows};
@@ -66,12 +52,5 @@ GD_FUNCTION(gd_py_cdist_arrays)
         Py_XDECREF(result);
         return NULL;
     }
-    orders.watch = gd_let_go(&attention);
-    const gd_status status = gd_run_cdist(&a, &b, &out, &measure, &orders, &err);
-    gd_take_back(&attention);
-    if (status != GD_OK) {
-        Py_DECREF(result);
-        return gd_raise(module, &err);
-    }
-    return result;
+    return gd_run_simply(module, result, &a, &b, &out, found, NULL);
 }

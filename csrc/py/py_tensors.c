@@ -5,8 +5,8 @@
  * name, is read here: tensors through DLPack's exchange table, in some 50 ns each. Whatever is not
  * as simple is left to the usual way, errors included: then the answer is None. */
 #include "py_library.h"
+#include "py_simple.h"
 
-#include "../registry.h"
 #include "dlpack_abi.h"
 
 /* Larger results are allocated with a look at how much memory there is. */
@@ -102,26 +102,6 @@ static const gd_library torch_library = {is_tensor, read_tensor, make_tensor, is
 
 /* ---------------------------------------------------------------- any library */
 
-static bool fit_each_other(const gd_matrix *a, const gd_matrix *b)
-{
-    ptrdiff_t bytes;
-    return a->dtype == b->dtype && a->device.index == b->device.index && a->cols == b->cols &&
-           !__builtin_mul_overflow(a->rows, b->rows, &bytes) &&
-           !__builtin_mul_overflow(bytes, (ptrdiff_t)gd_dtype_size(a->dtype), &bytes) &&
-           bytes <= MOST_BYTES;
-}
-
-bool gd_find_simple_metric(PyObject *name, gd_metric *metric)
-{
-    const char *text = PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
-    const int found = text != NULL ? gd_metric_find(text) : -1;
-    PyErr_Clear();
-    *metric = (gd_metric)found;
-    return found >= 0 && gd_metric_info(*metric)->domain == GD_NUMBERS &&
-           gd_metric_info(*metric)->columns == 0 &&
-           (gd_metric_info(*metric)->takes & ~GD_TAKES_W) == 0;
-}
-
 /* Where the result goes: the caller's own array if it is as simple, or a new one; NULL where the
  * usual way has to see to it. */
 static PyObject *take_result(gd_module_state *state, const gd_library *library, PyObject *given,
@@ -145,10 +125,8 @@ GD_FUNCTION(gd_py_cdist_tensors)
     PyObject *a_object, *b_object, *metric, *out_object = Py_None, *result;
     const gd_library *library;
     gd_matrix a, b, out;
-    gd_measure measure = {.p = 2};
-    gd_orders orders = {.ordered = true};
-    gd_attention attention = {0};
-    gd_error err;
+    gd_metric found;
+    void *stream;
     const gd_arg spec[] = {{"a", gd_to_object, &a_object, true},
                            {"b", gd_to_object, &b_object, true},
                            {"metric", gd_to_object, &metric, true},
@@ -159,20 +137,13 @@ GD_FUNCTION(gd_py_cdist_tensors)
     library = is_tensor(state, a_object) ? &torch_library : &gd_library_cupy;
     if (!library->owns(state, a_object) || !library->owns(state, b_object) ||
         !library->read(state, a_object, &a) || !library->read(state, b_object, &b) ||
-        !fit_each_other(&a, &b) || !gd_find_simple_metric(metric, &measure.metric) ||
+        !gd_fit_simply(&a, &b, MOST_BYTES) || !gd_find_simple_metric(metric, &found) ||
         (result = take_result(state, library, out_object, a_object, &a, &b, &out)) == NULL) {
         Py_RETURN_NONE;
     }
-    if (library->stream(state, a.device.index, &orders.stream) != 0) {
+    if (library->stream(state, a.device.index, &stream) != 0) {
         Py_DECREF(result);
         return NULL;
     }
-    orders.watch = gd_let_go(&attention);
-    const gd_status status = gd_run_cdist(&a, &b, &out, &measure, &orders, &err);
-    gd_take_back(&attention);
-    if (status != GD_OK) {
-        Py_DECREF(result);
-        return gd_raise(module, &err);
-    }
-    return result;
+    return gd_run_simply(module, result, &a, &b, &out, found, stream);
 }

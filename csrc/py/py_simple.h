@@ -1,0 +1,17 @@
+/* py_simple.h: calls of cdist with two matrices of one dtype and a metric's name, which most small
+ * ones are; what is not as simple is left to the usual way. */
+#ifndef GPUDIST_PY_SIMPLE_H
+#define GPUDIST_PY_SIMPLE_H
+
+#include "boundary.h"
+
+/* Whether the operands fit each other, and the result is of no more bytes than that. */
+bool gd_fit_simply(const gd_matrix *a, const gd_matrix *b, ptrdiff_t most_bytes);
+/* Whether it is a name, spelled as in the table, of a metric of numbers that needs no argument;
+ * never an exception. */
+bool gd_find_simple_metric(PyObject *name, gd_metric *metric);
+/* Computes `out`, the memory of `result`, whose reference it takes over. */
+PyObject *gd_run_simply(PyObject *module, PyObject *result, const gd_matrix *a, const gd_matrix *b,
+                        const gd_matrix *out, gd_metric metric, void *stream);
+
+#endif
