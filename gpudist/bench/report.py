@@ -101,7 +101,8 @@ def parts_text(record: Mapping[str, Any]) -> str:
     Returns
     -------
     str
-        Like ``266 ms without the bus``; empty where nothing is known.
+        Like ``271 ms on the device alone, 15.5 ms for the bus and back``; empty where nothing is
+        known.
     """
     if "on_device_s" in record:
         work = record["on_device_s"]
