@@ -617,6 +617,7 @@ def runner():
         cases.TransferCase(cases.PdistCase(40, 3, "float32")),
         cases.TransferCase(cases.PdistCase(40, 3, "float32"), into=True),
         cases.TransferCase(cases.ApspCase(20, "float64"), into=True),
+        cases.TransferCase(cases.CdistCase(60, 50, 3, "float64"), recycled=True),
     ],
     ids=lambda case: f"{case.op}-{case.dtype}-{case.arguments}",
 )
@@ -638,6 +639,21 @@ def test_a_result_says_everything(runner, case):
     assert record["fraction_of_ceiling"] == pytest.approx(record["floor_s"] / record["median_s"])
     assert record["bound_by"] in runner.ceilings
     assert record["max_relative_error"] < (1e-6 if case.dtype == "float32" else 1e-12)
+
+
+def test_a_recycled_result_takes_the_memory_of_the_one_before(runner):
+    from gpudist import recycling
+
+    case = cases.TransferCase(cases.CdistCase(1100, 1000, 3, "float64"), recycled=True)
+    operands, places = case.operands(), []
+    for _ in range(3):
+        result = case.call(operands, "cpu")
+        places.append(result.ctypes.data)
+        del result
+    assert len(set(places)) == 1 and recycling._free
+    record = runner.run(case)
+    assert record["arguments"] == "into recycled memory"
+    assert not recycling._free  # the runner gives it back
 
 
 def test_a_first_call_says_what_it_waits_for(runner, capsys):

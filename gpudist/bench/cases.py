@@ -532,11 +532,14 @@ class TransferCase:
         touch of its memory.
     anywhere : bool, default False
         Whether ``auto`` chooses the device.
+    recycled : bool, default False
+        Whether a new result takes the memory of the one before (`gpudist.recycle_results`).
     """
 
     inner: CdistCase | PdistCase | ApspCase
     into: bool = False
     anywhere: bool = False
+    recycled: bool = False
     op: ClassVar[str] = "transfer"
     on_host: ClassVar[bool] = True
 
@@ -555,7 +558,8 @@ class TransferCase:
         """Say what of the points is wanted, and where the result goes."""
         words = ["pairs"] if isinstance(self.inner, PdistCase) else []
         words += ["where auto puts it"] if self.anywhere else []
-        return ", ".join([*words, "into out=" if self.into else "into new memory"])
+        place = "recycled" if self.recycled else "new"
+        return ", ".join([*words, "into out=" if self.into else f"into {place} memory"])
 
     @property
     def metric_args(self) -> dict[str, Any]:
@@ -576,16 +580,23 @@ class TransferCase:
         given = self.inner.operands()
         if not self.into:
             return given
-        m, n = self.shape[:2]
-        shape = (m * (m - 1) // 2,) if isinstance(self.inner, PdistCase) else (m, n)
-        need, there = math.prod(shape) * np.dtype(self.dtype).itemsize, memory.available()
+        need, there = self._result_bytes(), memory.available()
         if there is not None and need > there:
             raise MemoryError(f"the result has {need} bytes, and the host {there}")
-        return (*given, np.zeros(shape, self.dtype))
+        return (*given, np.zeros(self._result_shape(), self.dtype))
+
+    def _result_shape(self) -> tuple[int, ...]:
+        m, n = self.shape[:2]
+        return (m * (m - 1) // 2,) if isinstance(self.inner, PdistCase) else (m, n)
+
+    def _result_bytes(self) -> int:
+        return math.prod(self._result_shape()) * np.dtype(self.dtype).itemsize
 
     def call(self, operands: tuple[Any, ...], device: str, kernel: str = "auto") -> Any:
-        """Do the operation."""
+        """Do the operation. Who measures a case of recycled memory gives it back afterwards."""
         given: dict[str, Any] = {"kernel": kernel, "device": self.device(device)}
+        if self.recycled:
+            gpudist.recycle_results(2 * self._result_bytes())  # memory comes in huge pages
         if self.into:
             given["out"] = operands[-1]
             operands = operands[:-1]

@@ -149,6 +149,8 @@ class Runner:
                 record |= self._measure_case(case)
         except Exception as error:
             record |= {"failed": _describe(error), "rivals": []}
+        if isinstance(case, TransferCase) and case.recycled:
+            gpudist.recycle_results(0)
         self._free()
         return record
 

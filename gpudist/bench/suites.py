@@ -147,6 +147,9 @@ _TRANSFER_CPU: Cases = tuple(
     for into in (False, True)
 )
 _TRANSFER_CUDA: Cases = (
+    TransferCase(ApspCase(16384, "float32"), into=True),
+    TransferCase(CdistCase(100_000, 100_000, 16, "float32"), into=True),
+    TransferCase(CdistCase(30336, 30336, 2, "float32"), recycled=True),
     *(
         TransferCase(inner, into)
         for inner in (
@@ -157,8 +160,6 @@ _TRANSFER_CUDA: Cases = (
         )
         for into in (False, True)
     ),
-    TransferCase(ApspCase(16384, "float32"), into=True),
-    TransferCase(CdistCase(100_000, 100_000, 16, "float32"), into=True),
 )
 _TRANSFER_ANYWHERE: Cases = (
     FirstCallCase(2048, 2),
