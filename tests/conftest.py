@@ -10,6 +10,7 @@ import pytest
 import scipy.spatial.distance
 
 import gpudist
+from gpudist import _core
 from gpudist.metrics import METRICS
 
 hypothesis.settings.register_profile("ci", derandomize=True, deadline=None, max_examples=60)
@@ -218,6 +219,23 @@ def assert_close(actual, expected, rtol, atol=0.0, what=""):
             f"{what}: {bad.sum()} of {bad.size} elements differ; at {worst} got {actual[worst]!r}, "
             f"expected {expected[worst]!r}"
         )
+
+
+def fail_each_allocation(call, most=1000):
+    """Have each allocation of a call fail in turn; give what it returns when none does any more,
+    and what was said of the others. Nothing may be left of them.
+    """
+    before, said = _core.allocations(), []
+    for nth in range(1, most):
+        _core.fail_allocation(nth)
+        try:
+            return call(), said
+        except MemoryError as error:
+            said.append(str(error))
+            assert _core.allocations() == before
+        finally:
+            _core.fail_allocation(0)
+    return pytest.fail(f"the call makes {most} allocations or more")
 
 
 def scipy_cdist(a, b, metric, /, **args):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from conftest import fail_each_allocation
 
 import gpudist
 from gpudist import _core, paths
@@ -96,16 +97,9 @@ def test_what_the_smallest_blocks_do_not_fit_is_refused(device):
 
 def test_each_allocation_may_fail(device):
     dist, pred = np.zeros((200, 200)), np.zeros((200, 200), dtype="int32")
-    for nth in range(1, 20):
-        _core.fail_allocation(nth)
-        try:
-            _core.far(dist, pred, "min_plus", device, None, PLENTY)
-            break
-        except MemoryError:
-            assert _core.allocations() == 0
-        finally:
-            _core.fail_allocation(0)
-    assert nth > 4
+    _, said = fail_each_allocation(lambda: _core.far(dist, pred, "min_plus", device, None, PLENTY))
+    assert len(said) >= 4
+    assert _core.allocations() == 0
 
 
 def test_a_watcher_sees_the_share_grow_and_may_stop_it(device):

@@ -7,7 +7,7 @@ import re
 
 import numpy as np
 import pytest
-from conftest import PRODUCT_FORMS, forms, points, rows, runnable
+from conftest import PRODUCT_FORMS, fail_each_allocation, forms, points, rows, runnable
 
 import gpudist
 from gpudist import _core
@@ -148,17 +148,9 @@ def test_each_allocation_of_a_part_may_fail(device):
         return cdist(max_memory=bound)
 
     want = call()
-    for nth in range(1, 1000):
-        _core.fail_allocation(nth)
-        try:
-            got = call()
-        except MemoryError:
-            assert _core.allocations() == 0
-            continue
-        finally:
-            _core.fail_allocation(0)
-        break
-    assert 20 < nth < 999  # for every panel one or more
+    got, said = fail_each_allocation(call)
+    assert len(said) >= 20  # for every panel one or more
+    assert _core.allocations() == 0
     np.testing.assert_array_equal(got, want)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from conftest import fail_each_allocation
 
 import gpudist
 from gpudist import _core
@@ -46,20 +47,9 @@ def test_each_allocation_may_fail(name, device):
     call = CALLS[name]
     want = call(device)
     before = _core.allocations()
-    for nth in range(1, 100):
-        _core.fail_allocation(nth)
-        try:
-            got = call(device)
-        except MemoryError as error:
-            assert "bytes" in str(error)
-            assert _core.allocations() == before
-            continue
-        finally:
-            _core.fail_allocation(0)
-        break
-    else:
-        pytest.fail("the call makes more than 100 allocations")
-    assert nth > 1 or device == "cpu"
+    got, said = fail_each_allocation(lambda: call(device), most=100)
+    assert all("bytes" in message for message in said)
+    assert said or device == "cpu"
     assert _core.allocations() == before
     np.testing.assert_array_equal(got, want)
     np.testing.assert_array_equal(call(device), want)
