@@ -314,10 +314,7 @@ __device__ __forceinline__ void keep_all(const Cdist<T, kForm> &call, ptrdiff_t 
     }
     if constexpr (M::template guarded<T>) {
         if (!safe) {
-            for (int r = 0; r < Tile<T>::runs; ++r) {
-                const Run<T> run(call, col + r * 8 * kRun, 1);
-                repair<M>(call, row, row + (left < kRows ? left : kRows), 1, run);
-            }
+            repair_tile<M, kRows, Tile<T>::runs>(call, row, col);
         }
     }
 }
