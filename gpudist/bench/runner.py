@@ -208,10 +208,9 @@ class Runner:
         self, case: TransferCase, operands: tuple[Any, ...]
     ) -> dict[str, int | float]:
         """Find what a transfer takes in memory, and how long the work takes without the bus."""
-        found: dict[str, int | float] = {}
-        found |= memory.extra_memory(
-            lambda: case.call(operands, self.device), operands, self.device
-        )
+        found: dict[str, int | float] = {
+            **memory.extra_memory(lambda: case.call(operands, self.device), operands, self.device)
+        }
         if isinstance(case.inner, ApspCase) and self.arrays is not None:
             there = (self.arrays.put(operands[0]),)
             found["on_device_s"] = time_call(
@@ -325,11 +324,11 @@ class Runner:
 
     def _time_rested(self, call: Callable[[], Any], clock: Clock) -> Timing:
         """Time a call on a card that has recovered from what ran before, and tell its clock."""
-        if self.card is None:
-            return time_call(call, clock=clock, repeats=self.repeats, budget=_BUDGET)
-        self.card.rest()
+        if self.card is not None:
+            self.card.rest()
         timing = time_call(call, clock=clock, repeats=self.repeats, budget=_BUDGET)
-        return dataclasses.replace(timing, conditions=self.card.state())
+        told = {} if self.card is None else self.card.state()
+        return dataclasses.replace(timing, conditions=told)
 
     def _on_host(self, array: Any) -> Array:
         """Copy an array to the host, unless it is there."""
