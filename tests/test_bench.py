@@ -684,6 +684,15 @@ def test_a_transfer_without_room_says_so(runner, monkeypatch):
     assert "failed" not in runner.run(case)
 
 
+def test_the_place_of_a_transfer_is_memory_that_the_system_has_handed_out():
+    from gpudist.bench import memory
+
+    case = cases.TransferCase(cases.CdistCase(3000, 3000, 3, "float64"), into=True)
+    before = memory._resident("VmRSS")
+    operands = case.operands()
+    assert memory._resident("VmRSS") - before > 0.9 * operands[-1].nbytes
+
+
 def test_transfers_of_paths_are_set_beside_the_work_alone():
     from gpudist.bench import report
 
