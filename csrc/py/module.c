@@ -17,49 +17,32 @@ static int core_exec(PyObject *module)
         PyModule_AddObjectRef(module, "DeviceError", state->device_error) < 0) {
         return -1;
     }
-    const struct {
-        PyObject **at;
-        const char *name;
-    } names[] = {{&state->is_neg, "is_neg"},
-                 {&state->new_empty, "new_empty"},
-                 {&state->requires_grad, "requires_grad"},
-                 {&state->data, "data"},
-                 {&state->ptr, "ptr"},
-                 {&state->device_id, "device_id"},
-                 {&state->shape, "shape"},
-                 {&state->strides, "strides"},
-                 {&state->dtype, "dtype"},
-                 {&state->get_device, "getDevice"}};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; ++i) {
-        if ((*names[i].at = PyUnicode_InternFromString(names[i].name)) == NULL) {
-            return -1;
-        }
+#define GD_MAKE(field, text)                                         \
+    if ((state->field = PyUnicode_InternFromString(text)) == NULL) { \
+        return -1;                                                   \
     }
+    GD_NAMES(GD_MAKE)
+#undef GD_MAKE
     return 0;
 }
 
 static int core_traverse(PyObject *module, visitproc visit, void *arg)
 {
     gd_module_state *state = PyModule_GetState(module);
-    Py_VISIT(state->device_error);
-    Py_VISIT(state->tensor_type);
-    Py_VISIT(state->cupy_type);
-    Py_VISIT(state->cupy_stream);
-    Py_VISIT(state->cupy_runtime);
+#define GD_VISIT(field, ...) Py_VISIT(state->field);
+    GD_HELD(GD_VISIT)
+    GD_NAMES(GD_VISIT)
+#undef GD_VISIT
     return 0;
 }
 
 static int core_clear(PyObject *module)
 {
     gd_module_state *state = PyModule_GetState(module);
-    PyObject **const held[] = {&state->device_error, &state->tensor_type,   &state->cupy_type,
-                               &state->cupy_stream,  &state->cupy_runtime,  &state->is_neg,
-                               &state->new_empty,    &state->requires_grad, &state->data,
-                               &state->ptr,          &state->device_id,     &state->shape,
-                               &state->strides,      &state->dtype,         &state->get_device};
-    for (size_t i = 0; i < sizeof held / sizeof held[0]; ++i) {
-        Py_CLEAR(*held[i]);
-    }
+#define GD_CLEAR(field, ...) Py_CLEAR(state->field);
+    GD_HELD(GD_CLEAR)
+    GD_NAMES(GD_CLEAR)
+#undef GD_CLEAR
     return 0;
 }
 
