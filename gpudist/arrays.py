@@ -11,7 +11,7 @@ import abc
 import math
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any, Protocol
 
@@ -520,6 +520,51 @@ def check_out(out: Any, shape: tuple[int, ...]) -> None:
         raise ValueError("out is read-only")
 
 
+def out_dtype(out: Any, allowed: Sequence[str], dtype: Any = None, purpose: str = "") -> str:
+    """Read the dtype of what a result is written to, which may have its interface alone.
+
+    Parameters
+    ----------
+    out : array
+        What the caller gave.
+    allowed : sequence of str
+        The names of the dtypes that the result may have; none for any.
+    dtype : dtype-like, optional
+        What the caller asked for beside it.
+    purpose : str, optional
+        What asks for these dtypes, for errors.
+
+    Returns
+    -------
+    str
+        The name of its dtype.
+
+    Raises
+    ------
+    TypeError
+        It is no array; on the host, no NumPy array, or a masked one.
+    ValueError
+        It has another dtype than those allowed, or than `dtype`.
+    """
+    home = _home(out)
+    wanted = f" of {one_of(allowed)}{purpose}" if allowed else ""
+    if home is HOST and not isinstance(out, np.ndarray):
+        raise TypeError(f"out must be a NumPy array{wanted}, got {type(out).__name__}")
+    if isinstance(out, np.ma.MaskedArray):
+        raise TypeError("out is a masked array; give its data, the mask would stay as it is")
+    name = home.dtype_name(out)
+    if allowed and name not in allowed:
+        raise ValueError(f"out must be an array{wanted}, got {name}")
+    if dtype is not None and dtype_name(dtype) != name:
+        raise ValueError(f"dtype is {dtype_name(dtype)}, but out has dtype {name}")
+    return name
+
+
+def one_of(names: Sequence[str]) -> str:
+    """Name alternatives: "a", "a or b", "a, b or c"."""
+    return " or ".join((", ".join(names[:-1]), names[-1])) if len(names) > 1 else names[0]
+
+
 def float_dtype(space: Space, names: Iterable[str], dtype: Any, out: Any) -> str:
     """Choose the dtype of a floating-point result.
 
@@ -548,15 +593,7 @@ def float_dtype(space: Space, names: Iterable[str], dtype: Any, out: Any) -> str
         `dtype` and `out` disagree, or one of them is neither float32 nor float64.
     """
     if out is not None:
-        is_array = hasattr(out, "dtype") or hasattr(out, "__cuda_array_interface__")
-        name = space.dtype_name(out) if is_array else ""
-        if name not in ("float32", "float64"):
-            raise (ValueError if name else TypeError)(
-                f"out must be an array of float32 or float64, got {name or type(out).__name__}"
-            )
-        if dtype is not None and dtype_name(dtype) != name:
-            raise ValueError(f"dtype is {dtype_name(dtype)}, but out has dtype {name}")
-        return name
+        return out_dtype(out, ("float32", "float64"), dtype)
     if dtype is not None:
         name = dtype_name(dtype)
         if name not in ("float32", "float64"):

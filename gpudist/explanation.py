@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from gpudist import arrays
 from gpudist.distance import explain_cdist, explain_pdist
 from gpudist.eigen import explain_perron
 from gpudist.paths import explain_apsp, explain_closure
@@ -90,4 +91,6 @@ def _that_matter(op: str, arguments: dict[str, Any]) -> dict[str, Any]:
     taken = inspect.signature(getattr(gpudist, op)).parameters
     mattering = inspect.signature(_EXPLAINERS[op]).parameters
     kept = {name: x for name, x in arguments.items() if name in mattering or name not in taken}
-    return kept if out is None else {"dtype": out.dtype} | kept
+    if out is None or "dtype" not in mattering:
+        return kept
+    return {"dtype": arrays.out_dtype(out, ())} | kept

@@ -316,11 +316,8 @@ def transitive_closure(
     sentinel = 0.0 if no_edge is None else float(no_edge)
     n = weights.shape[0]
     if out is not None:
-        if not hasattr(out, "dtype"):
-            raise TypeError(f"out must be an array, got {type(out).__name__}")
-        found = arrays.space_of(graph=weights, out=out).dtype_name(out)
-        if found != "bool":
-            raise ValueError(f"out must be of bool, got {found}")
+        arrays.space_of(graph=weights, out=out)
+        arrays.out_dtype(out, ("bool",))
         arrays.check_out(out, (n, n))
     if kernel == "reference":
         return _reference_closure(space, weights, (rule, sentinel, directed), reflexive, out)
@@ -505,13 +502,8 @@ def _fits(weights: Any, dtype: str) -> bool:
 
 
 def _dtype_of_out(weights: Any, out: Any, dtype: Any) -> str:
-    if not hasattr(out, "dtype"):
-        raise TypeError(f"out must be an array, got {type(out).__name__}")
-    name = arrays.space_of(graph=weights, out=out).dtype_name(out)
-    if name not in _CORE_DTYPES:
-        raise ValueError(f"out must be of float32, float64 or int32, got {name}")
-    if dtype is not None and arrays.dtype_name(dtype) != name:
-        raise ValueError(f"dtype is {arrays.dtype_name(dtype)}, but out is of {name}")
+    arrays.space_of(graph=weights, out=out)
+    name = arrays.out_dtype(out, _CORE_DTYPES, dtype)
     arrays.check_out(out, tuple(weights.shape))
     return name
 
