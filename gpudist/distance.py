@@ -8,6 +8,8 @@ from collections.abc import Callable
 from itertools import repeat
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from gpudist import _core, arrays, metrics, registry
 from gpudist.progress import Progress, watched
 
@@ -164,7 +166,7 @@ def cdist(
     """
     plain = device is None and dtype is None and options is None and progress is False
     plain = plain and rows is None and max_memory is None and not metric_args
-    if plain and kernel == "auto":  # small calls feel each microsecond
+    if plain and isinstance(kernel, str) and kernel == "auto":  # small calls feel each microsecond
         result = _core.cdist_arrays(XA, XB, metric) if out is None else None
         if result is None:
             result = _core.cdist_tensors(XA, XB, metric, out)
@@ -500,6 +502,8 @@ def _by_callable(
     # As in SciPy the numbers that a callable returns are kept, whatever the points are.
     wanted = "float64" if dtype is None and out is None else dtype
     result = _on_host(shape, arrays.float_dtype(arrays.HOST, (), wanted, out), out)
+    if out is not None:  # what is written must not be read again
+        operands = tuple(x.copy() if np.may_share_memory(x, out) else x for x in operands)
     operands, arguments = metrics.prepare_callable(metric, metric_args, operands)
     if function == "pdist":
         (x,) = operands

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from gpudist import arrays
+from gpudist import arrays, checks
 from gpudist.distance import explain_cdist, explain_pdist
 from gpudist.eigen import explain_perron
 from gpudist.paths import explain_apsp, explain_closure
@@ -76,7 +76,7 @@ def explain(
       takes: at least ... on this machine: its limit is ...
       not cdist/...
     """
-    if op not in _EXPLAINERS:
+    if checks.text("op", op) not in _EXPLAINERS:
         raise ValueError(f"op must be one of {', '.join(_EXPLAINERS)}, got {op!r}")
     return dataclasses.replace(
         _EXPLAINERS[op](*operands, **_that_matter(op, arguments)), ceilings=ceilings

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from gpudist import _core, arrays, errors, registry
+from gpudist import _core, arrays, checks, errors, registry
 from gpudist.progress import Progress, watched
 
 SEMIRINGS: Final = ("min_plus", "max_plus", "min_max", "max_min", "or_and")
@@ -20,8 +20,8 @@ _ADDEND_LIMIT = 2**28
 
 def check(semiring: str) -> None:
     """Raise a ValueError with a near match for an unknown semiring."""
-    if semiring not in SEMIRINGS:
-        hint = errors.suggest(str(semiring), SEMIRINGS, f"one of {', '.join(SEMIRINGS)}", most=1)
+    if checks.text("semiring", semiring) not in SEMIRINGS:
+        hint = errors.suggest(semiring, SEMIRINGS, f"one of {', '.join(SEMIRINGS)}", most=1)
         raise ValueError(f"unknown semiring {semiring!r}; {hint}")
 
 

@@ -154,6 +154,7 @@ GD_FUNCTION(gd_py_perron);
 GD_FUNCTION(gd_py_perron_part);
 GD_FUNCTION(gd_py_ceiling);
 GD_FUNCTION(gd_py_choose);
+GD_FUNCTION(gd_py_describe);
 GD_FUNCTION(gd_py_fail_allocation);
 GD_FUNCTION(gd_py_limit_pinned);
 GD_FUNCTION(gd_py_most_held);

@@ -114,6 +114,9 @@ static PyMethodDef methods[] = {
          "choose($module, /, op, dtype, metric, n, cols, kernel=None, device=None, operands=None, "
          "weighted=False, p=2.0, semiring='min_plus', rows=0)\n--\n\n"
          "The kernel that would run: (id, device, reason, {id: why another is not taken})."),
+    FAST(describe,
+         "describe($module, /, value, name)\n--\n\n"
+         "Shape and dtype of what an object exports by DLPack: ((rows, columns), \"float32\")."),
     FAST(ceiling,
          "ceiling($module, /, kernel, bytes, repeats, device=None)\n--\n\n"
          "Measures one limit of the machine: (work of a call, (seconds of each call, ...))."),
