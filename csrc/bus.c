@@ -256,6 +256,7 @@ typedef struct gd_journey {
     gd_bus *bus;
     void *memory; /* the panels on the device */
     ptrdiff_t panel_rows, panels, filled;
+    int ahead; /* so many panels are computed before the first of them has left */
     size_t piece_bytes;
     /* of the next piece to leave: its panel, and where in it it begins */
     ptrdiff_t panel;
@@ -289,7 +290,7 @@ static ptrdiff_t rows_of_panel(const gd_journey *j, ptrdiff_t panel)
 static char *panel_memory(const gd_journey *j, ptrdiff_t panel)
 {
     const size_t bytes = (size_t)j->panel_rows * j->result->row_bytes;
-    return j->memory != NULL ? (char *)j->memory + (size_t)(panel % PANELS) * bytes : NULL;
+    return j->memory != NULL ? (char *)j->memory + (size_t)(panel % j->ahead) * bytes : NULL;
 }
 
 /* Rows with padding between them travel as rows, all others as bytes. */
@@ -321,8 +322,9 @@ static gd_status fill_next(gd_journey *j, gd_error *err)
     const gd_result *r = j->result;
     const ptrdiff_t panel = j->filled++;
     gd_status status = GD_OK;
-    if (r->whole == NULL && panel >= PANELS) {
-        status = gd_cuda_mark_order(r->stage->stream, j->bus->departed[panel % PANELS], err);
+    if (r->whole == NULL && panel >= j->ahead) {
+        status = gd_cuda_mark_order(r->stage->stream, j->bus->departed[(panel - j->ahead) % PANELS],
+                                    err);
     }
     if (r->fill != NULL && status == GD_OK) {
         status = r->fill(r->context, panel * j->panel_rows, rows_of_panel(j, panel),
@@ -343,8 +345,8 @@ static gd_status depart(gd_journey *j, gd_error *err)
     const size_t panel_begin = (size_t)(j->panel * j->panel_rows) * r->row_bytes;
     const size_t panel_bytes = (size_t)rows_of_panel(j, j->panel) * r->row_bytes;
     gd_status status = GD_OK;
-    /* The panel after this one is computed while this one travels. */
-    while (status == GD_OK && j->filled < j->panels && j->filled <= j->panel + 1) {
+    /* The panel after this one is computed while this one travels, if it has a place. */
+    while (status == GD_OK && j->filled < j->panels && j->filled < j->panel + j->ahead) {
         status = fill_next(j, err);
     }
     if (status == GD_OK && j->at == 0) {
@@ -613,7 +615,7 @@ gd_status gd_bring_result(const gd_result *wanted, gd_error *err)
     const gd_result *const result = &full;
     gd_stage *stage = result->stage;
     const int kept = stage->owned_count;
-    gd_journey j = {.result = result};
+    gd_journey j = {.result = result, .ahead = result->single ? 1 : PANELS};
     gd_status status = GD_OK;
     if (result->rows == 0 || result->row_bytes == 0) {
         return GD_OK;
@@ -626,7 +628,7 @@ gd_status gd_bring_result(const gd_result *wanted, gd_error *err)
     j.panel_rows = panel_rows;
     j.panels = (result->rows + panel_rows - 1) / panel_rows;
     if (result->whole == NULL) {
-        status = gd_stage_memory(stage, (size_t)(j.panels < PANELS ? j.panels : PANELS),
+        status = gd_stage_memory(stage, (size_t)(j.panels < j.ahead ? j.panels : j.ahead),
                                  (size_t)panel_rows * result->row_bytes, "parts of the result",
                                  &j.memory, err);
     }

@@ -82,7 +82,7 @@ def plan_cdist(
     options: dict[str, int] | None = None,
     progress: Any = None,
     max_memory: int | None = None,
-) -> tuple[int, int, int]: ...
+) -> tuple[int, int, int, float]: ...
 def apsp(
     graph: Any,
     out: Any,

@@ -591,7 +591,7 @@ def _explain(
     )
     if kernel == "reference":
         return said
-    held, panels, parts = _core.plan_cdist(
+    held, panels, parts, brought = _core.plan_cdist(
         call.shapes[0][0],
         n,
         cols,
@@ -605,4 +605,5 @@ def _explain(
         max_memory=max_memory,
         **call.core_values,
     )
-    return dataclasses.replace(said, held=held, panels=panels, parts=parts)
+    work = dataclasses.replace(said.work, read=max(said.work.read, int(brought)))
+    return dataclasses.replace(said, held=held, panels=panels, parts=parts, work=work)

@@ -115,7 +115,8 @@ class Explanation:
         ``max_memory=`` bounds; arrays that are the caller's do not count.
     panels, parts : int
         For distances: into how many panels of rows the result is cut, and into how many parts the
-        second operand, which is brought to the device again for each panel if there are several.
+        second operand, which is brought to the device again for each panel if there are several:
+        ``work.read`` has all of these bytes.
     ceilings : mapping, optional
         The measured ceilings to hold the work against, as `gpudist.bench.measure_ceilings` gives
         them. By default those of the device, measured when they are first asked for (about a

@@ -72,12 +72,12 @@ static PyMethodDef methods[] = {
          "weights=None, p=2.0, base=0.0, vi=None, factor=None, "
          "options=None, progress=None, max_memory=None)\n--\n\n"
          "Distances of every two rows of x, into the vector out."),
-    FAST(
-        plan_cdist,
-        "plan_cdist($module, /, m, n, cols, dtype, truths, on_host, pairs, metric, kernel=None, "
-        "device=None, stream=0, ordered=False, weights=None, p=2.0, base=0.0, vi=None, "
-        "factor=None, options=None, progress=None, max_memory=None)\n--\n\n"
-        "What cdist or pdist would take: (bytes held at once, panels of the result, parts of XB)."),
+    FAST(plan_cdist,
+         "plan_cdist($module, /, m, n, cols, dtype, truths, on_host, pairs, metric, kernel=None, "
+         "device=None, stream=0, ordered=False, weights=None, p=2.0, base=0.0, vi=None, "
+         "factor=None, options=None, progress=None, max_memory=None)\n--\n\n"
+         "What cdist or pdist would take: (bytes held at once, panels of the result, parts of XB, "
+         "bytes of operands over the bus)."),
     FAST(apsp,
          "apsp($module, /, graph, out, pred, no_edge, sentinel, directed, unweighted, unreachable, "
          "kernel=None, device=None, stream=0, ordered=False, options=None, "
