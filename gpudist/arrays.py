@@ -465,6 +465,12 @@ def _mixed(first: str, one: Space, second: str, other: Space) -> str:
     return f"{first} and {second} are arrays of different libraries"
 
 
+def refuse_devices(space: Space, what: str) -> None:
+    """Raise a TypeError if arrays are on a device, for `what` is computed by NumPy."""
+    if space is not HOST:
+        raise TypeError(f"{what} takes host arrays, move them first")
+
+
 def host_objects(value: Any, name: str) -> Any:
     """Return `value` as a NumPy array of any dtype; refuse a mask, which would be ignored."""
     if isinstance(value, np.ma.MaskedArray):

@@ -474,8 +474,7 @@ def _on_host(shape: tuple[int, ...], dtype: str, out: Any) -> Any:
 def _reference(function: str, call: _Call, out: Any) -> Any:
     from gpudist import reference
 
-    if call.space is not arrays.HOST:
-        raise TypeError('kernel="reference" takes host arrays, move them first')
+    arrays.refuse_devices(call.space, 'kernel="reference"')
     result = _on_host(call.shape, call.result, out)
     compute = getattr(reference, function)
     call.space.assign(result, compute(*call.operands, call.metric.name, **call.values))
@@ -493,8 +492,7 @@ def _by_callable(
     metric_args: dict[str, Any],
 ) -> Any:
     """Call `metric` for one pair after the other."""
-    if arrays.space_of(**named, out=out) is not arrays.HOST:
-        raise TypeError("a callable metric takes host arrays, move them first")
+    arrays.refuse_devices(arrays.space_of(**named, out=out), "a callable metric")
     if kernel not in ("auto", "reference") or device not in (None, "cpu"):
         raise ValueError("a callable metric runs on the CPU, without a kernel of ours")
     operands = tuple(arrays.host_objects(x, name) for name, x in named.items())

@@ -252,8 +252,7 @@ def _reference(
 ) -> PerronResult:
     from gpudist import reference
 
-    if space is not arrays.HOST:
-        raise TypeError('kernel="reference" takes host arrays, move them first')
+    arrays.refuse_devices(space, 'kernel="reference"')
     value, vector, lower, upper, rounds, converged = reference.perron(a, tol, max_iter, shift, x0)
     vector = np.maximum(vector.astype(dtype), np.finfo(dtype).smallest_subnormal)
     return PerronResult(value, vector, lower, upper, rounds, converged)

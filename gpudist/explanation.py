@@ -51,10 +51,12 @@ def explain(
 
     Raises
     ------
+    TypeError
+        The function does not take these arguments.
     ValueError
         There is no such function.
     gpudist.DeviceError
-        The call would raise it.
+        The call would raise it; so it is with other errors.
 
     See Also
     --------
@@ -78,9 +80,12 @@ def explain(
     """
     if checks.text("op", op) not in _EXPLAINERS:
         raise ValueError(f"op must be one of {', '.join(_EXPLAINERS)}, got {op!r}")
-    return dataclasses.replace(
-        _EXPLAINERS[op](*operands, **_that_matter(op, arguments)), ceilings=ceilings
-    )
+    explainer, mattering = _EXPLAINERS[op], _that_matter(op, arguments)
+    try:
+        inspect.signature(explainer).bind(*operands, **mattering)
+    except TypeError as error:
+        raise TypeError(f"{op}(): {error}") from None
+    return dataclasses.replace(explainer(*operands, **mattering), ceilings=ceilings)
 
 
 def _that_matter(op: str, arguments: dict[str, Any]) -> dict[str, Any]:

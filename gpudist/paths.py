@@ -207,6 +207,7 @@ def apsp(
     unreachable = _unreachable(name, no_edge, semiring)
     sentinel = 0.0 if no_edge is None else no_edge
     if kernel == "reference":
+        arrays.refuse_devices(space, 'kernel="reference"')
         return _reference(
             weights,
             (rule, sentinel, directed, unweighted, semiring),
@@ -463,7 +464,7 @@ def _from_networkx(graph: Any, truths: bool) -> Any:
     tails, heads, weights = graphs.edges(graph, list(graph), "weight", 1)
     for kind in set(map(type, weights)) - {type(None)}:
         if not issubclass(kind, numbers.Real):
-            raise TypeError(f"edges must weigh real numbers or None, got a {kind.__name__}")
+            raise TypeError(f"graph's edges must weigh real numbers or None, got a {kind.__name__}")
     data = np.array([math.inf if w is None else w for w in weights], dtype=np.float64)
     return spread(len(graph), tails, heads, data, "bool" if truths else "float64")
 
@@ -582,8 +583,7 @@ def _reference_closure(
 ) -> Any:
     from gpudist import reference
 
-    if space is not arrays.HOST:
-        raise TypeError('kernel="reference" takes host arrays, move them first')
+    arrays.refuse_devices(space, 'kernel="reference"')
     reached = reference.closure(weights, *how)
     if reflexive:
         np.fill_diagonal(reached, True)

@@ -231,7 +231,7 @@ def check_kernel(op: str, kernel: str, options: dict[str, int] | None) -> None:
     if kernel not in ("auto", "reference"):
         ids = _ids(op)
         if kernel not in ids:
-            hint = errors.suggest(kernel, ids, f"one of {ids}")
+            hint = errors.suggest(kernel, ids, f"an id that gpudist.kernels({op!r}) lists")
             raise ValueError(f"unknown kernel {kernel!r} for {op}; 'auto', 'reference', or {hint}")
     if options and kernel in ("auto", "reference"):
         raise ValueError(f"kernel {kernel!r} takes no options, got {', '.join(map(repr, options))}")

@@ -237,8 +237,7 @@ def _reference(
 ) -> Any:
     from gpudist import reference
 
-    if space is not arrays.HOST:
-        raise TypeError('kernel="reference" takes host arrays, move them first')
+    arrays.refuse_devices(space, 'kernel="reference"')
     if out is None:
         out = space.empty(shape, dtype, like=None)
     arrays.check_out(out, shape)

@@ -206,6 +206,16 @@ def test_predecessors_that_lead_nowhere_are_refused(path):
         gpudist.reconstruct_path(path[:1], 0, 1)
 
 
+@pytest.mark.parametrize(
+    "op", ["cdist", "pdist", "apsp", "transitive_closure", "minplus", "perron"]
+)
+def test_the_reference_is_for_host_arrays(op):
+    there = Claims(shape=(3, 3))
+    operands = (there, there) if op in ("cdist", "minplus") else (there,)
+    with pytest.raises(TypeError, match='kernel="reference" takes host arrays, move them first'):
+        getattr(gpudist, op)(*operands, kernel="reference")
+
+
 def test_explain_knows_every_out():
     out = np.empty((3, 3), bool)
     assert gpudist.explain("transitive_closure", S, out=out).op == "closure"
@@ -240,3 +250,43 @@ def test_what_exports_alone_is_described():
         gpudist.cdist(exporter, exporter, rows=slice(2), out=OnDevice(np.zeros((4, 3), "f4")))
     with pytest.raises(TypeError, match=r"results for .* not for test_refusals\.OnDevice"):
         gpudist.cdist(exporter, exporter)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "message"),
+    [
+        ({"against": None}, TypeError, "against must be a string or a list of them, got NoneType"),
+        ({"against": [3]}, TypeError, "each of against must be a string, got int"),
+        ({"against": "sci"}, ValueError, "no library is called 'sci' here; did you mean 'scipy'"),
+        ({"kernels": 3}, TypeError, "kernels must be a string or a list of them, got int"),
+        ({"kernels": "cdist/cpu"}, ValueError, "unknown kernel 'cdist/cpu' for cdist"),
+        ({"repeats": 1.5}, TypeError, "repeats must be a whole number, got float"),
+        ({"repeats": 0}, ValueError, "repeats and budget must be positive, got 0 and 10.0"),
+        ({"budget": "x"}, TypeError, "budget must be a real number, got str"),
+        ({"budget": np.nan}, ValueError, "repeats and budget must be positive, got 7 and nan"),
+        ({"op": "sort"}, ValueError, "op must be one of cdist"),
+    ],
+)
+def test_wrong_arguments_of_compare(wrong, error, message):
+    arguments = {"op": "cdist", "device": "cpu"} | wrong
+    with pytest.raises(error, match=message):
+        gpudist.compare(arguments.pop("op"), A, B, **arguments)
+
+
+def test_compare_takes_one_name_as_one():
+    found = gpudist.compare("cdist", A, B, against="scipy", device="cpu", repeats=1, budget=0.1)
+    assert [entry.name for entry in found.entries][1:] == ["scipy cdist"]
+
+
+@pytest.mark.parametrize(
+    ("operands", "arguments", "message"),
+    [
+        ((A,), {}, r"cdist\(\): missing a required argument: 'XB'"),
+        ((A, B, "cosine", B), {}, r"cdist\(\): too many positional arguments"),
+    ],
+)
+def test_explain_names_the_function_that_was_asked_for(operands, arguments, message):
+    with pytest.raises(TypeError, match=message):
+        gpudist.explain("cdist", *operands, **arguments)
+    with pytest.raises(TypeError, match=r"apsp\(\): got an unexpected keyword argument 'nonsense'"):
+        gpudist.explain("apsp", S, nonsense=3)
