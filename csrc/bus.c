@@ -28,6 +28,11 @@ static const size_t PAGE = (size_t)2 << 20; /* a huge one: two threads do not fa
 static const size_t SHARE = (size_t)512
                             << 10;            /* of a piece, where nobody faults: waits are short */
 static const size_t PART = (size_t)128 << 10; /* of a piece: a thread's, where none has to wait */
+/* Of operands. What threads have just written stays in their caches, from where the device reads it
+ * at 54 GB/s while they fill the next slot (past the caches: 45). But the caches of cores that
+ * sleep by then answer at 8 (2 MB) to 34 GB/s (16 MB), which past the caches takes no longer than
+ * ever. So only a large piece, with another to follow, goes by way of the caches. */
+static const size_t MOST_PAST = (size_t)8 << 20;
 static const size_t LEAST_PANEL = (size_t)16 << 20, MOST_PANEL = (size_t)256 << 20;
 
 /* What a device's copies go through. */
@@ -201,12 +206,12 @@ typedef struct gd_rows {
     char *to;
     const char *from;
     size_t to_pitch, from_pitch, row_bytes, bytes;
-    bool to_slot, dense;
+    bool near, dense; /* near: through the caches */
     ptrdiff_t parts;
 } gd_rows;
 
 static gd_rows rows_of(void *to, size_t to_pitch, const void *from, size_t from_pitch,
-                       size_t row_bytes, ptrdiff_t rows, bool to_slot)
+                       size_t row_bytes, ptrdiff_t rows, bool near)
 {
     const bool dense = to_pitch == row_bytes && from_pitch == row_bytes;
     const size_t bytes = row_bytes * (size_t)rows;
@@ -216,7 +221,7 @@ static gd_rows rows_of(void *to, size_t to_pitch, const void *from, size_t from_
                      .from_pitch = from_pitch,
                      .row_bytes = row_bytes,
                      .bytes = bytes,
-                     .to_slot = to_slot,
+                     .near = near,
                      .dense = dense,
                      .parts = dense ? (ptrdiff_t)((bytes + PART - 1) / PART) : rows};
 }
@@ -228,7 +233,7 @@ static void copy_part_of_rows(const gd_rows *r, ptrdiff_t i)
     const char *from = r->from + (r->dense ? begin : (size_t)i * r->from_pitch);
     const size_t left = r->bytes - begin;
     const size_t bytes = !r->dense ? r->row_bytes : left < PART ? left : PART;
-    if (r->to_slot) { /* the device reads it next: past the caches, a third of the time was lost */
+    if (r->near) {
         memcpy(to, from, bytes);
     }
     else {
@@ -251,6 +256,7 @@ typedef struct gd_journey {
     gd_bus *bus;
     void *memory; /* the panels on the device */
     ptrdiff_t panel_rows, panels, filled;
+    int ahead; /* so many panels are computed before the first of them has left */
     size_t piece_bytes;
     /* of the next piece to leave: its panel, and where in it it begins */
     ptrdiff_t panel;
@@ -284,7 +290,7 @@ static ptrdiff_t rows_of_panel(const gd_journey *j, ptrdiff_t panel)
 static char *panel_memory(const gd_journey *j, ptrdiff_t panel)
 {
     const size_t bytes = (size_t)j->panel_rows * j->result->row_bytes;
-    return j->memory != NULL ? (char *)j->memory + (size_t)(panel % PANELS) * bytes : NULL;
+    return j->memory != NULL ? (char *)j->memory + (size_t)(panel % j->ahead) * bytes : NULL;
 }
 
 /* Rows with padding between them travel as rows, all others as bytes. */
@@ -316,8 +322,9 @@ static gd_status fill_next(gd_journey *j, gd_error *err)
     const gd_result *r = j->result;
     const ptrdiff_t panel = j->filled++;
     gd_status status = GD_OK;
-    if (r->whole == NULL && panel >= PANELS) {
-        status = gd_cuda_mark_order(r->stage->stream, j->bus->departed[panel % PANELS], err);
+    if (r->whole == NULL && panel >= j->ahead) {
+        status = gd_cuda_mark_order(r->stage->stream, j->bus->departed[(panel - j->ahead) % PANELS],
+                                    err);
     }
     if (r->fill != NULL && status == GD_OK) {
         status = r->fill(r->context, panel * j->panel_rows, rows_of_panel(j, panel),
@@ -338,8 +345,8 @@ static gd_status depart(gd_journey *j, gd_error *err)
     const size_t panel_begin = (size_t)(j->panel * j->panel_rows) * r->row_bytes;
     const size_t panel_bytes = (size_t)rows_of_panel(j, j->panel) * r->row_bytes;
     gd_status status = GD_OK;
-    /* The panel after this one is computed while this one travels. */
-    while (status == GD_OK && j->filled < j->panels && j->filled <= j->panel + 1) {
+    /* The panel after this one is computed while this one travels, if it has a place. */
+    while (status == GD_OK && j->filled < j->panels && j->filled < j->panel + j->ahead) {
         status = fill_next(j, err);
     }
     if (status == GD_OK && j->at == 0) {
@@ -608,7 +615,7 @@ gd_status gd_bring_result(const gd_result *wanted, gd_error *err)
     const gd_result *const result = &full;
     gd_stage *stage = result->stage;
     const int kept = stage->owned_count;
-    gd_journey j = {.result = result};
+    gd_journey j = {.result = result, .ahead = result->single ? 1 : PANELS};
     gd_status status = GD_OK;
     if (result->rows == 0 || result->row_bytes == 0) {
         return GD_OK;
@@ -621,7 +628,7 @@ gd_status gd_bring_result(const gd_result *wanted, gd_error *err)
     j.panel_rows = panel_rows;
     j.panels = (result->rows + panel_rows - 1) / panel_rows;
     if (result->whole == NULL) {
-        status = gd_stage_memory(stage, (size_t)(j.panels < PANELS ? j.panels : PANELS),
+        status = gd_stage_memory(stage, (size_t)(j.panels < j.ahead ? j.panels : j.ahead),
                                  (size_t)panel_rows * result->row_bytes, "parts of the result",
                                  &j.memory, err);
     }
@@ -668,9 +675,10 @@ static gd_status send(gd_bus *bus, int first_slot, int count, int pieces, void *
         if ((status = gd_cuda_mark_wait(bus->landed[slot], err)) != GD_OK) {
             break;
         }
+        const bool near = (size_t)some * row_bytes > MOST_PAST && first + some < rows;
         copy_rows(bus, rows_of(bus->slot[slot], row_bytes,
                                (const char *)from + (size_t)first * from_pitch, from_pitch,
-                               row_bytes, some, true));
+                               row_bytes, some, near));
         status = gd_cuda_copy_rows(stream, (char *)to + (size_t)first * to_pitch, to_pitch,
                                    bus->slot[slot], row_bytes, row_bytes, (size_t)some, err);
         if (status == GD_OK) {

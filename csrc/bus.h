@@ -40,6 +40,7 @@ typedef struct gd_result {
     gd_fill *fill; /* NULL: `whole` is complete (when the stream gets there) */
     void *context;
     ptrdiff_t panel_rows; /* so many rows at a time; 0: what gd_panel_rows says is best */
+    bool single;          /* there is room for one panel, and no next one while it travels */
     ptrdiff_t *complete;  /* NULL, or counts the rows that are where they belong */
 } gd_result;
 

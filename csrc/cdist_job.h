@@ -12,6 +12,8 @@
  * each panel. Rows have the same bits however that is cut. */
 typedef struct gd_parts {
     ptrdiff_t a, b, panel;
+    /* cdist of host arrays: no panel is computed while another travels; it can be larger so. */
+    bool single;
     /* pdist of host arrays: the result travels when all of it is there, not panel by panel. */
     bool together;
 } gd_parts;

@@ -17,10 +17,12 @@ gd_status gd_run_pdist(const gd_matrix *x, const gd_matrix *out, const gd_measur
                        const gd_orders *orders, gd_error *err);
 
 /* What a call would take: bytes that it holds at once on its device, as many panels of rows of the
- * result, and parts of XB for each. */
+ * result, and parts of XB for each; and bytes of operands that the bus brings, 0 where there is
+ * none between. */
 typedef struct gd_plan {
     size_t memory;
     ptrdiff_t panels, b_parts;
+    double brought;
 } gd_plan;
 
 /* Of gd_run_cdist, or with b NULL of gd_run_pdist. Matrices need no data. */

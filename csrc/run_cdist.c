@@ -117,6 +117,7 @@ static gd_status bring_rows(gd_job *job, const gd_matrix *out, gd_error *err)
                               .row_bytes = (size_t)out->cols * gd_dtype_size(out->dtype),
                               .rows = out->rows,
                               .panel_rows = job->parts.panel,
+                              .single = job->parts.single,
                               .fill = fill_panel,
                               .context = job,
                               .complete = job->complete};
@@ -260,19 +261,77 @@ static gd_status count_memory(const gd_job *job, const gd_matrix *out, bool pair
 
 static ptrdiff_t parts_of(ptrdiff_t rows, ptrdiff_t part) { return (rows + part - 1) / part; }
 
-/* What parts cost beside the computation, in bytes over the bus: parts of B are brought for every
- * panel, a launch takes the time of some megabyte, and pairs that do not travel while others are
- * computed have the device wait. */
-static double cost_of(const gd_job *job, const gd_matrix *out, bool pairs, const gd_parts *parts)
+/* Bytes of operands that come to the device: A once, and B once or, if it is in parts, for each
+ * panel; the last of these parts is as long as the others. */
+static double brought(const gd_job *job, const gd_parts *parts)
 {
-    const double launch = 0x1p20, size = (double)gd_dtype_size(job->b->dtype);
+    const double row = (double)job->b->cols * (double)gd_dtype_size(job->b->dtype);
+    const bool one = job->a == job->b && parts->a >= job->a->rows && parts->b >= job->b->rows;
+    const double panels = (double)parts_of(job->a->rows, parts->panel);
+    const double b_rows = parts->b < job->b->rows
+                              ? panels * (double)parts_of(job->b->rows, parts->b) * (double)parts->b
+                              : (double)job->b->rows;
+    return row * (b_rows + (one ? 0 : (double)job->a->rows));
+}
+
+/* What parts cost beside the computation, in bytes over the bus: the operands; launches, each of
+ * which takes as long as some megabytes; and the result where the device waits for it, which are
+ * pairs that are not brought together, and panels that are single, each of these twice a launch.
+ * (An H200: a launch and its panel 60 us, a single panel 150 more.) */
+static double cost_of(const gd_job *job, const gd_matrix *out, const gd_parts *parts)
+{
+    const double launch = 0x1p22;
     const double panels = (double)parts_of(job->a->rows, parts->panel);
     const double b_parts = (double)parts_of(job->b->rows, parts->b);
-    const double b_bytes = (double)job->b->rows * (double)(job->b->cols + 1) * size;
-    const double waiting =
-        pairs && !parts->together ? (double)out->cols * (double)gd_dtype_size(out->dtype) : 0;
-    return waiting + panels * b_parts * launch + (b_parts > 1 ? panels * b_bytes : 0) +
-           (parts->a < job->a->rows ? panels * launch : 0);
+    const double bytes = (double)out->rows * (double)out->cols * (double)gd_dtype_size(out->dtype);
+    const double waiting = parts->single || !parts->together ? bytes : 0;
+    const double gaps = (parts->a < job->a->rows ? 1 : 0) + (parts->single ? 2 : 0);
+    return brought(job, parts) + waiting + panels * (b_parts + gaps) * launch;
+}
+
+/* As many parts as `part` rows make of `rows`, of equal length but for the steps that kernels see
+ * operands aligned in. */
+static ptrdiff_t even(ptrdiff_t rows, ptrdiff_t part)
+{
+    enum { STEP = 16 };
+    const ptrdiff_t share = parts_of(rows, parts_of(rows, part));
+    return least((share + STEP - 1) / STEP * STEP, part);
+}
+
+/* A search for the largest parts that fit. */
+typedef struct gd_search {
+    const gd_job *job;
+    const gd_matrix *out;
+    bool pairs, whole_a;
+    size_t allowed, least; /* of all that were tried, the least bytes needed */
+} gd_search;
+
+static gd_status try_parts(gd_search *search, gd_parts *parts, size_t *needed, gd_error *err)
+{
+    gd_status status;
+    parts->a = search->whole_a ? search->job->a->rows : parts->panel;
+    status = count_memory(search->job, search->out, search->pairs, parts, needed, err);
+    if (status == GD_OK && *needed < search->least) {
+        search->least = *needed;
+    }
+    return status;
+}
+
+/* Makes *part, one of those in `parts`, as large as fits, at most `most`; 0 if not even 1 does. */
+static gd_status enlarge(gd_search *search, gd_parts *parts, ptrdiff_t *part, ptrdiff_t most,
+                         gd_error *err)
+{
+    ptrdiff_t fits = 0, beyond = most + 1;
+    for (*part = most; beyond - fits > 1; *part = fits + (beyond - fits) / 2) {
+        size_t needed;
+        const gd_status status = try_parts(search, parts, &needed, err);
+        if (status != GD_OK) {
+            return status;
+        }
+        *(needed <= search->allowed ? &fits : &beyond) = *part;
+    }
+    *part = fits;
+    return GD_OK;
 }
 
 /* The cheapest parts that fit `allowed` bytes; if none do, *bytes is the least that some need. */
@@ -280,40 +339,43 @@ static gd_status find_parts(gd_job *job, const gd_matrix *out, bool pairs, size_
                             size_t *bytes, gd_error *err)
 {
     const gd_parts begin = job->parts;
+    const ptrdiff_t m = job->a->rows, n = job->b->rows;
     const bool cut_b = job->staged || job->stage.device.backend == GD_CPU;
-    double best = HUGE_VAL;
-    *bytes = SIZE_MAX;
+    gd_search search = {job, out, pairs, .allowed = allowed, .least = SIZE_MAX};
+    gd_parts best = begin;
+    double lowest = HUGE_VAL;
     gd_status status = GD_OK;
-    for (int form = 0; form < (pairs && job->staged ? 4 : 2); ++form) {
+    for (int form = 0; form < (job->staged ? 4 : 2); ++form) {
         gd_parts parts = begin;
-        const bool whole_a = form % 2 == 0;
-        parts.together = form < 2;
-        for (parts.panel = begin.panel;; parts.panel = (parts.panel + 1) / 2) {
-            parts.a = whole_a ? job->a->rows : parts.panel;
-            for (parts.b = job->b->rows;; parts.b = (parts.b + 1) / 2) {
-                const double cost = cost_of(job, out, pairs, &parts);
-                size_t needed;
-                status = count_memory(job, out, pairs, &parts, &needed, err);
-                if (status != GD_OK) {
-                    return status;
-                }
-                const bool fits = needed <= allowed;
-                if (fits ? cost < best : best == HUGE_VAL && needed < *bytes) {
-                    best = fits ? cost : HUGE_VAL;
-                    *bytes = needed;
-                    job->parts = parts;
-                }
-                /* Smaller parts cost more, and the sample of B is there in any case. */
-                if (fits || !cut_b || parts.b <= GD_SAMPLE) {
-                    break;
-                }
+        search.whole_a = form % 2 == 0;
+        parts.together = !pairs || form < 2;
+        parts.single = !pairs && form >= 2;
+        /* As long as the panel gains by it; smaller parts than the sample of B gain nothing. */
+        for (parts.b = n;; parts.b = (parts.b + 1) / 2) {
+            if ((status = enlarge(&search, &parts, &parts.panel, begin.panel, err)) != GD_OK) {
+                return status;
             }
-            if (parts.panel == 1) {
+            const bool fits = parts.panel > 0, most = parts.panel == begin.panel;
+            gd_parts trial = parts;
+            if (fits) {
+                trial.panel = even(m, parts.panel);
+                status = enlarge(&search, &trial, &trial.b, least(2 * parts.b, n), err);
+                trial.b = even(n, trial.b);
+                trial.a = search.whole_a ? m : trial.panel;
+            }
+            if (fits && status == GD_OK && cost_of(job, out, &trial) < lowest) {
+                lowest = cost_of(job, out, &trial);
+                best = trial;
+            }
+            if (status != GD_OK || most || !cut_b || parts.b <= GD_SAMPLE) {
                 break;
             }
         }
     }
-    return status;
+    *bytes = search.least;
+    job->parts = best;
+    return status == GD_OK && lowest < HUGE_VAL ? count_memory(job, out, pairs, &best, bytes, err)
+                                                : status;
 }
 
 /* As much at once as is best, or as fits. */
@@ -340,8 +402,10 @@ static gd_status cut_up(gd_job *job, const gd_matrix *out, bool pairs, size_t *n
         status = find_parts(job, out, pairs, budget->allowed, &budget->most, err);
     }
     *needed = budget->most;
-    return status == GD_OK ? gd_budget_grant(budget, job->stage.device, "cdist",
-                                             "compute it for parts of XB", err)
+    return status == GD_OK ? gd_budget_grant(budget, job->stage.device, pairs ? "pdist" : "cdist",
+                                             pairs ? "compute it for parts of X, by cdist"
+                                                   : "compute it for parts of XB",
+                                             err)
                            : status;
 }
 
@@ -402,7 +466,8 @@ static gd_status run(const gd_matrix *a, const gd_matrix *b, const gd_matrix *ou
     if (status == GD_OK && plan != NULL) {
         *plan = (gd_plan){.memory = needed,
                           .panels = parts_of(a->rows, job.parts.panel),
-                          .b_parts = parts_of(columns->rows, job.parts.b)};
+                          .b_parts = parts_of(columns->rows, job.parts.b),
+                          .brought = job.staged ? brought(&job, &job.parts) : 0};
     }
     else if (status == GD_OK) {
         status = work(&job, out, pairs, err);

@@ -82,7 +82,7 @@ def plan_cdist(
     options: dict[str, int] | None = None,
     progress: Any = None,
     max_memory: int | None = None,
-) -> tuple[int, int, int]: ...
+) -> tuple[int, int, int, float]: ...
 def apsp(
     graph: Any,
     out: Any,
@@ -188,6 +188,7 @@ def choose(
     semiring: str = "min_plus",
     rows: int = 0,
 ) -> tuple[str, str, str, dict[str, str]]: ...
+def describe(value: Any, name: str) -> tuple[tuple[int, ...], str]: ...
 def ceiling(
     kernel: str, bytes: int, repeats: int, device: str | None = None
 ) -> tuple[float, tuple[float, ...]]: ...

@@ -11,7 +11,7 @@ import abc
 import math
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any, Protocol
 
@@ -260,21 +260,33 @@ class _Described:
     """An object that has nothing of an array but `__cuda_array_interface__`, with its shape."""
 
     def __init__(self, value: Any, name: str) -> None:
-        interface = value.__cuda_array_interface__
         try:
+            interface = value.__cuda_array_interface__
             self.shape = tuple(map(int, interface["shape"]))
             np.dtype(interface["typestr"])
-        except (KeyError, TypeError, ValueError):
+        except Exception as error:
             raise TypeError(
-                f"{name} has a __cuda_array_interface__ without a shape or a known typestr"
-            ) from None
-        self.ndim = len(self.shape)
+                f"{name} has a __cuda_array_interface__ without a shape or a known typestr: {error}"
+            ) from error
         self.__cuda_array_interface__ = interface
-        self._owner = value
+        self.owner = value
+
+
+class _Exported:
+    """An object that has nothing of an array but DLPack, with its shape and dtype."""
+
+    def __init__(self, value: Any, name: str) -> None:
+        try:
+            self.shape, self.dtype = _core.describe(value, name)
+        except Exception as error:
+            raise TypeError(f"{name} cannot be read by its __dlpack__: {error}") from error
+        self.__dlpack__ = value.__dlpack__
+        self.__dlpack_device__ = value.__dlpack_device__
+        self.owner = value
 
 
 class _Numba(_Base):
-    """Numba device arrays, and any other object with `__cuda_array_interface__`.
+    """Numba device arrays, and any other object with `__cuda_array_interface__` or DLPack.
 
     Numba arrays have no `astype`, so they must come in the dtype of the computation.
     """
@@ -282,10 +294,15 @@ class _Numba(_Base):
     ordered = False
 
     def array(self, value: Any, name: str) -> Any:
-        return value if hasattr(value, "shape") else _Described(value, name)
+        if _has(value, "__cuda_array_interface__"):
+            return value if hasattr(value, "shape") else _Described(value, name)
+        return value if isinstance(value, _Exported) else _Exported(value, name)
 
     def dtype_name(self, array: Any) -> str:
-        return str(np.dtype(array.__cuda_array_interface__["typestr"]).name)
+        known = self.array(array, "out")  # all but out went through here before
+        if isinstance(known, _Exported):
+            return known.dtype
+        return str(np.dtype(known.__cuda_array_interface__["typestr"]).name)
 
     def cast(self, array: Any, dtype: str) -> Any:
         found = self.dtype_name(array)
@@ -299,9 +316,10 @@ class _Numba(_Base):
     def empty(self, shape: tuple[int, ...], dtype: str, like: Any) -> Any:
         numba_cuda = sys.modules.get("numba.cuda")
         if numba_cuda is None:
+            kind = type(getattr(like, "owner", like))
             raise TypeError(
                 f"gpudist allocates results for NumPy, PyTorch, CuPy and Numba arrays, not for "
-                f"{type(like).__module__}.{type(like).__name__}; give the result's array as out="
+                f"{kind.__module__}.{kind.__name__}; give the result's array as out="
             )
         return _allocate(
             lambda: numba_cuda.device_array(shape, dtype),
@@ -324,6 +342,11 @@ class _Numba(_Base):
 
     def stream(self, array: Any) -> int:
         return 0
+
+
+def _has(value: Any, name: str) -> bool:
+    """Tell whether there is such an attribute, even one that fails when it is asked for."""
+    return hasattr(type(value), name) or hasattr(value, name)
 
 
 def _allocate(
@@ -395,7 +418,7 @@ def _home(value: Any) -> Space:
     tell = getattr(value, "__dlpack_device__", None)
     if tell is not None:
         return home if tell()[0] in _DLPACK_CUDA else HOST
-    return home if hasattr(value, "__cuda_array_interface__") else HOST
+    return home if _has(value, "__cuda_array_interface__") else HOST
 
 
 def space_of(**operands: Any) -> Space:
@@ -421,7 +444,10 @@ def space_of(**operands: Any) -> Space:
     for name, value in operands.items():
         if value is None:
             continue
-        space = _home(value)
+        try:
+            space = _home(value)
+        except Exception as error:
+            raise TypeError(f"{name} does not say on which device it is: {error}") from error
         if found is None:
             found, first = space, name
         elif space is not found:
@@ -439,11 +465,25 @@ def _mixed(first: str, one: Space, second: str, other: Space) -> str:
     return f"{first} and {second} are arrays of different libraries"
 
 
+def refuse_devices(space: Space, what: str) -> None:
+    """Raise a TypeError if arrays are on a device, for `what` is computed by NumPy."""
+    if space is not HOST:
+        raise TypeError(f"{what} takes host arrays, move them first")
+
+
 def host_objects(value: Any, name: str) -> Any:
     """Return `value` as a NumPy array of any dtype; refuse a mask, which would be ignored."""
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError(f"{name} is a masked array; fill it first, its mask would be ignored")
-    return np.asarray(value)
+    try:
+        if getattr(value, "requires_grad", False) is True:  # as on a device: values are what counts
+            value = value.detach()
+        return np.asarray(value)
+    except MemoryError:
+        raise
+    except Exception as error:  # of NumPy, or of the object itself
+        kind = ValueError if isinstance(error, ValueError) else TypeError
+        raise kind(f"{name} cannot be read as an array: {error}") from error
 
 
 def parameter(space: Space, value: Any, name: str) -> Any:
@@ -487,8 +527,7 @@ def shape_of(out: Any) -> tuple[int, ...]:
     tuple of int
         Its shape.
     """
-    has = hasattr(out, "shape")
-    return tuple(out.shape if has else out.__cuda_array_interface__["shape"])
+    return tuple(out.shape if hasattr(out, "shape") else _OTHER.array(out, "out").shape)
 
 
 def check_out(out: Any, shape: tuple[int, ...]) -> None:
@@ -520,6 +559,51 @@ def check_out(out: Any, shape: tuple[int, ...]) -> None:
         raise ValueError("out is read-only")
 
 
+def out_dtype(out: Any, allowed: Sequence[str], dtype: Any = None, purpose: str = "") -> str:
+    """Read the dtype of what a result is written to, which may have its interface alone.
+
+    Parameters
+    ----------
+    out : array
+        What the caller gave.
+    allowed : sequence of str
+        The names of the dtypes that the result may have; none for any.
+    dtype : dtype-like, optional
+        What the caller asked for beside it.
+    purpose : str, optional
+        What asks for these dtypes, for errors.
+
+    Returns
+    -------
+    str
+        The name of its dtype.
+
+    Raises
+    ------
+    TypeError
+        It is no array; on the host, no NumPy array, or a masked one.
+    ValueError
+        It has another dtype than those allowed, or than `dtype`.
+    """
+    home = _home(out)
+    wanted = f" of {one_of(allowed)}{purpose}" if allowed else ""
+    if home is HOST and not isinstance(out, np.ndarray):
+        raise TypeError(f"out must be a NumPy array{wanted}, got {type(out).__name__}")
+    if isinstance(out, np.ma.MaskedArray):
+        raise TypeError("out is a masked array; give its data, the mask would stay as it is")
+    name = home.dtype_name(out)
+    if allowed and name not in allowed:
+        raise ValueError(f"out must be an array{wanted}, got {name}")
+    if dtype is not None and dtype_name(dtype) != name:
+        raise ValueError(f"dtype is {dtype_name(dtype)}, but out has dtype {name}")
+    return name
+
+
+def one_of(names: Sequence[str]) -> str:
+    """Name alternatives: "a", "a or b", "a, b or c"."""
+    return " or ".join((", ".join(names[:-1]), names[-1])) if len(names) > 1 else names[0]
+
+
 def float_dtype(space: Space, names: Iterable[str], dtype: Any, out: Any) -> str:
     """Choose the dtype of a floating-point result.
 
@@ -548,15 +632,7 @@ def float_dtype(space: Space, names: Iterable[str], dtype: Any, out: Any) -> str
         `dtype` and `out` disagree, or one of them is neither float32 nor float64.
     """
     if out is not None:
-        is_array = hasattr(out, "dtype") or hasattr(out, "__cuda_array_interface__")
-        name = space.dtype_name(out) if is_array else ""
-        if name not in ("float32", "float64"):
-            raise (ValueError if name else TypeError)(
-                f"out must be an array of float32 or float64, got {name or type(out).__name__}"
-            )
-        if dtype is not None and dtype_name(dtype) != name:
-            raise ValueError(f"dtype is {dtype_name(dtype)}, but out has dtype {name}")
-        return name
+        return out_dtype(out, ("float32", "float64"), dtype)
     if dtype is not None:
         name = dtype_name(dtype)
         if name not in ("float32", "float64"):
@@ -569,4 +645,9 @@ def float_dtype(space: Space, names: Iterable[str], dtype: Any, out: Any) -> str
 def dtype_name(dtype: Any) -> str:
     """Return NumPy's name of anything that stands for a dtype, a PyTorch dtype included."""
     text = str(dtype)
-    return text.removeprefix("torch.") if text.startswith("torch.") else str(np.dtype(dtype).name)
+    if text.startswith("torch."):
+        return text.removeprefix("torch.")
+    try:
+        return str(np.dtype(dtype).name)
+    except Exception:
+        raise TypeError(f"dtype must name a type of numbers, got {dtype!r}") from None

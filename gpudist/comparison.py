@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpudist import errors, explanation, registry
+from gpudist import checks, errors, explanation, registry
 from gpudist._core import DeviceError
 
 if TYPE_CHECKING:
@@ -252,7 +252,7 @@ def _name(entry: Entry) -> str:
 def compare(
     op: str,
     *operands: Any,
-    against: Sequence[str] = ("scipy", "torch", "sklearn", "cupy"),
+    against: str | Sequence[str] = ("scipy", "torch", "sklearn", "cupy"),
     kernels: str | Sequence[str] = "auto",
     device: str | None = None,
     repeats: int = 7,
@@ -267,10 +267,10 @@ def compare(
         The function; any other of the package that has kernels in the table will do too.
     *operands
         Its arrays, on the host or on a CUDA device.
-    against : sequence of str
+    against : str or sequence of str
         Other libraries: "scipy", "numpy", "torch", "sklearn" or "cupy". PyTorch and CuPy run on the
         device that ours runs on; what only knows the CPU runs there.
-    kernels : {"auto", "all"} or sequence of str
+    kernels : {"auto", "all"}, str or sequence of str
         "auto" times what the call would take, "all" every kernel of the table; or ids of kernels to
         time besides what the call would take.
     device : str, optional
@@ -291,8 +291,11 @@ def compare(
 
     Raises
     ------
+    TypeError
+        An argument is of the wrong type, or the function does not take it.
     ValueError
-        There is no such function, kernel or library; or the function itself raises it.
+        There is no such function, kernel or library, or `repeats` or `budget` is not positive; or
+        the function itself raises it.
     gpudist.DeviceError
         The function would raise it.
 
@@ -320,7 +323,9 @@ def compare(
     """
     if "kernel" in arguments:
         raise TypeError("compare takes kernels=, not kernel=")
-    families = [_family(name) for name in against]
+    families = [_family(name) for name in _names("against", against)]
+    if checks.whole("repeats", repeats) < 1 or not checks.number("budget", budget) > 0:
+        raise ValueError(f"repeats and budget must be positive, got {repeats} and {budget}")
     said = explanation.explain(op, *operands, device=device, **arguments)
     operands, arguments = _by_name(op, operands, arguments)
     race = _Race(op, operands, arguments, said, repeats, budget)
@@ -344,9 +349,18 @@ def _by_name(
     return operands[:count], named | arguments
 
 
+def _names(argument: str, given: Any) -> list[str]:
+    """Read one name or several."""
+    if isinstance(given, str):
+        return [given]
+    if isinstance(given, Iterable):
+        return [checks.text(f"each of {argument}", name) for name in given]
+    raise TypeError(f"{argument} must be a string or a list of them, got {type(given).__name__}")
+
+
 def _family(name: str) -> str:
     if name not in _FAMILIES:
-        hint = errors.suggest(str(name), list(_FAMILIES), f"one of {', '.join(_FAMILIES)}")
+        hint = errors.suggest(name, list(_FAMILIES), f"one of {', '.join(_FAMILIES)}")
         raise ValueError(f"no library is called {name!r} here; {hint}")
     return _FAMILIES[name]
 
@@ -354,13 +368,14 @@ def _family(name: str) -> str:
 def _wanted(op: str, kernels: str | Sequence[str]) -> list[str]:
     """List the kernels asked for."""
     known = [kernel.id for kernel in registry.kernels(op)]
-    if isinstance(kernels, str):
-        if kernels not in ("auto", "all"):
-            raise ValueError(f"kernels must be 'auto', 'all' or a list of ids, got {kernels!r}")
-        return known if kernels == "all" else []
-    for id in kernels:
-        registry.check_kernel(op, id, None)
-    return list(kernels)
+    wanted = _names("kernels", kernels)
+    if wanted in (["auto"], ["all"]):
+        return known if wanted == ["all"] else []
+    for id in wanted:
+        if id not in ("reference", *known):
+            hint = errors.suggest(id, known, "'auto', 'all', or ids that gpudist.kernels lists")
+            raise ValueError(f"unknown kernel {id!r} for {op}; {hint}")
+    return wanted
 
 
 class _Race:

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from itertools import repeat
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from gpudist import _core, arrays, metrics, registry
 from gpudist.progress import Progress, watched
 
@@ -164,7 +166,7 @@ def cdist(
     """
     plain = device is None and dtype is None and options is None and progress is False
     plain = plain and rows is None and max_memory is None and not metric_args
-    if plain and kernel == "auto":  # small calls feel each microsecond
+    if plain and isinstance(kernel, str) and kernel == "auto":  # small calls feel each microsecond
         result = _core.cdist_arrays(XA, XB, metric) if out is None else None
         if result is None:
             result = _core.cdist_tensors(XA, XB, metric, out)
@@ -472,8 +474,7 @@ def _on_host(shape: tuple[int, ...], dtype: str, out: Any) -> Any:
 def _reference(function: str, call: _Call, out: Any) -> Any:
     from gpudist import reference
 
-    if call.space is not arrays.HOST:
-        raise TypeError('kernel="reference" takes host arrays, move them first')
+    arrays.refuse_devices(call.space, 'kernel="reference"')
     result = _on_host(call.shape, call.result, out)
     compute = getattr(reference, function)
     call.space.assign(result, compute(*call.operands, call.metric.name, **call.values))
@@ -491,8 +492,7 @@ def _by_callable(
     metric_args: dict[str, Any],
 ) -> Any:
     """Call `metric` for one pair after the other."""
-    if arrays.space_of(**named, out=out) is not arrays.HOST:
-        raise TypeError("a callable metric takes host arrays, move them first")
+    arrays.refuse_devices(arrays.space_of(**named, out=out), "a callable metric")
     if kernel not in ("auto", "reference") or device not in (None, "cpu"):
         raise ValueError("a callable metric runs on the CPU, without a kernel of ours")
     operands = tuple(arrays.host_objects(x, name) for name, x in named.items())
@@ -500,6 +500,8 @@ def _by_callable(
     # As in SciPy the numbers that a callable returns are kept, whatever the points are.
     wanted = "float64" if dtype is None and out is None else dtype
     result = _on_host(shape, arrays.float_dtype(arrays.HOST, (), wanted, out), out)
+    if out is not None:  # what is written must not be read again
+        operands = tuple(x.copy() if np.may_share_memory(x, out) else x for x in operands)
     operands, arguments = metrics.prepare_callable(metric, metric_args, operands)
     if function == "pdist":
         (x,) = operands
@@ -587,7 +589,7 @@ def _explain(
     )
     if kernel == "reference":
         return said
-    held, panels, parts = _core.plan_cdist(
+    held, panels, parts, brought = _core.plan_cdist(
         call.shapes[0][0],
         n,
         cols,
@@ -601,4 +603,5 @@ def _explain(
         max_memory=max_memory,
         **call.core_values,
     )
-    return dataclasses.replace(said, held=held, panels=panels, parts=parts)
+    work = dataclasses.replace(said.work, read=max(said.work.read, int(brought)))
+    return dataclasses.replace(said, held=held, panels=panels, parts=parts, work=work)

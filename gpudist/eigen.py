@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gpudist import _core, arrays, registry
+from gpudist import _core, arrays, checks, registry
 from gpudist.errors import ConvergenceWarning
 
 
@@ -180,8 +180,7 @@ def perron(
     registry.check_kernel("perron", kernel, options)
     space, a, name = _read(A)
     start = None if x0 is None else _start(space, x0, a.shape[0])
-    _check_numbers(tol, max_iter, shift)
-    s = -1.0 if shift == "auto" else float(shift)
+    tol, max_iter, s = _numbers(tol, max_iter, shift)
     if kernel == "reference":
         found = _reference(space, a, name, tol, max_iter, s, start)
     else:
@@ -234,16 +233,18 @@ def _start(space: arrays.Space, x0: Any, n: int) -> Any:
     return x
 
 
-def _check_numbers(tol: Any, max_iter: Any, shift: Any) -> None:
+def _numbers(tol: Any, max_iter: Any, shift: Any) -> tuple[float, int, float]:
+    """Check and return these arguments, a shift of -1 for "auto"."""
+    tol, rounds = checks.number("tol", tol), checks.whole("max_iter", max_iter)
     if not 0 <= tol < math.inf:
         raise ValueError(f"tol must be a number from 0 on, got {tol!r}")
-    if max_iter != int(max_iter) or max_iter < 1:
-        raise ValueError(f"max_iter must be a whole number from 1 on, got {max_iter!r}")
-    if isinstance(shift, str):
-        if shift != "auto":
-            raise ValueError(f'shift must be "auto" or a number from 0 on, got {shift!r}')
-    elif not 0 <= shift < math.inf:
+    if rounds < 1:
+        raise ValueError(f"max_iter must be a whole number from 1 on, got {rounds}")
+    if isinstance(shift, str) and shift == "auto":
+        return tol, rounds, -1.0
+    if isinstance(shift, str) or not 0 <= checks.number("shift", shift) < math.inf:
         raise ValueError(f'shift must be "auto" or a number from 0 on, got {shift!r}')
+    return tol, rounds, float(shift)
 
 
 def _reference(
@@ -251,8 +252,7 @@ def _reference(
 ) -> PerronResult:
     from gpudist import reference
 
-    if space is not arrays.HOST:
-        raise TypeError('kernel="reference" takes host arrays, move them first')
+    arrays.refuse_devices(space, 'kernel="reference"')
     value, vector, lower, upper, rounds, converged = reference.perron(a, tol, max_iter, shift, x0)
     vector = np.maximum(vector.astype(dtype), np.finfo(dtype).smallest_subnormal)
     return PerronResult(value, vector, lower, upper, rounds, converged)

@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from gpudist import arrays, checks
 from gpudist.distance import explain_cdist, explain_pdist
 from gpudist.eigen import explain_perron
 from gpudist.paths import explain_apsp, explain_closure
@@ -50,10 +51,12 @@ def explain(
 
     Raises
     ------
+    TypeError
+        The function does not take these arguments.
     ValueError
         There is no such function.
     gpudist.DeviceError
-        The call would raise it.
+        The call would raise it; so it is with other errors.
 
     See Also
     --------
@@ -75,11 +78,14 @@ def explain(
       takes: at least ... on this machine: its limit is ...
       not cdist/...
     """
-    if op not in _EXPLAINERS:
+    if checks.text("op", op) not in _EXPLAINERS:
         raise ValueError(f"op must be one of {', '.join(_EXPLAINERS)}, got {op!r}")
-    return dataclasses.replace(
-        _EXPLAINERS[op](*operands, **_that_matter(op, arguments)), ceilings=ceilings
-    )
+    explainer, mattering = _EXPLAINERS[op], _that_matter(op, arguments)
+    try:
+        inspect.signature(explainer).bind(*operands, **mattering)
+    except TypeError as error:
+        raise TypeError(f"{op}(): {error}") from None
+    return dataclasses.replace(explainer(*operands, **mattering), ceilings=ceilings)
 
 
 def _that_matter(op: str, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -90,4 +96,6 @@ def _that_matter(op: str, arguments: dict[str, Any]) -> dict[str, Any]:
     taken = inspect.signature(getattr(gpudist, op)).parameters
     mattering = inspect.signature(_EXPLAINERS[op]).parameters
     kept = {name: x for name, x in arguments.items() if name in mattering or name not in taken}
-    return kept if out is None else {"dtype": out.dtype} | kept
+    if out is None or "dtype" not in mattering:
+        return kept
+    return {"dtype": arrays.out_dtype(out, ())} | kept

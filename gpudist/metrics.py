@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gpudist import _core, arrays, errors
+from gpudist import _core, arrays, checks, errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,25 +288,15 @@ def prepare_callable(
     return operands, arguments
 
 
-def _number(name: str, value: Any) -> float:
-    try:
-        if isinstance(value, (str, bytes)) or np.ndim(value) != 0:
-            raise TypeError
-        return float(value)
-    except TypeError:
-        kind = type(value).__name__
-        raise TypeError(f"{name} must be a real number, got {kind}") from None
-
-
 def _exponent(value: Any) -> float:
-    p = _number("p", value)
+    p = checks.number("p", value)
     if not p > 0:
         raise ValueError(f"p must be greater than 0, got {p}")
     return p
 
 
 def _base(value: Any) -> float:
-    base = _number("base", value)
+    base = checks.number("base", value)
     if not base > 0 or base == 1:
         raise ValueError(f"base must be greater than 0 and not 1, got {base}")
     return base

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from gpudist import _core, arrays, registry, semirings
+from gpudist import _core, arrays, checks, registry, semirings
 from gpudist.errors import NoPathError, negative_cycle_error
 from gpudist.nx import graphs
 from gpudist.progress import Progress, watched
@@ -175,7 +175,7 @@ def apsp(
     """
     semirings.check(semiring)
     if semiring == "or_and":
-        if return_predecessors:
+        if checks.truth("return_predecessors", return_predecessors):
             raise ValueError(
                 "or_and has no predecessors, since any path will do; ask for unweighted=True in "
                 "min_plus"
@@ -195,14 +195,19 @@ def apsp(
             max_memory=max_memory,
         )
     registry.check_kernel("apsp", kernel, options)
+    no_edge = None if no_edge is None else checks.number("no_edge", no_edge)
+    unweighted = checks.truth("unweighted", unweighted)
+    overwrite = checks.truth("overwrite", overwrite)
+    return_predecessors = checks.truth("return_predecessors", return_predecessors)
     space, weights, rule = _read(graph, no_edge)
     directed = _directed(graph, directed)
     if out is not None:
         dtype = _dtype_of_out(weights, out, dtype)
     name = _result_dtype(space, weights, dtype)
     unreachable = _unreachable(name, no_edge, semiring)
-    sentinel = 0.0 if no_edge is None else float(no_edge)
+    sentinel = 0.0 if no_edge is None else no_edge
     if kernel == "reference":
+        arrays.refuse_devices(space, 'kernel="reference"')
         return _reference(
             weights,
             (rule, sentinel, directed, unweighted, semiring),
@@ -311,16 +316,14 @@ def transitive_closure(
            [False, False, False]])
     """
     registry.check_kernel("closure", kernel, options)
+    no_edge = None if no_edge is None else checks.number("no_edge", no_edge)
     space, weights, rule = _read(graph, no_edge, truths=True)
-    directed = _directed(graph, directed)
-    sentinel = 0.0 if no_edge is None else float(no_edge)
+    directed, reflexive = _directed(graph, directed), checks.truth("reflexive", reflexive)
+    sentinel = 0.0 if no_edge is None else no_edge
     n = weights.shape[0]
     if out is not None:
-        if not hasattr(out, "dtype"):
-            raise TypeError(f"out must be an array, got {type(out).__name__}")
-        found = arrays.space_of(graph=weights, out=out).dtype_name(out)
-        if found != "bool":
-            raise ValueError(f"out must be of bool, got {found}")
+        arrays.space_of(graph=weights, out=out)
+        arrays.out_dtype(out, ("bool",))
         arrays.check_out(out, (n, n))
     if kernel == "reference":
         return _reference_closure(space, weights, (rule, sentinel, directed), reflexive, out)
@@ -347,6 +350,7 @@ def transitive_closure(
 
 def _directed(graph: Any, directed: bool) -> bool:
     """Tell whether edges go one way; an undirected NetworkX graph is symmetric."""
+    directed = checks.truth("directed", directed)
     return directed and (not graphs.is_graph(graph) or bool(graph.is_directed()))
 
 
@@ -355,8 +359,8 @@ def reconstruct_path(predecessors: Any, i: int, j: int) -> list[int]:
 
     Parameters
     ----------
-    predecessors : array, shape (n, n)
-        What `apsp` returned.
+    predecessors : array_like, shape (n, n)
+        What `apsp` returned. Of an array on a device one row is brought to the host.
     i, j : int
         The first and the last node.
 
@@ -371,6 +375,8 @@ def reconstruct_path(predecessors: Any, i: int, j: int) -> list[int]:
         There is no path.
     IndexError
         There is no such node.
+    TypeError, ValueError
+        `predecessors` is not what `apsp` returns; `i` or `j` is no whole number.
 
     Examples
     --------
@@ -379,18 +385,22 @@ def reconstruct_path(predecessors: Any, i: int, j: int) -> list[int]:
     >>> gpudist.reconstruct_path(pred, 0, 2)
     [0, 1, 2]
     """
-    n = predecessors.shape[0]
+    space = arrays.space_of(predecessors=predecessors)
+    p = space.array(predecessors, "predecessors")
+    if len(p.shape) != 2 or p.shape[0] != p.shape[1]:
+        raise ValueError(f"predecessors must be a square matrix, got shape {tuple(p.shape)}")
+    i, j, n = checks.whole("i", i), checks.whole("j", j), p.shape[0]
     for name, node in (("i", i), ("j", j)):
         if not 0 <= node < n:
             raise IndexError(f"{name} = {node} is not a node of a graph with {n} nodes")
-    row = predecessors[i]
-    path = [int(j)]
+    row = space.host(p[i]).astype(np.int64)  # from a device once, and not node by node
+    path = [j]
     while path[-1] != i:
         before = int(row[path[-1]])
         if before == _NO_PREDECESSOR:
             raise NoPathError(f"there is no path from {i} to {j}")
-        if len(path) > n:
-            raise ValueError("predecessors do not come from apsp: they run in a circle")
+        if len(path) > n or not 0 <= before < n:
+            raise ValueError("predecessors must be what apsp returned: these lead in circles")
         path.append(before)
     return path[::-1]
 
@@ -454,7 +464,7 @@ def _from_networkx(graph: Any, truths: bool) -> Any:
     tails, heads, weights = graphs.edges(graph, list(graph), "weight", 1)
     for kind in set(map(type, weights)) - {type(None)}:
         if not issubclass(kind, numbers.Real):
-            raise TypeError(f"edges must weigh real numbers or None, got a {kind.__name__}")
+            raise TypeError(f"graph's edges must weigh real numbers or None, got a {kind.__name__}")
     data = np.array([math.inf if w is None else w for w in weights], dtype=np.float64)
     return spread(len(graph), tails, heads, data, "bool" if truths else "float64")
 
@@ -505,13 +515,8 @@ def _fits(weights: Any, dtype: str) -> bool:
 
 
 def _dtype_of_out(weights: Any, out: Any, dtype: Any) -> str:
-    if not hasattr(out, "dtype"):
-        raise TypeError(f"out must be an array, got {type(out).__name__}")
-    name = arrays.space_of(graph=weights, out=out).dtype_name(out)
-    if name not in _CORE_DTYPES:
-        raise ValueError(f"out must be of float32, float64 or int32, got {name}")
-    if dtype is not None and arrays.dtype_name(dtype) != name:
-        raise ValueError(f"dtype is {arrays.dtype_name(dtype)}, but out is of {name}")
+    arrays.space_of(graph=weights, out=out)
+    name = arrays.out_dtype(out, _CORE_DTYPES, dtype)
     arrays.check_out(out, tuple(weights.shape))
     return name
 
@@ -578,8 +583,7 @@ def _reference_closure(
 ) -> Any:
     from gpudist import reference
 
-    if space is not arrays.HOST:
-        raise TypeError('kernel="reference" takes host arrays, move them first')
+    arrays.refuse_devices(space, 'kernel="reference"')
     reached = reference.closure(weights, *how)
     if reflexive:
         np.fill_diagonal(reached, True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from gpudist import _core, errors
+from gpudist import _core, checks, errors
 from gpudist.work import UNITS, Work, distance_pipe
 
 if TYPE_CHECKING:
@@ -115,7 +115,8 @@ class Explanation:
         ``max_memory=`` bounds; arrays that are the caller's do not count.
     panels, parts : int
         For distances: into how many panels of rows the result is cut, and into how many parts the
-        second operand, which is brought to the device again for each panel if there are several.
+        second operand, which is brought to the device again for each panel if there are several:
+        ``work.read`` has all of these bytes.
     ceilings : mapping, optional
         The measured ceilings to hold the work against, as `gpudist.bench.measure_ceilings` gives
         them. By default those of the device, measured when they are first asked for (about a
@@ -207,7 +208,7 @@ def kernels(op: str | None = None) -> tuple[Kernel, ...]:
     if op is None:
         return rows
     ops = sorted({row.op for row in rows})
-    if _table_op(op) not in ops:
+    if _table_op(checks.text("op", op)) not in ops:
         raise ValueError(f"op must be one of {', '.join(ops)}, got {op!r}")
     return tuple(row for row in rows if row.op == _table_op(op))
 
@@ -223,11 +224,14 @@ def _ids(op: str) -> list[str]:
 
 
 def check_kernel(op: str, kernel: str, options: dict[str, int] | None) -> None:
-    """Raise a ValueError for an unknown kernel, or options of none; the core checks a kernel's."""
+    """Raise an error for an unknown kernel, or options of none; the core checks a kernel's."""
+    checks.text("kernel", kernel)
+    if options is not None and not isinstance(options, dict):
+        raise TypeError(f"options must be a dictionary, got {type(options).__name__}")
     if kernel not in ("auto", "reference"):
         ids = _ids(op)
         if kernel not in ids:
-            hint = errors.suggest(str(kernel), ids, f"one of {ids}")
+            hint = errors.suggest(kernel, ids, f"an id that gpudist.kernels({op!r}) lists")
             raise ValueError(f"unknown kernel {kernel!r} for {op}; 'auto', 'reference', or {hint}")
     if options and kernel in ("auto", "reference"):
         raise ValueError(f"kernel {kernel!r} takes no options, got {', '.join(map(repr, options))}")

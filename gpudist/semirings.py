@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from gpudist import _core, arrays, errors, registry
+from gpudist import _core, arrays, checks, errors, registry
 from gpudist.progress import Progress, watched
 
 SEMIRINGS: Final = ("min_plus", "max_plus", "min_max", "max_min", "or_and")
@@ -20,8 +20,8 @@ _ADDEND_LIMIT = 2**28
 
 def check(semiring: str) -> None:
     """Raise a ValueError with a near match for an unknown semiring."""
-    if semiring not in SEMIRINGS:
-        hint = errors.suggest(str(semiring), SEMIRINGS, f"one of {', '.join(SEMIRINGS)}", most=1)
+    if checks.text("semiring", semiring) not in SEMIRINGS:
+        hint = errors.suggest(semiring, SEMIRINGS, f"one of {', '.join(SEMIRINGS)}", most=1)
         raise ValueError(f"unknown semiring {semiring!r}; {hint}")
 
 
@@ -201,17 +201,10 @@ def _result_dtype(
     allowed = ("bool",) if semiring == "or_and" else _NUMBERS
     asked = None if dtype is None else arrays.dtype_name(dtype)
     if out is not None:
-        if not hasattr(out, "dtype"):
-            raise TypeError(f"out must be an array, got {type(out).__name__}")
-        found = space.dtype_name(out)
-        if asked not in (None, found):
-            raise ValueError(f"dtype is {asked}, but out has dtype {found}")
-        if found not in allowed:
-            raise ValueError(f"out must be of {_one_of(allowed)} for {semiring}, got {found}")
-        return found
+        return arrays.out_dtype(out, allowed, asked, f" for {semiring}")
     if asked is not None:
         if asked not in allowed:
-            raise ValueError(f"dtype must be {_one_of(allowed)} for {semiring}, got {asked}")
+            raise ValueError(f"dtype must be {arrays.one_of(allowed)} for {semiring}, got {asked}")
         return asked
     if semiring == "or_and":
         return "bool"
@@ -220,10 +213,6 @@ def _result_dtype(
     if all(space.dtype_name(x) == "int32" for x in operands):
         return "int32"
     return arrays.float_dtype(space, map(space.dtype_name, operands), None, None)
-
-
-def _one_of(names: tuple[str, ...]) -> str:
-    return " or ".join((", ".join(names[:-1]), names[-1])) if len(names) > 1 else names[0]
 
 
 def _check_integers(space: arrays.Space, named: dict[str, Any]) -> None:
@@ -248,8 +237,7 @@ def _reference(
 ) -> Any:
     from gpudist import reference
 
-    if space is not arrays.HOST:
-        raise TypeError('kernel="reference" takes host arrays, move them first')
+    arrays.refuse_devices(space, 'kernel="reference"')
     if out is None:
         out = space.empty(shape, dtype, like=None)
     arrays.check_out(out, shape)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpudist import _core
+from gpudist import _core, checks
 
 
 def limit_pinned_memory(max_bytes: int) -> None:
@@ -22,6 +22,8 @@ def limit_pinned_memory(max_bytes: int) -> None:
 
     Raises
     ------
+    TypeError
+        `max_bytes` is no whole number.
     ValueError
         `max_bytes` is negative.
 
@@ -31,6 +33,7 @@ def limit_pinned_memory(max_bytes: int) -> None:
     >>> gpudist.limit_pinned_memory(0)  # none at all
     >>> gpudist.limit_pinned_memory(2**28)  # as at first
     """
+    max_bytes = checks.whole("max_bytes", max_bytes)
     if max_bytes < 0:
         raise ValueError(f"max_bytes must not be negative, got {max_bytes}")
     _core.limit_pinned(max_bytes)

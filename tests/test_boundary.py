@@ -58,7 +58,11 @@ WRONG_CDIST = [
     ({"out": np.empty((4, 10))[:, ::2]}, ValueError, "out must be C-contiguous"),
     ({"out": np.empty((5, 4)).T}, ValueError, "out must be C-contiguous"),
     ({"out": READ_ONLY}, ValueError, "out is read-only"),
-    ({"out": [[0.0] * 5] * 4}, TypeError, "out must be an array of float32 or float64, got list"),
+    (
+        {"out": [[0.0] * 5] * 4},
+        TypeError,
+        "out must be a NumPy array of .*, got list",
+    ),
     ({"out": np.empty((4, 5)), "dtype": "float32"}, ValueError, "out has dtype float64"),
     ({"kernel": "cdist/cpu_tile_avx51"}, ValueError, "did you mean 'cdist/cpu_tile_avx512'"),
     ({"kernel": "apsp/cpu_blocked_avx2"}, ValueError, "unknown kernel"),
@@ -113,7 +117,7 @@ WRONG_PDIST = [
     ({"out": np.empty(12)[::2]}, ValueError, "out must be C-contiguous"),
     ({"out": np.empty(6)[::-1]}, ValueError, "out must be C-contiguous"),
     ({"out": READ_ONLY.ravel()[:6]}, ValueError, "out is read-only"),
-    ({"out": [0.0] * 6}, TypeError, "out must be an array of float32 or float64, got list"),
+    ({"out": [0.0] * 6}, TypeError, "out must be a NumPy array of .*, got list"),
     ({"out": np.empty(6), "dtype": "float32"}, ValueError, "out has dtype float64"),
     ({"kernel": "cdist/cpu_tile_avx51"}, ValueError, "did you mean 'cdist/cpu_tile_avx512'"),
     ({"options": {"block": 3}}, ValueError, "takes no options, got 'block'"),
@@ -616,6 +620,31 @@ def test_what_has_an_interface_alone_is_read_by_it(interface, message):
         gpudist.cdist(Claims(**interface), Claims())
     with pytest.raises(ValueError, match=r"out must have shape \(4, 4\), got \(4, 3\)"):
         gpudist.cdist(Claims(), Claims(), rows=slice(2), out=Claims())
+
+
+@pytest.mark.parametrize("typestr", ["<f8", "|b1", "<c8"])
+@pytest.mark.parametrize("name", ["apsp", "apsp or_and", "transitive_closure", "minplus", "or_and"])
+def test_a_result_may_have_an_interface_alone(name, typestr):
+    """That these are refused tells that they were read; nothing is written to them."""
+    graph, out = Claims(shape=(3, 3)), Claims(shape=(3, 4), typestr=typestr)
+    call = {
+        "apsp": lambda: gpudist.apsp(graph, out=out),
+        "apsp or_and": lambda: gpudist.apsp(graph, semiring="or_and", out=out),
+        "transitive_closure": lambda: gpudist.transitive_closure(graph, out=out),
+        "minplus": lambda: gpudist.minplus(graph, graph, out=out),
+        "or_and": lambda: gpudist.minplus(
+            Claims(shape=(3, 3), typestr="|b1"),
+            Claims(shape=(3, 3), typestr="|b1"),
+            semiring="or_and",
+            out=out,
+        ),
+    }[name]
+    takes = "<f8" if name in ("apsp", "minplus") else "|b1"
+    message = (
+        r"out must have shape \(3, 3\), got \(3, 4\)" if typestr == takes else "out must be an"
+    )
+    with pytest.raises(ValueError, match=message):
+        call()
 
 
 @pytest.mark.parametrize(

@@ -252,6 +252,28 @@ def test_objects_with_an_interface_alone(dtype, rng):
     assert found._array is out
     torch.cuda.synchronize()
     assert torch.equal(out, gpudist.cdist(x, x))
+    square = (x[:, :1] - x[:, 0]).abs()
+    graph = InterfaceAlone(square)
+    for call in (
+        lambda given, **k: gpudist.apsp(given, **k),
+        lambda given, **k: gpudist.minplus(given, given, **k),
+        lambda given, **k: gpudist.minplus(given, given, given, semiring="max_min", **k),
+    ):
+        want, out = call(square), torch.zeros_like(square)
+        torch.cuda.synchronize()
+        assert call(graph, out=InterfaceAlone(out))._array is out
+        torch.cuda.synchronize()
+        assert torch.equal(out, want)
+    want, out = gpudist.transitive_closure(square), torch.zeros_like(square, dtype=torch.bool)
+    torch.cuda.synchronize()
+    assert gpudist.transitive_closure(graph, out=InterfaceAlone(out))._array is out
+    torch.cuda.synchronize()
+    assert torch.equal(out, want)
+    want = gpudist.apsp(square)
+    torch.cuda.synchronize()
+    assert gpudist.apsp(graph, out=graph) is graph  # in place
+    torch.cuda.synchronize()
+    assert torch.equal(square, want)
 
 
 def test_wrong_arguments_beside_device_arrays(array_library, rng):

@@ -124,6 +124,53 @@ def test_explain_says_what_is_held_and_in_how_many_parts(device):
         explained(max_memory=least - 1)
 
 
+def imagined(n, d):
+    """Points that take no memory."""
+    return np.broadcast_to(np.float32(1), (n, d))
+
+
+@pytest.mark.parametrize("share", [0.7, 0.45, 0.3, 0.2, 0.13, 0.07])
+def test_parts_use_what_is_allowed(share, device):
+    """Parts that were halved until they fit left up to half of it."""
+    x, y = imagined(20_000, 300), imagined(9000, 300)
+
+    def explained(**k):
+        return gpudist.explain("cdist", x, y, "cosine", device=device, ceilings={}, **k)
+
+    allowed = int(share * explained().held)
+    said = explained(max_memory=allowed)
+    assert 0.93 * allowed < said.held <= allowed
+    assert said.panels * said.parts > 1
+    assert explained(max_memory=2 * allowed).panels <= said.panels
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("allowed", "most"), [(200, 0.8), (100, 1.1), (50, 2.7), (30, 4.4)])
+def test_parts_cross_the_bus_as_seldom_as_the_bound_allows(allowed, most):
+    """Gigabytes for 8192 x 8192 x 4000 in so many megabytes; each operand has 0.13."""
+    x, y = imagined(8192, 4000), imagined(8192, 4000)
+    said = gpudist.explain(
+        "cdist", x, y, "cityblock", device="cuda", ceilings={}, max_memory=allowed * 10**6
+    )
+    whole = 2 * 4 * 8192 * 4000
+    assert whole + (said.panels - 1) * whole / 2 <= said.work.read <= most * 1e9
+    assert f"moves: {said.work.read:,} bytes in" in str(said)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("allowed", [60, 18, 9, 6, 4])
+def test_single_panels_have_the_bits_of_many(allowed):
+    rng = np.random.default_rng(6)
+    a, b = rng.random((3000, 500), "f4"), rng.random((2600, 500), "f4")
+    out = np.zeros((3000, 2600), "f4")
+    for metric in ("euclidean", "correlation"):
+        want = gpudist.cdist(a, b, metric, device="cuda")
+        _core.most_held("cuda", forget=True)
+        gpudist.cdist(a, b, metric, device="cuda", out=out, max_memory=allowed * 10**6)
+        assert 0 < _core.most_held("cuda") <= allowed * 10**6 + 64 * 512
+        np.testing.assert_array_equal(out, want)
+
+
 @pytest.mark.parametrize("name", ["cdist", "pdist"])
 def test_one_byte_less_than_the_least_is_refused(name, device):
     x = SQUARE[:, :7]
@@ -132,7 +179,8 @@ def test_one_byte_less_than_the_least_is_refused(name, device):
         "pdist": lambda **k: gpudist.pdist(x, device=device, **k),
     }[name]
     least = needed(call)
-    with pytest.raises(MemoryError, match=f"max_memory allows {least - 1}: compute it for parts"):
+    said = f"{name} needs {least} bytes .* max_memory allows {least - 1}: compute it for parts"
+    with pytest.raises(MemoryError, match=said):
         call(max_memory=least - 1)
 
 

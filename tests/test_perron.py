@@ -371,7 +371,7 @@ def test_the_result_reads_well(rng):
         (lambda a: gpudist.perron(a, tol=-1), ValueError, "tol must be a number from 0 on, got -1"),
         (lambda a: gpudist.perron(a, tol=np.nan), ValueError, "tol must be"),
         (lambda a: gpudist.perron(a, max_iter=0), ValueError, "max_iter must be a whole number fr"),
-        (lambda a: gpudist.perron(a, max_iter=2.5), ValueError, "max_iter must be a whole number"),
+        (lambda a: gpudist.perron(a, max_iter=2.5), TypeError, "max_iter must be a whole number"),
         (lambda a: gpudist.perron(a, shift="on"), ValueError, "shift must be .auto. or a number"),
         (lambda a: gpudist.perron(a, shift=-1.0), ValueError, "shift must be .auto. or a number"),
         (lambda a: gpudist.perron(a, x0=[1, 2]), ValueError, r"x0 must have shape \(3,\), got \(2"),

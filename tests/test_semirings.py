@@ -273,9 +273,9 @@ def test_the_closure_s_out(device, rng):
     np.testing.assert_array_equal(mine, expected)
     for wrong, error, words in (
         (np.empty((100, 99), bool), ValueError, "shape"),
-        (np.empty((100, 100)), ValueError, "out must be of bool, got float64"),
+        (np.empty((100, 100)), ValueError, "out must be an array of bool, got float64"),
         (np.empty((200, 100), bool)[::2], ValueError, "C-contiguous"),
-        ([[True]], TypeError, "out must be an array, got list"),
+        ([[True]], TypeError, "out must be a NumPy array of bool, got list"),
     ):
         with pytest.raises(error, match=words):
             gpudist.transitive_closure(g, out=wrong)

@@ -24,14 +24,22 @@
 
 /* ---------------------------------------------------------------- errors (raise.c) */
 
+/* The objects that the module holds: gpudist.DeviceError; PyTorch's type, once it was met
+ * (py_tensors.c); CuPy's, and what tells its streams and devices (py_cupy.c). */
+#define GD_HELD(each) \
+    each(device_error) each(tensor_type) each(cupy_type) each(cupy_stream) each(cupy_runtime)
+/* And names of these libraries' attributes, as strings from the beginning: field and text. */
+#define GD_NAMES(each)                                                                        \
+    each(is_neg, "is_neg") each(new_empty, "new_empty") each(requires_grad, "requires_grad")  \
+        each(data, "data") each(ptr, "ptr") each(device_id, "device_id") each(shape, "shape") \
+            each(strides, "strides") each(dtype, "dtype") each(get_device, "getDevice")
+
 typedef struct gd_module_state {
-    PyObject *device_error; /* gpudist.DeviceError */
-    /* py_tensors.c: PyTorch's type, once it was met, and names of its methods. */
-    PyObject *tensor_type, *is_neg, *new_empty, *requires_grad;
-    const struct dl_exchange *exchange;
-    /* py_cupy.c: likewise, and what tells its streams and devices. */
-    PyObject *cupy_type, *cupy_stream, *cupy_runtime;
-    PyObject *data, *ptr, *device_id, *shape, *strides, *dtype, *get_device;
+#define GD_FIELD(field, ...) PyObject *field;
+    GD_HELD(GD_FIELD)
+    GD_NAMES(GD_FIELD)
+#undef GD_FIELD
+    const struct dl_exchange *exchange; /* PyTorch's, with its type */
 } gd_module_state;
 
 /* Sets the Python exception that *err describes and returns NULL. */
@@ -146,6 +154,7 @@ GD_FUNCTION(gd_py_perron);
 GD_FUNCTION(gd_py_perron_part);
 GD_FUNCTION(gd_py_ceiling);
 GD_FUNCTION(gd_py_choose);
+GD_FUNCTION(gd_py_describe);
 GD_FUNCTION(gd_py_fail_allocation);
 GD_FUNCTION(gd_py_limit_pinned);
 GD_FUNCTION(gd_py_most_held);

@@ -242,11 +242,23 @@ static void close_capsule(PyObject *capsule)
     }
 }
 
+static int tensor_dtype(const dl_tensor *t)
+{
+    if (t->dtype.lanes == 1 && t->dtype.code == DL_FLOAT) {
+        return t->dtype.bits == 32 ? (int)GD_F32 : t->dtype.bits == 64 ? (int)GD_F64 : -1;
+    }
+    if (t->dtype.lanes == 1 && t->dtype.code == DL_INT && t->dtype.bits == 32) {
+        return GD_I32;
+    }
+    return t->dtype.lanes == 1 && t->dtype.code == DL_BOOL && t->dtype.bits == 8 ? (int)GD_BOOL
+                                                                                 : -1;
+}
+
 static int take_dlpack(PyObject *value, const char *name, int dtype, int ndim,
                        const gd_orders *orders, gd_operand *operand, bool *read_only)
 {
     const dl_tensor *t;
-    int found = -1;
+    int found;
     PyObject *capsule = ask_for_capsule(value, orders);
     if (capsule == NULL) {
         return 0;
@@ -257,15 +269,7 @@ static int take_dlpack(PyObject *value, const char *name, int dtype, int ndim,
     if (t == NULL) {
         return 0;
     }
-    if (t->dtype.lanes == 1 && t->dtype.code == DL_FLOAT) {
-        found = t->dtype.bits == 32 ? (int)GD_F32 : t->dtype.bits == 64 ? (int)GD_F64 : -1;
-    }
-    else if (t->dtype.lanes == 1 && t->dtype.code == DL_INT && t->dtype.bits == 32) {
-        found = GD_I32;
-    }
-    else if (t->dtype.lanes == 1 && t->dtype.code == DL_BOOL && t->dtype.bits == 8) {
-        found = GD_BOOL;
-    }
+    found = tensor_dtype(t);
     if (!check_device_dtype(found, dtype, name)) {
         return 0;
     }
@@ -528,4 +532,38 @@ void gd_release(gd_operand *operand)
     }
     Py_CLEAR(operand->owner);
     operand->is_capsule = false;
+}
+
+/* For objects that have no attribute to tell it: the shape and dtype of what they export. */
+GD_FUNCTION(gd_py_describe)
+{
+    const gd_orders orders = {.ordered = true}; /* nothing is read but what the host knows */
+    PyObject *value, *name_object, *shape = NULL, *result = NULL;
+    gd_operand operand = {.is_capsule = true};
+    bool read_only;
+    const gd_arg spec[] = {{"value", gd_to_object, &value, true},
+                           {"name", gd_to_object, &name_object, true}};
+    (void)module;
+    if (!gd_parse("describe", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
+        return NULL;
+    }
+    const char *name = PyUnicode_AsUTF8AndSize(name_object, NULL);
+    if (name == NULL || (operand.owner = ask_for_capsule(value, &orders)) == NULL) {
+        return NULL;
+    }
+    const dl_tensor *t = open_capsule(operand.owner, name, &read_only);
+    if (t != NULL && check_device_dtype(tensor_dtype(t), -1, name)) {
+        shape = PyTuple_New(t->ndim);
+    }
+    for (int i = 0; shape != NULL && i < t->ndim; ++i) {
+        PyObject *length = PyLong_FromLongLong(t->shape[i]);
+        if (length == NULL || PyTuple_SetItem(shape, i, length) < 0) { /* takes length */
+            Py_CLEAR(shape);
+        }
+    }
+    if (shape != NULL) {
+        result = Py_BuildValue("(Ns)", shape, gd_dtype_name((gd_dtype)tensor_dtype(t)));
+    }
+    gd_release(&operand);
+    return result;
 }

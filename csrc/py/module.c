@@ -17,49 +17,32 @@ static int core_exec(PyObject *module)
         PyModule_AddObjectRef(module, "DeviceError", state->device_error) < 0) {
         return -1;
     }
-    const struct {
-        PyObject **at;
-        const char *name;
-    } names[] = {{&state->is_neg, "is_neg"},
-                 {&state->new_empty, "new_empty"},
-                 {&state->requires_grad, "requires_grad"},
-                 {&state->data, "data"},
-                 {&state->ptr, "ptr"},
-                 {&state->device_id, "device_id"},
-                 {&state->shape, "shape"},
-                 {&state->strides, "strides"},
-                 {&state->dtype, "dtype"},
-                 {&state->get_device, "getDevice"}};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; ++i) {
-        if ((*names[i].at = PyUnicode_InternFromString(names[i].name)) == NULL) {
-            return -1;
-        }
+#define GD_MAKE(field, text)                                         \
+    if ((state->field = PyUnicode_InternFromString(text)) == NULL) { \
+        return -1;                                                   \
     }
+    GD_NAMES(GD_MAKE)
+#undef GD_MAKE
     return 0;
 }
 
 static int core_traverse(PyObject *module, visitproc visit, void *arg)
 {
     gd_module_state *state = PyModule_GetState(module);
-    Py_VISIT(state->device_error);
-    Py_VISIT(state->tensor_type);
-    Py_VISIT(state->cupy_type);
-    Py_VISIT(state->cupy_stream);
-    Py_VISIT(state->cupy_runtime);
+#define GD_VISIT(field, ...) Py_VISIT(state->field);
+    GD_HELD(GD_VISIT)
+    GD_NAMES(GD_VISIT)
+#undef GD_VISIT
     return 0;
 }
 
 static int core_clear(PyObject *module)
 {
     gd_module_state *state = PyModule_GetState(module);
-    PyObject **const held[] = {&state->device_error, &state->tensor_type,   &state->cupy_type,
-                               &state->cupy_stream,  &state->cupy_runtime,  &state->is_neg,
-                               &state->new_empty,    &state->requires_grad, &state->data,
-                               &state->ptr,          &state->device_id,     &state->shape,
-                               &state->strides,      &state->dtype,         &state->get_device};
-    for (size_t i = 0; i < sizeof held / sizeof held[0]; ++i) {
-        Py_CLEAR(*held[i]);
-    }
+#define GD_CLEAR(field, ...) Py_CLEAR(state->field);
+    GD_HELD(GD_CLEAR)
+    GD_NAMES(GD_CLEAR)
+#undef GD_CLEAR
     return 0;
 }
 
@@ -89,12 +72,12 @@ static PyMethodDef methods[] = {
          "weights=None, p=2.0, base=0.0, vi=None, factor=None, "
          "options=None, progress=None, max_memory=None)\n--\n\n"
          "Distances of every two rows of x, into the vector out."),
-    FAST(
-        plan_cdist,
-        "plan_cdist($module, /, m, n, cols, dtype, truths, on_host, pairs, metric, kernel=None, "
-        "device=None, stream=0, ordered=False, weights=None, p=2.0, base=0.0, vi=None, "
-        "factor=None, options=None, progress=None, max_memory=None)\n--\n\n"
-        "What cdist or pdist would take: (bytes held at once, panels of the result, parts of XB)."),
+    FAST(plan_cdist,
+         "plan_cdist($module, /, m, n, cols, dtype, truths, on_host, pairs, metric, kernel=None, "
+         "device=None, stream=0, ordered=False, weights=None, p=2.0, base=0.0, vi=None, "
+         "factor=None, options=None, progress=None, max_memory=None)\n--\n\n"
+         "What cdist or pdist would take: (bytes held at once, panels of the result, parts of XB, "
+         "bytes of operands over the bus)."),
     FAST(apsp,
          "apsp($module, /, graph, out, pred, no_edge, sentinel, directed, unweighted, unreachable, "
          "kernel=None, device=None, stream=0, ordered=False, options=None, "
@@ -131,6 +114,9 @@ static PyMethodDef methods[] = {
          "choose($module, /, op, dtype, metric, n, cols, kernel=None, device=None, operands=None, "
          "weighted=False, p=2.0, semiring='min_plus', rows=0)\n--\n\n"
          "The kernel that would run: (id, device, reason, {id: why another is not taken})."),
+    FAST(describe,
+         "describe($module, /, value, name)\n--\n\n"
+         "Shape and dtype of what an object exports by DLPack: ((rows, columns), \"float32\")."),
     FAST(ceiling,
          "ceiling($module, /, kernel, bytes, repeats, device=None)\n--\n\n"
          "Measures one limit of the machine: (work of a call, (seconds of each call, ...))."),

@@ -172,6 +172,6 @@ GD_FUNCTION(gd_py_plan_cdist)
         GD_OK) {
         return gd_raise(module, &err);
     }
-    return Py_BuildValue("(nnn)", (Py_ssize_t)plan.memory, (Py_ssize_t)plan.panels,
-                         (Py_ssize_t)plan.b_parts);
+    return Py_BuildValue("(nnnd)", (Py_ssize_t)plan.memory, (Py_ssize_t)plan.panels,
+                         (Py_ssize_t)plan.b_parts, plan.brought);
 }

@@ -1,0 +1,292 @@
+"""Whatever stands in for an argument: it is taken, or an error names the argument."""
+
+import warnings
+
+import numpy as np
+import pytest
+from test_boundary import Claims, Exports
+
+import gpudist
+from gpudist import _core
+
+A = np.arange(12.0).reshape(4, 3)
+B = np.arange(15.0).reshape(5, 3) / 7
+S = np.arange(9.0).reshape(3, 3) + 1
+P = np.array([[-9999, 0], [1, -9999]])
+
+
+class NoArray:
+    def __array__(self, dtype=None, copy=None):
+        raise RuntimeError("nothing here")
+
+
+class FalseArray:
+    def __array__(self, dtype=None, copy=None):
+        return "no array"
+
+
+class LooksLikeOne:
+    shape, dtype, ndim = (4, 3), np.dtype("f8"), 2
+
+
+class NoDevice:
+    def __dlpack_device__(self):
+        raise RuntimeError("nowhere")
+
+
+class NoCapsule(LooksLikeOne, Exports):
+    def __dlpack__(self, **keywords):
+        raise RuntimeError("nothing to export")
+
+
+class NoInterface:
+    @property
+    def __cuda_array_interface__(self):
+        raise RuntimeError("no interface")
+
+
+class FalseInterface:
+    __cuda_array_interface__ = "no interface"
+
+
+class NoArithmetic(np.ndarray):
+    def __array_ufunc__(self, *args, **keywords):
+        raise RuntimeError("not with me")
+
+
+def tensors():
+    try:
+        import torch
+    except ImportError:
+        return {}
+    ones = torch.ones(4, 3)
+    return {
+        "a tensor that records": torch.ones(4, 3, requires_grad=True),
+        "a sparse tensor": ones.to_sparse(),
+        "a tensor without data": torch.ones(4, 3, device="meta"),
+        "a tensor of bfloat16": ones.bfloat16(),
+        "a complex tensor": ones.to(torch.complex64),
+        "a tensor": ones,
+    }
+
+
+STRANGE = {
+    "text": "abc",
+    "bytes": b"ab",
+    "a number": 3.5,
+    "no dimension": np.array(1.0),
+    "an object": object(),
+    "a dictionary": {},
+    "a set": {1, 2},
+    "ragged rows": [[1, 2], [3]],
+    "digits": [["1", "nan"]],
+    "too large an integer": [[2**70, 1, 1]],
+    "an empty list": [],
+    "a generator": (i for i in range(3)),
+    "a class": np.ndarray,
+    "four dimensions": np.zeros((1, 1, 1, 1)),
+    "no array": NoArray(),
+    "a false array": FalseArray(),
+    "what looks like one": LooksLikeOne(),
+    "no device": NoDevice(),
+    "a false device": Exports(device="cuda"),
+    "no capsule": NoCapsule(),
+    "a false capsule": Exports(answer=3),
+    "no interface": NoInterface(),
+    "a false interface": FalseInterface(),
+    "a negative shape": Claims(shape=(-4, 3)),
+    "fields": np.zeros((4, 3), dtype=[("a", "f8"), ("b", "i4")]),
+    "moments": np.zeros((4, 3), "M8[s]"),
+    "voids": np.zeros((4, 3), "V4"),
+    "complex numbers": A + 1j,
+    "objects": A.astype(object),
+    "a masked array": np.ma.masked_array(A),
+    "no arithmetic": A.view(NoArithmetic),
+    "rows in reverse": A[::-1, ::-1],
+    "half precision": A.astype("f2"),
+    **tensors(),
+}
+
+PLACES = {
+    "cdist XA": lambda x: gpudist.cdist(x, B),
+    "cdist XB": lambda x: gpudist.cdist(A, x),
+    "cdist out": lambda x: gpudist.cdist(A, B, out=x),
+    "cdist w": lambda x: gpudist.cdist(A, B, w=x),
+    "cdist V": lambda x: gpudist.cdist(A, B, "seuclidean", V=x),
+    "cdist VI": lambda x: gpudist.cdist(A, B, "mahalanobis", VI=x),
+    "cdist p": lambda x: gpudist.cdist(A, B, "minkowski", p=x),
+    "cdist base": lambda x: gpudist.cdist(A, B, "jensenshannon", base=x),
+    "cdist dtype": lambda x: gpudist.cdist(A, B, dtype=x),
+    "cdist kernel": lambda x: gpudist.cdist(A, B, kernel=x),
+    "cdist device": lambda x: gpudist.cdist(A, B, device=x),
+    "cdist options": lambda x: gpudist.cdist(A, B, options=x),
+    "cdist rows": lambda x: gpudist.cdist(A, B, rows=x),
+    "cdist max_memory": lambda x: gpudist.cdist(A, B, max_memory=x),
+    "pdist X": lambda x: gpudist.pdist(x),
+    "pdist out": lambda x: gpudist.pdist(A, out=x),
+    "apsp graph": lambda x: gpudist.apsp(x),
+    "apsp out": lambda x: gpudist.apsp(S, out=x),
+    "apsp no_edge": lambda x: gpudist.apsp(S, no_edge=x),
+    "apsp dtype": lambda x: gpudist.apsp(S, dtype=x),
+    "apsp semiring": lambda x: gpudist.apsp(S, semiring=x),
+    "apsp directed": lambda x: gpudist.apsp(S, directed=x),
+    "apsp unweighted": lambda x: gpudist.apsp(S, unweighted=x),
+    "apsp overwrite": lambda x: gpudist.apsp(S.copy(), overwrite=x),
+    "apsp return_predecessors": lambda x: gpudist.apsp(S, return_predecessors=x),
+    "transitive_closure graph": lambda x: gpudist.transitive_closure(x),
+    "transitive_closure out": lambda x: gpudist.transitive_closure(S, out=x),
+    "transitive_closure no_edge": lambda x: gpudist.transitive_closure(S, no_edge=x),
+    "transitive_closure reflexive": lambda x: gpudist.transitive_closure(S, reflexive=x),
+    "minplus A": lambda x: gpudist.minplus(x, S),
+    "minplus B": lambda x: gpudist.minplus(S, x),
+    "minplus C": lambda x: gpudist.minplus(S, S, x),
+    "minplus out": lambda x: gpudist.minplus(S, S, out=x),
+    "minplus dtype": lambda x: gpudist.minplus(S, S, dtype=x),
+    "minplus semiring": lambda x: gpudist.minplus(S, S, semiring=x),
+    "perron A": lambda x: gpudist.perron(x),
+    "perron x0": lambda x: gpudist.perron(S, x0=x),
+    "perron tol": lambda x: gpudist.perron(S, tol=x),
+    "perron max_iter": lambda x: gpudist.perron(S, max_iter=x),
+    "perron shift": lambda x: gpudist.perron(S, shift=x),
+    "reconstruct_path predecessors": lambda x: gpudist.reconstruct_path(x, 1, 0),
+    "reconstruct_path i": lambda x: gpudist.reconstruct_path(P, x, 0),
+    "explain op": lambda x: gpudist.explain(x, A),
+    "kernels op": lambda x: gpudist.kernels(x),
+    "limit_pinned_memory max_bytes": lambda x: gpudist.limit_pinned_memory(x),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_strange_arguments_are_taken_or_named(place):
+    name = place.split()[1]
+    for what, strange in STRANGE.items():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                PLACES[place](strange)
+            except (TypeError, ValueError, OverflowError, gpudist.DeviceError) as error:
+                named = name in str(error) or "without an edge" in str(error)
+                no_result = "allocates results for" in str(error)  # of a library without a name
+                assert named or no_result, f"{what}: {error!r}"
+                assert "_Described" not in str(error) and "_Exported" not in str(error)
+
+
+def test_tensors_that_record_are_read_as_they_are():
+    torch = pytest.importorskip("torch", reason="PyTorch is missing")
+    learned = torch.as_tensor(A).requires_grad_()
+    np.testing.assert_array_equal(gpudist.cdist(learned, B), gpudist.cdist(A, B))
+
+
+def test_a_masked_result_is_refused():
+    """Its mask would stay, and tell of what was there before."""
+    for call in (
+        lambda out: gpudist.cdist(S, S, out=out),
+        lambda out: gpudist.minplus(S, S, out=out),
+        lambda out: gpudist.apsp(S, out=out),
+    ):
+        with pytest.raises(TypeError, match="out is a masked array"):
+            call(np.ma.masked_array(S.copy(), S > 3))
+
+
+def test_what_a_callable_reads_is_not_what_it_wrote():
+    def apart(u, v):
+        return np.abs(u - v).sum()
+
+    x = S.copy()
+    want = gpudist.cdist(x, x, apart)
+    assert gpudist.cdist(x, x, apart, out=x) is x
+    np.testing.assert_array_equal(x, want)
+
+
+@pytest.mark.parametrize("path", [[[-9999, 1], [0, -9999]], [[-9999, 7], [0, -9999]]])
+def test_predecessors_that_lead_nowhere_are_refused(path):
+    with pytest.raises(ValueError, match="predecessors must be what apsp returned"):
+        gpudist.reconstruct_path(path, 0, 1)
+    with pytest.raises(ValueError, match=r"predecessors must be a square .* \(1, 2\)"):
+        gpudist.reconstruct_path(path[:1], 0, 1)
+
+
+@pytest.mark.parametrize(
+    "op", ["cdist", "pdist", "apsp", "transitive_closure", "minplus", "perron"]
+)
+def test_the_reference_is_for_host_arrays(op):
+    there = Claims(shape=(3, 3))
+    operands = (there, there) if op in ("cdist", "minplus") else (there,)
+    with pytest.raises(TypeError, match='kernel="reference" takes host arrays, move them first'):
+        getattr(gpudist, op)(*operands, kernel="reference")
+
+
+def test_explain_knows_every_out():
+    out = np.empty((3, 3), bool)
+    assert gpudist.explain("transitive_closure", S, out=out).op == "closure"
+    assert gpudist.explain("minplus", S, S, out=S.astype("f4")).dtype == "float32"
+    with pytest.raises(TypeError, match="out must be a NumPy array, got list"):
+        gpudist.explain("cdist", A, B, out=[[0.0]])
+
+
+class OnDevice(Exports):
+    """Exports host memory, and says that it were a device's."""
+
+    def __init__(self, array):
+        super().__init__(device=(2, 0))
+        self.array = array
+
+    def __dlpack__(self, **keywords):
+        self.asked.append(keywords)
+        return self.array.__dlpack__()
+
+
+def test_what_exports_alone_is_described():
+    exporter = OnDevice(np.zeros((4, 3), "f4")[:, ::2])
+    assert _core.describe(exporter, "XA") == ((4, 2), "float32")
+    assert exporter.asked == [{"stream": -1, "max_version": (1, 0)}]
+    assert _core.describe(OnDevice(np.zeros(5, bool)), name="x") == ((5,), "bool")
+    assert _core.describe(OnDevice(np.zeros((2, 0, 1), "i4")), "x") == ((2, 0, 1), "int32")
+    with pytest.raises(TypeError, match="x is a device array that is not float32"):
+        _core.describe(OnDevice(np.zeros(5, "f2")), "x")
+    with pytest.raises(TypeError, match="XA cannot be read by its __dlpack__: nothing to export"):
+        gpudist.cdist(NoCapsule(), NoCapsule())
+    with pytest.raises(ValueError, match=r"out must have shape \(4, 4\), got \(4, 3\)"):
+        gpudist.cdist(exporter, exporter, rows=slice(2), out=OnDevice(np.zeros((4, 3), "f4")))
+    with pytest.raises(TypeError, match=r"results for .* not for test_refusals\.OnDevice"):
+        gpudist.cdist(exporter, exporter)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "message"),
+    [
+        ({"against": None}, TypeError, "against must be a string or a list of them, got NoneType"),
+        ({"against": [3]}, TypeError, "each of against must be a string, got int"),
+        ({"against": "sci"}, ValueError, "no library is called 'sci' here; did you mean 'scipy'"),
+        ({"kernels": 3}, TypeError, "kernels must be a string or a list of them, got int"),
+        ({"kernels": "cdist/cpu"}, ValueError, "unknown kernel 'cdist/cpu' for cdist"),
+        ({"repeats": 1.5}, TypeError, "repeats must be a whole number, got float"),
+        ({"repeats": 0}, ValueError, "repeats and budget must be positive, got 0 and 10.0"),
+        ({"budget": "x"}, TypeError, "budget must be a real number, got str"),
+        ({"budget": np.nan}, ValueError, "repeats and budget must be positive, got 7 and nan"),
+        ({"op": "sort"}, ValueError, "op must be one of cdist"),
+    ],
+)
+def test_wrong_arguments_of_compare(wrong, error, message):
+    arguments = {"op": "cdist", "device": "cpu"} | wrong
+    with pytest.raises(error, match=message):
+        gpudist.compare(arguments.pop("op"), A, B, **arguments)
+
+
+def test_compare_takes_one_name_as_one():
+    found = gpudist.compare("cdist", A, B, against="scipy", device="cpu", repeats=1, budget=0.1)
+    assert [entry.name for entry in found.entries][1:] == ["scipy cdist"]
+
+
+@pytest.mark.parametrize(
+    ("operands", "arguments", "message"),
+    [
+        ((A,), {}, r"cdist\(\): missing a required argument: 'XB'"),
+        ((A, B, "cosine", B), {}, r"cdist\(\): too many positional arguments"),
+    ],
+)
+def test_explain_names_the_function_that_was_asked_for(operands, arguments, message):
+    with pytest.raises(TypeError, match=message):
+        gpudist.explain("cdist", *operands, **arguments)
+    with pytest.raises(TypeError, match=r"apsp\(\): got an unexpected keyword argument 'nonsense'"):
+        gpudist.explain("apsp", S, nonsense=3)
