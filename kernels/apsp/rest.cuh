@@ -227,7 +227,7 @@ struct Relaxing {
                 }
                 fold<kGroup>(kGroup, slab, 0, least);
                 finding.join(c, least);
-                stream.release(s);
+                stream.release();
             }
             for_runs([](T *at, T *mine) { store_passing(at, mine); });
             if (finding.template find<Panels>(stream, paths, i0, j0)) {
@@ -241,7 +241,7 @@ struct Relaxing {
 #pragma unroll 1
             for (int s = 0; s < kSlabs; ++s) {
                 fold<Tile::kPairsATime>(Shape::kSlabPairs, stream.wait(s), 0, c);
-                stream.release(s);
+                stream.release();
             }
             for_runs([](T *at, T *mine) { store_passing(at, mine); });
         }

@@ -132,7 +132,7 @@ __global__ void __launch_bounds__(ProductShape<Ring, kWide>::Tile::kThreads,
                             [&](int i, int j, const Pair<Word> &a, const Pair<Word> &b) {
                                 fold_at<decltype(loop)>(i + j, c[i][j], a, b);
                             });
-            stream.release(s);
+            stream.release();
         }
     };
     if constexpr (Ring::kSigned) {
