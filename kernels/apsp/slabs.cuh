@@ -28,47 +28,43 @@ template <typename T, int kLeft, int kRight, int kPairs, int kStages, int kThrea
           int kLeftWidth = kLeft, int kRightWidth = kRight, bool kStay = false>
 class SlabStream {
     static constexpr int kTogether = kStay ? 2 : 1; /* slabs that are waited for together */
-    static constexpr int kWaits = kStages / kTogether;
     static_assert(kStages % kTogether == 0, "no slab is waited for alone");
-    struct Lines {
-        Pair<T> left[kLeft / kLeftWidth][kPairs][kLeftWidth];
-        Pair<T> right[kRight / kRightWidth][kPairs][kRightWidth];
-    };
-    struct Staggered : Lines {
-        Pair<float> apart[2]; /* lest a line of several slabs lies in the same banks */
-    };
 
 public:
-    struct alignas(kStay ? 16 : 128) Slab : std::conditional_t<kStay, Staggered, Lines> {};
+    /* A place for a slab, and its barriers: it is full, and all are done with it. They also keep a
+     * line of several slabs that stay out of the same banks. */
+    struct alignas(16) Slab {
+        Pair<T> left[kLeft / kLeftWidth][kPairs][kLeftWidth];
+        Pair<T> right[kRight / kRightWidth][kPairs][kRightWidth];
+        uint64_t full, empty;
+    };
     static constexpr size_t kSharedBytes = kStages * sizeof(Slab);
 
     /* `left` and `right` are where the slabs of this block's tile start. */
     __device__ __forceinline__ SlabStream(void *shared, const Pair<T> *left, const Pair<T> *right,
                                           int slabs)
-        : places_(static_cast<Slab *>(shared)), left_(left), right_(right), slabs_(slabs)
+        : place_(static_cast<Slab *>(shared)), left_(left), right_(right), slabs_(slabs)
     {
 #ifdef GD_BULK_COPIES
-        __shared__ uint64_t full[kWaits], empty[kWaits];
-        full_ = full, empty_ = empty;
         if (threadIdx.x == 0) {
 #pragma unroll
-            for (int stage = 0; stage < kWaits; ++stage) {
-                barrier_init(&full_[stage], kTogether);
-                barrier_init(&empty_[stage], kThreads);
+            for (int stage = 0; stage < kStages; ++stage) {
+                barrier_init(&place_[stage].full, kTogether);
+                barrier_init(&place_[stage].empty, kThreads);
             }
             asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
         }
         __syncthreads();
         if (threadIdx.x == 0) {
             for (int slab = 0; slab < kStages && slab < slabs_; ++slab) {
-                fetch(slab, slab);
+                fetch(slab, &place_[slab]);
             }
         }
 #else
 #pragma unroll
         for (int slab = 0; slab < kStages - 1; ++slab) {
             if (slab < slabs_) {
-                fetch(slab, slab);
+                fetch(slab, &place_[slab]);
             }
             __pipeline_commit();
         }
@@ -83,15 +79,15 @@ public:
         constexpr int kLag = kStages > 2 ? 2 : 1;
         if (!kStay && threadIdx.x == 0 && slab >= kLag && slab - kLag + kStages < slabs_) {
             const bool before = stage_ < kLag; /* its turn was the one before this slab's */
-            const int place = stage_ - kLag + (before ? kStages : 0);
-            barrier_wait(&empty_[place], before ? 1 - turn_ : turn_);
-            fetch(slab - kLag + kStages, place);
+            Slab *const done = place_ + (before ? kStages - kLag : -kLag);
+            barrier_wait(&done->empty, before ? 1 - turn_ : turn_);
+            fetch(slab - kLag + kStages, done);
         }
         /* Without this the compiler may leave the thread apart from its warp, whose arithmetic is
          * then done twice: int32 products ran at 10.7e12 updates a second instead of 17. */
         __syncwarp();
         if (slab % kTogether == 0) {
-            barrier_wait(&full_[stage_ / kTogether], turn_);
+            barrier_wait(&place_->full, turn_);
         }
 #else
         /* Behind the barrier this slab has arrived for all threads, and all are done with the
@@ -99,15 +95,18 @@ public:
         __pipeline_wait_prior(kStages - 2);
         __syncthreads();
         if (slab + kStages - 1 < slabs_) {
-            fetch(slab + kStages - 1, (stage_ + kStages - 1) % kStages);
+            fetch(slab + kStages - 1, place_ + (stage_ == 0 ? kStages - 1 : -1));
         }
         __pipeline_commit(); /* even if empty: the wait above counts commits */
 #endif
-        return places_[stage_];
+        return *place_;
     }
 
     /* A slab that has been waited for and whose place has not been filled again. */
-    __device__ __forceinline__ const Slab &at(int slab) const { return places_[slab % kStages]; }
+    __device__ __forceinline__ const Slab &at(int slab) const
+    {
+        return place_[slab % kStages - stage_];
+    }
 
     /* Gives back what was waited for last. */
     __device__ __forceinline__ void release()
@@ -116,44 +115,58 @@ public:
         /* Every thread for itself. One a warp, after a __syncwarp(), took 0.5 % longer, and
          * checkers of races do not see that order. */
         if (!kStay) {
-            barrier_arrive(&empty_[stage_]);
+            barrier_arrive(&place_->empty);
         }
 #endif
-        if (++stage_ == kStages) {
-            stage_ = 0;
-            turn_ = 1 - turn_;
+        const bool last = stage_ == kStages - 1;
+        place_ += last ? 1 - kStages : 1;
+        stage_ = last ? 0 : stage_ + 1;
+        turn_ = last ? 1 - turn_ : turn_;
+    }
+
+    /* All threads are done with all slabs; the memory may be used for something else. */
+    __device__ __forceinline__ void close()
+    {
+        __syncthreads();
+#ifdef GD_BULK_COPIES
+        if (threadIdx.x == 0) {
+            for (Slab *place = place_ - stage_; place < place_ - stage_ + kStages; ++place) {
+                barrier_drop(&place->full);
+                barrier_drop(&place->empty);
+            }
         }
+        __syncthreads();
+#endif
     }
 
 private:
-    __device__ __forceinline__ void fetch(int slab, int stage)
+    __device__ __forceinline__ void fetch(int slab, Slab *place)
     {
-        Slab &place = places_[stage];
+        uint64_t *const full = &place[-(slab % kTogether)].full;
 #ifdef GD_BULK_COPIES
-        barrier_expect(&full_[stage / kTogether], sizeof place.left + sizeof place.right);
+        barrier_expect(full, sizeof place->left + sizeof place->right);
 #endif
-        fetch_blocks(place.left, left_, slab, stage);
-        fetch_blocks(place.right, right_, slab, stage);
+        fetch_blocks(place->left, left_, slab, full);
+        fetch_blocks(place->right, right_, slab, full);
     }
     template <int kBlocks, int kWidth>
     __device__ __forceinline__ void fetch_blocks(Pair<T> (&to)[kBlocks][kPairs][kWidth],
-                                                 const Pair<T> *panel, int slab, int stage)
+                                                 const Pair<T> *panel, int slab, uint64_t *full)
     {
 #pragma unroll
         for (int block = 0; block < kBlocks; ++block) {
             const Pair<T> *const from =
                 panel + (ptrdiff_t)(block * slabs_ + slab) * (kPairs * kWidth);
 #ifdef GD_BULK_COPIES
-            bulk_copy(to[block], from, sizeof to[block], &full_[stage / kTogether]);
+            bulk_copy(to[block], from, sizeof to[block], full);
 #else
+            (void)full;
             copy_share<kPairs * kWidth>(&to[block][0][0], from);
 #endif
         }
     }
 
-#ifdef GD_BULK_COPIES
-    uint64_t *full_, *empty_;
-#else
+#ifndef GD_BULK_COPIES
     template <int kCount>
     static __device__ __forceinline__ void copy_share(Pair<T> *to, const Pair<T> *from)
     {
@@ -166,10 +179,10 @@ private:
         }
     }
 #endif
-    Slab *places_;
+    Slab *place_; /* of the slab that is waited for, or was last: number stage_ of all places */
     const Pair<T> *left_, *right_;
     int slabs_;
-    int stage_ = 0;     /* the place of the slab that is waited for, or was last */
+    int stage_ = 0;
     unsigned turn_ = 0; /* odd or even, of all places */
 };
 
