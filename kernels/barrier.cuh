@@ -27,6 +27,12 @@ __device__ __forceinline__ void barrier_arrive(uint64_t *barrier)
                  : "memory");
 }
 
+/* Its memory may be used for something else. */
+__device__ __forceinline__ void barrier_drop(uint64_t *barrier)
+{
+    asm volatile("mbarrier.inval.shared::cta.b64 [%0];" ::"r"(shared_address(barrier)) : "memory");
+}
+
 /* Arrives, and the phase also waits for so many bytes. */
 __device__ __forceinline__ void barrier_expect(uint64_t *barrier, unsigned bytes)
 {

@@ -74,20 +74,16 @@ struct MinplusTile {
         return warp_across() * kWarpCols + lane_across() * kRun + col_step(j);
     }
 
-    /* Pairs of this thread's rows and columns, from those of the tile, or of kWide lines of it. */
-    template <int kWide>
-    static __device__ __forceinline__ void load_rows(const Pair<T> *pairs, Pair<T> (&a)[kM])
+    /* Pairs of this thread's rows and columns, from where the first of each lies. */
+    static __device__ __forceinline__ void load_rows(const Pair<T> *mine, Pair<T> (&a)[kM])
     {
-        const Pair<T> *const mine = pairs + (kWide == kBlockRows ? row(0) : row(0) % kWide);
 #pragma unroll
         for (int i = 0; i < kM; i += kPerWord<T> / 2) {
             load_word<T>(&mine[row_step(i)].first, &a[i].first);
         }
     }
-    template <int kWide>
-    static __device__ __forceinline__ void load_cols(const Pair<T> *pairs, Pair<T> (&b)[kN])
+    static __device__ __forceinline__ void load_cols(const Pair<T> *mine, Pair<T> (&b)[kN])
     {
-        const Pair<T> *const mine = pairs + (kWide == kBlockCols ? col(0) : col(0) % kWide);
 #pragma unroll
         for (int j = 0; j < kN; j += kPerWord<T> / 2) {
             load_word<T>(&mine[col_step(j)].first, &b[j].first);
@@ -101,13 +97,15 @@ struct MinplusTile {
                                                      const Pair<T> (*right)[kAcross],
                                                      const Fold &fold)
     {
+        const Pair<T> *rows = &left[0][kDown == kBlockRows ? row(0) : row(0) % kDown];
+        const Pair<T> *cols = &right[0][kAcross == kBlockCols ? col(0) : col(0) % kAcross];
 #pragma unroll 1
         for (int start = 0; start < pairs; start += kATime) {
 #pragma unroll
-            for (int p = start; p < start + kATime; ++p) {
+            for (int p = 0; p < kATime; ++p) {
                 Pair<T> a[kM], b[kN];
-                load_rows<kDown>(left[p], a);
-                load_cols<kAcross>(right[p], b);
+                load_rows(rows + p * kDown, a);
+                load_cols(cols + p * kAcross, b);
 #pragma unroll
                 for (int i = 0; i < kM; ++i) {
 #pragma unroll
@@ -117,6 +115,8 @@ struct MinplusTile {
                     }
                 }
             }
+            rows += kATime * kDown;
+            cols += kATime * kAcross;
         }
     }
 };

@@ -81,30 +81,32 @@ inline ptrdiff_t count_tiles(const Region &region)
 
 constexpr int kTileGroup = 8; /* rows of tiles that go along the columns together, for L2 */
 
-/* Tile number `block` of a region; false if there is none. */
-__device__ __forceinline__ bool find_tile(const Region &region, ptrdiff_t block, ptrdiff_t &i,
+/* The tile of this number in a region; false if there is none. */
+__device__ __forceinline__ bool find_tile(const Region &region, ptrdiff_t number, ptrdiff_t &i,
                                           ptrdiff_t &j)
 {
-    const ptrdiff_t tiles = region.tiles, next = region.next;
+    const ptrdiff_t next = region.next;
+    /* A grid's blocks fit 31 bits, and dividing 64 takes as long as loading a tile. */
+    const unsigned tiles = (unsigned)region.tiles, block = (unsigned)number;
     bool is_ours = true;
     if (region.part == kNextLines) {
         const bool in_row = region.symmetric ? block >= next : block < tiles;
-        const ptrdiff_t place = block < tiles ? block : block - tiles;
+        const unsigned place = block < tiles ? block : block - tiles;
         i = in_row ? next : place;
         j = in_row ? place : next;
         is_ours = in_row || i != next;
     }
     else if (region.symmetric) { /* row r, which has tiles - r of them, and after it row -1 - r */
-        const ptrdiff_t row = block / (tiles + 1), place = block % (tiles + 1);
+        const unsigned row = block / (tiles + 1), place = block % (tiles + 1);
         const bool is_first = place < tiles - row;
         i = is_first ? row : tiles - 1 - row;
         j = is_first ? row + place : place - 1;
         is_ours = is_first || 2 * row + 1 != tiles;
     }
     else {
-        const ptrdiff_t group = block / (kTileGroup * tiles) * kTileGroup;
-        const ptrdiff_t rows = min((ptrdiff_t)kTileGroup, tiles - group);
-        const ptrdiff_t place = block % (kTileGroup * tiles);
+        const unsigned group = block / (kTileGroup * tiles) * kTileGroup;
+        const unsigned rows = min((unsigned)kTileGroup, tiles - group);
+        const unsigned place = block % (kTileGroup * tiles);
         i = group + place % rows, j = place / rows;
     }
     if (region.part == kAllTiles && next >= 0) { /* tile 0 and the next pivot tile change places */
@@ -194,8 +196,9 @@ struct Relaxing {
     static_assert(!kClosesNext || kParts == 1, "who closes a tile has relaxed all of it");
     static_assert(!kPred || Shape::kStages >= kSlabs, "all slabs are there until the end");
 
+    /* `goes_on` if the block uses the shared memory for something else afterwards. */
     static __device__ __forceinline__ void relax(const Paths<Ring> &paths, ptrdiff_t i0,
-                                                 ptrdiff_t j0, void *shared)
+                                                 ptrdiff_t j0, void *shared, bool goes_on = false)
     {
         T c[Tile::kRows][Tile::kCols];
         const ptrdiff_t stride = paths.stride / kPerWord; /* in words */
@@ -227,11 +230,14 @@ struct Relaxing {
                 }
                 fold<kGroup>(kGroup, slab, 0, least);
                 finding.join(c, least);
-                stream.release(s);
+                stream.release();
             }
             for_runs([](T *at, T *mine) { store_passing(at, mine); });
-            if (finding.template find<Panels>(stream, paths, i0, j0)) {
-                __syncthreads(); /* all are done with the slabs */
+            const bool found = finding.template find<Panels>(stream, paths, i0, j0);
+            if (found || goes_on) {
+                stream.close();
+            }
+            if (found) {
                 finding.template write<Panels>(paths, i0, j0, shared);
             }
         }
@@ -241,9 +247,12 @@ struct Relaxing {
 #pragma unroll 1
             for (int s = 0; s < kSlabs; ++s) {
                 fold<Tile::kPairsATime>(Shape::kSlabPairs, stream.wait(s), 0, c);
-                stream.release(s);
+                stream.release();
             }
             for_runs([](T *at, T *mine) { store_passing(at, mine); });
+            if (goes_on) {
+                stream.close();
+            }
         }
     }
 
@@ -286,9 +295,12 @@ __global__ void __launch_bounds__(Rest<Ring, kPivots, kPred>::Tile::kThreads,
         return;
     }
     const ptrdiff_t part = blockIdx.x % Work::kParts;
-    Work::relax(paths, i * kPivots, j * kPivots + part * (kPivots / Work::kParts), shared);
+    const bool closes_next =
+        Work::kClosesNext && region.part == kAllTiles && blockIdx.x == 0 && region.next >= 0;
+    Work::relax(paths, i * kPivots, j * kPivots + part * (kPivots / Work::kParts), shared,
+                closes_next);
     if constexpr (Work::kClosesNext) {
-        if (region.part == kAllTiles && blockIdx.x == 0 && region.next >= 0) {
+        if (closes_next) {
             /* The tile is in memory for all threads of the block. The panels are other ones:
              * other blocks still read these. */
             __syncthreads();

@@ -9,8 +9,8 @@
  * Cost: each operand is read and written once, 16 bytes an element of both in float32: 0.26 ms for
  * two matrices of 8192 x 8192, which takes 0.46 ms on an H200.
  *
- * Launch: 256 threads a block for 64 lines and 16 k, turned over in shared memory, so that both
- * reading, along whichever of the two is dense, and writing are in runs. */
+ * Launch: 256 threads a block for 64 lines and a slab of k, turned over in shared memory, so that
+ * both reading, along whichever of the two is dense, and writing are in runs. */
 #ifndef GPUDIST_MINPLUS_PACK_CUH
 #define GPUDIST_MINPLUS_PACK_CUH
 
@@ -18,7 +18,12 @@
 
 namespace gd {
 
-constexpr int kPackThreads = 256, kPackLines = 64, kPackWords = 16;
+/* Slabs of a product are long: half as long cost 2 %. A block packs one of half a tile. */
+template <typename Word>
+constexpr int kProductSlabPairs = sizeof(Word) == 4 ? 16 : 8;
+template <typename Word>
+constexpr int kPackWords = 2 * kProductSlabPairs<Word>;
+constexpr int kPackThreads = 256, kPackLines = 64;
 
 /* One operand: `lines` rows of A or columns of B, `depth` elements each. */
 template <typename T>
@@ -80,7 +85,9 @@ __global__ void __launch_bounds__(kPackThreads)
                const __grid_constant__ Packing<Ring> right, unsigned left_blocks, bool flip,
                int32_t *marked, Gate gate)
 {
-    __shared__ typename Ring::Word tile[kPackLines][kPackWords + 1]; /* spreads columns out */
+    using Word = typename Ring::Word;
+    constexpr int kWords = kPackWords<Word>;
+    __shared__ Word tile[kPackLines][kWords + 1]; /* spreads columns out */
     if (!gate.open()) {
         return;
     }
@@ -89,17 +96,17 @@ __global__ void __launch_bounds__(kPackThreads)
     const unsigned block = is_right ? blockIdx.x - left_blocks : blockIdx.x;
     const unsigned blocks_along = (unsigned)(panel.padded / kPackLines);
     const ptrdiff_t line0 = (ptrdiff_t)(block % blocks_along) * kPackLines;
-    const ptrdiff_t word0 = (ptrdiff_t)(block / blocks_along) * kPackWords;
+    const ptrdiff_t word0 = (ptrdiff_t)(block / blocks_along) * kWords;
     /* Neighbouring threads read along whichever is dense. */
     const bool along_depth = panel.x.depth_stride == 1;
     const int thread = threadIdx.x;
-    const int line = along_depth ? thread / kPackWords : thread % kPackLines;
-    const int word = along_depth ? thread % kPackWords : thread / kPackLines;
-    const int line_step = along_depth ? kPackThreads / kPackWords : 0;
+    const int line = along_depth ? thread / kWords : thread % kPackLines;
+    const int word = along_depth ? thread % kWords : thread / kPackLines;
+    const int line_step = along_depth ? kPackThreads / kWords : 0;
     const int word_step = along_depth ? 0 : kPackThreads / kPackLines;
     bool mark = false;
 #pragma unroll
-    for (int i = 0; i < kPackLines * kPackWords / kPackThreads; ++i) {
+    for (int i = 0; i < kPackLines * kWords / kPackThreads; ++i) {
         const int at_line = line + i * line_step, at_word = word + i * word_step;
         tile[at_line][at_word] =
             word_at<Ring>(panel.x, line0 + at_line, word0 + at_word, flip, mark);
@@ -109,12 +116,10 @@ __global__ void __launch_bounds__(kPackThreads)
     }
     const int out_line = thread % kPackLines, out_word = thread / kPackLines * 2;
     constexpr int kOutStep = kPackThreads / kPackLines * 2;
-    const ptrdiff_t to_line = line0 + out_line;
-    Pair<typename Ring::Word> *const to =
-        panel.to + (to_line / panel.width * panel.pairs + (word0 + out_word) / 2) * panel.width +
-        to_line % panel.width;
+    Pair<Word> *const to = panel.to + line0 / panel.width * panel.pairs * panel.width +
+                           line0 % panel.width + (word0 + out_word) / 2 * panel.width + out_line;
 #pragma unroll
-    for (int w = 0; w < kPackWords; w += kOutStep) {
+    for (int w = 0; w < kWords; w += kOutStep) {
         const auto *pair = &tile[out_line][out_word + w];
         to[w / 2 * panel.width] = {pair[is_right], pair[!is_right]};
     }

@@ -31,10 +31,6 @@ struct ProductShape<Ring, true> {
     static constexpr int kBlocksPerSm = 2, kStages = 3;
 };
 
-/* Slabs are long: half as long cost 2 %. Of the last one, only what is needed is computed. */
-template <typename Word>
-constexpr int kProductSlabPairs = sizeof(Word) == 4 ? 16 : 8;
-
 template <typename Ring, bool kWide>
 using ProductStream =
     SlabStream<typename Ring::Word, ProductShape<Ring, kWide>::Tile::kBlockRows,
@@ -123,16 +119,17 @@ __global__ void __launch_bounds__(ProductShape<Ring, kWide>::Tile::kThreads,
             c[i][j] = Ring::neutral();
         }
     }
+    const int last = (int)(p.pairs - (ptrdiff_t)(p.slabs - 1) * kSlabPairs);
     auto run = [&](auto loop) {
 #pragma unroll 1
         for (int s = 0; s < p.slabs; ++s) {
             const auto &slab = stream.wait(s);
-            const ptrdiff_t left = p.pairs - (ptrdiff_t)s * kSlabPairs;
-            Tile::for_pairs(left < kSlabPairs ? (int)left : kSlabPairs, slab.left[0], slab.right[0],
+            /* Of the last one only what is needed is computed. */
+            Tile::for_pairs(s + 1 < p.slabs ? kSlabPairs : last, slab.left[0], slab.right[0],
                             [&](int i, int j, const Pair<Word> &a, const Pair<Word> &b) {
                                 fold_at<decltype(loop)>(i + j, c[i][j], a, b);
                             });
-            stream.release(s);
+            stream.release();
         }
     };
     if constexpr (Ring::kSigned) {

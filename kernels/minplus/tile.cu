@@ -61,7 +61,7 @@ gd_status enqueue_pack(const gd_minplus &call, const gd::Product<Ring> &p, ptrdi
         padded_cols,
         width,
         pairs};
-    const ptrdiff_t deep = gd::ceil_div(2 * p.pairs, gd::kPackWords);
+    const ptrdiff_t deep = gd::ceil_div(2 * p.pairs, gd::kPackWords<Word>);
     const ptrdiff_t left_blocks = padded_rows / gd::kPackLines * deep;
     const ptrdiff_t right_blocks = padded_cols / gd::kPackLines * deep;
     if (deep > 0) {
