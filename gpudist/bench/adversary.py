@@ -16,7 +16,7 @@ Points = tuple[Array, Array]
 # More than 25 rows, from where on torch.cdist expands the square of a difference.
 ROWS, COLUMNS = (10, 26), 37
 # What kernels on tensor cores are chosen for, small as it is.
-WIDE_ROWS, WIDE_COLUMNS = (16, 130), 256
+WIDE_ROWS, WIDE_COLUMNS = (8, 100), 256
 
 PRODUCTS = ("euclidean", "sqeuclidean", "cosine", "correlation", "inner_product")
 DISTRIBUTIONS = ("hellinger", "jensenshannon", "kl_divergence")
@@ -89,7 +89,7 @@ def adversarial(metric: str, dtype: Any, *, wide: bool = False) -> dict[str, Poi
     Returns
     -------
     dict
-        By name, two arrays of 10 and 26 rows; of 37 columns, or 2. Wide ones: 16 and 130 rows.
+        By name, two arrays of 10 and 26 rows; of 37 columns, or 2. Wide ones: 8 and 100 rows.
     """
     dtype = np.dtype(dtype)
     rng = np.random.default_rng(2)
