@@ -111,12 +111,16 @@ def cdist(
     Notes
     -----
     In the Lp family float32 results have a relative error below 5e-7 (d up to 4096; 1e-6 where `p`
-    is no whole number), float64 results below 1e-13, for offset data and near-duplicates too: the
-    differences are formed first, never ``|a|**2 + |b|**2 - 2ab``. Heavy tails can take single
-    elements of sqeuclidean and cityblock to 1e-6 in float32; the bound for any data is
-    ``24 + d / 128`` units of 6e-8. Equal rows give exactly 0 where a metric is 0 by definition,
-    ``cdist(X, X)`` is exactly symmetric, and a row's result does not depend on the rows computed
-    with it (but for the default `V` and `VI`, which depend on all points).
+    is no whole number, and of sqeuclidean, the square of such a distance), float64 results below
+    1e-13, for offset data and near-duplicates too: the differences are formed first, or again where
+    ``|a|**2 + |b|**2 - 2ab`` cancels. Heavy tails, and differences that are all equal, can take
+    single elements of cityblock to 1e-6 in float32; the bound for any sum of differences is
+    ``24 + d / 128`` units of 6e-8. Cosine and correlation err by less than 1e-6 in float32 and
+    1e-12 in float64, and the other metrics in float32 by less than 1e-5 of the result or by 1e-6
+    (inner_product by less than 1e-5 of the sum of its terms' magnitudes). Equal rows give exactly 0
+    where a metric is 0 by definition, ``cdist(X, X)`` is exactly symmetric, and a row's result does
+    not depend on the rows computed with it (but for the default `V` and `VI`, which depend on all
+    points).
 
     The metrics are those of `scipy.spatial.distance.cdist` [1]_ with its edge cases, two that SciPy
     had until 2025 (kulczynski1 and sokalmichener), and inner_product, kl_divergence, hellinger and

@@ -509,13 +509,17 @@ def test_exact_distances_refuse(x, metric, metric_args, message):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("metric", [record.name for record in METRICS])
 def test_adversarial_data(metric, dtype):
-    sets = accuracy.adversarial(metric, dtype)
-    again = accuracy.adversarial(metric, dtype)
-    assert len(sets) >= 3
+    sets = accuracy.adversarial(metric, dtype, wide=True)
+    again = accuracy.adversarial(metric, dtype, wide=True)
+    usual = accuracy.adversarial(metric, dtype)
+    assert len(usual) >= 3
+    assert (len(sets) > len(usual)) == (metric in adversary.PRODUCTS)
     for name, (a, b) in sets.items():
         assert (a.dtype, b.dtype) == (dtype, dtype)
-        assert (len(a), len(b)) == adversary.ROWS
-        assert a.shape[1] == b.shape[1] == (2 if metric == "haversine" else adversary.COLUMNS)
+        wide = name not in usual
+        assert (len(a), len(b)) == (adversary.WIDE_ROWS if wide else adversary.ROWS)
+        columns = 2 if metric == "haversine" else adversary.COLUMNS
+        assert a.shape[1] == b.shape[1] == (adversary.WIDE_COLUMNS if wide else columns)
         assert np.isfinite(a).all() and np.isfinite(b).all()
         assert np.array_equal(b[-1], a[0])
         assert all(map(np.array_equal, (a, b), again[name]))
@@ -816,6 +820,16 @@ def test_a_result_of_accuracy(runner, dtype):
     assert record["kernel"] in {kernel.id for kernel in gpudist.kernels("cdist")}
     for other in record["rivals"]:
         assert "missing" in other or set(other["errors"]) == set(record["errors"]), other
+
+
+def test_accuracy_meets_kernels_on_tensor_cores(runner):
+    pytest.importorskip("mpmath")
+    record = runner.run(accuracy_case("correlation", "float32"))
+    assert set(record["errors"]) == set(accuracy.adversarial("correlation", "float32", wide=True))
+    assert record["max_error"] < 1e-6
+    # Its weights are for the usual columns.
+    record = runner.run(accuracy_case("euclidean", "float32", "weighted"))
+    assert set(record["errors"]) == set(accuracy.adversarial("euclidean", "float32"))
 
 
 def test_a_wrong_distance_is_no_number(runner, monkeypatch):
@@ -1241,11 +1255,15 @@ def test_accuracy_of_a_gpu():
     pytest.importorskip("mpmath")
     runner = Runner("cuda:0", with_ceilings=False)
     assert runner.ceilings == {}
-    for case in (accuracy_case("euclidean"), accuracy_case("jaccard", "float64", "weighted")):
+    for case in (
+        accuracy_case("euclidean"),
+        accuracy_case("cosine"),
+        accuracy_case("jaccard", "float64", "weighted"),
+    ):
         record = runner.run(case)
         assert "failed" not in record, record
         assert record["kernel"].split("/")[1].startswith("cuda")
-        assert record["max_error"] < 5e-7
+        assert record["max_error"] < (1e-6 if case.metric == "cosine" else 5e-7)
         for other in record["rivals"]:
             assert "failed" not in other, other
 

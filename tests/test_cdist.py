@@ -165,6 +165,52 @@ def test_a_long_sum_keeps_its_digits(kernel, metric, dtype):
             )
 
 
+def outweighed(rng, count, d, size, signs):
+    """Rows of which one element outweighs the others."""
+    x = rng.standard_normal((count, d))
+    x[:, d // 3] = size * rng.choice(signs, count) * rng.uniform(1.0, 1.1, count)
+    return x
+
+
+@lru_cache(maxsize=20)
+def outweighed_rows(metric, dtype, d, size, signs):
+    rng = np.random.default_rng(17)
+    products = metric in {"cosine", "correlation", "inner_product"}
+    m, n = (330, 700) if products else (60, 300)
+    a, b = (outweighed(rng, count, d, size, signs).astype(dtype) for count in (m, n))
+    if not products:
+        return a, b, exact(a, b, metric, {})
+    x, y = a.astype(np.float64), b.astype(np.float64)
+    if metric == "correlation":
+        x, y = (z - z.mean(axis=1, keepdims=True) for z in (x, y))
+    if metric != "inner_product":
+        x, y = (z / np.linalg.norm(z, axis=1, keepdims=True) for z in (x, y))
+    return a, b, x @ y.T if metric == "inner_product" else 1 - x @ y.T
+
+
+@pytest.mark.parametrize("signs", [(1, -1), (1, 1, 1, 1, 1, -1), (1,)], ids=["even", "most", "one"])
+@pytest.mark.parametrize(
+    ("kernel", "metric", "dtype"),
+    [
+        p
+        for p in cases()
+        if p.values[0].ladder == "production"
+        and p.values[1] in {"euclidean", "sqeuclidean", "cosine", "correlation", "inner_product"}
+    ],
+)
+def test_a_column_that_outweighs_the_others_costs_no_digits(kernel, metric, dtype, signs):
+    """Products large beside the result: tensor cores cut digits off, and long sums round."""
+    runnable(kernel)
+    sizes = [(4, 30), (16, 30), (32, 32), (64, 16), (64, 256), (130, 64)]
+    if "tensor" in kernel.id:
+        sizes += [(1030, 128), (4096, 64)]
+    for d, size in sizes:
+        if kernel.columns[0] <= d <= kernel.columns[1]:
+            a, b, expected = outweighed_rows(metric, dtype, d, size, signs)
+            got = gpudist.cdist(a, b, metric, kernel=kernel.id)
+            assert_close(got, expected, *tolerance(metric, dtype, {}, a, b))
+
+
 def gathered(kind, rng, count, d):
     """Rows in tight clusters, about one place but for a few, or far apart but for a few."""
     places = np.random.default_rng(5).normal(size=(17, d)) * 5

@@ -15,7 +15,10 @@ Points = tuple[Array, Array]
 
 # More than 25 rows, from where on torch.cdist expands the square of a difference.
 ROWS, COLUMNS = (10, 26), 37
+# What kernels on tensor cores are chosen for, small as it is.
+WIDE_ROWS, WIDE_COLUMNS = (8, 100), 256
 
+PRODUCTS = ("euclidean", "sqeuclidean", "cosine", "correlation", "inner_product")
 DISTRIBUTIONS = ("hellinger", "jensenshannon", "kl_divergence")
 _TRUTHS = tuple(record.name for record in METRICS if record.domain == "truths")
 
@@ -66,7 +69,7 @@ def variants() -> tuple[Variant, ...]:
     return tuple(found)
 
 
-def adversarial(metric: str, dtype: Any) -> dict[str, Points]:
+def adversarial(metric: str, dtype: Any, *, wide: bool = False) -> dict[str, Points]:
     """Make the data sets on which a metric is hard to get right.
 
     Every second operand ends with a row that equals the first one's first.
@@ -79,11 +82,14 @@ def adversarial(metric: str, dtype: Any) -> dict[str, Points]:
     dtype : {float32, float64}
         Their type. It decides how far magnitudes reach: 1e-18 to 1e18 and 1e-150 to 1e150, less
         where powers of them leave float64.
+    wide : bool, default False
+        Also data sets of 256 columns and more rows, where the metric can be had from a product of
+        matrices: no others meet the kernels that take it.
 
     Returns
     -------
     dict
-        By name, two arrays of 10 and 26 rows; of 37 columns, or 2.
+        By name, two arrays of 10 and 26 rows; of 37 columns, or 2. Wide ones: 8 and 100 rows.
     """
     dtype = np.dtype(dtype)
     rng = np.random.default_rng(2)
@@ -100,6 +106,8 @@ def adversarial(metric: str, dtype: Any) -> dict[str, Points]:
         made = _numbers(rng, dtype, 60 if narrow else _reach(dtype))
         if metric == "hamming":
             made |= _truths(rng, dtype)
+        if wide and metric in PRODUCTS:
+            made |= _outweighed(rng, dtype)
     for a, b in made.values():
         b[-1] = a[0]
     return made
@@ -140,6 +148,26 @@ def _numbers(rng: np.random.Generator, dtype: np.dtype[Any], reach: int) -> dict
         "tiny": _two(lambda shape: uniform(shape) * 10.0**-reach, dtype),
         "huge": _two(lambda shape: uniform(shape) * 10.0**reach, dtype),
         "mixed signs": _two(rng.standard_normal, dtype),
+    }
+
+
+def _outweighed(rng: np.random.Generator, dtype: np.dtype[Any]) -> dict[str, Points]:
+    """Make rows of which one element is about as long as all others, or much longer."""
+
+    def draw(rows: int, size: float, signs: tuple[float, ...]) -> Array:
+        x = rng.standard_normal((rows, WIDE_COLUMNS))
+        x[:, 85] = size * rng.choice(signs, rows) * rng.uniform(1.0, 1.1, rows)
+        return np.asarray(x.astype(dtype))
+
+    def two(size: float, *signs: float) -> Points:
+        a, b = (draw(rows, size, signs) for rows in WIDE_ROWS)
+        return a, b
+
+    return {
+        "one column as long": two(16.0, 1.0, -1.0),
+        "one column outweighs": two(64.0, 1.0, -1.0),
+        "one column outweighs, mostly positive": two(128.0, 1.0, 1.0, 1.0, -1.0),
+        "one column is all": two(4096.0, 1.0),
     }
 
 

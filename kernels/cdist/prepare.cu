@@ -108,14 +108,23 @@ struct Centre {
                                       unsigned lane)
         : scale(0)
     {
-        /* Columns without weight do not count. */
-        const auto counts = [&](ptrdiff_t k) { return weights == NULL || weights[k] > 0; };
-        const double most =
-            largest_of(d, lane, [&](ptrdiff_t k) { return counts(k) ? x(k) : -kInfinity; });
-        const double least =
-            -largest_of(d, lane, [&](ptrdiff_t k) { return counts(k) ? -x(k) : -kInfinity; });
-        scale = Scale(scales ? fmax(most, -least) : 0);
-        none = most == least;
+        if (scales) {
+            /* Columns without weight do not count. */
+            const auto counts = [&](ptrdiff_t k) { return weights == NULL || weights[k] > 0; };
+            const double most =
+                largest_of(d, lane, [&](ptrdiff_t k) { return counts(k) ? x(k) : -kInfinity; });
+            const double least =
+                -largest_of(d, lane, [&](ptrdiff_t k) { return counts(k) ? -x(k) : -kInfinity; });
+            scale = Scale(fmax(most, -least));
+            none = most == least;
+        }
+        else { /* a vote is quicker than looking for both ends */
+            none = true;
+            for (ptrdiff_t k = lane; k < d; k += kLanes) {
+                none &= x(k) == x(0);
+            }
+            none = __all_sync(kAll, none);
+        }
         const auto average = [&](auto value) {
             const double sum = sum_of(d, lane, [&](ptrdiff_t k) {
                 return weights == NULL ? value(k) : value(k) * weights[k];

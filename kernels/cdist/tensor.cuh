@@ -28,8 +28,8 @@ constexpr int kParts = kTileCols / kPartCols;
 constexpr int kPlaneA = kTileRows, kPlaneB = kTileCols, kPlanes = 2 * kChunks; /* in words */
 constexpr int kImageA = kPlanes * kPlaneA, kImageB = kPlanes * kPlaneB;
 
-/* What else is known of a tile's rows: half the square of the row's length (see Rules), and the
- * power of two that undoes the scaling of its image. */
+/* What else is known of a tile's rows: the square of the row's length, or half of it (see Rules),
+ * and the power of two that undoes the scaling of its image. */
 template <int kCount>
 struct alignas(16) Facts {
     float norm[kCount], unscale[kCount];
@@ -66,8 +66,13 @@ struct Plan {
 
 /* d^2 = |a|^2 + |b|^2 - 2ab cancels where d^2 is small beside the norms. An element is computed
  * again directly where d^2 < share * (|a|^2 + |b|^2): half keeps the relative error of a distance
- * below 5e-7; the cosine distance is held to an absolute error, and needs the guard only for what
- * is next to zero.
+ * below 5e-7.
+ *
+ * The cosine distance is held to an absolute error of 1e-6, which is that of the product: some
+ * 6e-7 of 2|a||b|, and up to 8e-7 next to cos = -1. Rows of length sqrt(1/2) keep 2|a||b| at 1 as
+ * long as they do not move; where they do (tensor_centre.cuh), rows on the other side reach twice
+ * that length, and products of two of these erred by 2.6e-6, so elements with 2ab > 1.25 are
+ * marked. The share then is for what is next to zero.
  *
  * A smaller share would be quicker where few dimensions mark much (0.15 % at d = 32, a quarter of
  * the time), but no longer right. Worst of 6.7e7 pairs on an H200, rows of which one element
@@ -79,8 +84,8 @@ struct Plan {
 template <gd_metric kMetric>
 struct Rules {
     static constexpr bool product = kMetric == GD_INNER_PRODUCT;
-    static constexpr bool shifts = !product;
-    static constexpr float share = kMetric == GD_COSINE ? 0x1p-8f : 0.5f;
+    static constexpr bool shifts = !product, absolute = kMetric == GD_COSINE;
+    static constexpr float share = absolute ? 0x1p-8f : 0.5f, most_product = 1.25f;
     /* Rows whose squares' sum is not between these are computed directly, unless it is 0: no
      * result, square or scale of others leaves float32's normal numbers. */
     static constexpr double least = 0x1p-90, most = 0x1p120;
@@ -94,8 +99,12 @@ struct Rules {
             return acc * unscale_a * unscale_b;
         }
         else {
-            const float norms = norm_a + norm_b;
-            guard = fmaf(-2 * unscale_a * unscale_b, acc, (2 - 2 * share) * norms);
+            const float norms = norm_a + norm_b, factor = -2 * unscale_a * unscale_b;
+            if constexpr (absolute) {
+                guard = fmaf(factor, acc, fminf((1 - share) * norms, most_product));
+                return finish(fmaf(factor, acc, norms));
+            }
+            guard = fmaf(factor, acc, (2 - 2 * share) * norms);
             const float square = fmaf(2 * share, norms, guard);
             return finish(square);
         }

@@ -8,6 +8,10 @@
  * nearer to it than 1.5 times half of them are. It is kept in two numbers: rows that differ in
  * their last bits have a middle between these.
  *
+ * Unit rows, which have no outliers, are scattered more often than they are near each other. Then
+ * they do not move at all: rows on the other side would get up to twice as long, which the errors
+ * of their products, that of a cosine being absolute, become four times as large by.
+ *
  * The sample also tells how many of its pairs would be marked. Where they are so many that marks
  * cost more than tensor cores gain, everything is computed in direct form.
  *
@@ -37,6 +41,15 @@ struct alignas(2 * sizeof(T)) Shift {
 
     /* The difference to `high` is exact for rows near the centre. */
     __device__ __forceinline__ T move(T x) const { return (x - high) - low; }
+};
+
+/* Which results are marked: those with d^2 < share * N, N being both rows' norms, or with N - d^2,
+ * twice a product, above `product`, and all of rows whose norm is neither 0 nor from `least` to
+ * `most`. spread: what the mean of d^2 may be at most for rows to move; infinity where they always
+ * do, else rows are of length sqrt(1/2). */
+struct Bounds {
+    double share, least, most;
+    double product = __builtin_huge_val(), spread = __builtin_huge_val();
 };
 
 /* Distances within the sample. Always float64: what overflows there overflows in results, too. */
@@ -85,6 +98,7 @@ __global__ void __launch_bounds__(kMeasureThreads)
 /* What a warp knows of the sample. Rows are 0 to kSample, party * 32 + lane. */
 struct Choice {
     int middle;
+    bool moves;
     unsigned near[kParties]; /* a bit a row: whether it is near the middle */
 
     __device__ __forceinline__ bool is_near(int row) const
@@ -108,10 +122,11 @@ struct Choice {
 };
 
 /* The sample in shared memory, and of each row that may be the middle: how many rows are infinitely
- * far away, as all are from rows with NaN or infinity, and the sum of the other distances. */
+ * far away, as all are from rows with NaN or infinity, and the sums of the other distances and of
+ * their squares. */
 struct Known {
     double distances[kMiddle][kSample];
-    double sums[kMiddle];
+    double sums[kMiddle], squares[kMiddle];
     int distant[kMiddle];
 };
 
@@ -128,7 +143,7 @@ __device__ __forceinline__ void sum_distances(const Sample *sample, int rows, Kn
     }
 #pragma unroll
     for (int r = 0; r < kOwn; ++r) {
-        double sum = 0;
+        double sum = 0, squares = 0;
         unsigned distant = 0;
 #pragma unroll
         for (int i = 0; i < kParties; ++i) {
@@ -136,20 +151,23 @@ __device__ __forceinline__ void sum_distances(const Sample *sample, int rows, Kn
             const bool there = i * 32 + lane < rows, finite = x < __builtin_huge_val();
             known.distances[first + r][i * 32 + lane] = x;
             sum += there && finite ? x : 0.0;
+            squares += there && finite ? x * x : 0.0;
             distant += there && !finite;
         }
         sum = add_lanes(sum);
+        squares = add_lanes(squares);
         distant = sum_of_warp(distant);
         if (lane == 0) {
             known.sums[first + r] = sum;
+            known.squares[first + r] = squares;
             known.distant[first + r] = (int)distant;
         }
     }
 }
 
-/* Finds the row in the middle, and which rows are near it. Doubles that are not negative are in the
- * order of their upper halves, which is good enough to choose by. */
-__device__ __forceinline__ Choice choose(const Known &known, int rows)
+/* Finds the row in the middle, which rows are near it, and whether rows move there. Doubles that
+ * are not negative are in the order of their upper halves, which is good enough to choose by. */
+__device__ __forceinline__ Choice choose(const Known &known, int rows, double spread)
 {
     const int lane = threadIdx.x % 32, candidates = min(rows, kMiddle);
     const unsigned distant = lane < candidates ? (unsigned)known.distant[lane] : ~0u;
@@ -166,6 +184,9 @@ __device__ __forceinline__ Choice choose(const Known &known, int rows)
         const double other = distances[i];
         nearer += other < own || (other == own && i < lane);
     }
+    const double squares = add_lanes(lane < candidates ? known.squares[lane] : 0.0);
+    const unsigned finite = sum_of_warp(lane < candidates ? rows - distant : 0u);
+    choice.moves = squares <= spread * (double)finite;
     const unsigned half = __ballot_sync(~0u, lane < candidates && nearer == candidates / 2);
     const double cut = 1.5 * distances[__ffs((int)half) - 1];
 #pragma unroll
@@ -176,11 +197,10 @@ __device__ __forceinline__ Choice choose(const Known &known, int rows)
     return choice;
 }
 
-/* The share of the candidates' pairs that would be marked: d^2 < share * N. A norm is |x - mean|^2
- * = the mean of |x - y|^2 over the rows y near the middle, less half the mean of that. least, most:
- * norms between which rows are not marked in any case; 0 is neither. */
+/* The share of the candidates' pairs that would be marked. A norm is |x - mean|^2 = the mean of
+ * |x - y|^2 over the rows y near the middle, less half the mean of that. */
 __device__ __forceinline__ double share_of_marked(const Known &known, const Choice &choice,
-                                                  int rows, double share, double least, double most)
+                                                  int rows, const Bounds &bounds)
 {
     __shared__ double norms[kMiddle];
     __shared__ unsigned marked;
@@ -202,13 +222,16 @@ __device__ __forceinline__ double share_of_marked(const Known &known, const Choi
     __syncthreads();
     const double half = add_lanes(choice.near[0] >> lane & 1 ? norms[lane] : 0.0) /
                         max(__popc(choice.near[0]), 1) / 2;
-    const double other = fmax(norms[lane] - half, 0.0);
-    const bool usual = other == 0 || (other >= least && other <= most);
+    const double other = choice.moves                         ? fmax(norms[lane] - half, 0.0)
+                         : norms[lane] < __builtin_huge_val() ? 0.5
+                                                              : norms[lane];
+    const bool usual = other == 0 || (other >= bounds.least && other <= bounds.most);
     for (int i = warp; i < candidates; i += kCentreWarps) {
-        const double own = __shfl_sync(~0u, other, i), x = known.distances[i][lane];
-        const bool both = __shfl_sync(~0u, (int)usual, i) && usual;
-        const unsigned pairs =
-            __ballot_sync(~0u, lane < i && (!both || x * x < share * (own + other)));
+        const double both = __shfl_sync(~0u, other, i) + other;
+        const double square = known.distances[i][lane] * known.distances[i][lane];
+        const bool safe = __shfl_sync(~0u, (int)usual, i) && usual &&
+                          square >= bounds.share * both && both - square <= bounds.product;
+        const unsigned pairs = __ballot_sync(~0u, lane < i && !safe);
         if (lane == 0) {
             atomicAdd(&marked, (unsigned)__popc(pairs));
         }
@@ -232,7 +255,7 @@ __device__ __forceinline__ Shift<T> split_sum(double x, double y)
 template <typename T>
 __global__ void __launch_bounds__(kCentreWarps * 32)
     find_centre(const __grid_constant__ Points<T> whole_b, ptrdiff_t d, const Sample *sample,
-                double share, double least, double most, double limit, Shift<T> *shift,
+                const __grid_constant__ Bounds bounds, double limit, Shift<T> *shift,
                 unsigned *all_direct)
 {
     __shared__ Known known;
@@ -250,9 +273,9 @@ __global__ void __launch_bounds__(kCentreWarps * 32)
     follow();
     sum_distances(sample, rows, known);
     __syncthreads();
-    const Choice choice = choose(known, rows);
+    const Choice choice = choose(known, rows, bounds.spread);
     if (judges) {
-        const double marked = share_of_marked(known, choice, rows, share, least, most);
+        const double marked = share_of_marked(known, choice, rows, bounds);
         if (threadIdx.x == 0) {
             *all_direct = marked >= limit;
         }
@@ -272,7 +295,7 @@ __global__ void __launch_bounds__(kCentreWarps * 32)
         for (int i = 1; i < kCentreWarps; ++i) {
             sum += sums[i][lane];
         }
-        shift[k] = split_sum<T>(middle, sum / choice.count());
+        shift[k] = choice.moves ? split_sum<T>(middle, sum / choice.count()) : Shift<T>{};
     }
 }
 

@@ -64,8 +64,8 @@ cudaError_t launch(const gd_cdist &call, Plan &plan)
     plan.ratio = share / plan.keep;
     plan.marks.all_direct = R::shifts ? plan.all_direct : NULL;
     if (R::shifts) {
-        find_centre_of(steps, call, plan.sample, plan.shift, plan.all_direct, share, R::least,
-                       R::most);
+        find_centre_of(steps, call, plan.sample, plan.shift, plan.all_direct,
+                       {share, R::least, R::most});
     }
     steps.enqueue(prepare<kMetric>, (same ? max(rows, cols) : rows + cols) / kUnitRows,
                   dim3(kPrepareThreads), 0, parameters, plan, same);

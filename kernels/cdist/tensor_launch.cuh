@@ -84,16 +84,16 @@ struct Steps {
     }
 };
 
-/* The steps before all others. share, least, most: see share_of_marked. */
+/* The steps before all others. */
 template <typename T>
 void find_centre_of(Steps &steps, const gd_cdist &call, Sample *sample, Shift<T> *shift,
-                    unsigned *all_direct, double share, double least, double most)
+                    unsigned *all_direct, const Bounds &bounds)
 {
     const Points<T> whole_b = points_of<T>(call.whole_b);
     const ptrdiff_t d = call.a.cols;
     steps.enqueue(measure<T>, kMiddle * kParties, dim3(kMeasureThreads), 0, whole_b, d, sample);
     steps.enqueue(find_centre<T>, ceil_div(d, kCentreDims) + 1, dim3(kCentreWarps * 32), 0, whole_b,
-                  d, sample, share, least, most, direct_from<T>(d), shift, all_direct);
+                  d, sample, bounds, direct_from<T>(d), shift, all_direct);
 }
 
 /* Computes marked elements again; or all, if that is what the sample told. */

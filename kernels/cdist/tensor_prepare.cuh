@@ -90,7 +90,8 @@ __device__ __forceinline__ void find_facts(const Points<float> &x, bool words, p
         unscale = __int_as_float((127 - exponent) << 23);
         /* What a half cannot hold is at most 2^-25 an element, times at most 2^15: 2^-17 of
          * products from d * 2^7 on. Elements from 2^-3 on keep 22 bits, like all others. */
-        norm = !R::product                ? (float)(squares / 2)
+        norm = R::absolute                ? (float)squares
+               : !R::product              ? (float)(squares / 2)
                : least * scale >= 0x1p-3f ? 0.0f
                                           : (float)d * -0x1p7f;
     }

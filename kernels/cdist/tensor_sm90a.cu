@@ -72,8 +72,12 @@ cudaError_t launch(const gd_cdist &call, Plan &plan)
     Steps steps(call.launch);
     plan.marks.all_direct = R::shifts ? plan.all_direct : NULL;
     if (R::shifts) {
-        find_centre_of(steps, call, plan.sample, plan.shift, plan.all_direct, (double)R::share,
-                       R::least, R::most);
+        Bounds bounds = {(double)R::share, R::least, R::most};
+        if (R::absolute) {
+            bounds.product = (double)R::most_product;
+            bounds.spread = 0.5;
+        }
+        find_centre_of(steps, call, plan.sample, plan.shift, plan.all_direct, bounds);
     }
     const bool same = same_rows(call.a, call.b);
     steps.enqueue(prepare<kMetric>, (same ? max(rows, cols) : rows + cols) / kPrepareRows,
