@@ -123,7 +123,8 @@ __device__ __forceinline__ float first_term(float a, float b)
 }
 
 /* The result of a total over d dimensions. Up to GD_FOLD of them make a row of short.cu, where
- * roots of one instruction are a tenth of the time; kernels that stand in for it have the same. */
+ * roots of one instruction are a tenth of the time; tile.cu and few.cu, of equal bits, have the
+ * same. */
 template <typename M, typename T>
 __device__ __forceinline__ T finish(T total, ptrdiff_t d)
 {

@@ -303,20 +303,38 @@ def test_layout_does_not_change_the_bits(kernel, metric, dtype, rng):
                 np.testing.assert_array_equal(got, expected, err_msg=f"{label}, {layout}")
 
 
-@pytest.mark.parametrize(
-    ("kernel", "metric"),
-    [
-        pytest.param(p.values[0], m, id=f"{p.values[0].id}-{m}", marks=p.marks)
-        for p in rows("cdist")
-        for m in p.values[0].metrics
-        if m in LP and "float32" in p.values[0].dtypes and not p.values[0].teaching
-    ],
-)
+def float32_of(metrics):
+    return pytest.mark.parametrize(
+        ("kernel", "metric"),
+        [
+            pytest.param(p.values[0], m, id=f"{p.values[0].id}-{m}", marks=p.marks)
+            for p in rows("cdist")
+            for m in p.values[0].metrics
+            if m in metrics and "float32" in p.values[0].dtypes and not p.values[0].teaching
+        ],
+    )
+
+
+def assert_is_float32s(kernel, a, b, metric, args):
+    """What float32 cannot hold is infinite there."""
+    expected = exact(a, b, metric, args)
+    with np.errstate(over="ignore"):
+        rounded = expected.astype(np.float32).astype(np.float64)
+    rtol, _ = tolerance(metric, "float32", args, a, b)
+    assert_close(
+        gpudist.cdist(a, b, metric, kernel=kernel.id, **args),
+        np.where(np.isinf(rounded), np.inf, expected),
+        rtol,
+        1.5e-45,
+    )
+
+
+@float32_of(LP)
 def test_float32_holds_over_its_whole_range(kernel, metric, rng):
     """Powers that leave float32 on the way to a result inside it are computed again."""
     runnable(kernel)
     for label, _ in taken(kernel, metric, "float32"):
-        for d in (2, 3, 40, 300):
+        for d in (2, 3, 16, 40, 300):
             if not kernel.columns[0] <= d <= kernel.columns[1]:
                 continue
             for scale in (1e-38, 1e-30, 1e-22, 1e-19, 1e19, 1e25, 1e36):
@@ -325,16 +343,24 @@ def test_float32_holds_over_its_whole_range(kernel, metric, rng):
                 b[:5] = a[:5]
                 b[5:10, 0] *= np.float32(1e-6)  # mixed magnitudes
                 args = argue(metric, label, rng, d)
-                expected = exact(a, b, metric, args)
-                with np.errstate(over="ignore"):
-                    rounded = expected.astype(np.float32).astype(np.float64)
-                rtol, _ = tolerance(metric, "float32", args, a, b)
-                assert_close(
-                    gpudist.cdist(a, b, metric, kernel=kernel.id, **args),
-                    np.where(np.isinf(rounded), np.inf, expected),
-                    rtol,
-                    1.5e-45,
-                )
+                assert_is_float32s(kernel, a, b, metric, args)
+
+
+@float32_of(LP - {"cityblock", "chebyshev"})
+def test_float32_holds_where_squares_begin_to_leave_its_range(kernel, metric, rng):
+    """Points of one power of two, or zeros, whose elements differ by a spacing or two, if at all:
+    on one side of the limits no square needs a second look, on the other all do."""
+    runnable(kernel)
+    label, _ = taken(kernel, metric, "float32")[0]
+    for d in (4, 8, 16):
+        if not kernel.columns[0] <= d <= kernel.columns[1]:
+            continue
+        for exponent in (*range(-29, -22), *range(58, 64)):
+            many = rng.integers(0, 3, (300, d)) * 2.0**-23 + 1
+            signs = np.ones(d) if exponent < 0 else rng.choice([-1, 1], (300, d))
+            x = (np.where(rng.random((300, d)) < 0.1, 0, many * signs) * 2.0**exponent).astype("f4")
+            x[50] = x[0]
+            assert_is_float32s(kernel, x[:44], x[44:], metric, argue(metric, label, rng, d))
 
 
 @every_case

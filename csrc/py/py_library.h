@@ -10,10 +10,11 @@ typedef struct gd_library {
     bool (*owns)(gd_module_state *state, PyObject *value);
     /* Whether it is a matrix of floats on a CUDA device, which *matrix then describes. */
     bool (*read)(const gd_module_state *state, PyObject *array, gd_matrix *matrix);
-    /* A new array of `like`'s dtype on its device, by the library's own method, lest it is a
-     * foreigner there (its streams, its storage); NULL where there is no room. */
-    PyObject *(*make)(const gd_module_state *state, PyObject *like, const gd_matrix *matrix,
-                      ptrdiff_t rows, ptrdiff_t cols);
+    /* A new array of the dtype of `like`, which *matrix describes, on its device, by the library's
+     * own method, lest it is a foreigner there (its streams, its storage); *made then describes
+     * it. NULL where there is no room. */
+    PyObject *(*make)(gd_module_state *state, PyObject *like, const gd_matrix *matrix,
+                      ptrdiff_t rows, ptrdiff_t cols, gd_matrix *made);
     /* Whether nothing but its memory has to be written. */
     bool (*plain)(const gd_module_state *state, PyObject *array);
     /* The stream of the caller's work on that device; 0, or -1 with an exception. */

@@ -43,14 +43,10 @@ static bool is_tensor(gd_module_state *state, PyObject *value)
     return state->tensor_type == type;
 }
 
-/* Numbers that are to be negated when they are read are no matrix of floats. */
-static bool read_tensor(const gd_module_state *state, PyObject *tensor, gd_matrix *matrix)
+static bool describe(const gd_module_state *state, PyObject *tensor, gd_matrix *matrix)
 {
     dl_tensor t;
-    PyObject *negated = PyObject_CallMethodObjArgs(tensor, state->is_neg, NULL);
-    const bool plain = negated == Py_False && state->exchange->read_tensor(tensor, &t) == 0;
-    Py_XDECREF(negated);
-    if (!plain) {
+    if (state->exchange->read_tensor(tensor, &t) != 0) {
         PyErr_Clear();
         return false;
     }
@@ -70,16 +66,29 @@ static bool read_tensor(const gd_module_state *state, PyObject *tensor, gd_matri
     return true;
 }
 
-static PyObject *make_tensor(const gd_module_state *state, PyObject *like, const gd_matrix *matrix,
-                             ptrdiff_t rows, ptrdiff_t cols)
+/* Numbers that are to be negated when they are read are no matrix of floats. */
+static bool read_tensor(const gd_module_state *state, PyObject *tensor, gd_matrix *matrix)
+{
+    PyObject *negated = PyObject_CallMethodObjArgs(tensor, state->is_neg, NULL);
+    const bool plain = negated == Py_False;
+    Py_XDECREF(negated);
+    PyErr_Clear();
+    return plain && describe(state, tensor, matrix);
+}
+
+static PyObject *make_tensor(gd_module_state *state, PyObject *like, const gd_matrix *matrix,
+                             ptrdiff_t rows, ptrdiff_t cols, gd_matrix *made)
 {
     PyObject *shape = Py_BuildValue("(nn)", rows, cols);
-    PyObject *made =
+    PyObject *tensor =
         shape != NULL ? PyObject_CallMethodObjArgs(like, state->new_empty, shape, NULL) : NULL;
     (void)matrix;
+    if (tensor != NULL && (!is_tensor(state, tensor) || !describe(state, tensor, made))) {
+        Py_CLEAR(tensor);
+    }
     Py_XDECREF(shape);
     PyErr_Clear();
-    return made;
+    return tensor;
 }
 
 /* One that records what is done to it is not to be written to, and the usual way says so. */
@@ -108,12 +117,14 @@ static PyObject *take_result(gd_module_state *state, const gd_library *library, 
                              PyObject *like, const gd_matrix *a, const gd_matrix *b,
                              gd_matrix *matrix)
 {
-    PyObject *out =
-        given == Py_None ? library->make(state, like, a, a->rows, b->rows) : Py_NewRef(given);
-    if (out == NULL || !library->owns(state, out) || !library->read(state, out, matrix) ||
+    PyObject *out = given == Py_None ? library->make(state, like, a, a->rows, b->rows, matrix)
+                                     : Py_NewRef(given);
+    if (out == NULL ||
+        (given != Py_None && (!library->owns(state, out) || !library->read(state, out, matrix) ||
+                              !library->plain(state, out))) ||
         matrix->dtype != a->dtype || matrix->device.index != a->device.index ||
         matrix->rows != a->rows || matrix->cols != b->rows || matrix->col_stride != 1 ||
-        matrix->row_stride != b->rows || (given != Py_None && !library->plain(state, out))) {
+        matrix->row_stride != b->rows) {
         Py_CLEAR(out);
     }
     return out;

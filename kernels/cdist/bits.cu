@@ -317,7 +317,7 @@ cudaError_t launch_form(const gd_cdist &call)
                                       call.a_terms,
                                       call.b_terms,
                                       call.weight_sum};
-    const unsigned log_kinds = log_kinds_of(bits_call);
+    const unsigned log_kinds = log_kinds_of(bits_call, gd::kLogWord<T>);
     const ptrdiff_t columns = call.out.cols + (1 << log_kinds) - 1; /* shifted rows are longer */
     const ptrdiff_t down = gd::ceil_div(call.out.rows, kBlockRows << log_kinds) << log_kinds;
     const gd::Grid grid(call.pairs, down, gd::ceil_div(columns, kBlockCols), kBand, kBlockRows,

@@ -152,7 +152,7 @@ cudaError_t launch(const gd_cdist &call)
     const auto parameters = gd::parameters_of<T, kForm>(call);
     constexpr bool kMayShift = sizeof(T) == sizeof(float);
     const bool shifted = kMayShift && !parameters.words && call.out.cols > kLong;
-    const unsigned log_kinds = shifted ? log_kinds_of(parameters) : 0;
+    const unsigned log_kinds = shifted ? log_kinds_of(parameters, gd::kLogSector<T>) : 0;
     const ptrdiff_t columns = call.out.cols + (1 << log_kinds) - 1; /* shifted rows are longer */
     /* A matrix with few columns has no use for 256 threads side by side. */
     unsigned across = 1;

@@ -35,81 +35,28 @@
 #include <cuda/std/type_traits>
 
 #include "grid.cuh"
-#include "span.cuh"
+#include "short_operands.cuh"
 
 namespace {
 
 using T = float;
-constexpr int kCols = gd::kPerWord<T>;
-/* Of a block: few, because small blocks start and end sooner, but where rows are shifted, whose
- * ends cost. */
-constexpr int kFewThreads = 128, kManyThreads = 256;
-constexpr int kCheck = 8; /* rows of a thread that are repaired together */
-/* Where writing binds, low blocks are better: those at work then write to fewer places at once. */
-template <int D>
-constexpr int kRows = D <= 8 ? 64 : 256;
+constexpr int kCols = gd::kShortCols, kThreads = gd::kShortThreads;
+constexpr int kThreadsAtWork = 512; /* of a multiprocessor, by their registers */
+constexpr int kCheck = 8;           /* rows of a thread that are repaired together */
+/* Rows of a block at most. Where writing binds, low blocks are better: those at work then write to
+ * fewer places at once. Of pairs those at the diagonal end early, so that no round is a full one.
+ */
+template <int D, gd::Form kForm>
+constexpr int kRows = D <= 8                      ? 64
+                      : kForm == gd::Form::kPairs ? 128
+                                                  : 256;
+/* Shifted rows are written by whole sectors where writing binds, else by words (span.cuh). */
+template <int D, gd::Form kForm>
+constexpr unsigned kLogAligned =
+    D <= 8 || kForm == gd::Form::kMatrix ? gd::kLogSector<T> : gd::kLogWord<T>;
+constexpr int kFewest = 8;
 /* Rows so short are all ends: there columns of a thread that lie apart are better. */
 constexpr ptrdiff_t kAllEnds = 64;
-constexpr int kEnoughBlocks = 1024; /* some for each multiprocessor of a large GPU */
-
-/* Brings a thread's columns to registers. A warp reads the points of all its threads, 32 of them at
- * a time, as they lie in memory, and the threads take theirs from a shared copy: read by each
- * thread for itself, every element would be a line of its own. Loops over points stay loops: a
- * block meets this code once, and its instructions have to come from memory. */
-template <int D, int kThreads, gd::Form kForm>
-__device__ __forceinline__ void take_columns(const gd::Cdist<T, kForm> &call,
-                                             const gd::Span<T> &span, T (&b)[kCols][D])
-{
-    constexpr int kPitch = D + 2; /* pairs stay aligned */
-    __shared__ alignas(8) T staged[kThreads / 32][32][kPitch];
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, d = (int)call.d;
-    if (blockDim.x < 32) {
-        /* So few columns that a warp spans several rows of threads. */
-#pragma unroll 1
-        for (int j = 0; j < kCols; ++j) {
-            const ptrdiff_t point = span.column(call.b, j);
-#pragma unroll
-            for (int k = 0; k < D; ++k) {
-                b[0][k] = b[1][k], b[1][k] = b[2][k], b[2][k] = b[3][k];
-                b[3][k] = call.b.at(point, min(k, d - 1));
-                b[3][k] = k < d ? b[3][k] : T(0);
-            }
-        }
-        return;
-    }
-    /* Threads of the further rows (blockDim.y) stage the same columns, each warp for itself. */
-    T(*mine)[kPitch] = staged[threadIdx.y * (blockDim.x / 32) + warp];
-    ptrdiff_t from = span.first - lane * kCols;
-#pragma unroll 1
-    for (int chunk = 0; chunk < kCols; ++chunk, from += 32) {
-        T raw[D];
-        __syncwarp();
-#pragma unroll
-        for (int i = 0; i < D; ++i) {
-            const int point = (i * 32 + lane) / D, k = (i * 32 + lane) % D;
-            /* Without a branch around it, all loads are under way at once. */
-            raw[i] = call.b.at(call.b.clamp(max(from + point, (ptrdiff_t)0)), min(k, d - 1));
-        }
-#pragma unroll
-        for (int i = 0; i < D; ++i) {
-            const int point = (i * 32 + lane) / D, k = (i * 32 + lane) % D;
-            mine[point][k ^ 1] = k < d ? raw[i] : T(0);
-        }
-        __syncwarp();
-        /* Eight threads have all their columns in this chunk. */
-        if (lane / 8 == chunk) {
-#pragma unroll
-            for (int j = 0; j < kCols; ++j) {
-#pragma unroll
-                for (int k = 0; k < D; k += 2) {
-                    const float2 pair =
-                        *reinterpret_cast<const float2 *>(&mine[lane % 8 * kCols + j][k]);
-                    b[j][k + 1] = pair.x, b[j][k] = pair.y;
-                }
-            }
-        }
-    }
-}
 
 /* A thread's results: of every kinds * blockDim.y-th row from first_row + threadIdx.y * kinds on.
  */
@@ -133,10 +80,18 @@ struct Share {
 struct Extremes {
     unsigned least = UINT_MAX, most = 0;
 
-    __device__ __forceinline__ void see(float x, float y)
+    template <typename M>
+    __device__ __forceinline__ void see(const T (&results)[kCols])
     {
-        least = min(min(least, __float_as_uint(x)), __float_as_uint(y));
-        most = max(max(most, __float_as_uint(x)), __float_as_uint(y));
+        if constexpr (M::template guarded<T>) {
+#pragma unroll
+            for (int j = 0; j < kCols; j += 2) {
+                const unsigned x = __float_as_uint(results[j]);
+                const unsigned y = __float_as_uint(results[j + 1]);
+                least = min(min(least, x), y);
+                most = max(max(most, x), y);
+            }
+        }
     }
     /* Whether all are good. */
     template <typename M>
@@ -148,20 +103,21 @@ struct Extremes {
     }
 };
 
-/* A row's results. D is at most GD_FOLD, so one accumulator makes the total. */
+/* A row's results; neighbours of its dimensions are exchanged. D is at most GD_FOLD, so one
+ * accumulator makes the total. */
 template <typename M, int D, int kFill>
 __device__ __forceinline__ void find_row(T (&results)[kCols], const T (&a)[kFill],
-                                         const T (&b)[kCols][D], Extremes &extremes)
+                                         const T (&b)[kCols][D])
 {
 #pragma unroll
     for (int j = 0; j < kCols; ++j) {
-        results[j] = gd::first_term<M>(a[0], b[j][0]);
+        results[j] = gd::first_term<M>(a[1], b[j][0]);
     }
 #pragma unroll
     for (int k = 1; k < D; ++k) {
 #pragma unroll
         for (int j = 0; j < kCols; ++j) {
-            results[j] = M::term(results[j], a[k], b[j][k]);
+            results[j] = M::term(results[j], a[k ^ 1], b[j][k]);
         }
     }
 #pragma unroll
@@ -170,24 +126,18 @@ __device__ __forceinline__ void find_row(T (&results)[kCols], const T (&a)[kFill
             results[j] = gd::quick_root(results[j]);
         }
     }
-    if constexpr (M::template guarded<T>) {
-#pragma unroll
-        for (int j = 0; j < kCols; j += 2) {
-            extremes.see(results[j], results[j + 1]);
-        }
-    }
 }
 
-/* log_kinds: see span.cuh. */
-template <typename M, int D, gd::Form kForm, int kThreads>
-__global__ void __launch_bounds__(kThreads, 512 / kThreads)
+/* log_kinds: see span.cuh. words: both operands can be read by aligned words along dimensions. */
+template <typename M, int D, gd::Form kForm>
+__global__ void __launch_bounds__(kThreads, kThreadsAtWork / kThreads)
     short_points(const __grid_constant__ gd::Cdist<T, kForm> call,
-                 const __grid_constant__ gd::Grid grid, int block_rows, unsigned log_kinds)
+                 const __grid_constant__ gd::Grid grid, int block_rows, unsigned log_kinds,
+                 bool words)
 {
-    static_assert(kRows<D> <= kCheck * 32, "a bit for every kCheck rows");
-    constexpr int kFill = (D + kCols - 1) / kCols * kCols; /* a row in whole words */
-    constexpr bool kAhead = D > 8;
-    __shared__ alignas(16) T rows[kRows<D>][kFill];
+    static_assert(kRows<D, kForm> <= kCheck * 32, "a bit for every kCheck rows");
+    constexpr int kFill = (D + kCols - 1) / kCols * kCols;     /* a row in whole words */
+    __shared__ alignas(16) T rows[kRows<D, kForm> + 1][kFill]; /* one more is read ahead */
     unsigned block_row, block_col;
     if (!grid.find<kForm, false>(&block_row, &block_col)) {
         return;
@@ -199,22 +149,11 @@ __global__ void __launch_bounds__(kThreads, 512 / kThreads)
         return;
     }
 
-    /* Neighbouring threads read neighbouring elements of a row; the last row stands in for rows
-     * beyond the end. */
-    const int thread = threadIdx.y * blockDim.x + threadIdx.x;
-#pragma unroll 8
-    for (int i = thread; i < block_rows * kFill; i += blockDim.x * blockDim.y) {
-        const int row = i / kFill, k = i % kFill;
-        const T x = call.a.at(call.a.clamp(first_row + ((ptrdiff_t)row << log_kinds)),
-                              min(k, (int)call.d - 1));
-        rows[row][k] = k < call.d ? x : T(0);
-    }
     T b[kCols][D];
-    take_columns<D, kThreads>(call, span, b);
-    __syncthreads();
-    if (span.empty()) {
-        return;
-    }
+    gd::Sizes<M> sizes;
+    gd::take_rows(call, first_row, block_rows, log_kinds, words, sizes, rows);
+    gd::take_columns<D>(call, span, words, sizes, b);
+    const bool ordinary = !__syncthreads_or(!sizes.ordinary());
 
     /* Rows of this kind, but those that have no results here. */
     int left =
@@ -224,7 +163,11 @@ __global__ void __launch_bounds__(kThreads, 512 / kThreads)
         const ptrdiff_t within = span.first + kCols - 2 - first_row;
         left = within < 0 ? 0 : (int)min((ptrdiff_t)left, (within >> log_kinds) + 1);
     }
-    const ptrdiff_t step = (ptrdiff_t)blockDim.y << log_kinds;
+    const int down = (int)blockDim.y, mine = (left - (int)threadIdx.y + down - 1) / down;
+    if (span.empty() || mine <= 0) {
+        return;
+    }
+    const ptrdiff_t step = (ptrdiff_t)down << log_kinds;
     const ptrdiff_t row = first_row + ((ptrdiff_t)threadIdx.y << log_kinds);
     T *to = call.row(row) + span.first;
     /* Of pairs a row is shorter than the one before, so steps from one to the next are as well. No
@@ -233,85 +176,86 @@ __global__ void __launch_bounds__(kThreads, 512 / kThreads)
     Step next = (Step)call.step(row, step);
     int start = span.start(call, row);
     const int fall = kForm == gd::Form::kPairs ? (int)step : 0;
-    unsigned unsafe = 0; /* a bit for every kCheck of this thread's rows */
-    int i = threadIdx.y;
-    /* all_whole: threads have all their columns in every row, and they are a word. */
-    const auto walk = [&](auto all_whole) {
-        T a[kAhead ? 2 : 1][kFill]; /* a row, and the next, which is on its way meanwhile */
-        const auto fetch = [&](T(&to_row)[kFill], int at) {
+    const T *from = rows[threadIdx.y * ((block_rows + down - 1) / down)];
+    T a[2][kFill]; /* row i, and the next, which is on its way meanwhile */
+    const auto fetch = [&](T(&to_row)[kFill], int ahead) {
 #pragma unroll
-            for (int k = 0; k < kFill; k += kCols) {
-                gd::load_word(&rows[kAhead ? min(at, kRows<D> - 1) : at][k], to_row + k);
-            }
-        };
-        if constexpr (kAhead) {
-            fetch(a[0], i);
-        }
-        for (unsigned bit = 1; i < left; bit *= 2) {
-            Extremes extremes;
-            const int end = min(left, i + kCheck * (int)blockDim.y);
-            const auto add_row = [&](const T(&of_a)[kFill]) {
-                T results[kCols];
-                find_row<M, D>(results, of_a, b, extremes);
-                if constexpr (decltype(all_whole)::value) {
-                    gd::stream_word(to, results);
-                }
-                else {
-                    span.store(to, results, start);
-                }
-                to += next, next -= fall * fall, start += fall;
-            };
-            if constexpr (!kAhead) {
-#pragma unroll 2
-                for (; i < end; i += blockDim.y) {
-                    fetch(a[0], i);
-                    add_row(a[0]);
-                }
-            }
-            else {
-#pragma unroll 1
-                for (; i < end; i += 2 * blockDim.y) {
-                    fetch(a[1], i + (int)blockDim.y);
-                    add_row(a[0]);
-                    if (i + (int)blockDim.y >= end) {
-                        memcpy(a[0], a[1], sizeof a[0]);
-                        i += blockDim.y;
-                        break;
-                    }
-                    fetch(a[0], i + 2 * (int)blockDim.y);
-                    add_row(a[1]);
-                }
-            }
-            unsafe |= extremes.safe<M>() ? 0 : bit;
+        for (int k = 0; k < kFill; k += kCols) {
+            gd::load_word(from + ahead * kFill + k, to_row + k);
         }
     };
-    const bool whole = span.step == 1 && span.low == 0 && span.high == kCols;
-    /* A warp goes one way. */
-    if (kForm == gd::Form::kMatrix && __all_sync(__activemask(), whole)) {
-        walk(cuda::std::true_type{});
+    fetch(a[0], 0);
+    int i = 0;
+    Extremes extremes;
+    /* plain: threads have all their columns in every row, they are a word, and all is good. */
+    const auto walk = [&](auto plain, int end) {
+        constexpr bool kPlain = decltype(plain)::value;
+        constexpr int kTurn = kPlain ? kCheck : 2; /* rows a turn of the loop */
+        const auto add_row = [&](const T(&of_a)[kFill]) {
+            T results[kCols];
+            find_row<M, D>(results, of_a, b);
+            if constexpr (kPlain) {
+                gd::stream_word(to, results);
+            }
+            else {
+                extremes.see<M>(results);
+                span.store(to, results, start);
+            }
+            to += next, next -= fall * fall, start += fall;
+        };
+#pragma unroll 1
+        for (; i + kTurn <= end; i += kTurn, from += kTurn * kFill) {
+#pragma unroll
+            for (int j = 0; j < kTurn; ++j) {
+                fetch(a[(j + 1) % 2], j + 1);
+                add_row(a[j % 2]);
+            }
+        }
+#pragma unroll 1
+        for (; i < end; ++i, from += kFill) {
+            add_row(a[0]);
+            fetch(a[0], 1);
+        }
+    };
+    /* A warp goes one way: plain until the diagonal crosses it, as it does the first of its columns
+     * first. */
+    const unsigned together = __activemask();
+    if (__all_sync(together, ordinary && span.step == 1 && span.low == 0 && span.high == kCols &&
+                                 (kForm == gd::Form::kMatrix || blockDim.x >= 32))) {
+        int end = mine;
+        if constexpr (kForm == gd::Form::kPairs) {
+            const int above = start > 0 ? 0 : min(mine, -start / fall + 1);
+            end = __shfl_sync(together, above, __ffs((int)together) - 1) / kCheck * kCheck;
+        }
+        walk(cuda::std::true_type{}, end);
     }
-    else {
-        walk(cuda::std::false_type{});
+    unsigned unsafe = 0; /* a bit for every kCheck of this thread's rows */
+    while (i < mine) {
+        const int group = i / kCheck;
+        extremes = Extremes{};
+        walk(cuda::std::false_type{}, min(mine, i + kCheck));
+        unsafe |= extremes.safe<M>() ? 0 : 1u << group;
     }
     if constexpr (M::template guarded<T>) {
         /* Rare, and last: see repair. */
         gd::forget(block_row), gd::forget(block_col);
         const Share<kForm> again(call, block_row, block_col, block_rows, log_kinds);
         for (; unsafe != 0; unsafe &= unsafe - 1) {
-            const int from = threadIdx.y + (__ffs((int)unsafe) - 1) * kCheck * (int)blockDim.y;
-            const int end = min(left, from + kCheck * (int)blockDim.y);
+            const int from = threadIdx.y + (__ffs((int)unsafe) - 1) * kCheck * down;
+            const int end = min(left, from + kCheck * down);
             gd::repair<M>(call, again.first_row + ((ptrdiff_t)from << log_kinds),
-                          again.first_row + ((ptrdiff_t)end << log_kinds),
-                          (ptrdiff_t)blockDim.y << log_kinds, again.span.run(call));
+                          again.first_row + ((ptrdiff_t)end << log_kinds), step,
+                          again.span.run(call));
         }
     }
 }
 
-template <int D, typename M, gd::Form kForm, int kThreads>
+template <int D, typename M, gd::Form kForm>
 cudaError_t launch(const gd_cdist &call, unsigned log_kinds)
 {
     static_assert(D <= GD_FOLD, "one accumulator");
     const auto parameters = gd::parameters_of<T, kForm>(call);
+    const bool words = gd::reads_words<T>(call.a) && gd::reads_words<T>(call.b);
     const ptrdiff_t columns = call.out.cols + (1 << log_kinds) - 1; /* shifted rows are longer */
     /* A matrix with few columns has no use for all threads side by side. Columns that lie apart lie
      * further than one from each other, by which they are told from words. */
@@ -320,32 +264,43 @@ cudaError_t launch(const gd_cdist &call, unsigned log_kinds)
         across *= 2;
     }
     const ptrdiff_t blocks_across = gd::ceil_div(columns, across * kCols);
-    /* A small matrix is cut into more blocks, so that every multiprocessor gets some. */
-    int rows = kRows<D>;
-    const int enough = call.pairs ? 2 * kEnoughBlocks : kEnoughBlocks; /* half of them have tiles */
-    while (rows > 8 && blocks_across * gd::ceil_div(call.out.rows, rows) < enough) {
-        rows /= 2;
+    const int threads_down = kThreads / across;
+    int processors = 0;
+    const cudaError_t code = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount,
+                                                    call.launch.device.index);
+    if (code != cudaSuccess) {
+        return code;
     }
-    const ptrdiff_t down = gd::ceil_div(call.out.rows, (ptrdiff_t)rows << log_kinds) << log_kinds;
+    /* As few rounds of blocks as hold all rows, and rows so many that the last round is a full one;
+     * or, where that takes but one, half as many as could be at work, which have more rows to bring
+     * columns for. Of pairs half the tiles are blocks. */
+    const ptrdiff_t at_work = (ptrdiff_t)processors * (kThreadsAtWork / kThreads) << call.pairs;
+    const ptrdiff_t rows_of_kind = gd::ceil_div(call.out.rows, (ptrdiff_t)1 << log_kinds);
+    const ptrdiff_t bands = blocks_across << log_kinds;
+    const ptrdiff_t rounds =
+        gd::ceil_div(gd::ceil_div(rows_of_kind, kRows<D, kForm>) * bands, at_work);
+    const ptrdiff_t in_kind = (rounds > 1 ? rounds * at_work : at_work / 2) / bands;
+    const ptrdiff_t wanted = gd::ceil_div(rows_of_kind, in_kind > 0 ? in_kind : 1);
+    const ptrdiff_t most = kRows<D, kForm>,
+                    whole = gd::ceil_div(wanted, threads_down) * threads_down;
+    const int rows = (int)(whole < kFewest ? kFewest : whole < most ? whole : most);
+    const ptrdiff_t down = gd::ceil_div(rows_of_kind, rows) << log_kinds;
     /* Blocks are counted along rows first; of pairs a band is all kinds of the same rows. */
     const gd::Grid grid(call.pairs, down, blocks_across, call.pairs ? 1u << log_kinds : 1, rows,
                         across * kCols);
-    return gd::enqueue(call.launch, short_points<M, D, kForm, kThreads>, grid.blocks(),
-                       dim3(across, kThreads / across), 0, parameters, grid, rows, log_kinds);
+    return gd::enqueue(call.launch, short_points<M, D, kForm>, grid.blocks(),
+                       dim3(across, threads_down), 0, parameters, grid, rows, log_kinds, words);
 }
 
 template <int D, typename M>
 cudaError_t launch_form(const gd_cdist &call)
 {
-    if (call.pairs) {
-        constexpr gd::Form kForm = gd::Form::kPairs;
-        return launch<D, M, kForm, kManyThreads>(call, log_kinds_of(gd::target_of<T, kForm>(call)));
-    }
-    constexpr gd::Form kForm = gd::Form::kMatrix;
-    const unsigned log_kinds =
-        call.out.cols <= kAllEnds ? 0 : log_kinds_of(gd::target_of<T, kForm>(call));
-    return log_kinds == 0 ? launch<D, M, kForm, kFewThreads>(call, log_kinds)
-                          : launch<D, M, kForm, kManyThreads>(call, log_kinds);
+    return gd::with_form(call, [&](auto form) {
+        constexpr gd::Form kForm = decltype(form)::value;
+        const bool shifted = call.pairs || call.out.cols > kAllEnds;
+        return launch<D, M, kForm>(
+            call, shifted ? log_kinds_of(gd::target_of<T, kForm>(call), kLogAligned<D, kForm>) : 0);
+    });
 }
 
 }  // namespace

@@ -5,7 +5,8 @@
  * by a multiple of the elements in a word start equally far off, whatever the stride; so do pairs'
  * rows, each one element shorter than the one before, by twice that multiple. So a block
  * takes rows of one such kind, and its columns are shifted to suit them: then all is as if rows
- * were aligned, but for the two ends of a row, which are stored singly. */
+ * were aligned, but for the two ends of a row, which are stored singly. Where writing binds, kinds
+ * are twice as many, so that a warp writes whole sectors: odd matrices take 5 to 9 % less. */
 #ifndef GPUDIST_SPAN_CUH
 #define GPUDIST_SPAN_CUH
 
@@ -13,13 +14,19 @@
 
 namespace gd {
 
-/* The logarithm of the number of kinds of rows that the result has: consecutive rows are of kinds
- * 0, 1, ... in turn. */
+/* Of elements in a word, and in a sector, 32 bytes, which the memory's cache writes as a whole. */
+template <typename T>
+constexpr unsigned kLogWord = kPerWord<T> == 4 ? 2 : 1;
+template <typename T>
+constexpr unsigned kLogSector = kLogWord<T> + 1;
+
+/* The logarithm of the number of kinds of rows that the result has, where rows of a kind begin
+ * equally far off a boundary of 1 << log_aligned elements, a word or more: consecutive rows are of
+ * kinds 0, 1, ... in turn. */
 template <typename T, Form kForm>
-unsigned log_kinds_of(const Target<T, kForm> &to)
+unsigned log_kinds_of(const Target<T, kForm> &to, unsigned log_aligned)
 {
-    constexpr unsigned kLog = kPerWord<T> == 4 ? 2 : 1;
-    return to.pairs ? kLog + 1 : to.words ? 0 : kLog;
+    return to.pairs ? log_aligned + 1 : to.words ? 0 : log_aligned;
 }
 
 /* By how much columns are shifted to suit rows of this kind. */
@@ -27,7 +34,8 @@ template <typename T, Form kForm>
 __device__ __forceinline__ int shift_of(const Target<T, kForm> &to, unsigned log_kinds,
                                         unsigned kind)
 {
-    return log_kinds == 0 ? 0 : (int)((uintptr_t)to.row(kind) / sizeof(T) % kPerWord<T>);
+    const unsigned aligned = 1u << (log_kinds - (to.packed() ? 1 : 0));
+    return (int)((uintptr_t)to.row(kind) / sizeof(T) & (aligned - 1));
 }
 
 /* A thread's results in one row, a word of them at most: at columns first + j * step, of which the
