@@ -283,7 +283,7 @@ def test_objects_with_a_protocol_alone(alone, name, dtype, rng):
         assert call(graph, out=graph) is graph  # in place
         torch.cuda.synchronize()
         assert torch.equal(given, want)
-    with pytest.raises(ValueError, match="out must have shape"):
+    with pytest.raises(ValueError, match="out must have"):
         call(alone(given), out=alone(out[:9]))
 
 
