@@ -28,10 +28,10 @@ static const size_t PAGE = (size_t)2 << 20; /* a huge one: two threads do not fa
 static const size_t SHARE = (size_t)512
                             << 10;            /* of a piece, where nobody faults: waits are short */
 static const size_t PART = (size_t)128 << 10; /* of a piece: a thread's, where none has to wait */
-/* Of operands. What threads have just written stays in their caches, from where the device reads it
- * at 54 GB/s while they fill the next slot (past the caches: 45). But the caches of cores that
- * sleep by then answer at 8 (2 MB) to 34 GB/s (16 MB), which past the caches takes no longer than
- * ever. So only a large piece, with another to follow, goes by way of the caches. */
+/* Of operands. What threads have just written stays in their caches, and from there the device
+ * reads it at 54 GB/s while they fill the next slot, but at 8 (2 MB) to 34 GB/s (16 MB) once they
+ * sleep. Past the caches it is 40 to 54 whatever they do. So only a large piece that another one
+ * follows goes by way of the caches. */
 static const size_t MOST_PAST = (size_t)8 << 20;
 static const size_t LEAST_PANEL = (size_t)16 << 20, MOST_PANEL = (size_t)256 << 20;
 

@@ -35,7 +35,8 @@ def cdist(
     ----------
     XA, XB : array_like, shapes (m, d) and (n, d)
         Points, one a row. Anything that NumPy accepts, in any layout, or two arrays on one CUDA
-        device (PyTorch, CuPy, Numba, or with `__cuda_array_interface__`). Never modified.
+        device (PyTorch, CuPy, Numba, or any with `__cuda_array_interface__` or `__dlpack__`; of
+        libraries other than these three, `out` as well). Never modified.
     metric : str or callable
         One of the metrics listed in the notes, or one of its aliases, in any case. A callable takes
         two rows and gives a number; it is called for one pair after the other, on host arrays only.

@@ -66,7 +66,7 @@ def perron(
     A : array_like, shape (n, n)
         Nonnegative and irreducible: from every i a path of elements that are not 0 leads to every
         j. A positive matrix is. Anything that NumPy accepts, in any layout, or an array on a CUDA
-        device (PyTorch, CuPy, Numba, or with `__cuda_array_interface__`). Never modified.
+        device (PyTorch, CuPy or Numba, whose kind the vector is of). Never modified.
     tol : float
         The iteration ends when the ratios of ``A @ x`` to x, which bound the root, are within
         `tol` of each other, relative to the least of them.

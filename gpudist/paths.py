@@ -50,7 +50,8 @@ def apsp(
     graph : array_like, masked array, SciPy sparse array, shape (n, n), or NetworkX graph
         ``graph[i, j]`` is the weight of the edge from i to j, which may be negative. In a dense
         array 0, NaN and infinities are no edge; in a masked array masked entries are none and zeros
-        are edges; in a sparse array stored zeros are edges. Also a dense array on a CUDA device.
+        are edges; in a sparse array stored zeros are edges. Also a dense array on a CUDA device,
+        as for `cdist`.
         A NetworkX graph's node i is the i-th of ``list(graph)``, its weights are the edges'
         attribute "weight": 1 where it is missing, no edge where it is None; of parallel edges
         the lightest counts.

@@ -53,7 +53,7 @@ def minplus(
     ----------
     A, B : array_like, shapes (m, k) and (k, n)
         The factors. Anything that NumPy accepts, in any layout, or arrays on one CUDA device
-        (PyTorch, CuPy, Numba, or with `__cuda_array_interface__`). Never modified.
+        (PyTorch, CuPy, Numba, or others as for `cdist`). Never modified.
     C : array_like, shape (m, n), optional
         What the product is joined with; not modified unless it is `out`.
     semiring : {"min_plus", "max_plus", "min_max", "max_min", "or_and"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from gpudist import _core, checks
 
 
@@ -36,4 +38,4 @@ def limit_pinned_memory(max_bytes: int) -> None:
     max_bytes = checks.whole("max_bytes", max_bytes)
     if max_bytes < 0:
         raise ValueError(f"max_bytes must not be negative, got {max_bytes}")
-    _core.limit_pinned(max_bytes)
+    _core.limit_pinned(min(max_bytes, sys.maxsize))

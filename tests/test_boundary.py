@@ -70,7 +70,7 @@ WRONG_CDIST = [
     ({"kernel": BASELINE, "options": {"b" * 99: 3}}, ValueError, "no option 'bbb"),
     ({"kernel": BASELINE, "options": {"block": 1.5}}, TypeError, "must be a whole number, got 1.5"),
     ({"kernel": BASELINE, "options": {"block": True}}, TypeError, "must be a whole number"),
-    ({"kernel": BASELINE, "options": {"block": 2**70}}, OverflowError, "too big"),
+    ({"kernel": BASELINE, "options": {"block": 2**70}}, OverflowError, "option 'block' is too"),
     ({"kernel": BASELINE, "options": {3: 3}}, TypeError, "an option's name must be a string"),
     ({"kernel": BASELINE, "options": dict.fromkeys("abcdefghi", 1)}, ValueError, "has 9 entries"),
     ({"kernel": BASELINE, "options": [("block", 3)]}, TypeError, "options must be a dictionary"),

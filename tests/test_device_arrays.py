@@ -238,42 +238,53 @@ def test_numba_arrays_come_in_the_dtype_of_the_computation(rng):
 
 class InterfaceAlone:
     def __init__(self, array):
-        self._array = array
+        self.array = array
         self.__cuda_array_interface__ = array.__cuda_array_interface__
 
 
+class ExportAlone:
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+    def __dlpack__(self, **keywords):
+        return self.array.__dlpack__(**keywords)
+
+
+# Of points, or of the distances between them as weights.
+CALLS = {
+    "cdist": lambda x, **k: gpudist.cdist(x, x, **k),
+    "pdist": lambda x, **k: gpudist.pdist(x, **k),
+    "apsp": lambda w, **k: gpudist.apsp(w, **k),
+    "max_min": lambda w, **k: gpudist.apsp(w, semiring="max_min", **k),
+    "transitive_closure": lambda w, **k: gpudist.transitive_closure(w, **k),
+    "minplus": lambda w, **k: gpudist.minplus(w, w, w, **k),
+}
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_objects_with_an_interface_alone(dtype, rng):
-    torch = Torch().module
-    x = torch.as_tensor(rng.normal(size=(70, 3)).astype(dtype), device="cuda")
-    out = torch.zeros((70, 70), dtype=x.dtype, device="cuda")
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("alone", [InterfaceAlone, ExportAlone])
+def test_objects_with_a_protocol_alone(alone, name, dtype, rng):
+    torch, call = Torch().module, CALLS[name]
+    given = torch.as_tensor(rng.random((70, 3)).astype(dtype), device="cuda")
+    if not name.endswith("dist"):
+        given = (given[:, :1] - given[:, 0]).abs()
+    want = call(given)
+    out = torch.zeros_like(want)
     torch.cuda.synchronize()
-    found = gpudist.cdist(InterfaceAlone(x), InterfaceAlone(x), out=InterfaceAlone(out))
-    assert found._array is out
-    torch.cuda.synchronize()
-    assert torch.equal(out, gpudist.cdist(x, x))
-    square = (x[:, :1] - x[:, 0]).abs()
-    graph = InterfaceAlone(square)
-    for call in (
-        lambda given, **k: gpudist.apsp(given, **k),
-        lambda given, **k: gpudist.minplus(given, given, **k),
-        lambda given, **k: gpudist.minplus(given, given, given, semiring="max_min", **k),
-    ):
-        want, out = call(square), torch.zeros_like(square)
-        torch.cuda.synchronize()
-        assert call(graph, out=InterfaceAlone(out))._array is out
-        torch.cuda.synchronize()
-        assert torch.equal(out, want)
-    want, out = gpudist.transitive_closure(square), torch.zeros_like(square, dtype=torch.bool)
-    torch.cuda.synchronize()
-    assert gpudist.transitive_closure(graph, out=InterfaceAlone(out))._array is out
+    assert call(alone(given), out=alone(out)).array is out
     torch.cuda.synchronize()
     assert torch.equal(out, want)
-    want = gpudist.apsp(square)
-    torch.cuda.synchronize()
-    assert gpudist.apsp(graph, out=graph) is graph  # in place
-    torch.cuda.synchronize()
-    assert torch.equal(square, want)
+    if name == "apsp":
+        graph = alone(given)
+        assert call(graph, out=graph) is graph  # in place
+        torch.cuda.synchronize()
+        assert torch.equal(given, want)
+    with pytest.raises(ValueError, match="out must have"):
+        call(alone(given), out=alone(out[:9]))
 
 
 def test_wrong_arguments_beside_device_arrays(array_library, rng):

@@ -1,5 +1,6 @@
 """Whatever stands in for an argument: it is taken, or an error names the argument."""
 
+import sys
 import warnings
 
 import numpy as np
@@ -236,7 +237,7 @@ class OnDevice(Exports):
         return self.array.__dlpack__()
 
 
-def test_what_exports_alone_is_described():
+def test_what_exports_alone_is_described(monkeypatch):
     exporter = OnDevice(np.zeros((4, 3), "f4")[:, ::2])
     assert _core.describe(exporter, "XA") == ((4, 2), "float32")
     assert exporter.asked == [{"stream": -1, "max_version": (1, 0)}]
@@ -248,6 +249,7 @@ def test_what_exports_alone_is_described():
         gpudist.cdist(NoCapsule(), NoCapsule())
     with pytest.raises(ValueError, match=r"out must have shape \(4, 4\), got \(4, 3\)"):
         gpudist.cdist(exporter, exporter, rows=slice(2), out=OnDevice(np.zeros((4, 3), "f4")))
+    monkeypatch.setitem(sys.modules, "numba.cuda", None)  # which would allocate one
     with pytest.raises(TypeError, match=r"results for .* not for test_refusals\.OnDevice"):
         gpudist.cdist(exporter, exporter)
 

@@ -87,6 +87,9 @@ int gd_to_size(PyObject *value, const char *name, void *into)
 {
     const Py_ssize_t x = PyLong_AsSsize_t(value);
     if (x == -1 && PyErr_Occurred()) {
+        const bool large = PyErr_ExceptionMatches(PyExc_OverflowError);
+        PyErr_Format(large ? PyExc_OverflowError : PyExc_TypeError, "%s %s, got %R", name,
+                     large ? "is too large" : "must be a whole number", value);
         return 0;
     }
     if (x < 0) {
@@ -238,6 +241,7 @@ int gd_to_options(PyObject *value, const char *name, void *into)
         snprintf(setting->name, sizeof setting->name, "%s", option);
         setting->value = PyLong_AsLongLong(number);
         if (setting->value == -1 && PyErr_Occurred()) {
+            PyErr_Format(PyExc_OverflowError, "option %R is too big: %R", key, number);
             return 0;
         }
     }
