@@ -9,9 +9,12 @@
  * grid, its first block closes the next pivot tile as well.
  *
  * Cost: rings.cuh for the arithmetic. In float32 a thread of 16 x 8 elements issues 1024 FADD, 512
- * VIMNMX3, 48 LDS and about 15 others for 4 pairs of pivots: 1.56 instructions an update; with
+ * VIMNMX3, 48 LDS and 5 others for 4 pairs of pivots: 1.55 instructions an update; with
  * predecessors, of 8 x 4, for 8 pairs 512, 256, 48 and 141, of which 96 note what changed: 1.87.
- * Panels are read from L2 at 0.06 byte an update, and the matrix once a round.
+ * Panels are read from L2 at 0.06 byte an update, and the matrix once a round. No quicker in
+ * float32 were: several tiles a block, fetching the next one's slabs meanwhile (2 % slower: the
+ * last wave is longer), runs of four columns a thread, tiles of 64 x 128 (2 %), matrix loads and
+ * stores that stay in the caches (0.6 %), or in L2 alone (2 %).
  *
  * Launch: 128 threads a tile of pivots x pivots, or as Rest says. Several blocks an SM, since one
  * waits for its tile or writes it while the others compute. */

@@ -4,7 +4,7 @@
  * through shared memory, as phase 3 of blocked Floyd-Warshall does, with the loop of any ring.
  *
  * Cost: rings.cuh. A slab of 32 k in float32 is 32 KB for 524288 updates, so panels are read from
- * L2 at 0.06 byte an update. Of 1.56 instructions an update in float32 without negative numbers 1.5
+ * L2 at 0.06 byte an update. Of 1.55 instructions an update in float32 without negative numbers 1.5
  * are arithmetic.
  *
  * Launch: 128 threads and 128 x 128 elements a block, 16 x 8 a thread, 2 blocks an SM. Results of

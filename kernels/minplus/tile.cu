@@ -12,10 +12,12 @@
  * without the host, and that does not change a bit of the result.
  *
  * Reached on an H200 with packing, 1e12 updates/s, for 8192 x 8192 x 8192 (2048 x 2048 x 2048):
- * min_plus float32 16.7 (14.1), with negative numbers 13.1 (10.5), int32 17.2 (14.2), of numbers
- * within +-8191 30.3 (23.9), float64 5.1 (4.7); min_max float32 10.5 (9.6); or_and 418 (178).
- * Packing takes 0.46 of the 33 ms of the first. Of few k, as many as a turn of the inner loop takes
- * cost as much: 8, or 256 truths. */
+ * min_plus float32 17.0 (14.6), with negative numbers 13.3 (10.7), int32 17.3, of numbers within
+ * +-8191 30.6, float64 5.1; min_max float32 10.5; or_and of 16384 470. Packing takes 0.31 of the
+ * 32.4 ms of the first, so its product alone runs at 17.1. No quicker were blocks that take one
+ * tile after the other (16.7), slabs half as long (16.5), turns of 8 pairs instead of 4, which
+ * leave the instruction cache (15.6), and looking for the next slab from inside the loop (16.8). Of
+ * few k, as many as a turn of the inner loop takes cost as much: 8, or 256 truths. */
 #include "minplus/product.cuh"
 
 namespace {
