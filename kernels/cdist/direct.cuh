@@ -4,7 +4,9 @@
  *   Parameters            of its calls, made of Cdist<float>
  *   folds                 whether sums have to start afresh every so often
  *   pairs                 whether two dimensions are added to each other first, which takes no more
- *                         additions; a sum then has 32 dimensions with the error of 16
+ *                         additions; a sum then has 32 dimensions with the error of 16 (sums of 16
+ *                         err by 3.4e-7 instead of 4.7e-7, d = 4096 by 5.4e-7 like these, and take
+ *                         4 % longer)
  *   weighted, weigh(w)    whether terms take weights, and what becomes of the caller's
  *   marks                 whether tiles say in call.marks what became of them, for who mends them
  *   mends                 whether results that are not good are computed again at once
