@@ -47,9 +47,8 @@ __device__ __forceinline__ int place_of_column(int col)
 /* The workspace, and the tiles. */
 struct Plan {
     ptrdiff_t slabs, tiles_down, tiles_across;
-    unsigned band; /* tiles side by side that are walked down together */
-    bool fine;     /* see Rules, as for these: */
-    double keep = 1;
+    unsigned band;   /* tiles side by side that are walked down together */
+    double keep = 1; /* see Rules, as for this: */
     float ratio = 1;
     Sample *sample;
     unsigned *all_direct;
@@ -111,7 +110,7 @@ struct Rules {
      * result, square or scale of others leaves float32's normal numbers. */
     static constexpr double least = 0x1p-90, most = 0x1p120;
 
-    static bool fine(ptrdiff_t d) { return shifts && !absolute && d <= kFineDims; }
+    static constexpr bool may_be_fine = shifts && !absolute;
 
     /* The sign bit of `guard` says that the element is to be computed again. */
     static __device__ __forceinline__ float result(float acc, float norm_a, float unscale_a,

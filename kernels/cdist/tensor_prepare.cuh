@@ -29,10 +29,9 @@ __device__ __forceinline__ void fetch(const Points<float> &x, bool words, ptrdif
 }
 
 /* Subtracts the shift, scales, and splits two numbers: halves with what they leave over. */
-template <bool kShifts>
+template <bool kShifts, bool kFine>
 __device__ __forceinline__ void split(const float *x, const Shift<float> *shift, ptrdiff_t k,
-                                      ptrdiff_t d, float unscale, bool fine, unsigned &hi,
-                                      unsigned &lo)
+                                      ptrdiff_t d, float unscale, unsigned &hi, unsigned &lo)
 {
     /* Of a power of two the inverse, whose exponent has the other sign. */
     const float scale = __int_as_float((127 * 2 << 23) - __float_as_int(unscale));
@@ -41,7 +40,7 @@ __device__ __forceinline__ void split(const float *x, const Shift<float> *shift,
     for (int i = 0; i < 2; ++i) {
         const float moved = kShifts && k + i < d ? shift[k + i].move(x[i]) : x[i];
         /* Where it is 0 the row may hold anything. */
-        y[i] = unscale == 0 ? 0.0f : fine ? __fdiv_rn(moved, unscale) : moved * scale;
+        y[i] = unscale == 0 ? 0.0f : kFine ? __fdiv_rn(moved, unscale) : moved * scale;
     }
     const __half2 high = __floats2half2_rn(y[0], y[1]);
     const float2 taken = __half22float2(high);
@@ -67,10 +66,10 @@ __device__ __forceinline__ float fine_unscale(float largest)
 /* What one row is: called by a whole warp. unscale: 0 for rows that are computed directly, else the
  * power of two that divides the largest element to [2^14, 2^15), next to the end of a half; in fine
  * rows a number of fine_unscale. */
-template <gd_metric kMetric>
+template <gd_metric kMetric, bool kFine>
 __device__ __forceinline__ void find_facts(const Points<float> &x, bool words, ptrdiff_t row,
                                            ptrdiff_t d, const Shift<float> *shift, double keep,
-                                           bool fine, float &norm, float &unscale)
+                                           float &norm, float &unscale)
 {
     using R = Rules<kMetric>;
     constexpr float kInfinity = __builtin_huge_valf();
@@ -104,7 +103,7 @@ __device__ __forceinline__ void find_facts(const Points<float> &x, bool words, p
     }
     else if (usual) {
         const int exponent = 14 - ((__float_as_int(largest) >> 23) - 127);
-        unscale = fine ? fine_unscale(largest) : __int_as_float((127 - exponent) << 23);
+        unscale = kFine ? fine_unscale(largest) : __int_as_float((127 - exponent) << 23);
         /* What a half cannot hold is at most 2^-25 an element, times at most 2^15: 2^-17 of
          * products from d * 2^7 on. Elements from 2^-3 on keep 22 bits, like all others. */
         norm = !R::product                  ? (float)(squares * keep)
@@ -114,7 +113,7 @@ __device__ __forceinline__ void find_facts(const Points<float> &x, bool words, p
 }
 
 /* A block takes 16 rows of one operand, a unit; of both if they are the same. */
-template <gd_metric kMetric>
+template <gd_metric kMetric, bool kFine>
 __global__ void __launch_bounds__(kPrepareThreads)
     prepare(const __grid_constant__ Cdist<float> call, const __grid_constant__ Plan plan,
             bool words_a, bool words_b, bool same)
@@ -143,8 +142,8 @@ __global__ void __launch_bounds__(kPrepareThreads)
     for (int r = threadIdx.x / 32; r < kPrepareRows; r += kPrepareThreads / 32) {
         float norm = 0, unscale = 0; /* of rows beyond the last */
         if (first + r < x.count) {
-            find_facts<kMetric>(x, words, first + r, call.d, plan.shift, plan.keep, plan.fine, norm,
-                                unscale);
+            find_facts<kMetric, kFine>(x, words, first + r, call.d, plan.shift, plan.keep, norm,
+                                       unscale);
         }
         if (threadIdx.x % 32 == 0) {
             unscales[r] = unscale;
@@ -171,8 +170,8 @@ __global__ void __launch_bounds__(kPrepareThreads)
         unsigned hi[4], lo[4];
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
-            split<kShifts>(y + 2 * j, plan.shift, k + 2 * j, call.d, unscales[r], plan.fine, hi[j],
-                           lo[j]);
+            split<kShifts, kFine>(y + 2 * j, plan.shift, k + 2 * j, call.d, unscales[r], hi[j],
+                                  lo[j]);
         }
         const uint4 high = make_uint4(hi[0], hi[1], hi[2], hi[3]);
         const uint4 low = make_uint4(lo[0], lo[1], lo[2], lo[3]);

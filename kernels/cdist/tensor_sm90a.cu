@@ -69,13 +69,13 @@ cudaError_t launch(const gd_cdist &call, Plan &plan)
     const Cdist<float> parameters = gd::parameters_of<float>(call);
     const ptrdiff_t rows = plan.tiles_down * kTileRows, cols = plan.tiles_across * kTileCols;
     Steps steps(call.launch);
-    plan.fine = R::fine(call.a.cols);
+    const bool fine = R::may_be_fine && call.a.cols <= kFineDims;
     plan.marks.all_direct = R::shifts ? plan.all_direct : NULL;
     if (R::shifts) {
         const double ratio = ratio_of(call.a.cols);
         Bounds bounds = {ratio / (1 + ratio), R::least, R::most};
         plan.ratio = (float)ratio;
-        plan.keep = (1 - bounds.share) * (plan.fine ? 1 - 0x1p-24 : 1.0);
+        plan.keep = (1 - bounds.share) * (fine ? 1 - 0x1p-24 : 1.0);
         if (R::absolute) {
             bounds = {(double)R::least_share, R::least, R::most, (double)R::most_product, 0.5};
             plan.keep = 1;
@@ -83,9 +83,9 @@ cudaError_t launch(const gd_cdist &call, Plan &plan)
         find_centre_of(steps, call, plan.sample, plan.shift, plan.all_direct, bounds);
     }
     const bool same = same_rows(call.a, call.b);
-    steps.enqueue(prepare<kMetric>, (same ? max(rows, cols) : rows + cols) / kPrepareRows,
-                  dim3(kPrepareThreads), 0, parameters, plan, reads_words<float>(call.a),
-                  reads_words<float>(call.b), same);
+    steps.enqueue(fine ? prepare<kMetric, R::may_be_fine> : prepare<kMetric, false>,
+                  (same ? max(rows, cols) : rows + cols) / kPrepareRows, dim3(kPrepareThreads), 0,
+                  parameters, plan, reads_words<float>(call.a), reads_words<float>(call.b), same);
     steps.enqueue(multiply_rows<kMetric>,
                   min(plan.tiles_down * plan.tiles_across, (ptrdiff_t)steps.processors),
                   dim3(kThreads), sizeof(Shared), parameters, plan);
