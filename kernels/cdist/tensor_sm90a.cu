@@ -86,9 +86,10 @@ cudaError_t launch(const gd_cdist &call, Plan &plan)
     steps.enqueue(fine ? prepare<kMetric, R::may_be_fine> : prepare<kMetric, false>,
                   (same ? max(rows, cols) : rows + cols) / kPrepareRows, dim3(kPrepareThreads), 0,
                   parameters, plan, reads_words<float>(call.a), reads_words<float>(call.b), same);
-    steps.enqueue(multiply_rows<kMetric>,
-                  min(plan.tiles_down * plan.tiles_across, (ptrdiff_t)steps.processors),
-                  dim3(kThreads), sizeof(Shared), parameters, plan);
+    steps.enqueue(
+        plan.slabs > kGroupSlabs ? multiply_rows<kMetric, true> : multiply_rows<kMetric, false>,
+        min(plan.tiles_down * plan.tiles_across, (ptrdiff_t)steps.processors), dim3(kThreads),
+        sizeof(Shared), parameters, plan);
     compute_marked<kMetric, float>(steps, call, plan.marks);
     return steps.code;
 }
