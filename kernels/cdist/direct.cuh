@@ -4,10 +4,11 @@
  *   Parameters            of its calls, made of Cdist<float>
  *   fold                  dimensions after which sums have to start afresh; 0: never
  *   fours                 whether four dimensions are added to each other first, which takes no
- * more additions: a sum of 64 dimensions then has the error of one of 18 weighted, weigh(w) whether
- * terms take weights, and what becomes of the caller's marks                 whether tiles say in
- * call.marks what became of them, for who mends them mends                 whether results that are
- * not good are computed again at once first(a, b, w)        what one dimension makes of nothing
+ *                         more additions: a sum of 64 dimensions then has the error of one of 18
+ *   weighted, weigh(w)    whether terms take weights, and what becomes of the caller's
+ *   marks                 whether tiles say in call.marks what became of them, for who mends them
+ *   mends                 whether results that are not good are computed again at once
+ *   first(a, b, w)        what one dimension makes of nothing
  *   term(sum, a, b, w)    a sum with one dimension more
  *   join(sum, sum)        of two sums one
  *   finish(call, x, row, col)  makes of a sum a result, and says whether it is good

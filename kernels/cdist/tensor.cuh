@@ -47,7 +47,9 @@ __device__ __forceinline__ int place_of_column(int col)
 /* The workspace, and the tiles. */
 struct Plan {
     ptrdiff_t slabs, tiles_down, tiles_across;
-    unsigned band; /* tiles side by side that are walked down together */
+    unsigned band;   /* tiles side by side that are walked down together */
+    double keep = 1; /* see Rules, as for this: */
+    float ratio = 1;
     Sample *sample;
     unsigned *all_direct;
     Shift<float> *shift; /* one a dimension */
@@ -74,40 +76,58 @@ struct Plan {
  * that length, and products of two of these erred by 2.6e-6, so elements with 2ab > 1.25 are
  * marked. The share then is for what is next to zero.
  *
- * A smaller share would be quicker where few dimensions mark much (0.15 % at d = 32, a quarter of
- * the time), but no longer right. Worst of 6.7e7 pairs on an H200, rows of which one element
- * outweighs the rest among them: half 4.6e-7, 7/15 4.8e-7 (d = 32 0.40 ms instead of 0.42), 3/7
- * 5.6e-7 (0.37), 0.385 more than 5.1e-7 (0.33), 0.27 1.1e-6 (0.31).
+ * Few dimensions mark much: with a half 0.15 % of normal data at d = 32, which is a quarter of the
+ * time. A smaller share alone is not right (3/7 erred by 5.1e-7, 0.385 by more). So up to d = 64
+ * rows are `fine`: divided by numbers that leave next to nothing of the largest element to be left
+ * out (tensor_prepare.cuh), and norms are made smaller by 2^-24, which is about what tensor cores
+ * cut off products next to the guard. Worst of 5e7 pairs each of 80 kinds, heavy tails and rows of
+ * which one element outweighs the rest among them, euclidean on an H200:
+ *
+ *   d        share  worst   ms        half, not fine
+ *   24       11/27  4.0e-7  0.418     4.0e-7  0.517
+ *   32       11/27  3.6e-7  0.365     3.9e-7  0.434   (5/13: 4.4e-7, 0.350)
+ *   33       3/7    3.9e-7  0.412     3.7e-7  0.502   (11/27: 4.9e-7, 0.390)
+ *   48       3/7    4.3e-7  0.359     4.4e-7  0.380
+ *   64       3/7    4.5e-7  0.361     4.2e-7  0.357; heavy tails 0.516 instead of 0.618
+ *
+ * From there on a half marks next to nothing of ordinary data, and dividing takes 6 us.
+ *
+ * The norm kept of a row is (1 - share) |a|^2, but |a|^2 for the cosine distance; the ratio of
+ * share to 1 - share makes d^2 of it.
  *
  * The norm of a row that has to be computed directly is -infinity. Inner products need no norms;
  * there it is minus the product below which digits that a half cannot hold might matter. */
+constexpr int kFineDims = 64;
+/* share / (1 - share) */
+inline double ratio_of(ptrdiff_t d) { return d <= kDims ? 0.6875 : d <= kFineDims ? 0.75 : 1; }
+
 template <gd_metric kMetric>
 struct Rules {
     static constexpr bool product = kMetric == GD_INNER_PRODUCT;
     static constexpr bool shifts = !product, absolute = kMetric == GD_COSINE;
-    static constexpr float share = absolute ? 0x1p-8f : 0.5f, most_product = 1.25f;
+    static constexpr float least_share = 0x1p-8f, most_product = 1.25f;
     /* Rows whose squares' sum is not between these are computed directly, unless it is 0: no
      * result, square or scale of others leaves float32's normal numbers. */
     static constexpr double least = 0x1p-90, most = 0x1p120;
 
+    static constexpr bool may_be_fine = shifts && !absolute;
+
     /* The sign bit of `guard` says that the element is to be computed again. */
     static __device__ __forceinline__ float result(float acc, float norm_a, float unscale_a,
-                                                   float norm_b, float unscale_b, float &guard)
+                                                   float norm_b, float unscale_b, float ratio,
+                                                   float &guard)
     {
         if constexpr (product) {
             guard = fabsf(acc) + (norm_a + norm_b);
             return acc * unscale_a * unscale_b;
         }
-        else {
-            const float norms = norm_a + norm_b, factor = -2 * unscale_a * unscale_b;
-            if constexpr (absolute) {
-                guard = fmaf(factor, acc, fminf((1 - share) * norms, most_product));
-                return finish(fmaf(factor, acc, norms));
-            }
-            guard = fmaf(factor, acc, (2 - 2 * share) * norms);
-            const float square = fmaf(2 * share, norms, guard);
-            return finish(square);
+        const float norms = norm_a + norm_b, factor = -2 * unscale_a * unscale_b;
+        if constexpr (absolute) {
+            guard = fmaf(factor, acc, fminf((1 - least_share) * norms, most_product));
+            return finish(fmaf(factor, acc, norms));
         }
+        guard = fmaf(factor, acc, norms);
+        return finish(fmaf(ratio, norms, guard));
     }
     static __device__ __forceinline__ float finish(float square)
     {

@@ -29,16 +29,18 @@ __device__ __forceinline__ void fetch(const Points<float> &x, bool words, ptrdif
 }
 
 /* Subtracts the shift, scales, and splits two numbers: halves with what they leave over. */
-template <bool kShifts>
+template <bool kShifts, bool kFine>
 __device__ __forceinline__ void split(const float *x, const Shift<float> *shift, ptrdiff_t k,
-                                      ptrdiff_t d, float scale, unsigned &hi, unsigned &lo)
+                                      ptrdiff_t d, float unscale, unsigned &hi, unsigned &lo)
 {
+    /* Of a power of two the inverse, whose exponent has the other sign. */
+    const float scale = __int_as_float((127 * 2 << 23) - __float_as_int(unscale));
     float y[2];
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
         const float moved = kShifts && k + i < d ? shift[k + i].move(x[i]) : x[i];
-        /* Where the scale is 0 the row may hold anything: infinity times 0 would be NaN. */
-        y[i] = scale != 0 ? moved * scale : 0.0f;
+        /* Where it is 0 the row may hold anything. */
+        y[i] = unscale == 0 ? 0.0f : kFine ? __fdiv_rn(moved, unscale) : moved * scale;
     }
     const __half2 high = __floats2half2_rn(y[0], y[1]);
     const float2 taken = __half22float2(high);
@@ -47,12 +49,27 @@ __device__ __forceinline__ void split(const float *x, const Shift<float> *shift,
     lo = *reinterpret_cast<const unsigned *>(&low);
 }
 
-/* What one row is: called by a whole warp. scale: 0 for rows that are computed directly, else the
- * power of two that brings the largest element to [2^14, 2^15), next to the end of a half. */
-template <gd_metric kMetric>
+/* A number of 12 bits that divides `largest` so that a half holds nearly all of the quotient, which
+ * is in [2^14, 2^15]. Each lane tries one for another half. What products leave out then is small
+ * where it would be largest, and the product of two such numbers is exact. */
+__device__ __forceinline__ float fine_unscale(float largest)
+{
+    const unsigned lane = threadIdx.x % 32;
+    const float half = (float)((1024 + 33 * lane) * 16);
+    const float own = __int_as_float((__float_as_int(largest / half) + 0x800) & ~0xfff);
+    const float quotient = __fdiv_rn(largest, own);
+    const float rest = fabsf(quotient - __half2float(__float2half_rn(quotient)));
+    const unsigned key = (__float_as_uint(rest) & ~31u) | lane;
+    return __shfl_sync(~0u, own, (int)(least_of_warp(key) % 32));
+}
+
+/* What one row is: called by a whole warp. unscale: 0 for rows that are computed directly, else the
+ * power of two that divides the largest element to [2^14, 2^15), next to the end of a half; in fine
+ * rows a number of fine_unscale. */
+template <gd_metric kMetric, bool kFine>
 __device__ __forceinline__ void find_facts(const Points<float> &x, bool words, ptrdiff_t row,
-                                           ptrdiff_t d, const Shift<float> *shift, float &norm,
-                                           float &scale, float &unscale)
+                                           ptrdiff_t d, const Shift<float> *shift, double keep,
+                                           float &norm, float &unscale)
 {
     using R = Rules<kMetric>;
     constexpr float kInfinity = __builtin_huge_valf();
@@ -80,31 +97,29 @@ __device__ __forceinline__ void find_facts(const Points<float> &x, bool words, p
     /* Comparisons with NaN are false; the sum is infinite or NaN if any element is. */
     const bool usual = R::product ? squares <= 1e300 && largest >= 0x1p-90f && largest <= 0x1p90f
                                   : squares >= R::least && squares <= R::most;
-    norm = -kInfinity, scale = 0, unscale = 0;
+    norm = -kInfinity, unscale = 0;
     if (squares == 0) {
         norm = 0; /* every product is 0, and the other row's norm is the distance */
     }
     else if (usual) {
         const int exponent = 14 - ((__float_as_int(largest) >> 23) - 127);
-        scale = __int_as_float((127 + exponent) << 23);
-        unscale = __int_as_float((127 - exponent) << 23);
+        unscale = kFine ? fine_unscale(largest) : __int_as_float((127 - exponent) << 23);
         /* What a half cannot hold is at most 2^-25 an element, times at most 2^15: 2^-17 of
          * products from d * 2^7 on. Elements from 2^-3 on keep 22 bits, like all others. */
-        norm = R::absolute                ? (float)squares
-               : !R::product              ? (float)(squares / 2)
-               : least * scale >= 0x1p-3f ? 0.0f
-                                          : (float)d * -0x1p7f;
+        norm = !R::product                  ? (float)(squares * keep)
+               : least >= 0x1p-3f * unscale ? 0.0f
+                                            : (float)d * -0x1p7f;
     }
 }
 
 /* A block takes 16 rows of one operand, a unit; of both if they are the same. */
-template <gd_metric kMetric>
+template <gd_metric kMetric, bool kFine>
 __global__ void __launch_bounds__(kPrepareThreads)
     prepare(const __grid_constant__ Cdist<float> call, const __grid_constant__ Plan plan,
             bool words_a, bool words_b, bool same)
 {
     constexpr bool kShifts = Rules<kMetric>::shifts;
-    __shared__ float scales[kPrepareRows];
+    __shared__ float unscales[kPrepareRows];
     const ptrdiff_t units_a = plan.tiles_down * kUnits;
     const bool of_a = blockIdx.x < units_a;
     const Points<float> &x = of_a ? call.a : call.b;
@@ -125,12 +140,13 @@ __global__ void __launch_bounds__(kPrepareThreads)
     }
 
     for (int r = threadIdx.x / 32; r < kPrepareRows; r += kPrepareThreads / 32) {
-        float norm = 0, scale = 0, unscale = 0; /* of rows beyond the last */
+        float norm = 0, unscale = 0; /* of rows beyond the last */
         if (first + r < x.count) {
-            find_facts<kMetric>(x, words, first + r, call.d, plan.shift, norm, scale, unscale);
+            find_facts<kMetric, kFine>(x, words, first + r, call.d, plan.shift, plan.keep, norm,
+                                       unscale);
         }
         if (threadIdx.x % 32 == 0) {
-            scales[r] = scale;
+            unscales[r] = unscale;
             if (of_a) {
                 plan.facts_a[tile_a].norm[in_a + r] = norm;
                 plan.facts_a[tile_a].unscale[in_a + r] = unscale;
@@ -154,7 +170,8 @@ __global__ void __launch_bounds__(kPrepareThreads)
         unsigned hi[4], lo[4];
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
-            split<kShifts>(y + 2 * j, plan.shift, k + 2 * j, call.d, scales[r], hi[j], lo[j]);
+            split<kShifts, kFine>(y + 2 * j, plan.shift, k + 2 * j, call.d, unscales[r], hi[j],
+                                  lo[j]);
         }
         const uint4 high = make_uint4(hi[0], hi[1], hi[2], hi[3]);
         const uint4 low = make_uint4(lo[0], lo[1], lo[2], lo[3]);

@@ -14,20 +14,19 @@
  * Floor of 16384 x 16384 on an H200: writing, 0.23 ms; three products of halves at 790e12
  * operations a second, d = 128 0.26 ms, d = 1024 2.1 ms.
  *
- * Reached there, euclidean, normal data: d = 32 0.42 ms, 64 0.35, 128 0.48, 256 0.79, 1024 2.43 to
- * 2.9; cosine d = 32 0.30. Power sets the pace of all that lasts: within a second at 690 W the
- * clock falls from 1.98 GHz to 1.45, and all takes 10 to 18 % longer; 0.5 s of rest bring it back.
- * Even a single call runs at 1.72 GHz while it multiplies, at d = 128. Without its stores d = 128
- * takes 4 to 7 % less: products bind there, not memory. Rows of odd strides: d = 127 0.63. Pairs
- * alone, half of the work: d = 64 0.28, 128 0.33, 1024 1.37; the steps around the products, 0.04
- * ms, are not halved.
+ * Reached there, euclidean, normal data: d = 24 0.42 ms, 32 0.365, 64 0.36, 128 0.48, 256 0.79,
+ * 1024 2.46 to 2.9; cosine d = 32 0.32, 128 0.50. Power sets the pace of all that lasts: within a
+ * second at 690 W the clock falls from 1.98 GHz to 1.45, and all takes 10 to 18 % longer; 0.5 s of
+ * rest bring it back. Even a single call runs at 1.72 GHz while it multiplies, at d = 128. Without
+ * its stores d = 128 takes 4 to 7 % less: products bind there, not memory. Rows of results that
+ * start anywhere, n = 16383: d = 128 0.63. Pairs alone, half of the work: d = 32 0.26, 64 0.28, 128
+ * 0.34, 1024 1.36; the steps around the products, 0.04 ms, are not halved, and rows start anywhere.
  *
- * Sixteen clusters, 6.25 % computed again: d = 32 0.90 ms (tile.cu 0.83), 128 1.21, 1024 5.0. Two
+ * Sixteen clusters, 6.25 % computed again: d = 32 0.90 ms (tile.cu 0.83), 128 1.16, 1024 4.7. Two
  * places, a quarter computed again: d = 32 0.90, 128 1.6, 1024 8.7 (tile.cu 0.83, 2.8, 23).
- * Near-duplicates in one place, outliers or not: as normal data. Heavy tails: d = 32 0.91, 1.5 %
- * computed one by one. Largest relative error 4.6e-7, in rows of which one element outweighs the
- * rest, squared 7.8e-7 (heavy tails; a larger share would help, but by calculation mark 2 % of
- * normal data at d = 64).
+ * Near-duplicates in one place, outliers or not: as normal data. Heavy tails: d = 32 0.66, 1.5 %
+ * computed one by one, 64 0.50, 128 0.66. Errors stand in tensor.cuh; that of sqeuclidean is twice
+ * as large, up to 9e-7.
  *
  * Steps, a file each: tensor_centre.cuh, tensor_prepare.cuh, tensor_multiply.cuh with
  * tensor_walk.cuh, tensor_store.cuh and tensor_lines.cuh, and for the marked elements
@@ -70,22 +69,27 @@ cudaError_t launch(const gd_cdist &call, Plan &plan)
     const Cdist<float> parameters = gd::parameters_of<float>(call);
     const ptrdiff_t rows = plan.tiles_down * kTileRows, cols = plan.tiles_across * kTileCols;
     Steps steps(call.launch);
+    const bool fine = R::may_be_fine && call.a.cols <= kFineDims;
     plan.marks.all_direct = R::shifts ? plan.all_direct : NULL;
     if (R::shifts) {
-        Bounds bounds = {(double)R::share, R::least, R::most};
+        const double ratio = ratio_of(call.a.cols);
+        Bounds bounds = {ratio / (1 + ratio), R::least, R::most};
+        plan.ratio = (float)ratio;
+        plan.keep = (1 - bounds.share) * (fine ? 1 - 0x1p-24 : 1.0);
         if (R::absolute) {
-            bounds.product = (double)R::most_product;
-            bounds.spread = 0.5;
+            bounds = {(double)R::least_share, R::least, R::most, (double)R::most_product, 0.5};
+            plan.keep = 1;
         }
         find_centre_of(steps, call, plan.sample, plan.shift, plan.all_direct, bounds);
     }
     const bool same = same_rows(call.a, call.b);
-    steps.enqueue(prepare<kMetric>, (same ? max(rows, cols) : rows + cols) / kPrepareRows,
-                  dim3(kPrepareThreads), 0, parameters, plan, reads_words<float>(call.a),
-                  reads_words<float>(call.b), same);
-    steps.enqueue(multiply_rows<kMetric>,
-                  min(plan.tiles_down * plan.tiles_across, (ptrdiff_t)steps.processors),
-                  dim3(kThreads), sizeof(Shared), parameters, plan);
+    steps.enqueue(fine ? prepare<kMetric, R::may_be_fine> : prepare<kMetric, false>,
+                  (same ? max(rows, cols) : rows + cols) / kPrepareRows, dim3(kPrepareThreads), 0,
+                  parameters, plan, reads_words<float>(call.a), reads_words<float>(call.b), same);
+    steps.enqueue(
+        plan.slabs > kGroupSlabs ? multiply_rows<kMetric, true> : multiply_rows<kMetric, false>,
+        min(plan.tiles_down * plan.tiles_across, (ptrdiff_t)steps.processors), dim3(kThreads),
+        sizeof(Shared), parameters, plan);
     compute_marked<kMetric, float>(steps, call, plan.marks);
     return steps.code;
 }

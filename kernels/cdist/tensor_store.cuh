@@ -52,8 +52,9 @@ __device__ __forceinline__ void store_tile(const Cdist<float> &call, const Plan 
                     for (int e = 0; e < 4; ++e) {
                         const int sum = (first / 16 + half) * 8 + e / 2 * 4 + h * 2 + e % 2;
                         float guard;
-                        results[h][half][e] = Rules<kMetric>::result(
-                            sums[sum], norm_a[h], unscale_a[h], norm_b[e], unscale_b[e], guard);
+                        results[h][half][e] =
+                            Rules<kMetric>::result(sums[sum], norm_a[h], unscale_a[h], norm_b[e],
+                                                   unscale_b[e], plan.ratio, guard);
                         marks[part] = __funnelshift_l(__float_as_uint(guard), marks[part], 1);
                     }
                     if constexpr (!kWhole) {
