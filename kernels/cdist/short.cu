@@ -24,15 +24,15 @@
  * metric; so there are five kernels rather than thirteen for each metric.
  * Launch: 128 threads, as many along a row as it has use for, the others on further rows.
  * Reached there: d = 4 0.249 ms, d = 8 0.249, d = 12 0.269, d = 16 0.334 (cityblock 0.312); n =
- * 16383, d = 8 0.271, d = 16 0.366; 65536 x 65536 x 8 3.81; 2048 x 1024 x 16 7.0 us, 3.9 of which
+ * 16383, d = 8 0.271, d = 16 0.366; 65536 x 65536 x 8 3.82; 2048 x 1024 x 16 6.9 us, 3.9 of which
  * an empty kernel takes. Up to d = 8 writing binds: blocks of 256 rows, which write to more places
  * at once, take 4 % longer. At d = 16 it is issue: 36.3 instructions a result, of which 32 are
  * arithmetic and none meet in a bank of registers, one in 88 % of the cycles, where the arithmetic
- * alone gets 90. A check of every result takes 3 % more, a root of five instructions 8, rows one at
- * a turn 10, the last round as it comes 2. Eight columns a thread, which halve the loads from
- * shared memory, are as quick with fewer warps; 16 rows a turn are 8 % slower. Pairs take 60 % of
- * these times at d = 4 and 8, 64 % at d = 16: their blocks end at different times, and are so
- * short that their instructions have to be fetched for a tenth of it. */
+ * alone gets 90. A check of every result takes 3 % more, two rows a turn 6, 16 of them 8, the last
+ * round as it comes 2; eight columns a thread, which halve the loads from shared memory, are as
+ * quick with fewer warps. Starting while the kernel before ends makes 2048 x 1024 x 16 12 % slower.
+ * Pairs take 60 to 63 % of these times: their blocks end at different times, and are so short that
+ * warps wait for instructions for 7 % of theirs. */
 #include <cuda/std/type_traits>
 
 #include "grid.cuh"
@@ -256,7 +256,7 @@ cudaError_t launch(const gd_cdist &call, unsigned log_kinds)
 {
     static_assert(D <= GD_FOLD, "one accumulator");
     const auto parameters = gd::parameters_of<T, kForm>(call);
-    const bool words = gd::reads_words<T>(call.a) && gd::reads_words<T>(call.b);
+    const bool words = call.a.cols == D && gd::reads_words<T>(call.a) && gd::reads_words<T>(call.b);
     const ptrdiff_t columns = call.out.cols + (1 << log_kinds) - 1; /* shifted rows are longer */
     /* A matrix with few columns has no use for all threads side by side. Columns that lie apart lie
      * further than one from each other, by which they are told from words. */
