@@ -375,7 +375,7 @@ def test_float32_holds_where_squares_begin_to_leave_its_range(kernel, metric, rn
     for d in (4, 8, 16):
         if not kernel.columns[0] <= d <= kernel.columns[1]:
             continue
-        for exponent in (*range(-29, -22), *range(58, 64)):
+        for exponent in (-44, *range(-28, -23), *range(58, 64)):
             many = rng.integers(0, 3, (300, d)) * 2.0**-23 + 1
             signs = np.ones(d) if exponent < 0 else rng.choice([-1, 1], (300, d))
             x = (np.where(rng.random((300, d)) < 0.1, 0, many * signs) * 2.0**exponent).astype("f4")

@@ -8,16 +8,16 @@
  * broadcasts. Its results of a row leave in one 16-byte store, past the caches.
  *
  * Where rows of `out` do not start on 16-byte boundaries (an odd n, say), long float32 rows are
- * shifted to suit them: a block takes every fourth row (eighth, of pairs) and columns to match
+ * shifted to suit them: a block takes every eighth row (sixteenth, of pairs) and columns to match
  * (span.cuh). In shorter rows and float64, where that does not pay, a thread's columns lie apart
  * instead, so that neighbouring threads still write neighbouring elements.
  *
  * Launch: 256 threads, as many along a row as it has use for, the others on further rows.
  * Reached on an H200: 30336 x 30336 x 2 float32 in 0.794 ms, 99 % of a kernel that only writes;
- * 30335 x 30335 x 2 in 0.848, shifted (1.196 without); 16384 x 16384 x 3 float64 in 0.56 ms, 82 %,
+ * 30335 x 30335 x 2 in 0.820, shifted (1.196 without); 16384 x 16384 x 3 float64 in 0.56 ms, 82 %,
  * at an odd n 0.60. float32 points of four dimensions are left to short.cu. Pairs, of which each
- * row starts anywhere, take 0.150 ms for 16384 x 2 float32, 58 % of the matrix's 0.258, and 0.466
- * for 30336 x 2, 56 %; three dimensions 67 %, float64 73 %. */
+ * row starts anywhere, take 0.149 ms for 16384 x 2 float32, 63 % of the matrix's 0.236, and 0.462
+ * for 30336 x 2, 58 %; three dimensions 67 %, float64 73 %. */
 #include "grid.cuh"
 #include "span.cuh"
 

@@ -5,33 +5,34 @@
  * brings up to 256 rows to shared memory, and all its threads walk down them together, reading each
  * as a broadcast. That is one load of 16 bytes for 16 differences, and no barrier in the loop.
  *
- * A result costs two instructions a dimension and some five for the root, its check and its share
- * of loads and stores. 16384 x 16384 float32 on an H200, whose floor of writing is 0.23 ms: d = 8
- * issues for 0.17 ms, d = 16 for 0.31.
+ * A result costs two instructions a dimension and three for the root and its share of loads and
+ * stores. 16384 x 16384 float32 on an H200, whose floor of writing is 0.23 ms: d = 8 issues for
+ * 0.15 ms, d = 16 for 0.29.
  *
- * Three details carry the speed:
- * - The register file reads one even and one odd register a cycle. A row's dimension k is loaded to
- *   a register of k's parity; columns' dimensions are staged with neighbours exchanged, so that
- *   theirs has the other one.
- * - Roots are one instruction, and whether they are good is asked for eight rows at once, of the
- *   least and the most of them, which one instruction finds for two results.
+ * What carries the speed:
+ * - The register file reads one even and one odd register a cycle. Columns' dimensions are loaded
+ *   to registers of their own parity; rows are staged with neighbours exchanged, so that theirs
+ *   have the other one.
+ * - Eight rows are a turn of the loop, so that all but their own work is done once for 32 results.
+ * - Roots are one instruction. Whether they are good is not asked where all elements of a block are
+ *   0 or of ordinary size (Sizes): then they are, which takes a look at each element instead of one
+ *   at each result. Elsewhere it is asked for eight rows at once, of the least and the most.
  * - Before its first row a block waits for its points, so their loads are all under way at once.
+ * - Blocks get so many rows that the last round of them is a full one.
  *
  * Dimensions are filled up with zeros to the next of 4, 6, 8, 12 and 16, which add nothing to any
  * metric; so there are five kernels rather than thirteen for each metric.
- * Launch: 128 threads, or 256 where rows are shifted, as many along a row as it has use for, the
- * others on further rows.
- * Reached there: d = 4 0.251 ms, d = 8 0.257, d = 12 0.319, d = 16 0.397 (cityblock 0.367); n =
- * 16383, d = 8 0.289. Up to d = 8 writing binds: blocks of 256 rows, which write to more places at
- * once, take 0.270. At d = 16 it is issue: without its stores the kernel takes as long, with a root
- * of five instructions 0.433. Its loop is 37.9 instructions a result, of which 32 are arithmetic
- * and 1 % meet in a bank of registers: 0.304 ms if one is issued every cycle. That is 77 %,
- * cityblock (34.9) the same. 4 % of it is the last wave of blocks. Two rows at once,
- * one row a turn, three blocks with more registers, blocks of 64, 128 and 512 rows, of 64 and 256
- * threads and columns of blocks first are all slower, by 1 to 10 %. Pairs take 59 % of these times
- * at d = 4, 69 % at d = 8, 64 % at d = 16. Bringing columns to registers takes longer than a small
- * matrix of longer rows does: those are left to tile.cu, which has the same bits (gd_stand_in):
- * 2048 x 1024 x 16 in 7.5 us instead of 12.4. */
+ * Launch: 128 threads, as many along a row as it has use for, the others on further rows.
+ * Reached there: d = 4 0.249 ms, d = 8 0.249, d = 12 0.269, d = 16 0.334 (cityblock 0.312); n =
+ * 16383, d = 8 0.271, d = 16 0.366; 65536 x 65536 x 8 3.82; 2048 x 1024 x 16 6.9 us, 3.9 of which
+ * an empty kernel takes. Up to d = 8 writing binds: blocks of 256 rows, which write to more places
+ * at once, take 4 % longer. At d = 16 it is issue: 36.3 instructions a result, of which 32 are
+ * arithmetic and none meet in a bank of registers, one in 88 % of the cycles, where the arithmetic
+ * alone gets 90. A check of every result takes 3 % more, two rows a turn 6, 16 of them 8, the last
+ * round as it comes 2; eight columns a thread, which halve the loads from shared memory, are as
+ * quick with fewer warps. Starting while the kernel before ends makes 2048 x 1024 x 16 12 % slower.
+ * Pairs take 60 to 63 % of these times: their blocks end at different times, and are so short that
+ * warps wait for instructions for 7 % of theirs. */
 #include <cuda/std/type_traits>
 
 #include "grid.cuh"
@@ -255,7 +256,7 @@ cudaError_t launch(const gd_cdist &call, unsigned log_kinds)
 {
     static_assert(D <= GD_FOLD, "one accumulator");
     const auto parameters = gd::parameters_of<T, kForm>(call);
-    const bool words = gd::reads_words<T>(call.a) && gd::reads_words<T>(call.b);
+    const bool words = call.a.cols == D && gd::reads_words<T>(call.a) && gd::reads_words<T>(call.b);
     const ptrdiff_t columns = call.out.cols + (1 << log_kinds) - 1; /* shifted rows are longer */
     /* A matrix with few columns has no use for all threads side by side. Columns that lie apart lie
      * further than one from each other, by which they are told from words. */

@@ -157,25 +157,35 @@ __device__ __forceinline__ void take_rows(const Cdist<float, kForm> &call, ptrdi
     constexpr int kWords = kFill / kShortCols;
     const int log_down = __ffs((int)blockDim.y) - 1, last = (int)blockDim.y - 1, d = (int)call.d;
     const int of_thread = (count + last) >> log_down;
-#pragma unroll 4
-    for (int i = threadIdx.y * blockDim.x + threadIdx.x; i < count * kWords;
-         i += blockDim.x * blockDim.y) {
-        const int row = i / kWords, k = i % kWords * kShortCols;
-        const ptrdiff_t at = call.a.clamp(first_row + ((ptrdiff_t)row << log_kinds));
-        float x[kShortCols];
-        if (words) {
-            load_word_const(call.a.data + at * call.a.row_stride + k, x);
-        }
-        else {
-#pragma unroll
-            for (int j = 0; j < kShortCols; ++j) {
-                x[j] = call.a.at(at, min(k + j, d - 1));
-                x[j] = k + j < d ? x[j] : float(0);
-            }
-        }
-        sizes.see(x);
+    const int thread = threadIdx.y * blockDim.x + threadIdx.x, step = blockDim.x * blockDim.y;
+    const auto at = [&](int i) {
+        return call.a.clamp(first_row + ((ptrdiff_t)(i / kWords) << log_kinds));
+    };
+    const auto put = [&](int i, const float (&x)[kShortCols]) {
+        const int row = i / kWords;
         const float exchanged[kShortCols] = {x[1], x[0], x[3], x[2]};
-        store_word(&rows[(row & last) * of_thread + (row >> log_down)][k], exchanged);
+        sizes.see(x);
+        store_word(&rows[(row & last) * of_thread + (row >> log_down)][i % kWords * kShortCols],
+                   exchanged);
+    };
+    float x[kShortCols];
+    if (words) {
+#pragma unroll 4
+        for (int i = thread; i < count * kWords; i += step) {
+            load_word_const(call.a.data + at(i) * call.a.row_stride + i % kWords * kShortCols, x);
+            put(i, x);
+        }
+        return;
+    }
+#pragma unroll 2
+    for (int i = thread; i < count * kWords; i += step) {
+#pragma unroll
+        for (int j = 0; j < kShortCols; ++j) {
+            const int k = i % kWords * kShortCols + j;
+            x[j] = call.a.at(at(i), min(k, d - 1));
+            x[j] = k < d ? x[j] : 0.0f;
+        }
+        put(i, x);
     }
 }
 
