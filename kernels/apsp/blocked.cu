@@ -36,9 +36,16 @@
  * 63 for the next lines, half of it waiting for room, 56 for the tile beside other blocks and 33
  * for the strips, while the rest is done after 150. No quicker were: strips that start early as the
  * tile does (7 % slower, they take the room of the rest), next lines that start before the rest
- * (3 %), and asking L2 for the tile of the block after next (4 %).
- * Small n would wait for the chain of pivot tile and strips, 20 us a round of 64 pivots: without
- * predecessors and in 32 bits, up to 2048 nodes go the way of resident.cu. */
+ * (3 %), and asking L2 for the tile of the block after next (4 %). Nor was one launch in which
+ * teams of 128 threads draw tiles and strips by tickets and wait for flags: it hides the chain, and
+ * takes 4.9 ms at best at n = 4096 where this takes 5.08 (int32 4.5 and 4.9), but 36.6 at 8192
+ * where this takes 33.9, and 289 at 16384 (267). A tile takes 36 us there and 33 here: the warp
+ * that draws the next ticket, looks at its flags and asks for its slabs comes 8000 of some 70 000
+ * clocks after the others, and three slabs take 40 000 clocks instead of 31 000 for a reason not
+ * found, by the same instructions (one more build took 7.7 ms). A warp of its own for tickets (45
+ * ms at 8192) and tiles that come ahead by bulk copies (41) were slower still; fences and flags by
+ * themselves cost nothing. Small n would wait for the chain of pivot tile and strips, 20 us a round
+ * of 64 pivots: without predecessors and in 32 bits, up to 2048 nodes go the way of resident.cu. */
 #include "apsp/resident.cuh"
 #include "apsp/rest.cuh"
 

@@ -2,7 +2,8 @@
  *
  * Idea: one pass reads the weights once and writes the padded matrix that the kernels close, and
  * the predecessors; the other writes lengths in the caller's form. What has to be known about the
- * values (facts) is gathered on the way, so that nothing is read twice.
+ * values (facts) is gathered on the way, so that nothing is read twice. Lengths that the kernel
+ * left in the caller's memory and form are not written again: only the diagonal is looked at.
  *
  * The usual graph, directed, with rows that start aligned and in the dtype of the computation, has
  * a pass of its own. The other one takes any strides and dtypes by tiles through shared memory, and
@@ -317,6 +318,17 @@ __device__ int32_t predecessor_out(int32_t d, int32_t before)
     return d < GD_I32_NO_PATH ? before : GD_NO_PREDECESSOR;
 }
 
+/* The length from a node to itself tells whether a negative cycle leads through it. */
+template <typename T>
+__device__ void look_at_loop(const gd_apsp &call, T d, ptrdiff_t i, Found *found)
+{
+    const bool negative = call.semiring == GD_MIN_PLUS && d < 0;
+    reinterpret_cast<uint8_t *>(found + 1)[i] = negative;
+    if (negative) {
+        atomicAdd(&found->on_negative_cycle, 1ull);
+    }
+}
+
 template <typename T, typename Out>
 __global__ void __launch_bounds__(kThreads)
     write_paths(const __grid_constant__ gd_apsp call, const __grid_constant__ gd_matrix out,
@@ -334,11 +346,7 @@ __global__ void __launch_bounds__(kThreads)
         const T d = static_cast<const T *>(call.dist)[from];
         const Out *const tag = NULL;
         if (i == j) {
-            const bool negative = call.semiring == GD_MIN_PLUS && d < 0;
-            reinterpret_cast<uint8_t *>(way.found + 1)[i] = negative;
-            if (negative) {
-                atomicAdd(&way.found->on_negative_cycle, 1ull);
-            }
+            look_at_loop(call, d, i, way.found);
         }
         static_cast<Out *>(out.data)[i * out.row_stride + j * out.col_stride] =
             length_out(d, way, tag);
@@ -349,10 +357,36 @@ __global__ void __launch_bounds__(kThreads)
     }
 }
 
+/* Lengths that are the caller's already: only the diagonal is looked at. */
+template <typename T>
+__global__ void __launch_bounds__(kThreads)
+    look_at_diagonal(const __grid_constant__ gd_apsp call, Found *found, ptrdiff_t first,
+                     ptrdiff_t end)
+{
+    const ptrdiff_t i = first + (ptrdiff_t)blockIdx.x * kThreads + threadIdx.x;
+    if (i < end) {
+        look_at_loop(call, static_cast<const T *>(call.dist)[i * call.padded + i], i, found);
+    }
+}
+
+/* Whether the caller's form is the kernel's, and its memory too. */
+bool is_written(const gd_apsp &call, const gd_matrix &out, const gd_matrix &pred,
+                const Outward &way)
+{
+    return out.data == call.dist && out.dtype == call.dtype && out.row_stride == call.padded &&
+           out.col_stride == 1 && call.dtype != GD_I32 && !way.flip &&
+           way.unreachable == kInfinity && pred.data == NULL;
+}
+
 template <typename T, typename Out>
 cudaError_t launch_write(const gd_apsp &call, const gd_matrix &out, const gd_matrix &pred,
                          const Outward &way, ptrdiff_t first, ptrdiff_t rows)
 {
+    if (is_written(call, out, pred, way)) {
+        const ptrdiff_t end = min(first + rows, call.n);
+        return gd::enqueue(call.launch, look_at_diagonal<T>, gd::ceil_div(rows, kThreads), kThreads,
+                           0, call, way.found, first, end);
+    }
     const ptrdiff_t across = gd::ceil_div(call.n, (ptrdiff_t)kThreads * gd::kTilesPerBlock);
     return gd::enqueue(call.launch, write_paths<T, Out>, rows * across, kThreads, 0, call, out,
                        pred, way, first, (unsigned)across);
