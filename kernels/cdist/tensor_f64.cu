@@ -7,13 +7,13 @@
  * Floor of 16384 x 16384 on an H200: tensor cores add 33.4e12 products a second at best, so d = 128
  * 1.03 ms, d = 1024 8.2 ms; cuBLAS reaches 28e12. Writing takes 0.46 ms, beside it.
  *
- * Reached, euclidean: d = 5 0.80 ms, d = 8 0.70, d = 12 0.68 (tile.cu 0.95, 0.93, 1.01: from d = 5
- * on many rows are worth the slab that is mostly zeros), d = 16 0.68, d = 32 0.79, d = 64 0.99, d =
- * 128 1.62, d = 1024 10.7 (25.7e12 a second), against 1.1, 1.6, 3.2, 6.0 and 46
- * for tile.cu. Above d = 256 the card's power sets the pace: repeated at d = 1024, a call takes up
- * to 12.8 ms. Up to d = 128 storing adds to the products' time instead of hiding behind it; storing
- * by whole lines, as float32 does, gained nothing where rows are aligned. Rows of odd strides: d =
- * 127 1.87 ms. Pairs alone: d = 32 0.58, d = 64 0.72, d = 128 1.02, d = 1024 5.3.
+ * Reached, euclidean: d = 5 0.83 ms, d = 8 0.73, d = 12 0.71 (tile.cu 0.95, 0.93, 1.01: from d = 5
+ * on many rows are worth the slab that is mostly zeros), d = 16 0.71, d = 32 0.77, d = 64 0.99, d =
+ * 128 1.62, d = 1024 9.7 (28.2e12 a second), against 1.1, 1.6, 3.2, 6.0 and 46 for tile.cu. Above
+ * d = 256 the card's power sets the pace: repeated at d = 1024, a call takes up to 12.8 ms. Up to d
+ * = 128 storing adds to the products' time instead of hiding behind it; storing by whole lines, as
+ * float32 does, gained nothing where rows are aligned. Rows of odd strides: d = 127 1.87 ms. Pairs
+ * alone: d = 32 0.58, d = 64 0.72, d = 128 1.02, d = 1024 5.3.
  *
  * Sixteen clusters, 6.25 % computed again: d = 32 1.7 ms, 128 2.8, 1024 15 (tile.cu 1.8, 5.8, 46 to
  * 48). Two places, a quarter computed again: d = 32 1.95, 128 3.6, 1024 24. Near-duplicates in one

@@ -6,7 +6,8 @@
  *
  * Tried and no quicker: blocks that stay and copy the next tile's slabs while they finish one,
  * products of 16 dimensions, and tiles of 128 x 128 with one block a multiprocessor, which were
- * 14 % slower.
+ * 14 % slower. Asking whether all is direct after the first copies have begun instead of before
+ * takes 4 % off where d <= 16, and would cost all these copies where all is direct.
  *
  * What keeps cdist(X, X) symmetric to the last bit: a sum adds its dimensions in the same order
  * wherever it stands, and products and the norms' sum do not care which operand comes first. */

@@ -14,7 +14,7 @@
  *   GD_GROUP dimensions to those of the groups before, which wait where the results will stand.
  * Launch: a block a tile, in bands of 16 tiles' rows (grid.cuh).
  *
- * Reached there: cityblock d = 16 0.71 ms, d = 128 4.94, d = 1024 39.9, which is 83 % of the bound;
+ * Reached there: cityblock d = 16 0.70 ms, d = 128 4.94, d = 1024 39.7, which is 83 % of the bound;
  * without its copies it would take 4.75 at d = 128. In registers alone, without a load, these
  * additions take 2.21 cycles each instead of 2, with 4 x 4 of a thread 2.72, with 8 x 8 2.13: two
  * operands of 64 bits are all that the register file gives out meanwhile, and only one that the
