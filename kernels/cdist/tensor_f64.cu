@@ -7,13 +7,13 @@
  * Floor of 16384 x 16384 on an H200: tensor cores add 33.4e12 products a second at best, so d = 128
  * 1.03 ms, d = 1024 8.2 ms; cuBLAS reaches 28e12. Writing takes 0.46 ms, beside it.
  *
- * Reached, euclidean: d = 5 0.82 ms, d = 8 0.72, d = 12 0.71 (tile.cu 0.95, 0.93, 1.01: from d = 5
- * on many rows are worth the slab that is mostly zeros), d = 16 0.70, d = 32 0.79, d = 64 1.07, d =
- * 128 1.66 (1.72 at 1.85 GHz), d = 1024 10.7 (25.7e12 a second), against 1.1, 1.6, 3.2, 6.0 and 46
- * for tile.cu. Above d = 256 the card's power sets the pace: repeated at d = 1024, a call takes up
- * to 12.8 ms. Up to d = 128 storing adds to the products' time instead of hiding behind it; storing
- * by whole lines, as float32 does, gained nothing where rows are aligned. Rows of odd strides: d =
- * 127 1.87 ms. Pairs alone: d = 32 0.58, d = 64 0.72, d = 128 1.02, d = 1024 5.3.
+ * Reached, euclidean: d = 5 0.83 ms, d = 8 0.73, d = 12 0.71 (tile.cu 0.95, 0.93, 1.01: from d = 5
+ * on many rows are worth the slab that is mostly zeros), d = 16 0.71, d = 32 0.77, d = 64 0.99, d =
+ * 128 1.62, d = 1024 9.7 (28.2e12 a second), against 1.1, 1.6, 3.2, 6.0 and 46 for tile.cu. Above
+ * d = 256 the card's power sets the pace: repeated at d = 1024, a call takes up to 12.8 ms. Up to d
+ * = 128 storing adds to the products' time instead of hiding behind it; storing by whole lines, as
+ * float32 does, gained nothing where rows are aligned. Rows of odd strides: d = 127 1.87 ms. Pairs
+ * alone: d = 32 0.58, d = 64 0.72, d = 128 1.02, d = 1024 5.3.
  *
  * Sixteen clusters, 6.25 % computed again: d = 32 1.7 ms, 128 2.8, 1024 15 (tile.cu 1.8, 5.8, 46 to
  * 48). Two places, a quarter computed again: d = 32 1.95, 128 3.6, 1024 24. Near-duplicates in one
@@ -22,6 +22,8 @@
  *
  * Steps: tensor_centre.cuh, tensor_f64_prepare.cuh, tensor_f64_multiply.cuh, and for the marked
  * elements tensor_order.cuh, tensor_redo.cuh and tensor_dense.cuh. */
+#include <math.h>
+
 #include "tensor_f64_multiply.cuh"
 #include "tensor_f64_prepare.cuh"
 #include "tensor_launch.cuh"
@@ -52,7 +54,7 @@ cudaError_t launch(const gd_cdist &call, Plan &plan)
 {
     using R = Rules<kMetric>;
     const Cdist<double> parameters = gd::parameters_of<double>(call);
-    const double share = R::share(call.a.cols);
+    const int log_inverse_share = R::log_inverse_share(call.a.cols);
     const ptrdiff_t rows = plan.marks.tiles_down * kTileRows;
     const ptrdiff_t cols = plan.marks.parts_across * kPartCols;
     const bool same = same_rows(call.a, call.b);
@@ -60,12 +62,11 @@ cudaError_t launch(const gd_cdist &call, Plan &plan)
                     kPartCols);
     Steps steps(call.launch);
     plan.marks.total = NULL;
-    plan.keep = 1 - share;
-    plan.ratio = share / plan.keep;
+    plan.below = log_inverse_share << 20;
     plan.marks.all_direct = R::shifts ? plan.all_direct : NULL;
     if (R::shifts) {
-        find_centre_of(steps, call, plan.sample, plan.shift, plan.all_direct, share, R::least,
-                       R::most);
+        find_centre_of(steps, call, plan.sample, plan.shift, plan.all_direct,
+                       ldexp(1, -log_inverse_share), R::least, R::most);
     }
     steps.enqueue(prepare<kMetric>, (same ? max(rows, cols) : rows + cols) / kUnitRows,
                   dim3(kPrepareThreads), 0, parameters, plan, same);

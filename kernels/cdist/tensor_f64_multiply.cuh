@@ -6,7 +6,8 @@
  *
  * Tried and no quicker: blocks that stay and copy the next tile's slabs while they finish one,
  * products of 16 dimensions, and tiles of 128 x 128 with one block a multiprocessor, which were
- * 14 % slower.
+ * 14 % slower. Asking whether all is direct after the first copies have begun instead of before
+ * takes 4 % off where d <= 16, and would cost all these copies where all is direct.
  *
  * What keeps cdist(X, X) symmetric to the last bit: a sum adds its dimensions in the same order
  * wherever it stands, and products and the norms' sum do not care which operand comes first. */
@@ -21,7 +22,9 @@ namespace gd {
 namespace tensor_f64 {
 
 constexpr int kThreads = 128, kStages = 4, kStageWords = 3 * kPanelWords;
-constexpr size_t kShared = sizeof(double2) * kStages * kStageWords;
+/* The norms of a tile come with its first slab: registers have no room for them until its end. */
+constexpr int kNormWords = (kTileRows + kPartCols) / 2;
+constexpr size_t kShared = sizeof(double2) * (kStages * kStageWords + kNormWords);
 
 /* A warp's sums: 2 x 8 products of 16 rows by 8 columns; and its results, if they start anywhere,
  * for which the slabs make room. */
@@ -121,7 +124,7 @@ __device__ __forceinline__ void join_group(const Cdist<double, kForm> &call, Sum
 template <gd_metric kMetric, bool kWhole, Form kForm>
 __device__ __forceinline__ void store_tile(const Cdist<double, kForm> &call, const Plan &plan,
                                            const Sums &sums, ptrdiff_t row, ptrdiff_t col,
-                                           ptrdiff_t unit, Staged &staged)
+                                           ptrdiff_t unit, const double *tile_norms, Staged &staged)
 {
     const int lane = threadIdx.x % 32;
     const ptrdiff_t first_row = row - lane / 4, first_col = col - lane % 4 * 2;
@@ -132,22 +135,22 @@ __device__ __forceinline__ void store_tile(const Cdist<double, kForm> &call, con
     double norms[kDown * 2];
 #pragma unroll
     for (int i = 0; i < kDown * 2; ++i) {
-        norms[i] = __ldg(plan.norms_a + row + i * 8);
+        norms[i] = tile_norms[threadIdx.x / 32 * kDown * kUnitRows + lane / 4 + i * 8];
     }
 #pragma unroll
     for (int j = 0; j < kAcross; ++j) {
         double across[2];
-        load_word_const(plan.norms_b + col + j * 8, across);
+        load_word(tile_norms + kTileRows + j * 8 + lane % 4 * 2, across);
         double *to = call.out + row * call.out_stride + col + j * 8;
 #pragma unroll
         for (int i = 0; i < kDown * 2; ++i, to += 8 * call.out_stride) {
             double results[2];
 #pragma unroll
             for (int s = 0; s < 2; ++s) {
-                double guard;
+                int guard;
                 results[s] = Rules<kMetric>::result(sums[i / 2][j][i % 2][s], norms[i], across[s],
-                                                    plan.ratio, guard);
-                marks[i / 2] = __funnelshift_l((unsigned)__double2hiint(guard), marks[i / 2], 1);
+                                                    plan.below, guard);
+                marks[i / 2] = __funnelshift_l((unsigned)guard, marks[i / 2], 1);
             }
             if constexpr (kWhole) {
                 stream_word(to, results);
@@ -191,6 +194,13 @@ __global__ void __launch_bounds__(kThreads, 2)
     source.lower = source.upper + slabs * kPanelWords;
     source.columns = plan.panels_b + tile_col * slabs * kPanelWords + thread;
     source.to = shared_address(stages + thread);
+    double *const tile_norms = (double *)(stages + kStages * kStageWords);
+    if (thread < kNormWords) {
+        const double *const from = thread < kTileRows / 2
+                                       ? plan.norms_a + tile_row * kTileRows
+                                       : plan.norms_b + tile_col * kPartCols - kTileRows;
+        copy_word(shared_address(tile_norms + thread * 2), (const double2 *)(from + thread * 2));
+    }
 #pragma unroll
     for (int s = 0; s < kStages - 1; ++s) {
         if (s < slabs) {
@@ -233,11 +243,11 @@ __global__ void __launch_bounds__(kThreads, 2)
     const ptrdiff_t unit = (tile_row * plan.marks.parts_across + tile_col) * kUnits + warp * kDown;
     Staged &staged = reinterpret_cast<Staged *>(stages)[warp];
     if (whole) {
-        store_tile<kMetric, true>(call, plan, sums, row, col, unit, staged);
+        store_tile<kMetric, true>(call, plan, sums, row, col, unit, tile_norms, staged);
     }
     else {
         __syncthreads(); /* nobody reads the last slab any more */
-        store_tile<kMetric, false>(call, plan, sums, row, col, unit, staged);
+        store_tile<kMetric, false>(call, plan, sums, row, col, unit, tile_norms, staged);
     }
 }
 

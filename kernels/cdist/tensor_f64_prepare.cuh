@@ -36,7 +36,7 @@ struct Sum {
 /* The row's norm, see Rules. Comparisons with NaN are false, and one NaN or infinity makes the sum
  * NaN. */
 template <gd_metric kMetric, typename X>
-__device__ __forceinline__ double norm_of(const X &x, ptrdiff_t d, double keep)
+__device__ __forceinline__ double norm_of(const X &x, ptrdiff_t d)
 {
     using R = Rules<kMetric>;
     Sum sum;
@@ -56,7 +56,7 @@ __device__ __forceinline__ double norm_of(const X &x, ptrdiff_t d, double keep)
     some = __any_sync(~0u, some);
     const double squares = sum.high + sum.low;
     const bool usual = squares <= R::most && (R::product || !some || squares >= R::least);
-    return !usual ? -__longlong_as_double(0x7ff0000000000000) : R::product ? 0.0 : keep * squares;
+    return !usual ? -__longlong_as_double(0x7ff0000000000000) : R::product ? 0.0 : squares;
 }
 
 /* Rows beyond the last become zeros with the norm 1: nothing of theirs is guarded. So do, but for
@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(kPrepareThreads)
     for (int r = threadIdx.x / 32; r < kUnitRows; r += kPrepareThreads / 32) {
         double norm = 1;
         if (first + r < points.count) {
-            norm = norm_of<kMetric>([&](ptrdiff_t k) { return x(r, k); }, call.d, plan.keep);
+            norm = norm_of<kMetric>([&](ptrdiff_t k) { return x(r, k); }, call.d);
         }
         if (threadIdx.x % 32 == 0) {
             if (of_a) {
