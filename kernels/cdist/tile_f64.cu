@@ -14,13 +14,18 @@
  *   GD_GROUP dimensions to those of the groups before, which wait where the results will stand.
  * Launch: a block a tile, in bands of 16 tiles' rows (grid.cuh).
  *
- * Reached there: cityblock d = 16 0.71 ms, d = 128 5.05, d = 1024 40.6, which is 81 % of the bound
- * at 1.98 GHz; without its copies it would take 4.8 at d = 128. What
- * feeds the pipe matters little: 8 x 8 results a thread in two blocks, or the same tile from images
- * of the operands (direct.cuh), with other orders of threads and with free folds, all took 5.06
- * to 5.34 in the same run, and a second round of the same launches 1 % more than the first.
- * chebyshev, whose maximum is a comparison and two selections, 8.5. Pairs take 52 % of it at d =
- * 128, 73 % at d = 16. */
+ * Reached there: cityblock d = 16 0.70 ms, d = 128 4.94, d = 1024 39.7, which is 83 % of the bound;
+ * without its copies it would take 4.75 at d = 128. In registers alone, without a load, these
+ * additions take 2.21 cycles each instead of 2, with 4 x 4 of a thread 2.72, with 8 x 8 2.13: two
+ * operands of 64 bits are all that the register file gives out meanwhile, and only one that the
+ * instruction before had in the same place is free. So 4.54 ms is what could be reached, whatever
+ * the clock and the data (whole numbers take as long). What feeds the pipe matters little: 8 x 8
+ * results a thread in two blocks, or the same tile from images of the operands (direct.cuh), with
+ * other orders of threads and with free folds, took 1 to 7 % more; all words of a stage unrolled 4
+ * % more (two: 1.4 % less), copies begun after the first word the same. Two dimensions added to
+ * each other first take 1.6 % less, but cuda_few has the bits of this order. chebyshev, whose
+ * maximum is a comparison and two selections, 8.5. Pairs take 52 % of it at d = 128, 73 % at d
+ * = 16. */
 #include <cuda/std/type_traits>
 
 #include "grid.cuh"
@@ -262,7 +267,7 @@ __global__ void __launch_bounds__(kThreads, 3)
             const T *const end = from_a + (unsigned)(depth + kWord - 1) / kWord * kWord;
             T fresh[kRows][kCols];
             add_word<M, true>(fresh, from_a, from_b);
-#pragma unroll 1
+#pragma unroll 2
             for (from_a += kWord, from_b += kWord; from_a != end;
                  from_a += kWord, from_b += kWord) {
                 add_word<M, false>(fresh, from_a, from_b);
