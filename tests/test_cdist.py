@@ -165,6 +165,26 @@ def test_a_long_sum_keeps_its_digits(kernel, metric, dtype):
             )
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("d", [64, 500, 1000, 4096])
+@pytest.mark.parametrize(
+    ("name", "metric", "args"),
+    [
+        ("direct", "cityblock", {}),
+        ("direct_sums", "minkowski", {"p": 3}),
+        ("direct_sums", "minkowski", {"p": 4}),
+    ],
+)
+def test_equal_differences_which_all_round_alike(name, metric, args, d, rng):
+    """The longest folds: nowhere do roundings cancel less than where every term is the same."""
+    kernel = next(k for k in gpudist.kernels("cdist") if k.id == f"cdist/cuda_{name}")
+    runnable(kernel)
+    sizes = (1 + rng.random(4096)).astype("f4")
+    a, b = np.zeros((2, d), "f4"), np.repeat(sizes[:, None], d, axis=1)
+    expected = np.repeat(sizes[None].astype("f8") * d ** (1 / args.get("p", 1)), 2, axis=0)
+    assert_close(gpudist.cdist(a, b, metric, kernel=kernel.id, **args), expected, 5e-7)
+
+
 def gathered(kind, rng, count, d):
     """Rows in tight clusters, about one place but for a few, or far apart but for a few."""
     places = np.random.default_rng(5).normal(size=(17, d)) * 5

@@ -10,23 +10,27 @@
  *   from: that leaves a thread 128 registers, 64 for sums and 32 for operands. The totals wait in
  *   shared memory.
  * - Sums start afresh every GD_FOLD dimensions and are added to totals. That costs no additions:
- *   what the first dimension of a stage makes is the sum, and needs none. Of magnitudes, two
- *   dimensions are added to each other first, which costs no additions either: a sum of 32
- *   dimensions then has as many roundings as one of 16, and half the folds.
+ *   what the first dimension of a stage makes is the sum, and needs none. Of magnitudes, four
+ *   dimensions are added to each other first, which costs no additions either: a sum of 64
+ *   dimensions then has 18 roundings, and a quarter of the folds is left.
  * - Sums are never stored themselves, only what totals make of them: a store of a word wants its
  *   numbers in neighbouring registers, and then half of them stood in the wrong bank of the
  *   register file for the terms that are added to them.
- * - Totals are added every GD_GROUP dimensions to those of the groups before, which wait where the
- *   results will stand.
+ * - Totals are added every eight folds to those of the groups before, which wait where the results
+ *   will stand. With longer folds there are fewer groups: the worst error of cityblock, that of
+ *   4096 equal differences, is 4.7e-7, and with groups of 128 dimensions 5.1e-7.
  * Launch: a block a tile, in bands of 16 tiles' rows (grid.cuh).
  *
- * Reached on an H200, 16384 x 16384: cityblock d = 32 0.66 ms, d = 128 2.46 (14.0e12 pair-
- * dimensions a second, 84 % of the issue bound; tile.cu 2.81), d = 1024 19.7 (23.1); chebyshev d =
- * 128 2.68 (2.97); euclidean d = 17 0.53 (0.68), d = 128 2.65. Of cityblock's 2.46 the loop alone,
- * which has 4 % of other instructions, takes 2.36, 91 % of the issue slots; barriers, copies and
- * folds take the rest. Folds every 64 dimensions would gain another 1.5 %, and break the contract
- * (9e-7). Three blocks with more registers and operands fetched ahead are 3 to 5 % slower; words
- * that neighbouring threads share, which halves the accesses to shared memory, are 1 % slower. One
+ * Reached on an H200, 16384 x 16384: cityblock d = 32 0.64 ms, d = 128 2.41 (14.2e12 pair-
+ * dimensions a second, 85 % of the issue bound; tile.cu 2.81), d = 1024 19.0 (23.1); chebyshev d =
+ * 128 2.67 (2.97); euclidean d = 17 0.53 (0.68), d = 128 2.65. Of cityblock's 2.41 the loop alone,
+ * which has 4 % of other instructions, takes 2.36; copies take 0.03, barriers 0.01. With pairs and
+ * folds of 32 dimensions it took 2.46 and 19.7. Bulk copies by one thread, which waits at a barrier
+ * in shared memory, are 4 % slower (chebyshev 3 % quicker), copies begun after the first four
+ * dimensions 1 %. Three blocks with more registers and operands fetched ahead are 3 to 5 % slower;
+ * words that neighbouring threads share, which halves the accesses to shared memory, are 1 %
+ * slower. Four dimensions as a sum of two pairs instead of one after the other meet in a bank of
+ * registers 22 times in a turn of the loop, and cost what folds gain. One
  * instruction does what two do here, on integers (VABSDIFF adds up), but at half the rate: 16.5e12
  * a second, no more than the bound. Images take some 10 us to make, for which a call with few rows
  * has no use. Pairs take 53 % of the time at d = 128, 78 % at d = 17. */
@@ -40,7 +44,8 @@ namespace direct = gd::direct;
 template <typename M>
 struct Lp {
     using Parameters = gd::Cdist<float>;
-    static constexpr bool folds = M::folds, pairs = M::folds && !M::squares;
+    static constexpr bool fours = M::folds && !M::squares;
+    static constexpr int fold = !M::folds ? 0 : fours ? 4 * GD_FOLD : GD_FOLD;
     static constexpr bool weighted = false, marks = false;
     static constexpr bool mends = M::template guarded<float>;
 

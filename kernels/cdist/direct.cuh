@@ -2,13 +2,12 @@
  *
  * K, a kind of sums, says what is added up:
  *   Parameters            of its calls, made of Cdist<float>
- *   folds                 whether sums have to start afresh every so often
- *   pairs                 whether two dimensions are added to each other first, which takes no more
- *                         additions; a sum then has 32 dimensions with the error of 16
- *   weighted, weigh(w)    whether terms take weights, and what becomes of the caller's
- *   marks                 whether tiles say in call.marks what became of them, for who mends them
- *   mends                 whether results that are not good are computed again at once
- *   first(a, b, w)        what one dimension makes of nothing
+ *   fold                  dimensions after which sums have to start afresh; 0: never
+ *   fours                 whether four dimensions are added to each other first, which takes no
+ * more additions: a sum of 64 dimensions then has the error of one of 18 weighted, weigh(w) whether
+ * terms take weights, and what becomes of the caller's marks                 whether tiles say in
+ * call.marks what became of them, for who mends them mends                 whether results that are
+ * not good are computed again at once first(a, b, w)        what one dimension makes of nothing
  *   term(sum, a, b, w)    a sum with one dimension more
  *   join(sum, sum)        of two sums one
  *   finish(call, x, row, col)  makes of a sum a result, and says whether it is good
@@ -37,9 +36,13 @@ constexpr unsigned kBand = 16;
 constexpr int kRows = 8, kCols = 8, kRuns = kCols / kWord; /* of a thread */
 constexpr int kBlockRows = 16 * kRows, kBlockCols = 8 * kCols;
 static_assert(kBlockRows == kImagePointsA && kBlockCols == kImagePointsB, "images are of a tile");
-constexpr int kStagesOfGroup = GD_GROUP / GD_FOLD;
 template <typename K>
-constexpr int kStagesOfFold = K::pairs ? 2 : 1;
+constexpr bool kFolds = K::fold > 0;
+template <typename K>
+constexpr int kStagesOfFold = kFolds<K> ? K::fold / GD_FOLD : 1;
+/* A group's totals go a long way, so it has as many folds as any, however long they are. */
+template <typename K>
+constexpr int kStagesOfGroup = GD_GROUP / GD_FOLD * kStagesOfFold<K>;
 
 using ImageA = Image<kBlockRows>;
 using ImageB = Image<kBlockCols>;
@@ -61,11 +64,11 @@ struct Totals {
 };
 struct NoTotals {};
 
-template <bool kFolds>
+template <bool kTotals>
 struct Memory {
     ImageA a[2];
     ImageB b[2];
-    cuda::std::conditional_t<kFolds, Totals, NoTotals> totals;
+    cuda::std::conditional_t<kTotals, Totals, NoTotals> totals;
 };
 
 /* Starts to copy one of a tile's images. A warp's share is in one piece, so that a thread's words
@@ -113,28 +116,57 @@ __device__ __forceinline__ void add_dims(Sums &sum, const T *from_a, const T *fr
 {
     const float2 w = K::weighted ? __ldg((const float2 *)weights) : float2{};
     const Operands x(from_a, from_b);
-    /* The cells of b are swapped: a dimension stands at the other end. */
-    if constexpr (K::pairs) {
+#pragma unroll
+    for (int s = 0; s < 2; ++s) {
 #pragma unroll
         for (int i = 0; i < kRows; ++i) {
 #pragma unroll
             for (int j = 0; j < kCols; ++j) {
-                const T pair = K::join(K::first(x.a[i * 2], x.b[j * 2 + 1], w.x),
-                                       K::first(x.a[i * 2 + 1], x.b[j * 2], w.y));
-                sum[i][j] = kFresh ? pair : K::join(sum[i][j], pair);
+                /* The cells of b are swapped: a dimension stands at the other end. */
+                const T a = x.a[i * 2 + s], b = x.b[j * 2 + 1 - s], weight = s ? w.y : w.x;
+                sum[i][j] =
+                    kFresh && s == 0 ? K::first(a, b, weight) : K::term(sum[i][j], a, b, weight);
             }
         }
     }
+}
+
+/* Adds two rows of a stage, four dimensions; kFresh: to nothing. */
+template <typename K, bool kFresh>
+__device__ __forceinline__ void add_rows(Sums &sum, const T *from_a, const T *from_b,
+                                         const T *weights)
+{
+    constexpr int kPitchA = 2 * kBlockRows, kPitchB = 2 * kBlockCols;
+    if constexpr (!K::fours) {
+        add_dims<K, kFresh>(sum, from_a, from_b, weights);
+        add_dims<K, false>(sum, from_a + kPitchA, from_b + kPitchB, weights + 2);
+    }
     else {
+        T a[2][kRows * 2];
 #pragma unroll
-        for (int s = 0; s < 2; ++s) {
+        for (int i = 0; i < kRows; i += 2) {
+#pragma unroll
+            for (int row = 0; row < 2; ++row) {
+                load_word(from_a + row * kPitchA + i * 4 * 2, a[row] + i * 2);
+            }
+        }
+        /* All of b beside all of a would need more registers than there are. */
+#pragma unroll
+        for (int j = 0; j < kCols; j += 2) {
+            T b[2][kWord];
+#pragma unroll
+            for (int row = 0; row < 2; ++row) {
+                load_word(from_b + row * kPitchB + j * 8 * 2, b[row]);
+            }
 #pragma unroll
             for (int i = 0; i < kRows; ++i) {
 #pragma unroll
-                for (int j = 0; j < kCols; ++j) {
-                    const T a = x.a[i * 2 + s], b = x.b[j * 2 + 1 - s], weight = s ? w.y : w.x;
-                    sum[i][j] = kFresh && s == 0 ? K::first(a, b, weight)
-                                                 : K::term(sum[i][j], a, b, weight);
+                for (int e = 0; e < 2; ++e) {
+                    T four = K::first(a[0][i * 2], b[0][e * 2 + 1], 0.0f);
+                    four = K::join(four, K::first(a[0][i * 2 + 1], b[0][e * 2], 0.0f));
+                    four = K::join(four, K::first(a[1][i * 2], b[1][e * 2 + 1], 0.0f));
+                    four = K::join(four, K::first(a[1][i * 2 + 1], b[1][e * 2], 0.0f));
+                    sum[i][j + e] = kFresh ? four : K::join(sum[i][j + e], four);
                 }
             }
         }
@@ -151,26 +183,24 @@ __device__ __forceinline__ void add_stage(Sums &sum, const ImageA &a, const Imag
     const T *from_a = a[0] + (thread / 32 * 4 * kRows + thread % 32 / 8 * 2) * 2;
     const T *from_b = b[0] + thread % 8 * 2 * 2;
     const T *const end = from_a + rows * kPitchA;
-    if (K::folds && (kStagesOfFold<K> == 1 || fresh)) {
-        add_dims<K, true>(sum, from_a, from_b, weights);
-        add_dims<K, false>(sum, from_a + kPitchA, from_b + kPitchB, weights + 2);
+    if (kFolds<K> && (kStagesOfFold<K> == 1 || fresh)) {
+        add_rows<K, true>(sum, from_a, from_b, weights);
         from_a += 2 * kPitchA, from_b += 2 * kPitchB, weights += 4;
     }
 #pragma unroll 1
     while (from_a != end) {
-        add_dims<K, false>(sum, from_a, from_b, weights);
-        add_dims<K, false>(sum, from_a + kPitchA, from_b + kPitchB, weights + 2);
+        add_rows<K, false>(sum, from_a, from_b, weights);
         from_a += 2 * kPitchA, from_b += 2 * kPitchB, weights += 4;
     }
 }
 
 /* Of a thread's totals, if there are `any`, the word of row i and run r, with the sums since. */
 template <typename K>
-__device__ __forceinline__ void join_word(T *word, const Memory<K::folds> &memory, const Sums &sum,
+__device__ __forceinline__ void join_word(T *word, const Memory<kFolds<K>> &memory, const Sums &sum,
                                           int i, int r, unsigned thread, bool any)
 {
     T before[kWord] = {};
-    if constexpr (K::folds) {
+    if constexpr (kFolds<K>) {
         if (any) {
             load_word(memory.totals.at[i * kRuns + r][thread], before);
         }
@@ -187,7 +217,7 @@ __device__ __forceinline__ void join_word(T *word, const Memory<K::folds> &memor
  * results will, and puts them there; or the results, if it is the last. kWhole: the tile is inside
  * the matrix, whose rows are aligned. Says whether all results are good. */
 template <typename K, bool kGroups, bool kWhole>
-__device__ __forceinline__ bool deliver(const Call<K> &call, Memory<K::folds> &memory,
+__device__ __forceinline__ bool deliver(const Call<K> &call, Memory<kFolds<K>> &memory,
                                         const Sums &sum, ptrdiff_t row, ptrdiff_t col, bool totals,
                                         bool first, bool last)
 {
@@ -266,7 +296,7 @@ __global__ void __launch_bounds__(kThreads, 4)
     direct(const __grid_constant__ Call<K> call, const __grid_constant__ Grid grid)
 {
     extern __shared__ float4 dynamic[];
-    auto &memory = *reinterpret_cast<Memory<K::folds> *>(dynamic);
+    auto &memory = *reinterpret_cast<Memory<kFolds<K>> *>(dynamic);
     unsigned tile_row, tile_col, thread = threadIdx.x;
     if (!grid.find(&tile_row, &tile_col) ||
         !call.has((ptrdiff_t)tile_row * kBlockRows, (ptrdiff_t)(tile_col + 1) * kBlockCols)) {
@@ -300,10 +330,10 @@ __global__ void __launch_bounds__(kThreads, 4)
         add_stage<K>(sum, memory.a[stage & 1], memory.b[stage & 1],
                      last ? call.last_rows : kImageRows, thread,
                      call.image_weights + stage * kImageDims, stage % kStagesOfFold<K> == 0);
-        const bool ends_group = kGroups && (stage + 1) % kStagesOfGroup == 0;
-        const bool totals = (kGroups ? stage % kStagesOfGroup : stage) >= kStagesOfFold<K>;
+        const bool ends_group = kGroups && (stage + 1) % kStagesOfGroup<K> == 0;
+        const bool totals = (kGroups ? stage % kStagesOfGroup<K> : stage) >= kStagesOfFold<K>;
         if (!last && !ends_group) {
-            if constexpr (K::folds) {
+            if constexpr (kFolds<K>) {
                 if ((stage + 1) % kStagesOfFold<K> == 0) {
 #pragma unroll
                     for (int w = 0; w < kRows * kRuns; ++w) {
@@ -318,7 +348,7 @@ __global__ void __launch_bounds__(kThreads, 4)
         forget(tile_row), forget(tile_col), forget(thread);
         const ptrdiff_t row = (ptrdiff_t)tile_row * kBlockRows + thread / 8 * kRows;
         const ptrdiff_t col = (ptrdiff_t)tile_col * kBlockCols + thread % 8 * kWord;
-        const bool first = stage < kStagesOfGroup;
+        const bool first = stage < kStagesOfGroup<K>;
         bool good;
         if (call.words && (ptrdiff_t)(tile_row + 1) * kBlockRows <= call.a.count &&
             (ptrdiff_t)(tile_col + 1) * kBlockCols <= call.b.count) {

@@ -58,10 +58,10 @@ gd_status launch(const gd_cdist &call, const Plan &plan, Call<K> &parameters, co
                         (unsigned)(plan.down * plan.stages), images_a, images_b, weights));
 
     auto *kernel = direct<K, false>;
-    if constexpr (K::folds) {
-        kernel = plan.stages > kStagesOfGroup ? direct<K, true> : kernel;
+    if constexpr (kFolds<K>) {
+        kernel = plan.stages > kStagesOfGroup<K> ? direct<K, true> : kernel;
     }
-    constexpr int kBytes = sizeof(Memory<K::folds>);
+    constexpr int kBytes = sizeof(Memory<kFolds<K>>);
     /* Beyond 48 KB has to be asked for. */
     GD_CUDA_TRY(err, id,
                 cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));

@@ -4,23 +4,29 @@
  * Idea: terms, results and repairs are those of sums.cu (sums_terms.cuh, sums_swift.cuh); what adds
  * them up is direct.cuh. So images, copies ahead, four blocks a multiprocessor and folds without
  * additions are there for them as well, and results have the bits that sums.cu gives them, but for
- * braycurtis, whose terms are added in pairs.
+ * braycurtis, whose terms are added in fours, and p = 3 and 4, whose folds are twice as long.
  *
  * Bray and Curtis have the swift form alone here: a tile says whether it answered for all results,
  * and a second launch goes over those that did not, in the careful form (sums_mend.cuh). If there
  * are none, it takes some 20 us.
  *
  * Floor: issue slots, as in sums.cu, and the register file, which gives out one register with an
- * even and one with an odd number a cycle: a product of three different registers takes two. So
- * p = 3 has a subtraction, a product and a product of three registers, 4 cycles a pair-dimension,
- * or 4.12 ms at 16384 x 16384 x 128, where its three instructions alone would take 3.09.
+ * even and one with an odd number a cycle: a product of three different registers takes two, unless
+ * its neighbours leave one of these reads free. Measured in registers, at 2 warps a scheduler: the
+ * same such product over and over takes 2.0 cycles, the two parities of it in turn 1.5, p = 3's
+ * three instructions 3.0 if the difference has the other parity than its square and its sum and
+ * they take turns, 3.6 in groups of four. With reads that may wait for one cycle, p = 3 as compiled
+ * takes 3.41 cycles a pair-dimension, 10 % more than p = 4, and so much slower it is; 3.09 ms at
+ * 16384 x 16384 x 128 would be three. The compiler chooses parities: 25 other orders of the same
+ * arithmetic came to 3.39 to 3.57.
  *
  * Reached on an H200 there, ms, with sums.cu in brackets: hamming 2.48 (2.77), braycurtis of counts
  * 2.66 (3.63), weighted cityblock 2.80 (3.40), hellinger 2.96 (3.61), weighted braycurtis 3.01
- * (3.91), weighted hamming 3.32 (3.74), minkowski p = 4 3.70 (4.24) and p = 3 4.16 to 4.20 (4.67),
- * weighted euclidean 3.97 (4.69). Of p = 3 that is 98 % of the register file's bound: three or two
- * blocks with more registers take 4.21 and 4.19. With weights p = 3 gains 7 % where there are many
- * rows and loses 40 % where there are few; it stays with sums.cu. Pairs take 53 % of the time. */
+ * (3.91), weighted hamming 3.32 (3.74), minkowski p = 4 3.59 (4.24) and p = 3 4.02 (4.67), weighted
+ * euclidean 3.97 (4.69). p = 3 with folds of 16 dimensions took 4.20, with folds of 64, 3.98; three
+ * or two blocks with more registers change nothing. With weights p = 3 gains 7 % where there are
+ * many rows and loses 40 % where there are few; it stays with sums.cu. Pairs take 53 % of the time.
+ */
 #include "direct_launch.cuh"
 #include "sums_mend.cuh"
 
@@ -34,9 +40,15 @@ constexpr const char *kId = "cdist/cuda_direct_sums";
 template <int kForm, bool kWeighted>
 struct Kind {
     using Parameters = sums::Call<float>;
-    static constexpr bool folds = sums::kFolds<kForm, kWeighted>, weighted = kWeighted;
-    /* With weights a pair would take an instruction more. */
-    static constexpr bool pairs = kForm == sums::kSwiftMagnitudes && !kWeighted;
+    static constexpr bool weighted = kWeighted;
+    /* With weights four of them would take an instruction more. */
+    static constexpr bool fours = kForm == sums::kSwiftMagnitudes && !kWeighted;
+    /* A cube root leaves a third of a sum's error: 4096 equal terms in folds of 32 have 2.5e-7. */
+    static constexpr bool root = kForm == GD_SUM_CUBES || kForm == GD_SUM_FOURTH_POWERS;
+    static constexpr int fold = !sums::kFolds<kForm, kWeighted> ? 0
+                                : fours                         ? 4 * GD_FOLD
+                                : root                          ? 2 * GD_FOLD
+                                                                : GD_FOLD;
     static constexpr bool marks = kForm == sums::kSwiftMagnitudes;
     static constexpr bool mends = !marks && sums::kDoubtful<kForm, kWeighted, float>;
 
