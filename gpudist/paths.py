@@ -575,6 +575,8 @@ def _cycle(
 
     if len(nodes) > _MOST_FOLLOWED or not hasattr(weights, "__getitem__"):
         return []
+    if hasattr(weights, "copy_to_host"):  # Numba's arrays take no lists of indices
+        weights = weights.copy_to_host()
     w = reference.edges(space.host(weights[nodes][:, nodes]), *how)
     return [nodes[i] for i in cycles.negative_cycle(-w if how[-1] == "max_plus" else w)]
 
