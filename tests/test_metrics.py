@@ -509,3 +509,23 @@ def test_equal_rows_are_zero_wherever_they_are(device, rng):
                 for _, make in forms(metric):
                     got = gpudist.cdist(b[::-1], b, metric, device=device, **make(rng, d))
                     assert (np.diagonal(got[::-1]) == 0).all(), (metric, dtype, d)
+
+
+def test_canberra_takes_two_columns_by_one_division(rng):
+    """As exact as by two: where the denominators' product over- or underflows, is 0 or infinite."""
+    scales = np.array([1e-320, 1e-300, 1e-162, 1e-121, 1e-60, 1.0, 1e60, 1e150, 1e300, 0.0])
+    for kernel in gpudist.kernels("cdist"):
+        if not kernel.id.startswith("cdist/cpu_sums_") or kernel.why_not:
+            continue
+        for d in (1, 2, 7, 32):
+            a = rng.normal(size=(90, d)) * rng.choice(scales, (90, d))
+            b = rng.normal(size=(70, d)) * rng.choice(scales, (70, d))
+            b[::3] = a[:24] * (1 + 1e-9 * rng.normal(size=(24, d)))
+            a[4, 0], b[5, -1] = np.inf, np.nan
+            got = gpudist.cdist(a, b, "canberra", kernel=kernel.id)
+            with np.errstate(invalid="ignore"):
+                expected = scipy.spatial.distance.cdist(a, b, "canberra")
+            np.testing.assert_allclose(got, expected, rtol=1e-13)
+            np.testing.assert_array_equal(
+                gpudist.cdist(b, a, "canberra", kernel=kernel.id).T, got, kernel.id
+            )
