@@ -17,7 +17,7 @@
  *
  * Canberra was at the divider's pace, 4.3 cycles a vector there, and 16 where the divider is slower
  * (Emerald Rapids). Two quotients are now one, and with AVX-512 that is a guess with two
- * corrections: 7.4 cycles on the latter, 6.5 of them for 26 instructions a pair on two ports. */
+ * corrections: 7.6 cycles a vector on the latter. With two lanes, pairs take 1.6 times as long. */
 #include "kernels.h"
 #include "metric_terms.h"
 #include "pack.h"
@@ -29,11 +29,12 @@
 
 enum {
     LANES = sizeof(gd_vf64) / sizeof(double),
-    MR = 4,             /* rows packed together */
-    NV = 2,             /* vectors of columns' points packed together: a panel */
-    WIDTH = NV * LANES, /* of a panel */
-    PANELS = 32,        /* whose sums wait together */
-    BLOCK = 64,         /* rows in a task, at most */
+    MR = 4,                    /* rows packed together */
+    NV = 2,                    /* vectors of columns' points packed together: a panel */
+    WIDTH = NV * LANES,        /* of a panel */
+    PANELS = 32,               /* whose sums wait together */
+    BLOCK = 64,                /* rows in a task, at most */
+    PAIRS = GD_VEC_BYTES > 16, /* of ratios: two doubles are divided in less than it takes */
 };
 
 /* Between these, the product of two denominators leaves the residue of a quotient its bits. */
@@ -157,7 +158,7 @@ GD_INLINE void tile(const enum gd_sums kind, const int count, const bool weighte
         const ptrdiff_t end = k + GD_FOLD < d ? k + GD_FOLD : d;
         FOR_SUMS (r, v, i)
             sum[r][v][i] = (gd_vf64){0};
-        for (; kind == GD_SUM_RATIOS && !weighted && k + 2 <= end; k += 2) {
+        for (; PAIRS && kind == GD_SUM_RATIOS && !weighted && k + 2 <= end; k += 2) {
             gd_vf64 column[2][NV];
             GD_UNROLL for (int v = 0; v < 2 * tile_vectors; ++v)
                 column[v % 2][v / 2] = gd_load(b + (k + v % 2) * WIDTH + v / 2 * LANES);
