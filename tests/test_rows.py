@@ -86,7 +86,7 @@ def long_call(device):
         points = many_columns()
         return lambda **k: gpudist.cdist(points, points, "jensenshannon", device=device, **k)
     points = np.random.default_rng(3).random((20000, 500))
-    in_panels = {"metric": "jensenshannon", "device": device, "max_memory": 200 << 20}
+    in_panels = {"metric": "jensenshannon", "device": device, "max_memory": 100 << 20}
     return lambda **k: gpudist.cdist(points, points[:4000], **in_panels, **k)
 
 
