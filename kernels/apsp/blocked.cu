@@ -27,15 +27,14 @@
  * algorithm" (2003); G. J. Katz, J. T. Kider, "All-pairs shortest-paths for large graphs on the
  * GPU" (2008).
  *
- * Reached on an H200, 1e12 updates/s: float32 n = 4096 13.5, 8192 16.2, 16384 16.5, 32768 16.6, of
- * 17.4 that the inner loop reaches by itself; with negative weights 13.2, int32 17.3, 16 bits 29.5,
- * undirected float32 32.7 (all n = 16384); float64 4.9. With predecessors, on a complete graph,
- * float32 n = 8192 10.2, 16384 11.3, int32 11.5: 1.6, 1.5 and 1.5 times the time without; 13.2
- * where few elements change (n = 8192). What is missing: from 8192 on the tile's way in and out and
- * the first slab, as phase 3 by itself reaches 16.4 to 16.7; at 4096 the chain of a round, 157 us:
- * 63 for the next lines, half of it waiting for room, 56 for the tile beside other blocks and 33
- * for the strips, while the rest is done after 150. No quicker were: strips that start early as the
- * tile does (7 % slower, they take the room of the rest), next lines that start before the rest
+ * Reached on an H200, 1e12 updates/s: float32 n = 4096 13.5, 8192 16.7, 16384 17.0, 32768 17.2, of
+ * 17.6 that the inner loop reaches by itself; with negative weights 13.3, int32 17.4, 16 bits 29.3,
+ * undirected float32 32.3 (all n = 16384); float64 5.1. With predecessors, on a complete graph,
+ * float32 n = 8192 10.6, 16384 11.9, int32 12.1: 1.55, 1.43 and 1.44 times the time without; 13.2
+ * where few elements change (n = 8192). What is missing at 4096: the chain of a round, 157 us, of
+ * which 63 for the next lines, half of it waiting for room, 56 for the tile beside other blocks and
+ * 33 for the strips, while the rest is done after 150. No quicker were: strips that start early as
+ * the tile does (7 % slower, they take the room of the rest), next lines that start before the rest
  * (3 %), and asking L2 for the tile of the block after next (4 %). Nor was one launch in which
  * teams of 128 threads draw tiles and strips by tickets and wait for flags: it hides the chain, and
  * takes 4.9 ms at best at n = 4096 where this takes 5.08 (int32 4.5 and 4.9), but 36.6 at 8192
