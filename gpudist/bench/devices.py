@@ -9,9 +9,9 @@ import numpy.typing as npt
 
 import gpudist
 
-# Larger than the L2 cache of any GPU so far, and long enough to write (50 us at 5 TB/s) that the
-# host has enqueued a call before the device is done.
-_FLUSH_BYTES = 256 << 20
+# Several times the L2 cache of any GPU so far, and long enough to write (0.2 ms at 5 TB/s) that a
+# slow host has enqueued a call before the device is done: what that waits for the host would count.
+_FLUSH_BYTES = 1 << 30
 
 
 class DeviceArrays(Protocol):
