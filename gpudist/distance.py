@@ -57,8 +57,8 @@ def cdist(
         If True, a long call shows how far it is: with tqdm where that is installed. A callable is
         called some times a second with the inner steps done and their total, and at the end; what
         it raises ends the call. It must not call gpudist itself, whose buffers are in use. Ctrl-C
-        ends a long call in any case. An exception that ended a call with `out` has the number
-        of its first row that is not complete as ``rows_complete``, for `rows` to go on from
+        ends a long call in any case. An exception that ended a call with `out` while rows were
+        missing has the number of the first of them as ``rows_complete``, for `rows` to go on from
         there. Not for a callable `metric`.
     rows : slice, optional
         Which rows of the result to compute, in steps of 1: only they are written to `out`, which
