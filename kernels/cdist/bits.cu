@@ -96,37 +96,13 @@ __device__ __forceinline__ uint4 load_group(const gd::Points<int32_t> &x, ptrdif
 
 /* ---------------------------------------------------------------- from counts to distances */
 
-__device__ __forceinline__ float reciprocal_of(float y)
-{
-    float reciprocal;
-    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(reciprocal) : "f"(y));
-    return reciprocal;
-}
-/* Of the approximation's 20 bits a series makes all. */
-__device__ __forceinline__ double reciprocal_of(double y)
-{
-    double reciprocal;
-    asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(reciprocal) : "d"(y));
-    const double e = fma(-y, reciprocal, 1.0);
-    return fma(reciprocal, fma(e, e, e), reciprocal);
-}
-__device__ __forceinline__ float add_product(float x, float y, float sum)
-{
-    return fmaf(x, y, sum);
-}
-__device__ __forceinline__ double add_product(double x, double y, double sum)
-{
-    return fma(x, y, sum);
-}
-
 /* The upper half of a whole number says it, and a comparison of float64 would take the pipe that
  * divides. */
 __device__ __forceinline__ bool is_zero(float x) { return x == 0; }
 __device__ __forceinline__ bool is_zero(double x) { return __double2hiint(x) == 0; }
 
-/* A number that divides in six instructions (float64: seven) where IEEE takes ten and a branch: a
- * reciprocal, the quotient, and its correction by what is left of x, which rounds correctly but for
- * rare ties. Good for what counts can be: whole numbers, and zero. */
+/* A number that divides by the quick quotient. Good for what counts can be: whole numbers, and
+ * zero. */
 template <typename R>
 struct Count {
     R value;
@@ -148,9 +124,7 @@ struct Count {
     }
     friend __device__ __forceinline__ Count operator/(Count x, Count y)
     {
-        const R reciprocal = reciprocal_of(y.value), quotient = x.value * reciprocal;
-        const R left = add_product(-quotient, y.value, x.value);
-        const R exact = add_product(left, reciprocal, quotient);
+        const R exact = gd::quotient(x.value, y.value);
         return is_zero(y.value) ? x.value * R(HUGE_VAL) : exact; /* infinity, or NaN for 0 / 0 */
     }
     /* Numbers are compared with 0 alone. */

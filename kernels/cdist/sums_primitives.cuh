@@ -87,20 +87,6 @@ __device__ __forceinline__ float base2_power(float x)
     return y;
 }
 
-__device__ __forceinline__ float reciprocal(float x)
-{
-    float y;
-    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
-
-/* Correctly rounded but for a rare last bit, for normal y with a normal reciprocal. */
-__device__ __forceinline__ float quotient(float x, float y)
-{
-    const float inverse = reciprocal(y), q = x * inverse;
-    return __fmaf_rn(__fmaf_rn(-q, y, x), inverse, q);
-}
-
 /* For normal x: a guess from its logarithm, and a step of Newton. */
 __device__ __forceinline__ float cube_root(float x)
 {
