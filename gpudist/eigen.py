@@ -242,9 +242,10 @@ def _numbers(tol: Any, max_iter: Any, shift: Any) -> tuple[float, int, float]:
         raise ValueError(f"max_iter must be a whole number from 1 on, got {rounds}")
     if isinstance(shift, str) and shift == "auto":
         return tol, rounds, -1.0
-    if isinstance(shift, str) or not 0 <= checks.number("shift", shift) < math.inf:
+    moved = math.nan if isinstance(shift, str) else checks.number("shift", shift)
+    if not 0 <= moved < math.inf:
         raise ValueError(f'shift must be "auto" or a number from 0 on, got {shift!r}')
-    return tol, rounds, float(shift)
+    return tol, rounds, moved
 
 
 def _reference(

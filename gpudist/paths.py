@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import numbers
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -203,7 +204,7 @@ def apsp(
     space, weights, rule = _read(graph, no_edge)
     directed = _directed(graph, directed)
     if out is not None:
-        dtype = _dtype_of_out(weights, out, dtype)
+        dtype = _dtype_of_out(weights, out, _CORE_DTYPES, dtype)
     name = _result_dtype(space, weights, dtype)
     unreachable = _unreachable(name, no_edge, semiring)
     sentinel = 0.0 if no_edge is None else no_edge
@@ -323,9 +324,7 @@ def transitive_closure(
     sentinel = 0.0 if no_edge is None else no_edge
     n = weights.shape[0]
     if out is not None:
-        arrays.space_of(graph=weights, out=out)
-        arrays.out_dtype(out, ("bool",))
-        arrays.check_out(out, (n, n))
+        _dtype_of_out(weights, out, ("bool",))
     if kernel == "reference":
         return _reference_closure(space, weights, (rule, sentinel, directed), reflexive, out)
     if out is None:
@@ -515,9 +514,9 @@ def _fits(weights: Any, dtype: str) -> bool:
     )
 
 
-def _dtype_of_out(weights: Any, out: Any, dtype: Any) -> str:
+def _dtype_of_out(weights: Any, out: Any, allowed: Sequence[str], dtype: Any = None) -> str:
     arrays.space_of(graph=weights, out=out)
-    name = arrays.out_dtype(out, _CORE_DTYPES, dtype)
+    name = arrays.out_dtype(out, allowed, dtype)
     arrays.check_out(out, tuple(weights.shape))
     return name
 

@@ -51,13 +51,7 @@ enum {
 
 GD_INLINE gd_vf64 one_where(gd_vi64 held) { return (gd_vf64)(held & (gd_vi64)gd_splat(1.0)); }
 
-/* x / y where x is 0 if y is: dividing by 1 then gives the 0 wanted. */
-GD_INLINE gd_vf64 gd_ratio(gd_vf64 x, gd_vf64 y)
-{
-    return x / (gd_vf64)((gd_vi64)y | (gd_vi64)one_where(y == 0));
-}
-
-/* A denominator, or 1 for a ratio that is to be 0. */
+/* A denominator >= 0, or 1 for a ratio that is to be 0. */
 GD_INLINE gd_vf64 denominator(gd_vf64 y)
 {
 #if defined(__AVX512F__)
@@ -67,6 +61,9 @@ GD_INLINE gd_vf64 denominator(gd_vf64 y)
     return (gd_vf64)((gd_vi64)y | (gd_vi64)one_where(y == 0));
 #endif
 }
+
+/* x / y where x is 0 if y is. */
+GD_INLINE gd_vf64 gd_ratio(gd_vf64 x, gd_vf64 y) { return x / denominator(y); }
 
 /* x0 / y0 + x1 / y1, 0 <= x <= y, each 0 where its y is, by one division: where the product of both
  * y would be too large or too small, each is divided for itself, and no lane sees what the others

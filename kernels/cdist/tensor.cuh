@@ -28,8 +28,8 @@ constexpr int kParts = kTileCols / kPartCols;
 constexpr int kPlaneA = kTileRows, kPlaneB = kTileCols, kPlanes = 2 * kChunks; /* in words */
 constexpr int kImageA = kPlanes * kPlaneA, kImageB = kPlanes * kPlaneB;
 
-/* What else is known of a tile's rows: the square of the row's length, or half of it (see Rules),
- * and the power of two that undoes the scaling of its image. */
+/* What else is known of a tile's rows: what is kept of the square of the row's length (see Rules),
+ * and the number that undoes the scaling of its image. */
 template <int kCount>
 struct alignas(16) Facts {
     float norm[kCount], unscale[kCount];
