@@ -78,7 +78,8 @@ def apsp(
     semiring : {"min_plus", "max_plus", "min_max", "max_min", "or_and"}
         What the length of a path is, and which of two paths is the better; the notes say more.
     kernel : str
-        "auto", "reference" (NumPy in float64, slow), or an id from `gpudist.kernels`.
+        "auto", "reference" (NumPy in float64, slow, on host arrays only), or an id from
+        `gpudist.kernels`.
     device : str, optional
         For host input, where to compute: "cpu", "cuda" or "cuda:N".
     options : dict, optional
@@ -196,7 +197,7 @@ def apsp(
             progress=progress,
             max_memory=max_memory,
         )
-    registry.check_kernel("apsp", kernel, options)
+    registry.check_kernel("apsp", kernel, options, device, progress, max_memory)
     no_edge = None if no_edge is None else checks.number("no_edge", no_edge)
     unweighted = checks.truth("unweighted", unweighted)
     overwrite = checks.truth("overwrite", overwrite)
@@ -317,7 +318,7 @@ def transitive_closure(
            [False, False,  True],
            [False, False, False]])
     """
-    registry.check_kernel("closure", kernel, options)
+    registry.check_kernel("closure", kernel, options, device, progress, max_memory)
     no_edge = None if no_edge is None else checks.number("no_edge", no_edge)
     space, weights, rule = _read(graph, no_edge, truths=True)
     directed, reflexive = _directed(graph, directed), checks.truth("reflexive", reflexive)
@@ -622,13 +623,13 @@ def explain_apsp(
         n=n,
         cols=0,
         kernel=kernel,
-        device=device if space is arrays.HOST else "cuda",
+        device=device,
+        space=space,
         elements_moved=2 * n * n,
         elements_written=n * n,
         result_bytes=predecessors,
         operations=n**3,
         copies=n * n * np.dtype(name).itemsize + predecessors,  # the kernel's own, padded
-        on_host=space is arrays.HOST,
         semiring=semiring,
     )
     if space is not arrays.HOST or said.device == "cpu":
@@ -674,11 +675,11 @@ def explain_closure(
         n=n,
         cols=0,
         kernel=kernel,
-        device=device if space is arrays.HOST else "cuda",
+        device=device,
+        space=space,
         elements_moved=n * n,
         elements_written=n * n,
         operand_bytes=n * n * np.dtype(space.dtype_name(weights)).itemsize,
         operations=n**3,
         copies=n * n // 8,
-        on_host=space is arrays.HOST,
     )
