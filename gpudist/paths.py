@@ -51,8 +51,9 @@ def apsp(
     graph : array_like, masked array, SciPy sparse array, shape (n, n), or NetworkX graph
         ``graph[i, j]`` is the weight of the edge from i to j, which may be negative. In a dense
         array 0, NaN and infinities are no edge; in a masked array masked entries are none and zeros
-        are edges; in a sparse array stored zeros are edges. Also a dense array on a CUDA device,
-        as for `cdist`.
+        are edges; in a sparse array stored zeros are edges, and of entries stored twice the lesser
+        counts, but in COO form, where SciPy adds them up. Also a dense array on a CUDA device, as
+        for `cdist`.
         A NetworkX graph's node i is the i-th of ``list(graph)``, its weights are the edges'
         attribute "weight": 1 where it is missing, no edge where it is None; of parallel edges
         the lightest counts.
@@ -178,13 +179,7 @@ def apsp(
     """
     semirings.check(semiring)
     if semiring == "or_and":
-        if checks.truth("return_predecessors", return_predecessors):
-            raise ValueError(
-                "or_and has no predecessors, since any path will do; ask for unweighted=True in "
-                "min_plus"
-            )
-        if dtype is not None and arrays.dtype_name(dtype) != "bool":
-            raise ValueError(f"dtype must be bool for or_and, got {arrays.dtype_name(dtype)}")
+        _check_truths(return_predecessors, dtype)
         return transitive_closure(
             graph,
             no_edge=no_edge,
@@ -347,6 +342,17 @@ def transitive_closure(
             max_memory,
         )
     return out
+
+
+def _check_truths(return_predecessors: bool, dtype: Any) -> None:
+    """Refuse what apsp cannot give over or_and."""
+    if checks.truth("return_predecessors", return_predecessors):
+        raise ValueError(
+            "or_and has no predecessors, since any path will do; ask for unweighted=True in "
+            "min_plus"
+        )
+    if dtype is not None and arrays.dtype_name(dtype) != "bool":
+        raise ValueError(f"dtype must be bool for or_and, got {arrays.dtype_name(dtype)}")
 
 
 def _directed(graph: Any, directed: bool) -> bool:
@@ -611,6 +617,7 @@ def explain_apsp(
     """Say what `apsp` would do; see `gpudist.explain`."""
     semirings.check(semiring)
     if semiring == "or_and":
+        _check_truths(return_predecessors, dtype)
         return explain_closure(graph, no_edge=no_edge, kernel=kernel, device=device)
     directed = _directed(graph, directed)
     space, weights, _ = _read(graph, no_edge)
