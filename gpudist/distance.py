@@ -581,7 +581,7 @@ def _explain(
         n=n,
         cols=cols,
         kernel=kernel,
-        device=device,
+        device=arrays.device_for(call.space, call.operands[0], device),
         space=call.space,
         elements_moved=pairs + (0 if call.truths else read),
         elements_written=pairs,

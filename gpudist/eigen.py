@@ -271,7 +271,7 @@ def explain_perron(
         n=n,
         cols=n,
         kernel=kernel,
-        device=device,
+        device=arrays.device_for(space, a, device),
         space=space,
         elements_moved=n * n,
         operations=n * n,

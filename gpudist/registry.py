@@ -283,22 +283,21 @@ def choose(
 ) -> Explanation:
     """Ask the core which kernel it would take, and put the answer into words.
 
-    `device` is for operands on the host, as in a call; `space` tells whether they are there.
+    `device` is the one asked for, or the one that the operands of `space` are on.
     `elements_moved` are of `dtype`, `elements_written` of them results; `operand_bytes` are what
     operands of another dtype take, which `operands` names, and `result_bytes` results of another
     dtype; `copies` are bytes beside both. `metric`, `weighted` and `p` are for distances: they tell
     which of a metric's kernels its arguments lead to. `rows` are those of the first operand, which
     decide between kernels of equal bits alone.
     """
-    on_host = space is arrays.HOST
+    if kernel == "reference":
+        arrays.refuse_devices(space, 'kernel="reference"')
     check_kernel(op, kernel, None, device)
     size = np.dtype(dtype).itemsize
     moved = elements_moved * size + operand_bytes + result_bytes
     taken, where, reason = kernel, "cpu", "asked for by name"
     rejected: dict[str, str] = {}
-    if kernel == "reference":
-        arrays.refuse_devices(space, 'kernel="reference"')
-    else:
+    if kernel != "reference":
         taken, where, reason, rejected = _core.choose(
             _table_op(op),
             dtype,
@@ -306,7 +305,7 @@ def choose(
             n,
             cols,
             kernel,
-            device if on_host else "cuda",
+            device,
             operands,
             weighted,
             p,
@@ -323,5 +322,16 @@ def choose(
     written = elements_written * size + result_bytes
     work = Work(moved - written, written, operations, unit, pipe, slots)
     return Explanation(
-        op, taken, where, reason, rejected, moved, operations, dtype, metric, work, copies, on_host
+        op,
+        taken,
+        where,
+        reason,
+        rejected,
+        moved,
+        operations,
+        dtype,
+        metric,
+        work,
+        copies,
+        space is arrays.HOST,
     )

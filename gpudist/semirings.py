@@ -282,7 +282,7 @@ def explain_minplus(
         n=n,
         cols=k,
         kernel=kernel,
-        device=device,
+        device=arrays.device_for(space, a, device),
         space=space,
         elements_moved=m * k + k * n + m * n * (1 if c is None else 2),
         elements_written=m * n,

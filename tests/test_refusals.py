@@ -239,6 +239,13 @@ def test_the_reference_takes_no_orders(op):
                 getattr(gpudist, op)(*operands, kernel="reference", **{name: given})
 
 
+def test_explain_knows_where_arrays_are():
+    there, space = OnDevice(np.ones((3, 3)), 2), gpudist.arrays._OTHER
+    assert gpudist.arrays.device_for(space, there, None) == "cuda:2"
+    assert gpudist.arrays.device_for(space, Claims(shape=(3, 3)), "cpu") == "cuda"
+    assert gpudist.arrays.device_for(gpudist.arrays.HOST, S, "cuda:1") == "cuda:1"
+
+
 def test_explain_knows_every_out():
     out = np.empty((3, 3), bool)
     assert gpudist.explain("transitive_closure", S, out=out).op == "closure"
@@ -250,8 +257,8 @@ def test_explain_knows_every_out():
 class OnDevice(Exports):
     """Exports host memory, and says that it were a device's."""
 
-    def __init__(self, array):
-        super().__init__(device=(2, 0))
+    def __init__(self, array, index=0):
+        super().__init__(device=(2, index))
         self.array = array
 
     def __dlpack__(self, **keywords):
