@@ -109,8 +109,8 @@ def apsp(
     gpudist.NegativeCycleError
         A cycle has negative length (a negative weight on the diagonal is one), or in max_plus a
         positive one. Its ``nodes`` are those on such cycles, its ``cycle`` one of these in order
-        (empty if `graph` was overwritten,
-        or if they are more than 3000). It is a subclass of SciPy's exception of that name.
+        (empty if `graph` was overwritten, or if they are more than 3000). It is a subclass of
+        SciPy's exception of that name.
     ValueError
         `graph` is not square; weights that the dtype does not take; a negative weight beside a
         negative `no_edge`; an unknown kernel or semiring; predecessors of or_and.
