@@ -77,8 +77,9 @@ static gd_status compute_rows(gd_job *job, const gd_matrix *out, gd_error *err)
     for (ptrdiff_t first = 0, rows; status == GD_OK && first < m; first += rows) {
         const ptrdiff_t most = least(m - first, job->parts.panel);
         const double wanted = gd_watch_piece(job->watch) * (double)m;
+        const bool fewer = wanted < (double)most && !gd_job_counts(job); /* pieces may grow */
         const gd_matrix part = gd_rows_from(out, first, most);
-        rows = wanted < (double)most ? 1 + (ptrdiff_t)wanted : most;
+        rows = fewer ? 1 + (ptrdiff_t)wanted : most;
         status = gd_job_rows(job, first, rows, 0, &part, err);
         if (gd_job_counts(job)) { /* the others need no more */
             break;
