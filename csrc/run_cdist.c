@@ -63,7 +63,7 @@ static double first_piece(const gd_job *job)
         (quick_metrics & GD_BIT(job->form.metric)) != 0 || job->form.preparation == GD_BITS;
     const bool narrow = job->dtype != GD_F64;
     const double all = (double)a->rows * (double)b->rows * (double)(a->cols + 1);
-    const double cuda = quick ? (narrow ? 0x1p39 : 0x1p37) : (narrow ? 0x1p36 : 0x1p33);
+    const double cuda = quick ? (narrow ? 0x1p39 : 0x1p37) : (narrow ? 0x1p36 : 0x1p32);
     const double cpu = quick ? 0x1p32 : 0x1p26;
     return (job->stage.device.backend == GD_CUDA ? cuda : cpu) / all;
 }
@@ -73,13 +73,13 @@ static double first_piece(const gd_job *job)
 static gd_status compute_rows(gd_job *job, const gd_matrix *out, gd_error *err)
 {
     const ptrdiff_t m = out->rows;
-    const double begin = first_piece(job);
     gd_status status = GD_OK;
     for (ptrdiff_t first = 0, rows; status == GD_OK && first < m; first += rows) {
         const ptrdiff_t most = least(m - first, job->parts.panel);
-        const double wanted = gd_watch_piece(job->watch, begin) * (double)m;
+        const double wanted = gd_watch_piece(job->watch) * (double)m;
+        const bool fewer = wanted < (double)most && !gd_job_counts(job); /* pieces may grow */
         const gd_matrix part = gd_rows_from(out, first, most);
-        rows = wanted < (double)most ? 1 + (ptrdiff_t)wanted : most;
+        rows = fewer ? 1 + (ptrdiff_t)wanted : most;
         status = gd_job_rows(job, first, rows, 0, &part, err);
         if (gd_job_counts(job)) { /* the others need no more */
             break;
@@ -453,12 +453,12 @@ static gd_status run(const gd_matrix *a, const gd_matrix *b, const gd_matrix *ou
     gd_stand_in(&request, a->rows, &choice);
     job.kernel = choice.kernel;
     job.options = choice.options;
-    gd_watch_work(job.watch, (double)a->rows * (double)columns->rows * (double)(a->cols + 1));
     job.staged = out->device.backend == GD_CPU && choice.device.backend == GD_CUDA;
     job.stage = (gd_stage){.device = choice.device,
                            .stream = gd_stream_near(out->device, choice.device, orders),
                            .budget = &budget};
     job.aside.budget = job.staged ? NULL : &budget;
+    gd_watch_first(job.watch, first_piece(&job));
     if ((status = gd_enter(choice.device, &previous, err)) != GD_OK) {
         return status;
     }

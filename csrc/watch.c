@@ -40,7 +40,6 @@ static gd_status look_if_due(gd_watcher *w, double time, double done, gd_error *
 static void learn(gd_watcher *w, double share, double times)
 {
     w->piece = share * (times < MOST_TIMES ? times : MOST_TIMES);
-    w->learned = true;
 }
 
 static void drop_oldest(gd_watcher *w)
@@ -108,16 +107,17 @@ void gd_watcher_end(gd_watcher *watcher)
     }
 }
 
-void gd_watch_work(gd_watch *watch, double work)
+void gd_watch_first(gd_watch *watch, double share)
 {
     gd_watcher *w = (gd_watcher *)watch;
     if (w != NULL) {
-        w->piece = work > FIRST_PIECE ? FIRST_PIECE / work : 1;
+        w->piece = share < 1 ? share : 1;
     }
 }
 
-double gd_watch_piece(const gd_watch *watch, double first)
+void gd_watch_work(gd_watch *watch, double work) { gd_watch_first(watch, FIRST_PIECE / work); }
+
+double gd_watch_piece(const gd_watch *watch)
 {
-    const gd_watcher *w = (const gd_watcher *)watch;
-    return w == NULL ? 1 : w->learned ? w->piece : first;
+    return watch == NULL ? 1 : ((const gd_watcher *)watch)->piece;
 }

@@ -17,7 +17,6 @@ typedef struct gd_watcher {
     gd_look *look;
     void *context;
     double next;          /* when to look again, in seconds of the monotonic clock */
-    bool learned;         /* how long a piece is to be */
     double last;          /* when somebody passed by, on the CPU */
     double piece, marked; /* shares of the call: of a piece; done when the last one ended */
     void *events[GD_WATCH_EVENTS];  /* the oldest first */
@@ -28,10 +27,13 @@ typedef struct gd_watcher {
 void gd_watcher_start(gd_watcher *watcher, gd_look *look, void *context);
 /* Gives back what the device needed for it. */
 void gd_watcher_end(gd_watcher *watcher);
-/* Tells how many inner steps the call has, before the first launch. watch may be NULL. */
+/* Before the first launch: which share of the call comes before it is known how long a share takes.
+ * It is to take some tenths of a second at most. watch may be NULL, here and below. */
+void gd_watch_first(gd_watch *watch, double share);
+/* The same for a call of so many inner steps that are as quick as an addition and a minimum. */
 void gd_watch_work(gd_watch *watch, double work);
-/* The share of the call to do before passing by again, for work that can be cut up anywhere: what
- * took some 150 ms on the CPU, 30 ms on a device; `first` before that is known. */
-double gd_watch_piece(const gd_watch *watch, double first);
+/* The share of the call to do before passing by again, for work that can be cut up anywhere: the
+ * first, and then what took some 150 ms on the CPU, 30 ms on a device. */
+double gd_watch_piece(const gd_watch *watch);
 
 #endif

@@ -465,6 +465,17 @@ def _mixed(first: str, one: Space, second: str, other: Space) -> str:
     return f"{first} and {second} are arrays of different libraries"
 
 
+def device_for(space: Space, array: Any, device: str | None) -> str | None:
+    """Return the device that a call with this array is for: where it is, unless it is on the host.
+
+    The core finds out by itself; this is for what is only talked about.
+    """
+    if space is HOST:
+        return device
+    where = getattr(array, "__dlpack_device__", None)
+    return "cuda" if where is None else f"cuda:{where()[1]}"
+
+
 def refuse_devices(space: Space, what: str) -> None:
     """Raise a TypeError if arrays are on a device, for `what` is computed by NumPy."""
     if space is not HOST:

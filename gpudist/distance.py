@@ -308,7 +308,7 @@ def _distances(
     metric_args: dict[str, Any],
     rows: slice | None = None,
 ) -> Any:
-    registry.check_kernel("cdist", kernel, options)
+    registry.check_kernel("cdist", kernel, options, device, progress, max_memory)
     if callable(metric):
         if rows is not None:
             raise TypeError("rows is not for a callable metric; give it the rows of XA themselves")
@@ -581,7 +581,8 @@ def _explain(
         n=n,
         cols=cols,
         kernel=kernel,
-        device=device if call.space is arrays.HOST else "cuda",
+        device=arrays.device_for(call.space, call.operands[0], device),
+        space=call.space,
         elements_moved=pairs + (0 if call.truths else read),
         elements_written=pairs,
         operations=pairs * cols,
@@ -590,7 +591,6 @@ def _explain(
         weighted="weights" in call.core_values,
         p=call.core_values.get("p", 2.0),
         rows=call.shapes[0][0],
-        on_host=call.space is arrays.HOST,
     )
     if kernel == "reference":
         return said

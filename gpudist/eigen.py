@@ -177,7 +177,7 @@ def perron(
     >>> centrality.round(3)
     array([1.   , 0.855, 0.855, 0.461])
     """
-    registry.check_kernel("perron", kernel, options)
+    registry.check_kernel("perron", kernel, options, device, max_memory=max_memory)
     space, a, name = _read(A)
     start = None if x0 is None else _start(space, x0, a.shape[0])
     tol, max_iter, s = _numbers(tol, max_iter, shift)
@@ -271,8 +271,8 @@ def explain_perron(
         n=n,
         cols=n,
         kernel=kernel,
-        device=device if space is arrays.HOST else "cuda",
+        device=arrays.device_for(space, a, device),
+        space=space,
         elements_moved=n * n,
         operations=n * n,
-        on_host=space is arrays.HOST,
     )

@@ -51,8 +51,9 @@ def apsp(
     graph : array_like, masked array, SciPy sparse array, shape (n, n), or NetworkX graph
         ``graph[i, j]`` is the weight of the edge from i to j, which may be negative. In a dense
         array 0, NaN and infinities are no edge; in a masked array masked entries are none and zeros
-        are edges; in a sparse array stored zeros are edges. Also a dense array on a CUDA device,
-        as for `cdist`.
+        are edges; in a sparse array stored zeros are edges, and of entries stored twice the lesser
+        counts, but in COO form, where SciPy adds them up. Also a dense array on a CUDA device, as
+        for `cdist`.
         A NetworkX graph's node i is the i-th of ``list(graph)``, its weights are the edges'
         attribute "weight": 1 where it is missing, no edge where it is None; of parallel edges
         the lightest counts.
@@ -78,7 +79,8 @@ def apsp(
     semiring : {"min_plus", "max_plus", "min_max", "max_min", "or_and"}
         What the length of a path is, and which of two paths is the better; the notes say more.
     kernel : str
-        "auto", "reference" (NumPy in float64, slow), or an id from `gpudist.kernels`.
+        "auto", "reference" (NumPy in float64, slow, on host arrays only), or an id from
+        `gpudist.kernels`.
     device : str, optional
         For host input, where to compute: "cpu", "cuda" or "cuda:N".
     options : dict, optional
@@ -107,8 +109,8 @@ def apsp(
     gpudist.NegativeCycleError
         A cycle has negative length (a negative weight on the diagonal is one), or in max_plus a
         positive one. Its ``nodes`` are those on such cycles, its ``cycle`` one of these in order
-        (empty if `graph` was overwritten,
-        or if they are more than 3000). It is a subclass of SciPy's exception of that name.
+        (empty if `graph` was overwritten, or if they are more than 3000). It is a subclass of
+        SciPy's exception of that name.
     ValueError
         `graph` is not square; weights that the dtype does not take; a negative weight beside a
         negative `no_edge`; an unknown kernel or semiring; predecessors of or_and.
@@ -177,13 +179,7 @@ def apsp(
     """
     semirings.check(semiring)
     if semiring == "or_and":
-        if checks.truth("return_predecessors", return_predecessors):
-            raise ValueError(
-                "or_and has no predecessors, since any path will do; ask for unweighted=True in "
-                "min_plus"
-            )
-        if dtype is not None and arrays.dtype_name(dtype) != "bool":
-            raise ValueError(f"dtype must be bool for or_and, got {arrays.dtype_name(dtype)}")
+        _check_truths(return_predecessors, dtype)
         return transitive_closure(
             graph,
             no_edge=no_edge,
@@ -196,7 +192,7 @@ def apsp(
             progress=progress,
             max_memory=max_memory,
         )
-    registry.check_kernel("apsp", kernel, options)
+    registry.check_kernel("apsp", kernel, options, device, progress, max_memory)
     no_edge = None if no_edge is None else checks.number("no_edge", no_edge)
     unweighted = checks.truth("unweighted", unweighted)
     overwrite = checks.truth("overwrite", overwrite)
@@ -317,7 +313,7 @@ def transitive_closure(
            [False, False,  True],
            [False, False, False]])
     """
-    registry.check_kernel("closure", kernel, options)
+    registry.check_kernel("closure", kernel, options, device, progress, max_memory)
     no_edge = None if no_edge is None else checks.number("no_edge", no_edge)
     space, weights, rule = _read(graph, no_edge, truths=True)
     directed, reflexive = _directed(graph, directed), checks.truth("reflexive", reflexive)
@@ -346,6 +342,17 @@ def transitive_closure(
             max_memory,
         )
     return out
+
+
+def _check_truths(return_predecessors: bool, dtype: Any) -> None:
+    """Refuse what apsp cannot give over or_and."""
+    if checks.truth("return_predecessors", return_predecessors):
+        raise ValueError(
+            "or_and has no predecessors, since any path will do; ask for unweighted=True in "
+            "min_plus"
+        )
+    if dtype is not None and arrays.dtype_name(dtype) != "bool":
+        raise ValueError(f"dtype must be bool for or_and, got {arrays.dtype_name(dtype)}")
 
 
 def _directed(graph: Any, directed: bool) -> bool:
@@ -610,6 +617,7 @@ def explain_apsp(
     """Say what `apsp` would do; see `gpudist.explain`."""
     semirings.check(semiring)
     if semiring == "or_and":
+        _check_truths(return_predecessors, dtype)
         return explain_closure(graph, no_edge=no_edge, kernel=kernel, device=device)
     directed = _directed(graph, directed)
     space, weights, _ = _read(graph, no_edge)
@@ -622,13 +630,13 @@ def explain_apsp(
         n=n,
         cols=0,
         kernel=kernel,
-        device=device if space is arrays.HOST else "cuda",
+        device=arrays.device_for(space, weights, device),
+        space=space,
         elements_moved=2 * n * n,
         elements_written=n * n,
         result_bytes=predecessors,
         operations=n**3,
         copies=n * n * np.dtype(name).itemsize + predecessors,  # the kernel's own, padded
-        on_host=space is arrays.HOST,
         semiring=semiring,
     )
     if space is not arrays.HOST or said.device == "cpu":
@@ -674,11 +682,11 @@ def explain_closure(
         n=n,
         cols=0,
         kernel=kernel,
-        device=device if space is arrays.HOST else "cuda",
+        device=arrays.device_for(space, weights, device),
+        space=space,
         elements_moved=n * n,
         elements_written=n * n,
         operand_bytes=n * n * np.dtype(space.dtype_name(weights)).itemsize,
         operations=n**3,
         copies=n * n // 8,
-        on_host=space is arrays.HOST,
     )

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from gpudist import _core, checks, errors
+from gpudist import _core, arrays, checks, errors
 from gpudist.work import UNITS, Work, distance_pipe
 
 if TYPE_CHECKING:
@@ -223,8 +223,18 @@ def _ids(op: str) -> list[str]:
     return [row.id for row in kernels(op)]
 
 
-def check_kernel(op: str, kernel: str, options: dict[str, int] | None) -> None:
-    """Raise an error for an unknown kernel, or options of none; the core checks a kernel's."""
+def check_kernel(
+    op: str,
+    kernel: str,
+    options: dict[str, int] | None,
+    device: str | None,
+    progress: Any = False,
+    max_memory: int | None = None,
+) -> None:
+    """Raise an error for an unknown kernel, and for orders that one without a row cannot obey.
+
+    Of all others the core checks them.
+    """
     checks.text("kernel", kernel)
     if options is not None and not isinstance(options, dict):
         raise TypeError(f"options must be a dictionary, got {type(options).__name__}")
@@ -235,6 +245,18 @@ def check_kernel(op: str, kernel: str, options: dict[str, int] | None) -> None:
             raise ValueError(f"unknown kernel {kernel!r} for {op}; 'auto', 'reference', or {hint}")
     if options and kernel in ("auto", "reference"):
         raise ValueError(f"kernel {kernel!r} takes no options, got {', '.join(map(repr, options))}")
+    if kernel != "reference":
+        return
+    if device is not None and checks.text("device", device) != "cpu":
+        raise ValueError(
+            f"device must be None or 'cpu' for kernel 'reference', which is NumPy, got {device!r}"
+        )
+    for name, given in (
+        ("progress", progress is not False),
+        ("max_memory", max_memory is not None),
+    ):
+        if given:
+            raise ValueError(f"{name} is not for kernel 'reference', which is NumPy")
 
 
 def choose(
@@ -245,6 +267,7 @@ def choose(
     cols: int,
     kernel: str,
     device: str | None,
+    space: arrays.Space,
     elements_moved: int,
     operations: int,
     metric: str | None = None,
@@ -255,19 +278,21 @@ def choose(
     weighted: bool = False,
     p: float = 2.0,
     copies: int = 0,
-    on_host: bool = True,
     semiring: str = "min_plus",
     rows: int = 0,
 ) -> Explanation:
     """Ask the core which kernel it would take, and put the answer into words.
 
+    `device` is the one asked for, or the one that the operands of `space` are on.
     `elements_moved` are of `dtype`, `elements_written` of them results; `operand_bytes` are what
     operands of another dtype take, which `operands` names, and `result_bytes` results of another
     dtype; `copies` are bytes beside both. `metric`, `weighted` and `p` are for distances: they tell
     which of a metric's kernels its arguments lead to. `rows` are those of the first operand, which
     decide between kernels of equal bits alone.
     """
-    check_kernel(op, kernel, None)
+    if kernel == "reference":
+        arrays.refuse_devices(space, 'kernel="reference"')
+    check_kernel(op, kernel, None, device)
     size = np.dtype(dtype).itemsize
     moved = elements_moved * size + operand_bytes + result_bytes
     taken, where, reason = kernel, "cpu", "asked for by name"
@@ -297,5 +322,16 @@ def choose(
     written = elements_written * size + result_bytes
     work = Work(moved - written, written, operations, unit, pipe, slots)
     return Explanation(
-        op, taken, where, reason, rejected, moved, operations, dtype, metric, work, copies, on_host
+        op,
+        taken,
+        where,
+        reason,
+        rejected,
+        moved,
+        operations,
+        dtype,
+        metric,
+        work,
+        copies,
+        space is arrays.HOST,
     )

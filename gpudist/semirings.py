@@ -139,7 +139,7 @@ def minplus(
     >>> gpudist.minplus([[5, 1]], [[2], [9]], semiring="max_min")  # the wider of two ways
     array([[2.]])
     """
-    registry.check_kernel("minplus", kernel, options)
+    registry.check_kernel("minplus", kernel, options, device, progress, max_memory)
     space, operands, name = _read(A, B, C, semiring, out, dtype)
     a, b, c = operands
     shape = (a.shape[0], b.shape[1])
@@ -282,10 +282,10 @@ def explain_minplus(
         n=n,
         cols=k,
         kernel=kernel,
-        device=device if space is arrays.HOST else "cuda",
+        device=arrays.device_for(space, a, device),
+        space=space,
         elements_moved=m * k + k * n + m * n * (1 if c is None else 2),
         elements_written=m * n,
         operations=m * k * n,
         copies=packed if name != "bool" else packed // 8,
-        on_host=space is arrays.HOST,
     )

@@ -216,6 +216,7 @@ def test_half_of_a_symmetric_matrix_is_enough(kernel, dtype, kind, rng):
 
 @pytest.mark.parametrize("directed", [True, False])
 @pytest.mark.parametrize("unweighted", [True, False])
+@pytest.mark.filterwarnings("ignore:Constructing a DIA matrix with")  # so it is for any graph
 def test_agrees_with_scipy(device, directed, unweighted, rng):
     for n in (1, 2, 30, 200):
         dense = rng.random((n, n))
@@ -225,8 +226,9 @@ def test_agrees_with_scipy(device, directed, unweighted, rng):
         dist, pred = gpudist.apsp(dense, device=device, **options)
         np.testing.assert_array_equal(dist, expected)
         np.testing.assert_array_equal(pred, expected_pred)
-        for form in ("csr", "csc", "coo", "lil", "dok"):
-            stored = scipy.sparse.coo_array(dense).asformat(form)
+        for form in ("bsr", "coo", "csc", "csr", "dia", "dok", "lil"):
+            kind = getattr(scipy.sparse, f"{form}_{'matrix' if directed else 'array'}")
+            stored = kind(dense)
             dist, pred = gpudist.apsp(stored, device=device, **options)
             np.testing.assert_array_equal(dist, expected, err_msg=form)
             np.testing.assert_array_equal(pred, expected_pred, err_msg=form)
@@ -252,6 +254,8 @@ def test_what_is_an_edge(device):
             (np.array(weights), np.array([1, 1]), np.array([0, 2, 2])), shape=(2, 2)
         )
         assert gpudist.apsp(twice, device=device)[0, 1] == 3
+    twice = scipy.sparse.coo_array(([5.0, 3.0], ([0, 0], [1, 1])), shape=(2, 2))
+    assert gpudist.apsp(twice, device=device)[0, 1] == 8
 
 
 @pytest.mark.parametrize("kind", ["Graph", "DiGraph", "MultiGraph", "MultiDiGraph"])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import re
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -84,3 +86,19 @@ def test_threads():
 def test_a_negative_bound_is_refused():
     with pytest.raises(ValueError, match="max_bytes must not be negative, got -1"):
         gpudist.recycle_results(-1)
+
+
+@pytest.mark.parametrize("n", [363, 512, 700, 724])
+def test_results_of_a_megabyte_lie_on_huge_pages(n):
+    results = [gpudist.cdist(X[:n], X[:n]) for _ in range(3)]
+    for result in results:
+        assert 1 << 20 < result.nbytes < 1 << 22
+        assert address(result) % (1 << 21) == 0
+        assert result.flags.writeable and result.flags.c_contiguous and result.shape == (n, n)
+    allowed = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+    if not allowed.exists() or "[never]" in allowed.read_text():
+        pytest.skip("this system has no transparent huge pages")
+    for part in re.split(r"\n(?=\w+-\w+ )", Path("/proc/self/smaps").read_text()):
+        first, last = (int(x, 16) for x in part.split(maxsplit=1)[0].split("-"))
+        if first <= address(results[-1]) < last:
+            assert int(re.search(r"AnonHugePages: +(\d+) kB", part)[1]) >= 2048

@@ -1,7 +1,9 @@
 """Whatever stands in for an argument: it is taken, or an error names the argument."""
 
+import inspect
 import sys
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -207,14 +209,41 @@ def test_predecessors_that_lead_nowhere_are_refused(path):
         gpudist.reconstruct_path(path[:1], 0, 1)
 
 
-@pytest.mark.parametrize(
+every_op = pytest.mark.parametrize(
     "op", ["cdist", "pdist", "apsp", "transitive_closure", "minplus", "perron"]
 )
+
+
+@every_op
 def test_the_reference_is_for_host_arrays(op):
     there = Claims(shape=(3, 3))
     operands = (there, there) if op in ("cdist", "minplus") else (there,)
-    with pytest.raises(TypeError, match='kernel="reference" takes host arrays, move them first'):
-        getattr(gpudist, op)(*operands, kernel="reference")
+    for call in (getattr(gpudist, op), partial(gpudist.explain, op)):
+        with pytest.raises(TypeError, match='"reference" takes host arrays, move them first'):
+            call(*operands, kernel="reference")
+
+
+@every_op
+def test_the_reference_takes_no_orders(op):
+    operands = (S, S) if op in ("cdist", "minplus") else (S,)
+    for call in (getattr(gpudist, op), partial(gpudist.explain, op)):
+        call(*operands, kernel="reference", device="cpu")
+        for device in ("cuda", "cuda:1", "gpu"):
+            with pytest.raises(ValueError, match=f"device must be .* 'reference', .*'{device}'"):
+                call(*operands, kernel="reference", device=device)
+        with pytest.raises(TypeError, match="device must be a string, got int"):
+            call(*operands, kernel="reference", device=0)
+    for name, given in {"progress": True, "max_memory": 1 << 20}.items():
+        if name in inspect.signature(getattr(gpudist, op)).parameters:
+            with pytest.raises(ValueError, match=f"{name} is not for kernel 'reference'"):
+                getattr(gpudist, op)(*operands, kernel="reference", **{name: given})
+
+
+def test_explain_knows_where_arrays_are():
+    there, space = OnDevice(np.ones((3, 3)), 2), gpudist.arrays._OTHER
+    assert gpudist.arrays.device_for(space, there, None) == "cuda:2"
+    assert gpudist.arrays.device_for(space, Claims(shape=(3, 3)), "cpu") == "cuda"
+    assert gpudist.arrays.device_for(gpudist.arrays.HOST, S, "cuda:1") == "cuda:1"
 
 
 def test_explain_knows_every_out():
@@ -228,8 +257,8 @@ def test_explain_knows_every_out():
 class OnDevice(Exports):
     """Exports host memory, and says that it were a device's."""
 
-    def __init__(self, array):
-        super().__init__(device=(2, 0))
+    def __init__(self, array, index=0):
+        super().__init__(device=(2, index))
         self.array = array
 
     def __dlpack__(self, **keywords):

@@ -178,12 +178,17 @@ def test_bottlenecks_are_those_of_spanning_trees(rng):
     )
 
 
+NOT_OF_TRUTHS = [
+    ({"semiring": "or_and", "return_predecessors": True}, ValueError, "or_and has no predecessors"),
+    ({"semiring": "or_and", "dtype": "f8"}, ValueError, "dtype must be bool for or_and"),
+]
+
+
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
         ({"semiring": "max-min"}, ValueError, "did you mean 'max_min'"),
-        ({"semiring": "or_and", "return_predecessors": True}, ValueError, "or_and has no pred"),
-        ({"semiring": "or_and", "dtype": "f8"}, ValueError, "dtype must be bool for or_and"),
+        *NOT_OF_TRUTHS,
         ({"dtype": "bool"}, ValueError, "dtype must be float32, float64 or int32"),
         ({"semiring": "or_and", "kernel": "apsp/cpu_blocked_avx2"}, ValueError, "for closure"),
         ({"progress": 3}, TypeError, "progress must be a bool or a callable, got int"),
@@ -289,6 +294,9 @@ def test_explain(rng):
     said = gpudist.explain("transitive_closure", np.zeros((300, 300), "f4"), device="cpu")
     assert said.kernel.startswith("closure/cpu_bits") and said.bytes == 300 * 300 * 5
     assert gpudist.explain("apsp", np.zeros((3, 3)), semiring="or_and").op == "closure"
+    for options, error, words in NOT_OF_TRUTHS:
+        with pytest.raises(error, match=words):
+            gpudist.explain("apsp", np.zeros((3, 3)), **options)
     both = [gpudist.explain("apsp", np.zeros((3, 3)), semiring=s, device="cpu") for s in LENGTHS]
     assert all(said.kernel.startswith("apsp/cpu_blocked") for said in both)
     assert "does not close over min_max" in both[2].rejected["apsp/cuda_blocked"] or (

@@ -58,7 +58,7 @@ __device__ __forceinline__ double exponent_for(const Call<T> &call, double)
     return call.p;
 }
 
-GD_DEFINE_FINISH(static __device__ __forceinline__, distance, float, root, cube_root, powf)
+GD_DEFINE_FINISH(static __device__ __forceinline__, distance, float, quick_root, cube_root, powf)
 GD_DEFINE_FINISH(static __device__ __forceinline__, distance, double, sqrt, cbrt, pow)
 GD_DEFINE_FINISH_TRUTHS(static __device__ __noinline__, truths_distance, float)
 GD_DEFINE_FINISH_TRUTHS(static __device__ __noinline__, truths_distance, double)

@@ -94,14 +94,6 @@ __device__ __forceinline__ float cube_root(float x)
     return __fmaf_rn(__fmaf_rn(-square, y, x), reciprocal(3 * square), y);
 }
 
-/* Its error is 2**-23; subnormal x are 0. */
-__device__ __forceinline__ float root(float x)
-{
-    float y;
-    asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
-
 /* For x = 0 and subnormal x this is 2**(-127 p) or little more: too little to be seen in a sum that
  * passes for good (smallest_good_power_sum). Infinite x gives NaN. */
 __device__ __forceinline__ float power(float x, const Exponent &p)

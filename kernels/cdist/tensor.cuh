@@ -132,10 +132,7 @@ struct Rules {
     static __device__ __forceinline__ float finish(float square)
     {
         if constexpr (kMetric == GD_EUCLIDEAN) {
-            /* Good to an ulp. Nothing subnormal comes here: those elements are guarded. */
-            float root;
-            asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(root) : "f"(square));
-            return root;
+            return quick_root(square); /* nothing subnormal comes here: those are guarded */
         }
         return Metric<kMetric>::finish(square);
     }
