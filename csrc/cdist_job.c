@@ -300,6 +300,26 @@ gd_status gd_job_rows(gd_job *job, ptrdiff_t first, ptrdiff_t count, ptrdiff_t f
     return status;
 }
 
+/* Small calls feel each step of a longer way. */
+bool gd_job_is_direct(const gd_job *job, const gd_matrix *out)
+{
+    const double elements = (double)out->rows * (double)out->cols +
+                            ((double)job->a->rows + (double)job->b->rows) * (double)job->a->cols;
+    return job->watch == NULL && !job->staged && job->form.preparation == GD_AS_GIVEN &&
+           elements <= 0x1p24 && laid_out(job->a, job->kernel->flags) &&
+           laid_out(job->b, job->kernel->flags);
+}
+
+gd_status gd_job_direct(gd_job *job, const gd_matrix *out, gd_error *err)
+{
+    const gd_seen a = {.given = *job->a, .rows = *job->a};
+    const gd_seen b = {.given = *job->b, .rows = *job->b};
+    const gd_status status = set_arguments(job, err);
+    job->call.whole_b = *job->b;
+    job->call.out = *out;
+    return status == GD_OK ? launch(job, &a, &b, err) : status;
+}
+
 gd_status gd_job_pairs(gd_job *job, void *out, gd_error *err)
 {
     const ptrdiff_t n = job->a->rows;

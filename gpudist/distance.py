@@ -169,11 +169,11 @@ def cdist(
     ...     round(float(out[2999, 0]), 3)
     8482.453
     """
-    plain = device is None and dtype is None and options is None and progress is False
-    plain = plain and rows is None and max_memory is None and not metric_args
+    plain = dtype is None and options is None and progress is False and rows is None
+    plain = plain and max_memory is None and not metric_args
     if plain and isinstance(kernel, str) and kernel == "auto":  # small calls feel each microsecond
-        result = _core.cdist_arrays(XA, XB, metric) if out is None else None
-        if result is None:
+        result = _core.cdist_arrays(XA, XB, metric, out, device)
+        if result is None and device is None:
             result = _core.cdist_tensors(XA, XB, metric, out)
         if result is not None:
             return result
