@@ -1,7 +1,7 @@
 /* cdist_thin_body.h: the part of cdist_thin.c that depends on the element type. Included once per
  * type, with T the type, V its vector, N(x) the name x with the type's suffix, TRANSPOSE what
- * transposes a square of vectors, and GUARDED 1 for the type whose sums of squares are checked for
- * lost range (float32). */
+ * transposes a square of vectors, SEPARATE what takes pairs apart, and GUARDED 1 for the type whose
+ * sums of squares are checked for lost range (float32). */
 
 enum { N(lanes) = sizeof(V) / sizeof(T), N(squares) = GD_FOLD / N(lanes) };
 
@@ -76,15 +76,19 @@ GD_INLINE void N(add_tail)(const gd_metric terms, const int few, const T *rows, 
 #ifdef TRANSPOSE_HALVES
     enum { HALF = N(lanes) / 2 };
     if (count <= HALF) { /* a vector holds two rows */
-        GD_UNROLL for (int i = 0; i < HALF; ++i)
-            x[i] = gd_load_firsts(rows + i * stride, rows + (i + HALF) * stride, count);
+        GD_UNROLL for (int i = 0; i < HALF; ++i, rows += stride) {
+            GD_FORGET(rows);
+            x[i] = gd_load_firsts(rows, rows + HALF * stride, count);
+        }
         TRANSPOSE_HALVES(x);
         N(add_terms)(terms, few, x, HALF, tails, 0, acc);
         return;
     }
 #endif
-    GD_UNROLL for (int i = 0; i < N(lanes); ++i)
-        x[i] = gd_load_first(rows + i * stride, count);
+    GD_UNROLL for (int i = 0; i < N(lanes); ++i, rows += stride) {
+        GD_FORGET(rows);
+        x[i] = gd_load_first(rows, count);
+    }
     TRANSPOSE(x);
     N(add_terms)(terms, few, x, N(lanes), tails, 0, acc);
 }
@@ -94,7 +98,29 @@ GD_INLINE void N(add_tail)(const gd_metric terms, const int few, const T *rows, 
 GD_INLINE void N(sum_up)(const gd_metric terms, const int few, const T *rows, ptrdiff_t stride,
                          ptrdiff_t d, const T *const *singles, const T *const *tails, V *sum)
 {
+    const ptrdiff_t ahead = N(lanes) * stride * (ptrdiff_t)sizeof(T);
     V total[FEW] = {{0}}, acc[FEW], x[N(lanes)];
+    if (d < N(lanes)) { /* else the way to the loops costs more than all there is to do */
+        GD_UNROLL for (int r = 0; r < few; ++r)
+            sum[r] = (V){0};
+        if (d == 1 && stride == 1) {
+            x[0] = gd_load(rows);
+            N(add_terms)(terms, few, x, 1, tails, 0, sum);
+        }
+        else if (d == 2 && stride == 2) {
+            SEPARATE(gd_load(rows), gd_load(rows + N(lanes)), x);
+            N(add_terms)(terms, few, x, 2, tails, 0, sum);
+        }
+        else {
+            /* The hardware foresees no loads of parts of vectors: from memory they would take up to
+             * six times as long. */
+            const ptrdiff_t apart = stride * (ptrdiff_t)sizeof(T);
+            for (ptrdiff_t at = 0; at<ahead; at += apart> LINE ? apart : LINE)
+                gd_fetch(rows, STRIPS_AHEAD * ahead + at);
+            N(add_tail)(terms, few, rows, stride, d, tails, sum);
+        }
+        return;
+    }
     for (ptrdiff_t group = 0; group < d; group += GD_GROUP) {
         const ptrdiff_t end = group + GD_GROUP < d ? group + GD_GROUP : d;
         for (ptrdiff_t fold = group; fold < end; fold += GD_FOLD) {
@@ -103,10 +129,11 @@ GD_INLINE void N(sum_up)(const gd_metric terms, const int few, const T *rows, pt
                 acc[r] = (V){0};
             GD_UNROLL for (int s = 0; s < N(squares); ++s)
                 if (k + N(lanes) <= d) {
-                    GD_UNROLL for (int i = 0; i < N(lanes); ++i) {
-                        const T *const row = rows + i * stride + k;
+                    const T *row = rows + k;
+                    GD_UNROLL for (int i = 0; i < N(lanes); ++i, row += stride) {
+                        GD_FORGET(row);
                         x[i] = gd_load(row);
-                        gd_fetch(row, N(lanes) * stride * (ptrdiff_t)sizeof(T));
+                        gd_fetch(row, ahead);
                     }
                     TRANSPOSE(x);
                     N(add_terms)(terms, few, x, N(lanes), singles, k, acc);
@@ -174,7 +201,7 @@ GD_INLINE void N(some_strips)(const gd_metric terms, const int few, const thin_p
     }
 }
 
-typedef void N(strips_fn)(const thin_plan *plan, ptrdiff_t from, ptrdiff_t to);
+typedef void (*N(strips_fn))(const thin_plan *plan, ptrdiff_t from, ptrdiff_t to);
 #define DEFINE_STRIPS(terms, few)                                                              \
     static void N(strips_##terms##_##few)(const thin_plan *plan, ptrdiff_t from, ptrdiff_t to) \
     {                                                                                          \
@@ -185,7 +212,7 @@ FOR_TERMS(DEFINE)
 #define ENTRIES(terms) \
     [terms] = {N(strips_##terms##_1), N(strips_##terms##_2), N(strips_##terms##_4)},
 /* [terms][whether it is one row, two, or up to four] */
-static N(strips_fn) *const N(strips_of)[GD_METRIC_COUNT][3] = {FOR_TERMS(ENTRIES)};
+static const N(strips_fn) N(strips_of)[GD_METRIC_COUNT][3] = {FOR_TERMS(ENTRIES)};
 #undef DEFINE
 #undef DEFINE_STRIPS
 #undef ENTRIES
@@ -195,9 +222,8 @@ static void N(share_of_strips)(const thin_plan *plan, int thread)
 {
     const ptrdiff_t strips = (plan->many.count + N(lanes) - 1) / N(lanes);
     const int form = plan->few.count == 1 ? 0 : plan->few.count == 2 ? 1 : 2;
-    N(strips_of)
-    [plan->terms][form](plan, strips * thread / plan->threads,
-                        strips * (thread + 1) / plan->threads);
+    const N(strips_fn) run = N(strips_of)[plan->terms][form];
+    run(plan, strips * thread / plan->threads, strips * (thread + 1) / plan->threads);
 }
 
 static void N(strips)(const thin_plan *plan)
@@ -260,6 +286,7 @@ GD_INLINE void N(chunk)(const gd_metric terms, const thin_plan *plan, ptrdiff_t 
                         T *sums)
 {
     const ptrdiff_t m = plan->few.count, n = plan->many.count, d = plan->d, cols = n + n % 2;
+    const ptrdiff_t pairs = N(pairs)(plan);
     V *const a = own, *const b = a + m * GD_FOLD, *const totals = b + n * GD_FOLD;
     for (ptrdiff_t fold = 0; fold < GD_GROUP && group * GD_GROUP + fold < d; fold += GD_FOLD) {
         const ptrdiff_t k = group * GD_GROUP + fold;
@@ -278,7 +305,10 @@ GD_INLINE void N(chunk)(const gd_metric terms, const thin_plan *plan, ptrdiff_t 
     for (ptrdiff_t i = 0; i < m; ++i)
         for (ptrdiff_t j = 0; j < n; ++j)
             for (int lane = 0; lane < N(lanes); ++lane)
-                sums[(group + lane) * N(pairs)(plan) + i * n + j] = totals[i * cols + j][lane];
+                sums[(group + lane) * pairs + i * n + j] = totals[i * cols + j][lane];
+    for (int lane = 0; lane < N(lanes); ++lane)
+        for (ptrdiff_t beyond = m * n; beyond < pairs; ++beyond)
+            sums[(group + lane) * pairs + beyond] = 1;
 }
 
 /* The distances of all pairs from the sums of their groups. */
@@ -304,8 +334,8 @@ GD_INLINE void N(join_groups)(const gd_metric terms, const thin_plan *plan, cons
     }
 }
 
-typedef void N(chunk_fn)(const thin_plan *plan, ptrdiff_t group, V *own, T *sums);
-typedef void N(join_fn)(const thin_plan *plan, const T *sums);
+typedef void (*N(chunk_fn))(const thin_plan *plan, ptrdiff_t group, V *own, T *sums);
+typedef void (*N(join_fn))(const thin_plan *plan, const T *sums);
 #define DEFINE(terms)                                                                     \
     static void N(chunk_##terms)(const thin_plan *plan, ptrdiff_t group, V *own, T *sums) \
     {                                                                                     \
@@ -318,8 +348,8 @@ typedef void N(join_fn)(const thin_plan *plan, const T *sums);
 FOR_TERMS(DEFINE)
 #define ENTRIES(terms) [terms] = {N(chunk_##terms), N(join_##terms)},
 static const struct {
-    N(chunk_fn) * chunk;
-    N(join_fn) * join;
+    N(chunk_fn) chunk;
+    N(join_fn) join;
 } N(deep_of)[GD_METRIC_COUNT] = {FOR_TERMS(ENTRIES)};
 #undef DEFINE
 #undef ENTRIES
@@ -355,17 +385,17 @@ static void N(deep)(const thin_plan *plan, void *workspace, size_t bytes)
     /* OpenMP's answer may have changed since; the workspace has not. */
     const ptrdiff_t room = ((ptrdiff_t)bytes - N(sums_bytes)(plan)) / own_bytes;
     const int threads = (int)(plan->threads < room ? plan->threads : room);
+    const N(chunk_fn) chunk = N(deep_of)[plan->terms].chunk;
+    const N(join_fn) join = N(deep_of)[plan->terms].join;
     if (threads == 1)
         for (ptrdiff_t c = 0; c < chunks; ++c)
-            N(deep_of)[plan->terms].chunk(plan, c * N(lanes), (V *)own, sums);
+            chunk(plan, c * N(lanes), (V *)own, sums);
     else {
 #pragma omp parallel for num_threads(threads) schedule(static)
         for (ptrdiff_t c = 0; c < chunks; ++c)
-            N(deep_of)
-            [plan->terms].chunk(plan, c * N(lanes), (V *)(own + omp_get_thread_num() * own_bytes),
-                                sums);
+            chunk(plan, c * N(lanes), (V *)(own + omp_get_thread_num() * own_bytes), sums);
     }
-    N(deep_of)[plan->terms].join(plan, sums);
+    join(plan, sums);
 }
 
 #undef T
@@ -373,4 +403,5 @@ static void N(deep)(const thin_plan *plan, void *workspace, size_t bytes)
 #undef N
 #undef TRANSPOSE
 #undef TRANSPOSE_HALVES
+#undef SEPARATE
 #undef GUARDED

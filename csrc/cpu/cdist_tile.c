@@ -6,8 +6,9 @@
  * is packed MR by MR per task. A register tile of MR x NV vectors then costs, per dimension, NV
  * loads and MR broadcasts for MR * NV subtractions and as many fused multiply-adds. The sums'
  * order (metric_terms.h) is the same in every lane, so nothing here can change a result: not
- * the tile's edge, nor the number of threads, nor strides. A row that is alone, as a single query
- * is, gets a tile of its own height.
+ * the tile's edge, nor the number of threads, nor strides. A row that is left over gets a tile of
+ * its own height. Where either operand has a few rows alone, as a single query is, cdist_thin.c
+ * gives the same bits without packing.
  *
  * The floor is the larger of writing the result and the arithmetic: two vectors of pairs a cycle on
  * a core that adds on two pipes and multiplies on two more. On 2 Zen 5 cores (512-bit pipes, 3.8

@@ -245,6 +245,10 @@ GD_INLINE gd_vf64 gd_max_abs_gd_vf64(gd_vf64 best, gd_vf64 x)
 #define GD_OPAQUE(x) __asm__("" : "+w"(x))
 #endif
 
+/* Hides where a pointer comes from: compilers keep one for each of many rows, on the stack, where
+ * one and a stride would do. */
+#define GD_FORGET(p) __asm__("" : "+r"(p))
+
 /* Whether a comparison held in any lane. */
 GD_INLINE int gd_any(gd_vi32 mask)
 {
