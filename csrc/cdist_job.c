@@ -238,6 +238,9 @@ void gd_job_release(gd_job *job)
 static gd_status launch(gd_job *job, const gd_seen *a, const gd_seen *b, gd_error *err)
 {
     const int kept = job->stage.owned_count;
+    const bool on_cpu = job->stage.device.backend == GD_CPU;
+    /* What most small calls need; to allocate it would take a tenth of one. */
+    _Alignas(256) char little[4096];
     gd_cdist *call = &job->call;
     gd_status status;
     call->a = a->rows;
@@ -251,7 +254,11 @@ static gd_status launch(gd_job *job, const gd_seen *a, const gd_seen *b, gd_erro
                                .stream = job->stage.stream,
                                .options = job->options};
     status = job->kernel->launch.cdist(call, err);
-    if (status == GD_OK) {
+    if (status == GD_OK && on_cpu && !gd_job_counts(job) &&
+        call->launch.workspace_bytes <= sizeof little) {
+        call->launch.workspace = little;
+    }
+    else if (status == GD_OK) {
         status = gd_stage_memory(&job->stage, 1, call->launch.workspace_bytes,
                                  "the workspace of cdist", &call->launch.workspace, err);
     }
