@@ -238,6 +238,9 @@ void gd_job_release(gd_job *job)
 static gd_status launch(gd_job *job, const gd_seen *a, const gd_seen *b, gd_error *err)
 {
     const int kept = job->stage.owned_count;
+    const bool on_cpu = job->stage.device.backend == GD_CPU;
+    /* What most small calls need; to allocate it would take a tenth of one. */
+    _Alignas(256) char little[4096];
     gd_cdist *call = &job->call;
     gd_status status;
     call->a = a->rows;
@@ -251,7 +254,11 @@ static gd_status launch(gd_job *job, const gd_seen *a, const gd_seen *b, gd_erro
                                .stream = job->stage.stream,
                                .options = job->options};
     status = job->kernel->launch.cdist(call, err);
-    if (status == GD_OK) {
+    if (status == GD_OK && on_cpu && !gd_job_counts(job) &&
+        call->launch.workspace_bytes <= sizeof little) {
+        call->launch.workspace = little;
+    }
+    else if (status == GD_OK) {
         status = gd_stage_memory(&job->stage, 1, call->launch.workspace_bytes,
                                  "the workspace of cdist", &call->launch.workspace, err);
     }
@@ -298,6 +305,26 @@ gd_status gd_job_rows(gd_job *job, ptrdiff_t first, ptrdiff_t count, ptrdiff_t f
     }
     gd_stage_release_to(&job->stage, kept);
     return status;
+}
+
+/* Small calls feel each step of a longer way. */
+bool gd_job_is_direct(const gd_job *job, const gd_matrix *out)
+{
+    const double elements = (double)out->rows * (double)out->cols +
+                            ((double)job->a->rows + (double)job->b->rows) * (double)job->a->cols;
+    return job->watch == NULL && !job->staged && job->form.preparation == GD_AS_GIVEN &&
+           elements <= 0x1p24 && laid_out(job->a, job->kernel->flags) &&
+           laid_out(job->b, job->kernel->flags);
+}
+
+gd_status gd_job_direct(gd_job *job, const gd_matrix *out, gd_error *err)
+{
+    const gd_seen a = {.given = *job->a, .rows = *job->a};
+    const gd_seen b = {.given = *job->b, .rows = *job->b};
+    const gd_status status = set_arguments(job, err);
+    job->call.whole_b = *job->b;
+    job->call.out = *out;
+    return status == GD_OK ? launch(job, &a, &b, err) : status;
 }
 
 gd_status gd_job_pairs(gd_job *job, void *out, gd_error *err)

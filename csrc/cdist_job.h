@@ -50,6 +50,10 @@ void gd_job_release(gd_job *job);
 /* Enqueues rows [first, first + count) of the result, from column `from` on, into `out`. */
 gd_status gd_job_rows(gd_job *job, ptrdiff_t first, ptrdiff_t count, ptrdiff_t from,
                       const gd_matrix *out, gd_error *err);
+/* Does the whole call at once, where that holds little memory and nobody watches: the kernel reads
+ * the caller's arrays as they are, and writes to `out`. False if it is none of these calls. */
+bool gd_job_is_direct(const gd_job *job, const gd_matrix *out);
+gd_status gd_job_direct(gd_job *job, const gd_matrix *out, gd_error *err);
 /* Enqueues all pairs, with a kernel that has GD_PAIRS and operands that are there as a whole. */
 gd_status gd_job_pairs(gd_job *job, void *out, gd_error *err);
 

@@ -309,8 +309,11 @@ gd_status gd_choose(const gd_request *request, gd_choice *choice, gd_error *err)
     if (request->orders.kernel != NULL) {
         return choose_by_name(request, choice, err);
     }
+    /* Small calls feel how long it takes to hear the same no from every row of the GPU's. */
+    const bool cpu_alone = request->orders.where == GD_WHERE_CPU || gd_cuda_why_not() != NULL;
     for (size_t i = 0; i < count; ++i) {
-        if (table[i].op == request->op && !gd_rejects(&table[i], request, NULL, 0)) {
+        if (table[i].op == request->op && !(cpu_alone && table[i].backend == GD_CUDA) &&
+            !gd_rejects(&table[i], request, NULL, 0)) {
             return take(&table[i], request, "first in the table that fits", choice, err);
         }
     }

@@ -84,7 +84,8 @@ int gd_dtype_find(const char *name) { return find(dtype_names, GD_DTYPE_COUNT, n
 int gd_metric_find(const char *name)
 {
     for (int i = 0; i < GD_METRIC_COUNT; ++i) {
-        if (strcmp(gd_metric_name((gd_metric)i), name) == 0) {
+        const char *const known = gd_metric_name((gd_metric)i);
+        if (known[0] == name[0] && strcmp(known, name) == 0) {
             return i;
         }
     }

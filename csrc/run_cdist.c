@@ -418,7 +418,23 @@ static bool same_view(const gd_matrix *x, const gd_matrix *y)
            x->col_stride == y->col_stride;
 }
 
-/* Does it, or says in *plan what it would take, unless that is NULL. */
+/* Does it in parts that fit, or says in *plan what that would take, unless that is NULL. */
+static gd_status run_in_parts(gd_job *job, const gd_matrix *out, bool pairs, gd_plan *plan,
+                              gd_error *err)
+{
+    size_t needed;
+    const gd_status status = cut_up(job, out, pairs, &needed, err);
+    if (status != GD_OK || plan == NULL) {
+        return status == GD_OK ? work(job, out, pairs, err) : status;
+    }
+    *plan = (gd_plan){.memory = needed,
+                      .panels = parts_of(job->a->rows, job->parts.panel),
+                      .b_parts = parts_of(job->b->rows, job->parts.b),
+                      .brought = job->staged ? brought(job, &job->parts) : 0};
+    return GD_OK;
+}
+
+/* The same, or at once where it is small. */
 static gd_status run(const gd_matrix *a, const gd_matrix *b, const gd_matrix *out,
                      const gd_measure *measure, const gd_orders *orders, gd_plan *plan,
                      gd_error *err)
@@ -426,7 +442,6 @@ static gd_status run(const gd_matrix *a, const gd_matrix *b, const gd_matrix *ou
     const bool pairs = b == NULL;
     const gd_matrix *columns = pairs || same_view(a, b) ? a : b;
     ptrdiff_t unasked;
-    size_t needed;
     gd_budget budget = gd_budget_of(orders);
     gd_job job = {.a = a,
                   .b = columns,
@@ -462,15 +477,12 @@ static gd_status run(const gd_matrix *a, const gd_matrix *b, const gd_matrix *ou
     if ((status = gd_enter(choice.device, &previous, err)) != GD_OK) {
         return status;
     }
-    status = cut_up(&job, out, pairs, &needed, err);
-    if (status == GD_OK && plan != NULL) {
-        *plan = (gd_plan){.memory = needed,
-                          .panels = parts_of(a->rows, job.parts.panel),
-                          .b_parts = parts_of(columns->rows, job.parts.b),
-                          .brought = job.staged ? brought(&job, &job.parts) : 0};
+    if (plan == NULL && !pairs && orders->max_memory == 0 && gd_job_is_direct(&job, out)) {
+        budget.counting = false;
+        status = gd_job_direct(&job, out, err);
     }
-    else if (status == GD_OK) {
-        status = work(&job, out, pairs, err);
+    else {
+        status = run_in_parts(&job, out, pairs, plan, err);
     }
     gd_job_release(&job);
     status = job.staged ? gd_settle(choice.device, job.stage.stream, status, err) : status;

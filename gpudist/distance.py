@@ -13,6 +13,9 @@ import numpy as np
 from gpudist import _core, arrays, metrics, registry
 from gpudist.progress import Progress, watched
 
+# The very string, which is what callers write: there is but one of it.
+_AUTO = "auto"
+
 
 def cdist(
     XA: Any,
@@ -21,7 +24,7 @@ def cdist(
     *,
     out: Any = None,
     dtype: Any = None,
-    kernel: str = "auto",
+    kernel: str = _AUTO,
     device: str | None = None,
     options: dict[str, int] | None = None,
     progress: Progress = False,
@@ -169,11 +172,17 @@ def cdist(
     ...     round(float(out[2999, 0]), 3)
     8482.453
     """
-    plain = device is None and dtype is None and options is None and progress is False
-    plain = plain and rows is None and max_memory is None and not metric_args
-    if plain and isinstance(kernel, str) and kernel == "auto":  # small calls feel each microsecond
-        result = _core.cdist_arrays(XA, XB, metric) if out is None else None
-        if result is None:
+    if (  # small calls feel each tenth of a microsecond
+        kernel is _AUTO
+        and dtype is None
+        and options is None
+        and progress is False
+        and rows is None
+        and max_memory is None
+        and not metric_args
+    ):
+        result = _core.cdist_arrays(XA, XB, metric, out, device)
+        if result is None and device is None:
             result = _core.cdist_tensors(XA, XB, metric, out)
         if result is not None:
             return result

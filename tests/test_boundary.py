@@ -513,8 +513,12 @@ def test_small_arrays_take_the_short_way(metric, dtype):
         x.flags.writeable = False
         short = _core.cdist_arrays(x, y, metric)
         assert short.dtype == dtype and short.flags.writeable
-        np.testing.assert_array_equal(short, gpudist.cdist(x, y, metric, device="cpu"))
+        long = gpudist.cdist(x, y, metric, device="cpu", dtype=dtype)
+        np.testing.assert_array_equal(short, long)
         np.testing.assert_array_equal(short, gpudist.cdist(x, y, metric))
+        out = np.zeros_like(short)
+        assert _core.cdist_arrays(x, y, metric, out, "cpu") is out
+        np.testing.assert_array_equal(out, long)
 
 
 OTHERS = {
@@ -541,6 +545,33 @@ OTHERS = {
 def test_other_arrays_go_the_long_way(x, metric):
     assert _core.cdist_arrays(x, SQUARE, metric) is None
     assert _core.cdist_arrays(SQUARE, SQUARE, "euclidean") is not None
+
+
+OUTS = {
+    "another shape": np.empty((3, 4)),
+    "another dtype": np.empty((4, 4), "f4"),
+    "another order": np.empty((4, 4), order="F"),
+    "rows apart": np.empty((4, 5))[:, :4],
+    "a subclass": np.ma.empty((4, 4)),
+    "no array": [[0.0] * 4] * 4,
+}
+
+
+@pytest.mark.parametrize("out", OUTS.values(), ids=OUTS)
+def test_other_results_go_the_long_way(out):
+    assert _core.cdist_arrays(SQUARE, SQUARE, "euclidean", out) is None
+
+
+def test_what_the_short_way_leaves_to_the_long_one():
+    fixed = np.empty((4, 4))
+    fixed.flags.writeable = False
+    assert _core.cdist_arrays(SQUARE, SQUARE, "euclidean", fixed) is None
+    for device in ("cuda", "cuda:1", "nowhere", 3, b"cpu"):
+        assert _core.cdist_arrays(SQUARE, SQUARE, "euclidean", None, device) is None
+    # A call that can be stopped says how much of the caller's array is written.
+    x = np.ones((100, 2000))
+    assert _core.cdist_arrays(x, x, "euclidean", np.empty((100, 100))) is None
+    assert _core.cdist_arrays(x, x, "euclidean") is not None
 
 
 def test_the_core_checks_for_itself():

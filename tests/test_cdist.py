@@ -245,6 +245,34 @@ def gathered(kind, rng, count, d):
     return np.where(row[:, None] % 37 < 2, places[16] + near, near * 1e3)
 
 
+def bits(values):
+    """Tell -0 from 0, but no NaN from another."""
+    return np.where(np.isnan(values), np.inf, values).view(f"i{values.itemsize}")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("metric", ["euclidean", "cityblock", "chebyshev", "inner_product"])
+@pytest.mark.parametrize("d", [1, 2, 3, 8, 9, 16, 17, 33, 130, 520, 1100, 2100])
+@pytest.mark.parametrize("isa", ["avx512", "avx2", "baseline"])
+def test_few_rows_have_the_bits_of_many(isa, d, metric, dtype):
+    """What has few rows, or few columns, or both, is computed in other forms than tiles."""
+    kernel = f"cdist/cpu_tile_{isa}"
+    runnable(next(k for k in gpudist.kernels("cdist") if k.id == kernel))
+    rng = np.random.default_rng(d)
+    a, b = rng.standard_normal((40, d)).astype(dtype), rng.standard_normal((37, d)).astype(dtype)
+    # Sums of squares that lose range in float32, products that vanish, and what is no number.
+    a[1] *= 1e-30
+    b[2] *= -1e-30
+    a[3] = b[4] = 1e-38
+    b[5], a[6, -1], b[7, 0] = 3e25, np.nan, np.inf
+    b[8] = a[0]
+    want = gpudist.cdist(a, b, metric, kernel=kernel)
+    for m, n in ((1, 37), (2, 37), (4, 37), (40, 1), (40, 3), (1, 1), (2, 3), (7, 9), (12, 12)):
+        for i, j in ((0, 0), (40 - m, 37 - n)):
+            got = gpudist.cdist(a[i : i + m], b[j : j + n], metric, kernel=kernel)
+            np.testing.assert_array_equal(bits(got), bits(want[i : i + m, j : j + n]))
+
+
 @lru_cache(maxsize=20)
 def gathered_rows(kind, metric, dtype, d):
     rng = np.random.default_rng(13)

@@ -6,8 +6,9 @@
  * is packed MR by MR per task. A register tile of MR x NV vectors then costs, per dimension, NV
  * loads and MR broadcasts for MR * NV subtractions and as many fused multiply-adds. The sums'
  * order (metric_terms.h) is the same in every lane, so nothing here can change a result: not
- * the tile's edge, nor the number of threads, nor strides. A row that is alone, as a single query
- * is, gets a tile of its own height.
+ * the tile's edge, nor the number of threads, nor strides. A row that is left over gets a tile of
+ * its own height. Where either operand has a few rows alone, as a single query is, cdist_thin.c
+ * gives the same bits without packing.
  *
  * The floor is the larger of writing the result and the arithmetic: two vectors of pairs a cycle on
  * a core that adds on two pipes and multiplies on two more. On 2 Zen 5 cores (512-bit pipes, 3.8
@@ -15,10 +16,10 @@
  * the rest is square roots), chebyshev 14.6, cityblock 18.7 (88 % of what its three operations
  * reach in registers); 2000 x 2000 x 1024 euclidean 47 ms, 71 %; 4000 x 4000 x 2 writes 30 GB/s.
  * float32 takes half the time. */
+#include "cdist_thin.h"
 #include "kernels.h"
-#include "metric_terms.h"
+#include "one_sum.h"
 #include "pack.h"
-#include "simd.h"
 #include "store_run.h"
 
 #include <omp.h>
@@ -34,24 +35,6 @@ enum { MR = 6, NV = 2 };
 #define FOR_TILE(r, v)                               \
     GD_UNROLL for (int r = 0; r < mr; ++r) GD_UNROLL \
         for (int v = 0; v < nv; ++v)
-
-#define gd_add_square(acc, t) ((acc) + (t) * (t))
-#define gd_add_abs(acc, t) ((acc) + gd_abs(t))
-#define gd_add_product(acc, x, y) ((acc) + (x) * (y))
-#define gd_root(x) gd_sqrt(x)
-#define gd_at_most_two(x) gd_min(gd_splat((T)2), x)
-
-/* A metric's term, join or finish, chosen by a constant. */
-#define FOR_METRICS(X) \
-    X(GD_EUCLIDEAN)    \
-    X(GD_SQEUCLIDEAN) X(GD_CITYBLOCK) X(GD_CHEBYSHEV) X(GD_COSINE) X(GD_INNER_PRODUCT)
-#define PICK(what, metric, ...)                                          \
-    ((metric) == GD_EUCLIDEAN     ? GD_##what##_EUCLIDEAN(__VA_ARGS__)   \
-     : (metric) == GD_SQEUCLIDEAN ? GD_##what##_SQEUCLIDEAN(__VA_ARGS__) \
-     : (metric) == GD_CITYBLOCK   ? GD_##what##_CITYBLOCK(__VA_ARGS__)   \
-     : (metric) == GD_CHEBYSHEV   ? GD_##what##_CHEBYSHEV(__VA_ARGS__)   \
-     : (metric) == GD_COSINE      ? GD_##what##_COSINE(__VA_ARGS__)      \
-                                  : GD_##what##_INNER_PRODUCT(__VA_ARGS__))
 
 /* Additions and multiplications have pipes of their own on some processors, and sums of absolute
  * values leave the multipliers idle. There row * 1 - column, fused, is the same difference: a
@@ -136,6 +119,8 @@ static tile_plan plan_of(const gd_cdist *call)
 gd_status GD_ISA_NAME(gd_cpu_cdist_tile)(gd_cdist *call, gd_error *err)
 {
     (void)err;
+    if (GD_ISA_NAME(gd_cpu_cdist_is_thin)(call))
+        return GD_ISA_NAME(gd_cpu_cdist_thin)(call);
     tile_plan plan = plan_of(call);
     gd_launch *launch = &call->launch;
     if (launch->sizing) {

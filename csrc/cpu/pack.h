@@ -45,23 +45,61 @@ GD_INLINE void gd_fetch(const void *p, ptrdiff_t ahead)
     GD_EXCHANGE(V, x, 1, 16)  \
     GD_EXCHANGE(V, x, 2, 16) GD_EXCHANGE(V, x, 4, 16) GD_EXCHANGE(V, x, 8, 16)
 
+/* The same where vectors hold two rows each, i and i + n / 2: then they are half as many. */
+#define GD_EXCHANGE_HALVES(V, x, s, n)                                                           \
+    GD_UNROLL for (int i_ = 0; i_ < (n) / 2; ++i_)                                               \
+        if (!(i_ & (s))) {                                                                       \
+            const V first_ = (x)[i_], second_ = (x)[i_ + (s) < (n) / 2 ? i_ + (s) : 0];          \
+            (x)[i_] = __builtin_shufflevector(first_, second_, GD_LANES_##n(GD_OF_FIRST, s, n)); \
+            (x)[i_ + (s)] =                                                                      \
+                __builtin_shufflevector(first_, second_, GD_LANES_##n(GD_OF_SECOND, s, n));      \
+        }
+#define GD_TRANSPOSE_HALVES_4(V, x) GD_EXCHANGE_HALVES(V, x, 1, 4)
+#define GD_TRANSPOSE_HALVES_8(V, x) GD_EXCHANGE_HALVES(V, x, 1, 8) GD_EXCHANGE_HALVES(V, x, 2, 8)
+#define GD_TRANSPOSE_HALVES_16(V, x) \
+    GD_EXCHANGE_HALVES(V, x, 1, 16)  \
+    GD_EXCHANGE_HALVES(V, x, 2, 16) GD_EXCHANGE_HALVES(V, x, 4, 16)
+
 /* Defines name(x): transposes a square of as many vectors as one has lanes. */
 #define GD_DEFINE_TRANSPOSE(name, V, n) \
     GD_INLINE void name(V *x) { GD_TRANSPOSE_##n(V, x) }
+#define GD_DEFINE_TRANSPOSE_HALVES(name, V, n) \
+    GD_INLINE void name(V *x) { GD_TRANSPOSE_HALVES_##n(V, x) }
+/* Defines name(first, second, x): of the pairs in two vectors, x[0] gets the first elements, x[1]
+ * the others. */
+#define GD_FIRST_OF_PAIR(j, s, n) (2 * (j))
+#define GD_SECOND_OF_PAIR(j, s, n) (2 * (j) + 1)
+#define GD_DEFINE_SEPARATE(name, V, n)                                                        \
+    GD_INLINE void name(V first, V second, V *x)                                              \
+    {                                                                                         \
+        x[0] = __builtin_shufflevector(first, second, GD_LANES_##n(GD_FIRST_OF_PAIR, 0, n));  \
+        x[1] = __builtin_shufflevector(first, second, GD_LANES_##n(GD_SECOND_OF_PAIR, 0, n)); \
+    }
 /* Kernels with fewer rows in a tile than a vector has lanes pack these by halves of vectors. */
 typedef float gd_half_vf32 __attribute__((vector_size(GD_VEC_BYTES / 2)));
 #if GD_VEC_BYTES == 64
 GD_DEFINE_TRANSPOSE(gd_transpose_f32, gd_vf32, 16)
+GD_DEFINE_SEPARATE(gd_separate_f32, gd_vf32, 16)
+GD_DEFINE_SEPARATE(gd_separate_f64, gd_vf64, 8)
 GD_DEFINE_TRANSPOSE(gd_transpose_f64, gd_vf64, 8)
 GD_DEFINE_TRANSPOSE(gd_transpose_half_f32, gd_half_vf32, 8)
+GD_DEFINE_TRANSPOSE_HALVES(gd_transpose_halves_f32, gd_vf32, 16)
+GD_DEFINE_TRANSPOSE_HALVES(gd_transpose_halves_f64, gd_vf64, 8)
 #elif GD_VEC_BYTES == 32
 GD_DEFINE_TRANSPOSE(gd_transpose_f32, gd_vf32, 8)
+GD_DEFINE_SEPARATE(gd_separate_f32, gd_vf32, 8)
+GD_DEFINE_SEPARATE(gd_separate_f64, gd_vf64, 4)
 GD_DEFINE_TRANSPOSE(gd_transpose_f64, gd_vf64, 4)
 GD_DEFINE_TRANSPOSE(gd_transpose_half_f32, gd_half_vf32, 4)
+GD_DEFINE_TRANSPOSE_HALVES(gd_transpose_halves_f32, gd_vf32, 8)
+GD_DEFINE_TRANSPOSE_HALVES(gd_transpose_halves_f64, gd_vf64, 4)
 #else
 GD_DEFINE_TRANSPOSE(gd_transpose_f32, gd_vf32, 4)
+GD_DEFINE_SEPARATE(gd_separate_f32, gd_vf32, 4)
+GD_DEFINE_SEPARATE(gd_separate_f64, gd_vf64, 2)
 GD_DEFINE_TRANSPOSE(gd_transpose_f64, gd_vf64, 2)
 GD_DEFINE_TRANSPOSE(gd_transpose_half_f32, gd_half_vf32, 2)
+GD_DEFINE_TRANSPOSE_HALVES(gd_transpose_halves_f32, gd_vf32, 4)
 #endif
 
 /* Defines name_part(x, from, width, k, end, r, rows, to), which copies dimensions k to end of rows

@@ -7,6 +7,7 @@
 #ifndef GPUDIST_CPU_SIMD_H
 #define GPUDIST_CPU_SIMD_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -46,6 +47,56 @@ GD_DEFINE_MEMORY(gd_vf32, float)
 GD_DEFINE_MEMORY(gd_vf64, double)
 GD_DEFINE_MEMORY(gd_vi32, int32_t)
 #undef GD_DEFINE_MEMORY
+
+/* The first `count` elements at p, zeros for the others; none but the first are read. And such of
+ * each p and q, in one half of a vector each. */
+#if defined(__AVX512F__) && defined(__AVX512VL__) && defined(__AVX512DQ__)
+#define GD_FIRST_LANES(count, lanes) \
+    ((count) <= 0 ? 0u : (count) >= (lanes) ? (1u << (lanes)) - 1 : (1u << (count)) - 1)
+GD_INLINE gd_vf32 gd_load_first_gd_vf32(const float *p, ptrdiff_t count)
+{
+    return (gd_vf32)_mm512_maskz_loadu_ps((__mmask16)GD_FIRST_LANES(count, 16), p);
+}
+GD_INLINE gd_vf64 gd_load_first_gd_vf64(const double *p, ptrdiff_t count)
+{
+    return (gd_vf64)_mm512_maskz_loadu_pd((__mmask8)GD_FIRST_LANES(count, 8), p);
+}
+GD_INLINE gd_vf32 gd_load_firsts_gd_vf32(const float *p, const float *q, ptrdiff_t count)
+{
+    const __mmask8 mask = (__mmask8)GD_FIRST_LANES(count, 8);
+    const __m512 low = _mm512_castps256_ps512(_mm256_maskz_loadu_ps(mask, p));
+    return (gd_vf32)_mm512_insertf32x8(low, _mm256_maskz_loadu_ps(mask, q), 1);
+}
+GD_INLINE gd_vf64 gd_load_firsts_gd_vf64(const double *p, const double *q, ptrdiff_t count)
+{
+    const __mmask8 mask = (__mmask8)GD_FIRST_LANES(count, 4);
+    const __m512d low = _mm512_castpd256_pd512(_mm256_maskz_loadu_pd(mask, p));
+    return (gd_vf64)_mm512_insertf64x4(low, _mm256_maskz_loadu_pd(mask, q), 1);
+}
+#undef GD_FIRST_LANES
+#else
+#define GD_DEFINE_LOAD_FIRST(v, t)                                                  \
+    GD_INLINE v gd_load_first_##v(const t *p, ptrdiff_t count)                      \
+    {                                                                               \
+        v x = {0};                                                                  \
+        for (size_t i = 0; i < sizeof x / sizeof x[0] && (ptrdiff_t)i < count; ++i) \
+            x[i] = p[i];                                                            \
+        return x;                                                                   \
+    }                                                                               \
+    GD_INLINE v gd_load_firsts_##v(const t *p, const t *q, ptrdiff_t count)         \
+    {                                                                               \
+        enum { HALF_ = sizeof(v) / sizeof(t) / 2 };                                 \
+        v x = {0};                                                                  \
+        for (int i = 0; i < HALF_ && i < count; ++i) {                              \
+            x[i] = p[i];                                                            \
+            x[i + HALF_] = q[i];                                                    \
+        }                                                                           \
+        return x;                                                                   \
+    }
+GD_DEFINE_LOAD_FIRST(gd_vf32, float)
+GD_DEFINE_LOAD_FIRST(gd_vf64, double)
+#undef GD_DEFINE_LOAD_FIRST
+#endif
 
 /* min(x, y) and max(x, y) as x86 has them: y where x or y is NaN, and where both are zeros. So
  * gd_max(candidate, best) ignores a NaN candidate. */
@@ -194,6 +245,10 @@ GD_INLINE gd_vf64 gd_max_abs_gd_vf64(gd_vf64 best, gd_vf64 x)
 #define GD_OPAQUE(x) __asm__("" : "+w"(x))
 #endif
 
+/* Hides where a pointer comes from: compilers keep one for each of many rows, on the stack, where
+ * one and a stride would do. */
+#define GD_FORGET(p) __asm__("" : "+r"(p))
+
 /* Whether a comparison held in any lane. */
 GD_INLINE int gd_any(gd_vi32 mask)
 {
@@ -288,6 +343,12 @@ GD_DEFINE_TAKE_LESS(gd_vi32, gd_vi32)
         double *: gd_load_gd_vf64,        \
         const int32_t *: gd_load_gd_vi32, \
         int32_t *: gd_load_gd_vi32)(p)
+#define gd_load_first(p, count)                                                                 \
+    _Generic((p), const float *: gd_load_first_gd_vf32, const double *: gd_load_first_gd_vf64)( \
+        p, count)
+#define gd_load_firsts(p, q, count)                                                               \
+    _Generic((p), const float *: gd_load_firsts_gd_vf32, const double *: gd_load_firsts_gd_vf64)( \
+        p, q, count)
 #define gd_store(p, x)              \
     _Generic((p),                   \
         float *: gd_store_gd_vf32,  \

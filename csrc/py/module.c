@@ -60,9 +60,9 @@ static PyMethodDef methods[] = {
          "options=None, progress=None, max_memory=None)\n--\n\n"
          "Distances of every row of a to every row of b, into out."),
     FAST(cdist_arrays,
-         "cdist_arrays($module, /, a, b, metric)\n--\n\n"
-         "A new array of distances, where a and b are simple arrays of NumPy, the result is small "
-         "and the metric needs no argument; else None."),
+         "cdist_arrays($module, /, a, b, metric, out=None, device=None)\n--\n\n"
+         "The array of distances, new or out, where all are simple arrays of NumPy, the result is "
+         "small, the metric needs no argument, and device is None or 'cpu'; else None."),
     FAST(cdist_tensors,
          "cdist_tensors($module, /, a, b, metric, out=None)\n--\n\n"
          "The tensor of distances, new or out, where all are simple tensors of PyTorch on a CUDA "

@@ -31,26 +31,52 @@ static bool read_matrix(PyObject *value, gd_matrix *matrix)
            matrix->cols > 0;
 }
 
+/* None leaves the place to the chooser. */
+static bool find_place(PyObject *device, gd_orders *orders)
+{
+    const bool on_cpu =
+        PyUnicode_Check(device) && PyUnicode_CompareWithASCIIString(device, "cpu") == 0;
+    orders->where = on_cpu ? GD_WHERE_CPU : GD_WHERE_AUTO;
+    return on_cpu || device == Py_None;
+}
+
+/* The caller's array, or a new one; NULL where the usual way has to see to it. What stops a call
+ * that is not brief has to say how much of the caller's is written. */
+static PyObject *take_result(PyObject *given, const gd_matrix *a, const gd_matrix *b,
+                             gd_matrix *matrix)
+{
+    const npy_intp shape[] = {a->rows, b->rows};
+    const bool theirs = given != Py_None;
+    PyObject *out =
+        theirs ? Py_NewRef(given)
+               : PyArray_SimpleNew(2, shape, a->dtype == GD_F32 ? NPY_FLOAT32 : NPY_FLOAT64);
+    if (out == NULL || !read_matrix(out, matrix) ||
+        (theirs && (!PyArray_ISCARRAY((PyArrayObject *)out) || matrix->dtype != a->dtype ||
+                    matrix->rows != a->rows || matrix->cols != b->rows || !gd_is_brief(a, b)))) {
+        Py_CLEAR(out);
+    }
+    return out;
+}
+
 GD_FUNCTION(gd_py_cdist_arrays)
 {
-    PyObject *a_object, *b_object, *metric, *result;
+    PyObject *a_object, *b_object, *metric, *out_object = Py_None, *device = Py_None, *result;
+    gd_orders orders = {0};
     gd_matrix a, b, out;
     gd_metric found;
     const gd_arg spec[] = {{"a", gd_to_object, &a_object, true},
                            {"b", gd_to_object, &b_object, true},
-                           {"metric", gd_to_object, &metric, true}};
+                           {"metric", gd_to_object, &metric, true},
+                           {"out", gd_to_object, &out_object, false},
+                           {"device", gd_to_object, &device, false}};
     if (!gd_parse("cdist_arrays", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
         return NULL;
     }
     if (!read_matrix(a_object, &a) || !read_matrix(b_object, &b) ||
-        !gd_fit_simply(&a, &b, MOST_BYTES) || !gd_find_simple_metric(metric, &found)) {
+        !gd_fit_simply(&a, &b, MOST_BYTES) || !gd_find_simple_metric(metric, &found) ||
+        !find_place(device, &orders) || (result = take_result(out_object, &a, &b, &out)) == NULL) {
+        PyErr_Clear(); /* where there is no memory, the usual way says so */
         Py_RETURN_NONE;
     }
-    const npy_intp shape[] = {a.rows, b.rows};
-    result = PyArray_SimpleNew(2, shape, a.dtype == GD_F32 ? NPY_FLOAT32 : NPY_FLOAT64);
-    if (result == NULL || !read_matrix(result, &out)) {
-        Py_XDECREF(result);
-        return NULL;
-    }
-    return gd_run_simply(module, result, &a, &b, &out, found, NULL);
+    return gd_run_simply(module, result, &a, &b, &out, found, &orders);
 }

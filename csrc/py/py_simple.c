@@ -23,16 +23,46 @@ bool gd_find_simple_metric(PyObject *name, gd_metric *metric)
            (gd_metric_info(*metric)->takes & ~GD_TAKES_W) == 0;
 }
 
+/* Inner steps: on the host 10 ms of the slowest metric, on a device what nobody cuts up (watch.c).
+ */
+#define BRIEF_ON_HOST 0x1p20
+#define BRIEF_ON_CUDA 0x1p35
+/* Python's lock is kept over so many on the host, some microseconds: to give it up and to get it
+ * back takes a tenth of that. */
+#define MOMENTARY 0x1p13
+
+static double steps_of(const gd_matrix *a, const gd_matrix *b)
+{
+    return (double)a->rows * (double)b->rows * (double)(a->cols + 1);
+}
+
+bool gd_is_brief(const gd_matrix *a, const gd_matrix *b)
+{
+    return steps_of(a, b) <= (a->device.backend == GD_CPU ? BRIEF_ON_HOST : BRIEF_ON_CUDA);
+}
+
 PyObject *gd_run_simply(PyObject *module, PyObject *result, const gd_matrix *a, const gd_matrix *b,
-                        const gd_matrix *out, gd_metric metric, void *stream)
+                        const gd_matrix *out, gd_metric metric, gd_orders *orders)
 {
     const gd_measure measure = {.metric = metric, .p = 2};
-    gd_orders orders = {.ordered = true, .stream = stream};
-    gd_attention attention = {0};
+    gd_attention attention;
     gd_error err;
-    orders.watch = gd_let_go(&attention);
-    const gd_status status = gd_run_cdist(a, b, out, &measure, &orders, &err);
-    gd_take_back(&attention);
+    gd_status status;
+    orders->ordered = true;
+    if (a->device.backend == GD_CPU && steps_of(a, b) <= MOMENTARY) {
+        status = gd_run_cdist(a, b, out, &measure, orders, &err);
+    }
+    else if (gd_is_brief(a, b)) {
+        Py_BEGIN_ALLOW_THREADS;
+        status = gd_run_cdist(a, b, out, &measure, orders, &err);
+        Py_END_ALLOW_THREADS;
+    }
+    else {
+        attention = (gd_attention){0};
+        orders->watch = gd_let_go(&attention);
+        status = gd_run_cdist(a, b, out, &measure, orders, &err);
+        gd_take_back(&attention);
+    }
     if (status != GD_OK) {
         Py_DECREF(result);
         return gd_raise(module, &err);

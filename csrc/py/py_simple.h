@@ -10,8 +10,11 @@ bool gd_fit_simply(const gd_matrix *a, const gd_matrix *b, ptrdiff_t most_bytes)
 /* Whether it is a name, spelled as in the table, of a metric of numbers that needs no argument;
  * never an exception. */
 bool gd_find_simple_metric(PyObject *name, gd_metric *metric);
-/* Computes `out`, the memory of `result`, whose reference it takes over. */
+/* Whether it takes a moment, in which nobody can have wanted to interrupt it. */
+bool gd_is_brief(const gd_matrix *a, const gd_matrix *b);
+/* Computes `out`, the memory of `result`, whose reference it takes over. The orders say where; the
+ * rest of them is filled in here. */
 PyObject *gd_run_simply(PyObject *module, PyObject *result, const gd_matrix *a, const gd_matrix *b,
-                        const gd_matrix *out, gd_metric metric, void *stream);
+                        const gd_matrix *out, gd_metric metric, gd_orders *orders);
 
 #endif

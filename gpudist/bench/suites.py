@@ -55,6 +55,12 @@ _CDIST_CPU: Cases = (
     CdistCase(4000, 4000, 16, "float64"),
     *(CdistCase(n, n, d, "float32") for n, d in ((4000, 2), (4000, 16), (3000, 128), (2000, 1024))),
     PdistCase(3000, 16, "float64"),
+    # What takes as long to call as to compute, and what has few rows.
+    *(
+        CdistCase(m, n, d, dtype, "cityblock")
+        for m, n, d in ((8, 8, 2), (64, 64, 2), (1, 10000, 16), (20000, 1, 128), (3, 3, 20000))
+        for dtype in ("float64", "float32")
+    ),
 )
 _CDIST_CUDA: Cases = (
     CdistCase(30336, 30336, 2, "float32"),
