@@ -40,7 +40,7 @@ HOST_FLAGS = """-O3 -std=c11 -fopenmp -fwrapv -fno-math-errno -fno-trapping-math
     -fPIC -fvisibility=hidden -Icsrc""".split()
 PYTHON_FLAGS = """-DNPY_TARGET_VERSION=NPY_1_25_API_VERSION
     -DNPY_NO_DEPRECATED_API=NPY_1_25_API_VERSION""".split()
-CUDA_FLAGS = """-O3 -std=c++17 --compress-mode=size --Werror all-warnings
+CUDA_FLAGS = """-O3 -std=c++17 --compress-mode=size --Werror all-warnings -Xptxas -v
     -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra -Icsrc -Ikernels""".split()
 # What csrc/cpu is compiled for; the registry picks at run time. AArch64's baseline has NEON.
 ISAS = {"baseline": []}
@@ -185,13 +185,22 @@ class Job:
         begun = Path(f"{self.stamp}.new")
         begun.write_text(self.record)
         done = subprocess.run(self.command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        if done.stdout or done.returncode:
-            said = done.stdout.decode(errors="replace")
+        said = done.stdout.decode(errors="replace")
+        serialised = re.search(r"\(C751[0-5]\)", said)
+        # What ptxas tells of each kernel is hundreds of lines; what matters in them is spills.
+        spills = [int(x) for x in re.findall(r"(\d+) bytes spill stores", said)]
+        said = (
+            said if serialised else re.sub(r"(?m)^(ptxas info |    \d+ bytes stack ).*\n", "", said)
+        )
+        if said or done.returncode:
             print(shlex.join(self.command), said, sep="\n", flush=True)
         if done.returncode:
             raise CompileError(f"{self.source}: the compiler failed; its words are above")
-        if re.search(rb"\(C751[0-5]\)", done.stdout):
+        if serialised:
             raise CompileError(f"{self.source}: ptxas serialised wgmma; its words are above")
+        if any(spills):
+            spilling = sum(map(bool, spills))
+            say(f"{self.source}: {spilling} kernels spill, {max(spills)} bytes a thread at most")
         begun.rename(self.stamp)
 
 
