@@ -204,6 +204,32 @@ def test_kernels_that_stand_in_for_each_other_give_equal_bits(n, d, dtype, kerne
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("n", [2200, 2199])
+@pytest.mark.parametrize("d", [5, 16, 33, 64, 90, 1030])
+@pytest.mark.parametrize("metric", ["euclidean", "sqeuclidean", "inner_product"])
+def test_ways_to_float64_products_give_equal_bits(n, d, metric, rng):
+    """Panels are prepared or not, and marks are looked for later or at once, as there are rows."""
+    call = {"kernel": "cdist/cuda_tensor_f64", "metric": metric}
+    a, b = rng.normal(size=(200, d)), rng.normal(size=(n, d))
+    b[::7] = a[3] + rng.normal(size=d) * 1e-9
+    b[4], b[5], b[6], b[8] = 0, b[5] * 1e-170, b[6] * 1e155, a[3]
+    a[5], a[6], a[9], a[70, -1] = a[5] * 1e-170, a[6] * 1e155, 0, np.nan
+    whole = gpudist.cdist(a, b, **call)
+    if metric != "inner_product":
+        direct = gpudist.cdist(a, b, metric, kernel="cdist/cuda_tile")
+        np.testing.assert_allclose(whole, direct, rtol=1e-13)
+    for part in (slice(3, 4), slice(3, 19), slice(2, 40), slice(1, 65), slice(60, 190)):
+        got = gpudist.cdist(a[part], b, **call)
+        np.testing.assert_array_equal(got, whole[part])
+    for few in (70, 600):  # alone, or not
+        square = gpudist.cdist(b[:few], b[:few], **call)
+        np.testing.assert_array_equal(square, square.T)
+        np.testing.assert_array_equal(
+            gpudist.pdist(b[:few], **call), square[np.triu_indices(few, 1)]
+        )
+
+
+@pytest.mark.gpu
 @pytest.mark.parametrize(
     ("n", "d", "metric", "arguments", "kernel"),
     [

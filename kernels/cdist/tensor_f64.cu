@@ -7,25 +7,36 @@
  * Floor of 16384 x 16384 on an H200: tensor cores add 33.4e12 products a second at best, so d = 128
  * 1.03 ms, d = 1024 8.2 ms; cuBLAS reaches 28e12. Writing takes 0.46 ms, beside it.
  *
- * Reached, euclidean: d = 5 0.83 ms, d = 8 0.73, d = 12 0.71 (tile.cu 0.95, 0.93, 1.01: from d = 5
- * on many rows are worth the slab that is mostly zeros), d = 16 0.71, d = 32 0.77, d = 64 0.99, d =
- * 128 1.62, d = 1024 9.7 (28.2e12 a second), against 1.1, 1.6, 3.2, 6.0 and 46 for tile.cu. Above
+ * Reached, euclidean: d = 5 0.70 ms, d = 8 0.63, d = 12 0.66 (tile.cu 0.95, 0.93, 1.01: from d = 5
+ * on many rows are worth the slab that is mostly zeros), d = 16 0.65, d = 32 0.78, d = 64 1.00, d =
+ * 128 1.60, d = 1024 9.7 (28.2e12 a second), against 1.1, 1.6, 3.2, 6.0 and 46 for tile.cu. Above
  * d = 256 the card's power sets the pace: repeated at d = 1024, a call takes up to 12.8 ms. Up to d
  * = 128 storing adds to the products' time instead of hiding behind it; storing by whole lines, as
  * float32 does, gained nothing where rows are aligned. Rows of odd strides: d = 127 1.87 ms. Pairs
  * alone: d = 32 0.58, d = 64 0.72, d = 128 1.02, d = 1024 5.3.
+ *
+ * Of these the centre takes 14 us, and what comes after the products 6. So where there is little to
+ * compute, nothing is prepared ahead. In us, with panels in brackets, then tile.cu or few.cu: 1 x
+ * 65536 x 16 23 (46) 25, 64 x 65536 x 16 29 (50) 27, 1 x 65536 x 64 31 (77) 40, 64 x 65536 x 64 56
+ * (81) 58, 1 x 65536 x 512 101 (327) 164, 64 x 65536 x 512 238 (330) 409, 128 x 128 x 512 25 (50)
+ * 15, 512 x 512 x 512 42 (53) 52. With panels 2048 x 2048 x 128 takes 50, x 1024 208.
+ *
+ * The instruction adds as a chain of fma does that goes up the dimensions it is given, bit for bit.
  *
  * Sixteen clusters, 6.25 % computed again: d = 32 1.7 ms, 128 2.8, 1024 15 (tile.cu 1.8, 5.8, 46 to
  * 48). Two places, a quarter computed again: d = 32 1.95, 128 3.6, 1024 24. Near-duplicates in one
  * place, outliers or not: as normal data. Where d is small the sample finds clusters too dense for
  * marks, and all is direct: d = 5 to 9 0 to 3 % over tile.cu, d = 12 9 %, d = 16 14 %.
  *
- * Steps: tensor_centre.cuh, tensor_f64_prepare.cuh, tensor_f64_multiply.cuh, and for the marked
- * elements tensor_order.cuh, tensor_redo.cuh and tensor_dense.cuh. */
+ * Steps: tensor_centre.cuh; tensor_f64_prepare.cuh and tensor_f64_multiply.cuh, or else
+ * tensor_f64_short.cuh, or tensor_f64_small.cuh, all of which move rows by tensor_f64_rows.cuh; and
+ * for the marked elements tensor_order.cuh, tensor_redo.cuh and tensor_dense.cuh. */
 #include <math.h>
 
 #include "tensor_f64_multiply.cuh"
 #include "tensor_f64_prepare.cuh"
+#include "tensor_f64_short.cuh"
+#include "tensor_f64_small.cuh"
 #include "tensor_launch.cuh"
 
 namespace {
@@ -34,49 +45,127 @@ using namespace gd::tensor_f64;
 using gd::Cdist;
 using gd::Grid;
 
+/* The ways to the products. With so few rows, or results, or dimensions preparing takes longer than
+ * it spares, and with still fewer so does looking for marks afterwards. All ways give equal bits.
+ */
+constexpr ptrdiff_t kFewRows = 64, kFewParts = 64, kAloneParts = 16;
+
 void lay_out(const gd_cdist &call, Plan &plan, Layout &take)
 {
+    Marks &marks = plan.marks;
     plan.slabs = gd::ceil_div(call.a.cols, (ptrdiff_t)kDims);
-    plan.marks.tiles_down = gd::ceil_div(call.out.rows, (ptrdiff_t)kTileRows);
-    plan.marks.parts_across = gd::ceil_div(call.out.cols, (ptrdiff_t)kPartCols);
+    marks.tiles_down = gd::ceil_div(call.out.rows, (ptrdiff_t)kTileRows);
+    marks.parts_across = gd::ceil_div(call.out.cols, (ptrdiff_t)kPartCols);
+    plan.alone = plan.slabs > 1 && (call.out.rows <= kUnitRows || marks.parts() <= kAloneParts);
+    plan.prepared =
+        !plan.alone && (call.pairs || !(call.out.rows <= kFewRows || marks.parts() <= kFewParts));
     take(plan.sample, 1);
     take(plan.all_direct, 1);
+    take(marks.total, 1);
     take(plan.shift, call.a.cols);
-    take(plan.norms_a, plan.marks.tiles_down * kTileRows);
-    take(plan.norms_b, plan.marks.parts_across * kPartCols);
-    take(plan.panels_a, plan.marks.tiles_down * 2 * plan.slabs * kPanelWords);
-    take(plan.panels_b, plan.marks.parts_across * plan.slabs * kPanelWords);
-    plan.marks.lay_out(take);
+    if (plan.prepared) {
+        take(plan.norms_a, marks.tiles_down * kTileRows);
+        take(plan.norms_b, marks.parts_across * kPartCols);
+        take(plan.panels_a, marks.tiles_down * 2 * plan.slabs * kPanelWords);
+        take(plan.panels_b, marks.parts_across * plan.slabs * kPanelWords);
+    }
+    if (!plan.alone) {
+        marks.lay_out(take);
+    }
+}
+
+template <gd_metric kMetric, int kSlabs>
+void enqueue_short(Steps &steps, const gd_cdist &call, const Plan &plan, bool words)
+{
+    const ptrdiff_t units = gd::ceil_div(call.out.rows, (ptrdiff_t)kUnitRows);
+    const int each = (int)min(units, (ptrdiff_t)kUnits);
+    const Grid grid(call.pairs, plan.marks.tiles_down, plan.marks.parts_across, kBand, kTileRows,
+                    kPartCols);
+    steps.enqueue(
+        words ? multiply_short<kMetric, kSlabs, true> : multiply_short<kMetric, kSlabs, false>,
+        grid.blocks(), dim3(kAloneThreads), short_bytes<kSlabs>(each),
+        gd::parameters_of<double>(call), plan, grid, each);
+}
+
+template <gd_metric kMetric, int kDown, int kTiles>
+void enqueue_small(Steps &steps, const gd_cdist &call, const Plan &plan, bool words)
+{
+    using Shared = Small<kDown, kTiles>;
+    const ptrdiff_t down = gd::ceil_div(call.out.rows, (ptrdiff_t)Shared::rows);
+    const ptrdiff_t across = gd::ceil_div(call.out.cols, (ptrdiff_t)Shared::cols);
+    steps.enqueue(
+        words ? small<kMetric, kDown, kTiles, true> : small<kMetric, kDown, kTiles, false>,
+        down * across, dim3(kAloneThreads), small_bytes<kDown, kTiles>(plan.slabs > kGroupSlabs),
+        gd::parameters_of<double>(call), plan, (unsigned)down);
 }
 
 template <gd_metric kMetric>
-cudaError_t launch(const gd_cdist &call, Plan &plan)
+void multiply_unprepared(Steps &steps, const gd_cdist &call, const Plan &plan, bool words)
 {
-    using R = Rules<kMetric>;
-    const Cdist<double> parameters = gd::parameters_of<double>(call);
-    const int log_inverse_share = R::log_inverse_share(call.a.cols);
+    if (plan.alone) { /* the fewer columns a block has the more blocks there are */
+        plan.marks.parts() <= kAloneParts ? enqueue_small<kMetric, 1, 1>(steps, call, plan, words)
+                                          : enqueue_small<kMetric, 1, 2>(steps, call, plan, words);
+    }
+    else if (plan.slabs == 1) {
+        enqueue_short<kMetric, 1>(steps, call, plan, words);
+    }
+    else if (plan.slabs <= kShortSlabs) {
+        enqueue_short<kMetric, kShortSlabs>(steps, call, plan, words);
+    }
+    else {
+        enqueue_small<kMetric, 2, 2>(steps, call, plan, words);
+    }
+}
+
+template <gd_metric kMetric>
+void multiply_prepared(Steps &steps, const gd_cdist &call, const Plan &plan, bool words)
+{
     const ptrdiff_t rows = plan.marks.tiles_down * kTileRows;
     const ptrdiff_t cols = plan.marks.parts_across * kPartCols;
     const bool same = same_rows(call.a, call.b);
     const Grid grid(call.pairs, plan.marks.tiles_down, plan.marks.parts_across, kBand, kTileRows,
                     kPartCols);
-    Steps steps(call.launch);
-    plan.marks.total = NULL;
-    plan.below = log_inverse_share << 20;
-    plan.marks.all_direct = R::shifts ? plan.all_direct : NULL;
-    if (R::shifts) {
-        find_centre_of(steps, call, plan.sample, plan.shift, plan.all_direct,
-                       {ldexp(1, -log_inverse_share), R::least, R::most});
-    }
-    steps.enqueue(prepare<kMetric>, (same ? max(rows, cols) : rows + cols) / kUnitRows,
-                  dim3(kPrepareThreads), 0, parameters, plan, same);
+    const int log = log_sharing(plan.slabs);
+    const ptrdiff_t units = (same ? max(rows, cols) : rows + cols) / kUnitRows;
+    steps.enqueue(words ? prepare<kMetric, true> : prepare<kMetric, false>,
+                  gd::ceil_div(units << log, (ptrdiff_t)kPrepareWarps), dim3(kPrepareThreads), 0,
+                  gd::parameters_of<double>(call), plan, same, log);
     gd::with_form(call, [&](auto form) {
         constexpr gd::Form kForm = decltype(form)::value;
         steps.enqueue(multiply<kMetric, kForm>, grid.blocks(), dim3(kThreads), kShared,
                       gd::parameters_of<double, kForm>(call), plan, grid);
         return steps.code;
     });
-    compute_marked<kMetric, double>(steps, call, plan.marks);
+}
+
+template <gd_metric kMetric>
+cudaError_t launch(const gd_cdist &call, Plan &plan)
+{
+    using R = Rules<kMetric>;
+    const int log_inverse_share = R::log_inverse_share(call.a.cols);
+    const bool words = reads_words<double>(call.a) && reads_words<double>(call.b);
+    Steps steps(call.launch);
+    plan.below = log_inverse_share << 20;
+    plan.marks.all_direct = R::shifts ? plan.all_direct : NULL;
+    if (R::shifts) {
+        find_centre_of(steps, call, plan.sample, plan.shift, plan.all_direct,
+                       {ldexp(1, -log_inverse_share), R::least, R::most});
+    }
+    /* Rows of a single slab pay for no panels, if results are aligned: else they would be stored
+     * one by one. Where results stand is not known yet when the workspace is laid out. */
+    const bool single = plan.slabs == 1 && !call.pairs && gd::target_of<double>(call).words;
+    if (plan.prepared && !single) {
+        multiply_prepared<kMetric>(steps, call, plan, words);
+    }
+    else {
+        multiply_unprepared<kMetric>(steps, call, plan, words);
+    }
+    if (!plan.alone) {
+        compute_marked<kMetric, double>(steps, call, plan.marks, !plan.one_group());
+    }
+    else if (R::shifts) { /* the sample may tell that all is direct */
+        compute_dense<kMetric, double>(steps, call, plan.marks);
+    }
     return steps.code;
 }
 

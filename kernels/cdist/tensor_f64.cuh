@@ -31,6 +31,8 @@ constexpr int kGroupSlabs = 64;
 /* The workspace. */
 struct Plan {
     ptrdiff_t slabs;
+    bool prepared; /* tensor_f64_prepare.cuh stands before the products, and panels are laid out */
+    bool alone;    /* blocks compute marked elements again by themselves, and marks are not */
     int below; /* log2(1 / share), see Rules, where the upper half of a double has its exponent */
     Sample *sample;
     unsigned *all_direct;
@@ -38,18 +40,22 @@ struct Plan {
     double *norms_a, *norms_b;
     double2 *panels_a, *panels_b;
     Marks marks;
+
+    /* Rows are put in order to become neighbours in groups of so many. */
+    __host__ __device__ bool one_group() const { return marks.tiles_down == 1; }
 };
 
 /* ---------------------------------------------------------------- metrics */
 
 /* d^2 = N - 2ab, N = |a|^2 + |b|^2, cancels where d^2 is small beside N. With u = 2^-53 a sum of
  * up to 1024 products errs by some d/4 u N if all its roundings point the same way, as they may
- * for rows of one number each, so d^2 by d/2 u N; what else is rounded makes 3 u N. An element is
- * computed again directly where d^2 < share * N. With share = d/1024, but at least 1/32, the others
- * are then good to 7e-14 of d^2; measured were 3e-14 for such rows and 1e-14 for all others. From
- * d = 512 on the share is 1/2, which does for the 1024 dimensions of a group: there the sum ends
- * below N/4. The cosine distance, for which N <= 4, is held to an absolute error of 1e-12, and
- * needs the guard only next to zero.
+ * for rows of one number each, so d^2 by d/2 u N; norms, of which four squares at a time are added
+ * up by plain sums, and what else is rounded make 7 u N. An element is computed again directly
+ * where d^2 < share * N. With share = d/1024, but at least 1/32, the others are then good to 9e-14
+ * of d^2; measured were 3e-14 for such rows and 1e-14 for all others. From d = 512 on the share is
+ * 1/2, which does for the 1024 dimensions of a group: there the sum ends below N/4. The cosine
+ * distance, for which N <= 4, is held to an absolute error of 1e-12, and needs the guard only next
+ * to zero.
  *
  * The share is the next power of two: then the upper halves of d^2 and N tell by their difference,
  * to six digits, which is enough, and integers do not wait for the pipe that tensor cores share
@@ -76,13 +82,14 @@ struct Rules {
     }
 
     /* The sign bit of `guard` says that the element is to be computed again. Where a norm is
-     * -infinity so is the square, and `high` has it. */
+     * -infinity so is the sum of both, and the square may be NaN. */
     static __device__ __forceinline__ double result(double acc, double norm_a, double norm_b,
                                                     int below, int &guard)
     {
         const double norms = norm_a + norm_b, square = fma(-2.0, acc, norms);
         const int high = __double2hiint(square);
-        guard = product ? __double2hiint(norms) : (high - __double2hiint(norms) + below) | high;
+        const int high_norms = __double2hiint(norms);
+        guard = product ? high_norms : (high - high_norms + below) | high | high_norms;
         return product ? acc : finish(square);
     }
 

@@ -15,7 +15,7 @@
 #define GPUDIST_TENSOR_F64_MULTIPLY_CUH
 
 #include "grid.cuh"
-#include "tensor_f64.cuh"
+#include "tensor_f64_alone.cuh"
 #include "tensor_lines.cuh"
 
 namespace gd {
@@ -132,6 +132,7 @@ __device__ __forceinline__ void store_tile(const Cdist<double, kForm> &call, con
         staged.aim(call, first_row, first_col);
     }
     uint32_t marks[kDown] = {};
+    unsigned some = 0;
     double norms[kDown * 2];
 #pragma unroll
     for (int i = 0; i < kDown * 2; ++i) {
@@ -170,7 +171,10 @@ __device__ __forceinline__ void store_tile(const Cdist<double, kForm> &call, con
         if (call.packed()) {
             marks[i] = right_of_diagonal<double>(marks[i], first_row + i * kUnitRows, first_col);
         }
-        plan.marks.note<double>(unit + i, marks[i]);
+        some |= plan.marks.note<double>(unit + i, marks[i]);
+    }
+    if (some != 0 && lane == 0) {
+        note_some(plan.marks);
     }
 }
 

@@ -1,124 +1,157 @@
 /* tensor_f64_prepare.cuh: from the caller's rows to the panels and norms of tensor_f64.cuh.
  *
- * A block takes a unit of 16 rows, a warp two of their norms; if the operands are the same rows, it
- * makes both copies of them. Both operands are read twice, the second time mostly from cache, and
- * written once: for 16384 x 128 on both sides 67 MB, some 20 us of an H200's memory. */
+ * A unit of 16 rows is one warp's, which reads every row once: what a lane loads of two rows are
+ * its words of the panels already. Where rows are long several warps share a unit, slab by slab,
+ * and leave the sums of squares to two of them, so that these are added in order. If the operands
+ * are the same rows, both copies are made at once. 65536 x 512 takes 150 us (3.5e12 bytes a
+ * second), 65536 x 16 6. */
 #ifndef GPUDIST_TENSOR_F64_PREPARE_CUH
 #define GPUDIST_TENSOR_F64_PREPARE_CUH
 
-#include "tensor_f64.cuh"
+#include "tensor_f64_rows.cuh"
 
 namespace gd {
 namespace tensor_f64 {
 
-constexpr int kPrepareThreads = 256;
+constexpr int kPrepareWarps = 8, kEachSlabs = 2; /* slabs that a warp has under way */
+constexpr int kPrepareThreads = kPrepareWarps * 32;
 
-/* A sum in two numbers: what the first loses in rounding is kept in the second. Norms need that,
- * since they are added up in full only to cancel. */
-struct Sum {
-    double high = 0, low = 0;
-
-    __device__ __forceinline__ void add(double x)
-    {
-        const double before = high;
-        high = before + x;
-        const double taken = high - before;
-        low += (before - (high - taken)) + (x - taken);
-    }
-    __device__ __forceinline__ void add_square(double x)
-    {
-        const double square = __dmul_rn(x, x);
-        add(square);
-        low += fma(x, x, -square);
-    }
-};
-
-/* The row's norm, see Rules. Comparisons with NaN are false, and one NaN or infinity makes the sum
- * NaN. */
-template <gd_metric kMetric, typename X>
-__device__ __forceinline__ double norm_of(const X &x, ptrdiff_t d)
+/* The logarithm of the warps that share a unit. */
+inline int log_sharing(ptrdiff_t slabs)
 {
-    using R = Rules<kMetric>;
-    Sum sum;
-    bool some = false; /* squares may vanish */
-    for (ptrdiff_t k = threadIdx.x % 32; k < d; k += 32) {
-        const double y = x(k);
-        sum.add_square(y);
-        some |= y != 0;
+    int log = 0;
+    while (1 << log < kPrepareWarps && kEachSlabs << log < slabs) {
+        ++log;
     }
-#pragma unroll
-    for (int step = 16; step > 0; step /= 2) {
-        const double high = __shfl_xor_sync(~0u, sum.high, step);
-        const double low = __shfl_xor_sync(~0u, sum.low, step);
-        sum.add(high);
-        sum.low += low;
-    }
-    some = __any_sync(~0u, some);
-    const double squares = sum.high + sum.low;
-    const bool usual = squares <= R::most && (R::product || !some || squares >= R::least);
-    return !usual ? -__longlong_as_double(0x7ff0000000000000) : R::product ? 0.0 : squares;
+    return log;
 }
 
-/* Rows beyond the last become zeros with the norm 1: nothing of theirs is guarded. So do, but for
- * the norm, rows that are computed directly, as NaN or infinity would make sums NaN. */
-template <gd_metric kMetric>
-__global__ void __launch_bounds__(kPrepareThreads)
-    prepare(const __grid_constant__ Cdist<double> call, const __grid_constant__ Plan plan,
-            bool same)
+/* Of two rows, eight apart, those beyond the first `count` become zeros. */
+__device__ __forceinline__ void clear_beyond(Share (&x)[2], ptrdiff_t count)
 {
-    __shared__ bool zeros[kUnitRows];
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+        if (h * 8 >= count) {
+            x[h][0] = x[h][1] = double2{};
+        }
+    }
+}
+
+/* Rows beyond the last become zeros with the norm 1: nothing of theirs is guarded. */
+template <gd_metric kMetric, bool kWords>
+__global__ void __launch_bounds__(kPrepareThreads, 2)
+    prepare(const __grid_constant__ Cdist<double> call, const __grid_constant__ Plan plan,
+            bool same, int log_warps)
+{
+    using R = Rules<kMetric>;
+    __shared__ double squares[kPrepareWarps * kEachSlabs][2][32];
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const int warps = 1 << log_warps, own = warp & (warps - 1);
+    const ptrdiff_t units_a = plan.marks.tiles_down * kUnits;
+    const ptrdiff_t units_b = plan.marks.parts_across * kPanelUnits;
+    const ptrdiff_t index = (blockIdx.x * (ptrdiff_t)kPrepareWarps + warp) >> log_warps;
+    const bool of_a = index < units_a,
+               there = index < (same ? max(units_a, units_b) : units_a + units_b);
+    const Points<double> &points = of_a ? call.a : call.b;
+    const ptrdiff_t unit = index - (of_a || same ? 0 : units_a);
+    const bool of_b = same ? unit < units_b : !of_a;
+    const ptrdiff_t upper = unit * kUnitRows + lane / 4;
+    const double *const rows[2] = {points.data + points.clamp(upper) * points.row_stride,
+                                   points.data + points.clamp(upper + 8) * points.row_stride};
+    Share x[kEachSlabs][2];
+    const auto load = [&](ptrdiff_t first) {
+#pragma unroll
+        for (int i = 0; i < kEachSlabs; ++i) {
+#pragma unroll
+            for (int h = 0; h < 2; ++h) {
+                const bool exists = there && upper + h * 8 < points.count;
+                load_share<kWords>(x[i][h], rows[h], points.col_stride,
+                                   Place(first, exists ? call.d : 0), i);
+            }
+        }
+    };
+    ptrdiff_t first = own * kEachSlabs;
+    if constexpr (R::shifts) {
+        load(first); /* the steps before do not write what this reads */
+    }
     follow();
+    if (blockIdx.x == 0 && threadIdx.x == 0) {
+        begin_marks(plan);
+    }
     if (plan.marks.direct()) {
         return;
     }
     if (call.packed()) {
         plan.marks.clear();
     }
-    const ptrdiff_t units_a = plan.marks.tiles_down * kUnits;
-    const bool of_a = blockIdx.x < units_a;
-    const Points<double> &points = of_a ? call.a : call.b;
-    const ptrdiff_t unit = blockIdx.x - (of_a || same ? 0 : units_a), first = unit * kUnitRows;
-    const bool of_b = same ? unit < plan.marks.parts_across * kPanelUnits : !of_a;
-    const auto x = [&](int r, ptrdiff_t k) {
-        const double y = points.at(first + r, k);
-        return Rules<kMetric>::shifts ? plan.shift[k].move(y) : y;
-    };
-    for (int r = threadIdx.x / 32; r < kUnitRows; r += kPrepareThreads / 32) {
-        double norm = 1;
-        if (first + r < points.count) {
-            norm = norm_of<kMetric>([&](ptrdiff_t k) { return x(r, k); }, call.d);
+    if constexpr (!R::shifts) {
+        load(first);
+    }
+    const ptrdiff_t panel =
+        unit / kPanelUnits * plan.slabs * kPanelWords + unit % kPanelUnits * kUnitWords;
+    Sum sums[2];
+    for (ptrdiff_t round = 0; round < plan.slabs; round += kEachSlabs << log_warps) {
+#pragma unroll
+        for (int i = 0; i < kEachSlabs; ++i) {
+            const ptrdiff_t slab = first + i;
+            if (slab >= plan.slabs) {
+                break;
+            }
+            if (there) {
+                if constexpr (R::shifts) {
+                    move_shares(x[i], plan.shift, Place(first, call.d), i);
+                    if (upper + 8 >= points.count) { /* rows beyond the last stay zeros */
+                        clear_beyond(x[i], points.count - upper);
+                    }
+                }
+                const ptrdiff_t at = panel + slab * kPanelWords;
+                if (of_a) {
+                    put_a(plan.panels_a + at, x[i][0], x[i][1]);
+                }
+                if (of_b) {
+                    put_b(plan.panels_b + at, x[i][0], x[i][1]);
+                }
+            }
+#pragma unroll
+            for (int h = 0; h < 2; ++h) {
+                const double share = squares_of(x[i][h]);
+                if (warps == 1) {
+                    sums[h].add(share);
+                }
+                else {
+                    squares[warp * kEachSlabs + i][h][lane] = share;
+                }
+            }
         }
-        if (threadIdx.x % 32 == 0) {
-            if (of_a) {
-                plan.norms_a[first + r] = norm;
+        first += kEachSlabs << log_warps;
+        if (first < plan.slabs) {
+            load(first);
+        }
+        if (warps > 1) {
+            __syncthreads();
+            if (own < 2) {
+                const int count = (int)min(plan.slabs - round, (ptrdiff_t)kEachSlabs << log_warps);
+                for (int i = 0; i < count; ++i) {
+                    sums[0].add(squares[(warp - own) * kEachSlabs + i][own][lane]);
+                }
             }
-            if (of_b) {
-                plan.norms_b[first + r] = norm;
-            }
-            zeros[r] = first + r >= points.count || isinf(norm);
+            __syncthreads();
         }
     }
-    __syncthreads();
-    const auto value = [&](int r, ptrdiff_t k) { return zeros[r] || k >= call.d ? 0.0 : x(r, k); };
-    const ptrdiff_t panel = unit / kPanelUnits * plan.slabs * kPanelWords;
-    const ptrdiff_t in_panel = unit % kPanelUnits * kUnitWords;
-    for (ptrdiff_t i = threadIdx.x; i < plan.slabs * kUnitWords; i += kPrepareThreads) {
-        const ptrdiff_t slab = i / kUnitWords;
-        const int word = (int)(i % kUnitWords), g = word % 32 / 4, t = word % 4;
-        const int quarter = word / 32;
-        const ptrdiff_t at = panel + slab * kPanelWords + in_panel + word;
-        double2 both;
-        if (of_a) {
-            const ptrdiff_t k = slab * kDims + quarter / 2 * 8 + t * 2 + quarter % 2;
-            both.x = value(g, k);
-            both.y = value(g + 8, k);
-            plan.panels_a[at] = both;
-        }
-        if (of_b) {
-            const ptrdiff_t k = slab * kDims + quarter % 2 * 8 + t * 2;
-            both.x = value(quarter / 2 * 8 + g, k);
-            both.y = value(quarter / 2 * 8 + g, k + 1);
-            plan.panels_b[at] = both;
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+        /* With several warps one has the upper rows' sums, the next the lower ones'. */
+        const int low = warps == 1 ? h : own;
+        const ptrdiff_t row = upper + low * 8;
+        double norm = norm_of<kMetric>(sums[h]);
+        norm = row < points.count ? norm : 1.0;
+        if (there && lane % 4 == 0 && (warps == 1 || (h == 0 && own < 2))) {
+            if (of_a) {
+                plan.norms_a[row] = norm;
+            }
+            if (of_b) {
+                plan.norms_b[row] = norm;
+            }
         }
     }
 }

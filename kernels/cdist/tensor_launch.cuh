@@ -96,27 +96,39 @@ void find_centre_of(Steps &steps, const gd_cdist &call, Sample *sample, Shift<T>
                   d, sample, bounds, direct_from<T>(d), shift, all_direct);
 }
 
-/* Computes marked elements again; or all, if that is what the sample told. */
+/* Computes what is listed for it; or all, if that is what the sample told. */
 template <gd_metric kMetric, typename T>
-void compute_marked(Steps &steps, const gd_cdist &call, const Marks &marks)
+void compute_dense(Steps &steps, const gd_cdist &call, const Marks &marks)
+{
+    const bool words = reads_words<T>(call.a) && reads_words<T>(call.b);
+    const ptrdiff_t blocks = min(marks.parts(), (ptrdiff_t)steps.processors * kDenseBlocks);
+    with_form(call, [&](auto form) {
+        constexpr Form kForm = decltype(form)::value;
+        steps.enqueue(dense<kMetric, T, kForm>, blocks, dim3(kTileThreads), sizeof(Tile<T>),
+                      parameters_of<T, kForm>(call), marks, words);
+        return steps.code;
+    });
+}
+
+/* Computes marked elements again; or all, if that is what the sample told. sorts: looks for a
+ * better order of the rows first. */
+template <gd_metric kMetric, typename T>
+void compute_marked(Steps &steps, const gd_cdist &call, const Marks &marks, bool sorts = true)
 {
     const Cdist<T> parameters = parameters_of<T>(call);
     const bool words = reads_words<T>(call.a) && reads_words<T>(call.b);
     const ptrdiff_t rows = marks.tiles_down * kTileRows;
     const ptrdiff_t enough = enough_marks(call.out.cols, call.a.cols);
     const auto blocks = [&](ptrdiff_t each) { return min(marks.parts(), steps.processors * each); };
-    steps.enqueue(find_keys<T>, rows / kUnitRows / (kKeyThreads / 32), dim3(kKeyThreads), 0, marks,
-                  enough);
-    steps.enqueue(sort_rows<T>, ceil_div(rows, (ptrdiff_t)kWindow), dim3(kSortThreads),
-                  kKeys * sizeof(int), marks, enough);
+    if (sorts) {
+        steps.enqueue(find_keys<T>, rows / kUnitRows / (kKeyThreads / 32), dim3(kKeyThreads), 0,
+                      marks, enough);
+        steps.enqueue(sort_rows<T>, ceil_div(rows, (ptrdiff_t)kWindow), dim3(kSortThreads),
+                      kKeys * sizeof(int), marks, enough);
+    }
     steps.enqueue(redo<kMetric, T>, blocks(kRedoBlocks), dim3(kRedoWarps<T> * 32),
                   kRedoWarps<T> * sizeof(Few<T>), parameters, marks, words);
-    with_form(call, [&](auto form) {
-        constexpr Form kForm = decltype(form)::value;
-        steps.enqueue(dense<kMetric, T, kForm>, blocks(kDenseBlocks), dim3(kTileThreads),
-                      sizeof(Tile<T>), parameters_of<T, kForm>(call), marks, words);
-        return steps.code;
-    });
+    compute_dense<kMetric, T>(steps, call, marks);
 }
 
 /* What a launcher does: lay_out(plan, take) takes the plan's arrays, and launch(metric, plan)

@@ -81,6 +81,9 @@ struct Marks {
             reinterpret_cast<uint4 *>(counts)[i] = uint4{};
         }
     }
+    /* Of a single group of rows any order is as good, and nothing is listed for tensor_dense.cuh
+     * yet: what tensor_order.cuh would say. One thread says it. */
+    __device__ __forceinline__ void keep_order() const { ordered[0] = listed[0] = *queued = 0; }
     __device__ __forceinline__ bool direct() const { return all_direct && *all_direct != 0; }
     __device__ __forceinline__ bool fewer(ptrdiff_t count) const
     {
