@@ -129,6 +129,21 @@ def test_pairs_are_stored_wherever_they_begin(metric, array_library, rng):
                     assert (got[:before] == -7).all() and (got[before + pairs :] == -7).all()
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_rows_begin_at_any_place_of_a_line(dtype, array_library, rng):
+    """Of whole tiles, as large operands have them."""
+    a, b = rng.normal(size=(300, 150)).astype(dtype), rng.normal(size=(1100, 150)).astype(dtype)
+    expected = gpudist.cdist(a, b, device="cuda")
+    x, y = array_library.put(a), array_library.put(b)
+    for before in range(128 // a.itemsize):
+        flat = array_library.put(np.full(expected.size + 33, -7, dtype))
+        inside = slice(before, before + expected.size)
+        gpudist.cdist(x, y, out=flat[inside].reshape(expected.shape))
+        got = array_library.get(flat)
+        np.testing.assert_array_equal(got[inside].reshape(expected.shape), expected)
+        assert (got[:before] == -7).all() and (got[inside.stop :] == -7).all()
+
+
 def test_narrow_floats_give_float32():
     library = Torch()
     torch = library.module

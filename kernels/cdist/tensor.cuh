@@ -38,10 +38,10 @@ using FactsA = Facts<kTileRows>;
 using FactsB = Facts<kTileCols>;
 
 /* A column's place in the image. Of eight neighbouring columns a thread holds two; moved like this,
- * the two it has in one group of eight and the two in the next are four neighbours. */
+ * those it has of four such groups are eight neighbours, a quarter of a line. */
 __device__ __forceinline__ int place_of_column(int col)
 {
-    return (col & ~15) | (col >> 1 & 1) << 3 | (col >> 2 & 3) << 1 | (col & 1);
+    return (col & ~31) | (col >> 1 & 3) << 3 | (col >> 3 & 3) << 1 | (col & 1);
 }
 
 /* The workspace, and the tiles. */

@@ -8,10 +8,12 @@
  * are all over the matrix.
  *
  * Reached on an H200 in float32: 11.5e12 pair-dimensions a second at d = 1024, as tile.cu. At d <=
- * 128 single results all over the matrix bind: 16.8 million of them, one in 16, take 0.45 ms, since
- * a sector that is stored in part has to be read first. All in direct form, d = 32: 0.88 ms
- * (tile.cu 0.82). Fetching the next tile's first slab before results are stored needs too many
- * registers. */
+ * 128 single results all over the matrix bind: 16.8 million of them, one in 16, take 0.49 ms, and
+ * 0.24 if none is stored, since a sector that is stored in part has to be read first: 0.48 GB, 32
+ * bytes at a time. They are stored while the next tile is computed, which takes 0.035 ms less than
+ * afterwards; to bring their sectors to L2 beforehand takes 0.16 ms more. All in direct form, d =
+ * 32: 0.88 ms (tile.cu 0.82). Fetching the next tile's first slab before results are stored needs
+ * too many registers. */
 #ifndef GPUDIST_TENSOR_DENSE_CUH
 #define GPUDIST_TENSOR_DENSE_CUH
 
@@ -46,6 +48,10 @@ struct Tile {
         T results[block_rows][kPartCols];
     };
     int picked_rows[kTileRows], picked_cols[kPartCols];
+    /* Of the results that wait to be stored: where they go, which are marked, a bit a row of each
+     * warp's, and how many columns they have. */
+    int left_rows[block_rows], left_cols[kPartCols], left;
+    unsigned marked[kTileThreads / 32][kPartCols];
 };
 
 /* Loads the rows of a list instead of neighbours. */
@@ -184,10 +190,15 @@ __device__ __forceinline__ void join_groups(Tile<T> &tile, typename Tile<T>::Res
 }
 
 /* The sums of a tile, slab by slab, in the order that tile.cu adds in: the bits are the same.
- * at_a, at_b: lists of rows and columns, or the first ones, as the loaders take them. */
-template <typename M, typename LoaderA, typename LoaderB, typename T, Form kForm, typename At>
+ * at_a, at_b: lists of rows and columns, or the first ones, as the loaders take them. After each
+ * fold it calls between(dim), where the fold began, and the groups are not used before the last of
+ * kFreeDims. */
+constexpr int kFreeDims = GD_GROUP - kSlabDims;
+template <typename M, typename LoaderA, typename LoaderB, typename T, Form kForm, typename At,
+          typename Between>
 __device__ __forceinline__ void sum_tile(const Cdist<T, kForm> &call, bool words, Tile<T> &tile,
-                                         At at_a, At at_b, typename Tile<T>::Results &total)
+                                         At at_a, At at_b, typename Tile<T>::Results &total,
+                                         Between &&between)
 {
     constexpr int kRows = Tile<T>::rows, kCols = Tile<T>::cols, kRun = Tile<T>::run,
                   kRuns = Tile<T>::runs;
@@ -221,6 +232,7 @@ __device__ __forceinline__ void sum_tile(const Cdist<T, kForm> &call, bool words
                 sum = M::join(sum, fresh[i / kCols][i % kCols]);
             }
             park(tile, total);
+            between(dim + fold);
         }
         if ((dim + kSlabDims) % GD_GROUP == 0 && dim + kSlabDims < call.d) {
             join_groups<M>(tile, total, dim < GD_GROUP);
@@ -236,18 +248,22 @@ __device__ __forceinline__ void sum_tile(const Cdist<T, kForm> &call, bool words
     }
 }
 
-/* Stores what was marked, of `cols` columns. By way of shared memory, so that a warp stores one row
- * at a time: neighbours in the list are near each other in the matrix, and the fewer sectors a
- * store touches, the better. */
-template <typename M, typename T, Form kForm>
-__device__ __forceinline__ void keep_marked(const Cdist<T, kForm> &call, Tile<T> &tile,
-                                            int first_row, const uint4 *masks, int cols,
-                                            const typename Tile<T>::Results &total)
+/* Results of a tile wait in shared memory until the next one is at work, whose loop stores them
+ * share by share: stored all at once, by all blocks at about the same time, they would keep memory
+ * busy while nobody computes, and then the other way round. */
+constexpr int kShares = 8;
+
+/* A thread leaves its results, of `cols` columns, for others to store. By way of shared memory a
+ * warp stores one row at a time: neighbours in the list are near each other in the matrix, and the
+ * fewer sectors a store touches, the better. */
+template <typename M, typename T>
+__device__ __forceinline__ void leave_marked(Tile<T> &tile, int first_row, const uint4 *masks,
+                                             int cols, const typename Tile<T>::Results &total)
 {
     constexpr int kRun = Tile<T>::run, kRuns = Tile<T>::runs;
     constexpr int kEach = Tile<T>::block_rows / (kTileThreads / 32); /* rows of a warp */
     const int thread = (int)this_thread(), warp = thread / 32, lane = thread % 32;
-    __syncthreads(); /* nobody joins groups any more */
+    __syncthreads(); /* nobody joins groups any more, or stores what waited before */
 #pragma unroll
     for (int i = 0; i < Tile<T>::rows * kRuns; ++i) {
         T results[kRun];
@@ -259,26 +275,47 @@ __device__ __forceinline__ void keep_marked(const Cdist<T, kForm> &call, Tile<T>
                                 [thread % 8 * kRun + i % kRuns * 8 * kRun],
                    results);
     }
-    __syncthreads(); /* the results are there */
     const int first = first_row + warp * kEach;
-    const int *const rows = tile.picked_rows + first;
-#pragma unroll 1
     for (int at = lane; at < cols; at += 32) {
-        const unsigned marked =
+        tile.marked[warp][at] =
             reinterpret_cast<const unsigned *>(masks + at)[first / 32] >> first % 32;
+    }
+    if (thread < Tile<T>::block_rows) {
+        tile.left_rows[thread] = tile.picked_rows[first_row + thread];
+    }
+    if (thread < kPartCols) {
+        tile.left_cols[thread] = tile.picked_cols[thread];
+    }
+    if (thread == 0) {
+        tile.left = cols;
+    }
+}
+
+/* Stores a share of what was left. */
+template <typename M, typename T, Form kForm>
+__device__ __forceinline__ void store_share(const Cdist<T, kForm> &call, const Tile<T> &tile,
+                                            int share)
+{
+    constexpr int kEach = Tile<T>::block_rows / (kTileThreads / 32), kRows = kEach / kShares;
+    const int thread = (int)this_thread(), warp = thread / 32;
+#pragma unroll 1
+    for (int at = thread % 32; at < tile.left; at += 32) {
+        const unsigned marked = tile.marked[warp][at] >> share * kRows;
+        const int *const rows = tile.left_rows + warp * kEach + share * kRows;
+        const int col = tile.left_cols[at];
         unsigned lost = 0;
-#pragma unroll 8
-        for (int i = 0; i < kEach; ++i) {
-            const T result = tile.results[warp * kEach + i][at];
+#pragma unroll
+        for (int i = 0; i < kRows; ++i) {
+            const T result = tile.results[warp * kEach + share * kRows + i][at];
             if (marked >> i & 1) {
-                call.row(rows[i])[tile.picked_cols[at]] = result;
+                call.row(rows[i])[col] = result;
                 lost |= (unsigned)!M::safe(result) << i;
             }
         }
         if constexpr (M::template guarded<T>) {
             for (; lost != 0; lost &= lost - 1) {
                 const ptrdiff_t row = rows[__ffs((int)lost) - 1];
-                Run<T> run(call, tile.picked_cols[at], 1);
+                Run<T> run(call, col, 1);
                 run.count = 1; /* the neighbours may not be marked */
                 repair<M>(call, row, row + 1, 1, run);
             }
@@ -341,9 +378,21 @@ __device__ __forceinline__ void redo_picked(const Cdist<T, kForm> &call, const M
     __syncthreads();
     typename Tile<T>::Results total;
     const int first = half * Tile<T>::block_rows;
+    /* What waits is stored in the folds before groups are used, or in all there are. */
+    const int folds = (int)ceil_div(
+        min(call.d, (ptrdiff_t)(call.d > GD_GROUP ? kFreeDims : GD_GROUP)), (ptrdiff_t)GD_FOLD);
+    const int each = (int)ceil_div(kShares, folds);
     sum_tile<M, A, B>(call, words, tile, (const int *)tile.picked_rows + first,
-                      (const int *)tile.picked_cols, total);
-    keep_marked<M>(call, tile, first, marks.masks + at, cols, total);
+                      (const int *)tile.picked_cols, total, [&](ptrdiff_t dim) {
+                          const int share = (int)dim / GD_FOLD * each;
+                          if (share < kShares) {
+#pragma unroll 1
+                              for (int i = share; i < min(share + each, kShares); ++i) {
+                                  store_share<M>(call, tile, i);
+                              }
+                          }
+                      });
+    leave_marked<M>(tile, first, marks.masks + at, cols, total);
 }
 
 /* The i-th tile of all, in bands as in tile.cu. */
@@ -362,7 +411,7 @@ __device__ __forceinline__ void compute_direct(const Cdist<T, kForm> &call, bool
         return;
     }
     typename Tile<T>::Results total;
-    sum_tile<M, A, B>(call, words, tile, row, col, total);
+    sum_tile<M, A, B>(call, words, tile, row, col, total, [](ptrdiff_t) {});
     keep_all<M>(call, row + this_thread() / 8 * Tile<T>::rows,
                 col + this_thread() % 8 * Tile<T>::run, total);
 }
@@ -391,10 +440,18 @@ __global__ void __launch_bounds__(kTileThreads, kDenseBlocks)
     /* All tiles cost the same, so every gridDim'th will do. Those at work at the same time come
      * from neighbouring groups, which share columns. */
     const unsigned tiles = *marks.queued * Tile<T>::halves;
+    if (threadIdx.x == 0) {
+        tile.left = 0;
+    }
 #pragma unroll 1
     for (unsigned i = blockIdx.x; i < tiles; i += gridDim.x) {
         redo_picked<M>(call, marks, words, tile, marks.queue[i / Tile<T>::halves],
                        (int)(i % Tile<T>::halves));
+    }
+    __syncthreads(); /* what waits is there */
+#pragma unroll 1
+    for (int i = 0; i < kShares; ++i) {
+        store_share<M>(call, tile, i);
     }
 }
 

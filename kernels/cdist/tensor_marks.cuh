@@ -143,12 +143,15 @@ __device__ __forceinline__ void await_copies()
 #endif
 }
 
-/* A lane's elements of a unit: rows g and g + 8, g = lane / 4, and a word of 16 bytes of every 4
- * words' columns; first those of the first columns. Where is the i-th? */
+/* A lane's elements of a unit: rows g and g + 8, g = lane / 4, and a quarter of each few columns:
+ * columns that touch, two words of 16 bytes in float32, one in float64. First those of the first
+ * columns, and of these the upper row's. Where is the i-th? */
+template <typename T>
+constexpr int kQuarter = sizeof(T) == sizeof(float) ? 8 : 2;
 template <typename T>
 __device__ __forceinline__ int place_of_element(int lane, int i)
 {
-    constexpr int kEach = kPerWord<T>;
+    constexpr int kEach = kQuarter<T>;
     const int row = lane / 4 + i / kEach % 2 * 8;
     const int col = i / (2 * kEach) * (4 * kEach) + lane % 4 * kEach + i % kEach;
     return col * kUnitRows + row;
@@ -230,21 +233,21 @@ __device__ __forceinline__ int load_place(const Marks &marks, ptrdiff_t unit, in
 }
 
 /* The marks of a row in a part, one bit a column from bit 0 of `lo` on, from its words. A lane has
- * in float32 four columns of every sixteen, half a byte, and in float64 two of every eight, a
- * quarter; what comes first from the top comes last after __brev. */
+ * in float32 eight columns of every 32, a byte, and in float64 two of every eight, a quarter of
+ * one; what comes first from the top comes last after __brev. */
 template <typename T>
 __device__ __forceinline__ void marks_in_words(uint4 lanes, int row, uint32_t &lo, uint32_t &hi)
 {
-    constexpr int kEach = kPerWord<T>;
+    constexpr int kEach = kQuarter<T>;
     const uint32_t words[4] = {lanes.x, lanes.y, lanes.z, lanes.w};
     lo = hi = 0;
 #pragma unroll
     for (int q = 0; q < 4; ++q) {
         const uint32_t own = __brev(words[q]) >> (row / 8 % 2 * kEach);
         uint32_t low, high; /* of every 4 * kEach bits the first kEach */
-        if constexpr (kEach == 4) {
-            low = __byte_perm(own & 0x0f0f0f0f, 0, 0x4140);
-            high = __byte_perm(own & 0x0f0f0f0f, 0, 0x4342);
+        if constexpr (kEach == 8) {
+            low = own & 0xff;
+            high = own >> 16 & 0xff;
         }
         else {
             const uint32_t even = own & 0x03030303, odd = own >> 4 & 0x03030303;

@@ -20,6 +20,8 @@
 #ifndef GPUDIST_TENSOR_MULTIPLY_CUH
 #define GPUDIST_TENSOR_MULTIPLY_CUH
 
+#include <type_traits>
+
 #include "tensor_store.cuh"
 #include "tensor_walk.cuh"
 
@@ -199,14 +201,22 @@ __device__ __forceinline__ void consume(const Cdist<float> &call, const Plan &pl
         sum_products<kLong>(consumer, plan.slabs, &staged.places[0][0] + this_thread() % 32, sums);
         const ptrdiff_t row = facts.row, col = facts.col;
         unsigned &marked = shared.marked[this_thread() / 32];
-        /* Tiles that are all there take a way without tests. */
-        if (call.words && (row + 1) * kTileRows <= call.a.count &&
-            (col + 1) * kTileCols <= call.b.count) {
-            store_tile<kMetric, true>(call, plan, facts.a, facts.b, row, col, staged, marked, sums);
+        /* Tiles that are all there take ways without tests. */
+        const bool whole = (row + 1) * kTileRows <= call.a.count &&
+                           (col + 1) * kTileCols <= call.b.count &&
+                           (!call.packed() || (row + 1) * kTileRows <= col * kTileCols);
+        const auto store = [&](auto way) {
+            store_tile<kMetric, decltype(way)::value>(call, plan, facts.a, facts.b, row, col,
+                                                      staged, marked, sums);
+        };
+        if (!whole) {
+            store(std::integral_constant<Way, Way::kStaged>{});
+        }
+        else if (call.words) {
+            store(std::integral_constant<Way, Way::kLines>{});
         }
         else {
-            store_tile<kMetric, false>(call, plan, facts.a, facts.b, row, col, staged, marked,
-                                       sums);
+            store(std::integral_constant<Way, Way::kSliding>{});
         }
         if (this_thread() % 32 == 0) {
             barrier_arrive(&shared.facts_empty[ring]);

@@ -6,8 +6,8 @@
  * GD_GROUP. No warp waits for another.
  *
  * On an H200, 16384 x 16384 normal data: 0.06 ms at d = 32 (0.15 % marked), 0.005 ms for none. In
- * clusters, of which it computes little itself, 0.14 ms at d = 128 and 0.45 at d = 1024. What binds
- * is latency: marks, rows and results are loads that depend on each other. */
+ * clusters, of which it computes little itself, less than 0.1 ms. What binds is latency: marks,
+ * rows and results are loads that depend on each other. */
 #ifndef GPUDIST_TENSOR_REDO_CUH
 #define GPUDIST_TENSOR_REDO_CUH
 
@@ -24,8 +24,11 @@ template <typename T>
 constexpr int kRedoWarps = sizeof(T) == 4 ? 8 : 3;
 static_assert(kRedoWarps<double> * sizeof(Few<double>) <= 99 * 1024, "shared memory of a block");
 
-/* Marks of a column, of 128, from which on it is listed. The register tile is that much faster. */
-constexpr int kDense = 10;
+/* Marks of a column, of 128, from which on it is listed. The register tile is twice that much
+ * faster; but where rows of two clusters meet, the few of one of them keep some warps busy long
+ * after the others: with 10 clusters take 0.03 ms longer at d = 128 and 0.2 at d = 1024. Heavy
+ * tails, d = 32, take 2 to 4 % longer with 4 and 3. */
+constexpr int kDense = 5;
 
 /* Marks of a part from which on it is worth looking for such columns, where rows are not sorted. */
 constexpr int kSome = 64;

@@ -19,10 +19,11 @@
  * second at 690 W the clock falls from 1.98 GHz to 1.45, and all takes 10 to 18 % longer; 0.5 s of
  * rest bring it back. Even a single call runs at 1.72 GHz while it multiplies, at d = 128. Without
  * its stores d = 128 takes 4 to 7 % less: products bind there, not memory. Rows of results that
- * start anywhere, n = 16383: d = 128 0.63. Pairs alone, half of the work: d = 32 0.26, 64 0.28, 128
- * 0.34, 1024 1.36; the steps around the products, 0.04 ms, are not halved, and rows start anywhere.
+ * start anywhere, n = 16383: d = 128 0.57. Pairs alone, half of the work: d = 32 0.24, 64 0.25, 128
+ * 0.31, 1024 1.36; the steps around the products, 0.035 ms, are not halved, and rows start
+ * anywhere, which takes another 0.045 (tensor_lines.cuh).
  *
- * Sixteen clusters, 6.25 % computed again: d = 32 0.90 ms (tile.cu 0.83), 128 1.16, 1024 4.7. Two
+ * Sixteen clusters, 6.25 % computed again: d = 32 0.88 ms (tile.cu 0.83), 128 1.08, 1024 4.4. Two
  * places, a quarter computed again: d = 32 0.90, 128 1.6, 1024 8.7 (tile.cu 0.83, 2.8, 23).
  * Near-duplicates in one place, outliers or not: as normal data. Heavy tails: d = 32 0.66, 1.5 %
  * computed one by one, 64 0.50, 128 0.66. Errors stand in tensor.cuh; that of sqeuclidean is twice
