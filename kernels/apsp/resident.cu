@@ -301,6 +301,7 @@ private:
             if (thread == 64 && next >= kSlots) { /* the panels' slot is free again */
                 await(&job.flags->taken[next - kSlots], gridDim.x);
             }
+            __syncwarp();
             sync_others();
             if (round >= 0) {
                 fetch_share(round, thread, kThreads - kClosers, has_rows ? my_row : -1,
@@ -335,6 +336,7 @@ private:
             open_word(x[i].second, &pair.second);
             (i < kEach ? cols_to : rows_to)[i % kEach * kClosers + threadIdx.x] = pair;
         }
+        __syncwarp(); /* whole warps go on to the barriers */
     }
     __device__ __forceinline__ Sealed *sealed_panel(int round, int of_rows) const
     {
