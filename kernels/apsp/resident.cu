@@ -26,11 +26,11 @@
  * Launch: a cooperative grid of up to 16 x 8 blocks of 256 threads, as many as there are
  * multiprocessors or fewer.
  *
- * Reached on an H200, whole calls on arrays there, float32: n = 256 0.081 ms, 512 0.130, 1024
- * 0.230 (4.7e12 updates/s; 0.200 in this kernel), 1536 0.516, 2048 0.826 (10.4e12), where lines
- * that were closed to their ends, flags alone, and a host that waited three times took 0.106,
- * 0.160, 0.288, 0.556 and 0.866; n = 1024 and 2048 with negative weights 0.245 and 0.974, int32
- * 0.217 and 0.844.
+ * Reached on an H200, whole calls on arrays there, float32: n = 256 0.080 ms, 512 0.130, 1024
+ * 0.225 (4.8e12 updates/s; 0.200 in this kernel), 1536 0.508, 2048 0.818 (10.5e12), where lines
+ * that were closed to their ends, flags alone, and a host that waited three times took 0.101,
+ * 0.157, 0.284, 0.555 and 0.865; n = 1024 and 2048 with negative weights 0.244 and 0.957, int32
+ * 0.210 and 0.834.
  *
  * Slower were, for n = 1024: two lines a thread (by 0.031 ms), lines that follow the pivot tile
  * while it is being closed (0.020), the lines that the chain waits for before all others (0.015),
@@ -109,7 +109,7 @@ __device__ __forceinline__ void await(const unsigned *at, unsigned least)
 }
 
 /* Barriers between those who close the pivot tile and the others, beside those among each. */
-enum { kTileThere = 3, kPanelsThere = 4 };
+enum { kTileThere = 3, kPanelsThere = 4, kShareThere = 5 };
 template <int kBarrier>
 __device__ __forceinline__ void arrive()
 {
@@ -387,13 +387,22 @@ private:
         if (threadIdx.x < kClosers) {
             close_tile<Ring>(round >= 0, legs_of_rows, legs_of_cols, shared);
         }
-        else if (round >= 0) {
-#pragma unroll 1
-            for (int at = warp - kClosers / 32; at < tiles; at += kWarps - kClosers / 32) {
-                const int tile = find(at, &of_rows);
-                const int i = of_rows ? my_row : tile, j = of_rows ? tile : my_col;
-                relax<Ring, 8, 4>(tile_at(i, j), stride, left + i * kPanel, right + j * kPanel);
+        /* Where the others have more than a tile each, those who closed it take a part, as soon as
+         * the others have what that takes. */
+        if (tiles > kWarps / 2) {
+            if (threadIdx.x < kClosers) {
+                sync<kShareThere>();
             }
+            else {
+                arrive<kShareThere>();
+            }
+        }
+        const int mine = (warp + kWarps / 2) % kWarps;
+#pragma unroll 1
+        for (int at = mine; round >= 0 && at < tiles; at += kWarps) {
+            const int tile = find(at, &of_rows);
+            const int i = of_rows ? my_row : tile, j = of_rows ? tile : my_col;
+            relax<Ring, 8, 4>(tile_at(i, j), stride, left + i * kPanel, right + j * kPanel);
         }
         __syncthreads();
         if (has_both && threadIdx.x < kClosers) {
@@ -401,7 +410,7 @@ private:
         }
         /* Those who have no pivot tile to hand on begin. */
 #pragma unroll 1
-        for (int at = (warp + kWarps / 2) % kWarps; at < tiles; at += kWarps) {
+        for (int at = mine; at < tiles; at += kWarps) {
             const int tile = find(at, &of_rows), line = threadIdx.x % 32;
             const int place =
                 of_rows ? (tile << job.log_across) + col : (tile << job.log_down) + row;
