@@ -321,14 +321,22 @@ typedef struct gd_apsp {
     bool nonnegative;
     bool symmetric; /* dist is its own transpose */
     double longest; /* if positive, weights are whole and not negative, and no path is longer */
-    /* Not for kernels but for the passes around them on a device: GD_FOUND_BYTES and n bytes there,
-     * in which they gather what they find; reading starts it, writing goes on. NULL on the CPU. */
-    void *found;
     /* Sizing sets `step` if the kernel can do some of the stages, [begin, end), multiples of it; an
      * end of 0 is n. Others than those are gd_apsp_band's, before and after. */
     ptrdiff_t step, begin, end;
+    /* For the passes around kernels on a device: memory there in which they gather what they find
+     * (apsp/found.cuh), right before the workspace; reading starts it, writing goes on. And a page
+     * of pinned memory, by which it comes to the host. NULL on the CPU. */
+    void *found, *page;
+    /* Sizing sets how many bytes of the workspace are to be zero, which reading sees to; */
+    size_t zeros;
+    /* `looks` if the kernel looks into `found` itself whether a weight is negative: it need not
+     * wait for the host then, and `nonnegative` says whether all weights may be; and `tells` if it
+     * leaves in `page` itself which nodes are on negative cycles. */
+    bool looks, tells;
 } gd_apsp;
-#define GD_FOUND_BYTES 64
+/* Of `found` for n nodes. */
+#define GD_FOUND_BYTES(n) ((64 + (size_t)(n) + 255) / 256 * 256)
 typedef gd_status gd_apsp_kernel(gd_apsp *call, gd_error *err);
 
 /* A part of apsp's triple loop: stages [pivot, pivot + pivots) on a band of the matrix's rows,

@@ -78,6 +78,13 @@ static gd_status check_facts(const gd_graph *graph, gd_dtype out_dtype, const gd
     return GD_OK;
 }
 
+/* Whether check_facts finds nothing to say of any weights. */
+static bool takes_any(const gd_graph *graph, gd_dtype out_dtype)
+{
+    return graph->weights.dtype == GD_F32 && out_dtype == GD_F32 &&
+           !(graph->no_edge == GD_NO_EDGE_SENTINEL && graph->sentinel < 0);
+}
+
 static bool aligned(const gd_matrix *x, ptrdiff_t padded)
 {
     return x->row_stride == padded && x->col_stride == 1 && (uintptr_t)x->data % 64 == 0;
@@ -156,6 +163,8 @@ static gd_status size_and_place(apsp_job *job, gd_error *err)
     gd_status status;
     void *pred = NULL;
     call->step = 0;
+    call->zeros = 0;
+    call->looks = call->tells = false;
     call->launch.sizing = true;
     call->pred = job->pred.data; /* so that sizing knows whether there is one */
     if ((status = job->kernel->launch.apsp(call, err)) != GD_OK) {
@@ -172,15 +181,17 @@ static gd_status size_and_place(apsp_job *job, gd_error *err)
     }
     if (status == GD_OK) { /* one allocation for both */
         const bool on_cuda = call->launch.device.backend == GD_CUDA;
-        const size_t work = (call->launch.workspace_bytes + 255) / 256 * 256;
-        const size_t found = on_cuda ? GD_FOUND_BYTES + (size_t)call->n : 0;
-        status = gd_stage_memory(&job->own, 1, work + found, "the workspace of apsp",
-                                 &call->launch.workspace, err);
-        call->found = on_cuda && status == GD_OK ? (char *)call->launch.workspace + work : NULL;
+        const size_t found = on_cuda ? GD_FOUND_BYTES(call->n) : 0;
+        void *memory;
+        status = gd_stage_memory(&job->own, 1, found + call->launch.workspace_bytes,
+                                 "the workspace of apsp", &memory, err);
+        call->found = on_cuda ? memory : NULL;
+        call->launch.workspace = status == GD_OK ? (char *)memory + found : NULL;
     }
     return status == GD_OK ? take_ends(job, err) : status;
 }
 
+/* facts may be NULL on a device, where they are waited for. */
 static gd_status graph_read(apsp_job *job, gd_graph_facts *facts, gd_error *err)
 {
     gd_apsp *call = &job->call;
@@ -188,7 +199,7 @@ static gd_status graph_read(apsp_job *job, gd_graph_facts *facts, gd_error *err)
         return gd_cpu_graph_read(&job->graph, call, facts, err);
     }
     const gd_status status = gd_cuda_graph_read(&job->graph, call, 0, call->padded, err);
-    return status == GD_OK ? gd_cuda_graph_facts(call, facts, err) : status;
+    return status == GD_OK && facts != NULL ? gd_cuda_graph_facts(call, facts, err) : status;
 }
 
 /* Where a graph is that is read in place. */
@@ -434,9 +445,14 @@ static gd_status take_graph(apsp_job *job, gd_graph_facts *facts, gd_error *err)
 static gd_status close_near(apsp_job *job, const gd_orders *orders, gd_error *err)
 {
     gd_graph_facts facts;
-    gd_status status;
-    if ((status = size_and_place(job, err)) != GD_OK ||
-        (status = take_graph(job, &facts, err)) != GD_OK ||
+    gd_status status = size_and_place(job, err);
+    if (status == GD_OK && job->call.looks && takes_any(&job->graph, job->out.dtype)) {
+        status = bring_graph(job, err);
+        status = status == GD_OK ? graph_read(job, NULL, err) : status;
+        job->call.nonnegative = !job->graph.flip;
+        return status == GD_OK ? job->kernel->launch.apsp(&job->call, err) : status;
+    }
+    if (status != GD_OK || (status = take_graph(job, &facts, err)) != GD_OK ||
         (status = check_facts(&job->graph, job->out.dtype, &facts, err)) != GD_OK) {
         return status;
     }
@@ -512,10 +528,18 @@ gd_status gd_run_apsp(const gd_graph *graph, const gd_matrix *out, const gd_matr
     if ((status = gd_enter(device, &previous, err)) != GD_OK) {
         return status;
     }
-    status = solve(&job, orders, unreachable, negative_nodes, on_negative_cycle, err);
+    if (device.backend == GD_CUDA) {
+        status = gd_cuda_page_take(&job.call.page, err);
+    }
+    if (status == GD_OK) {
+        status = solve(&job, orders, unreachable, negative_nodes, on_negative_cycle, err);
+    }
     gd_stage_release(&job.own);
     gd_stage_release(&job.brought);
-    status = gd_settle(device, job.call.launch.stream, status, err);
+    if (status != GD_OK) { /* an answer has been waited for, with its facts */
+        status = gd_settle(device, job.call.launch.stream, status, err);
+    }
+    gd_cuda_page_give(job.call.page);
     gd_leave(device, previous);
     return status;
 }

@@ -413,6 +413,18 @@ def test_apsp_of_few_nodes(n, rng):
             np.testing.assert_array_equal(got, gpudist.apsp(weights, dtype=dtype, device="cpu"))
 
 
+@pytest.mark.parametrize("n", [64, 1000, 1024, 2048])
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+def test_apsp_of_few_nodes_tells_which_are_on_negative_cycles(n, dtype):
+    ring = [0, 31, n // 2, n - 1]
+    w = np.zeros((n, n), dtype)
+    w[ring, np.roll(ring, -1)] = 1, 2, 3, -7
+    w[1, 2] = 5
+    with pytest.raises(gpudist.NegativeCycleError) as caught:
+        gpudist.apsp(Torch().put(w), dtype=dtype)
+    assert sorted(caught.value.nodes) == ring
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
 def test_apsp_stays_on_the_device(library, dtype, rng):
     w = rng.integers(1, 100, size=(150, 150)).astype(dtype)

@@ -10,19 +10,22 @@
  * passes the matrix in doubles.
  *
  * What is found lies in memory that the caller brings: memory of our own would go back to the
- * driver at every wait, which took longer than a small graph does.
+ * driver at every wait, which took longer than a small graph does. It comes to the host by a kernel
+ * that writes there; a copy engine starts some 7 us later.
  *
  * Cost: memory only. Reading float32 moves 8 bytes an element (12 with predecessors, 12 if
  * undirected, where [j, i] is read as well): 0.5 ms for n = 16384 at the H200's 4.27 TB/s, against
  * 350 ms for closing it.
  *
- * Launch: 256 threads. The usual graph: 1024 blocks, each of which takes whole rows, 16 bytes a
- * thread. Any graph: blocks take 32 x 32 tiles, so that neighbouring threads read neighbouring
- * bytes whichever stride of the weights is the small one, and of [j, i] too.
+ * Launch: 256 threads. The usual graph: as many blocks as an H200 holds, which take 4 KB of four
+ * rows at a time, 64 bytes a thread. Any graph: blocks take 32 x 32 tiles, so that neighbouring
+ * threads read neighbouring bytes whichever stride of the weights is the small one, and of [j, i]
+ * too.
  *
- * Reached on an H200, n = 16384, float32: reading the usual graph 0.69 ms (3.1 TB/s), with
+ * Reached on an H200, n = 16384, float32: reading the usual graph 0.64 ms (3.4 TB/s), with
  * predecessors 1.04 ms, any other 3.1 ms and 3.3 ms, of an undirected graph with predecessors 5.2
- * ms; writing 0.75 ms. For n = 4096 the usual graph takes 54 us, any other 204. */
+ * ms; writing 0.75 ms. For n = 4096 the usual graph takes 44 us, any other 204; for n = 1024 it
+ * takes 6, and 13 where every warp told its facts by itself. */
 #include <math.h>
 #include <string.h>
 
@@ -30,33 +33,32 @@
 #include <type_traits>
 
 #include "apsp/edges.cuh"
+#include "apsp/found.cuh"
 
 namespace {
+
+using gd::Found;
+using gd::found_of;
 
 constexpr int kSide = gd::kTileSide, kThreadRows = gd::kTileRows;
 constexpr ptrdiff_t kEnoughBlocks = 512; /* for the largest GPU */
 constexpr int kThreads = gd::kTileThreads;
+/* Of the usual graph, rows that a block reads at once, and blocks, as many as an H200 holds. */
+constexpr int kRows = 4, kHeld = 3;
+constexpr ptrdiff_t kPlainBlocks = kHeld * 132;
 constexpr double kInfinity = HUGE_VAL;
 constexpr const char *kReadId = "reading a graph on the device";
 constexpr const char *kWriteId = "writing path lengths on the device";
 
-/* What both passes find out, as atomics can gather it, all zeros where nothing was found: doubles
- * that are not negative are ordered like their bits, and the first of some indices has the largest
- * complement. Behind it lies a byte for each node, whether it is on a negative cycle. */
-struct Found {
-    unsigned long long max_abs, not_negative_at, not_fractional_at; /* graphs in */
-    unsigned long long on_negative_cycle, too_long;                 /* path lengths out */
-};
-static_assert(sizeof(Found) <= GD_FOUND_BYTES, "gd_apsp has room for it");
-
-Found *found_of(const gd_apsp &call) { return static_cast<Found *>(call.found); }
+__global__ void send_home(const Found *found, Found *page) { *page = *found; }
 
 cudaError_t bring(const gd_apsp &call, Found *here)
 {
-    const cudaStream_t stream = (cudaStream_t)call.launch.stream;
-    const cudaError_t code =
-        cudaMemcpyAsync(here, call.found, sizeof *here, cudaMemcpyDeviceToHost, stream);
-    return code != cudaSuccess ? code : cudaStreamSynchronize(stream);
+    Found *const page = &gd::page_of(call)->found;
+    cudaError_t code = gd::enqueue(call.launch, send_home, 1, 1, 0, found_of(call), page);
+    code = code == cudaSuccess ? cudaStreamSynchronize((cudaStream_t)call.launch.stream) : code;
+    *here = *page;
+    return code;
 }
 
 /* ---------------------------------------------------------------- graphs in */
@@ -76,27 +78,34 @@ __device__ void convert(double weight, int32_t *out)
     *out = (int32_t)fmin(fmax(weight, -(double)GD_I32_FAR), (double)GD_I32_FAR);
 }
 
-/* Most warps only look: a thousand blocks' atomics at one place would take as long as reading. */
-__device__ void raise(unsigned long long *fact, unsigned long long value)
-{
-    if (value > *static_cast<volatile unsigned long long *>(fact)) {
-        atomicMax(fact, value);
-    }
-}
-
-/* One warp's facts join the graph's. */
+/* A block's facts join the graph's. All its threads call it, once; a thread a fact goes on, and
+ * most only look: a thousand blocks' atomics at one place would take as long as reading. */
 __device__ void gather(double max_abs, unsigned long long not_negative_at,
                        unsigned long long not_fractional_at, Found *found)
 {
-    for (int offset = kSide / 2; offset > 0; offset /= 2) {
-        max_abs = fmax(max_abs, __shfl_xor_sync(~0u, max_abs, offset));
-        not_negative_at = max(not_negative_at, __shfl_xor_sync(~0u, not_negative_at, offset));
-        not_fractional_at = max(not_fractional_at, __shfl_xor_sync(~0u, not_fractional_at, offset));
+    constexpr int kWarps = kThreads / 32, kFacts = 3;
+    __shared__ unsigned long long facts[kFacts][kWarps];
+    unsigned long long mine[kFacts] = {(unsigned long long)__double_as_longlong(max_abs),
+                                       not_negative_at, not_fractional_at};
+    for (int fact = 0; fact < kFacts; ++fact) {
+        for (int offset = 16; offset > 0; offset /= 2) {
+            mine[fact] = max(mine[fact], __shfl_xor_sync(~0u, mine[fact], offset));
+        }
+        if (threadIdx.x % 32 == 0) {
+            facts[fact][threadIdx.x / 32] = mine[fact];
+        }
     }
-    if (threadIdx.x % kSide == 0) {
-        raise(&found->max_abs, (unsigned long long)__double_as_longlong(max_abs));
-        raise(&found->not_negative_at, not_negative_at);
-        raise(&found->not_fractional_at, not_fractional_at);
+    __syncthreads();
+    if (threadIdx.x < kFacts) {
+        unsigned long long most = 0, *const at = threadIdx.x == 0   ? &found->max_abs
+                                                 : threadIdx.x == 1 ? &found->not_negative_at
+                                                                    : &found->not_fractional_at;
+        for (int warp = 0; warp < kWarps; ++warp) {
+            most = max(most, facts[threadIdx.x][warp]);
+        }
+        if (most > *static_cast<volatile unsigned long long *>(at)) {
+            atomicMax(at, most);
+        }
     }
 }
 
@@ -169,40 +178,62 @@ __device__ bool is_number(int32_t) { return true; }
 __device__ bool is_fractional(float x) { return x != truncf(x); }
 __device__ bool is_fractional(double x) { return x != trunc(x); }
 __device__ bool is_fractional(int32_t) { return false; }
+/* A word that is not read again: the matrix is to stay in the cache. */
+template <typename T>
+__device__ void stream_in(const T *from, T *to)
+{
+    gd::unpack<T>(__ldcs(reinterpret_cast<const gd::Word<T> *>(from)), to);
+}
 /* As above, from the same dtype. */
 __device__ float tidied(float weight) { return weight + 0.0f; }
 __device__ double tidied(double weight) { return weight + 0.0; }
 __device__ int32_t tidied(int32_t weight) { return min(max(weight, -GD_I32_FAR), GD_I32_FAR); }
 
 template <typename T>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, kHeld)
     read_plain(const __grid_constant__ Plain<T> graph, T *dist, int32_t *pred, ptrdiff_t padded,
-               T far, T loop, ptrdiff_t first, ptrdiff_t end, Found *found)
+               T far, T loop, ptrdiff_t first, ptrdiff_t end, unsigned pieces, unsigned across,
+               Found *found)
 {
     constexpr int kEach = 16 / sizeof(T);
     decltype(magnitude(far)) max_abs = 0;
-    unsigned long long not_negative_at = 0, not_fractional_at = 0; /* the first come first */
-    for (ptrdiff_t i = first + blockIdx.x; i < end; i += gridDim.x) {
-        for (ptrdiff_t j = threadIdx.x * kEach; j < padded; j += kThreads * kEach) {
-            const T *const from = graph.weights + i * graph.row_stride + j;
-            const ptrdiff_t there = i < graph.n ? graph.n - j : 0;
-            T word[kEach];
-            if (there >= kEach) {
-                gd::load_word(from, word);
+    unsigned long long not_negative_at = 0, not_fractional_at = 0;
+    for (unsigned piece = blockIdx.x; piece < pieces; piece += gridDim.x) {
+        const ptrdiff_t top = first + (ptrdiff_t)(piece / across) * kRows;
+        const ptrdiff_t j = (ptrdiff_t)(piece % across * kThreads + threadIdx.x) * kEach;
+        if (j >= padded) {
+            continue;
+        }
+        const ptrdiff_t whole = j + kEach <= graph.n ? min(end, graph.n) : 0;
+        T words[kRows][kEach];
+#pragma unroll
+        for (int r = 0; r < kRows; ++r) { /* all are on their way at once */
+            if (top + r < whole) {
+                stream_in(graph.weights + (top + r) * graph.row_stride + j, words[r]);
             }
+        }
+#pragma unroll
+        for (int r = 0; r < kRows; ++r) {
+            const ptrdiff_t i = top + r;
+            const ptrdiff_t there = i < graph.n ? graph.n - j : 0;
+            if (i >= end) {
+                break;
+            }
+            T *const word = words[r];
             int32_t before[kEach];
 #pragma unroll
             for (int e = 0; e < kEach; ++e) {
-                const T weight = there >= kEach ? word[e] : e < there ? from[e] : far;
+                const T weight = i < whole   ? word[e]
+                                 : e < there ? graph.weights[i * graph.row_stride + j + e]
+                                             : far;
                 const bool is_edge =
                     e < there && is_number(weight) && !(graph.has_absent && weight == graph.absent);
                 const unsigned long long not_at = ~(unsigned long long)(i * graph.n + j + e);
                 if (is_edge) {
                     max_abs = max(max_abs, magnitude(weight));
-                    not_negative_at = weight < 0 && not_negative_at == 0 ? not_at : not_negative_at;
-                    not_fractional_at = is_fractional(weight) && not_fractional_at == 0
-                                            ? not_at
-                                            : not_fractional_at;
+                    not_negative_at = weight < 0 ? max(not_negative_at, not_at) : not_negative_at;
+                    not_fractional_at =
+                        is_fractional(weight) ? max(not_fractional_at, not_at) : not_fractional_at;
                 }
                 word[e] = is_edge ? tidied(weight) : far;
                 word[e] = i == j + e ? min(word[e], loop) : word[e];
@@ -247,9 +278,11 @@ cudaError_t launch_plain(const gd_graph &graph, const gd_apsp &call, ptrdiff_t f
         absent, graph.no_edge != GD_NO_EDGE_INFINITE && held && (double)absent == sentinel};
     const T far = is_int ? (T)GD_I32_FAR : std::numeric_limits<T>::infinity();
     const T loop = call.semiring == GD_MIN_MAX ? -far : 0; /* a path of no edge */
-    return gd::enqueue(call.launch, read_plain<T>, min(rows, 2 * kEnoughBlocks), kThreads, 0, plain,
+    const ptrdiff_t across = gd::ceil_div(call.padded, (ptrdiff_t)(kThreads * 16 / sizeof(T)));
+    const ptrdiff_t pieces = gd::ceil_div(rows, (ptrdiff_t)kRows) * across;
+    return gd::enqueue(call.launch, read_plain<T>, min(pieces, kPlainBlocks), kThreads, 0, plain,
                        static_cast<T *>(call.dist), call.pred, call.padded, far, loop, first,
-                       first + rows, found_of(call));
+                       first + rows, (unsigned)pieces, (unsigned)across, found_of(call));
 }
 
 /* Facts leave a block once, so blocks have several tiles, but in a small graph fewer, so that all
@@ -345,7 +378,7 @@ __global__ void __launch_bounds__(kThreads)
         /* An element is read and written by one thread: out may be dist itself. */
         const T d = static_cast<const T *>(call.dist)[from];
         const Out *const tag = NULL;
-        if (i == j) {
+        if (i == j && !call.tells) {
             look_at_loop(call, d, i, way.found);
         }
         static_cast<Out *>(out.data)[i * out.row_stride + j * out.col_stride] =
@@ -383,6 +416,9 @@ cudaError_t launch_write(const gd_apsp &call, const gd_matrix &out, const gd_mat
                          const Outward &way, ptrdiff_t first, ptrdiff_t rows)
 {
     if (is_written(call, out, pred, way)) {
+        if (call.tells) {
+            return cudaSuccess;
+        }
         const ptrdiff_t end = min(first + rows, call.n);
         return gd::enqueue(call.launch, look_at_diagonal<T>, gd::ceil_div(rows, kThreads), kThreads,
                            0, call, way.found, first, end);
@@ -398,9 +434,9 @@ extern "C" gd_status gd_cuda_graph_read(const gd_graph *graph, const gd_apsp *ca
                                         ptrdiff_t rows, gd_error *err)
 {
     if (first == 0) {
-        GD_CUDA_TRY(
-            err, kReadId,
-            cudaMemsetAsync(call->found, 0, sizeof(Found), (cudaStream_t)call->launch.stream));
+        GD_CUDA_TRY(err, kReadId,
+                    cudaMemsetAsync(call->found, 0, GD_FOUND_BYTES(call->n) + call->zeros,
+                                    (cudaStream_t)call->launch.stream));
     }
     if (rows > 0) {
         GD_CUDA_TRY(err, kReadId,
@@ -444,6 +480,15 @@ extern "C" gd_status gd_cuda_paths_facts(const gd_apsp *call, uint8_t *negative_
                                          gd_paths_facts *facts, gd_error *err)
 {
     Found found;
+    if (call->tells) {
+        GD_CUDA_TRY(err, kWriteId, cudaStreamSynchronize((cudaStream_t)call->launch.stream));
+        *facts = {};
+        for (ptrdiff_t i = 0; i < call->n; ++i) {
+            negative_nodes[i] = gd::page_of(*call)->negative[i / 32] >> i % 32 & 1;
+            facts->on_negative_cycle += negative_nodes[i];
+        }
+        return GD_OK;
+    }
     GD_CUDA_TRY(err, kWriteId, bring(*call, &found));
     if (found.on_negative_cycle > 0) {
         const cudaStream_t stream = (cudaStream_t)call->launch.stream;

@@ -11,26 +11,39 @@
  *   panels on before it updates the rest. So there is one hand-over a round. The tile comes from
  *   its owner one round old, and is brought up to date where it is closed.
  * - Lines of a panel are closed by a thread each, from registers, without a barrier.
+ * - The panels at the next pivots, which the chain waits for, come sealed, word by word, and are
+ *   there when they are written. The others follow a flag: first the block that sends them waits
+ *   until all that it has written is written, then who takes them looks at the flag, then at them.
+ * - Which ring the weights allow is looked up here, where reading found it, and the nodes on
+ *   negative cycles are written to the host's memory: the host enqueues all and waits once.
  *
  * Snapshots, the order of pairs and the bits of the result are blocked.cu's.
  *
  * Cost: n^3 updates are the floor for large n only, 0.05 ms for n = 1024 and 0.39 for 2048 at the
- * bound of the instructions (rings.cuh). Below some 1500 nodes it is the chain, 7 us a round
+ * bound of the instructions (rings.cuh). Below some 1500 nodes it is the chain, 6 us a round
  * (resident_chain.cuh).
  *
  * Launch: a cooperative grid of up to 16 x 8 blocks of 256 threads, as many as there are
  * multiprocessors or fewer.
  *
- * Reached on an H200, float32: n = 512 0.112 ms, 1024 0.234 (4.6e12 updates/s), 1536 0.495, 2048
- * 0.802 (10.7e12), where blocked.cu takes 0.139, 0.347, 0.578 and 0.996; n = 1024 and 2048 with
- * negative weights 0.251 and 0.961, int32 0.208 and 0.803. Slower were: lines closed by warps that
- * shuffle the pivots (0.266 for n = 1024), lines that follow the pivot tile pair by pair (0.278),
- * two lines a thread (0.282), and a release by every warp, which each takes as long as one of the
- * block (0.265). */
+ * Reached on an H200, whole calls on arrays there, float32: n = 256 0.080 ms, 512 0.130, 1024
+ * 0.225 (4.8e12 updates/s; 0.200 in this kernel), 1536 0.508, 2048 0.818 (10.5e12), where lines
+ * that were closed to their ends, flags alone, and a host that waited three times took 0.101,
+ * 0.157, 0.284, 0.555 and 0.865; n = 1024 and 2048 with negative weights 0.244 and 0.957, int32
+ * 0.210 and 0.834.
+ *
+ * Slower were, for n = 1024: two lines a thread (by 0.031 ms), lines that follow the pivot tile
+ * while it is being closed (0.020), the lines that the chain waits for before all others (0.015),
+ * four pivots a barrier in the tile (0.005), and a release by every warp. A warp that follows with
+ * the lines that the chain waits for, and nothing else, gains 0.003 there and loses 0.025 for 2048:
+ * words from shared memory are what a block is short of, and others then come later by them. */
 #include <cuda_pipeline_primitives.h>
+
+#include <string.h>
 
 #include <type_traits>
 
+#include "apsp/found.cuh"
 #include "apsp/resident.cuh"
 #include "apsp/resident_chain.cuh"
 
@@ -44,6 +57,7 @@ constexpr const char *kId = "apsp/cuda_blocked";
 constexpr int kDown = 16, kAcross = 8;      /* blocks at most */
 constexpr int kMostRows = 4, kMostCols = 8; /* tiles of a block */
 constexpr int kMostTiles = kDown * kMostRows;
+static_assert(kMostTiles * kSide <= gd::kMostTold, "a page has room for all nodes");
 constexpr int kSlots = 4;          /* rounds whose panels are in device memory */
 constexpr int kApart = 32;         /* words between flags that different blocks wait for */
 constexpr int kPad = 8;            /* rows two apart must not meet in a bank */
@@ -56,6 +70,10 @@ struct Flags {
     unsigned taken[kMostTiles]; /* blocks that have taken a round's panels */
 };
 
+/* Pairs that come sealed, right behind the flags, and all zero at first as well. */
+constexpr size_t kSealed = (size_t)kSlots * 2 * kPanel;
+constexpr size_t kZeroed = sizeof(Flags) + kSealed * sizeof(Sealed);
+
 template <typename T>
 struct Job {
     T *dist;
@@ -65,7 +83,9 @@ struct Job {
     int most_rows, most_cols; /* tiles of a block */
     Pair<T> *cols, *rows;     /* panels: [slot][tile][pair][line] */
     T *pivots;                /* pivot tiles, one a round */
+    Sealed *sealed;           /* panels at the next pivots: [slot][columns, rows][pair][line] */
     Flags *flags;
+    uint32_t *negative; /* for the host: a bit for each node, zeros at first */
 };
 
 __device__ __forceinline__ unsigned load_acquire(const unsigned *at)
@@ -87,6 +107,20 @@ __device__ __forceinline__ void await(const unsigned *at, unsigned least)
     while (load_acquire(at) < least) {
     }
 }
+
+/* Barriers between those who close the pivot tile and the others, beside those among each. */
+enum { kTileThere = 3, kPanelsThere = 4, kShareThere = 5 };
+template <int kBarrier>
+__device__ __forceinline__ void arrive()
+{
+    asm volatile("bar.arrive %0, %1;" ::"n"(kBarrier), "n"(kThreads) : "memory");
+}
+template <int kBarrier>
+__device__ __forceinline__ void sync()
+{
+    asm volatile("bar.sync %0, %1;" ::"n"(kBarrier), "n"(kThreads) : "memory");
+}
+
 /* ---------------------------------------------------------------- a block */
 
 template <typename Ring>
@@ -122,12 +156,12 @@ public:
             const int next = round + 1;
             const bool has_rows = next < job.tiles && in_grid(next, job.log_down) == row;
             const bool has_cols = next < job.tiles && in_grid(next, job.log_across) == col;
-            await_round(round, has_rows, has_cols);
-            if (round >= 0) {
-                take(round, has_rows, has_cols);
-            }
             if (has_rows || has_cols) {
+                take_ahead(round, has_rows, has_cols);
                 hand_on(round, has_rows, has_cols);
+            }
+            else if (round >= 0) {
+                take(round);
             }
             if (round >= 0) {
                 rest(round, has_rows ? (next >> job.log_down) : -1,
@@ -139,6 +173,7 @@ public:
          * reports the reads below unless there are two. */
         __syncthreads();
         move<true>();
+        tell();
     }
 
 private:
@@ -170,39 +205,15 @@ private:
         }
     }
 
-    /* One thread each waits for what the block needs. */
-    __device__ __forceinline__ void await_round(int round, bool has_rows, bool has_cols)
+    /* Two threads wait until the block's share of a round's panels is there. */
+    __device__ __forceinline__ void await_share(int round, int thread)
     {
-        const int next = round + 1;
-        Flags *const flags = job.flags;
-        const unsigned *at = NULL;
-        unsigned least = (unsigned)next;
-        switch (threadIdx.x) {
-            case 0:
-                at = &flags->cols[row * kApart];
-                break;
-            case 32:
-                at = &flags->rows[col * kApart];
-                break;
-            case 64:
-                at = has_rows ? &flags->rows[in_grid(next, job.log_across) * kApart] : NULL;
-                break;
-            case 96:
-                at = has_cols ? &flags->cols[in_grid(next, job.log_down) * kApart] : NULL;
-                break;
-            case 128: /* the panels' slot is free again */
-                at = (has_rows || has_cols) && next >= kSlots ? &flags->taken[next - kSlots] : NULL;
-                least = gridDim.x;
-                break;
+        if (thread == 0) {
+            await(&job.flags->cols[row * kApart], (unsigned)round + 1);
         }
-        if (threadIdx.x >= kClosers && (has_rows || has_cols)) {
-            fetch_tile(next);
+        if (thread == 32) {
+            await(&job.flags->rows[col * kApart], (unsigned)round + 1);
         }
-        if (at != NULL) {
-            await(at, least);
-        }
-        __pipeline_wait_prior(0);
-        __syncthreads();
     }
 
     /* By the threads that do not close it. */
@@ -252,39 +263,97 @@ private:
         __pipeline_commit();
     }
 
-    /* Who closes the next pivots begins with what that takes, while half of the threads fetch the
-     * rest. */
-    __device__ __forceinline__ void take(int round, bool has_rows, bool has_cols)
+    /* Who does not close the next pivots takes its share, */
+    __device__ __forceinline__ void take(int round)
     {
-        const int next = round + 1, thread = threadIdx.x;
-        if (!has_rows && !has_cols) {
-            fetch_share(round, thread, kThreads, -1, -1);
-            __pipeline_wait_prior(0);
-            __syncthreads();
+        const int thread = threadIdx.x;
+        await_share(round, thread);
+        __syncthreads();
+        fetch_share(round, thread, kThreads, -1, -1);
+        __pipeline_wait_prior(0);
+        __syncthreads();
+        if (thread == 0) {
+            add_release(&job.flags->taken[round]);
+        }
+    }
+
+    /* and who does takes what the pivot tile needs, by the threads that close it, while the others
+     * take the rest. */
+    __device__ __forceinline__ void take_ahead(int round, bool has_rows, bool has_cols)
+    {
+        const int next = round + 1, thread = (int)threadIdx.x - kClosers;
+        const int my_row = next >> job.log_down, my_col = next >> job.log_across;
+        if (thread < 0) {
+            if (round >= 0) {
+                receive(round, has_rows ? left + my_row * kPanel : shared.ahead[0],
+                        has_cols ? right + my_col * kPanel : shared.ahead[1]);
+            }
+            arrive<kPanelsThere>();
+            sync<kTileThere>();
         }
         else {
-            const int my_row = next >> job.log_down, my_col = next >> job.log_across;
-            fetch(has_rows ? left + my_row * kPanel : shared.ahead[0], panel(job.cols, round, next),
-                  thread, kThreads);
-            fetch(has_cols ? right + my_col * kPanel : shared.ahead[1],
-                  panel(job.rows, round, next), thread, kThreads);
-            __pipeline_commit();
-            if (thread >= kClosers) {
-                fetch_share(round, thread - kClosers, kThreads - kClosers, has_rows ? my_row : -1,
+            fetch_tile(next);
+            __pipeline_wait_prior(0);
+            arrive<kTileThere>();
+            if (round >= 0) {
+                await_share(round, thread);
+            }
+            if (thread == 64 && next >= kSlots) { /* the panels' slot is free again */
+                await(&job.flags->taken[next - kSlots], gridDim.x);
+            }
+            __syncwarp();
+            sync_others();
+            if (round >= 0) {
+                fetch_share(round, thread, kThreads - kClosers, has_rows ? my_row : -1,
                             has_cols ? my_col : -1);
-                __pipeline_wait_prior(1);
-            }
-            else {
                 __pipeline_wait_prior(0);
             }
-            __syncthreads();
-            if (thread >= kClosers) {
-                __pipeline_wait_prior(0);
-                sync_others();
+            sync<kPanelsThere>();
+            if (thread == 0 && round >= 0) {
+                add_release(&job.flags->taken[round]);
             }
         }
-        if (thread == kThreads - 32) {
-            add_release(&job.flags->taken[round]);
+    }
+
+    /* The panels at the next pivots, by the threads that close their tile. */
+    __device__ __forceinline__ void receive(int round, Pair<T> *cols_to, Pair<T> *rows_to)
+    {
+        constexpr int kEach = kPanel / kClosers;
+        const Sealed *const from = sealed_panel(round, 0) + threadIdx.x;
+        const unsigned seal = (unsigned)round + 1;
+        Sealed x[2 * kEach];
+#pragma unroll
+        for (int i = 0; i < 2 * kEach; ++i) {
+            x[i] = look_at(from + i * kClosers);
+        }
+#pragma unroll
+        for (int i = 0; i < 2 * kEach; ++i) {
+            while (x[i].first >> 32 != seal || x[i].second >> 32 != seal) {
+                x[i] = look_at(from + i * kClosers);
+            }
+            Pair<T> pair;
+            open_word(x[i].first, &pair.first);
+            open_word(x[i].second, &pair.second);
+            (i < kEach ? cols_to : rows_to)[i % kEach * kClosers + threadIdx.x] = pair;
+        }
+        __syncwarp(); /* whole warps go on to the barriers */
+    }
+    __device__ __forceinline__ Sealed *sealed_panel(int round, int of_rows) const
+    {
+        return job.sealed + ((round & (kSlots - 1)) * 2 + of_rows) * kPanel;
+    }
+
+    /* Which nodes are on negative cycles: their lengths to themselves tell, by a warp a tile. */
+    __device__ __forceinline__ void tell()
+    {
+        const int i = (int)threadIdx.x / 32, line = threadIdx.x % 32;
+        const int tile = (i << job.log_down) + row;
+        if (i < rows && owns(tile)) {
+            const T loop = tile_at(i, tile >> job.log_across)[line * stride + line];
+            const unsigned negative = __ballot_sync(~0u, loop < 0);
+            if (negative != 0 && line == 0) {
+                job.negative[tile] = negative;
+            }
         }
     }
 
@@ -318,13 +387,22 @@ private:
         if (threadIdx.x < kClosers) {
             close_tile<Ring>(round >= 0, legs_of_rows, legs_of_cols, shared);
         }
-        else if (round >= 0) {
-#pragma unroll 1
-            for (int at = warp - kClosers / 32; at < tiles; at += kWarps - kClosers / 32) {
-                const int tile = find(at, &of_rows);
-                const int i = of_rows ? my_row : tile, j = of_rows ? tile : my_col;
-                relax<Ring, 8, 4>(tile_at(i, j), stride, left + i * kPanel, right + j * kPanel);
+        /* Where the others have more than a tile each, those who closed it take a part, as soon as
+         * the others have what that takes. */
+        if (tiles > kWarps / 2) {
+            if (threadIdx.x < kClosers) {
+                sync<kShareThere>();
             }
+            else {
+                arrive<kShareThere>();
+            }
+        }
+        const int mine = (warp + kWarps / 2) % kWarps;
+#pragma unroll 1
+        for (int at = mine; round >= 0 && at < tiles; at += kWarps) {
+            const int tile = find(at, &of_rows);
+            const int i = of_rows ? my_row : tile, j = of_rows ? tile : my_col;
+            relax<Ring, 8, 4>(tile_at(i, j), stride, left + i * kPanel, right + j * kPanel);
         }
         __syncthreads();
         if (has_both && threadIdx.x < kClosers) {
@@ -332,13 +410,15 @@ private:
         }
         /* Those who have no pivot tile to hand on begin. */
 #pragma unroll 1
-        for (int at = (warp + kWarps / 2) % kWarps; at < tiles; at += kWarps) {
+        for (int at = mine; at < tiles; at += kWarps) {
             const int tile = find(at, &of_rows), line = threadIdx.x % 32;
+            const int place =
+                of_rows ? (tile << job.log_across) + col : (tile << job.log_down) + row;
             close_line<Ring>(
                 of_rows ? tile_at(my_row, tile) + line : tile_at(tile, my_col) + line * stride,
                 stride, of_rows, shared.closed[of_rows ? 0 : 1],
-                line + (of_rows ? panel(job.rows, next, (tile << job.log_across) + col)
-                                : panel(job.cols, next, (tile << job.log_down) + row)));
+                panel(of_rows ? job.rows : job.cols, next, place) + line,
+                place == next + 1 ? sealed_panel(next, of_rows) + line : NULL, (unsigned)next + 1);
         }
         __syncthreads();
         if (threadIdx.x == 0) { /* one release: each waits for all that the block has written */
@@ -444,12 +524,18 @@ private:
     T *const matrix;
 };
 
-template <typename Ring>
+/* Over the quicker ring, unless the graph turned out to have weights that it does not take. */
+template <typename Ring, typename AnyRing>
 __global__ void __launch_bounds__(kThreads, 1)
-    close_resident(const __grid_constant__ Job<typename Ring::Word> job)
+    close_resident(const __grid_constant__ Job<typename Ring::Word> job, const gd::Found *found)
 {
     extern __shared__ int4 memory[];
-    Resident<Ring>(job, memory).run();
+    if (!std::is_same<Ring, AnyRing>::value && found->not_negative_at != 0) {
+        Resident<AnyRing>(job, memory).run();
+    }
+    else {
+        Resident<Ring>(job, memory).run();
+    }
 }
 
 /* float and int32_t alike. */
@@ -466,10 +552,11 @@ size_t lay_out(Job<T> &job, void *workspace)
 {
     const size_t pairs = (size_t)kSlots * (size_t)job.tiles * kPanel;
     job.flags = static_cast<Flags *>(workspace);
-    job.cols = reinterpret_cast<Pair<T> *>(job.flags + 1);
+    job.sealed = reinterpret_cast<Sealed *>(job.flags + 1);
+    job.cols = reinterpret_cast<Pair<T> *>(job.sealed + kSealed);
     job.rows = job.cols + pairs;
     job.pivots = reinterpret_cast<T *>(job.rows + pairs);
-    return sizeof(Flags) + (4 * pairs + (size_t)job.tiles * kTile) * sizeof(T);
+    return kZeroed + (4 * pairs + (size_t)job.tiles * kTile) * sizeof(T);
 }
 
 template <typename T>
@@ -491,18 +578,20 @@ Job<T> plan(const gd_apsp &call, void *workspace, size_t *bytes)
     return job;
 }
 
-template <typename Ring>
+template <typename Ring, typename AnyRing>
 gd_status run(const gd_apsp &call, gd_error *err)
 {
     using T = typename Ring::Word;
+    constexpr auto kernel = close_resident<Ring, AnyRing>;
     size_t bytes;
     Job<T> job = plan<T>(call, call.launch.workspace, &bytes);
     const size_t shared = shared_bytes(job.most_rows, job.most_cols);
     const cudaStream_t stream = (cudaStream_t)call.launch.stream;
-    GD_CUDA_TRY(err, kId,
-                cudaFuncSetAttribute(close_resident<Ring>,
-                                     cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared));
-    GD_CUDA_TRY(err, kId, cudaMemsetAsync(job.flags, 0, sizeof(Flags), stream));
+    GD_CUDA_TRY(
+        err, kId,
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared));
+    job.negative = gd::page_of(call)->negative;
+    memset(job.negative, 0, sizeof gd::Page::negative);
     /* Blocks wait for each other, so all must run at once: a cooperative launch sees to that. */
     cudaLaunchAttribute together = {};
     together.id = cudaLaunchAttributeCooperative;
@@ -514,7 +603,7 @@ gd_status run(const gd_apsp &call, gd_error *err)
     config.stream = stream;
     config.attrs = &together;
     config.numAttrs = 1;
-    GD_CUDA_TRY(err, kId, cudaLaunchKernelEx(&config, close_resident<Ring>, job));
+    GD_CUDA_TRY(err, kId, cudaLaunchKernelEx(&config, kernel, job, gd::found_of(call)));
     return GD_OK;
 }
 
@@ -541,13 +630,17 @@ gd_status close_in_one_launch(gd_apsp &call, gd_error *err)
 {
     if (call.launch.sizing) {
         call.padded = ceil_div(call.n, kPadding) * kPadding;
+        call.zeros = kZeroed;
+        call.looks = call.dtype == GD_F32;
+        call.tells = true;
         (void)plan<float>(call, NULL, &call.launch.workspace_bytes);
         return GD_OK;
     }
     if (call.dtype == GD_I32) {
-        return run<Plus<int32_t>>(call, err);
+        return run<Plus<int32_t>, Plus<int32_t>>(call, err);
     }
-    return call.nonnegative ? run<PlusUnsigned>(call, err) : run<Plus<float>>(call, err);
+    return call.nonnegative ? run<PlusUnsigned, Plus<float>>(call, err)
+                            : run<Plus<float>, Plus<float>>(call, err);
 }
 
 }  // namespace gd

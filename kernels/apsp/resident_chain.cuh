@@ -3,10 +3,11 @@
  *
  * Idea and order are closure.cuh's and rest.cuh's, for 32 pivots and tiles in shared memory.
  *
- * Cost: a round's chain is some 13000 clocks at n = 1024: 1700 for taking panels, 5700 for bringing
- * the pivot tile up to date and closing it (235 a pair of pivots: a barrier, two trips through
- * shared memory, two additions and minima in a row), 5000 for closing lines, the rest until the
- * next block has them. */
+ * Cost: a round's chain is some 12000 clocks at n = 1024: 1300 for bringing the pivot tile up to
+ * date, 4100 for closing it (260 a pair of pivots: a barrier, two trips through shared memory, two
+ * additions and minima in a row), 2400 for closing lines, of which 2000 are what four warps' words
+ * take to come from shared memory; the rest until the next block has them, and for waiting until
+ * their tiles are up to date. */
 #ifndef GPUDIST_RESIDENT_CHAIN_CUH
 #define GPUDIST_RESIDENT_CHAIN_CUH
 
@@ -38,6 +39,47 @@ __device__ __forceinline__ void sync_closers()
 __device__ __forceinline__ void sync_others()
 {
     asm volatile("bar.sync 2, %0;" ::"n"(kThreads - kClosers) : "memory");
+}
+
+/* A pair on its way to blocks that wait for nothing else: each word is there when its seal is, so
+ * no flag follows it and nobody waits until it is written. */
+struct alignas(16) Sealed {
+    unsigned long long first, second;
+};
+
+__device__ __forceinline__ unsigned long long sealed_word(float x, unsigned seal)
+{
+    return (unsigned long long)seal << 32 | (unsigned)__float_as_int(x);
+}
+__device__ __forceinline__ unsigned long long sealed_word(int32_t x, unsigned seal)
+{
+    return (unsigned long long)seal << 32 | (unsigned)x;
+}
+__device__ __forceinline__ void open_word(unsigned long long word, float *x)
+{
+    *x = __int_as_float((int)(unsigned)word);
+}
+__device__ __forceinline__ void open_word(unsigned long long word, int32_t *x)
+{
+    *x = (int32_t)(unsigned)word;
+}
+
+template <typename T>
+__device__ __forceinline__ void send(Sealed *to, Pair<T> pair, unsigned seal)
+{
+    asm volatile("st.relaxed.gpu.global.v2.b64 [%0], {%1, %2};" ::"l"(to),
+                 "l"(sealed_word(pair.first, seal)), "l"(sealed_word(pair.second, seal))
+                 : "memory");
+}
+
+__device__ __forceinline__ Sealed look_at(const Sealed *from)
+{
+    Sealed x;
+    asm volatile("ld.relaxed.gpu.global.v2.b64 {%0, %1}, [%2];"
+                 : "=l"(x.first), "=l"(x.second)
+                 : "l"(from)
+                 : "memory");
+    return x;
 }
 
 /* ---------------------------------------------------------------- a warp's tile */
@@ -187,14 +229,19 @@ __device__ __forceinline__ void close_tile(bool is_old, const Pair<typename Ring
     }
 }
 
-/* A thread closes a line of the next pivots through their tile, and writes it to the panel: 32
- * elements `stride` apart, a column of the pivots' rows, through the tile's columns; or 32
- * neighbours, a row of the pivots' columns, through its rows. A line needs no other, so there is no
- * barrier. Which registers hold a pair of pivots is chosen, lest 16 pairs are 16 pieces of code. */
+/* A thread closes a line of the next pivots through their tile, and writes it to the panel, and
+ * sealed unless that is NULL: 32 elements `stride` apart, a column of the pivots' rows, through the
+ * tile's columns; or 32 neighbours, a row of the pivots' columns, through its rows. A line needs no
+ * other, so there is no barrier.
+ *
+ * Only element k as it is at stage k is wanted, so an element takes part in the stages before its
+ * own and in no others. In the matrix the line stays as it was: the panels relax it with all the
+ * rest, by the same sums. */
 template <typename Ring>
-__device__ __forceinline__ void close_line(typename Ring::Word *line, int stride, bool of_rows,
-                                           const Pair<typename Ring::Word> *closed,
-                                           Pair<typename Ring::Word> *panel)
+__device__ __forceinline__ void close_line(const typename Ring::Word *line, int stride,
+                                           bool of_rows, const Pair<typename Ring::Word> *closed,
+                                           Pair<typename Ring::Word> *panel, Sealed *sealed,
+                                           unsigned seal)
 {
     using T = typename Ring::Word;
     constexpr int kEach = gd::kPerWord<T>;
@@ -211,40 +258,24 @@ __device__ __forceinline__ void close_line(typename Ring::Word *line, int stride
             gd::load_word(line + i, x + i);
         }
     }
-#pragma unroll 1
-    for (int quarter = 0; quarter < 4; ++quarter) {
 #pragma unroll
-        for (int step = 0; step < 8; step += 2) {
-            const int k = quarter * 8 + step;
-            const Pair<T> *const legs = closed + k / 2 * kSide;
-            T first = x[step], second = x[step + 1];
-#pragma unroll
-            for (int q = 1; q < 4; ++q) {
-                first = quarter == q ? x[q * 8 + step] : first;
-                second = quarter == q ? x[q * 8 + step + 1] : second;
-            }
-            Ring::join(second, legs[k + 1].first, first);
-            panel[k / 2 * kSide] = of_rows ? Pair<T>{second, first} : Pair<T>{first, second};
-            const Pair<T> both = {second, first};
-#pragma unroll
-            for (int i = 0; i < kSide; i += 2) {
-                Pair<T> leg[2];
-                load_pairs(&legs[i], leg);
-                Ring::fold(x[i], leg[0], both);
-                Ring::fold(x[i + 1], leg[1], both);
-            }
+    for (int k = 0; k < kSide; k += 2) {
+        const Pair<T> *const legs = closed + k / 2 * kSide;
+        const T first = x[k];
+        T second = x[k + 1];
+        Ring::join(second, legs[k + 1].first, first);
+        const Pair<T> both = {second, first};
+        const Pair<T> out = of_rows ? both : Pair<T>{first, second};
+        panel[k / 2 * kSide] = out;
+        if (sealed != NULL) {
+            send(sealed + k / 2 * kSide, out, seal);
         }
-    }
-    if (of_rows) {
 #pragma unroll
-        for (int i = 0; i < kSide; ++i) {
-            line[i * stride] = x[i];
-        }
-    }
-    else {
-#pragma unroll
-        for (int i = 0; i < kSide; i += kEach) {
-            gd::store_word(line + i, x + i);
+        for (int i = k + 2; i < kSide; i += 2) {
+            Pair<T> leg[2];
+            load_pairs(&legs[i], leg);
+            Ring::fold(x[i], leg[0], both);
+            Ring::fold(x[i + 1], leg[1], both);
         }
     }
 }
