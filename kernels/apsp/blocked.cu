@@ -19,34 +19,32 @@
  *
  * Launch: with 64 pivots a round, two kernels: the first block of phase 3 also closes the next
  * pivot tile, and each kernel starts while its predecessor ends. With 128, where phase 3 takes more
- * than 100 us, three streams: rows, columns and tile of the next pivots run beside the rest of this
- * round, and the rest is two halves, of which each fills the SMs while the other ends: 4 % at
- * n = 8192.
+ * than 100 us, there are two forms. Where a round's tiles are few waves of blocks, all rounds are
+ * one launch, in which no wave ends but the last (flow.cuh). Elsewhere, three streams: rows,
+ * columns and tile of the next pivots run beside the rest of this round, and the rest is two
+ * halves, of which each fills the SMs while the other ends: 4 % at n = 8192.
  *
  * Source: G. Venkataraman, S. Sahni, S. Mukhopadhyaya, "A blocked all-pairs shortest-paths
  * algorithm" (2003); G. J. Katz, J. T. Kider, "All-pairs shortest-paths for large graphs on the
  * GPU" (2008).
  *
- * Reached on an H200, 1e12 updates/s: float32 n = 4096 13.5, 8192 16.7, 16384 17.0, 32768 17.2, of
+ * Reached on an H200, 1e12 updates/s: float32 n = 4096 15.2, 8192 16.7, 16384 17.0, 32768 17.2, of
  * 17.6 that the inner loop reaches by itself; with negative weights 13.3, int32 17.4, 16 bits 29.3,
  * undirected float32 32.3 (all n = 16384); float64 5.1. With predecessors, on a complete graph,
  * float32 n = 8192 10.6, 16384 11.9, int32 12.1: 1.55, 1.43 and 1.44 times the time without; 13.2
- * where few elements change (n = 8192). What is missing at 4096: the chain of a round, 157 us, of
- * which 63 for the next lines, half of it waiting for room, 56 for the tile beside other blocks and
- * 33 for the strips, while the rest is done after 150. No quicker were: strips that start early as
- * the tile does (7 % slower, they take the room of the rest), next lines that start before the rest
- * (3 %), and asking L2 for the tile of the block after next (4 %). Nor was one launch in which
- * teams of 128 threads draw tiles and strips by tickets and wait for flags: it hides the chain, and
- * takes 4.9 ms at best at n = 4096 where this takes 5.08 (int32 4.5 and 4.9), but 36.6 at 8192
- * where this takes 33.9, and 289 at 16384 (267). A tile takes 36 us there and 33 here: the warp
- * that draws the next ticket, looks at its flags and asks for its slabs comes 8000 of some 70 000
- * clocks after the others, and three slabs take 40 000 clocks instead of 31 000 for a reason not
- * found, by the same instructions (one more build took 7.7 ms). A warp of its own for tickets (45
- * ms at 8192) and tiles that come ahead by bulk copies (41) were slower still; fences and flags by
- * themselves cost nothing. Small n would wait for the chain of pivot tile and strips, 20 us a round
- * of 64 pivots: without predecessors and in 32 bits, up to 2048 nodes go the way of resident.cu. */
+ * where few elements change (n = 8192). By streams, n = 4096 waits for the chain of a round, 157
+ * us, of which 63 for the next lines, half of it waiting for room, 56 for the tile beside other
+ * blocks and 33 for the strips, while the rest is done after 150: float32 13.5. No quicker were:
+ * strips that start early as the tile does (7 % slower, they take the room of the rest), next lines
+ * that start before the rest (3 %), and asking L2 for the tile of the block after next (4 %). Nor
+ * were teams of 128 threads that stay and draw the tasks of flow.cuh one after the other (4.9 ms at
+ * n = 4096, 36.6 at 8192): a tile takes 36 us there and 33 here; the warp that draws comes 8000 of
+ * some 70 000 clocks after the others. A warp of its own for tickets (45 ms at 8192) and tiles that
+ * come ahead by bulk copies (41) were slower still. Small n would wait for the chain of pivot tile
+ * and strips, 20 us a round of 64 pivots: without predecessors and in 32 bits, up to 2048 nodes go
+ * the way of resident.cu. */
+#include "apsp/flow.cuh"
 #include "apsp/resident.cuh"
-#include "apsp/rest.cuh"
 
 namespace {
 
@@ -60,7 +58,8 @@ constexpr const char *kId = "apsp/cuda_blocked";
  * while the others wait. The answer is the same. */
 constexpr ptrdiff_t kFromManyPivots = 4096;
 
-/* From so many blocks an SM on, half of phase 3 goes to a stream of its own. */
+/* From so many blocks an SM on, half of phase 3 goes to a stream of its own, and fewer are better
+ * off as tasks of one launch. */
 constexpr ptrdiff_t kHalvesFrom = 10;
 
 /* ---------------------------------------------------------------- one call */
@@ -103,6 +102,7 @@ public:
             paths.preds = preds;
             preds += pairs;
         }
+        flags_ = reinterpret_cast<unsigned *>(panel);
     }
 
     gd_status prepare(gd_error *err) const
@@ -134,9 +134,18 @@ public:
     }
 
     /* With the next round's pivots ahead, in a stream of their own. */
-    gd_status enqueue_ahead(gd_error *err) const;
+    gd_status enqueue_ahead(int sms, gd_error *err) const;
+
+    /* All in one launch, where that is quicker. */
+    bool flows(int sms) const
+    {
+        return kFlows && !symmetric_ && tiles_ * tiles_ < kHalvesFrom * sms;
+    }
+    gd_status enqueue_in_flow(int sms, gd_error *err) const;
 
 private:
+    /* Whether threads have the registers to close what they relax. */
+    static constexpr bool kFlows = kPivots == 128 && !kPred && Work::Shape::kBlocksPerSm == 2;
     static constexpr size_t kStripShared = sizeof(gd::StripLines<Ring, kClosed, kPred, Panels>);
     static constexpr size_t kTileShared = sizeof(
         typename gd::PivotTile<Ring, kClosed, gd::kStripThreads<kClosed>, kPred, Panels>::Lines);
@@ -232,7 +241,32 @@ private:
     ptrdiff_t tiles_, all_;
     ptrdiff_t first_, rounds_; /* of all rounds, the first one that is ours, and the end */
     Paths<Ring> paths_[2];     /* panels of even and of odd rounds */
+    unsigned *flags_;          /* of enqueue_in_flow() */
 };
+
+template <typename Ring, int kPivots, bool kPred>
+gd_status Rounds<Ring, kPivots, kPred>::enqueue_in_flow(int sms, gd_error *err) const
+{
+    if constexpr (kFlows) {
+        using Task = gd::FlowTask<Ring, kPivots>;
+        constexpr auto kernel = gd::close_in_flow<Ring, kPivots>;
+        gd::Flow<Ring> flow = {};
+        flow.paths[0] = paths_[0];
+        flow.paths[1] = paths_[1];
+        flow.first = (unsigned)first_;
+        flow.end = (unsigned)rounds_;
+        Task::plan(flow, flags_, (unsigned)tiles_, (unsigned)(sms * Work::Shape::kBlocksPerSm));
+        GD_CUDA_TRY(err, kId, allow_shared(kernel, Task::kSharedBytes));
+        GD_CUDA_TRY(
+            err, kId,
+            cudaMemsetAsync(flags_, 0, gd::FlowFlags::count((size_t)tiles_) * sizeof *flags_,
+                            (cudaStream_t)launch_.stream));
+        GD_CUDA_TRY(err, kId,
+                    gd::enqueue(launch_, kernel, Task::tasks(flow.tiles, flow.end - flow.first),
+                                Task::kThreads, Task::kSharedBytes, flow));
+    }
+    return pass(rounds_ - 1, err);
+}
 
 /* Streams beside the launch's own: `first`, of the highest priority, for what the next round needs
  * first, and `other` for half of the tiles, which fill the SMs while the last ones of the other
@@ -280,14 +314,11 @@ struct Ahead {
 };
 
 template <typename Ring, int kPivots, bool kPred>
-gd_status Rounds<Ring, kPivots, kPred>::enqueue_ahead(gd_error *err) const
+gd_status Rounds<Ring, kPivots, kPred>::enqueue_ahead(int sms, gd_error *err) const
 {
     Ahead ahead;
-    int sms = 0;
     GD_CUDA_TRY(err, kId, close(launch_, first_)); /* the device works while streams are made */
     GD_CUDA_TRY(err, kId, ahead.create());
-    GD_CUDA_TRY(err, kId,
-                cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, launch_.device.index));
     /* Halves of few blocks end as unevenly as the whole. */
     const int shares =
         gd::count_tiles({gd::kAllTiles, symmetric_, tiles_, 0, -1, 0}) * Work::kParts >=
@@ -359,7 +390,14 @@ gd_status run(gd_apsp &call, ptrdiff_t stride, gd_error *err)
     if (status != GD_OK) {
         return status;
     }
-    return kPivots == 128 ? rounds.enqueue_ahead(err) : rounds.enqueue_in_line(err);
+    if (kPivots != 128) {
+        return rounds.enqueue_in_line(err);
+    }
+    int sms = 0;
+    GD_CUDA_TRY(
+        err, kId,
+        cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, call.launch.device.index));
+    return rounds.flows(sms) ? rounds.enqueue_in_flow(sms, err) : rounds.enqueue_ahead(sms, err);
 }
 
 /* In place, with 16 bits an element. */
@@ -438,7 +476,8 @@ extern "C" gd_status gd_cuda_apsp_blocked(gd_apsp *call, gd_error *err)
         call->padded = gd::ceil_div(call->n, padding(*call)) * padding(*call);
         call->step = padding(*call);
         call->launch.workspace_bytes =
-            2 * pivots * (size_t)call->padded * (2 * element + (call->pred != NULL ? 4 : 0));
+            2 * pivots * (size_t)call->padded * (2 * element + (call->pred != NULL ? 4 : 0)) +
+            gd::FlowFlags::count((size_t)call->padded / pivots) * sizeof(unsigned);
         return GD_OK;
     }
     switch (call->dtype) {

@@ -33,7 +33,8 @@ struct Strip {
     using Hold = Storage<Ring>;
     using T = typename Hold::Value;
     static constexpr int kElements = kRows * kCols / kThreads; /* of a thread */
-    static constexpr int kM = kElements >= 32 ? 8 : 4, kN = kElements / kM;
+    static constexpr int kM = kElements >= 128 ? 16 : kElements >= 32 ? 8 : 4;
+    static constexpr int kN = kElements / kM;
     static constexpr int kWarpsDown = kRows / (4 * kM), kWarpsAcross = kCols / (8 * kN);
     static_assert(kWarpsDown * kWarpsAcross == kThreads / 32 && kN % 2 == 0,
                   "threads cover the strip");
@@ -46,6 +47,10 @@ struct Strip {
     static constexpr int kPairsATime = kPivots == 64             ? (kHasRows && kHasCols ? 2 : 4)
                                        : kPred || kElements > 32 ? 1
                                                                  : 2;
+
+    /* Rows whose elements of a pair of columns a thread loads together: all if it has registers
+     * for them, so that it waits for them once. */
+    static constexpr int kAhead = kThreads <= 128 && kPivots == 128 ? kM : 2;
 
     /* Lines that are published are used in turn, so that one barrier a pair is enough: whoever
      * overwrites a line has passed the barrier that all its readers reach after reading. */
@@ -264,26 +269,34 @@ private:
             }
         }
 #pragma unroll
-        for (int i = 0; i < kM; i += 2) {
-            Pair<T> a[2];
-            load_run(col_line + my_row + Tile::row_step(i), a);
+        for (int first = 0; first < kM; first += kAhead) {
+            Pair<T> a[kAhead];
+#pragma unroll
+            for (int i = 0; i < kAhead; i += 2) {
+                load_run(col_line + my_row + Tile::row_step(first + i), a + i);
+            }
             if constexpr (kHasCols) {
-                Ring::join(a[0].second, a[0].first, beside);
-                Ring::join(a[1].second, a[1].first, beside);
+#pragma unroll
+                for (int i = 0; i < kAhead; ++i) {
+                    Ring::join(a[i].second, a[i].first, beside);
+                }
                 if (writes_col) {
-                    outlet.put_cols(pair, Tile::row_step(i), a);
+#pragma unroll
+                    for (int i = 0; i < kAhead; i += 2) {
+                        outlet.put_cols(pair, Tile::row_step(first + i), a + i);
+                    }
                 }
             }
 #pragma unroll
             for (int j = 0; j < kN; ++j) {
 #pragma unroll
-                for (int e = 0; e < 2; ++e) {
-                    T &d = held.d[i + e][j];
+                for (int i = 0; i < kAhead; ++i) {
+                    T &d = held.d[first + i][j];
                     if constexpr (kPred) {
-                        update(d, held.p[i + e][j], a[e], b[j], via[j]);
+                        update(d, held.p[first + i][j], a[i], b[j], via[j]);
                     }
                     else {
-                        fold_values<Ring>(d, a[e], b[j]);
+                        fold_values<Ring>(d, a[i], b[j]);
                     }
                 }
             }
