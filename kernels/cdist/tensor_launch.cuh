@@ -91,24 +91,33 @@ void find_centre_of(Steps &steps, const gd_cdist &call, Sample *sample, Shift<T>
 {
     const Points<T> whole_b = points_of<T>(call.whole_b);
     const ptrdiff_t d = call.a.cols;
+    /* A multiprocessor's memory is divided as find_centre needs it, else that has to wait until
+     * measure has left: 1 to 2 us from d = 128 on. */
+    if (steps.code == cudaSuccess) {
+        steps.code =
+            cudaFuncSetAttribute(measure<T>, cudaFuncAttributePreferredSharedMemoryCarveout, 40);
+    }
     steps.enqueue(measure<T>, kMiddle * kParties, dim3(kMeasureThreads), 0, whole_b, d, sample);
     steps.enqueue(find_centre<T>, ceil_div(d, kCentreDims) + 1, dim3(kCentreWarps * 32), 0, whole_b,
                   d, sample, bounds, direct_from<T>(d), shift, all_direct);
 }
 
-/* Computes marked elements again; or all, if that is what the sample told. */
+/* Computes marked elements again; or all, if that is what the sample told. sorts: looks for a
+ * better order of the rows first. */
 template <gd_metric kMetric, typename T>
-void compute_marked(Steps &steps, const gd_cdist &call, const Marks &marks)
+void compute_marked(Steps &steps, const gd_cdist &call, const Marks &marks, bool sorts = true)
 {
     const Cdist<T> parameters = parameters_of<T>(call);
     const bool words = reads_words<T>(call.a) && reads_words<T>(call.b);
     const ptrdiff_t rows = marks.tiles_down * kTileRows;
     const ptrdiff_t enough = enough_marks(call.out.cols, call.a.cols);
     const auto blocks = [&](ptrdiff_t each) { return min(marks.parts(), steps.processors * each); };
-    steps.enqueue(find_keys<T>, rows / kUnitRows / (kKeyThreads / 32), dim3(kKeyThreads), 0, marks,
-                  enough);
-    steps.enqueue(sort_rows<T>, ceil_div(rows, (ptrdiff_t)kWindow), dim3(kSortThreads),
-                  kKeys * sizeof(int), marks, enough);
+    if (sorts) {
+        steps.enqueue(find_keys<T>, rows / kUnitRows / (kKeyThreads / 32), dim3(kKeyThreads), 0,
+                      marks, enough);
+        steps.enqueue(sort_rows<T>, ceil_div(rows, (ptrdiff_t)kWindow), dim3(kSortThreads),
+                      kKeys * sizeof(int), marks, enough);
+    }
     steps.enqueue(redo<kMetric, T>, blocks(kRedoBlocks), dim3(kRedoWarps<T> * 32),
                   kRedoWarps<T> * sizeof(Few<T>), parameters, marks, words);
     with_form(call, [&](auto form) {
