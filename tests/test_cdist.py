@@ -321,6 +321,22 @@ def test_rows_do_not_depend_on_their_neighbours(kernel, metric, dtype, rng):
                 )
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("metric", ["euclidean", "cosine", "inner_product"])
+@pytest.mark.parametrize("d", [40, 100, 520, 1030])
+def test_few_rows_are_on_tensor_cores_what_they_are_among_many(metric, d, rng):
+    """Up to 64 rows have a product of their own, up to 128 no order, long ones are read twice."""
+    kernel = next(k for k in gpudist.kernels("cdist") if k.id == "cdist/cuda_tensor")
+    runnable(kernel)
+    for kind in ("clusters", "outliers"):
+        a, b = (gathered(kind, rng, count, d).astype("f4") for count in (300, 1100))
+        whole = gpudist.cdist(a, b, metric, kernel=kernel.id)
+        assert_close(whole, exact(a, b, metric, {}), *tolerance(metric, "float32", {}, a, b))
+        for part in (slice(0, 1), slice(7, 40), slice(50, 114), slice(50, 115), slice(100, 228)):
+            got = gpudist.cdist(a[part], b, metric, kernel=kernel.id)
+            np.testing.assert_array_equal(got, whole[part], err_msg=f"{kind}, {part}")
+
+
 @own_case
 def test_same_points_give_a_symmetric_matrix_with_zero_diagonal(kernel, metric, dtype, rng):
     runnable(kernel)

@@ -2,12 +2,14 @@
  *
  * Idea: a warp a row. Its lanes go through the row side by side, each adding up every 32nd element
  * in float64, and the 32 sums meet in a butterfly: so a row's bits depend on that row and its
- * length alone. A row is read two to five times, the first time from memory and then from the
- * cache. Rows times a factor are a matrix product instead, by tiles of 32 x 32 in shared memory.
+ * length alone. A row is looked at two to five times; if it is not long, and has no weights, each
+ * lane keeps its elements in registers, else they come from the cache. Rows times a factor are a
+ * matrix product instead, by tiles of 32 x 32 in shared memory.
  *
- * Cost: 16384 rows of 128 float32 are 8 MB read and written. On the H200 they take 10 us to be made
- * unit, 25 if they are centred as well, beside 480 for their distances: the passes over a row wait
- * for each other. 16384 rows times a 32 x 32 factor are 34 M fused multiply-adds of float64.
+ * Cost: 16384 rows of 128 float32 are 8 MB read and written, 4 us of the H200's memory. They take 9
+ * us to be made unit, 13 if they are centred as well (17 and 23 when every look was at the cache),
+ * rows of 512 25 and 40. Held rows of 512 that are centred, or rows of 1024, need too many
+ * registers: no gain. 16384 rows times a 32 x 32 factor are 34 M fused multiply-adds of float64.
  * Condensing reads and writes half of the result: 0.25 ms for 16384 x 16384 float32 at 4.27 TB/s.
  *
  * Launch: 256 threads. The eight warps of a block have neighbouring rows, so that they share cache
@@ -49,25 +51,60 @@ __device__ __forceinline__ double combine(double x, F both)
     return x;
 }
 
-template <typename F>
-__device__ __forceinline__ double largest_of(ptrdiff_t d, unsigned lane, F value)
-{
-    double most = -kInfinity;
-    for (ptrdiff_t k = lane; k < d; k += kLanes) {
-        most = fmax(most, value(k)); /* passes over NaN, which the sums will find */
-    }
-    return combine(most, [](double x, double y) { return fmax(x, y); });
-}
+/* A lane's share of a row, every 32nd element. kHeld: as many as it keeps in registers, so that a
+ * row of up to 32 times as many is read once; 0: any number, each read when it is needed. */
+template <typename T, int kHeld>
+struct Row {
+    const gd::Points<T> &x;
+    ptrdiff_t row, d;
+    unsigned lane;
+    T held[kHeld > 0 ? kHeld : 1];
 
-template <typename F>
-__device__ __forceinline__ double sum_of(ptrdiff_t d, unsigned lane, F value)
-{
-    double sum = 0;
-    for (ptrdiff_t k = lane; k < d; k += kLanes) {
-        sum += value(k);
+    __device__ __forceinline__ Row(const gd::Points<T> &x_, ptrdiff_t row_, ptrdiff_t d_,
+                                   unsigned lane_)
+        : x(x_), row(row_), d(d_), lane(lane_)
+    {
+#pragma unroll
+        for (int i = 0; i < kHeld; ++i) {
+            const ptrdiff_t k = i * kLanes + lane;
+            held[i] = k < d ? x.at(row, k) : T(0);
+        }
     }
-    return combine(sum, [](double x, double y) { return x + y; });
-}
+    /* Calls f(k, element k). */
+    template <typename F>
+    __device__ __forceinline__ void each(F &&f) const
+    {
+        if constexpr (kHeld > 0) {
+#pragma unroll
+            for (int i = 0; i < kHeld; ++i) {
+                const ptrdiff_t k = i * kLanes + lane;
+                if (k < d) {
+                    f(k, (double)held[i]);
+                }
+            }
+        }
+        else {
+            for (ptrdiff_t k = lane; k < d; k += kLanes) {
+                f(k, (double)x.at(row, k));
+            }
+        }
+    }
+    template <typename F>
+    __device__ __forceinline__ double largest(F value) const
+    {
+        double most = -kInfinity;
+        /* Passes over NaN, which the sums will find. */
+        each([&](ptrdiff_t k, double element) { most = fmax(most, value(k, element)); });
+        return combine(most, [](double x, double y) { return fmax(x, y); });
+    }
+    template <typename F>
+    __device__ __forceinline__ double sum(F value) const
+    {
+        double all = 0;
+        each([&](ptrdiff_t k, double element) { all += value(k, element); });
+        return combine(all, [](double x, double y) { return x + y; });
+    }
+};
 
 /* Multiplies by the power of two that brings `largest` near 1, so that no square leaves the range.
  * In two steps: subnormal numbers need a larger power than there is. Leaves 0 and infinity. */
@@ -89,92 +126,90 @@ struct Scale {
 
 /* Squares and sums of float32 numbers are normal float64 numbers: they need no scale, which changes
  * no bit, but takes another look at the row. Weights may be of any size. */
-template <typename T, typename S>
-__device__ __forceinline__ bool needs_scale(const Job<T, S> &job)
+template <typename T>
+__device__ __forceinline__ bool needs_scale(const double *weights)
 {
-    return sizeof(T) > sizeof(float) || job.weights != NULL;
+    return sizeof(T) > sizeof(float) || weights != NULL;
 }
 
 /* What is subtracted from a scaled row: its mean, and the mean of what that left. The second makes
  * up for the rounding of the first, which is all there is to see in a row that is nearly constant.
  * none: the row is constant, so that nothing is left but rounding. */
-template <typename X>
 struct Centre {
     Scale scale;
     double mean = 0, rest = 0;
     bool none;
 
-    __device__ __forceinline__ Centre(const X &x, const double *weights, bool scales, ptrdiff_t d,
-                                      unsigned lane)
-        : scale(0)
+    template <typename R>
+    __device__ __forceinline__ Centre(const R &row, const double *weights, bool scales) : scale(0)
     {
         if (scales) {
             /* Columns without weight do not count. */
             const auto counts = [&](ptrdiff_t k) { return weights == NULL || weights[k] > 0; };
             const double most =
-                largest_of(d, lane, [&](ptrdiff_t k) { return counts(k) ? x(k) : -kInfinity; });
+                row.largest([&](ptrdiff_t k, double x) { return counts(k) ? x : -kInfinity; });
             const double least =
-                -largest_of(d, lane, [&](ptrdiff_t k) { return counts(k) ? -x(k) : -kInfinity; });
+                -row.largest([&](ptrdiff_t k, double x) { return counts(k) ? -x : -kInfinity; });
             scale = Scale(fmax(most, -least));
             none = most == least;
         }
         else { /* a vote is quicker than looking for both ends */
+            const double first = row.d > 0 ? (double)row.x.at(row.row, 0) : 0.0;
             none = true;
-            for (ptrdiff_t k = lane; k < d; k += kLanes) {
-                none &= x(k) == x(0);
-            }
+            row.each([&](ptrdiff_t, double x) { none &= x == first; });
             none = __all_sync(kAll, none);
         }
+        const double whole = weights == NULL
+                                 ? (double)row.d
+                                 : row.sum([&](ptrdiff_t k, double) { return weights[k]; });
         const auto average = [&](auto value) {
-            const double sum = sum_of(d, lane, [&](ptrdiff_t k) {
-                return weights == NULL ? value(k) : value(k) * weights[k];
-            });
-            const double whole = weights == NULL
-                                     ? (double)d
-                                     : sum_of(d, lane, [&](ptrdiff_t k) { return weights[k]; });
-            return sum / whole;
+            return row.sum([&](ptrdiff_t k, double x) {
+                return weights == NULL ? value(x) : value(x) * weights[k];
+            }) / whole;
         };
-        mean = average([&](ptrdiff_t k) { return scale(x(k)); });
-        rest = average([&](ptrdiff_t k) { return scale(x(k)) - mean; });
+        mean = average([&](double x) { return scale(x); });
+        rest = average([&](double x) { return scale(x) - mean; });
     }
     __device__ __forceinline__ double operator()(double x) const { return scale(x) - mean - rest; }
 };
 
-/* Divides a row by its length times sqrt(2), after subtracting its mean if kCentred. */
-template <bool kCentred, typename T>
-__device__ void make_unit(const Job<T, T> &job, ptrdiff_t row, unsigned lane)
+/* Divides a row by its length times sqrt(2), after subtracting its mean if kCentred. Rows that are
+ * held have no weights. */
+template <bool kCentred, int kHeld, typename T>
+__device__ __forceinline__ void make_unit(const Job<T, T> &job, ptrdiff_t number, unsigned lane)
 {
-    const auto x = [&](ptrdiff_t k) { return (double)job.x.at(row, k); };
+    const Row<T, kHeld> row(job.x, number, job.d, lane);
+    const double *const weights = kHeld > 0 ? NULL : job.weights;
     const auto directed = [&](auto centred, bool none) {
-        const auto value = [&](ptrdiff_t k) {
-            const double t = centred(x(k));
-            return job.weights == NULL ? t : t * sqrt(job.weights[k]);
+        const auto value = [&](ptrdiff_t k, double x) {
+            const double t = centred(x);
+            return weights == NULL ? t : t * sqrt(weights[k]);
         };
-        const Scale scale(needs_scale(job)
-                              ? largest_of(job.d, lane, [&](ptrdiff_t k) { return fabs(value(k)); })
-                              : 0);
-        const double square = sum_of(job.d, lane, [&](ptrdiff_t k) {
-            const double t = scale(value(k));
+        const Scale scale(needs_scale<T>(weights) ? row.largest([&](ptrdiff_t k, double x) {
+            return fabs(value(k, x));
+        })
+                                                  : 0);
+        const double square = row.sum([&](ptrdiff_t k, double x) {
+            const double t = scale(value(k, x));
             return t * t;
         });
         /* Zeros, NaN and infinity have no direction. */
         const bool some = !none && square > 0 && square <= kLargest;
         const double inverse = some ? 1 / sqrt(2 * square) : (double)NAN;
-        for (ptrdiff_t k = lane; k < job.to_cols; k += kLanes) {
-            /* A row of no columns gets one. */
-            const double t = k < job.d ? scale(value(k)) : 0;
-            job.to[row * job.to_stride + k] = (T)(t * inverse);
+        T *const to = job.to + number * job.to_stride;
+        row.each([&](ptrdiff_t k, double x) { to[k] = (T)(scale(value(k, x)) * inverse); });
+        if (job.d == 0 && lane == 0) { /* a row of no columns gets one */
+            to[0] = (T)(0 * inverse);
         }
     };
     if constexpr (kCentred) {
-        const Centre<decltype(x)> centre(x, job.weights, needs_scale(job), job.d, lane);
+        const Centre centre(row, weights, needs_scale<T>(weights));
         directed(centre, centre.none);
     }
     else {
         /* Weights must not meet subnormal numbers, whose product with them would lose digits. */
-        const Scale scale(job.weights == NULL ? 0 : largest_of(job.d, lane, [&](ptrdiff_t k) {
-            return fabs(x(k));
-        }));
+        const Scale scale(
+            weights == NULL ? 0 : row.largest([&](ptrdiff_t, double x) { return fabs(x); }));
         directed(scale, false);
     }
 }
@@ -223,13 +258,13 @@ __device__ void make_roots(const Job<T, T> &job, ptrdiff_t row, unsigned lane)
 template <typename T>
 __device__ void make_distribution(const Job<T, T> &job, ptrdiff_t row, unsigned lane)
 {
-    const auto x = [&](ptrdiff_t k) { return (double)job.x.at(row, k); };
-    const double sum = sum_of(job.d, lane, x);
-    const bool negative = largest_of(job.d, lane, [&](ptrdiff_t k) { return -x(k); }) > 0;
+    const Row<T, 0> elements(job.x, row, job.d, lane);
+    const double sum = elements.sum([](ptrdiff_t, double x) { return x; });
+    const bool negative = elements.largest([](ptrdiff_t, double x) { return -x; }) > 0;
     const bool none = sum == 0 || negative;
-    for (ptrdiff_t k = lane; k < job.d; k += kLanes) {
-        job.to[row * job.to_stride + k] = none ? T(0) : (T)(x(k) / sum);
-    }
+    elements.each([&](ptrdiff_t k, double x) {
+        job.to[row * job.to_stride + k] = none ? T(0) : (T)(x / sum);
+    });
     if (lane == 0) {
         job.terms[row] = none ? kInfinity : 0;
     }
@@ -261,16 +296,17 @@ __device__ void make_bits(const Job<T, int32_t> &job, ptrdiff_t row, unsigned la
     }
 }
 
-template <gd_preparation kWhat, typename T, typename S>
+template <gd_preparation kWhat, int kHeld, typename T, typename S>
 __global__ void __launch_bounds__(kThreads) prepare_rows(const __grid_constant__ Job<T, S> job)
 {
     const ptrdiff_t row = (ptrdiff_t)blockIdx.x * kWarps + threadIdx.x / kLanes;
     const unsigned lane = threadIdx.x % kLanes;
+    gd::await_predecessor(); /* the other operand comes next, then mostly many launches */
     if (row >= job.x.count) {
         return;
     }
     if constexpr (kWhat == GD_UNIT || kWhat == GD_CENTRED_UNIT) {
-        make_unit<kWhat == GD_CENTRED_UNIT>(job, row, lane);
+        make_unit<kWhat == GD_CENTRED_UNIT, kHeld>(job, row, lane);
     }
     else if constexpr (kWhat == GD_ROOTS) {
         make_roots(job, row, lane);
@@ -356,11 +392,22 @@ Job<T, S> job_of(const gd_prepare &job)
             job.to.row_stride,       job.terms,  job.weights};
 }
 
-template <gd_preparation kWhat, typename T, typename S = T>
+template <gd_preparation kWhat, typename T, typename S = T, int kHeld = 0>
 cudaError_t launch_rows(const gd_launch &launch, const gd_prepare &job)
 {
-    return gd::enqueue(launch, prepare_rows<kWhat, T, S>, gd::ceil_div(job.x.rows, kWarps),
-                       dim3(kThreads), 0, job_of<T, S>(job));
+    return gd::enqueue<true>(launch, prepare_rows<kWhat, kHeld, T, S>,
+                             gd::ceil_div(job.x.rows, kWarps), dim3(kThreads), 0,
+                             job_of<T, S>(job));
+}
+
+/* Rows are looked at several times: those that are not too long are held. */
+template <gd_preparation kWhat, typename T>
+cudaError_t launch_units(const gd_launch &launch, const gd_prepare &job)
+{
+    constexpr int kSome = 4, kMany = kWhat == GD_UNIT ? 16 : 8;
+    return job.weights != NULL || job.x.cols > kMany * kLanes ? launch_rows<kWhat, T>(launch, job)
+           : job.x.cols > kSome * kLanes ? launch_rows<kWhat, T, T, kMany>(launch, job)
+                                         : launch_rows<kWhat, T, T, kSome>(launch, job);
 }
 
 template <typename T>
@@ -368,9 +415,9 @@ cudaError_t launch_numbers(const gd_launch &launch, const gd_prepare &job)
 {
     switch (job.what) {
         case GD_UNIT:
-            return launch_rows<GD_UNIT, T>(launch, job);
+            return launch_units<GD_UNIT, T>(launch, job);
         case GD_CENTRED_UNIT:
-            return launch_rows<GD_CENTRED_UNIT, T>(launch, job);
+            return launch_units<GD_CENTRED_UNIT, T>(launch, job);
         case GD_ROOTS:
             return launch_rows<GD_ROOTS, T>(launch, job);
         case GD_DISTRIBUTION:

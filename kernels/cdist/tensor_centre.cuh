@@ -20,8 +20,10 @@
  *
  * These two steps stand before all others, so what counts is how long they take, whatever d is:
  * loads that need nothing are under way from the start, and warps find out for themselves what they
- * would otherwise wait for each other to know. Reached on an H200: 14 us one after the other, 23 us
- * at d = 1024, of which some overlap with what is before. */
+ * would otherwise wait for each other to know. Reached on an H200, with the launch and from cold
+ * memory: 8.5 us at d = 64, 10 at d = 512. Slower: eight loads of each row at once even if it is
+ * shorter, 0.5 us; the rows that may be the middle in shared memory, which the next step then finds
+ * divided otherwise, and comes 1.5 us later. */
 #ifndef GPUDIST_TENSOR_CENTRE_CUH
 #define GPUDIST_TENSOR_CENTRE_CUH
 
@@ -270,7 +272,7 @@ __global__ void __launch_bounds__(kCentreWarps * 32)
         const double x = whole_b.at(gd_sample_row(whole_b.count, i * kCentreWarps + warp), k);
         own[i] = isfinite(x) ? x : 0.0;
     }
-    follow();
+    follow<true>();
     sum_distances(sample, rows, known);
     __syncthreads();
     const Choice choice = choose(known, rows, bounds.spread);

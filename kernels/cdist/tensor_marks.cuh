@@ -19,11 +19,21 @@ constexpr int kWindow = 16384, kWindowTiles = kWindow / kTileRows;
 
 /* The steps of a call are enqueued to follow each other closely: the blocks of a step come onto the
  * multiprocessors as those of the step before leave them. Each begins with this: it waits until
- * all of the step before is done and can be seen, and lets the next one come. */
+ * all of the step before is done and can be seen, and lets the next one come. kAtOnce: that comes
+ * before the wait, and waits no less, as this step ends after the one before. That is quicker where
+ * there is room for it. A step that reads the caller's rows before it follows must come after one
+ * that waited first. */
+template <bool kAtOnce = false>
 __device__ __forceinline__ void follow()
 {
 #if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.wait;\ngriddepcontrol.launch_dependents;" ::: "memory");
+    if constexpr (kAtOnce) {
+        asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+    }
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+    if constexpr (!kAtOnce) {
+        asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+    }
 #endif
 }
 

@@ -15,6 +15,11 @@
  * tensor cores rest. But with five images ahead, and one group one to three images behind the
  * other, all took as long or up to 7 % longer.
  *
+ * Up to 64 rows of `a` are for one group; the other lets images pass, and warps without rows store
+ * nothing. With 1 x 65536 that takes 13 us instead of 22 at d = 64, and 47 instead of 62 at d =
+ * 512, where memory takes 32. Block and barriers are ready before the step before has ended: a call
+ * is 1 us shorter.
+ *
  * Registers bind: with some 210 of them alive at once ptxas waits for every product by itself
  * (notes C7510 to C7515; setup.py takes them for errors), which costs a quarter of the speed. */
 #ifndef GPUDIST_TENSOR_MULTIPLY_CUH
@@ -57,18 +62,23 @@ struct Shared {
 
 static_assert(sizeof(Shared) <= 227 * 1024, "shared memory of a block");
 
-/* One thread brings everything, as soon as there is room. */
+/* One thread brings everything, as soon as there is room. It is the one that follows the step
+ * before: the others wait for what it brings. */
 __device__ __forceinline__ void produce(const Plan &plan, bool pairs, Shared &shared)
 {
     constexpr int kBytes = sizeof shared.stages[0];
     unsigned slot = 0, turn = 0, ring = 0, ring_turn = 0;
-    for (Walk walk(plan, pairs, blockIdx.x);; walk.advance(gridDim.x)) {
+    Walk walk(plan, pairs, blockIdx.x);
+    follow<true>();
+    const bool direct = plan.marks.direct();
+    for (;; walk.advance(gridDim.x)) {
         auto &facts = shared.facts[ring];
         barrier_wait(&shared.facts_empty[ring], ring_turn ^ 1);
         const ptrdiff_t row = walk.row, col = walk.col();
-        facts.row = walk.there() ? (int)row : -1;
+        const bool there = walk.there() && !direct;
+        facts.row = there ? (int)row : -1;
         facts.col = (int)col;
-        if (!walk.there()) {
+        if (!there) {
             barrier_arrive(&shared.facts_full[ring]);
             return;
         }
@@ -133,6 +143,16 @@ struct Consumer {
     {
         await_products();
         pin(acc);
+        give_back();
+    }
+    /* Does without a slab. */
+    __device__ __forceinline__ void pass()
+    {
+        barrier_wait(&shared.full[slot], turn);
+        give_back();
+    }
+    __device__ __forceinline__ void give_back()
+    {
         if (this_thread() % 32 == 0) {
             barrier_arrive(&shared.empty[slot]);
         }
@@ -185,7 +205,9 @@ __device__ __forceinline__ void sum_products(Consumer &consumer, ptrdiff_t slabs
     }
 }
 
-template <gd_metric kMetric, bool kLong>
+/* kFew: only the first group has rows, and not all of its warps need have some. A kernel of its
+ * own: with these tests that for many rows takes 3 % longer. */
+template <gd_metric kMetric, bool kLong, bool kFew>
 __device__ __forceinline__ void consume(const Cdist<float> &call, const Plan &plan, Shared &shared)
 {
     Consumer consumer = {shared, 0, 0};
@@ -198,18 +220,32 @@ __device__ __forceinline__ void consume(const Cdist<float> &call, const Plan &pl
         }
         Accumulator sums;
         Staged &staged = shared.staged[this_thread() / 32];
-        sum_products<kLong>(consumer, plan.slabs, &staged.places[0][0] + this_thread() % 32, sums);
+        if (!kFew || this_thread() < kGroup) {
+            sum_products<kLong>(consumer, plan.slabs, &staged.places[0][0] + this_thread() % 32,
+                                sums);
+        }
+        else {
+            for (ptrdiff_t slab = 0; slab < plan.slabs; ++slab) {
+                consumer.pass();
+            }
+        }
         const ptrdiff_t row = facts.row, col = facts.col;
         unsigned &marked = shared.marked[this_thread() / 32];
         /* Tiles that are all there take ways without tests. */
-        const bool whole = (row + 1) * kTileRows <= call.a.count &&
+        const bool whole = !kFew && (row + 1) * kTileRows <= call.a.count &&
                            (col + 1) * kTileCols <= call.b.count &&
                            (!call.packed() || (row + 1) * kTileRows <= col * kTileCols);
         const auto store = [&](auto way) {
             store_tile<kMetric, decltype(way)::value>(call, plan, facts.a, facts.b, row, col,
                                                       staged, marked, sums);
         };
-        if (!whole) {
+        if (kFew && this_thread() / 32 * kUnitRows >= call.a.count) {
+            if (this_thread() % 32 < kParts) {
+                const ptrdiff_t part = plan.part(row, col, (int)(this_thread() % 32));
+                plan.marks.counts[part * kUnits + this_thread() / 32] = 0;
+            }
+        }
+        else if (!whole) {
             store(std::integral_constant<Way, Way::kStaged>{});
         }
         else if (call.words) {
@@ -232,16 +268,12 @@ __device__ __forceinline__ void consume(const Cdist<float> &call, const Plan &pl
     }
 }
 
-template <gd_metric kMetric, bool kLong>
+template <gd_metric kMetric, bool kLong, bool kFew>
 __global__ void __launch_bounds__(kThreads, 1)
     multiply_rows(const __grid_constant__ Cdist<float> call, const __grid_constant__ Plan plan)
 {
     extern __shared__ __align__(128) unsigned char memory[];
     Shared &shared = *reinterpret_cast<Shared *>(memory);
-    follow();
-    if (plan.marks.direct()) {
-        return;
-    }
     if (threadIdx.x < kConsumers / 32) {
         shared.marked[threadIdx.x] = 0;
     }
@@ -267,7 +299,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     }
     else {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kConsumerRegisters));
-        consume<kMetric, kLong>(call, plan, shared);
+        consume<kMetric, kLong, kFew>(call, plan, shared);
     }
 }
 

@@ -5,7 +5,8 @@
  * one cluster, and their marks, taken together, few columns of many marks each. (The first column
  * would do as well, but not for pairs, where each row's marks begin behind the row.) The order is a
  * guess that changes how fast elements are computed again, never a result. Where few elements are
- * marked at all it stays what it was.
+ * marked at all it stays what it was. A result of 128 rows is one group in any order: float32
+ * leaves these two steps out, which takes 1 to 3 us off a call.
  *
  * On an H200, 16384 rows: 8 us where nothing is marked, 36 us for sixteen clusters, of which the
  * one block that sorts takes 27. */
@@ -54,7 +55,7 @@ template <typename T>
 __global__ void __launch_bounds__(kKeyThreads)
     find_keys(const __grid_constant__ Marks marks, ptrdiff_t enough)
 {
-    follow();
+    follow<true>();
     if (marks.none()) {
         return;
     }

@@ -1,8 +1,16 @@
 /* tensor_prepare.cuh: from the caller's rows to the images and facts of tensor.cuh.
  *
- * Reads both operands twice (the second time mostly from cache) and writes as many bytes: for
- * 16384 x 128 on both sides 34 MB, some 10 us of an H200's memory. Operands that are the same rows
- * are read as one. */
+ * Four lanes take a row, a warp eight: a lane has the chunk of that number of every slab. So reads
+ * are 128 bytes of a row, writes 128 bytes of a plane, and what lanes have to tell each other about
+ * a row takes them two steps. They keep their chunks in registers, so rows of up to 512 dimensions
+ * are read once, those of more than 128 by eight warps together. The reads are under way while the
+ * centre is still being found. Operands that are the same rows are read as one.
+ *
+ * Floor: as many bytes are written as read, 16 MB each way for 65536 x 64, 8 us of an H200's
+ * memory. Reached, from cold memory: 65536 x 64 14 us, x 512 76 (floor 64); 16384 rows on both
+ * sides, x 64 8, x 128 12. A warp a row, which read it again to write it, took 38, 112, 20 and 20
+ * us: too many instructions. Fewer again, by indices of 32 bits, gained nothing more. Slower: four
+ * warps together with twice the chunks each, 65536 x 512 87 us, as fewer blocks fit. */
 #ifndef GPUDIST_TENSOR_PREPARE_CUH
 #define GPUDIST_TENSOR_PREPARE_CUH
 
@@ -11,36 +19,76 @@
 namespace gd {
 namespace tensor {
 
-constexpr int kPrepareThreads = 256, kPrepareRows = 16;
+/* Of a block, if so many share rows. */
+template <int kSplit>
+constexpr int kPrepareWarps = kSplit > 4 ? kSplit : 4;
+constexpr int kQuad = kChunks, kQuads = 32 / kQuad; /* lanes of a row, and rows of a warp */
 
-/* Brings four dimensions of a row, from k on, zeros beyond the last. words: aligned for one load,
- * which then is all there or all beyond. */
-__device__ __forceinline__ void fetch(const Points<float> &x, bool words, ptrdiff_t row,
-                                      ptrdiff_t k, ptrdiff_t d, float *to)
+/* Chunks of a row in a lane's registers. */
+template <int kEach>
+using Held = float[kEach][kChunk];
+
+/* Brings a chunk, `left` dimensions of it and zeros beyond. words: aligned for loads of four, which
+ * then are all there or all beyond. */
+__device__ __forceinline__ void fetch(const float *from, ptrdiff_t stride, bool words, int left,
+                                      float (&to)[kChunk])
 {
-    if (words && k < d) {
-        load_word_const(x.data + row * x.row_stride + k, to);
+    constexpr int kWord = kPerWord<float>;
+    if (words) {
+#pragma unroll
+        for (int i = 0; i < kChunk; i += kWord) {
+            Word<float> word = {};
+            if (i < left) {
+                word = __ldg(reinterpret_cast<const Word<float> *>(from + i));
+            }
+            unpack<float>(word, to + i);
+        }
         return;
     }
+    /* One address at a time, lest eight of them take the registers. */
+    ptrdiff_t at = 0;
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-        to[i] = k + i < d ? x.at(row, k + i) : 0.0f;
+    for (int i = 0; i < kChunk; ++i, at += stride) {
+        forget(at);
+        to[i] = i < left ? __ldg(from + at) : 0.0f;
     }
 }
 
-/* Subtracts the shift, scales, and splits two numbers: halves with what they leave over. */
-template <bool kShifts, bool kFine>
-__device__ __forceinline__ void split(const float *x, const Shift<float> *shift, ptrdiff_t k,
-                                      ptrdiff_t d, float unscale, unsigned &hi, unsigned &lo)
+/* Moves a chunk; zeros beyond stay what they are. */
+__device__ __forceinline__ void move(const Shift<float> *shift, int left, float (&x)[kChunk])
 {
-    /* Of a power of two the inverse, whose exponent has the other sign. */
-    const float scale = __int_as_float((127 * 2 << 23) - __float_as_int(unscale));
+#pragma unroll
+    for (int i = 0; i < kChunk; i += 2) {
+        const float4 both = *reinterpret_cast<const float4 *>(shift + i);
+        x[i] = Shift<float>{both.x, both.y}.move(x[i]);
+        x[i + 1] = Shift<float>{both.z, both.w}.move(x[i + 1]);
+    }
+    if (left < kChunk) {
+#pragma unroll
+        for (int i = 0; i < kChunk; ++i) {
+            x[i] = i < left ? x[i] : 0.0f;
+        }
+    }
+}
+
+/* x / y, rounded correctly, where y is a normal number of up to 12 bits: then no quotient is nearer
+ * than 2^-13 of its last bit to the middle of two numbers. */
+__device__ __forceinline__ float divide(float x, float y, float inverse)
+{
+    const float q = x * inverse;
+    return fmaf(fmaf(-q, y, x), inverse, q);
+}
+
+/* Scales and splits two numbers: halves with what they leave over. inverse: of unscale. */
+template <bool kFine>
+__device__ __forceinline__ void split(const float *x, float unscale, float inverse, unsigned &hi,
+                                      unsigned &lo)
+{
     float y[2];
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-        const float moved = kShifts && k + i < d ? shift[k + i].move(x[i]) : x[i];
         /* Where it is 0 the row may hold anything. */
-        y[i] = unscale == 0 ? 0.0f : kFine ? __fdiv_rn(moved, unscale) : moved * scale;
+        y[i] = unscale == 0 ? 0.0f : kFine ? divide(x[i], unscale, inverse) : x[i] * inverse;
     }
     const __half2 high = __floats2half2_rn(y[0], y[1]);
     const float2 taken = __half22float2(high);
@@ -50,87 +98,176 @@ __device__ __forceinline__ void split(const float *x, const Shift<float> *shift,
 }
 
 /* A number of 12 bits that divides `largest` so that a half holds nearly all of the quotient, which
- * is in [2^14, 2^15]. Each lane tries one for another half. What products leave out then is small
- * where it would be largest, and the product of two such numbers is exact. */
+ * is in [2^14, 2^15]. Of 32 that are tried, each for another half, every lane of a row tries eight.
+ * What products leave out then is small where it would be largest, and the product of two such
+ * numbers is exact. */
 __device__ __forceinline__ float fine_unscale(float largest)
 {
-    const unsigned lane = threadIdx.x % 32;
-    const float half = (float)((1024 + 33 * lane) * 16);
-    const float own = __int_as_float((__float_as_int(largest / half) + 0x800) & ~0xfff);
-    const float quotient = __fdiv_rn(largest, own);
-    const float rest = fabsf(quotient - __half2float(__float2half_rn(quotient)));
-    const unsigned key = (__float_as_uint(rest) & ~31u) | lane;
-    return __shfl_sync(~0u, own, (int)(least_of_warp(key) % 32));
+    constexpr unsigned kTried = 32;
+    const auto number = [&](unsigned i) {
+        const float half = (float)((1024 + 33 * i) * 16);
+        const float ratio = divide(largest, half, reciprocal(half));
+        return __int_as_float((__float_as_int(ratio) + 0x800) & ~0xfff);
+    };
+    unsigned least = ~0u;
+#pragma unroll
+    for (unsigned i = threadIdx.x % kQuad, n = 0; n < kTried / kQuad; i += kQuad, ++n) {
+        const float own = number(i), quotient = divide(largest, own, reciprocal(own));
+        const float rest = fabsf(quotient - __half2float(__float2half_rn(quotient)));
+        least = min(least, (__float_as_uint(rest) & ~(kTried - 1)) | i);
+    }
+#pragma unroll
+    for (int step = kQuad / 2; step > 0; step /= 2) {
+        least = min(least, __shfl_xor_sync(~0u, least, step));
+    }
+    return number(least % kTried);
 }
 
-/* What one row is: called by a whole warp. unscale: 0 for rows that are computed directly, else the
- * power of two that divides the largest element to [2^14, 2^15), next to the end of a half; in fine
- * rows a number of fine_unscale. */
-template <gd_metric kMetric, bool kFine>
-__device__ __forceinline__ void find_facts(const Points<float> &x, bool words, ptrdiff_t row,
-                                           ptrdiff_t d, const Shift<float> *shift, double keep,
-                                           float &norm, float &unscale)
-{
-    using R = Rules<kMetric>;
-    constexpr float kInfinity = __builtin_huge_valf();
+/* What facts are made of. Lanes of a row, and warps that share one, have it together in the end. */
+struct Size {
     double squares = 0;
-    float largest = 0, least = kInfinity;
-    for (ptrdiff_t k = threadIdx.x % 32 * 4; k < d; k += 32 * 4) {
-        float y[4];
-        fetch(x, words, row, k, d, y);
+    float largest = 0, least = __builtin_huge_valf(); /* but for zeros */
+
+    __device__ __forceinline__ void join(const Size &other)
+    {
+        squares += other.squares;
+        largest = fmaxf(largest, other.largest);
+        least = fminf(least, other.least);
+    }
+};
+
+/* Of both halves of each of a lane's chunks, four of which make a hundred and twenty-eight
+ * dimensions with those of other lanes. */
+template <bool kLeast, int kEach>
+struct Sizes {
+    double squares[kEach][2] = {};
+    float largest = 0, least = __builtin_huge_valf();
+
+    __device__ __forceinline__ void add(const Held<kEach> &x)
+    {
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            if (R::shifts && k + i < d) {
-                y[i] = shift[k + i].move(y[i]);
+        for (int j = 0; j < kEach; ++j) {
+#pragma unroll
+            for (int i = 0; i < kChunk; ++i) {
+                squares[j][i / 4] = gd_add_square(squares[j][i / 4], (double)x[j][i]);
+                largest = fmaxf(largest, fabsf(x[j][i]));
+                if constexpr (kLeast) {
+                    least = x[j][i] != 0 ? fminf(least, fabsf(x[j][i])) : least;
+                }
             }
-            squares += (double)y[i] * y[i];
-            largest = fmaxf(largest, fabsf(y[i]));
-            least = y[i] != 0 ? fminf(least, fabsf(y[i])) : least;
         }
     }
+    /* In a tree. */
+    __device__ __forceinline__ Size sum()
+    {
 #pragma unroll
-    for (int step = 16; step > 0; step /= 2) {
-        squares += __shfl_xor_sync(~0u, squares, step);
-        largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, step));
-        least = fminf(least, __shfl_xor_sync(~0u, least, step));
+        for (int half = kEach / 2; half > 0; half /= 2) {
+#pragma unroll
+            for (int j = 0; j < half; ++j) {
+                squares[j][0] += squares[j + half][0];
+                squares[j][1] += squares[j + half][1];
+            }
+        }
+        double first = squares[0][0], second = squares[0][1];
+#pragma unroll
+        for (int step = kQuad / 2; step > 0; step /= 2) {
+            first += __shfl_xor_sync(~0u, first, step);
+            second += __shfl_xor_sync(~0u, second, step);
+            largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, step));
+            if constexpr (kLeast) {
+                least = fminf(least, __shfl_xor_sync(~0u, least, step));
+            }
+        }
+        return {first + second, largest, least};
     }
+};
+
+/* What one row is. unscale: 0 for rows that are computed directly, else the power of two that
+ * divides the largest element to [2^14, 2^15), next to the end of a half; in fine rows a number of
+ * fine_unscale. */
+template <gd_metric kMetric, bool kFine>
+__device__ __forceinline__ void find_facts(const Size &size, ptrdiff_t d, double keep, float &norm,
+                                           float &unscale)
+{
+    using R = Rules<kMetric>;
+    const double squares = size.squares;
     /* Comparisons with NaN are false; the sum is infinite or NaN if any element is. */
-    const bool usual = R::product ? squares <= 1e300 && largest >= 0x1p-90f && largest <= 0x1p90f
-                                  : squares >= R::least && squares <= R::most;
-    norm = -kInfinity, unscale = 0;
-    if (squares == 0) {
-        norm = 0; /* every product is 0, and the other row's norm is the distance */
-    }
-    else if (usual) {
-        const int exponent = 14 - ((__float_as_int(largest) >> 23) - 127);
-        unscale = kFine ? fine_unscale(largest) : __int_as_float((127 - exponent) << 23);
-        /* What a half cannot hold is at most 2^-25 an element, times at most 2^15: 2^-17 of
-         * products from d * 2^7 on. Elements from 2^-3 on keep 22 bits, like all others. */
-        norm = !R::product                  ? (float)(squares * keep)
-               : least >= 0x1p-3f * unscale ? 0.0f
-                                            : (float)d * -0x1p7f;
+    const bool usual = R::product
+                           ? squares <= 1e300 && size.largest >= 0x1p-90f && size.largest <= 0x1p90f
+                           : squares >= R::least && squares <= R::most;
+    const int exponent = 14 - ((__float_as_int(size.largest) >> 23) - 127);
+    unscale = kFine ? fine_unscale(size.largest) : __int_as_float((127 - exponent) << 23);
+    /* What a half cannot hold is at most 2^-25 an element, times at most 2^15: 2^-17 of products
+     * from d * 2^7 on. Elements from 2^-3 on keep 22 bits, like all others. */
+    norm = !R::product                       ? (float)(squares * keep)
+           : size.least >= 0x1p-3f * unscale ? 0.0f
+                                             : (float)d * -0x1p7f;
+    if (!usual) {
+        /* Of zeros every product is 0, and the other row's norm is the distance. */
+        norm = squares == 0 ? 0.0f : -__builtin_huge_valf();
+        unscale = 0;
     }
 }
 
-/* A block takes 16 rows of one operand, a unit; of both if they are the same. */
-template <gd_metric kMetric, bool kFine>
-__global__ void __launch_bounds__(kPrepareThreads)
+/* kSplit warps share eight rows. kEach: chunks that a lane holds at a time. */
+template <gd_metric kMetric, int kSplit, int kEach, bool kFine>
+__global__ void __launch_bounds__(kPrepareWarps<kSplit> * 32, kSplit > 1 ? 3 : 0)
     prepare(const __grid_constant__ Cdist<float> call, const __grid_constant__ Plan plan,
             bool words_a, bool words_b, bool same)
 {
     constexpr bool kShifts = Rules<kMetric>::shifts;
-    __shared__ float unscales[kPrepareRows];
-    const ptrdiff_t units_a = plan.tiles_down * kUnits;
-    const bool of_a = blockIdx.x < units_a;
+    constexpr int kRows = kPrepareWarps<kSplit> / kSplit * kQuads;
+    static_assert(kTileRows % kRows == 0 && kTileCols % kRows == 0, "a block, one tile");
+    const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+    const unsigned blocks_a = (unsigned)plan.tiles_down * (kTileRows / kRows);
+    const bool of_a = blockIdx.x < blocks_a;
     const Points<float> &x = of_a ? call.a : call.b;
     const bool words = of_a ? words_a : words_b;
-    const ptrdiff_t first = (blockIdx.x - (of_a || same ? 0 : units_a)) * kPrepareRows;
-    const bool of_b = same ? first < plan.tiles_across * kTileCols : !of_a;
-    const ptrdiff_t tile_a = first / kTileRows, tile_b = first / kTileCols;
-    const int in_a = (int)(first % kTileRows), in_b = (int)(first % kTileCols);
-    follow();
+    const unsigned row = (blockIdx.x - (of_a || same ? 0 : blocks_a)) * kRows +
+                         (unsigned)(warp / kSplit * kQuads + lane / kQuad);
+    const bool of_b = same ? row < plan.tiles_across * kTileCols : !of_a;
+    const float *const from = x.data + x.clamp(row) * x.row_stride;
+    /* Slabs of this warp: kEach of every kEach * kSplit. */
+    constexpr int kPiece = kEach * kSplit;
+    const int slabs = (int)plan.slabs, first_slab = warp % kSplit * kEach;
+    Held<kEach> y;
+    const int in_slab = lane % kQuad * kChunk;
+    /* Dimensions of this lane's chunk in a slab, at most; none, or less, beyond the last. */
+    const auto left_of = [&](int slab) {
+        return (int)min(call.d - (ptrdiff_t)slab * kDims, (ptrdiff_t)kDims) - in_slab;
+    };
+    const auto fetch_piece = [&](int slab) {
+        const float *const start = from + ((ptrdiff_t)slab * kDims + in_slab) * x.col_stride;
+#pragma unroll
+        for (int j = 0; j < kEach; ++j) {
+            fetch(start + j * kDims * x.col_stride, x.col_stride, words, left_of(slab + j), y[j]);
+        }
+    };
+    const auto move_piece = [&](int slab) {
+        if constexpr (kShifts) {
+#pragma unroll
+            for (int j = 0; j < kEach; ++j) {
+                if (slab + j < slabs) {
+                    move(plan.shift + (ptrdiff_t)(slab + j) * kDims + in_slab, left_of(slab + j),
+                         y[j]);
+                }
+            }
+        }
+    };
+
+    /* The first step of all has to wait before it reads. */
+    if constexpr (!kShifts) {
+        follow();
+    }
+    fetch_piece(first_slab);
+    if constexpr (kShifts) {
+        follow<true>();
+    }
     if (blockIdx.x == 0 && threadIdx.x == 0) {
         *plan.marks.total = 0;
+        if (plan.marks.tiles_down == 1) { /* nobody looks for an order */
+            *plan.marks.queued = plan.marks.listed[0] = plan.marks.ordered[0] = 0;
+        }
     }
     if (plan.marks.direct()) {
         return;
@@ -139,52 +276,87 @@ __global__ void __launch_bounds__(kPrepareThreads)
         plan.marks.clear();
     }
 
-    for (int r = threadIdx.x / 32; r < kPrepareRows; r += kPrepareThreads / 32) {
-        float norm = 0, unscale = 0; /* of rows beyond the last */
-        if (first + r < x.count) {
-            find_facts<kMetric, kFine>(x, words, first + r, call.d, plan.shift, plan.keep, norm,
-                                       unscale);
+    Sizes<!kShifts, kEach> sizes;
+    int slab = first_slab;
+#pragma unroll 1
+    for (;; fetch_piece(slab)) {
+        move_piece(slab);
+        sizes.add(y);
+        if (kSplit == 1 || slab + kPiece >= slabs) {
+            break;
         }
-        if (threadIdx.x % 32 == 0) {
-            unscales[r] = unscale;
-            if (of_a) {
-                plan.facts_a[tile_a].norm[in_a + r] = norm;
-                plan.facts_a[tile_a].unscale[in_a + r] = unscale;
-            }
-            if (of_b) {
-                plan.facts_b[tile_b].norm[in_b + r] = norm;
-                plan.facts_b[tile_b].unscale[in_b + r] = unscale;
-            }
+        slab += kPiece;
+    }
+    Size size = sizes.sum();
+    if constexpr (kSplit > 1) {
+        __shared__ Size shares[kSplit][kQuads];
+        if (lane % kQuad == 0) {
+            shares[warp][lane / kQuad] = size;
+        }
+        __syncthreads();
+        size = shares[0][lane / kQuad];
+#pragma unroll
+        for (int i = 1; i < kSplit; ++i) {
+            size.join(shares[i][lane / kQuad]);
         }
     }
-    __syncthreads();
-
-    uint4 *const image_a = plan.image_a + tile_a * plan.slabs * kImageA + in_a;
-    uint4 *const image_b = plan.image_b + tile_b * plan.slabs * kImageB;
-    for (ptrdiff_t i = threadIdx.x; i < plan.slabs * kChunks * kPrepareRows; i += kPrepareThreads) {
-        const int r = (int)(i % kPrepareRows);
-        const ptrdiff_t chunk = i / kPrepareRows, k = chunk * kChunk;
-        float y[kChunk];
-        fetch(x, words, x.clamp(first + r), k, call.d, y);
-        fetch(x, words, x.clamp(first + r), k + 4, call.d, y + 4);
-        unsigned hi[4], lo[4];
-#pragma unroll
-        for (int j = 0; j < 4; ++j) {
-            split<kShifts, kFine>(y + 2 * j, plan.shift, k + 2 * j, call.d, unscales[r], hi[j],
-                                  lo[j]);
-        }
-        const uint4 high = make_uint4(hi[0], hi[1], hi[2], hi[3]);
-        const uint4 low = make_uint4(lo[0], lo[1], lo[2], lo[3]);
+    float norm, unscale;
+    find_facts<kMetric, kFine>(size, call.d, plan.keep, norm, unscale);
+    if (row >= x.count) {
+        norm = unscale = 0;
+    }
+    const unsigned tile_a = row / kTileRows, tile_b = row / kTileCols;
+    const int in_a = (int)(row % kTileRows), in_b = (int)(row % kTileCols);
+    if (warp % kSplit == 0 && lane % kQuad == 0) {
         if (of_a) {
-            uint4 *const at = image_a + chunk * 2 * kPlaneA + r;
-            at[0] = high;
-            at[kPlaneA] = low;
+            plan.facts_a[tile_a].norm[in_a] = norm;
+            plan.facts_a[tile_a].unscale[in_a] = unscale;
         }
         if (of_b) {
-            uint4 *const at = image_b + chunk * 2 * kPlaneB + place_of_column(in_b + r);
-            at[0] = low;
-            at[kPlaneB] = high;
+            plan.facts_b[tile_b].norm[in_b] = norm;
+            plan.facts_b[tile_b].unscale[in_b] = unscale;
         }
+    }
+
+    /* Of a power of two the inverse, whose exponent has the other sign. */
+    const float inverse =
+        kFine ? reciprocal(unscale) : __int_as_float((127 * 2 << 23) - __float_as_int(unscale));
+    const ptrdiff_t plane = lane % kQuad * 2;
+    uint4 *const image_a = plan.image_a + tile_a * plan.slabs * kImageA + plane * kPlaneA + in_a;
+    uint4 *const image_b =
+        plan.image_b + tile_b * plan.slabs * kImageB + plane * kPlaneB + place_of_column(in_b);
+    /* The last piece is still there. */
+#pragma unroll 1
+    while (true) {
+#pragma unroll
+        for (int j = 0; j < kEach; ++j) {
+            if (slab + j >= slabs) {
+                break;
+            }
+            unsigned hi[4], lo[4];
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                split<kFine>(y[j] + 2 * i, unscale, inverse, hi[i], lo[i]);
+            }
+            const uint4 high = make_uint4(hi[0], hi[1], hi[2], hi[3]);
+            const uint4 low = make_uint4(lo[0], lo[1], lo[2], lo[3]);
+            if (of_a) {
+                uint4 *const at = image_a + (ptrdiff_t)(slab + j) * kImageA;
+                at[0] = high;
+                at[kPlaneA] = low;
+            }
+            if (of_b) {
+                uint4 *const at = image_b + (ptrdiff_t)(slab + j) * kImageB;
+                at[0] = low;
+                at[kPlaneB] = high;
+            }
+        }
+        if (kSplit == 1 || slab == first_slab) {
+            return;
+        }
+        slab -= kPiece;
+        fetch_piece(slab);
+        move_piece(slab);
     }
 }
 

@@ -14,8 +14,10 @@
  * Floor of 16384 x 16384 on an H200: writing, 0.23 ms; three products of halves at 790e12
  * operations a second, d = 128 0.26 ms, d = 1024 2.1 ms.
  *
- * Reached there, euclidean, normal data: d = 24 0.42 ms, 32 0.365, 64 0.36, 128 0.48, 256 0.79,
- * 1024 2.46 to 2.9; cosine d = 32 0.32, 128 0.50. Power sets the pace of all that lasts: within a
+ * Reached there, euclidean, normal data: d = 24 0.42 ms, 32 0.343, 64 0.337, 128 0.462, 256 0.79,
+ * 1024 2.46 to 2.9; cosine d = 32 0.32, 128 0.48, correlation 0.49. Few rows of `a`, 1 x 65536: d =
+ * 64 40 us (it was 76), 128 54 (86), 512 141 (191), of which images take half. The least a call
+ * takes is 20 us, steps that follow each other. Power sets the pace of all that lasts: within a
  * second at 690 W the clock falls from 1.98 GHz to 1.45, and all takes 10 to 18 % longer; 0.5 s of
  * rest bring it back. Even a single call runs at 1.72 GHz while it multiplies, at d = 128. Without
  * its stores d = 128 takes 4 to 7 % less: products bind there, not memory. Rows of results that
@@ -55,7 +57,7 @@ void lay_out(const gd_cdist &call, Plan &plan, Layout &take)
     take(plan.sample, 1);
     take(plan.all_direct, 1);
     take(plan.marks.total, 1);
-    take(plan.shift, call.a.cols);
+    take(plan.shift, plan.slabs * kDims); /* chunks are read whole */
     take(plan.facts_a, plan.tiles_down);
     take(plan.facts_b, plan.tiles_across);
     take(plan.image_a, plan.tiles_down * plan.slabs * kImageA);
@@ -84,14 +86,32 @@ cudaError_t launch(const gd_cdist &call, Plan &plan)
         find_centre_of(steps, call, plan.sample, plan.shift, plan.all_direct, bounds);
     }
     const bool same = same_rows(call.a, call.b);
-    steps.enqueue(fine ? prepare<kMetric, R::may_be_fine> : prepare<kMetric, false>,
-                  (same ? max(rows, cols) : rows + cols) / kPrepareRows, dim3(kPrepareThreads), 0,
-                  parameters, plan, reads_words<float>(call.a), reads_words<float>(call.b), same);
+    const ptrdiff_t warps = (same ? max(rows, cols) : rows + cols) / kQuads;
+    const auto prepare_by = [&](auto kernel, auto split) {
+        constexpr int kSplit = decltype(split)::value, kWarps = kPrepareWarps<kSplit>;
+        steps.enqueue(kernel, warps * kSplit / kWarps, dim3(kWarps * 32), 0, parameters, plan,
+                      reads_words<float>(call.a), reads_words<float>(call.b), same);
+    };
+    using Alone = std::integral_constant<int, 1>;
+    using Together = std::integral_constant<int, 8>;
+    if (plan.slabs <= 2) {
+        prepare_by(fine ? prepare<kMetric, 1, 2, R::may_be_fine> : prepare<kMetric, 1, 2, false>,
+                   Alone{});
+    }
+    else if (plan.slabs <= 4) {
+        prepare_by(prepare<kMetric, 1, 4, false>, Alone{});
+    }
+    else {
+        prepare_by(prepare<kMetric, Together::value, 2, false>, Together{});
+    }
+    const bool longer = plan.slabs > kGroupSlabs, few = call.out.rows <= kGroupRows;
     steps.enqueue(
-        plan.slabs > kGroupSlabs ? multiply_rows<kMetric, true> : multiply_rows<kMetric, false>,
+        longer ? (few ? multiply_rows<kMetric, true, true> : multiply_rows<kMetric, true, false>)
+               : (few ? multiply_rows<kMetric, false, true> : multiply_rows<kMetric, false, false>),
         min(plan.tiles_down * plan.tiles_across, (ptrdiff_t)steps.processors), dim3(kThreads),
         sizeof(Shared), parameters, plan);
-    compute_marked<kMetric, float>(steps, call, plan.marks);
+    /* A single group of rows is the same in any order. */
+    compute_marked<kMetric, float>(steps, call, plan.marks, plan.tiles_down > 1);
     return steps.code;
 }
 
