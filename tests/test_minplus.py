@@ -152,6 +152,24 @@ def test_a_row_depends_on_its_row_alone(device, semiring, rng):
             same(alone, whole[part])
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("semiring", SEMIRINGS)
+@pytest.mark.parametrize("shape", [(2200, 70, 2170), (1850, 70, 1801), (130, 70, 40000)])
+def test_the_tiles_of_the_last_wave(semiring, shape, rng):
+    """Some or all of them are cut in two where the others are whole."""
+    m, k, n = shape
+    for dtype in dtypes_of(semiring):
+        a, b, c = (
+            matrix(rng, sides, semiring, dtype, "plain") for sides in ((m, k), (k, n), (m, n))
+        )
+        small = [(a % 500, b % 500)] if dtype == "int32" else []  # take another loop
+        for left, right in [(a, b), *small]:
+            whole = gpudist.minplus(left, right, c, semiring=semiring, device="cuda")
+            for part in (slice(0, 90), slice(m - 100, m)):
+                alone = gpudist.minplus(left[part], right, c[part], semiring=semiring, device="cpu")
+                same(alone, whole[part])
+
+
 @pytest.mark.parametrize("semiring", SEMIRINGS)
 def test_the_reference_agrees(semiring, rng):
     for dtype in dtypes_of(semiring):

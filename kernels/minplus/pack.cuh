@@ -24,6 +24,7 @@ constexpr int kProductSlabPairs = sizeof(Word) == 4 ? 16 : 8;
 template <typename Word>
 constexpr int kPackWords = 2 * kProductSlabPairs<Word>;
 constexpr int kPackThreads = 256, kPackLines = 64;
+constexpr int kWideLines = 128; /* of a wide tile; a narrow one has kPackLines */
 
 /* One operand: `lines` rows of A or columns of B, `depth` elements each. */
 template <typename T>
@@ -61,7 +62,8 @@ template <typename Ring>
 struct Packing {
     Lines<typename Ring::Element> x;
     Pair<typename Ring::Word> *to;
-    ptrdiff_t padded, width, pairs; /* lines in all and in a tile; pairs of words of each */
+    ptrdiff_t padded, wide; /* lines in all; so many of them in wide tiles, the others in narrow */
+    ptrdiff_t pairs;        /* of words of each line */
 };
 
 /* Whether a kernel has anything to do, where the device decides between two forms. */
@@ -89,9 +91,9 @@ __global__ void __launch_bounds__(kPackThreads)
     const Packing<Ring> panel = is_right ? right : left;
     const unsigned block = is_right ? blockIdx.x - left_blocks : blockIdx.x;
     const unsigned blocks_along = (unsigned)(panel.padded / kPackLines);
-    const unsigned strip = block % blocks_along; /* one or several make a tile */
-    const ptrdiff_t tile0 = strip / ((unsigned)panel.width / kPackLines) * panel.width;
-    const ptrdiff_t line0 = (ptrdiff_t)strip * kPackLines;
+    const ptrdiff_t line0 = (ptrdiff_t)(block % blocks_along) * kPackLines;
+    const int width = line0 < panel.wide ? kWideLines : kPackLines;
+    const ptrdiff_t tile0 = line0 & -(ptrdiff_t)width;
     const ptrdiff_t word0 = (ptrdiff_t)(block / blocks_along) * kWords;
     /* Neighbouring threads read along whichever is dense. */
     const bool along_depth = panel.x.depth_stride == 1;
@@ -124,11 +126,11 @@ __global__ void __launch_bounds__(kPackThreads)
     const int out_line = thread % kPackLines, out_word = thread / kPackLines * 2;
     constexpr int kOutStep = kPackThreads / kPackLines * 2;
     Pair<Word> *const to = panel.to + tile0 * panel.pairs + (line0 - tile0) +
-                           (word0 + out_word) / 2 * panel.width + out_line;
+                           (word0 + out_word) / 2 * width + out_line;
 #pragma unroll
     for (int w = 0; w < kWords; w += kOutStep) {
         const auto *pair = &tile[out_line][out_word + w];
-        to[w / 2 * panel.width] = {pair[is_right], pair[!is_right]};
+        to[w / 2 * width] = {pair[is_right], pair[!is_right]};
     }
 }
 

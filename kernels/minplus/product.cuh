@@ -7,8 +7,9 @@
  * L2 at 0.06 byte an update. Of 1.55 instructions an update in float32 without negative numbers 1.5
  * are arithmetic.
  *
- * Launch: 128 threads and 128 x 128 elements a block, 16 x 8 a thread, 2 blocks an SM. Results of
- * too few such tiles, and float64, take tiles of 64 x 64, 8 x 4 a thread. */
+ * Launch: 128 threads and 128 x 128 elements a block, 16 x 8 a thread, 2 blocks an SM. In the last
+ * wave it may be 64 x 128, 8 x 8 a thread. Results of too few such tiles, and float64, take tiles
+ * of 64 x 64, 8 x 4 a thread. */
 #ifndef GPUDIST_MINPLUS_PRODUCT_CUH
 #define GPUDIST_MINPLUS_PRODUCT_CUH
 
@@ -16,8 +17,6 @@
 #include "minplus/pack.cuh"
 
 namespace gd {
-
-constexpr int kPaddedLines = 128; /* of lines: whole tiles of either size */
 
 template <typename Ring, bool kWide>
 struct ProductShape {
@@ -28,14 +27,14 @@ struct ProductShape {
 template <typename Ring>
 struct ProductShape<Ring, true> {
     using Tile = MinplusTile<typename Ring::Word, 16, 8, 2, 2>;
+    using Half = MinplusTile<typename Ring::Word, 8, 8, 2, 2>; /* of its rows */
     static constexpr int kBlocksPerSm = 2, kStages = 3;
 };
 
-template <typename Ring, bool kWide>
-using ProductStream =
-    SlabStream<typename Ring::Word, ProductShape<Ring, kWide>::Tile::kBlockRows,
-               ProductShape<Ring, kWide>::Tile::kBlockCols, kProductSlabPairs<typename Ring::Word>,
-               ProductShape<Ring, kWide>::kStages, ProductShape<Ring, kWide>::Tile::kThreads>;
+template <typename Ring, bool kWide, typename Tile = typename ProductShape<Ring, kWide>::Tile>
+using ProductStream = SlabStream<typename Ring::Word, Tile::kBlockRows, Tile::kBlockCols,
+                                 kProductSlabPairs<typename Ring::Word>,
+                                 ProductShape<Ring, kWide>::kStages, Tile::kThreads>;
 
 template <typename Ring>
 struct Product {
@@ -44,6 +43,7 @@ struct Product {
     int slabs;
     ptrdiff_t pairs;      /* of words, in all slabs; whole turns of the inner loop */
     ptrdiff_t rows, cols; /* of the result */
+    ptrdiff_t halved;     /* the row from which on wide tiles are cut in two */
     const typename Ring::Element *c;
     ptrdiff_t c_row_stride, c_col_stride;
     typename Ring::Element *out;
@@ -95,22 +95,15 @@ __device__ __forceinline__ void store_tile(const Product<Ring> &p, ptrdiff_t i0,
     }
 }
 
-template <typename Ring, bool kWide>
-__global__ void __launch_bounds__(ProductShape<Ring, kWide>::Tile::kThreads,
-                                  ProductShape<Ring, kWide>::kBlocksPerSm)
-    multiply(const __grid_constant__ Product<Ring> p, unsigned tiles_across)
+/* The tile at (i0, j0). */
+template <typename Ring, typename Tile, typename Stream>
+__device__ __forceinline__ void multiply_tile(const Product<Ring> &p, ptrdiff_t i0, ptrdiff_t j0,
+                                              void *shared)
 {
     using Word = typename Ring::Word;
-    using Tile = typename ProductShape<Ring, kWide>::Tile;
     constexpr int kSlabPairs = kProductSlabPairs<Word>;
-    extern __shared__ int4 shared[];
-    if (!p.gate.open()) {
-        return;
-    }
-    const ptrdiff_t down = blockIdx.x / tiles_across, across = blockIdx.x % tiles_across;
     const ptrdiff_t panel_pairs = (ptrdiff_t)p.slabs * kSlabPairs;
-    ProductStream<Ring, kWide> stream(shared, p.left + down * panel_pairs * Tile::kBlockRows,
-                                      p.right + across * panel_pairs * Tile::kBlockCols, p.slabs);
+    Stream stream(shared, p.left + i0 * panel_pairs, p.right + j0 * panel_pairs, p.slabs);
     Word c[Tile::kRows][Tile::kCols];
 #pragma unroll
     for (int i = 0; i < Tile::kRows; ++i) {
@@ -143,7 +136,33 @@ __global__ void __launch_bounds__(ProductShape<Ring, kWide>::Tile::kThreads,
     else {
         run(Ring{});
     }
-    store_tile<Ring, Tile>(p, down * Tile::kBlockRows, across * Tile::kBlockCols, c);
+    store_tile<Ring, Tile>(p, i0, j0, c);
+}
+
+template <typename Ring, bool kWide>
+__global__ void __launch_bounds__(ProductShape<Ring, kWide>::Tile::kThreads,
+                                  ProductShape<Ring, kWide>::kBlocksPerSm)
+    multiply(const __grid_constant__ Product<Ring> p, unsigned tiles_across, unsigned whole)
+{
+    using Shape = ProductShape<Ring, kWide>;
+    using Tile = typename Shape::Tile;
+    extern __shared__ int4 shared[];
+    if (!p.gate.open()) {
+        return;
+    }
+    if constexpr (kWide) {
+        using Half = typename Shape::Half;
+        if (blockIdx.x >= whole) {
+            const unsigned half = blockIdx.x - whole;
+            multiply_tile<Ring, Half, ProductStream<Ring, kWide, Half>>(
+                p, p.halved + (ptrdiff_t)(half / tiles_across) * Half::kBlockRows,
+                (ptrdiff_t)(half % tiles_across) * Half::kBlockCols, shared);
+            return;
+        }
+    }
+    multiply_tile<Ring, Tile, ProductStream<Ring, kWide>>(
+        p, (ptrdiff_t)(blockIdx.x / tiles_across) * Tile::kBlockRows,
+        (ptrdiff_t)(blockIdx.x % tiles_across) * Tile::kBlockCols, shared);
 }
 
 }  // namespace gd

@@ -11,13 +11,19 @@
  * mark and end; if not, that of this form does. So the device decides which loop runs,
  * without the host, and that does not change a bit of the result.
  *
+ * The last wave: where the tiles that are left for it would leave SMs idle, they are cut in two.
+ *
  * Reached on an H200 with packing, 1e12 updates/s, for 8192 x 8192 x 8192 (2048 x 2048 x 2048):
- * min_plus float32 17.0 (14.6), with negative numbers 13.3 (10.7), int32 17.3, of numbers within
- * +-8191 30.6, float64 5.1; min_max float32 10.5; or_and of 16384 470. Packing takes 0.31 of the
- * 32.4 ms of the first, so its product alone runs at 17.1. No quicker were blocks that take one
- * tile after the other (16.7), slabs half as long (16.5), turns of 8 pairs instead of 4, which
- * leave the instruction cache (15.6), and looking for the next slab from inside the loop (16.8). Of
- * few k, as many as a turn of the inner loop takes cost as much: 8, or 256 truths. */
+ * min_plus float32 17.2 (15.1), with negative numbers 13.4 (12.1), int32 17.6, of numbers within
+ * +-8191 31.3 (25.4), float64 5.1; min_max float32 10.5; or_and of 16384 470. Packing takes 0.31 of
+ * the 31.9 ms of the first. Without halves in the last wave they were 17.0 (14.8), 13.3 (10.8),
+ * 17.3 and 30.9. No quicker were blocks that take one tile after the other (16.7), slabs half as
+ * long (16.5), turns of 8 pairs instead of 4, which leave the instruction cache (15.6), looking for
+ * the next slab from inside the loop (16.8), halves in a function of their own (17.2; int32 17.5),
+ * and blocks that pack one piece after the other. Of few k, as many as a turn of the inner loop
+ * takes cost as much: 8, or 256 truths. */
+#include <algorithm>
+
 #include "minplus/product.cuh"
 
 namespace {
@@ -26,12 +32,10 @@ using gd::Pair;
 
 constexpr const char *kId = "minplus/cuda_tile";
 constexpr size_t kMarksBytes = 256;   /* two int32_t, before the panels */
+constexpr double kHalvesUpTo = 0.75;  /* of a wave; of more, tiles in two take longer */
 constexpr double kBandSteps = 0x1p40; /* 70 ms of an H200 in float32, so no tail is felt */
 
-ptrdiff_t padded(ptrdiff_t lines)
-{
-    return gd::ceil_div(lines, gd::kPaddedLines) * gd::kPaddedLines;
-}
+ptrdiff_t padded(ptrdiff_t lines) { return gd::ceil_div(lines, gd::kWideLines) * gd::kWideLines; }
 
 /* Pairs of words of a line, in whole turns of the inner loop. */
 template <typename Ring>
@@ -41,9 +45,9 @@ ptrdiff_t pairs_of(ptrdiff_t depth)
     return gd::ceil_div(depth, 2 * kPairsATime * (ptrdiff_t)Ring::kElements) * kPairsATime;
 }
 
-template <typename Ring>
-gd_status enqueue_pack(const gd_minplus &call, const gd::Product<Ring> &p, ptrdiff_t width,
-                       int32_t *marked, gd_error *err)
+template <bool kWide, typename Ring>
+gd_status enqueue_pack(const gd_minplus &call, const gd::Product<Ring> &p, int32_t *marked,
+                       gd_error *err)
 {
     const ptrdiff_t padded_rows = padded(call.out.rows), padded_cols = padded(call.out.cols);
     using Element = typename Ring::Element;
@@ -55,13 +59,13 @@ gd_status enqueue_pack(const gd_minplus &call, const gd::Product<Ring> &p, ptrdi
         {static_cast<const Element *>(a.data), a.rows, a.cols, a.row_stride, a.col_stride},
         const_cast<Panel>(p.left),
         padded_rows,
-        width,
+        kWide ? p.halved : 0,
         pairs};
     const gd::Packing<Ring> right = {
         {static_cast<const Element *>(b.data), b.cols, b.rows, b.col_stride, b.row_stride},
         const_cast<Panel>(p.right),
         padded_cols,
-        width,
+        kWide ? padded_cols : 0,
         pairs};
     const ptrdiff_t deep = gd::ceil_div(2 * p.pairs, gd::kPackWords<Word>);
     const ptrdiff_t left_blocks = padded_rows / gd::kPackLines * deep;
@@ -86,15 +90,21 @@ cudaError_t enqueue_band(const gd_minplus &call, const gd::Product<Ring> &whole,
     const ptrdiff_t across = gd::ceil_div(whole.cols, Tile::kBlockCols);
     gd::Product<Ring> p = whole;
     p.rows = rows;
+    p.halved = std::max(whole.halved - first, (ptrdiff_t)0);
     p.left += first * whole.slabs * gd::kProductSlabPairs<typename Ring::Word>;
     p.out += first * p.out_stride;
     p.c += p.c != NULL ? first * p.c_row_stride : 0;
+    ptrdiff_t halves = 0;
+    if constexpr (kWide) {
+        constexpr int kHalf = gd::ProductShape<Ring, kWide>::Half::kBlockRows;
+        halves = gd::ceil_div(std::max(rows - p.halved, (ptrdiff_t)0), kHalf) * across;
+    }
+    const ptrdiff_t tiles = gd::ceil_div(halves > 0 ? p.halved : rows, Tile::kBlockRows) * across;
     const cudaError_t code =
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)kShared);
-    return code != cudaSuccess
-               ? code
-               : gd::enqueue(call.launch, kernel, gd::ceil_div(rows, Tile::kBlockRows) * across,
-                             Tile::kThreads, kShared, p, (unsigned)across);
+    return code != cudaSuccess ? code
+                               : gd::enqueue(call.launch, kernel, tiles + halves, Tile::kThreads,
+                                             kShared, p, (unsigned)across, (unsigned)tiles);
 }
 
 /* In bands of rows of the result, so that somebody may look in between. Of several forms that have
@@ -119,29 +129,41 @@ gd_status enqueue_product(const gd_minplus &call, gd_error *err, const gd::Produ
     return status;
 }
 
-/* Whether the result has enough tiles of 128 x 128 for all SMs, of which each takes two at a time,
- * and the device the shared memory for them; and whether it has instructions for halves of a word.
- */
+/* How a result is cut into tiles. */
+struct Form {
+    bool wide;        /* in tiles of 128 x 128, of which an SM takes two at a time */
+    bool words;       /* there are instructions for halves of a word */
+    ptrdiff_t halved; /* the row from which on wide tiles are cut in two */
+};
+
+/* Wide tiles need enough of them for all SMs, and shared memory. What would be left for a last wave
+ * that does not fill the SMs is cut in two: then they all have something to do until the end. */
 template <typename Ring>
-gd_status choose_form(const gd_minplus &call, bool *wide, bool *halves, gd_error *err)
+gd_status choose_form(const gd_minplus &call, Form *form, gd_error *err)
 {
     int sms = 0, shared_bytes = 0, major = 0;
     const int device = call.launch.device.index;
+    const ptrdiff_t across = gd::ceil_div(call.out.cols, gd::kWideLines);
+    const ptrdiff_t tiles = gd::ceil_div(call.out.rows, gd::kWideLines) * across;
     GD_CUDA_TRY(err, kId, cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device));
     GD_CUDA_TRY(
         err, kId,
         cudaDeviceGetAttribute(&shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
     GD_CUDA_TRY(err, kId,
                 cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
-    *wide = sizeof(typename Ring::Word) == 4 &&
-            gd::ceil_div(call.out.rows, 128) * gd::ceil_div(call.out.cols, 128) >= sms * 3 / 2 &&
-            (size_t)shared_bytes >= gd::ProductStream<gd::PlusUnsigned, true>::kSharedBytes;
-    *halves = major >= 9;
+    form->wide = sizeof(typename Ring::Word) == 4 && tiles >= sms * 3 / 2 &&
+                 (size_t)shared_bytes >= gd::ProductStream<gd::PlusUnsigned, true>::kSharedBytes;
+    form->words = major >= 9;
+    const ptrdiff_t wave = 2 * sms, left = tiles % wave;
+    form->halved = tiles < wave || left <= wave * kHalvesUpTo
+                       ? (tiles - left) / across * gd::kWideLines
+                       : padded(call.out.rows);
     return GD_OK;
 }
 
 template <typename Ring>
-gd::Product<Ring> describe(const gd_minplus &call, bool flip, const int32_t *marked, gd::Gate gate)
+gd::Product<Ring> describe(const gd_minplus &call, const Form &form, bool flip,
+                           const int32_t *marked, gd::Gate gate)
 {
     using Word = typename Ring::Word;
     using Element = typename Ring::Element;
@@ -153,6 +175,7 @@ gd::Product<Ring> describe(const gd_minplus &call, bool flip, const int32_t *mar
     p.right = p.left + padded(call.out.rows) * p.slabs * gd::kProductSlabPairs<Word>;
     p.rows = call.out.rows;
     p.cols = call.out.cols;
+    p.halved = form.halved;
     p.c = static_cast<const Element *>(call.c.data);
     p.c_row_stride = call.c.row_stride;
     p.c_col_stride = call.c.col_stride;
@@ -176,38 +199,36 @@ gd_status run(gd_minplus &call, bool flip, gd_error *err)
                               (size_t)(slabs * kSlabPairs) * sizeof(Pair<Word>);
         return GD_OK;
     }
-    bool wide = false, halves = false;
-    gd_status status = choose_form<Ring>(call, &wide, &halves, err);
+    Form form = {};
+    gd_status status = choose_form<Ring>(call, &form, err);
     if (status != GD_OK) {
         return status;
     }
     int32_t *const marks = static_cast<int32_t *>(call.launch.workspace);
     int32_t *const marked = call.out_of_range != NULL ? call.out_of_range : marks;
-    const ptrdiff_t width = wide ? 128 : 64;
     GD_CUDA_TRY(err, kId,
                 cudaMemsetAsync(marked, 0, sizeof *marked, (cudaStream_t)call.launch.stream));
     if constexpr (std::is_same<Ring, gd::Plus<int32_t>>::value) {
-        if (wide && halves) { /* enough work for the device to find out if all is small */
+        if (form.wide && form.words) { /* enough work for the device to find out if all is small */
             int32_t *const large = marks + 1;
             GD_CUDA_TRY(err, kId,
                         cudaMemsetAsync(large, 0, sizeof *large, (cudaStream_t)call.launch.stream));
-            const auto narrow = describe<gd::PlusNarrow>(call, flip, large, {large, false});
-            const auto p = describe<Ring>(call, flip, marked, {large, true});
-            status = enqueue_pack(call, narrow, width, large, err);
-            status = status == GD_OK ? enqueue_pack(call, p, width, marked, err) : status;
+            const auto narrow = describe<gd::PlusNarrow>(call, form, flip, large, {large, false});
+            const auto p = describe<Ring>(call, form, flip, marked, {large, true});
+            status = enqueue_pack<true>(call, narrow, large, err);
+            status = status == GD_OK ? enqueue_pack<true>(call, p, marked, err) : status;
             return status == GD_OK ? enqueue_product<true>(call, err, p, narrow) : status;
         }
     }
-    const auto p = describe<Ring>(call, flip, marked, {NULL, false});
-    if ((status = enqueue_pack(call, p, width, marked, err)) != GD_OK) {
-        return status;
-    }
+    const auto p = describe<Ring>(call, form, flip, marked, {NULL, false});
     if constexpr (sizeof(Word) == 4) {
-        if (wide) {
-            return enqueue_product<true>(call, err, p);
+        if (form.wide) {
+            status = enqueue_pack<true>(call, p, marked, err);
+            return status == GD_OK ? enqueue_product<true>(call, err, p) : status;
         }
     }
-    return enqueue_product<false>(call, err, p);
+    status = enqueue_pack<false>(call, p, marked, err);
+    return status == GD_OK ? enqueue_product<false>(call, err, p) : status;
 }
 
 template <template <typename> class Ring>
