@@ -528,6 +528,22 @@ def test_reference_is_selectable(rng):
     assert_close(gpudist.cdist(a, a), out.astype("f8"), 5e-7)
 
 
+@pytest.mark.parametrize("device", [None, "cpu"])
+@pytest.mark.parametrize("start", [0, 5, 60])
+def test_out_in_the_midst_of_its_operands(start, device, rng):
+    """Small calls go a short way, on which nobody makes copies."""
+    memory = rng.random(400)
+    a, out = memory[:96].reshape(8, 12), memory[start : start + 64].reshape(8, 8)
+    expected = gpudist.cdist(a.copy(), a.copy(), device=device)
+    assert gpudist.cdist(a, a, out=out, device=device) is out
+    assert np.array_equal(out, expected)
+    memory[:] = rng.random(400)
+    b = memory[300:396].reshape(8, 12)
+    expected = gpudist.cdist(b, a, device=device)
+    assert gpudist.cdist(b, a, out=out, device=device) is out
+    assert np.array_equal(out, expected)
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("d", [2, 5])
 def test_more_than_2_31_elements(d):

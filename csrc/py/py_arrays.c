@@ -4,6 +4,7 @@
  * are computed. So what most small calls are, two matrices of one dtype and a metric's name, is
  * read here. Whatever is not as simple is left to the usual way, errors included: then the answer
  * is None. */
+#include "../registry.h"
 #include "py_simple.h"
 
 /* Of the result: larger ones are allocated with a look at memory that can be used again. */
@@ -40,6 +41,20 @@ static bool find_place(PyObject *device, gd_orders *orders)
     return on_cpu || device == Py_None;
 }
 
+/* Whether they may have bytes in common; both have elements. */
+static bool may_overlap(const gd_matrix *x, const gd_matrix *y)
+{
+    const gd_matrix *const both[] = {x, y};
+    uintptr_t begin[2], end[2];
+    for (int i = 0; i < 2; ++i) {
+        const gd_matrix *const z = both[i];
+        begin[i] = (uintptr_t)z->data;
+        end[i] =
+            begin[i] + (size_t)((z->rows - 1) * z->row_stride + z->cols) * gd_dtype_size(z->dtype);
+    }
+    return begin[0] < end[1] && begin[1] < end[0];
+}
+
 /* The caller's array, or a new one; NULL where the usual way has to see to it. What stops a call
  * that is not brief has to say how much of the caller's is written. */
 static PyObject *take_result(PyObject *given, const gd_matrix *a, const gd_matrix *b,
@@ -52,7 +67,8 @@ static PyObject *take_result(PyObject *given, const gd_matrix *a, const gd_matri
                : PyArray_SimpleNew(2, shape, a->dtype == GD_F32 ? NPY_FLOAT32 : NPY_FLOAT64);
     if (out == NULL || !read_matrix(out, matrix) ||
         (theirs && (!PyArray_ISCARRAY((PyArrayObject *)out) || matrix->dtype != a->dtype ||
-                    matrix->rows != a->rows || matrix->cols != b->rows || !gd_is_brief(a, b)))) {
+                    matrix->rows != a->rows || matrix->cols != b->rows || !gd_is_brief(a, b) ||
+                    may_overlap(a, matrix) || may_overlap(b, matrix)))) {
         Py_CLEAR(out);
     }
     return out;

@@ -210,6 +210,8 @@ __device__ __forceinline__ void sum_products(Consumer &consumer, ptrdiff_t slabs
 template <gd_metric kMetric, bool kLong, bool kFew>
 __device__ __forceinline__ void consume(const Cdist<float> &call, const Plan &plan, Shared &shared)
 {
+    /* Cosine's results leave no registers for rows that slide. */
+    constexpr bool kSlides = kMetric != GD_COSINE;
     Consumer consumer = {shared, 0, 0};
     unsigned ring = 0, ring_turn = 0;
     while (true) {
@@ -245,14 +247,14 @@ __device__ __forceinline__ void consume(const Cdist<float> &call, const Plan &pl
                 plan.marks.counts[part * kUnits + this_thread() / 32] = 0;
             }
         }
-        else if (!whole) {
-            store(std::integral_constant<Way, Way::kStaged>{});
-        }
-        else if (call.words) {
+        else if (whole && call.words) {
             store(std::integral_constant<Way, Way::kLines>{});
         }
-        else {
+        else if (kSlides && whole) {
             store(std::integral_constant<Way, Way::kSliding>{});
+        }
+        else {
+            store(std::integral_constant<Way, Way::kStaged>{});
         }
         if (this_thread() % 32 == 0) {
             barrier_arrive(&shared.facts_empty[ring]);
