@@ -376,6 +376,7 @@ def test_simple_cupy_arrays_take_the_short_way(rng):
                 assert got.flags.c_contiguous and (got == expected).all()
                 assert (gpudist.cdist(a, turned, metric) == expected).all()
     a, b = cupy.ones((9, 4), "f4"), cupy.zeros((7, 4), "f4")
+    cupy.cuda.runtime.deviceSynchronize()  # the other stream does not wait for this one
     with cupy.cuda.Stream(non_blocking=True) as stream:
         cupy.cuda.runtime.memsetAsync(a.data.ptr, 0, a.nbytes, stream.ptr)
         assert not gpudist.cdist(a, b).any()
