@@ -66,9 +66,8 @@ static PyObject *take_result(PyObject *given, const gd_matrix *a, const gd_matri
         theirs ? Py_NewRef(given)
                : PyArray_SimpleNew(2, shape, a->dtype == GD_F32 ? NPY_FLOAT32 : NPY_FLOAT64);
     if (out == NULL || !read_matrix(out, matrix) ||
-        (theirs && (!PyArray_ISCARRAY((PyArrayObject *)out) || matrix->dtype != a->dtype ||
-                    matrix->rows != a->rows || matrix->cols != b->rows || !gd_is_brief(a, b) ||
-                    may_overlap(a, matrix) || may_overlap(b, matrix)))) {
+        (theirs && (!PyArray_ISCARRAY((PyArrayObject *)out) || !gd_can_hold(matrix, a, b) ||
+                    !gd_is_brief(a, b) || may_overlap(a, matrix) || may_overlap(b, matrix)))) {
         Py_CLEAR(out);
     }
     return out;

@@ -12,6 +12,12 @@ bool gd_fit_simply(const gd_matrix *a, const gd_matrix *b, ptrdiff_t most_bytes)
            bytes <= most_bytes;
 }
 
+bool gd_can_hold(const gd_matrix *out, const gd_matrix *a, const gd_matrix *b)
+{
+    return out->dtype == a->dtype && out->device.index == a->device.index && out->rows == a->rows &&
+           out->cols == b->rows && out->col_stride == 1 && out->row_stride == out->cols;
+}
+
 bool gd_find_simple_metric(PyObject *name, gd_metric *metric)
 {
     const char *text = PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;

@@ -10,6 +10,9 @@ bool gd_fit_simply(const gd_matrix *a, const gd_matrix *b, ptrdiff_t most_bytes)
 /* Whether it is a name, spelled as in the table, of a metric of numbers that needs no argument;
  * never an exception. */
 bool gd_find_simple_metric(PyObject *name, gd_metric *metric);
+/* Whether the caller's `out` is what a result has to be: dtype, device, shape, and rows that follow
+ * each other. */
+bool gd_can_hold(const gd_matrix *out, const gd_matrix *a, const gd_matrix *b);
 /* Whether it takes a moment, in which nobody can have wanted to interrupt it. */
 bool gd_is_brief(const gd_matrix *a, const gd_matrix *b);
 /* Computes `out`, the memory of `result`, whose reference it takes over. The orders say where; the

@@ -125,9 +125,7 @@ static PyObject *take_result(gd_module_state *state, const gd_library *library, 
     if (out == NULL ||
         (given != Py_None && (!library->owns(state, out) || !library->read(state, out, matrix) ||
                               !library->plain(state, out))) ||
-        matrix->dtype != a->dtype || matrix->device.index != a->device.index ||
-        matrix->rows != a->rows || matrix->cols != b->rows || matrix->col_stride != 1 ||
-        matrix->row_stride != b->rows) {
+        !gd_can_hold(matrix, a, b)) {
         Py_CLEAR(out);
     }
     return out;

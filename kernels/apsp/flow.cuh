@@ -28,6 +28,7 @@
 #ifndef GPUDIST_FLOW_CUH
 #define GPUDIST_FLOW_CUH
 
+#include "apsp/flags.cuh"
 #include "apsp/rest.cuh"
 
 namespace gd {
@@ -77,18 +78,9 @@ struct Flow {
 
 __device__ __forceinline__ void await_count(const unsigned *at, unsigned least)
 {
-    for (;;) {
-        unsigned x;
-        asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(x) : "l"(at) : "memory");
-        if (x >= least) {
-            return;
-        }
+    while (load_acquire(at) < least) {
         __nanosleep(100);
     }
-}
-__device__ __forceinline__ void add_relaxed(unsigned *at, unsigned x)
-{
-    asm volatile("red.relaxed.gpu.global.add.u32 [%0], %1;" ::"l"(at), "r"(x) : "memory");
 }
 
 template <typename Ring, int kPivots>

@@ -43,13 +43,17 @@
 
 #include <type_traits>
 
+#include "apsp/flags.cuh"
 #include "apsp/found.cuh"
 #include "apsp/resident.cuh"
 #include "apsp/resident_chain.cuh"
 
 namespace {
 
+using gd::add_release;
+using gd::load_acquire;
 using gd::Pair;
+using gd::store_release;
 using namespace gd::resident;
 
 constexpr const char *kId = "apsp/cuda_blocked";
@@ -88,20 +92,6 @@ struct Job {
     uint32_t *negative; /* for the host: a bit for each node, zeros at first */
 };
 
-__device__ __forceinline__ unsigned load_acquire(const unsigned *at)
-{
-    unsigned x;
-    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(x) : "l"(at) : "memory");
-    return x;
-}
-__device__ __forceinline__ void store_release(unsigned *at, unsigned x)
-{
-    asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(at), "r"(x) : "memory");
-}
-__device__ __forceinline__ void add_release(unsigned *at)
-{
-    asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(at) : "memory");
-}
 __device__ __forceinline__ void await(const unsigned *at, unsigned least)
 {
     while (load_acquire(at) < least) {
