@@ -1060,6 +1060,18 @@ def test_a_sweep_flags_what_another_kernel_does_better():
     assert flag.startswith("sweep 8x8x2") and "a takes 1.20x the time of cdist/b" in flag
 
 
+def test_a_sweep_says_with_how_many_rows_the_slower_kernel_is_the_faster():
+    few = swept([8, 8, 2], 1.0, 1.2)
+    assert sweep.flags([few, swept([90, 8, 2], 2.0, 0.5)])[0].endswith(", and 0.500x with m = 90")
+    for other in (
+        swept([90, 8, 2], 2.0, 0.5, dtype="float64"),
+        swept([90, 9, 2], 2.0, 0.5),
+        swept([90, 8, 2], 2.0, 0.5, kernels={"cdist/b": 1.0}),
+    ):
+        (flag,) = sweep.flags([few, other])
+        assert flag.endswith("of cdist/b")
+
+
 @pytest.mark.parametrize("larger", [[9, 8, 2], [8, 9, 2], [8, 8, 3]])
 def test_a_sweep_flags_what_is_slower_than_something_larger(larger):
     (flag,) = sweep.flags([swept([8, 8, 2], 1.2), swept(larger, 1.0)])

@@ -30,7 +30,9 @@ def flags(results: Sequence[Result]) -> list[str]:
     -------
     list of str
         One line for each shape on which another kernel is clearly faster, or on which a call takes
-        longer than on a neighbouring larger shape, beyond the spread of both.
+        longer than on a neighbouring larger shape, beyond the spread of both. As how many rows
+        ``XA`` has may not decide between kernels that round differently, the line of a kernel that
+        is the faster one for another number of rows says so.
     """
     found = []
     measured = [result for result in results if "failed" not in result]
@@ -38,7 +40,7 @@ def flags(results: Sequence[Result]) -> list[str]:
         if result["ratio_to_best"] > WORST_RATIO:
             found.append(
                 f"{title(result)}: {result['kernel']} takes {digits(result['ratio_to_best'])}x the "
-                f"time of {result['best_kernel']}"
+                f"time of {result['best_kernel']}" + _where_it_wins(result, measured)
             )
     for small, large in _neighbours(measured):
         if small["q1_s"] > _SLOWER * large["q3_s"]:
@@ -48,6 +50,21 @@ def flags(results: Sequence[Result]) -> list[str]:
                 f"{'x'.join(map(str, large['shape']))}"
             )
     return found
+
+
+def _where_it_wins(result: Result, measured: Iterable[Result]) -> str:
+    """Say with how many rows of ``XA`` the kernel beats the one that is best here, if it does."""
+    kernel, best = result["kernel"], result["best_kernel"]
+    ratios = {
+        other["shape"][0]: other["kernels"][kernel] / other["kernels"][best]
+        for other in measured
+        if [other["dtype"], other["metric"], *other["shape"][1:]]
+        == [result["dtype"], result["metric"], *result["shape"][1:]]
+        and {kernel, best} <= other["kernels"].keys()
+    }
+    rows = min(ratios, key=lambda m: ratios[m], default=0)
+    won = rows and ratios[rows] < 1
+    return f", and {digits(ratios[rows])}x with m = {rows}" if won else ""
 
 
 def _neighbours(results: Sequence[Result]) -> Iterator[tuple[Result, Result]]:
