@@ -64,6 +64,28 @@ __device__ __forceinline__ float reciprocal(float x)
     asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
 }
+/* sqrt() for 2**-970 <= x <= DBL_MAX, by its own instructions. The approximation sees the upper
+ * half of x and gives that of a number of 20 bits, whose lower half may be anything; a series makes
+ * all bits of it, and then one step of Newton as for float32. */
+__device__ __forceinline__ bool is_middling(double x)
+{
+    return (unsigned)__double2hiint(x) - 0x03500000u < 0x7ca00000u;
+}
+__device__ __forceinline__ double root_of_middling(double x)
+{
+    double y;
+    asm("rsqrt.approx.ftz.f64 %0, %1;" : "=d"(y) : "d"(x));
+    y = __hiloint2double(__double2hiint(y), __double2hiint(x) - 0x03500000);
+    const double e = fma(x, -(y * y), 1.0);
+    const double reciprocal = fma(fma(e, 0.375, 0.5), y * e, y), s = x * reciprocal;
+    return fma(fma(s, -s, x), 0.5 * reciprocal, s);
+}
+/* sqrt() of any number that is not below 0. */
+__device__ __forceinline__ double root_of_any(double x)
+{
+    const double root = root_of_middling(is_middling(x) ? x : x * 0x1p108);
+    return is_middling(x) ? root : x > 0 && x < 1 ? root * 0x1p-54 : x;
+}
 /* Of the approximation's 20 bits a series makes all. */
 __device__ __forceinline__ double reciprocal(double x)
 {
@@ -157,6 +179,39 @@ __device__ __forceinline__ T finish(T total, ptrdiff_t d)
         return d <= GD_FOLD ? quick_root(total) : M::finish(total);
     }
     return M::finish(total);
+}
+
+/* Makes results of some totals at once. Of float64, sqrt() has a branch of its own for arguments at
+ * the ends of the range, so that a warp waits for one root after the other, each of eight
+ * instructions in a row; here one branch serves all. */
+template <typename M, typename T, int kCount>
+__device__ __forceinline__ void finish_all(T (&totals)[kCount])
+{
+    if constexpr (M::root && sizeof(T) == sizeof(double)) {
+        bool middling = true;
+#pragma unroll
+        for (int j = 0; j < kCount; ++j) {
+            middling &= is_middling(totals[j]);
+        }
+        if (middling) {
+#pragma unroll
+            for (int j = 0; j < kCount; ++j) {
+                totals[j] = root_of_middling(totals[j]);
+            }
+        }
+        else {
+#pragma unroll
+            for (int j = 0; j < kCount; ++j) {
+                totals[j] = root_of_any(totals[j]);
+            }
+        }
+    }
+    else {
+#pragma unroll
+        for (int j = 0; j < kCount; ++j) {
+            totals[j] = M::finish(totals[j]);
+        }
+    }
 }
 
 /* Whether such a result is known to be good: the root of infinity may be infinity. */

@@ -143,11 +143,11 @@ def test_auto_weighs_the_bus_and_explain_says_how(m):
         (1024, 128, "float32", "euclidean", "tensor"),
         (100, 512, "float32", "euclidean", "tensor"),
         (64, 512, "float32", "euclidean", "tile"),
-        (1024, 64, "float64", "euclidean", "tile"),
+        (1024, 64, "float64", "euclidean", "tile_f64"),
         (2048, 64, "float64", "euclidean", "tensor_f64"),
         (8192, 16, "float64", "euclidean", "tensor_f64"),
         (8192, 12, "float64", "euclidean", "tensor_f64"),
-        (8192, 8, "float64", "euclidean", "tile"),
+        (8192, 8, "float64", "euclidean", "tile_f64"),
         (16384, 5, "float64", "euclidean", "tensor_f64"),
         (16384, 4, "float64", "euclidean", "narrow"),
         (4096, 20, "float32", "euclidean", "direct"),
@@ -155,7 +155,8 @@ def test_auto_weighs_the_bus_and_explain_says_how(m):
         (500, 64, "float32", "cityblock", "tile"),
         (4096, 64, "float32", "cityblock", "direct"),
         (4096, 3, "float64", "cityblock", "narrow"),
-        (4096, 4, "float64", "cityblock", "tile_f64"),
+        (4096, 4, "float64", "cityblock", "narrow"),
+        (4096, 5, "float64", "cityblock", "tile_f64"),
     ],
 )
 def test_auto_takes_what_is_quickest_on_an_h200(n, d, dtype, metric, kernel):
@@ -177,9 +178,9 @@ def test_auto_takes_what_is_quickest_on_an_h200(n, d, dtype, metric, kernel):
         (64, 512, "float32", ["few", "tile"]),
         (700, 50, "float32", ["few", "tile"]),
         (2000, 65, "float32", ["few", "tile", "direct"]),
-        (500, 130, "float64", ["few", "tile"]),
-        (20, 300, "float64", ["few", "tile"]),
-        (2000, 64, "float64", ["few", "tile_f64"]),
+        (500, 130, "float64", ["few", "tile_f64"]),
+        (20, 300, "float64", ["few", "tile_f64"]),
+        (1000, 64, "float64", ["few", "tile_f64"]),
     ],
 )
 @pytest.mark.parametrize("metric", ["euclidean", "cityblock", "chebyshev"])
@@ -187,8 +188,6 @@ def test_kernels_that_stand_in_for_each_other_give_equal_bits(n, d, dtype, kerne
     """How many rows A has may decide between kernels, but not about a bit of the result."""
     if gpudist.cuda.devices()[0].compute_capability != "9.0":
         pytest.skip("needs compute capability 9.0")
-    if dtype == "float64" and (metric == "euclidean") == (kernels[-1] == "tile_f64"):
-        pytest.skip("another kernel of float64")
     if metric == "cityblock" and kernels[-1] == "direct":
         kernels = ["direct"]  # its sums of cityblock are in an order of their own
     a, b = rng.random((60_000, d), dtype), rng.random((n, d), dtype)
@@ -201,6 +200,26 @@ def test_kernels_that_stand_in_for_each_other_give_equal_bits(n, d, dtype, kerne
         np.testing.assert_array_equal(part.view("u1"), whole[:m].view("u1"))
     runs = [name for name, _ in itertools.groupby(reversed(taken))]
     assert runs == [f"cdist/cuda_{kernel}" for kernel in kernels]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("n", [130, 131])
+@pytest.mark.parametrize("d", [4, 5, 16, 33, 300])
+@pytest.mark.parametrize("metric", ["euclidean", "sqeuclidean", "cityblock", "chebyshev"])
+def test_float64_kernels_of_the_lp_family_give_equal_bits(n, d, metric, rng):
+    """Roots are found side by side, but for those of numbers at the ends of the range."""
+    a, b = rng.normal(size=(200, d)), rng.normal(size=(n, d))
+    a *= 10.0 ** rng.integers(-165, 150, (200, 1))
+    b *= 10.0 ** rng.integers(-165, 150, (n, 1))
+    a[:n:3] = b[::3][: len(a[:n:3])]  # exact zeros
+    a[5], a[6, 0], a[7, 0], a[8], b[8] = 0, np.inf, np.nan, 5e-324, 0
+    kernels = ["few", "tile", "tile_f64", *(["narrow"] if d <= 4 else [])]
+    first, *rest = (gpudist.cdist(a, b, metric, kernel=f"cdist/cuda_{name}") for name in kernels)
+    for other in rest:
+        np.testing.assert_array_equal(other.view("u8"), first.view("u8"))
+    pairs = gpudist.pdist(b, metric, kernel="cdist/cuda_tile_f64")
+    whole = gpudist.cdist(b, b, metric, kernel="cdist/cuda_tile")
+    np.testing.assert_array_equal(pairs.view("u8"), whole[np.triu_indices(n, 1)].view("u8"))
 
 
 @pytest.mark.gpu

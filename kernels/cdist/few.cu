@@ -14,10 +14,11 @@
  *
  * Floors: a launch and two trips to memory, some 3 us; 65536 x 1 x 512 float32 reads 134 MB, in
  * 0.03 ms at 4.7 TB/s. Launch: a block for 16 x 16 results, a warp for a fold, at most those of a
- * group. Reached on an H200 (tile.cu's time behind it): euclidean float32 16 x 16 x 64 4.0 us
- * (10.9), 128 x 128 x 512 8.2 (73), 512 x 512 x 512 33 (76), 65536 x 1 x 512 114 (253), 1 x 65536 x
- * 64 21 (53); float64 16 x 16 x 512 11 (74), 65536 x 1 x 512 161 (382). 1000 x 1000 x 512 takes 118
- * (80). 65536 x 16 x 512 takes 122; read straight from global memory, without the copies, 258. */
+ * group. Reached on an H200 (behind it tile.cu's time with high tiles): euclidean float32 16 x 16 x
+ * 64 4.0 us (10.9), 128 x 128 x 512 8.2 (73), 512 x 512 x 512 33 (76), 65536 x 1 x 512 114 (253), 1
+ * x 65536 x 64 21 (53); float64 16 x 16 x 512 11 (74), 65536 x 1 x 512 161 (382). 1000 x 1000 x 512
+ * takes 118 (80; with low tiles 68, and 512 x 512 x 512 47). 65536 x 16 x 512 takes 122; read
+ * straight from global memory, without the copies, 258. */
 #include <cuda_pipeline_primitives.h>
 
 #include "metrics.cuh"

@@ -18,7 +18,9 @@
  *
  * - Sums start afresh every GD_FOLD dimensions and are added to totals, and the totals every
  *   GD_GROUP dimensions to those of the groups before, which wait where the results will stand.
- * Launch: a block a tile, in bands of 16 tiles' rows (grid.cuh).
+ * - Where 128 x 64 results are too many for the multiprocessors to share evenly, blocks compute 64
+ * x 64 in float32 too, each thread 4 x 8: four of them share a multiprocessor. Launch: a block a
+ * tile, in bands of 16 tiles' rows (grid.cuh).
  *
  * Reached on an H200, 16384 x 16384 float32 euclidean: d = 16 0.53 ms, d = 128 2.8 ms (12.2e12
  * pair-dimensions a second, 73 % of the issue bound), d = 1024 23.3 ms. Loading slabs stands in the
@@ -26,7 +28,14 @@
  * no single instruction, runs at 4.0e12. Asynchronous double buffers, tried instead, gain nothing
  * at d = 128 and 4 % at d = 1024; with them, and nothing to copy, cityblock takes 2.62 ms at d =
  * 128 where this takes 2.76. The clock stays at 1.98 GHz. So most of what is missing is not
- * loading. Pairs take 52 to 55 % of the time from d = 128 on, 70 to 86 % at d = 17. */
+ * loading. Pairs take 52 to 55 % of the time from d = 128 on, 70 to 86 % at d = 17.
+ *
+ * With low tiles, float32 euclidean (high ones behind it): 65536 x 64 x 512 0.213 ms (0.264), 64 x
+ * 65536 x 512 0.212 (0.399), 2000 x 2000 x 128 0.057 (0.066), 1000 x 1000 x 512 0.068 (0.079), 700
+ * x 700 x 200 0.023 (0.036); 65536 x 128 x 512, where they are not taken, 0.407 (0.399), and 4096 x
+ * 4096 x 128 0.200 (0.192). Tried for such shapes and slower: two high blocks a multiprocessor
+ * (65536 x 64 x 512 0.238), three low ones (0.245), and the loop of direct.cuh with four blocks,
+ * its stages copied from the points by 8 and 4 bytes (0.249; 4096 x 4096 x 128 0.229). */
 #include "grid.cuh"
 #include "segments.cuh"
 #include "slab.cuh"
@@ -38,11 +47,13 @@ constexpr unsigned kBand = 16;
 
 /* A warp is 4 rows by 8 columns of threads, a block 4 warps below each other. A thread's rows touch
  * in the matrix; its columns are runs of one 16-byte store, 8 runs apart. */
-template <typename T>
+template <typename T_, int kRows>
 struct Tile {
+    using T = T_;
     static constexpr int word = gd::kPerWord<T>, cell = gd::kPerCell<T>;
-    static constexpr int rows = sizeof(T) == 4 ? 8 : 4, cols = 8; /* of a thread */
+    static constexpr int rows = kRows, cols = 8; /* of a thread */
     static constexpr int block_rows = 16 * rows, block_cols = 8 * cols;
+    static constexpr int blocks = sizeof(T) == sizeof(float) && rows == 4 ? 4 : 3; /* at once */
     using Results = T[rows][cols];
     using SlabA = gd::Slab<T, block_rows>;
     using SlabB = gd::Slab<T, block_cols>;
@@ -52,45 +63,46 @@ struct Tile {
 
 /* The totals of a thread's last rows wait in shared memory: with them the loop over dimensions
  * would need more than the 168 registers that let three blocks share a multiprocessor. */
-template <typename M, typename T>
+template <typename M, typename Shape>
 struct alignas(16) Parked {
-    static constexpr int in_row = Tile<T>::cols / Tile<T>::word;
-    static constexpr int rows = M::folds && sizeof(T) == 4 ? 2 : 0, words = rows * in_row;
-    static constexpr int first = Tile<T>::rows - rows;
-    T at[words > 0 ? words : 1][kThreads][Tile<T>::word];
+    static constexpr int in_row = Shape::cols / Shape::word;
+    static constexpr int rows = M::folds && Shape::rows == 8 ? 2 : 0, words = rows * in_row;
+    static constexpr int first = Shape::rows - rows;
+    typename Shape::T at[words > 0 ? words : 1][kThreads][Shape::word];
 };
 
-template <typename T, typename P>
+template <typename Shape, typename P>
 __device__ __forceinline__ void park(P &parked, unsigned thread,
-                                     const typename Tile<T>::Results &total)
+                                     const typename Shape::Results &total)
 {
 #pragma unroll
     for (int w = 0; w < P::words; ++w) {
         gd::store_word(parked.at[w][thread],
-                       &total[P::first + w / P::in_row][w % P::in_row * Tile<T>::word]);
+                       &total[P::first + w / P::in_row][w % P::in_row * Shape::word]);
     }
 }
 
-template <typename T, typename P>
+template <typename Shape, typename P>
 __device__ __forceinline__ void unpark(const P &parked, unsigned thread,
-                                       typename Tile<T>::Results &total)
+                                       typename Shape::Results &total)
 {
 #pragma unroll
     for (int w = 0; w < P::words; ++w) {
         gd::load_word(parked.at[w][thread],
-                      &total[P::first + w / P::in_row][w % P::in_row * Tile<T>::word]);
+                      &total[P::first + w / P::in_row][w % P::in_row * Shape::word]);
     }
 }
 
 /* Adds `depth` dimensions of a slab, from `first` on, to a thread's sums, in ascending order. */
-template <typename M, typename T>
-__device__ __forceinline__ void add_slab(typename Tile<T>::Results &sum,
-                                         const typename Tile<T>::SlabA &slab_a,
-                                         const typename Tile<T>::SlabB &slab_b, int first,
-                                         int depth, unsigned thread)
+template <typename M, typename Shape>
+__device__ __forceinline__ void add_slab(typename Shape::Results &sum,
+                                         const typename Shape::SlabA &slab_a,
+                                         const typename Shape::SlabB &slab_b, int first, int depth,
+                                         unsigned thread)
 {
-    constexpr int kRows = Tile<T>::rows, kCols = Tile<T>::cols, kCell = Tile<T>::cell;
-    constexpr int kStep = Tile<T>::word / kCell; /* rows of the slab in a turn of the loop */
+    using T = typename Shape::T;
+    constexpr int kRows = Shape::rows, kCols = Shape::cols, kCell = Shape::cell;
+    constexpr int kStep = Shape::word / kCell; /* rows of the slab in a turn of the loop */
     constexpr int kPitchA = sizeof slab_a[0] / sizeof(T), kPitchB = sizeof slab_b[0] / sizeof(T);
     /* A word is two points (of both dimensions of the cell). Of a warp's 32 words of b eight
      * differ, side by side, and four of a: the others are broadcasts. */
@@ -98,7 +110,7 @@ __device__ __forceinline__ void add_slab(typename Tile<T>::Results &sum,
         &slab_a[first / kCell][(thread / 32 * 4 * kRows + thread % 32 / 8 * 2) * kCell];
     const T *from_b = &slab_b[first / kCell][thread % 8 * 2 * kCell];
     /* The end of the loop as an address saves the register of a counter. */
-    const T *const end = from_a + gd::ceil_div(depth, Tile<T>::word) * kStep * kPitchA;
+    const T *const end = from_a + gd::ceil_div(depth, Shape::word) * kStep * kPitchA;
 #pragma unroll 1
     while (from_a != end) {
 #pragma unroll
@@ -134,12 +146,13 @@ __device__ __forceinline__ void add_slab(typename Tile<T>::Results &sum,
  * unless `first`, and puts them there if `put`. Being done once a group, this costs little, and
  * between groups no register. Runs are the outer loop, because what there is to know about one
  * holds for all rows. */
-template <typename M, typename T>
-__device__ __forceinline__ void join_group(const gd::Cdist<T> &call,
-                                           typename Tile<T>::Results &total, ptrdiff_t row,
+template <typename M, typename Shape>
+__device__ __forceinline__ void join_group(const gd::Cdist<typename Shape::T> &call,
+                                           typename Shape::Results &total, ptrdiff_t row,
                                            ptrdiff_t col, bool first, bool put)
 {
-    constexpr int kRows = Tile<T>::rows, kWord = Tile<T>::word, kRuns = Tile<T>::cols / kWord;
+    using T = typename Shape::T;
+    constexpr int kRows = Shape::rows, kWord = Shape::word, kRuns = Shape::cols / kWord;
     const ptrdiff_t left = call.a.count - row;
 #pragma unroll
     for (int r = 0; r < kRuns; ++r) {
@@ -170,12 +183,13 @@ __device__ __forceinline__ void join_group(const gd::Cdist<T> &call,
 
 /* Finishes and stores a thread's results, run by run as well. `memory` has room for a warp's rows
  * of a run; nobody reads it any more. */
-template <typename M, typename T>
-__device__ __forceinline__ void store_tile(const gd::Cdist<T> &call,
-                                           const typename Tile<T>::Results &total, ptrdiff_t row,
+template <typename M, typename Shape>
+__device__ __forceinline__ void store_tile(const gd::Cdist<typename Shape::T> &call,
+                                           const typename Shape::Results &total, ptrdiff_t row,
                                            ptrdiff_t col, void *memory)
 {
-    constexpr int kRows = Tile<T>::rows, kWord = Tile<T>::word, kRuns = Tile<T>::cols / kWord;
+    using T = typename Shape::T;
+    constexpr int kRows = Shape::rows, kWord = Shape::word, kRuns = Shape::cols / kWord;
     using Segments = gd::Segments<T, 4 * kRows>;
     Segments &segments = ((Segments *)memory)[threadIdx.x / 32];
     const int lane = threadIdx.x % 32, own = lane / 8 * kRows;
@@ -216,11 +230,12 @@ __device__ __forceinline__ void store_tile(const gd::Cdist<T> &call,
 }
 
 /* kWords: both operands can be read by aligned 16-byte words along dimensions. */
-template <typename M, bool kWords, typename T>
-__global__ void __launch_bounds__(kThreads, 3)
-    tile(const __grid_constant__ gd::Cdist<T> call, const __grid_constant__ gd::Grid grid)
+template <typename M, bool kWords, typename Shape>
+__global__ void __launch_bounds__(kThreads, Shape::blocks)
+    tile(const __grid_constant__ gd::Cdist<typename Shape::T> call,
+         const __grid_constant__ gd::Grid grid)
 {
-    using Shape = Tile<T>;
+    using T = typename Shape::T;
     constexpr int kRows = Shape::rows, kCols = Shape::cols, kWord = Shape::word;
     __shared__ alignas(16) typename Shape::SlabA slab_a;
     __shared__ alignas(16) typename Shape::SlabB slab_b;
@@ -231,9 +246,9 @@ __global__ void __launch_bounds__(kThreads, 3)
                   (ptrdiff_t)(tile_col + 1) * Shape::block_cols)) {
         return;
     }
-    __shared__ Parked<M, T> parked;
+    __shared__ Parked<M, Shape> parked;
     T total[kRows][kCols] = {};
-    park<T>(parked, thread, total);
+    park<Shape>(parked, thread, total);
 
     for (ptrdiff_t dim = 0; dim < call.d; dim += gd::kSlabDims) {
         const ptrdiff_t ahead = call.d - dim;
@@ -260,15 +275,15 @@ __global__ void __launch_bounds__(kThreads, 3)
         __syncthreads(); /* the slab is there */
 
         if constexpr (!M::folds) {
-            add_slab<M, T>(total, slab_a, slab_b, 0, depth, thread);
+            add_slab<M, Shape>(total, slab_a, slab_b, 0, depth, thread);
         }
         else {
 #pragma unroll 1
             for (int fold = 0; fold < depth; fold += GD_FOLD) {
                 T fresh[kRows][kCols] = {};
-                add_slab<M, T>(fresh, slab_a, slab_b, fold,
-                               depth - fold < GD_FOLD ? depth - fold : GD_FOLD, thread);
-                unpark<T>(parked, thread, total);
+                add_slab<M, Shape>(fresh, slab_a, slab_b, fold,
+                                   depth - fold < GD_FOLD ? depth - fold : GD_FOLD, thread);
+                unpark<Shape>(parked, thread, total);
 #pragma unroll
                 for (int i = 0; i < kRows; ++i) {
 #pragma unroll
@@ -276,11 +291,11 @@ __global__ void __launch_bounds__(kThreads, 3)
                         total[i][j] = M::join(total[i][j], fresh[i][j]);
                     }
                 }
-                park<T>(parked, thread, total);
+                park<Shape>(parked, thread, total);
             }
             if ((dim + gd::kSlabDims) % GD_GROUP == 0 && ahead > gd::kSlabDims) {
-                join_group<M>(call, total, row + thread / 8 * kRows, col + thread % 8 * kWord,
-                              dim < GD_GROUP, true);
+                join_group<M, Shape>(call, total, row + thread / 8 * kRows,
+                                     col + thread % 8 * kWord, dim < GD_GROUP, true);
 #pragma unroll
                 for (int i = 0; i < kRows; ++i) {
 #pragma unroll
@@ -288,30 +303,76 @@ __global__ void __launch_bounds__(kThreads, 3)
                         total[i][j] = 0;
                     }
                 }
-                park<T>(parked, thread, total);
+                park<Shape>(parked, thread, total);
             }
         }
     }
     const ptrdiff_t row = (ptrdiff_t)tile_row * Shape::block_rows + thread / 8 * kRows;
     const ptrdiff_t col = (ptrdiff_t)tile_col * Shape::block_cols + thread % 8 * kWord;
     if (M::folds && call.d > GD_GROUP) {
-        join_group<M>(call, total, row, col, false, false);
+        join_group<M, Shape>(call, total, row, col, false, false);
     }
     if (!call.words) {
         __syncthreads(); /* nobody reads the last slab any more */
     }
-    store_tile<M>(call, total, row, col, slab_a);
+    store_tile<M, Shape>(call, total, row, col, slab_a);
 }
 
-template <typename M, typename T>
+template <typename Shape>
+struct Tiles {
+    ptrdiff_t down, across;
+
+    explicit Tiles(const gd_cdist &call)
+        : down(gd::ceil_div(call.out.rows, Shape::block_rows)),
+          across(gd::ceil_div(call.out.cols, Shape::block_cols))
+    {
+    }
+    /* Those that have results; of pairs these are on the diagonal and right of it. */
+    ptrdiff_t count(bool pairs) const
+    {
+        return pairs ? (down * across + across) / 2 : down * across;
+    }
+    ptrdiff_t rounds(bool pairs, int processors) const
+    {
+        return gd::ceil_div(count(pairs), (ptrdiff_t)processors * Shape::blocks);
+    }
+};
+
+template <typename M, typename Shape>
 cudaError_t launch(const gd_cdist &call)
 {
+    using T = typename Shape::T;
     const bool words = gd::reads_words<T>(call.a) && gd::reads_words<T>(call.b);
-    const ptrdiff_t down = gd::ceil_div(call.out.rows, Tile<T>::block_rows);
-    const ptrdiff_t across = gd::ceil_div(call.out.cols, Tile<T>::block_cols);
-    const gd::Grid grid(call.pairs, down, across, kBand, Tile<T>::block_rows, Tile<T>::block_cols);
-    return gd::enqueue(call.launch, words ? tile<M, true, T> : tile<M, false, T>, grid.blocks(),
-                       dim3(kThreads), 0, gd::parameters_of<T>(call), grid);
+    const Tiles<Shape> tiles(call);
+    const gd::Grid grid(call.pairs, tiles.down, tiles.across, kBand, Shape::block_rows,
+                        Shape::block_cols);
+    return gd::enqueue(call.launch, words ? tile<M, true, Shape> : tile<M, false, Shape>,
+                       grid.blocks(), dim3(kThreads), 0, gd::parameters_of<T>(call), grid);
+}
+
+/* A round of low tiles takes two thirds of one of high ones, if a little more for each result. They
+ * are taken where that saves enough, and where high ones leave multiprocessors without a tile. */
+template <typename M, typename T>
+cudaError_t launch_tiles(const gd_cdist &call)
+{
+    using Low = Tile<T, 4>;
+    if constexpr (sizeof(T) == sizeof(float)) {
+        using High = Tile<T, 8>;
+        int processors = 0;
+        const cudaError_t code = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount,
+                                                        call.launch.device.index);
+        if (code != cudaSuccess) {
+            return code;
+        }
+        const Tiles<Low> low(call);
+        const Tiles<High> high(call);
+        const ptrdiff_t gain = M::folds ? 5 : 4; /* maxima have no totals, and are slower in low */
+        if (high.count(call.pairs) > processors &&
+            low.rounds(call.pairs, processors) * 4 >= high.rounds(call.pairs, processors) * gain) {
+            return launch<M, High>(call);
+        }
+    }
+    return launch<M, Low>(call);
 }
 
 }  // namespace
@@ -319,6 +380,6 @@ cudaError_t launch(const gd_cdist &call)
 extern "C" gd_status gd_cuda_cdist_tile(gd_cdist *call, gd_error *err)
 {
     return gd::launch_one_sum<false>(call, "cdist/cuda_tile", err, [&](auto metric, auto type) {
-        return launch<decltype(metric), decltype(type)>(*call);
+        return launch_tiles<decltype(metric), decltype(type)>(*call);
     });
 }

@@ -1,5 +1,5 @@
-/* tile_f64.cu: city-block and Chebyshev cdist of float64 points with any number of
- * dimensions.
+/* tile_f64.cu: cdist of float64 points with any number of dimensions, by the Lp family, with the
+ * bits of tile.cu.
  *
  * Idea: the register tile of tile.cu, for a pipe that is half as wide: it needs every other issue
  * slot, and shared memory is what it waits for. A block of 128 threads computes 64 x 64 results,
@@ -12,6 +12,11 @@
  *   transposed.
  * - Sums start afresh every GD_FOLD dimensions and are added to totals, and the totals every
  *   GD_GROUP dimensions to those of the groups before, which wait where the results will stand.
+ * - A thread's roots of eight results are found side by side (finish_all): of 8192 x 8192 x 5 that
+ *   takes 0.18 ms, in tile.cu, one after the other, 0.25.
+ * - Where rows start anywhere, a block's results go through shared memory as a tile, so that a warp
+ *   stores 512 bytes of a row at a time: by segments of 128 bytes 8191 x 8191 x 8 took 0.26 ms, so
+ *   it takes 0.20 (cityblock 0.25 and 0.18).
  * Launch: a block a tile, in bands of 16 tiles' rows (grid.cuh).
  *
  * Reached there: cityblock d = 16 0.70 ms, d = 128 4.94, d = 1024 39.7, which is 83 % of the bound;
@@ -24,8 +29,10 @@
  * other orders of threads and with free folds, took 1 to 7 % more; all words of a stage unrolled 4
  * % more (two: 1.4 % less), copies begun after the first word the same. Two dimensions added to
  * each other first take 1.6 % less, but cuda_few has the bits of this order. chebyshev, whose
- * maximum is a comparison and two selections, 8.5. Pairs take 52 % of it at d = 128, 73 % at d
- * = 16. */
+ * maximum is a comparison and two selections, 8.5. euclidean 8192 x 8192 (8191 x 8191), whose floor
+ * of writing is 0.114 ms: d = 5 0.177 (0.200), d = 8 0.174 (0.204), d = 16 0.228 (0.246); tile.cu
+ * takes 0.25, 0.24 and 0.29 (0.34, 0.31 and 0.34). 65536 x 64 x 512 0.347, tile.cu 0.410. Pairs
+ * take 54 to 63 % of the matrix. */
 #include <cuda/std/type_traits>
 
 #include "grid.cuh"
@@ -126,39 +133,45 @@ __device__ __forceinline__ void join_group(const gd::Cdist<T> &call, Tile::Resul
     }
 }
 
-/* Stores a thread's results. `memory` has room for a warp's rows of a run; nobody reads it any more
- * unless kWhole. */
+/* Stores a thread's results, which start at (row, col). Where rows start anywhere, the block hands
+ * its tile round by way of `memory`, which nobody reads any more unless kWhole: a warp then stores
+ * rows of the tile, 512 bytes each. The padding keeps a warp's two rows out of each other's banks.
+ */
 template <typename M, bool kWhole>
 __device__ __forceinline__ void store_tile(const gd::Cdist<T> &call, const Tile::Results &total,
                                            ptrdiff_t row, ptrdiff_t col, void *memory)
 {
-    constexpr int kWord = Tile::word;
-    using Segments = gd::Segments<T, 4 * Tile::rows>;
-    Segments &segments = ((Segments *)memory)[threadIdx.x / 32];
-    const int own = Tile::row_of(threadIdx.x % 32), place = Tile::col_of(threadIdx.x) * kWord;
+    constexpr int kWord = Tile::word, kHigh = Tile::block_rows / (kThreads / 32);
+    using Piece = T[kHigh][Tile::block_cols + 4 * kWord];
+    static_assert(
+        sizeof(Piece) * (kThreads / 32) <= sizeof(Tile::StageA[2]) + sizeof(Tile::StageB[2]),
+        "room for a tile");
+    Piece *const pieces = (Piece *)memory;
+    const int own = Tile::row_of(threadIdx.x), place = Tile::col_of(threadIdx.x) * kWord;
 #pragma unroll
     for (int r = 0; r < Tile::runs; ++r) {
-        const ptrdiff_t first = col + r * 8 * kWord;
-        T *to = call.out + row * call.out_stride + first;
+        T *to = call.out + row * call.out_stride + col + r * 8 * kWord;
+        T results[Tile::rows * kWord];
+#pragma unroll
+        for (int i = 0; i < Tile::rows * kWord; ++i) {
+            results[i] = total[i / kWord][r * kWord + i % kWord];
+        }
+        gd::finish_all<M>(results);
 #pragma unroll
         for (int i = 0; i < Tile::rows; ++i, to += 16 * call.out_stride) {
-            T results[kWord];
-#pragma unroll
-            for (int j = 0; j < kWord; ++j) {
-                results[j] = M::finish(total[i][r * kWord + j]);
-            }
             if constexpr (kWhole) {
-                gd::stream_word(to, results);
+                gd::stream_word(to, results + i * kWord);
             }
             else {
-                gd::store_word(&segments[i * 4 + own][place], results);
+                gd::store_word(&pieces[i][own][place + r * 8 * kWord], results + i * kWord);
             }
         }
-        if constexpr (!kWhole) {
-            __syncwarp();
-            gd::store_segments<4>(call, segments, call.a.count, row - own, 16, first - place);
-            __syncwarp();
-        }
+    }
+    if constexpr (!kWhole) {
+        __syncthreads();
+        const int piece = threadIdx.x / 32;
+        gd::store_segments<kHigh, Tile::block_cols>(call, pieces[piece], call.a.count,
+                                                    row - own + piece * kHigh, 0, col - place);
     }
 }
 
@@ -350,8 +363,8 @@ extern "C" gd_status gd_cuda_cdist_tile_f64(gd_cdist *call, gd_error *err)
     if (call->launch.sizing) {
         return GD_OK;
     }
-    GD_CUDA_TRY(err, "cdist/cuda_tile_f64",
-                call->metric == GD_CITYBLOCK ? launch<gd::Metric<GD_CITYBLOCK>>(*call)
-                                             : launch<gd::Metric<GD_CHEBYSHEV>>(*call));
-    return GD_OK;
+    return gd::with_lp_metric(call->metric, [&](auto metric) {
+        GD_CUDA_TRY(err, "cdist/cuda_tile_f64", launch<decltype(metric)>(*call));
+        return GD_OK;
+    });
 }
