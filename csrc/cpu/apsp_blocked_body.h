@@ -2,7 +2,7 @@
  * per type and semiring, with T the type, V its vector, P the vector of integers as wide, N(x) the
  * name x with a suffix, LOAD_TAGS, STORE_TAGS and SPLAT_TAG to get predecessors in and out of P,
  * NO_PATH the least value that stands for no path, and PUT(a, b) the length of two paths put
- * together. It undefines N and PUT. */
+ * together, and PUT_EACH the same with a in memory. It undefines N, PUT and PUT_EACH. */
 
 enum { N(lanes) = sizeof(V) / sizeof(T), N(width) = NV * N(lanes) };
 _Static_assert(N(width) % MR == 0 && N(width) % MR_TAGS == 0, "strips are whole micro-tiles");
@@ -62,10 +62,11 @@ GD_INLINE N(part) N(row_of)(const N(part) a, ptrdiff_t k, const gd_tags tags)
 
 /* Offers row b of a pivot to every row r of the tile but `except`, with a[r] put before it. */
 GD_INLINE void N(offer)(N(tile) * x, const N(part) a, const V b[NV], const P b_tags[NV],
-                        const V one, const int except, const int rows, const gd_tags tags)
+                        const V one, const int except, const bool shared, const int rows,
+                        const gd_tags tags)
 {
     FOR_TILE (r, v) {
-        const V length = PUT(gd_splat(a.d[r]), b[v], one);
+        const V length = shared ? PUT_EACH(a.d + r, b[v]) : PUT(gd_splat(a.d[r]), b[v], one);
         if (r == except)
             continue;
         if (tags == NO_TAGS)
@@ -78,7 +79,7 @@ GD_INLINE void N(offer)(N(tile) * x, const N(part) a, const V b[NV], const P b_t
 
 /* c[r, j] = min(c[r, j], PUT(a[k, r], b[k, j])) over the pivots from <= k < to. */
 GD_INLINE void N(product_of)(const N(part) c, const N(part) a, const N(part) b, ptrdiff_t from,
-                             ptrdiff_t to, const int rows, const gd_tags tags)
+                             ptrdiff_t to, const bool shared, const int rows, const gd_tags tags)
 {
     N(tile) x;
     V one = gd_splat((T)1);
@@ -92,7 +93,7 @@ GD_INLINE void N(product_of)(const N(part) c, const N(part) a, const N(part) b, 
             if (tags == OF_ROW)
                 row_tags[v] = LOAD_TAGS(b.p + k * N(width) + v * N(lanes));
         }
-        N(offer)(&x, N(row_of)(a, k, tags), row, row_tags, one, -1, rows, tags);
+        N(offer)(&x, N(row_of)(a, k, tags), row, row_tags, one, -1, shared, rows, tags);
     }
     N(store)(&x, c, rows, tags);
 }
@@ -100,8 +101,10 @@ GD_INLINE void N(product_of)(const N(part) c, const N(part) a, const N(part) b, 
 static void N(product)(const N(part) c, const N(part) a, const N(part) b, ptrdiff_t from,
                        ptrdiff_t to, const gd_tags tags)
 {
-    if (from < to)
-        WITH_TAGS(N(product_of), c, a, b, from, to);
+    if (from < to && gd_pipes_are_shared())
+        WITH_TAGS(N(product_of), c, a, b, from, to, true);
+    else if (from < to)
+        WITH_TAGS(N(product_of), c, a, b, from, to, false);
 }
 
 /* The same where the tile's own rows are the pivots. Each goes to `snapshot` at its own stage, when
@@ -124,7 +127,7 @@ GD_INLINE void N(triangle_of)(const N(part) c, const N(part) a, const N(part) sn
                 STORE_TAGS(snapshot.p + k * N(width) + v * N(lanes), row_tags[v]);
             }
         }
-        N(offer)(&x, N(row_of)(a, k, tags), row, row_tags, one, k, rows, tags);
+        N(offer)(&x, N(row_of)(a, k, tags), row, row_tags, one, k, false, rows, tags);
     }
     N(store)(&x, c, rows, tags);
 }
@@ -319,3 +322,4 @@ static gd_status N(run)(gd_apsp *call, gd_error *err)
 
 #undef N
 #undef PUT
+#undef PUT_EACH

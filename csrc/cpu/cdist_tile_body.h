@@ -4,18 +4,81 @@
 
 enum { N(lanes) = sizeof(V) / sizeof(T), N(width) = NV * N(lanes) };
 
+/* Staged rows of totals on their way past the caches, where distances are made of them. */
+typedef struct N(queue) {
+    const T *from; /* what is next of the first row */
+    T *to;
+    ptrdiff_t left; /* of the row, in elements */
+    ptrdiff_t rows; /* the first one included; 0 when all are stored */
+    ptrdiff_t cols, from_stride, to_stride;
+    ptrdiff_t quota;  /* lines at a time */
+    gd_metric metric; /* one whose totals are distances if these already are */
+} N(queue);
+
+GD_INLINE void N(put_lines)(const gd_metric metric, const T *from, T *to, ptrdiff_t count)
+{
+    for (ptrdiff_t i = 0; i < count; i += N(lanes))
+        gd_stream(to + i, (gd_vf32)PICK(FINISH, metric, gd_load(from + i)));
+}
+
+/* Less than a line, the first or the last of a row. */
+static void N(put_part)(N(queue) * queue, ptrdiff_t count)
+{
+    T part[LINE / sizeof(T)] = {0};
+    memcpy(part, queue->from, (size_t)count * sizeof(T));
+    for (ptrdiff_t i = 0; i < count; i += N(lanes)) {
+        const V total = gd_load(part + i);
+        gd_store(part + i, PICK(FINISH, queue->metric, total));
+    }
+    memcpy(queue->to, part, (size_t)count * sizeof(T));
+    queue->from += count, queue->to += count, queue->left -= count;
+}
+
+/* Stores the next `lines` lines. */
+static __attribute__((noinline)) void N(put)(N(queue) * queue, ptrdiff_t lines)
+{
+    enum { PER_LINE = LINE / sizeof(T) };
+    while (lines > 0 && queue->rows > 0) {
+        const ptrdiff_t head = -(uintptr_t)queue->to % LINE / sizeof(T);
+        if (head > 0)
+            N(put_part)(queue, least(head, queue->left));
+        const ptrdiff_t run = least(lines, queue->left / PER_LINE), count = run * PER_LINE;
+        if (queue->metric == GD_EUCLIDEAN)
+            N(put_lines)(GD_EUCLIDEAN, queue->from, queue->to, count);
+        else if (queue->metric == GD_COSINE)
+            N(put_lines)(GD_COSINE, queue->from, queue->to, count);
+        else
+            N(put_lines)(GD_SQEUCLIDEAN, queue->from, queue->to, count);
+        queue->from += count, queue->to += count, queue->left -= count, lines -= run;
+        if (queue->left < PER_LINE) {
+            if (queue->left > 0)
+                N(put_part)(queue, queue->left);
+            queue->from += queue->from_stride - queue->cols;
+            queue->to += queue->to_stride - queue->cols;
+            queue->left = queue->cols;
+            --queue->rows;
+        }
+    }
+}
+
 /* Computes one tile over a group of `depth` dimensions. `a` holds mr rows and `b` nv vectors of
  * columns, both with the dimension as the slow index. Unless `first`, out holds the totals of the
- * groups before; if `last`, it receives distances. Returns true if instead it left totals there,
- * because some lost range. */
-GD_INLINE bool N(tile)(const gd_metric metric, const int mr, const int nv, const T *a, const T *b,
-                       ptrdiff_t depth, bool first, bool last, T *out, ptrdiff_t stride)
+ * groups before; if `last`, it receives distances, or if then `queue` is not NULL, totals. Returns
+ * true if it left totals there of which some lost range.
+ *
+ * What waits in the queue is stored between folds, so that roots and the way to memory take no time
+ * of their own: neither needs the pipes of the sums. */
+GD_INLINE bool N(tile)(const gd_metric metric, const int mr, const int nv, const bool shared,
+                       const T *a, const T *b, ptrdiff_t depth, bool first, bool last, T *out,
+                       ptrdiff_t stride, N(queue) * queue)
 {
     V acc[MR][NV], total[MR][NV], one = gd_splat((T)1);
     GD_OPAQUE(one);
     for (ptrdiff_t k = 0;;) {
         const ptrdiff_t end = k + GD_FOLD < depth ? k + GD_FOLD : depth;
         const bool alone = k == 0;
+        if (queue != NULL && queue->rows > 0)
+            N(put)(queue, queue->quota);
         FOR_TILE (r, v)
             acc[r][v] = (V){0};
         for (; k < end; ++k) {
@@ -23,9 +86,18 @@ GD_INLINE bool N(tile)(const gd_metric metric, const int mr, const int nv, const
             GD_UNROLL for (int v = 0; v < nv; ++v)
                 column[v] = gd_load(b + (k * nv + v) * N(lanes));
             GD_UNROLL for (int r = 0; r < mr; ++r) {
-                const V row = SCALED(metric, gd_splat(a[k * mr + r]), one);
-                GD_UNROLL for (int v = 0; v < nv; ++v)
-                    acc[r][v] = PICK(TERM, metric, acc[r][v], row, column[v]);
+                const T *const at = a + k * mr + r;
+                if (shared && metric != GD_INNER_PRODUCT) {
+                    GD_UNROLL for (int v = 0; v < nv; ++v) {
+                        const V less = gd_minus_each(column[v], at);
+                        acc[r][v] = PICK(TERM, metric, acc[r][v], less, (V){0});
+                    }
+                }
+                else {
+                    const V row = SCALED(metric, gd_splat(*at), one);
+                    GD_UNROLL for (int v = 0; v < nv; ++v)
+                        acc[r][v] = PICK(TERM, metric, acc[r][v], row, column[v]);
+                }
             }
         }
         /* The registers are the accumulators'; totals wait on the stack, touched once a fold. */
@@ -54,7 +126,7 @@ GD_INLINE bool N(tile)(const gd_metric metric, const int mr, const int nv, const
             lost = gd_any((low < GD_F32_SQUARES_SAFE_MIN) | (high > GD_F32_SQUARES_SAFE_MAX));
         }
 #endif
-        if (!lost)
+        if (!lost && queue == NULL)
             FOR_TILE (r, v)
                 acc[r][v] = PICK(FINISH, metric, acc[r][v]);
     }
@@ -64,16 +136,17 @@ GD_INLINE bool N(tile)(const gd_metric metric, const int mr, const int nv, const
 }
 
 typedef bool N(tile_fn)(const T *a, const T *b, ptrdiff_t depth, bool first, bool last, T *out,
-                        ptrdiff_t stride);
+                        ptrdiff_t stride, N(queue) * queue);
 
 /* One function per metric, height and number of vectors: all are constants where it matters. */
-#define DEFINE_TILE(metric, mr, nv)                                                             \
-    static bool N(tile_##metric##_##mr##_##nv)(const T *a, const T *b, ptrdiff_t depth,         \
-                                               bool first, bool last, T *out, ptrdiff_t stride) \
+#define DEFINE_TILE(metric, mr, nv, suffix, shared)                                             \
+    static bool N(tile_##metric##_##mr##_##nv##suffix)(const T *a, const T *b, ptrdiff_t depth, \
+                                                       bool first, bool last, T *out,           \
+                                                       ptrdiff_t stride, N(queue) * queue)      \
     {                                                                                           \
-        return N(tile)(metric, mr, nv, a, b, depth, first, last, out, stride);                  \
+        return N(tile)(metric, mr, nv, shared, a, b, depth, first, last, out, stride, queue);   \
     }
-#define DEFINE(metric, nv) DEFINE_TILE(metric, MR, nv) DEFINE_TILE(metric, 1, nv)
+#define DEFINE(metric, nv) DEFINE_TILE(metric, MR, nv, , false) DEFINE_TILE(metric, 1, nv, , false)
 #define DEFINE_ALL(metric) FOR_NV(DEFINE, metric)
 FOR_METRICS(DEFINE_ALL)
 #define ENTRY(metric, nv) [nv] = N(tile_##metric##_MR_##nv),
@@ -81,12 +154,25 @@ FOR_METRICS(DEFINE_ALL)
 #define ENTRIES(metric) [metric] = {{FOR_NV(ENTRY, metric)}, {FOR_NV(ENTRY_ALONE, metric)}},
 /* [metric][whether the row is alone][vectors] */
 static N(tile_fn) *const N(tiles)[GD_METRIC_COUNT][2][NV + 1] = {FOR_METRICS(ENTRIES)};
+/* Whole tiles where gd_pipes_are_shared(). */
+#define DEFINE_SHARED(metric) DEFINE_TILE(metric, MR, NV, _shared, true)
+FOR_METRICS(DEFINE_SHARED)
+#define ENTRY_SHARED(metric) [metric] = N(tile_##metric##_MR_NV_shared),
+static N(tile_fn) *const N(shared_tiles)[GD_METRIC_COUNT] = {FOR_METRICS(ENTRY_SHARED)};
+#undef DEFINE_SHARED
+#undef ENTRY_SHARED
 #undef DEFINE
 #undef DEFINE_TILE
 #undef DEFINE_ALL
 #undef ENTRY
 #undef ENTRY_ALONE
 #undef ENTRIES
+
+static N(tile_fn) * N(tile_for)(gd_metric metric, bool alone, int nv)
+{
+    return !alone && nv == NV && gd_pipes_are_shared() ? N(shared_tiles)[metric]
+                                                       : N(tiles)[metric][alone][nv];
+}
 
 #if GUARDED
 /* Finishes a tile whose totals partly lost range: those lanes are summed again in float64. Slow per
@@ -136,7 +222,8 @@ static void N(block)(const gd_cdist *call, const tile_plan *plan, T *own, ptrdif
 {
     const ptrdiff_t d = call->a.cols, n = call->out.cols, stride = plan->chunk * N(width);
     const ptrdiff_t rows = plan->rows < call->a.rows - row ? plan->rows : call->a.rows - row;
-    T *const a = own, *const stage = a + plan->rows * d, *const own_b = stage + plan->rows * stride;
+    T *const a = own, *const stage = a + plan->rows * d;
+    T *const own_b = stage + plan->staged * stride;
     for (ptrdiff_t r = 0; r < rows; r += MR)
         N(pack)(&call->a, row + r, rows - r == 1 ? 1 : MR, a + r * d);
 
@@ -149,6 +236,7 @@ static void N(block)(const gd_cdist *call, const tile_plan *plan, T *own, ptrdif
             N(pack_panels)(&call->b, panel, end, own_b);
             b = own_b;
         }
+        N(queue) queue = {.rows = 0};
         ptrdiff_t k = 0;
         do {
             const ptrdiff_t depth = plan->slab < d - k ? plan->slab : d - k;
@@ -161,36 +249,59 @@ static void N(block)(const gd_cdist *call, const tile_plan *plan, T *own, ptrdif
                 /* A whole tile goes straight to its place, unless that is to be streamed to. */
                 const bool direct =
                     !plan->stream && depth == d && full == mr && cols % N(width) == 0;
-                T *const tile = direct ? to : depth == d ? stage : stage + r * stride;
+                T *const tile = direct ? to : stage + r % plan->staged * stride;
                 const ptrdiff_t tile_stride = direct ? call->out.row_stride : stride;
+                bool lost[MAX_CHUNK], any_lost = false;
                 for (ptrdiff_t p = panel; p < end; ++p) {
                     const int nv = N(vectors)(p, n);
                     const T *from = b + (p - panel) * N(width) * d;
                     T *const at = tile + (p - panel) * N(width);
-                    bool lost = false;
+                    N(tile_fn) *const sum_up = N(tile_for)(call->metric, alone, nv);
                     ptrdiff_t group = k;
                     do {
                         const ptrdiff_t left = k + depth - group;
                         const ptrdiff_t dims = left < GD_GROUP ? left : GD_GROUP;
-                        lost = N(tiles)[call->metric][alone][nv](
+                        lost[p - panel] = sum_up(
                             a + r * d + group * mr, from + group * nv * N(lanes), dims, group == 0,
-                            group + dims == d, at, tile_stride);
+                            group + dims == d, at, tile_stride, plan->stream ? &queue : NULL);
                         group += dims;
                     } while (group < k + depth);
-#if GUARDED
-                    if (lost)
-                        N(rescue)(call->metric, a + r * d, mr, from, nv * N(lanes), d, at,
-                                  tile_stride);
-#else
-                    (void)lost;
-#endif
+                    any_lost |= lost[p - panel];
                 }
-                for (ptrdiff_t i = 0; last && !direct && i < full; ++i)
-                    gd_store_run(to + i * call->out.row_stride, tile + i * stride,
-                                 (size_t)cols * sizeof(T), plan->stream);
+#if GUARDED
+                for (ptrdiff_t p = panel; p < end && any_lost; ++p) {
+                    const int nv = N(vectors)(p, n);
+                    T *const at = tile + (p - panel) * N(width);
+                    if (lost[p - panel] || plan->stream)
+                        N(rescue)(call->metric, a + r * d, mr, b + (p - panel) * N(width) * d,
+                                  nv * N(lanes), d, at, tile_stride);
+                }
+#endif
+                if (!last || direct)
+                    continue;
+                if (plan->stream) {
+                    const ptrdiff_t lines = cols * (ptrdiff_t)sizeof(T) / LINE * full;
+                    const ptrdiff_t folds = (end - panel) * ceil_div(most(depth, 1), GD_FOLD);
+                    N(put)(&queue, PTRDIFF_MAX);
+                    queue = (N(queue)){.from = tile,
+                                       .to = to,
+                                       .left = cols,
+                                       .rows = full,
+                                       .cols = cols,
+                                       .from_stride = stride,
+                                       .to_stride = call->out.row_stride,
+                                       .quota = ceil_div(lines, folds),
+                                       .metric = any_lost ? GD_SQEUCLIDEAN : call->metric};
+                    if (plan->staged == MR)
+                        N(put)(&queue, PTRDIFF_MAX);
+                }
+                for (ptrdiff_t i = 0; !plan->stream && i < full; ++i)
+                    memcpy(to + i * call->out.row_stride, tile + i * stride,
+                           (size_t)cols * sizeof(T));
             }
             k += depth;
         } while (k < d);
+        N(put)(&queue, PTRDIFF_MAX);
     }
     if (plan->stream)
         gd_stream_end();

@@ -14,7 +14,15 @@
  * share two pipes, unless the sum is fused with a product by one: two vectors a cycle then, of 8
  * float64 or 16 float32 or int32. One such core reached, of 1500**3, in 1e9 updates a second with
  * packing, other work beside it: min_plus float64 31, float32 64, int32 71. Of 2000**3: min_max
- * float32 74; or_and 1480. */
+ * float32 74; or_and 1480.
+ *
+ * Where additions and multiplications share two pipes, as on Intel's processors, nothing is gained
+ * by the fusion, which takes a copy of a register for two of three sums; and integers of this width
+ * have one pipe for minima and maxima. So there are loops for those (`shared`), which take sums as
+ * they are and min_max of floats as floats. The floor is then one vector a cycle. One core of
+ * Cascade Lake (2.4 GHz, its twin at work for others), ms of 1000**3 and share of that floor:
+ * min_plus float64 73 (72 %), float32 36 (73 %), int32 32 (81 %), max_min float32 40; before them,
+ * and with half as many rows in a block, 80, 39, 34 and 57. */
 #include "kernels.h"
 #include "pass.h"
 #include "simd.h"
@@ -30,8 +38,9 @@ enum { MR = 8, NV = 3 };
 enum { MR = 6, NV = 2 };
 #endif
 /* A block of rows and a slab of words of them stay in the second cache, with the results of a chunk
- * of panels; a slab of one panel stays in the first. */
-enum { ROWS = 8 * MR, SLAB = 128, CHUNK = 6 };
+ * of panels; a slab of one panel stays in the first. Every block of rows fetches all of B again, so
+ * more of them are better (a fifth quicker than half as many), but for many threads. */
+enum { STRIPS = 16, FEWER_STRIPS = 8, SLAB = 128, CHUNK = 6 };
 #define FOR_TILE(r, v)                               \
     GD_UNROLL for (int r = 0; r < MR; ++r) GD_UNROLL \
         for (int v = 0; v < NV; ++v)
@@ -39,6 +48,7 @@ enum { ROWS = 8 * MR, SLAB = 128, CHUNK = 6 };
 /* How a call is cut up; all but `threads` is the same when sizing and when launched. */
 typedef struct product_plan {
     ptrdiff_t strips, panels, words; /* words of a line, which hold all of its elements */
+    ptrdiff_t block;                 /* strips in a task, at most */
     size_t left_bytes, right_bytes, own_bytes;
     int threads;
     bool flip; /* the order of the numbers, since a maximum is wanted */
@@ -99,15 +109,19 @@ GD_INLINE int32_t from_sum(int32_t y, bool flip)
 
 /* ---------------------------------------------------------------- the loops */
 
-/* A sum of infinities is NaN, which a minimum passes over. Sums and minima of floats share two
- * pipes, which fused multiply-adds leave alone: a * 1 + b is the same sum. */
-#define ADD_AND_LESS(c, a, b, one) ((void)(one), gd_min((a) + (b), c))
+/* A sum of infinities is NaN, which a minimum passes over. Where sums and minima of floats share
+ * two pipes that fused multiply-adds leave alone, a * 1 + b is the same sum. Where nothing is
+ * gained by that, instructions are what counts, and there is one less of them without a broadcast.
+ */
+#define ADD_AND_LESS(c, a, b, one) ((void)(one), gd_min(gd_splat(*(a)) + (b), c))
+#define LARGER_AND_LESS(c, a, b, one) ((void)(one), gd_min(gd_max(gd_splat(*(a)), b), c))
 #if defined(__AVX512F__)
-#define FUSE_AND_LESS(c, a, b, one) gd_min((a) * (one) + (b), c)
+#define FUSE_AND_LESS(c, a, b, one) gd_min(gd_splat(*(a)) * (one) + (b), c)
 #else
 #define FUSE_AND_LESS ADD_AND_LESS
 #endif
-#define LARGER_AND_LESS(c, a, b, one) ((void)(one), gd_min(gd_max(a, b), c))
+#define ADD_EACH_AND_LESS(c, a, b, one) ((void)(one), gd_min(gd_plus_each(b, a), c))
+#define LARGER_EACH_AND_LESS(c, a, b, one) ((void)(one), gd_min(gd_max_each(b, a), c))
 
 #define N(name) name##_plus_f32
 #define E float
@@ -117,12 +131,15 @@ GD_INLINE int32_t from_sum(int32_t y, bool flip)
 #define NEUTRAL INFINITY
 #define ENTER(x, flip) tidy_float(x, flip)
 #define LEAVE(y, flip) untidy_float(y, flip)
-#define MARKS(x, flip) ((flip) ? (x) > 0 : (x) < 0)
 #define BETTER(c, x, flip) better_float(c, x, flip)
 #define FOLD FUSE_AND_LESS
-#if defined(__AVX2__) && !defined(__AVX512F__)
+#if defined(__AVX512F__) || !defined(__AVX2__)
+#define MARKS(x, flip) false
+#define FOLD_SHARED ADD_EACH_AND_LESS
+#else
+#define MARKS(x, flip) ((flip) ? (x) > 0 : (x) < 0)
 #define FOLD_UNMARKED(c, a, b, one) \
-    ((void)(one), (gd_vf32)gd_min((gd_vi32)((a) + (b)), (gd_vi32)(c)))
+    ((void)(one), (gd_vf32)gd_min((gd_vi32)(gd_splat(*(a)) + (b)), (gd_vi32)(c)))
 #endif
 #include "minplus_tile_body.h"
 
@@ -134,9 +151,10 @@ GD_INLINE int32_t from_sum(int32_t y, bool flip)
 #define NEUTRAL (double)INFINITY
 #define ENTER(x, flip) tidy_double(x, flip)
 #define LEAVE(y, flip) untidy_double(y, flip)
-#define MARKS(x, flip) ((flip) ? (x) > 0 : (x) < 0)
+#define MARKS(x, flip) false
 #define BETTER(c, x, flip) better_double(c, x, flip)
 #define FOLD FUSE_AND_LESS
+#define FOLD_SHARED ADD_EACH_AND_LESS
 #include "minplus_tile_body.h"
 
 #define N(name) name##_plus_i32
@@ -150,6 +168,7 @@ GD_INLINE int32_t from_sum(int32_t y, bool flip)
 #define MARKS(x, flip) out_of_range(x, flip)
 #define BETTER(c, x, flip) better_int32_t(c, x, flip)
 #define FOLD ADD_AND_LESS
+#define FOLD_SHARED ADD_EACH_AND_LESS
 #include "minplus_tile_body.h"
 
 #define N(name) name##_larger_f32
@@ -163,6 +182,22 @@ GD_INLINE int32_t from_sum(int32_t y, bool flip)
 #define MARKS(x, flip) false
 #define BETTER(c, x, flip) better_float(c, x, flip)
 #define FOLD LARGER_AND_LESS
+#define FOLD_SHARED LARGER_EACH_AND_LESS
+#include "minplus_tile_body.h"
+
+/* Where integers of this width have one pipe for minima and maxima, and floats two. */
+#define N(name) name##_larger_f32_shared
+#define E float
+#define T float
+#define V gd_vf32
+#define ELEMENTS 1
+#define NEUTRAL INFINITY
+#define ENTER(x, flip) tidy_float(x, flip)
+#define LEAVE(y, flip) untidy_float(y, flip)
+#define MARKS(x, flip) false
+#define BETTER(c, x, flip) better_float(c, x, flip)
+#define FOLD LARGER_EACH_AND_LESS
+#define FOLD_SHARED LARGER_EACH_AND_LESS
 #include "minplus_tile_body.h"
 
 #define N(name) name##_larger_f64
@@ -176,6 +211,7 @@ GD_INLINE int32_t from_sum(int32_t y, bool flip)
 #define MARKS(x, flip) false
 #define BETTER(c, x, flip) better_double(c, x, flip)
 #define FOLD LARGER_AND_LESS
+#define FOLD_SHARED LARGER_EACH_AND_LESS
 #include "minplus_tile_body.h"
 
 /* The complement turns over all integers, the least of them included. */
@@ -190,6 +226,7 @@ GD_INLINE int32_t from_sum(int32_t y, bool flip)
 #define MARKS(x, flip) false
 #define BETTER(c, x, flip) better_int32_t(c, x, flip)
 #define FOLD LARGER_AND_LESS
+#define FOLD_SHARED LARGER_EACH_AND_LESS
 #include "minplus_tile_body.h"
 
 /* A word holds 32 truths of neighbouring k. */
@@ -203,7 +240,7 @@ GD_INLINE int32_t from_sum(int32_t y, bool flip)
 #define LEAVE(y, flip) ((void)(flip), (y) != 0)
 #define MARKS(x, flip) false
 #define BETTER(c, x, flip) ((c) != 0 || (x) != 0)
-#define FOLD(c, a, b, one) ((void)(one), (c) | ((a) & (b)))
+#define FOLD(c, a, b, one) ((void)(one), (c) | (gd_splat(*(a)) & (b)))
 #include "minplus_tile_body.h"
 
 /* ---------------------------------------------------------------- the launcher */
@@ -227,12 +264,16 @@ gd_status GD_ISA_NAME(gd_cpu_minplus_tile)(gd_minplus *call, gd_error *err)
 #undef LOOP
     const bool adds = call->semiring == GD_MIN_PLUS || call->semiring == GD_MAX_PLUS;
     const gd_dtype dtype = call->out.dtype;
-    plan_fn *const plan_of = call->semiring == GD_OR_AND ? plan_or_and
-                             : adds                      ? plus[dtype].plan
-                                                         : larger[dtype].plan;
-    run_fn *const run = call->semiring == GD_OR_AND ? run_or_and
-                        : adds                      ? plus[dtype].run
-                                                    : larger[dtype].run;
+    plan_fn *plan_of = call->semiring == GD_OR_AND ? plan_or_and
+                       : adds                      ? plus[dtype].plan
+                                                   : larger[dtype].plan;
+    run_fn *run = call->semiring == GD_OR_AND ? run_or_and
+                  : adds                      ? plus[dtype].run
+                                              : larger[dtype].run;
+    if (!adds && dtype == GD_F32 && gd_pipes_are_shared()) {
+        plan_of = plan_larger_f32_shared;
+        run = run_larger_f32_shared;
+    }
     product_plan plan = plan_of(call);
     gd_launch *const launch = &call->launch;
     const size_t packed = plan.left_bytes + plan.right_bytes;

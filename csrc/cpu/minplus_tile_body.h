@@ -8,8 +8,10 @@
  *     ENTER(x, flip), LEAVE(y, flip)    element to word and back
  *     MARKS(x, flip)           whether run shall tell that there is such an element
  *     BETTER(c, x, flip)       the better of two elements, c as given
- *     FOLD(c, a, b, one)       a result and the operands of one more term; vectors, one of ones
+ *     FOLD(c, a, b, one)       a result and the operands of one more term: vectors, the place of a
+ *                              word of A, one of ones
  *     FOLD_UNMARKED            the same where no element marks, if that is faster
+ *     FOLD_SHARED              the same where gd_pipes_are_shared(), likewise
  *
  * all of which it undefines. */
 
@@ -17,10 +19,28 @@ enum { N(lanes) = sizeof(V) / sizeof(T), N(width) = NV * N(lanes) };
 
 /* ---------------------------------------------------------------- packing */
 
+/* One element of each line into its word, at bit e of words that have room for several. */
+GD_INLINE bool N(enter)(const E *from, ptrdiff_t count, ptrdiff_t line_step, ptrdiff_t e, bool flip,
+                        T *restrict word)
+{
+    bool marked = false;
+    (void)e;
+    for (ptrdiff_t r = 0; r < count; ++r) {
+        const E element = from[r * line_step];
+        marked |= MARKS(element, flip);
+#if ELEMENTS > 1
+        word[r] |= (T)((uint32_t)ENTER(element, flip) << e);
+#else
+        word[r] = ENTER(element, flip);
+#endif
+    }
+    return marked;
+}
+
 /* Packs `count` lines of x, `line_step` apart, into the words of a strip of `width` lines: to[w *
  * width + r]. Elements of a line are `step` apart. Where x ends come neutral elements. */
 GD_INLINE bool N(pack)(const E *x, ptrdiff_t count, ptrdiff_t line_step, ptrdiff_t depth,
-                       ptrdiff_t step, ptrdiff_t words, ptrdiff_t width, bool flip, T *to)
+                       ptrdiff_t step, ptrdiff_t words, const int width, bool flip, T *to)
 {
     bool marked = false;
     for (ptrdiff_t w = 0; w < words; ++w) {
@@ -29,15 +49,10 @@ GD_INLINE bool N(pack)(const E *x, ptrdiff_t count, ptrdiff_t line_step, ptrdiff
             word[r] = NEUTRAL;
         for (ptrdiff_t e = 0; e < ELEMENTS && w * ELEMENTS + e < depth; ++e) {
             const E *const from = x + (w * ELEMENTS + e) * step;
-            for (ptrdiff_t r = 0; r < count; ++r) {
-                const E element = from[r * line_step];
-                marked |= MARKS(element, flip);
-#if ELEMENTS > 1
-                word[r] |= (T)((uint32_t)ENTER(element, flip) << e);
-#else
-                word[r] = ENTER(element, flip);
-#endif
-            }
+            if (count == width) /* a constant, of whole vectors */
+                marked |= N(enter)(from, width, line_step, e, flip, word);
+            else
+                marked |= N(enter)(from, count, line_step, e, flip, word);
         }
     }
     return marked;
@@ -76,7 +91,7 @@ typedef void N(tile_fn)(const T *a, const T *b, ptrdiff_t words, bool first, T *
             GD_UNROLL for (int v = 0; v < NV; ++v)                                                 \
                 column[v] = gd_load(b + w * N(width) + v * N(lanes));                              \
             GD_UNROLL for (int r = 0; r < MR; ++r) {                                               \
-                const V row = gd_splat(a[w * MR + r]);                                             \
+                const T *const row = a + w * MR + r;                                               \
                 GD_UNROLL for (int v = 0; v < NV; ++v)                                             \
                     acc[r][v] = fold(acc[r][v], row, column[v], one);                              \
             }                                                                                      \
@@ -87,6 +102,9 @@ typedef void N(tile_fn)(const T *a, const T *b, ptrdiff_t words, bool first, T *
 DEFINE_TILE(N(tile), FOLD)
 #ifdef FOLD_UNMARKED
 DEFINE_TILE(N(tile_unmarked), FOLD_UNMARKED)
+#endif
+#ifdef FOLD_SHARED
+DEFINE_TILE(N(tile_shared), FOLD_SHARED)
 #endif
 #undef DEFINE_TILE
 
@@ -119,7 +137,7 @@ static void N(block)(const gd_minplus *call, const product_plan *plan, N(tile_fn
                      const T *left, const T *right, ptrdiff_t first_strip, ptrdiff_t first_panel,
                      T *own)
 {
-    const ptrdiff_t strips = least(ROWS / MR, plan->strips - first_strip);
+    const ptrdiff_t strips = least(plan->block, plan->strips - first_strip);
     const ptrdiff_t panels = least(CHUNK, plan->panels - first_panel), words = plan->words;
     ptrdiff_t w = 0;
     do { /* once even without words, for the neutral elements */
@@ -146,15 +164,17 @@ static product_plan N(plan)(const gd_minplus *call)
     const ptrdiff_t strips = (call->out.rows + MR - 1) / MR;
     const ptrdiff_t panels = (call->out.cols + N(width) - 1) / N(width);
     const ptrdiff_t words = (call->a.cols + ELEMENTS - 1) / ELEMENTS;
+    /* Waking threads costs about as much as 2**18 updates on one. */
+    const ptrdiff_t threads = updates < 0x1p18 ? 1 : omp_get_max_threads();
     return (product_plan){
         .strips = strips,
         .panels = panels,
         .words = words,
         .left_bytes = ((size_t)(strips * MR * words) * sizeof(T) + 63) / 64 * 64,
         .right_bytes = (size_t)(panels * N(width) * words) * sizeof(T),
-        .own_bytes = (size_t)(ROWS * CHUNK * N(width)) * sizeof(T),
-        /* Waking threads costs about as much as 2**18 updates on one. */
-        .threads = updates < 0x1p18 ? 1 : omp_get_max_threads(),
+        .own_bytes = (size_t)(STRIPS * MR * CHUNK * N(width)) * sizeof(T),
+        .block = strips * panels < 4 * threads * STRIPS * CHUNK ? FEWER_STRIPS : STRIPS,
+        .threads = (int)threads,
     };
 }
 
@@ -165,7 +185,7 @@ static gd_status N(run)(const gd_minplus *call, const product_plan *plan, bool *
     char *const workspace = call->launch.workspace;
     T *const left = (T *)workspace, *const right = (T *)(workspace + plan->left_bytes);
     char *const own = workspace + plan->left_bytes + plan->right_bytes;
-    const ptrdiff_t blocks = (plan->strips * MR + ROWS - 1) / ROWS;
+    const ptrdiff_t blocks = (plan->strips + plan->block - 1) / plan->block;
     const ptrdiff_t chunks = (plan->panels + CHUNK - 1) / CHUNK;
     const int threads = plan->threads;
     bool marked = false;
@@ -179,15 +199,17 @@ static gd_status N(run)(const gd_minplus *call, const product_plan *plan, bool *
 #pragma omp for schedule(static) reduction(| : marked)
         for (ptrdiff_t p = 0; p < plan->panels; ++p)
             marked |= N(pack_right)(&call->b, plan, p, right);
-#ifdef FOLD_UNMARKED
+#if defined(FOLD_UNMARKED)
         N(tile_fn) *const tile = marked ? N(tile) : N(tile_unmarked);
+#elif defined(FOLD_SHARED)
+        N(tile_fn) *const tile = gd_pipes_are_shared() ? N(tile_shared) : N(tile);
 #else
         N(tile_fn) *const tile = N(tile);
 #endif
 #pragma omp for schedule(dynamic)
         for (ptrdiff_t t = 0; t < blocks * chunks; ++t)
             if (gd_goes_on(&call->launch, (double)t / (double)(blocks * chunks), &status, err))
-                N(block)(call, plan, tile, left, right, t / chunks * (ROWS / MR),
+                N(block)(call, plan, tile, left, right, t / chunks * plan->block,
                          t % chunks * CHUNK, mine);
     }
     *has_mark = marked;
@@ -206,3 +228,4 @@ static gd_status N(run)(const gd_minplus *call, const product_plan *plan, bool *
 #undef BETTER
 #undef FOLD
 #undef FOLD_UNMARKED
+#undef FOLD_SHARED

@@ -238,6 +238,50 @@ GD_INLINE gd_vf64 gd_max_abs_gd_vf64(gd_vf64 best, gd_vf64 x)
 }
 #endif
 
+/* Every lane of x and one number: read by the instruction itself, where a broadcast would be one
+ * more for the front end; with several vectors that is more loads, too. */
+#if defined(__AVX512F__)
+#define GD_DEFINE_EACH(name, instruction, plain, lanes, v, t)                            \
+    GD_INLINE v name##_##v(v x, const t *p)                                              \
+    {                                                                                    \
+        v y;                                                                             \
+        __asm__(instruction " %2%{1to" #lanes "%}, %1, %0" : "=v"(y) : "v"(x), "m"(*p)); \
+        return y;                                                                        \
+    }
+#else
+#define GD_DEFINE_EACH(name, instruction, plain, lanes, v, t) \
+    GD_INLINE v name##_##v(v x, const t *p)                   \
+    {                                                         \
+        const v y = gd_splat_##v(*p);                         \
+        return plain;                                         \
+    }
+#endif
+#define GD_DEFINE_EACH_OF(v, t, lanes, add, subtract, max)      \
+    GD_DEFINE_EACH(gd_plus_each, add, x + y, lanes, v, t)       \
+    GD_DEFINE_EACH(gd_minus_each, subtract, x - y, lanes, v, t) \
+    GD_DEFINE_EACH(gd_max_each, max, gd_max_##v(x, y), lanes, v, t)
+GD_DEFINE_EACH_OF(gd_vf32, float, 16, "vaddps", "vsubps", "vmaxps")
+GD_DEFINE_EACH_OF(gd_vf64, double, 8, "vaddpd", "vsubpd", "vmaxpd")
+GD_DEFINE_EACH_OF(gd_vi32, int32_t, 16, "vpaddd", "vpsubd", "vpmaxsd")
+#undef GD_DEFINE_EACH
+#undef GD_DEFINE_EACH_OF
+#define GD_EACH(name, x, p) \
+    _Generic((x), gd_vf32: name##_gd_vf32, gd_vf64: name##_gd_vf64, gd_vi32: name##_gd_vi32)(x, p)
+#define gd_plus_each(x, p) GD_EACH(gd_plus_each, x, p)
+#define gd_minus_each(x, p) GD_EACH(gd_minus_each, x, p)
+#define gd_max_each(x, p) GD_EACH(gd_max_each, x, p)
+
+/* Whether wide additions and multiplications share pipes, as in Intel's processors. Those of AMD
+ * have two pipes for either, which loops that use both can fill only with fewer loads. */
+GD_INLINE int gd_pipes_are_shared(void)
+{
+#if defined(__AVX512F__)
+    return __builtin_cpu_is("intel");
+#else
+    return 0;
+#endif
+}
+
 /* Hides from the compiler what it knows of a vector's value. */
 #if defined(__x86_64__)
 #define GD_OPAQUE(x) __asm__("" : "+v"(x))
