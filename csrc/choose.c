@@ -28,12 +28,13 @@ enum { BITS_OF_STEP = 64 };
 static const uint64_t slow_metrics = GD_BIT(GD_MINKOWSKI) | GD_BIT(GD_CANBERRA) |
                                      GD_BIT(GD_BRAYCURTIS) | GD_BIT(GD_JENSENSHANNON) |
                                      GD_BIT(GD_KL_DIVERGENCE) | GD_BIT(GD_HAVERSINE);
-/* A kernel of several launches beats one of one where there is enough to do: many bytes of B, or
- * many rows of it that are not short. With long rows it does so however few there are, because a
- * block of the others then takes long, and few are at work. */
-enum { LARGE_BYTES = 640000, MANY_ROWS = 1024, LONGER_COLS = 96, LONG_COLS = 256 };
+/* A kernel of several launches pays where B is many bytes, or not quite as many in longer rows, of
+ * which a block of the others takes long. How many rows A has matters as well, but may not be
+ * asked: with as few as B has, calls at the bounds take up to twice as long as by one launch, the
+ * host's 9 us included, with 65536 less than half as long. That is where the bounds are. */
+enum { LARGE_BYTES = 640000, LONGER_COLS = 96, LONGER_BYTES = 256 << 10 };
 /* From so many rows and bytes of B on it pays to arrange the operands first. */
-enum { ARRANGED_BYTES = 256 << 10 };
+enum { MANY_ROWS = 1024, ARRANGED_BYTES = 256 << 10 };
 /* So few rows of B are none that many launches pay for, however long they are. */
 enum { FEW_ROWS = 64 };
 /* Where kernels of equal bits take each other's place (gd_stand_in): a tile is mostly empty with so
@@ -177,9 +178,8 @@ static bool unwanted(const gd_kernel *kernel, const gd_request *request, char *w
         kernel->backend == GD_CUDA && request->orders.where == GD_WHERE_AUTO && host < over_bus;
     const double bytes =
         (double)request->n * (double)request->cols * (double)gd_dtype_size(request->dtype);
-    const bool large =
-        request->n > FEW_ROWS && (bytes >= LARGE_BYTES || request->cols >= LONG_COLS ||
-                                  (request->n >= MANY_ROWS && request->cols >= LONGER_COLS));
+    const bool large = request->n > FEW_ROWS &&
+                       bytes >= (request->cols >= LONGER_COLS ? LONGER_BYTES : LARGE_BYTES);
     const bool too_small = (kernel->flags & GD_FOR_LARGE) && !large;
     const bool too_few =
         (kernel->flags & GD_ARRANGES) && (request->n < MANY_ROWS || bytes < ARRANGED_BYTES);

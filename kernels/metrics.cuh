@@ -169,14 +169,15 @@ __device__ __forceinline__ float first_term(float a, float b)
     return M::squares ? t * t : fabsf(t);
 }
 
-/* The result of a total over d dimensions. Up to GD_FOLD of them make a row of short.cu, where
+/* The result of a total over d dimensions. Up to kShortDims of them make a row of short.cu, where
  * roots of one instruction are a tenth of the time; tile.cu and few.cu, of equal bits, have the
  * same. */
+constexpr ptrdiff_t kShortDims = 20;
 template <typename M, typename T>
 __device__ __forceinline__ T finish(T total, ptrdiff_t d)
 {
     if constexpr (M::root && sizeof(T) == sizeof(float)) {
-        return d <= GD_FOLD ? quick_root(total) : M::finish(total);
+        return d <= kShortDims ? quick_root(total) : M::finish(total);
     }
     return M::finish(total);
 }

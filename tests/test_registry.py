@@ -141,16 +141,21 @@ def test_auto_weighs_the_bus_and_explain_says_how(m):
         (2000, 64, "float32", "euclidean", "direct"),
         (4096, 64, "float32", "euclidean", "tensor"),
         (1024, 128, "float32", "euclidean", "tensor"),
-        (100, 512, "float32", "euclidean", "tensor"),
-        (64, 512, "float32", "euclidean", "tile"),
+        (100, 512, "float32", "euclidean", "tile"),
+        (128, 512, "float32", "euclidean", "tensor"),
+        (512, 128, "float32", "euclidean", "tensor"),
+        (64, 4096, "float32", "euclidean", "tile"),
         (1024, 64, "float64", "euclidean", "tile_f64"),
+        (256, 128, "float64", "euclidean", "tensor_f64"),
         (2048, 64, "float64", "euclidean", "tensor_f64"),
         (8192, 16, "float64", "euclidean", "tensor_f64"),
         (8192, 12, "float64", "euclidean", "tensor_f64"),
-        (8192, 8, "float64", "euclidean", "tile_f64"),
-        (16384, 5, "float64", "euclidean", "tensor_f64"),
+        (8192, 11, "float64", "euclidean", "tile_f64"),
         (16384, 4, "float64", "euclidean", "narrow"),
-        (4096, 20, "float32", "euclidean", "direct"),
+        (4096, 17, "float32", "euclidean", "short"),
+        (8192, 21, "float32", "euclidean", "tensor"),
+        (4096, 20, "float32", "euclidean", "short"),
+        (4096, 21, "float32", "euclidean", "direct"),
         (4096, 4, "float32", "cityblock", "short"),
         (500, 64, "float32", "cityblock", "tile"),
         (4096, 64, "float32", "cityblock", "direct"),
@@ -174,11 +179,13 @@ def test_auto_takes_what_is_quickest_on_an_h200(n, d, dtype, metric, kernel):
         (300, 9, "float32", ["short", "tile", "short"]),
         (3000, 13, "float32", ["short", "tile", "short"]),
         (3000, 16, "float32", ["short"]),
+        (3000, 18, "float32", ["short", "tile", "short"]),
+        (3000, 20, "float32", ["short"]),
         (1, 64, "float32", ["few"]),
         (64, 512, "float32", ["few", "tile"]),
         (700, 50, "float32", ["few", "tile"]),
         (2000, 65, "float32", ["few", "tile", "direct"]),
-        (500, 130, "float64", ["few", "tile_f64"]),
+        (300, 100, "float64", ["few", "tile_f64"]),
         (20, 300, "float64", ["few", "tile_f64"]),
         (1000, 64, "float64", ["few", "tile_f64"]),
     ],
@@ -224,7 +231,7 @@ def test_float64_kernels_of_the_lp_family_give_equal_bits(n, d, metric, rng):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("n", [2200, 2199])
-@pytest.mark.parametrize("d", [5, 16, 33, 64, 90, 1030])
+@pytest.mark.parametrize("d", [13, 16, 33, 64, 90, 1030])
 @pytest.mark.parametrize("metric", ["euclidean", "sqeuclidean", "inner_product"])
 def test_ways_to_float64_products_give_equal_bits(n, d, metric, rng):
     """Panels are prepared or not, and marks are looked for later or at once, as there are rows."""

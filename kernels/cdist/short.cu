@@ -1,4 +1,4 @@
-/* short.cu: cdist of float32 points with four to sixteen dimensions.
+/* short.cu: cdist of float32 points with four to twenty dimensions.
  *
  * Idea: as in narrow.cu the columns' points stay in registers, four of them a thread, so that a
  * row's results leave in one 16-byte store. Rows no longer fit beside them: a block
@@ -20,23 +20,25 @@
  * - Before its first row a block waits for its points, so their loads are all under way at once.
  * - Blocks get so many rows that the last round of them is a full one.
  *
- * Dimensions are filled up with zeros to the next of 4, 6, 8, 12 and 16, which add nothing to any
- * metric; so there are five kernels rather than thirteen for each metric.
+ * Dimensions are filled up with zeros to the next of 4, 6, 8, 12, 16, 18 and 20, which add nothing
+ * to any metric; so there are seven kernels rather than seventeen for each metric.
  * Launch: 128 threads, as many along a row as it has use for, the others on further rows.
- * Reached there: d = 4 0.249 ms, d = 8 0.249, d = 12 0.269, d = 16 0.334 (cityblock 0.312); n =
- * 16383, d = 8 0.271, d = 16 0.366; 65536 x 65536 x 8 3.82; 2048 x 1024 x 16 6.9 us, 3.9 of which
- * an empty kernel takes. Up to d = 8 writing binds: blocks of 256 rows, which write to more places
- * at once, take 4 % longer. At d = 16 it is issue: 36.3 instructions a result, of which 32 are
- * arithmetic and none meet in a bank of registers, one in 88 % of the cycles, where the arithmetic
- * alone gets 90. A check of every result takes 3 % more, two rows a turn 6, 16 of them 8, the last
- * round as it comes 2; eight columns a thread, which halve the loads from shared memory, are as
- * quick with fewer warps. Starting while the kernel before ends makes 2048 x 1024 x 16 12 % slower.
- * Pairs take 60 to 63 % of these times: their blocks end at different times, and are so short that
- * warps wait for instructions for 7 % of theirs. By counters, d = 16: 7 % more instructions than
- * half of the matrix's, issued in 84 % of the cycles instead of 90, and in the last 8 % of the time
- * some multiprocessors have no block. Blocks of 64 to 256 rows or of 64 threads are as quick or
- * slower, as are whole sectors; blocks at the diagonal last are 3 % quicker for n = 10000, but 8 %
- * slower up to d = 12. */
+ * Reached there: d = 4 0.249 ms, d = 8 0.249, d = 12 0.269, d = 16 0.334 (cityblock 0.312), d = 17
+ * to 20 0.438 (direct.cu 0.518), of which 45.7 instructions a result issue in 0.367: with twenty
+ * dimensions three blocks find registers, not four; n = 16383, d = 8 0.271, d = 16 0.366; 65536 x
+ * 65536 x 8 3.82; 2048 x 1024 x 16 6.9 us, 3.9 of which an empty kernel takes. Up to d = 8 writing
+ * binds: blocks of 256 rows, which write to more places at once, take 4 % longer. At d = 16 it is
+ * issue: 36.3 instructions a result, of which 32 are arithmetic and none meet in a bank of
+ * registers, one in 88 % of the cycles, where the arithmetic alone gets 90. A check of every
+ * result takes 3 % more, two rows a turn 6, 16 of them 8, the last round as it comes 2; eight
+ * columns a thread, which halve the loads from shared memory, are as quick with fewer warps.
+ * Starting while the kernel before ends makes 2048 x 1024 x 16 12 % slower. Pairs take 60 to 63 %
+ * of these times: their blocks end at different times, and are so short that warps wait for
+ * instructions for 7 % of theirs. By counters, d = 16: 7 % more instructions than half of the
+ * matrix's, issued in 84 % of the cycles instead of 90, and in the last 8 % of the time some
+ * multiprocessors have no block. Blocks of 64 to 256 rows or of 64 threads are as quick or slower,
+ * as are whole sectors; blocks at the diagonal last are 3 % quicker for n = 10000, but 8 % slower
+ * up to d = 12. */
 #include <cuda/std/type_traits>
 
 #include "grid.cuh"
@@ -46,8 +48,10 @@ namespace {
 
 using T = float;
 constexpr int kCols = gd::kShortCols, kThreads = gd::kShortThreads;
-constexpr int kThreadsAtWork = 512; /* of a multiprocessor, by their registers */
-constexpr int kCheck = 8;           /* rows of a thread that are repaired together */
+/* Of a multiprocessor, by their registers. */
+template <int D>
+constexpr int kThreadsAtWork = D <= GD_FOLD ? 512 : 384;
+constexpr int kCheck = 8; /* rows of a thread that are repaired together */
 /* Rows of a block at most. Where writing binds, low blocks are better: those at work then write to
  * fewer places at once. Of pairs those at the diagonal end early, so that no round is a full one.
  */
@@ -108,21 +112,29 @@ struct Extremes {
     }
 };
 
-/* A row's results; neighbours of its dimensions are exchanged. D is at most GD_FOLD, so one
- * accumulator makes the total. */
+/* A row's results; neighbours of its dimensions are exchanged. Sums start afresh after GD_FOLD
+ * dimensions, as in all direct forms. */
 template <typename M, int D, int kFill>
 __device__ __forceinline__ void find_row(T (&results)[kCols], const T (&a)[kFill],
                                          const T (&b)[kCols][D])
 {
 #pragma unroll
-    for (int j = 0; j < kCols; ++j) {
-        results[j] = gd::first_term<M>(a[1], b[j][0]);
-    }
-#pragma unroll
-    for (int k = 1; k < D; ++k) {
+    for (int first = 0; first < D; first += GD_FOLD) {
+        T fold[kCols];
 #pragma unroll
         for (int j = 0; j < kCols; ++j) {
-            results[j] = M::term(results[j], a[k ^ 1], b[j][k]);
+            fold[j] = gd::first_term<M>(a[first + 1], b[j][first]);
+        }
+#pragma unroll
+        for (int k = first + 1; k < D && k < first + GD_FOLD; ++k) {
+#pragma unroll
+            for (int j = 0; j < kCols; ++j) {
+                fold[j] = M::term(fold[j], a[k ^ 1], b[j][k]);
+            }
+        }
+#pragma unroll
+        for (int j = 0; j < kCols; ++j) {
+            results[j] = first == 0 ? fold[j] : M::join(results[j], fold[j]);
         }
     }
 #pragma unroll
@@ -135,7 +147,7 @@ __device__ __forceinline__ void find_row(T (&results)[kCols], const T (&a)[kFill
 
 /* log_kinds: see span.cuh. words: both operands can be read by aligned words along dimensions. */
 template <typename M, int D, gd::Form kForm>
-__global__ void __launch_bounds__(kThreads, kThreadsAtWork / kThreads)
+__global__ void __launch_bounds__(kThreads, kThreadsAtWork<D> / kThreads)
     short_points(const __grid_constant__ gd::Cdist<T, kForm> call,
                  const __grid_constant__ gd::Grid grid, int block_rows, unsigned log_kinds,
                  bool words)
@@ -258,7 +270,7 @@ __global__ void __launch_bounds__(kThreads, kThreadsAtWork / kThreads)
 template <int D, typename M, gd::Form kForm>
 cudaError_t launch(const gd_cdist &call, unsigned log_kinds)
 {
-    static_assert(D <= GD_FOLD, "one accumulator");
+    static_assert(D <= gd::kShortDims, "finish() knows which roots are quick");
     const auto parameters = gd::parameters_of<T, kForm>(call);
     const bool words = call.a.cols == D && gd::reads_words<T>(call.a) && gd::reads_words<T>(call.b);
     const ptrdiff_t columns = call.out.cols + (1 << log_kinds) - 1; /* shifted rows are longer */
@@ -277,14 +289,15 @@ cudaError_t launch(const gd_cdist &call, unsigned log_kinds)
         return code;
     }
     /* As few rounds of blocks as hold all rows, and rows so many that the last round is a full one;
-     * or, where that takes but one, half as many as could be at work, which have more rows to bring
-     * columns for. Of pairs half the tiles are blocks. */
-    const ptrdiff_t at_work = (ptrdiff_t)processors * (kThreadsAtWork / kThreads) << call.pairs;
+     * or, where that takes but one, two blocks a multiprocessor, which have more rows to bring
+     * columns for than as many as could be at work. Of pairs half the tiles are blocks. */
+    const ptrdiff_t few = (ptrdiff_t)processors * 2 << call.pairs;
+    const ptrdiff_t at_work = (ptrdiff_t)processors * (kThreadsAtWork<D> / kThreads) << call.pairs;
     const ptrdiff_t rows_of_kind = gd::ceil_div(call.out.rows, (ptrdiff_t)1 << log_kinds);
     const ptrdiff_t bands = blocks_across << log_kinds;
     const ptrdiff_t rounds =
         gd::ceil_div(gd::ceil_div(rows_of_kind, kRows<D, kForm>) * bands, at_work);
-    const ptrdiff_t in_kind = (rounds > 1 ? rounds * at_work : at_work / 2) / bands;
+    const ptrdiff_t in_kind = (rounds > 1 ? rounds * at_work : few) / bands;
     const ptrdiff_t wanted = gd::ceil_div(rows_of_kind, in_kind > 0 ? in_kind : 1);
     const ptrdiff_t most = kRows<D, kForm>,
                     whole = gd::ceil_div(wanted, threads_down) * threads_down;
@@ -323,7 +336,9 @@ extern "C" gd_status gd_cuda_cdist_short(gd_cdist *call, gd_error *err)
                                  : d <= 6  ? launch_form<6, M>(*call)
                                  : d <= 8  ? launch_form<8, M>(*call)
                                  : d <= 12 ? launch_form<12, M>(*call)
-                                           : launch_form<16, M>(*call);
+                                 : d <= 16 ? launch_form<16, M>(*call)
+                                 : d <= 18 ? launch_form<18, M>(*call)
+                                           : launch_form<20, M>(*call);
         GD_CUDA_TRY(err, "cdist/cuda_short", code);
         return GD_OK;
     });
