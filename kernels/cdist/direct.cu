@@ -22,8 +22,9 @@
  * - Where rows start anywhere and there is one group, a kernel of its own stores by whole rows of a
  *   tile, 256 bytes: by segments of 128 bytes 8191 x 8191 x 17 takes cityblock 0.196 ms, so 0.162
  *   (d = 32 0.219 and 0.210; euclidean 0.213 and 0.175). With words in the same kernel, all of its
- * registers are others, and 16384 x 16384 x 128 takes 1 % longer. Launch: a block a tile, in bands
- * of 16 tiles' rows (grid.cuh).
+ *   registers are others, and 16384 x 16384 x 128 takes 1 % longer.
+ *
+ * Launch: a block a tile, in bands of 16 tiles' rows (grid.cuh).
  *
  * Reached on an H200, 16384 x 16384: cityblock d = 32 0.64 ms, d = 128 2.41 (14.2e12 pair-
  * dimensions a second, 85 % of the issue bound; tile.cu 2.81), d = 1024 19.0 (23.1); chebyshev d =
