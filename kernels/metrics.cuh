@@ -58,19 +58,14 @@ __device__ __forceinline__ float quick_root(float x)
     return y;
 }
 
-__device__ __forceinline__ float reciprocal(float x)
-{
-    float y;
-    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
-/* sqrt() for 2**-970 <= x <= DBL_MAX, by its own instructions. The approximation sees the upper
- * half of x and gives that of a number of 20 bits, whose lower half may be anything; a series makes
- * all bits of it, and then one step of Newton as for float32. */
+/* Whether 2**-970 <= x <= DBL_MAX. */
 __device__ __forceinline__ bool is_middling(double x)
 {
     return (unsigned)__double2hiint(x) - 0x03500000u < 0x7ca00000u;
 }
+/* sqrt() of such numbers, by its own instructions. The approximation sees the upper half of x and
+ * gives that of a number of 20 bits, whose lower half may be anything; a series makes all bits of
+ * it, and then one step of Newton as for float32. */
 __device__ __forceinline__ double root_of_middling(double x)
 {
     double y;
@@ -85,6 +80,13 @@ __device__ __forceinline__ double root_of_any(double x)
 {
     const double root = root_of_middling(is_middling(x) ? x : x * 0x1p108);
     return is_middling(x) ? root : x > 0 && x < 1 ? root * 0x1p-54 : x;
+}
+
+__device__ __forceinline__ float reciprocal(float x)
+{
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
 }
 /* Of the approximation's 20 bits a series makes all. */
 __device__ __forceinline__ double reciprocal(double x)

@@ -214,69 +214,88 @@ __device__ __forceinline__ void join_word(T *word, const Memory<kFolds<K>> &memo
 
 /* ---------------------------------------------------------------- results */
 
+/* How results are stored. Words of a thread's own, where the tile is inside the matrix and its rows
+ * are aligned; else by way of shared memory, in segments of 128 bytes or whole rows of the tile. */
+enum class Way { kWords, kSegments, kRows };
+
 /* Joins a group's totals with those of the groups before, if there are any, which stand where the
- * results will, and puts them there; or the results, if it is the last. kWhole: the tile is inside
- * the matrix, whose rows are aligned. Says whether all results are good. */
-template <typename K, bool kGroups, bool kWhole>
+ * results will, and puts them there; or the results, if it is the last. Says whether all results
+ * are good. */
+template <typename K, bool kGroups, Way kWay>
 __device__ __forceinline__ bool deliver(const Call<K> &call, Memory<kFolds<K>> &memory,
                                         const Sums &sum, ptrdiff_t row, ptrdiff_t col, bool totals,
                                         bool first, bool last)
 {
-    using Segments = gd::Segments<T, 4 * kRows>;
-    static_assert(4 * sizeof(Segments) <= sizeof memory.a, "room for every warp's");
-    Segments &segments = ((Segments *)memory.a)[threadIdx.x / 32];
-    const int lane = threadIdx.x % 32, own = lane / 8 * kRows;
+    constexpr bool kWhole = kWay == Way::kWords, kInRows = kWay == Way::kRows;
+    constexpr int kAtOnce = kInRows ? kRows / 2 : kRows;  /* rows that there is room for */
+    constexpr int kGroup = kInRows ? kAtOnce : 4 * kRows; /* of these, that touch */
+    constexpr int kWidth = kInRows ? kBlockCols : kSegment<T>;
+    using Piece = T[4 * kAtOnce][kWidth];
+    static_assert(4 * sizeof(Piece) <= sizeof memory.a, "room for every warp's");
+    Piece &piece = ((Piece *)memory.a)[threadIdx.x / 32];
+    const int lane = threadIdx.x % 32, own = lane / 8;
     const ptrdiff_t left = call.a.count - row;
     bool good = true;
 #pragma unroll
-    for (int r = 0; r < kRuns; ++r) {
-        const Run<T> run(call, col + r * 8 * kWord, 1);
-        T *at = kWhole ? call.out + row * call.out_stride + run.first : call.row(row) + run.first;
-        const int start = run.start(call, row);
+    for (int top = 0; top < kRows; top += kAtOnce) {
+        const auto store_piece = [&](ptrdiff_t from) {
+            __syncwarp();
+            store_segments<kGroup, kWidth>(call, piece, call.a.count, row - own * kRows + top,
+                                           kRows, from - lane % 8 * kWord);
+            __syncwarp();
+        };
 #pragma unroll
-        for (int i = 0; i < kRows; at += kWhole ? call.out_stride : call.step(row + i, 1), ++i) {
-            const bool there = kWhole || i < left;
-            T word[kWord];
-            join_word<K>(word, memory, sum, i, r, threadIdx.x, totals);
-            if (kGroups && !first && there) {
-                T before[kWord];
-                if constexpr (kWhole) {
-                    load_word(at, before);
-                }
-                else {
-                    run.load(at, before, start + i);
-                }
+        for (int r = 0; r < kRuns; ++r) {
+            const Run<T> run(call, col + r * 8 * kWord, 1);
+            T *at = run.first + (kWhole ? call.out + row * call.out_stride : call.row(row + top));
+            const int start = run.start(call, row);
 #pragma unroll
-                for (int j = 0; j < kWord; ++j) {
-                    word[j] = K::join(before[j], word[j]);
+            for (int i = top; i < top + kAtOnce;
+                 at += kWhole ? call.out_stride : call.step(row + i, 1), ++i) {
+                const bool there = kWhole || i < left;
+                T word[kWord];
+                join_word<K>(word, memory, sum, i, r, threadIdx.x, totals);
+                if (kGroups && !first && there) {
+                    T before[kWord];
+                    if constexpr (kWhole) {
+                        load_word(at, before);
+                    }
+                    else {
+                        run.load(at, before, start + i);
+                    }
+#pragma unroll
+                    for (int j = 0; j < kWord; ++j) {
+                        word[j] = K::join(before[j], word[j]);
+                    }
+                }
+                if (!kGroups || last) {
+#pragma unroll
+                    for (int j = 0; j < kWord; ++j) {
+                        good &= K::finish(call, word[j], row + i, run.first + j);
+                    }
+                    if constexpr (kWhole) {
+                        stream_word(at, word);
+                    }
+                    else {
+                        const int place = (kInRows ? r * 8 : 0) + lane % 8;
+                        store_word(&piece[own * kAtOnce + i - top][place * kWord], word);
+                    }
+                }
+                else if (there) {
+                    if constexpr (kWhole) {
+                        store_word(at, word);
+                    }
+                    else {
+                        run.template store<true>(at, word, start + i);
+                    }
                 }
             }
-            if (!kGroups || last) {
-#pragma unroll
-                for (int j = 0; j < kWord; ++j) {
-                    good &= K::finish(call, word[j], row + i, run.first + j);
-                }
-                if constexpr (kWhole) {
-                    stream_word(at, word);
-                }
-                else {
-                    store_word(&segments[own + i][lane % 8 * kWord], word);
-                }
-            }
-            else if (there) {
-                if constexpr (kWhole) {
-                    store_word(at, word);
-                }
-                else {
-                    run.template store<true>(at, word, start + i);
-                }
+            if (kWay == Way::kSegments && (!kGroups || last)) {
+                store_piece(run.first);
             }
         }
-        if (!kWhole && (!kGroups || last)) {
-            __syncwarp();
-            store_segments<4 * kRows>(call, segments, call.a.count, row - own, 0,
-                                      run.first - lane % 8 * kWord);
-            __syncwarp();
+        if (kInRows && (!kGroups || last)) {
+            store_piece(col);
         }
     }
     /* After all stores, when no sum is needed any more. */
@@ -291,8 +310,9 @@ __device__ __forceinline__ bool deliver(const Call<K> &call, Memory<kFolds<K>> &
 
 /* ---------------------------------------------------------------- the kernel */
 
-/* kGroups: there are several. */
-template <typename K, bool kGroups>
+/* kGroups: there are several. kAnywhere: rows of results start anywhere, and all tiles go the same
+ * way; in one kernel with the others it costs those a percent. */
+template <typename K, bool kGroups, bool kAnywhere = false>
 __global__ void __launch_bounds__(kThreads, 4)
     direct(const __grid_constant__ Call<K> call, const __grid_constant__ Grid grid)
 {
@@ -351,15 +371,17 @@ __global__ void __launch_bounds__(kThreads, 4)
         const ptrdiff_t col = (ptrdiff_t)tile_col * kBlockCols + thread % 8 * kWord;
         const bool first = stage < kStagesOfGroup<K>;
         bool good;
-        if (call.words && (ptrdiff_t)(tile_row + 1) * kBlockRows <= call.a.count &&
+        if (!kAnywhere && call.words && (ptrdiff_t)(tile_row + 1) * kBlockRows <= call.a.count &&
             (ptrdiff_t)(tile_col + 1) * kBlockCols <= call.b.count) {
-            good = deliver<K, kGroups, true>(call, memory, sum, row, col, totals, first, last);
+            good =
+                deliver<K, kGroups, Way::kWords>(call, memory, sum, row, col, totals, first, last);
         }
         else {
             if (last) {
                 __syncthreads(); /* nobody reads the last stage any more */
             }
-            good = deliver<K, kGroups, false>(call, memory, sum, row, col, totals, first, last);
+            good = deliver<K, kGroups, kAnywhere ? Way::kRows : Way::kSegments>(
+                call, memory, sum, row, col, totals, first, last);
         }
         if (K::marks && last) {
             good = !__syncthreads_or(!good);

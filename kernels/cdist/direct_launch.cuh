@@ -35,8 +35,10 @@ struct Plan {
     }
 };
 
-/* Makes the images, then the results; `parameters` lacks only what the plan knows. */
-template <typename K>
+/* Makes the images, then the results; `parameters` lacks only what the plan knows. kOwn: rows that
+ * start anywhere have a kernel of their own, where there is one group: with more, storing takes a
+ * small part of the time. */
+template <typename K, bool kOwn>
 gd_status launch(const gd_cdist &call, const Plan &plan, Call<K> &parameters, const char *id,
                  gd_error *err)
 {
@@ -58,6 +60,9 @@ gd_status launch(const gd_cdist &call, const Plan &plan, Call<K> &parameters, co
                         (unsigned)(plan.down * plan.stages), images_a, images_b, weights));
 
     auto *kernel = direct<K, false>;
+    if constexpr (kOwn) {
+        kernel = parameters.words ? kernel : direct<K, false, true>;
+    }
     if constexpr (kFolds<K>) {
         kernel = plan.stages > kStagesOfGroup<K> ? direct<K, true> : kernel;
     }

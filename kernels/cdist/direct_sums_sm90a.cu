@@ -128,7 +128,7 @@ gd_status launch(gd_cdist &call, gd_error *err)
     direct::Call<K> parameters = {};
     (sums::Call<float> &)parameters = sums::call_of<kSum, float>(call);
     GD_CUDA_TRY(err, kId, sums::prepare_swift<kForm>(call, parameters));
-    const gd_status status = direct::launch(call, plan, parameters, kId, err);
+    const gd_status status = direct::launch<K, false>(call, plan, parameters, kId, err);
     if constexpr (K::marks) {
         if (status == GD_OK) {
             const auto kernel = mend_marked<kSum, kWeighted>;

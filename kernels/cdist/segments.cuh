@@ -30,7 +30,7 @@ __device__ __forceinline__ void store_segments(const Target<T> &to,
     constexpr int kCols = kWidth > 0 ? kWidth : kSegment<T>;
     constexpr int kAtOnce = kCols < 32 ? 32 / kCols : 1; /* rows */
     constexpr int kEach = kCols < 32 ? 1 : kCols / 32;   /* columns of a lane, 32 apart */
-    constexpr bool kMany = kGroup / kAtOnce >= 8;
+    constexpr bool kMany = kGroup / kAtOnce * kEach >= 8;
     const int lane = threadIdx.x % 32, place = lane % kCols;
     col += place;
     if (col >= to.cols) {

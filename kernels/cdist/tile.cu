@@ -18,9 +18,10 @@
  *
  * - Sums start afresh every GD_FOLD dimensions and are added to totals, and the totals every
  *   GD_GROUP dimensions to those of the groups before, which wait where the results will stand.
- * - Where 128 x 64 results are too many for the multiprocessors to share evenly, blocks compute 64
- * x 64 in float32 too, each thread 4 x 8: four of them share a multiprocessor. Launch: a block a
- * tile, in bands of 16 tiles' rows (grid.cuh).
+ * - Where tiles of 128 x 64 leave rounds of blocks half empty, float32 has low ones too, of 64 by
+ *   64 results, of which a thread has 4 x 8 and a multiprocessor four blocks.
+ *
+ * Launch: a block a tile, in bands of 16 tiles' rows (grid.cuh).
  *
  * Reached on an H200, 16384 x 16384 float32 euclidean: d = 16 0.53 ms, d = 128 2.8 ms (12.2e12
  * pair-dimensions a second, 73 % of the issue bound), d = 1024 23.3 ms. Loading slabs stands in the
