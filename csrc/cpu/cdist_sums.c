@@ -96,9 +96,24 @@ GD_INLINE gd_vf64 two_ratios(gd_vf64 x0, gd_vf64 y0, gd_vf64 x1, gd_vf64 y1)
 
 #define GD_WEIGH(x) (weighted ? (x) * weight : (x))
 
+/* sum plus 1 where x and y differ, without a vector of ones and zeros. */
+GD_INLINE gd_vf64 count_unequal(gd_vf64 sum, gd_vf64 x, gd_vf64 y)
+{
+#if defined(__AVX512F__)
+    const __mmask8 unequal = _mm512_cmp_pd_mask((__m512d)x, (__m512d)y, _CMP_NEQ_UQ);
+    return (gd_vf64)_mm512_mask_add_pd((__m512d)sum, unequal, (__m512d)sum, _mm512_set1_pd(1));
+#else
+    return sum + gd_unequal(x, y);
+#endif
+}
+
 GD_INLINE void add_term(const enum gd_sums kind, const bool weighted, gd_vf64 *s, gd_vf64 a,
                         gd_vf64 b, double weight, double p)
 {
+    if (kind == GD_SUM_UNEQUAL && !weighted) {
+        s[0] = count_unequal(s[0], a, b);
+        return;
+    }
     switch (kind) {
 #define ADD(name, count)        \
     case GD_SUM_##name:         \
