@@ -41,7 +41,7 @@ enum { FEW_ROWS = 64 };
  * few rows or columns; so few results are too few blocks of cuda_tile, of cuda_direct, and of
  * cuda_short where points have more than so many dimensions and are not whole words. With few
  * dimensions cuda_few has no folds to compute side by side. */
-enum { THIN = 16, FOLDED_COLS = 48, TOO_FEW = 1 << 18, DIRECT_TOO_FEW = 3 << 20 };
+enum { THIN = 16, FOLDED_COLS = 48, TOO_FEW = 1 << 18, DIRECT_TOO_FEW = 6 << 20 };
 enum { SHORT_COLS = 8, SHORT_ROWS = 64, SHORT_TOO_FEW = 3 << 20 };
 
 __attribute__((format(printf, 3, 4))) static bool say(char *why, size_t size, const char *format,
