@@ -463,6 +463,30 @@ struct Run {
     }
 };
 
+/* A result in float64 from global memory. */
+template <typename M, Form kForm>
+__device__ __forceinline__ float repaired(const Cdist<float, kForm> &call, ptrdiff_t row,
+                                          ptrdiff_t col)
+{
+    constexpr int kBatch = 4; /* dimensions that are on their way at once */
+    double total = 0;
+    for (ptrdiff_t first = 0; first < call.d; first += kBatch) {
+        float a[kBatch], b[kBatch];
+#pragma unroll
+        for (int k = 0; k < kBatch; ++k) {
+            const ptrdiff_t dim = first + k < call.d ? first + k : call.d - 1;
+            a[k] = call.a.at(row, dim), b[k] = call.b.at(col, dim);
+        }
+#pragma unroll
+        for (int k = 0; k < kBatch; ++k) {
+            if (first + k < call.d) {
+                total = M::term(total, (double)a[k], (double)b[k]);
+            }
+        }
+    }
+    return (float)M::finish(total);
+}
+
 /* Computes stored results that are not safe again, in float64 from global memory. A thread calls
  * this for what it has stored itself, after everything else: then it needs no list of bad results
  * (they show in what was stored), and being a function of its own, it takes no registers from the
@@ -471,7 +495,6 @@ template <typename M, Form kForm>
 __device__ __noinline__ void repair(const Cdist<float, kForm> &call, ptrdiff_t row, ptrdiff_t end,
                                     ptrdiff_t row_step, Run<float> run)
 {
-    constexpr int kBatch = 4; /* dimensions that are on their way at once */
     for (; row < end; row += row_step) {
         for (int j = 0; j < run.count; ++j) {
             const ptrdiff_t col = run.first + j * run.step;
@@ -482,22 +505,7 @@ __device__ __noinline__ void repair(const Cdist<float, kForm> &call, ptrdiff_t r
             if (is_good<M>(*at)) {
                 continue;
             }
-            double total = 0;
-            for (ptrdiff_t first = 0; first < call.d; first += kBatch) {
-                float a[kBatch], b[kBatch];
-#pragma unroll
-                for (int k = 0; k < kBatch; ++k) {
-                    const ptrdiff_t dim = first + k < call.d ? first + k : call.d - 1;
-                    a[k] = call.a.at(row, dim), b[k] = call.b.at(col, dim);
-                }
-#pragma unroll
-                for (int k = 0; k < kBatch; ++k) {
-                    if (first + k < call.d) {
-                        total = M::term(total, (double)a[k], (double)b[k]);
-                    }
-                }
-            }
-            *at = (float)M::finish(total);
+            *at = repaired<M>(call, row, col);
         }
     }
 }

@@ -28,6 +28,10 @@ constexpr int kParts = kTileCols / kPartCols;
 constexpr int kPlaneA = kTileRows, kPlaneB = kTileCols, kPlanes = 2 * kChunks; /* in words */
 constexpr int kImageA = kPlanes * kPlaneA, kImageB = kPlanes * kPlaneB;
 
+/* Blocks that multiply, at most, and warps of one. */
+constexpr int kMostBlocks = 256, kWarps = kTileRows / kUnitRows;
+constexpr int kListed = 512; /* places of a warp's list, at most */
+
 /* What else is known of a tile's rows: what is kept of the square of the row's length (see Rules),
  * and the number that undoes the scaling of its image. */
 template <int kCount>
@@ -56,12 +60,13 @@ struct Plan {
     FactsA *facts_a;
     FactsB *facts_b;
     uint4 *image_a, *image_b;
+    /* Marked elements that wait for the warp that found them (tensor_own.cuh): a list a warp, how
+     * many places of it are used, how many marks of a warp's share of a tile go there at most, and
+     * whether rows can be read by words. */
+    int2 (*lists)[kListed];
+    int places, most_listed;
+    bool words;
     Marks marks;
-
-    __device__ ptrdiff_t part(ptrdiff_t tile_row, ptrdiff_t tile_col, int part) const
-    {
-        return (tile_row * tiles_across + tile_col) * kParts + part;
-    }
 };
 
 /* ---------------------------------------------------------------- metrics */
@@ -140,7 +145,10 @@ struct Rules {
 
 /* ---------------------------------------------------------------- matrix products */
 
-using Accumulator = float[96]; /* a thread's share of 64 rows by 192 columns */
+/* A thread's share of 64 rows by so many columns. */
+template <int kCols>
+using Sums = float[kCols / 2];
+using Accumulator = Sums<kTileCols>;
 
 __device__ __forceinline__ void begin_products()
 {
@@ -157,7 +165,8 @@ __device__ __forceinline__ void await_products()
 
 /* The tensor cores write accumulators behind the compiler's back. This keeps it from moving their
  * use across the waits. */
-__device__ __forceinline__ void pin(Accumulator &acc)
+template <int kCount>
+__device__ __forceinline__ void pin(float (&acc)[kCount])
 {
 #pragma unroll
     for (float &x : acc) {
@@ -172,7 +181,7 @@ __device__ __forceinline__ uint64_t describe(unsigned address, unsigned step)
     return (uint64_t)((address & 0x3ffff) >> 4) | (uint64_t)step << 16 | (uint64_t)(128 >> 4) << 32;
 }
 
-/* acc = [acc +] a * b for 64 rows, 192 columns and 16 dimensions. */
+/* acc = [acc +] a * b for 64 rows, 192 or 64 columns and 16 dimensions. */
 #define GD_ACC8(i)                                                                        \
     "+f"(acc[i]), "+f"(acc[i + 1]), "+f"(acc[i + 2]), "+f"(acc[i + 3]), "+f"(acc[i + 4]), \
         "+f"(acc[i + 5]), "+f"(acc[i + 6]), "+f"(acc[i + 7])
@@ -197,7 +206,51 @@ __device__ __forceinline__ void multiply(Accumulator &acc, uint64_t a, uint64_t 
           GD_ACC8(56), GD_ACC8(64), GD_ACC8(72), GD_ACC8(80), GD_ACC8(88)
         : "l"(a), "l"(b), "n"((int)kAdd));
 }
+template <bool kAdd>
+__device__ __forceinline__ void multiply(Sums<kPartCols> &acc, uint64_t a, uint64_t b)
+{
+    asm volatile(
+        "{\n"
+        ".reg .pred add;\n"
+        "setp.ne.b32 add, %34, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, "
+        "%17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+        "%32, %33, add, 1, 1, 0, 0;\n"
+        "}"
+        : GD_ACC8(0), GD_ACC8(8), GD_ACC8(16), GD_ACC8(24)
+        : "l"(a), "l"(b), "n"((int)kAdd));
+}
 #undef GD_ACC8
+
+/* Starts the three products of a slab, in the order that makes symmetric bits. kRowsA, kRowsB: of
+ * the planes. They replace what the accumulator held. */
+template <int kRowsA, int kRowsB, int kCount>
+__device__ __forceinline__ void multiply_slab(float (&acc)[kCount], const uint4 *image_a,
+                                              const uint4 *image_b)
+{
+    const uint64_t a = describe(shared_address(image_a), kRowsA);
+    const uint64_t b = describe(shared_address(image_b), kRowsB);
+    const uint64_t far_a = (uint64_t)kRowsA << 16, far_b = (uint64_t)kRowsB << 16;
+    pin(acc);
+    begin_products();
+    /* Rows' [hi | lo] with columns' [lo | hi], chunk by chunk. */
+#pragma unroll
+    for (int i = 0; i < kChunks; ++i) {
+        if (i == 0) {
+            multiply<false>(acc, a, b);
+        }
+        else {
+            multiply<true>(acc, a + i * 2 * kRowsA, b + i * 2 * kRowsB);
+        }
+    }
+    /* [hi | hi] with [hi | hi], two chunks at once: from one to the other it is twice as far. */
+#pragma unroll
+    for (int i = 0; i < kChunks; i += 2) {
+        multiply<true>(acc, a + far_a + i * 2 * kRowsA, b + far_b + (i * 2 + 1) * kRowsB);
+    }
+    commit_products();
+}
 
 }  // namespace tensor
 }  // namespace gd

@@ -282,16 +282,22 @@ __device__ __forceinline__ void marks_in_places(const Marks &marks, ptrdiff_t un
     }
 }
 
-/* Stores a result, or what float64 makes of it if float32 lost digits; but a row's distance to
- * itself is 0 and nothing else, and where rows meet themselves these zeros are all that is marked.
- */
+/* Whether an element is a row's distance to itself, which is 0 and nothing else: where rows meet
+ * themselves these zeros are all that is marked. */
+template <typename T>
+__device__ __forceinline__ bool is_itself(const Cdist<T> &call, ptrdiff_t row, ptrdiff_t col)
+{
+    return row == col && call.a.data == call.b.data && call.a.row_stride == call.b.row_stride &&
+           call.a.col_stride == call.b.col_stride;
+}
+
+/* Stores a result, or what float64 makes of it if float32 lost digits. */
 template <typename M, typename T>
 __device__ __noinline__ void finish_element(const Cdist<T> &call, ptrdiff_t row, ptrdiff_t col,
                                             T total)
 {
     if constexpr (M::template guarded<T>) {
-        if (total == 0 && call.a.data == call.b.data && row == col &&
-            call.a.row_stride == call.b.row_stride && call.a.col_stride == call.b.col_stride) {
+        if (total == 0 && is_itself(call, row, col)) {
             call.row(row)[col] = 0; /* of which M::finish would make NaN */
             return;
         }

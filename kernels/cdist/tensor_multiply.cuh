@@ -42,7 +42,8 @@ constexpr int kStages = 3, kRing = 3;
  * takes 2.46 ms instead of 2.42 (with 256 dimensions 2.57). Shorter rows have a kernel without it,
  * which at d = 64 takes 0.353 ms instead of 0.359. */
 constexpr int kGroupSlabs = 16;
-static_assert(sizeof(Staged::places) >= kLanes * sizeof(Accumulator), "a warp's sums wait there");
+static_assert(sizeof(Staged<kTileCols>::places) >= kLanes * sizeof(Accumulator),
+              "a warp's sums wait there");
 /* Registers of a thread: three groups of 128 share 65536. */
 constexpr int kProducerRegisters = 24, kConsumerRegisters = 240;
 
@@ -55,8 +56,9 @@ struct Shared {
         FactsB b;
         int row, col; /* of the tile; no row, no tile */
     } facts[kRing];
-    Staged staged[kConsumers / 32];
+    Staged<kTileCols> staged[kConsumers / 32];
     unsigned marked[kConsumers / 32]; /* elements, by each warp */
+    int listed[kConsumers / 32];      /* elements that wait in its list */
     uint64_t full[kStages], empty[kStages], facts_full[kRing], facts_empty[kRing];
 };
 
@@ -113,29 +115,8 @@ struct Consumer {
     {
         barrier_wait(&shared.full[slot], turn);
         const auto &stage = shared.stages[slot];
-        const uint64_t a =
-            describe(shared_address(stage.a + this_thread() / kGroup * kGroupRows), kPlaneA);
-        const uint64_t b = describe(shared_address(stage.b), kPlaneB);
-        const uint64_t far_a = (uint64_t)kPlaneA << 16, far_b = (uint64_t)kPlaneB << 16;
-        pin(acc);
-        begin_products();
-        /* Rows' [hi | lo] with columns' [lo | hi], chunk by chunk. */
-#pragma unroll
-        for (int i = 0; i < kChunks; ++i) {
-            if (i == 0) {
-                multiply<false>(acc, a, b);
-            }
-            else {
-                multiply<true>(acc, a + i * 2 * kPlaneA, b + i * 2 * kPlaneB);
-            }
-        }
-        /* [hi | hi] with [hi | hi], two chunks at once: from one to the other it is twice as far.
-         */
-#pragma unroll
-        for (int i = 0; i < kChunks; i += 2) {
-            multiply<true>(acc, a + far_a + i * 2 * kPlaneA, b + far_b + (i * 2 + 1) * kPlaneB);
-        }
-        commit_products();
+        multiply_slab<kPlaneA, kPlaneB>(acc, stage.a + this_thread() / kGroup * kGroupRows,
+                                        stage.b);
     }
 
     /* Waits for the products, and gives back the slot. */
@@ -221,7 +202,7 @@ __device__ __forceinline__ void consume(const Cdist<float> &call, const Plan &pl
             break;
         }
         Accumulator sums;
-        Staged &staged = shared.staged[this_thread() / 32];
+        auto &staged = shared.staged[this_thread() / 32];
         if (!kFew || this_thread() < kGroup) {
             sum_products<kLong>(consumer, plan.slabs, &staged.places[0][0] + this_thread() % 32,
                                 sums);
@@ -237,15 +218,13 @@ __device__ __forceinline__ void consume(const Cdist<float> &call, const Plan &pl
         const bool whole = !kFew && (row + 1) * kTileRows <= call.a.count &&
                            (col + 1) * kTileCols <= call.b.count &&
                            (!call.packed() || (row + 1) * kTileRows <= col * kTileCols);
+        uint32_t marks[kParts];
         const auto store = [&](auto way) {
             store_tile<kMetric, decltype(way)::value>(call, plan, facts.a, facts.b, row, col,
-                                                      staged, marked, sums);
+                                                      staged, sums, marks);
         };
         if (kFew && this_thread() / 32 * kUnitRows >= call.a.count) {
-            if (this_thread() % 32 < kParts) {
-                const ptrdiff_t part = plan.part(row, col, (int)(this_thread() % 32));
-                plan.marks.counts[part * kUnits + this_thread() / 32] = 0;
-            }
+            marks[0] = marks[1] = marks[2] = 0;
         }
         else if (whole && call.words) {
             store(std::integral_constant<Way, Way::kLines>{});
@@ -256,6 +235,10 @@ __device__ __forceinline__ void consume(const Cdist<float> &call, const Plan &pl
         else {
             store(std::integral_constant<Way, Way::kStaged>{});
         }
+        /* Last, so that nothing stands between the stores. */
+        keep_marks<kTileRows, kTileCols>(call, plan, row, col, marks, marked,
+                                         plan.lists[blockIdx.x * kWarps + this_thread() / 32],
+                                         shared.listed[this_thread() / 32]);
         if (this_thread() % 32 == 0) {
             barrier_arrive(&shared.facts_empty[ring]);
         }
@@ -263,6 +246,9 @@ __device__ __forceinline__ void consume(const Cdist<float> &call, const Plan &pl
             ring = 0, ring_turn ^= 1;
         }
     }
+    work_off<Metric<kMetric>>(call, plan.words,
+                              plan.lists[blockIdx.x * kWarps + this_thread() / 32],
+                              shared.listed[this_thread() / 32]);
     /* One word for all: so only now, and not for each tile. */
     const unsigned &marked = shared.marked[this_thread() / 32];
     if (this_thread() % 32 == 0 && marked != 0) {
@@ -278,6 +264,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     Shared &shared = *reinterpret_cast<Shared *>(memory);
     if (threadIdx.x < kConsumers / 32) {
         shared.marked[threadIdx.x] = 0;
+        shared.listed[threadIdx.x] = 0;
     }
     if (threadIdx.x == 0) {
         /* Warps give back what they have read: eight of them. */

@@ -6,7 +6,9 @@
  * would do as well, but not for pairs, where each row's marks begin behind the row.) The order is a
  * guess that changes how fast elements are computed again, never a result. Where few elements are
  * marked at all it stays what it was. A result of 128 rows is one group in any order: float32
- * leaves these two steps out, which takes 1 to 3 us off a call.
+ * leaves these two steps out, which takes 1 to 3 us off a call. Without them up to 1024 rows, calls
+ * that mark nothing are as quick, and sixteen clusters of 1024 x 8192, d = 64 take 0.141 ms instead
+ * of 0.094.
  *
  * On an H200, 16384 rows: 8 us where nothing is marked, 36 us for sixteen clusters, of which the
  * one block that sorts takes 27. */

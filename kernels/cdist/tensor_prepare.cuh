@@ -269,9 +269,6 @@ __global__ void __launch_bounds__(kPrepareWarps<kSplit> * 32, kSplit > 1 ? 3 : 0
             *plan.marks.queued = plan.marks.listed[0] = plan.marks.ordered[0] = 0;
         }
     }
-    if (plan.marks.direct()) {
-        return;
-    }
     if (call.packed()) {
         plan.marks.clear();
     }

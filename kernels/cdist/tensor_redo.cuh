@@ -1,4 +1,5 @@
-/* tensor_redo.cuh: decides how each marked element is computed again.
+/* tensor_redo.cuh: decides how each marked element is computed again that no warp has listed for
+ * itself (tensor_own.cuh).
  *
  * A warp takes 128 rows, in the order of tensor_order.cuh, by 64 columns. Columns of many marks are
  * listed for tensor_dense.cuh, which computes them for all 128 rows; other elements it computes by

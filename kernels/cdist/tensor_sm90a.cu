@@ -14,28 +14,31 @@
  * Floor of 16384 x 16384 on an H200: writing, 0.23 ms; three products of halves at 790e12
  * operations a second, d = 128 0.26 ms, d = 1024 2.1 ms.
  *
- * Reached there, euclidean, normal data: d = 24 0.42 ms, 32 0.343, 64 0.337, 128 0.462, 256 0.79,
- * 1024 2.46 to 2.9; cosine d = 32 0.32, 128 0.48, correlation 0.49. Few rows of `a`, 1 x 65536: d =
- * 64 40 us (it was 76), 128 54 (86), 512 141 (191), of which images take half. The least a call
- * takes is 20 us, steps that follow each other. Power sets the pace of all that lasts: within a
- * second at 690 W the clock falls from 1.98 GHz to 1.45, and all takes 10 to 18 % longer; 0.5 s of
- * rest bring it back. Even a single call runs at 1.72 GHz while it multiplies, at d = 128. Without
- * its stores d = 128 takes 4 to 7 % less: products bind there, not memory. Rows of results that
- * start anywhere, n = 16383: d = 128 0.57. Pairs alone, half of the work: d = 32 0.24, 64 0.25, 128
- * 0.31, 1024 1.36; the steps around the products, 0.035 ms, are not halved, and rows start
- * anywhere, which takes another 0.045 (tensor_lines.cuh).
+ * Reached there, euclidean, normal data: d = 20 0.392 ms, 24 0.348, 32 0.324, 33 0.377, 64 0.335,
+ * 128 0.465, 256 0.74, 1024 2.46 to 2.9; 8192 x 8192, d = 24 0.109, 32 0.095, 33 0.115, 64 0.105,
+ * 100 0.137, 128 0.139, and of rows with themselves d = 64 0.107, 128 0.141; cosine d = 32 0.32,
+ * 128 0.48, correlation 0.49. Few rows of `a`, 1 x 65536: d = 64 40 us (it was 76), 128 54 (86),
+ * 512 141 (191), of which images take half. The least a call takes is 19 us, steps that follow each
+ * other. Power sets the pace of all that lasts: within a second at 690 W the clock falls from 1.98
+ * GHz to 1.45, and all takes 10 to 18 % longer; 0.5 s of rest bring it back. Even a single call
+ * runs at 1.72 GHz while it multiplies, at d = 128. Without its stores d = 128 takes 4 to 7 % less:
+ * products bind there, not memory. Rows of results that start anywhere, n = 16383: d = 128 0.57.
+ * Pairs alone, half of the work: d = 32 0.24, 64 0.25, 128 0.31, 1024 1.36; the steps around the
+ * products, 0.035 ms, are not halved, and rows start anywhere, which takes another 0.045
+ * (tensor_lines.cuh).
  *
  * Sixteen clusters, 6.25 % computed again: d = 32 0.88 ms (tile.cu 0.83), 128 1.08, 1024 4.4. Two
  * places, a quarter computed again: d = 32 0.90, 128 1.6, 1024 8.7 (tile.cu 0.83, 2.8, 23).
  * Near-duplicates in one place, outliers or not: as normal data. Heavy tails: d = 32 0.66, 1.5 %
- * computed one by one, 64 0.50, 128 0.66. Errors stand in tensor.cuh; that of sqeuclidean is twice
+ * computed one by one, 64 0.52, 128 0.67. Errors stand in tensor.cuh; that of sqeuclidean is twice
  * as large, up to 9e-7.
  *
  * Steps, a file each: tensor_centre.cuh, tensor_prepare.cuh, tensor_multiply.cuh with
- * tensor_walk.cuh, tensor_store.cuh and tensor_lines.cuh, and for the marked elements
- * tensor_order.cuh, tensor_redo.cuh and tensor_dense.cuh. */
+ * tensor_walk.cuh, tensor_store.cuh and tensor_lines.cuh, or tensor_part.cuh for few results, and
+ * for the marked elements tensor_own.cuh, or tensor_order.cuh, tensor_redo.cuh and
+ * tensor_dense.cuh. */
 #include "tensor_launch.cuh"
-#include "tensor_multiply.cuh"
+#include "tensor_part.cuh"
 #include "tensor_prepare.cuh"
 
 namespace {
@@ -62,6 +65,8 @@ void lay_out(const gd_cdist &call, Plan &plan, Layout &take)
     take(plan.facts_b, plan.tiles_across);
     take(plan.image_a, plan.tiles_down * plan.slabs * kImageA);
     take(plan.image_b, plan.tiles_across * plan.slabs * kImageB);
+    take(plan.lists,
+         min(plan.tiles_down * plan.tiles_across * kParts, (ptrdiff_t)kMostBlocks) * kWarps);
     plan.marks.lay_out(take);
 }
 
@@ -74,6 +79,9 @@ cudaError_t launch(const gd_cdist &call, Plan &plan)
     Steps steps(call.launch);
     const bool fine = R::may_be_fine && call.a.cols <= kFineDims;
     plan.marks.all_direct = R::shifts ? plan.all_direct : NULL;
+    plan.places = places_of_list(call.a.cols);
+    plan.most_listed = most_listed(call.a.cols);
+    plan.words = reads_words<float>(call.a) && reads_words<float>(call.b);
     if (R::shifts) {
         const double ratio = ratio_of(call.a.cols);
         Bounds bounds = {ratio / (1 + ratio), R::least, R::most};
@@ -104,12 +112,21 @@ cudaError_t launch(const gd_cdist &call, Plan &plan)
     else {
         prepare_by(prepare<kMetric, Together::value, 2, false>, Together{});
     }
-    const bool longer = plan.slabs > kGroupSlabs, few = call.out.rows <= kGroupRows;
-    steps.enqueue(
-        longer ? (few ? multiply_rows<kMetric, true, true> : multiply_rows<kMetric, true, false>)
-               : (few ? multiply_rows<kMetric, false, true> : multiply_rows<kMetric, false, false>),
-        min(plan.tiles_down * plan.tiles_across, (ptrdiff_t)steps.processors), dim3(kThreads),
-        sizeof(Shared), parameters, plan);
+    const ptrdiff_t blocks = min(steps.processors, kMostBlocks);
+    const ptrdiff_t halves = plan.tiles_down * (kTileRows / kGroupRows);
+    if (2 * halves * plan.marks.parts_across <= blocks) {
+        steps.enqueue(multiply_part<kMetric>, halves * plan.marks.parts_across, dim3(kPartThreads),
+                      sizeof(PartShared), parameters, plan);
+    }
+    else {
+        const bool longer = plan.slabs > kGroupSlabs, few = call.out.rows <= kGroupRows;
+        steps.enqueue(longer ? (few ? multiply_rows<kMetric, true, true>
+                                    : multiply_rows<kMetric, true, false>)
+                             : (few ? multiply_rows<kMetric, false, true>
+                                    : multiply_rows<kMetric, false, false>),
+                      min(plan.tiles_down * plan.tiles_across, blocks), dim3(kThreads),
+                      sizeof(Shared), parameters, plan);
+    }
     /* A single group of rows is the same in any order. */
     compute_marked<kMetric, float>(steps, call, plan.marks, plan.tiles_down > 1);
     return steps.code;

@@ -4,30 +4,36 @@
 
 #include "tensor.cuh"
 #include "tensor_lines.cuh"
+#include "tensor_own.cuh"
 
 namespace gd {
 namespace tensor {
 
-using Staged = Rows<float, kUnitRows, kTileCols>; /* a warp's, if they start anywhere */
+/* A warp's results, if they start anywhere. */
+template <int kCols>
+using Staged = Rows<float, kUnitRows, kCols>;
 
 /* How a tile is stored: all of it there and in aligned rows; all there, in rows that start
  * anywhere; or whatever is there. */
 enum class Way { kLines, kSliding, kStaged };
 
 /* From sums to results: a lane has rows g and g + 8 of its warp's sixteen, and of every 32 columns
- * eight that touch. tile_row, tile_col: of the tile. marked: counts what the warp marks. */
-template <gd_metric kMetric, Way kWay>
+ * eight that touch. tile_row, tile_col: of the tile of kRows x kCols. marks: of each
+ * part, a word a lane (tensor_marks.cuh). */
+template <gd_metric kMetric, Way kWay, int kRows, int kCols>
 __device__ __forceinline__ void store_tile(const Cdist<float> &call, const Plan &plan,
-                                           const FactsA &facts_a, const FactsB &facts_b,
-                                           ptrdiff_t tile_row, ptrdiff_t tile_col, Staged &staged,
-                                           unsigned &marked, const Accumulator &sums)
+                                           const Facts<kRows> &facts_a, const Facts<kCols> &facts_b,
+                                           ptrdiff_t tile_row, ptrdiff_t tile_col,
+                                           Staged<kCols> &staged, const Sums<kCols> &sums,
+                                           uint32_t (&marks)[kCols / kPartCols])
 {
     constexpr int kWord = kPerWord<float>, kLine = kLineCols<float>;
+    constexpr int kAcross = kCols / kPartCols;
     const int thread = (int)this_thread(), warp = thread / 32, lane = thread % 32;
     const int in_tile = warp * kUnitRows + lane / 4, quarter = lane % 4 * 2 * kWord;
     const bool lower = lane / 4 % 2;
-    const ptrdiff_t first_row = tile_row * kTileRows + warp * kUnitRows;
-    const ptrdiff_t first_col = tile_col * kTileCols;
+    const ptrdiff_t first_row = tile_row * kRows + warp * kUnitRows;
+    const ptrdiff_t first_col = tile_col * kCols;
     const float norm_a[2] = {facts_a.norm[in_tile], facts_a.norm[in_tile + 8]};
     const float unscale_a[2] = {facts_a.unscale[in_tile], facts_a.unscale[in_tile + 8]};
     /* See store_lines. */
@@ -41,9 +47,12 @@ __device__ __forceinline__ void store_tile(const Cdist<float> &call, const Plan 
         moved[0] = staged.rows[lane / 4].moved;
         moved[1] = staged.rows[lane / 4 + 8].moved;
     }
-    uint32_t marks[kParts] = {};
 #pragma unroll
-    for (int part = 0; part < kParts; ++part) {
+    for (uint32_t &word : marks) {
+        word = 0;
+    }
+#pragma unroll
+    for (int part = 0; part < kAcross; ++part) {
 #pragma unroll
         for (int line = 0; line < kPartCols / kLine; ++line) {
             const int first = part * kPartCols + line * kLine;
@@ -67,7 +76,7 @@ __device__ __forceinline__ void store_tile(const Cdist<float> &call, const Plan 
                     marks[part] = __funnelshift_l(__float_as_uint(guard), marks[part], 1);
                 }
                 if constexpr (kWay == Way::kSliding) {
-                    sliding.store(h, first, first == 0, first == kTileCols - kLine, of_row);
+                    sliding.store(h, first, first == 0, first == kCols - kLine, of_row);
                 }
                 if constexpr (kWay == Way::kStaged) {
 #pragma unroll
@@ -92,26 +101,11 @@ __device__ __forceinline__ void store_tile(const Cdist<float> &call, const Plan 
         staged.send();
         if (call.packed() && first_col <= first_row + kUnitRows) {
 #pragma unroll
-            for (int part = 0; part < kParts; ++part) {
+            for (int part = 0; part < kAcross; ++part) {
                 marks[part] =
                     right_of_diagonal<float>(marks[part], first_row, first_col + part * kPartCols);
             }
         }
-    }
-    /* Last, so that nothing stands between the stores. */
-    const ptrdiff_t unit = plan.part(tile_row, tile_col, 0) * kUnits + warp;
-    if (__any_sync(~0u, (marks[0] | marks[1] | marks[2]) != 0)) {
-        unsigned sum = 0;
-#pragma unroll
-        for (int part = 0; part < kParts; ++part) {
-            sum += plan.marks.note<float>(unit + part * kUnits, marks[part]);
-        }
-        if (lane == 0) {
-            marked += sum;
-        }
-    }
-    else if (lane < kParts) {
-        plan.marks.counts[unit + lane * kUnits] = 0;
     }
 }
 
