@@ -25,7 +25,9 @@
  * euclidean 25, sqeuclidean 23 (5.6 GB/s, of 6.8 that stores alone reach). A root of 8 doubles
  * takes 24 cycles there, on a unit that nothing else needs. Roots by themselves before stores by
  * themselves made those 96, 85, 116, 42 and 23; in the same loop, and between the folds of the next
- * tiles where there are enough, they overlap. */
+ * tiles where there are enough, they overlap. A core of a later one with 2 MB of L2, likewise, 3000
+ * x 3000 x 128: euclidean 60 (80 % of the floor, from 65), sqeuclidean 57 (88 %), cityblock 80 (96
+ * % of three operations, from 88), chebyshev 58. */
 #include "cdist_thin.h"
 #include "kernels.h"
 #include "one_sum.h"

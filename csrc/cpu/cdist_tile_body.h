@@ -21,16 +21,18 @@ GD_INLINE void N(put_lines)(const gd_metric metric, const T *from, T *to, ptrdif
         gd_stream(to + i, (gd_vf32)PICK(FINISH, metric, gd_load(from + i)));
 }
 
-/* Less than a line, the first or the last of a row. */
-static void N(put_part)(N(queue) * queue, ptrdiff_t count)
+/* Less than a line, the first or the last of a row. Runs of a row may be a few lines only, so this
+ * goes without vectors, whose loads would wait for the stores of their parts. */
+GD_INLINE void N(put_part)(N(queue) * queue, ptrdiff_t count)
 {
-    T part[LINE / sizeof(T)] = {0};
-    memcpy(part, queue->from, (size_t)count * sizeof(T));
-    for (ptrdiff_t i = 0; i < count; i += N(lanes)) {
-        const V total = gd_load(part + i);
-        gd_store(part + i, PICK(FINISH, queue->metric, total));
-    }
-    memcpy(queue->to, part, (size_t)count * sizeof(T));
+    if (queue->metric == GD_EUCLIDEAN)
+        for (ptrdiff_t i = 0; i < count; ++i)
+            queue->to[i] = (T)__builtin_sqrt((double)queue->from[i]);
+    else if (queue->metric == GD_COSINE)
+        for (ptrdiff_t i = 0; i < count; ++i)
+            queue->to[i] = 2 < queue->from[i] ? 2 : queue->from[i];
+    else
+        memcpy(queue->to, queue->from, (size_t)count * sizeof(T));
     queue->from += count, queue->to += count, queue->left -= count;
 }
 
@@ -279,7 +281,8 @@ static void N(block)(const gd_cdist *call, const tile_plan *plan, T *own, ptrdif
 #endif
                 if (!last || direct)
                     continue;
-                if (plan->stream) {
+                if (plan->stream && (plan->staged > MR || call->metric == GD_EUCLIDEAN ||
+                                     call->metric == GD_COSINE)) {
                     const ptrdiff_t lines = cols * (ptrdiff_t)sizeof(T) / LINE * full;
                     const ptrdiff_t folds = (end - panel) * ceil_div(most(depth, 1), GD_FOLD);
                     N(put)(&queue, PTRDIFF_MAX);
@@ -295,9 +298,11 @@ static void N(block)(const gd_cdist *call, const tile_plan *plan, T *own, ptrdif
                     if (plan->staged == MR)
                         N(put)(&queue, PTRDIFF_MAX);
                 }
-                for (ptrdiff_t i = 0; !plan->stream && i < full; ++i)
-                    memcpy(to + i * call->out.row_stride, tile + i * stride,
-                           (size_t)cols * sizeof(T));
+                else { /* nothing to do on the way */
+                    for (ptrdiff_t i = 0; i < full; ++i)
+                        gd_store_run(to + i * call->out.row_stride, tile + i * stride,
+                                     (size_t)cols * sizeof(T), plan->stream);
+                }
             }
             k += depth;
         } while (k < d);
