@@ -142,7 +142,7 @@ __global__ void __launch_bounds__(kPartThreads, 1)
     Sums<kPartCols> sums;
     sum_part(shared, plan.slabs, sums);
     barrier_wait(&shared.facts_full, 0);
-    if (direct) { /* there are no images */
+    if (direct) { /* all is computed by compute_dense */
         return;
     }
     unsigned &marked = shared.marked[warp];
