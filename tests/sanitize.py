@@ -16,21 +16,26 @@ import gpudist
 from gpudist import _core
 from gpudist.semirings import SEMIRINGS
 
+# Rows and columns of results, off all tiles; of more some kernels have another form.
+SHAPES = ((131, 67), (1300, 901))
+OTHER_FORMS = ("cdist/cuda_tile", "cdist/cuda_tensor", "cdist/cuda_tensor_f64")
+
 
 def call(kernel, metric, dtype, rng):
-    """Run each form of a metric that the row takes; sizes are off its tiles."""
+    """Run each form of a metric that the row takes."""
     for _, make in forms(metric):
         for d in {max(kernel.columns[0], 1), min(kernel.columns[1], 37)}:
             for kind in (dtype,) if RECORDS[metric].domain == "numbers" else (dtype, "bool"):
                 args = make(rng, d) | {"kernel": kernel.id, "dtype": dtype}
-                a, b = points(rng, 131, d, metric, kind), points(rng, 67, d, metric, kind)
-                try:
-                    gpudist.explain("cdist", a, b, metric, **args)
-                except ValueError:
-                    continue  # the row takes the metric in another form
-                gpudist.cdist(a, b, metric, **args)
-                gpudist.cdist(a, a, metric, **args)
-                gpudist.pdist(a, metric, **args)
+                for m, n in SHAPES if kernel.id in OTHER_FORMS else SHAPES[:1]:
+                    a, b = points(rng, m, d, metric, kind), points(rng, n, d, metric, kind)
+                    try:
+                        gpudist.explain("cdist", a, b, metric, **args)
+                    except ValueError:
+                        continue  # the row takes the metric in another form
+                    gpudist.cdist(a, b, metric, **args)
+                    gpudist.cdist(a, a, metric, **args)
+                    gpudist.pdist(a, metric, **args)
 
 
 def cuda_rows(op):
