@@ -39,8 +39,9 @@ enum { MANY_ROWS = 1024, ARRANGED_BYTES = 256 << 10 };
 enum { FEW_ROWS = 64 };
 /* Where kernels of equal bits take each other's place (gd_stand_in): a tile is mostly empty with so
  * few rows or columns; so few results are too few blocks of cuda_tile, of cuda_direct, and of
- * cuda_short where points have more than so many dimensions and are not whole words. With few
- * dimensions cuda_few has no folds to compute side by side. */
+ * cuda_short where points have more than so many dimensions and are not whole words. cuda_short's
+ * blocks are wide: from a fold of dimensions on it gives way where columns, or rows and columns,
+ * are few. With few dimensions cuda_few has no folds to compute side by side. */
 enum { THIN = 16, FOLDED_COLS = 48, TOO_FEW = 1 << 18, DIRECT_TOO_FEW = 6 << 20 };
 enum { SHORT_COLS = 8, SHORT_ROWS = 64, SHORT_TOO_FEW = 3 << 20 };
 
@@ -268,8 +269,11 @@ static const char *better_for(const char *id, const gd_request *request, ptrdiff
         return NULL; /* it adds two dimensions to each other before they join the sum */
     }
     if (strcmp(id, "cdist/cuda_short") == 0) {
-        const bool few = rows > SHORT_ROWS && request->n > THIN && results <= SHORT_TOO_FEW;
-        return few && request->cols > SHORT_COLS && !words ? "cdist/cuda_tile" : NULL;
+        const bool wide = rows > SHORT_ROWS && request->n > THIN;
+        const bool few = wide && results <= SHORT_TOO_FEW && request->cols > SHORT_COLS && !words;
+        const bool tiny = results <= SHORT_ROWS * SHORT_ROWS;
+        const bool tall = wide && request->n <= SHORT_ROWS;
+        return few || ((tiny || tall) && request->cols >= GD_FOLD) ? "cdist/cuda_tile" : NULL;
     }
     if (!is_direct && strcmp(id, "cdist/cuda_tile") != 0 &&
         strcmp(id, "cdist/cuda_tile_f64") != 0) {
