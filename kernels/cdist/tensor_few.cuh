@@ -118,18 +118,39 @@ struct Copier {
     }
 };
 
+/* By how many threads each of `count` elements is computed, as a power of 2: no more than a group
+ * has folds. */
+__device__ __forceinline__ int log_share(int count, ptrdiff_t d)
+{
+    int shift = 0;
+    while (GD_FOLD << shift < GD_GROUP && count << shift <= kLanes / 2 && GD_FOLD << shift < d) {
+        ++shift;
+    }
+    return shift;
+}
+
+/* Joins the folds that an element's `share` threads have made of its dimensions from `dim` on, in
+ * order; those beyond the last dimension are 0 and change nothing. */
+template <typename M, typename T>
+__device__ __forceinline__ void join_folds(T fold, int lane, int share, ptrdiff_t dim, ptrdiff_t d,
+                                           T &group, T &total)
+{
+    for (int i = 0; i < share; ++i) {
+        group = M::join(group, __shfl_sync(~0u, fold, (lane & -share) + i));
+    }
+    const ptrdiff_t end = dim + share * GD_FOLD;
+    if (end % GD_GROUP == 0 || end >= d) {
+        total = dim < GD_GROUP ? group : M::join(total, group);
+        group = 0;
+    }
+}
+
 template <typename M, int kEach, typename T>
 __device__ __forceinline__ void redo_elements(const Cdist<T> &call, Few<T> &few,
                                               const int2 *elements, int count)
 {
     const int lane = threadIdx.x % 32;
-    /* An element has 2^shift threads, no more than a group has folds. */
-    int shift = 0;
-    while (GD_FOLD << shift < GD_GROUP && count << shift <= kLanes / 2 &&
-           GD_FOLD << shift < call.d) {
-        ++shift;
-    }
-    const int share = 1 << shift;
+    const int shift = log_share(count, call.d), share = 1 << shift;
     /* Steps never cross the end of a group, since both are powers of two. */
     const int step = share * GD_FOLD;
     const Copier<T, kEach> copier(call, elements, count, shift);
@@ -156,14 +177,7 @@ __device__ __forceinline__ void redo_elements(const Cdist<T> &call, Few<T> &few,
                 fold = M::term(fold, x[s], y[s]);
             }
         }
-        /* In order; folds beyond the last dimension are 0 and change nothing. */
-        for (int i = 0; i < share; ++i) {
-            group = M::join(group, __shfl_sync(~0u, fold, (lane & -share) + i));
-        }
-        if ((dim + step) % GD_GROUP == 0 || dim + step >= call.d) {
-            total = dim < GD_GROUP ? group : M::join(total, group);
-            group = 0;
-        }
+        join_folds<M>(fold, lane, share, dim, call.d, group, total);
         __syncwarp(); /* everybody has read the folds */
         copier.start_step(dim + kFewStages<T> * step, few.folds[stage]);
         stage = stage + 1 == kFewStages<T> ? 0 : stage + 1;

@@ -16,6 +16,7 @@
 #define GPUDIST_TENSOR_OWN_CUH
 
 #include "tensor.cuh"
+#include "tensor_few.cuh"
 
 namespace gd {
 namespace tensor {
@@ -153,19 +154,13 @@ __device__ __forceinline__ void redo_own(const Cdist<float> &call, bool words, c
                                          int count)
 {
     const int lane = (int)(this_thread() % kLanes);
-    /* An element has 2^shift threads, no more than a group has folds. */
-    int shift = 0;
-    while (GD_FOLD << shift < GD_GROUP && count << shift <= kLanes / 2 &&
-           GD_FOLD << shift < call.d) {
-        ++shift;
-    }
-    const int share = 1 << shift, step = share * GD_FOLD;
+    const int shift = marked::log_share(count, call.d), share = 1 << shift;
     const int2 element = elements[min(lane >> shift, count - 1)];
     const float *const row_a = call.a.data + element.x * call.a.row_stride;
     const float *const row_b = call.b.data + element.y * call.b.row_stride;
     float total = 0, group = 0;
 #pragma unroll 1
-    for (ptrdiff_t dim = 0; dim < call.d; dim += step) {
+    for (ptrdiff_t dim = 0; dim < call.d; dim += share * GD_FOLD) {
         const ptrdiff_t first = dim + (lane & (share - 1)) * GD_FOLD;
         float a[GD_FOLD], b[GD_FOLD];
         fetch_fold(row_a + first * call.a.col_stride, call.a.col_stride, words, call.d - first, a);
@@ -175,14 +170,7 @@ __device__ __forceinline__ void redo_own(const Cdist<float> &call, bool words, c
         for (int k = 0; k < GD_FOLD; ++k) {
             fold = M::term(fold, a[k], b[k]);
         }
-        /* In order; folds beyond the last dimension are 0 and change nothing. */
-        for (int i = 0; i < share; ++i) {
-            group = M::join(group, __shfl_sync(~0u, fold, (lane & -share) + i));
-        }
-        if ((dim + step) % GD_GROUP == 0 || dim + step >= call.d) {
-            total = dim < GD_GROUP ? group : M::join(total, group);
-            group = 0;
-        }
+        marked::join_folds<M>(fold, lane, share, dim, call.d, group, total);
     }
     if ((lane & (share - 1)) == 0 && lane >> shift < count) {
         call.row(element.x)[element.y] = finished<M>(call, element.x, element.y, total);
