@@ -44,14 +44,17 @@ def sanitized():
 
 @pytest.mark.skipif(sanitized(), reason="a sanitizer's speed is not a user's")
 def test_import_adds_less_than_30_ms_to_numpy():
+    """Or, on a machine where NumPy's own import takes more than 100 ms, 30 % of that."""
     code = """
-import time, numpy
+import time
 begun = time.perf_counter()
+import numpy
+there = time.perf_counter()
 import gpudist
-print(time.perf_counter() - begun)
+print(there - begun, time.perf_counter() - there)
 """
-    seconds = min(float(run_python(code)) for _ in range(7))
-    assert seconds < 0.030
+    runs = [[float(word) for word in run_python(code).split()] for _ in range(7)]
+    assert min(ours for _, ours in runs) < max(0.030, 0.3 * min(numpys for numpys, _ in runs))
 
 
 def test_import_loads_no_heavy_package_and_no_driver():
