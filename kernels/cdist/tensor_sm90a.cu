@@ -17,15 +17,16 @@
  * Reached there, euclidean, normal data: d = 20 0.392 ms, 24 0.348, 32 0.324, 33 0.377, 64 0.335,
  * 128 0.465, 256 0.74, 1024 2.46 to 2.9; 8192 x 8192, d = 24 0.109, 32 0.095, 33 0.115, 64 0.105,
  * 100 0.137, 128 0.139, and of rows with themselves d = 64 0.107, 128 0.141; cosine d = 32 0.32,
- * 128 0.48, correlation 0.49. Few rows of `a`, 1 x 65536: d = 64 40 us (it was 76), 128 54 (86),
- * 512 141 (191), of which images take half. The least a call takes is 19 us, steps that follow each
- * other. Power sets the pace of all that lasts: within a second at 690 W the clock falls from 1.98
- * GHz to 1.45, and all takes 10 to 18 % longer; 0.5 s of rest bring it back. Even a single call
- * runs at 1.72 GHz while it multiplies, at d = 128. Without its stores d = 128 takes 4 to 7 % less:
- * products bind there, not memory. Rows of results that start anywhere, n = 16383: d = 128 0.57.
- * Pairs alone, half of the work: d = 32 0.24, 64 0.25, 128 0.31, 1024 1.36; the steps around the
- * products, 0.035 ms, are not halved, and rows start anywhere, which takes another 0.045
- * (tensor_lines.cuh).
+ * 128 0.48, correlation 0.49. Of d = 64 the centre is known after 9 us and rows are prepared after
+ * 16, products are stored after 324, and the steps that find nothing end 5 to 10 later. Few rows of
+ * `a`, 1 x 65536: d = 64 40 us (it was 76), 128 54 (86), 512 141 (191), of which images take half.
+ * The least a call takes is 19 us, steps that follow each other. Power sets the pace of all that
+ * lasts: within a second at 690 W the clock falls from 1.98 GHz to 1.45, and all takes 10 to 18 %
+ * longer; 0.5 s of rest bring it back. Even a single call runs at 1.72 GHz while it multiplies, at
+ * d = 128. Without its stores d = 128 takes 4 to 7 % less: products bind there, not memory. Rows of
+ * results that start anywhere, n = 16383: d = 128 0.57. Pairs alone, half of the work: d = 32 0.24,
+ * 64 0.25, 128 0.31, 1024 1.36; the steps around the products, 0.035 ms, are not halved, and rows
+ * start anywhere, which takes another 0.045 (tensor_lines.cuh).
  *
  * Sixteen clusters, 6.25 % computed again: d = 32 0.88 ms (tile.cu 0.83), 128 1.08, 1024 4.4. Two
  * places, a quarter computed again: d = 32 0.90, 128 1.6, 1024 8.7 (tile.cu 0.83, 2.8, 23).
