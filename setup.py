@@ -6,12 +6,15 @@ Sources are found by where they lie, so that a new kernel is a new file and noth
     csrc/py/*.c         the Python boundary, the only code that sees Python's and NumPy's headers
     csrc/cpu/*.c        CPU kernels, compiled once for each instruction set
     csrc/cpu/naive_*.c  plain C that the ladders start from, compiled for the baseline alone
-    kernels/**/*.cu     CUDA kernels, by nvcc; NAME_sm90a.cu for sm_90a alone
+    kernels/**/*.cu     CUDA kernels, by nvcc; NAME_sm90a.cu for sm_90a alone, and
+                        NAME_sm100f.cu would be for the family of 10.0
 
 Environment:
 
-    GPUDIST_CUDA        auto (default): with CUDA if nvcc is found; 1: or fail; 0: without
+    GPUDIST_CUDA        auto (default): with CUDA if nvcc is found, or if the package index brings
+                        it (_build/gpudist_backend.py); 1: or fail; 0: without
     GPUDIST_CUDA_ARCHS  "90", "native" or "75;80;90+PTX", where +PTX serves GPUs yet to come.
+                        "release": all that csrc/generations.def lists.
                         Default: the GPUs of this machine, else 80;90+PTX
     GPUDIST_WERROR=1    warnings of the C compiler are errors (those of nvcc always are)
     GPUDIST_DEBUG=1     debug information, and source lines for CUDA profilers
@@ -22,7 +25,6 @@ A file is compiled again if it, a header it includes or its command has changed.
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 import sysconfig
@@ -33,9 +35,12 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.errors import CompileError, LinkError, SetupError
 
+sys.path.insert(0, str(Path(__file__).resolve().parent / "_build"))
+from gpudist_toolkit import Toolkit, say
+
 # The stable ABI has no free-threaded form before Python 3.15; there, a wheel fits one version.
 ABI3 = not sysconfig.get_config_var("Py_GIL_DISABLED")
-HOST_FLAGS = """-O3 -std=c11 -fopenmp -fwrapv -fno-math-errno -fno-trapping-math -ffp-contract=fast
+HOST_FLAGS = """-O3 -std=c11 -pthread -fwrapv -fno-math-errno -fno-trapping-math -ffp-contract=off
     -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla
     -fPIC -fvisibility=hidden -Icsrc""".split()
 PYTHON_FLAGS = """-DNPY_TARGET_VERSION=NPY_1_25_API_VERSION
@@ -57,112 +62,18 @@ def env_words(name, default=""):
     return shlex.split(os.environ.get(name) or default)
 
 
-def say(text):
-    print(f"gpudist: {text}", flush=True)
-
-
-def output_of(*command):
-    """What a command prints on either stream, or None if it cannot run or fails."""
-    try:
-        done = subprocess.run(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout if done.returncode == 0 else None
-
-
-# ---------------------------------------------------------------- CUDA
-
-
-class Toolkit:
-    """A CUDA toolkit: nvcc, the folder it belongs to, and the architectures to build for."""
-
-    def __init__(self, nvcc):
-        self.nvcc = nvcc
-        # nvcc may be a wrapper or a link; what it says of itself is right in every case.
-        said = output_of(nvcc, "--dryrun", "-x", "cu", "-c", os.devnull) or ""
-        top = re.search(r"^#\$ TOP=(.+)$", said, re.MULTILINE)
-        release = re.search(r"release (\d+)\.(\d+)", output_of(nvcc, "--version") or "")
-        if not top or not release:
-            raise SetupError(f"{nvcc} does not work")
-        self.version = int(release[1]), int(release[2])
-        if self.version < (12, 8):
-            raise SetupError(f"{nvcc} is CUDA {release[1]}.{release[2]}; 12.8 is the oldest to do")
-        self.home = Path(top[1]).resolve()
-        self.archs, self.ptx = [], False
-
-    @classmethod
-    def find(cls):
-        """The toolkit that GPUDIST_CUDA allows, or None for a CPU-only build."""
-        wanted = os.environ.get("GPUDIST_CUDA") or "auto"
-        if wanted not in ("auto", "0", "1"):
-            raise SetupError(f"GPUDIST_CUDA is {wanted!r}; it can be auto, 0 or 1")
-        if wanted == "0":
-            say("CPU only, as GPUDIST_CUDA=0 says")
-            return None
-        homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH")]
-        found = [Path(home, "bin/nvcc") for home in homes if home]
-        found += [Path(on_path)] if (on_path := shutil.which("nvcc")) else []
-        found += [Path("/usr/local/cuda/bin/nvcc")]
-        found += [Path(folder, "nvidia/cu13/bin/nvcc") for folder in sys.path]
-        nvcc = next((str(path) for path in found if os.access(path, os.X_OK)), None)
-        try:
-            if nvcc is None:
-                raise SetupError("no nvcc in CUDA_HOME, CUDA_PATH, PATH or /usr/local/cuda")
-            toolkit = cls(nvcc)
-        except SetupError as why:
-            if wanted == "1":
-                raise
-            say(f"CPU only: {why}")
-            return None
-        toolkit.archs, toolkit.ptx = cls.parse_archs(os.environ.get("GPUDIST_CUDA_ARCHS", ""))
-        return toolkit
-
-    @staticmethod
-    def parse_archs(text):
-        """'80;90+PTX' -> (['80', '90'], True)."""
-        if text in ("", "native"):
-            said = output_of("nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader") or ""
-            caps = {major + minor for major, minor in re.findall(r"^(\d+)\.(\d)$", said, re.M)}
-            if archs := sorted((cap for cap in caps if int(cap) >= 75), key=int):
-                return archs, False
-            if text == "native":
-                raise SetupError("GPUDIST_CUDA_ARCHS=native, but nvidia-smi shows no GPU to use")
-            text = "80;90+PTX"
-        if not re.fullmatch(r"\d+[af]?(;\d+[af]?)*(\+PTX)?", text):
-            raise SetupError(f"GPUDIST_CUDA_ARCHS is {text!r}; expected the like of '80;90+PTX'")
-        return text.removesuffix("+PTX").split(";"), text.endswith("+PTX")
-
-    def arch_flags(self, source):
-        """The -gencode flags of a .cu file; none if it is for an architecture left out here."""
-        own = re.search(r"_sm(\d+)a\.cu$", source.name)
-        if own:
-            number = own[1]
-            wanted = number in self.archs or number + "a" in self.archs
-            return [f"-gencode=arch=compute_{number}a,code=sm_{number}a"] if wanted else []
-        flags = [f"-gencode=arch=compute_{arch},code=sm_{arch}" for arch in self.archs]
-        if self.ptx:
-            flags.append(f"-gencode=arch=compute_{self.archs[-1]},code=compute_{self.archs[-1]}")
-        return flags
-
-    def static_runtime(self):
-        for folder in ("lib64", "lib"):
-            if (path := self.home / folder / "libcudart_static.a").exists():
-                return str(path)
-        raise SetupError(f"no libcudart_static.a in {self.home}")
-
-
 # ---------------------------------------------------------------- compiling
 
 
 class Job:
     """One compiler run. `names` are words for paths that come and go with the build's temporary
-    environment: they stand for those paths when the command is compared with the last one."""
+    environment: they stand for those paths when the command is compared with the last one, and the
+    object does not depend on files below them."""
 
     def __init__(self, source, target, command, names):
         self.source = source
         self.target = target
+        self.names = names
         self.depfile, self.stamp = Path(f"{target}.d"), Path(f"{target}.cmd")
         self.command = [*command, "-MMD", "-MF", str(self.depfile), "-c", str(source)]
         self.command += ["-o", str(target)]
@@ -186,6 +97,7 @@ class Job:
         begun.write_text(self.record)
         done = subprocess.run(self.command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         said = done.stdout.decode(errors="replace")
+        Path(f"{self.target}.log").write_text(said)
         serialised = re.search(r"\(C751[0-5]\)", said)
         # What ptxas tells of each kernel is hundreds of lines; what matters in them is spills.
         spills = [int(x) for x in re.findall(r"(\d+) bytes spill stores", said)]
@@ -201,7 +113,17 @@ class Job:
         if any(spills):
             spilling = sum(map(bool, spills))
             say(f"{self.source}: {spilling} kernels spill, {max(spills)} bytes a thread at most")
+        self.forget_temporary_headers()
         begun.rename(self.stamp)
+
+    def forget_temporary_headers(self):
+        """Next time they lie elsewhere; the command's record says of which version they are."""
+        target, _, headers = self.depfile.read_text().replace("\\\n", " ").partition(":")
+        folders = tuple(f"{os.path.realpath(name)}/" for name in self.names)
+        lasting = [
+            path for path in shlex.split(headers) if not os.path.realpath(path).startswith(folders)
+        ]
+        self.depfile.write_text(f"{target}: {shlex.join(lasting)}\n")
 
 
 class BuildExt(build_ext):
@@ -222,8 +144,10 @@ class BuildExt(build_ext):
         self.toolkit = Toolkit.find()
         if self.toolkit:
             archs = ", ".join(self.toolkit.archs) + (" and PTX" if self.toolkit.ptx else "")
-            version = ".".join(map(str, self.toolkit.version))
-            say(f"with CUDA {version} ({self.toolkit.nvcc}) for compute capability {archs}")
+            say(f"CUDA by {self.toolkit.name} ({self.toolkit.nvcc}), compute capability {archs}")
+            self.path_names[self.toolkit.nvcc] = self.toolkit.name
+            for folder in (self.toolkit.home, *self.toolkit.includes):
+                self.path_names[str(folder)] = f"{self.toolkit.name}: {folder.name}"
         say(f"CPU kernels for {', '.join(ISAS)}")
 
         # The longest first, so that the pool does not wait for one of them at its end.
@@ -250,8 +174,7 @@ class BuildExt(build_ext):
         user = env_words("CPPFLAGS") + env_words("CFLAGS")
         for source in Path("csrc").glob("*.c"):
             if source == device:
-                toolkit = ["-isystem", str(self.toolkit.home / "include")] if self.toolkit else []
-                yield self.job(source, [*cc, *toolkit, *user])
+                yield self.job(source, [*cc, *self.toolkit_flags(), *user])
             elif source.name not in ("device_cuda.c", "device_none.c"):
                 yield self.job(source, [*cc, *user])
         for source in Path("csrc/py").glob("*.c"):
@@ -281,9 +204,15 @@ class BuildExt(build_ext):
             flags += ["-isystem", path]
         return flags
 
+    def toolkit_flags(self):
+        if not self.toolkit:
+            return []
+        include, _ = self.toolkit.includes
+        return ["-isystem", str(include), f'-DGD_CUDA_TARGETS="{self.toolkit.targets}"']
+
     def nvcc_command(self):
         command = [self.toolkit.nvcc, *CUDA_FLAGS]
-        command += ["-I", str(self.toolkit.home / "include/cccl")]
+        command += ["-I", str(self.toolkit.includes[1])]
         command += ["-ccbin", ccbin] if (ccbin := os.environ.get("CUDAHOSTCXX")) else []
         return command + (["-lineinfo", "-Xcompiler", "-g"] if self.debug_flags else [])
 

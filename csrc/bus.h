@@ -60,8 +60,11 @@ gd_status gd_send_rows_ahead(gd_device device, void *stream, void *to, size_t to
 /* The way back, for rows that are complete when `stream` gets there. Finished on return. */
 gd_status gd_bring_rows(gd_device device, void *stream, void *to, size_t to_pitch, const void *from,
                         size_t from_pitch, size_t row_bytes, ptrdiff_t rows, gd_error *err);
-/* The same for a gd_fill, during whose call the slots of results are taken. */
-gd_status gd_send_rows_aside(gd_bus *bus, void *stream, void *to, size_t to_pitch, const void *from,
-                             size_t from_pitch, size_t row_bytes, ptrdiff_t rows, gd_error *err);
+/* The same matrix on the device: a dense copy of a host view. */
+gd_status gd_stage_bring(gd_stage *stage, const gd_matrix *host, const char *what, gd_matrix *there,
+                         gd_error *err);
+/* Copies a matrix on the device, with dense rows, to dense memory on the host. Finished on return.
+ */
+gd_status gd_stage_home(gd_stage *stage, const gd_matrix *there, void *host, gd_error *err);
 
 #endif

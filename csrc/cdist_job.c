@@ -10,8 +10,53 @@
 #include <math.h>
 #include <string.h>
 
+#include "bus.h"
 #include "device.h"
 #include "registry.h"
+
+/* ---------------------------------------------------------------- checks and the choice */
+
+gd_status gd_check_points(const gd_matrix *x, const char *name, gd_dtype dtype,
+                          const gd_measure *measure, gd_error *err)
+{
+    const gd_metric_row *row = gd_metric_info(measure->metric);
+    const bool truths = x->dtype == GD_BOOL && row->domain != GD_NUMBERS && !measure->weights;
+    if (x->dtype != dtype && !truths) {
+        return GD_FAIL(err, GD_BAD_TYPE, "%s and out differ in dtype: %s, %s", name,
+                       gd_dtype_name(x->dtype), gd_dtype_name(dtype));
+    }
+    if (row->columns != 0 && x->cols != row->columns) {
+        return GD_FAIL(err, GD_BAD_VALUE, "%s takes %d columns, %s has %td", row->name,
+                       row->columns, name, x->cols);
+    }
+    if ((measure->weights != NULL || measure->vi != NULL) && measure->columns != x->cols) {
+        return GD_FAIL(err, GD_BAD_VALUE, "%s has %td columns, the metric's arguments have %td",
+                       name, x->cols, measure->columns);
+    }
+    return GD_OK;
+}
+
+gd_status gd_job_choose(gd_job *job, const gd_orders *orders, gd_choice *choice, gd_error *err)
+{
+    const gd_measure *measure = job->measure;
+    job->form = gd_form_of(measure->metric, measure->weights != NULL, measure->p,
+                           measure->factor != NULL, job->a->dtype);
+    const gd_request request = {
+        .op = GD_OP_CDIST,
+        .orders = *orders,
+        .dtype = job->dtype,
+        .form = job->form,
+        .n = job->b->rows,
+        .cols = job->a->cols,
+    };
+    const gd_status status = gd_choose(&request, choice, err);
+    if (status == GD_OK) {
+        gd_stand_in(&request, job->a->rows, choice);
+        job->kernel = choice->kernel;
+        job->options = choice->options;
+    }
+    return status;
+}
 
 /* ---------------------------------------------------------------- the metric's arguments */
 
@@ -270,7 +315,7 @@ static gd_status launch(gd_job *job, const gd_seen *a, const gd_seen *b, gd_erro
     return status;
 }
 
-gd_status gd_job_rows(gd_job *job, ptrdiff_t first, ptrdiff_t count, ptrdiff_t from,
+gd_status gd_job_rows(gd_job *job, ptrdiff_t first, ptrdiff_t count, ptrdiff_t from, ptrdiff_t to,
                       const gd_matrix *out, gd_error *err)
 {
     const ptrdiff_t n = job->b->rows, step = job->parts.b;
@@ -281,12 +326,12 @@ gd_status gd_job_rows(gd_job *job, ptrdiff_t first, ptrdiff_t count, ptrdiff_t f
     gd_status status;
     status = whole_a ? see_some(job, &job->all_a, first, count, &A_NAMES, &a, err)
                      : see(job, &rows, &A_NAMES, &a, err);
-    for (ptrdiff_t at = from, cols; status == GD_OK && at < n; at += cols) {
+    for (ptrdiff_t at = from, cols; status == GD_OK && at < to; at += cols) {
         const int held = job->stage.owned_count;
         /* The last part is as long as the others: kernels are not made for a few columns of many,
          * and what two parts have in common gets the same bits twice. */
-        at = n - at < step && n - from > step ? n - step : at;
-        cols = n - at < step ? n - at : step;
+        at = to - at < step && to - from > step ? to - step : at;
+        cols = to - at < step ? to - at : step;
         const gd_matrix part = gd_rows_from(job->b, at, cols);
         status = whole_b ? see_some(job, &job->all_b, at, cols, &B_NAMES, &b, err)
                          : see(job, &part, &B_NAMES, &b, err);

@@ -44,11 +44,17 @@ typedef struct gd_job {
     gd_seen all_a, all_b; /* where these are there as a whole; or in all_b a sample of B */
 } gd_job;
 
+/* Whether these are points that the measure takes, to be worked on in `dtype`. */
+gd_status gd_check_points(const gd_matrix *x, const char *name, gd_dtype dtype,
+                          const gd_measure *measure, gd_error *err);
+/* Sets what the operands, their dtype and the measure ask of a kernel, and the kernel. */
+gd_status gd_job_choose(gd_job *job, const gd_orders *orders, gd_choice *choice, gd_error *err);
+
 /* Brings and prepares what is there from beginning to end. It is given back by gd_job_release. */
 gd_status gd_job_hold(gd_job *job, gd_error *err);
 void gd_job_release(gd_job *job);
-/* Enqueues rows [first, first + count) of the result, from column `from` on, into `out`. */
-gd_status gd_job_rows(gd_job *job, ptrdiff_t first, ptrdiff_t count, ptrdiff_t from,
+/* Enqueues rows [first, first + count) of the result, columns [from, to), into `out`. */
+gd_status gd_job_rows(gd_job *job, ptrdiff_t first, ptrdiff_t count, ptrdiff_t from, ptrdiff_t to,
                       const gd_matrix *out, gd_error *err);
 /* Does the whole call at once, where that holds little memory and nobody watches: the kernel reads
  * the caller's arrays as they are, and writes to `out`. False if it is none of these calls. */

@@ -7,17 +7,21 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "card.h"
 #include "cublas.h"
 #include "device.h"
 #include "registry.h"
 
 /* Host arrays have to cross the bus, so small problems stay on the CPU. How many rows A has may not
- * be asked (see gd_request), so both sides are estimated for as many as B has. The figures are of a
- * PCIe 5 card and eight cores: inner steps a second (a metric of several sums or with a root in
- * each term takes that many times as long), bytes a second, and what a call over the bus takes
- * however small it is. They are not this machine's, so that its load and its number of threads do
- * not change which kernel runs, and so the last digits. */
-static const double host_steps = 64e9, host_slow_steps = 8e9, bus_bytes = 50e9, bus_call = 150e-6;
+ * be asked (see gd_request), so both sides are estimated for as many as B has. The figures are of
+ * eight cores: inner steps a second (a metric of several sums or with a root in each term takes
+ * that many times as long), bytes a second, and what a call over the bus takes however small it is.
+ * They are not this machine's, so that its load and its number of threads do not change which
+ * kernel runs, and so the last digits. Those of the bus and of the card are of its generation and
+ * its number of multiprocessors, at a clock that all generations about reach. */
+static const double host_steps = 64e9, slower = 8, bus_call = 150e-6, card_clock = 1.5e9;
+/* An inner step takes a lane two instructions. */
+enum { CARD_INSTRUCTIONS = 2 };
 /* What an element costs on the CPU beside its inner steps: a root, a store into fresh memory. */
 enum { STEPS_OF_ELEMENT = 16 };
 /* perron reads a matrix so many times, more or less, at the bandwidth of the host's memory. */
@@ -25,16 +29,17 @@ enum { PERRON_ROUNDS = 20 };
 static const double host_bytes = 60e9;
 /* Packed truths pass in the time of one number, at least. */
 enum { BITS_OF_STEP = 64 };
-static const uint64_t slow_metrics = GD_BIT(GD_MINKOWSKI) | GD_BIT(GD_CANBERRA) |
-                                     GD_BIT(GD_BRAYCURTIS) | GD_BIT(GD_JENSENSHANNON) |
-                                     GD_BIT(GD_KL_DIVERGENCE) | GD_BIT(GD_HAVERSINE);
+/* The bounds that follow were measured on an H200. Where they count work that has to fill a device,
+ * or to outweigh a launch, they go with the number of multiprocessors. */
+enum { MEASURED_MULTIPROCESSORS = 132 };
 /* A kernel of several launches pays where B is many bytes, or not quite as many in longer rows, of
  * which a block of the others takes long. How many rows A has matters as well, but may not be
  * asked: with as few as B has, calls at the bounds take up to twice as long as by one launch, the
  * host's 9 us included, with 65536 less than half as long. That is where the bounds are. */
 enum { LARGE_BYTES = 640000, LONGER_COLS = 96, LONGER_BYTES = 256 << 10 };
-/* From so many rows and bytes of B on it pays to arrange the operands first. */
-enum { MANY_ROWS = 1024, ARRANGED_BYTES = 256 << 10 };
+/* From so many rows and bytes of B on it pays to arrange the operands first, where blocks that take
+ * so much of a multiprocessor's shared memory together, as it counts them, have room. */
+enum { MANY_ROWS = 1024, ARRANGED_BYTES = 256 << 10, ARRANGED_SHARED = 4 * (57 << 10) };
 /* So few rows of B are none that many launches pay for, however long they are. */
 enum { FEW_ROWS = 64 };
 /* Where kernels of equal bits take each other's place (gd_stand_in): a tile is mostly empty with so
@@ -62,9 +67,9 @@ __attribute__((format(printf, 3, 4))) static bool say(char *why, size_t size, co
 bool gd_cannot_run(const gd_kernel *kernel, char *why, size_t size)
 {
     const bool on_cuda = kernel->backend == GD_CUDA;
-    const bool left_out = kernel->launch.any == NULL;
-    if (on_cuda && gd_cuda_why_not() != NULL) {
-        return say(why, size, "%s", gd_cuda_why_not());
+    const bool left_out = kernel->launch.any == NULL && !(on_cuda && gd_pretends());
+    if (on_cuda && gd_card_why_not() != NULL) {
+        return say(why, size, "%s", gd_card_why_not());
     }
     if (left_out) {
         return say(why, size, "this build leaves it out");
@@ -72,7 +77,7 @@ bool gd_cannot_run(const gd_kernel *kernel, char *why, size_t size)
     if ((kernel->flags & GD_NEEDS_CUBLAS) && gd_cublas_why_not() != NULL) {
         return say(why, size, "%s", gd_cublas_why_not());
     }
-    if (!on_cuda && kernel->needs > (int)gd_host_isa()) {
+    if (!on_cuda && kernel->needs > (uint64_t)gd_host_isa()) {
         return say(why, size, "this processor has no %s", gd_isa_name((gd_isa)kernel->needs));
     }
     return false;
@@ -98,6 +103,66 @@ static bool unfit_for_form(const gd_kernel *kernel, const gd_form *form, char *w
     return false;
 }
 
+/* The device that a row of CUDA would run on. */
+static int device_of(const gd_request *request)
+{
+    return request->orders.where == GD_WHERE_CUDA ? request->orders.cuda_index : 0;
+}
+
+/* NULL where nothing is known of it, which the rows have refused before. */
+static const gd_card *card_of(const gd_request *request)
+{
+    const gd_card *card;
+    gd_error err;
+    return gd_card_at(device_of(request), &card, &err) == GD_OK ? card : NULL;
+}
+
+/* Why a device can never run the row. */
+static bool unfit_for_card(const gd_kernel *kernel, int index, char *why, size_t size)
+{
+    const gd_card *card;
+    gd_error err;
+    char needs[64];
+    if (gd_card_at(index, &card, &err) != GD_OK) {
+        return say(why, size, "%s", err.msg);
+    }
+    const int generation = gd_generation_of(card->capability);
+    if (generation < 0 || !(kernel->needs & GD_BIT(generation))) {
+        gd_generations_text(kernel->needs, needs, sizeof needs);
+        return say(why, size, "it needs compute capability %s, cuda:%d has %d.%d", needs, index,
+                   card->capability / 10, card->capability % 10);
+    }
+    if (gd_code_for(card->targets, card->capability) == GD_NO_CODE) {
+        return say(why, size,
+                   "this build has code for compute capability %s, cuda:%d has %d.%d; build it "
+                   "with GPUDIST_CUDA_ARCHS=%d",
+                   card->targets, index, card->capability / 10, card->capability % 10,
+                   card->capability);
+    }
+    return false;
+}
+
+bool gd_no_card_runs(const gd_kernel *kernel, char *why, size_t size)
+{
+    if (gd_cannot_run(kernel, why, size)) {
+        return true;
+    }
+    for (int i = 0; kernel->backend == GD_CUDA && i < gd_card_count(); ++i) {
+        if (!unfit_for_card(kernel, i, why, size)) {
+            return false;
+        }
+    }
+    return kernel->backend == GD_CUDA;
+}
+
+/* Of apsp: whether it closes over the other pair of semirings alone. */
+static bool closes_over_others(const gd_kernel *kernel, const gd_request *request)
+{
+    const bool bottleneck = kernel->flags & GD_BOTTLENECKS;
+    return request->op == GD_OP_APSP && bottleneck != request->bottleneck &&
+           !(kernel->flags & GD_ANY_RING);
+}
+
 /* What a row can never do for this request, even when asked for by name. */
 static bool unfit(const gd_kernel *kernel, const gd_request *request, char *why, size_t size)
 {
@@ -115,19 +180,8 @@ static bool unfit(const gd_kernel *kernel, const gd_request *request, char *why,
     if (gd_cannot_run(kernel, why, size)) {
         return true;
     }
-    if (on_cuda) {
-        const int index = request->orders.where == GD_WHERE_CUDA ? request->orders.cuda_index : 0;
-        gd_cuda_info info;
-        gd_error err;
-        if (gd_cuda_describe(index, &info, &err) != GD_OK) {
-            return say(why, size, "%s", err.msg);
-        }
-        const bool that_alone = kernel->flags & GD_ONE_CAPABILITY;
-        if (info.capability < kernel->needs || (that_alone && info.capability != kernel->needs)) {
-            return say(why, size, "it needs compute capability %d.%d%s, cuda:%d has %d.%d",
-                       kernel->needs / 10, kernel->needs % 10, that_alone ? " and no other" : "",
-                       index, info.capability / 10, info.capability % 10);
-        }
+    if (on_cuda && unfit_for_card(kernel, device_of(request), why, size)) {
+        return true;
     }
     if (!(kernel->dtypes & GD_BIT(request->dtype))) {
         return say(why, size, "it does not compute in %s", gd_dtype_name(request->dtype));
@@ -135,11 +189,18 @@ static bool unfit(const gd_kernel *kernel, const gd_request *request, char *why,
     if (request->op == GD_OP_CDIST && unfit_for_form(kernel, &request->form, why, size)) {
         return true;
     }
-    const bool only_other =
-        (kernel->flags & GD_BOTTLENECKS) ? !request->bottleneck : request->bottleneck;
-    if (request->op == GD_OP_APSP && only_other && !(kernel->flags & GD_ANY_RING)) {
+    if (closes_over_others(kernel, request)) {
         return say(why, size, "it does not close over %s",
                    request->bottleneck ? "min_max and max_min" : "min_plus and max_plus");
+    }
+    if (on_cuda && kernel->op == GD_OP_APSP && request->predecessors && request->dtype == GD_F64 &&
+        !(kernel->flags & (GD_BOTTLENECKS | GD_TEACHING)) &&
+        card_of(request)->shared_block < GD_PATHS64_SHARED) {
+        return say(why, size,
+                   "predecessors of float64 paths take a block %d KB of shared memory, cuda:%d has "
+                   "%zu KB",
+                   GD_PATHS64_SHARED >> 10, device_of(request),
+                   card_of(request)->shared_block >> 10);
     }
     if (request->cols < kernel->min_cols || request->cols > kernel->max_cols) {
         if (kernel->max_cols == PTRDIFF_MAX) {
@@ -152,50 +213,79 @@ static bool unfit(const gd_kernel *kernel, const gd_request *request, char *why,
     return false;
 }
 
-/* The work if A has as many rows as B, in seconds on the CPU and over the bus. */
-static void estimate(const gd_request *request, double *host, double *over_bus)
+/* How a device compares with the one that the bounds were measured on. */
+static double share_of(const gd_card *card)
 {
+    return card->multiprocessors / (double)MEASURED_MULTIPROCESSORS;
+}
+
+/* The work if A has as many rows as B, in seconds on the CPU and on the device: over the bus, or at
+ * what it has to compute, whichever takes longer. */
+static void estimate(const gd_request *request, const gd_card *card, double *host, double *there)
+{
+    const gd_generation_row *generation =
+        gd_generation_info((gd_generation)gd_generation_of(card->capability));
+    const double bus_bytes = 1e9 * generation->bus;
     const bool cdist = request->op == GD_OP_CDIST, bits = request->op == GD_OP_CLOSURE;
     const bool graph = request->op == GD_OP_APSP || bits;
-    const bool slow =
-        cdist && (request->form.weighted || (GD_BIT(request->form.metric) & slow_metrics));
+    const bool slow = cdist && (request->form.weighted ||
+                                gd_metric_info(request->form.metric)->cost == GD_COSTLY);
     const double n = (double)request->n, size = (double)gd_dtype_size(request->dtype);
     const double depth = bits ? n / BITS_OF_STEP : graph ? n : (double)request->cols;
     if (request->op == GD_OP_PERRON) {
         *host = PERRON_ROUNDS * n * n * size / host_bytes;
-        *over_bus = n * n * size / bus_bytes + bus_call;
+        *there = n * n * size / bus_bytes + bus_call;
         return;
     }
-    *host = n * n * (depth + STEPS_OF_ELEMENT) / (slow ? host_slow_steps : host_steps);
-    *over_bus = n * (n + (graph ? n : depth)) * size / bus_bytes + bus_call;
+    const double card_steps = card_clock * card->multiprocessors * generation->lanes /
+                              CARD_INSTRUCTIONS /
+                              (request->dtype == GD_F64 ? card->double_ratio : 1);
+    const double over_bus = n * (n + (graph ? n : depth)) * size / bus_bytes + bus_call;
+    const double computing = n * n * depth * (slow ? slower : 1) / card_steps;
+    *host = n * n * (depth + STEPS_OF_ELEMENT) * (slow ? slower : 1) / host_steps;
+    *there = computing > over_bus ? computing : over_bus;
 }
 
-/* What keeps auto from a row that could do the work. */
+/* What keeps auto from a row of CUDA that could do the work. */
 static bool unwanted(const gd_kernel *kernel, const gd_request *request, char *why, size_t size)
 {
-    double host, over_bus;
-    estimate(request, &host, &over_bus);
-    const bool not_worth_the_bus =
-        kernel->backend == GD_CUDA && request->orders.where == GD_WHERE_AUTO && host < over_bus;
+    const gd_card *card = card_of(request);
+    const gd_generation_row *generation =
+        gd_generation_info((gd_generation)gd_generation_of(card->capability));
+    const double share = share_of(card);
     const double bytes =
         (double)request->n * (double)request->cols * (double)gd_dtype_size(request->dtype);
     const bool large = request->n > FEW_ROWS &&
-                       bytes >= (request->cols >= LONGER_COLS ? LONGER_BYTES : LARGE_BYTES);
+                       bytes >= share * (request->cols >= LONGER_COLS ? LONGER_BYTES : LARGE_BYTES);
     const bool too_small = (kernel->flags & GD_FOR_LARGE) && !large;
-    const bool too_few =
-        (kernel->flags & GD_ARRANGES) && (request->n < MANY_ROWS || bytes < ARRANGED_BYTES);
+    const bool arranges = kernel->flags & GD_ARRANGES;
+    const bool too_few = arranges && (request->n < MANY_ROWS || bytes < share * ARRANGED_BYTES);
     if (kernel->flags & GD_STANDS_IN) {
         return say(why, size, "it takes cuda_tile's and cuda_direct's place where results are few");
+    }
+    if ((kernel->flags & GD_FP64_PRODUCTS) && !generation->fp64_tensor) {
+        return say(why, size,
+                   "the tensor cores of compute capability %d.%d do not multiply float64: "
+                   "differences take less time there",
+                   card->capability / 10, card->capability % 10);
+    }
+    if (arranges && card->shared_multiprocessor < ARRANGED_SHARED) {
+        return say(
+            why, size,
+            "it takes %d KB of shared memory a multiprocessor for its speed, cuda:%d has %zu",
+            ARRANGED_SHARED >> 10, device_of(request), card->shared_multiprocessor >> 10);
     }
     if (too_small || too_few) {
         return say(why, size, "n = %td, d = %td is not worth its several launches", request->n,
                    request->cols);
     }
-    if (not_worth_the_bus) {
+    double host, there;
+    estimate(request, card, &host, &there);
+    if (request->orders.where == GD_WHERE_AUTO && host < there) {
         return say(why, size,
                    "host arrays with n = %td are not worth the way to the device: as many rows on "
                    "both sides would take about %.3g ms here and %.3g ms there",
-                   request->n, 1e3 * host, 1e3 * over_bus);
+                   request->n, 1e3 * host, 1e3 * there);
     }
     return false;
 }
@@ -205,7 +295,8 @@ bool gd_rejects(const gd_kernel *kernel, const gd_request *request, char *why, s
     if (kernel->flags & GD_TEACHING) { /* before cuBLAS is opened to see whether it is there */
         return say(why, size, "it is a ladder's step and runs only by name");
     }
-    return unfit(kernel, request, why, size) || unwanted(kernel, request, why, size);
+    return unfit(kernel, request, why, size) ||
+           (kernel->backend == GD_CUDA && unwanted(kernel, request, why, size));
 }
 
 static gd_status take(const gd_kernel *kernel, const gd_request *request, const char *because,
@@ -257,40 +348,62 @@ gd_orders gd_orders_near(gd_device device, const gd_orders *orders)
     return near;
 }
 
-/* The row that is better than `id` at so many rows of A, or NULL. All of these form differences and
- * add them up in one order, in folds and groups alike, and have the same root for so many
- * dimensions; so the bits of a result do not tell which of them it is from. */
-static const char *better_for(const char *id, const gd_request *request, ptrdiff_t rows)
+/* Those of equal bits (GD_EQUAL_BITS): all form differences and add them up in one order, in folds
+ * and groups alike, and have the same root for so many dimensions; so the bits of a result do not
+ * tell which of them it is from. Cityblock of one that arranges its operands is none of them: there
+ * two dimensions are added to each other before they join the sum. */
+static bool has_equal_bits(const gd_kernel *kernel, const gd_request *request)
 {
-    const double results = (double)rows * (double)request->n;
-    const bool thin = rows <= THIN || request->n <= THIN, words = request->cols % 4 == 0;
-    const bool is_direct = strcmp(id, "cdist/cuda_direct") == 0;
-    if (is_direct && request->form.metric == GD_CITYBLOCK) {
-        return NULL; /* it adds two dimensions to each other before they join the sum */
+    return (kernel->flags & GD_EQUAL_BITS) &&
+           !((kernel->flags & GD_ARRANGES) && request->form.metric == GD_CITYBLOCK);
+}
+
+/* The row of equal bits that does what `way` says: GD_STANDS_IN, or, with 0, none of the ways that
+ * others have. */
+static const gd_kernel *equal_row(const gd_request *request, uint64_t way)
+{
+    size_t count;
+    const gd_kernel *table = gd_kernels(&count);
+    for (size_t i = 0; i < count; ++i) {
+        if (has_equal_bits(&table[i], request) && table[i].backend == GD_CUDA &&
+            (table[i].flags & (GD_STANDS_IN | GD_ARRANGES | GD_WIDE_BLOCKS)) == way &&
+            !unfit(&table[i], request, NULL, 0)) {
+            return &table[i];
+        }
     }
-    if (strcmp(id, "cdist/cuda_short") == 0) {
-        const bool wide = rows > SHORT_ROWS && request->n > THIN;
-        const bool few = wide && results <= SHORT_TOO_FEW && request->cols > SHORT_COLS && !words;
-        const bool tiny = results <= SHORT_ROWS * SHORT_ROWS;
-        const bool tall = wide && request->n <= SHORT_ROWS;
-        return few || ((tiny || tall) && request->cols >= GD_FOLD) ? "cdist/cuda_tile" : NULL;
-    }
-    if (!is_direct && strcmp(id, "cdist/cuda_tile") != 0 &&
-        strcmp(id, "cdist/cuda_tile_f64") != 0) {
+    return NULL;
+}
+
+/* The row that is better than `kernel` at so many rows of A, or NULL. */
+static const gd_kernel *better_for(const gd_kernel *kernel, const gd_request *request,
+                                   ptrdiff_t rows)
+{
+    if (kernel->backend == GD_CPU || !has_equal_bits(kernel, request)) {
         return NULL;
     }
-    if (request->cols >= FOLDED_COLS && ((thin && words) || results <= TOO_FEW)) {
-        return "cdist/cuda_few";
+    const double results = (double)rows * (double)request->n, share = share_of(card_of(request));
+    const bool thin = rows <= THIN || request->n <= THIN, words = request->cols % 4 == 0;
+    if (kernel->flags & GD_WIDE_BLOCKS) {
+        const bool wide = rows > SHORT_ROWS && request->n > THIN;
+        const bool few =
+            wide && results <= share * SHORT_TOO_FEW && request->cols > SHORT_COLS && !words;
+        const bool tiny = results <= SHORT_ROWS * SHORT_ROWS;
+        const bool tall = wide && request->n <= SHORT_ROWS;
+        return few || ((tiny || tall) && request->cols >= GD_FOLD) ? equal_row(request, 0) : NULL;
     }
-    return is_direct && (results <= DIRECT_TOO_FEW || thin) ? "cdist/cuda_tile" : NULL;
+    if (request->cols >= FOLDED_COLS && ((thin && words) || results <= share * TOO_FEW)) {
+        return equal_row(request, GD_STANDS_IN);
+    }
+    const bool arranged = kernel->flags & GD_ARRANGES;
+    return arranged && (results <= share * DIRECT_TOO_FEW || thin) ? equal_row(request, 0) : NULL;
 }
 
 void gd_stand_in(const gd_request *request, ptrdiff_t rows, gd_choice *choice)
 {
     const bool asked = request->orders.kernel != NULL || request->op != GD_OP_CDIST;
-    const char *better = asked ? NULL : better_for(choice->kernel->id, request, rows);
+    const gd_kernel *better = asked ? NULL : better_for(choice->kernel, request, rows);
     if (better != NULL) {
-        choice->kernel = gd_kernel_find(better);
+        choice->kernel = better;
         choice->because = "with so few rows of A it takes the place of one with equal bits";
     }
 }
@@ -300,21 +413,21 @@ gd_status gd_choose(const gd_request *request, gd_choice *choice, gd_error *err)
     size_t count;
     const gd_kernel *table = gd_kernels(&count);
     if (request->orders.where == GD_WHERE_CUDA) {
-        if (gd_cuda_why_not() != NULL) {
-            return GD_FAIL(err, GD_DEVICE_ERROR, "CUDA cannot be used: %s", gd_cuda_why_not());
+        if (gd_card_why_not() != NULL) {
+            return GD_FAIL(err, GD_DEVICE_ERROR, "CUDA cannot be used: %s", gd_card_why_not());
         }
-        if (request->orders.cuda_index < 0 || request->orders.cuda_index >= gd_cuda_count()) {
+        if (request->orders.cuda_index < 0 || request->orders.cuda_index >= gd_card_count()) {
             return GD_FAIL(err, GD_DEVICE_ERROR,
                            "there is no cuda:%d; this machine has cuda:0%s%.0d",
-                           request->orders.cuda_index, gd_cuda_count() > 1 ? " to cuda:" : "",
-                           gd_cuda_count() - 1);
+                           request->orders.cuda_index, gd_card_count() > 1 ? " to cuda:" : "",
+                           gd_card_count() - 1);
         }
     }
     if (request->orders.kernel != NULL) {
         return choose_by_name(request, choice, err);
     }
     /* Small calls feel how long it takes to hear the same no from every row of the GPU's. */
-    const bool cpu_alone = request->orders.where == GD_WHERE_CPU || gd_cuda_why_not() != NULL;
+    const bool cpu_alone = request->orders.where == GD_WHERE_CPU || gd_card_why_not() != NULL;
     for (size_t i = 0; i < count; ++i) {
         if (table[i].op == request->op && !(cpu_alone && table[i].backend == GD_CUDA) &&
             !gd_rejects(&table[i], request, NULL, 0)) {
@@ -322,9 +435,15 @@ gd_status gd_choose(const gd_request *request, gd_choice *choice, gd_error *err)
         }
     }
     char why[256] = "no kernel computes this";
-    for (size_t i = 0; i < count; ++i) {
-        if (table[i].op == request->op) {
+    bool production = false;             /* whether the reason is one of theirs */
+    for (size_t i = 0; i < count; ++i) { /* the reason of a row that is for such work */
+        const bool elsewhere = request->orders.where == GD_WHERE_CUDA ? table[i].backend == GD_CPU
+                                                                      : table[i].backend == GD_CUDA;
+        const bool teaching = table[i].flags & GD_TEACHING;
+        if (table[i].op == request->op && !elsewhere && !(teaching && production) &&
+            !closes_over_others(&table[i], request)) {
             (void)gd_rejects(&table[i], request, why, sizeof why);
+            production = !teaching;
         }
     }
     return GD_FAIL(

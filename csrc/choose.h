@@ -38,11 +38,12 @@ void *gd_stream_near(gd_device device, gd_device chosen, const gd_orders *orders
 typedef struct gd_request {
     gd_op op;
     gd_orders orders;
-    gd_dtype dtype;  /* of the computation */
-    gd_form form;    /* cdist alone */
-    bool bottleneck; /* apsp: over GD_MIN_MAX */
-    ptrdiff_t n;     /* rows of B; nodes of the graph; columns of a product */
-    ptrdiff_t cols;  /* dimensions d; 0 for graphs; rows of a product's B */
+    gd_dtype dtype;    /* of the computation */
+    gd_form form;      /* cdist alone */
+    bool bottleneck;   /* apsp: over GD_MIN_MAX */
+    bool predecessors; /* apsp: are wanted as well */
+    ptrdiff_t n;       /* rows of B; nodes of the graph; columns of a product */
+    ptrdiff_t cols;    /* dimensions d; 0 for graphs; rows of a product's B */
 } gd_request;
 
 typedef struct gd_choice {
@@ -63,7 +64,10 @@ void gd_stand_in(const gd_request *request, ptrdiff_t rows, gd_choice *choice);
  * it could be. */
 bool gd_rejects(const gd_kernel *kernel, const gd_request *request, char *why, size_t size);
 
-/* Why this machine can never run the row, whatever the request; false when it can. */
+/* Why this machine can never run the row, whatever the request and the device; false when it can.
+ */
 bool gd_cannot_run(const gd_kernel *kernel, char *why, size_t size);
+/* The same, or why none of its devices can. */
+bool gd_no_card_runs(const gd_kernel *kernel, char *why, size_t size);
 
 #endif

@@ -2,8 +2,6 @@
 #define _GNU_SOURCE /* madvise */
 #include "device.h"
 
-#include <omp.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,17 +47,6 @@ void gd_host_name(char *name, size_t size)
     if (info != NULL) {
         fclose(info);
     }
-}
-
-int gd_host_threads(void) { return omp_get_max_threads(); }
-
-/* GNU OpenMP's pool does not survive a fork: a child that opens a parallel region after its parent
- * had one waits for threads that are not there. So children compute with one thread. */
-static void one_thread_in_child(void) { omp_set_num_threads(1); }
-
-__attribute__((constructor)) static void watch_forks(void)
-{
-    pthread_atfork(NULL, NULL, one_thread_in_child);
 }
 
 /* ---------------------------------------------------------------- memory */
@@ -140,6 +127,11 @@ gd_status gd_copy_rows(gd_device device, void *stream, void *dst, size_t dst_pit
 gd_status gd_wait(gd_device device, void *stream, gd_error *err)
 {
     return device.backend == GD_CUDA ? gd_cuda_wait(stream, err) : GD_OK;
+}
+
+gd_status gd_refuse_capture(gd_device device, void *stream, const char *what, gd_error *err)
+{
+    return device.backend == GD_CUDA ? gd_cuda_refuse_capture(stream, what, err) : GD_OK;
 }
 
 gd_status gd_settle(gd_device device, void *stream, gd_status status, gd_error *err)

@@ -6,7 +6,7 @@
 #ifndef GPUDIST_DEVICE_H
 #define GPUDIST_DEVICE_H
 
-#include "gpudist.h"
+#include "card.h"
 
 /* ---------------------------------------------------------------- the machine */
 
@@ -15,24 +15,18 @@ gd_isa gd_host_isa(void);
 const char *gd_isa_name(gd_isa isa);
 /* The processor's name, as the system tells it. */
 void gd_host_name(char *name, size_t size);
-/* Threads that a parallel region would get: OMP_NUM_THREADS and threadpoolctl are heard. */
-int gd_host_threads(void);
 
 enum { GD_MOST_DEVICES = 64 };
-
-typedef struct gd_cuda_info {
-    char name[256];
-    int capability; /* 10 * major + minor */
-    int multiprocessors;
-    size_t memory, l2;
-} gd_cuda_info;
 
 /* Why CUDA cannot be used, or NULL when it can. The first call asks the driver, without creating a
  * context; later ones remember. The versions are 1000 * major + 10 * minor, 0 where unknown. */
 const char *gd_cuda_why_not(void);
 void gd_cuda_versions(int *driver, int *runtime);
 int gd_cuda_count(void);
-gd_status gd_cuda_describe(int index, gd_cuda_info *info, gd_error *err);
+/* What is returned stays, and is asked for once. */
+gd_status gd_cuda_describe(int index, const gd_card **card, gd_error *err);
+/* What this build has for GPUs (gd_card.targets); "" without CUDA. */
+const char *gd_cuda_targets(void);
 /* The device that a pointer's memory is on; 0 when the runtime cannot tell. */
 int gd_cuda_pointer_device(const void *p);
 
@@ -72,6 +66,9 @@ gd_status gd_cuda_most_held(size_t *bytes, bool forget, gd_error *err);
 /* Waits, whatever `status` says: after a failure as well the caller's memory is in use. Returns
  * that status and leaves *err alone, unless it was GD_OK and waiting fails. */
 gd_status gd_settle(gd_device device, void *stream, gd_status status, gd_error *err);
+/* Fails while a CUDA graph is captured from the stream. Whoever waits in the midst of `what` asks
+ * first: to wait, or to have the driver allocate, would spoil the capture. */
+gd_status gd_refuse_capture(gd_device device, void *stream, const char *what, gd_error *err);
 
 /* Makes `stream` wait for all that `other` holds now (CUDA only). */
 gd_status gd_cuda_order(void *stream, void *other, gd_error *err);
@@ -109,5 +106,6 @@ void gd_cuda_free(void *stream, void *p);
 gd_status gd_cuda_copy_rows(void *stream, void *dst, size_t dst_pitch, const void *src,
                             size_t src_pitch, size_t row_bytes, size_t rows, gd_error *err);
 gd_status gd_cuda_wait(void *stream, gd_error *err);
+gd_status gd_cuda_refuse_capture(void *stream, const char *what, gd_error *err);
 
 #endif

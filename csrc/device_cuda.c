@@ -4,13 +4,12 @@
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "device.h"
-
-enum { OLDEST_CAPABILITY = 75 };
 
 /* Guards what is remembered of devices: their properties and our memory pools. */
 static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -40,10 +39,33 @@ static struct {
     int count, driver, runtime;
 } cuda;
 
+/* The driver refuses all work in a child of a process that started it, whatever became of it there.
+ */
+static void forget_devices_in_child(void)
+{
+    if (cuda.count > 0) {
+        cuda.count = 0;
+        snprintf(cuda.why_not, sizeof cuda.why_not,
+                 "CUDA does not survive a fork, and the process that this one was forked from uses "
+                 "it; start processes by the method \"spawn\" or \"forkserver\"");
+    }
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+    pthread_atfork(NULL, NULL, forget_devices_in_child);
+}
+
 static void explain_no_device(cudaError_t code)
 {
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
-    if (code == cudaErrorInsufficientDriver) {
+    if (code == cudaErrorInitializationError) { /* it was another library that started CUDA */
+        snprintf(cuda.why_not, sizeof cuda.why_not,
+                 "the CUDA runtime could not start: %s; CUDA does not survive a fork, so if this "
+                 "process was forked, start it by the method \"spawn\" or \"forkserver\"",
+                 cudaGetErrorString(code));
+    }
+    else if (code == cudaErrorInsufficientDriver) {
         snprintf(cuda.why_not, sizeof cuda.why_not,
                  "the NVIDIA driver supports CUDA %d.%d, this build of gpudist needs %d.%d",
                  cuda.driver / 1000, cuda.driver % 1000 / 10, cuda.runtime / 1000,
@@ -100,32 +122,47 @@ int gd_cuda_count(void)
     return cuda.count;
 }
 
-static gd_status ask_device(int index, gd_cuda_info *info, gd_error *err)
+const char *gd_cuda_targets(void) { return GD_CUDA_TARGETS; }
+
+static gd_status ask_device(int index, gd_card *card, gd_error *err)
 {
     struct cudaDeviceProp prop;
+    int ratio = 0;
     CUDA_TRY(cudaGetDeviceProperties(&prop, index), "asking for the device's properties");
-    snprintf(info->name, sizeof info->name, "%s", prop.name);
-    info->capability = 10 * prop.major + prop.minor;
-    info->multiprocessors = prop.multiProcessorCount;
-    info->memory = prop.totalGlobalMem;
-    info->l2 = (size_t)prop.l2CacheSize;
+    CUDA_TRY(cudaDeviceGetAttribute(&ratio, cudaDevAttrSingleToDoublePrecisionPerfRatio, index),
+             "asking for the device's rate of float64");
+    snprintf(card->name, sizeof card->name, "%s", prop.name);
+    card->multiprocessors = prop.multiProcessorCount;
+    card->memory = prop.totalGlobalMem;
+    card->l2 = (size_t)prop.l2CacheSize;
+    card->shared_block = prop.sharedMemPerBlockOptin;
+    card->shared_multiprocessor = prop.sharedMemPerMultiprocessor;
+    card->double_ratio = ratio > 0 ? ratio : 1;
+    card->targets = gd_cuda_targets();
+    card->capability = 10 * prop.major + prop.minor;
     return GD_OK;
 }
 
-/* The runtime takes longer to answer than a small call takes, so each device is asked once. */
-gd_status gd_cuda_describe(int index, gd_cuda_info *info, gd_error *err)
+/* The runtime takes longer to answer than a small call takes, so each device is asked once; and the
+ * chooser asks for each row, so that no lock is taken where the answer is there. */
+gd_status gd_cuda_describe(int index, const gd_card **card, gd_error *err)
 {
-    static gd_cuda_info known[GD_MOST_DEVICES];
+    static gd_card cards[GD_MOST_DEVICES];
+    static _Atomic bool known[GD_MOST_DEVICES];
     gd_status status = GD_OK;
     if (index < 0 || index >= GD_MOST_DEVICES) {
         return GD_FAIL(err, GD_DEVICE_ERROR, "gpudist knows cuda:0 to cuda:%d",
                        GD_MOST_DEVICES - 1);
     }
-    pthread_mutex_lock(&devices_lock);
-    if (known[index].capability == 0) {
-        status = ask_device(index, &known[index], err);
+    *card = &cards[index];
+    if (atomic_load_explicit(&known[index], memory_order_acquire)) {
+        return GD_OK;
     }
-    *info = known[index];
+    pthread_mutex_lock(&devices_lock);
+    if (!atomic_load_explicit(&known[index], memory_order_relaxed)) {
+        status = ask_device(index, &cards[index], err);
+        atomic_store_explicit(&known[index], status == GD_OK, memory_order_release);
+    }
     pthread_mutex_unlock(&devices_lock);
     return status;
 }
@@ -144,15 +181,15 @@ int gd_cuda_pointer_device(const void *p)
 
 gd_status gd_cuda_enter(int index, int *previous, gd_error *err)
 {
-    gd_cuda_info info = {.capability = 0};
-    gd_status status = gd_cuda_describe(index, &info, err);
+    const gd_card *card = NULL;
+    gd_status status = gd_cuda_describe(index, &card, err);
     if (status != GD_OK) {
         return status;
     }
-    if (info.capability < OLDEST_CAPABILITY) {
+    if (gd_generation_of(card->capability) < 0) {
         return GD_FAIL(err, GD_DEVICE_ERROR,
                        "cuda:%d has compute capability %d.%d, gpudist needs 7.5 or newer", index,
-                       info.capability / 10, info.capability % 10);
+                       card->capability / 10, card->capability % 10);
     }
     CUDA_TRY(cudaGetDevice(previous), "asking for the current device");
     if (*previous != index) {
@@ -298,6 +335,23 @@ gd_status gd_cuda_wait(void *stream, gd_error *err)
 {
     CUDA_TRY(cudaStreamSynchronize((cudaStream_t)stream), "waiting for the device");
     return GD_OK;
+}
+
+gd_status gd_cuda_refuse_capture(void *stream, const char *what, gd_error *err)
+{
+    enum cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
+    const cudaError_t code = cudaStreamIsCapturing((cudaStream_t)stream, &capturing);
+    if (code == cudaSuccess && capturing == cudaStreamCaptureStatusNone) {
+        return GD_OK;
+    }
+    if (code != cudaSuccess && code != cudaErrorStreamCaptureImplicit) {
+        return cuda_fail(code, "asking whether a stream is captured", __LINE__, err);
+    }
+    (void)cudaGetLastError(); /* the question to the default stream while another is captured */
+    return GD_FAIL(err, GD_DEVICE_ERROR,
+                   "%s waits for the device, which a CUDA graph cannot capture; call it before or "
+                   "after the capture, and capture the work on its result",
+                   what);
 }
 
 gd_status gd_cuda_order(void *stream, void *other, gd_error *err)

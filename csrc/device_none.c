@@ -12,9 +12,11 @@ void gd_cuda_versions(int *driver, int *runtime) { *driver = *runtime = 0; }
 
 int gd_cuda_count(void) { return 0; }
 
-gd_status gd_cuda_describe(int index, gd_cuda_info *info, gd_error *err)
+const char *gd_cuda_targets(void) { return ""; }
+
+gd_status gd_cuda_describe(int index, const gd_card **card, gd_error *err)
 {
-    (void)index, (void)info;
+    (void)index, (void)card;
     return refuse(err);
 }
 
@@ -51,6 +53,12 @@ gd_status gd_cuda_copy_rows(void *stream, void *dst, size_t dst_pitch, const voi
 gd_status gd_cuda_wait(void *stream, gd_error *err)
 {
     (void)stream;
+    return refuse(err);
+}
+
+gd_status gd_cuda_refuse_capture(void *stream, const char *what, gd_error *err)
+{
+    (void)stream, (void)what;
     return refuse(err);
 }
 

@@ -83,6 +83,12 @@ typedef enum gd_semiring { GD_SEMIRINGS(GD_ENUMERATOR) } gd_semiring;
 
 typedef enum gd_domain { GD_NUMBERS, GD_TRUTHS, GD_EITHER } gd_domain;
 
+/* What a dimension of a pair costs. */
+typedef enum gd_cost { GD_CHEAP, GD_MODERATE, GD_COSTLY } gd_cost;
+
+/* Which of two rows is nearer: that at the smaller distance, or with the larger similarity. */
+typedef enum gd_order { GD_SMALLER_IS_NEARER, GD_LARGER_IS_NEARER } gd_order;
+
 typedef enum gd_backend { GD_CPU, GD_CUDA } gd_backend;
 
 typedef struct gd_device {
@@ -325,8 +331,8 @@ typedef struct gd_apsp {
      * end of 0 is n. Others than those are gd_apsp_band's, before and after. */
     ptrdiff_t step, begin, end;
     /* For the passes around kernels on a device: memory there in which they gather what they find
-     * (apsp/found.cuh), right before the workspace; reading starts it, writing goes on. And a page
-     * of pinned memory, by which it comes to the host. NULL on the CPU. */
+     * (kernels/apsp/found.cuh), right before the workspace; reading starts it, writing goes on. And
+     * a page of pinned memory, by which it comes to the host. NULL on the CPU. */
     void *found, *page;
     /* Sizing sets how many bytes of the workspace are to be zero, which reading sees to; */
     size_t zeros;
@@ -334,6 +340,9 @@ typedef struct gd_apsp {
      * wait for the host then, and `nonnegative` says whether all weights may be; and `tells` if it
      * leaves in `page` itself which nodes are on negative cycles. */
     bool looks, tells;
+    /* On the CPU: not the whole, but stages on a band, which is described there (gd_cpu_apsp_band).
+     * Of the members here only launch, dtype and semiring count then. */
+    struct gd_apsp_band *band;
 } gd_apsp;
 /* Of `found` for n nodes. */
 #define GD_FOUND_BYTES(n) ((64 + (size_t)(n) + 255) / 256 * 256)
@@ -360,8 +369,63 @@ typedef struct gd_apsp_band {
     double done, share; /* of the whole call's work: before this part, and in it */
 } gd_apsp_band;
 typedef gd_status gd_apsp_band_kernel(gd_apsp_band *call, gd_error *err);
-/* The CPU's is the plain loop, which is there to check what goes round it. */
 gd_apsp_band_kernel gd_cpu_apsp_band, gd_cuda_apsp_band, gd_cuda_bottleneck_band;
+
+/* Which entries of a weight matrix are no edge. +inf, -inf and NaN never are one. */
+typedef enum gd_no_edge {
+    GD_NO_EDGE_ZERO,     /* nor is 0 (SciPy's dense graphs) */
+    GD_NO_EDGE_INFINITE, /* nothing else: zeros are edges (SciPy's explicit zeros) */
+    GD_NO_EDGE_SENTINEL, /* nor is the value `sentinel`; zeros are edges */
+} gd_no_edge;
+
+typedef struct gd_graph {
+    gd_matrix weights; /* n x n, of any gd_dtype, any strides */
+    gd_no_edge no_edge;
+    double sentinel;
+    bool directed;   /* false: the weight of {i, j} is the better of [i, j] and [j, i] */
+    bool unweighted; /* true: every edge weighs 1 */
+    bool flip;       /* the larger is the better: kernels see weights negated */
+} gd_graph;
+
+/* apsp_batch: apsp of many graphs on the host, from weights as given to lengths as they are wanted.
+ * Each has the bits that apsp gives it. A graph's matrices begin at element `at` of weights, out
+ * and pred alike, in rows of call->pitch elements, or of n if that is 0; in rows of `pitch` what
+ * lies beyond n is filled as if it could not be reached. With `tails`, edges take the place of
+ * weights: number e goes from tails[e] to heads[e] and weighs element e of weights, or 1 where
+ * these have no data. */
+typedef struct gd_batch_graph {
+    ptrdiff_t index, n, at;
+    ptrdiff_t first_edge, last_edge; /* the one after it */
+} gd_batch_graph;
+
+/* What there is to know of one. A graph that is to be looked at alone has no results: a weight was
+ * not what the dtype takes, or the kernel is not for such graphs. */
+typedef struct gd_batch_facts {
+    double max_abs; /* as in gd_graph_facts */
+    bool negative, fractional, on_cycle, alone;
+} gd_batch_facts;
+
+/* Graphs of more nodes are better done one by one. */
+#define GD_LANES_MOST 128
+
+/* Graphs come in ascending order of n; facts[index] is each one's. Sizing sets `members`, for whom
+ * the workspace is made. The semiring is GD_MIN_PLUS or GD_MIN_MAX; graph.flip says which of the
+ * caller's it is. */
+typedef struct gd_apsp_batch {
+    gd_launch launch;
+    const gd_batch_graph *graphs;
+    ptrdiff_t count, pitch;
+    gd_graph graph; /* weights: where they begin, and their dtype */
+    const int32_t *tails, *heads;
+    gd_dtype dtype;
+    gd_semiring semiring;
+    void *out;
+    int32_t *pred;
+    double unreachable;
+    int members;
+    gd_batch_facts *facts;
+} gd_apsp_batch;
+typedef gd_status gd_apsp_batch_kernel(gd_apsp_batch *call, gd_error *err);
 
 /* minplus: out[i, j] = the best of c[i, j] and, over all k, of a[i, k] and b[k, j] put together, as
  * the semiring says: the minimum of c[i, j] and of all a[i, k] + b[k, j], say.
@@ -382,6 +446,66 @@ typedef struct gd_minplus {
 } gd_minplus;
 typedef gd_status gd_minplus_kernel(gd_minplus *call, gd_error *err);
 
+/* A candidate for a row's neighbours: how far it is, or minus that where larger is nearer, and its
+ * row of B. The nearer of two has the smaller key, or the smaller index where keys are equal. */
+typedef struct gd_candidate {
+    double key;
+    int64_t index;
+} gd_candidate;
+
+/* The candidates of one row of A, in ascending order of their indices until the list was cut to its
+ * nearest `most`. An element belongs to the list if its key is at most `limit`, or below it after
+ * the list was cut: then `limit` is the key of its last. NaN never belongs to it. */
+typedef struct gd_candidates {
+    gd_candidate *list;
+    ptrdiff_t count, room;
+    ptrdiff_t most; /* neighbours that are wanted; PTRDIFF_MAX for all */
+    double limit;
+    bool cut, owned; /* owned: `list` is from malloc and grows */
+} gd_candidates;
+
+/* neighbors: looks through a panel of distances, whose columns are rows `first` and following of B,
+ * and adds what belongs to each of its rows' lists, or counts it. The panel has col_stride 1. */
+typedef struct gd_neighbors {
+    gd_launch launch;
+    gd_matrix panel;
+    ptrdiff_t first;
+    bool larger;           /* the larger a distance, the nearer: a similarity */
+    gd_candidates *lists;  /* one a row, or NULL: to count */
+    const double *bounds;  /* ascending keys: an element counts where it is at most bounds[i] */
+    ptrdiff_t bound_count; /* and above bounds[i - 1] */
+    int64_t *counts;       /* rows x bound_count, added to; or NULL: */
+    double *sums;          /* the same of weights */
+    const double *weights; /* one a row of B */
+} gd_neighbors;
+typedef gd_status gd_neighbors_kernel(gd_neighbors *call, gd_error *err);
+
+/* Matrices of one shape: the first, and how many bytes apart they are along each of the batch's
+ * axes, 0 where one stands for all. */
+typedef struct gd_stack {
+    gd_matrix first;
+    const ptrdiff_t *strides;
+} gd_stack;
+
+/* gradient: for each matrix of a batch, along axes of these lengths,
+ *     out[i, :] = sum over j of asked[i, j] * (how distances[i, j] changes with a[i, :]),
+ * which is times the sign of the difference for cityblock, and of its largest elements for
+ * chebyshev; the difference over the distance for euclidean, and twice the difference for
+ * sqeuclidean, 0 where it is 0; and b[j, :] for inner_product. All are of one dtype; a, b and out
+ * have col_stride 1, asked and distances are strided anyhow. With `pairs`, a and b are the same,
+ * and asked and distances are rows of n * (n - 1) / 2, one for each j > i. out is written as a
+ * whole. */
+typedef struct gd_gradient {
+    gd_launch launch;
+    gd_metric metric;
+    gd_stack asked, a, b, distances, out;
+    bool pairs;
+    int axes;
+    const ptrdiff_t *shape;
+    ptrdiff_t count; /* of matrices */
+} gd_gradient;
+typedef gd_status gd_gradient_kernel(gd_gradient *call, gd_error *err);
+
 /* closure: which nodes can be reached from which, over one edge or more, in place.
  * Sizing sets `rows` >= n, a multiple of 64, and `words` of a row, 32 for 32 columns each. Bit j %
  * 32 of word j / 32 of row i says on entry whether there is an edge from i to j, on exit whether
@@ -392,6 +516,30 @@ typedef struct gd_closure {
     uint32_t *bits;
 } gd_closure;
 typedef gd_status gd_closure_kernel(gd_closure *call, gd_error *err);
+/* Whether the CPU finds components by their edges, which takes one thread half the time at the
+ * bound (n = 4000 and 8000), rather than close the matrix. */
+static inline bool gd_closure_has_few_edges(ptrdiff_t n, ptrdiff_t edges)
+{
+    return edges <= n * n / 16;
+}
+
+/* hops: the least numbers of edges between all nodes, into `out`, which may have held the graph.
+ * Bits are as for closure, of n rows of `words` words, `edges` of them set, and only read.
+ * `unreachable` stands where there is no path, or none of most_hops edges or fewer. A kernel that
+ * would take more than most_steps steps over edges sets gave_up, and out is unspecified. Sizing
+ * sets `members`, for whom the workspace is made. */
+typedef struct gd_hops {
+    gd_launch launch;
+    ptrdiff_t n, words, edges;
+    const uint32_t *bits;
+    gd_matrix out;
+    double unreachable;
+    ptrdiff_t most_hops;
+    double most_steps;
+    int members;
+    bool gave_up;
+} gd_hops;
+typedef gd_status gd_hops_kernel(gd_hops *call, gd_error *err);
 
 /* ---------------------------------------------------------------- the Perron root */
 
@@ -445,8 +593,8 @@ typedef struct gd_perron {
 typedef gd_status gd_perron_kernel(gd_perron *call, gd_error *err);
 
 /* perron_part: one part of the loop of the perron study by itself, on what that loop keeps between
- * its parts (kernels/perron/study.cuh): n >= 1 row sums of a matrix, the largest of them, an
- * eigenvector in the making, and a mark, 1 where neighbouring sums differ by more than epsilon,
+ * its parts (kernels/ladders/perron/study.cuh): n >= 1 row sums of a matrix, the largest of them,
+ * an eigenvector in the making, and a mark, 1 where neighbouring sums differ by more than epsilon,
  * relative to the former, and else 0. All dense, and on the launch's device; a part uses what it
  * needs. `matrix` is n x n, or NULL for parts that take no columns. What a part gathers (sums, the
  * largest, the mark) is made afresh; what it scales (the matrix, the vector) is scaled in place.
@@ -534,22 +682,6 @@ typedef gd_status gd_ceiling_kernel(gd_ceiling *call, gd_error *err);
 
 /* ---------------------------------------------------------------- graphs in, path lengths out */
 
-/* Which entries of a weight matrix are no edge. +inf, -inf and NaN never are one. */
-typedef enum gd_no_edge {
-    GD_NO_EDGE_ZERO,     /* nor is 0 (SciPy's dense graphs) */
-    GD_NO_EDGE_INFINITE, /* nothing else: zeros are edges (SciPy's explicit zeros) */
-    GD_NO_EDGE_SENTINEL, /* nor is the value `sentinel`; zeros are edges */
-} gd_no_edge;
-
-typedef struct gd_graph {
-    gd_matrix weights; /* n x n, of any gd_dtype, any strides */
-    gd_no_edge no_edge;
-    double sentinel;
-    bool directed;   /* false: the weight of {i, j} is the better of [i, j] and [j, i] */
-    bool unweighted; /* true: every edge weighs 1 */
-    bool flip;       /* the larger is the better: kernels see weights negated */
-} gd_graph;
-
 /* What reading a graph found. Flat indices are row * n + column; -1 is none. */
 typedef struct gd_graph_facts {
     double max_abs;          /* the largest |weight| of an edge, 0 without edges */
@@ -603,12 +735,16 @@ gd_status gd_cuda_reached_write(const gd_closure *call, const gd_matrix *out, gd
 /* ---------------------------------------------------------------- the kernel table */
 
 /* X(enumerator, name used in the table and as struct prefix) */
-#define GD_OPS(X)             \
-    X(GD_OP_CDIST, cdist)     \
-    X(GD_OP_APSP, apsp)       \
-    X(GD_OP_CLOSURE, closure) \
-    X(GD_OP_MINPLUS, minplus) \
-    X(GD_OP_PERRON, perron)   \
+#define GD_OPS(X)                   \
+    X(GD_OP_CDIST, cdist)           \
+    X(GD_OP_APSP, apsp)             \
+    X(GD_OP_APSP_BATCH, apsp_batch) \
+    X(GD_OP_HOPS, hops)             \
+    X(GD_OP_CLOSURE, closure)       \
+    X(GD_OP_MINPLUS, minplus)       \
+    X(GD_OP_NEIGHBORS, neighbors)   \
+    X(GD_OP_GRADIENT, gradient)     \
+    X(GD_OP_PERRON, perron)         \
     X(GD_OP_PERRON_PART, perron_part) X(GD_OP_CEILING, ceiling)
 
 typedef enum gd_op { GD_OPS(GD_ENUMERATOR) } gd_op;
@@ -627,14 +763,14 @@ enum {
 #define GD_BIT(x) (UINT64_C(1) << (x))
 
 /* Flags of a row. */
-#define GD_TEACHING GD_BIT(0)       /* a ladder's step: runs when named, never by kernel="auto" */
-#define GD_WEIGHTED GD_BIT(1)       /* cdist: takes weights */
-#define GD_PACKED GD_BIT(2)         /* cdist: takes rows of bits (GD_BITS), and nothing else */
-#define GD_ONE_CAPABILITY GD_BIT(3) /* runs on the compute capability it needs, on no later one */
-#define GD_FOR_LARGE GD_BIT(4)      /* cdist: several launches, which a small B is not worth */
-#define GD_BOTTLENECKS GD_BIT(5)    /* apsp: closes over GD_MIN_MAX, not over GD_MIN_PLUS */
-#define GD_ANY_RING GD_BIT(6)       /* apsp: closes over either */
-#define GD_PAIRS GD_BIT(7)          /* cdist: can compute the pairs of one operand by itself */
+#define GD_TEACHING GD_BIT(0)      /* a ladder's step: runs when named, never by kernel="auto" */
+#define GD_WEIGHTED GD_BIT(1)      /* cdist: takes weights */
+#define GD_PACKED GD_BIT(2)        /* cdist: takes rows of bits (GD_BITS), and nothing else */
+#define GD_FP64_PRODUCTS GD_BIT(3) /* auto takes it where tensor cores multiply float64 */
+#define GD_FOR_LARGE GD_BIT(4)     /* cdist: several launches, which a small B is not worth */
+#define GD_BOTTLENECKS GD_BIT(5)   /* apsp: closes over GD_MIN_MAX, not over GD_MIN_PLUS */
+#define GD_ANY_RING GD_BIT(6)      /* apsp: closes over either */
+#define GD_PAIRS GD_BIT(7)         /* cdist: can compute the pairs of one operand by itself */
 /* The layouts that studies assume; cdist copies operands that come in another. */
 #define GD_DENSE_ROWS                                                                           \
     GD_BIT(8)                  /* cdist: row after row without gaps, from a 16-byte boundary on \
@@ -644,9 +780,23 @@ enum {
 #define GD_ARRANGES GD_BIT(11)     /* cdist: arranges its operands first, a launch of its own */
 #define GD_WHOLE_POWERS GD_BIT(12) /* cdist: of minkowski's, whole_power alone */
 #define GD_STANDS_IN GD_BIT(13)    /* cdist: auto takes it in another's place alone (choose.h) */
+#define GD_EQUAL_BITS GD_BIT(14)   /* cdist: adds in one order with the others that say so */
+#define GD_WIDE_BLOCKS GD_BIT(15)  /* cdist: a block has many columns, which few leave empty */
 
-/* One row. `needs` is the least gd_isa of a CPU row, 10 * major + minor compute capability of a
- * CUDA row. `launch` is NULL where this build left the row out. */
+/* Bytes of shared memory that a block of apsp/cuda_blocked takes for float64 with predecessors. */
+enum { GD_PATHS64_SHARED = 74048 };
+
+/* The generations of GPUs, as generations.def has them, and sets of them. */
+typedef enum gd_generation {
+#define GD_GENERATION(e, ...) e,
+#include "generations.def"
+#undef GD_GENERATION
+    GD_GENERATION_COUNT
+} gd_generation;
+#define GD_GENERATIONS_FROM(e) ((GD_BIT(GD_GENERATION_COUNT) - 1) & ~(GD_BIT(e) - 1))
+
+/* One row. `needs` is the least gd_isa of a CPU row, the set of GD_BIT(gd_generation) of a CUDA
+ * row. `launch` is NULL where this build left the row out. */
 typedef struct gd_kernel {
     const char *id;
     gd_op op;
@@ -655,14 +805,18 @@ typedef struct gd_kernel {
     gd_backend backend;
     uint64_t dtypes, metrics;     /* sets of GD_BIT(gd_dtype), GD_BIT(gd_metric) */
     ptrdiff_t min_cols, max_cols; /* dimensions d that it takes */
-    int needs;
+    uint64_t needs;
     uint64_t flags;
     const gd_option *options; /* the last is followed by one without a name; NULL without any */
     union {
         gd_cdist_kernel *cdist;
         gd_apsp_kernel *apsp;
+        gd_apsp_batch_kernel *apsp_batch;
+        gd_hops_kernel *hops;
         gd_closure_kernel *closure;
         gd_minplus_kernel *minplus;
+        gd_neighbors_kernel *neighbors;
+        gd_gradient_kernel *gradient;
         gd_perron_kernel *perron;
         gd_perron_part_kernel *perron_part;
         gd_ceiling_kernel *ceiling;

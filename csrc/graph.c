@@ -3,10 +3,13 @@
  * without branches; the work is bound by memory. The device's half is kernels/apsp/graph.cu. */
 #include <float.h>
 #include <math.h>
+#include <pthread.h>
 
 #include "cpu/pass.h"
 #include "cpu/simd.h"
 #include "gpudist.h"
+#include "sizes.h"
+#include "team.h"
 
 /* A chunk is a whole number of vectors. Undirected graphs are also read down their columns, ROWS
  * columns at a time, which uses up the cache lines; others row by row, which memory likes best. */
@@ -14,11 +17,6 @@ enum { CHUNK = 256, ROWS = 16, LANES = sizeof(gd_vf64) / sizeof(double) };
 
 /* Smaller matrices are not worth waking threads for. */
 enum { PARALLEL_FROM = 256 };
-
-/* The largest double that becomes a finite float. */
-#define F32_LIMIT 0x1.fffffefffffffp127
-
-static ptrdiff_t least(ptrdiff_t x, ptrdiff_t y) { return x < y ? x : y; }
 
 /* buffer[c] = element `at + c * stride`, as a double. */
 static void load(const gd_matrix *m, ptrdiff_t at, ptrdiff_t stride, ptrdiff_t count,
@@ -86,13 +84,13 @@ static void find_first(const double *buffer, ptrdiff_t count, ptrdiff_t at, gd_g
 }
 
 /* Turns a chunk's values into weights as the kernels see them, infinity where there is no edge;
- * adding 0 turns -0.0 into 0. A weight that is infinite in the kernel's type is no edge. Unless
+ * adding 0 turns -0.0 into 0. What the kernel's type cannot hold is refused by the facts. Unless
  * `facts` is NULL, notes what the weights are; the chunk begins at flat index `at`. */
-static void keep_edges(const gd_graph *graph, gd_dtype dtype, ptrdiff_t count, double *buffer,
-                       ptrdiff_t at, gd_graph_facts *facts)
+static void keep_edges(const gd_graph *graph, ptrdiff_t count, double *buffer, ptrdiff_t at,
+                       gd_graph_facts *facts)
 {
     const gd_vf64 absent = gd_splat(absent_value(graph)), none = gd_splat((double)INFINITY);
-    const gd_vf64 limit = gd_splat(dtype == GD_F32 ? F32_LIMIT : DBL_MAX);
+    const gd_vf64 limit = gd_splat(DBL_MAX);
     const bool unweighted = graph->unweighted;
     gd_vf64 lowest = {0}, highest = {0};
     gd_vi64 fractions = {0};
@@ -199,23 +197,23 @@ static void read_rows(const gd_graph *graph, const gd_apsp *call, ptrdiff_t i0,
                       gd_graph_facts *facts)
 {
     const gd_matrix *w = &graph->weights;
-    const ptrdiff_t n = call->n, rows = least(rows_at_a_time(graph), call->padded - i0);
+    const ptrdiff_t n = call->n, rows = gd_least(rows_at_a_time(graph), call->padded - i0);
     double buffer[CHUNK], mirror[ROWS][CHUNK], column[ROWS];
     for (ptrdiff_t j0 = 0; j0 < call->padded; j0 += CHUNK) {
-        const ptrdiff_t count = least(CHUNK, call->padded - j0);
-        const ptrdiff_t across = least(rows, n - i0);
-        for (ptrdiff_t c = 0; !graph->directed && c < least(count, n - j0); ++c) {
+        const ptrdiff_t count = gd_least(CHUNK, call->padded - j0);
+        const ptrdiff_t across = gd_least(rows, n - i0);
+        for (ptrdiff_t c = 0; !graph->directed && c < gd_least(count, n - j0); ++c) {
             load(w, (j0 + c) * w->row_stride + i0 * w->col_stride, w->col_stride, across, column);
             for (ptrdiff_t r = 0; r < across; ++r) {
                 mirror[r][c] = column[r];
             }
         }
         for (ptrdiff_t r = 0; r < rows; ++r) {
-            const ptrdiff_t i = i0 + r, inside = i < n && j0 < n ? least(count, n - j0) : 0;
+            const ptrdiff_t i = i0 + r, inside = i < n && j0 < n ? gd_least(count, n - j0) : 0;
             load(w, i * w->row_stride + j0 * w->col_stride, w->col_stride, inside, buffer);
-            keep_edges(graph, call->dtype, inside, buffer, i * n + j0, facts);
+            keep_edges(graph, inside, buffer, i * n + j0, facts);
             if (!graph->directed) {
-                keep_edges(graph, call->dtype, inside, mirror[r], 0, NULL);
+                keep_edges(graph, inside, mirror[r], 0, NULL);
             }
             if (graph->flip) {
                 turn_over(inside, buffer);
@@ -226,25 +224,42 @@ static void read_rows(const gd_graph *graph, const gd_apsp *call, ptrdiff_t i0,
     }
 }
 
+/* A graph that all members read. */
+typedef struct reading {
+    const gd_graph *graph;
+    gd_apsp *call;
+    gd_passed passed;
+    gd_error *err;
+    pthread_mutex_t lock; /* of the facts */
+    gd_graph_facts *facts;
+} reading;
+
+static const gd_graph_facts NO_FACTS = {0, -1, -1};
+
+static void read_some(void *context, ptrdiff_t first, ptrdiff_t last, int member)
+{
+    reading *const r = context;
+    const ptrdiff_t rows = rows_at_a_time(r->graph);
+    gd_graph_facts mine = NO_FACTS;
+    for (ptrdiff_t i = first; i < last; ++i) {
+        if (gd_goes_on(&r->call->launch, 0, member, &r->passed, r->err)) {
+            read_rows(r->graph, r->call, i * rows, &mine);
+        }
+    }
+    pthread_mutex_lock(&r->lock);
+    join_facts(r->facts, &mine);
+    pthread_mutex_unlock(&r->lock);
+}
+
 gd_status gd_cpu_graph_read(const gd_graph *graph, gd_apsp *call, gd_graph_facts *facts,
                             gd_error *err)
 {
-    const gd_graph_facts nothing = {0, -1, -1};
-    gd_status status = GD_OK;
-    *facts = nothing;
-#pragma omp parallel if (call->n >= PARALLEL_FROM)
-    {
-        gd_graph_facts mine = nothing;
-#pragma omp for
-        for (ptrdiff_t i = 0; i < call->padded; i += rows_at_a_time(graph)) {
-            if (gd_goes_on(&call->launch, 0, &status, err)) {
-                read_rows(graph, call, i, &mine);
-            }
-        }
-#pragma omp critical(gd_graph_facts)
-        join_facts(facts, &mine);
-    }
-    return status;
+    reading all = {graph, call, GD_OK, err, PTHREAD_MUTEX_INITIALIZER, facts};
+    const ptrdiff_t rows = rows_at_a_time(graph);
+    *facts = NO_FACTS;
+    gd_team_run(call->n < PARALLEL_FROM ? 1 : gd_team_size(), (call->padded + rows - 1) / rows, 0,
+                read_some, &all);
+    return all.passed;
 }
 
 /* ---------------------------------------------------------------- path lengths out */
@@ -323,28 +338,56 @@ static bool is_negative(const gd_apsp *call, ptrdiff_t at)
                                    : ((const int32_t *)call->dist)[at] < 0;
 }
 
+/* Paths that all members write. */
+typedef struct writing {
+    const gd_apsp *call;
+    const gd_matrix *out, *pred;
+    double unreachable;
+    bool flip;
+    uint8_t *negative_nodes;
+    gd_passed passed;
+    gd_error *err;
+    _Atomic ptrdiff_t too_long, on_cycle;
+} writing;
+
+static void write_some(void *context, ptrdiff_t first, ptrdiff_t last, int member)
+{
+    writing *const w = context;
+    const gd_apsp *const call = w->call;
+    const bool lengths = call->semiring == GD_MIN_PLUS; /* others have no length of nothing */
+    ptrdiff_t too_long = 0, on_cycle = 0;
+    for (ptrdiff_t i = first; i < last; ++i) {
+        if (!gd_goes_on(&call->launch, 1, member, &w->passed, w->err)) {
+            continue;
+        }
+        /* `out` may lie over call->dist: it comes last. */
+        w->negative_nodes[i] = lengths && is_negative(call, i * call->padded + i);
+        on_cycle += w->negative_nodes[i];
+        if (w->pred->data != NULL && call->pred != NULL) {
+            write_pred(call, w->pred, i);
+        }
+        too_long += write_row(call, w->out, i, w->unreachable, w->flip);
+    }
+    atomic_fetch_add(&w->too_long, too_long);
+    atomic_fetch_add(&w->on_cycle, on_cycle);
+}
+
 gd_status gd_cpu_paths_write(const gd_apsp *call, const gd_matrix *out, const gd_matrix *pred,
                              double unreachable, bool flip, uint8_t *negative_nodes,
                              gd_paths_facts *facts, gd_error *err)
 {
-    const bool lengths = call->semiring == GD_MIN_PLUS; /* others have no length of nothing */
-    const ptrdiff_t n = call->n;
-    ptrdiff_t too_long = 0, on_cycle = 0;
-    gd_status status = GD_OK;
-#pragma omp parallel for reduction(+ : too_long, on_cycle) if (n >= PARALLEL_FROM)
-    for (ptrdiff_t i = 0; i < n; ++i) {
-        if (!gd_goes_on(&call->launch, 1, &status, err)) {
-            continue;
-        }
-        /* `out` may lie over call->dist: it comes last. */
-        negative_nodes[i] = lengths && is_negative(call, i * call->padded + i);
-        on_cycle += negative_nodes[i];
-        if (pred->data != NULL && call->pred != NULL) {
-            write_pred(call, pred, i);
-        }
-        too_long += write_row(call, out, i, unreachable, flip);
-    }
-    facts->on_negative_cycle = on_cycle;
-    facts->too_long = too_long;
-    return status;
+    writing all = {
+        .call = call,
+        .out = out,
+        .pred = pred,
+        .unreachable = unreachable,
+        .flip = flip,
+        .negative_nodes = negative_nodes,
+        .passed = GD_OK,
+        .err = err,
+    };
+    gd_team_run(call->n < PARALLEL_FROM ? 1 : gd_team_size(), call->n, 0, write_some, &all);
+    facts->on_negative_cycle = all.on_cycle;
+    facts->too_long = all.too_long;
+    return all.passed;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "gpudist.h"
+#include "team.h"
 
 /* Smaller matrices are not worth waking threads for. */
 enum { PARALLEL_FROM = 512 };
@@ -83,28 +84,59 @@ static void read_row(const gd_graph *graph, const gd_closure *call, ptrdiff_t i,
     }
 }
 
+typedef struct edges_reading {
+    const gd_graph *graph;
+    const gd_closure *call;
+    bool reflexive;
+} edges_reading;
+
+static void read_some(void *context, ptrdiff_t first, ptrdiff_t last, int member)
+{
+    const edges_reading *const r = context;
+    (void)member;
+    for (ptrdiff_t i = first; i < last; ++i) {
+        read_row(r->graph, r->call, i, r->reflexive);
+    }
+}
+
+static int members_for(const gd_closure *call)
+{
+    return call->n < PARALLEL_FROM ? 1 : gd_team_size();
+}
+
 gd_status gd_cpu_edges_read(const gd_graph *graph, const gd_closure *call, bool reflexive,
                             gd_error *err)
 {
+    edges_reading all = {graph, call, reflexive};
     (void)err;
-#pragma omp parallel for if (call->n >= PARALLEL_FROM)
-    for (ptrdiff_t i = 0; i < call->rows; ++i) {
-        read_row(graph, call, i, reflexive);
-    }
+    gd_team_run(members_for(call), call->rows, 0, read_some, &all);
     return GD_OK;
+}
+
+typedef struct reached_writing {
+    const gd_closure *call;
+    const gd_matrix *out;
+} reached_writing;
+
+static void write_some(void *context, ptrdiff_t first, ptrdiff_t last, int member)
+{
+    const reached_writing *const w = context;
+    const ptrdiff_t n = w->call->n;
+    (void)member;
+    for (ptrdiff_t i = first; i < last; ++i) {
+        const uint8_t *const row = (const uint8_t *)(w->call->bits + i * w->call->words);
+        uint8_t *const to = (uint8_t *)w->out->data + i * w->out->row_stride;
+        for (ptrdiff_t j = 0; j < n; j += 8) {
+            const uint64_t truths = unpack_truths(row[j / 8]);
+            memcpy(to + j, &truths, n - j < 8 ? (size_t)(n - j) : 8);
+        }
+    }
 }
 
 gd_status gd_cpu_reached_write(const gd_closure *call, const gd_matrix *out, gd_error *err)
 {
+    reached_writing all = {call, out};
     (void)err;
-#pragma omp parallel for if (call->n >= PARALLEL_FROM)
-    for (ptrdiff_t i = 0; i < call->n; ++i) {
-        const uint8_t *const row = (const uint8_t *)(call->bits + i * call->words);
-        uint8_t *const to = (uint8_t *)out->data + i * out->row_stride;
-        for (ptrdiff_t j = 0; j < call->n; j += 8) {
-            const uint64_t truths = unpack_truths(row[j / 8]);
-            memcpy(to + j, &truths, call->n - j < 8 ? (size_t)(call->n - j) : 8);
-        }
-    }
+    gd_team_run(members_for(call), call->n, 0, write_some, &all);
     return GD_OK;
 }

@@ -3,8 +3,9 @@
 
 #include <math.h>
 
-#define GD_METRIC(e, name, aliases, reduces_to, preparation, domain, takes, columns, formula) \
-    [e] = {name, aliases, formula, reduces_to, preparation, domain, takes, columns},
+#define GD_METRIC(e, name, aliases, reduces_to, preparation, domain, takes, columns, cost, order, \
+                  formula)                                                                        \
+    [e] = {name, aliases, formula, reduces_to, preparation, domain, takes, columns, cost, order},
 static const gd_metric_row rows[] = {
 #include "metrics.def"
 };

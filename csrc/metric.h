@@ -34,6 +34,8 @@ typedef struct gd_metric_row {
     gd_domain domain;
     int takes; /* gd_argument */
     int columns;
+    gd_cost cost;
+    gd_order order;
 } gd_metric_row;
 
 const gd_metric_row *gd_metric_info(gd_metric metric);

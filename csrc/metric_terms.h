@@ -6,6 +6,7 @@
  *   gd_add_square(acc, t)   acc + t * t, fused where the hardware can
  *   gd_add_abs(acc, t)      acc + |t|
  *   gd_add_product(acc, x, y)   acc + x * y, fused where the hardware can
+ *   gd_product(x, y)        x * y, rounded by itself whatever is done with it
  *   gd_max_abs(acc, t)      the larger of acc and |t|; acc where t is NaN, as SciPy has it
  *   gd_root(x)              the square root
  *   gd_abs(x)               the magnitude
@@ -14,10 +15,13 @@
  *   gd_true(x)              1 where x != 0, as NaN is, else 0
  *   gd_at_most_two(x)       the smaller of x and 2; NaN where x is NaN
  *   gd_ratio(x, y)          x / y, 0 where y is 0
- *   gd_entropy(x, y)        x log(x / m) + y log(y / m) with m = (x + y) / 2, for x, y >= 0; 0
- * where neither is above 0, NaN where only one is NaN and the other above 0 gd_relative_entropy(x,
- * y)   x log(x / y); 0 where x is 0 <= y, else infinity where x or y is not above 0; NaN where
- * either is NaN
+ *
+ *   gd_entropy(x, y)        x log(x / m) + y log(y / m) with m = (x + y) / 2, for x, y >= 0;
+ *                           0 where neither is above 0, NaN where only one is NaN and the other
+ *                           above 0
+ *
+ *   gd_relative_entropy(x, y)   x log(x / y); 0 where x is 0 <= y, else infinity where x or y is
+ *                               not above 0; NaN where either is NaN
  *
  * A kernel adds the dimensions in ascending order, starting its sums at 0 every GD_FOLD dimensions;
  * joins the sums of every GD_GROUP dimensions in order; joins the groups likewise; then finishes.
@@ -57,28 +61,31 @@
  * sums, a and b are elements, and GD_WEIGH(x) is x times the column's weight, or x where there are
  * none. GD_LET declares a constant of its initialiser's type. */
 
-/* X(name, number of sums) */
-#define GD_SUMS(X)           \
-    X(SQUARES, 1)            \
-    X(MAGNITUDES, 1)         \
-    X(LARGEST, 1)            \
-    X(CUBES, 1)              \
-    X(FOURTH_POWERS, 1)      \
-    X(SQUARE_ROOTS, 1)       \
-    X(POWERS, 1)             \
-    X(UNEQUAL, 1)            \
-    X(RATIOS, 1)             \
-    X(DIFFERENCE_AND_SUM, 2) \
-    X(ENTROPY, 1)            \
-    X(RELATIVE_ENTROPY, 1)   \
-    X(PARTIAL_TRUTHS, 2)     \
-    X(UNEQUAL_AND_TRUE, 2)   \
-    X(TRUTHS, 4)
+/* X(name, number of sums, metric): the metric is the only one that these sums belong to, or
+ * GD_SEVERAL, where the call says which it is. */
+#define GD_SEVERAL GD_METRIC_COUNT
+#define GD_SUMS(X)                           \
+    X(SQUARES, 1, GD_SEVERAL)                \
+    X(MAGNITUDES, 1, GD_CITYBLOCK)           \
+    X(LARGEST, 1, GD_CHEBYSHEV)              \
+    X(CUBES, 1, GD_MINKOWSKI)                \
+    X(FOURTH_POWERS, 1, GD_MINKOWSKI)        \
+    X(SQUARE_ROOTS, 1, GD_MINKOWSKI)         \
+    X(POWERS, 1, GD_MINKOWSKI)               \
+    X(UNEQUAL, 1, GD_HAMMING)                \
+    X(RATIOS, 1, GD_CANBERRA)                \
+    X(DIFFERENCE_AND_SUM, 2, GD_BRAYCURTIS)  \
+    X(ENTROPY, 1, GD_JENSENSHANNON)          \
+    X(RELATIVE_ENTROPY, 1, GD_KL_DIVERGENCE) \
+    X(PARTIAL_TRUTHS, 2, GD_DICE)            \
+    X(UNEQUAL_AND_TRUE, 2, GD_DICE)          \
+    X(TRUTHS, 4, GD_SEVERAL)
 
 enum gd_sums {
-#define GD_ENUMERATE_SUMS(name, count) GD_SUM_##name,
+#define GD_ENUMERATE_SUMS(name, ...) GD_SUM_##name,
     GD_SUMS(GD_ENUMERATE_SUMS)
 #undef GD_ENUMERATE_SUMS
+        GD_NO_SUMS /* what belongs to a metric that nobody has given any */
 };
 
 #ifdef __cplusplus
@@ -119,13 +126,13 @@ enum gd_sums {
     } while (0)
 #define GD_ADD_ENTROPY(s, a, b) ((s)[0] = (s)[0] + gd_entropy(a, b))
 #define GD_ADD_RELATIVE_ENTROPY(s, a, b) ((s)[0] = (s)[0] + gd_relative_entropy(a, b))
-/* Dice on numbers without weights, as SciPy has it: a and b are how far a column is true. The first
- * sum is of a (1 - b) + b (1 - a), in a form that gives the same bits with a and b exchanged,
- * whether the compiler fuses it or not. */
-#define GD_ADD_PARTIAL_TRUTHS(s, a, b)                            \
-    do {                                                          \
-        (s)[0] = (s)[0] + gd_add_product((a) + (b), -2 * (a), b); \
-        (s)[1] = gd_add_product((s)[1], a, b);                    \
+/* Dice on numbers without weights, as SciPy has it: a and b are how far a column is true. Both
+ * products are rounded, so that the bits are the same with a and b exchanged. The form a + b - 2 a
+ * b would overflow where one is huge and the other 0. */
+#define GD_ADD_PARTIAL_TRUTHS(s, a, b)                                       \
+    do {                                                                     \
+        (s)[0] = (s)[0] + (gd_product(a, 1 - (b)) + gd_product(b, 1 - (a))); \
+        (s)[1] = gd_add_product((s)[1], a, b);                               \
     } while (0)
 /* Dice on numbers with weights, as SciPy has it: columns that differ at all, and columns where both
  * are true. */
@@ -146,7 +153,7 @@ enum gd_sums {
         (s)[3] = gd_add_product((s)[3], GD_WEIGH(1 - x), 1 - y); \
     } while (0)
 
-/* What GD_SUMS item belongs to a metric; p is minkowski's exponent. */
+/* Which item of GD_SUMS belongs to a metric, or GD_NO_SUMS; p is minkowski's exponent. */
 #define GD_SUMS_OF(metric, weighted, p)                                                            \
     ((metric) == GD_CITYBLOCK       ? GD_SUM_MAGNITUDES                                            \
      : (metric) == GD_CHEBYSHEV     ? GD_SUM_LARGEST                                               \
@@ -162,7 +169,10 @@ enum gd_sums {
      : (metric) == GD_DICE          ? (weighted) ? GD_SUM_UNEQUAL_AND_TRUE : GD_SUM_PARTIAL_TRUTHS \
      : (metric) == GD_EUCLIDEAN || (metric) == GD_SQEUCLIDEAN || (metric) == GD_HELLINGER          \
          ? GD_SUM_SQUARES                                                                          \
-         : GD_SUM_TRUTHS)
+     : (metric) == GD_JACCARD || (metric) == GD_KULCZYNSKI1 || (metric) == GD_ROGERSTANIMOTO ||    \
+             (metric) == GD_RUSSELLRAO || (metric) == GD_SOKALSNEATH || (metric) == GD_YULE        \
+         ? GD_SUM_TRUTHS                                                                           \
+         : GD_NO_SUMS)
 
 /* Whether float32 sums of this kind are checked for terms that left the range
  * (GD_F32_SQUARES_SAFE_*). */
@@ -193,8 +203,8 @@ enum gd_sums {
                 return GD_FINISH_MINKOWSKI(s[0], p, root, cube_root, power);                      \
             case GD_BRAYCURTIS:                                                                   \
                 return s[0] / s[1];                                                               \
-            case GD_DICE: /* of numbers */                                                        \
-                return s[0] / (2 * s[1] + s[0]);                                                  \
+            case GD_DICE:                           /* of numbers */                              \
+                return s[0] / (s[1] + s[1] + s[0]); /* no product that a compiler may fuse */     \
             case GD_HAMMING:                                                                      \
                 return s[0] / weight_sum;                                                         \
             case GD_JENSENSHANNON: /* the terms are 0, or infinity for what is no distribution */ \

@@ -7,9 +7,11 @@
 #include "perron_pattern.h"
 
 #include <float.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "device.h"
+#include "team.h"
 
 static ptrdiff_t words_of(ptrdiff_t n) { return (n + 63) / 64; }
 
@@ -21,31 +23,56 @@ static double element(const gd_matrix *a, ptrdiff_t i, ptrdiff_t j)
     return a->dtype == GD_F32 ? ((const float *)a->data)[at] : ((const double *)a->data)[at];
 }
 
-gd_status gd_cpu_perron_look(const gd_matrix *a, void *stream, void *scratch, uint64_t *pattern,
-                             gd_perron_facts *facts, gd_error *err)
+/* A matrix that all members look at. */
+typedef struct looking {
+    const gd_matrix *a;
+    uint64_t *pattern;
+    _Atomic ptrdiff_t flaw_at, empty_row; /* the first found; PTRDIFF_MAX for none */
+} looking;
+
+static void note_first(ptrdiff_t at, _Atomic ptrdiff_t *first)
 {
-    const ptrdiff_t n = a->rows, words = words_of(n);
+    ptrdiff_t seen = atomic_load(first);
+    while (at < seen && !atomic_compare_exchange_weak(first, &seen, at)) {
+    }
+}
+
+static void look_at_some(void *context, ptrdiff_t first, ptrdiff_t last, int member)
+{
+    looking *const l = context;
+    const ptrdiff_t n = l->a->rows, words = words_of(n);
     ptrdiff_t flaw_at = PTRDIFF_MAX, empty_row = PTRDIFF_MAX;
-    (void)stream, (void)scratch, (void)err;
-#pragma omp parallel for schedule(static) reduction(min : flaw_at, empty_row) if (n > 128)
-    for (ptrdiff_t i = 0; i < n; ++i) {
+    (void)member;
+    for (ptrdiff_t i = first; i < last; ++i) {
         uint64_t any = 0;
         for (ptrdiff_t w = 0; w < words; ++w) {
             uint64_t word = 0;
             for (ptrdiff_t j = 64 * w; j < 64 * w + 64 && j < n; ++j) {
-                const double e = element(a, i, j);
+                const double e = element(l->a, i, j);
                 word |= (uint64_t)(e != 0) << j % 64;
                 if (!(e >= 0 && e <= DBL_MAX) && flaw_at == PTRDIFF_MAX) {
-                    flaw_at = i * n + j; /* the first of this thread's */
+                    flaw_at = i * n + j; /* the first of these rows' */
                 }
             }
-            pattern[i * words + w] = word;
+            l->pattern[i * words + w] = word;
             any |= word;
         }
         if (any == 0 && empty_row == PTRDIFF_MAX) {
             empty_row = i;
         }
     }
+    note_first(flaw_at, &l->flaw_at);
+    note_first(empty_row, &l->empty_row);
+}
+
+gd_status gd_cpu_perron_look(const gd_matrix *a, void *stream, void *scratch, uint64_t *pattern,
+                             gd_perron_facts *facts, gd_error *err)
+{
+    looking all = {a, pattern, PTRDIFF_MAX, PTRDIFF_MAX};
+    const ptrdiff_t n = a->rows;
+    (void)stream, (void)scratch, (void)err;
+    gd_team_run(n > 128 ? gd_team_size() : 1, n, 0, look_at_some, &all);
+    const ptrdiff_t flaw_at = all.flaw_at, empty_row = all.empty_row;
     facts->flaw_at = flaw_at == PTRDIFF_MAX ? -1 : flaw_at;
     facts->flaw = facts->flaw_at < 0 ? 0 : element(a, flaw_at / n, flaw_at % n);
     facts->empty_row = empty_row == PTRDIFF_MAX ? -1 : empty_row;
@@ -67,22 +94,36 @@ static void transpose_block(uint64_t block[64])
     }
 }
 
-static void transpose(const uint64_t *from, uint64_t *to, ptrdiff_t n)
+typedef struct transposition {
+    const uint64_t *from;
+    uint64_t *to;
+    ptrdiff_t n;
+} transposition;
+
+static void transpose_some(void *context, ptrdiff_t first, ptrdiff_t last, int member)
 {
-    const ptrdiff_t words = words_of(n);
-#pragma omp parallel for schedule(static) if (words > 8)
-    for (ptrdiff_t down = 0; down < words; ++down) {
+    const transposition *const t = context;
+    const ptrdiff_t words = words_of(t->n);
+    (void)member;
+    for (ptrdiff_t down = first; down < last; ++down) {
         for (ptrdiff_t across = 0; across < words; ++across) {
             uint64_t block[64] = {0};
-            for (ptrdiff_t i = 0; i < 64 && 64 * down + i < n; ++i) {
-                block[i] = from[(64 * down + i) * words + across];
+            for (ptrdiff_t i = 0; i < 64 && 64 * down + i < t->n; ++i) {
+                block[i] = t->from[(64 * down + i) * words + across];
             }
             transpose_block(block);
-            for (ptrdiff_t i = 0; i < 64 && 64 * across + i < n; ++i) {
-                to[(64 * across + i) * words + down] = block[i];
+            for (ptrdiff_t i = 0; i < 64 && 64 * across + i < t->n; ++i) {
+                t->to[(64 * across + i) * words + down] = block[i];
             }
         }
     }
+}
+
+static void transpose(const uint64_t *from, uint64_t *to, ptrdiff_t n)
+{
+    transposition all = {from, to, n};
+    const ptrdiff_t words = words_of(n);
+    gd_team_run(words > 8 ? gd_team_size() : 1, words, 0, transpose_some, &all);
 }
 
 /* ---------------------------------------------------------------- strongly connected components */

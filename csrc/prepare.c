@@ -7,17 +7,16 @@
  * operations, as much as 2 d pairs of rows cost the kernel. */
 #include "device.h"
 #include "gpudist.h"
+#include "team.h"
 
 #include <math.h>
-#include <omp.h>
 #include <string.h>
 
 #include "cpu/simd.h"
+#include "sizes.h"
 
 /* Rows worth the waking of threads: about a microsecond's work for each of them. */
 static const double parallel_from = 0x1p15;
-
-static ptrdiff_t least(ptrdiff_t x, ptrdiff_t y) { return x < y ? x : y; }
 
 /* Columns of a row in float64, zeros after the last one up to a whole fold. */
 static ptrdiff_t padded(ptrdiff_t cols) { return (cols / GD_FOLD + 1) * GD_FOLD; }
@@ -65,7 +64,7 @@ GD_INLINE double sum(const double *x, const double *y, ptrdiff_t cols)
     double total = 0;
     for (ptrdiff_t group = 0; group < cols; group += GD_GROUP) {
         double side[GD_FOLD] = {0}, joined = 0;
-        for (ptrdiff_t k = group; k < least(group + GD_GROUP, cols); k += GD_FOLD)
+        for (ptrdiff_t k = group; k < gd_least(group + GD_GROUP, cols); k += GD_FOLD)
             for (ptrdiff_t s = 0; s < GD_FOLD; ++s)
                 side[s] += y ? x[k + s] * y[k + s] : x[k + s];
         for (ptrdiff_t s = 0; s < GD_FOLD; ++s)
@@ -85,21 +84,6 @@ typedef struct columns {
     double weight_sum;
 } columns;
 
-/* Loads a row and subtracts its mean. The mean is corrected by the mean of what it left, which
- * makes it exact for a constant row: that becomes zeros, rather than a direction made of rounding.
- */
-static void load_centred(const gd_matrix *x, ptrdiff_t row, const columns *shared, double *own)
-{
-    load(x, row, own);
-    double mean = sum(own, shared->weights, x->cols) / shared->weight_sum;
-    for (ptrdiff_t k = 0; k < x->cols; ++k)
-        own[k] -= mean;
-    mean += sum(own, shared->weights, x->cols) / shared->weight_sum;
-    load(x, row, own);
-    for (ptrdiff_t k = 0; k < x->cols; ++k)
-        own[k] -= mean;
-}
-
 /* The power of two that brings x >= 0 near 1, so that no square leaves the range; beyond 2**1000 it
  * would leave the range itself, and squares need no more. In bits: short rows would feel the calls
  * of frexp and ldexp. */
@@ -114,22 +98,65 @@ static double to_near_one(double x)
     return scale;
 }
 
+/* Brings the largest magnitude of a padded row near 1; NaN is passed over. */
+static void scale_to_near_one(double *x, ptrdiff_t cols)
+{
+    double side[GD_FOLD] = {0}, largest = 0;
+    for (ptrdiff_t k = 0; k < cols; k += GD_FOLD)
+        for (ptrdiff_t s = 0; s < GD_FOLD; ++s)
+            side[s] = fabs(x[k + s]) > side[s] ? fabs(x[k + s]) : side[s];
+    for (ptrdiff_t s = 0; s < GD_FOLD; ++s)
+        largest = side[s] > largest ? side[s] : largest;
+    const double scale = to_near_one(largest);
+    for (ptrdiff_t k = 0; k < cols; ++k)
+        x[k] *= scale;
+    /* Subnormal rows need a larger power than there is. */
+    if (largest < 0x1p-1000 && largest > 0)
+        scale_to_near_one(x, cols);
+}
+
+/* Whether all elements are the same, but for those of columns without weight. */
+static bool is_constant(const double *x, const double *weights, ptrdiff_t cols)
+{
+    ptrdiff_t first = 0, k;
+    while (weights && first < cols && weights[first] == 0)
+        ++first;
+    for (k = first; k < cols && (x[k] == x[first] || (weights && weights[k] == 0)); ++k)
+        ;
+    return k == cols;
+}
+
+/* Subtracts a row's mean, and then the mean of what that left: the first one's rounding, which is
+ * all there is to see in a row whose elements are far from 0 and close together. The sum of both
+ * would be rounded in its turn. A constant row becomes zeros, rather than a direction made of
+ * rounding. */
+static void centre(double *x, const columns *shared, ptrdiff_t cols)
+{
+    const bool constant = is_constant(x, shared->weights, cols);
+    for (int round = 0; round < 2; ++round) {
+        const double mean = sum(x, shared->weights, cols) / shared->weight_sum;
+        for (ptrdiff_t k = 0; k < cols; ++k)
+            x[k] = constant ? 0 : x[k] - mean;
+    }
+}
+
+/* Rows are scaled before anything else, so that neither means nor products with weights meet
+ * numbers at the ends of the range, and again when weights have taken them there. */
 static void unit(const gd_prepare *job, ptrdiff_t row, const columns *shared, double *own)
 {
     const ptrdiff_t d = job->x.cols;
+    load(&job->x, row, own);
+    /* What has no weight has no say in the scale, unless it is NaN or infinite. */
+    for (ptrdiff_t k = 0; shared->weights && k < d; ++k)
+        own[k] = shared->weights[k] == 0 ? own[k] * 0 : own[k];
+    scale_to_near_one(own, d);
     if (job->what == GD_CENTRED_UNIT)
-        load_centred(&job->x, row, shared, own);
-    else
-        load(&job->x, row, own);
-    for (ptrdiff_t k = 0; shared->roots && k < d; ++k)
-        own[k] *= shared->roots[k];
-
-    double largest = 0;
-    for (ptrdiff_t k = 0; k < d; ++k)
-        largest = fabs(own[k]) > largest ? fabs(own[k]) : largest;
-    const double scale = to_near_one(largest);
-    for (ptrdiff_t k = 0; k < d; ++k)
-        own[k] *= scale;
+        centre(own, shared, d);
+    if (shared->roots) {
+        for (ptrdiff_t k = 0; k < d; ++k)
+            own[k] *= shared->roots[k];
+        scale_to_near_one(own, d);
+    }
 
     /* No direction: zeros, NaN, infinity. One NaN would do, but then zeros stand beside it. */
     const double length = sqrt(2 * sum(own, own, d));
@@ -205,7 +232,7 @@ static void bits(const gd_prepare *job, ptrdiff_t row)
         uint8_t truth[32 * GD_BITS_ALIGNMENT] = {0};
         const ptrdiff_t left = job->x.cols - k;
         if (left > 0)
-            truths(&job->x, row, k, least(left, sizeof truth), truth);
+            truths(&job->x, row, k, gd_least(left, sizeof truth), truth);
         for (int word = 0; word < GD_BITS_ALIGNMENT; ++word) {
             uint32_t packed = 0;
             for (int eight = 0; eight < 4; ++eight) {
@@ -262,7 +289,7 @@ static void factored(const gd_prepare *job, ptrdiff_t first, const double *shift
                      const double *factor, double *own)
 {
     const ptrdiff_t d = job->x.cols, stride = spaced(d);
-    const ptrdiff_t rows = least(BLOCK, job->x.rows - first);
+    const ptrdiff_t rows = gd_least(BLOCK, job->x.rows - first);
     double *const t = own, *const y = t + BLOCK * stride, *const g = y + BLOCK * stride;
     memset(own, 0, (size_t)(3 * BLOCK * stride) * sizeof(double));
     for (ptrdiff_t r = 0; r < rows; ++r) {
@@ -275,7 +302,7 @@ static void factored(const gd_prepare *job, ptrdiff_t first, const double *shift
             for (ptrdiff_t j = 0; j < d; j += RUN * LANES) {
                 const ptrdiff_t at = r * stride + j;
                 fold(factor + k * stride + j, stride, t + r * stride + k, stride,
-                     least(GD_FOLD, d - k), y + at, g + at);
+                     gd_least(GD_FOLD, d - k), y + at, g + at);
             }
     for (ptrdiff_t r = 0; r < rows; ++r) {
         const double *const row = y + r * stride, *const size = g + r * stride;
@@ -318,12 +345,49 @@ static void pad_factor(const gd_prepare *job, double *to)
         memcpy(to + k * length, job->factor + k * d, (size_t)d * sizeof(double));
 }
 
+/* What all members need. */
+typedef struct preparation {
+    const gd_prepare *job;
+    columns shared;
+    double *memory; /* rows that are shared, then each member's */
+    ptrdiff_t length, shared_rows, own_rows;
+} preparation;
+
+static void prepare_some(void *context, ptrdiff_t first, ptrdiff_t last, int member)
+{
+    const preparation *const p = context;
+    const gd_prepare *const job = p->job;
+    double *const own = p->memory + (p->shared_rows + member * p->own_rows) * p->length;
+    for (ptrdiff_t i = first; i < last; ++i) {
+        switch (job->what) {
+            case GD_UNIT:
+            case GD_CENTRED_UNIT:
+                unit(job, i, &p->shared, own);
+                break;
+            case GD_ROOTS:
+                roots(job, i, own);
+                break;
+            case GD_DISTRIBUTION:
+                distribution(job, i, own);
+                break;
+            case GD_BITS:
+                bits(job, i);
+                break;
+            case GD_FACTORED:
+                factored(job, i * BLOCK, p->memory, p->memory + p->length, own);
+                break;
+            case GD_AS_GIVEN:
+                break;
+        }
+    }
+}
+
 gd_status gd_cpu_prepare(const gd_prepare *job, gd_error *err)
 {
     const ptrdiff_t m = job->x.rows, d = job->x.cols, length = spaced(d);
     const bool blocks = job->what == GD_FACTORED;
     const double work = (double)m * (double)(d + 1) * (blocks ? (double)d : 1);
-    const int threads = work < parallel_from ? 1 : omp_get_max_threads();
+    const int threads = work < parallel_from ? 1 : gd_team_size();
     const ptrdiff_t shared_rows = blocks ? d + 1 : 2, own_rows = blocks ? 3 * BLOCK : 1;
     size_t bytes;
     if (__builtin_mul_overflow((size_t)length * sizeof(double),
@@ -335,62 +399,56 @@ gd_status gd_cpu_prepare(const gd_prepare *job, gd_error *err)
         GD_OK) {
         return err->status;
     }
-    double *const memory = room;
-    columns shared = {0};
+    preparation all = {
+        .job = job,
+        .memory = room,
+        .length = length,
+        .shared_rows = shared_rows,
+        .own_rows = own_rows,
+    };
     if (blocks) {
-        load(&job->origin, 0, memory);
-        pad_factor(job, memory + length);
+        load(&job->origin, 0, all.memory);
+        pad_factor(job, all.memory + length);
     }
     else {
-        shared = share_weights(job, memory);
+        all.shared = share_weights(job, all.memory);
     }
-#pragma omp parallel num_threads(threads) if (threads > 1)
-    {
-        double *const own = memory + (shared_rows + omp_get_thread_num() * own_rows) * length;
-#pragma omp for schedule(static)
-        for (ptrdiff_t i = 0; i < (blocks ? (m + BLOCK - 1) / BLOCK : m); ++i) {
-            switch (job->what) {
-                case GD_UNIT:
-                case GD_CENTRED_UNIT:
-                    unit(job, i, &shared, own);
-                    break;
-                case GD_ROOTS:
-                    roots(job, i, own);
-                    break;
-                case GD_DISTRIBUTION:
-                    distribution(job, i, own);
-                    break;
-                case GD_BITS:
-                    bits(job, i);
-                    break;
-                case GD_FACTORED:
-                    factored(job, i * BLOCK, memory, memory + length, own);
-                    break;
-                case GD_AS_GIVEN:
-                    break;
-            }
-        }
-    }
+    gd_team_run(threads, blocks ? (m + BLOCK - 1) / BLOCK : m, 0, prepare_some, &all);
     gd_free((gd_device){GD_CPU, 0}, NULL, room);
     return GD_OK;
 }
 
 /* ---------------------------------------------------------------- pdist */
 
+/* A block of rows of all distances, and where the rows after their diagonals go. */
+typedef struct condensing {
+    const gd_matrix *block;
+    ptrdiff_t first, n;
+    char *out;
+} condensing;
+
+static void condense_some(void *context, ptrdiff_t begin, ptrdiff_t end, int member)
+{
+    const condensing *const c = context;
+    const ptrdiff_t size = c->block->dtype == GD_F32 ? sizeof(float) : sizeof(double);
+    (void)member;
+    for (ptrdiff_t r = begin; r < end; ++r) {
+        const ptrdiff_t i = c->first + r;
+        /* Rows 0 to i - 1 leave n - 1, n - 2, ..., n - i elements before this one's. */
+        const ptrdiff_t before = i * (2 * c->n - i - 1) / 2;
+        memcpy(c->out + before * size,
+               (const char *)c->block->data + (r * c->block->row_stride + r + 1) * size,
+               (size_t)((c->n - i - 1) * size));
+    }
+}
+
 gd_status gd_cpu_condense(const gd_matrix *block, ptrdiff_t first, ptrdiff_t n, void *out,
                           void *stream, gd_error *err)
 {
-    (void)stream, (void)err;
-    const ptrdiff_t size = block->dtype == GD_F32 ? sizeof(float) : sizeof(double);
+    condensing all = {block, first, n, out};
     const double elements = (double)block->rows * (double)(n - first);
-#pragma omp parallel for schedule(static, 16) if (elements > parallel_from)
-    for (ptrdiff_t r = 0; r < block->rows; ++r) {
-        const ptrdiff_t i = first + r;
-        /* Rows 0 to i - 1 leave n - 1, n - 2, ..., n - i elements before this one's. */
-        const ptrdiff_t before = i * (2 * n - i - 1) / 2;
-        memcpy((char *)out + before * size,
-               (const char *)block->data + (r * block->row_stride + r + 1) * size,
-               (size_t)((n - i - 1) * size));
-    }
+    (void)stream, (void)err;
+    gd_team_run(elements > parallel_from ? gd_team_size() : 1, block->rows, 16, condense_some,
+                &all);
     return GD_OK;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "metric.h"
+#include "metric_terms.h"
 
 #define GD_ROW(id, op, ladder, step, backend, dtypes, metrics, min_cols, max_cols, needs, flags, \
                options, launcher, idea, source)                                                  \
@@ -22,8 +23,12 @@
      max_cols, needs,         flags,  options, {.op = launcher}, idea,   source},
 #define GD_OP_OF_cdist GD_OP_CDIST
 #define GD_OP_OF_apsp GD_OP_APSP
+#define GD_OP_OF_apsp_batch GD_OP_APSP_BATCH
+#define GD_OP_OF_hops GD_OP_HOPS
 #define GD_OP_OF_closure GD_OP_CLOSURE
 #define GD_OP_OF_minplus GD_OP_MINPLUS
+#define GD_OP_OF_neighbors GD_OP_NEIGHBORS
+#define GD_OP_OF_gradient GD_OP_GRADIENT
 #define GD_OP_OF_perron GD_OP_PERRON
 #define GD_OP_OF_perron_part GD_OP_PERRON_PART
 #define GD_OP_OF_ceiling GD_OP_CEILING
@@ -31,6 +36,14 @@ static const gd_kernel table[] = {
 #include "kernels.def"
 };
 #undef GD_ROW
+
+/* Whoever takes any sums has some for each of its metrics. */
+#define GD_METRIC(e, ...)                                                                  \
+    _Static_assert(!(GD_ANY_SUMS & GD_BIT(e)) || (GD_SUMS_OF(e, false, 2) != GD_NO_SUMS && \
+                                                  GD_SUMS_OF(e, true, 2) != GD_NO_SUMS),   \
+                   "metric_terms.h lacks the sums of " #e);
+#include "metrics.def"
+#undef GD_METRIC
 
 enum { TABLE_ROWS = sizeof table / sizeof table[0] };
 

@@ -16,6 +16,23 @@ gd_status gd_run_cdist(const gd_matrix *a, const gd_matrix *b, const gd_matrix *
 gd_status gd_run_pdist(const gd_matrix *x, const gd_matrix *out, const gd_measure *measure,
                        const gd_orders *orders, gd_error *err);
 
+/* `count` matrices, along axes of these lengths; with `pairs` there is no b. All are on the host.
+ */
+typedef struct gd_matrices {
+    gd_stack a, b, out;
+    bool pairs;
+    int axes;
+    const ptrdiff_t *shape;
+    ptrdiff_t count;
+} gd_matrices;
+
+/* gd_run_cdist, or gd_run_pdist, for each of them, with the same bits. Finished on return. */
+gd_status gd_run_cdist_batch(const gd_matrices *batch, const gd_measure *measure,
+                             const gd_orders *orders, gd_error *err);
+
+/* The gradient that *call describes, whose launch is filled in here. Finished on return. */
+gd_status gd_run_gradient(gd_gradient *call, const gd_orders *orders, gd_error *err);
+
 /* What a call would take: bytes that it holds at once on its device, as many panels of rows of the
  * result, and parts of XB for each; and bytes of operands that the bus brings, 0 where there is
  * none between. */
@@ -30,13 +47,58 @@ gd_status gd_plan_cdist(const gd_matrix *a, const gd_matrix *b, const gd_matrix 
                         const gd_measure *measure, const gd_orders *orders, gd_plan *plan,
                         gd_error *err);
 
+/* What the computed lengths say of negative cycles, positive ones with GD_MAX_PLUS: how many nodes
+ * seem to be on one, and by how much the rounding of sums can lengthen one. That is 0 where weights
+ * are not negative or their sums are exact, and where a device looked at them by itself: so far
+ * nobody asks it. It is infinite where sums may leave the dtype's range. */
+typedef struct gd_cycles_facts {
+    ptrdiff_t nodes;
+    double rounding;
+} gd_cycles_facts;
+
 /* The best path lengths of the graph over a semiring (any but GD_OR_AND) into `out`, predecessors
- * into `pred` unless pred->data is NULL. Finished on return. negative_nodes (n host bytes) and
- * *on_negative_cycle tell the nodes on negative cycles, positive ones with GD_MAX_PLUS; with one,
- * out and pred are unspecified. graph->flip is filled in here. */
+ * into `pred` unless pred->data is NULL. Finished on return. negative_nodes (n host bytes) tells
+ * the nodes that seem to be on negative cycles; with one, out and pred are unspecified.
+ * graph->flip is filled in here. */
 gd_status gd_run_apsp(const gd_graph *graph, const gd_matrix *out, const gd_matrix *pred,
                       gd_semiring semiring, double unreachable, const gd_orders *orders,
-                      uint8_t *negative_nodes, ptrdiff_t *on_negative_cycle, gd_error *err);
+                      uint8_t *negative_nodes, gd_cycles_facts *cycles, gd_error *err);
+
+/* How many graphs lie in one operand: each has `n` nodes, or sizes[i] of them. Their matrices, and
+ * those of the results, take n rows of n each; or, if they are `packed`, as many as they have
+ * nodes. With first_edges, of count + 1 numbers, edges take the place of matrices: graph i has
+ * those from first_edges[i] to before first_edges[i + 1], of `edges` in all. */
+typedef struct gd_batch {
+    ptrdiff_t count, n;
+    const int32_t *sizes;
+    bool packed;
+    const int64_t *first_edges;
+    const int32_t *tails, *heads;
+    ptrdiff_t edges;
+} gd_batch;
+
+/* gd_run_apsp for many graphs, on the host. Operand and results are one row each; of edges the
+ * operand is their weights, or has no data. doubts[i] is by how much rounding can lengthen a cycle
+ * of graph i, as in gd_cycles_facts, or NaN where it has to be done alone: then its results are
+ * unspecified. */
+gd_status gd_run_apsp_batch(const gd_graph *graph, const gd_batch *batch, const gd_matrix *out,
+                            const gd_matrix *pred, gd_semiring semiring, double unreachable,
+                            const gd_orders *orders, double *doubts, gd_error *err);
+
+/* A band's part of a turn, in place: gd_apsp_band says what `dist`, `pred` (without data: none) and
+ * the snapshots, words of GD_I32, hold; n is the number of columns, and padded already. The
+ * semiring is GD_MIN_PLUS or GD_MIN_MAX. Work on host arrays is finished on return, work on device
+ * arrays enqueued on orders->stream. */
+gd_status gd_run_apsp_band(const gd_matrix *dist, const gd_matrix *pred, const gd_matrix *snapshots,
+                           gd_semiring semiring, ptrdiff_t first, ptrdiff_t pivot, ptrdiff_t pivots,
+                           const gd_orders *orders, gd_error *err);
+
+/* The least numbers of edges between all nodes into `out`, on the host, `unreachable` where that is
+ * more than most_hops. It is given up, out unspecified, where another way is quicker. */
+gd_status gd_run_hops(const gd_graph *graph, const gd_matrix *out, double unreachable,
+                      ptrdiff_t most_hops, const gd_orders *orders, bool *gave_up, gd_error *err);
+/* Whether it is tried. */
+bool gd_hops_worth(ptrdiff_t n, ptrdiff_t edges);
 
 /* Which nodes can be reached from which into `out`, truths, by one edge or more, or if `reflexive`
  * by none. Work on host arrays is finished on return, work on device arrays enqueued. */

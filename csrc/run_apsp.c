@@ -1,18 +1,17 @@
 /* run_apsp.c: all-pairs shortest paths end to end. */
 #include <float.h>
+#include <math.h>
 #include <string.h>
 
 #include "bus.h"
 #include "device.h"
 #include "registry.h"
 #include "run.h"
+#include "run_apsp.h"
 #include "run_apsp_ends.h"
 #include "run_apsp_far.h"
 #include "stage.h"
 #include "watch.h"
-
-/* int32 weights must lie below this, path lengths of a result below twice it. */
-#define I32_WEIGHT_LIMIT 536870912.0 /* 2**29 */
 
 typedef struct apsp_job {
     gd_apsp call;
@@ -22,6 +21,7 @@ typedef struct apsp_job {
     gd_stage own;        /* what a launch needs, but for the caller's memory */
     gd_budget *budget;   /* of both */
     gd_ends ends;        /* of the stages of a host graph */
+    double rounding;     /* of a cycle's sum, if there may be negative ones */
     const gd_kernel *kernel;
 } apsp_job;
 
@@ -64,7 +64,7 @@ static gd_status check_facts(const gd_graph *graph, gd_dtype out_dtype, const gd
                        "graph[%td, %td] is not a whole number, which dtype=int32 needs",
                        facts->fractional_at / n, facts->fractional_at % n);
     }
-    if (out_dtype == GD_I32 && facts->max_abs >= I32_WEIGHT_LIMIT) {
+    if (out_dtype == GD_I32 && facts->max_abs >= GD_I32_WEIGHT_LIMIT) {
         return GD_FAIL(
             err, GD_BAD_VALUE,
             "graph has a weight of magnitude %.0f; dtype=int32 takes weights below 2**29",
@@ -125,6 +125,7 @@ static gd_status choose(apsp_job *job, const gd_orders *orders, gd_dtype dtype, 
         .orders = gd_orders_near(job->out.device, orders),
         .dtype = dtype,
         .bottleneck = call->semiring == GD_MIN_MAX,
+        .predecessors = job->pred.data != NULL,
         .n = call->n,
     };
     if ((status = gd_choose(&request, &choice, err)) != GD_OK) {
@@ -325,10 +326,29 @@ static gd_status write_out(apsp_job *job, double unreachable, uint8_t *negative_
     return status == GD_OK ? gd_cuda_paths_facts(call, negative_nodes, facts, err) : status;
 }
 
-/* What the facts say to the kernel. They are of the weights as given, which it may see negated. */
+double gd_cycle_rounding(gd_dtype dtype, ptrdiff_t nodes, double max_abs, bool fractional)
+{
+    const bool narrow = dtype == GD_F32;
+    const double n = (double)nodes, longest = max_abs * n;
+    if (dtype == GD_I32 || (!fractional && longest <= (narrow ? 0x1p24 : 0x1p53))) {
+        return 0;
+    }
+    if (longest >= (narrow ? 0x1p126 : 0x1p1022)) {
+        return (double)INFINITY;
+    }
+    return longest * (n + 8) * (narrow ? 0x1p-24 : 0x1p-53);
+}
+
+/* What the facts say to the kernel. They are of the weights as given, which it may see negated. An
+ * undirected edge of negative weight is a cycle whose sum is exact. */
 static void tell(apsp_job *job, const gd_graph_facts *facts)
 {
     gd_apsp *call = &job->call;
+    job->rounding =
+        call->semiring == GD_MIN_PLUS && job->graph.directed &&
+                (facts->negative_at >= 0 || job->graph.flip)
+            ? gd_cycle_rounding(call->dtype, call->n, facts->max_abs, facts->fractional_at >= 0)
+            : 0;
     call->nonnegative = facts->negative_at < 0 && !job->graph.flip;
     call->symmetric = !job->graph.directed;
     call->longest =
@@ -340,7 +360,7 @@ static void tell(apsp_job *job, const gd_graph_facts *facts)
 static bool leaves_int32(const apsp_job *job, const gd_graph_facts *facts)
 {
     return job->call.dtype == GD_I32 && job->call.semiring == GD_MIN_PLUS &&
-           facts->max_abs * (double)(job->call.n - 1) >= I32_WEIGHT_LIMIT;
+           facts->max_abs * (double)(job->call.n - 1) >= GD_I32_WEIGHT_LIMIT;
 }
 
 static gd_status choose_float64(apsp_job *job, const gd_orders *orders, const gd_graph_facts *facts,
@@ -352,7 +372,11 @@ static gd_status choose_float64(apsp_job *job, const gd_orders *orders, const gd
                        "whose sums stay below 2**29, got one of magnitude %.0f",
                        job->kernel->id, job->call.n, facts->max_abs);
     }
-    return choose(job, orders, GD_F64, err);
+    /* The graph may be there already. */
+    gd_orders same = *orders;
+    same.where = job->call.launch.device.backend == GD_CUDA ? GD_WHERE_CUDA : GD_WHERE_CPU;
+    same.cuda_index = job->call.launch.device.index;
+    return choose(job, &same, GD_F64, err);
 }
 
 /* ---------------------------------------------------------------- larger than the device */
@@ -469,7 +493,7 @@ static gd_status close_near(apsp_job *job, const gd_orders *orders, gd_error *er
 }
 
 static gd_status solve(apsp_job *job, const gd_orders *orders, double unreachable,
-                       uint8_t *negative_nodes, ptrdiff_t *on_negative_cycle, gd_error *err)
+                       uint8_t *negative_nodes, gd_cycles_facts *cycles, gd_error *err)
 {
     gd_paths_facts found;
     gd_stage host = {.device = {GD_CPU, 0}};
@@ -488,7 +512,7 @@ static gd_status solve(apsp_job *job, const gd_orders *orders, double unreachabl
     if (status != GD_OK) {
         return status;
     }
-    *on_negative_cycle = found.on_negative_cycle;
+    *cycles = (gd_cycles_facts){found.on_negative_cycle, job->rounding};
     if (found.on_negative_cycle == 0 && found.too_long > 0) {
         return GD_FAIL(err, GD_OVERFLOW,
                        "%td path lengths reach 2**30, which int32 results do not hold; use "
@@ -500,7 +524,7 @@ static gd_status solve(apsp_job *job, const gd_orders *orders, double unreachabl
 
 gd_status gd_run_apsp(const gd_graph *graph, const gd_matrix *out, const gd_matrix *pred,
                       gd_semiring semiring, double unreachable, const gd_orders *orders,
-                      uint8_t *negative_nodes, ptrdiff_t *on_negative_cycle, gd_error *err)
+                      uint8_t *negative_nodes, gd_cycles_facts *cycles, gd_error *err)
 {
     const bool narrow = graph->weights.dtype == GD_F32;
     const double n = (double)graph->weights.rows;
@@ -512,7 +536,7 @@ gd_status gd_run_apsp(const gd_graph *graph, const gd_matrix *out, const gd_matr
                     .budget = &budget};
     int previous;
     gd_status status = check(graph, out, pred, err);
-    *on_negative_cycle = 0;
+    *cycles = (gd_cycles_facts){0, 0};
     job.graph.flip = semiring == GD_MAX_PLUS || semiring == GD_MAX_MIN;
     job.call.semiring = gd_ring_within(semiring);
     gd_watch_work(orders->watch, n * n * n);
@@ -528,11 +552,15 @@ gd_status gd_run_apsp(const gd_graph *graph, const gd_matrix *out, const gd_matr
     if ((status = gd_enter(device, &previous, err)) != GD_OK) {
         return status;
     }
+    if ((status = gd_refuse_capture(device, job.call.launch.stream, "apsp", err)) != GD_OK) {
+        gd_leave(device, previous);
+        return status;
+    }
     if (device.backend == GD_CUDA) {
         status = gd_cuda_page_take(&job.call.page, err);
     }
     if (status == GD_OK) {
-        status = solve(&job, orders, unreachable, negative_nodes, on_negative_cycle, err);
+        status = solve(&job, orders, unreachable, negative_nodes, cycles, err);
     }
     gd_stage_release(&job.own);
     gd_stage_release(&job.brought);

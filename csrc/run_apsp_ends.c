@@ -19,6 +19,7 @@
 #include "bus.h"
 #include "device.h"
 #include "registry.h"
+#include "sizes.h"
 
 enum {
     MANY = 8192, /* nodes; with fewer, a band's part of the pivots' columns costs what it saves */
@@ -27,8 +28,6 @@ enum {
     HEAD_BYTES = 24 * STEP, /* of a row's elements at the stages */
     TAIL_BYTES = 32 * STEP,
 };
-
-static ptrdiff_t least(ptrdiff_t x, ptrdiff_t y) { return x < y ? x : y; }
 
 gd_status gd_ends_take(gd_ends *ends, gd_apsp *call, bool arrives, bool leaves, gd_stage *stage,
                        gd_error *err)
@@ -93,12 +92,12 @@ gd_status gd_ends_arrive(gd_ends *ends, const gd_matrix *host, const gd_graph *g
     gd_status status = gd_wait(launch->device, launch->stream, err);
     for (ptrdiff_t first = 0, rows; first < call->padded && status == GD_OK; first += rows) {
         /* The pivots' band comes first and is small, so that the device soon has work. */
-        rows = least(first == 0 ? ends->head : ends->rows, call->padded - first);
+        rows = gd_least(first == 0 ? ends->head : ends->rows, call->padded - first);
         if (first < call->n) {
             status = gd_send_rows_ahead(launch->device, launch->stream,
                                         (char *)call->dist + (size_t)first * pitch, pitch,
                                         (const char *)host->data + (size_t)first * host_pitch,
-                                        host_pitch, row, least(rows, call->n - first), err);
+                                        host_pitch, row, gd_least(rows, call->n - first), err);
         }
         status = status == GD_OK ? gd_cuda_graph_read(graph, call, first, rows, err) : status;
         status = status == GD_OK ? pass(ends, call, first, rows, 0, ends->head, err) : status;
@@ -120,7 +119,7 @@ gd_status gd_ends_begin_leaving(gd_ends *ends, const gd_apsp *call, gd_error *er
 gd_status gd_ends_leave(gd_ends *ends, const gd_apsp *call, ptrdiff_t first, ptrdiff_t rows,
                         gd_error *err)
 {
-    const ptrdiff_t count = least(rows, call->end - first);
+    const ptrdiff_t count = gd_least(rows, call->end - first);
     return ends->tail > 0 && count > 0 ? pass(ends, call, first, count, call->end, ends->tail, err)
                                        : GD_OK;
 }

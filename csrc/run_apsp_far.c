@@ -41,6 +41,7 @@
 #include "bus.h"
 #include "device.h"
 #include "registry.h"
+#include "sizes.h"
 #include "watch.h"
 
 enum { BANDS = 4 }; /* of a block, at least, where it has so many steps */
@@ -72,8 +73,6 @@ typedef struct gd_carrier {
     gd_error err;
 } gd_carrier;
 
-static ptrdiff_t least(ptrdiff_t x, ptrdiff_t y) { return x < y ? x : y; }
-
 static ptrdiff_t parts(ptrdiff_t whole, ptrdiff_t part) { return (whole + part - 1) / part; }
 
 /* ---------------------------------------------------------------- the plan */
@@ -91,7 +90,7 @@ static gd_status plan_blocks(gd_far *far, ptrdiff_t blocks, gd_error *err)
     const ptrdiff_t steps = parts(call->padded / call->step, blocks);
     const size_t row = (size_t)call->padded * element_bytes(far);
     const ptrdiff_t most = (ptrdiff_t)(MOST_BAND / ((size_t)call->step * row));
-    const ptrdiff_t fair = least(parts(steps, BANDS), most > 1 ? most : 1);
+    const ptrdiff_t fair = gd_least(parts(steps, BANDS), most > 1 ? most : 1);
     const ptrdiff_t places = parts(steps, fair);
     far->block = steps * call->step;
     far->band = fair * call->step;
@@ -103,7 +102,7 @@ static gd_status plan_blocks(gd_far *far, ptrdiff_t blocks, gd_error *err)
     call->launch.sizing = false;
     far->bytes = (size_t)(far->places * far->band) * row + call->snapshot_bytes +
                  call->launch.workspace_bytes;
-    far->each_way = (size_t)((far->blocks - 1) * call->n + least(far->block, call->n)) *
+    far->each_way = (size_t)((far->blocks - 1) * call->n + gd_least(far->block, call->n)) *
                     (size_t)call->n * element_bytes(far);
     return status;
 }
@@ -130,7 +129,7 @@ gd_status gd_far_plan(gd_far *far, size_t allowed, gd_error *err)
 
 static ptrdiff_t rows_of_block(const gd_far *far, ptrdiff_t block)
 {
-    return least(far->block, far->call.padded - block * far->block);
+    return gd_least(far->block, far->call.padded - block * far->block);
 }
 
 static ptrdiff_t bands_of_block(const gd_far *far, ptrdiff_t block)
@@ -142,8 +141,8 @@ static ptrdiff_t bands_of_block(const gd_far *far, ptrdiff_t block)
 static gd_band band_of_block(const gd_far *far, ptrdiff_t block, ptrdiff_t i)
 {
     const ptrdiff_t at = i * far->band;
-    return (gd_band){block * far->block + at, least(far->band, rows_of_block(far, block) - at), i,
-                     block};
+    return (gd_band){block * far->block + at, gd_least(far->band, rows_of_block(far, block) - at),
+                     i, block};
 }
 
 /* The order in which bands pass in a block's turn: the next block's come last, each into the place
@@ -190,7 +189,7 @@ static gd_status move_band(gd_carrier *c, bool home, gd_band band, gd_error *err
 {
     gd_far *far = c->far;
     const size_t size = gd_dtype_size(far->call.dtype);
-    const ptrdiff_t rows = least(band.rows, far->call.n - band.first); /* without padding */
+    const ptrdiff_t rows = gd_least(band.rows, far->call.n - band.first); /* without padding */
     const ptrdiff_t from = band.first * far->call.n;
     const ptrdiff_t to = band.place * far->band * far->call.padded;
     gd_status status = GD_OK;

@@ -12,6 +12,7 @@
 #include "device.h"
 #include "registry.h"
 #include "run.h"
+#include "sizes.h"
 #include "watch.h"
 
 /* ---------------------------------------------------------------- checks */
@@ -19,27 +20,11 @@
 static gd_status check_operand(const gd_matrix *x, const char *name, const gd_matrix *out,
                                const gd_measure *measure, gd_error *err)
 {
-    const gd_metric_row *row = gd_metric_info(measure->metric);
-    const bool truths = x->dtype == GD_BOOL && row->domain != GD_NUMBERS && !measure->weights;
     if (!gd_same_device(x, out)) {
         return GD_FAIL(err, GD_BAD_TYPE, "%s and out are on different devices", name);
     }
-    if (x->dtype != out->dtype && !truths) {
-        return GD_FAIL(err, GD_BAD_TYPE, "%s and out differ in dtype: %s, %s", name,
-                       gd_dtype_name(x->dtype), gd_dtype_name(out->dtype));
-    }
-    if (row->columns != 0 && x->cols != row->columns) {
-        return GD_FAIL(err, GD_BAD_VALUE, "%s takes %d columns, %s has %td", row->name,
-                       row->columns, name, x->cols);
-    }
-    if ((measure->weights != NULL || measure->vi != NULL) && measure->columns != x->cols) {
-        return GD_FAIL(err, GD_BAD_VALUE, "%s has %td columns, the metric's arguments have %td",
-                       name, x->cols, measure->columns);
-    }
-    return GD_OK;
+    return gd_check_points(x, name, out->dtype, measure, err);
 }
-
-static ptrdiff_t least(ptrdiff_t x, ptrdiff_t y) { return x < y ? x : y; }
 
 /* ---------------------------------------------------------------- rows of a matrix */
 
@@ -56,11 +41,8 @@ static gd_status pass(const gd_job *job, ptrdiff_t done, ptrdiff_t all, gd_error
 static double first_piece(const gd_job *job)
 {
     const gd_matrix *a = job->a, *b = job->b;
-    const uint64_t quick_metrics = GD_BIT(GD_EUCLIDEAN) | GD_BIT(GD_SQEUCLIDEAN) |
-                                   GD_BIT(GD_CITYBLOCK) | GD_BIT(GD_CHEBYSHEV) | GD_BIT(GD_COSINE) |
-                                   GD_BIT(GD_INNER_PRODUCT);
     const bool quick =
-        (quick_metrics & GD_BIT(job->form.metric)) != 0 || job->form.preparation == GD_BITS;
+        gd_metric_info(job->form.metric)->cost == GD_CHEAP || job->form.preparation == GD_BITS;
     const bool narrow = job->dtype != GD_F64;
     const double all = (double)a->rows * (double)b->rows * (double)(a->cols + 1);
     const double cuda = quick ? (narrow ? 0x1p39 : 0x1p37) : (narrow ? 0x1p36 : 0x1p32);
@@ -75,12 +57,12 @@ static gd_status compute_rows(gd_job *job, const gd_matrix *out, gd_error *err)
     const ptrdiff_t m = out->rows;
     gd_status status = GD_OK;
     for (ptrdiff_t first = 0, rows; status == GD_OK && first < m; first += rows) {
-        const ptrdiff_t most = least(m - first, job->parts.panel);
+        const ptrdiff_t most = gd_least(m - first, job->parts.panel);
         const double wanted = gd_watch_piece(job->watch) * (double)m;
         const bool fewer = wanted < (double)most && !gd_job_counts(job); /* pieces may grow */
         const gd_matrix part = gd_rows_from(out, first, most);
         rows = fewer ? 1 + (ptrdiff_t)wanted : most;
-        status = gd_job_rows(job, first, rows, 0, &part, err);
+        status = gd_job_rows(job, first, rows, 0, out->cols, &part, err);
         if (gd_job_counts(job)) { /* the others need no more */
             break;
         }
@@ -105,7 +87,7 @@ static gd_status fill_panel(void *context, ptrdiff_t first, ptrdiff_t count, voi
                            .col_stride = 1,
                            .dtype = job->dtype,
                            .device = job->stage.device};
-    const gd_status status = gd_job_rows(job, first, count, 0, &out, err);
+    const gd_status status = gd_job_rows(job, first, count, 0, n, &out, err);
     return status == GD_OK ? pass(job, first + count, job->a->rows, err) : status;
 }
 
@@ -138,8 +120,8 @@ static ptrdiff_t rows_of_block(const gd_job *job)
     const ptrdiff_t room = ((ptrdiff_t)(on_cuda ? 256 : 4) << 20) / row_bytes;
     const ptrdiff_t share = n / (on_cuda ? 4 : 8);
     const ptrdiff_t wanted = share < fewest ? fewest : share;
-    const ptrdiff_t rows = least(room, wanted) / step * step;
-    return least(rows < step ? step : rows, n);
+    const ptrdiff_t rows = gd_least(room, wanted) / step * step;
+    return gd_least(rows < step ? step : rows, n);
 }
 
 /* The element of the condensed result at which row i begins. */
@@ -154,7 +136,7 @@ static gd_status pairs_of_block(gd_job *job, ptrdiff_t first, ptrdiff_t count,
     gd_matrix block = *room;
     block.rows = count;
     block.cols = block.row_stride = n - first;
-    const gd_status status = gd_job_rows(job, first, count, first, &block, err);
+    const gd_status status = gd_job_rows(job, first, count, first, n, &block, err);
     if (status != GD_OK || gd_job_counts(job)) {
         return status;
     }
@@ -176,7 +158,7 @@ static gd_status compute_pairs(gd_job *job, void *out, gd_error *err)
     gd_status status =
         gd_stage_matrix(&job->stage, most, n, job->dtype, "a block of the result", &room, err);
     for (ptrdiff_t first = 0; status == GD_OK && first < n - 1; first += most) {
-        const ptrdiff_t rows = least(most, n - first);
+        const ptrdiff_t rows = gd_least(most, n - first);
         status = pairs_of_block(job, first, rows, &room, out, err);
         if (gd_job_counts(job)) {
             break;
@@ -214,7 +196,7 @@ static gd_status compute_and_bring_pairs(gd_job *job, const gd_matrix *out, gd_e
                                                "a block of the result", &room, err)
                              : status;
     for (ptrdiff_t first = 0; status == GD_OK && first < n - 1; first += most) {
-        const ptrdiff_t rows = least(most, n - first), before = pairs_before(n, first);
+        const ptrdiff_t rows = gd_least(most, n - first), before = pairs_before(n, first);
         /* Where the whole result would begin, so that this block's share comes to `there`. */
         void *const whole = (void *)((uintptr_t)there.data - (uintptr_t)(before * size));
         status = pairs_of_block(job, first, rows, &room, whole, err);
@@ -295,7 +277,7 @@ static ptrdiff_t even(ptrdiff_t rows, ptrdiff_t part)
 {
     enum { STEP = 16 };
     const ptrdiff_t share = parts_of(rows, parts_of(rows, part));
-    return least((share + STEP - 1) / STEP * STEP, part);
+    return gd_least((share + STEP - 1) / STEP * STEP, part);
 }
 
 /* A search for the largest parts that fit. */
@@ -359,7 +341,7 @@ static gd_status find_parts(gd_job *job, const gd_matrix *out, bool pairs, size_
             gd_parts trial = parts;
             if (fits) {
                 trial.panel = even(m, parts.panel);
-                status = enlarge(&search, &trial, &trial.b, least(2 * parts.b, n), err);
+                status = enlarge(&search, &trial, &trial.b, gd_least(2 * parts.b, n), err);
                 trial.b = even(n, trial.b);
                 trial.a = search.whole_a ? m : trial.panel;
             }
@@ -452,22 +434,11 @@ static gd_status run(const gd_matrix *a, const gd_matrix *b, const gd_matrix *ou
     gd_choice choice;
     int previous;
     gd_status status;
-    job.form = gd_form_of(measure->metric, measure->weights != NULL, measure->p,
-                          measure->factor != NULL, a->dtype);
-    const gd_request request = {
-        .op = GD_OP_CDIST,
-        .orders = gd_orders_near(out->device, orders),
-        .dtype = out->dtype,
-        .form = job.form,
-        .n = columns->rows,
-        .cols = a->cols,
-    };
-    if ((status = gd_choose(&request, &choice, err)) != GD_OK || out->rows == 0 || out->cols == 0) {
+    const gd_orders near = gd_orders_near(out->device, orders);
+    if ((status = gd_job_choose(&job, &near, &choice, err)) != GD_OK || out->rows == 0 ||
+        out->cols == 0) {
         return status;
     }
-    gd_stand_in(&request, a->rows, &choice);
-    job.kernel = choice.kernel;
-    job.options = choice.options;
     job.staged = out->device.backend == GD_CPU && choice.device.backend == GD_CUDA;
     job.stage = (gd_stage){.device = choice.device,
                            .stream = gd_stream_near(out->device, choice.device, orders),

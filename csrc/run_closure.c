@@ -1,7 +1,7 @@
 /* run_closure.c: reachability end to end. */
+#include "bus.h"
 #include "device.h"
 #include "run.h"
-#include "stage.h"
 #include "watch.h"
 
 typedef struct closure_job {

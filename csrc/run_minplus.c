@@ -1,8 +1,8 @@
 /* run_minplus.c: products over semirings end to end. */
+#include "bus.h"
 #include "device.h"
 #include "registry.h"
 #include "run.h"
-#include "stage.h"
 #include "watch.h"
 
 typedef struct product_job {
@@ -54,13 +54,19 @@ static gd_status check(const gd_minplus *call, gd_error *err)
 
 /* ---------------------------------------------------------------- on the device */
 
+/* They are looked at, and the host waits for what is found. */
+static bool sums_of_integers(const gd_minplus *call)
+{
+    return (call->semiring == GD_MIN_PLUS || call->semiring == GD_MAX_PLUS) &&
+           call->out.dtype == GD_I32;
+}
+
 static gd_status launch(product_job *job, gd_error *err)
 {
     gd_minplus *call = &job->call;
-    const bool sums = call->semiring == GD_MIN_PLUS || call->semiring == GD_MAX_PLUS;
     void *flag = NULL;
     gd_status status = GD_OK;
-    if (sums && call->out.dtype == GD_I32) {
+    if (sums_of_integers(call)) {
         status = gd_stage_memory(&job->stage, 1, sizeof(int32_t), "a mark", &flag, err);
         call->out_of_range = flag;
     }
@@ -177,7 +183,10 @@ gd_status gd_run_minplus(const gd_matrix *a, const gd_matrix *b, const gd_matrix
     if ((status = gd_enter(device, &previous, err)) != GD_OK) {
         return status;
     }
-    status = work(&job, out, err);
+    status = sums_of_integers(&job.call)
+                 ? gd_refuse_capture(device, job.call.launch.stream, "minplus in int32", err)
+                 : GD_OK;
+    status = status == GD_OK ? work(&job, out, err) : status;
     gd_leave(device, previous);
     return status;
 }

@@ -457,6 +457,11 @@ gd_status gd_run_perron(const gd_matrix *a, const double *x0, const gd_matrix *o
         .options = choice.options,
         .watch = orders->watch,
     };
+    status = gd_refuse_capture(choice.device, job.call.launch.stream, "perron", err);
+    if (status != GD_OK) {
+        gd_leave(choice.device, previous);
+        return status;
+    }
     status = solve(&job, x0, max_iter, err);
     gd_free(choice.device, job.call.launch.stream, job.memory);
     gd_free(choice.device, job.call.launch.stream, job.staged);

@@ -1,7 +1,6 @@
-/* stage.c: memory that one call owns on its device, and the way of matrices there and back. */
+/* stage.c: memory that one call owns on its device. */
 #include "stage.h"
 
-#include "bus.h"
 #include "device.h"
 #include "registry.h"
 
@@ -90,38 +89,6 @@ gd_status gd_stage_matrix(gd_stage *stage, ptrdiff_t rows, ptrdiff_t cols, gd_dt
         return GD_FAIL(err, GD_NO_MEMORY, "%s is larger than any memory", what);
     }
     return gd_stage_memory(stage, (size_t)rows, row_bytes, what, &out->data, err);
-}
-
-gd_status gd_stage_bring(gd_stage *stage, const gd_matrix *host, const char *what, gd_matrix *there,
-                         gd_error *err)
-{
-    const size_t size = gd_dtype_size(host->dtype), row_bytes = (size_t)host->cols * size;
-    const size_t pitch = (size_t)host->row_stride * size;
-    const gd_status status =
-        gd_stage_matrix(stage, host->rows, host->cols, host->dtype, what, there, err);
-    if (status != GD_OK || there->data == NULL ||
-        (stage->budget != NULL && stage->budget->counting)) {
-        return status;
-    }
-    return stage->bus != NULL
-               ? gd_send_rows_aside(stage->bus, stage->stream, there->data, row_bytes, host->data,
-                                    pitch, row_bytes, host->rows, err)
-               : gd_send_rows(stage->device, stage->stream, there->data, row_bytes, host->data,
-                              pitch, row_bytes, host->rows, err);
-}
-
-gd_status gd_stage_home(gd_stage *stage, const gd_matrix *there, void *host, gd_error *err)
-{
-    const size_t size = gd_dtype_size(there->dtype), row_bytes = (size_t)there->cols * size;
-    const gd_result result = {
-        .stage = stage,
-        .to = host,
-        .row_bytes = row_bytes,
-        .rows = there->rows,
-        .whole = there->data,
-        .pitch = (size_t)there->row_stride * size,
-    };
-    return gd_bring_result(&result, err);
 }
 
 void gd_stage_release_to(gd_stage *stage, int kept)

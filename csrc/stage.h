@@ -1,4 +1,4 @@
-/* stage.h: memory that one call owns on its device, and the way of matrices there and back. */
+/* stage.h: memory that one call owns on its device. */
 #ifndef GPUDIST_STAGE_H
 #define GPUDIST_STAGE_H
 
@@ -52,12 +52,6 @@ gd_status gd_stage_memory(gd_stage *stage, size_t rows, size_t row_bytes, const 
 /* A dense matrix. */
 gd_status gd_stage_matrix(gd_stage *stage, ptrdiff_t rows, ptrdiff_t cols, gd_dtype dtype,
                           const char *what, gd_matrix *out, gd_error *err);
-/* The same matrix on the device: a dense copy of a host view. */
-gd_status gd_stage_bring(gd_stage *stage, const gd_matrix *host, const char *what, gd_matrix *there,
-                         gd_error *err);
-/* Copies a matrix on the device, with dense rows, to dense memory on the host. Finished on return.
- */
-gd_status gd_stage_home(gd_stage *stage, const gd_matrix *there, void *host, gd_error *err);
 /* Gives back what came after the first `kept` blocks. */
 void gd_stage_release_to(gd_stage *stage, int kept);
 /* Gives everything back; may be called again. */

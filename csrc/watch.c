@@ -31,7 +31,7 @@ static gd_status look_if_due(gd_watcher *w, double time, double done, gd_error *
     if (time < w->next) {
         return GD_OK;
     }
-    const gd_status status = w->look(w->context, done, err);
+    const gd_status status = w->look(w->context, w->before + w->part * done, err);
     w->next = now() + LOOK_EVERY;
     return status;
 }
@@ -95,8 +95,8 @@ static gd_status pass(gd_watch *watch, const gd_launch *launch, double done, gd_
 
 void gd_watcher_start(gd_watcher *watcher, gd_look *look, void *context)
 {
-    *watcher =
-        (gd_watcher){.watch = {pass}, .look = look, .context = context, .last = now(), .piece = 1};
+    *watcher = (gd_watcher){
+        .watch = {pass}, .look = look, .context = context, .last = now(), .piece = 1, .part = 1};
     watcher->next = watcher->last + LOOK_EVERY;
 }
 
@@ -104,6 +104,18 @@ void gd_watcher_end(gd_watcher *watcher)
 {
     while (watcher->count > 0) {
         drop_oldest(watcher);
+    }
+}
+
+void gd_watch_part(gd_watch *watch, double before, double part)
+{
+    gd_watcher *w = (gd_watcher *)watch;
+    if (w != NULL) {
+        gd_watcher_end(w);
+        w->marked = 0;
+        w->last = now();
+        w->before = before;
+        w->part = part;
     }
 }
 

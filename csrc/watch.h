@@ -22,13 +22,16 @@ typedef struct gd_watcher {
     void *events[GD_WATCH_EVENTS];  /* the oldest first */
     double shares[GD_WATCH_EVENTS]; /* done when the event comes */
     int count;
+    double before, part; /* what the work at hand is of the call: where it begins, and its share */
 } gd_watcher;
 
 void gd_watcher_start(gd_watcher *watcher, gd_look *look, void *context);
 /* Gives back what the device needed for it. */
 void gd_watcher_end(gd_watcher *watcher);
+/* From here on the work is a part of the call, begun anew. watch may be NULL, here and below. */
+void gd_watch_part(gd_watch *watch, double before, double part);
 /* Before the first launch: which share of the call comes before it is known how long a share takes.
- * It is to take some tenths of a second at most. watch may be NULL, here and below. */
+ * It is to take some tenths of a second at most. */
 void gd_watch_first(gd_watch *watch, double share);
 /* The same for a call of so many inner steps that are as quick as an addition and a minimum. */
 void gd_watch_work(gd_watch *watch, double work);

@@ -24,6 +24,18 @@ float32 stays float32 and everything else becomes float64, unless ``dtype=`` say
 are as exact as their type allows, near-duplicates and points far from the origin included, and do
 not depend on what is computed with them.
 
+Neighbours
+----------
+`knn` finds the k nearest rows of a set to each row of another, `nearest` the nearest one,
+`radius_neighbors` all within a radius and `count_neighbors` the number of pairs, in any metric and
+without the matrix of distances. Their results are named tuples (`KNearest`, `Nearest`,
+`Neighborhoods`), and `Neighbors` is a set to be asked again and again, with scikit-learn's methods.
+
+>>> gpudist.knn(points, k=1).indices
+array([[1],
+       [0],
+       [1]])
+
 Paths
 -----
 `apsp` finds the shortest paths between all nodes of a graph: a dense array, a sparse or a masked
@@ -38,6 +50,10 @@ array([[0., 2., 5.],
        [1., 3., 0.]])
 >>> gpudist.reconstruct_path(before, 0, 2)
 [0, 1, 2]
+
+A dict of dicts or a frame of pandas has nodes with names: with ``labels=True`` the result is a
+`ShortestPaths`, which is read by them. `apsp_edges` takes lists of edges, `reconstruct_paths`
+spells out many paths at once, and `measures` has eccentricities and centralities.
 
 `transitive_closure` tells what can be reached at all, in 64 nodes at a time, and ``semiring=`` asks
 `apsp` for bottlenecks, widest or longest ways in place of shortest ones.
@@ -83,12 +99,11 @@ On the command line
 -------------------
 ``python -m gpudist info``
     What can run here, and why the rest cannot.
-``python -m gpudist bench SUITE``
-    Measure this machine's limits, gpudist, and other libraries.
 ``python -m gpudist ladder NAME``
     Climb one of five published studies of CUDA kernels, step by step.
 ``python -m gpudist run script.py``
-    Run an unchanged script with SciPy's functions answered by gpudist.
+    Run an unchanged script with SciPy's functions answered by gpudist; ``run -m module`` runs a
+    module, pytest for instance.
 ``python -m gpudist demo``
     Every shortest route between the world's airports, on a map.
 """
@@ -100,18 +115,33 @@ from typing import TYPE_CHECKING
 from gpudist import cuda
 from gpudist._core import DeviceError
 from gpudist.distance import cdist, pdist
-from gpudist.eigen import PerronResult, perron
 from gpudist.errors import ConvergenceWarning, NoPathError
-from gpudist.explanation import explain
-from gpudist.paths import UNREACHABLE, apsp, reconstruct_path, transitive_closure
 from gpudist.recycling import recycle_results
 from gpudist.registry import Explanation, Kernel, kernels
-from gpudist.semirings import minplus
 from gpudist.staging import limit_pinned_memory
 
 if TYPE_CHECKING:
+    from gpudist import measures
     from gpudist.comparison import Comparison, compare
+    from gpudist.edges import apsp_edges
+    from gpudist.eigen import PerronResult, perron
+    from gpudist.explanation import explain
+    from gpudist.named import ShortestPaths
+    from gpudist.neighbors import (
+        KNearest,
+        Nearest,
+        Neighborhoods,
+        Neighbors,
+        count_neighbors,
+        knn,
+        nearest,
+        radius_neighbors,
+    )
     from gpudist.patch import Routed, patched_scipy
+    from gpudist.paths import UNREACHABLE, apsp, reconstruct_path, transitive_closure
+    from gpudist.semirings import minplus
+    from gpudist.walks import reconstruct_paths
+
 
 __version__ = "0.1.0"
 
@@ -121,24 +151,36 @@ __all__ = [
     "ConvergenceWarning",
     "DeviceError",
     "Explanation",
+    "KNearest",
     "Kernel",
+    "Nearest",
     "NegativeCycleError",
+    "Neighborhoods",
+    "Neighbors",
     "NoPathError",
     "PerronResult",
     "Routed",
+    "ShortestPaths",
     "__version__",
     "apsp",
+    "apsp_edges",
     "cdist",
     "compare",
+    "count_neighbors",
     "cuda",
     "explain",
     "kernels",
+    "knn",
     "limit_pinned_memory",
+    "measures",
     "minplus",
+    "nearest",
     "patched_scipy",
     "pdist",
     "perron",
+    "radius_neighbors",
     "reconstruct_path",
+    "reconstruct_paths",
     "recycle_results",
     "transitive_closure",
 ]
@@ -147,9 +189,30 @@ __all__ = [
 # What most programs do without is imported when it is first asked for.
 _LATE = {
     "Comparison": "comparison",
+    "KNearest": "neighbors",
+    "Nearest": "neighbors",
+    "Neighborhoods": "neighbors",
+    "Neighbors": "neighbors",
+    "PerronResult": "eigen",
     "Routed": "patch",
+    "ShortestPaths": "named",
+    "UNREACHABLE": "paths",
+    "apsp": "paths",
+    "apsp_edges": "edges",
     "compare": "comparison",
+    "count_neighbors": "neighbors",
+    "explain": "explanation",
+    "knn": "neighbors",
+    "measures": "measures",
+    "minplus": "semirings",
+    "nearest": "neighbors",
     "patched_scipy": "patch",
+    "perron": "eigen",
+    "radius_neighbors": "neighbors",
+    "reconstruct_path": "paths",
+    "reconstruct_paths": "walks",
+    "torch": "torch",
+    "transitive_closure": "paths",
 }
 
 
@@ -157,7 +220,8 @@ def __getattr__(name: str) -> object:
     if name in _LATE:
         import importlib
 
-        found = getattr(importlib.import_module(f"gpudist.{_LATE[name]}"), name)
+        module = importlib.import_module(f"gpudist.{_LATE[name]}")
+        found = module if _LATE[name] == name else getattr(module, name)
         globals()[name] = found
         return found
     if name == "NegativeCycleError":  # its base class is SciPy's, which is slow to import
@@ -165,3 +229,8 @@ def __getattr__(name: str) -> object:
 
         return errors.negative_cycle_error()
     raise AttributeError(f"module 'gpudist' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    """List what the package is for: its modules have names, too, but users need none of them."""
+    return sorted(__all__)

@@ -1,3 +1,4 @@
+# PYTHON_ARGCOMPLETE_OK: argcomplete's global completion looks for these words.
 """The command line: ``python -m gpudist``."""
 
 from __future__ import annotations
@@ -6,11 +7,13 @@ import argparse
 import math
 import os
 import sys
-from collections.abc import Callable, Sequence
+import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import gpudist
+from gpudist._arguments import add_measuring, count, device
 
 if TYPE_CHECKING:
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -37,10 +40,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=gpudist.__version__)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_info(commands)
-    _add_bench(commands)
     _add_ladder(commands)
     _add_run(commands)
     _add_demo(commands)
+    if "_ARGCOMPLETE" in os.environ:  # the shell asks what could stand here
+        import argcomplete
+
+        argcomplete.autocomplete(parser)
     options = parser.parse_args(arguments)
     try:
         return int(options.run(options))
@@ -52,27 +58,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # would fail again when the interpreter ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-
-
-def _device(text: str) -> str:
-    """Check the argument of --device."""
-    kind, colon, index = text.partition(":")
-    if text == "cpu" or (kind == "cuda" and ((index.isascii() and index.isdigit()) or not colon)):
-        return text
-    raise argparse.ArgumentTypeError(f"{text!r} is not cpu, cuda or cuda:1")
-
-
-def _count(least: int, most: int | None = None) -> Callable[[str], int]:
-    """Make the type of an argument that counts something."""
-    bounds = f">= {least}" if most is None else f"from {least} to {most}"
-
-    def count(text: str) -> int:
-        number = int(text) if text.isascii() and text.isdigit() else -1
-        if number < least or (most is not None and number > most):
-            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number {bounds}")
-        return number
-
-    return count
 
 
 def _kilometres(text: str) -> float:
@@ -93,140 +78,98 @@ def _add_info(commands: _Commands) -> None:
     parser = commands.add_parser(
         "info",
         help="what can run here, and why not",
-        description="Print versions, the processor, the GPUs or why there is none, and every "
-        "kernel with the reason why it cannot run here, if so.",
+        description="Print versions, the processor, the GPUs or why there is none, and how many "
+        "kernels of each family can run here.",
+    )
+    parser.add_argument(
+        "--all",
+        action="store_true",
+        dest="every",
+        help="print every kernel as well: what it takes, its idea, and why it cannot run here, "
+        "if so",
     )
     parser.set_defaults(run=_info)
 
 
-def _info(_options: argparse.Namespace) -> int:
-    from gpudist import _core
-    from gpudist._tables import Column, Table, show
-    from gpudist.bench import records
+def _info(options: argparse.Namespace) -> int:
+    from gpudist import _code, _core
+    from gpudist.measure import records
 
     host = _core.host()
-    facts = Table([Column(""), Column("", wrap=True)])
     libraries = records.versions()
     libraries.setdefault("gpudist", gpudist.__version__)
-    facts.add("gpudist", f"{libraries.pop('gpudist')}, revision {records.revision()}")
-    facts.add("libraries", ", ".join(f"{name} {number}" for name, number in libraries.items()))
-    facts.add("CPU", f"{host['processor']}, {host['isa']}, {host['threads']} threads")
+    _fact("gpudist", f"{libraries.pop('gpudist')}, revision {records.revision()}")
+    _fact("libraries", ", ".join(f"{name} {number}" for name, number in libraries.items()))
+    _fact("CPU", f"{host['processor']}, {host['isa']}, {host['threads']} threads")
     reason = gpudist.cuda.why_not()
     if reason is not None:
-        facts.add("CUDA", f"cannot be used: {reason}")
+        _fact("CUDA", f"cannot be used: {reason}")
     else:
-        facts.add("CUDA", f"{gpudist.cuda.versions()[1]}, driver {records.driver_version()}")
+        _fact("CUDA", f"{gpudist.cuda.versions()[1]}, driver {records.driver_version()}")
         for card in gpudist.cuda.devices():
-            facts.add(
+            _fact(
                 f"cuda:{card.index}",
                 f"{card.name}, compute capability {card.compute_capability}, "
                 f"{card.memory_bytes / 2**30:.0f} GiB, {card.multiprocessors} multiprocessors",
             )
-    show(facts)
-
-    kernels = Table(
-        [
-            Column("kernel"),
-            Column("runs here", wrap=True),
-            Column("types"),
-            Column("metrics", wrap=True),
-            Column("idea", wrap=True),
-        ],
-        title="Kernels, in the order in which auto prefers them",
-    )
-    for kernel in gpudist.kernels():
-        kernels.add(
-            kernel.id,
-            "yes" if kernel.why_not is None else f"no: {kernel.why_not}",
-            " ".join(kernel.dtypes),
-            " ".join(kernel.metrics),
-            kernel.idea,
-        )
-    show(kernels)
+    for about, line in _code.lines():
+        _fact(about, line)
+    print()
+    _show_families()
+    print("\nEach by itself: python -m gpudist info --all" if not options.every else "")
+    if options.every:
+        _show_kernels()
     return 0
 
 
-# ------------------------------------------------------------------ bench
+_WIDTH = 100
 
 
-def _add_bench(commands: _Commands) -> None:
-    from gpudist.bench.suites import SUITES
-
-    suites = "\n".join(f"  {name:10}{suite.summary}" for name, suite in SUITES.items())
-    parser = commands.add_parser(
-        "bench",
-        help="measure gpudist beside the machine's limits and other libraries",
-        description="Measure what the machine can do at most, then time gpudist and every\n"
-        "installed library that does the same work, warm and in the same run.\n\n"
-        f"suites:\n{suites}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument(
-        "suite",
-        nargs="?",
-        choices=tuple(SUITES),
-        default="quick",
-        metavar="SUITE",
-        help="what to measure (default: %(default)s)",
-    )
-    _add_measuring(parser)
-    parser.add_argument(
-        "--compare",
-        type=Path,
-        metavar="FILE",
-        help="hold the results against the JSON lines in FILE; status 1 if one became slower, "
-        "beyond the spread of both",
-    )
-    parser.add_argument(
-        "--roofline",
-        type=Path,
-        metavar="PNG",
-        help="save a picture of the results under the machine's limits",
-    )
-    parser.set_defaults(run=_bench)
+def _fact(name: str, value: str) -> None:
+    """Print a fact behind its name, in lines that a terminal of 100 columns holds."""
+    print(_lines(f"{name:17}{value}", 17))
 
 
-def _add_measuring(parser: argparse.ArgumentParser) -> None:
-    """Add what every command that measures takes."""
-    parser.add_argument(
-        "--device",
-        type=_device,
-        help="cpu, cuda or cuda:1 (default: the GPU where one can be used)",
-    )
-    parser.add_argument(
-        "--json", type=Path, metavar="FILE", help="append one JSON line a result to FILE"
-    )
-    parser.add_argument(
-        "--repeats",
-        type=_count(1, 1000),
-        default=7,
-        metavar="N",
-        help="samples of each call, 1 to 1000 (default: %(default)s; a slow call is sampled less)",
-    )
-    parser.add_argument(
-        "--revision",
-        metavar="TEXT",
-        help="the revision to record, where neither git nor the installation knows it",
+def _lines(text: str, indent: int) -> str:
+    """Break text between words, never within one; what follows the first line is indented."""
+    return textwrap.fill(
+        text,
+        _WIDTH,
+        subsequent_indent=" " * indent,
+        break_long_words=False,
+        break_on_hyphens=False,
     )
 
 
-def _bench(options: argparse.Namespace) -> int:
-    from gpudist.bench import run_suite
+def _show_families() -> None:
+    """Print how many kernels of each family run here, and the usual reason why others do not."""
+    from gpudist._tables import Column, Table
 
-    try:
-        well = run_suite(
-            options.suite,
-            device=options.device,
-            json_path=options.json,
-            repeats=options.repeats,
-            source=options.revision,
-            compare=options.compare,
-            roofline=options.roofline,
-        )
-    except (OSError, ValueError) as error:
-        print(f"python -m gpudist bench: {error}", file=sys.stderr)
-        return 2
-    return 0 if well else 1
+    families: dict[str, list[gpudist.Kernel]] = {}
+    for kernel in gpudist.kernels():
+        families.setdefault(kernel.family, []).append(kernel)
+    table = Table([Column("kernels of"), Column("on the CPU"), Column("on CUDA"), Column("")])
+    reasons: list[str] = []
+    for family, kernels in families.items():
+        cells = []
+        for backend in ("cpu", "cuda"):
+            states = [kernel.why_not for kernel in kernels if kernel.backend == backend]
+            cells.append(f"{states.count(None)} of {len(states)}" if states else "")
+        against = dict.fromkeys(k.why_not for k in kernels if k.why_not is not None)
+        reasons += [why for why in against if why not in reasons]
+        table.add(family, *cells, " ".join(f"[{reasons.index(why) + 1}]" for why in against))
+    print(table.plain())
+    for number, why in enumerate(reasons, 1):
+        print(_lines(f"[{number}] {why}", 4))
+
+
+def _show_kernels() -> None:
+    """Print every kernel with all that the table knows of it."""
+    print("Kernels, in the order in which auto prefers them\n")
+    for kernel in gpudist.kernels():
+        print(kernel.id + (": runs here" if kernel.why_not is None else f": no, {kernel.why_not}"))
+        print(_lines(f"    {', '.join(kernel.dtypes)}; {' '.join(kernel.metrics)}".rstrip("; "), 4))
+        print(_lines(f"    {kernel.idea}", 4))
 
 
 # ------------------------------------------------------------------ run
@@ -235,12 +178,14 @@ def _bench(options: argparse.Namespace) -> int:
 def _add_run(commands: _Commands) -> None:
     parser = commands.add_parser(
         "run",
-        help="run a script with SciPy's distances and Floyd-Warshall by gpudist",
+        help="run a script or module with SciPy's distances and Floyd-Warshall by gpudist",
+        usage="%(prog)s [-h] [--verbose | --no-verbose] [--device DEVICE] [-m] script ...",
         description="Run a Python script, unchanged, with scipy.spatial.distance.cdist and pdist, "
         "scipy.sparse.csgraph.floyd_warshall and shortest_path(method='FW') answered by gpudist. "
+        "With -m it is a module, as for python -m: run -m pytest measures a package's own tests. "
         "Options of the command stand before the script, the script's own behind it; but a "
-        "--verbose right behind it is the command's too, unless --verbose or --no-verbose was "
-        "given before.",
+        "--verbose right behind a script is the command's too, unless --verbose or --no-verbose "
+        "was given before.",
     )
     parser.add_argument(
         "--verbose",
@@ -250,11 +195,14 @@ def _add_run(commands: _Commands) -> None:
     )
     parser.add_argument(
         "--device",
-        type=_device,
+        type=device,
         help="cpu, cuda or cuda:1 (default: the GPU where it is worth the way)",
     )
-    parser.add_argument("script", help="the script's file")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="what the script gets")
+    parser.add_argument("-m", action="store_true", dest="module", help="run a module, by its name")
+    parser.add_argument("script", help="the script's file, or the module's name")
+    parser.add_argument(
+        "arguments", metavar="...", nargs=argparse.REMAINDER, help="what the script gets"
+    )
     parser.set_defaults(run=_run)
 
 
@@ -262,13 +210,19 @@ def _run(options: argparse.Namespace) -> int:
     from gpudist.patch import run_script
 
     verbose, arguments = options.verbose, options.arguments
-    if verbose is None and arguments[:1] == ["--verbose"]:
-        verbose, arguments = True, arguments[1:]
-    if not Path(options.script).is_file():
-        print(f"python -m gpudist run: there is no file {options.script}", file=sys.stderr)
-        return 2
-    run_script(options.script, arguments, device=options.device, verbose=bool(verbose))
-    return 0
+    if not options.module:
+        if verbose is None and arguments[:1] == ["--verbose"]:
+            verbose, arguments = True, arguments[1:]
+        if not Path(options.script).is_file():
+            print(f"python -m gpudist run: there is no file {options.script}", file=sys.stderr)
+            return 2
+    return run_script(
+        options.script,
+        arguments,
+        module=options.module,
+        device=options.device,
+        verbose=bool(verbose),
+    )
 
 
 # ------------------------------------------------------------------ ladder
@@ -288,13 +242,14 @@ def _add_ladder(commands: _Commands) -> None:
         f"ladders:\n{ladders}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument(
+    names = parser.add_argument(
         "names", nargs="*", type=_ladder_name, metavar="LADDER", help="which to climb"
     )
+    names.completer = lambda **_: tuple(STUDIES)  # type: ignore[attr-defined]
     parser.add_argument("--all", action="store_true", dest="every", help="climb every ladder")
     parser.add_argument(
         "--size",
-        type=_count(1),
+        type=count(1),
         nargs="+",
         default=(),
         metavar="N",
@@ -307,7 +262,7 @@ def _add_ladder(commands: _Commands) -> None:
         help="go through the launch parameters and sizes that the study varies as well",
     )
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw a chart (needs Matplotlib)")
-    _add_measuring(parser)
+    add_measuring(parser)
     parser.set_defaults(run=_ladder, parser=parser)
 
 
@@ -363,7 +318,7 @@ def _add_demo(commands: _Commands) -> None:
     )
     parser.add_argument(
         "--limit",
-        type=_count(2),
+        type=count(2),
         metavar="N",
         help="take only N of the airports, spread over the world",
     )
@@ -400,8 +355,14 @@ def _add_demo(commands: _Commands) -> None:
     )
     parser.add_argument(
         "--device",
-        type=_device,
+        type=device,
         help="cpu, cuda or cuda:1 (default: the GPU where one can be used)",
+    )
+    parser.add_argument(
+        "--dask",
+        action="store_true",
+        help="compute distances and routes on two local workers, and say what went where; needs "
+        'pip install ".[dask]"',
     )
     parser.set_defaults(run=_demo)
 
@@ -418,6 +379,7 @@ def _demo(options: argparse.Namespace) -> int:
             destination=options.destination,
             output=None if options.no_plot else options.output,
             device=options.device,
+            dask=options.dask,
         )
     except demo.DemoError as error:
         print(f"python -m gpudist demo: {error}", file=sys.stderr)

@@ -11,6 +11,7 @@ class _Cuda(TypedDict):
     why_not: str | None
     driver: int
     runtime: int
+    targets: str
     devices: list[dict[str, Any]]
 
 class _Metric(TypedDict):
@@ -21,6 +22,7 @@ class _Metric(TypedDict):
     arguments: tuple[str, ...]
     domain: str
     columns: int
+    similarity: bool
 
 class DeviceError(RuntimeError): ...
 
@@ -61,6 +63,33 @@ def pdist(
     progress: Any = None,
     max_memory: int | None = None,
 ) -> None: ...
+def cdist_batch(
+    a: Any,
+    b: Any,
+    out: Any,
+    metric: str,
+    kernel: str | None = None,
+    device: str | None = None,
+    stream: int = 0,
+    ordered: bool = False,
+    weights: Any = None,
+    p: float = 2.0,
+    base: float = 0.0,
+    vi: Any = None,
+    factor: Any = None,
+    options: dict[str, int] | None = None,
+    progress: Any = None,
+    max_memory: int | None = None,
+) -> None: ...
+def gradient(
+    asked: Any,
+    a: Any,
+    b: Any,
+    distances: Any,
+    out: Any,
+    metric: str,
+    kernel: str | None = None,
+) -> None: ...
 def plan_cdist(
     m: int,
     n: int,
@@ -100,7 +129,48 @@ def apsp(
     semiring: str = "min_plus",
     progress: Any = None,
     max_memory: int | None = None,
-) -> list[int]: ...
+) -> tuple[list[int], float]: ...
+def apsp_batch(
+    graph: Any,
+    out: Any,
+    pred: Any,
+    doubts: Any,
+    n: int,
+    packed: bool,
+    sizes: Any,
+    first_edges: Any,
+    tails: Any,
+    heads: Any,
+    no_edge: str,
+    sentinel: float,
+    directed: bool,
+    unweighted: bool,
+    unreachable: float,
+    kernel: str | None = None,
+    device: str | None = None,
+    stream: int = 0,
+    ordered: bool = False,
+    options: dict[str, int] | None = None,
+    semiring: str = "min_plus",
+    progress: Any = None,
+    max_memory: int | None = None,
+) -> None: ...
+def hops(
+    graph: Any,
+    out: Any,
+    no_edge: str,
+    sentinel: float,
+    directed: bool,
+    unreachable: float,
+    most_hops: int,
+    kernel: str | None = None,
+    device: str | None = None,
+    stream: int = 0,
+    ordered: bool = False,
+    progress: Any = None,
+    max_memory: int | None = None,
+) -> bool: ...
+def few_edges(op: str, n: int, edges: int) -> bool: ...
 def closure(
     graph: Any,
     out: Any,
@@ -114,6 +184,18 @@ def closure(
     ordered: bool = False,
     options: dict[str, int] | None = None,
     progress: Any = None,
+    max_memory: int | None = None,
+) -> None: ...
+def apsp_band(
+    dist: Any,
+    pred: Any,
+    snapshots: Any,
+    semiring: str,
+    first: int,
+    pivot: int,
+    pivots: int,
+    stream: int = 0,
+    ordered: bool = False,
     max_memory: int | None = None,
 ) -> None: ...
 def far_plan(
@@ -147,6 +229,71 @@ def minplus(
     progress: Any = None,
     max_memory: int | None = None,
 ) -> None: ...
+def nearest(
+    a: Any,
+    b: Any,
+    distances: Any,
+    indices: Any,
+    radii: Any,
+    first: int | None,
+    metric: str,
+    kernel: str | None = None,
+    device: str | None = None,
+    stream: int = 0,
+    ordered: bool = False,
+    weights: Any = None,
+    p: float = 2.0,
+    base: float = 0.0,
+    vi: Any = None,
+    factor: Any = None,
+    options: dict[str, int] | None = None,
+    progress: Any = None,
+    max_memory: int | None = None,
+) -> None: ...
+def within(
+    a: Any,
+    b: Any,
+    dtype: str,
+    radii: Any,
+    most: int,
+    by_distance: bool,
+    first: int | None,
+    metric: str,
+    kernel: str | None = None,
+    device: str | None = None,
+    stream: int = 0,
+    ordered: bool = False,
+    weights: Any = None,
+    p: float = 2.0,
+    base: float = 0.0,
+    vi: Any = None,
+    factor: Any = None,
+    options: dict[str, int] | None = None,
+    progress: Any = None,
+    max_memory: int | None = None,
+) -> tuple[Any, Any, Any]: ...
+def count(
+    a: Any,
+    b: Any,
+    dtype: str,
+    bounds: Any,
+    a_weights: Any,
+    b_weights: Any,
+    first: int | None,
+    metric: str,
+    kernel: str | None = None,
+    device: str | None = None,
+    stream: int = 0,
+    ordered: bool = False,
+    weights: Any = None,
+    p: float = 2.0,
+    base: float = 0.0,
+    vi: Any = None,
+    factor: Any = None,
+    options: dict[str, int] | None = None,
+    progress: Any = None,
+    max_memory: int | None = None,
+) -> Any: ...
 def perron(
     a: Any,
     out: Any,
@@ -187,11 +334,22 @@ def choose(
     p: float = 2.0,
     semiring: str = "min_plus",
     rows: int = 0,
+    predecessors: bool = False,
 ) -> tuple[str, str, str, dict[str, str]]: ...
-def describe(value: Any, name: str) -> tuple[tuple[int, ...], str]: ...
+def describe(value: Any, name: str) -> tuple[tuple[int, ...], str, int, tuple[int, ...] | None]: ...
 def ceiling(
     kernel: str, bytes: int, repeats: int, device: str | None = None
 ) -> tuple[float, tuple[float, ...]]: ...
+def code_for(targets: str, capability: int) -> str: ...
+def generation(capability: int) -> dict[str, Any] | None: ...
+def pretend(
+    targets: str | None,
+    capability: int = 0,
+    multiprocessors: int = 0,
+    shared_block: int = 0,
+    shared_multiprocessor: int = 0,
+    double_ratio: int = 1,
+) -> None: ...
 def fail_allocation(nth: int) -> None: ...
 def allocations() -> int: ...
 def limit_pinned(bytes: int) -> None: ...

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import textwrap
+from collections import Counter
 from html import escape
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gpudist.registry import Explanation
+
+_WIDTH = 100
+# A limit that allows a hundred times the speed is not worth words.
+_TELLING = 0.01
+# What computes distances in panels, whose size goes by the cache.
+_BY_PANELS = ("nearest", "knn", "radius_neighbors", "count_neighbors")
 
 
 def text(said: Explanation) -> str:
@@ -20,11 +28,33 @@ def text(said: Explanation) -> str:
     Returns
     -------
     str
-        Lines without a newline after the last.
+        Lines of at most 100 characters, without a newline after the last.
     """
-    facts = [f"  {name}: {value}" for name, value in _facts(said).items()]
-    others = [f"  not {id}: {why}" for id, why in said.rejected.items()]
-    return "\n".join([f"{said.op} runs {said.kernel} on {said.device}", *facts, *others])
+    lines = [f"{said.op} runs {said.kernel} on {said.device}"]
+    for name, value in _facts(said).items():
+        lines += textwrap.wrap(
+            f"{name}: {value}",
+            _WIDTH,
+            initial_indent="  ",
+            subsequent_indent="    ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+    if said.verbose:
+        lines += [f"  not {id}: {why}" for id, why in said.rejected.items()]
+    elif said.rejected:
+        lines.append(
+            f"  {len(said.rejected)} other kernels: verbose=True says why not each of them"
+        )
+    return "\n".join(lines)
+
+
+def _against_cuda(said: Explanation) -> str | None:
+    """Give what most of CUDA's kernels were not taken for, where the CPU is."""
+    on_cuda = [why for id, why in said.rejected.items() if "/cuda_" in id]
+    if said.device != "cpu" or not on_cuda:
+        return None
+    return Counter(on_cuda).most_common(1)[0][0]
 
 
 def html(said: Explanation) -> str:
@@ -45,9 +75,10 @@ def html(said: Explanation) -> str:
     if not said.rejected:
         return f"<p><b>{heading}</b></p>{facts}"
     others = _rows({f"<code>{escape(id)}</code>": why for id, why in said.rejected.items()})
+    tag = "details open" if said.verbose else "details"
     return (
         f"<p><b>{heading}</b></p>{facts}"
-        f"<details><summary>why not the other {len(said.rejected)}</summary>{others}</details>"
+        f"<{tag}><summary>why not the other {len(said.rejected)}</summary>{others}</details>"
     )
 
 
@@ -62,7 +93,7 @@ def _rows(facts: dict[str, str]) -> str:
 
 def _facts(said: Explanation) -> dict[str, str]:
     """Give what there is to say, by name."""
-    from gpudist.bench.report import duration, quantity
+    from gpudist.measure.wording import duration, quantity
 
     work = said.work
     facts = {
@@ -70,7 +101,8 @@ def _facts(said: Explanation) -> dict[str, str]:
         "computes": f"{work.operations:,} {work.unit} in {said.dtype}",
         "moves": f"{work.read:,} bytes in, {work.written:,} bytes out, at least",
         "needs": f"{said.memory:,} bytes of memory"
-        + (f", {said.copies:,} of them for its own copies" if said.copies else ""),
+        + (f", {said.copies:,} of them for its own copies" if said.copies else "")
+        + (", and some megabytes for panels of distances" if said.op in _BY_PANELS else ""),
     }
     if said.out_of_core is not None:
         facts["goes"] = (
@@ -83,6 +115,9 @@ def _facts(said: Explanation) -> dict[str, str]:
             facts["holds"] += f"; the result in {said.panels:,} panels of rows"
         if said.parts > 1:
             facts["holds"] += f", XB in {said.parts:,} parts for each"
+    against = _against_cuda(said)
+    if against is not None:
+        facts["not on CUDA"] = against
     limits = said.limits
     if limits:
         binding, *others = limits
@@ -91,8 +126,9 @@ def _facts(said: Explanation) -> dict[str, str]:
             f"at least {duration(binding.seconds)} on this machine: its limit is {ceiling.name}, "
             f"{quantity(ceiling.rate, ceiling.unit)}"
         )
-        if others:
+        telling = [o for o in others if said.verbose or o.seconds > _TELLING * binding.seconds]
+        if telling:
             facts["takes"] += "; " + ", ".join(
-                f"{other.ceiling.name} alone {duration(other.seconds)}" for other in others
+                f"{other.ceiling.name} alone {duration(other.seconds)}" for other in telling
             )
     return facts

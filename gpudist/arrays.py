@@ -13,23 +13,41 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from gpudist import _core, recycling
+from gpudist import _core, checks, foreign, recycling
 
 # Device types of the DLPack specification that CUDA kernels can reach.
 _DLPACK_CUDA = (2, 13)
 
 # What gives float32 results.
 _HOST_SINGLES = frozenset({"float32"})
+_HALVES = ("float16", "bfloat16")
 _DEVICE_SINGLES = frozenset({"float32", "float16", "bfloat16"})
 
 # Results of fewer bytes are allocated without asking how much memory there is.
 _SMALL = 2**28
 # The CUDA driver's code for being out of memory, which Numba's exceptions carry.
 _CUDA_OUT_OF_MEMORY = 2
+
+
+class View(NamedTuple):
+    """Where an array's elements are: `strides` are in bytes."""
+
+    address: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: str
+
+    def span(self) -> tuple[int, int]:
+        """Return the address of the first byte, and of the one after the last."""
+        if 0 in self.shape:
+            return self.address, self.address
+        apart = [(n - 1) * s for n, s in zip(self.shape, self.strides, strict=True)]
+        below, above = sum(min(0, x) for x in apart), sum(max(0, x) for x in apart)
+        return self.address + below, self.address + above + _item_size(self.dtype)
 
 
 class Space(Protocol):
@@ -75,6 +93,12 @@ class Space(Protocol):
         pointer, shape, strides, the bytes that these count in (1 for elements), dtype, and the
         device's index.
         """
+
+    def view(self, array: Any) -> View:
+        """Return where the array's elements are."""
+
+    def copy(self, array: Any) -> Any:
+        """Return a copy of the array, or raise a TypeError."""
 
 
 # Libraries make these anew each time, which small calls feel.
@@ -124,6 +148,9 @@ class _Base(abc.ABC):
     def operand(self, array: Any, dtype: str, shape: tuple[int, ...]) -> Any:
         return array
 
+    def copy(self, array: Any) -> Any:
+        return array.copy()
+
 
 class _Host(_Base):
     """NumPy arrays, and all that NumPy makes arrays of."""
@@ -131,9 +158,11 @@ class _Host(_Base):
     ordered = True
 
     def array(self, value: Any, name: str) -> Any:
+        if type(value) is not np.ndarray:
+            value = foreign.columns(value, name)
         array = host_objects(value, name)
-        if array.dtype.kind not in "fiub":
-            raise TypeError(f"{name} must be an array of real numbers, got dtype {array.dtype}")
+        if array.dtype.kind not in foreign.NUMBERS:
+            raise foreign.not_numbers(value, array, name)
         return array
 
     def dtype_name(self, array: Any) -> str:
@@ -160,6 +189,9 @@ class _Host(_Base):
     def stream(self, array: Any) -> int:
         return 0
 
+    def view(self, array: Any) -> View:
+        return View(array.ctypes.data, array.shape, array.strides, array.dtype.str)
+
 
 class _Torch(_Base):
     """PyTorch tensors on a CUDA device."""
@@ -169,6 +201,7 @@ class _Torch(_Base):
     def array(self, value: Any, name: str) -> Any:
         if value.dtype.is_complex:
             raise TypeError(f"{name} must be an array of real numbers, got dtype {value.dtype}")
+        checks.refuse_recorded(name, value)
         # DLPack would tell of the numbers before they are negated.
         value = value.resolve_neg()
         return value.detach() if value.requires_grad else value
@@ -194,7 +227,7 @@ class _Torch(_Base):
         )
 
     def assign(self, out: Any, array: Any) -> None:
-        out.copy_(array)
+        out.copy_(sys.modules["torch"].as_tensor(array))
 
     def host(self, array: Any) -> Any:
         return array.double().cpu().contiguous().numpy()
@@ -213,6 +246,14 @@ class _Torch(_Base):
         if type(array) is not _tensor_type() or array.requires_grad or array.is_neg():
             return array
         return array.data_ptr(), shape, array.stride(), 1, dtype, array.get_device()
+
+    def view(self, array: Any) -> View:
+        size = array.element_size()
+        strides = tuple(size * s for s in array.stride())
+        return View(array.data_ptr(), tuple(array.shape), strides, _torch_name_of(array.dtype))
+
+    def copy(self, array: Any) -> Any:
+        return array.clone()
 
 
 class _CuPy(_Base):
@@ -241,7 +282,7 @@ class _CuPy(_Base):
             )
 
     def assign(self, out: Any, array: Any) -> None:
-        out[...] = array
+        out[...] = sys.modules["cupy"].asarray(array)
 
     def host(self, array: Any) -> Any:
         return np.asarray(array.get(), np.float64, order="C")
@@ -254,6 +295,9 @@ class _CuPy(_Base):
             return array
         memory = array.data
         return memory.ptr, shape, array.strides, _item_size(dtype), dtype, memory.device_id
+
+    def view(self, array: Any) -> View:
+        return View(array.data.ptr, array.shape, array.strides, _name_of(array.dtype))
 
 
 class _Described:
@@ -272,14 +316,26 @@ class _Described:
         self.owner = value
 
 
+def _in_bytes(
+    shape: tuple[int, ...], strides: tuple[int, ...] | None, dtype: str
+) -> tuple[int, ...]:
+    """Return strides in bytes from those in elements, None for rows that follow each other."""
+    if strides is None:
+        strides = tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
+    return tuple(_item_size(dtype) * s for s in strides)
+
+
 class _Exported:
     """An object that has nothing of an array but DLPack, with its shape and dtype."""
 
     def __init__(self, value: Any, name: str) -> None:
         try:
-            self.shape, self.dtype = _core.describe(value, name)
+            self.shape, self.dtype, address, strides = _core.describe(value, name)
         except Exception as error:
             raise TypeError(f"{name} cannot be read by its __dlpack__: {error}") from error
+        self.view = View(
+            address, self.shape, _in_bytes(self.shape, strides, self.dtype), self.dtype
+        )
         self.__dlpack__ = value.__dlpack__
         self.__dlpack_device__ = value.__dlpack_device__
         self.owner = value
@@ -295,7 +351,8 @@ class _Numba(_Base):
 
     def array(self, value: Any, name: str) -> Any:
         if _has(value, "__cuda_array_interface__"):
-            return value if hasattr(value, "shape") else _Described(value, name)
+            described = _Described(value, name)
+            return value if hasattr(value, "shape") else described
         return value if isinstance(value, _Exported) else _Exported(value, name)
 
     def dtype_name(self, array: Any) -> str:
@@ -335,6 +392,24 @@ class _Numba(_Base):
                 "give an array of that dtype, or of a library that converts"
             )
         out.copy_to_device(self.cast(array, self.dtype_name(out)))
+
+    def view(self, array: Any) -> View:
+        known = self.array(array, "out")
+        if isinstance(known, _Exported):
+            return known.view
+        interface, dtype = known.__cuda_array_interface__, self.dtype_name(known)
+        try:
+            shape, strides = tuple(map(int, interface["shape"])), interface.get("strides")
+            strides = _in_bytes(shape, None, dtype) if strides is None else map(int, strides)
+            view = View(int(interface["data"][0]), shape, tuple(strides), dtype)
+            view.span()
+        except Exception:  # the core will refuse it, by its name
+            return View(0, (0,), (0,), dtype)
+        return view
+
+    def copy(self, array: Any) -> Any:
+        kind = type(getattr(array, "owner", array))
+        raise TypeError(f"gpudist copies no arrays of {kind.__module__}.{kind.__name__}")
 
     def host(self, array: Any) -> Any:
         to_host = getattr(array, "copy_to_host", None)
@@ -396,7 +471,13 @@ def _is_out_of_memory(error: Exception) -> bool:
 
 
 HOST: Space = _Host()
-_LIBRARIES: dict[str, Space] = {"torch": _Torch(), "cupy": _CuPy()}
+_LIBRARIES: dict[str, Space] = {
+    "torch": _Torch(),
+    "cupy": _CuPy(),
+    "pandas": HOST,
+    "polars": HOST,
+    "pyarrow": HOST,
+}
 _OTHER: Space = _Numba()
 
 
@@ -486,15 +567,30 @@ def host_objects(value: Any, name: str) -> Any:
     """Return `value` as a NumPy array of any dtype; refuse a mask, which would be ignored."""
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError(f"{name} is a masked array; fill it first, its mask would be ignored")
+    if type(value) is not np.ndarray:
+        foreign.refuse(value, name)
+        checks.refuse_recorded(name, value)
     try:
-        if getattr(value, "requires_grad", False) is True:  # as on a device: values are what counts
-            value = value.detach()
-        return np.asarray(value)
+        return np.asarray(_plain(value))
     except MemoryError:
         raise
     except Exception as error:  # of NumPy, or of the object itself
         kind = ValueError if isinstance(error, ValueError) else TypeError
-        raise kind(f"{name} cannot be read as an array: {error}") from error
+        why = foreign.uneven_rows(value) or error
+        raise kind(f"{name} cannot be read as an array: {why}") from error
+
+
+def _plain(value: Any) -> Any:
+    """Return a tensor as one that NumPy reads: in float32 if it is of half precision."""
+    if not _is_tensor(value):
+        return value
+    value = value.detach().resolve_conj().resolve_neg()
+    return value.float() if _torch_name_of(value.dtype) in _HALVES else value
+
+
+def _is_tensor(value: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
 
 
 def parameter(space: Space, value: Any, name: str) -> Any:
@@ -523,6 +619,63 @@ def parameter(space: Space, value: Any, name: str) -> Any:
     if home not in (HOST, space):
         raise TypeError(f"{name} must be on the host, or of the same library as the points")
     return home.host(home.array(value, name))
+
+
+def dimensions(value: Any) -> int:
+    """Return the number of dimensions of an array, or of nested lists, as far as it is told."""
+    count = getattr(value, "ndim", None)
+    if isinstance(count, int):
+        return count
+    if isinstance(value, (list, tuple)) and value:
+        return 1 + dimensions(value[0])
+    shape = getattr(value, "shape", None)
+    return len(shape) if isinstance(shape, tuple) else 0
+
+
+def in_place(space: Space, array: Any, out: Any) -> bool:
+    """Tell whether an operand is `out`, or another view of just the same elements."""
+    return array is out or space.view(array) == space.view(out)
+
+
+def overlap(space: Space, array: Any, out: Any) -> bool:
+    """Tell whether two arrays of a space may have bytes in common, by their first and last ones."""
+    if space is HOST:
+        return np.may_share_memory(array, out)
+    (first, end), (begin, last) = space.view(array).span(), space.view(out).span()
+    return first < last and begin < end
+
+
+def apart(space: Space, named: dict[str, Any], out: Any) -> list[Any]:
+    """Copy operands that share memory with `out`: what is written must not be read again.
+
+    Parameters
+    ----------
+    space : Space
+        Where all of them are.
+    named : dict
+        The operands by the names that errors shall use; None is passed over.
+    out : array
+        Where the result is written.
+
+    Returns
+    -------
+    list
+        The operands, or copies of them; one copy of what is there twice.
+
+    Raises
+    ------
+    TypeError
+        One would have to be copied, and is of a library that gpudist makes no arrays of.
+    """
+    copies: dict[int, Any] = {}
+    for name, array in named.items():
+        if array is None or id(array) in copies or not overlap(space, array, out):
+            continue
+        try:
+            copies[id(array)] = space.copy(array)
+        except TypeError as error:
+            raise TypeError(f"{name} shares memory with out: {error}; copy it first") from None
+    return [copies.get(id(array), array) for array in named.values()]
 
 
 def shape_of(out: Any) -> tuple[int, ...]:
@@ -615,11 +768,13 @@ def one_of(names: Sequence[str]) -> str:
     return " or ".join((", ".join(names[:-1]), names[-1])) if len(names) > 1 else names[0]
 
 
-def float_dtype(space: Space, names: Iterable[str], dtype: Any, out: Any) -> str:
+def float_dtype(
+    space: Space, names: Iterable[str], dtype: Any, out: Any, *, half: bool = False
+) -> str:
     """Choose the dtype of a floating-point result.
 
-    float32 input gives float32 (on a device float16 and bfloat16 do as well), all other input
-    float64; `dtype` and `out` choose otherwise.
+    float32 input gives float32 (on a device float16 and bfloat16 do as well, and so do tensors of
+    these types on the host), all other input float64; `dtype` and `out` choose otherwise.
 
     Parameters
     ----------
@@ -631,23 +786,28 @@ def float_dtype(space: Space, names: Iterable[str], dtype: Any, out: Any) -> str
         What the caller asked for.
     out : array or None
         Where the caller wants the result.
+    half : bool
+        Whether it may also be of half precision: float16, and of PyTorch bfloat16.
 
     Returns
     -------
     str
-        "float32" or "float64".
+        The name of the dtype.
 
     Raises
     ------
     ValueError
-        `dtype` and `out` disagree, or one of them is neither float32 nor float64.
+        `dtype` and `out` disagree, or one of them is not allowed.
     """
+    allowed: tuple[str, ...] = ("float32", "float64")
+    if half:
+        allowed += _HALVES if isinstance(space, _Torch) else _HALVES[:1]
     if out is not None:
-        return out_dtype(out, ("float32", "float64"), dtype)
+        return out_dtype(out, allowed, dtype)
     if dtype is not None:
         name = dtype_name(dtype)
-        if name not in ("float32", "float64"):
-            raise ValueError(f"dtype must be float32 or float64, got {name}")
+        if name not in allowed:
+            raise ValueError(f"dtype must be {one_of(allowed)}, got {name}")
         return name
     narrow = _HOST_SINGLES if space is HOST else _DEVICE_SINGLES
     return "float32" if narrow.issuperset(names) else "float64"

@@ -14,10 +14,10 @@ from gpudist import checks, errors, explanation, registry
 from gpudist._core import DeviceError
 
 if TYPE_CHECKING:
-    from gpudist.bench.devices import DeviceArrays
-    from gpudist.bench.rivals import Rival, Task
-    from gpudist.bench.samples import Sample
-    from gpudist.bench.timing import Timing
+    from gpudist.measure.devices import DeviceArrays
+    from gpudist.measure.rivals import Rival, Task
+    from gpudist.measure.samples import Sample
+    from gpudist.measure.timing import Timing
 
 _FAMILIES = {
     "scipy": "scipy",
@@ -26,6 +26,7 @@ _FAMILIES = {
     "sklearn": "scikit-learn",
     "scikit-learn": "scikit-learn",
     "cupy": "cupy",
+    "faiss": "faiss-cpu",
 }
 """What `compare` calls other libraries, and their names on the package index."""
 
@@ -33,11 +34,17 @@ _FAMILIES = {
 _OPERANDS = {
     "cdist": 2,
     "pdist": 1,
+    "nearest": 2,
+    "knn": 2,
+    "radius_neighbors": 2,
+    "count_neighbors": 2,
     "apsp": 1,
     "transitive_closure": 1,
     "minplus": 3,
     "perron": 1,
 }
+# What others do by one function for k neighbours.
+_SEARCHES = ("knn", "nearest")
 # Rows on which a rival's time is estimated before all of them are tried.
 _TRIAL_ROWS = 64
 
@@ -64,6 +71,9 @@ class Entry:
         The largest relative error against float64, on some rows.
     note : str
         Why it did not run, if so.
+    does : str
+        What another library's call does, so that its time can be read: how many threads it takes,
+        in which precision, what it builds anew.
     """
 
     name: str
@@ -74,6 +84,7 @@ class Entry:
     transfer: float | None = None
     error: float | None = None
     note: str = ""
+    does: str = ""
 
     @property
     def seconds(self) -> float | None:
@@ -81,7 +92,7 @@ class Entry:
         return None if self.timing is None else self.timing.median + (self.transfer or 0.0)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Comparison:
     """What `gpudist.compare` found; its text, and its table in a notebook, show all of it.
 
@@ -159,6 +170,7 @@ class Comparison:
             **entry.timing.fields(),
             "transfer_s": entry.transfer,
             "ratio": self._ratio(entry),
+            "does": entry.does,
             "max_relative_error": error if error is None or np.isfinite(error) else str(error),
         }
 
@@ -181,11 +193,11 @@ class Comparison:
         matplotlib Axes
             With one bar for each entry that ran.
         """
-        from gpudist.bench import plots
+        from gpudist.measure import chart
 
         limit = self.explanation.limit
         ran = [(_name(e), e.seconds, e.ours) for e in self.entries if e.seconds is not None]
-        return plots.bars(
+        return chart.bars(
             ran,
             heading=f"{self._title()}\n{self.provenance['device_name']}",
             label="milliseconds a call, transfers included (logarithmic)",
@@ -197,9 +209,9 @@ class Comparison:
         sizes = " x ".join(map(str, self.shape))
         return " ".join(filter(None, [self.op, sizes, self.dtype, self.arguments]))
 
-    def _table(self) -> Any:
+    def _table(self, with_does: bool) -> Any:
         from gpudist._tables import Column, Table
-        from gpudist.bench.report import digits, duration, error_text
+        from gpudist.measure.wording import digits, duration, error_text
 
         limit = self.explanation.limit
         heading = f"{self._title()} on {self.device}, {self.provenance['device_name']}"
@@ -232,17 +244,29 @@ class Comparison:
                 *cells,
                 "" if ratio is None else f"{digits(ratio)}x",
                 "" if entry.error is None else error_text(entry.error),
-                entry.note,
+                entry.note or (entry.does if with_does else ""),
             )
         return table
 
+    def __repr__(self) -> str:
+        """Give the call and the fastest."""
+        fastest = self.fastest
+        end = "nothing ran" if fastest is None else f"{fastest.name} is the fastest"
+        return f"<Comparison: {self._title()} on {self.device}: {end}>"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """Show the table where IPython shows values."""
+        printer.text(str(self))
+
     def __str__(self) -> str:
-        """Return the table as text."""
-        return str(self._table().plain())
+        """Return the table as text, and below it what the other libraries' calls do."""
+        ran = [entry for entry in self.entries if entry.timing is not None]
+        lines = [f"{entry.name}: {entry.does}" for entry in ran if entry.does]
+        return "\n".join([self._table(with_does=False).plain(), *lines])
 
     def _repr_html_(self) -> str:
         """Return the table as a notebook shows it."""
-        return str(self._table().html())
+        return str(self._table(with_does=True).html())
 
 
 def _name(entry: Entry) -> str:
@@ -250,11 +274,11 @@ def _name(entry: Entry) -> str:
 
 
 def compare(
-    op: str,
+    op: str | Callable[..., Any],
     *operands: Any,
-    against: str | Sequence[str] = ("scipy", "torch", "sklearn", "cupy"),
+    against: str | Sequence[str] | None = None,
     kernels: str | Sequence[str] = "auto",
-    device: str | None = None,
+    device: object = None,
     repeats: int = 7,
     budget: float = 10.0,
     **arguments: Any,
@@ -263,13 +287,15 @@ def compare(
 
     Parameters
     ----------
-    op : {"cdist", "pdist", "apsp", "transitive_closure", "minplus", "perron"}
-        The function; any other of the package that has kernels in the table will do too.
+    op : str or function
+        "cdist", "pdist", "knn", "nearest", "apsp", "transitive_closure", "minplus" or "perron", or
+        that function; any other of the package that `explain` knows will do too.
     *operands
         Its arrays, on the host or on a CUDA device.
-    against : str or sequence of str
-        Other libraries: "scipy", "numpy", "torch", "sklearn" or "cupy". PyTorch and CuPy run on the
-        device that ours runs on; what only knows the CPU runs there.
+    against : str or sequence of str, optional
+        Other libraries: "scipy", "numpy", "torch", "sklearn", "cupy" or "faiss". By default all but
+        "numpy" that have something for the operation. PyTorch and CuPy run on the device that ours
+        runs on; what only knows the CPU runs there.
     kernels : {"auto", "all"}, str or sequence of str
         "auto" times what the call would take, "all" every kernel of the table; or ids of kernels to
         time besides what the call would take.
@@ -286,8 +312,8 @@ def compare(
     -------
     Comparison
         One entry for each kernel and library; one that is missing, does not know the metric or runs
-        out of memory says so. Print it, or let a notebook show it; `Comparison.plot` draws it and
-        `Comparison.to_dict` gives the numbers.
+        out of memory says so, and of the others it is said what their call does. Print it, or let a
+        notebook show it; `Comparison.plot` draws it and `Comparison.to_dict` gives the numbers.
 
     Raises
     ------
@@ -323,16 +349,17 @@ def compare(
     """
     if "kernel" in arguments:
         raise TypeError("compare takes kernels=, not kernel=")
-    families = [_family(name) for name in _names("against", against)]
+    families = [] if against is None else [_family(name) for name in _names("against", against)]
     if checks.whole("repeats", repeats) < 1 or not checks.number("budget", budget) > 0:
         raise ValueError(f"repeats and budget must be positive, got {repeats} and {budget}")
+    op, device = registry.function_name(op), checks.device("device", device)
     said = explanation.explain(op, *operands, device=device, **arguments)
     operands, arguments = _by_name(op, operands, arguments)
     race = _Race(op, operands, arguments, said, repeats, budget)
     entries = [
         race.run_kernel(said.kernel),
         *(race.run_kernel(id) for id in _wanted(op, kernels) if id != said.kernel),
-        *race.run_rivals(families),
+        *race.run_rivals(race.usual_families() if against is None else families),
     ]
     return race.result(tuple(entries))
 
@@ -391,7 +418,7 @@ class _Race:
         budget: float,
     ) -> None:
         import gpudist
-        from gpudist.bench import devices, samples
+        from gpudist.measure import devices, samples
 
         self.op, self.arguments, self.said = op, arguments, said
         self.repeats, self.budget = repeats, budget
@@ -447,9 +474,22 @@ class _Race:
 
     # -------------------------------------------------------------- others
 
+    def usual_families(self) -> list[str]:
+        """Name the libraries that have something for the operation, NumPy aside."""
+        from gpudist.measure import rivals
+
+        there = {one.distribution for one in rivals.RIVALS if one.op == self._rivals_op}
+        families = dict.fromkeys(_FAMILIES.values())
+        return [family for family in families if family in there and family != "numpy"]
+
+    @property
+    def _rivals_op(self) -> str:
+        """Under which name others have the operation."""
+        return "knn" if self.op in _SEARCHES else self.op
+
     def run_rivals(self, families: Sequence[str]) -> Iterator[Entry]:
         """Time what each library has for this."""
-        from gpudist.bench import rivals
+        from gpudist.measure import rivals
 
         for family in families:
             own = [one for one in rivals.RIVALS if one.distribution == family]
@@ -457,6 +497,8 @@ class _Race:
             found = [(one, task) for task in tasks for one in own if one.takes(task)]
             if not found:
                 note = f"does not know {self.op} {self.said.metric or ''}".rstrip()
+                if not any(one.op == self._rivals_op for one in own):
+                    note = f"nothing of it is timed for {self.op}"
                 if own and not own[0].version():
                     note = f"{family} is not installed"
                 yield Entry(family, None, False, "", note=note)
@@ -469,11 +511,11 @@ class _Race:
         return ["cpu"] if self.said.device == "cpu" else ["cuda", "cpu"]
 
     def _task(self, backend: str) -> Task:
-        from gpudist.bench import rivals, samples
+        from gpudist.measure import rivals, samples
 
         operands = self.moved if backend == "cuda" else self.host
         return rivals.Task(
-            self.op,
+            self._rivals_op,
             backend,
             tuple(x for x in operands if x is not None),
             samples.graph_size(self.host[0]),
@@ -484,9 +526,9 @@ class _Race:
         )
 
     def _run_rival(self, rival: Rival, task: Task) -> Entry:
-        from gpudist.bench import rivals
+        from gpudist.measure import rivals
 
-        entry = Entry(rival.name, rival.version(), False, task.device)
+        entry = Entry(rival.name, rival.version(), False, task.device, does=rival.does)
         reason = rival.why_not(task)
         if reason is not None:
             return dataclasses.replace(entry, note=reason)
@@ -494,7 +536,7 @@ class _Race:
         try:
             expected = self._expected(rival, task)
             if expected > self.budget:
-                from gpudist.bench.report import duration
+                from gpudist.measure.wording import duration
 
                 note = f"not run: by the time of {_TRIAL_ROWS} rows it takes {duration(expected)}"
                 return dataclasses.replace(entry, note=note)
@@ -509,22 +551,24 @@ class _Race:
 
     def _expected(self, rival: Rival, task: Task) -> float:
         """Estimate a slow rival's time by a few rows of its first operand, where rows add up."""
-        from gpudist.bench.timing import HostClock
+        from gpudist.measure.timing import HostClock
 
         rows = task.size
-        if task.backend == "cuda" or self.op not in ("cdist", "pdist", "minplus"):
+        if task.backend == "cuda" or self.op not in ("cdist", "pdist", "minplus", *_SEARCHES):
             return 0.0
         if rows <= 4 * _TRIAL_ROWS:
             return 0.0
         few = task.operands[0][:_TRIAL_ROWS]
-        trial = dataclasses.replace(task, operands=(few, *task.operands[1:]), size=_TRIAL_ROWS)
+        # Among what neighbours are searched for stays whole; of pairs both sides become fewer.
+        others = task.operands[-1:] if self.op in _SEARCHES else task.operands[1:]
+        trial = dataclasses.replace(task, operands=(few, *others), size=_TRIAL_ROWS)
         pairs = rows / _TRIAL_ROWS
         seconds = HostClock().sample(rival.prepare(trial), 1)
         return seconds * (pairs * pairs if self.op == "pdist" else pairs)
 
     def _ways(self, rival: Rival, task: Task) -> float:
         """Time the operands' way to the device and the result's way back."""
-        from gpudist.bench.timing import time_call
+        from gpudist.measure.timing import time_call
 
         library = self.library
         assert library is not None
@@ -542,8 +586,8 @@ class _Race:
 
     def _measure(self, entry: Entry, call: Callable[[], Any], host: bool = False) -> Entry:
         """Time a call and check a part of what it gives."""
-        from gpudist.bench import accuracy
-        from gpudist.bench.timing import Clock, EventClock, HostClock, time_call
+        from gpudist.measure import errors
+        from gpudist.measure.timing import Clock, EventClock, HostClock, time_call
 
         self._free()
         clock: Clock = HostClock()
@@ -552,7 +596,7 @@ class _Race:
         timing = time_call(call, clock=clock, repeats=self.repeats, budget=self.budget)
         parts = [self._part(part) for part in self.sample.pick(call())]
         found = np.concatenate(parts) if parts else np.empty(0)
-        error = accuracy.max_relative_error(found, self.sample.exact)
+        error = errors.max_relative_error(found, self.sample.exact)
         return dataclasses.replace(entry, timing=timing, error=error)
 
     def _part(self, array: Any) -> Any:
@@ -566,7 +610,7 @@ class _Race:
 
     def result(self, entries: tuple[Entry, ...]) -> Comparison:
         """Put everything together."""
-        from gpudist.bench import records, samples
+        from gpudist.measure import records, samples
 
         first = self.host[0]
         is_graph = self.op in ("apsp", "transitive_closure")

@@ -10,8 +10,30 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpudist import _core, arrays, metrics, registry
+from gpudist import (
+    _core,
+    arrays,
+    checks,
+    errors,
+    foreign,
+    homes,
+    metrics,
+    registry,
+)
 from gpudist.progress import Progress, watched
+
+# What the functions themselves take by name.
+OWN_ARGUMENTS = (
+    "metric",
+    "out",
+    "dtype",
+    "kernel",
+    "device",
+    "options",
+    "progress",
+    "rows",
+    "max_memory",
+)
 
 # The very string, which is what callers write: there is but one of it.
 _AUTO = "auto"
@@ -25,33 +47,38 @@ def cdist(
     out: Any = None,
     dtype: Any = None,
     kernel: str = _AUTO,
-    device: str | None = None,
+    device: object = None,
     options: dict[str, int] | None = None,
     progress: Progress = False,
     rows: slice | None = None,
-    max_memory: int | None = None,
+    max_memory: int | str | None = None,
     **metric_args: Any,
 ) -> Any:
     """Compute the distance between every row of `XA` and every row of `XB`.
 
     Parameters
     ----------
-    XA, XB : array_like, shapes (m, d) and (n, d)
-        Points, one a row. Anything that NumPy accepts, in any layout, or two arrays on one CUDA
-        device (PyTorch, CuPy, Numba, or any with `__cuda_array_interface__` or `__dlpack__`; of
-        libraries other than these three, `out` as well). Never modified.
+    XA, XB : array_like, shapes (..., m, d) and (..., n, d)
+        Points, one a row. Anything that NumPy accepts, in any layout; tensors of PyTorch; data
+        frames of numbers without missing values; or two arrays on one CUDA device (PyTorch, CuPy,
+        Numba, or any with `__cuda_array_interface__` or `__dlpack__`; of libraries other than these
+        three, `out` as well). Never modified. Leading dimensions are batches, which broadcast as
+        those of `torch.cdist` do.
     metric : str or callable
         One of the metrics listed in the notes, or one of its aliases, in any case. A callable takes
         two rows and gives a number; it is called for one pair after the other, on host arrays only.
-    out : array, shape (m, n), optional
-        Where to write the result: C-contiguous, float32 or float64. A `numpy.memmap` will do.
-    dtype : {float32, float64}, optional
-        The dtype of computation and result. By default float32 if both inputs are float32 (on a
-        device also float16 or bfloat16), else float64; float64 for a callable.
+    out : array, shape (..., m, n), optional
+        Where to write the result: C-contiguous, of the dtypes below. A `numpy.memmap` will do. What
+        shares memory with it is copied first, operands and arguments alike; a call that is stopped
+        then has no ``rows_complete``.
+    dtype : {float32, float64, float16}, or of PyTorch bfloat16, optional
+        The dtype of the result. By default float32 if both inputs are float32 (of tensors also
+        float16 or bfloat16), else float64; float64 for a callable. Half precision is computed in
+        float32, and rounded once.
     kernel : str
         "auto", "reference" (NumPy in float64, slow, on host arrays only), or an id from
         `gpudist.kernels`.
-    device : str, optional
+    device : str, or device of PyTorch or CuPy, optional
         For host input, where to compute: "cpu", "cuda" or "cuda:N". By default the GPU where there
         is one and the problem is worth the way there, else the CPU.
     options : dict, optional
@@ -67,13 +94,13 @@ def cdist(
         Which rows of the result to compute, in steps of 1: only they are written to `out`, which
         has the whole shape, or returned. So a large result can be computed in parts, or completed.
         Each row has the bits that it has in the whole; `V` and `VI` by default are those of all
-        points. Not for a callable `metric`.
-    max_memory : int, optional
-        How many bytes of the device's memory the call may hold at once: operands, results and
-        workspaces of its own, but not the caller's arrays, nor the pinned memory that all calls
-        share. By default as much as is free. What does not fit is computed in parts, with the same
-        bits; without that way, it is refused before anything is allocated. On the CPU it bounds
-        the copies and workspaces that the call makes.
+        points. Not for a callable `metric`, nor for batches.
+    max_memory : int or str, optional
+        How many bytes of the device's memory the call may hold at once, or a text such as "500 MB"
+        or "1.5GiB": operands, results and workspaces of its own, but not the caller's arrays, nor
+        the pinned memory that all calls share. By default as much as is free. What does not fit is
+        computed in parts, with the same bits; without that way, it is refused before anything is
+        allocated. On the CPU it bounds the copies and workspaces that the call makes.
     **metric_args
         Arguments of the metric; the notes say which metric takes which. Arrays may be on the host
         or where the points are, and are read in float64. A callable gets all of them.
@@ -90,19 +117,22 @@ def cdist(
 
     Returns
     -------
-    array, shape (m, n)
-        The distances: `out` if given, else a new array of the inputs' library, on their device,
-        with as many rows as `rows` names.
+    array, shape (..., m, n)
+        The distances: `out` if given, else a new array of the library of `XA`, on its device, with
+        as many rows as `rows` names. Of tensors that require gradients, and a metric that
+        `gpudist.torch.cdist` knows, the result has them.
 
     Raises
     ------
     TypeError
-        Complex, masked or object input; one operand on the host and one on a device; an unknown
-        keyword, or one that the metric does not take; a callable for arrays on a device.
+        Complex, masked, sparse or object input, which a column of text is; one operand on the host
+        and one on a device; an unknown keyword, or one that the metric does not take; a callable
+        for arrays on a device; tensors that require gradients, where there are none.
     ValueError
-        Input that is not two-dimensional, a column mismatch, an unknown metric or kernel, a bad
-        `out`; negative weights, an argument of the wrong shape, `p` or `base` out of range, too few
-        points for the default `VI`.
+        Input of less than two dimensions, a column mismatch, batches that do not broadcast; an
+        unknown metric or kernel, a bad `out`; negative weights, an argument of the wrong shape, `p`
+        or `base` out of range; missing values in a data frame; for the default `VI` too few points,
+        or columns that depend on each other.
     MemoryError
         The result does not fit; nothing was allocated.
     gpudist.DeviceError
@@ -121,7 +151,11 @@ def cdist(
     single elements of cityblock to 1e-6 in float32; the bound for any sum of differences is
     ``24 + d / 128`` units of 6e-8. Cosine and correlation err by less than 1e-6 in float32 and
     1e-12 in float64, and the other metrics in float32 by less than 1e-5 of the result or by 1e-6
-    (inner_product by less than 1e-5 of the sum of its terms' magnitudes). Equal rows give exactly 0
+    (inner_product by less than 1e-5 of the sum of its terms' magnitudes; hellinger of rows that do
+    not sum to 1 by the root of what rounding does to its square, which can be 1e-3, and 0 stands
+    for the root of a negative number). float32 intermediates that leave the range are computed
+    again; float64 overflows where SciPy does. mahalanobis measures rows from the first one of XB,
+    so its last bits, within the bounds, may change with that row. Equal rows give exactly 0
     where a metric is 0 by definition, ``cdist(X, X)`` is exactly symmetric, and a row's result does
     not depend on the rows computed with it (but for the default `V` and `VI`, which depend on all
     points).
@@ -137,6 +171,10 @@ def cdist(
     ::
 
         %METRICS%
+
+    Each matrix of a batch has the bits that it has alone; `V` and `VI` by default are its own. On
+    the host a batch is one call, but for these defaults, for "reference" and for callables; on a
+    device its matrices are computed one after the other.
 
     Arguments on a device are copied to the host, and so are all points for the default `V` and
     `VI`: such calls wait for the device. If float32 cannot hold sums with the given weights, the
@@ -182,11 +220,11 @@ def cdist(
         and not metric_args
     ):
         result = _core.cdist_arrays(XA, XB, metric, out, device)
-        if result is None and device is None:
+        if result is None and device is None and not checks.in_forward_mode():
             result = _core.cdist_tensors(XA, XB, metric, out)
         if result is not None:
             return result
-    return _distances(
+    return _at_home(
         "cdist",
         {"XA": XA, "XB": XB},
         metric,
@@ -209,22 +247,22 @@ def pdist(
     out: Any = None,
     dtype: Any = None,
     kernel: str = "auto",
-    device: str | None = None,
+    device: object = None,
     options: dict[str, int] | None = None,
     progress: Progress = False,
-    max_memory: int | None = None,
+    max_memory: int | str | None = None,
     **metric_args: Any,
 ) -> Any:
     """Compute the distance between every two rows of `X`, each pair once.
 
     Parameters
     ----------
-    X : array_like, shape (n, d)
-        Points, one a row, as for `cdist`.
+    X : array_like, shape (..., n, d)
+        Points, one a row, as for `cdist`; leading dimensions are batches.
     metric : str or callable
         One of the metrics that `cdist` lists, or a function of two rows.
-    out : array, shape (n * (n - 1) / 2,), optional
-        Where to write the result: contiguous, float32 or float64.
+    out : array, shape (..., n * (n - 1) / 2), optional
+        Where to write the result: contiguous. What shares memory with it is copied first.
     dtype, kernel, device, options, progress, max_memory
         As for `cdist`.
     **metric_args
@@ -233,7 +271,7 @@ def pdist(
 
     Returns
     -------
-    array, shape (n * (n - 1) / 2,)
+    array, shape (..., n * (n - 1) / 2)
         The distances of the pairs (0, 1), (0, 2), ..., (1, 2), ...: SciPy's condensed form, from
         which `scipy.spatial.distance.squareform` makes a matrix, and which
         `scipy.cluster.hierarchy` takes. The same bits as in ``cdist(X, X)``.
@@ -253,7 +291,7 @@ def pdist(
     >>> gpudist.pdist([[0.0, 0.0], [3.0, 0.0], [3.0, 4.0]])
     array([3., 5., 4.])
     """
-    return _distances(
+    return _at_home(
         "pdist",
         {"X": X},
         metric,
@@ -278,11 +316,13 @@ if cdist.__doc__ is not None:  # python -OO drops it
 class _Call(NamedTuple):
     """A call with everything read and checked that does not need the core.
 
-    `names` and `shapes` are those of the operands. `result` is the dtype of the result and `shape`
-    its shape; `dtype` is that of the computation, which is wider at times.
+    `given` are the operands as errors call them, `names` their dtypes, `shapes` their shapes.
+    `result` is the dtype of the result and `shape` its shape; `dtype` is that of the computation,
+    which is wider at times.
     """
 
     space: arrays.Space
+    given: tuple[str, ...]
     operands: list[Any]
     names: list[str]
     shapes: list[tuple[int, int]]
@@ -303,6 +343,29 @@ class _Call(NamedTuple):
         )
 
 
+def _at_home(
+    function: str, named: dict[str, Any], metric: Any, out: Any, dtype: Any, *how: Any
+) -> Any:
+    """Compute, with gradients if they are asked for; return an array of the caller's library."""
+    if any(map(checks.is_recorded, named.values())):
+        kernel, device, options, progress, max_memory, metric_args, *rows = how
+        others = out, dtype, device, options, max_memory, *rows
+        if kernel == _AUTO and progress is False and all(x is None for x in others):
+            from gpudist import torch
+
+            result = torch.of_recorded(function, named, metric, metric_args)
+            if result is not None:
+                return result
+    home = homes.of(next(iter(named.values())), out)
+    if home is None:
+        return _distances(function, named, metric, out, dtype, *how)
+
+    def on_the_host(out: Any = None, dtype: Any = None) -> Any:
+        return _distances(function, named, metric, out, dtype, *how)
+
+    return homes.call(home, on_the_host, out, dtype, half=True)
+
+
 def _distances(
     function: str,
     named: dict[str, Any],
@@ -310,20 +373,46 @@ def _distances(
     out: Any,
     dtype: Any,
     kernel: str,
-    device: str | None,
+    device: object,
     options: dict[str, int] | None,
     progress: Progress,
-    max_memory: int | None,
+    max_memory: int | str | None,
     metric_args: dict[str, Any],
     rows: slice | None = None,
 ) -> Any:
-    registry.check_kernel("cdist", kernel, options, device, progress, max_memory)
+    if foreign.is_dask(*named.values()):
+        from gpudist import dask
+
+        return getattr(dask, function)(
+            *named.values(),
+            metric,
+            out=out,
+            dtype=dtype,
+            kernel=kernel,
+            device=device,
+            options=options,
+            progress=progress,
+            max_memory=max_memory,
+            **({} if function == "pdist" else {"rows": rows}),
+            **metric_args,
+        )
+    device, max_memory = registry.read_orders(
+        "cdist", kernel, options, device, progress, max_memory
+    )
+    how = kernel, device, options, progress, max_memory
+    if any(arrays.dimensions(x) > 2 for x in named.values()):
+        from gpudist import distance_batches
+
+        if rows is not None:
+            raise TypeError(
+                "rows is for two matrices; of a batch, give those rows of XA themselves"
+            )
+        return distance_batches.distances(function, named, metric, out, dtype, how, metric_args)
     if callable(metric):
         if rows is not None:
             raise TypeError("rows is not for a callable metric; give it the rows of XA themselves")
         return _by_callable(function, named, metric, out, dtype, kernel, device, metric_args)
-    call = _read(function, named, metric, out, dtype, metric_args)
-    how = kernel, device, options, progress, max_memory
+    call = read_call(function, named, metric, out, dtype, metric_args)
     if rows is not None:
         return _some_rows(call, rows, out, *how)
     try:
@@ -335,14 +424,9 @@ def _distances(
 
 def _some_rows(call: _Call, rows: slice, out: Any, *how: Any) -> Any:
     """Compute rows of the result of cdist, into their place if there is an `out` for the whole."""
-    if not isinstance(rows, slice):
-        raise TypeError(f"rows must be a slice, got {type(rows).__name__}")
-    start, stop, step = rows.indices(call.shape[0])
-    if step != 1:
-        raise ValueError(f"rows must go in steps of 1, got {step}")
+    start, stop = checks.rows(rows, call.shape[0])
     if out is not None:
         arrays.check_out(out, call.shape)
-    stop = max(start, stop)
     (a, *rest), (shape, *shapes) = call.operands, call.shapes
     part = call._replace(
         operands=[a[start:stop], *rest],
@@ -365,7 +449,7 @@ def _tell_complete(error: BaseException, call: _Call, out: Any, start: int) -> N
     done = getattr(error, "rows_complete", None)
     if done is None:
         return
-    if out is None:  # all is lost
+    if out is None or _changes(call, out):  # all is lost
         del error.rows_complete  # type: ignore[attr-defined]
         return
     # A result of another dtype than the computation's is written when all is computed.
@@ -374,6 +458,15 @@ def _tell_complete(error: BaseException, call: _Call, out: Any, start: int) -> N
     error.add_note(
         f"out[{start}:{first}] is complete; the same call with "
         f"rows=slice({first}, {start + call.shape[0]}) computes the rest"
+    )
+
+
+def _changes(call: _Call, out: Any) -> bool:
+    """Tell whether what is written to `out` changes what the call was given."""
+    values = (x for x in call.core_values.values() if isinstance(x, np.ndarray))
+    return call.result == call.dtype and (
+        any(arrays.overlap(call.space, x, out) for x in call.operands)
+        or (call.space is arrays.HOST and any(np.may_share_memory(x, out) for x in values))
     )
 
 
@@ -391,9 +484,13 @@ def _compute(
         return _reference(function, call, out)
     space, shape = call.space, call.shape
     dtype = "bool" if call.truths else call.dtype
-    operands = _cast(call, dtype)  # alive until the core is done: descriptions keep nothing alive
+    operands = cast(call, dtype)  # alive until the core is done: descriptions keep nothing alive
+    values = call.core_values
     if out is not None and call.result == call.dtype:
         computed, shape = out, arrays.shape_of(out)
+        operands = arrays.apart(space, dict(zip(call.given, operands, strict=True)), out)
+        if space is arrays.HOST and values:
+            values = {name: _kept(value, out) for name, value in values.items()}
     else:
         if out is not None:
             arrays.check_out(out, shape)
@@ -408,7 +505,6 @@ def _compute(
         space.stream(computed),
         space.ordered,
     )
-    values = call.core_values
     if options or max_memory is not None:  # as few calls are made
         values = {**values, "options": options, "max_memory": max_memory}
     if progress is False:  # as small calls are made
@@ -425,7 +521,13 @@ def _compute(
     return out
 
 
-def _cast(call: _Call, dtype: str) -> list[Any]:
+def _kept(value: Any, out: Any) -> Any:
+    """Return an argument of the metric, or a copy where writing to `out` would change it."""
+    shares = isinstance(value, np.ndarray) and np.may_share_memory(value, out)
+    return value.copy() if shares else value
+
+
+def cast(call: _Call, dtype: str) -> list[Any]:
     """Return the operands in that dtype; on the host the core itself converts numbers."""
     space, operands = call.space, call.operands
     if call.names.count(dtype) == len(operands):
@@ -436,7 +538,7 @@ def _cast(call: _Call, dtype: str) -> list[Any]:
     ]
 
 
-def _read(
+def read_call(
     function: str,
     named: dict[str, Any],
     metric: Any,
@@ -444,7 +546,8 @@ def _read(
     dtype: Any,
     metric_args: dict[str, Any],
 ) -> _Call:
-    record = metrics.resolve(metric, metric_args, function)
+    """Read and check all of a call that does not need the core."""
+    record = metrics.resolve(metric, metric_args, function, OWN_ARGUMENTS)
     space = arrays.space_of(**named, out=out)
     operands, names, shapes = [], [], []
     for name, value in named.items():
@@ -453,19 +556,29 @@ def _read(
         names.append(found)
         shapes.append(_points_shape(array, name))
     shape = _shape(shapes)
-    result = arrays.float_dtype(space, names, dtype, out)
+    result = arrays.float_dtype(space, names, dtype, out, half=function in ("cdist", "pdist"))
     values, core_values = metrics.arguments(record, metric_args, space, operands)
     fits = not core_values or metrics.fit_float32(core_values.get("weights"))
-    computed = result if fits else "float64"
+    computed = ("float64" if result == "float64" else "float32") if fits else "float64"
     return _Call(
-        space, operands, names, shapes, shape, record, values, core_values, result, computed
+        space,
+        tuple(named),
+        operands,
+        names,
+        shapes,
+        shape,
+        record,
+        values,
+        core_values,
+        result,
+        computed,
     )
 
 
 def _points_shape(array: Any, name: str) -> tuple[int, int]:
     shape: tuple[int, int] = array.shape
     if len(shape) != 2:
-        raise ValueError(f"{name} must be two-dimensional, got {len(shape)} dimensions")
+        raise errors.not_two_dimensional(name, len(shape))
     return shape
 
 
@@ -579,7 +692,7 @@ def _explain(
 ) -> registry.Explanation:
     if callable(metric):
         raise TypeError("a callable metric is called from Python, it runs no kernel")
-    call = _read(function, named, metric, None, dtype, metric_args)
+    call = read_call(function, named, metric, None, dtype, metric_args)
     n, cols = call.operands[-1].shape
     pairs = math.prod(call.shape)
     read = sum(x.shape[0] for x in call.operands) * cols

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from gpudist import _core, arrays, checks, registry
+from gpudist import _core, arrays, checks, homes, registry, spreading
 from gpudist.errors import ConvergenceWarning
+from gpudist.nx import graphs
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,18 +56,21 @@ def perron(
     shift: float | str = "auto",
     x0: Any = None,
     kernel: str = "auto",
-    device: str | None = None,
+    device: object = None,
     options: dict[str, int] | None = None,
-    max_memory: int | None = None,
+    max_memory: int | str | None = None,
 ) -> PerronResult:
     """Compute the largest eigenvalue of a nonnegative matrix, between bounds, and its eigenvector.
 
     Parameters
     ----------
-    A : array_like, shape (n, n)
+    A : array_like, shape (n, n), or NetworkX graph
         Nonnegative and irreducible: from every i a path of elements that are not 0 leads to every
         j. A positive matrix is. Anything that NumPy accepts, in any layout, or an array on a CUDA
-        device (PyTorch, CuPy or Numba, whose kind the vector is of). Never modified.
+        device (PyTorch, CuPy or Numba, whose kind the vector is of). Never modified. A
+        NetworkX graph stands for its adjacency matrix as `networkx.to_numpy_array` makes it: node i
+        is the i-th of ``list(A)``, edges weigh their attribute "weight", 1 where it is missing and
+        0 where it is None, and parallel edges add up.
     tol : float
         The iteration ends when the ratios of ``A @ x`` to x, which bound the root, are within
         `tol` of each other, relative to the least of them.
@@ -80,13 +84,14 @@ def perron(
         A positive vector to start from; ones by default.
     kernel : str
         "auto", "reference" (NumPy, slow, on host arrays only), or an id from `gpudist.kernels`.
-    device : str, optional
+    device : str, or device of PyTorch or CuPy, optional
         For host input, where to compute: "cpu", "cuda" or "cuda:N". By default the GPU where there
         is one and the problem is worth the way there, else the CPU.
     options : dict, optional
         Launch parameters of a kernel asked for by name; ``gpudist.kernels()`` lists what it takes.
-    max_memory : int, optional
-        How many bytes of the device's memory the call may hold at once, as for `apsp`.
+    max_memory : int or str, optional
+        How many bytes of the device's memory the call may hold at once, or a text such as "500 MB"
+        or "1.5GiB", as for `apsp`.
 
     Returns
     -------
@@ -177,7 +182,9 @@ def perron(
     >>> centrality.round(3)
     array([1.   , 0.855, 0.855, 0.461])
     """
-    registry.check_kernel("perron", kernel, options, device, max_memory=max_memory)
+    device, max_memory = registry.read_orders(
+        "perron", kernel, options, device, max_memory=max_memory
+    )
     space, a, name = _read(A)
     start = None if x0 is None else _start(space, x0, a.shape[0])
     tol, max_iter, s = _numbers(tol, max_iter, shift)
@@ -211,11 +218,14 @@ def perron(
             ConvergenceWarning,
             stacklevel=2,
         )
-    return found
+    result: PerronResult = homes.brought(homes.of(A), found)
+    return result
 
 
 def _read(A: Any) -> tuple[arrays.Space, Any, str]:
     """Read and check all that does not need the core."""
+    if graphs.is_graph(A):
+        A = spreading.adjacency(A, "A")
     space = arrays.space_of(A=A)
     a, name = space.read(A, "A")
     if len(a.shape) != 2 or a.shape[0] != a.shape[1] or a.shape[0] == 0:

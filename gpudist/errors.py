@@ -7,11 +7,30 @@ from functools import cache
 
 
 def suggest(name: str, known: Iterable[str], otherwise: str, most: int = 3) -> str:
-    """Return "did you mean ...?" with the known names near `name`, else `otherwise`."""
+    """Return "did you mean ...?" with the known names near `name`, else `otherwise`.
+
+    Near are names of which `name` is a part, and those that are written alike.
+    """
     from difflib import get_close_matches  # which no call without a mistake needs
 
-    near = get_close_matches(name, list(known), n=most)
-    return f"did you mean {' or '.join(map(repr, near))}?" if near else otherwise
+    name, known = name.strip().lower(), list(known)
+    if name in known:
+        near = [name]
+    else:  # two letters are a part of too many
+        near = [one for one in known if len(name) > 2 and name in one]
+        near += [one for one in get_close_matches(name, known, n=most) if one not in near]
+    return f"did you mean {' or '.join(map(repr, near[:most]))}?" if near else otherwise
+
+
+def not_two_dimensional(name: str, dimensions: int) -> ValueError:
+    """Return the error to raise for points that are no matrix."""
+    said = f"{name} must be two-dimensional, got {dimensions} dimension{'s' * (dimensions != 1)}"
+    if dimensions == 1:
+        said += (
+            f"; numpy.reshape({name}, (1, -1)) is one point, numpy.reshape({name}, (-1, 1)) are "
+            "points of one number each"
+        )
+    return ValueError(said)
 
 
 class ConvergenceWarning(UserWarning):

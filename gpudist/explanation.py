@@ -5,41 +5,60 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from gpudist import arrays, checks
+from gpudist import arrays, checks, registry
 from gpudist.distance import explain_cdist, explain_pdist
 from gpudist.eigen import explain_perron
+from gpudist.neighbors import (
+    explain_count_neighbors,
+    explain_knn,
+    explain_nearest,
+    explain_radius_neighbors,
+)
 from gpudist.paths import explain_apsp, explain_closure
 from gpudist.registry import Explanation
 from gpudist.semirings import explain_minplus
 
 if TYPE_CHECKING:
-    from gpudist.bench.ceilings import Ceiling
+    from gpudist.measure.ceilings import Ceiling
 
 _EXPLAINERS: dict[str, Callable[..., Explanation]] = {
     "cdist": explain_cdist,
     "apsp": explain_apsp,
     "transitive_closure": explain_closure,
     "pdist": explain_pdist,
+    "nearest": explain_nearest,
+    "knn": explain_knn,
+    "radius_neighbors": explain_radius_neighbors,
+    "count_neighbors": explain_count_neighbors,
     "minplus": explain_minplus,
     "perron": explain_perron,
 }
 
 
 def explain(
-    op: str, *operands: Any, ceilings: Mapping[str, Ceiling] | None = None, **arguments: Any
+    op: str | Callable[..., Any],
+    *operands: Any,
+    verbose: bool = False,
+    ceilings: Mapping[str, Ceiling] | None = None,
+    **arguments: Any,
 ) -> Explanation:
     """Say which kernel a call would run, where, and why, and how long it takes at least.
 
     Parameters
     ----------
-    op : {"cdist", "pdist", "apsp", "transitive_closure", "minplus", "perron"}
-        The function.
+    op : str or function
+        "cdist", "pdist", "nearest", "knn", "radius_neighbors", "count_neighbors", "apsp",
+        "transitive_closure", "minplus" or "perron", or that function; "closure" is the name of
+        transitive_closure's kernels.
     *operands, **arguments
         What it would be called with: ``explain("cdist", a, b, "minkowski", p=3)``.
+    verbose : bool
+        Whether the text also says of every other kernel why it is not taken.
     ceilings : mapping, optional
-        What the machine can do at most, from `gpudist.bench.measure_ceilings`. By default it is
+        What the machine can do at most, from `gpudist.measure.measure_ceilings`. By default it is
         measured when it is first asked for, about a second, and kept.
 
     Returns
@@ -75,17 +94,26 @@ def explain(
       moves: 32 bytes in, 8 bytes out, at least
       needs: 40 bytes of memory
       holds: at most ... bytes on cpu, beside the caller's
+      ...
       takes: at least ... on this machine: its limit is ...
-      not cdist/...
+      ... other kernels: verbose=True says why not each of them
     """
-    if checks.text("op", op) not in _EXPLAINERS:
+    name = registry.function_name(op)
+    if name not in _EXPLAINERS:
         raise ValueError(f"op must be one of {', '.join(_EXPLAINERS)}, got {op!r}")
-    explainer, mattering = _EXPLAINERS[op], _that_matter(op, arguments)
+    explainer, mattering = _EXPLAINERS[name], _that_matter(name, arguments)
+    for order, read in (
+        ("device", partial(checks.device, "device")),
+        ("max_memory", checks.max_memory),
+    ):
+        if order in mattering:
+            mattering[order] = read(mattering[order])
     try:
         inspect.signature(explainer).bind(*operands, **mattering)
     except TypeError as error:
-        raise TypeError(f"{op}(): {error}") from None
-    return dataclasses.replace(explainer(*operands, **mattering), ceilings=ceilings)
+        raise TypeError(f"{name}(): {error}") from None
+    said = explainer(*operands, **mattering)
+    return dataclasses.replace(said, ceilings=ceilings, verbose=bool(verbose))
 
 
 def _that_matter(op: str, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -98,4 +126,5 @@ def _that_matter(op: str, arguments: dict[str, Any]) -> dict[str, Any]:
     kept = {name: x for name, x in arguments.items() if name in mattering or name not in taken}
     if out is None or "dtype" not in mattering:
         return kept
-    return {"dtype": arrays.out_dtype(out, ())} | kept
+    distances = out[0] if isinstance(out, tuple) and out else out
+    return {"dtype": arrays.out_dtype(distances, ())} | kept

@@ -22,7 +22,7 @@ class Metric:
     name : str
         The canonical name; the compiled core knows the metric by it.
     aliases : tuple of str
-        Other names that SciPy accepts.
+        Other names that SciPy and other libraries have for it.
     formula : str
         The distance of rows x and y.
     reduces_to : str
@@ -34,6 +34,8 @@ class Metric:
         "either" reads numbers, and is quicker on arrays of bool.
     columns : int
         The number of columns that it needs, 0 for any.
+    similarity : bool
+        Whether the larger value is the nearer.
     """
 
     name: str
@@ -43,12 +45,35 @@ class Metric:
     arguments: tuple[str, ...]
     domain: str
     columns: int
+    similarity: bool
 
 
 METRICS: tuple[Metric, ...] = tuple(Metric(**row) for row in _core.metrics())
 
 _BY_NAME: dict[str, Metric] = {
     name: metric for metric in METRICS for name in (metric.name, *metric.aliases)
+}
+
+# What other libraries take for a metric, or took.
+_ELSEWHERE = {
+    "cosine_similarity": "'cosine' is 1 minus it",
+    "dot": "the dot product is 'inner_product'",
+    "kl": "did you mean 'kl_divergence'?",
+    "levenshtein": "for it give a function of two rows",
+    "precomputed": "what is computed already needs no cdist",
+    "nan_euclidean": "there is none that passes over NaN",
+    "kulsinski": "SciPy dropped it in 1.11, and had another formula than its source",
+    "wminkowski": "SciPy's had w to the power p: it is 'minkowski' with w=w**p",
+    "p": "the metric of an exponent p is 'minkowski'",
+}
+
+# What keywords of other libraries are here.
+_KEYWORDS_ELSEWHERE = {
+    "weights": "weights are w=",
+    "n_jobs": "the environment variable OMP_NUM_THREADS bounds the threads",
+    "workers": "the environment variable OMP_NUM_THREADS bounds the threads",
+    "squared": "squares are metric='sqeuclidean'",
+    "compute_mode": "results are as exact as their type allows without it",
 }
 
 # SciPy gives no meaning to functions of these names.
@@ -66,7 +91,12 @@ _FLOAT32_WEIGHTS = (2.0**-48, 2.0**48)
 # ------------------------------------------------------------------ names
 
 
-def resolve(metric: Any, metric_args: dict[str, Any], function: str = "cdist") -> Metric:
+def resolve(
+    metric: Any,
+    metric_args: dict[str, Any],
+    function: str = "cdist",
+    others: Sequence[str] = (),
+) -> Metric:
     """Find the record of a metric and check the names of its arguments.
 
     Parameters
@@ -77,6 +107,8 @@ def resolve(metric: Any, metric_args: dict[str, Any], function: str = "cdist") -
         The keyword arguments meant for the metric; ``w=None`` is none.
     function : str
         Who was called, for the message.
+    others : sequence of str
+        The keywords that it takes beside those of metrics, for suggestions.
 
     Returns
     -------
@@ -91,20 +123,43 @@ def resolve(metric: Any, metric_args: dict[str, Any], function: str = "cdist") -
         There is no such metric; the message names near matches.
     """
     if not isinstance(metric, str):
-        raise TypeError(f"metric must be a string or a callable, got {type(metric).__name__}")
+        # Of PyTorch's cdist the third argument is p.
+        number = isinstance(metric, (int, float)) and not isinstance(metric, bool) and metric > 0
+        hint = f"; {_minkowski(metric)}" if number else ""
+        raise TypeError(f"metric must be a string or a callable, got {type(metric).__name__}{hint}")
     found = _BY_NAME.get(metric) or _BY_NAME.get(metric.lower())
     if found is None:
         # test_ asks SciPy for its slow version of a metric.
-        hint = errors.suggest(metric.lower().removeprefix("test_"), _BY_NAME, known())
+        plain = metric.lower().removeprefix("test_")
+        hint = _ELSEWHERE.get(plain) or errors.suggest(plain, _BY_NAME, known())
         raise ValueError(f"unknown metric {metric!r}; {hint}")
     for name, value in metric_args.items():
         if name not in found.arguments and not (name == "w" and value is None):
             takes = " and ".join(found.arguments) or "no arguments"
             raise TypeError(
                 f"{function}() got an unexpected keyword argument '{name}': {found.name} takes "
-                f"{takes}"
+                f"{takes}{_who_takes(name, value, others)}"
             )
     return found
+
+
+def _who_takes(name: str, value: Any, others: Sequence[str]) -> str:
+    """Say for which metric a keyword is, or which keyword may be meant."""
+    if name == "p" and isinstance(value, (int, float)):
+        return f"; {_minkowski(value)}"
+    takers = [metric.name for metric in METRICS if name in metric.arguments]
+    if len(takers) == 1:
+        return f"; {name} is for metric={takers[0]!r}"
+    keywords = {*others, *(one for metric in METRICS for one in metric.arguments if len(one) > 2)}
+    near = _KEYWORDS_ELSEWHERE.get(name) or errors.suggest(name, sorted(keywords), "")
+    return near and f"; {near}"
+
+
+def _minkowski(p: float) -> str:
+    """Say how the distance with this exponent is asked for."""
+    special = {1.0: "cityblock", 2.0: "euclidean", math.inf: "chebyshev"}.get(float(p))
+    also = "" if special is None else f", or metric={special!r}"
+    return f"for the exponent write metric='minkowski', p={p}{also}"
 
 
 def known() -> str:
@@ -129,7 +184,7 @@ def describe(indent: str = "") -> str:
     --------
     >>> from gpudist import metrics
     >>> print(metrics.describe().partition("sqeuclidean")[0].rstrip())
-    euclidean (euclid, eu, e); takes w
+    euclidean (euclid, eu, e, l2); takes w
         sqrt(sum(w * (x - y)**2))
     """
     lines = []
@@ -345,7 +400,28 @@ def _inverse_covariance(
         )
     with np.errstate(all="ignore"):
         covariance = np.atleast_2d(np.cov(_stacked(space, operands).T))
+        _check_regular(covariance, "X" if len(operands) == 1 else "numpy.vstack([XA, XB])")
         return np.ascontiguousarray(np.linalg.inv(covariance).T)
+
+
+def _check_regular(covariance: Any, points: str) -> None:
+    """Refuse a matrix whose inverse would be noise, whatever the columns' units are."""
+    if not np.isfinite(covariance).all():
+        return
+    deviations = np.sqrt(covariance.diagonal())
+    constant = np.flatnonzero(deviations == 0)
+    if len(constant):
+        why = f"column {constant[0]} is constant"
+    elif np.linalg.matrix_rank(covariance / np.outer(deviations, deviations), hermitian=True) < len(
+        covariance
+    ):
+        why = "some columns are sums of multiples of others"
+    else:
+        return
+    raise ValueError(
+        f"the covariance matrix of the points is singular, since {why}: leave such columns out, or "
+        f"give VI, the pseudo-inverse for instance: VI=numpy.linalg.pinv(numpy.cov({points}.T))"
+    )
 
 
 def _stacked(space: arrays.Space, operands: Sequence[Any]) -> Any:

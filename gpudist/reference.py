@@ -77,7 +77,7 @@ def _rule(
         exact = {1.0: "cityblock", 2.0: "euclidean", np.inf: "chebyshev"}
         if p in exact:
             return _rule(exact[p], columns, w, p, V, VI, base)
-        return lambda x, b: (ones * np.abs(x - b) ** p).sum(axis=1) ** (1 / p)
+        return lambda x, b: _minkowski(x, b, ones, p)
     if metric == "seuclidean":
         return lambda x, b: np.sqrt(((x - b) ** 2 / V).sum(axis=1))
     if metric == "mahalanobis":
@@ -95,6 +95,16 @@ def _rule(
     return lambda x, b: of_rows(x, b, ones)
 
 
+def _minkowski(x: Any, b: Any, w: Any, p: float) -> Any:
+    apart, counts = np.abs(x - b), w > 0
+    # Powers of float32 differences may leave even the range of float64, but not those of shares.
+    most = np.max(apart, axis=1, keepdims=True, initial=0.0, where=np.isfinite(apart) & counts)
+    unit = np.where(most > 0, most, 1.0)
+    shares = apart / unit
+    sums = np.where(counts, w * shares**p, shares * 0).sum(axis=1)
+    return unit[:, 0] * sums ** (1 / p)
+
+
 def _canberra(x: Any, b: Any, w: Any) -> Any:
     size = np.abs(x) + np.abs(b)
     return (w * (np.abs(x - b) / np.where(size == 0, 1, size))).sum(axis=1)
@@ -110,11 +120,13 @@ def _correlation(x: Any, b: Any, w: Any) -> Any:
 
 
 def _centred(b: Any, w: Any) -> Any:
-    # The second round takes away what rounding left of a row of equal values: they have no
-    # direction, and noise would give them one.
+    # The second round takes away what the mean's rounding left.
+    counted = b[:, w > 0]
+    constant = (counted == counted[:, :1]).all(axis=1)
     for _ in range(2):
         b = b - (w * b).sum(axis=1, keepdims=True) / w.sum()
-    return b
+    # Rows of equal values have no direction, and noise would give them one.
+    return np.where(constant[:, None], 0.0, b)
 
 
 def _jensenshannon(x: Any, b: Any, scale: float) -> Any:
@@ -136,7 +148,10 @@ def _times_log(x: Any, y: Any) -> Any:
 
 
 def _kl_divergence(x: Any, b: Any, w: Any) -> Any:
-    terms = np.where((x == 0) & (b >= 0), 0.0, x * np.log(x / b))
+    ratio = x / b
+    # Beside subnormal numbers the quotient may be out of range, but not its logarithm.
+    logs = np.where((ratio > 1e-300) & (ratio < np.inf), np.log(ratio), np.log(x) - np.log(b))
+    terms = np.where((x == 0) & (b >= 0), 0.0, x * logs)
     terms = np.where((x < 0) | (b < 0) | ((x > 0) & (b == 0)), np.inf, terms)
     return np.where(np.isnan(x) | np.isnan(b), np.nan, terms).sum(axis=1)
 
@@ -263,18 +278,38 @@ def edges(
         The weights; on the diagonal the length of the better of the path of no edge and a loop.
     """
     join, _, none, _ = _SEMIRINGS[semiring]
-    w = np.array(weights, np.float64)
-    w[~_is_edge(w, rule, sentinel)] = none
+    w = edge_rows(weights, rule, sentinel, unweighted, semiring)
     if not directed:
         w = join(w, w.T)
-    if unweighted:
-        w[np.isfinite(w)] = 1.0
     empty = 0.0 if semiring.endswith("plus") else -none
     np.fill_diagonal(w, join(np.diagonal(w), empty))
     return w
 
 
-def _is_edge(w: Any, rule: str, sentinel: float) -> Any:
+def edge_rows(rows: Any, rule: str, sentinel: float, unweighted: bool, semiring: str) -> Any:
+    """Return what edges weigh one way, the semiring's neutral element for no edge.
+
+    Parameters
+    ----------
+    rows : ndarray, shape (m, n)
+        Rows of the graph as given.
+    rule, sentinel, unweighted, semiring
+        As for `edges`.
+
+    Returns
+    -------
+    ndarray of float64, shape (m, n)
+        The weights, those of loops as they are.
+    """
+    w = np.array(rows, np.float64)
+    w[~is_edge(w, rule, sentinel)] = _SEMIRINGS[semiring][2]
+    if unweighted:
+        w[np.isfinite(w)] = 1.0
+    return w
+
+
+def is_edge(w: Any, rule: str, sentinel: float) -> Any:
+    """Tell which numbers are the weights of edges, by the rule of `edges`."""
     absent = ~np.isfinite(w)
     if rule != "infinite":
         absent |= w == (0.0 if rule == "zero" else sentinel)
@@ -350,7 +385,7 @@ def closure(weights: Any, rule: str, sentinel: float, directed: bool) -> Any:
         Whether there is a path.
     """
     reached = np.array(
-        weights if weights.dtype == bool else _is_edge(weights.astype(np.float64), rule, sentinel)
+        weights if weights.dtype == bool else is_edge(weights.astype(np.float64), rule, sentinel)
     )
     if not directed:
         reached |= reached.T.copy()

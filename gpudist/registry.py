@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,7 +14,7 @@ from gpudist import _core, arrays, checks, errors
 from gpudist.work import UNITS, Work, distance_pipe
 
 if TYPE_CHECKING:
-    from gpudist.bench.ceilings import Ceiling, Floor
+    from gpudist.measure.ceilings import Ceiling, Floor
 
 
 class Option(NamedTuple):
@@ -26,7 +27,7 @@ class Option(NamedTuple):
     step: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Kernel:
     """One row of the kernel table.
 
@@ -35,8 +36,9 @@ class Kernel:
     id : str
         The name by which ``kernel=`` asks for it.
     op : str
-        What it computes: "cdist", "apsp", "closure", "minplus", "perron", a "perron_part" of the
-        study's loop, or a "ceiling".
+        What it computes: "cdist", "apsp", "apsp_batch" (of many graphs), "hops" (apsp's where
+        edges are few and weigh 1), "closure", "minplus", "neighbors", "gradient" (of distances),
+        "perron", a "perron_part" of the study's loop, or a "ceiling".
     ladder : str
         The study that it is a step of; "production" for what ``kernel="auto"`` takes.
     step : int
@@ -48,7 +50,10 @@ class Kernel:
     columns : tuple of int
         The least and the largest number of dimensions that it takes.
     needs : str
-        The least processor: an instruction set, or a compute capability.
+        The least processor: an instruction set, or which compute capabilities.
+    generations : tuple of str
+        The generations of GPUs that it is for, by the compute capability of their first device;
+        none for a kernel of the CPU.
     idea, source : str
         How it works in one line, and whose idea it is.
     teaching : bool
@@ -72,6 +77,7 @@ class Kernel:
     metrics: tuple[str, ...]
     columns: tuple[int, int]
     needs: str
+    generations: tuple[str, ...]
     idea: str
     source: str
     teaching: bool
@@ -79,10 +85,53 @@ class Kernel:
     layout: str
     why_not: str | None
 
+    def __repr__(self) -> str:
+        """Give the id, and what keeps the kernel from running."""
+        state = "runs here" if self.why_not is None else self.why_not
+        return f"<Kernel {self.id}: {state}>"
 
-@dataclass(frozen=True, slots=True)
+    @property
+    def family(self) -> str:
+        """What it belongs to: its operation, or the ladder that it is a step of."""
+        in_ladder = self.ladder not in ("production", "ceilings")
+        return f"ladder {self.ladder.partition('_')[0]}" if in_ladder else self.op
+
+
+class Kernels(tuple[Kernel, ...]):
+    """Kernels in order of preference, which a notebook shows as a table."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        """Give the numbers of kernels."""
+        here = sum(kernel.why_not is None for kernel in self)
+        counts = Counter(kernel.family for kernel in self)
+        families = ", ".join(f"{family} {count}" for family, count in counts.items())
+        return f"<{len(self)} kernels, {here} of them run here: {families}>"
+
+    def _repr_html_(self) -> str:
+        """Return the table that a notebook shows."""
+        from gpudist._tables import Column, Table
+
+        titles = ("kernel", "runs here", "types", "metrics", "idea")
+        table = Table([Column(title) for title in titles])
+        for kernel in self:
+            table.add(
+                kernel.id,
+                "yes" if kernel.why_not is None else f"no: {kernel.why_not}",
+                " ".join(kernel.dtypes),
+                " ".join(kernel.metrics),
+                kernel.idea,
+            )
+        return table.html()
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Explanation:
     """What a call would do; its text, and its table in a notebook, read as a short report.
+
+    The report has what matters in some ten lines. With ``verbose=True`` it has what speaks against
+    each of the other kernels as well; the attributes have everything in any case.
 
     Attributes
     ----------
@@ -118,9 +167,11 @@ class Explanation:
         second operand, which is brought to the device again for each panel if there are several:
         ``work.read`` has all of these bytes.
     ceilings : mapping, optional
-        The measured ceilings to hold the work against, as `gpudist.bench.measure_ceilings` gives
+        The measured ceilings to hold the work against, as `gpudist.measure.measure_ceilings` gives
         them. By default those of the device, measured when they are first asked for (about a
         second) and kept for the life of the process.
+    verbose : bool
+        Whether the text says of every kernel that is not taken why.
     """
 
     op: str
@@ -140,6 +191,7 @@ class Explanation:
     panels: int = 1
     parts: int = 1
     ceilings: Mapping[str, Ceiling] | None = None
+    verbose: bool = False
 
     @property
     def memory(self) -> int:
@@ -149,7 +201,7 @@ class Explanation:
     @property
     def limits(self) -> tuple[Floor, ...]:
         """The least time by each limit of the machine that the call meets, the longest first."""
-        from gpudist.bench import ceilings
+        from gpudist.measure import ceilings
 
         known = self.ceilings
         if known is None:
@@ -162,11 +214,19 @@ class Explanation:
         """The limit that binds, None where none of those measured applies."""
         return next(iter(self.limits), None)
 
+    def __repr__(self) -> str:
+        """Give the choice."""
+        return f"<Explanation: {self.op} runs {self.kernel} on {self.device}>"
+
     def __str__(self) -> str:
         """Return the report."""
         from gpudist import _explained
 
         return _explained.text(self)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """Show the report where IPython shows values."""
+        printer.text(str(self))
 
     def _repr_html_(self) -> str:
         """Return the report as a notebook shows it."""
@@ -175,20 +235,20 @@ class Explanation:
         return _explained.html(self)
 
 
-def kernels(op: str | None = None) -> tuple[Kernel, ...]:
+def kernels(op: str | Callable[..., Any] | None = None) -> Kernels:
     """List everything that can compute, in order of preference.
 
     Parameters
     ----------
-    op : str, optional
-        Only the kernels of this operation: "cdist", "apsp", "closure", "minplus", "perron",
-        "perron_part" or "ceiling"; "pdist" runs those of cdist, "transitive_closure" those of
-        closure.
+    op : str or function of gpudist, optional
+        Only the kernels of this operation: "cdist", "apsp", "apsp_batch", "hops", "closure",
+        "minplus", "perron", "perron_part", "neighbors", "gradient" or "ceiling"; "pdist" and the
+        neighbours' functions run those of cdist, "transitive_closure" those of closure.
 
     Returns
     -------
-    tuple of Kernel
-        The rows of the kernel table.
+    Kernels
+        A tuple of the rows of the kernel table. It has a short repr, and is a table in a notebook.
 
     Raises
     ------
@@ -201,21 +261,39 @@ def kernels(op: str | None = None) -> tuple[Kernel, ...]:
     >>> [k.id for k in gpudist.kernels("pdist") if "haversine" in k.metrics][-1]
     'cdist/cpu_haversine_baseline'
     """
-    rows = tuple(
+    rows = Kernels(
         Kernel(**row | {"options": tuple(map(Option._make, row["options"]))})
         for row in _core.kernels()
     )
     if op is None:
         return rows
     ops = sorted({row.op for row in rows})
-    if _table_op(checks.text("op", op)) not in ops:
+    if _table_op(function_name(op)) not in ops:
         raise ValueError(f"op must be one of {', '.join(ops)}, got {op!r}")
-    return tuple(row for row in rows if row.op == _table_op(op))
+    return Kernels(row for row in rows if row.op == _table_op(function_name(op)))
+
+
+def function_name(op: Any) -> str:
+    """Return the name of a function of the package, given itself or by a name of its operation."""
+    import gpudist
+
+    name = str(getattr(op, "__name__", ""))
+    if callable(op) and getattr(gpudist, name, None) is op:
+        return name
+    text = checks.text("op", op)
+    return "transitive_closure" if text == "closure" else text
+
+
+# Under which name the table has the kernels of a function, where that is another one. Neighbours
+# are told by distances that those of cdist compute.
+_TABLE_OPS = {"transitive_closure": "closure"} | dict.fromkeys(
+    ("pdist", "nearest", "knn", "radius_neighbors", "count_neighbors"), "cdist"
+)
 
 
 def _table_op(op: str) -> str:
     """Return under which name the table has the kernels of a function."""
-    return {"pdist": "cdist", "transitive_closure": "closure"}.get(op, op)
+    return _TABLE_OPS.get(op, op)
 
 
 @cache  # the table is the same all along, and making its records takes longer than a small call
@@ -223,31 +301,43 @@ def _ids(op: str) -> list[str]:
     return [row.id for row in kernels(op)]
 
 
-def check_kernel(
+def _near_ids(op: str, kernel: str, device: str | None) -> str:
+    """Suggest kernels that could run in place of an unknown one."""
+    if kernel.lower() in ("cpu", "cuda", "gpu"):
+        return f"an id; where to compute is device={'cpu' if kernel.lower() == 'cpu' else 'cuda'!r}"
+    backend = "" if device is None else device.partition(":")[0]
+    fit = [row.id for row in kernels(op) if row.why_not is None and row.backend.startswith(backend)]
+    otherwise = f"an id that gpudist.kernels({op!r}) lists"
+    if "/" not in kernel:
+        otherwise = errors.suggest(f"{op}/{kernel}", fit, otherwise)
+    return errors.suggest(kernel, ["auto", *fit], otherwise)
+
+
+def read_orders(
     op: str,
     kernel: str,
     options: dict[str, int] | None,
-    device: str | None,
+    device: Any,
     progress: Any = False,
-    max_memory: int | None = None,
-) -> None:
-    """Raise an error for an unknown kernel, and for orders that one without a row cannot obey.
+    max_memory: Any = None,
+) -> tuple[str | None, int | None]:
+    """Return `device` and `max_memory` as the core takes them.
 
-    Of all others the core checks them.
+    Raise an error for an unknown kernel, and for orders that one without a row cannot obey: of all
+    others the core checks them.
     """
     checks.text("kernel", kernel)
+    device, max_memory = checks.device("device", device), checks.max_memory(max_memory)
     if options is not None and not isinstance(options, dict):
         raise TypeError(f"options must be a dictionary, got {type(options).__name__}")
-    if kernel not in ("auto", "reference"):
-        ids = _ids(op)
-        if kernel not in ids:
-            hint = errors.suggest(kernel, ids, f"an id that gpudist.kernels({op!r}) lists")
-            raise ValueError(f"unknown kernel {kernel!r} for {op}; 'auto', 'reference', or {hint}")
+    if kernel not in ("auto", "reference") and kernel not in _ids(op):
+        hint = _near_ids(op, kernel, device)
+        raise ValueError(f"unknown kernel {kernel!r} for {op}; 'auto', 'reference', or {hint}")
     if options and kernel in ("auto", "reference"):
         raise ValueError(f"kernel {kernel!r} takes no options, got {', '.join(map(repr, options))}")
     if kernel != "reference":
-        return
-    if device is not None and checks.text("device", device) != "cpu":
+        return device, max_memory
+    if device not in (None, "cpu"):
         raise ValueError(
             f"device must be None or 'cpu' for kernel 'reference', which is NumPy, got {device!r}"
         )
@@ -257,6 +347,7 @@ def check_kernel(
     ):
         if given:
             raise ValueError(f"{name} is not for kernel 'reference', which is NumPy")
+    return device, max_memory
 
 
 def choose(
@@ -292,7 +383,7 @@ def choose(
     """
     if kernel == "reference":
         arrays.refuse_devices(space, 'kernel="reference"')
-    check_kernel(op, kernel, None, device)
+    read_orders(op, kernel, None, device)
     size = np.dtype(dtype).itemsize
     moved = elements_moved * size + operand_bytes + result_bytes
     taken, where, reason = kernel, "cpu", "asked for by name"

@@ -6,7 +6,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from gpudist import _core, arrays, checks, errors, registry
+from gpudist import _core, arrays, checks, errors, foreign, homes, registry, spreading
+from gpudist.nx import graphs
 from gpudist.progress import Progress, watched
 
 SEMIRINGS: Final = ("min_plus", "max_plus", "min_max", "max_min", "or_and")
@@ -33,6 +34,7 @@ def neutral(semiring: str, dtype: str, *, opposite: bool = False) -> float:
     return np.inf if largest else -np.inf
 
 
+@homes.returned("A")
 def minplus(
     A: Any,
     B: Any,
@@ -42,25 +44,29 @@ def minplus(
     out: Any = None,
     dtype: Any = None,
     kernel: str = "auto",
-    device: str | None = None,
+    device: object = None,
     options: dict[str, int] | None = None,
     progress: Progress = False,
-    max_memory: int | None = None,
+    max_memory: int | str | None = None,
 ) -> Any:
     """Multiply two matrices over a semiring: ``min(C, min over k of A[i, k] + B[k, j])``.
 
     Parameters
     ----------
-    A, B : array_like, shapes (m, k) and (k, n)
+    A, B : array_like, shapes (..., m, k) and (..., k, n), or NetworkX graphs
         The factors. Anything that NumPy accepts, in any layout, or arrays on one CUDA device
-        (PyTorch, CuPy, Numba, or others as for `cdist`). Never modified.
-    C : array_like, shape (m, n), optional
+        (PyTorch, CuPy, Numba, or others as for `cdist`). Never modified. A
+        NetworkX graph is the matrix of its edges' weights, as `apsp` reads them, with the neutral
+        element where there is no edge, on the diagonal too. On the host also stacks of matrices,
+        whose leading dimensions are broadcast as by `numpy.matmul`; each product has the bits that
+        it has alone.
+    C : array_like, shape (..., m, n), optional
         What the product is joined with; not modified unless it is `out`.
     semiring : {"min_plus", "max_plus", "min_max", "max_min", "or_and"}
         The notes say what each computes.
-    out : array, shape (m, n), optional
+    out : array, shape (..., m, n), optional
         Where to write the result: C-contiguous, of a dtype that the semiring takes. It may be `A`,
-        `B` or `C` itself.
+        `B` or `C` itself; stacks that share memory with it are copied.
     dtype : {float32, float64, int32, bool}, optional
         The dtype of computation and result: bool for or_and; else by default float32 if all input
         is float32 (on a device also float16 or bfloat16), int32 if all is int32, otherwise float64.
@@ -68,19 +74,20 @@ def minplus(
     kernel : str
         "auto", "reference" (NumPy in float64, slow, on host arrays only), or an id from
         `gpudist.kernels`.
-    device : str, optional
+    device : str, or device of PyTorch or CuPy, optional
         For host input, where to compute: "cpu", "cuda" or "cuda:N". By default the GPU where there
         is one and the problem is worth the way there, else the CPU.
     options : dict, optional
         Launch parameters of a kernel asked for by name; ``gpudist.kernels()`` lists what it takes.
     progress : bool or callable
         Whether, or to whom, a long call tells how far it is; see `apsp`.
-    max_memory : int, optional
-        How many bytes of the device's memory the call may hold at once, as for `apsp`.
+    max_memory : int or str, optional
+        How many bytes of the device's memory the call may hold at once, or a text such as "500 MB"
+        or "1.5GiB", as for `apsp`.
 
     Returns
     -------
-    array, shape (m, n)
+    array, shape (..., m, n)
         The product: `out` if given, else a new array of the inputs' library, on their device.
 
     Raises
@@ -88,7 +95,7 @@ def minplus(
     TypeError
         Complex, masked or object input; one operand on the host and one on a device.
     ValueError
-        Input that is not two-dimensional, shapes that do not match, an unknown semiring or kernel,
+        Input of less than two dimensions, shapes that do not match, an unknown semiring or kernel,
         a dtype that the semiring does not take, a bad `out`; in int32 sums an element of magnitude
         2**28 or more (`out` may have been written to by then), or input that is no integer.
     MemoryError
@@ -124,8 +131,8 @@ def minplus(
     max_min take every int32. In or_and every number but 0 is true.
 
     Each factor is copied into another layout first, which takes as much memory as it does itself;
-    for or_and an eighth of that. Arrays on a device that overlap `out` without being `out` are for
-    the caller to avoid, if one of them is `C`.
+    for or_and an eighth of that. So `out` may share memory with them. A `C` that
+    shares memory with `out` without being `out` is copied.
 
     Examples
     --------
@@ -139,7 +146,32 @@ def minplus(
     >>> gpudist.minplus([[5, 1]], [[2], [9]], semiring="max_min")  # the wider of two ways
     array([[2.]])
     """
-    registry.check_kernel("minplus", kernel, options, device, progress, max_memory)
+    if foreign.is_dask(A, B, C):
+        from gpudist import dask
+
+        return dask.minplus(
+            A,
+            B,
+            C,
+            semiring=semiring,
+            out=out,
+            dtype=dtype,
+            kernel=kernel,
+            device=device,
+            options=options,
+            progress=progress,
+            max_memory=max_memory,
+        )
+    if _is_stack(A) or _is_stack(B) or _is_stack(C):
+        from gpudist import batches
+
+        check(semiring)
+        orders: dict[str, Any] = {"kernel": kernel, "device": device, "options": options}
+        orders |= {"progress": progress, "max_memory": max_memory}
+        return batches.minplus(A, B, C, semiring=semiring, out=out, dtype=dtype, **orders)
+    device, max_memory = registry.read_orders(
+        "minplus", kernel, options, device, progress, max_memory
+    )
     space, operands, name = _read(A, B, C, semiring, out, dtype)
     a, b, c = operands
     shape = (a.shape[0], b.shape[1])
@@ -147,10 +179,10 @@ def minplus(
         return _reference(space, operands, semiring, name, shape, out)
     if space is not arrays.HOST:  # the core itself converts host arrays
         a, b, c = (x if x is None else space.cast(x, name) for x in operands)
-    elif C is not out and isinstance(out, np.ndarray) and np.may_share_memory(c, out):
-        c = c.copy()
     if out is None:
         out = space.empty(shape, name, like=a)
+    elif c is not None and not arrays.in_place(space, c, out):
+        (c,) = arrays.apart(space, {"C": c}, out)  # the core reads the factors before it writes
     with watched(progress, shape[0] * shape[1] * a.shape[1], "minplus") as watch:
         _core.minplus(
             a,
@@ -174,13 +206,46 @@ def _read(
 ) -> tuple[arrays.Space, tuple[Any, Any, Any], str]:
     """Read and check all that does not need the core."""
     check(semiring)
+    A, B, C = (_ways(x, name, semiring) for name, x in (("A", A), ("B", B), ("C", C)))
     space = arrays.space_of(A=A, B=B, C=C, out=out)
     a, b = space.array(A, "A"), space.array(B, "B")
     c = None if C is None else space.array(C, "C")
     named = {"A": a, "B": b} | ({} if c is None else {"C": c})
+    result = check_shapes_and_dtype(space, named, semiring, dtype, out)
+    if result == "int32":
+        _check_integers(space, named)
+    return space, (a, b, c), result
+
+
+def check_shapes_and_dtype(
+    space: arrays.Space, named: dict[str, Any], semiring: str, dtype: Any, out: Any = None
+) -> str:
+    """Check all that values do not decide; return the dtype of the result.
+
+    Parameters
+    ----------
+    space : Space
+        Where the operands are.
+    named : dict
+        A, B and perhaps C, by these names.
+    semiring, dtype, out
+        As for `minplus`.
+
+    Returns
+    -------
+    str
+        The name of the dtype.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As for `minplus`.
+    """
+    check(semiring)
     for name, x in named.items():
         if len(x.shape) != 2:
-            raise ValueError(f"{name} must be two-dimensional, got {len(x.shape)} dimensions")
+            raise errors.not_two_dimensional(name, len(x.shape))
+    a, b, c = named["A"], named["B"], named.get("C")
     if a.shape[1] != b.shape[0]:
         raise ValueError(
             f"A must have as many columns as B has rows, got {a.shape[1]} and {b.shape[0]}"
@@ -189,15 +254,34 @@ def _read(
         raise ValueError(
             f"C must have shape ({a.shape[0]}, {b.shape[1]}), got {tuple(map(int, c.shape))}"
         )
-    result = _result_dtype(space, tuple(named.values()), semiring, out, dtype)
-    if result == "int32":
-        _check_integers(space, named)
-    return space, (a, b, c), result
+    return result_dtype(space, tuple(named.values()), semiring, out, dtype)
 
 
-def _result_dtype(
+def _is_stack(value: Any) -> bool:
+    dimensions = getattr(value, "ndim", 2)
+    return isinstance(dimensions, int) and dimensions > 2
+
+
+def _ways(value: Any, name: str, semiring: str) -> Any:
+    """Spread a graph over a dense matrix; refuse what does not say what its gaps mean."""
+    truths, none = semiring == "or_and", neutral(semiring, "float64")
+    if graphs.is_graph(value):
+        return spreading.ways(value, name, truths=truths, none=none)
+    if value is not None and foreign.is_sparse(value):
+        dense = foreign.densely(value, name)
+        raise TypeError(
+            f"{name} is sparse; give {dense}, in which what is not stored is False"
+            if truths
+            else f"{name} is sparse; give a dense array with {none} where there is no way: {dense} "
+            "has 0 there, which is one"
+        )
+    return value
+
+
+def result_dtype(
     space: arrays.Space, operands: tuple[Any, ...], semiring: str, out: Any, dtype: Any
 ) -> str:
+    """Return the dtype of a product of these operands, or raise an error."""
     allowed = ("bool",) if semiring == "or_and" else _NUMBERS
     asked = None if dtype is None else arrays.dtype_name(dtype)
     if out is not None:

@@ -10,7 +10,13 @@ from typing import Final
 UNITS: Final = {
     "cdist": "pair-dimensions",
     "pdist": "pair-dimensions",
+    "nearest": "pair-dimensions",
+    "knn": "pair-dimensions",
+    "radius_neighbors": "pair-dimensions",
+    "count_neighbors": "pair-dimensions",
     "apsp": "updates",
+    "apsp_batch": "updates",
+    "hops": "steps over edges",
     "minplus": "updates",
     "closure": "updates",
     "perron": "multiply-adds",

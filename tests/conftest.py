@@ -2,7 +2,9 @@
 
 import os
 import signal
+import sys
 import warnings
+from pathlib import Path
 
 import hypothesis
 import numpy as np
@@ -13,12 +15,25 @@ import gpudist
 from gpudist import _core
 from gpudist.metrics import METRICS
 
+# The package under test is the installed one; bench is found in the checkout, after it.
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
 hypothesis.settings.register_profile("ci", derandomize=True, deadline=None, max_examples=60)
 hypothesis.settings.load_profile("ci")
 
 # Shells let what they start in the background ignore Ctrl-C; then no test of it would end.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_configure(config):
+    """Let tests that run side by side share the cores: two threads each, so that there are others
+    to wait for, and no thread that waits keeps a core busy. Workers inherit the environment.
+    """
+    if getattr(config.option, "numprocesses", None):
+        os.environ.setdefault("OMP_NUM_THREADS", "2")
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+        os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 
 def pytest_runtest_setup(item):
@@ -148,7 +163,7 @@ def points(rng, n, d, metric, dtype):
 
 
 def tolerance(metric, dtype, args, a, b):
-    """The accuracy that CONTRACT.md promises: relative, absolute."""
+    """The accuracy that docs/promises.md promises: relative, absolute."""
     single = np.dtype(dtype) == np.float32
     if metric in LP:
         general = args.get("p", 2) not in (1, 2, 3, 4, np.inf) or metric == "sqeuclidean"
@@ -252,3 +267,25 @@ def _quiet(function, /, *positional, **args):
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         return function(*positional, **args)
+
+
+# Until SciPy 1.16 cdist rounds the sums of yule's weights to whole numbers.
+_OPPOSED = [[True, True, False, False]], [[True, False, True, False]]
+SCIPY_WEIGHS_YULE = scipy_cdist(*_OPPOSED, "yule", w=np.full(4, 0.5)) == 1
+
+
+@pytest.fixture(scope="session")
+def runner():
+    """What measures cases on this CPU, its ceilings known."""
+    from bench.runner import Runner
+
+    return Runner("cpu", repeats=2, source="abc")
+
+
+@pytest.fixture
+def pyplot():
+    """Matplotlib without a window, its figures closed afterwards."""
+    made = pytest.importorskip("matplotlib.pyplot")
+    made.switch_backend("Agg")
+    yield made
+    made.close("all")

@@ -407,7 +407,7 @@ def test_out_of_the_reference_and_of_truths(rng):
         (
             np.empty((3, 3), "int64"),
             ValueError,
-            "array of float32, float64 or int32, got",
+            "array of float32, float64, int32, int16, uint16 or uint8, got",
         ),
         (np.empty((3, 3), "float32"), ValueError, "dtype is float64, but out has dtype float32"),
         (np.empty((3, 6))[:, ::2], ValueError, "out must be C-contiguous"),
@@ -460,3 +460,6 @@ def test_reconstruct_path():
     circle = np.array([[-9999, 2, 1]] * 3)
     with pytest.raises(ValueError, match="circle"):
         gpudist.reconstruct_path(circle, 0, 1)
+    for walk in (gpudist.reconstruct_path, gpudist.reconstruct_paths):
+        with pytest.raises(TypeError, match=r"predecessors must be whole numbers.* float64"):
+            walk(pred.astype(float), 0, 2)

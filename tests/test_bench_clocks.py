@@ -4,8 +4,8 @@ import io
 
 import pytest
 
-from gpudist.bench import cases, clocks, report
-from gpudist.bench.runner import Runner
+from bench import cases, clocks, report
+from bench.runner import Runner
 
 PLACE = b"0000:3B:00.0"
 

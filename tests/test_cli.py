@@ -1,5 +1,7 @@
 """The command line: what it prints, and its exit statuses."""
 
+import os
+import re
 import subprocess
 import sys
 
@@ -17,21 +19,11 @@ def status(arguments):
         return stop.code
 
 
-@pytest.mark.parametrize("command", [[], ["info"], ["bench"], ["run"], ["demo"]], ids=" ".join)
+@pytest.mark.parametrize("command", [[], ["info"], ["ladder"], ["run"], ["demo"]], ids=" ".join)
 def test_help(command, capsys):
     assert status([*command, "--help"]) == 0
     text = capsys.readouterr().out
     assert text.startswith(" ".join(["usage: python -m gpudist", *command]))
-
-
-def test_help_of_bench_lists_the_suites(capsys):
-    from gpudist.bench import SUITES
-
-    status(["bench", "--help"])
-    text = capsys.readouterr().out
-    for name, suite in SUITES.items():
-        assert name in text
-        assert suite.summary in text
 
 
 @pytest.mark.parametrize(
@@ -39,12 +31,8 @@ def test_help_of_bench_lists_the_suites(capsys):
     [
         ([], "COMMAND"),
         (["dance"], "dance"),
-        (["bench", "nothing"], "nothing"),
-        (["bench", "--repeats", "0"], "'0' is not a whole number from 1 to 1000"),
-        (["bench", "--repeats", "many"], "'many' is not a whole number from 1 to 1000"),
-        (["bench", "--repeats", "1001"], "'1001' is not a whole number from 1 to 1000"),
-        (["bench", "--device", "tpu"], "'tpu' is not cpu, cuda or cuda:1"),
-        (["bench", "--compare", "no/such.jsonl"], "no/such.jsonl"),
+        (["ladder", "edm2d", "--repeats", "0"], "'0' is not a whole number from 1 to 1000"),
+        (["ladder", "edm2d", "--device", "tpu"], "'tpu' is not cpu, cuda or cuda:1"),
         (["run"], "script"),
         (["run", "--device", "tpu", "x.py"], "'tpu' is not cpu, cuda or cuda:1"),
         (["demo", "--device", "cuda:"], "'cuda:' is not cpu, cuda or cuda:1"),
@@ -62,16 +50,84 @@ def test_misuse_is_status_2(arguments, message, capsys):
     assert captured.out == ""
 
 
-def test_info_shows_every_kernel_and_why_not(capsys):
+def test_info_is_a_line_a_fact_and_a_line_a_family(capsys):
     assert status(["info"]) == 0
     text = capsys.readouterr().out
-    for kernel in gpudist.kernels():
-        (row,) = (line for line in text.splitlines() if line.startswith(kernel.id + " "))
-        assert ("no: " in row) == (kernel.why_not is not None)
-        assert kernel.idea in row
-    assert gpudist.__version__ in text
+    facts, families, _ = text.split("\n\n")
     reason = gpudist.cuda.why_not()
-    assert reason is None or reason in text
+    cards = [card.index for card in (gpudist.cuda.devices() if reason is None else ())]
+    about = [re.split("  +", line)[0] for line in facts.splitlines() if not line.startswith(" ")]
+    assert about == [
+        "gpudist",
+        "libraries",
+        "CPU",
+        "CUDA",
+        *(f"cuda:{card}" for card in cards),
+        "GPU code",
+        *(f"code for cuda:{card}" for card in cards),
+    ]
+    assert gpudist.__version__ in facts
+    assert reason is None or reason in facts
+    kernels = gpudist.kernels()
+    for family in {kernel.family for kernel in kernels}:
+        (row,) = (line for line in families.splitlines() if line.startswith(family + " "))
+        for backend in ("cpu", "cuda"):
+            states = [k.why_not for k in kernels if (k.family, k.backend) == (family, backend)]
+            assert not states or f"{states.count(None)} of {len(states)}" in row
+    for why in {kernel.why_not for kernel in kernels} - {None}:
+        assert f"] {why}" in " ".join(families.split())
+    assert len(text.splitlines()) < 35
+
+
+def test_info_all_has_every_kernel_and_why_not(capsys):
+    assert status(["info", "--all"]) == 0
+    text = capsys.readouterr().out
+    for kernel in gpudist.kernels():
+        (at,) = (part for part in text.split("\n") if part.startswith(kernel.id + ": "))
+        assert at == f"{kernel.id}: " + (
+            "runs here" if kernel.why_not is None else f"no, {kernel.why_not}"
+        )
+        following = " ".join(text.partition(at + "\n")[2][:900].split())
+        assert kernel.idea in following
+        assert all(word in following for word in (*kernel.dtypes, *kernel.metrics))
+
+
+@pytest.mark.parametrize("options", [[], ["--all"]], ids=["short", "all"])
+def test_info_fits_a_terminal_and_cuts_no_word(options, capsys, monkeypatch):
+    from gpudist.measure import records
+
+    many = {f"library{i}": "1.2.3.post4-with-hyphens" for i in range(40)}
+    monkeypatch.setattr(records, "versions", lambda: dict(many))
+    assert status(["info", *options]) == 0
+    text = capsys.readouterr().out
+    assert max(map(len, text.splitlines())) <= 100
+    assert set(many) <= set(text.split())
+    assert all(f"{version}," in text.split() for version in list(many.values())[:-1])
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [("in", {"info"}), ("info --", {"--all", "--help"}), ("ladder ed", {"edm2d"})],
+)
+def test_a_shell_completes_words(words, found, tmp_path):
+    pytest.importorskip("argcomplete")
+    line = f"python -m gpudist {words}"
+    answer = tmp_path / "answer"
+    asked = {
+        "_ARGCOMPLETE": "3",  # the words before the command's own, as argcomplete's shell code says
+        "_ARGCOMPLETE_IFS": "\n",
+        "_ARGCOMPLETE_STDOUT_FILENAME": str(answer),
+        "COMP_TYPE": "9",
+        "COMP_LINE": line,
+        "COMP_POINT": str(len(line)),
+    }
+    subprocess.run(
+        [sys.executable, "-m", "gpudist"],
+        env=os.environ | asked,
+        check=True,
+        timeout=120,
+    )
+    assert set(map(str.strip, answer.read_text().split("\n"))) >= found
 
 
 def test_info_shows_the_gpus(monkeypatch, capsys):
@@ -98,40 +154,18 @@ def test_an_unknown_airport_is_status_2(capsys):
     assert "ANC Anchorage, US" in captured.err
 
 
-def test_a_gpu_that_cannot_be_used_is_status_1(monkeypatch, capsys):
-    monkeypatch.setattr(gpudist.cuda, "why_not", lambda: "it is on fire")
-    assert status(["bench", "ceilings", "--device", "cuda"]) == 1
-    assert "it is on fire" in capsys.readouterr().err
-
-
-def test_bench_writes_lines(tmp_path, capsys):
-    from gpudist.bench import read_lines
-
-    path = tmp_path / "lines.jsonl"
-    command = ["bench", "ceilings", "--device", "cpu", "--repeats", "1", "--revision", "abc"]
-    assert status([*command, "--json", str(path)]) == 0
-    assert [(line["op"], line["revision"]) for line in read_lines(path)] == [("ceiling", "abc")] * 5
-    assert "write" in capsys.readouterr().out
-
-
-def test_a_failed_case_is_status_1(monkeypatch):
-    from gpudist import bench
-
-    monkeypatch.setattr(bench, "run_suite", lambda *arguments, **options: False)
-    assert status(["bench", "quick"]) == 1
-
-
 def test_demo_passes_its_options_on(monkeypatch):
     from gpudist import demo
 
     seen = {}
     monkeypatch.setattr(demo, "run", lambda **options: seen.update(options))
     ends = ["--from", "A", "--to", "B"]
-    sizes = ["--all", "--limit", "9", "--range-km", "500"]
+    sizes = ["--all", "--limit", "9", "--dask", "--range-km", "500"]
     assert status(["demo", *sizes, *ends, "--no-plot"]) == 0
     assert seen == {
         "every": True,
         "limit": 9,
+        "dask": True,
         "range_km": 500.0,
         "origin": "A",
         "destination": "B",
@@ -160,7 +194,8 @@ def test_a_reader_that_stops_reading_is_no_crash():
 
 def test_heavy_libraries_wait_until_they_are_needed():
     code = (
-        "import sys, gpudist.demo, gpudist.bench, gpudist.bench.readme, gpudist.__main__ as m\n"
+        "import sys, bench.readme, gpudist.comparison, gpudist.demo, gpudist.ladder\n"
+        "import gpudist.measure.rivals, gpudist.__main__\n"
         "heavy = {'scipy', 'matplotlib', 'torch', 'rich', 'tqdm', 'airportsdata', 'cupy'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import gpudist
-from gpudist.bench import rivals, timing
-from gpudist.bench.ceilings import Ceiling
 from gpudist.comparison import Entry
+from gpudist.measure import rivals, timing
+from gpudist.measure.ceilings import Ceiling
 
 FAST = {"device": "cpu", "repeats": 1}
 
@@ -73,7 +73,105 @@ def test_operations_to_come_are_compared_by_the_whole_reference(monkeypatch, poi
     monkeypatch.setattr(gpudist, "twice", twice, raising=False)
     found = gpudist.compare("twice", *points, against=["scipy"], **FAST)
     assert found.ours.error < 1e-13
-    assert found.entries[1].note == "does not know twice euclidean"
+    assert found.entries[1].note == "nothing of it is timed for twice"
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cityblock", "minkowski"])
+@pytest.mark.parametrize("alone", [True, False])
+def test_neighbours_beside_others(points, metric, alone):
+    """Whoever is there finds the same neighbours, among others or among a set's own points."""
+    a, b = (x.astype("f4") for x in points)
+    given = {"metric": metric, "k": 3} | ({"p": 3} if metric == "minkowski" else {})
+    others = ("scipy", "sklearn", "torch", "faiss")
+    found = gpudist.compare("knn", *((a,) if alone else (a, b)), against=others, **given, **FAST)
+    assert found.ours.error < 5e-7 and found.ours.name.startswith("cdist/cpu_")
+    names = ["scipy cKDTree", "scikit-learn NearestNeighbors", "torch.cdist and topk"]
+    for entry, name in zip(found.entries[1:], names, strict=False):
+        assert entry.name == name
+        assert (entry.timing is None) == entry.note.endswith("is not installed")
+        assert entry.timing is None or entry.error < 1e-3, entry  # torch cancels
+    faiss = found.entries[4]
+    if metric != "euclidean":
+        assert faiss.note in ("does not know knn " + metric, "faiss-cpu is not installed")
+    else:
+        assert faiss.note == "faiss-cpu is not installed" or faiss.error < 1e-4
+
+
+def test_the_nearest_and_rows_are_compared(points):
+    a, b = points
+    found = gpudist.compare("nearest", a, b, against=["scipy"], **FAST)
+    assert [entry.error < 1e-13 for entry in found.entries] == [True, True]
+    some = gpudist.compare("knn", a, k=2, rows=slice(20, 50), against=["scipy"], **FAST)
+    assert some.checked_rows == 30 and some.ours.error < 1e-13
+    assert some.entries[1].note == "has no argument like rows"
+
+
+@pytest.mark.parametrize(
+    ("op", "radius"), [("radius_neighbors", "r"), ("count_neighbors", "radii")]
+)
+def test_neighbours_within_a_radius_are_compared(points, op, radius):
+    found = gpudist.compare(op, *points, against=["scipy"], **{radius: 0.5}, **FAST)
+    assert found.ours.error < 1e-13
+    assert found.entries[1].note == f"nothing of it is timed for {op}"
+
+
+def test_a_sample_of_neighbours_sees_a_wrong_one(points):
+    from gpudist.measure import errors, samples
+
+    a, b = points
+    for op, more in (
+        ("knn", {"k": 3}),
+        ("nearest", {}),
+        ("radius_neighbors", {"r": 0.5}),
+        ("count_neighbors", {"radii": [0.3, 0.6]}),
+    ):
+        sample = samples.sample(op, (a, b), dict(more))
+        right = getattr(gpudist, op)(a, b, **more)
+        wrong = getattr(gpudist, op)(a, b[1:], **more)  # without one of the points
+        for result, good in ((right, True), (wrong, False)):
+            found = np.concatenate([np.asarray(part) for part in sample.pick(result)])
+            error = errors.max_relative_error(found, sample.exact)
+            assert (error < 1e-13) == good, op
+
+
+def test_the_repr_is_short_and_notebooks_show_the_table(found):
+    assert len(repr(found)) < 200 and "is the fastest" in repr(found)
+    assert len(repr(found.explanation)) < 100
+    assert repr(replace(found, entries=found.entries[-1:])).endswith("nothing ran>")
+    for shown in (found, found.explanation):
+        printer = Printer()
+        shown._repr_pretty_(printer, False)
+        assert printer.texts == [str(shown)]
+
+
+class Printer:
+    """What IPython gives to objects that print themselves."""
+
+    def __init__(self):
+        self.texts = []
+
+    def text(self, text):
+        self.texts.append(text)
+
+
+def test_all_that_know_an_operation_are_taken_by_default(points):
+    def taken(op, *operands, **arguments):
+        found = gpudist.compare(op, *operands, **arguments, **FAST)
+        return [entry.name for entry in found.entries[1:]]
+
+    assert taken("radius_neighbors", points[0], r=0.1) == []
+    assert len(taken("knn", points[0], k=2)) == 4
+    assert len(taken("cdist", *points)) == 4
+    assert len(taken("perron", points[0].T @ points[0])) == 2  # SciPy and PyTorch, not NumPy
+
+
+def test_what_others_do_is_said(found):
+    (scipy,) = (entry for entry in found.entries if entry.name == "scipy cdist")
+    assert "one thread" in scipy.does and "float64" in scipy.does
+    assert f"\nscipy cdist: {scipy.does}" in str(found)
+    assert scipy.does in found._repr_html_()
+    assert found.to_dict()["entries"][1]["does"] == scipy.does
+    assert all(rival.does for rival in rivals.RIVALS if "there and back" not in rival.name)
 
 
 def test_all_kernels_have_a_row(points):
@@ -83,8 +181,9 @@ def test_all_kernels_have_a_row(points):
     for entry in found.entries:
         assert entry.ours
         assert (entry.timing is None) == bool(entry.note), entry
-        if rows[entry.name].backend == "cpu" and "euclidean" not in rows[entry.name].metrics:
-            assert entry.note == "it does not know the metric euclidean"
+        row = rows[entry.name]
+        if row.backend == "cpu" and "euclidean" not in row.metrics:
+            assert entry.note == (row.why_not or "it does not know the metric euclidean")
 
 
 def test_kernels_by_name(points):
@@ -246,7 +345,7 @@ def test_the_plot(found):
         f"scipy cdist {found.entries[1].version}",
         "a <b> & c 1.0",
     ]
-    assert found.provenance["device_name"] in ax.get_title()
+    assert found.provenance["device_name"] in ax.get_title("left")
     assert "milliseconds" in ax.get_xlabel()
     pyplot.close(ax.figure)
 
@@ -283,19 +382,27 @@ WRITE = Ceiling("write", "ceiling/cpu_write", "float64", 1e9, timing.Timing((1.0
 FMA = Ceiling("fma", "ceiling/cpu_fma", "float64", 1e6, timing.Timing((1.0,)))
 
 
+def words(said):
+    """Give the report without its line breaks."""
+    return " ".join(str(said).split())
+
+
 def test_explain_takes_ceilings(points):
     a, b = points
     said = gpudist.explain("cdist", a, b, device="cpu", ceilings={"write": WRITE, "fma": FMA})
     assert [one.ceiling.name for one in said.limits] == ["fma", "write"]
     assert said.limit.seconds == pytest.approx(90 * 80 * 5 / 1e6)
-    assert "at least 36.0 ms on this machine: its limit is fma" in str(said)
-    assert "write alone 57.6 us" in str(said)
+    assert "at least 36.0 ms on this machine: its limit is fma" in words(said)
+    assert "write alone" not in str(said)  # it allows six hundred times the speed
+    assert "write alone 57.6 us" in words(replace(said, verbose=True))
+    near = replace(said, ceilings={"write": replace(WRITE, work=1e7), "fma": FMA})
+    assert "write alone 5.76 ms" in words(near)
     none = gpudist.explain("cdist", a, b, device="cpu", ceilings={})
     assert none.limit is None and "at least" in str(none) and "on this machine" not in str(none)
 
 
 def test_explain_measures_ceilings_once(monkeypatch, points):
-    from gpudist.bench import ceilings
+    from gpudist.measure import ceilings
 
     calls = []
     monkeypatch.setattr(
@@ -361,6 +468,79 @@ def test_explain_in_a_notebook(points):
         assert id in text and html.escape(why) in text
     reference = gpudist.explain("cdist", *points, kernel="reference", ceilings={})
     assert "why not" not in reference._repr_html_()
+
+
+def test_explain_is_ten_lines_and_the_rest_is_asked_for(points):
+    ceilings = {"write": WRITE, "fma": FMA}
+    for op, operands in (("cdist", points), ("pdist", points[:1]), ("knn", (*points, 3))):
+        said = gpudist.explain(op, *operands, ceilings=ceilings)
+        lines = str(said).splitlines()
+        assert len(lines) <= 10 and max(map(len, lines)) <= 100
+        assert f"{len(said.rejected)} other kernels: verbose=True" in lines[-1]
+        assert not any(line.startswith("  not edm2d/") for line in lines)
+        verbose = str(gpudist.explain(op, *operands, ceilings=ceilings, verbose=True))
+        for id, why in said.rejected.items():
+            assert f"  not {id}: {why}" in verbose.splitlines()
+
+
+def test_explain_says_why_not_on_cuda(points):
+    said = gpudist.explain("cdist", *points, device="cpu", ceilings={})
+    (line,) = (line for line in str(said).splitlines() if line.startswith("  not on CUDA: "))
+    assert line[15:] in said.rejected.values()
+    mixed = {"cdist/cuda_a": "no", "cdist/cuda_b": "it is far", "cdist/cuda_c": "it is far"}
+    assert "not on CUDA: it is far\n" in str(replace(said, rejected=mixed))
+    assert "not on CUDA" not in str(replace(said, device="cuda:0"))
+
+
+def test_explain_knows_the_neighbours(points):
+    a, b = points
+    given = {"metric": "cityblock", "dtype": "f4", "ceilings": {}}
+    for op, more, written in (
+        ("nearest", {}, 90 * (4 + 8)),
+        ("knn", {"k": 3}, 90 * 3 * (4 + 8)),
+        ("knn", {"k": 3, "rows": slice(10, 20), "index_dtype": "i4"}, 10 * 3 * (4 + 4)),
+        ("radius_neighbors", {"r": 0.5, "sort": "distance"}, 91 * 8),
+        ("count_neighbors", {"radii": [0.5, 1.0], "cumulative": False}, 2 * 8),
+    ):
+        said = gpudist.explain(op, a, b, **given, **more)
+        assert (said.op, said.dtype, said.metric, said.device) == (
+            op,
+            "float32",
+            "cityblock",
+            "cpu",
+        )
+        assert said.kernel == gpudist.explain("cdist", a, b, device="cpu", **given).kernel
+        assert "neighbors/cpu_filter_" in said.reason
+        rows = 10 if "rows" in more else 90
+        assert said.operations == rows * 80 * 5
+        assert said.work.read == (rows + 80) * 5 * 4
+        assert said.work.written == written
+        assert "some megabytes for panels" in words(said)
+    alone = gpudist.explain(gpudist.knn, a, k=2, ceilings={})
+    assert alone.work.read == a.nbytes and alone.operations == 90 * 90 * 5
+    out = np.empty((90, 2), "f4"), np.empty((90, 2), np.int64)
+    assert gpudist.explain("knn", a, k=2, out=out, ceilings={}).dtype == "float32"
+    truths = gpudist.explain("knn", a > 0.5, k=2, metric="jaccard", ceilings={})
+    assert truths.work.read == a.size
+    assert gpudist.explain("nearest", a, b, kernel="reference", ceilings={}).kernel == "reference"
+
+
+@pytest.mark.parametrize(
+    ("op", "arguments", "error", "message"),
+    [
+        ("knn", {}, TypeError, "k is missing"),
+        ("knn", {"k": 81}, ValueError, "k must be at most 80"),
+        ("knn", {"k": 1, "device": "cuda"}, gpudist.DeviceError, "searched for on the CPU|CUDA"),
+        ("radius_neighbors", {}, TypeError, "r is missing"),
+        ("radius_neighbors", {"r": -1}, ValueError, "r must be 0 or more"),
+        ("count_neighbors", {}, TypeError, "radii are missing"),
+        ("nearest", {"metric": max}, TypeError, "it runs no kernel"),
+        ("nearest", {"colour": "red"}, TypeError, "colour"),
+    ],
+)
+def test_explain_refuses_what_the_neighbours_refuse(points, op, arguments, error, message):
+    with pytest.raises(error, match=message):
+        gpudist.explain(op, *points, **arguments)
 
 
 @pytest.mark.gpu

@@ -11,7 +11,7 @@ import pytest
 
 import gpudist
 from gpudist import demo
-from gpudist.demo import progress, projection, routes, sample
+from gpudist.demo import progress, projection, report, routes, sample
 
 KM = demo.EARTH_RADIUS_KM
 
@@ -161,8 +161,21 @@ def test_scipy_agrees(globe):
     found = demo.compare_with_scipy(globe, 4000.0)
     assert (found.distance_airports, found.path_airports, found.range_km) == (150, 150, 4000.0)
     assert found.distance_seconds > 0 < found.path_seconds
+    assert found.our_distance_seconds > 0 < found.our_path_seconds
     assert found.distance_error_km < 0.01
     assert found.path_error < 1e-6
+
+
+def test_a_ratio_is_between_times_of_the_same_sample(capsys):
+    times = sample.Comparison(100, 50, 900.0, 0.2, 0.3, 0.1, 0.1, 0.0, 0.0)
+    report.show_times({"distances": 9.0, "routes": 99.0, "other": 1.0}, times, 1000)
+    lines = capsys.readouterr().out.splitlines()
+    rows = {line.split()[0]: " ".join(line.split()[1:]) for line in lines[2:5]}
+    assert rows == {
+        "distances": "9.00 s 20.0 s 100 ms 200 ms 2.00x",
+        "routes": "99.0 s 2400 s 100 ms 300 ms 3.00x",
+        "other": "1.00 s",
+    }
 
 
 def test_a_thinner_sample_has_longer_hops(globe, monkeypatch):
@@ -324,7 +337,8 @@ def test_run_prints_what_it_finds(islands, monkeypatch, capsys):
         "  AAX - ABX - ACX",
         "3 airports, in 2 groups, cannot be reached from the 3 of the largest group",
         "ADX City 3, XX; AEX City 4, XX; AFX City 5, XX",
-        "SciPy was timed on the distances of 6 airports",
+        "- Distances of 6 airports, which grow with n squared: SciPy has no haversine.",
+        "- Routes of 6 airports with hops of up to 120 km, which grow with n cubed: floyd_warshall",
         "s in total.",
     ):
         assert expected in text, expected

@@ -159,7 +159,12 @@ def test_narrow_floats_give_float32():
         )
     assert gpudist.cdist(a.long(), a.long()).dtype == torch.float64
     assert gpudist.cdist(a, a, dtype=torch.float64).dtype == torch.float64
-    assert gpudist.cdist(a.requires_grad_(), a).requires_grad is False
+    with torch.no_grad():
+        assert gpudist.cdist(a.requires_grad_(), a).requires_grad is False
+    assert gpudist.cdist(a, a).requires_grad is True
+    with pytest.raises(TypeError, match="A is a tensor that requires gradients"):
+        gpudist.minplus(a, a)
+    a = a.detach()
     with pytest.raises(TypeError, match=r"real numbers, got dtype torch\.complex64"):
         gpudist.cdist(a.detach() + 1j, a)
 
@@ -345,7 +350,7 @@ def test_simple_tensors_take_the_short_way(rng):
     left = [(a, b, "minkowski"), (a, b, "seuclidean"), (a, b, "jaccard"), (a, b, "Euclidean")]
     left += [(a, b, 3), (a[:, :2], b, "euclidean"), (a[None], b, "euclidean")]
     left += [(a, b.double(), "euclidean"), (a.half(), b.half(), "euclidean")]
-    left += [(a, b.cpu(), "euclidean"), (a.cpu(), b.cpu(), "euclidean")]
+    left += [(a, b.cpu(), "euclidean"), (a.cpu(), b, "euclidean")]
     left += [(negated, b, "euclidean"), (torch.nn.Parameter(a), b, "euclidean")]
     left += [(a, b.to_sparse(), "euclidean"), (a.cpu().numpy(), b, "euclidean")]
     for arguments in left:

@@ -12,7 +12,7 @@ import gpudist
 
 # What a user of the package calls has an example. Modules that need more than NumPy and SciPy are
 # left to their own tests.
-OPTIONAL = ("gpudist.demo", "gpudist.nx", "gpudist.__main__")
+OPTIONAL = ("gpudist.dask", "gpudist.demo", "gpudist.nx", "gpudist.__main__")
 MODULES = ["gpudist"] + [
     found.name
     for found in pkgutil.walk_packages(gpudist.__path__, "gpudist.")
@@ -27,6 +27,8 @@ FUNCTIONS = [
 
 @pytest.mark.parametrize("name", MODULES)
 def test_examples(name):
+    if name.startswith("gpudist.torch"):
+        pytest.importorskip("torch", reason="PyTorch is missing")
     assert doctest.testmod(importlib.import_module(name)).failed == 0
 
 

@@ -11,9 +11,9 @@ from gpudist import _core, paths
 
 PLENTY = 2**40
 FAR = {"float32": np.inf, "float64": np.inf, "int32": 2**30 - 1}
-# Nodes and blocks. The device's steps are of 64 or 128 nodes, those of the CPU that plays it of 16.
+# Nodes and blocks. The device's steps are of 64 or 128 nodes, those of the CPU that plays it of 32.
 SHAPES = {
-    "cpu": [(1, 1), (15, 1), (16, 1), (40, 3), (131, 2), (131, 3), (131, 5), (131, 9)],
+    "cpu": [(1, 1), (31, 1), (32, 1), (80, 3), (262, 2), (262, 3), (262, 5), (262, 9)],
     "cuda": [(1, 1), (130, 2), (300, 3), (700, 2), (700, 3), (700, 5)],
 }
 
@@ -176,10 +176,10 @@ def test_explain_says_how_it_goes():
     assert whole.out_of_core is None
     least = _core.far_plan(500, "float64", False, "cpu", 1)["bytes"]
     said = paths._explain_far(whole, 500, 0, False, least)
-    assert said.out_of_core["blocks"] == 32
+    assert said.out_of_core["blocks"] == 16
     assert said.work.read == said.work.written == said.out_of_core["each_way"]
     assert said.copies == least
-    assert f"in 32 blocks of 16 nodes: {least:,} bytes there" in str(said)
+    assert f"in 16 blocks of 32 nodes: {least:,} bytes there" in " ".join(str(said).split())
     assert paths._explain_far(whole, 500, 0, False, PLENTY) is whole
     near = _core.far_plan(500, "float64", False, "cpu", PLENTY, whole.kernel)["near"]
     assert paths._explain_far(whole, 500, 8, False, near + 8) is whole

@@ -8,11 +8,13 @@ import pytest
 from conftest import runnable
 
 import gpudist
+from bench.lines import read_lines
 from gpudist import ladder
 from gpudist.__main__ import main
-from gpudist.bench import measure_ceilings, read_lines, rivals_for
 from gpudist.ladder import STUDIES, Distances, Part, Paths, Root
 from gpudist.ladder.report import show_grid
+from gpudist.measure.ceilings import measure_ceilings
+from gpudist.measure.rivals import rivals_for
 
 SMALL = {
     "edm2d": Distances(70, 70, 2, "bytes", same=True),
@@ -281,3 +283,55 @@ def test_climbing_on_the_gpu(name, tmp_path, capsys):
     assert len(swept) == len(list(ladder.sweep_of(STUDIES[name])))
     text = capsys.readouterr().out
     assert all(f"{kernel}, " in text for kernel in {r["kernel"] for r in swept})
+
+
+# ------------------------------------------------------------------ pictures
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_reported_figures_are_drawn(name, pyplot):
+    from gpudist.ladder import report
+
+    study = STUDIES[name]
+    if not study.figures:
+        with pytest.raises(ValueError, match="reports no figures"):
+            report.draw_reported(study)
+        return
+    figure = report.draw_reported(study)
+    assert len(figure.axes) == len(study.figures)
+    for panel, figures in zip(figure.axes, study.figures.values(), strict=True):
+        assert [text.get_text() for text in panel.texts] == [one.text for one in figures.values()]
+        assert study.card in panel.get_title("left")
+
+
+def test_no_legend_covers_a_bar(pyplot):
+    """The legend stands below the panels, whatever is in them."""
+    from gpudist.ladder import report
+
+    one = {
+        "ladder": "apsp",
+        "shape": [5],
+        "dtype": "int32",
+        "device_name": "A GPU",
+        "floor_s": 1e-3,
+        "card": "A Card",
+    }
+    climb = [
+        one | {"role": role, "name": role, "median_s": 1e-2 * (i + 1), "reported_s": 0.1}
+        for i, role in enumerate(("step", "production", "rival"))
+    ]
+    figure = report.draw([climb, [one | {"role": "step", "name": "failed"}], climb])
+    assert len(figure.axes) == 2  # of what ran nowhere there is no panel
+    figure.draw_without_rendering()
+    (legend,) = figure.legends
+    lowest = min(panel.get_tightbbox().y0 for panel in figure.axes)
+    assert legend.get_window_extent().y1 <= lowest
+    assert {text.get_text() for text in legend.texts} == {
+        "a step of the ladder",
+        "what auto takes",
+        "others",
+        "the machine's limit",
+        "the study's own, A Card",
+    }
+    bars = figure.axes[0].patches
+    assert len({bar.get_facecolor() for bar in bars}) == 3 and bars[2].get_hatch() == "//"

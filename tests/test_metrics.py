@@ -9,6 +9,7 @@ from conftest import (
     LP,
     RECORDS,
     SCIPY,
+    SCIPY_WEIGHS_YULE,
     TRUTHS,
     ZERO_AT_HOME,
     assert_close,
@@ -50,8 +51,9 @@ EDGE_ROWS = {
     "inf_-inf": ([inf, 1, 2], [-inf, 1, 3]),
     "w=0": ([-1, 1, 2], [1, 1, 3]),
 }
-# What CONTRACT copies from SciPy, whatever SciPy is installed. minkowski has p = 3, seuclidean
-# V = (1, 2, 1), mahalanobis the unit matrix; "-" is not promised, or there are no weights.
+# What docs/promises.md copies from SciPy, whatever SciPy is installed. minkowski has p = 3,
+# seuclidean V = (1, 2, 1), mahalanobis the unit matrix; "-" is not promised, or there are no
+# weights.
 EDGES = """
                  zeros  one_zero       negative        no_columns  nan  nan_nan  inf  inf_inf  inf_-inf  w=0
 euclidean        0      3.31662479036  2.2360679775    0           nan  nan      inf  nan      inf       0
@@ -178,7 +180,8 @@ def weights(rng, d):
 def arguments(metric, rng, d):
     """Yield every way in which SciPy lets the metric be called."""
     takes = RECORDS[metric].arguments
-    for label, weighed in weights(rng, d) if "w" in takes else [("none", {})]:
+    weighs = "w" in takes and (metric != "yule" or SCIPY_WEIGHS_YULE)
+    for label, weighed in weights(rng, d) if weighs else [("none", {})]:
         for p in (1, 2, 3, 4, 0.5, 2.5, inf) if "p" in takes else (None,):
             yield f"w {label}, p {p}", weighed | ({} if p is None else {"p": p})
     if "V" in takes:
@@ -308,7 +311,7 @@ def test_haversine_is_that_of_scikit_learn(way, rng):
 
 
 def variants():
-    from gpudist.bench.adversary import variants
+    from bench.adversary import variants
 
     return [pytest.param(v, id=" ".join((v.metric, v.arguments)).strip()) for v in variants()]
 
@@ -318,7 +321,7 @@ def variants():
 def test_hard_data_keep_their_digits(variant, dtype, device):
     """Offsets, near-duplicates, magnitudes to the ends of the range, mixed signs: 50 digits."""
     pytest.importorskip("mpmath", reason="mpmath is missing")
-    from gpudist.bench.accuracy import adversarial, exact_cdist
+    from bench.accuracy import adversarial, exact_cdist
 
     metric, args = variant.metric, variant.metric_args
     for name, (a, b) in adversarial(metric, dtype).items():
@@ -365,7 +368,7 @@ def test_opposite_rows_are_two_apart_and_never_more(device, rng):
 def test_mahalanobis_of_neighbours_far_from_the_first_row(device, rng):
     """Rows are transformed before they are subtracted, which is no way for near-duplicates."""
     pytest.importorskip("mpmath", reason="mpmath is missing")
-    from gpudist.bench.accuracy import exact_cdist
+    from bench.accuracy import exact_cdist
 
     half = rng.normal(size=(9, 9)) * np.geomspace(1, 1e-3, 9)
     vi = half @ half.T

@@ -9,8 +9,8 @@ import pytest
 from conftest import LAYOUTS, relay, rows, runnable
 
 import gpudist
-from gpudist.bench import devices, timing
-from gpudist.bench.cases import MinplusCase
+from bench.cases import MinplusCase
+from gpudist.measure import devices, timing
 from gpudist.semirings import SEMIRINGS
 
 NUMBERS = ("float32", "float64", "int32")
@@ -293,7 +293,7 @@ def test_dtypes(device):
         (lambda x: gpudist.minplus(x, x, semiring="min-plus"), ValueError, "did you mean 'min_plu"),
         (lambda x: gpudist.minplus(x, x, semiring="dot"), ValueError, "one of min_plus"),
         (lambda x: gpudist.minplus(x[0], x), ValueError, "A must be two-dimensional, got 1"),
-        (lambda x: gpudist.minplus(x, x[None]), ValueError, "B must be two-dimensional, got 3"),
+        (lambda x: gpudist.minplus(x[None], x[0]), ValueError, "B must be two-dimensional, got 1"),
         (lambda x: gpudist.minplus(x, x[:2]), ValueError, "columns as B has rows, got 3 and 2"),
         (lambda x: gpudist.minplus(x, x, x[:2]), ValueError, r"C must have shape \(3, 3\), got"),
         (lambda x: gpudist.minplus(x * 1j, x), TypeError, "A must be an array of real numbers"),

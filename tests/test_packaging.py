@@ -4,6 +4,8 @@ import ast
 import importlib.metadata
 import inspect
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -15,6 +17,7 @@ import pytest
 import gpudist
 from gpudist import _core
 
+ROOT = Path(__file__).resolve().parents[1]
 MODULE = Path(_core.__file__)
 STUB = Path(gpudist.__file__).with_name("_core.pyi")
 
@@ -44,17 +47,20 @@ def sanitized():
 
 @pytest.mark.skipif(sanitized(), reason="a sanitizer's speed is not a user's")
 def test_import_adds_less_than_30_ms_to_numpy():
-    """Or, on a machine where NumPy's own import takes more than 100 ms, 30 % of that."""
+    """Or, on a machine where NumPy's own import takes more than 50 ms, 60 % of that.
+
+    The processor's time counts: what other processes do meanwhile is not the import's.
+    """
     code = """
 import time
-begun = time.perf_counter()
+begun = time.process_time()
 import numpy
-there = time.perf_counter()
+there = time.process_time()
 import gpudist
-print(there - begun, time.perf_counter() - there)
+print(there - begun, time.process_time() - there)
 """
     runs = [[float(word) for word in run_python(code).split()] for _ in range(7)]
-    assert min(ours for _, ours in runs) < max(0.030, 0.3 * min(numpys for numpys, _ in runs))
+    assert min(ours for _, ours in runs) < max(0.030, 0.6 * min(numpys for numpys, _ in runs))
 
 
 def test_import_loads_no_heavy_package_and_no_driver():
@@ -174,3 +180,68 @@ def test_stub_has_the_module_s_signatures(name):
         assert stub_parameters(stub) == module_parameters(real)
     else:
         assert isinstance(stub, ast.AnnAssign)
+
+
+# ---------------------------------------------------------------- what the README says to run
+
+
+needs_ci = pytest.mark.skipif(
+    not (ROOT / ".ci").is_dir(), reason="the source archive has no continuous integration"
+)
+
+
+@needs_ci
+@pytest.mark.parametrize("word", ["demo", "test"])
+def test_ci_runs_the_command_that_the_readme_has(word, tmp_path):
+    """Run .ci/run's own function on the README, with commands that only tell what they are."""
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    function = re.search(r"^run_readme\(\) {\n.*?^}\n", script, re.MULTILINE | re.DOTALL)
+    assert re.search(rf"^(\w+=\w+ )*run_readme newest {word}$", script, re.MULTILINE)
+    told = tmp_path / "told"
+    commands = tmp_path / "newest" / "bin"
+    commands.mkdir(parents=True)
+    for name in ("pip", "python", "pytest"):
+        (commands / name).write_text(f'#!/bin/sh\necho {name} "$@" >>"{told}"\n')
+        (commands / name).chmod(0o755)
+    subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", f"{function[0]}run_readme newest {word}"],
+        cwd=ROOT, env=os.environ | {"work": str(tmp_path)}, check=True, capture_output=True,
+    )  # fmt: skip
+    blocks = re.findall(r"^```sh\n(.*?)^```$", (ROOT / "README.md").read_text(), re.M | re.S)
+    command = [block for block in blocks if f".[{word}]" in block]
+    assert len(command) == 1 and command[0].count("\n") == 1
+    assert told.read_text().splitlines() == [
+        " ".join(shlex.split(part)) for part in command[0].split("&&")
+    ]
+
+
+@needs_ci
+def test_every_requirement_has_a_lower_bound():
+    """From these the oldest versions are taken, with which .ci/run runs all tests."""
+    done = [
+        subprocess.run(
+            [sys.executable, ROOT / ".ci" / "oldest", *words],
+            capture_output=True, text=True, check=True,
+        ).stdout.split()
+        for words in ([], ["build"])
+    ]  # fmt: skip
+    for constraints in done:
+        names = [constraint.partition("==")[0] for constraint in constraints]
+        assert len(set(names)) == len(names), "bounds differ between extras"
+    declared = [r for r in importlib.metadata.requires("gpudist") if "extra ==" not in r]
+    assert [r.replace(">=", "==") for r in declared] == [
+        c for c in done[0] if c.startswith("numpy==")
+    ]
+
+
+@needs_ci
+def test_a_requirement_without_a_lower_bound_is_told(tmp_path):
+    (tmp_path / ".ci").mkdir()
+    shutil.copy(ROOT / ".ci" / "oldest", tmp_path / ".ci")
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert '"tqdm>=' in text
+    (tmp_path / "pyproject.toml").write_text(re.sub(r'"tqdm>=[^"]*"', '"tqdm"', text))
+    done = subprocess.run(
+        [sys.executable, tmp_path / ".ci" / "oldest"], capture_output=True, text=True
+    )
+    assert done.returncode == 1 and "tqdm has no lower bound" in done.stderr

@@ -7,10 +7,11 @@ from functools import partial
 
 import numpy as np
 import pytest
+from capsules import BOOL, INT, MEMORY, Export, Exporter
 from test_boundary import Claims, Exports
 
 import gpudist
-from gpudist import _core
+from gpudist import _core, exactly
 
 A = np.arange(12.0).reshape(4, 3)
 B = np.arange(15.0).reshape(5, 3) / 7
@@ -174,12 +175,6 @@ def test_strange_arguments_are_taken_or_named(place):
                 assert "_Described" not in str(error) and "_Exported" not in str(error)
 
 
-def test_tensors_that_record_are_read_as_they_are():
-    torch = pytest.importorskip("torch", reason="PyTorch is missing")
-    learned = torch.as_tensor(A).requires_grad_()
-    np.testing.assert_array_equal(gpudist.cdist(learned, B), gpudist.cdist(A, B))
-
-
 def test_a_masked_result_is_refused():
     """Its mask would stay, and tell of what was there before."""
     for call in (
@@ -240,7 +235,7 @@ def test_the_reference_takes_no_orders(op):
 
 
 def test_explain_knows_where_arrays_are():
-    there, space = OnDevice(np.ones((3, 3)), 2), gpudist.arrays._OTHER
+    there, space = on_device(2), gpudist.arrays._OTHER
     assert gpudist.arrays.device_for(space, there, None) == "cuda:2"
     assert gpudist.arrays.device_for(space, Claims(shape=(3, 3)), "cpu") == "cuda"
     assert gpudist.arrays.device_for(gpudist.arrays.HOST, S, "cuda:1") == "cuda:1"
@@ -254,39 +249,33 @@ def test_explain_knows_every_out():
         gpudist.explain("cdist", A, B, out=[[0.0]])
 
 
-class OnDevice(Exports):
-    """Exports host memory, and says that it were a device's."""
-
-    def __init__(self, array, index=0):
-        super().__init__(device=(2, index))
-        self.array = array
-
-    def __dlpack__(self, **keywords):
-        self.asked.append(keywords)
-        return self.array.__dlpack__()
+def on_device(index=0, **facts):
+    return Exporter(lambda: Export(device_id=index, **facts), device=(2, index))
 
 
 def test_what_exports_alone_is_described(monkeypatch):
-    exporter = OnDevice(np.zeros((4, 3), "f4")[:, ::2])
-    assert _core.describe(exporter, "XA") == ((4, 2), "float32")
+    exporter = on_device(shape=(4, 2), strides=(3, 2), bits=32, byte_offset=8)
+    assert _core.describe(exporter, "XA") == ((4, 2), "float32", MEMORY + 8, (3, 2))
     assert exporter.asked == [{"stream": -1, "max_version": (1, 0)}]
-    assert _core.describe(OnDevice(np.zeros(5, bool)), name="x") == ((5,), "bool")
-    assert _core.describe(OnDevice(np.zeros((2, 0, 1), "i4")), "x") == ((2, 0, 1), "int32")
+    truths = on_device(shape=(5,), code=BOOL, bits=8)
+    assert _core.describe(truths, name="x") == ((5,), "bool", MEMORY, None)
+    empty = on_device(shape=(2, 0, 1), code=INT, bits=32, data=None)
+    assert _core.describe(empty, "x") == ((2, 0, 1), "int32", 0, None)
     with pytest.raises(TypeError, match="x is a device array that is not float32"):
-        _core.describe(OnDevice(np.zeros(5, "f2")), "x")
+        _core.describe(on_device(shape=(5,), bits=16), "x")
     with pytest.raises(TypeError, match="XA cannot be read by its __dlpack__: nothing to export"):
         gpudist.cdist(NoCapsule(), NoCapsule())
     with pytest.raises(ValueError, match=r"out must have shape \(4, 4\), got \(4, 3\)"):
-        gpudist.cdist(exporter, exporter, rows=slice(2), out=OnDevice(np.zeros((4, 3), "f4")))
+        gpudist.cdist(exporter, exporter, rows=slice(2), out=on_device(bits=32))
     monkeypatch.setitem(sys.modules, "numba.cuda", None)  # which would allocate one
-    with pytest.raises(TypeError, match=r"results for .* not for test_refusals\.OnDevice"):
+    with pytest.raises(TypeError, match=r"results for .* not for capsules\.Exporter"):
         gpudist.cdist(exporter, exporter)
 
 
 @pytest.mark.parametrize(
     ("wrong", "error", "message"),
     [
-        ({"against": None}, TypeError, "against must be a string or a list of them, got NoneType"),
+        ({"against": 3}, TypeError, "against must be a string or a list of them, got int"),
         ({"against": [3]}, TypeError, "each of against must be a string, got int"),
         ({"against": "sci"}, ValueError, "no library is called 'sci' here; did you mean 'scipy'"),
         ({"kernels": 3}, TypeError, "kernels must be a string or a list of them, got int"),
@@ -327,6 +316,8 @@ def test_a_cycle_is_followed_in_arrays_that_take_no_lists():
     """As those of Numba, which is not everywhere."""
 
     class There:
+        shape = (3, 3)
+
         def __getitem__(self, index):
             raise TypeError("no lists")
 
@@ -334,5 +325,19 @@ def test_a_cycle_is_followed_in_arrays_that_take_no_lists():
             return np.array([[0.0, 1, 0], [0, 0, -3], [1, 0, 0]])
 
     how = "zero", 0.0, True, False, "min_plus"
-    found = gpudist.paths._cycle(gpudist.arrays._OTHER, There(), [0, 1, 2], how)
-    assert sorted(found) == [0, 1, 2]
+    results = np.full((3, 3), -1.0), None, np.inf
+    with pytest.raises(gpudist.NegativeCycleError) as raised:
+        exactly.settle(gpudist.arrays._OTHER, There(), how, ([0, 1, 2], 0.0), results)
+    assert sorted(raised.value.cycle) == [0, 1, 2]
+
+
+def test_what_only_looks_like_a_sparse_matrix_is_refused():
+    class Hollow:
+        shape = (4, 4)
+
+        def tocsr(self):
+            return None
+
+    for function in (gpudist.apsp, gpudist.transitive_closure):
+        with pytest.raises(TypeError, match="graph is no sparse matrix, though a Hollow has tocsr"):
+            function(Hollow())

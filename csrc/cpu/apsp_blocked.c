@@ -56,15 +56,19 @@
  * (one core of Cascade Lake, others beside it: n = 1000 float64 107 ms from 127, symmetric 52 from
  * 66, with predecessors 164 from 223; float32 51 from 64, int32 45 from 50).
  *
+ * Bands of rows (gd_apsp_band) go through the same phases. One with a round's pivots among its rows
+ * hands on the records of these rows; another reads them, and has no row panel to close.
+ *
  * What it took beside the micro-tile: fetching the next tile of the matrix (10-25 %), larger blocks
  * for larger matrices, strides off powers of 2, predecessors of 32 bits beside doubles, which masks
  * allow (a fifth of the time). */
 #include <math.h>
-#include <omp.h>
 
 #include "cpu/pass.h"
 #include "cpu/simd.h"
 #include "kernels.h"
+#include "sizes.h"
+#include "team.h"
 
 /* The micro-tile is MR rows by NV vectors, and MR_TAGS rows where predecessors double the
  * registers. Blocks are whole numbers of tiles, whatever the type. */
@@ -74,6 +78,8 @@ enum { MR = 8, MR_TAGS = 4, NV = 2 };
 enum { MR = 4, MR_TAGS = 2, NV = 2 };
 #endif
 enum { BLOCK_SMALL = 64, BLOCK_LARGE = 128, LARGE_FROM = 1024, PARALLEL_FROM = 160 };
+/* Bands of rows begin and end at multiples of this: whole strips of any type. */
+enum { BAND_STEP = 32 };
 
 /* Where a new predecessor comes from: nowhere, the pivot's row, the coefficient. */
 typedef enum gd_tags { NO_TAGS, OF_ROW, OF_COEFFICIENT } gd_tags;
@@ -92,13 +98,10 @@ GD_INLINE void fetch(const void *p, size_t ahead)
     __builtin_prefetch((const void *)((uintptr_t)p + ahead), 1);
 }
 
-GD_INLINE ptrdiff_t least(ptrdiff_t x, ptrdiff_t y) { return x < y ? x : y; }
-GD_INLINE ptrdiff_t most(ptrdiff_t x, ptrdiff_t y) { return x > y ? x : y; }
-
 /* What is put together is added, or the larger of the two counts. `one` is a vector of ones whose
  * value the compiler does not know. */
 #if defined(__FMA__)
-#define ADDED(a, b, one) ((a) * (one) + (b))
+#define ADDED(a, b, one) gd_fma(a, one, b)
 #else
 #define ADDED(a, b, one) ADDED_WHOLE(a, b, one)
 #endif
@@ -165,9 +168,29 @@ GD_INLINE ptrdiff_t most(ptrdiff_t x, ptrdiff_t y) { return x > y ? x : y; }
 #define PUT_EACH LARGER_EACH
 #include "cpu/apsp_blocked_body.h"
 
+/* The length of a path of no edge is the neutral element of what puts two together. */
+static gd_status run_band(gd_apsp_band *band, const gd_apsp *call, gd_error *err)
+{
+    const bool adds = call->semiring == GD_MIN_PLUS;
+    const double none = adds ? 0 : -(double)INFINITY;
+    switch (call->dtype) {
+        case GD_F32:
+            return adds ? run_band_f32(band, call, INFINITY, (float)none, err)
+                        : run_band_larger_f32(band, call, INFINITY, (float)none, err);
+        case GD_F64:
+            return adds ? run_band_f64(band, call, (double)INFINITY, none, err)
+                        : run_band_larger_f64(band, call, (double)INFINITY, none, err);
+        default:
+            return adds ? run_band_i32(band, call, GD_I32_FAR, 0, err)
+                        : run_band_larger_i32(band, call, GD_I32_FAR, -GD_I32_FAR, err);
+    }
+}
+
 gd_status GD_ISA_NAME(gd_cpu_apsp_blocked)(gd_apsp *call, gd_error *err)
 {
     const bool adds = call->semiring == GD_MIN_PLUS;
+    if (call->band != NULL)
+        return run_band(call->band, call, err);
     switch (call->dtype) {
         case GD_F32:
             return adds ? run_f32(call, err) : run_larger_f32(call, err);

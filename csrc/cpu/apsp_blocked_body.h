@@ -177,7 +177,7 @@ static void N(close_strip)(const N(part) c, const N(part) a, const N(part) snaps
 {
     const int rows = tags ? MR_TAGS : MR;
     for (ptrdiff_t i = 0; i < size; i += rows) {
-        N(product)(N(at)(c, i, 0), N(at)(a, 0, i), snapshot, 0, least(i, pivots), tags);
+        N(product)(N(at)(c, i, 0), N(at)(a, 0, i), snapshot, 0, gd_least(i, pivots), tags);
         N(triangle)(N(at)(c, i, 0), N(at)(a, i, i), N(at)(snapshot, i, 0), tags);
     }
     for (ptrdiff_t i = 0; i < size; i += rows)
@@ -250,13 +250,74 @@ static void N(mirror)(const N(part) c, ptrdiff_t row, ptrdiff_t end)
         N(transpose)(N(at)(c, j, at), N(at)(c, at, j), N(width), N(width));
 }
 
+/* A call, and the round that all members are in: pivots k and on, of the strips first and on. The
+ * matrix is `down` strips high and `strips` wide, which differ where it is a band of rows. */
+typedef struct N(job) {
+    const gd_apsp *call;
+    N(part) c, a, b, rows, columns; /* the matrix and the snapshots */
+    bool *a_reached, *b_reached, half;
+    ptrdiff_t block, down, strips, spans;
+    ptrdiff_t k, size, pivots, first, last;
+    double before, share; /* of the call's work: before this round, and in it */
+    gd_passed passed;
+    gd_error *err;
+} N(job);
+
+static void N(do_diagonal)(const N(job) * j)
+{
+    for (ptrdiff_t i = j->first; i < j->last && j->half; ++i)
+        N(mirror)(j->c, i, j->last);
+    N(close_diagonal)(N(at)(j->c, j->k, j->k), j->rows, j->columns, j->size, j->pivots);
+    for (ptrdiff_t i = j->first; i < j->last; ++i)
+        j->a_reached[i] = j->b_reached[i] = false; /* closed already */
+}
+
+static void N(do_panels)(void *context, ptrdiff_t begin, ptrdiff_t end, int member)
+{
+    const N(job) *const j = context;
+    (void)member;
+    for (ptrdiff_t task = begin; task < end; ++task) {
+        const ptrdiff_t i = task / 2, at = i * N(width);
+        if ((i >= j->first && i < j->last) || (j->half && task % 2 == (i > j->first)))
+            continue;
+        if (task % 2)
+            j->a_reached[i] = N(close_column_strip)(
+                N(at)(j->c, at, j->k), j->rows, N(at)(j->a, i * j->block, 0), j->size, j->pivots);
+        else
+            j->b_reached[i] = N(close_row_strip)(N(at)(j->c, j->k, at), j->columns,
+                                                 N(at)(j->b, i * j->block, 0), j->size, j->pivots);
+    }
+}
+
+/* Rows stay together, for the caches; many threads also share out each row. */
+static void N(do_rest)(void *context, ptrdiff_t begin, ptrdiff_t end, int member)
+{
+    N(job) *const j = context;
+    const ptrdiff_t strips = j->strips, spans = j->spans;
+    for (ptrdiff_t task = begin; task < end; ++task) {
+        const ptrdiff_t i = task / spans, span = task % spans;
+        const double done = j->before + j->share * (double)task / (double)(j->down * spans);
+        if (gd_goes_on(&j->call->launch, done, member, &j->passed, j->err) && j->a_reached[i])
+            N(close_rest)(N(at)(j->c, i * N(width), 0), N(at)(j->a, i * j->block, 0), j->b,
+                          j->b_reached, gd_most(j->half ? i : 0, strips * span / spans),
+                          strips * (span + 1) / spans, j->block, j->pivots);
+    }
+}
+
+static void N(mirror_some)(void *context, ptrdiff_t begin, ptrdiff_t end, int member)
+{
+    const N(job) *const j = context;
+    (void)member;
+    for (ptrdiff_t i = begin; i < end; ++i)
+        N(mirror)(j->c, i, j->strips);
+}
+
 static gd_status N(run)(gd_apsp *call, gd_error *err)
 {
     const ptrdiff_t n = call->n, strips = (n + N(width) - 1) / N(width), side = strips * N(width);
     const ptrdiff_t block = n < LARGE_FROM ? BLOCK_SMALL : BLOCK_LARGE;
     const size_t panel = (size_t)(side * block), square = (size_t)(block * block);
     const bool paths = call->pred != NULL, half = call->symmetric && !paths;
-    gd_status status = GD_OK; /* written in the last loop of a round only, so one in the others */
     if (call->launch.sizing) {
         /* Rows a multiple of 2 KiB apart share too few sets of the caches (20-40 % slower). */
         call->padded = side + (side * (ptrdiff_t)sizeof(T) % 2048 == 0 ? N(width) : 0);
@@ -270,54 +331,168 @@ static gd_status N(run)(gd_apsp *call, gd_error *err)
     T *d = call->launch.workspace;
     int32_t *p = (int32_t *)(d + 2 * (panel + square));
     bool *a_reached = (bool *)(p + (paths ? panel + square : 0));
-    bool *b_reached = half ? a_reached : a_reached + strips;
-    const N(part) c = {call->dist, call->pred, call->padded}, a = {d, NULL, N(width)};
-    const N(part) b = {half ? d : d + panel, paths ? p : NULL, N(width)};
-    const N(part) rows = {d + 2 * panel, paths ? p + panel : NULL, block};
-    const N(part) columns = {d + 2 * panel + square, NULL, block};
-
-#pragma omp parallel if (n >= PARALLEL_FROM)
-    for (ptrdiff_t k = 0; k < n && status == GD_OK; k += block) {
-        const ptrdiff_t size = least(block, side - k), pivots = least(block, n - k);
-        const ptrdiff_t first = k / N(width), last = first + size / N(width);
-        const ptrdiff_t spans = least(strips, 1 + 4 * omp_get_num_threads() / strips);
-#pragma omp single
-        {
-            for (ptrdiff_t i = first; i < last && half; ++i)
-                N(mirror)(c, i, last);
-            N(close_diagonal)(N(at)(c, k, k), rows, columns, size, pivots);
-            for (ptrdiff_t i = first; i < last; ++i)
-                a_reached[i] = b_reached[i] = false; /* closed already */
-        }
-#pragma omp for schedule(dynamic)
-        for (ptrdiff_t task = 0; task < 2 * strips; ++task) {
-            const ptrdiff_t i = task / 2, at = i * N(width);
-            if ((i >= first && i < last) || (half && task % 2 == (i > first)))
-                continue;
-            if (task % 2)
-                a_reached[i] = N(close_column_strip)(N(at)(c, at, k), rows, N(at)(a, i * block, 0),
-                                                     size, pivots);
-            else
-                b_reached[i] = N(close_row_strip)(N(at)(c, k, at), columns, N(at)(b, i * block, 0),
-                                                  size, pivots);
-        }
-        /* Rows stay together, for the caches; many threads also share out each row. */
-#pragma omp for schedule(dynamic)
-        for (ptrdiff_t task = 0; task < strips * spans; ++task) {
-            const ptrdiff_t i = task / spans, span = task % spans;
-            const double part = (double)task / (double)(strips * spans);
-            if (gd_goes_on(&call->launch, ((double)k + part * (double)pivots) / (double)n, &status,
-                           err) &&
-                a_reached[i])
-                N(close_rest)(N(at)(c, i * N(width), 0), N(at)(a, i * block, 0), b, b_reached,
-                              most(half ? i : 0, strips * span / spans),
-                              strips * (span + 1) / spans, block, pivots);
-        }
+    const int members = n < PARALLEL_FROM ? 1 : gd_team_size();
+    N(job)
+    job = {
+        .call = call,
+        .c = {call->dist, call->pred, call->padded},
+        .a = {d, NULL, N(width)},
+        .b = {half ? d : d + panel, paths ? p : NULL, N(width)},
+        .rows = {d + 2 * panel, paths ? p + panel : NULL, block},
+        .columns = {d + 2 * panel + square, NULL, block},
+        .a_reached = a_reached,
+        .b_reached = half ? a_reached : a_reached + strips,
+        .half = half,
+        .block = block,
+        .down = strips,
+        .strips = strips,
+        .spans = gd_least(strips, 1 + 4 * members / strips),
+        .passed = GD_OK,
+        .err = err,
+    };
+    for (; job.k < n && job.passed == GD_OK; job.k += block) {
+        job.size = gd_least(block, side - job.k);
+        job.pivots = gd_least(block, n - job.k);
+        job.before = (double)job.k / (double)n;
+        job.share = (double)job.pivots / (double)n;
+        job.first = job.k / N(width);
+        job.last = job.first + job.size / N(width);
+        N(do_diagonal)(&job);
+        gd_team_run(members, 2 * strips, 1, N(do_panels), &job);
+        gd_team_run(members, strips * job.spans, 1, N(do_rest), &job);
     }
-#pragma omp parallel for schedule(dynamic) if (n >= PARALLEL_FROM)
-    for (ptrdiff_t i = 0; i < (half ? strips : 0); ++i)
-        N(mirror)(c, i, strips);
-    return status;
+    gd_team_run(members, half ? strips : 0, 1, N(mirror_some), &job);
+    return job.passed;
+}
+
+/* ---------------------------------------------------------------- a band of rows */
+
+/* Rows of a band, or strips of phase 3, and the rows of snapshots by which bands know each other. A
+ * row of snapshots is a row of the matrix at its own stage. */
+GD_INLINE void N(copy_rows)(const N(part) to, const N(part) from, ptrdiff_t rows, ptrdiff_t columns)
+{
+    for (ptrdiff_t k = 0; k < rows; ++k) {
+        memcpy(to.d + k * to.stride, from.d + k * from.stride, (size_t)columns * sizeof(T));
+        if (to.p)
+            memcpy(to.p + k * to.stride, from.p + k * from.stride,
+                   (size_t)columns * sizeof(int32_t));
+    }
+}
+
+typedef struct N(band_job) {
+    N(job) all;
+    N(part) snapshots; /* of this round's pivots */
+    ptrdiff_t above;   /* strips of the matrix above the band */
+    bool own;          /* whether the pivots are rows of the band */
+} N(band_job);
+
+/* Phase 2: a strip of the band's part of the pivots' columns, or one of the pivots' rows, which
+ * the band closes and records if they are its own, and reads if they are not. */
+static void N(do_band_panels)(void *context, ptrdiff_t begin, ptrdiff_t end, int member)
+{
+    const N(band_job) *const band = context;
+    const N(job) *const j = &band->all;
+    (void)member;
+    for (ptrdiff_t task = begin; task < end; ++task) {
+        const bool of_rows = task >= j->down;
+        const ptrdiff_t i = of_rows ? task - j->down : task, at = i * N(width);
+        if (!of_rows) {
+            const bool diagonal = band->above + i >= j->first && band->above + i < j->last;
+            j->a_reached[i] = !diagonal && N(close_column_strip)(N(at)(j->c, at, j->k), j->rows,
+                                                                 N(at)(j->a, i * j->block, 0),
+                                                                 j->size, j->pivots);
+            continue;
+        }
+        const N(part) strip = N(at)(j->b, i * j->block, 0), row = N(at)(band->snapshots, 0, at);
+        const bool diagonal = i >= j->first && i < j->last;
+        if (!band->own) {
+            N(copy_rows)(strip, row, j->pivots, N(width));
+            j->b_reached[i] = !diagonal && N(reached)(strip, j->pivots);
+            continue;
+        }
+        if (diagonal) {
+            N(copy_rows)(row, N(at)(j->rows, 0, at - j->k), j->pivots, N(width));
+            j->b_reached[i] = false;
+            continue;
+        }
+        const N(part) c = N(at)(j->c, j->k - band->above * N(width), at);
+        j->b_reached[i] = N(close_row_strip)(c, j->columns, strip, j->size, j->pivots);
+        N(copy_rows)(row, j->b_reached[i] ? strip : c, j->pivots, N(width));
+    }
+}
+
+/* Nodes from n on have no edges, whatever lies there. */
+static void N(fill_padding)(const gd_apsp_band *band, T far, T loop)
+{
+    T *const d = band->dist;
+    for (ptrdiff_t i = 0; i < band->rows; ++i)
+        for (ptrdiff_t j = band->first + i < band->n ? band->n : 0; j < band->padded; ++j) {
+            d[i * band->padded + j] = j == band->first + i ? loop : far;
+            if (band->pred != NULL)
+                band->pred[i * band->padded + j] = GD_NO_PREDECESSOR;
+        }
+}
+
+static gd_status N(run_band)(gd_apsp_band *call, const gd_apsp *whole, T far, T loop, gd_error *err)
+{
+    const ptrdiff_t block = call->n < LARGE_FROM ? BLOCK_SMALL : BLOCK_LARGE;
+    const size_t columns = (size_t)(block * call->rows), square = (size_t)(block * block);
+    const bool paths = call->pred != NULL;
+    if (call->launch.sizing) {
+        call->step = BAND_STEP;
+        call->padded = (call->n + BAND_STEP - 1) / BAND_STEP * BAND_STEP;
+        const size_t rows = (size_t)(block * call->padded), each = sizeof(T) + sizeof(int32_t);
+        call->snapshot_bytes = (size_t)(call->pivots * call->padded) * (paths ? each : sizeof(T));
+        call->launch.workspace_bytes = (columns + rows + 2 * square) * sizeof(T) +
+                                       (paths ? rows + square : 0) * sizeof(int32_t) +
+                                       (size_t)((call->rows + call->padded) / N(width));
+        return GD_OK;
+    }
+    const size_t rows = (size_t)(block * call->padded);
+    T *const d = call->launch.workspace, *const kept = call->snapshots;
+    int32_t *const p = (int32_t *)(d + columns + rows + 2 * square);
+    int32_t *const kept_p = (int32_t *)(kept + call->pivots * call->padded);
+    bool *const reached = (bool *)(p + (paths ? rows + square : 0));
+    const int members = gd_team_size();
+    const ptrdiff_t end = call->pivot + call->pivots;
+    N(band_job)
+    band = {
+        .all = {.call = whole,
+                .c = {call->dist, call->pred, call->padded},
+                .a = {d, NULL, N(width)},
+                .b = {d + columns, paths ? p : NULL, N(width)},
+                .rows = {d + columns + rows, paths ? p + rows : NULL, block},
+                .columns = {d + columns + rows + square, NULL, block},
+                .a_reached = reached,
+                .b_reached = reached + call->rows / N(width),
+                .block = block,
+                .down = call->rows / N(width),
+                .strips = call->padded / N(width),
+                .passed = GD_OK,
+                .err = err},
+        .above = call->first / N(width),
+        .own = call->pivot >= call->first && call->pivot < call->first + call->rows,
+    };
+    N(job) *const j = &band.all;
+    j->spans = gd_least(j->strips, 1 + 4 * members / j->down);
+    j->share = call->share * (double)block / (double)call->pivots;
+    N(fill_padding)(call, far, loop);
+    for (j->k = call->pivot; j->k < end && j->passed == GD_OK; j->k += block) {
+        j->size = j->pivots = gd_least(block, end - j->k);
+        j->first = j->k / N(width);
+        j->last = j->first + j->size / N(width);
+        j->before = call->done + j->share * (double)((j->k - call->pivot) / block);
+        const ptrdiff_t at = (j->k - call->pivot) * call->padded;
+        band.snapshots = (N(part)){kept + at, paths ? kept_p + at : NULL, call->padded};
+        if (band.own)
+            N(close_diagonal)(N(at)(j->c, j->k - call->first, j->k), j->rows, j->columns, j->size,
+                              j->pivots);
+        else
+            N(copy_rows)(j->rows, N(at)(band.snapshots, 0, j->k), j->pivots, j->size);
+        gd_team_run(members, j->down + j->strips, 1, N(do_band_panels), &band);
+        gd_team_run(members, j->down * j->spans, 1, N(do_rest), j);
+    }
+    return j->passed;
 }
 
 #undef N

@@ -18,9 +18,9 @@
 #include "kernels.h"
 #include "metric_terms.h"
 #include "simd.h"
+#include "sizes.h"
 #include "store_run.h"
-
-#include <omp.h>
+#include "team.h"
 
 enum {
     LANES = GD_VEC_BYTES / sizeof(uint64_t),
@@ -180,7 +180,6 @@ static finish_fn *const finishes[GD_METRIC_COUNT] = {FOR_METRICS(ENTRY)};
 
 /* ---------------------------------------------------------------- cutting up */
 
-static ptrdiff_t least(ptrdiff_t x, ptrdiff_t y) { return x < y ? x : y; }
 static ptrdiff_t round_up(ptrdiff_t x, ptrdiff_t to) { return (x + to - 1) / to * to; }
 
 /* Words of 64 bits in a row as packed here: whole steps of the adders, at least one. */
@@ -195,7 +194,7 @@ static void pack(const gd_matrix *x, ptrdiff_t row, ptrdiff_t k, ptrdiff_t depth
                  ptrdiff_t step)
 {
     const int32_t *const from = (const int32_t *)x->data + row * x->row_stride;
-    const ptrdiff_t real = row < x->rows ? least(depth, x->cols / 2 - k) : 0;
+    const ptrdiff_t real = row < x->rows ? gd_least(depth, x->cols / 2 - k) : 0;
     for (ptrdiff_t e = 0; e < real; ++e)
         memcpy(to + e * step, from + 2 * (k + e), sizeof *to);
     for (ptrdiff_t e = real < 0 ? 0 : real; e < depth; ++e)
@@ -210,10 +209,11 @@ static void block(const gd_cdist *call, ptrdiff_t row, ptrdiff_t column, int str
     _Alignas(64) float narrow[RUN];
     const gd_matrix *const out = &call->out;
     const ptrdiff_t depth = depth_of(&call->b);
-    const ptrdiff_t rows = least(ROWS, out->rows - row), cols = least(RUN, out->cols - column);
+    const ptrdiff_t rows = gd_least(ROWS, out->rows - row),
+                    cols = gd_least(RUN, out->cols - column);
 
     for (ptrdiff_t k = 0; k < depth; k += SLAB) {
-        const ptrdiff_t slab = least(SLAB, depth - k);
+        const ptrdiff_t slab = gd_least(SLAB, depth - k);
         for (ptrdiff_t r = 0; r < round_up(rows, MR); ++r)
             pack(&call->a, row + r, k, slab, a + r * SLAB, 1);
         for (ptrdiff_t c = 0; c < cols; c += LANES) {
@@ -240,29 +240,47 @@ static void block(const gd_cdist *call, ptrdiff_t row, ptrdiff_t column, int str
         gd_stream_end();
 }
 
+/* A call that all members work on. */
+typedef struct bits_job {
+    const gd_cdist *call;
+    uint64_t *packed;
+    ptrdiff_t runs; /* in a row */
+    int stream;
+} bits_job;
+
+static void pack_some(void *context, ptrdiff_t first, ptrdiff_t last, int member)
+{
+    const bits_job *const job = context;
+    const ptrdiff_t depth = depth_of(&job->call->b);
+    (void)member;
+    for (ptrdiff_t j = first; j < last; ++j)
+        pack(&job->call->b, j, 0, depth, job->packed + j / LANES * LANES * depth + j % LANES,
+             LANES);
+}
+
+static void do_blocks(void *context, ptrdiff_t first, ptrdiff_t last, int member)
+{
+    const bits_job *const job = context;
+    (void)member;
+    for (ptrdiff_t t = first; t < last; ++t)
+        block(job->call, t / job->runs * ROWS, t % job->runs * RUN, job->stream);
+}
+
 gd_status GD_ISA_NAME(gd_cpu_cdist_bits)(gd_cdist *call, gd_error *err)
 {
     (void)err;
     const ptrdiff_t m = call->out.rows, n = call->out.cols, depth = depth_of(&call->b);
-    uint64_t *const packed = call->launch.workspace;
+    const size_t size = call->out.dtype == GD_F32 ? sizeof(float) : sizeof(double);
     if (call->launch.sizing) {
-        call->launch.workspace_bytes = (size_t)(round_up(n, LANES) * depth) * sizeof *packed;
+        call->launch.workspace_bytes = (size_t)(round_up(n, LANES) * depth) * sizeof(uint64_t);
         return GD_OK;
     }
-    const int stream =
-        gd_worth_streaming(m, n, call->out.dtype == GD_F32 ? sizeof(float) : sizeof(double));
+    bits_job job = {call, call->launch.workspace, (n + RUN - 1) / RUN,
+                    gd_worth_streaming(m, n, size)};
     const double pairs = (double)m * (double)n;
-
     /* Waking threads costs about as much as 2**16 words of pairs on one. */
-#pragma omp parallel if (pairs * (double)depth > 0x1p16)
-    {
-#pragma omp for schedule(static)
-        for (ptrdiff_t j = 0; j < round_up(n, LANES); ++j)
-            pack(&call->b, j, 0, depth, packed + j / LANES * LANES * depth + j % LANES, LANES);
-#pragma omp for schedule(dynamic) collapse(2)
-        for (ptrdiff_t row = 0; row < m; row += ROWS)
-            for (ptrdiff_t column = 0; column < n; column += RUN)
-                block(call, row, column, stream);
-    }
+    const int members = pairs * (double)depth > 0x1p16 ? gd_team_size() : 1;
+    gd_team_run(members, round_up(n, LANES), 0, pack_some, &job);
+    gd_team_run(members, (m + ROWS - 1) / ROWS * job.runs, 1, do_blocks, &job);
     return GD_OK;
 }

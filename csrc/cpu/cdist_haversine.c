@@ -14,9 +14,9 @@
 #include "kernels.h"
 #include "simd.h"
 #include "store_run.h"
+#include "team.h"
 
 #include <math.h>
-#include <omp.h>
 
 enum {
     LANES = sizeof(gd_vf64) / sizeof(double),
@@ -42,7 +42,7 @@ GD_INLINE gd_vf64 polynomial(const double *c, const int count, gd_vf64 x)
 {
     gd_vf64 sum = gd_splat(c[count - 1]);
     GD_UNROLL for (int i = count - 2; i >= 0; --i)
-        sum = sum * x + c[i];
+        sum = gd_fma(sum, x, gd_splat(c[i]));
     return sum;
 }
 
@@ -50,13 +50,13 @@ GD_INLINE gd_vf64 polynomial(const double *c, const int count, gd_vf64 x)
 GD_INLINE gd_vf64 sine_squared(gd_vf64 x)
 {
     /* The multiple of pi nearest to x: adding and taking away 1.5 * 2**52 rounds to integers. */
-    const gd_vf64 n = (x * 0x1.45f306dc9c883p-2 + 0x1.8p+52) - 0x1.8p+52;
+    const gd_vf64 n = gd_fma(x, gd_splat(0x1.45f306dc9c883p-2), gd_splat(0x1.8p+52)) - 0x1.8p+52;
     /* pi in three parts, the first two of 33 bits: their multiples by n are exact. */
-    gd_vf64 r = x - n * 0x1.921fb54400000p+1;
-    r = r - n * 0x1.0b4611a600000p-33;
-    r = r - n * 0x1.3198a2e037073p-68;
+    gd_vf64 r = gd_fnma(n, gd_splat(0x1.921fb54400000p+1), x);
+    r = gd_fnma(n, gd_splat(0x1.0b4611a600000p-33), r);
+    r = gd_fnma(n, gd_splat(0x1.3198a2e037073p-68), r);
     const gd_vf64 square = r * r;
-    const gd_vf64 s = r + r * square * polynomial(sine, 8, square);
+    const gd_vf64 s = gd_fma(r * square, polynomial(sine, 8, square), r);
     return s * s;
 }
 
@@ -68,7 +68,7 @@ GD_INLINE gd_vf64 angle(gd_vf64 h)
     h = gd_max(gd_splat(0.0), gd_min(gd_splat(1.0), h));
     const gd_vf64 u = gd_min(1.0 - h, h);
     const gd_vf64 y = gd_sqrt(u);
-    const gd_vf64 twice = 2 * (y + y * u * polynomial(arcsine, 18, u));
+    const gd_vf64 twice = 2 * gd_fma(y * u, polynomial(arcsine, 18, u), y);
     const gd_vf64 rest = (0x1.1a62633145c07p-53 - twice) + 0x1.921fb54442d18p+1;
     const gd_vi64 far = h > 0.5;
     return (gd_vf64)(((gd_vi64)rest & far) | ((gd_vi64)twice & ~far));
@@ -117,7 +117,7 @@ static void angles(const points *a, ptrdiff_t row, const points *b, ptrdiff_t co
         const ptrdiff_t j = column + c;
         const gd_vf64 s = sine_squared((latitude - gd_load(b->latitude + j)) * 0.5);
         const gd_vf64 t = sine_squared((longitude - gd_load(b->longitude + j)) * 0.5);
-        gd_store(out + c, angle(s + cosine * gd_load(b->cosine + j) * t));
+        gd_store(out + c, angle(gd_fma(cosine * gd_load(b->cosine + j), t, s)));
     }
 }
 
@@ -144,6 +144,37 @@ static void block(const gd_matrix *out, const points *a, const points *b, ptrdif
         gd_stream_end();
 }
 
+/* A call that all members work on. */
+typedef struct haversine_job {
+    const gd_cdist *call;
+    points a, b;
+    ptrdiff_t runs; /* in a row */
+    int stream;
+} haversine_job;
+
+/* Points of A, then those of B. */
+static void load_some(void *context, ptrdiff_t first, ptrdiff_t last, int member)
+{
+    const haversine_job *const job = context;
+    const ptrdiff_t of_a = padded(job->call->out.rows);
+    (void)member;
+    for (ptrdiff_t i = first; i < last; ++i) {
+        if (i < of_a)
+            load_point(&job->call->a, i, &job->a);
+        else
+            load_point(&job->call->b, i - of_a, &job->b);
+    }
+}
+
+static void do_blocks(void *context, ptrdiff_t first, ptrdiff_t last, int member)
+{
+    const haversine_job *const job = context;
+    (void)member;
+    for (ptrdiff_t t = first; t < last; ++t)
+        block(&job->call->out, &job->a, &job->b, t / job->runs * ROWS, t % job->runs * RUN,
+              job->stream);
+}
+
 gd_status GD_ISA_NAME(gd_cpu_cdist_haversine)(gd_cdist *call, gd_error *err)
 {
     (void)err;
@@ -153,25 +184,18 @@ gd_status GD_ISA_NAME(gd_cpu_cdist_haversine)(gd_cdist *call, gd_error *err)
         call->launch.workspace_bytes = (size_t)(3 * (padded(m) + padded(n))) * sizeof(double);
         return GD_OK;
     }
-    const points a = points_at(call->launch.workspace, m);
-    const points b = points_at((double *)call->launch.workspace + 3 * padded(m), n);
     const size_t size = out->dtype == GD_F32 ? sizeof(float) : sizeof(double);
-    const int stream = gd_worth_streaming(m, n, size);
+    haversine_job job = {
+        .call = call,
+        .a = points_at(call->launch.workspace, m),
+        .b = points_at((double *)call->launch.workspace + 3 * padded(m), n),
+        .runs = (n + RUN - 1) / RUN,
+        .stream = gd_worth_streaming(m, n, size),
+    };
     const double pairs = (double)m * (double)n;
-
     /* Waking threads costs about as much as a few thousand pairs on one. */
-#pragma omp parallel if (pairs > 4096)
-    {
-#pragma omp for schedule(static) nowait
-        for (ptrdiff_t i = 0; i < padded(m); ++i)
-            load_point(&call->a, i, &a);
-#pragma omp for schedule(static)
-        for (ptrdiff_t i = 0; i < padded(n); ++i)
-            load_point(&call->b, i, &b);
-#pragma omp for schedule(dynamic) collapse(2)
-        for (ptrdiff_t row = 0; row < m; row += ROWS)
-            for (ptrdiff_t column = 0; column < n; column += RUN)
-                block(out, &a, &b, row, column, stream);
-    }
+    const int members = pairs > 4096 ? gd_team_size() : 1;
+    gd_team_run(members, padded(m) + padded(n), 0, load_some, &job);
+    gd_team_run(members, (m + ROWS - 1) / ROWS * job.runs, 1, do_blocks, &job);
     return GD_OK;
 }

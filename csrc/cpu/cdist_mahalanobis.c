@@ -15,8 +15,8 @@
  * 3.4 ms, of which the tile takes 3.0; in direct form 353 ms, 76 % of that floor. */
 #include "kernels.h"
 #include "simd.h"
-
-#include <omp.h>
+#include "sizes.h"
+#include "team.h"
 
 /* The register tile of the direct form: MR pairs by NV vectors of V's columns. */
 #if defined(__AVX512F__) || defined(__aarch64__)
@@ -32,13 +32,12 @@ enum {
     RUN = 256,  /* results of a row that are examined at a time */
 };
 
-static ptrdiff_t least(ptrdiff_t x, ptrdiff_t y) { return x < y ? x : y; }
 static ptrdiff_t panels_of(ptrdiff_t d) { return (d + WIDTH - 1) / WIDTH; }
 static size_t round_up_256(size_t bytes) { return (bytes + 255) / 256 * 256; }
 
 /* ---------------------------------------------------------------- pairs in direct form */
 
-/* A thread's pairs that wait to be computed. */
+/* A member's pairs that wait to be computed. */
 typedef struct waiting {
     double *differences; /* PAIRS rows, zeros after column d up to whole panels */
     ptrdiff_t at[PAIRS]; /* where the results belong in out */
@@ -83,7 +82,7 @@ static __attribute__((noinline)) void quadratic(const double *t, ptrdiff_t strid
         GD_UNROLL for (int r = 0; r < MR; ++r) {
             const gd_vf64 row = gd_splat(t[r * stride + k]);
             GD_UNROLL for (int c = 0; c < NV; ++c)
-                acc[r][c] += row * column[c];
+                acc[r][c] = gd_fma(row, column[c], acc[r][c]);
         }
     }
     GD_UNROLL for (int c = 0; c < NV; ++c) {
@@ -175,7 +174,7 @@ static void examine(const gd_cdist *call, const double *vi, ptrdiff_t i, waiting
 {
     const ptrdiff_t n = call->out.cols;
     for (ptrdiff_t j = 0; j < n; j += RUN) {
-        const ptrdiff_t count = least(RUN, n - j);
+        const ptrdiff_t count = gd_least(RUN, n - j);
         if (call->out.dtype == GD_F32)
             examine_f32(call, vi, i, j, count, pairs);
         else
@@ -196,35 +195,70 @@ static void pack_panel(const gd_cdist *call, ptrdiff_t panel, double *vi)
         }
 }
 
-/* Computes the elements in direct form that do not hold, or all of them. */
-static void repair(const gd_cdist *call, double *vi, char *own, size_t own_bytes, int threads)
+/* A call that all members work on: V in panels, and each member's pairs. */
+typedef struct repairing {
+    const gd_cdist *call;
+    double *vi;
+    char *own;
+    size_t own_bytes;
+} repairing;
+
+static waiting *pairs_of(const repairing *r, ptrdiff_t member)
 {
-#pragma omp parallel num_threads(threads) if (threads > 1)
-    {
-        waiting mine = {.differences = (double *)(own + (size_t)omp_get_thread_num() * own_bytes)};
-        memset(mine.differences, 0, own_bytes);
-#pragma omp for schedule(static)
-        for (ptrdiff_t p = 0; p < panels_of(call->a.cols); ++p)
-            pack_panel(call, p, vi);
-#pragma omp for schedule(dynamic) nowait
-        for (ptrdiff_t i = 0; i < call->out.rows; ++i) {
-            if (call->a_terms)
-                examine(call, vi, i, &mine);
-            for (ptrdiff_t j = 0; !call->a_terms && j < call->out.cols; ++j)
-                demand(call, vi, &call->a, &call->b, i, j, &mine);
-        }
-        flush(call, vi, &mine);
+    return (waiting *)(r->own + (size_t)member * r->own_bytes);
+}
+
+static void pack_some(void *context, ptrdiff_t first, ptrdiff_t last, int member)
+{
+    const repairing *const r = context;
+    (void)member;
+    for (ptrdiff_t p = first; p < last; ++p)
+        pack_panel(r->call, p, r->vi);
+}
+
+static void repair_some(void *context, ptrdiff_t first, ptrdiff_t last, int member)
+{
+    const repairing *const r = context;
+    const gd_cdist *const call = r->call;
+    waiting *const mine = pairs_of(r, member);
+    for (ptrdiff_t i = first; i < last; ++i) {
+        if (call->a_terms)
+            examine(call, r->vi, i, mine);
+        for (ptrdiff_t j = 0; !call->a_terms && j < call->out.cols; ++j)
+            demand(call, r->vi, &call->a, &call->b, i, j, mine);
     }
 }
 
-/* The workspace is the tile's first, then holds V in panels and every thread's differences. */
+static void flush_some(void *context, ptrdiff_t first, ptrdiff_t last, int member)
+{
+    const repairing *const r = context;
+    (void)member;
+    for (ptrdiff_t m = first; m < last; ++m)
+        flush(r->call, r->vi, pairs_of(r, m));
+}
+
+/* Computes the elements in direct form that do not hold, or all of them. */
+static void repair(const gd_cdist *call, double *vi, char *own, size_t own_bytes, int members)
+{
+    repairing all = {call, vi, own, own_bytes};
+    memset(own, 0, (size_t)members * own_bytes);
+    for (int m = 0; m < members; ++m)
+        pairs_of(&all, m)->differences =
+            (double *)(own + (size_t)m * own_bytes + round_up_256(sizeof(waiting)));
+    gd_team_run(members, panels_of(call->a.cols), 0, pack_some, &all);
+    gd_team_run(members, call->out.rows, 1 + RUN / call->out.cols, repair_some, &all);
+    gd_team_run(members, members, 1, flush_some, &all);
+}
+
+/* The workspace is the tile's first, then holds V in panels and every member's pairs. */
 gd_status GD_ISA_NAME(gd_cpu_cdist_mahalanobis)(gd_cdist *call, gd_error *err)
 {
     const ptrdiff_t d = call->a.cols, stride = panels_of(d) * WIDTH;
     const size_t vi_bytes = round_up_256((size_t)(stride * d) * sizeof(double));
-    const size_t own_bytes = round_up_256((size_t)(PAIRS * stride) * sizeof(double) + 1);
+    const size_t own_bytes =
+        round_up_256(sizeof(waiting)) + round_up_256((size_t)(PAIRS * stride) * sizeof(double) + 1);
     gd_launch *const launch = &call->launch;
-    int threads = omp_get_max_threads();
+    int threads = gd_team_size();
     if (call->a_terms) {
         gd_cdist tile = *call;
         tile.metric = GD_EUCLIDEAN;
@@ -241,11 +275,11 @@ gd_status GD_ISA_NAME(gd_cpu_cdist_mahalanobis)(gd_cdist *call, gd_error *err)
         launch->workspace_bytes = launch->workspace_bytes > bytes ? launch->workspace_bytes : bytes;
         return GD_OK;
     }
-    /* OpenMP's answer may have changed since; the workspace has not. */
+    /* The team's size may have changed since; the workspace has not. */
     const ptrdiff_t room = (ptrdiff_t)((launch->workspace_bytes - vi_bytes) / own_bytes);
     const double work =
         (double)call->out.rows * (double)call->out.cols * (call->a_terms ? 1 : (double)(d * d));
-    threads = work < 0x1p15 ? 1 : (int)least(threads, room);
+    threads = work < 0x1p15 ? 1 : (int)gd_least(threads, room);
     repair(call, launch->workspace, (char *)launch->workspace + vi_bytes, own_bytes, threads);
     return GD_OK;
 }

@@ -22,10 +22,11 @@
 #include "metric_terms.h"
 #include "pack.h"
 #include "simd_math.h"
+#include "sizes.h"
 #include "store_run.h"
+#include "team.h"
 
 #include <math.h>
-#include <omp.h>
 
 enum {
     LANES = sizeof(gd_vf64) / sizeof(double),
@@ -43,7 +44,8 @@ enum {
 
 /* ---------------------------------------------------------------- sums */
 
-#define gd_add_product(acc, x, y) ((acc) + (x) * (y))
+#define gd_add_product(acc, x, y) gd_fma(x, y, acc)
+#define gd_product(x, y) ((x) * (y))
 #define gd_add_abs(acc, t) ((acc) + gd_abs(t))
 #define gd_root(x) gd_sqrt(x)
 #define gd_unequal(x, y) one_where((x) != (y))
@@ -76,8 +78,8 @@ GD_INLINE gd_vf64 two_ratios(gd_vf64 x0, gd_vf64 y0, gd_vf64 x1, gd_vf64 y1)
     const gd_vf64 x = gd_add_product(x0 * y1, x1, y0), y = y0 * y1;
 #if defined(__AVX512F__)
     const gd_vf64 guess = (gd_vf64)_mm512_rcp14_pd((__m512d)y);
-    const gd_vf64 inverse = guess + guess * (1 - y * guess), near = x * inverse;
-    const gd_vf64 sum = near + (x - y * near) * inverse;
+    const gd_vf64 inverse = gd_fma(guess, gd_fnma(y, guess, gd_splat(1.0)), guess);
+    const gd_vf64 near = x * inverse, sum = gd_fma(gd_fnma(y, near, x), inverse, near);
     const __mmask8 above =
         _mm512_cmp_pd_mask((__m512d)y, _mm512_set1_pd(RATIOS_SAFE_MIN), _CMP_GE_OQ);
     const __mmask8 fine =
@@ -115,12 +117,14 @@ GD_INLINE void add_term(const enum gd_sums kind, const bool weighted, gd_vf64 *s
         return;
     }
     switch (kind) {
-#define ADD(name, count)        \
+#define ADD(name, count, ...)   \
     case GD_SUM_##name:         \
         GD_ADD_##name(s, a, b); \
         break;
         GD_SUMS(ADD)
 #undef ADD
+        case GD_NO_SUMS: /* the table keeps such metrics away */
+            break;
     }
 }
 
@@ -216,11 +220,11 @@ typedef void tiles_fn(const double *a, const double *b, ptrdiff_t d, const doubl
                      b + v * LANES, d, weights, p, at);                                            \
             }                                                                                      \
     }
-#define DEFINE(name, count)                                   \
+#define DEFINE(name, count, ...)                              \
     DEFINE_AS(name, _unweighted, GD_SUM_##name, count, false) \
     DEFINE_AS(name, _weighted, GD_SUM_##name, count, true)
 GD_SUMS(DEFINE)
-#define ENTRY(name, count) [GD_SUM_##name] = {name##_unweighted, name##_weighted},
+#define ENTRY(name, count, ...) [GD_SUM_##name] = {name##_unweighted, name##_weighted},
 static tiles_fn *const tiles[][2] = {GD_SUMS(ENTRY)};
 #undef DEFINE
 #undef DEFINE_AS
@@ -228,7 +232,7 @@ static tiles_fn *const tiles[][2] = {GD_SUMS(ENTRY)};
 
 static ptrdiff_t count_of(enum gd_sums kind)
 {
-#define COUNT(name, count) [GD_SUM_##name] = count,
+#define COUNT(name, count, ...) [GD_SUM_##name] = count,
     static const unsigned char counts[] = {GD_SUMS(COUNT)};
 #undef COUNT
     return counts[kind];
@@ -326,9 +330,6 @@ typedef struct sums_plan {
     size_t own_bytes;    /* a thread's packed rows and waiting sums */
 } sums_plan;
 
-static ptrdiff_t least(ptrdiff_t x, ptrdiff_t y) { return x < y ? x : y; }
-static ptrdiff_t most(ptrdiff_t x, ptrdiff_t y) { return x > y ? x : y; }
-static ptrdiff_t ceil_div(ptrdiff_t x, ptrdiff_t y) { return (x + y - 1) / y; }
 static size_t round_up_256(ptrdiff_t doubles)
 {
     return ((size_t)doubles * sizeof(double) + 255) / 256 * 256;
@@ -337,21 +338,22 @@ static size_t round_up_256(ptrdiff_t doubles)
 static sums_plan plan_of(const gd_cdist *call)
 {
     const ptrdiff_t m = call->out.rows, n = call->out.cols, d = call->a.cols;
-    const ptrdiff_t bytes = most(d, 1) * (ptrdiff_t)sizeof(double);
+    const ptrdiff_t bytes = gd_most(d, 1) * (ptrdiff_t)sizeof(double);
     sums_plan plan = {.kind = GD_SUMS_OF(call->metric, call->weights != NULL, call->p),
-                      .panels = ceil_div(n, WIDTH)};
+                      .panels = gd_ceil_div(n, WIDTH)};
 
     /* Of a 1 MB second-level cache, rows may fill 256 KB and panels 256 KB. */
-    plan.rows = least(ceil_div(m, MR) * MR, most(1, least(BLOCK, (256 << 10) / bytes) / MR) * MR);
-    plan.chunk = most(1, least(PANELS, (256 << 10) / (bytes * WIDTH)));
+    plan.rows = gd_least(gd_ceil_div(m, MR) * MR,
+                         gd_most(1, gd_least(BLOCK, (256 << 10) / bytes) / MR) * MR);
+    plan.chunk = gd_most(1, gd_least(PANELS, (256 << 10) / (bytes * WIDTH)));
 
     /* Waking threads costs about as much as 2**16 terms on one. */
     const double pairs = (double)m * (double)n;
-    plan.threads = pairs * (double)(d + 8) < 0x1p16 ? 1 : omp_get_max_threads();
-    plan.blocks = ceil_div(m, plan.rows);
+    plan.threads = pairs * (double)(d + 8) < 0x1p16 ? 1 : gd_team_size();
+    plan.blocks = gd_ceil_div(m, plan.rows);
     plan.spans = plan.threads == 1
                      ? 1
-                     : least(plan.panels, ceil_div(4 * (ptrdiff_t)plan.threads, plan.blocks));
+                     : gd_least(plan.panels, gd_ceil_div(4 * (ptrdiff_t)plan.threads, plan.blocks));
     plan.stream =
         gd_worth_streaming(m, n, call->out.dtype == GD_F32 ? sizeof(float) : sizeof(double));
     plan.shared_bytes = round_up_256(plan.panels * WIDTH * d);
@@ -359,16 +361,58 @@ static sums_plan plan_of(const gd_cdist *call)
     return plan;
 }
 
+/* Between these, a sum of powers has lost nothing to terms that left the range of float64. */
+#define POWERS_SAFE_MIN 0x1p-900
+#define POWERS_SAFE_MAX 0x1.fffffffffffffp+1023
+
+/* minkowski for any p of two float32 rows, whose powers may leave the range of float64 where the
+ * distance is far from leaving that of float32: differences are divided by the largest one that has
+ * weight. What has none adds 0, or NaN if it is no number. */
+static __attribute__((noinline)) double scaled_minkowski(const gd_cdist *call, ptrdiff_t i,
+                                                         ptrdiff_t j)
+{
+    const float *const a = (const float *)call->a.data + i * call->a.row_stride;
+    const float *const b = (const float *)call->b.data + j * call->b.row_stride;
+    double unit = 0, sum = 0;
+    for (ptrdiff_t k = 0; k < call->a.cols; ++k) {
+        const double t = fabs((double)a[k] - (double)b[k]);
+        unit = t > unit && (call->weights == NULL || call->weights[k] > 0) ? t : unit;
+    }
+    unit = unit > 0 && unit < (double)INFINITY ? unit : 1;
+    for (ptrdiff_t k = 0; k < call->a.cols; ++k) {
+        const double t = fabs((double)a[k] - (double)b[k]) / unit;
+        const double weight = call->weights == NULL ? 1 : call->weights[k];
+        sum += weight > 0 ? weight * pow(t, call->p) : t * 0;
+    }
+    return unit * pow(sum, 1 / call->p);
+}
+
+/* Computes those of a row's distances again whose sums were not good: `sums`, before they were
+ * finished. A column without weight may have made one NaN. */
+static void mend_powers(const gd_cdist *call, const double *sums, double *distances,
+                        ptrdiff_t count, ptrdiff_t row, ptrdiff_t column)
+{
+    for (ptrdiff_t c = 0; c < count; ++c)
+        if (!(sums[c] >= POWERS_SAFE_MIN && sums[c] <= POWERS_SAFE_MAX))
+            distances[c] = scaled_minkowski(call, row, column + c);
+}
+
 /* Finishes one row's waiting sums, from `column` on, and stores them. */
 static void store_row(const gd_cdist *call, const sums_plan *plan, sums_at sums, ptrdiff_t row,
                       ptrdiff_t column)
 {
     const gd_matrix *out = &call->out;
-    const ptrdiff_t count = least(sums.stride, out->cols - column);
+    const ptrdiff_t count = gd_least(sums.stride, out->cols - column);
     const ptrdiff_t at = row * out->row_stride + column;
     const bool terms = call->a_terms != NULL;
+    const bool mends = plan->kind == GD_SUM_POWERS && out->dtype == GD_F32;
+    double unfinished[PANELS * WIDTH];
+    if (mends)
+        memcpy(unfinished, sums.at, (size_t)count * sizeof(double));
     finish(call, plan->kind, sums.at, sums.plane, count, terms ? call->b_terms + column : NULL,
            terms ? call->a_terms[row] : 0);
+    if (mends)
+        mend_powers(call, unfinished, sums.at, count, row, column);
     if (out->dtype == GD_F32) {
         _Alignas(64) float narrow[PANELS * WIDTH];
         for (ptrdiff_t c = 0; c < count; ++c)
@@ -385,7 +429,7 @@ static void store_row(const gd_cdist *call, const sums_plan *plan, sums_at sums,
 static void block(const gd_cdist *call, const sums_plan *plan, double *own, ptrdiff_t row,
                   ptrdiff_t panel, ptrdiff_t panels_end)
 {
-    const ptrdiff_t d = call->a.cols, rows = least(plan->rows, call->a.rows - row);
+    const ptrdiff_t d = call->a.cols, rows = gd_least(plan->rows, call->a.rows - row);
     const double *const packed = call->launch.workspace;
     const ptrdiff_t stride = plan->chunk * WIDTH;
     const sums_at sums = {own + plan->rows * d, MR * stride, stride};
@@ -393,14 +437,14 @@ static void block(const gd_cdist *call, const sums_plan *plan, double *own, ptrd
         pack(&call->a, row + r, MR, own + r * d);
 
     for (; panel < panels_end; panel += plan->chunk) {
-        const ptrdiff_t end = least(panel + plan->chunk, panels_end);
+        const ptrdiff_t end = gd_least(panel + plan->chunk, panels_end);
         for (ptrdiff_t r = 0; r < rows; r += MR) {
             for (ptrdiff_t p = panel; p < end; ++p) {
                 const sums_at at = {sums.at + (p - panel) * WIDTH, sums.plane, stride};
                 tiles[plan->kind][call->weights != NULL](own + r * d, packed + p * WIDTH * d, d,
                                                          call->weights, call->p, at);
             }
-            for (ptrdiff_t i = 0; i < least(MR, rows - r); ++i) {
+            for (ptrdiff_t i = 0; i < gd_least(MR, rows - r); ++i) {
                 const sums_at at = {sums.at + i * stride, sums.plane, (end - panel) * WIDTH};
                 store_row(call, plan, at, row + r + i, panel * WIDTH);
             }
@@ -408,6 +452,34 @@ static void block(const gd_cdist *call, const sums_plan *plan, double *own, ptrd
     }
     if (plan->stream)
         gd_stream_end();
+}
+
+/* A call that all members work on. */
+typedef struct sums_job {
+    const gd_cdist *call;
+    const sums_plan *plan;
+} sums_job;
+
+static void pack_some(void *context, ptrdiff_t first, ptrdiff_t last, int member)
+{
+    const gd_cdist *const call = ((const sums_job *)context)->call;
+    (void)member;
+    for (ptrdiff_t p = first; p < last; ++p)
+        pack(&call->b, p * WIDTH, WIDTH,
+             (double *)call->launch.workspace + p * WIDTH * call->a.cols);
+}
+
+static void do_tasks(void *context, ptrdiff_t first, ptrdiff_t last, int member)
+{
+    const sums_job *const job = context;
+    const sums_plan *const plan = job->plan;
+    double *const own = (double *)((char *)job->call->launch.workspace + plan->shared_bytes +
+                                   (size_t)member * plan->own_bytes);
+    for (ptrdiff_t t = first; t < last; ++t) {
+        const ptrdiff_t span = t % plan->spans;
+        block(job->call, plan, own, t / plan->spans * plan->rows, plan->panels * span / plan->spans,
+              plan->panels * (span + 1) / plan->spans);
+    }
 }
 
 gd_status GD_ISA_NAME(gd_cpu_cdist_sums)(gd_cdist *call, gd_error *err)
@@ -419,24 +491,11 @@ gd_status GD_ISA_NAME(gd_cpu_cdist_sums)(gd_cdist *call, gd_error *err)
         launch->workspace_bytes = plan.shared_bytes + (size_t)plan.threads * plan.own_bytes;
         return GD_OK;
     }
-    /* OpenMP's answer may have changed since; the workspace has not. */
+    /* The team's size may have changed since; the workspace has not. */
     const size_t left = launch->workspace_bytes - plan.shared_bytes;
-    const int threads = (int)least(plan.threads, (ptrdiff_t)(left / plan.own_bytes));
-    const ptrdiff_t d = call->a.cols, tasks = plan.blocks * plan.spans;
-    double *const packed = launch->workspace;
-#pragma omp parallel num_threads(threads) if (threads > 1)
-    {
-        double *const own = (double *)((char *)packed + plan.shared_bytes +
-                                       (size_t)omp_get_thread_num() * plan.own_bytes);
-#pragma omp for schedule(static)
-        for (ptrdiff_t p = 0; p < plan.panels; ++p)
-            pack(&call->b, p * WIDTH, WIDTH, packed + p * WIDTH * d);
-#pragma omp for schedule(dynamic)
-        for (ptrdiff_t t = 0; t < tasks; ++t) {
-            const ptrdiff_t span = t % plan.spans;
-            block(call, &plan, own, t / plan.spans * plan.rows, plan.panels * span / plan.spans,
-                  plan.panels * (span + 1) / plan.spans);
-        }
-    }
+    const int threads = (int)gd_least(plan.threads, (ptrdiff_t)(left / plan.own_bytes));
+    sums_job job = {call, &plan};
+    gd_team_run(threads, plan.panels, 0, pack_some, &job);
+    gd_team_run(threads, plan.blocks * plan.spans, 1, do_tasks, &job);
     return GD_OK;
 }

@@ -24,8 +24,8 @@
 #include "kernels.h"
 #include "one_sum.h"
 #include "pack.h"
-
-#include <omp.h>
+#include "sizes.h"
+#include "team.h"
 
 enum {
     FEW = 4,          /* rows that are broadcast; with more, tiles are quicker */
@@ -74,9 +74,6 @@ typedef struct thin_plan {
 #define GUARDED 0
 #include "cdist_thin_body.h"
 
-static ptrdiff_t least(ptrdiff_t x, ptrdiff_t y) { return x < y ? x : y; }
-static ptrdiff_t most(ptrdiff_t x, ptrdiff_t y) { return x > y ? x : y; }
-
 /* How many elements a vector has. */
 static ptrdiff_t lanes_of(const gd_cdist *call)
 {
@@ -95,7 +92,7 @@ bool GD_ISA_NAME(gd_cpu_cdist_is_thin)(const gd_cdist *call)
 {
     const ptrdiff_t m = call->a.rows, n = call->b.rows;
     return is_deep(call) ||
-           (call->a.cols > 0 && least(m, n) <= FEW && most(m, n) >= lanes_of(call));
+           (call->a.cols > 0 && gd_least(m, n) <= FEW && gd_most(m, n) >= lanes_of(call));
 }
 
 gd_status GD_ISA_NAME(gd_cpu_cdist_thin)(gd_cdist *call)
@@ -115,7 +112,7 @@ gd_status GD_ISA_NAME(gd_cpu_cdist_thin)(gd_cdist *call)
         .out = call->out.data,
         .few_stride = turned ? 1 : call->out.row_stride,
         .many_stride = turned ? call->out.row_stride : 1,
-        .threads = steps < 0x1p17 ? 1 : omp_get_max_threads(),
+        .threads = steps < 0x1p17 ? 1 : gd_team_size(),
     };
     if (call->launch.sizing) {
         call->launch.workspace_bytes = deep ? (single ? deep_bytes_f32 : deep_bytes_f64)(&plan) : 0;

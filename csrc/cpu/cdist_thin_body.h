@@ -10,19 +10,16 @@ static const T *N(row)(const thin_rows *x, ptrdiff_t i)
     return (const T *)x->data + i * x->stride;
 }
 
-/* The distance of two rows from its sum of squares, which may have lost range: then from float64.
- */
+/* The distance of two rows from its sum, which may have lost range: then from float64. */
 static __attribute__((noinline)) T N(mend)(gd_metric metric, T sum, const T *x, const T *y,
                                            ptrdiff_t d)
 {
     const bool root = metric == GD_EUCLIDEAN;
 #if GUARDED
-    if (sum < GD_F32_SQUARES_SAFE_MIN || sum > GD_F32_SQUARES_SAFE_MAX) {
+    if (gd_lost_range(metric, sum)) {
         double exact = 0;
-        for (ptrdiff_t k = 0; k < d; ++k) {
-            const double t = (double)x[k] - (double)y[k];
-            exact += t * t;
-        }
+        for (ptrdiff_t k = 0; k < d; ++k)
+            exact += gd_wide_term(metric, x[k], y[k]);
         return (T)(root ? __builtin_sqrt(exact) : exact);
     }
 #else
@@ -31,17 +28,15 @@ static __attribute__((noinline)) T N(mend)(gd_metric metric, T sum, const T *x, 
     return root ? (T)__builtin_sqrt((double)sum) : sum;
 }
 
-/* Whether any of these sums lost range; NaN is no loss. */
+/* Whether any of these sums lost range. */
 GD_INLINE bool N(any_lost)(gd_metric metric, const V *sums, const int count)
 {
 #if GUARDED
-    if (metric == GD_EUCLIDEAN || metric == GD_SQEUCLIDEAN) {
-        V low = gd_splat(1.0f), high = low;
-        GD_UNROLL for (int r = 0; r < count; ++r) {
-            low = gd_min(sums[r], low);
-            high = gd_max(sums[r], high);
-        }
-        return gd_any((low < GD_F32_SQUARES_SAFE_MIN) | (high > GD_F32_SQUARES_SAFE_MAX));
+    if (GD_CAN_LOSE_RANGE(metric)) {
+        gd_range seen = gd_no_range();
+        GD_UNROLL for (int r = 0; r < count; ++r)
+            gd_see(metric, &seen, sums[r]);
+        return gd_saw_loss(metric, &seen);
     }
 #else
     (void)metric, (void)sums, (void)count;
@@ -217,26 +212,18 @@ static const N(strips_fn) N(strips_of)[GD_METRIC_COUNT][3] = {FOR_TERMS(ENTRIES)
 #undef DEFINE_STRIPS
 #undef ENTRIES
 
-/* All of them, or as many as fall to one of plan->threads. */
-static void N(share_of_strips)(const thin_plan *plan, int thread)
+static void N(some_of_strips)(void *the_plan, ptrdiff_t first, ptrdiff_t last, int member)
 {
-    const ptrdiff_t strips = (plan->many.count + N(lanes) - 1) / N(lanes);
+    const thin_plan *const plan = the_plan;
     const int form = plan->few.count == 1 ? 0 : plan->few.count == 2 ? 1 : 2;
-    const N(strips_fn) run = N(strips_of)[plan->terms][form];
-    run(plan, strips * thread / plan->threads, strips * (thread + 1) / plan->threads);
+    (void)member;
+    N(strips_of)[plan->terms][form](plan, first, last);
 }
 
-static void N(strips)(const thin_plan *plan)
+static void N(strips)(thin_plan *plan)
 {
-    const int threads = plan->threads;
-    if (threads == 1) {
-        N(share_of_strips)(plan, 0);
-        return;
-    }
-#pragma omp parallel num_threads(threads)
-#pragma omp for schedule(static)
-    for (int t = 0; t < threads; ++t)
-        N(share_of_strips)(plan, t);
+    gd_team_run(plan->threads, (plan->many.count + N(lanes) - 1) / N(lanes), 0, N(some_of_strips),
+                plan);
 }
 
 /* ---------------------------------------------------------------- deep */
@@ -377,25 +364,31 @@ static size_t N(deep_bytes)(const thin_plan *plan)
     return (size_t)(N(sums_bytes)(plan) + plan->threads * N(own_bytes)(plan));
 }
 
-static void N(deep)(const thin_plan *plan, void *workspace, size_t bytes)
+/* A deep call: the sums of all chunks, then each member's folds and totals. */
+typedef struct N(deep_call) {
+    const thin_plan *plan;
+    T *sums;
+    char *own;
+    ptrdiff_t own_bytes;
+} N(deep_call);
+
+static void N(some_chunks)(void *context, ptrdiff_t first, ptrdiff_t last, int member)
 {
-    const ptrdiff_t chunks = N(chunks)(plan), own_bytes = N(own_bytes)(plan);
-    T *const sums = workspace;
-    char *const own = (char *)workspace + N(sums_bytes)(plan);
-    /* OpenMP's answer may have changed since; the workspace has not. */
+    const N(deep_call) *const call = context;
+    const N(chunk_fn) chunk = N(deep_of)[call->plan->terms].chunk;
+    for (ptrdiff_t c = first; c < last; ++c)
+        chunk(call->plan, c * N(lanes), (V *)(call->own + member * call->own_bytes), call->sums);
+}
+
+static void N(deep)(thin_plan *plan, void *workspace, size_t bytes)
+{
+    const ptrdiff_t own_bytes = N(own_bytes)(plan);
+    N(deep_call) all = {plan, workspace, (char *)workspace + N(sums_bytes)(plan), own_bytes};
+    /* The team's size may have changed since; the workspace has not. */
     const ptrdiff_t room = ((ptrdiff_t)bytes - N(sums_bytes)(plan)) / own_bytes;
     const int threads = (int)(plan->threads < room ? plan->threads : room);
-    const N(chunk_fn) chunk = N(deep_of)[plan->terms].chunk;
-    const N(join_fn) join = N(deep_of)[plan->terms].join;
-    if (threads == 1)
-        for (ptrdiff_t c = 0; c < chunks; ++c)
-            chunk(plan, c * N(lanes), (V *)own, sums);
-    else {
-#pragma omp parallel for num_threads(threads) schedule(static)
-        for (ptrdiff_t c = 0; c < chunks; ++c)
-            chunk(plan, c * N(lanes), (V *)(own + omp_get_thread_num() * own_bytes), sums);
-    }
-    join(plan, sums);
+    gd_team_run(threads, N(chunks)(plan), 0, N(some_chunks), &all);
+    N(deep_of)[plan->terms].join(plan, all.sums);
 }
 
 #undef T

@@ -32,9 +32,9 @@
 #include "kernels.h"
 #include "one_sum.h"
 #include "pack.h"
+#include "sizes.h"
 #include "store_run.h"
-
-#include <omp.h>
+#include "team.h"
 
 /* The register tile, with room left for a column's vectors, a row's value and a difference. */
 #if defined(__AVX512F__) || defined(__aarch64__)
@@ -53,10 +53,9 @@ enum { MR = 6, NV = 2 };
  * tenth faster for cityblock, a third for chebyshev. Where the pipes do both, tiles are `shared`:
  * what counts is one instruction less, for the row's value is not broadcast by one of its own. */
 #if defined(__FMA__)
-#define SCALED(metric, row, one) \
-    ((metric) == GD_CITYBLOCK || (metric) == GD_CHEBYSHEV ? (row) * (one) : (row))
+#define FUSES_DIFFERENCES(metric) ((metric) == GD_CITYBLOCK || (metric) == GD_CHEBYSHEV)
 #else
-#define SCALED(metric, row, one) (row)
+#define FUSES_DIFFERENCES(metric) false
 #endif
 
 enum {
@@ -80,9 +79,11 @@ typedef struct tile_plan {
     size_t own_bytes;    /* a thread's packed rows, staged tiles and columns of its own */
 } tile_plan;
 
-static ptrdiff_t least(ptrdiff_t x, ptrdiff_t y) { return x < y ? x : y; }
-static ptrdiff_t most(ptrdiff_t x, ptrdiff_t y) { return x > y ? x : y; }
-static ptrdiff_t ceil_div(ptrdiff_t x, ptrdiff_t y) { return (x + y - 1) / y; }
+/* A call that all members work on. */
+typedef struct tile_job {
+    const gd_cdist *call;
+    const tile_plan *plan;
+} tile_job;
 
 GD_DEFINE_PACK_VECTORS(pack_f32, float, gd_vf32, gd_transpose_f32, gd_half_vf32,
                        gd_transpose_half_f32)
@@ -104,27 +105,27 @@ static size_t round_up_256(ptrdiff_t bytes) { return ((size_t)bytes + 255) / 256
 
 static tile_plan plan_of(const gd_cdist *call)
 {
-    const ptrdiff_t m = call->out.rows, n = call->out.cols, d = call->a.cols, depth = most(d, 1);
+    const ptrdiff_t m = call->out.rows, n = call->out.cols, d = call->a.cols, depth = gd_most(d, 1);
     const ptrdiff_t size = call->out.dtype == GD_F32 ? sizeof(float) : sizeof(double);
     const ptrdiff_t width = NV * GD_VEC_BYTES / size;
-    tile_plan plan = {.panels = ceil_div(n, width), .slab = least(depth, SLAB)};
+    tile_plan plan = {.panels = gd_ceil_div(n, width), .slab = gd_least(depth, SLAB)};
 
     /* Of a 1 MB second-level cache, rows may fill 384 KB and panels 128 KB. Longer runs of a row
      * than 12 panels stream out no faster. All of a block's rows are packed at once: beyond 8 MB
      * fewer of them are, lest many threads ask for more memory than the inputs take. */
-    const ptrdiff_t tiles =
-        most(1, least((384 << 10) / (plan.slab * size * MR), (8 << 20) / (depth * size * MR)));
-    plan.rows = MR * least(ceil_div(m, MR), least(16, tiles));
-    plan.chunk =
-        most(1, least(least(MAX_CHUNK, plan.panels), (128 << 10) / (plan.slab * size * width)));
+    const ptrdiff_t tiles = gd_most(
+        1, gd_least((384 << 10) / (plan.slab * size * MR), (8 << 20) / (depth * size * MR)));
+    plan.rows = MR * gd_least(gd_ceil_div(m, MR), gd_least(16, tiles));
+    plan.chunk = gd_most(
+        1, gd_least(gd_least(MAX_CHUNK, plan.panels), (128 << 10) / (plan.slab * size * width)));
 
     /* Waking threads costs about as much as 2**18 pair-dimensions on one. */
     const double pairs = (double)m * (double)n;
-    plan.threads = pairs * (double)(d + 8) < 0x1p18 ? 1 : omp_get_max_threads();
-    plan.blocks = ceil_div(m, plan.rows);
+    plan.threads = pairs * (double)(d + 8) < 0x1p18 ? 1 : gd_team_size();
+    plan.blocks = gd_ceil_div(m, plan.rows);
     plan.spans = plan.threads == 1
                      ? 1
-                     : least(plan.panels, ceil_div(4 * (ptrdiff_t)plan.threads, plan.blocks));
+                     : gd_least(plan.panels, gd_ceil_div(4 * (ptrdiff_t)plan.threads, plan.blocks));
 
     plan.stream = gd_worth_streaming(m, n, (size_t)size) && (uintptr_t)call->out.data % size == 0;
 
@@ -149,9 +150,9 @@ gd_status GD_ISA_NAME(gd_cpu_cdist_tile)(gd_cdist *call, gd_error *err)
         launch->workspace_bytes = plan.shared_bytes + (size_t)plan.threads * plan.own_bytes;
         return GD_OK;
     }
-    /* OpenMP's answer may have changed since; the workspace has not. */
+    /* The team's size may have changed since; the workspace has not. */
     const size_t left = launch->workspace_bytes - plan.shared_bytes;
-    plan.threads = (int)least(plan.threads, (ptrdiff_t)(left / plan.own_bytes));
+    plan.threads = (int)gd_least(plan.threads, (ptrdiff_t)(left / plan.own_bytes));
     (call->out.dtype == GD_F32 ? run_f32 : run_f64)(call, &plan);
     return GD_OK;
 }

@@ -43,8 +43,8 @@ static __attribute__((noinline)) void N(put)(N(queue) * queue, ptrdiff_t lines)
     while (lines > 0 && queue->rows > 0) {
         const ptrdiff_t head = -(uintptr_t)queue->to % LINE / sizeof(T);
         if (head > 0)
-            N(put_part)(queue, least(head, queue->left));
-        const ptrdiff_t run = least(lines, queue->left / PER_LINE), count = run * PER_LINE;
+            N(put_part)(queue, gd_least(head, queue->left));
+        const ptrdiff_t run = gd_least(lines, queue->left / PER_LINE), count = run * PER_LINE;
         if (queue->metric == GD_EUCLIDEAN)
             N(put_lines)(GD_EUCLIDEAN, queue->from, queue->to, count);
         else if (queue->metric == GD_COSINE)
@@ -96,9 +96,12 @@ GD_INLINE bool N(tile)(const gd_metric metric, const int mr, const int nv, const
                     }
                 }
                 else {
-                    const V row = SCALED(metric, gd_splat(*at), one);
+                    const V row = gd_splat(*at);
                     GD_UNROLL for (int v = 0; v < nv; ++v)
-                        acc[r][v] = PICK(TERM, metric, acc[r][v], row, column[v]);
+                        acc[r][v] =
+                            FUSES_DIFFERENCES(metric)
+                                ? PICK(TERM, metric, acc[r][v], gd_fms(row, one, column[v]), (V){0})
+                                : PICK(TERM, metric, acc[r][v], row, column[v]);
                 }
             }
         }
@@ -118,14 +121,11 @@ GD_INLINE bool N(tile)(const gd_metric metric, const int mr, const int nv, const
     bool lost = false;
     if (last) {
 #if GUARDED
-        if (metric == GD_EUCLIDEAN || metric == GD_SQEUCLIDEAN) {
-            /* NaN is no loss: minimum and maximum pass it over. */
-            V low = gd_splat(1.0f), high = low;
-            FOR_TILE (r, v) {
-                low = gd_min(acc[r][v], low);
-                high = gd_max(acc[r][v], high);
-            }
-            lost = gd_any((low < GD_F32_SQUARES_SAFE_MIN) | (high > GD_F32_SQUARES_SAFE_MAX));
+        if (GD_CAN_LOSE_RANGE(metric)) {
+            gd_range seen = gd_no_range();
+            FOR_TILE (r, v)
+                gd_see(metric, &seen, acc[r][v]);
+            lost = gd_saw_loss(metric, &seen);
         }
 #endif
         if (!lost && queue == NULL)
@@ -187,15 +187,13 @@ static __attribute__((noinline)) void N(rescue)(gd_metric metric, const T *a, in
     for (int r = 0; r < mr; ++r, out += stride) {
         bool lost[N(width)], any = false;
         for (ptrdiff_t c = 0; c < width; ++c) {
-            lost[c] = out[c] < GD_F32_SQUARES_SAFE_MIN || out[c] > GD_F32_SQUARES_SAFE_MAX;
+            lost[c] = gd_lost_range(metric, out[c]);
             any |= lost[c];
         }
         double exact[N(width)] = {0};
         for (ptrdiff_t k = 0; any && k < d; ++k)
-            for (ptrdiff_t c = 0; c < width; ++c) {
-                const double t = (double)a[k * mr + r] - (double)b[k * width + c];
-                exact[c] += t * t;
-            }
+            for (ptrdiff_t c = 0; c < width; ++c)
+                exact[c] += gd_wide_term(metric, a[k * mr + r], b[k * width + c]);
         for (ptrdiff_t c = 0; c < width; ++c)
             if (metric == GD_EUCLIDEAN)
                 out[c] = lost[c] ? (T)__builtin_sqrt(exact[c]) : __builtin_sqrtf(out[c]);
@@ -284,7 +282,7 @@ static void N(block)(const gd_cdist *call, const tile_plan *plan, T *own, ptrdif
                 if (plan->stream && (plan->staged > MR || call->metric == GD_EUCLIDEAN ||
                                      call->metric == GD_COSINE)) {
                     const ptrdiff_t lines = cols * (ptrdiff_t)sizeof(T) / LINE * full;
-                    const ptrdiff_t folds = (end - panel) * ceil_div(most(depth, 1), GD_FOLD);
+                    const ptrdiff_t folds = (end - panel) * gd_ceil_div(gd_most(depth, 1), GD_FOLD);
                     N(put)(&queue, PTRDIFF_MAX);
                     queue = (N(queue)){.from = tile,
                                        .to = to,
@@ -293,7 +291,7 @@ static void N(block)(const gd_cdist *call, const tile_plan *plan, T *own, ptrdif
                                        .cols = cols,
                                        .from_stride = stride,
                                        .to_stride = call->out.row_stride,
-                                       .quota = ceil_div(lines, folds),
+                                       .quota = gd_ceil_div(lines, folds),
                                        .metric = any_lost ? GD_SQEUCLIDEAN : call->metric};
                     if (plan->staged == MR)
                         N(put)(&queue, PTRDIFF_MAX);
@@ -312,34 +310,33 @@ static void N(block)(const gd_cdist *call, const tile_plan *plan, T *own, ptrdif
         gd_stream_end();
 }
 
+static void N(pack_some)(void *context, ptrdiff_t first, ptrdiff_t last, int member)
+{
+    const tile_job *const job = context;
+    T *const packed = job->call->launch.workspace;
+    (void)member;
+    N(pack_panels)(&job->call->b, first, last, packed + first * N(width) * job->call->b.cols);
+}
+
+static void N(do_tasks)(void *context, ptrdiff_t first, ptrdiff_t last, int member)
+{
+    const tile_job *const job = context;
+    const tile_plan *const plan = job->plan;
+    T *const mine = (T *)((char *)job->call->launch.workspace + plan->shared_bytes +
+                          (size_t)member * plan->own_bytes);
+    for (ptrdiff_t t = first; t < last; ++t) {
+        const ptrdiff_t span = t % plan->spans;
+        N(block)(job->call, plan, mine, t / plan->spans * plan->rows,
+                 plan->panels * span / plan->spans, plan->panels * (span + 1) / plan->spans);
+    }
+}
+
 static void N(run)(const gd_cdist *call, const tile_plan *plan)
 {
-    char *const own = (char *)call->launch.workspace + plan->shared_bytes;
-    const ptrdiff_t tasks = plan->blocks * plan->spans;
-    const int threads = plan->threads;
-    if (threads == 1) { /* OpenMP takes half a microsecond to do so */
-        if (plan->blocks > 1)
-            N(pack_panels)(&call->b, 0, plan->panels, (T *)call->launch.workspace);
-        for (ptrdiff_t t = 0; t < plan->blocks; ++t)
-            N(block)(call, plan, (T *)own, t * plan->rows, 0, plan->panels);
-        return;
-    }
-#pragma omp parallel num_threads(threads)
-    {
-        T *const mine = (T *)(own + (size_t)omp_get_thread_num() * plan->own_bytes);
-        if (plan->blocks > 1) {
-#pragma omp for schedule(static)
-            for (ptrdiff_t p = 0; p < plan->panels; ++p)
-                N(pack_panels)(&call->b, p, p + 1,
-                               (T *)call->launch.workspace + p * N(width) * call->b.cols);
-        }
-#pragma omp for schedule(dynamic)
-        for (ptrdiff_t t = 0; t < tasks; ++t) {
-            const ptrdiff_t span = t % plan->spans;
-            N(block)(call, plan, mine, t / plan->spans * plan->rows,
-                     plan->panels * span / plan->spans, plan->panels * (span + 1) / plan->spans);
-        }
-    }
+    tile_job job = {call, plan};
+    if (plan->blocks > 1)
+        gd_team_run(plan->threads, plan->panels, 0, N(pack_some), &job);
+    gd_team_run(plan->threads, plan->blocks * plan->spans, 1, N(do_tasks), &job);
 }
 
 #undef T

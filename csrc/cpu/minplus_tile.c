@@ -26,10 +26,11 @@
 #include "kernels.h"
 #include "pass.h"
 #include "simd.h"
+#include "sizes.h"
+#include "team.h"
 
 #include <limits.h>
 #include <math.h>
-#include <omp.h>
 
 /* The register tile: room is left for a row of vectors, a broadcast and a sum. */
 #if defined(__AVX512F__) || defined(__aarch64__)
@@ -54,7 +55,12 @@ typedef struct product_plan {
     bool flip; /* the order of the numbers, since a maximum is wanted */
 } product_plan;
 
-GD_INLINE ptrdiff_t least(ptrdiff_t x, ptrdiff_t y) { return x < y ? x : y; }
+/* Tasks are blocks of strips times chunks of panels. */
+static ptrdiff_t blocks_of(const product_plan *plan)
+{
+    return (plan->strips + plan->block - 1) / plan->block;
+}
+static ptrdiff_t chunks_of(const product_plan *plan) { return (plan->panels + CHUNK - 1) / CHUNK; }
 
 /* ---------------------------------------------------------------- how elements become words */
 
@@ -116,7 +122,7 @@ GD_INLINE int32_t from_sum(int32_t y, bool flip)
 #define ADD_AND_LESS(c, a, b, one) ((void)(one), gd_min(gd_splat(*(a)) + (b), c))
 #define LARGER_AND_LESS(c, a, b, one) ((void)(one), gd_min(gd_max(gd_splat(*(a)), b), c))
 #if defined(__AVX512F__)
-#define FUSE_AND_LESS(c, a, b, one) gd_min(gd_splat(*(a)) * (one) + (b), c)
+#define FUSE_AND_LESS(c, a, b, one) gd_min(gd_fma(gd_splat(*(a)), one, b), c)
 #else
 #define FUSE_AND_LESS ADD_AND_LESS
 #endif
@@ -182,10 +188,10 @@ GD_INLINE int32_t from_sum(int32_t y, bool flip)
 #define MARKS(x, flip) false
 #define BETTER(c, x, flip) better_float(c, x, flip)
 #define FOLD LARGER_AND_LESS
-#define FOLD_SHARED LARGER_EACH_AND_LESS
 #include "minplus_tile_body.h"
 
-/* Where integers of this width have one pipe for minima and maxima, and floats two. */
+/* The same where gd_pipes_are_shared(): integers of this width then have one pipe for minima and
+ * maxima, and floats two. */
 #define N(name) name##_larger_f32_shared
 #define E float
 #define T float
@@ -197,7 +203,6 @@ GD_INLINE int32_t from_sum(int32_t y, bool flip)
 #define MARKS(x, flip) false
 #define BETTER(c, x, flip) better_float(c, x, flip)
 #define FOLD LARGER_EACH_AND_LESS
-#define FOLD_SHARED LARGER_EACH_AND_LESS
 #include "minplus_tile_body.h"
 
 #define N(name) name##_larger_f64
@@ -281,9 +286,9 @@ gd_status GD_ISA_NAME(gd_cpu_minplus_tile)(gd_minplus *call, gd_error *err)
         launch->workspace_bytes = packed + (size_t)plan.threads * plan.own_bytes;
         return GD_OK;
     }
-    /* OpenMP's answer may have changed since; the workspace has not. */
-    plan.threads =
-        (int)least(plan.threads, (ptrdiff_t)((launch->workspace_bytes - packed) / plan.own_bytes));
+    /* The team's size may have changed since; the workspace has not. */
+    plan.threads = (int)gd_least(plan.threads,
+                                 (ptrdiff_t)((launch->workspace_bytes - packed) / plan.own_bytes));
     plan.flip = call->semiring == GD_MAX_PLUS || call->semiring == GD_MAX_MIN;
     bool marked;
     const gd_status status = run(call, &plan, &marked, err);

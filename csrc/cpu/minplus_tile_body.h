@@ -61,16 +61,16 @@ GD_INLINE bool N(pack)(const E *x, ptrdiff_t count, ptrdiff_t line_step, ptrdiff
 /* A strip of MR rows of A. */
 static bool N(pack_left)(const gd_matrix *a, const product_plan *plan, ptrdiff_t strip, T *to)
 {
-    return N(pack)((const E *)a->data + strip * MR * a->row_stride, least(MR, a->rows - strip * MR),
-                   a->row_stride, a->cols, 1, plan->words, MR, plan->flip,
-                   to + strip * MR * plan->words);
+    return N(pack)((const E *)a->data + strip * MR * a->row_stride,
+                   gd_least(MR, a->rows - strip * MR), a->row_stride, a->cols, 1, plan->words, MR,
+                   plan->flip, to + strip * MR * plan->words);
 }
 
 /* A panel of columns of B. */
 static bool N(pack_right)(const gd_matrix *b, const product_plan *plan, ptrdiff_t panel, T *to)
 {
     return N(pack)((const E *)b->data + panel * N(width),
-                   least(N(width), b->cols - panel * N(width)), 1, b->rows, b->row_stride,
+                   gd_least(N(width), b->cols - panel * N(width)), 1, b->rows, b->row_stride,
                    plan->words, N(width), plan->flip, to + panel * N(width) * plan->words);
 }
 
@@ -114,8 +114,8 @@ DEFINE_TILE(N(tile_shared), FOLD_SHARED)
 static void N(finish)(const gd_minplus *call, bool flip, ptrdiff_t row, ptrdiff_t col,
                       const T *from)
 {
-    const ptrdiff_t rows = least(MR, call->out.rows - row);
-    const ptrdiff_t cols = least(N(width), call->out.cols - col);
+    const ptrdiff_t rows = gd_least(MR, call->out.rows - row);
+    const ptrdiff_t cols = gd_least(N(width), call->out.cols - col);
     for (ptrdiff_t r = 0; r < rows; ++r, from += N(width)) {
         E *const to = (E *)call->out.data + (row + r) * call->out.row_stride + col;
         if (call->c.data == NULL) {
@@ -137,11 +137,11 @@ static void N(block)(const gd_minplus *call, const product_plan *plan, N(tile_fn
                      const T *left, const T *right, ptrdiff_t first_strip, ptrdiff_t first_panel,
                      T *own)
 {
-    const ptrdiff_t strips = least(plan->block, plan->strips - first_strip);
-    const ptrdiff_t panels = least(CHUNK, plan->panels - first_panel), words = plan->words;
+    const ptrdiff_t strips = gd_least(plan->block, plan->strips - first_strip);
+    const ptrdiff_t panels = gd_least(CHUNK, plan->panels - first_panel), words = plan->words;
     ptrdiff_t w = 0;
     do { /* once even without words, for the neutral elements */
-        const ptrdiff_t slab = least(SLAB, words - w);
+        const ptrdiff_t slab = gd_least(SLAB, words - w);
         const T *b = right + first_panel * N(width) * words + w * N(width);
         for (ptrdiff_t p = 0; p < panels; ++p, b += N(width) * words) {
             const T *a = left + first_strip * MR * words + w * MR;
@@ -165,7 +165,7 @@ static product_plan N(plan)(const gd_minplus *call)
     const ptrdiff_t panels = (call->out.cols + N(width) - 1) / N(width);
     const ptrdiff_t words = (call->a.cols + ELEMENTS - 1) / ELEMENTS;
     /* Waking threads costs about as much as 2**18 updates on one. */
-    const ptrdiff_t threads = updates < 0x1p18 ? 1 : omp_get_max_threads();
+    const ptrdiff_t threads = updates < 0x1p18 ? 1 : gd_team_size();
     return (product_plan){
         .strips = strips,
         .panels = panels,
@@ -178,42 +178,79 @@ static product_plan N(plan)(const gd_minplus *call)
     };
 }
 
+/* A call that all members work on. */
+typedef struct N(job) {
+    const gd_minplus *call;
+    const product_plan *plan;
+    T *left, *right;
+    char *own; /* each member's */
+    N(tile_fn) * tile;
+    _Atomic bool marked;
+    gd_passed passed;
+    gd_error *err;
+} N(job);
+
+static void N(pack_some_left)(void *context, ptrdiff_t first, ptrdiff_t last, int member)
+{
+    N(job) *const j = context;
+    bool marked = false;
+    (void)member;
+    for (ptrdiff_t s = first; s < last; ++s)
+        marked |= N(pack_left)(&j->call->a, j->plan, s, j->left);
+    if (marked)
+        j->marked = true;
+}
+
+static void N(pack_some_right)(void *context, ptrdiff_t first, ptrdiff_t last, int member)
+{
+    N(job) *const j = context;
+    bool marked = false;
+    (void)member;
+    for (ptrdiff_t p = first; p < last; ++p)
+        marked |= N(pack_right)(&j->call->b, j->plan, p, j->right);
+    if (marked)
+        j->marked = true;
+}
+
+static void N(do_blocks)(void *context, ptrdiff_t first, ptrdiff_t last, int member)
+{
+    N(job) *const j = context;
+    const product_plan *const plan = j->plan;
+    const ptrdiff_t chunks = chunks_of(plan), all = blocks_of(plan) * chunks;
+    T *const mine = (T *)(j->own + (size_t)member * plan->own_bytes);
+    for (ptrdiff_t t = first; t < last; ++t)
+        if (gd_goes_on(&j->call->launch, (double)t / (double)all, member, &j->passed, j->err))
+            N(block)(j->call, plan, j->tile, j->left, j->right, t / chunks * plan->block,
+                     t % chunks * CHUNK, mine);
+}
+
 /* *has_mark becomes whether an element marks. */
 static gd_status N(run)(const gd_minplus *call, const product_plan *plan, bool *has_mark,
                         gd_error *err)
 {
     char *const workspace = call->launch.workspace;
-    T *const left = (T *)workspace, *const right = (T *)(workspace + plan->left_bytes);
-    char *const own = workspace + plan->left_bytes + plan->right_bytes;
-    const ptrdiff_t blocks = (plan->strips + plan->block - 1) / plan->block;
-    const ptrdiff_t chunks = (plan->panels + CHUNK - 1) / CHUNK;
-    const int threads = plan->threads;
-    bool marked = false;
-    gd_status status = GD_OK;
-#pragma omp parallel num_threads(threads) if (threads > 1)
-    {
-        T *const mine = (T *)(own + (size_t)omp_get_thread_num() * plan->own_bytes);
-#pragma omp for schedule(static) reduction(| : marked)
-        for (ptrdiff_t s = 0; s < plan->strips; ++s)
-            marked |= N(pack_left)(&call->a, plan, s, left);
-#pragma omp for schedule(static) reduction(| : marked)
-        for (ptrdiff_t p = 0; p < plan->panels; ++p)
-            marked |= N(pack_right)(&call->b, plan, p, right);
+    N(job)
+    job = {
+        .call = call,
+        .plan = plan,
+        .left = (T *)workspace,
+        .right = (T *)(workspace + plan->left_bytes),
+        .own = workspace + plan->left_bytes + plan->right_bytes,
+        .passed = GD_OK,
+        .err = err,
+    };
+    gd_team_run(plan->threads, plan->strips, 0, N(pack_some_left), &job);
+    gd_team_run(plan->threads, plan->panels, 0, N(pack_some_right), &job);
+    *has_mark = job.marked;
 #if defined(FOLD_UNMARKED)
-        N(tile_fn) *const tile = marked ? N(tile) : N(tile_unmarked);
+    job.tile = *has_mark ? N(tile) : N(tile_unmarked);
 #elif defined(FOLD_SHARED)
-        N(tile_fn) *const tile = gd_pipes_are_shared() ? N(tile_shared) : N(tile);
+    job.tile = gd_pipes_are_shared() ? N(tile_shared) : N(tile);
 #else
-        N(tile_fn) *const tile = N(tile);
+    job.tile = N(tile);
 #endif
-#pragma omp for schedule(dynamic)
-        for (ptrdiff_t t = 0; t < blocks * chunks; ++t)
-            if (gd_goes_on(&call->launch, (double)t / (double)(blocks * chunks), &status, err))
-                N(block)(call, plan, tile, left, right, t / chunks * plan->block,
-                         t % chunks * CHUNK, mine);
-    }
-    *has_mark = marked;
-    return status;
+    gd_team_run(plan->threads, blocks_of(plan) * chunks_of(plan), 1, N(do_blocks), &job);
+    return job.passed;
 }
 
 #undef N

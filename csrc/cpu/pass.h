@@ -1,25 +1,25 @@
-/* pass.h: passing by the watcher from within a parallel loop. */
+/* pass.h: passing by the watcher from within shared work. */
 #ifndef GPUDIST_CPU_PASS_H
 #define GPUDIST_CPU_PASS_H
 
-#include <omp.h>
+#include <stdatomic.h>
 
 #include "gpudist.h"
 
-/* For each task of a loop: whether to do it. Thread 0, which the launcher was called in, passes by
- * the watcher; all the others read in *status what came of it. A loop's tasks should take less than
- * some 50 ms. */
-static inline bool gd_goes_on(const gd_launch *launch, double done, gd_status *status,
+/* What came of passing so far, for all members of a call. */
+typedef _Atomic gd_status gd_passed;
+
+/* For each task of a call of the team: whether to do it. The caller, in whose thread the launcher
+ * was called, passes by the watcher; all the others read what came of it. A task should take less
+ * than some 50 ms. */
+static inline bool gd_goes_on(const gd_launch *launch, double done, int member, gd_passed *passed,
                               gd_error *err)
 {
-    gd_status now;
-#pragma omp atomic read
-    now = *status;
-    if (now == GD_OK && omp_get_thread_num() == 0) {
+    gd_status now = atomic_load_explicit(passed, memory_order_relaxed);
+    if (now == GD_OK && member == 0) {
         now = gd_pass(launch, done, err);
         if (now != GD_OK) {
-#pragma omp atomic write
-            *status = now;
+            atomic_store_explicit(passed, now, memory_order_relaxed);
         }
     }
     return now == GD_OK;

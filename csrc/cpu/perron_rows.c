@@ -11,6 +11,7 @@
 #include "kernels.h"
 #include "perron_judge.h"
 #include "simd.h"
+#include "team.h"
 
 enum {
     LANES = sizeof(gd_vf64) / sizeof(double),
@@ -63,8 +64,8 @@ GD_INLINE double sum_of(gd_vf64 x)
             const gd_vf64 x0 = gd_load(x + j), x1 = gd_load(x + j + LANES);                       \
             GD_UNROLL for (int r = 0; r < ROWS; ++r) {                                            \
                 const gd_vf64 a0 = load_##T(rows[r] + j), a1 = load_##T(rows[r] + j + LANES);     \
-                even[r] += a0 * x0;                                                               \
-                odd[r] += a1 * x1;                                                                \
+                even[r] = gd_fma(a0, x0, even[r]);                                                \
+                odd[r] = gd_fma(a1, x1, odd[r]);                                                  \
                 if (scan) /* comparisons that NaN fails */                                        \
                     fine &= (a0 > 0) & (a0 <= largest) & (a1 > 0) & (a1 <= largest);              \
             }                                                                                     \
@@ -115,20 +116,39 @@ static report do_block(const gd_perron *call, ptrdiff_t first, const double *x, 
     return block;
 }
 
+/* A round that all members are in. */
+typedef struct perron_round {
+    const gd_perron *call;
+    const double *x;
+    double *next;
+    report *reports;
+    bool scan;
+} perron_round;
+
+static void do_blocks(void *context, ptrdiff_t first, ptrdiff_t last, int member)
+{
+    const perron_round *const r = context;
+    (void)member;
+    for (ptrdiff_t b = first; b < last; ++b)
+        r->reports[b] = do_block(r->call, b * BLOCK, r->x, r->next, r->scan);
+}
+
 static void do_round(const gd_perron *call, bool scan)
 {
     gd_perron_state *state = call->state;
     const ptrdiff_t n = call->a.rows, blocks = (n + BLOCK - 1) / BLOCK;
-    const double *x = call->vectors + state->round % GD_PERRON_KEPT * call->padded;
-    double *next = call->vectors + (state->round + 1) % GD_PERRON_KEPT * call->padded;
-    report *reports = call->launch.workspace;
+    perron_round round = {
+        .call = call,
+        .x = call->vectors + state->round % GD_PERRON_KEPT * call->padded,
+        .next = call->vectors + (state->round + 1) % GD_PERRON_KEPT * call->padded,
+        .reports = call->launch.workspace,
+        .scan = scan,
+    };
     gd_perron_found found = gd_perron_found_none();
-#pragma omp parallel for schedule(dynamic) if (n >= WORTH_THREADS / n)
-    for (ptrdiff_t b = 0; b < blocks; ++b)
-        reports[b] = do_block(call, b * BLOCK, x, next, scan);
+    gd_team_run(n >= WORTH_THREADS / n ? gd_team_size() : 1, blocks, 1, do_blocks, &round);
     for (ptrdiff_t b = 0; b < blocks; ++b) {
-        gd_perron_join(&found, &reports[b].found);
-        state->doubts |= reports[b].doubts;
+        gd_perron_join(&found, &round.reports[b].found);
+        state->doubts |= round.reports[b].doubts;
     }
     gd_perron_judge(state, &found, call->tol, call->shift, call->roundings, scan);
 }

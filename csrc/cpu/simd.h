@@ -13,6 +13,8 @@
 
 #if defined(__x86_64__)
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 #if defined(__AVX512F__)
@@ -205,6 +207,46 @@ GD_INLINE void gd_stream(void *p, gd_vf32 x) { _mm_stream_ps(p, (__m128)x); }
 GD_INLINE void gd_stream(void *p, gd_vf32 x) { memcpy(p, &x, sizeof x); }
 #endif
 #endif
+
+/* x * y + z, x * y - z and z - x * y, rounded once where the instruction set can, else twice.
+ * Compilers may not fuse by themselves (-ffp-contract=off): they do so in one copy of unrolled code
+ * and not in the next, and the bits of a result would go by its place. */
+#if defined(__AVX512F__)
+#define GD_FUSED(name, t, type, plain) _mm512_##name##_##t((type)x, (type)y, (type)z)
+#define GD_FUSED_F32(name, plain) GD_FUSED(name, ps, __m512, plain)
+#define GD_FUSED_F64(name, plain) GD_FUSED(name, pd, __m512d, plain)
+#elif defined(__FMA__)
+#define GD_FUSED(name, t, type, plain) _mm256_##name##_##t((type)x, (type)y, (type)z)
+#define GD_FUSED_F32(name, plain) GD_FUSED(name, ps, __m256, plain)
+#define GD_FUSED_F64(name, plain) GD_FUSED(name, pd, __m256d, plain)
+#elif defined(__aarch64__)
+#define GD_NEON_fmadd(t, z, x, y) vfmaq_##t(z, x, y)
+#define GD_NEON_fmsub(t, z, x, y) vfmaq_##t(-(z), x, y)
+#define GD_NEON_fnmadd(t, z, x, y) vfmsq_##t(z, x, y)
+#define GD_FUSED_F32(name, plain) \
+    GD_NEON_##name(f32, (float32x4_t)z, (float32x4_t)x, (float32x4_t)y)
+#define GD_FUSED_F64(name, plain) \
+    GD_NEON_##name(f64, (float64x2_t)z, (float64x2_t)x, (float64x2_t)y)
+#else
+#define GD_FUSED_F32(name, plain) (plain)
+#define GD_FUSED_F64(name, plain) (plain)
+#endif
+#define GD_DEFINE_FUSED(gd_name, name, plain)                            \
+    GD_INLINE gd_vf32 gd_name##_gd_vf32(gd_vf32 x, gd_vf32 y, gd_vf32 z) \
+    {                                                                    \
+        return (gd_vf32)GD_FUSED_F32(name, plain);                       \
+    }                                                                    \
+    GD_INLINE gd_vf64 gd_name##_gd_vf64(gd_vf64 x, gd_vf64 y, gd_vf64 z) \
+    {                                                                    \
+        return (gd_vf64)GD_FUSED_F64(name, plain);                       \
+    }
+GD_DEFINE_FUSED(gd_fma, fmadd, (x * y) + z)
+GD_DEFINE_FUSED(gd_fms, fmsub, (x * y) - z)
+GD_DEFINE_FUSED(gd_fnma, fnmadd, z - x * y)
+#undef GD_DEFINE_FUSED
+#undef GD_FUSED
+#undef GD_FUSED_F32
+#undef GD_FUSED_F64
 
 /* Makes this thread's streaming stores visible before whatever it stores next. */
 GD_INLINE void gd_stream_end(void)
@@ -400,6 +442,9 @@ GD_DEFINE_TAKE_LESS(gd_vi32, gd_vi32)
         int32_t *: gd_store_gd_vi32)(p, x)
 #define gd_splat(x) \
     _Generic((x), float: gd_splat_gd_vf32, double: gd_splat_gd_vf64, int32_t: gd_splat_gd_vi32)(x)
+#define gd_fma(x, y, z) _Generic((x), gd_vf32: gd_fma_gd_vf32, gd_vf64: gd_fma_gd_vf64)(x, y, z)
+#define gd_fms(x, y, z) _Generic((x), gd_vf32: gd_fms_gd_vf32, gd_vf64: gd_fms_gd_vf64)(x, y, z)
+#define gd_fnma(x, y, z) _Generic((x), gd_vf32: gd_fnma_gd_vf32, gd_vf64: gd_fnma_gd_vf64)(x, y, z)
 #define gd_min(x, y) \
     _Generic((x), gd_vf32: gd_min_gd_vf32, gd_vf64: gd_min_gd_vf64, gd_vi32: gd_min_gd_vi32)(x, y)
 #define gd_take_less(best, best_tag, x, tag) \

@@ -13,10 +13,6 @@
 
 #include "simd.h"
 
-#if defined(__aarch64__)
-#include <arm_neon.h>
-#endif
-
 typedef uint64_t gd_vu64 __attribute__((vector_size(GD_VEC_BYTES)));
 
 /* (atanh s / s - 1) / s^2 in s^2 <= 0.04: 8e-19. */
@@ -52,11 +48,11 @@ GD_INLINE gd_vf64 gd_polynomial(const double *c, const int count, gd_vf64 x)
     const gd_vf64 square = x * x;
     gd_vf64 last = gd_splat(c[count - 1]), other = gd_splat(c[count - 2]);
     GD_UNROLL for (int i = count - 3; i >= 0; i -= 2) {
-        last = last * square + c[i];
+        last = gd_fma(last, square, gd_splat(c[i]));
         if (i > 0)
-            other = other * square + c[i - 1];
+            other = gd_fma(other, square, gd_splat(c[i - 1]));
     }
-    return count % 2 ? other * x + last : last * x + other;
+    return count % 2 ? gd_fma(other, x, last) : gd_fma(last, x, other);
 }
 
 /* x where the comparison held, else y. */
@@ -68,12 +64,8 @@ GD_INLINE gd_vf64 gd_select(gd_vi64 held, gd_vf64 x, gd_vf64 y)
 /* x * y - product, rounded once: the rounding error of a product, if that is what it is given. */
 GD_INLINE gd_vf64 gd_product_error(gd_vf64 x, gd_vf64 y, gd_vf64 product)
 {
-#if defined(__AVX512F__)
-    return (gd_vf64)_mm512_fmsub_pd((__m512d)x, (__m512d)y, (__m512d)product);
-#elif defined(__FMA__)
-    return (gd_vf64)_mm256_fmsub_pd((__m256d)x, (__m256d)y, (__m256d)product);
-#elif defined(__aarch64__)
-    return (gd_vf64)vfmaq_f64(-(float64x2_t)product, (float64x2_t)x, (float64x2_t)y);
+#if defined(__FMA__) || defined(__aarch64__)
+    return gd_fms(x, y, product);
 #else
     /* Halves of 26 and 27 bits, whose products are exact but for the last one's last bit. */
     const gd_vf64 xh = (gd_vf64)((gd_vi64)x & ~INT64_C(0x7ffffff)), xl = x - xh;
@@ -118,23 +110,23 @@ GD_INLINE gd_vf64 gd_power_gd_vf64(gd_vf64 x, double p)
     const gd_vf64 numerator = m - 1.0, denominator = m + 1.0;
     const gd_vf64 reciprocal = 1.0 / denominator, s = numerator * reciprocal;
     const gd_vf64 missing = gd_product_error(s, denominator, numerator);
-    const gd_vf64 rest = -(missing + s * (m - (denominator - 1.0))) * reciprocal;
+    const gd_vf64 rest = -gd_fma(s, m - (denominator - 1.0), missing) * reciprocal;
     const gd_vf64 square = s * s;
-    const gd_vf64 tail = rest + s * square * GD_SERIES(gd_atanh_series, square);
+    const gd_vf64 tail = gd_fma(s * square, GD_SERIES(gd_atanh_series, square), rest);
     const gd_vf64 scale = gd_splat(0x1.71547652b82fep+1); /* 2 / log 2, and what it lacks */
     const gd_vf64 lead = scale * s;
     const gd_vf64 whole = k + lead;
     const gd_vf64 part = (lead - (whole - k)) + gd_product_error(scale, s, lead) +
-                         (s * 0x1.777d0ffda0d24p-55 + tail * scale);
+                         gd_fma(s, gd_splat(0x1.777d0ffda0d24p-55), tail * scale);
 
     /* Beyond +-1100 the result is infinite or 0 anyway, and the sum of two may be NaN. */
     const gd_vf64 exponent = whole * p;
-    const gd_vf64 more = gd_product_error(whole, gd_splat(p), exponent) + part * p;
+    const gd_vf64 more = gd_fma(part, gd_splat(p), gd_product_error(whole, gd_splat(p), exponent));
     const gd_vf64 low = gd_select(gd_abs(exponent) < 1100, more, gd_splat(0.0));
     const gd_vf64 high = gd_max(gd_min(exponent, gd_splat(1100.0)), gd_splat(-1100.0));
     const gd_vi64 n = gd_to_integer(high + low);
     const gd_vf64 r = (high - gd_from_integer(n)) + low;
-    const gd_vf64 power = 1.0 + r * GD_SERIES(gd_exp2_series, r);
+    const gd_vf64 power = gd_fma(r, GD_SERIES(gd_exp2_series, r), gd_splat(1.0));
     /* In two steps, each in the range of exponents: only the last one can round. */
     const gd_vi64 half = (gd_vi64)((gd_vu64)(n + 2048) >> 1) - 1024;
     return gd_select(ordinary, power * gd_power_of_two(half) * gd_power_of_two(n - half), x);
@@ -144,7 +136,7 @@ GD_INLINE gd_vf64 gd_power_gd_vf64(gd_vf64 x, double p)
 GD_INLINE gd_vf64 gd_cube_root(gd_vf64 x)
 {
     const gd_vf64 y = gd_power_gd_vf64(x, 1.0 / 3);
-    const gd_vf64 better = y - (y - x / (y * y)) * (1.0 / 3);
+    const gd_vf64 better = gd_fma(x / (y * y) - y, gd_splat(1.0 / 3), y);
     return gd_select((x > 0) & (x < __builtin_inf()), better, x);
 }
 
@@ -162,7 +154,8 @@ GD_INLINE gd_vf64 gd_log_ratio(gd_vf64 x, gd_vf64 y)
     const gd_vf64 twice = s + s, times = gd_from_integer(k);
     /* log 2 in two parts; multiples of the first are exact. */
     const gd_vf64 tail = twice * square * GD_SERIES(gd_atanh_series, square);
-    return times * 0x1.62e42fefa2000p-1 + (twice + (tail + times * 0x1.9ef35793c7673p-41));
+    const gd_vf64 rest = twice + gd_fma(times, gd_splat(0x1.9ef35793c7673p-41), tail);
+    return gd_fma(times, gd_splat(0x1.62e42fefa2000p-1), rest);
 }
 
 /* See metric_terms.h. With s = x + y and t = |x - y| / s, half the sum of (1 + t) log(1 + t) and
@@ -177,8 +170,8 @@ GD_INLINE gd_vf64 gd_entropy(gd_vf64 x, gd_vf64 y)
         const gd_vf64 v = 2 * gd_min(x, y) / s;
         /* log 0 is not wanted where v is 0, nor that of subnormals: v takes all but nothing. */
         const gd_vf64 log_v = gd_log_ratio(gd_max(v, gd_splat(0x1p-1000)), gd_splat(1.0));
-        const gd_vf64 rest = v * (GD_SERIES(gd_far_entropy_series, v) + log_v * 0.5);
-        half = gd_select(far, rest + 0x1.62e42fefa39efp-1, half);
+        const gd_vf64 less = gd_fma(log_v, gd_splat(0.5), GD_SERIES(gd_far_entropy_series, v));
+        half = gd_select(far, gd_fma(v, less, gd_splat(0x1.62e42fefa39efp-1)), half);
     }
     return gd_select((x > 0) | (y > 0), s * half, gd_splat(0.0));
 }

@@ -20,7 +20,7 @@ static int find(const gd_arg *spec, int count, PyObject *name)
 int gd_parse(const char *function, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
              const gd_arg *spec, int count)
 {
-    enum { MOST = 20 };
+    enum { MOST = 24 };
     PyObject *given[MOST] = {NULL};
     const Py_ssize_t nkeywords = kwnames == NULL ? 0 : PyTuple_Size(kwnames);
     if (count > MOST || nargs > count) {
@@ -111,14 +111,18 @@ int gd_to_pointer(PyObject *value, const char *name, void *into)
     return 1;
 }
 
-static const char *text(PyObject *value, const char *name)
+const char *gd_text(PyObject *value, const char *name)
 {
+    Py_ssize_t size = 0;
     const char *s = NULL;
-    if (PyUnicode_Check(value)) {
-        s = PyUnicode_AsUTF8AndSize(value, NULL);
-    }
-    if (s == NULL) {
+    if (!PyUnicode_Check(value)) {
         PyErr_Format(PyExc_TypeError, "%s must be a string, got %R", name, value);
+        return NULL;
+    }
+    s = PyUnicode_AsUTF8AndSize(value, &size);
+    if (s == NULL || strlen(s) != (size_t)size) {
+        PyErr_Format(PyExc_ValueError, "%s has a character that no name has, got %R", name, value);
+        return NULL;
     }
     return s;
 }
@@ -127,7 +131,7 @@ static const char *text(PyObject *value, const char *name)
 static int to_enumerator(PyObject *value, const char *name, int (*find_name)(const char *),
                          int *into)
 {
-    const char *s = text(value, name);
+    const char *s = gd_text(value, name);
     if (s == NULL) {
         return 0;
     }
@@ -202,7 +206,7 @@ int gd_to_kernel(PyObject *value, const char *name, void *into)
     if (value == Py_None) {
         return 1;
     }
-    id = text(value, name);
+    id = gd_text(value, name);
     if (id == NULL) {
         return 0;
     }
@@ -210,27 +214,20 @@ int gd_to_kernel(PyObject *value, const char *name, void *into)
     return 1;
 }
 
-/* None, or a dictionary of whole numbers by name. */
-int gd_to_options(PyObject *value, const char *name, void *into)
+/* The dictionary is ours alone: the words of an error run code of its keys and values, which could
+ * take them out of the caller's. */
+static int take_options(PyObject *options, const char *name, gd_settings *settings)
 {
-    gd_settings *settings = &((gd_orders *)into)->settings;
     PyObject *key, *number;
     Py_ssize_t at = 0;
-    if (value == Py_None) {
-        return 1;
-    }
-    if (!PyDict_Check(value)) {
-        PyErr_Format(PyExc_TypeError, "%s must be a dictionary, got %R", name, value);
-        return 0;
-    }
-    if (PyDict_Size(value) > GD_MOST_OPTIONS) {
+    if (PyDict_Size(options) > GD_MOST_OPTIONS) {
         PyErr_Format(PyExc_ValueError, "%s has %zd entries; no kernel takes more than %d", name,
-                     PyDict_Size(value), (int)GD_MOST_OPTIONS);
+                     PyDict_Size(options), (int)GD_MOST_OPTIONS);
         return 0;
     }
-    while (PyDict_Next(value, &at, &key, &number)) {
+    while (PyDict_Next(options, &at, &key, &number)) {
         gd_setting *setting = &settings->setting[settings->count++];
-        const char *option = text(key, "an option's name");
+        const char *option = gd_text(key, "an option's name");
         if (option == NULL) {
             return 0;
         }
@@ -248,6 +245,24 @@ int gd_to_options(PyObject *value, const char *name, void *into)
     return 1;
 }
 
+/* None, or a dictionary of whole numbers by name. */
+int gd_to_options(PyObject *value, const char *name, void *into)
+{
+    PyObject *options;
+    int taken;
+    if (value == Py_None) {
+        return 1;
+    }
+    if (!PyDict_Check(value)) {
+        PyErr_Format(PyExc_TypeError, "%s must be a dictionary, got %R", name, value);
+        return 0;
+    }
+    options = PyDict_Copy(value);
+    taken = options != NULL && take_options(options, name, &((gd_orders *)into)->settings);
+    Py_XDECREF(options);
+    return taken;
+}
+
 /* None, "cpu", "cuda", "cuda:1". */
 int gd_to_device(PyObject *value, const char *name, void *into)
 {
@@ -258,7 +273,7 @@ int gd_to_device(PyObject *value, const char *name, void *into)
     if (value == Py_None) {
         return 1;
     }
-    s = text(value, name);
+    s = gd_text(value, name);
     if (s == NULL) {
         return 0;
     }

@@ -70,6 +70,10 @@ int gd_parse(const char *function, PyObject *const *args, Py_ssize_t nargs, PyOb
 /* And how much memory they may hold: the last parameter of most. */
 #define GD_MAX_MEMORY(orders) {"max_memory", gd_to_max_memory, &(orders).max_memory, false}
 
+/* The bytes of a string, which live as long as it does, or NULL with an exception that names
+ * `name`. A string in which C would find an earlier end than Python is refused. */
+const char *gd_text(PyObject *value, const char *name);
+
 int gd_to_object(PyObject *value, const char *name, void *into); /* PyObject **, borrowed */
 int gd_to_bool(PyObject *value, const char *name, void *into);   /* bool * */
 int gd_to_double(PyObject *value, const char *name, void *into); /* double * */
@@ -119,8 +123,9 @@ bool gd_is_bool(PyObject *value);
  * gd_release may be called on it at any time, once or more. */
 typedef struct gd_operand {
     gd_matrix matrix;
-    PyObject *owner; /* a NumPy array (perhaps a copy), or the DLPack capsule */
-    bool is_capsule;
+    PyObject *owner; /* a NumPy array (perhaps a copy), or NULL */
+    void *managed;   /* a DLPack tensor that is ours to give back, or NULL */
+    bool versioned;  /* of which of DLPack's two kinds */
 } gd_operand;
 
 /* Takes a two-dimensional array to read: NumPy in any layout (converted to `dtype`), or an array on
@@ -144,18 +149,30 @@ GD_FUNCTION(gd_py_cdist);
 GD_FUNCTION(gd_py_cdist_arrays);
 GD_FUNCTION(gd_py_cdist_tensors);
 GD_FUNCTION(gd_py_pdist);
+GD_FUNCTION(gd_py_cdist_batch);
+GD_FUNCTION(gd_py_gradient);
 GD_FUNCTION(gd_py_plan_cdist);
 GD_FUNCTION(gd_py_apsp);
+GD_FUNCTION(gd_py_apsp_batch);
+GD_FUNCTION(gd_py_hops);
+GD_FUNCTION(gd_py_few_edges);
 GD_FUNCTION(gd_py_closure);
+GD_FUNCTION(gd_py_apsp_band);
 GD_FUNCTION(gd_py_far);
 GD_FUNCTION(gd_py_far_plan);
 GD_FUNCTION(gd_py_minplus);
+GD_FUNCTION(gd_py_nearest);
+GD_FUNCTION(gd_py_within);
+GD_FUNCTION(gd_py_count);
 GD_FUNCTION(gd_py_perron);
 GD_FUNCTION(gd_py_perron_part);
 GD_FUNCTION(gd_py_ceiling);
 GD_FUNCTION(gd_py_choose);
 GD_FUNCTION(gd_py_describe);
 GD_FUNCTION(gd_py_fail_allocation);
+GD_FUNCTION(gd_py_code_for);
+GD_FUNCTION(gd_py_generation);
+GD_FUNCTION(gd_py_pretend);
 GD_FUNCTION(gd_py_limit_pinned);
 GD_FUNCTION(gd_py_most_held);
 GD_FUNCTION(gd_py_event_record);

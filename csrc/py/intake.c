@@ -5,7 +5,7 @@
  * Nothing is ever written to an input, and nothing is kept beyond gd_release. */
 #include "boundary.h"
 
-#include <string.h>
+#include <limits.h>
 
 #include "../device.h"
 #include "../registry.h"
@@ -131,50 +131,116 @@ static int check_device_dtype(int found, int wanted, const char *name)
     return 1;
 }
 
-/* A shape of `wanted` dimensions as one of two. Strides, where there are some, likewise. */
+/* Adds the bytes from an axis's first element to its last one to the range below or above the first
+ * element of all; false on overflow. */
+static bool widen(int64_t count, int64_t stride, int64_t item, int64_t range[2])
+{
+    int64_t apart;
+    return !__builtin_mul_overflow(count - 1, stride, &apart) &&
+           !__builtin_mul_overflow(apart, item, &apart) &&
+           !__builtin_add_overflow(range[apart > 0], apart, &range[apart > 0]);
+}
+
+/* Whether the elements are where memory can be, each at a multiple of its size. A kernel that finds
+ * them elsewhere takes the caller's context on the device with it. */
+static int check_place(const char *name, const gd_matrix *m)
+{
+    const int64_t item = (int64_t)gd_dtype_size(m->dtype);
+    const uintptr_t first = (uintptr_t)m->data;
+    int64_t range[2] = {0, item};
+    if (first == 0) {
+        return fail(PyExc_ValueError, name, "has elements, but no memory");
+    }
+    if (first % (uintptr_t)item != 0) {
+        return fail(PyExc_ValueError, name, "begins at an address that its elements cannot have");
+    }
+    if (!widen(m->rows, m->row_stride, item, range) ||
+        !widen(m->cols, m->col_stride, item, range) || 0 - (uintptr_t)range[0] > first ||
+        (uintptr_t)range[1] > UINTPTR_MAX - first) {
+        return fail(PyExc_ValueError, name, "has strides that lead out of memory");
+    }
+    return 1;
+}
+
+/* Completes a matrix that has its data and dtype by a shape of `wanted` dimensions, and by strides
+ * where there are some, which count in units of which `item` make an element. The stride of an axis
+ * along which there is no second element means nothing. */
 static int read_shape(const char *name, int wanted, int64_t ndim, const int64_t *shape,
                       const int64_t *strides, int64_t item, gd_matrix *matrix)
 {
-    const bool vector = wanted == 1;
+    const int last = wanted - 1;
     if (ndim != wanted) {
         return wrong_dimensions(name, wanted, ndim);
     }
-    matrix->rows = vector ? 1 : shape[0];
-    matrix->cols = shape[vector ? 0 : 1];
-    matrix->col_stride = strides != NULL ? strides[vector ? 0 : 1] / item : 1;
-    matrix->row_stride = strides != NULL && !vector ? strides[0] / item : matrix->cols;
-    if (matrix->rows < 0 || matrix->cols < 0) {
+    if (shape == NULL || shape[0] < 0 || shape[last] < 0) {
         return fail(PyExc_ValueError, name, "has a bad shape");
     }
+    matrix->rows = wanted == 1 ? 1 : shape[0];
+    matrix->cols = shape[last];
+    matrix->col_stride = 1;
+    matrix->row_stride = matrix->cols;
+    if (matrix->rows == 0 || matrix->cols == 0) {
+        return 1;
+    }
     for (int i = 0; strides != NULL && i < wanted; ++i) {
-        if (strides[i] % item != 0) {
+        if (shape[i] > 1 && strides[i] % item != 0) {
             return fail(PyExc_ValueError, name, "has strides that are not whole elements");
         }
+        if (shape[i] > 1) {
+            *(i == last ? &matrix->col_stride : &matrix->row_stride) = strides[i] / item;
+        }
     }
-    return 1;
+    return check_place(name, matrix);
+}
+
+/* An exception of the object itself, or of reading what it says, becomes a TypeError that names
+ * it, unless there is none; 0. */
+static int blame(const char *name, const char *what)
+{
+    PyObject *type, *value, *trace, *text;
+    PyErr_Fetch(&type, &value, &trace);
+    if (type != NULL && !PyErr_GivenExceptionMatches(type, PyExc_Exception)) {
+        PyErr_Restore(type, value, trace); /* KeyboardInterrupt, say, is about nothing here */
+        return 0;
+    }
+    text = value != NULL ? PyObject_Str(value) : NULL;
+    PyErr_Clear();
+    if (text != NULL) {
+        PyErr_Format(PyExc_TypeError, "%s %s: %U", name, what, text);
+    }
+    else {
+        fail(PyExc_TypeError, name, what);
+    }
+    Py_XDECREF(text);
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(trace);
+    return 0;
 }
 
 /* ---- DLPack */
 
 /* The array's device as (type, index); 1, or 0 with an exception; type 0 without the protocol. */
-static int dlpack_device(PyObject *value, long *type, long *index)
+static int dlpack_device(PyObject *value, const char *name, long *type, long *index)
 {
     PyObject *pair;
+    bool read = false;
     *type = *index = 0;
     if (!PyObject_HasAttrString(value, "__dlpack_device__")) {
         return 1;
     }
     pair = PyObject_CallMethod(value, "__dlpack_device__", NULL);
-    if (pair == NULL) {
-        return 0;
-    }
-    if (PyTuple_Check(pair) && PyTuple_Size(pair) == 2) {
+    if (pair != NULL && PyTuple_Check(pair) && PyTuple_Size(pair) == 2) {
         *type = PyLong_AsLong(PyTuple_GetItem(pair, 0));
-        *index = PyLong_AsLong(PyTuple_GetItem(pair, 1));
+        *index = PyErr_Occurred() == NULL ? PyLong_AsLong(PyTuple_GetItem(pair, 1)) : 0;
+        read = PyErr_Occurred() == NULL;
     }
-    Py_DECREF(pair);
-    return PyErr_Occurred() == NULL;
+    Py_XDECREF(pair);
+    return read ? 1 : blame(name, "has no __dlpack_device__ that gives two integers");
 }
+
+/* More dimensions than any library has; a larger number is no number of dimensions. */
+enum { DL_MOST_DIMENSIONS = 64 };
 
 /* Streams in the protocol: -1 asks for no ordering, 1 is the legacy default stream, 0 is not
  * allowed. */
@@ -202,8 +268,10 @@ static PyObject *ask_for_capsule(PyObject *value, const gd_orders *orders)
     return capsule;
 }
 
-/* The tensor in a capsule, which is renamed: from here on gd_release owns the tensor. */
-static const dl_tensor *open_capsule(PyObject *capsule, const char *name, bool *read_only)
+/* The tensor in a capsule that nobody has taken one from. The capsule is renamed as the protocol
+ * asks: from here on gd_release owns the tensor. */
+static const dl_tensor *open_capsule(PyObject *capsule, const char *name, gd_operand *operand,
+                                     bool *read_only)
 {
     if (PyCapsule_IsValid(capsule, "dltensor_versioned")) {
         dl_managed_versioned *managed = PyCapsule_GetPointer(capsule, "dltensor_versioned");
@@ -212,34 +280,71 @@ static const dl_tensor *open_capsule(PyObject *capsule, const char *name, bool *
                          name, managed->version.major);
             return NULL;
         }
-        PyCapsule_SetName(capsule, "used_dltensor_versioned");
+        if (PyCapsule_SetName(capsule, "used_dltensor_versioned") != 0) {
+            return NULL;
+        }
+        operand->managed = managed;
+        operand->versioned = true;
         *read_only = managed->flags & DL_FLAG_READ_ONLY;
         return &managed->tensor;
     }
     if (PyCapsule_IsValid(capsule, "dltensor")) {
         dl_managed *managed = PyCapsule_GetPointer(capsule, "dltensor");
-        PyCapsule_SetName(capsule, "used_dltensor");
+        if (PyCapsule_SetName(capsule, "used_dltensor") != 0) {
+            return NULL;
+        }
+        operand->managed = managed;
+        operand->versioned = false;
         *read_only = false;
         return &managed->tensor;
     }
-    PyErr_Format(PyExc_TypeError, "%s.__dlpack__() did not return a DLPack capsule", name);
+    PyErr_Format(
+        PyExc_TypeError,
+        PyCapsule_IsValid(capsule, "used_dltensor") ||
+                PyCapsule_IsValid(capsule, "used_dltensor_versioned")
+            ? "%s.__dlpack__() returned a capsule whose tensor was taken before; it has to "
+              "make a new one for each call"
+            : "%s.__dlpack__() did not return a DLPack capsule",
+        name);
     return NULL;
 }
 
-static void close_capsule(PyObject *capsule)
+/* What Python code a deleter runs must not meet an exception that is on its way. */
+static void give_back(gd_operand *operand)
 {
-    if (PyCapsule_IsValid(capsule, "used_dltensor_versioned")) {
-        dl_managed_versioned *managed = PyCapsule_GetPointer(capsule, "used_dltensor_versioned");
-        if (managed->deleter != NULL) {
-            managed->deleter(managed);
-        }
+    dl_managed *plain = operand->versioned ? NULL : operand->managed;
+    dl_managed_versioned *versioned = operand->versioned ? operand->managed : NULL;
+    PyObject *type, *value, *trace;
+    operand->managed = NULL;
+    PyErr_Fetch(&type, &value, &trace);
+    if (versioned != NULL && versioned->deleter != NULL) {
+        versioned->deleter(versioned);
     }
-    else if (PyCapsule_IsValid(capsule, "used_dltensor")) {
-        dl_managed *managed = PyCapsule_GetPointer(capsule, "used_dltensor");
-        if (managed->deleter != NULL) {
-            managed->deleter(managed);
-        }
+    if (plain != NULL && plain->deleter != NULL) {
+        plain->deleter(plain);
     }
+    PyErr_Restore(type, value, trace);
+}
+
+/* Asks for a tensor and takes it, with as many lengths and strides as it has dimensions; gd_release
+ * gives it back. */
+static const dl_tensor *take_tensor(PyObject *value, const char *name, const gd_orders *orders,
+                                    gd_operand *operand, bool *read_only)
+{
+    PyObject *capsule = ask_for_capsule(value, orders);
+    const dl_tensor *t = capsule != NULL ? open_capsule(capsule, name, operand, read_only) : NULL;
+    Py_XDECREF(capsule);
+    if (t != NULL && t->device.type != DL_CUDA && t->device.type != DL_CUDA_MANAGED) {
+        fail(PyExc_TypeError, name,
+             "says that it is on a CUDA device and exports an array that is not");
+        return NULL;
+    }
+    if (t != NULL &&
+        (t->ndim < 0 || t->ndim > DL_MOST_DIMENSIONS || (t->ndim > 0 && t->shape == NULL))) {
+        fail(PyExc_ValueError, name, "exports an array without a shape");
+        return NULL;
+    }
+    return t;
 }
 
 static int tensor_dtype(const dl_tensor *t)
@@ -257,24 +362,20 @@ static int tensor_dtype(const dl_tensor *t)
 static int take_dlpack(PyObject *value, const char *name, int dtype, int ndim,
                        const gd_orders *orders, gd_operand *operand, bool *read_only)
 {
-    const dl_tensor *t;
-    int found;
-    PyObject *capsule = ask_for_capsule(value, orders);
-    if (capsule == NULL) {
-        return 0;
-    }
-    operand->owner = capsule;
-    operand->is_capsule = true;
-    t = open_capsule(capsule, name, read_only);
+    const dl_tensor *t = take_tensor(value, name, orders, operand, read_only);
+    uintptr_t first;
     if (t == NULL) {
         return 0;
     }
-    found = tensor_dtype(t);
+    const int found = tensor_dtype(t);
     if (!check_device_dtype(found, dtype, name)) {
         return 0;
     }
+    if (__builtin_add_overflow((uintptr_t)t->data, t->byte_offset, &first)) {
+        return fail(PyExc_ValueError, name, "has a byte_offset that leads out of memory");
+    }
     operand->matrix = (gd_matrix){
-        .data = (char *)t->data + t->byte_offset,
+        .data = (void *)(t->data != NULL ? first : 0),
         .dtype = (gd_dtype)found,
         .device = {GD_CUDA, t->device.id},
     };
@@ -294,8 +395,12 @@ static int64_t read_pair(PyObject *tuple, const char *name, const char *field, i
     }
     for (Py_ssize_t i = 0; i < count && i < 2; ++i) {
         pair[i] = PyLong_AsLongLong(PyTuple_GetItem(tuple, i));
+        if (PyErr_Occurred() != NULL) {
+            blame(name, "has a __cuda_array_interface__ with what is no whole number");
+            return -1;
+        }
     }
-    return PyErr_Occurred() == NULL ? (int64_t)count : -1;
+    return (int64_t)count;
 }
 
 static int typestr_dtype(PyObject *typestr)
@@ -313,46 +418,50 @@ static int typestr_dtype(PyObject *typestr)
 /* Work that the producer has on its stream comes before ours. */
 static int wait_for_producer(PyObject *theirs, const gd_orders *orders, const char *name)
 {
-    void *other;
+    long long other;
     gd_error err;
     if (theirs == NULL || theirs == Py_None) {
         return 1;
     }
-    other = PyLong_AsVoidPtr(theirs);
-    if (other == NULL) {
-        return PyErr_Occurred() ? 0 : fail(PyExc_ValueError, name, "names the stream 0");
+    other = PyLong_AsLongLong(theirs);
+    if (PyErr_Occurred() != NULL) {
+        return blame(name, "has a __cuda_array_interface__ whose stream is no handle");
     }
-    if (gd_cuda_order(orders->stream, other, &err) != GD_OK) {
+    if (other <= 0) {
+        PyErr_Format(PyExc_ValueError, "%s names the stream %lld, which is none", name, other);
+        return 0;
+    }
+    if (gd_cuda_order(orders->stream, (void *)(intptr_t)other, &err) != GD_OK) {
         PyErr_SetString(PyExc_RuntimeError, err.msg);
         return 0;
     }
     return 1;
 }
 
-static int take_interface(PyObject *interface, const char *name, int dtype, int ndim,
+/* The dictionary is ours alone, so that what is borrowed from it stays: to read whole numbers may
+ * run code of theirs. */
+static int read_interface(PyObject *interface, const char *name, int dtype, int ndim,
                           const gd_orders *orders, gd_operand *operand, bool *read_only)
 {
     PyObject *data, *mask, *apart;
-    int64_t shape[2], strides[2], dimensions;
-    int found;
-    if (!PyDict_Check(interface)) {
-        return fail(PyExc_TypeError, name, "has a __cuda_array_interface__ that is no dictionary");
-    }
-    mask = PyDict_GetItemString(interface, "mask"); /* all borrowed */
+    void *first;
+    int64_t shape[2] = {0}, strides[2] = {0}, dimensions;
+    int found, fixed;
+    mask = PyDict_GetItemString(interface, "mask");
     if (mask != NULL && mask != Py_None) {
         return fail(PyExc_TypeError, name, "is masked, which gpudist does not take");
     }
     found = typestr_dtype(PyDict_GetItemString(interface, "typestr"));
-    data = PyDict_GetItemString(interface, "data");
     if (!check_device_dtype(found, dtype, name)) {
         return 0;
     }
     dimensions = read_pair(PyDict_GetItemString(interface, "shape"), name, "shape", shape);
     apart = PyDict_GetItemString(interface, "strides");
+    apart = apart != Py_None ? apart : NULL;
     if (dimensions < 0) {
         return 0;
     }
-    if (apart != NULL && apart != Py_None) {
+    if (apart != NULL) {
         const int64_t count = read_pair(apart, name, "strides", strides);
         if (count != dimensions) {
             return count < 0 ? 0
@@ -360,25 +469,44 @@ static int take_interface(PyObject *interface, const char *name, int dtype, int 
                                     "has a shape and strides that differ in length");
         }
     }
+    data = PyDict_GetItemString(interface, "data");
     if (data == NULL || !PyTuple_Check(data) || PyTuple_Size(data) != 2) {
         return fail(PyExc_TypeError, name, "has a __cuda_array_interface__ without data");
     }
+    first = PyLong_AsVoidPtr(PyTuple_GetItem(data, 0));
+    fixed = PyErr_Occurred() == NULL ? PyObject_IsTrue(PyTuple_GetItem(data, 1)) : -1;
+    if (fixed < 0) {
+        return blame(name, "has a __cuda_array_interface__ whose data are no int and bool");
+    }
+    *read_only = fixed;
     operand->matrix = (gd_matrix){
-        .data = PyLong_AsVoidPtr(PyTuple_GetItem(data, 0)),
+        .data = first,
         .dtype = (gd_dtype)found,
         .device = {GD_CUDA, 0},
     };
-    if (!read_shape(name, ndim, dimensions, shape,
-                    apart != NULL && apart != Py_None ? strides : NULL,
+    if (!read_shape(name, ndim, dimensions, shape, apart != NULL ? strides : NULL,
                     (int64_t)gd_dtype_size((gd_dtype)found), &operand->matrix)) {
-        return 0;
-    }
-    *read_only = PyObject_IsTrue(PyTuple_GetItem(data, 1)) == 1;
-    if (PyErr_Occurred()) {
         return 0;
     }
     operand->matrix.device.index = gd_cuda_pointer_device(operand->matrix.data);
     return wait_for_producer(PyDict_GetItemString(interface, "stream"), orders, name);
+}
+
+static int take_interface(PyObject *value, const char *name, int dtype, int ndim,
+                          const gd_orders *orders, gd_operand *operand, bool *read_only)
+{
+    PyObject *interface = PyObject_GetAttrString(value, "__cuda_array_interface__");
+    PyObject *own = NULL;
+    int taken = 0;
+    if (interface != NULL && !PyDict_Check(interface)) {
+        fail(PyExc_TypeError, name, "has a __cuda_array_interface__ that is no dictionary");
+    }
+    else if (interface != NULL && (own = PyDict_Copy(interface)) != NULL) {
+        taken = read_interface(own, name, dtype, ndim, orders, operand, read_only);
+    }
+    Py_XDECREF(own);
+    Py_XDECREF(interface);
+    return taken;
 }
 
 /* ---- descriptions: the same facts in a tuple, for libraries whose protocols take longer than the
@@ -394,30 +522,40 @@ static bool is_description(PyObject *value)
 
 static int described_dtype(PyObject *description)
 {
-    const char *name = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(description, IN_DTYPE), NULL);
+    const char *name = gd_text(PyTuple_GetItem(description, IN_DTYPE), "dtype");
+    PyErr_Clear(); /* whoever asks has better words */
     return name != NULL ? gd_dtype_find(name) : -1;
 }
 
 static int take_description(PyObject *value, const char *name, int dtype, int ndim,
                             gd_operand *operand)
 {
-    int64_t shape[2], strides[2];
+    int64_t shape[2] = {0}, strides[2] = {0}, dimensions, unit;
+    void *first;
+    long index;
     const int found = described_dtype(value);
-    const int64_t dimensions = read_pair(PyTuple_GetItem(value, IN_SHAPE), name, "shape", shape);
-    const int64_t unit = PyLong_AsLongLong(PyTuple_GetItem(value, IN_UNIT));
-    if (dimensions < 0 ||
-        read_pair(PyTuple_GetItem(value, IN_STRIDES), name, "strides", strides) != dimensions ||
-        !check_device_dtype(found, dtype, name)) {
+    if (!check_device_dtype(found, dtype, name)) {
+        return 0;
+    }
+    dimensions = read_pair(PyTuple_GetItem(value, IN_SHAPE), name, "shape", shape);
+    if (dimensions < 0) {
+        return 0;
+    }
+    first = PyLong_AsVoidPtr(PyTuple_GetItem(value, IN_PTR));
+    unit = PyErr_Occurred() == NULL ? PyLong_AsLongLong(PyTuple_GetItem(value, IN_UNIT)) : 0;
+    index = PyErr_Occurred() == NULL ? PyLong_AsLong(PyTuple_GetItem(value, IN_DEVICE)) : 0;
+    if (PyErr_Occurred() != NULL) {
+        return blame(name, "has a bad description");
+    }
+    if (read_pair(PyTuple_GetItem(value, IN_STRIDES), name, "strides", strides) != dimensions ||
+        unit < 1 || index < 0 || index > INT_MAX) {
         return PyErr_Occurred() ? 0 : fail(PyExc_ValueError, name, "has a bad description");
     }
     operand->matrix = (gd_matrix){
-        .data = PyLong_AsVoidPtr(PyTuple_GetItem(value, IN_PTR)),
+        .data = first,
         .dtype = (gd_dtype)found,
-        .device = {GD_CUDA, (int)PyLong_AsLong(PyTuple_GetItem(value, IN_DEVICE))},
+        .device = {GD_CUDA, (int)index},
     };
-    if (PyErr_Occurred() || unit < 1) {
-        return PyErr_Occurred() ? 0 : fail(PyExc_ValueError, name, "has a bad description");
-    }
     return read_shape(name, ndim, dimensions, shape, strides, unit, &operand->matrix);
 }
 
@@ -462,8 +600,6 @@ static int take_cuda(PyObject *value, const char *name, int dtype, int ndim,
                      const gd_orders *orders, gd_operand *operand, bool *read_only)
 {
     long type, index;
-    PyObject *interface;
-    int taken;
     if (PyArray_Check(value)) {
         return -1;
     }
@@ -471,7 +607,7 @@ static int take_cuda(PyObject *value, const char *name, int dtype, int ndim,
         *read_only = false;
         return take_description(value, name, dtype, ndim, operand);
     }
-    if (!dlpack_device(value, &type, &index)) {
+    if (!dlpack_device(value, name, &type, &index)) {
         return 0;
     }
     if (type == DL_CUDA || type == DL_CUDA_MANAGED) {
@@ -480,13 +616,7 @@ static int take_cuda(PyObject *value, const char *name, int dtype, int ndim,
     if (type != 0 || !PyObject_HasAttrString(value, "__cuda_array_interface__")) {
         return -1;
     }
-    interface = PyObject_GetAttrString(value, "__cuda_array_interface__");
-    if (interface == NULL) {
-        return 0;
-    }
-    taken = take_interface(interface, name, dtype, ndim, orders, operand, read_only);
-    Py_DECREF(interface);
-    return taken;
+    return take_interface(value, name, dtype, ndim, orders, operand, read_only);
 }
 
 int gd_take_input(PyObject *value, const char *name, int dtype, const gd_orders *orders,
@@ -527,19 +657,30 @@ int gd_take_output(PyObject *value, const char *name, int ndim, const gd_orders 
 
 void gd_release(gd_operand *operand)
 {
-    if (operand->owner != NULL && operand->is_capsule) {
-        close_capsule(operand->owner);
+    if (operand->managed != NULL) {
+        give_back(operand);
     }
     Py_CLEAR(operand->owner);
-    operand->is_capsule = false;
 }
 
-/* For objects that have no attribute to tell it: the shape and dtype of what they export. */
+/* A tuple of whole numbers. */
+static PyObject *numbers(const int64_t *number, int count)
+{
+    PyObject *tuple = PyTuple_New(count);
+    for (int i = 0; tuple != NULL && i < count; ++i) {
+        PyObject *one = PyLong_FromLongLong(number[i]);
+        if (one == NULL || PyTuple_SetItem(tuple, i, one) < 0) { /* takes one */
+            Py_CLEAR(tuple);
+        }
+    }
+    return tuple;
+}
+
 GD_FUNCTION(gd_py_describe)
 {
     const gd_orders orders = {.ordered = true}; /* nothing is read but what the host knows */
-    PyObject *value, *name_object, *shape = NULL, *result = NULL;
-    gd_operand operand = {.is_capsule = true};
+    PyObject *value, *name_object, *result = NULL;
+    gd_operand operand = {0};
     bool read_only;
     const gd_arg spec[] = {{"value", gd_to_object, &value, true},
                            {"name", gd_to_object, &name_object, true}};
@@ -547,22 +688,14 @@ GD_FUNCTION(gd_py_describe)
     if (!gd_parse("describe", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
         return NULL;
     }
-    const char *name = PyUnicode_AsUTF8AndSize(name_object, NULL);
-    if (name == NULL || (operand.owner = ask_for_capsule(value, &orders)) == NULL) {
-        return NULL;
-    }
-    const dl_tensor *t = open_capsule(operand.owner, name, &read_only);
+    const char *name = gd_text(name_object, "name");
+    const dl_tensor *t =
+        name != NULL ? take_tensor(value, name, &orders, &operand, &read_only) : NULL;
     if (t != NULL && check_device_dtype(tensor_dtype(t), -1, name)) {
-        shape = PyTuple_New(t->ndim);
-    }
-    for (int i = 0; shape != NULL && i < t->ndim; ++i) {
-        PyObject *length = PyLong_FromLongLong(t->shape[i]);
-        if (length == NULL || PyTuple_SetItem(shape, i, length) < 0) { /* takes length */
-            Py_CLEAR(shape);
-        }
-    }
-    if (shape != NULL) {
-        result = Py_BuildValue("(Ns)", shape, gd_dtype_name((gd_dtype)tensor_dtype(t)));
+        result = Py_BuildValue(
+            "(NsKN)", numbers(t->shape, t->ndim), gd_dtype_name((gd_dtype)tensor_dtype(t)),
+            (unsigned long long)(uintptr_t)t->data + t->byte_offset,
+            t->strides != NULL ? numbers(t->strides, t->ndim) : Py_NewRef(Py_None));
     }
     gd_release(&operand);
     return result;

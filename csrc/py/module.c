@@ -65,13 +65,24 @@ static PyMethodDef methods[] = {
          "small, the metric needs no argument, and device is None or 'cpu'; else None."),
     FAST(cdist_tensors,
          "cdist_tensors($module, /, a, b, metric, out=None)\n--\n\n"
-         "The tensor of distances, new or out, where all are simple tensors of PyTorch on a CUDA "
-         "device and the metric takes no more than rows, else None."),
+         "The tensor of distances, new or out, where all are simple tensors of PyTorch in one "
+         "place, "
+         "or arrays of CuPy, and the metric takes no more than rows, else None."),
     FAST(pdist,
          "pdist($module, /, x, out, metric, kernel=None, device=None, stream=0, ordered=False, "
          "weights=None, p=2.0, base=0.0, vi=None, factor=None, "
          "options=None, progress=None, max_memory=None)\n--\n\n"
          "Distances of every two rows of x, into the vector out."),
+    FAST(cdist_batch,
+         "cdist_batch($module, /, a, b, out, metric, kernel=None, device=None, stream=0, "
+         "ordered=False, weights=None, p=2.0, base=0.0, vi=None, factor=None, "
+         "options=None, progress=None, max_memory=None)\n--\n\n"
+         "Distances of many matrices at once, NumPy arrays whose first axes are those of out; of "
+         "every two rows of each of a where b is None."),
+    FAST(gradient,
+         "gradient($module, /, asked, a, b, distances, out, metric, kernel=None)\n--\n\n"
+         "What is asked of distances, for the rows of each matrix of a, into out; of every two "
+         "rows of each of a where b is None."),
     FAST(plan_cdist,
          "plan_cdist($module, /, m, n, cols, dtype, truths, on_host, pairs, metric, kernel=None, "
          "device=None, stream=0, ordered=False, weights=None, p=2.0, base=0.0, vi=None, "
@@ -83,12 +94,34 @@ static PyMethodDef methods[] = {
          "kernel=None, device=None, stream=0, ordered=False, options=None, "
          "semiring='min_plus', progress=None, max_memory=None)\n--\n\n"
          "Best path lengths into out, predecessors into pred unless that is None; returns the "
-         "list of nodes on negative cycles."),
+         "list of nodes that seem to be on negative cycles, and by how much rounding may hide "
+         "others."),
+    FAST(apsp_batch,
+         "apsp_batch($module, /, graph, out, pred, doubts, n, packed, sizes, first_edges, tails, "
+         "heads, no_edge, sentinel, directed, unweighted, unreachable, kernel=None, device=None, "
+         "stream=0, ordered=False, options=None, semiring='min_plus', progress=None, "
+         "max_memory=None)\n--\n\n"
+         "The same for many graphs, each operand in one row; doubts tells by how much rounding may "
+         "hide a cycle of each, or NaN where it is to be done alone."),
+    FAST(hops,
+         "hops($module, /, graph, out, no_edge, sentinel, directed, unreachable, most_hops, "
+         "kernel=None, device=None, stream=0, ordered=False, progress=None, "
+         "max_memory=None)\n--\n\n"
+         "The least numbers of edges between all nodes, into out; returns whether it was not given "
+         "up."),
+    FAST(few_edges,
+         "few_edges($module, /, op, n, edges)\n--\n\n"
+         "Whether hops is tried for such a graph, or closure finds components first."),
     FAST(closure,
          "closure($module, /, graph, out, no_edge, sentinel, directed, reflexive, kernel=None, "
          "device=None, stream=0, ordered=False, options=None, progress=None, "
          "max_memory=None)\n--\n\n"
          "Which nodes can be reached from which, into out."),
+    FAST(apsp_band,
+         "apsp_band($module, /, dist, pred, snapshots, semiring, first, pivot, pivots, stream=0, "
+         "ordered=False, max_memory=None)\n--\n\n"
+         "Stages [pivot, pivot + pivots) of apsp on rows [first, ...) of the matrix, in place; the "
+         "band that has the pivots' rows leaves these in snapshots, others read them."),
     FAST(far_plan,
          "far_plan($module, /, n, dtype, predecessors, device=None, max_memory=None, "
          "kernel=None, semiring='min_plus')\n--\n\n"
@@ -101,6 +134,26 @@ static PyMethodDef methods[] = {
          "minplus($module, /, a, b, c, out, semiring, kernel=None, device=None, stream=0, "
          "ordered=False, options=None, progress=None, max_memory=None)\n--\n\n"
          "The product of a and b over a semiring, joined with c unless that is None, into out."),
+    FAST(nearest,
+         "nearest($module, /, a, b, distances, indices, radii, first, metric, kernel=None, "
+         "device=None, stream=0, ordered=False, "
+         "weights=None, p=2.0, base=0.0, vi=None, factor=None, options=None, progress=None, "
+         "max_memory=None)\n--\n\n"
+         "The nearest rows of b to every row of a, into distances and indices; a's rows are b's "
+         "from "
+         "`first` on, unless that is None."),
+    FAST(within,
+         "within($module, /, a, b, dtype, radii, most, by_distance, first, metric, kernel=None, "
+         "device=None, stream=0, ordered=False, "
+         "weights=None, p=2.0, base=0.0, vi=None, factor=None, options=None, progress=None, "
+         "max_memory=None)\n--\n\n"
+         "The rows of b within a radius of every row of a: (indptr, indices, distances)."),
+    FAST(count,
+         "count($module, /, a, b, dtype, bounds, a_weights, b_weights, first, metric, kernel=None, "
+         "device=None, stream=0, ordered=False, "
+         "weights=None, p=2.0, base=0.0, vi=None, factor=None, options=None, progress=None, "
+         "max_memory=None)\n--\n\n"
+         "The pairs of rows by the first bound that their distance does not exceed."),
     FAST(perron,
          "perron($module, /, a, out, tol, max_iter, shift, x0, kernel=None, device=None, stream=0, "
          "ordered=False, options=None, max_memory=None)\n--\n\n"
@@ -112,14 +165,26 @@ static PyMethodDef methods[] = {
          "One part of the perron study's loop, on what the loop keeps; matrix may be None."),
     FAST(choose,
          "choose($module, /, op, dtype, metric, n, cols, kernel=None, device=None, operands=None, "
-         "weighted=False, p=2.0, semiring='min_plus', rows=0)\n--\n\n"
+         "weighted=False, p=2.0, semiring='min_plus', rows=0, predecessors=False)\n--\n\n"
          "The kernel that would run: (id, device, reason, {id: why another is not taken})."),
     FAST(describe,
          "describe($module, /, value, name)\n--\n\n"
-         "Shape and dtype of what an object exports by DLPack: ((rows, columns), \"float32\")."),
+         "What an object exports by DLPack: ((rows, columns), \"float32\", address, strides in "
+         "elements or None)."),
     FAST(ceiling,
          "ceiling($module, /, kernel, bytes, repeats, device=None)\n--\n\n"
          "Measures one limit of the machine: (work of a call, (seconds of each call, ...))."),
+    FAST(code_for,
+         "code_for($module, /, targets, capability)\n--\n\n"
+         "How code for such targets (\"80;90+PTX\") runs on a device: machine code, ptx or none."),
+    FAST(generation,
+         "generation($module, /, capability)\n--\n\n"
+         "What the table knows of a device's generation, or None if it is older than all."),
+    FAST(
+        pretend,
+        "pretend($module, /, targets, capability=0, multiprocessors=0, shared_block=0, "
+        "shared_multiprocessor=0, double_ratio=1)\n--\n\n"
+        "For tests: the chooser believes in such a card, whatever there is; targets=None ends it."),
     FAST(fail_allocation,
          "fail_allocation($module, /, nth)\n--\n\n"
          "For tests: the nth allocation from now on fails; 0 for none."),

@@ -7,9 +7,6 @@
 #include "../registry.h"
 #include "py_simple.h"
 
-/* Of the result: larger ones are allocated with a look at memory that can be used again. */
-#define MOST_BYTES ((ptrdiff_t)1 << 20)
-
 /* Whether it is a matrix of floats, and no subclass's, which may mean anything. */
 static bool read_matrix(PyObject *value, gd_matrix *matrix)
 {
@@ -28,8 +25,7 @@ static bool read_matrix(PyObject *value, gd_matrix *matrix)
         .dtype = PyArray_TYPE(array) == NPY_FLOAT32 ? GD_F32 : GD_F64,
         .device = {GD_CPU, 0},
     };
-    return matrix->col_stride == 1 && matrix->row_stride >= matrix->cols && matrix->rows > 0 &&
-           matrix->cols > 0;
+    return gd_is_walkable(matrix);
 }
 
 /* None leaves the place to the chooser. */
@@ -39,20 +35,6 @@ static bool find_place(PyObject *device, gd_orders *orders)
         PyUnicode_Check(device) && PyUnicode_CompareWithASCIIString(device, "cpu") == 0;
     orders->where = on_cpu ? GD_WHERE_CPU : GD_WHERE_AUTO;
     return on_cpu || device == Py_None;
-}
-
-/* Whether they may have bytes in common; both have elements. */
-static bool may_overlap(const gd_matrix *x, const gd_matrix *y)
-{
-    const gd_matrix *const both[] = {x, y};
-    uintptr_t begin[2], end[2];
-    for (int i = 0; i < 2; ++i) {
-        const gd_matrix *const z = both[i];
-        begin[i] = (uintptr_t)z->data;
-        end[i] =
-            begin[i] + (size_t)((z->rows - 1) * z->row_stride + z->cols) * gd_dtype_size(z->dtype);
-    }
-    return begin[0] < end[1] && begin[1] < end[0];
 }
 
 /* The caller's array, or a new one; NULL where the usual way has to see to it. What stops a call
@@ -66,8 +48,9 @@ static PyObject *take_result(PyObject *given, const gd_matrix *a, const gd_matri
         theirs ? Py_NewRef(given)
                : PyArray_SimpleNew(2, shape, a->dtype == GD_F32 ? NPY_FLOAT32 : NPY_FLOAT64);
     if (out == NULL || !read_matrix(out, matrix) ||
-        (theirs && (!PyArray_ISCARRAY((PyArrayObject *)out) || !gd_can_hold(matrix, a, b) ||
-                    !gd_is_brief(a, b) || may_overlap(a, matrix) || may_overlap(b, matrix)))) {
+        (theirs &&
+         (!PyArray_ISCARRAY((PyArrayObject *)out) || !gd_can_hold(matrix, a, b) ||
+          !gd_is_brief(a, b) || gd_may_overlap(a, matrix) || gd_may_overlap(b, matrix)))) {
         Py_CLEAR(out);
     }
     return out;
@@ -88,7 +71,7 @@ GD_FUNCTION(gd_py_cdist_arrays)
         return NULL;
     }
     if (!read_matrix(a_object, &a) || !read_matrix(b_object, &b) ||
-        !gd_fit_simply(&a, &b, MOST_BYTES) || !gd_find_simple_metric(metric, &found) ||
+        !gd_fit_simply(&a, &b, GD_MOST_BYTES_ON_HOST) || !gd_find_simple_metric(metric, &found) ||
         !find_place(device, &orders) || (result = take_result(out_object, &a, &b, &out)) == NULL) {
         PyErr_Clear(); /* where there is no memory, the usual way says so */
         Py_RETURN_NONE;

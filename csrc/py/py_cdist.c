@@ -1,65 +1,6 @@
 /* py_cdist.c: cdist and pdist at the Python boundary. */
 #include "boundary.h"
-
-#include <math.h>
-
-/* What both functions are told beside their arrays. */
-typedef struct gd_told {
-    gd_orders orders;
-    gd_measure measure;
-    gd_doubles weights, vi, factor;
-    gd_attention attention;
-} gd_told;
-
-/* The parameters that follow the arrays, for a gd_told named told. */
-#define GD_TOLD                                                                                    \
-    {"metric", gd_to_metric, &told.measure.metric, true}, GD_ORDERS(told.orders),                  \
-        {"weights", gd_to_doubles, &told.weights, false},                                          \
-        {"p", gd_to_double, &told.measure.p, false},                                               \
-        {"base", gd_to_double, &told.measure.base, false}, {"vi", gd_to_doubles, &told.vi, false}, \
-        {"factor", gd_to_doubles, &told.factor, false},                                            \
-        {"options", gd_to_options, &told.orders, false},                                           \
-        {"progress", gd_to_object, &told.attention.progress, false}, GD_MAX_MEMORY(told.orders),
-
-/* Completes told->measure from the arrays; 0 with an exception. What kernels rely on is checked
- * here; what users get wrong is checked, with better words, before. */
-static int take_measure(gd_told *told)
-{
-    gd_measure *measure = &told->measure;
-    const gd_doubles *w = &told->weights, *vi = &told->vi, *factor = &told->factor;
-    measure->weights = w->data;
-    measure->vi = vi->data;
-    measure->factor = factor->data;
-    measure->columns = w->data != NULL ? w->count : (ptrdiff_t)llround(sqrt((double)vi->count));
-    if (!(measure->p > 0) || !(measure->base >= 0) || measure->base == 1) {
-        PyErr_SetString(PyExc_ValueError, "p must be above 0, base above 0 and not 1");
-        return 0;
-    }
-    if ((w->data != NULL && vi->data != NULL) || (factor->data != NULL && vi->data == NULL) ||
-        (vi->data != NULL && measure->columns * measure->columns != vi->count) ||
-        (factor->data != NULL && factor->count != vi->count) ||
-        (measure->metric == GD_MAHALANOBIS) != (vi->data != NULL)) {
-        PyErr_SetString(PyExc_ValueError,
-                        "weights, vi and factor do not fit each other or the metric");
-        return 0;
-    }
-    if (w->data != NULL && !(gd_metric_info(measure->metric)->takes & (GD_TAKES_W | GD_TAKES_V))) {
-        PyErr_Format(PyExc_ValueError, "%s takes no weights",
-                     gd_metric_info(measure->metric)->name);
-        return 0;
-    }
-    return 1;
-}
-
-/* Rows of truths come as bool; everything else has the dtype of the result. */
-static int take_rows(PyObject *value, const char *name, const gd_operand *out, const gd_told *told,
-                     gd_operand *operand)
-{
-    const bool may_be_truths =
-        gd_metric_info(told->measure.metric)->domain != GD_NUMBERS && told->measure.weights == NULL;
-    const int dtype = may_be_truths && gd_is_bool(value) ? (int)GD_BOOL : (int)out->matrix.dtype;
-    return gd_take_input(value, name, dtype, &told->orders, operand);
-}
+#include "py_measure.h"
 
 /* Lets the exception that stopped a call say how many rows are complete. One that takes no
  * attributes says nothing. */
@@ -91,8 +32,9 @@ GD_FUNCTION(gd_py_cdist)
     if (!gd_parse("cdist", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
         return NULL;
     }
-    if (take_measure(&told) && gd_take_output(out_object, "out", 2, &told.orders, &out) &&
-        take_rows(a_object, "XA", &out, &told, &a) && take_rows(b_object, "XB", &out, &told, &b)) {
+    if (gd_take_measure(&told) && gd_take_output(out_object, "out", 2, &told.orders, &out) &&
+        gd_take_points(a_object, "XA", out.matrix.dtype, &told, &a) &&
+        gd_take_points(b_object, "XB", out.matrix.dtype, &told, &b)) {
         told.orders.watch = gd_let_go(&told.attention);
         told.orders.complete = &complete;
         status = gd_run_cdist(&a.matrix, &b.matrix, &out.matrix, &told.measure, &told.orders, &err);
@@ -120,8 +62,8 @@ GD_FUNCTION(gd_py_pdist)
     if (!gd_parse("pdist", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
         return NULL;
     }
-    if (take_measure(&told) && gd_take_output(out_object, "out", 1, &told.orders, &out) &&
-        take_rows(x_object, "X", &out, &told, &x)) {
+    if (gd_take_measure(&told) && gd_take_output(out_object, "out", 1, &told.orders, &out) &&
+        gd_take_points(x_object, "X", out.matrix.dtype, &told, &x)) {
         told.orders.watch = gd_let_go(&told.attention);
         status = gd_run_pdist(&x.matrix, &out.matrix, &told.measure, &told.orders, &err);
         gd_take_back(&told.attention);
@@ -159,7 +101,7 @@ GD_FUNCTION(gd_py_plan_cdist)
         {"truths", gd_to_bool, &truths, true}, {"on_host", gd_to_bool, &on_host, true},
         {"pairs", gd_to_bool, &pairs, true},   GD_TOLD};
     if (!gd_parse("plan_cdist", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0]) ||
-        !take_measure(&told)) {
+        !gd_take_measure(&told)) {
         return NULL;
     }
     const gd_device device = {on_host ? GD_CPU : GD_CUDA, on_host ? 0 : told.orders.cuda_index};

@@ -1,4 +1,4 @@
-/* py_library.h: what small calls have to know of a library whose arrays are on a device. */
+/* py_library.h: what small calls have to know of a library other than NumPy. */
 #ifndef GPUDIST_PY_LIBRARY_H
 #define GPUDIST_PY_LIBRARY_H
 
@@ -8,16 +8,17 @@
 typedef struct gd_library {
     /* Whether it is one of the library's own arrays, of no subclass: those may be anything. */
     bool (*owns)(gd_module_state *state, PyObject *value);
-    /* Whether it is a matrix of floats on a CUDA device, which *matrix then describes. */
+    /* Whether it is a matrix of floats on a CUDA device, or on the host in a form that kernels can
+     * walk, which *matrix then describes. */
     bool (*read)(const gd_module_state *state, PyObject *array, gd_matrix *matrix);
     /* A new array of the dtype of `like`, which *matrix describes, on its device, by the library's
      * own method, lest it is a foreigner there (its streams, its storage); *made then describes
      * it. NULL where there is no room. */
     PyObject *(*make)(gd_module_state *state, PyObject *like, const gd_matrix *matrix,
                       ptrdiff_t rows, ptrdiff_t cols, gd_matrix *made);
-    /* Whether nothing but its memory has to be written. */
+    /* Whether it is no more than its memory, and records nothing of what is done with it. */
     bool (*plain)(const gd_module_state *state, PyObject *array);
-    /* The stream of the caller's work on that device; 0, or -1 with an exception. */
+    /* The stream of the caller's work on that CUDA device; 0, or -1 with an exception. */
     int (*stream)(const gd_module_state *state, int device, void **stream);
 } gd_library;
 

@@ -2,9 +2,11 @@
 #include "boundary.h"
 
 #include "../bus.h"
+#include "../card.h"
 #include "../device.h"
 #include "../metric.h"
 #include "../registry.h"
+#include "../team.h"
 
 /* ---------------------------------------------------------------- the table */
 
@@ -31,10 +33,15 @@ static const char *metric_name(int i) { return gd_metric_name((gd_metric)i); }
 
 static PyObject *needs_of(const gd_kernel *k)
 {
-    return k->backend == GD_CUDA
-               ? PyUnicode_FromFormat("compute capability %d.%d", k->needs / 10, k->needs % 10)
-               : PyUnicode_FromString(gd_isa_name((gd_isa)k->needs));
+    char text[64];
+    if (k->backend != GD_CUDA) {
+        return PyUnicode_FromString(gd_isa_name((gd_isa)k->needs));
+    }
+    gd_generations_text(k->needs, text, sizeof text);
+    return PyUnicode_FromFormat("compute capability %s", text);
 }
+
+static const char *generation_name(int i) { return gd_generation_info((gd_generation)i)->name; }
 
 /* (name, least, most, standard, step) of each. */
 static PyObject *options_of(const gd_kernel *k)
@@ -55,18 +62,20 @@ static PyObject *options_of(const gd_kernel *k)
 static PyObject *row_of(const gd_kernel *k)
 {
     char why[256];
-    const bool cannot = gd_cannot_run(k, why, sizeof why);
-    return Py_BuildValue("{s:s,s:s,s:s,s:i,s:s,s:N,s:N,s:(nn),s:N,s:s,s:s,s:N,s:N,s:s,s:z}", "id",
-                         k->id, "op", gd_op_name(k->op), "ladder", k->ladder, "step", k->step,
-                         "backend", k->backend == GD_CUDA ? "cuda" : "cpu", "dtypes",
-                         names_of(k->dtypes, GD_DTYPE_COUNT, dtype_name), "metrics",
-                         names_of(gd_metrics_reducing_to(k->metrics, k->flags & GD_WEIGHTED),
-                                  GD_METRIC_COUNT, metric_name),
-                         "columns", (Py_ssize_t)k->min_cols, (Py_ssize_t)k->max_cols, "needs",
-                         needs_of(k), "idea", k->idea, "source", k->source, "teaching",
-                         PyBool_FromLong((k->flags & GD_TEACHING) != 0), "options", options_of(k),
-                         "layout", k->flags & GD_DIM_MAJOR ? "dims" : "rows", "why_not",
-                         cannot ? why : NULL);
+    const bool cannot = gd_no_card_runs(k, why, sizeof why);
+    return Py_BuildValue(
+        "{s:s,s:s,s:s,s:i,s:s,s:N,s:N,s:(nn),s:N,s:N,s:s,s:s,s:N,s:N,s:s,s:z}", "id", k->id, "op",
+        gd_op_name(k->op), "ladder", k->ladder, "step", k->step, "backend",
+        k->backend == GD_CUDA ? "cuda" : "cpu", "dtypes",
+        names_of(k->dtypes, GD_DTYPE_COUNT, dtype_name), "metrics",
+        names_of(gd_metrics_reducing_to(k->metrics, k->flags & GD_WEIGHTED), GD_METRIC_COUNT,
+                 metric_name),
+        "columns", (Py_ssize_t)k->min_cols, (Py_ssize_t)k->max_cols, "needs", needs_of(k),
+        "generations",
+        names_of(k->backend == GD_CUDA ? k->needs : 0, GD_GENERATION_COUNT, generation_name),
+        "idea", k->idea, "source", k->source, "teaching",
+        PyBool_FromLong((k->flags & GD_TEACHING) != 0), "options", options_of(k), "layout",
+        k->flags & GD_DIM_MAJOR ? "dims" : "rows", "why_not", cannot ? why : NULL);
 }
 
 PyObject *gd_py_kernels(PyObject *module, PyObject *ignored)
@@ -113,11 +122,11 @@ PyObject *gd_py_metrics(PyObject *module, PyObject *ignored)
     (void)module, (void)ignored;
     for (int i = 0; list != NULL && i < GD_METRIC_COUNT; ++i) {
         const gd_metric_row *m = gd_metric_info((gd_metric)i);
-        PyObject *row = Py_BuildValue("{s:s,s:N,s:s,s:s,s:N,s:s,s:i}", "name", m->name, "aliases",
-                                      words_of(m->aliases), "formula", m->formula, "reduces_to",
-                                      gd_metric_name(m->reduces_to), "arguments",
-                                      names_of((uint64_t)m->takes, 5, argument_name), "domain",
-                                      domains[m->domain], "columns", m->columns);
+        PyObject *row = Py_BuildValue(
+            "{s:s,s:N,s:s,s:s,s:N,s:s,s:i,s:N}", "name", m->name, "aliases", words_of(m->aliases),
+            "formula", m->formula, "reduces_to", gd_metric_name(m->reduces_to), "arguments",
+            names_of((uint64_t)m->takes, 5, argument_name), "domain", domains[m->domain], "columns",
+            m->columns, "similarity", PyBool_FromLong(m->order == GD_LARGER_IS_NEARER));
         if (row == NULL || PyList_Append(list, row) < 0) {
             Py_CLEAR(list);
         }
@@ -186,6 +195,7 @@ GD_FUNCTION(gd_py_choose)
         {"p", gd_to_double, &p, false},
         {"semiring", gd_to_semiring, &semiring, false},
         {"rows", gd_to_size, &rows_of_a, false},
+        {"predecessors", gd_to_bool, &request.predecessors, false},
     };
     if (!gd_parse("choose", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
         return NULL;
@@ -219,22 +229,22 @@ PyObject *gd_py_host(PyObject *module, PyObject *ignored)
     (void)module, (void)ignored;
     gd_host_name(name, sizeof name);
     return Py_BuildValue("{s:s,s:i,s:s}", "isa", gd_isa_name(gd_host_isa()), "threads",
-                         gd_host_threads(), "processor", name);
+                         gd_team_size(), "processor", name);
 }
 
 static PyObject *device_of(int index)
 {
-    gd_cuda_info info;
+    const gd_card *info;
     gd_error err;
     if (gd_cuda_describe(index, &info, &err) != GD_OK) {
         PyErr_SetString(PyExc_RuntimeError, err.msg);
         return NULL;
     }
-    return Py_BuildValue("{s:i,s:s,s:N,s:K,s:K,s:i}", "index", index, "name", info.name,
-                         "compute_capability",
-                         PyUnicode_FromFormat("%d.%d", info.capability / 10, info.capability % 10),
-                         "memory_bytes", (unsigned long long)info.memory, "l2_bytes",
-                         (unsigned long long)info.l2, "multiprocessors", info.multiprocessors);
+    return Py_BuildValue(
+        "{s:i,s:s,s:N,s:K,s:K,s:i}", "index", index, "name", info->name, "compute_capability",
+        PyUnicode_FromFormat("%d.%d", info->capability / 10, info->capability % 10), "memory_bytes",
+        (unsigned long long)info->memory, "l2_bytes", (unsigned long long)info->l2,
+        "multiprocessors", info->multiprocessors);
 }
 
 PyObject *gd_py_cuda(PyObject *module, PyObject *ignored)
@@ -252,8 +262,78 @@ PyObject *gd_py_cuda(PyObject *module, PyObject *ignored)
         Py_XDECREF(device);
     }
     return devices == NULL ? NULL
-                           : Py_BuildValue("{s:z,s:i,s:i,s:N}", "why_not", why_not, "driver",
-                                           driver, "runtime", runtime, "devices", devices);
+                           : Py_BuildValue("{s:z,s:i,s:i,s:s,s:N}", "why_not", why_not, "driver",
+                                           driver, "runtime", runtime, "targets", gd_cuda_targets(),
+                                           "devices", devices);
+}
+
+GD_FUNCTION(gd_py_code_for)
+{
+    static const char *const codes[] = {
+        [GD_NO_CODE] = "none", [GD_FROM_PTX] = "ptx", [GD_MACHINE_CODE] = "machine code"};
+    PyObject *targets;
+    ptrdiff_t capability;
+    const char *text;
+    const gd_arg spec[] = {{"targets", gd_to_object, &targets, true},
+                           {"capability", gd_to_size, &capability, true}};
+    (void)module;
+    if (!gd_parse("code_for", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0]) ||
+        (text = gd_text(targets, "targets")) == NULL) {
+        return NULL;
+    }
+    return PyUnicode_FromString(codes[gd_code_for(text, (int)capability)]);
+}
+
+GD_FUNCTION(gd_py_generation)
+{
+    ptrdiff_t capability;
+    const gd_arg spec[] = {{"capability", gd_to_size, &capability, true}};
+    (void)module;
+    if (!gd_parse("generation", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
+        return NULL;
+    }
+    const int found = gd_generation_of((int)capability);
+    if (found < 0) {
+        return Py_NewRef(Py_None);
+    }
+    const gd_generation_row *row = gd_generation_info((gd_generation)found);
+    return Py_BuildValue("{s:s,s:i,s:i,s:N,s:N}", "name", row->name, "lanes", row->lanes, "bus",
+                         row->bus, "fp64_tensor", PyBool_FromLong(row->fp64_tensor), "halfwords",
+                         PyBool_FromLong(row->halfwords));
+}
+
+GD_FUNCTION(gd_py_pretend)
+{
+    PyObject *targets;
+    ptrdiff_t capability = 0, multiprocessors = 0, shared_block = 0, shared_multiprocessor = 0,
+              double_ratio = 1;
+    const gd_arg spec[] = {
+        {"targets", gd_to_object, &targets, true},
+        {"capability", gd_to_size, &capability, false},
+        {"multiprocessors", gd_to_size, &multiprocessors, false},
+        {"shared_block", gd_to_size, &shared_block, false},
+        {"shared_multiprocessor", gd_to_size, &shared_multiprocessor, false},
+        {"double_ratio", gd_to_size, &double_ratio, false},
+    };
+    (void)module;
+    if (!gd_parse("pretend", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
+        return NULL;
+    }
+    if (targets == Py_None) {
+        gd_pretend(NULL);
+        return Py_NewRef(Py_None);
+    }
+    gd_card card = {.name = "pretended",
+                    .capability = (int)capability,
+                    .multiprocessors = (int)multiprocessors,
+                    .shared_block = (size_t)shared_block,
+                    .shared_multiprocessor = (size_t)shared_multiprocessor,
+                    .double_ratio = (int)double_ratio};
+    if ((card.targets = gd_text(targets, "targets")) == NULL) {
+        return NULL;
+    }
+    gd_pretend(&card);
+    return Py_NewRef(Py_None);
 }
 
 /* ---------------------------------------------------------------- memory */

@@ -6,7 +6,7 @@
 bool gd_fit_simply(const gd_matrix *a, const gd_matrix *b, ptrdiff_t most_bytes)
 {
     ptrdiff_t bytes;
-    return a->dtype == b->dtype && a->device.index == b->device.index && a->cols == b->cols &&
+    return a->dtype == b->dtype && gd_same_device(a, b) && a->cols == b->cols &&
            !__builtin_mul_overflow(a->rows, b->rows, &bytes) &&
            !__builtin_mul_overflow(bytes, (ptrdiff_t)gd_dtype_size(a->dtype), &bytes) &&
            bytes <= most_bytes;
@@ -14,13 +14,32 @@ bool gd_fit_simply(const gd_matrix *a, const gd_matrix *b, ptrdiff_t most_bytes)
 
 bool gd_can_hold(const gd_matrix *out, const gd_matrix *a, const gd_matrix *b)
 {
-    return out->dtype == a->dtype && out->device.index == a->device.index && out->rows == a->rows &&
+    return out->dtype == a->dtype && gd_same_device(out, a) && out->rows == a->rows &&
            out->cols == b->rows && out->col_stride == 1 && out->row_stride == out->cols;
+}
+
+bool gd_may_overlap(const gd_matrix *x, const gd_matrix *y)
+{
+    const gd_matrix *const both[] = {x, y};
+    uintptr_t begin[2], end[2];
+    for (int i = 0; i < 2; ++i) {
+        const gd_matrix *const z = both[i];
+        const ptrdiff_t down = (z->rows - 1) * z->row_stride, along = (z->cols - 1) * z->col_stride;
+        const ptrdiff_t size = (ptrdiff_t)gd_dtype_size(z->dtype);
+        if (z->rows == 0 || z->cols == 0) {
+            return false;
+        }
+        begin[i] = (uintptr_t)z->data +
+                   (uintptr_t)(((down < 0 ? down : 0) + (along < 0 ? along : 0)) * size);
+        end[i] = (uintptr_t)z->data +
+                 (uintptr_t)(((down > 0 ? down : 0) + (along > 0 ? along : 0) + 1) * size);
+    }
+    return begin[0] < end[1] && begin[1] < end[0];
 }
 
 bool gd_find_simple_metric(PyObject *name, gd_metric *metric)
 {
-    const char *text = PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
+    const char *text = PyUnicode_Check(name) ? gd_text(name, "metric") : NULL;
     const int found = text != NULL ? gd_metric_find(text) : -1;
     PyErr_Clear();
     *metric = (gd_metric)found;
@@ -40,6 +59,12 @@ bool gd_find_simple_metric(PyObject *name, gd_metric *metric)
 static double steps_of(const gd_matrix *a, const gd_matrix *b)
 {
     return (double)a->rows * (double)b->rows * (double)(a->cols + 1);
+}
+
+bool gd_is_walkable(const gd_matrix *matrix)
+{
+    return matrix->col_stride == 1 && matrix->row_stride >= matrix->cols && matrix->rows > 0 &&
+           matrix->cols > 0 && (uintptr_t)matrix->data % gd_dtype_size(matrix->dtype) == 0;
 }
 
 bool gd_is_brief(const gd_matrix *a, const gd_matrix *b)

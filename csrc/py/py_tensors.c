@@ -1,4 +1,4 @@
-/* py_tensors.c: cdist of PyTorch's and CuPy's CUDA arrays without the detour over Python.
+/* py_tensors.c: cdist of PyTorch's tensors and CuPy's arrays without the detour over Python.
  *
  * A small call takes the device some microseconds, and the way over Python, which knows arrays of
  * every kind, takes as long again. So what most calls are, two arrays of one dtype and a metric's
@@ -9,8 +9,8 @@
 
 #include "dlpack_abi.h"
 
-/* Larger results are allocated with a look at how much memory there is. */
-#define MOST_BYTES ((ptrdiff_t)1 << 28)
+/* Of results on a device: larger ones are allocated with a look at how much memory there is. */
+#define MOST_BYTES_ON_DEVICE ((ptrdiff_t)1 << 28)
 
 /* Its table is kept once it was found. */
 static bool is_tensor(gd_module_state *state, PyObject *value)
@@ -50,8 +50,9 @@ static bool describe(const gd_module_state *state, PyObject *tensor, gd_matrix *
         PyErr_Clear();
         return false;
     }
-    if (t.device.type != DL_CUDA || t.ndim != 2 || t.dtype.code != DL_FLOAT || t.dtype.lanes != 1 ||
-        (t.dtype.bits != 32 && t.dtype.bits != 64)) {
+    const bool on_cuda = t.device.type == DL_CUDA;
+    if ((!on_cuda && t.device.type != DL_CPU) || t.ndim != 2 || t.dtype.code != DL_FLOAT ||
+        t.dtype.lanes != 1 || (t.dtype.bits != 32 && t.dtype.bits != 64)) {
         return false;
     }
     *matrix = (gd_matrix){
@@ -61,9 +62,9 @@ static bool describe(const gd_module_state *state, PyObject *tensor, gd_matrix *
         .row_stride = t.strides != NULL ? t.strides[0] : t.shape[1],
         .col_stride = t.strides != NULL ? t.strides[1] : 1,
         .dtype = t.dtype.bits == 32 ? GD_F32 : GD_F64,
-        .device = {GD_CUDA, t.device.id},
+        .device = {on_cuda ? GD_CUDA : GD_CPU, on_cuda ? t.device.id : 0},
     };
-    return true;
+    return on_cuda || gd_is_walkable(matrix);
 }
 
 /* Numbers that are to be negated when they are read are no matrix of floats. */
@@ -94,7 +95,8 @@ static PyObject *make_tensor(gd_module_state *state, PyObject *like, const gd_ma
     return tensor;
 }
 
-/* One that records what is done to it is not to be written to, and the usual way says so. */
+/* One that records what is done with it is neither to be read nor to be written to in silence: the
+ * usual way refuses it. */
 static bool is_plain_tensor(const gd_module_state *state, PyObject *tensor)
 {
     PyObject *recording = PyObject_GetAttr(tensor, state->requires_grad);
@@ -120,11 +122,14 @@ static PyObject *take_result(gd_module_state *state, const gd_library *library, 
                              PyObject *like, const gd_matrix *a, const gd_matrix *b,
                              gd_matrix *matrix)
 {
+    const bool on_host =
+        a->device.backend == GD_CPU; /* there a stopped call tells what is written */
     PyObject *out = given == Py_None ? library->make(state, like, a, a->rows, b->rows, matrix)
                                      : Py_NewRef(given);
     if (out == NULL ||
         (given != Py_None && (!library->owns(state, out) || !library->read(state, out, matrix) ||
-                              !library->plain(state, out))) ||
+                              !library->plain(state, out) || (on_host && !gd_is_brief(a, b)) ||
+                              gd_may_overlap(a, matrix) || gd_may_overlap(b, matrix))) ||
         !gd_can_hold(matrix, a, b)) {
         Py_CLEAR(out);
     }
@@ -149,11 +154,15 @@ GD_FUNCTION(gd_py_cdist_tensors)
     library = is_tensor(state, a_object) ? &torch_library : &gd_library_cupy;
     if (!library->owns(state, a_object) || !library->owns(state, b_object) ||
         !library->read(state, a_object, &a) || !library->read(state, b_object, &b) ||
-        !gd_fit_simply(&a, &b, MOST_BYTES) || !gd_find_simple_metric(metric, &found) ||
+        !library->plain(state, a_object) || !library->plain(state, b_object) ||
+        !gd_fit_simply(&a, &b,
+                       a.device.backend == GD_CPU ? GD_MOST_BYTES_ON_HOST : MOST_BYTES_ON_DEVICE) ||
+        !gd_find_simple_metric(metric, &found) ||
         (result = take_result(state, library, out_object, a_object, &a, &b, &out)) == NULL) {
         Py_RETURN_NONE;
     }
-    if (library->stream(state, a.device.index, &orders.stream) != 0) {
+    if (a.device.backend == GD_CUDA &&
+        library->stream(state, a.device.index, &orders.stream) != 0) {
         Py_DECREF(result);
         return NULL;
     }

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 import gpudist
-from gpudist.bench.report import duration
+from gpudist.demo import cluster
 from gpudist.demo.airports import Airports, load_airports, spread
 from gpudist.demo.drawing import draw, need_matplotlib
 from gpudist.demo.errors import DemoError
@@ -27,6 +27,7 @@ from gpudist.demo.report import (
 from gpudist.demo.routes import components, detours, keep_hops, longest_route, shortest_routes
 from gpudist.demo.sample import Comparison, compare_with_scipy, warm_up
 from gpudist.demo.sphere import EARTH_RADIUS_KM, great_circles
+from gpudist.measure.wording import duration
 
 __all__ = [
     "EARTH_RADIUS_KM",
@@ -59,6 +60,7 @@ def run(
     destination: str = "USH",
     output: Path | None = Path("gpudist-demo.png"),
     device: str | None = None,
+    dask: bool = False,
 ) -> None:
     """Run the demo: print what it finds, and draw it.
 
@@ -76,6 +78,8 @@ def run(
         Where the picture goes; None draws none.
     device : str, optional
         ``cpu``, ``cuda`` or ``cuda:1``; by default the GPU where one can be used.
+    dask : bool, default False
+        Whether distances and routes are computed by Dask, on the cores of two local workers.
 
     Raises
     ------
@@ -95,6 +99,11 @@ def run(
     n = len(airports)
     if output is not None:
         need_matplotlib()
+    if dask:
+        cluster.need_dask()
+        if device not in (None, "cpu"):
+            raise DemoError(f"--dask is for the CPU: its two workers do not share {device}")
+        device = "cpu"
     print(f"{n} airports, hops of up to {range_km:g} km\n")
     points = airports.points
     # The routes are most of the work: all runs where they run best.
@@ -110,12 +119,15 @@ def run(
         guess = warm_up(airports, device=device)
     with stages.stage("compare with SciPy"):
         sample = compare_with_scipy(airports, range_km, device=device)
-    with stages.stage("distances"):
-        matrix = great_circles(points, points, device=device)
-    with stages.stage("hops in range"):
-        hops = keep_hops(matrix, range_km)
-    with stages.stage("routes", guess):
-        lengths, predecessors = shortest_routes(matrix, device=device)
+    if dask:
+        hops, lengths, predecessors = cluster.solve(points, range_km, stages)
+    else:
+        with stages.stage("distances"):
+            matrix = great_circles(points, points, device=device)
+        with stages.stage("hops in range"):
+            hops = keep_hops(matrix, range_km)
+        with stages.stage("routes", guess):
+            lengths, predecessors = shortest_routes(matrix, device=device)
     with stages.stage("search the routes"):
         part = components(lengths)
         farthest = longest_route(lengths)

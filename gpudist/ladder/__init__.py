@@ -4,7 +4,7 @@
 the time, the fraction of the limit that the machine showed in the same run, the gain over the step
 before, the author's own figure on the author's card, and beside them the kernel that ``auto``
 takes and other libraries. Every step is held against float64 before it is timed. The kernels'
-files, read in order, are a course: ``kernels/<ladder>/<step>_<idea>.cu``.
+files, read in order, are a course: ``kernels/ladders/<ladder>/<step>_<idea>.cu``.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from gpudist.bench.devices import resolve
-from gpudist.bench.records import write_line
-from gpudist.bench.report import show_machine
 from gpudist.ladder.problems import Distances, Part, Paths, Problem, Root
 from gpudist.ladder.report import plot, show_climb, show_grid, show_sweep
 from gpudist.ladder.runner import Runner, steps_of, sweep_of
 from gpudist.ladder.studies import STUDIES, Figure, Study, Sweep
+from gpudist.measure.devices import resolve
+from gpudist.measure.records import write_line
+from gpudist.measure.wording import show_machine
 
 __all__ = [
     "STUDIES",

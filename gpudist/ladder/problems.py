@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 import gpudist
 from gpudist import _core, arrays
-from gpudist.bench.samples import by_nearest
+from gpudist.measure.samples import by_nearest
 
 Array = npt.NDArray[Any]
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from gpudist._tables import Column, Table, show
-from gpudist.bench.report import duration, error_text, quantity
+from gpudist.measure import chart
+from gpudist.measure.wording import duration, error_text, quantity
+
+if TYPE_CHECKING:
+    from gpudist.ladder.studies import Study
 
 Record = Mapping[str, Any]
 
@@ -185,7 +189,7 @@ def show_grid(records: Iterable[Record], file: TextIO | None = None) -> None:
 
 
 def plot(climbs: Sequence[Sequence[Record]], path: Path) -> None:
-    """Draw the time of every step, the limit, and the author's figures.
+    """Save a chart of the time of every step, the limit, and the author's figures.
 
     Parameters
     ----------
@@ -199,35 +203,127 @@ def plot(climbs: Sequence[Sequence[Record]], path: Path) -> None:
     ImportError
         Matplotlib is not installed.
     """
+    draw(climbs).savefig(path, dpi=110)
+
+
+def draw(climbs: Sequence[Sequence[Record]]) -> Any:
+    """Draw the time of every step, the limit, and the author's figures.
+
+    Parameters
+    ----------
+    climbs : sequence of sequence of mapping
+        Results, one sequence for each problem on one device.
+
+    Returns
+    -------
+    matplotlib Figure
+        With a panel for each problem of which something ran.
+
+    Raises
+    ------
+    ImportError
+        Matplotlib is not installed.
+    """
+    import matplotlib
     from matplotlib.figure import Figure
+    from matplotlib.patches import Patch
 
     shown = [[r for r in climb if "median_s" in r] for climb in climbs]
     shown = [climb for climb in shown if climb]
-    heights = [0.9 + 0.28 * len(climb) for climb in shown]
-    figure = Figure(figsize=(8.5, sum(heights) + 0.4), layout="constrained")
-    panels = figure.subplots(len(shown), 1, squeeze=False, height_ratios=heights)[:, 0]
-    # Light to dark, so that the chart reads in grey as well.
-    shades = {"step": "0.65", "production": "0.15", "rival": "0.85"}
-    for panel, climb in zip(panels, shown, strict=True):
-        names = [record["name"] for record in climb]
-        times = [record["median_s"] * 1e3 for record in climb]
-        colours = [shades[record["role"]] for record in climb]
-        panel.barh(range(len(climb)), times, color=colours, edgecolor="black", linewidth=0.5)
-        reported = [(i, r["reported_s"] * 1e3) for i, r in enumerate(climb) if "reported_s" in r]
-        if reported:
-            card = next(record["card"] for record in climb if "card" in record)
-            at, values = zip(*reported, strict=True)
-            panel.plot(values, at, "kD", markersize=4, label=f"the study's own, {card}")
-        if climb[0].get("floor_s"):
-            limit = f"{climb[0]['bound_by']} limit"
-            panel.axvline(climb[0]["floor_s"] * 1e3, color="black", linestyle="--", label=limit)
-        panel.set_yticks(range(len(climb)), names, fontsize=8)
-        panel.invert_yaxis()
-        panel.set_xscale("log")
-        panel.set_xlim(left=0.5 * min(times + [1e3 * r["floor_s"] for r in climb if r["floor_s"]]))
-        panel.set_xlabel("median time, ms")
-        first = climb[0]
-        panel.set_title(f"{first['ladder']} {size(first)}, {first['device_name']}", fontsize=10)
-        if panel.get_legend_handles_labels()[0]:
-            panel.legend(fontsize=8)
-    figure.savefig(path, dpi=150)
+    heights = [1.4 + 0.33 * len(climb) for climb in shown]
+    with matplotlib.rc_context(chart.STYLE):
+        figure = Figure(figsize=(9.5, sum(heights) + 1.0), layout="constrained")
+        panels = figure.subplots(len(shown), 1, squeeze=False, height_ratios=heights)[:, 0]
+        marks: dict[str, Any] = {}
+        for panel, climb in zip(panels, shown, strict=True):
+            marks |= _draw_climb(panel, climb)
+        roles = {record["role"] for climb in shown for record in climb}
+        marks |= {name: Patch(**_BARS[role]) for role, name in _ROLES.items() if role in roles}
+        figure.legend(marks.values(), marks.keys(), loc="outside lower center", ncols=2)
+    return figure
+
+
+_ROLES = {"step": "a step of the ladder", "production": "what auto takes", "rival": "others"}
+_BARS: dict[str, dict[str, Any]] = {
+    "step": {"facecolor": chart.SKY, "edgecolor": "black"},
+    "production": chart.OURS,
+    "rival": chart.OTHERS,
+}
+
+
+def _draw_climb(panel: Any, climb: Sequence[Record]) -> dict[str, Any]:
+    """Draw one problem; give what the legend has to explain, by name."""
+    marks = {}
+    times = [record["median_s"] * 1e3 for record in climb]
+    for i, (record, time) in enumerate(zip(climb, times, strict=True)):
+        panel.barh(i, time, linewidth=0.8, **_BARS[record["role"]])
+    reported = [(i, r["reported_s"] * 1e3) for i, r in enumerate(climb) if "reported_s" in r]
+    if reported:
+        card = next(record["card"] for record in climb if "card" in record)
+        at, values = zip(*reported, strict=True)
+        (marks[f"the study's own, {card}"],) = panel.plot(
+            values, at, "D", color=chart.YELLOW, markeredgecolor="black", markersize=7
+        )
+    floors = [1e3 * record["floor_s"] for record in climb if record["floor_s"]]
+    if climb[0].get("floor_s"):
+        marks["the machine's limit"] = panel.axvline(
+            1e3 * climb[0]["floor_s"], color=chart.VERMILLION, linestyle="--"
+        )
+    panel.set_yticks(range(len(climb)), [record["name"] for record in climb])
+    panel.invert_yaxis()
+    panel.set_xscale("log")
+    panel.xaxis.set_major_formatter("{x:g}")
+    panel.xaxis.set_minor_formatter("")
+    panel.set_xlim(left=0.5 * min(times + floors))
+    panel.set_xlabel("median time, ms (logarithmic)")
+    first = climb[0]
+    panel.set_title(f"{first['ladder']} {size(first)}, {first['device_name']}", loc="left")
+    return marks
+
+
+def draw_reported(study: Study) -> Any:
+    """Draw what the author of a study reports, at every size that the study names.
+
+    Parameters
+    ----------
+    study : Study
+        The study.
+
+    Returns
+    -------
+    matplotlib Figure
+        With a panel for each size, and the figures as the author gives them beside the bars.
+
+    Raises
+    ------
+    ValueError
+        The study reports no figures.
+    ImportError
+        Matplotlib is not installed.
+    """
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    if not study.figures:
+        raise ValueError(f"the study of {study.name} reports no figures")
+    heights = [1.4 + 0.36 * len(figures) for figures in study.figures.values()]
+    with matplotlib.rc_context(chart.STYLE):
+        figure = Figure(figsize=(8.5, sum(heights)), layout="constrained")
+        panels = figure.subplots(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0]
+        for panel, (shape, figures) in zip(panels, study.figures.items(), strict=True):
+            times = [1e3 * figure.seconds for figure in figures.values()]
+            panel.barh(range(len(times)), times, **chart.OTHERS)
+            for i, (time, one) in enumerate(zip(times, figures.values(), strict=True)):
+                panel.annotate(
+                    one.text, (time, i), xytext=(5, 0), textcoords="offset points", va="center"
+                )
+            panel.set_yticks(range(len(times)), list(map(str, figures)))
+            panel.invert_yaxis()
+            panel.set_xlim(0, max(times) * 1.4)
+            panel.set_ylabel("step")
+            panel.set_xlabel("time, ms")
+            panel.set_title(
+                f"{study.name} {' x '.join(map(str, shape))} as reported, {study.card}",
+                loc="left",
+            )
+    return figure

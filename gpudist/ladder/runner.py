@@ -12,14 +12,15 @@ import numpy as np
 import numpy.typing as npt
 
 import gpudist
-from gpudist.bench import records
-from gpudist.bench.accuracy import max_relative_error
-from gpudist.bench.ceilings import measure_ceilings
-from gpudist.bench.devices import DeviceArrays, device_arrays
-from gpudist.bench.rivals import Rival, Task, rivals_for
-from gpudist.bench.timing import Clock, EventClock, HostClock, Timing, time_call
 from gpudist.ladder.problems import Problem
 from gpudist.ladder.studies import Study
+from gpudist.measure import records
+from gpudist.measure.ceilings import measure_ceilings
+from gpudist.measure.devices import DeviceArrays, device_arrays
+from gpudist.measure.errors import max_relative_error
+from gpudist.measure.rivals import Rival, Task, rivals_for
+from gpudist.measure.timing import Clock, EventClock, HostClock, Timing, time_call
+from gpudist.registry import Kernels
 
 Array = npt.NDArray[Any]
 Record = dict[str, Any]
@@ -53,7 +54,7 @@ class Run:
         return ", ".join([self.kernel.id, *words])
 
 
-def steps_of(study: Study) -> list[gpudist.Kernel]:
+def steps_of(study: Study) -> Kernels:
     """List the rows of a ladder, the plain loop on the CPU first.
 
     Parameters
@@ -63,11 +64,11 @@ def steps_of(study: Study) -> list[gpudist.Kernel]:
 
     Returns
     -------
-    list of Kernel
-        Sorted by step; empty where this build has none.
+    Kernels
+        Sorted by step; empty where this build has none. A notebook shows them as a table.
     """
     rows = [row for row in gpudist.kernels() if row.ladder == study.name]
-    return sorted(rows, key=lambda row: row.step)
+    return Kernels(sorted(rows, key=lambda row: row.step))
 
 
 def has_production(op: str) -> bool:

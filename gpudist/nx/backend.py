@@ -10,14 +10,16 @@ exact, and have NetworkX's types, where all weights are whole. With other weight
 Warshall's functions have the bits of NetworkX's loop; a search from each node adds up a path from
 its first edge on, so the others agree to rounding.
 
-One difference is wanted: a negative cycle raises NetworkXUnbounded, where NetworkX up to 3.6
-returns numbers that mean nothing.
+NetworkX 3.7 changed some answers, and those of the release at hand are given. One difference is
+wanted: a negative cycle raises NetworkXUnbounded, where NetworkX up to 3.6 returns numbers that
+mean nothing.
 """
 
 from __future__ import annotations
 
 import inspect
 import os
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
@@ -28,6 +30,10 @@ import numpy as np
 
 from gpudist.nx import cost, graphs
 from gpudist.nx.lengths import Lengths, all_lengths
+
+# Since then Floyd and Warshall's loops over dictionaries read weights as Dijkstra's search does: an
+# edge without one weighs an int, and None hides it. Since then a null graph has no eccentricities.
+_SINCE_3_7: Final = [int(part) for part in re.findall(r"\d+", nx.__version__)[:2]] >= [3, 7]
 
 _DISCONNECTED: Final = {
     False: "Found infinite path length because the graph is not connected",
@@ -89,7 +95,7 @@ def floyd_warshall_numpy(G: Any, nodelist: Any = None, weight: Any = "weight") -
 
 def floyd_warshall(G: Any, weight: Any = "weight") -> dict[Any, Any]:
     """Return the lengths as a dictionary; see `networkx.floyd_warshall`."""
-    return _distances(all_lengths(_unwrapped(G), weight, missing=1.0, negative=True))
+    return _distances(_all_lengths_of_loop(_unwrapped(G), weight))
 
 
 def floyd_warshall_predecessor_and_distance(
@@ -97,7 +103,8 @@ def floyd_warshall_predecessor_and_distance(
 ) -> tuple[dict[Any, Any], dict[Any, Any]]:
     """Return predecessors and lengths; see `networkx.floyd_warshall_predecessor_and_distance`."""
     graph = _unwrapped(G)
-    found = all_lengths(graph, weight, missing=1.0, negative=True, predecessors=True)
+    found = _all_lengths_of_loop(graph, weight, predecessors=True)
+    loops = _loops(graph, weight)
     before: dict[Any, Any] = {}
     for node, row in zip(found.nodes, found.predecessors, strict=True):
         reached = np.flatnonzero(row >= 0)
@@ -105,11 +112,34 @@ def floyd_warshall_predecessor_and_distance(
             found.nodes[j]: found.nodes[i]
             for j, i in zip(reached.tolist(), row[reached].tolist(), strict=True)
         }
-        if graph.has_edge(node, node):  # a loop precedes its node, though on no shortest path
+        if node in loops:  # it precedes itself, though on no shortest path
             row_before[node] = node
         if row_before:
             before[node] = row_before
     return before, _distances(found)
+
+
+def _all_lengths_of_loop(graph: Any, weight: Any, *, predecessors: bool = False) -> Lengths:
+    """Compute all paths from weights as the loops over dictionaries read them."""
+    if not _SINCE_3_7:
+        return all_lengths(graph, weight, missing=1.0, negative=True, predecessors=predecessors)
+    return all_lengths(
+        graph, weight, hidden=_hides(graph), negative=True, predecessors=predecessors
+    )
+
+
+def _hides(graph: Any) -> bool:
+    """Say whether a weight of None hides an edge.
+
+    The weight of parallel edges is the least of theirs, and None is not less than a number.
+    """
+    return not graph.is_multigraph()
+
+
+def _loops(graph: Any, weight: Any) -> set[Any]:
+    """Return the nodes that have an edge to themselves which is not hidden."""
+    given = nx.selfloop_edges(graph, data=weight, default=1)
+    return {node for node, _, w in given if w is not None}
 
 
 def _distances(found: Lengths) -> dict[Any, Any]:
@@ -141,8 +171,7 @@ def all_pairs_dijkstra_path_length(
 ) -> Iterator[tuple[Any, dict[Any, Any]]]:
     """Yield each node and the lengths to others; see `networkx.all_pairs_dijkstra_path_length`."""
     graph = _unwrapped(G)
-    # Of parallel edges NetworkX takes the least weight, and None is not less than a number.
-    return _rows(all_lengths(graph, weight, hidden=not graph.is_multigraph()))
+    return _rows(all_lengths(graph, weight, hidden=_hides(graph)))
 
 
 def _rows(found: Lengths) -> Iterator[tuple[Any, dict[Any, Any]]]:
@@ -206,6 +235,8 @@ def wiener_index(G: Any, weight: Any = None) -> Any:
 def eccentricity(G: Any, v: Any = None, sp: Any = None, weight: Any = None) -> Any:
     """Return the farthest node's distance from each node; see `networkx.eccentricity`."""
     graph = _unwrapped(G)
+    if len(graph) == 0 and _SINCE_3_7:
+        raise nx.NetworkXPointlessConcept("A null graph has no eccentricities.")
     chosen = list(graph.nbunch_iter(v))
     found = all_lengths(graph, weight)
     farthest = dict(

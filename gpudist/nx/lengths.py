@@ -10,7 +10,7 @@ from typing import Any, Final
 import networkx as nx
 import numpy as np
 
-from gpudist import errors, paths
+from gpudist import errors, paths, spreading
 from gpudist.nx import graphs
 
 # Up to here float32 and float64 hold every whole number, so no sum of whole weights is rounded.
@@ -63,8 +63,8 @@ def all_lengths(
     """Compute all paths, or raise NotImplementedError where NetworkX's answer would be another.
 
     `missing` is the weight of an edge that has none. A search that meets a negative weight may
-    raise or not, as the order has it, so these are only taken if `negative`. Weights of None hide
-    an edge if `hidden`, which no more than one function takes.
+    raise or not, as the order has it, so these are only taken if `negative`. A weight of None
+    hides its edge if `hidden`, and is refused else.
     """
     nodes = list(graph) if nodes is None else nodes
     tails, heads, given = graphs.edges(graph, nodes, weight, missing)
@@ -77,11 +77,12 @@ def all_lengths(
     dtype = "float32" if whole and bound < _WHOLE_IN_FLOAT32 else "float64"
     try:
         found = paths.apsp(
-            paths.spread(len(nodes), tails, heads, weights, dtype),
+            spreading.spread(len(nodes), tails, heads, weights, dtype),
             no_edge=np.inf,
             directed=graph.is_directed(),
             unweighted=weight is None,
-            overwrite=True,
+            # Exact sums, which decide near cycles of length 0, need the weights as they were.
+            overwrite=weights.min(initial=0) >= 0,
             return_predecessors=predecessors,
         )
     except MemoryError as error:  # a search from each node takes less

@@ -9,7 +9,7 @@ namespace {
 
 constexpr const char *kId = "apsp/cuda_blocked, out of core";
 
-/* Doubles and predecessors have no registers for many pivots (rest.cuh), small devices no shared
+/* Doubles and predecessors have no registers for many pivots (phase3.cuh), small devices no shared
  * memory. What is known of the weights does not matter here: sizes must not depend on it. */
 template <typename Ring>
 gd_status run(gd_apsp_band &call, gd_error *err)

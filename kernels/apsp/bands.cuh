@@ -14,17 +14,17 @@
  * columns is few blocks' work, some 20 us a round beside 1 to 2 ms for the rest of a band of 1 GB;
  * halves of a band in two streams, taking turns at it, were no quicker.
  *
- * Launch: kernels of closure.cuh and rest.cuh with grids that cover a band. Their coordinates are
- * the matrix's: pointers to a band are moved back by what lies above it.
+ * Launch: kernels of pivot_phases.cuh and phase3.cuh with grids that cover a band. Their
+ * coordinates are the matrix's: pointers to a band are moved back by what lies above it.
  *
  * Reached on an H200, all bands on the device, 1e12 updates/s, and in core in the same run: float32
  * n = 16384 by bands of 2048 rows 14.9 (16.2), of 512 rows 11.3; with negative weights 11.1 (13.3),
  * int32 12.8 (15.4), all by bands of 1024; float64 n = 8192 by 512 rows 3.8 (4.9), predecessors 4.5
  * (6.9). */
-#ifndef GPUDIST_BANDS_CUH
-#define GPUDIST_BANDS_CUH
+#ifndef GPUDIST_APSP_BANDS_CUH
+#define GPUDIST_APSP_BANDS_CUH
 
-#include "apsp/rest.cuh"
+#include "apsp/phase3.cuh"
 
 namespace gd {
 
@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(kStripThreads<kPivots>, kPivots == 64 ? 3 : 2)
     const ptrdiff_t pivot = band.pivot * kPivots;
     const ptrdiff_t start = of_cols ? band.first * kPivots + blockIdx.x * kStripWidth<kPivots>
                                     : (ptrdiff_t)(blockIdx.x - col_strips) * kStripWidth<kPivots>;
-    await_predecessor();
+    follow<true>();
     if (start >= pivot && start < pivot + kPivots) {
         return; /* the pivot tile itself */
     }
@@ -64,8 +64,8 @@ __global__ void __launch_bounds__(kStripThreads<kPivots>, kPivots == 64 ? 3 : 2)
 /* Phase 3. Some rows of tiles go along the columns together, so that their part of the panels is
  * read once from device memory. */
 template <typename Ring, int kPivots, bool kPred>
-__global__ void __launch_bounds__(Rest<Ring, kPivots, kPred>::Tile::kThreads,
-                                  Rest<Ring, kPivots, kPred>::kBlocksPerSm)
+__global__ void __launch_bounds__(Phase3<Ring, kPivots, kPred>::Tile::kThreads,
+                                  Phase3<Ring, kPivots, kPred>::kBlocksPerSm)
     relax_band(const __grid_constant__ Paths<Ring> paths, const __grid_constant__ BandRegion band)
 {
     using Work = Relaxing<Ring, kPivots, kPred, Whole<Ring, kPivots>>;
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(Rest<Ring, kPivots, kPred>::Tile::kThreads,
     const ptrdiff_t rows = min((ptrdiff_t)kTileGroup, band.down - group);
     const ptrdiff_t place = block % (kTileGroup * band.across);
     const ptrdiff_t i = band.first + group + place % rows, j = place / rows;
-    await_predecessor();
+    follow<true>();
     if (i != band.pivot && j != band.pivot) {
         Work::relax(paths, i * kPivots, j * kPivots + part * (kPivots / Work::kParts), shared);
     }
@@ -136,10 +136,7 @@ public:
         const ptrdiff_t pairs = kPivots / 2 * call_.padded;
         Pair<T> *const rows = static_cast<Pair<T> *>(call_.snapshots);
         Pair<int32_t> *const preds = reinterpret_cast<Pair<int32_t> *>(rows + rounds_ * pairs);
-        gd_status status = prepare(err);
-        if (status != GD_OK) {
-            return status;
-        }
+        gd_status status = GD_OK;
         GD_CUDA_TRY(err, id_,
                     enqueue(call_.launch, fill_padding<Ring>, call_.rows, kFillThreads, 0,
                             static_cast<T *>(call_.dist), call_.pred, call_.first, call_.n,
@@ -160,17 +157,7 @@ private:
         sizeof(typename PivotTile<Ring, kPivots, kStripThreads<kPivots>, kPred, Panels>::Lines);
     static constexpr auto tile_kernel = close_pivot_tile<Ring, kPivots, kPred, Panels>;
     static constexpr auto strip_kernel = close_band_strips<Ring, kPivots, kPred>;
-    static constexpr auto rest_kernel = relax_band<Ring, kPivots, kPred>;
-
-    gd_status prepare(gd_error *err) const
-    {
-        constexpr auto kAttribute = cudaFuncAttributeMaxDynamicSharedMemorySize;
-        GD_CUDA_TRY(err, id_, cudaFuncSetAttribute(tile_kernel, kAttribute, (int)kTileShared));
-        GD_CUDA_TRY(err, id_, cudaFuncSetAttribute(strip_kernel, kAttribute, (int)kStripShared));
-        GD_CUDA_TRY(err, id_,
-                    cudaFuncSetAttribute(rest_kernel, kAttribute, (int)Work::kSharedBytes));
-        return GD_OK;
-    }
+    static constexpr auto phase3_kernel = relax_band<Ring, kPivots, kPred>;
 
     cudaError_t enqueue_round(ptrdiff_t pivot, bool has_pivots) const
     {
@@ -181,19 +168,19 @@ private:
         const ptrdiff_t row_strips = has_pivots ? kStrips * band.across : 0;
         cudaError_t code = cudaSuccess;
         if (has_pivots) {
-            code = enqueue<true>(call_.launch, tile_kernel, 1, kStripThreads<kPivots>, kTileShared,
-                                 paths_, pivot * kPivots);
+            code = enqueue<Start::kEarly>(call_.launch, tile_kernel, 1, kStripThreads<kPivots>,
+                                          kTileShared, paths_, pivot * kPivots);
         }
         if (code == cudaSuccess) {
-            code = enqueue<true>(call_.launch, strip_kernel, col_strips + row_strips,
-                                 kStripThreads<kPivots>, kStripShared, paths_, band,
-                                 (unsigned)col_strips);
+            code = enqueue<Start::kEarly>(call_.launch, strip_kernel, col_strips + row_strips,
+                                          kStripThreads<kPivots>, kStripShared, paths_, band,
+                                          (unsigned)col_strips);
         }
         return code != cudaSuccess
                    ? code
-                   : enqueue<true>(call_.launch, rest_kernel,
-                                   band.down * band.across * Work::kParts, Work::Tile::kThreads,
-                                   Work::kSharedBytes, paths_, band);
+                   : enqueue<Start::kEarly>(call_.launch, phase3_kernel,
+                                            band.down * band.across * Work::kParts,
+                                            Work::Tile::kThreads, Work::kSharedBytes, paths_, band);
     }
 
     const gd_apsp_band &call_;

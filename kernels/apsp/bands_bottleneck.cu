@@ -2,7 +2,8 @@
  * larger of" for "+". It is monotone too, and the diagonal, the least number, never changes; so the
  * snapshots give the loop's lengths and predecessors here as well.
  *
- * Floor: two minima or maxima an update and, with predecessors, a comparison: rings.cuh. */
+ * Floor: two minima or maxima an update and, with predecessors, a comparison: semiring/rings.cuh.
+ */
 #include "apsp/bands.cuh"
 
 namespace {

@@ -12,15 +12,15 @@
  * With closed panels a sum may lead over pivots above k, and along edges of weight zero
  * predecessors could then point at each other in a circle, which the triple loop never lets happen.
  *
- * Cost: n^3 updates; instructions are the floor (rings.cuh). In 1e12 updates/s on an H200, float32
- * without negative weights is bound by 22.3, and by 19.3 in registers; with them by 16.7; int32 by
- * 22.3; float64 by 4.8 in a tile. Phase 3 moves 8 / pivots bytes an update in float32, so 64
- * pivots' worth of memory traffic allows 34 and 128 pivots' worth 68; the panels stay in L2.
+ * Cost: n^3 updates; instructions are the floor (semiring/rings.cuh). In 1e12 updates/s on an H200,
+ * float32 without negative weights is bound by 22.3, and by 19.3 in registers; with them by 16.7;
+ * int32 by 22.3; float64 by 4.8 in a tile. Phase 3 moves 8 / pivots bytes an update in float32, so
+ * 64 pivots' worth of memory traffic allows 34 and 128 pivots' worth 68; the panels stay in L2.
  *
  * Launch: with 64 pivots a round, two kernels: the first block of phase 3 also closes the next
  * pivot tile, and each kernel starts while its predecessor ends. With 128, where phase 3 takes more
  * than 100 us, there are two forms. Where a round's tiles are few waves of blocks, all rounds are
- * one launch, in which no wave ends but the last (flow.cuh). Elsewhere, three streams: rows,
+ * one launch, in which no wave ends but the last (one_launch.cuh). Elsewhere, three streams: rows,
  * columns and tile of the next pivots run beside the rest of this round, and the rest is two
  * halves, of which each fills the SMs while the other ends: 4 % at n = 8192.
  *
@@ -34,16 +34,11 @@
  * float32 n = 8192 10.6, 16384 11.9, int32 12.1: 1.55, 1.43 and 1.44 times the time without; 13.2
  * where few elements change (n = 8192). By streams, n = 4096 waits for the chain of a round, 157
  * us, of which 63 for the next lines, half of it waiting for room, 56 for the tile beside other
- * blocks and 33 for the strips, while the rest is done after 150: float32 13.5. No quicker were:
- * strips that start early as the tile does (7 % slower, they take the room of the rest), next lines
- * that start before the rest (3 %), and asking L2 for the tile of the block after next (4 %). Nor
- * were teams of 128 threads that stay and draw the tasks of flow.cuh one after the other (4.9 ms at
- * n = 4096, 36.6 at 8192): a tile takes 36 us there and 33 here; the warp that draws comes 8000 of
- * some 70 000 clocks after the others. A warp of its own for tickets (45 ms at 8192) and tiles that
- * come ahead by bulk copies (41) were slower still. Small n would wait for the chain of pivot tile
- * and strips, 20 us a round of 64 pivots: without predecessors and in 32 bits, up to 2048 nodes go
- * the way of resident.cu. */
-#include "apsp/flow.cuh"
+ * blocks and 33 for the strips, while the rest is done after 150: float32 13.5. Small n would wait
+ * for the chain of pivot tile and strips, 20 us a round of 64 pivots: without predecessors and in
+ * 32 bits, up to 2048 nodes go the way of resident.cu. */
+#include "card.h"
+#include "apsp/one_launch.cuh"
 #include "apsp/resident.cuh"
 
 namespace {
@@ -105,26 +100,13 @@ public:
         flags_ = reinterpret_cast<unsigned *>(panel);
     }
 
-    gd_status prepare(gd_error *err) const
-    {
-        GD_CUDA_TRY(err, kId, allow_shared(tile_kernel, kTileShared));
-        GD_CUDA_TRY(err, kId, allow_shared(strip_kernel, kStripShared));
-        GD_CUDA_TRY(err, kId, allow_shared(rest_kernel, Work::kSharedBytes));
-        if constexpr (kTurns > 1) {
-            GD_CUDA_TRY(
-                err, kId,
-                allow_shared(gd::relax_rest<Ring, kClosed, kPred, Panels>, Lines::kSharedBytes));
-        }
-        return GD_OK;
-    }
-
     /* All in one stream. */
     gd_status enqueue_in_line(gd_error *err) const
     {
-        GD_CUDA_TRY(err, kId, close_tile<true>(launch_, first_, 0));
+        GD_CUDA_TRY(err, kId, close_tile<gd::Start::kEarly>(launch_, first_, 0));
         for (ptrdiff_t round = first_; round < rounds_ && tiles_ > 1; ++round) {
-            GD_CUDA_TRY(err, kId, close_strips<true>(launch_, round, 0));
-            GD_CUDA_TRY(err, kId, relax<true>(launch_, gd::kAllTiles, round));
+            GD_CUDA_TRY(err, kId, close_strips<gd::Start::kEarly>(launch_, round, 0));
+            GD_CUDA_TRY(err, kId, relax<gd::Start::kEarly>(launch_, gd::kAllTiles, round));
             const gd_status status = pass(round, err);
             if (status != GD_OK) {
                 return status;
@@ -133,38 +115,35 @@ public:
         return GD_OK;
     }
 
-    /* With the next round's pivots ahead, in a stream of their own. */
+    /* Enqueues rounds with the next one's pivots ahead, in a stream of their own. */
     gd_status enqueue_ahead(int sms, gd_error *err) const;
 
     /* All in one launch, where that is quicker. */
-    bool flows(int sms) const
+    bool fits_one_launch(int sms) const
     {
-        return kFlows && !symmetric_ && tiles_ * tiles_ < kHalvesFrom * sms;
+        return kOneLaunch && !symmetric_ && tiles_ * tiles_ < kHalvesFrom * sms;
     }
-    gd_status enqueue_in_flow(int sms, gd_error *err) const;
+    gd_status enqueue_all_rounds(int sms, gd_error *err) const;
 
 private:
     /* Whether threads have the registers to close what they relax. */
-    static constexpr bool kFlows = kPivots == 128 && !kPred && Work::Shape::kBlocksPerSm == 2;
+    static constexpr bool kOneLaunch = kPivots == 128 && !kPred && Work::Shape::kBlocksPerSm == 2;
+    static_assert(std::is_same<Word, double>::value && kPred
+                      ? Work::kSharedBytes == GD_PATHS64_SHARED
+                      : true,
+                  "csrc/choose.c knows how much it takes");
     static constexpr size_t kStripShared = sizeof(gd::StripLines<Ring, kClosed, kPred, Panels>);
     static constexpr size_t kTileShared = sizeof(
         typename gd::PivotTile<Ring, kClosed, gd::kStripThreads<kClosed>, kPred, Panels>::Lines);
     static constexpr auto tile_kernel = gd::close_pivot_tile<Ring, kClosed, kPred, Panels>;
     static constexpr auto strip_kernel = gd::close_strips<Ring, kClosed, kPred, Panels>;
-    static constexpr auto rest_kernel = gd::relax_rest<Ring, kPivots, kPred, Panels>;
+    static constexpr auto phase3_kernel = gd::relax_phase3<Ring, kPivots, kPred, Panels>;
 
     static size_t panel_pairs(ptrdiff_t padded) { return kPivots / 2 * (size_t)padded; }
 
     gd_status pass(ptrdiff_t round, gd_error *err) const
     {
         return gd_pass(&launch_, (double)(round + 1) / (double)all_, err);
-    }
-
-    template <typename Kernel>
-    static cudaError_t allow_shared(Kernel kernel, size_t bytes)
-    {
-        return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                    (int)bytes);
     }
 
     /* The panels of a round, from the pairs of this turn's pivots on. */
@@ -176,18 +155,18 @@ private:
         paths.preds += turn * kClosed / 2 * Panels::kRowsWidth;
         return paths;
     }
-    template <bool kEarly>
+    template <gd::Start kStart>
     cudaError_t close_tile(const gd_launch &launch, ptrdiff_t round, int turn) const
     {
-        return gd::enqueue<kEarly>(launch, tile_kernel, 1, gd::kStripThreads<kClosed>, kTileShared,
+        return gd::enqueue<kStart>(launch, tile_kernel, 1, gd::kStripThreads<kClosed>, kTileShared,
                                    paths_of(round, turn), round * kPivots + turn * kClosed);
     }
-    template <bool kEarly>
+    template <gd::Start kStart>
     cudaError_t close_strips(const gd_launch &launch, ptrdiff_t round, int turn) const
     {
         const ptrdiff_t strips =
             (symmetric_ ? 1 : 2) * tiles_ * (kPivots / gd::kStripWidth<kClosed>);
-        return gd::enqueue<kEarly>(launch, strip_kernel, strips, gd::kStripThreads<kClosed>,
+        return gd::enqueue<kStart>(launch, strip_kernel, strips, gd::kStripThreads<kClosed>,
                                    kStripShared, paths_of(round, turn),
                                    round * kPivots + turn * kClosed);
     }
@@ -201,7 +180,7 @@ private:
                                round * kTurns + 1 - turn,
                                0};
         const Paths<Ring> paths = paths_of(round, turn);
-        return gd::enqueue(launch, gd::relax_rest<Ring, kClosed, kPred, Panels>,
+        return gd::enqueue(launch, gd::relax_phase3<Ring, kClosed, kPred, Panels>,
                            count_tiles(region), Lines::Tile::kThreads, Lines::kSharedBytes, paths,
                            paths, region);
     }
@@ -211,8 +190,9 @@ private:
     {
         cudaError_t code = cudaSuccess;
         for (int turn = 0; turn < kTurns && code == cudaSuccess; ++turn) {
-            code = close_tile<true>(launch, round, turn);
-            code = code == cudaSuccess ? close_strips<false>(launch, round, turn) : code;
+            code = close_tile<gd::Start::kEarly>(launch, round, turn);
+            code =
+                code == cudaSuccess ? close_strips<gd::Start::kInTurn>(launch, round, turn) : code;
             if constexpr (kTurns > 1) {
                 code = code == cudaSuccess ? relax_others(launch, round, turn) : code;
             }
@@ -220,7 +200,7 @@ private:
         return code;
     }
     /* Phase 3, or of its tiles share number `share` of so many. */
-    template <bool kEarly>
+    template <gd::Start kStart>
     cudaError_t relax(const gd_launch &launch, gd::Part part, ptrdiff_t round, int share = 0,
                       int shares = 1) const
     {
@@ -232,7 +212,7 @@ private:
         if (region.first == end) {
             return cudaSuccess;
         }
-        return gd::enqueue<kEarly>(launch, rest_kernel, (end - region.first) * Work::kParts,
+        return gd::enqueue<kStart>(launch, phase3_kernel, (end - region.first) * Work::kParts,
                                    Work::Tile::kThreads, Work::kSharedBytes, paths_[round % 2],
                                    paths_[(round + 1) % 2], region);
     }
@@ -241,25 +221,24 @@ private:
     ptrdiff_t tiles_, all_;
     ptrdiff_t first_, rounds_; /* of all rounds, the first one that is ours, and the end */
     Paths<Ring> paths_[2];     /* panels of even and of odd rounds */
-    unsigned *flags_;          /* of enqueue_in_flow() */
+    unsigned *flags_;          /* of enqueue_all_rounds() */
 };
 
 template <typename Ring, int kPivots, bool kPred>
-gd_status Rounds<Ring, kPivots, kPred>::enqueue_in_flow(int sms, gd_error *err) const
+gd_status Rounds<Ring, kPivots, kPred>::enqueue_all_rounds(int sms, gd_error *err) const
 {
-    if constexpr (kFlows) {
-        using Task = gd::FlowTask<Ring, kPivots>;
-        constexpr auto kernel = gd::close_in_flow<Ring, kPivots>;
-        gd::Flow<Ring> flow = {};
+    if constexpr (kOneLaunch) {
+        using Task = gd::OneLaunchTask<Ring, kPivots>;
+        constexpr auto kernel = gd::close_all_rounds<Ring, kPivots>;
+        gd::OneLaunch<Ring> flow = {};
         flow.paths[0] = paths_[0];
         flow.paths[1] = paths_[1];
         flow.first = (unsigned)first_;
         flow.end = (unsigned)rounds_;
         Task::plan(flow, flags_, (unsigned)tiles_, (unsigned)(sms * Work::Shape::kBlocksPerSm));
-        GD_CUDA_TRY(err, kId, allow_shared(kernel, Task::kSharedBytes));
         GD_CUDA_TRY(
             err, kId,
-            cudaMemsetAsync(flags_, 0, gd::FlowFlags::count((size_t)tiles_) * sizeof *flags_,
+            cudaMemsetAsync(flags_, 0, gd::OneLaunchFlags::count((size_t)tiles_) * sizeof *flags_,
                             (cudaStream_t)launch_.stream));
         GD_CUDA_TRY(err, kId,
                     gd::enqueue(launch_, kernel, Task::tasks(flow.tiles, flow.end - flow.first),
@@ -350,15 +329,15 @@ gd_status Rounds<Ring, kPivots, kPred>::enqueue_ahead(int sms, gd_error *err) co
                  * the next round takes. */
                 TRY(cudaStreamWaitEvent(ahead.first, ahead.relaxed[then], 0));
                 TRY(cudaStreamWaitEvent(ahead.first, ahead.rest[then], 0));
-                TRY(relax<false>(first, gd::kNextLines, round));
+                TRY(relax<gd::Start::kInTurn>(first, gd::kNextLines, round));
                 TRY(close(first, round + 1));
                 TRY(cudaEventRecord(ahead.closed[then], ahead.first));
             }
             const gd::Part part = last ? gd::kAllTiles : gd::kOtherTiles;
-            TRY(relax<false>(launch_, part, round, 0, shares));
+            TRY(relax<gd::Start::kInTurn>(launch_, part, round, 0, shares));
             TRY(cudaEventRecord(ahead.relaxed[now], main));
             if (shares > 1) {
-                TRY(relax<false>(other, part, round, 1, shares));
+                TRY(relax<gd::Start::kInTurn>(other, part, round, 1, shares));
             }
             TRY(cudaEventRecord(ahead.rest[now], ahead.other));
             if (last) {
@@ -386,10 +365,6 @@ template <typename Ring, int kPivots, bool kPred>
 gd_status run(gd_apsp &call, ptrdiff_t stride, gd_error *err)
 {
     const Rounds<Ring, kPivots, kPred> rounds(call, stride);
-    const gd_status status = rounds.prepare(err);
-    if (status != GD_OK) {
-        return status;
-    }
     if (kPivots != 128) {
         return rounds.enqueue_in_line(err);
     }
@@ -397,17 +372,18 @@ gd_status run(gd_apsp &call, ptrdiff_t stride, gd_error *err)
     GD_CUDA_TRY(
         err, kId,
         cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, call.launch.device.index));
-    return rounds.flows(sms) ? rounds.enqueue_in_flow(sms, err) : rounds.enqueue_ahead(sms, err);
+    return rounds.fits_one_launch(sms) ? rounds.enqueue_all_rounds(sms, err)
+                                       : rounds.enqueue_ahead(sms, err);
 }
 
-/* In place, with 16 bits an element. */
+/* Closes the matrix in place, with 16 bits an element. */
 template <typename T>
-gd_status run_narrow(gd_apsp &call, gd_error *err)
+gd_status run_paths16(gd_apsp &call, gd_error *err)
 {
     T *const dist = static_cast<T *>(call.dist);
     const T far = std::is_same<T, int32_t>::value ? (T)GD_I32_FAR : (T)INFINITY;
     GD_CUDA_TRY(err, kId,
-                gd::enqueue(call.launch, gd::make_narrow<T>, call.padded, gd::kNarrowThreads, 0,
+                gd::enqueue(call.launch, gd::make_16_bits<T>, call.padded, gd::kNarrowThreads, 0,
                             dist, call.padded));
     const gd_status status =
         run<gd::Narrow, 128, false>(call, call.padded * (ptrdiff_t)(sizeof(T) / 2), err);
@@ -420,7 +396,7 @@ gd_status run_narrow(gd_apsp &call, gd_error *err)
     return GD_OK;
 }
 
-/* What a call asks for, in the form that is quickest. */
+/* Runs a call in the form that is quickest. */
 template <typename Ring>
 gd_status run(gd_apsp &call, gd_error *err)
 {
@@ -434,7 +410,8 @@ gd_status run(gd_apsp &call, gd_error *err)
                               : gd::Relaxing<gd::PlusUnsigned, 128, false,
                                              gd::Whole<gd::PlusUnsigned, 128>>::kSharedBytes;
     const bool many = call.n >= kFromManyPivots && (size_t)shared_bytes >= needed;
-    const bool narrow = many && call.longest > 0 && call.longest < gd::kNarrowFar;
+    const bool narrow = many && call.longest > 0 && call.longest < gd::kNarrowFar &&
+                        gd_has_halfwords(call.launch.device);
     if constexpr (sizeof(T) == 4) { /* doubles have no registers for many pivots */
         if (call.pred != NULL && many) {
             return run<Ring, 128, true>(call, call.padded, err);
@@ -445,7 +422,7 @@ gd_status run(gd_apsp &call, gd_error *err)
     }
     gd_status status;
     if (narrow) {
-        status = run_narrow<T>(call, err);
+        status = run_paths16<T>(call, err);
     }
     else if constexpr (sizeof(T) == 4) {
         status = many ? run<Ring, 128, false>(call, call.padded, err)
@@ -477,7 +454,7 @@ extern "C" gd_status gd_cuda_apsp_blocked(gd_apsp *call, gd_error *err)
         call->step = padding(*call);
         call->launch.workspace_bytes =
             2 * pivots * (size_t)call->padded * (2 * element + (call->pred != NULL ? 4 : 0)) +
-            gd::FlowFlags::count((size_t)call->padded / pivots) * sizeof(unsigned);
+            gd::OneLaunchFlags::count((size_t)call->padded / pivots) * sizeof(unsigned);
         return GD_OK;
     }
     switch (call->dtype) {

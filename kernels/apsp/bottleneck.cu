@@ -19,7 +19,7 @@
  *
  * Launch: a tile in one block of 1024 threads; with predecessors a block for 1024 elements of a
  * row. */
-#include "common.cuh"
+#include "common/launch.cuh"
 
 namespace {
 

@@ -1,7 +1,7 @@
 /* found.cuh: what the passes around a kernel of apsp find out about the weights and the lengths, as
  * it lies on the device. */
-#ifndef GPUDIST_FOUND_CUH
-#define GPUDIST_FOUND_CUH
+#ifndef GPUDIST_APSP_FOUND_CUH
+#define GPUDIST_APSP_FOUND_CUH
 
 #include "gpudist.h"
 

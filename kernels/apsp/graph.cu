@@ -32,7 +32,8 @@
 #include <limits>
 #include <type_traits>
 
-#include "apsp/edges.cuh"
+#include "common/edges.cuh"
+#include "common/words.cuh"
 #include "apsp/found.cuh"
 
 namespace {
@@ -43,9 +44,10 @@ using gd::found_of;
 constexpr int kSide = gd::kTileSide, kThreadRows = gd::kTileRows;
 constexpr ptrdiff_t kEnoughBlocks = 512; /* for the largest GPU */
 constexpr int kThreads = gd::kTileThreads;
-/* Of the usual graph, rows that a block reads at once, and blocks, as many as an H200 holds. */
+/* The usual graph's rows that a block reads at once, and blocks a multiprocessor, as an H200 holds
+ * them. */
 constexpr int kRows = 4, kHeld = 3;
-constexpr ptrdiff_t kPlainBlocks = kHeld * 132;
+constexpr ptrdiff_t kUsualBlocks = kHeld * 132;
 constexpr double kInfinity = HUGE_VAL;
 constexpr const char *kReadId = "reading a graph on the device";
 constexpr const char *kWriteId = "writing path lengths on the device";
@@ -162,7 +164,7 @@ __global__ void __launch_bounds__(kThreads, 2)
 /* The usual graph, directed and with rows that start aligned, in the dtype of the computation: no
  * tile, no doubles, 16 bytes at a time. */
 template <typename T>
-struct Plain {
+struct Usual {
     const T *weights;
     ptrdiff_t row_stride, n;
     T absent; /* no edge */
@@ -191,7 +193,7 @@ __device__ int32_t tidied(int32_t weight) { return min(max(weight, -GD_I32_FAR),
 
 template <typename T>
 __global__ void __launch_bounds__(kThreads, kHeld)
-    read_plain(const __grid_constant__ Plain<T> graph, T *dist, int32_t *pred, ptrdiff_t padded,
+    read_usual(const __grid_constant__ Usual<T> graph, T *dist, int32_t *pred, ptrdiff_t padded,
                T far, T loop, ptrdiff_t first, ptrdiff_t end, unsigned pieces, unsigned across,
                Found *found)
 {
@@ -253,7 +255,7 @@ __global__ void __launch_bounds__(kThreads, kHeld)
 }
 
 template <typename T>
-bool is_plain(const gd_graph &graph)
+bool is_usual(const gd_graph &graph)
 {
     const gd_dtype own = std::is_same<T, float>::value    ? GD_F32
                          : std::is_same<T, double>::value ? GD_F64
@@ -265,7 +267,7 @@ bool is_plain(const gd_graph &graph)
 }
 
 template <typename T>
-cudaError_t launch_plain(const gd_graph &graph, const gd_apsp &call, ptrdiff_t first,
+cudaError_t launch_usual(const gd_graph &graph, const gd_apsp &call, ptrdiff_t first,
                          ptrdiff_t rows)
 {
     const double sentinel = graph.no_edge == GD_NO_EDGE_ZERO ? 0 : graph.sentinel;
@@ -273,14 +275,14 @@ cudaError_t launch_plain(const gd_graph &graph, const gd_apsp &call, ptrdiff_t f
     const bool is_int = std::is_same<T, int32_t>::value;
     const bool held = !is_int || (sentinel >= INT_MIN && sentinel <= INT_MAX);
     const T absent = held ? (T)sentinel : 0;
-    const Plain<T> plain = {
+    const Usual<T> plain = {
         static_cast<const T *>(graph.weights.data), graph.weights.row_stride, graph.weights.rows,
         absent, graph.no_edge != GD_NO_EDGE_INFINITE && held && (double)absent == sentinel};
     const T far = is_int ? (T)GD_I32_FAR : std::numeric_limits<T>::infinity();
     const T loop = call.semiring == GD_MIN_MAX ? -far : 0; /* a path of no edge */
     const ptrdiff_t across = gd::ceil_div(call.padded, (ptrdiff_t)(kThreads * 16 / sizeof(T)));
     const ptrdiff_t pieces = gd::ceil_div(rows, (ptrdiff_t)kRows) * across;
-    return gd::enqueue(call.launch, read_plain<T>, min(pieces, kPlainBlocks), kThreads, 0, plain,
+    return gd::enqueue(call.launch, read_usual<T>, min(pieces, kUsualBlocks), kThreads, 0, plain,
                        static_cast<T *>(call.dist), call.pred, call.padded, far, loop, first,
                        first + rows, (unsigned)pieces, (unsigned)across, found_of(call));
 }
@@ -290,8 +292,8 @@ cudaError_t launch_plain(const gd_graph &graph, const gd_apsp &call, ptrdiff_t f
 template <typename T>
 cudaError_t launch_read(const gd_graph &graph, const gd_apsp &call, ptrdiff_t first, ptrdiff_t rows)
 {
-    if (is_plain<T>(graph)) {
-        return launch_plain<T>(graph, call, first, rows);
+    if (is_usual<T>(graph)) {
+        return launch_usual<T>(graph, call, first, rows);
     }
     const ptrdiff_t side = gd::ceil_div(call.padded, kSide), down = gd::ceil_div(rows, kSide);
     const ptrdiff_t share = gd::ceil_div(down * side, kEnoughBlocks);

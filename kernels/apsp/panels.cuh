@@ -4,12 +4,12 @@
  * Layout: a panel is cut into blocks of `pivots` lines; in a block, the lines of one pair of pivots
  * lie together, so that what phase 3 reads of a tile is one piece of memory. A ring says how panels
  * and matrix hold elements (Word, Stored); closing works on one element a register (Value). */
-#ifndef GPUDIST_PANELS_CUH
-#define GPUDIST_PANELS_CUH
+#ifndef GPUDIST_APSP_PANELS_CUH
+#define GPUDIST_APSP_PANELS_CUH
 
 #include <cuda_pipeline_primitives.h>
 
-#include "minplus/rings.cuh"
+#include "semiring/rings.cuh"
 
 namespace gd {
 

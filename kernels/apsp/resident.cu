@@ -20,8 +20,8 @@
  * Snapshots, the order of pairs and the bits of the result are blocked.cu's.
  *
  * Cost: n^3 updates are the floor for large n only, 0.05 ms for n = 1024 and 0.39 for 2048 at the
- * bound of the instructions (rings.cuh). Below some 1500 nodes it is the chain, 6 us a round
- * (resident_chain.cuh).
+ * bound of the instructions (semiring/rings.cuh). Below some 1500 nodes it is the chain, 6 us a
+ * round (resident_chain.cuh).
  *
  * Launch: a cooperative grid of up to 16 x 8 blocks of 256 threads, as many as there are
  * multiprocessors or fewer.
@@ -30,20 +30,14 @@
  * 0.225 (4.8e12 updates/s; 0.200 in this kernel), 1536 0.508, 2048 0.818 (10.5e12), where lines
  * that were closed to their ends, flags alone, and a host that waited three times took 0.101,
  * 0.157, 0.284, 0.555 and 0.865; n = 1024 and 2048 with negative weights 0.244 and 0.957, int32
- * 0.210 and 0.834.
- *
- * Slower were, for n = 1024: two lines a thread (by 0.031 ms), lines that follow the pivot tile
- * while it is being closed (0.020), the lines that the chain waits for before all others (0.015),
- * four pivots a barrier in the tile (0.005), and a release by every warp. A warp that follows with
- * the lines that the chain waits for, and nothing else, gains 0.003 there and loses 0.025 for 2048:
- * words from shared memory are what a block is short of, and others then come later by them. */
+ * 0.210 and 0.834. */
 #include <cuda_pipeline_primitives.h>
 
 #include <string.h>
 
 #include <type_traits>
 
-#include "apsp/flags.cuh"
+#include "arch/signals.cuh"
 #include "apsp/found.cuh"
 #include "apsp/resident.cuh"
 #include "apsp/resident_chain.cuh"
@@ -67,7 +61,7 @@ constexpr int kApart = 32;         /* words between flags that different blocks 
 constexpr int kPad = 8;            /* rows two apart must not meet in a bank */
 constexpr ptrdiff_t kPadding = 64; /* of rows in device memory, which start on 64 bytes */
 
-/* What blocks tell each other, all zero at first. */
+/* Counts by which blocks tell each other how far they are, all zero at first. */
 struct Flags {
     unsigned cols[kDown * kApart], rows[kAcross * kApart]; /* rounds whose panels are there */
     unsigned tile[kMostTiles];  /* whether a round's pivot tile is there */
@@ -96,19 +90,6 @@ __device__ __forceinline__ void await(const unsigned *at, unsigned least)
 {
     while (load_acquire(at) < least) {
     }
-}
-
-/* Barriers between those who close the pivot tile and the others, beside those among each. */
-enum { kTileThere = 3, kPanelsThere = 4, kShareThere = 5 };
-template <int kBarrier>
-__device__ __forceinline__ void arrive()
-{
-    asm volatile("bar.arrive %0, %1;" ::"n"(kBarrier), "n"(kThreads) : "memory");
-}
-template <int kBarrier>
-__device__ __forceinline__ void sync()
-{
-    asm volatile("bar.sync %0, %1;" ::"n"(kBarrier), "n"(kThreads) : "memory");
 }
 
 /* ---------------------------------------------------------------- a block */
@@ -206,7 +187,7 @@ private:
         }
     }
 
-    /* By the threads that do not close it. */
+    /* Fetches the next pivot tile, by the threads that do not close it. */
     __device__ __forceinline__ void fetch_tile(int next)
     {
         constexpr int kEach = 16 / sizeof(T);
@@ -278,13 +259,13 @@ private:
                 receive(round, has_rows ? left + my_row * kPanel : shared.ahead[0],
                         has_cols ? right + my_col * kPanel : shared.ahead[1]);
             }
-            arrive<kPanelsThere>();
-            sync<kTileThere>();
+            gd::arrive_part<kPanelsThere, kThreads>();
+            gd::sync_part<kTileThere, kThreads>();
         }
         else {
             fetch_tile(next);
             __pipeline_wait_prior(0);
-            arrive<kTileThere>();
+            gd::arrive_part<kTileThere, kThreads>();
             if (round >= 0) {
                 await_share(round, thread);
             }
@@ -292,13 +273,13 @@ private:
                 await(&job.flags->taken[next - kSlots], gridDim.x);
             }
             __syncwarp();
-            sync_others();
+            gd::sync_part<kOthersMeet, kThreads - kClosers>();
             if (round >= 0) {
                 fetch_share(round, thread, kThreads - kClosers, has_rows ? my_row : -1,
                             has_cols ? my_col : -1);
                 __pipeline_wait_prior(0);
             }
-            sync<kPanelsThere>();
+            gd::sync_part<kPanelsThere, kThreads>();
             if (thread == 0 && round >= 0) {
                 add_release(&job.flags->taken[round]);
             }
@@ -381,10 +362,10 @@ private:
          * the others have what that takes. */
         if (tiles > kWarps / 2) {
             if (threadIdx.x < kClosers) {
-                sync<kShareThere>();
+                gd::sync_part<kShareThere, kThreads>();
             }
             else {
-                arrive<kShareThere>();
+                gd::arrive_part<kShareThere, kThreads>();
             }
         }
         const int mine = (warp + kWarps / 2) % kWarps;
@@ -576,24 +557,12 @@ gd_status run(const gd_apsp &call, gd_error *err)
     size_t bytes;
     Job<T> job = plan<T>(call, call.launch.workspace, &bytes);
     const size_t shared = shared_bytes(job.most_rows, job.most_cols);
-    const cudaStream_t stream = (cudaStream_t)call.launch.stream;
-    GD_CUDA_TRY(
-        err, kId,
-        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared));
     job.negative = gd::page_of(call)->negative;
     memset(job.negative, 0, sizeof gd::Page::negative);
-    /* Blocks wait for each other, so all must run at once: a cooperative launch sees to that. */
-    cudaLaunchAttribute together = {};
-    together.id = cudaLaunchAttributeCooperative;
-    together.val.cooperative = 1;
-    cudaLaunchConfig_t config = {};
-    config.gridDim = dim3(1u << (job.log_down + job.log_across));
-    config.blockDim = dim3(kThreads);
-    config.dynamicSmemBytes = shared;
-    config.stream = stream;
-    config.attrs = &together;
-    config.numAttrs = 1;
-    GD_CUDA_TRY(err, kId, cudaLaunchKernelEx(&config, kernel, job, gd::found_of(call)));
+    GD_CUDA_TRY(err, kId,
+                gd::enqueue<gd::Start::kTogether>(call.launch, kernel,
+                                                  (ptrdiff_t)1 << (job.log_down + job.log_across),
+                                                  kThreads, shared, job, gd::found_of(call)));
     return GD_OK;
 }
 

@@ -1,6 +1,6 @@
 /* resident.cuh: the form of apsp/cuda_blocked for few nodes, which has a file of its own. */
-#ifndef GPUDIST_RESIDENT_CUH
-#define GPUDIST_RESIDENT_CUH
+#ifndef GPUDIST_APSP_RESIDENT_CUH
+#define GPUDIST_APSP_RESIDENT_CUH
 
 #include "gpudist.h"
 

@@ -1,17 +1,19 @@
 /* resident_chain.cuh: what a block of resident.cu does with tiles: updates them by two panels, and
  * closes the pivot tile and lines through it.
  *
- * Idea and order are closure.cuh's and rest.cuh's, for 32 pivots and tiles in shared memory.
+ * Idea and order are pivot_phases.cuh's and phase3.cuh's, for 32 pivots and tiles in shared memory.
  *
  * Cost: a round's chain is some 12000 clocks at n = 1024: 1300 for bringing the pivot tile up to
  * date, 4100 for closing it (260 a pair of pivots: a barrier, two trips through shared memory, two
  * additions and minima in a row), 2400 for closing lines, of which 2000 are what four warps' words
  * take to come from shared memory; the rest until the next block has them, and for waiting until
  * their tiles are up to date. */
-#ifndef GPUDIST_RESIDENT_CHAIN_CUH
-#define GPUDIST_RESIDENT_CHAIN_CUH
+#ifndef GPUDIST_APSP_RESIDENT_CHAIN_CUH
+#define GPUDIST_APSP_RESIDENT_CHAIN_CUH
 
-#include "minplus/rings.cuh"
+#include "arch/barrier.cuh"
+#include "arch/signals.cuh"
+#include "semiring/rings.cuh"
 
 namespace gd {
 namespace resident {
@@ -31,35 +33,29 @@ struct Shared {
     Pair<T> lines[2][2][kSide]; /* columns and rows of a pair on their way, in turns */
 };
 
-__device__ __forceinline__ void sync_closers()
-{
-    asm volatile("bar.sync 1, %0;" ::"n"(kClosers) : "memory");
-}
-
-__device__ __forceinline__ void sync_others()
-{
-    asm volatile("bar.sync 2, %0;" ::"n"(kThreads - kClosers) : "memory");
-}
+/* Barriers for parts of a block: those who close the pivot tile, the others, and, from either to
+ * the other: the pivot tile is there, the panels are, the others' share of the tile is. */
+enum { kClosersMeet = 1, kOthersMeet = 2, kTileThere = 3, kPanelsThere = 4, kShareThere = 5 };
 
 /* A pair on its way to blocks that wait for nothing else: each word is there when its seal is, so
  * no flag follows it and nobody waits until it is written. */
 struct alignas(16) Sealed {
-    unsigned long long first, second;
+    uint64_t first, second;
 };
 
-__device__ __forceinline__ unsigned long long sealed_word(float x, unsigned seal)
+__device__ __forceinline__ uint64_t sealed_word(float x, unsigned seal)
 {
-    return (unsigned long long)seal << 32 | (unsigned)__float_as_int(x);
+    return (uint64_t)seal << 32 | (unsigned)__float_as_int(x);
 }
-__device__ __forceinline__ unsigned long long sealed_word(int32_t x, unsigned seal)
+__device__ __forceinline__ uint64_t sealed_word(int32_t x, unsigned seal)
 {
-    return (unsigned long long)seal << 32 | (unsigned)x;
+    return (uint64_t)seal << 32 | (unsigned)x;
 }
-__device__ __forceinline__ void open_word(unsigned long long word, float *x)
+__device__ __forceinline__ void open_word(uint64_t word, float *x)
 {
     *x = __int_as_float((int)(unsigned)word);
 }
-__device__ __forceinline__ void open_word(unsigned long long word, int32_t *x)
+__device__ __forceinline__ void open_word(uint64_t word, int32_t *x)
 {
     *x = (int32_t)(unsigned)word;
 }
@@ -67,18 +63,14 @@ __device__ __forceinline__ void open_word(unsigned long long word, int32_t *x)
 template <typename T>
 __device__ __forceinline__ void send(Sealed *to, Pair<T> pair, unsigned seal)
 {
-    asm volatile("st.relaxed.gpu.global.v2.b64 [%0], {%1, %2};" ::"l"(to),
-                 "l"(sealed_word(pair.first, seal)), "l"(sealed_word(pair.second, seal))
-                 : "memory");
+    gd::store_two_relaxed(&to->first, sealed_word(pair.first, seal),
+                          sealed_word(pair.second, seal));
 }
 
 __device__ __forceinline__ Sealed look_at(const Sealed *from)
 {
     Sealed x;
-    asm volatile("ld.relaxed.gpu.global.v2.b64 {%0, %1}, [%2];"
-                 : "=l"(x.first), "=l"(x.second)
-                 : "l"(from)
-                 : "memory");
+    gd::load_two_relaxed(&from->first, x.first, x.second);
     return x;
 }
 
@@ -148,8 +140,8 @@ __device__ __forceinline__ void relax(typename Ring::Word *tile, int stride,
 
 /* ---------------------------------------------------------------- the chain */
 
-/* Brings the pivot tile up to date and closes it, 4 x 2 elements a thread, as closure.cuh does: one
- * barrier a pair of pivots. `closed` gets column k and row k as they are at stage k. */
+/* Brings the pivot tile up to date and closes it, 4 x 2 elements a thread, as pivot_phases.cuh
+ * does: one barrier a pair of pivots. `closed` gets column k and row k as they are at stage k. */
 template <typename Ring>
 __device__ __forceinline__ void close_tile(bool is_old, const Pair<typename Ring::Word> *cols,
                                            const Pair<typename Ring::Word> *rows,
@@ -195,7 +187,7 @@ __device__ __forceinline__ void close_tile(bool is_old, const Pair<typename Ring
                     store_pairs(&lines[0][down + row_step(e)], two);
                 }
             }
-            sync_closers();
+            gd::sync_part<kClosersMeet, kClosers>();
             const T below = lines[0][k + 1].first, beside = lines[1][k + 1].second;
             Pair<T> a[4], b[2];
             load_pairs(&lines[0][down], &a[0]);

@@ -19,18 +19,12 @@
  * each element that changed in the round some 4 of a warp's instructions and 17 loads, 1.6 to 2
  * clocks of an SM. On a complete random graph of n nodes an element changes about (log n)^2 / 2
  * times, on others less often: at n = 8192 in float32 that is 12 of 53.4 ms, of which finding
- * pivots in the slabs takes 4.6. No quicker were: lists sorted by group (5 ms more), both halves of
- * a slab in one turn of the loop, which saves moves but is 30 KB long, 8 x 8 elements a thread and
- * so half as many warps to find pivots (6 ms), a least sum that is not set anew for a group or the
- * element's old value in its place, which read more registers (1 ms), finding four pivots and then
- * one of them (0.5 ms), two elements of a thread at a time (0.5 ms), and asking for a slab in each
- * warp, so that the first comes later (1.5 ms). A list that holds rows and columns saves 12 of the
- * 131 instructions for 32 elements and 0.9 ms, but takes registers: 5 % at n = 2000. */
-#ifndef GPUDIST_WINNERS_CUH
-#define GPUDIST_WINNERS_CUH
+ * pivots in the slabs takes 4.6. */
+#ifndef GPUDIST_APSP_WINNERS_CUH
+#define GPUDIST_APSP_WINNERS_CUH
 
 #include "apsp/panels.cuh"
-#include "apsp/slabs.cuh"
+#include "semiring/slabs.cuh"
 
 namespace gd {
 

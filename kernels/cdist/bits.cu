@@ -27,8 +27,9 @@
  * with IEEE's division, the same bits), hamming 0.72 (0.86). */
 #include <math.h>
 
-#include "grid.cuh"
-#include "span.cuh"
+#include "arch/mma.cuh"
+#include "common/grid.cuh"
+#include "common/span.cuh"
 
 namespace {
 
@@ -41,7 +42,7 @@ constexpr int kStep = 4 * GD_BITS_ALIGNMENT; /* words of a row that a turn of th
 static_assert(kWarpsAcross * kWarpsDown * 32 == kThreads, "every warp has its results");
 static_assert(GD_BITS_ALIGNMENT * sizeof(int32_t) == sizeof(uint4), "a group is a load");
 
-/* Of the form kMatrix are calls whose result has aligned rows, of kEither all others. */
+/* A call's operands and result. kMatrix: the result has aligned rows; kEither: all others. */
 template <typename T, gd::Form kForm>
 struct Bits : gd::Target<T, kForm> {
     gd::Points<int32_t> a, b;
@@ -51,39 +52,6 @@ struct Bits : gd::Target<T, kForm> {
 };
 
 /* ---------------------------------------------------------------- counting */
-
-/* Turing's tensor cores know `xor` alone: they count the columns where the rows differ. */
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-constexpr bool kCountsUnequal = true;
-
-__device__ __forceinline__ void count_quarter(int &c0, int &c1, unsigned a, unsigned b)
-{
-    asm("mma.sync.aligned.m8n8k128.row.col.s32.b1.b1.s32.xor.popc {%0, %1}, {%2}, {%3}, {%0, %1};"
-        : "+r"(c0), "+r"(c1)
-        : "r"(a), "r"(b));
-}
-#else
-constexpr bool kCountsUnequal = false;
-#endif
-
-/* Adds the counts of 256 bits. Of eight rows and eight columns each, thread t has results (t / 4,
- * t % 4 * 2) and the next; top and bottom are words of rows t / 4 and t / 4 + 8, b of column t / 4,
- * all from place t % 4 of the row. */
-__device__ __forceinline__ void count(int (&c)[4], unsigned top0, unsigned bottom0, unsigned top1,
-                                      unsigned bottom1, unsigned b0, unsigned b1)
-{
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-    count_quarter(c[0], c[1], top0, b0);
-    count_quarter(c[2], c[3], bottom0, b0);
-    count_quarter(c[0], c[1], top1, b1);
-    count_quarter(c[2], c[3], bottom1, b1);
-#else
-    asm("mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.and.popc "
-        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-        : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
-        : "r"(top0), "r"(bottom0), "r"(top1), "r"(bottom1), "r"(b0), "r"(b1));
-#endif
-}
 
 /* A row's group of words; zeros, which count nothing, beyond the last. */
 __device__ __forceinline__ uint4 load_group(const gd::Points<int32_t> &x, ptrdiff_t row,
@@ -134,7 +102,7 @@ struct Count {
 GD_DEFINE_FINISH_TRUTHS(__device__ __forceinline__, finish, Count<float>)
 GD_DEFINE_FINISH_TRUTHS(__device__ __forceinline__, finish, Count<double>)
 
-/* What counts start at, and the number that a sum from there on stands for. */
+/* The bits that counts start at, and the number that a sum from there on stands for. */
 template <typename R>
 struct Counter;
 template <>
@@ -167,7 +135,7 @@ template <gd_metric kMetric, typename R>
 __device__ __forceinline__ R distance(int sum, R x, R y, R columns)
 {
     const R counted = Counter<R>::value(sum);
-    const R both = kCountsUnequal ? (x + y - counted) * R(0.5f) : counted;
+    const R both = gd::kCountsUnequal ? (x + y - counted) * R(0.5f) : counted;
     const R only_y = y - both;
     return finish(kMetric, both, x - both, only_y, columns - x - only_y);
 }
@@ -221,7 +189,7 @@ __global__ void __launch_bounds__(kThreads, 3)
     unsigned thread = threadIdx.x;
     for (ptrdiff_t word = 0; word < call.length; word += kStep) {
         if constexpr (kShifted) {
-            gd::forget(tile_row), gd::forget(tile_col), gd::forget(thread);
+            gd::hide_origin(tile_row), gd::hide_origin(tile_col), gd::hide_origin(thread);
         }
         const Corner from(call, tile_row, tile_col, thread, log_kinds);
         const unsigned eighth = thread % 32 / 4;
@@ -246,8 +214,10 @@ __global__ void __launch_bounds__(kThreads, 3)
         for (int i = 0; i < kDown; ++i) {
 #pragma unroll
             for (int j = 0; j < kAcross; ++j) {
-                count(sum[i][j], a[i][0].x, a[i][1].x, a[i][0].y, a[i][1].y, b[j].x, b[j].y);
-                count(sum[i][j], a[i][0].z, a[i][1].z, a[i][0].w, a[i][1].w, b[j].z, b[j].w);
+                gd::count_bits(sum[i][j], a[i][0].x, a[i][1].x, a[i][0].y, a[i][1].y, b[j].x,
+                               b[j].y);
+                gd::count_bits(sum[i][j], a[i][0].z, a[i][1].z, a[i][0].w, a[i][1].w, b[j].z,
+                               b[j].w);
             }
         }
     }

@@ -18,7 +18,7 @@
  * tile.cu 2.8. */
 #include <math.h>
 
-#include "grid.cuh"
+#include "common/grid.cuh"
 
 namespace {
 

@@ -16,7 +16,8 @@
  * lines where it is the columns that lie close together. */
 #include <math.h>
 
-#include "metrics.cuh"
+#include "arch/dependent.cuh"
+#include "common/metrics.cuh"
 
 namespace {
 
@@ -301,7 +302,7 @@ __global__ void __launch_bounds__(kThreads) prepare_rows(const __grid_constant__
 {
     const ptrdiff_t row = (ptrdiff_t)blockIdx.x * kWarps + threadIdx.x / kLanes;
     const unsigned lane = threadIdx.x % kLanes;
-    gd::await_predecessor(); /* the other operand comes next, then mostly many launches */
+    gd::follow<true>(); /* the other operand comes next, then mostly many launches */
     if (row >= job.x.count) {
         return;
     }
@@ -395,9 +396,9 @@ Job<T, S> job_of(const gd_prepare &job)
 template <gd_preparation kWhat, typename T, typename S = T, int kHeld = 0>
 cudaError_t launch_rows(const gd_launch &launch, const gd_prepare &job)
 {
-    return gd::enqueue<true>(launch, prepare_rows<kWhat, kHeld, T, S>,
-                             gd::ceil_div(job.x.rows, kWarps), dim3(kThreads), 0,
-                             job_of<T, S>(job));
+    return gd::enqueue<gd::Start::kEarly>(launch, prepare_rows<kWhat, kHeld, T, S>,
+                                          gd::ceil_div(job.x.rows, kWarps), dim3(kThreads), 0,
+                                          job_of<T, S>(job));
 }
 
 /* Rows are looked at several times: those that are not too long are held. */

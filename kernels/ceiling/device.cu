@@ -8,7 +8,7 @@
  * Reached on an H200: write 4.6, copy 3.9 to 4.1 TB/s (of 4.8 by the data sheet); host to device
  * and back 55.6 and 55.4 GB/s; fma 32.5e12/s, of the 33.4e12 that the pipe can issue; minplus 17.6
  * of 22.3e12/s without negative numbers, in a tile fed from shared memory. */
-#include "minplus/rings.cuh"
+#include "semiring/rings.cuh"
 
 namespace {
 

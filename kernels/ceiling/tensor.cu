@@ -7,7 +7,8 @@
  * Bound: of halves 2048 multiply-adds a clock and multiprocessor, of which products by warps reach
  * some 60 % on Hopper (tensor_sm90a.cu has the other form); of float64 128, 33.4e12/s on an H200.
  * Reached there: 300e12/s of halves, 33.0e12/s of float64. */
-#include "common.cuh"
+#include "arch/mma.cuh"
+#include "common/launch.cuh"
 
 namespace {
 
@@ -28,15 +29,7 @@ struct Halves {
 
     static __device__ __forceinline__ void add(Sum (&s)[4], const Part (&a)[4], const Part (&b)[2])
     {
-#if __CUDA_ARCH__ >= 800
-        asm volatile(
-            "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
-            "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-            : "+f"(s[0]), "+f"(s[1]), "+f"(s[2]), "+f"(s[3])
-            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-#else
-        __trap(); /* the table keeps older devices away */
-#endif
+        gd::multiply_add(s, a, b);
     }
 };
 
@@ -52,23 +45,7 @@ struct Doubles {
 
     static __device__ __forceinline__ void add(Sum (&s)[4], const Part (&a)[4], const Part (&b)[2])
     {
-#if __CUDA_ARCH__ >= 900
-        asm volatile(
-            "mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 "
-            "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-            : "+d"(s[0]), "+d"(s[1]), "+d"(s[2]), "+d"(s[3])
-            : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b[0]), "d"(b[1]));
-#elif __CUDA_ARCH__ >= 800
-#pragma unroll
-        for (int i = 0; i < 4; ++i) { /* upper and lower rows, four dimensions at a time */
-            asm volatile(
-                "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
-                : "+d"(s[i % 2 * 2]), "+d"(s[i % 2 * 2 + 1])
-                : "d"(a[i]), "d"(b[i / 2]));
-        }
-#else
-        __trap();
-#endif
+        gd::multiply_add(s[0], s[1], s[2], s[3], a[0], a[1], a[2], a[3], b[0], b[1]);
     }
 };
 

@@ -9,7 +9,9 @@
  * falls under this load. Reached: 462e12/s. */
 #include <cuda_fp16.h>
 
-#include "common.cuh"
+#include "arch/barrier.cuh"
+#include "arch/wgmma_sm90.cuh"
+#include "common/launch.cuh"
 
 namespace {
 
@@ -51,26 +53,6 @@ __device__ __forceinline__ uint64_t describe(const void *shared, int count)
     return address >> 4 | (uint64_t)(count * kEight * 2 >> 4) << 16 | (uint64_t)(128 >> 4) << 32;
 }
 
-#define GD_SUM4(i) "+f"(sums[i]), "+f"(sums[i + 1]), "+f"(sums[i + 2]), "+f"(sums[i + 3])
-#define GD_SUM16(i) GD_SUM4(i), GD_SUM4(i + 4), GD_SUM4(i + 8), GD_SUM4(i + 12)
-#define GD_SUM64(i) GD_SUM16(i), GD_SUM16(i + 16), GD_SUM16(i + 32), GD_SUM16(i + 48)
-__device__ __forceinline__ void multiply(float (&sums)[kCols / 2], uint64_t rows, uint64_t cols)
-{
-    asm volatile(
-        "wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16 "
-        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
-        "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
-        "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "
-        "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, "
-        "%111, %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, "
-        "%125, %126, %127}, %128, %129, 1, 1, 1, 0, 0;\n"
-        : GD_SUM64(0), GD_SUM64(64)
-        : "l"(rows), "l"(cols));
-}
-
 __global__ void __launch_bounds__(kThreads, 1) multiply_halves(float *results)
 {
     __shared__ alignas(128) Shared shared;
@@ -85,25 +67,25 @@ __global__ void __launch_bounds__(kThreads, 1) multiply_halves(float *results)
         sums[i] = 0;
     }
     /* The tensor cores read shared memory by another way than the stores above went. */
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    gd::fence_other_way_to_shared();
     __syncthreads();
     const uint64_t rows = describe(shared.rows[group], kRows);
     const uint64_t cols = describe(shared.cols, kCols);
 #pragma unroll 1
     for (int round = 0; round < kRounds; ++round) {
-        asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+        gd::begin_products();
 #pragma unroll
         for (int k = 0; k < kDepth; k += kStep) {
             /* k dimensions further on, in the descriptor's units of 16 bytes. */
-            multiply(sums, rows + k * kRows * 2 / 16, cols + k * kCols * 2 / 16);
+            gd::multiply<true>(sums, rows + k * kRows * 2 / 16, cols + k * kCols * 2 / 16);
         }
-        asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-        asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+        gd::commit_products();
+        gd::await_products<1>();
     }
-    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+    gd::await_products();
+    gd::pin(sums);
 #pragma unroll
     for (int i = 0; i < kCols / 2; ++i) {
-        asm volatile("" : "+f"(sums[i])::"memory"); /* not read before the wait */
         sum += sums[i];
     }
     results[blockIdx.x * kThreads + threadIdx.x] = sum; /* so that nothing is dropped */

@@ -20,7 +20,7 @@
  * Reached on an H200 with bools in and out, in ms: n = 1024 0.26, 4096 0.95, 16384 9.5, 32768
  * 51; 13.6 and 121 for the last two on graphs where half of all edges are there, so that no row is
  * skipped. Small n wait for launches; the matrix of n = 32768, 128 MB, no longer fits L2. */
-#include "common.cuh"
+#include "common/launch.cuh"
 
 namespace {
 
@@ -183,9 +183,6 @@ extern "C" gd_status gd_cuda_closure_bits(gd_closure *call, gd_error *err)
     GD_CUDA_TRY(err, kId,
                 cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount,
                                        call->launch.device.index));
-    GD_CUDA_TRY(err, kId,
-                cudaFuncSetAttribute(close_rows, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                     (int)kTableBytes));
     auto *const sets = static_cast<unsigned long long *>(call->launch.workspace);
     Round round = {*call, 0, sets, sets, reinterpret_cast<uint32_t *>(sets + 2 * call->rows)};
     GD_CUDA_TRY(err, kId,

@@ -7,7 +7,7 @@
  * much; floats are 4 times as much. The tiles of edges.cuh take some ms, for any strides and dtype.
  *
  * Launch: 256 threads; reading 32 x 32 elements at a time, writing a word a thread. */
-#include "apsp/edges.cuh"
+#include "common/edges.cuh"
 
 namespace {
 

@@ -1,8 +1,8 @@
 /* pack.cuh: the operands of a product, laid out as its inner loop reads them.
  *
  * Idea: a panel holds pairs of neighbouring k for every line, which is a row of A or a column of B,
- * padded with neutral elements to whole tiles (minplus.cuh says why pairs). A tile's lines lie
- * together, pair after pair, so that what a block reads is one piece of memory. So the product
+ * padded with neutral elements to whole tiles (semiring/tile.cuh says why pairs). A tile's lines
+ * lie together, pair after pair, so that what a block reads is one piece of memory. So the product
  * itself needs no bounds, strides or alignment, and elements are tidied once instead of every time
  * that they are read.
  *
@@ -14,7 +14,7 @@
 #ifndef GPUDIST_MINPLUS_PACK_CUH
 #define GPUDIST_MINPLUS_PACK_CUH
 
-#include "minplus/rings.cuh"
+#include "semiring/rings.cuh"
 
 namespace gd {
 
@@ -38,10 +38,10 @@ struct Lines {
 template <typename Ring>
 __device__ __forceinline__ typename Ring::Word word_at(const typename Ring::Element *from,
                                                        ptrdiff_t stride, int left, bool flip,
-                                                       bool &mark)
+                                                       bool &flag)
 {
     auto y = Ring::enter(*from, flip);
-    mark |= Ring::marks(*from, y, flip);
+    flag |= Ring::marks(*from, y, flip);
     if constexpr (Ring::kElements > 1) {
         constexpr int kBits = 32 / Ring::kElements;
         const int count = left < Ring::kElements ? left : Ring::kElements;
@@ -50,7 +50,7 @@ __device__ __forceinline__ typename Ring::Word word_at(const typename Ring::Elem
         }
         for (int e = 1; e < count; ++e) {
             const auto z = Ring::enter(from[e * stride], flip);
-            mark |= Ring::marks(from[e * stride], z, flip);
+            flag |= Ring::marks(from[e * stride], z, flip);
             y |= (unsigned)z << e * kBits;
         }
     }
@@ -68,18 +68,18 @@ struct Packing {
 
 /* Whether a kernel has anything to do, where the device decides between two forms. */
 struct Gate {
-    const int32_t *mark; /* NULL if there is one form only */
-    bool when;           /* the mark is set */
-    __device__ __forceinline__ bool open() const { return mark == NULL || (*mark != 0) == when; }
+    const int32_t *flag; /* NULL if there is one form only */
+    bool when;           /* the flag is set */
+    __device__ __forceinline__ bool open() const { return flag == NULL || (*flag != 0) == when; }
 };
 
 /* Packs both panels, of `words` words a line: the first `left_blocks` blocks A, the others B, where
- * pairs are {k + 1, k}. *marked becomes 1 if an element marks. */
+ * pairs are {k + 1, k}. *flagged becomes 1 if an element raises the flag. */
 template <typename Ring>
 __global__ void __launch_bounds__(kPackThreads)
     pack_pairs(const __grid_constant__ Packing<Ring> left,
                const __grid_constant__ Packing<Ring> right, unsigned left_blocks, bool flip,
-               int32_t *marked, Gate gate)
+               int32_t *flagged, Gate gate)
 {
     using Word = typename Ring::Word;
     constexpr int kWords = kPackWords<Word>;
@@ -107,21 +107,21 @@ __global__ void __launch_bounds__(kPackThreads)
     const auto *from =
         x.data + (line0 + line) * x.line_stride + (first + word * Ring::kElements) * x.depth_stride;
     const ptrdiff_t step = line_step * x.line_stride + word_step * Ring::kElements * x.depth_stride;
-    /* Of lines and elements of this block, so many are there. */
+    /* How many of this block's lines and elements there are. */
     const int lines = (int)min(x.lines - line0, (ptrdiff_t)kPackLines);
     const int depth = (int)min(x.depth - first, (ptrdiff_t)kWords * Ring::kElements);
-    bool mark = false;
+    bool flag = false;
 #pragma unroll
     for (int i = 0; i < kPackLines * kWords / kPackThreads; ++i) {
         const int at_line = line + i * line_step, at_word = word + i * word_step;
         const int left = depth - at_word * Ring::kElements;
         tile[at_line][at_word] =
             at_line < lines && left > 0
-                ? word_at<Ring>(from + i * step, x.depth_stride, left, flip, mark)
+                ? word_at<Ring>(from + i * step, x.depth_stride, left, flip, flag)
                 : Ring::neutral();
     }
-    if (__syncthreads_or(mark) && threadIdx.x == 0) {
-        *marked = 1;
+    if (__syncthreads_or(flag) && threadIdx.x == 0) {
+        *flagged = 1;
     }
     const int out_line = thread % kPackLines, out_word = thread / kPackLines * 2;
     constexpr int kOutStep = kPackThreads / kPackLines * 2;

@@ -3,9 +3,9 @@
  * Idea: a block keeps a tile of the result in registers and streams slabs of the panels past it
  * through shared memory, as phase 3 of blocked Floyd-Warshall does, with the loop of any ring.
  *
- * Cost: rings.cuh. A slab of 32 k in float32 is 32 KB for 524288 updates, so panels are read from
- * L2 at 0.06 byte an update. Of 1.55 instructions an update in float32 without negative numbers 1.5
- * are arithmetic.
+ * Cost: semiring/rings.cuh. A slab of 32 k in float32 is 32 KB for 524288 updates, so panels are
+ * read from L2 at 0.06 byte an update. Of 1.55 instructions an update in float32 without negative
+ * numbers 1.5 are arithmetic.
  *
  * Launch: 128 threads and 128 x 128 elements a block, 16 x 8 a thread, 2 blocks an SM. In the last
  * wave it may be 64 x 128, 8 x 8 a thread. Results of too few such tiles, and float64, take tiles
@@ -13,7 +13,7 @@
 #ifndef GPUDIST_MINPLUS_PRODUCT_CUH
 #define GPUDIST_MINPLUS_PRODUCT_CUH
 
-#include "apsp/slabs.cuh"
+#include "semiring/slabs.cuh"
 #include "minplus/pack.cuh"
 
 namespace gd {
@@ -49,7 +49,7 @@ struct Product {
     typename Ring::Element *out;
     ptrdiff_t out_stride;
     bool flip;
-    const int32_t *marked;
+    const int32_t *flagged;
     Gate gate;
 };
 
@@ -126,7 +126,7 @@ __device__ __forceinline__ void multiply_tile(const Product<Ring> &p, ptrdiff_t 
         }
     };
     if constexpr (Ring::kSigned) {
-        if (*p.marked == 0) {
+        if (*p.flagged == 0) {
             run(PlusUnsigned{});
         }
         else {

@@ -8,7 +8,7 @@
  * Packing also finds out whether a number is negative. If none is, float32 sums are compared as
  * integers, two at a time with the result so far. And int32 is packed in 16 bits first: if all
  * numbers are small, an instruction makes two updates, and the kernels of the other form find a
- * mark and end; if not, that of this form does. So the device decides which loop runs,
+ * flag and end; if not, that of this form does. So the device decides which loop runs,
  * without the host, and that does not change a bit of the result.
  *
  * The last wave: where the tiles that are left for it would leave SMs idle, they are cut in two.
@@ -17,13 +17,11 @@
  * min_plus float32 17.2 (15.1), with negative numbers 13.4 (12.1), int32 17.6, of numbers within
  * +-8191 31.3 (25.4), float64 5.1; min_max float32 10.5; or_and of 16384 470. Packing takes 0.31 of
  * the 31.9 ms of the first. Without halves in the last wave they were 17.0 (14.8), 13.3 (10.8),
- * 17.3 and 30.9. No quicker were blocks that take one tile after the other (16.7), slabs half as
- * long (16.5), turns of 8 pairs instead of 4, which leave the instruction cache (15.6), looking for
- * the next slab from inside the loop (16.8), halves in a function of their own (17.2; int32 17.5),
- * and blocks that pack one piece after the other. Of few k, as many as a turn of the inner loop
- * takes cost as much: 8, or 256 truths. */
+ * 17.3 and 30.9. Of few k, as many as a turn of the inner loop takes cost as much: 8, or 256
+ * truths. */
 #include <algorithm>
 
+#include "card.h"
 #include "minplus/product.cuh"
 
 namespace {
@@ -46,7 +44,7 @@ ptrdiff_t pairs_of(ptrdiff_t depth)
 }
 
 template <bool kWide, typename Ring>
-gd_status enqueue_pack(const gd_minplus &call, const gd::Product<Ring> &p, int32_t *marked,
+gd_status enqueue_pack(const gd_minplus &call, const gd::Product<Ring> &p, int32_t *flagged,
                        gd_error *err)
 {
     const ptrdiff_t padded_rows = padded(call.out.rows), padded_cols = padded(call.out.cols);
@@ -74,12 +72,12 @@ gd_status enqueue_pack(const gd_minplus &call, const gd::Product<Ring> &p, int32
         GD_CUDA_TRY(err, kId,
                     gd::enqueue(call.launch, gd::pack_pairs<Ring>, left_blocks + right_blocks,
                                 gd::kPackThreads, 0, left, right, (unsigned)left_blocks, p.flip,
-                                marked, p.gate));
+                                flagged, p.gate));
     }
     return GD_OK;
 }
 
-/* Of the rows of a result from `first` on, so many. */
+/* Enqueues `rows` rows of a result from `first` on. */
 template <bool kWide, typename Ring>
 cudaError_t enqueue_band(const gd_minplus &call, const gd::Product<Ring> &whole, ptrdiff_t first,
                          ptrdiff_t rows)
@@ -100,15 +98,12 @@ cudaError_t enqueue_band(const gd_minplus &call, const gd::Product<Ring> &whole,
         halves = gd::ceil_div(std::max(rows - p.halved, (ptrdiff_t)0), kHalf) * across;
     }
     const ptrdiff_t tiles = gd::ceil_div(halves > 0 ? p.halved : rows, Tile::kBlockRows) * across;
-    const cudaError_t code =
-        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)kShared);
-    return code != cudaSuccess ? code
-                               : gd::enqueue(call.launch, kernel, tiles + halves, Tile::kThreads,
-                                             kShared, p, (unsigned)across, (unsigned)tiles);
+    return gd::enqueue(call.launch, kernel, tiles + halves, Tile::kThreads, kShared, p,
+                       (unsigned)across, (unsigned)tiles);
 }
 
-/* In bands of rows of the result, so that somebody may look in between. Of several forms that have
- * gates each band is in turn. */
+/* Enqueues a product in bands of rows of the result, so that somebody may look in between. Each
+ * band is computed by every form that has a gate, one of which is open. */
 template <bool kWide, typename Ring, typename... More>
 gd_status enqueue_product(const gd_minplus &call, gd_error *err, const gd::Product<Ring> &p,
                           const gd::Product<More> &...more)
@@ -141,7 +136,7 @@ struct Form {
 template <typename Ring>
 gd_status choose_form(const gd_minplus &call, Form *form, gd_error *err)
 {
-    int sms = 0, shared_bytes = 0, major = 0;
+    int sms = 0, shared_bytes = 0;
     const int device = call.launch.device.index;
     const ptrdiff_t across = gd::ceil_div(call.out.cols, gd::kWideLines);
     const ptrdiff_t tiles = gd::ceil_div(call.out.rows, gd::kWideLines) * across;
@@ -149,11 +144,9 @@ gd_status choose_form(const gd_minplus &call, Form *form, gd_error *err)
     GD_CUDA_TRY(
         err, kId,
         cudaDeviceGetAttribute(&shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
-    GD_CUDA_TRY(err, kId,
-                cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
     form->wide = sizeof(typename Ring::Word) == 4 && tiles >= sms * 3 / 2 &&
                  (size_t)shared_bytes >= gd::ProductStream<gd::PlusUnsigned, true>::kSharedBytes;
-    form->words = major >= 9;
+    form->words = gd_has_halfwords(call.launch.device);
     const ptrdiff_t wave = 2 * sms, left = tiles % wave;
     form->halved = tiles < wave || left <= wave * kHalvesUpTo
                        ? (tiles - left) / across * gd::kWideLines
@@ -163,7 +156,7 @@ gd_status choose_form(const gd_minplus &call, Form *form, gd_error *err)
 
 template <typename Ring>
 gd::Product<Ring> describe(const gd_minplus &call, const Form &form, bool flip,
-                           const int32_t *marked, gd::Gate gate)
+                           const int32_t *flagged, gd::Gate gate)
 {
     using Word = typename Ring::Word;
     using Element = typename Ring::Element;
@@ -182,7 +175,7 @@ gd::Product<Ring> describe(const gd_minplus &call, const Form &form, bool flip,
     p.out = static_cast<Element *>(call.out.data);
     p.out_stride = call.out.row_stride;
     p.flip = flip;
-    p.marked = marked;
+    p.flagged = flagged;
     p.gate = gate;
     return p;
 }
@@ -205,29 +198,29 @@ gd_status run(gd_minplus &call, bool flip, gd_error *err)
         return status;
     }
     int32_t *const marks = static_cast<int32_t *>(call.launch.workspace);
-    int32_t *const marked = call.out_of_range != NULL ? call.out_of_range : marks;
+    int32_t *const flagged = call.out_of_range != NULL ? call.out_of_range : marks;
     GD_CUDA_TRY(err, kId,
-                cudaMemsetAsync(marked, 0, sizeof *marked, (cudaStream_t)call.launch.stream));
+                cudaMemsetAsync(flagged, 0, sizeof *flagged, (cudaStream_t)call.launch.stream));
     if constexpr (std::is_same<Ring, gd::Plus<int32_t>>::value) {
         if (form.wide && form.words) { /* enough work for the device to find out if all is small */
             int32_t *const large = marks + 1;
             GD_CUDA_TRY(err, kId,
                         cudaMemsetAsync(large, 0, sizeof *large, (cudaStream_t)call.launch.stream));
             const auto narrow = describe<gd::PlusNarrow>(call, form, flip, large, {large, false});
-            const auto p = describe<Ring>(call, form, flip, marked, {large, true});
+            const auto p = describe<Ring>(call, form, flip, flagged, {large, true});
             status = enqueue_pack<true>(call, narrow, large, err);
-            status = status == GD_OK ? enqueue_pack<true>(call, p, marked, err) : status;
+            status = status == GD_OK ? enqueue_pack<true>(call, p, flagged, err) : status;
             return status == GD_OK ? enqueue_product<true>(call, err, p, narrow) : status;
         }
     }
-    const auto p = describe<Ring>(call, form, flip, marked, {NULL, false});
+    const auto p = describe<Ring>(call, form, flip, flagged, {NULL, false});
     if constexpr (sizeof(Word) == 4) {
         if (form.wide) {
-            status = enqueue_pack<true>(call, p, marked, err);
+            status = enqueue_pack<true>(call, p, flagged, err);
             return status == GD_OK ? enqueue_product<true>(call, err, p) : status;
         }
     }
-    status = enqueue_pack<false>(call, p, marked, err);
+    status = enqueue_pack<false>(call, p, flagged, err);
     return status == GD_OK ? enqueue_product<false>(call, err, p) : status;
 }
 

@@ -7,7 +7,7 @@
  * of one thing after another. */
 #include <float.h>
 
-#include "common.cuh"
+#include "common/launch.cuh"
 #include "perron/write.cuh"
 
 namespace {

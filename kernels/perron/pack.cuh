@@ -3,7 +3,8 @@
 #ifndef GPUDIST_PERRON_PACK_CUH
 #define GPUDIST_PERRON_PACK_CUH
 
-#include "common.cuh"
+#include "common/launch.cuh"
+#include "common/words.cuh"
 
 namespace gd {
 

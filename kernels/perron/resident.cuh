@@ -3,7 +3,7 @@
 #ifndef GPUDIST_PERRON_RESIDENT_CUH
 #define GPUDIST_PERRON_RESIDENT_CUH
 
-#include "barrier.cuh"
+#include "arch/barrier.cuh"
 #include "perron/pack.cuh"
 #include "perron/resident_share.cuh"
 #include "perron/resident_tell.cuh"
@@ -40,7 +40,7 @@ struct Job {
     bool scan;
 };
 
-/* What the round after a verdict needs of it. */
+/* The part of a verdict that the round after it needs. */
 struct Verdict {
     double scale;
     bool stop;
@@ -61,22 +61,6 @@ struct Shared {
     uint64_t stopped; /* a phase ends for the fetching warp once no consumer waits for a tile */
 };
 
-/* Whether the phase of that parity is over, at once. */
-__device__ __forceinline__ bool barrier_is_past(uint64_t *barrier, unsigned parity)
-{
-    unsigned passed;
-    asm volatile(
-        "{\n"
-        ".reg .pred p;\n"
-        "mbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2;\n"
-        "selp.u32 %0, 1, 0, p;\n"
-        "}\n"
-        : "=r"(passed)
-        : "r"(shared_address(barrier)), "r"(parity)
-        : "memory");
-    return passed;
-}
-
 template <typename T>
 __device__ __forceinline__ bool has_stopped(Shared<T> &shared)
 {
@@ -84,10 +68,7 @@ __device__ __forceinline__ bool has_stopped(Shared<T> &shared)
 }
 
 /* Waits for the other consumers; the fetching and the judging warp take no part. */
-__device__ __forceinline__ void sync_consumers()
-{
-    asm volatile("bar.sync 1, %0;" ::"n"(kConsumers) : "memory");
-}
+__device__ __forceinline__ void sync_consumers() { sync_part<1, kConsumers>(); }
 
 }  // namespace gd::resident
 #endif

@@ -19,7 +19,7 @@ __device__ void judge(const Job<T> &job, Shared<T> &shared, gd_perron_state stat
         const int64_t round = state.round, before = (round - first) / 2;
         int doubts;
         const gd_perron_found found =
-            gather(job.slots + round % 2 * gridDim.x, gridDim.x, mark_of(round), doubts);
+            gather(job.slots + round % 2 * gridDim.x, gridDim.x, stamp_of(round), doubts);
         state.doubts |= doubts;
         gd_perron_judge(&state, &found, job.tol, job.shift, job.roundings, scan);
         stop = state.stop != GD_PERRON_GOING || state.round >= job.until;

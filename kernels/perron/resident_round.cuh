@@ -16,17 +16,17 @@ struct Vector {
     const double *from;
     ptrdiff_t n, padded;
     bool told;
-    uint64_t mark;
+    uint64_t stamp;
 
     __device__ double2 two(ptrdiff_t at) const
     {
         if (at >= padded) {
             return {};
         }
-        double2 x = hear(from + at);
+        double2 x = load_two_relaxed(from + at);
         while (told &&
-               !((at >= n || has_mark(x.x, mark)) && (at + 1 >= n || has_mark(x.y, mark)))) {
-            x = hear(from + at);
+               !((at >= n || has_stamp(x.x, stamp)) && (at + 1 >= n || has_stamp(x.y, stamp)))) {
+            x = load_two_relaxed(from + at);
         }
         return {at < n ? x.x : 0, at + 1 < n ? x.y : 0};
     }
@@ -56,7 +56,7 @@ __device__ bool do_round(const Job<T> &job, const Share<T> &share, const char *r
     const int word = threadIdx.x % kTileWords<T>;
     const Vector x = {round == first ? job.vectors + round % GD_PERRON_KEPT * job.padded
                                      : job.exchange + (round - 1) % 2 * job.padded,
-                      job.n, job.padded, round > first, mark_of(round - 1)};
+                      job.n, job.padded, round > first, stamp_of(round - 1)};
     double *told = job.exchange + round % 2 * job.padded;
     double *kept = job.vectors + (round + 1) % GD_PERRON_KEPT * job.padded;
     double sums[kSums] = {};
@@ -76,7 +76,7 @@ __device__ bool do_round(const Job<T> &job, const Share<T> &share, const char *r
         const ptrdiff_t row = share.first_row + step.row + threadIdx.x;
         if (step.begins && threadIdx.x < step.rows) {
             /* This thread wrote it, if it was not there at the launch. */
-            shared.own[threadIdx.x] = hear_one(x.from + row);
+            shared.own[threadIdx.x] = load_relaxed(x.from + row);
         }
         for (int c = 0; c < step.chunks; ++c) {
             const int chunk = step.chunk(c);
@@ -147,8 +147,8 @@ __device__ bool do_round(const Job<T> &job, const Share<T> &share, const char *r
                 y += shared.sums[step.group % 2][part][threadIdx.x];
             }
             const double next =
-                marked(gd_perron_next(y, own, job.shift, verdict.scale), mark_of(round));
-            tell(told + row, next);
+                stamped(gd_perron_next(y, own, job.shift, verdict.scale), stamp_of(round));
+            store_relaxed(told + row, next);
             kept[row] = next;
             gd_perron_note(&shared.found[threadIdx.x], y, own, next, gd_perron_lost(job.n));
         }
@@ -161,7 +161,7 @@ __device__ bool do_round(const Job<T> &job, const Share<T> &share, const char *r
         join_lanes(found);
         if (threadIdx.x == 0) {
             tell(job.slots + round % 2 * gridDim.x + blockIdx.x, found, shared.doubts,
-                 mark_of(round));
+                 stamp_of(round));
         }
     }
     return true;

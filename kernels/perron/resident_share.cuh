@@ -8,7 +8,8 @@
 #ifndef GPUDIST_PERRON_RESIDENT_SHARE_CUH
 #define GPUDIST_PERRON_RESIDENT_SHARE_CUH
 
-#include "common.cuh"
+#include "common/launch.cuh"
+#include "common/words.cuh"
 
 namespace gd::resident {
 

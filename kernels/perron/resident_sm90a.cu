@@ -22,11 +22,7 @@
  * What is left is not the arithmetic: with one multiply-add of four float32 takes 1.06 for 32768.
  * It is the clock of the multiprocessors, which the figures above had at 1.92 GHz: where the card
  * fell to 1.69 in the same run, this took 1.12. Nor is it that blocks are not served alike. They
- * are not: of a round of 1020 us the average block is done 86 before the last one. But with the
- * last tenth of the rows taken by ticket all were busy to the end, and float32 took as long,
- * float64 2 % less, for twice the code: what they share is the limit. Pauses between looks at what
- * others tell, an arrival a warp for one a thread, x left out, a warp that fetches x, four stages
- * for six, hints to the cache which tiles to keep: none of them changed more than runs differ. */
+ * are not: of a round of 1020 us the average block is done 86 before the last one. */
 #include "perron/resident_fetch.cuh"
 #include "perron/resident_judge.cuh"
 #include "perron/resident_round.cuh"
@@ -50,7 +46,7 @@ __global__ void __launch_bounds__(kThreads, 1) iterate(const __grid_constant__ J
             gd::barrier_init(&shared.heard[i], kConsumers);
         }
         gd::barrier_init(&shared.stopped, 1);
-        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+        gd::show_barriers();
         shared.state = *job.state;
         shared.doubts = 0;
     }
@@ -81,7 +77,7 @@ gd_status run(gd_perron *call, gd_error *err)
     const ptrdiff_t n = call->a.rows, row_words = gd::ceil_div(n, kEach);
     const bool direct = gd::bulk_rows<T>(call->a);
     const size_t told = kSlotBytes + (size_t)(2 * call->padded) * sizeof(double);
-    /* A thread's words of a row, the lanes' sums, the parts'. A mark may cost as much as two. */
+    /* A thread's words of a row, the lanes' sums, the parts'. A stamp may cost as much as two. */
     call->roundings = gd::ceil_div(row_words, kTileWords<T>) * kEach + 5 + kParts<T> + 2;
     call->launch.workspace_bytes = told + (direct ? 0 : (size_t)(n * row_words) * 16);
     if (call->launch.sizing) {
@@ -118,21 +114,10 @@ gd_status run(gd_perron *call, gd_error *err)
     };
     constexpr int kShared = kStages * kTileBytes + sizeof(Shared<T>);
     static_assert(kShared <= 227 * 1024, "the ring and x exceed what a block may have");
-    GD_CUDA_TRY(
-        err, kId,
-        cudaFuncSetAttribute(iterate<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared));
-    /* Blocks wait for each other, so all must run at once: a cooperative launch sees to that. */
-    cudaLaunchAttribute together = {};
-    together.id = cudaLaunchAttributeCooperative;
-    together.val.cooperative = 1;
-    cudaLaunchConfig_t config = {};
-    config.gridDim = dim3((unsigned)min(n, (ptrdiff_t)min(sms, kMostBlocks)));
-    config.blockDim = dim3(kThreads);
-    config.dynamicSmemBytes = kShared;
-    config.stream = stream;
-    config.attrs = &together;
-    config.numAttrs = 1;
-    GD_CUDA_TRY(err, kId, cudaLaunchKernelEx(&config, iterate<T>, job));
+    GD_CUDA_TRY(err, kId,
+                gd::enqueue<gd::Start::kTogether>(call->launch, iterate<T>,
+                                                  min(n, (ptrdiff_t)min(sms, kMostBlocks)),
+                                                  kThreads, kShared, job));
     return GD_OK;
 }
 

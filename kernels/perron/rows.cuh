@@ -125,7 +125,7 @@ __global__ void __launch_bounds__(kRoundThreads) do_round(const __grid_constant_
     }
 }
 
-/* What rounds need beside A: room for reports, and for A's rows where they are no words. */
+/* The memory that rounds need beside A: for reports, and for A's rows where they are no words. */
 template <typename T>
 size_t round_bytes(gd_perron *call)
 {

@@ -2,7 +2,7 @@
 #ifndef GPUDIST_PERRON_VECTORS_CUH
 #define GPUDIST_PERRON_VECTORS_CUH
 
-#include "common.cuh"
+#include "common/launch.cuh"
 #include "perron_judge.h"
 
 namespace gd {

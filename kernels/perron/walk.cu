@@ -13,6 +13,7 @@
  * counts is how many things come one after another: two launches, two joins, one chain of 64 sums.
  * Reached on an H200: 13 us for 12 vectors of 8192, where one block for all took 43; with the
  * host's part 35 us from a burst's last round to the next one's first, where it took 118. */
+#include "arch/dependent.cuh"
 #include "perron/vectors.cuh"
 #include "perron/write.cuh"
 
@@ -24,7 +25,7 @@ constexpr int kAdders = 1024, kWalkers = 96, kAtOnce = 64, kMostBlocks = 64;
 static_assert(kProducts <= kWalkers && kAtOnce <= kWalkers, "a thread for each");
 constexpr char kId[] = "the steps of perron's vectors on the device";
 
-/* What walking keeps on the device. */
+/* Sums and products that walking keeps on the device. */
 struct Scratch {
     double sums[kVectors];
     double products[kMostBlocks][kProducts];
@@ -38,7 +39,7 @@ __global__ void __launch_bounds__(kAdders)
            gd_perron_news *news)
 {
     __shared__ double of_warps[kAdders / 32];
-    gd::await_predecessor();
+    gd::follow<true>();
     if (blockIdx.x == 0 && threadIdx.x == 0) {
         news->state = *state;
         scratch->finished = 0;
@@ -76,7 +77,7 @@ __global__ void __launch_bounds__(kWalkers)
 {
     __shared__ double steps[kSteps][kAtOnce + 1]; /* one more, so that rows begin in other banks */
     __shared__ bool last;
-    gd::await_predecessor();
+    gd::follow<true>();
     if (state->stop != GD_PERRON_GOING) {
         const double *const latest = vectors + state->round % GD_PERRON_KEPT * padded;
         const bool wanted = state->stop == GD_PERRON_CONVERGED && written.to != nullptr;
@@ -145,13 +146,14 @@ extern "C" gd_status gd_cuda_perron_walk(const gd_perron *call, int count, void 
     const gd::Vectors x = gd::vectors_of(*call, call->until, count);
     const ptrdiff_t blocks = min(gd::ceil_div(x.n, kAtOnce), (ptrdiff_t)kMostBlocks);
     GD_CUDA_TRY(err, kId,
-                gd::enqueue<true>(call->launch, add_up, max(count, 1), kAdders, 0, x, call->state,
-                                  kept, news));
+                gd::enqueue<gd::Start::kEarly>(call->launch, add_up, max(count, 1), kAdders, 0, x,
+                                               call->state, kept, news));
     if (count > 0) {
         const gd::Written written = out != NULL ? gd::written_to(*out) : gd::Written{};
-        GD_CUDA_TRY(err, kId,
-                    gd::enqueue<true>(call->launch, walk, blocks, kWalkers, 0, x, call->state, kept,
-                                      news, call->vectors, call->padded, written));
+        GD_CUDA_TRY(
+            err, kId,
+            gd::enqueue<gd::Start::kEarly>(call->launch, walk, blocks, kWalkers, 0, x, call->state,
+                                           kept, news, call->vectors, call->padded, written));
     }
     return GD_OK;
 }

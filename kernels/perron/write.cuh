@@ -2,7 +2,7 @@
 #ifndef GPUDIST_PERRON_WRITE_CUH
 #define GPUDIST_PERRON_WRITE_CUH
 
-#include "common.cuh"
+#include "common/launch.cuh"
 
 namespace gd {
 

@@ -1,0 +1,158 @@
+"""Pictures of recorded results, with matplotlib: races of bars, and the roof over all results.
+
+How they look is `gpudist.measure.chart`'s. Every title names the device.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.report import title
+from gpudist.measure import chart
+from gpudist.measure.chart import bars, roofline, where
+from gpudist.measure.wording import digits, duration
+
+Result = Mapping[str, Any]
+
+
+def save_roofline(results: Sequence[Result], path: Path) -> None:
+    """Save the picture that `roofline` draws.
+
+    Parameters
+    ----------
+    results : sequence of mapping
+        Results of one run, those of the ceilings among them.
+    path : Path
+        Where to; the ending says in which format.
+    """
+    _save(roofline(results), path, results)
+
+
+def headlines(results: Sequence[Result]) -> Any:
+    """Draw how many times as long other libraries take, a bar each.
+
+    Parameters
+    ----------
+    results : sequence of mapping
+        Results, each with one rival.
+
+    Returns
+    -------
+    matplotlib Axes
+        With ratios to the right, logarithmic; bars of GPUs are dark, those of CPUs hatched.
+    """
+    import matplotlib.pyplot as plt
+
+    _, ax = plt.subplots(figsize=(9, 0.62 * len(results) + 1.1))
+    looks: dict[str, dict[str, Any]] = {
+        "cuda": {"facecolor": chart.BLUE, "edgecolor": "black"},
+        "cpu": {"facecolor": chart.SKY, "edgecolor": "black", "hatch": "//"},
+    }
+    names, ratios, shown = [], [], set()
+    for place, result in enumerate(results):
+        (rival,) = result["rivals"]
+        backend = str(result["device"]).partition(":")[0]
+        label = None if backend in shown else where(result)
+        shown.add(backend)
+        ax.barh(place, rival["ratio"], 0.62, label=label, **looks[backend])
+        words = f" {digits(rival['ratio'])}x: {duration(result['median_s'])} instead of "
+        ax.text(rival["ratio"], place, words + duration(rival["median_s"]), va="center")
+        names.append(f"{title(result)}\n{rival['name']} {rival['version']}")
+        ratios.append(rival["ratio"])
+    ax.set_yticks(range(len(names)), names)
+    ax.invert_yaxis()
+    ax.set_xscale("log")
+    ax.set_xlim(1, 30 * max(ratios))
+    ax.set_xlabel("how many times as long the other library takes (logarithmic)")
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.xaxis.set_major_formatter("{x:g}x")
+    ax.legend(loc="lower left", bbox_to_anchor=(-0.02, 0.99), ncols=2, frameon=False)
+    return ax
+
+
+def save_headlines(results: Sequence[Result], path: Path) -> None:
+    """Save the picture that `headlines` draws.
+
+    Parameters
+    ----------
+    results : sequence of mapping
+        Results, each with one rival.
+    path : Path
+        Where to; the ending says in which format.
+    """
+    _save(headlines(results), path, results)
+
+
+def _save(ax: Any, path: Path, results: Sequence[Result]) -> None:
+    """Save a picture with the digest of its data, and close it."""
+    import matplotlib.pyplot as plt
+
+    ax.figure.savefig(path, dpi=110, bbox_inches="tight", metadata=_metadata(path, results))
+    plt.close(ax.figure)
+
+
+def digest(results: Sequence[Result]) -> str:
+    """Name the data behind a picture, so that a stale one can be told.
+
+    Parameters
+    ----------
+    results : sequence of mapping
+        What was drawn.
+
+    Returns
+    -------
+    str
+        A short hash; the same data give the same one.
+    """
+    lines = sorted(json.dumps(result, sort_keys=True) for result in results)
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
+
+
+def _metadata(path: Path, results: Sequence[Result]) -> dict[str, str] | None:
+    return {"Description": f"gpudist {digest(results)}"} if path.suffix == ".png" else None
+
+
+def drawn_from(path: Path) -> str:
+    """Read which data a picture was drawn from.
+
+    Parameters
+    ----------
+    path : Path
+        A PNG file of `save_roofline`.
+
+    Returns
+    -------
+    str
+        Their `digest`, empty where the file has none.
+    """
+    _, mark, rest = path.read_bytes().partition(b"Description\0gpudist ")
+    return rest[:16].decode("ascii", "replace") if mark else ""
+
+
+def race(result: Result, ax: Any = None) -> Any:
+    """Draw one recorded result beside its rivals.
+
+    Parameters
+    ----------
+    result : mapping
+        A JSON line of a case.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+        As `bars` draws them.
+    """
+    others = [(str(r["name"]), r["median_s"], False) for r in result["rivals"] if "median_s" in r]
+    return bars(
+        [(str(result["kernel"]), result["median_s"], True), *others],
+        heading=f"{title(result)}\n{where(result)}",
+        label="milliseconds a call (logarithmic)",
+        floor=result["floor_s"],
+        ax=ax,
+    )

@@ -1,0 +1,538 @@
+"""Write the pages' tables and pictures from recorded results: ``python -m bench.readme``.
+
+A page is ``README.md`` or a Markdown file of ``docs/``. A table stands there between
+``<!-- table NAME -->`` and ``<!-- end of table -->``. Everything between is replaced by what
+``notebooks/data/*.jsonl`` and the kernel table say, so the pages claim nothing that no JSON line
+carries. The pages of devices and the CSV files are written as a whole (`bench.site`). ``--check``
+writes nothing and fails where a page is stale.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import gpudist
+from bench import plots, site
+from bench.adversary import variants
+from bench.lines import newest, read_lines
+from bench.report import MEASURES, parts_text
+from gpudist._tables import Column, Table
+from gpudist.ladder import STUDIES
+from gpudist.measure.wording import digits, duration, error_text, quantity
+
+_BLOCK = re.compile(
+    r"^(<!-- table (?P<name>[a-z0-9-]+) -->\n).*?^(<!-- end of table -->)", re.DOTALL | re.MULTILINE
+)
+_MARKER = re.compile(r"^<!-- table ", re.MULTILINE)
+
+PICTURE = "notebooks/roofline.png"
+HEADLINES = "docs/headlines.png"
+# Folders of docs/ that others write: Sphinx, and `bench.site`.
+_NOT_OURS = {"_build", "_templates", "gallery", "generated", site.FOLDER}
+
+# A limit that would allow fifty times the speed is not what binds, and says nothing.
+_TELLING = 0.02
+# The metrics that have a table of several shapes.
+_USUAL = ("euclidean", "cityblock")
+# Columns of the table of errors, by the rivals' names.
+_RIVALS = {
+    "torch.cdist": "torch",
+    "cupyx cdist": "CuPy (cuVS)",
+    "scipy cdist": "SciPy",
+    "scikit-learn pairwise_distances": "scikit-learn",
+}
+# What the README shows of all results: backend, operation, metric, sizes, dtype, and the library
+# that people have for it. Of several devices of a backend the one that was measured last is shown.
+_HEADLINES: tuple[tuple[str, str, str | None, list[int], str, str], ...] = (
+    ("cuda", "cdist", "euclidean", [16384, 16384, 128], "float32", "torch.cdist"),
+    ("cuda", "cdist", "euclidean", [30336, 30336, 2], "float32", "torch.cdist"),
+    ("cuda", "cdist", "cityblock", [16384, 16384, 128], "float32", "torch.cdist"),
+    ("cuda", "apsp", None, [4096, 4096], "float32", "torch, loop over k"),
+    ("cpu", "cdist", "cityblock", [3000, 3000, 128], "float64", "scipy cdist"),
+    ("cpu", "apsp", None, [2000, 2000], "float64", "scipy floyd_warshall"),
+)
+
+Result = Mapping[str, Any]
+
+
+def recorded(folder: Path) -> list[dict[str, Any]]:
+    """Read all recorded results.
+
+    Parameters
+    ----------
+    folder : Path
+        Where the files of JSON lines are.
+
+    Returns
+    -------
+    list of dict
+        Of several results for one case on one device, the newest.
+    """
+    results = []
+    for path in sorted(folder.glob("*.jsonl")):
+        for result in read_lines(path):
+            if "schema" not in result:
+                raise ValueError(f"{path}: a line that bench did not write")
+            results.append(result)
+    return list(newest(results).values())
+
+
+def _by_device(
+    results: Iterable[Result], backend: str, ops: tuple[str, ...]
+) -> dict[str, list[Result]]:
+    """Group the results of operations by the device that they were measured on."""
+    found: dict[str, list[Result]] = {}
+    for result in results:
+        if result["op"] in ops and result["device"].partition(":")[0] == backend:
+            found.setdefault(result["device_name"], []).append(result)
+    return dict(sorted(found.items()))
+
+
+def _caption(results: Sequence[Result]) -> str:
+    """Say where, when and with what results were measured."""
+    first = results[0]
+    where = [str(first["device_name"])]
+    if first["device"] == "cpu":
+        where += [first["isa"], f"{first['threads']} threads"]
+    else:
+        where += [f"driver {first['driver']}", f"CUDA {first['cuda']}"]
+    revisions = sorted({_revision(str(result["revision"])) for result in results})
+    days = sorted({str(result["date"])[:10] for result in results})
+    return f"{', '.join(where)}; revision {', '.join(revisions)}; {' and '.join(days)}."
+
+
+def _cdist(backend: str, results: Iterable[Result], *, usual: bool) -> str:
+    """Set the results of the two metrics that are measured at several shapes, or of the others."""
+    chosen = [
+        result
+        for result in results
+        if usual == (result.get("metric") in _USUAL and not result.get("arguments"))
+    ]
+    return _operation(("cdist", "pdist"), backend, chosen)
+
+
+def _revision(text: str) -> str:
+    """Shorten a revision, but keep that the source differed from it."""
+    commit, dash, state = text.partition("-")
+    return commit[:12] + dash + state
+
+
+def _operation(ops: tuple[str, ...], backend: str, results: Iterable[Result]) -> str:
+    """Set the results of one operation, or of two alike, on one backend."""
+    parts = []
+    for measured in _by_device(results, backend, ops).values():
+        table = Table(
+            [
+                Column("case"),
+                Column("time", right=True),
+                Column("rate", right=True),
+                Column("of the measured limit", right=True),
+                Column("max relative error", right=True),
+                Column("others, in gpudist's time"),
+            ]
+        )
+        for result in sorted(measured, key=_order):
+            if "failed" not in result:
+                table.add(*_operation_row(result))
+        parts.append(f"{_caption(measured)}\n\n{table.markdown()}")
+    return "\n\n".join(parts) or site.NOTHING
+
+
+def _order(result: Result) -> tuple[object, ...]:
+    """Sort by dimensions, then size: the order of the suites."""
+    shape = result["shape"]
+    metric = (result["metric"] or "", result.get("arguments", ""))
+    return tuple(shape[2:]), tuple(shape), result["dtype"], metric
+
+
+def _case(result: Result) -> str:
+    """Name what was measured."""
+    case = ["first call"] if result["op"] == "first call" else []
+    case += [_sizes(result["op"], result["shape"])]
+    words = filter(None, [result["metric"], result.get("arguments")])
+    return ", ".join([*case, *words, result["dtype"]])
+
+
+def _operation_row(result: Result) -> tuple[str, ...]:
+    fraction = result["fraction_of_ceiling"] or 0.0
+    others = [
+        f"{rival['name']} {digits(rival['ratio'])}x"
+        f" (error {error_text(rival['max_relative_error'])})"
+        for rival in _timed(result)
+    ]
+    share = result.get("round_fraction_of_ceiling")
+    limits = [f"{_percent(fraction)} ({result['bound_by']})"] if fraction >= _TELLING else []
+    limits += [] if share is None else [f"a round {_percent(share)}"]
+    limits += filter(None, [parts_text(result)])
+    return (
+        _case(result),
+        duration(result["median_s"]),
+        quantity(result["rate"], result["unit"]),
+        ", ".join(limits),
+        error_text(result["max_relative_error"]) if "max_relative_error" in result else "",
+        ", ".join(others),
+    )
+
+
+def _percent(share: float) -> str:
+    """Set a share of a limit of memory, which what stays in caches may pass."""
+    return f"{share:.0%}" + (", from caches" if share > 1 else "")
+
+
+def _sizes(op: str, shape: Sequence[int]) -> str:
+    """Name a case's sizes."""
+    if op in ("minplus", "perron"):
+        return " x ".join(map(str, shape))
+    rows = f"{shape[0]}" if len(set(shape[:2])) == 1 else f"{shape[0]} x {shape[1]}"
+    if op == "transitive_closure":
+        return f"what {rows} nodes reach"
+    if len(shape) == 2:
+        return f"{rows} nodes"
+    return f"{'pairs of ' if op == 'pdist' else ''}{rows} points, d = {shape[2]}"
+
+
+def _beside(pairs: Sequence[tuple[Result, Result]]) -> str:
+    """Set results, each beside another library's of the same run."""
+    table = Table(
+        [
+            Column("what"),
+            Column("where"),
+            Column("gpudist", right=True),
+            Column("error", right=True),
+            Column("other"),
+            Column("its time", right=True),
+            Column("its error", right=True),
+            Column("times as fast", right=True),
+        ]
+    )
+    for result, rival in pairs:
+        table.add(
+            f"{result['op']}: {_case(result)}",
+            result["device_name"],
+            duration(result["median_s"]),
+            error_text(result["max_relative_error"]),
+            f"{rival['name']} ({rival['version']})",
+            duration(rival["median_s"]),
+            error_text(rival["max_relative_error"]),
+            f"{digits(rival['ratio'])}x",
+        )
+    measured = [result for result, _ in pairs]
+    devices = dict.fromkeys(result["device_name"] for result in measured)
+    captions = [_caption([r for r in measured if r["device_name"] == name]) for name in devices]
+    return "\n\n".join([*captions, table.markdown()]) if pairs else site.NOTHING
+
+
+def _timed(result: Result) -> Iterable[Result]:
+    """Give the rivals that ran, with what was measured of them."""
+    return (rival for rival in result.get("rivals", ()) if "ratio" in rival)
+
+
+def _chosen(results: Iterable[Result]) -> list[tuple[Result, Result]]:
+    """Choose the few results that the README shows, each with a library's."""
+    results = sorted(results, key=lambda result: str(result["date"]), reverse=True)
+    pairs: list[tuple[Result, Result]] = []
+    for backend, op, metric, shape, dtype, library in _HEADLINES:
+        measured = (
+            (result, rival)
+            for result in results
+            if result["device"].partition(":")[0] == backend
+            and result["op"] == op
+            and (result["metric"], result["shape"], result["dtype"]) == (metric, shape, dtype)
+            and not result.get("arguments")
+            for rival in _timed(result)
+            if rival["name"] == library
+        )
+        pairs += islice(measured, 1)
+    return pairs
+
+
+def _headlines(results: Iterable[Result]) -> str:
+    """Set the few results that the README shows."""
+    return _beside(_chosen(results))
+
+
+def _chart(results: Iterable[Result]) -> str:
+    """Show the same as a picture; its page is in ``docs/``."""
+    if not _chosen(results):
+        return site.NOTHING
+    return f"![How many times as long other libraries take]({Path(HEADLINES).name})"
+
+
+def _slower(results: Iterable[Result]) -> str:
+    """Set every result that another library had in less time."""
+    found = [
+        (result, rival)
+        for result in results
+        if result["op"] != "ladder"
+        for rival in _timed(result)
+        if rival["ratio"] < 1
+    ]
+    return _beside(sorted(found, key=lambda pair: (pair[0]["device_name"], pair[1]["ratio"])))
+
+
+def _pictured(results: Iterable[Result]) -> list[Result]:
+    """Choose what the roofline shows: the results of the GPU that was measured last."""
+    found = [
+        result
+        for result in results
+        if result["device"] != "cpu" and (result["op"] == "ceiling" or "bytes_moved" in result)
+    ]
+    if not any("bytes_moved" in result for result in found):
+        return []
+    last = max(found, key=lambda result: str(result["date"]))["device_name"]
+    return [result for result in found if result["device_name"] == last]
+
+
+def _picture(results: Iterable[Result]) -> str:
+    """Show the roofline, if there is one; its page is in ``docs/``."""
+    if not _pictured(results):
+        return site.NOTHING
+    return f"![Each kernel under the limits of the GPU](../{PICTURE})"
+
+
+def _draw(results: Sequence[Result], root: Path, *, check: bool) -> list[Path]:
+    """Draw the pictures anew whose data have changed; give their paths."""
+    points = _pictured(results)
+    lines: list[Result] = [{**result, "rivals": [rival]} for result, rival in _chosen(results)]
+    pictures: tuple[tuple[str, list[Result], Callable[[Sequence[Result], Path], None]], ...] = (
+        (PICTURE, points, plots.save_roofline),
+        (HEADLINES, lines, plots.save_headlines),
+    )
+    stale = []
+    for name, drawn, save in pictures:
+        path = root / name
+        if drawn and not (path.is_file() and plots.drawn_from(path) == plots.digest(drawn)):
+            stale.append(path)
+            if not check:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                save(drawn, path)
+    return stale
+
+
+def _ceilings(results: Iterable[Result]) -> str:
+    """Set what the devices can do at most."""
+    results = list(results)
+    parts = []
+    for backend in ("cuda", "cpu"):
+        for measured in _by_device(results, backend, ("ceiling",)).values():
+            table = Table([Column("limit"), Column("type"), Column("measured", right=True)])
+            for result in measured:
+                table.add(
+                    result["ceiling"], result["dtype"], quantity(result["rate"], result["unit"])
+                )
+            parts.append(f"{_caption(measured)}\n\n{table.markdown()}")
+    return "\n\n".join(parts) or site.NOTHING
+
+
+def _metric(name: str, arguments: str) -> str:
+    """Name a metric with its arguments."""
+    return f"{name}, {arguments}" if arguments else name
+
+
+def _accuracy(results: Iterable[Result]) -> str:
+    """Set the worst errors of every metric beside those of other libraries."""
+    measured = [r for r in results if r["op"] == "accuracy" and "failed" not in r]
+    if not measured:
+        return site.NOTHING
+    devices: dict[str, list[Result]] = {}
+    found: dict[tuple[str, str], dict[str, dict[str, float]]] = {}
+    for result in measured:
+        devices.setdefault(result["device_name"], []).append(result)
+        columns = found.setdefault((result["metric"], result["arguments"]), {})
+        ours = "CPU" if result["device"] == "cpu" else "GPU"
+        for name, entry in (
+            (ours, result),
+            *((rival["name"], rival) for rival in result["rivals"]),
+        ):
+            if "max_error" in entry:
+                errors = columns.setdefault(name, {})
+                error = float(entry["max_error"])
+                errors[result["dtype"]] = max(error, errors.get(result["dtype"], 0.0))
+    rivals = [name for name in _RIVALS if any(name in columns for columns in found.values())]
+    table = Table(
+        [
+            Column("metric"),
+            *(
+                Column(f"{where} {dtype}", right=True)
+                for where in ("CPU", "GPU")
+                for dtype in ("float32", "float64")
+            ),
+            *(Column(_RIVALS[name], right=True) for name in rivals),
+        ]
+    )
+    rules = {(r["metric"], r["arguments"]): MEASURES[r["errors_relative_to"]] for r in measured}
+    for variant in variants():
+        key = (variant.metric, variant.arguments)
+        if key not in found:
+            continue
+        name = _metric(*key)
+        table.add(
+            f"{name} ({rules[key]})" if rules[key] else name,
+            *(
+                _error(found[key].get(where, {}), dtype)
+                for where in ("CPU", "GPU")
+                for dtype in ("float32", "float64")
+            ),
+            *(
+                ""
+                if rival not in found[key]
+                else " / ".join(_error(found[key][rival], t) for t in ("float32", "float64"))
+                for rival in rivals
+            ),
+        )
+    captions = [_caption(devices[name]) for name in sorted(devices)]
+    return "\n\n".join([*captions, table.markdown()])
+
+
+def _error(errors: Mapping[str, float], dtype: str) -> str:
+    """Write an error with two digits, and what JSON's infinity stands for as a word."""
+    if dtype not in errors:
+        return ""
+    return error_text(errors[dtype]) if errors[dtype] < math.inf else "wrong"
+
+
+def _kernels(_results: Iterable[Result]) -> str:
+    """Set what runs where, by the kernel table."""
+    table = Table([Column("kernel"), Column("needs"), Column("types"), Column("metrics")])
+    for kernel in gpudist.kernels():
+        if kernel.op != "ceiling":
+            table.add(
+                f"`{kernel.id}`",
+                kernel.needs,
+                ", ".join(kernel.dtypes),
+                ", ".join(kernel.metrics),
+            )
+    return table.markdown()
+
+
+def _leads(name: str) -> bool:
+    """Tell whether a ladder is climbed by itself, and is no part of another."""
+    return not any(name in study.along for study in STUDIES.values())
+
+
+_GRAPHS = ("apsp", "transitive_closure")
+_TABLES: Mapping[str, Callable[[Iterable[Result]], str]] = {
+    "headlines": _headlines,
+    "slower": _slower,
+    "cdist-cuda": lambda results: _cdist("cuda", results, usual=True),
+    "cdist-cpu": lambda results: _cdist("cpu", results, usual=True),
+    "metrics-cuda": lambda results: _cdist("cuda", results, usual=False),
+    "metrics-cpu": lambda results: _cdist("cpu", results, usual=False),
+    "accuracy": _accuracy,
+    "apsp-cuda": lambda results: _operation(_GRAPHS, "cuda", results),
+    "apsp-cpu": lambda results: _operation(_GRAPHS, "cpu", results),
+    "minplus-cuda": lambda results: _operation(("minplus",), "cuda", results),
+    "minplus-cpu": lambda results: _operation(("minplus",), "cpu", results),
+    "perron-cuda": lambda results: _operation(("perron",), "cuda", results),
+    "perron-cpu": lambda results: _operation(("perron",), "cpu", results),
+    "transfer-cuda": lambda results: _operation(("transfer", "first call"), "cuda", results),
+    "roofline": lambda results: _picture(results),
+    "ceilings": _ceilings,
+    "kernels": _kernels,
+    "chart": _chart,
+    "devices": site.devices,
+    "metrics": site.metrics,
+    "edges": site.edges,
+    **{f"ladder-{name}": partial(site.ladder, name) for name in STUDIES if _leads(name)},
+}
+
+
+def render(text: str, results: Sequence[Result]) -> str:
+    """Replace the tables of a page.
+
+    Parameters
+    ----------
+    text : str
+        The page.
+    results : sequence of dict
+        As `recorded` gives them.
+
+    Returns
+    -------
+    str
+        The page with its tables up to date.
+
+    Raises
+    ------
+    ValueError
+        If a marker names no table, or one without an end.
+    """
+
+    def replace(match: re.Match[str]) -> str:
+        name = match["name"]
+        if name not in _TABLES:
+            raise ValueError(f"no table is called {name!r}; there are {', '.join(_TABLES)}")
+        return f"{match[1]}\n{_TABLES[name](results)}\n\n{match[3]}"
+
+    if len(_MARKER.findall(text)) != len(_BLOCK.findall(text)):
+        raise ValueError("a table's marker has no end")
+    return _BLOCK.sub(replace, text)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Bring the pages up to date, or check that they are.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        The command line; the process's own by default.
+
+    Returns
+    -------
+    int
+        The exit status: 1 where ``--check`` finds a page or a picture stale.
+    """
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.readme",
+        description="Write the tables of README.md and docs/ from the recorded results.",
+    )
+    parser.add_argument("root", nargs="?", type=Path, default=Path(), help="the repository")
+    parser.add_argument("--check", action="store_true", help="write nothing, fail if stale")
+    options = parser.parse_args(arguments)
+    results = recorded(options.root / "notebooks" / "data")
+    stale = _draw(results, options.root, check=options.check)
+    for page, text in _pages(options.root, results).items():
+        if page.is_file() and page.read_text(encoding="utf-8") == text:
+            continue
+        stale.append(page)
+        if not options.check:
+            page.parent.mkdir(parents=True, exist_ok=True)
+            page.write_text(text, encoding="utf-8")
+    for page in _left_over(options.root / "docs", results):
+        stale.append(page)
+        if not options.check:
+            page.unlink()
+    if not (options.check and stale):
+        return 0
+    for path in stale:
+        print(f"{path} is stale: run python -m bench.readme", file=sys.stderr)
+    return 1
+
+
+def _pages(root: Path, results: Sequence[Result]) -> dict[Path, str]:
+    """Give what every page has to be: those with tables in them, and those made as a whole."""
+    docs = root / "docs"
+    pages = [root / "README.md"]
+    for page in sorted(docs.rglob("*.md")):
+        if not _NOT_OURS.intersection(page.relative_to(docs).parts):
+            pages.append(page)
+    texts = {page: render(page.read_text(encoding="utf-8"), results) for page in pages}
+    return texts | {docs / name: text for name, text in site.files(results, _TABLES).items()}
+
+
+def _left_over(docs: Path, results: Sequence[Result]) -> list[Path]:
+    """Give the pages of devices that no result is of any more."""
+    made = {docs / name for name in site.files(results, _TABLES)}
+    return sorted(path for path in (docs / site.FOLDER).glob("*.*") if path not in made)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,441 @@
+"""The run that measures cases on one device, each beside its rivals."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import gc
+import statistics
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import gpudist
+from bench import accuracy, memory
+from bench.cases import (
+    AccuracyCase,
+    AfterProductCase,
+    ApspCase,
+    Case,
+    FirstCallCase,
+    PerronCase,
+    SweepCase,
+    TransferCase,
+)
+from bench.clocks import Card
+from gpudist.measure import ceilings, records, rivals
+from gpudist.measure.ceilings import Ceiling
+from gpudist.measure.devices import DeviceArrays, device_arrays
+from gpudist.measure.errors import max_error, max_relative_error
+from gpudist.measure.samples import Sample
+from gpudist.measure.timing import Clock, EventClock, HostClock, Timing, time_call
+
+Array = npt.NDArray[Any]
+
+# Seconds that the samples of one call may take together: some rivals are hundreds of times slower
+# than most calls.
+_BUDGET = 3.0
+# One round of perron is what a call of so many rounds takes longer than one of so few, divided: the
+# host does the same for both.
+_FEW_ROUNDS, _MANY_ROUNDS = 2, 11
+# A sweep takes hundreds of timings, all of the device at hand.
+_SWEEP_BUDGET = 0.3
+_FIRST_CALLS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _DataSet:
+    """Points where they are worked on, their exact distances, and what errors are divided by."""
+
+    task: rivals.Task
+    exact: Array
+    scale: Array
+
+
+class Runner:
+    """Measures cases on one device, after its ceilings.
+
+    Parameters
+    ----------
+    device : str
+        ``cpu`` or ``cuda:0``.
+    repeats : int, default 7
+        Samples of each call.
+    source : str, optional
+        The revision to record, where neither git nor the installation knows it.
+    with_ceilings : bool, default True
+        Whether to measure ceilings; no case is compared with one otherwise.
+    with_rivals : bool, default True
+        Whether to time other libraries.
+    """
+
+    def __init__(
+        self,
+        device: str,
+        *,
+        repeats: int = 7,
+        source: str | None = None,
+        with_ceilings: bool = True,
+        with_rivals: bool = True,
+    ) -> None:
+        self.device = device
+        self.backend, _, index = device.partition(":")
+        self.repeats = repeats
+        self.with_rivals = with_rivals
+        self.provenance = records.provenance(device, source=source)
+        self.ceilings: dict[str, Ceiling] = (
+            ceilings.measure_ceilings(device, repeats=repeats) if with_ceilings else {}
+        )
+        self.arrays: DeviceArrays | None = None
+        self.arrays_reason = ""
+        self.card: Card | None = None
+        if self.backend == "cuda":
+            self.card = Card(int(index or 0))
+            self.arrays, self.arrays_reason = device_arrays(int(index or 0))
+
+    def ceiling_records(self) -> Iterator[dict[str, Any]]:
+        """Give one result for each ceiling of the device.
+
+        Yields
+        ------
+        dict
+            Ready for a JSON line.
+        """
+        for ceiling in self.ceilings.values():
+            yield {
+                **self.provenance,
+                "op": "ceiling",
+                "ceiling": ceiling.name,
+                "dtype": ceiling.dtype,
+                "kernel": ceiling.kernel,
+                "rate": ceiling.rate,
+                "unit": ceiling.unit,
+                **ceiling.timing.fields(),
+            }
+
+    def run(self, case: Case | SweepCase | AccuracyCase | FirstCallCase) -> dict[str, Any]:
+        """Measure one case and its rivals.
+
+        A case or a rival that fails, for want of memory say, gives a result that says so.
+
+        Parameters
+        ----------
+        case : Case, SweepCase, AccuracyCase or FirstCallCase
+            What to time, with every kernel or not, or to hold against exact distances.
+
+        Returns
+        -------
+        dict
+            Ready for a JSON line.
+        """
+        arrays = self._arrays_for(case)
+        record: dict[str, Any] = {
+            **self.provenance,
+            "op": case.op,
+            "shape": list(case.shape),
+            "dtype": case.dtype,
+            "metric": case.metric,
+            "arguments": case.arguments,
+            "arrays": "numpy" if arrays is None else arrays.name,
+        }
+        try:
+            if isinstance(case, AccuracyCase):
+                record |= self._measure_accuracy(case)
+            elif isinstance(case, SweepCase):
+                record |= self._measure_sweep(case)
+            elif isinstance(case, FirstCallCase):
+                record |= self._measure_first_call(case)
+            else:
+                record |= self._measure_case(case)
+        except Exception as error:
+            record |= {"failed": _describe(error), "rivals": []}
+        if isinstance(case, TransferCase) and case.recycled:
+            gpudist.recycle_results(0)
+        self._free()
+        return record
+
+    def _arrays_for(
+        self, case: Case | SweepCase | AccuracyCase | FirstCallCase
+    ) -> DeviceArrays | None:
+        """Give the library that holds the case's arrays on the device, None for NumPy."""
+        on_host = isinstance(case, TransferCase | FirstCallCase | AfterProductCase)
+        return None if on_host else self.arrays
+
+    def _measure_case(self, case: Case) -> dict[str, Any]:
+        host = case.operands()
+        arrays = self._arrays_for(case)
+        operands = host if arrays is None else tuple(map(arrays.put, host))
+        product = case.product if isinstance(case, AfterProductCase) else None
+        clock = self._clock(arrays, product)
+        said = case.explain(operands, self.device)
+        sample = case.sample(host)
+        ours, error = self._measure(lambda: case.call(operands, self.device), clock, sample)
+        work = said.work
+        through_host = self.backend == "cuda" and arrays is None
+        # What auto puts elsewhere, this device's ceilings do not bind.
+        here = self.ceilings if said.kernel.partition("/")[2].startswith(self.backend) else {}
+        floor = ceilings.floor(work, said.dtype, here, through_host=through_host)
+        task = rivals.Task(
+            f"{case.inner.op}, there and back" if isinstance(case, TransferCase) else case.op,
+            self.backend,
+            operands,
+            case.shape[0],
+            case.dtype,
+            case.metric,
+            case.metric_args,
+            self.device,
+        )
+        return {
+            "kernel": said.kernel,
+            "clock": clock.name,
+            "l2_flushed": arrays is not None,
+            **ours.fields(),
+            "rate": work.operations / ours.median,
+            "unit": f"{work.unit}/s",
+            "bytes_written_per_s": work.written / ours.median,
+            "bytes_moved": work.read + work.written,
+            "pipe_operations": work.operations * work.slots,
+            **_floor_fields(floor, ours),
+            **(self._measure_round(case, operands, clock) if isinstance(case, PerronCase) else {}),
+            "max_relative_error": _json_number(error),
+            "error_rows": sample.rows,
+            **(self._measure_transfer(case, operands) if isinstance(case, TransferCase) else {}),
+            **(self._measure_quiet(case, operands) if isinstance(case, AfterProductCase) else {}),
+            "rivals": [
+                self._measure_rival(rival, task, ours, clock, sample)
+                for rival in (rivals.rivals_for(task) if self.with_rivals else ())
+            ],
+        }
+
+    def _measure_transfer(
+        self, case: TransferCase, operands: tuple[Any, ...]
+    ) -> dict[str, int | float]:
+        """Find what a transfer takes in memory, and how long the work takes without the bus."""
+        found: dict[str, int | float] = {
+            **memory.extra_memory(lambda: case.call(operands, self.device), operands, self.device)
+        }
+        if isinstance(case.inner, ApspCase) and self.arrays is not None:
+            there = (self.arrays.put(operands[0]),)
+            found["on_device_s"] = time_call(
+                lambda: case.inner.call(there, self.device),
+                clock=self._clock(self.arrays),
+                repeats=self.repeats,
+                budget=_BUDGET,
+            ).median
+        return found
+
+    def _measure_quiet(self, case: AfterProductCase, operands: tuple[Any, ...]) -> dict[str, float]:
+        """Time the call with nothing before it but itself."""
+        quiet = self._time_rested(lambda: case.call(operands, self.device), HostClock())
+        return {"quiet_s": quiet.median}
+
+    def _measure_first_call(self, case: FirstCallCase) -> dict[str, Any]:
+        runs = [case.run(self.device) for _ in range(_FIRST_CALLS)]
+        parts = {name: statistics.median(run[name] for run in runs) for name in runs[0]}
+        whole = Timing(tuple(run["device_s"] + run["first_s"] for run in runs))
+        points = np.zeros((case.n, case.d), case.dtype)
+        said = gpudist.explain("cdist", points, points, device=self.device)
+        return {
+            "kernel": said.kernel,
+            "clock": HostClock.name,
+            **whole.fields(),
+            "parts": parts,
+            "rate": said.work.operations / whole.median,
+            "unit": f"{said.work.unit}/s",
+            **_floor_fields(None, whole),
+            "rivals": [],
+        }
+
+    def _measure_round(
+        self, case: PerronCase, operands: tuple[Any, ...], clock: Clock
+    ) -> dict[str, Any]:
+        """Time one round by itself, and hold it against one read of the matrix."""
+        few, many = (
+            time_call(
+                functools.partial(case.do_rounds, operands, self.device, rounds),
+                clock=clock,
+                repeats=self.repeats,
+            ).median
+            for rounds in (_FEW_ROUNDS, _MANY_ROUNDS)
+        )
+        if many <= few:  # a matrix so small that nothing but the clock's noise is left
+            return {}
+        seconds = (many - few) / (_MANY_ROUNDS - _FEW_ROUNDS)
+        read = self.ceilings.get("read")
+        size = case.n * case.n * np.dtype(case.dtype).itemsize
+        return {
+            "round_s": seconds,
+            "round_fraction_of_ceiling": size / read.rate / seconds if read else None,
+        }
+
+    def _measure_sweep(self, case: SweepCase) -> dict[str, Any]:
+        inner = case.inner
+        host = inner.operands()
+        operands = host if self.arrays is None else tuple(map(self.arrays.put, host))
+        clock = self._clock(self.arrays)
+        said = inner.explain(operands, self.device)
+        timings = {}
+        for kernel in gpudist.kernels("cdist"):
+            if kernel.backend != self.backend or kernel.why_not is not None or kernel.teaching:
+                continue
+            call = functools.partial(inner.call, operands, self.device, kernel.id)
+            try:
+                call()
+            except ValueError:  # it cannot do this: another metric, type or number of dimensions
+                continue
+            timings[kernel.id] = time_call(
+                call, clock=clock, repeats=self.repeats, budget=_SWEEP_BUDGET
+            )
+        ours = timings[said.kernel]
+        best = min(timings, key=lambda id: timings[id].median)
+        floor = ceilings.floor(said.work, said.dtype, self.ceilings)
+        return {
+            "kernel": said.kernel,
+            "clock": clock.name,
+            **ours.fields(),
+            "rate": said.work.operations / ours.median,
+            "unit": f"{said.work.unit}/s",
+            **_floor_fields(floor, ours),
+            "best_kernel": best,
+            "ratio_to_best": ours.median / timings[best].median,
+            "kernels": {id: timing.median for id, timing in timings.items()},
+        }
+
+    def _measure_rival(
+        self,
+        rival: rivals.Rival,
+        task: rivals.Task,
+        ours: Timing,
+        clock: Clock,
+        sample: Sample,
+    ) -> dict[str, Any]:
+        def measure() -> dict[str, Any]:
+            timing, error = self._measure(rival.prepare(task), clock, sample)
+            return {
+                **timing.fields(),
+                "ratio": timing.median / ours.median,
+                "max_relative_error": _json_number(error),
+            }
+
+        return self._try_rival(rival, task, measure)
+
+    def _measure(
+        self,
+        call: Callable[[], Any],
+        clock: Clock,
+        sample: Sample,
+    ) -> tuple[Timing, float]:
+        timing = self._time_rested(call, clock)
+        parts = [self._on_host(part) for part in sample.pick(call())]
+        found = np.concatenate(parts) if parts else np.empty(0)
+        return timing, max_relative_error(found, sample.exact)
+
+    def _time_rested(self, call: Callable[[], Any], clock: Clock) -> Timing:
+        """Time a call on a card that has recovered from what ran before, and tell its clock."""
+        if self.card is not None:
+            self.card.rest()
+        timing = time_call(call, clock=clock, repeats=self.repeats, budget=_BUDGET)
+        told = {} if self.card is None else self.card.state()
+        return dataclasses.replace(timing, conditions=told)
+
+    def _on_host(self, array: Any) -> Array:
+        """Copy an array to the host, unless it is there."""
+        if self.arrays is None or isinstance(array, np.ndarray):
+            return np.asarray(array)
+        return self.arrays.get(array)
+
+    def _measure_accuracy(self, case: AccuracyCase) -> dict[str, Any]:
+        args = case.variant.metric_args
+        sets = {}
+        # Arguments that are one a column are for so many columns.
+        wide = case.variant.metric_args.keys().isdisjoint({"w", "V", "VI"})
+        hard = accuracy.adversarial(case.metric, case.dtype, wide=wide)
+        for name, (a, b) in hard.items():
+            exact = accuracy.exact_cdist(a, b, case.metric, **args)
+            scale = accuracy.error_scale(case.metric, a, b, exact)
+            operands = (a, b) if self.arrays is None else tuple(map(self.arrays.put, (a, b)))
+            task = rivals.Task(
+                "cdist", self.backend, operands, len(a), case.dtype, case.metric, args
+            )
+            sets[name] = _DataSet(task, exact, scale)
+        first = next(iter(sets.values())).task
+
+        def ours(task: rivals.Task) -> Callable[[], Any]:
+            a, b = task.operands
+            return lambda: gpudist.cdist(a, b, case.metric, device=self.device, **args)
+
+        return {
+            "kernel": gpudist.explain(
+                "cdist", *first.operands, metric=case.metric, device=self.device, **args
+            ).kernel,
+            "errors_relative_to": accuracy.measure_of(case.metric),
+            **self._errors(ours, sets),
+            "rivals": [
+                self._try_rival(rival, first, functools.partial(self._errors, rival.prepare, sets))
+                for rival in rivals.rivals_for(first)
+            ],
+        }
+
+    def _errors(self, prepare: rivals.Prepare, sets: Mapping[str, _DataSet]) -> dict[str, Any]:
+        """Find the worst error on each data set and on all."""
+        errors = {}
+        for name, data in sets.items():
+            with np.errstate(all="ignore"):
+                result = self._on_host(prepare(data.task)())
+            errors[name] = max_error(result, data.exact, data.scale)
+        return {
+            "max_error": _json_number(max(errors.values())),
+            "errors": {name: _json_number(error) for name, error in errors.items()},
+        }
+
+    def _try_rival(
+        self, rival: rivals.Rival, task: rivals.Task, measure: Callable[[], dict[str, Any]]
+    ) -> dict[str, Any]:
+        self._free()
+        result: dict[str, Any] = {"name": rival.name, "version": rival.version()}
+        reason = rival.why_not(task)
+        if reason is not None:
+            return result | {"missing": reason}
+        try:
+            return result | measure()
+        except rivals.Refusal as refusal:
+            return result | {"missing": str(refusal)}
+        except Exception as failure:
+            return result | {"failed": _describe(failure)}
+
+    def _clock(
+        self, arrays: DeviceArrays | None, before: Callable[[], object] | None = None
+    ) -> Clock:
+        if arrays is None:
+            return HostClock(before)
+        return EventClock(self.device, arrays.stream(), before=arrays.flush)
+
+    def _free(self) -> None:
+        gc.collect()
+        if self.arrays is not None:
+            self.arrays.free()
+
+
+def _floor_fields(floor: ceilings.Floor | None, ours: Timing) -> dict[str, Any]:
+    """Say which ceiling binds, and how near the time comes to what it allows."""
+    return {
+        "floor_s": floor.seconds if floor else None,
+        "bound_by": floor.ceiling.name if floor else None,
+        "ceiling_rate": floor.ceiling.rate if floor else None,
+        "ceiling_unit": floor.ceiling.unit if floor else None,
+        "fraction_of_ceiling": floor.seconds / ours.median if floor else None,
+    }
+
+
+def _describe(error: Exception) -> str:
+    """Say what went wrong in one line."""
+    lines = str(error).splitlines()
+    return f"{type(error).__name__}: {lines[0] if lines else 'no message'}"
+
+
+def _json_number(value: float) -> float | str:
+    """JSON has no infinity: the word stands for it."""
+    return value if np.isfinite(value) else str(value)

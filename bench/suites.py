@@ -1,0 +1,279 @@
+"""The suites: named lists of cases for each backend."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from bench.adversary import variants
+from bench.cases import (
+    AccuracyCase,
+    AfterProductCase,
+    ApspCase,
+    Case,
+    CdistCase,
+    ClosureCase,
+    FirstCallCase,
+    MinplusCase,
+    PdistCase,
+    PerronCase,
+    SweepCase,
+    TransferCase,
+)
+from gpudist.measure import rivals
+
+Cases = tuple[Case | SweepCase | AccuracyCase | FirstCallCase, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """A named list of cases for each backend.
+
+    Parameters
+    ----------
+    summary : str
+        One line for ``--help``.
+    cases : mapping
+        Cases by backend.
+    ceilings : bool, default True
+        Whether to measure first what the machine can do at most.
+    device : str, optional
+        Where the suite runs whatever the machine has; by default the GPU where one can be used.
+    """
+
+    summary: str
+    cases: Mapping[str, Cases]
+    ceilings: bool = True
+    device: str | None = None
+
+
+_CDIST_CPU: Cases = (
+    *(
+        CdistCase(rows, rows, d, "float64", metric)
+        for rows, d in ((4000, 2), (3000, 128), (2000, 1024))
+        for metric in ("euclidean", "cityblock")
+    ),
+    CdistCase(4000, 4000, 16, "float64"),
+    *(CdistCase(n, n, d, "float32") for n, d in ((4000, 2), (4000, 16), (3000, 128), (2000, 1024))),
+    PdistCase(3000, 16, "float64"),
+    # What takes as long to call as to compute, and what has few rows.
+    *(
+        CdistCase(m, n, d, dtype, "cityblock")
+        for m, n, d in ((8, 8, 2), (64, 64, 2), (1, 10000, 16), (20000, 1, 128), (3, 3, 20000))
+        for dtype in ("float64", "float32")
+    ),
+)
+_CDIST_CUDA: Cases = (
+    CdistCase(30336, 30336, 2, "float32"),
+    *(CdistCase(16384, 16384, d, "float32") for d in (3, 8, 16, 32, 64, 128, 1024)),
+    *(CdistCase(16384, 16384, d, "float32", "cityblock") for d in (16, 128, 1024)),
+    *(CdistCase(16384, 16384, d, "float64") for d in (2, 128, 1024)),
+    CdistCase(16384, 16384, 128, "float64", "cityblock"),
+    PdistCase(16384, 16, "float32"),
+    PdistCase(16384, 128, "float32"),
+)
+_METRICS_CPU: Cases = (
+    *(
+        CdistCase(1500, 1500, 32, "float64", metric, p=3.0 if metric == "minkowski" else None)
+        for metric in rivals.SCIPYS
+    ),
+    CdistCase(2000, 2000, 64, "float64", "euclidean", weighted=True),
+    # SciPy takes a minute for more.
+    CdistCase(200, 200, 64, "float64", "cosine", weighted=True),
+)
+_METRICS_CUDA: Cases = (
+    *(
+        CdistCase(16384, 16384, 128, "float32", metric)
+        for metric in (
+            "chebyshev",
+            "canberra",
+            "braycurtis",
+            "cosine",
+            "correlation",
+            "inner_product",
+            "hamming",
+            "jensenshannon",
+            "kl_divergence",
+            "hellinger",
+            "seuclidean",
+            "mahalanobis",
+        )
+    ),
+    CdistCase(16384, 16384, 128, "float32", "minkowski", p=3.0),
+    CdistCase(16384, 16384, 128, "float32", "euclidean", weighted=True),
+    CdistCase(16384, 16384, 2, "float32", "haversine"),
+    CdistCase(16384, 16384, 1024, "bool", "jaccard"),
+    *(
+        CdistCase(16384, 16384, 128, "float64", metric)
+        for metric in ("chebyshev", "canberra", "cosine")
+    ),
+)
+_APSP_CPU: Cases = (
+    *(ApspCase(n, "float64") for n in (500, 1000, 2000)),
+    *(ApspCase(n, dtype) for n in (1000, 2000) for dtype in ("float32", "int32")),
+    *(ApspCase(1000, dtype, predecessors=True) for dtype in ("float64", "float32", "int32")),
+    ClosureCase(2000),
+)
+_APSP_CUDA: Cases = (
+    *(ApspCase(n, "float32") for n in (1024, 2048, 4096, 8192, 16384, 32768)),
+    *(ApspCase(n, "float32", predecessors=True) for n in (4096, 8192, 16384)),
+    *(ApspCase(16384, "int32", predecessors) for predecessors in (False, True)),
+    *(
+        ApspCase(16384, "float32", kind=kind)
+        for kind in ("undirected", "unweighted", "negative weights")
+    ),
+    ApspCase(16384, "float64"),
+    ClosureCase(16384),
+)
+_MINPLUS_CPU: Cases = (
+    *(MinplusCase(1000, 1000, 1000, dtype) for dtype in ("float64", "float32", "int32")),
+    MinplusCase(1000, 1000, 1000, "float64", "max_min"),
+    MinplusCase(2000, 2000, 2000, "bool", "or_and"),
+)
+_MINPLUS_CUDA: Cases = (
+    *(MinplusCase(8192, 8192, 8192, dtype) for dtype in ("float32", "int32", "float64")),
+    MinplusCase(8192, 8192, 8192, "int32", below=10**6),
+    MinplusCase(8192, 8192, 8192, "float32", "max_min"),
+    MinplusCase(16384, 16384, 16384, "bool", "or_and"),
+)
+_PERRON_CPU: Cases = (
+    PerronCase(1000, "float64"),
+    PerronCase(4000, "float64"),
+    PerronCase(4000, "float32"),
+    PerronCase(8000, "float32"),  # larger than caches
+    PerronCase(4000, "float64", "Hilbert"),
+)
+_PERRON_CUDA: Cases = (
+    *(PerronCase(n, "float32") for n in (2048, 8192, 16384, 32768)),
+    *(PerronCase(n, "float64") for n in (8192, 16384, 32768)),
+    *(PerronCase(8192, dtype, "Hilbert") for dtype in ("float32", "float64")),
+)
+# Programs alternate NumPy and gpudist.
+_AFTER_PRODUCT_CPU: Cases = tuple(
+    AfterProductCase(inner)
+    for inner in (
+        CdistCase(1, 20000, 64, "float64"),
+        CdistCase(300, 300, 16, "float64"),
+        CdistCase(1000, 1000, 32, "float64"),
+        CdistCase(3000, 3000, 32, "float64"),
+        ApspCase(200, "float64"),
+    )
+)
+_TRANSFER_CPU: Cases = tuple(
+    TransferCase(CdistCase(4000, 4000, d, "float64"), into)
+    for d in (2, 16)
+    for into in (False, True)
+)
+_TRANSFER_CUDA: Cases = (
+    TransferCase(ApspCase(16384, "float32"), into=True),
+    TransferCase(CdistCase(100_000, 100_000, 16, "float32"), into=True),
+    TransferCase(CdistCase(30336, 30336, 2, "float32"), recycled=True),
+    *(
+        TransferCase(inner, into)
+        for inner in (
+            CdistCase(30336, 30336, 2, "float32"),
+            PdistCase(30336, 2, "float32"),
+            CdistCase(16384, 16384, 128, "float32"),
+            CdistCase(16384, 16384, 128, "float64"),
+        )
+        for into in (False, True)
+    ),
+)
+_TRANSFER_ANYWHERE: Cases = (
+    FirstCallCase(2048, 2),
+    TransferCase(CdistCase(64, 64, 16, "float32"), anywhere=True),
+)
+_ACCURACY = tuple(
+    AccuracyCase(variant, dtype) for dtype in ("float32", "float64") for variant in variants()
+)
+
+
+def _sweep(
+    rows: int, dims: tuple[int, ...], metrics: tuple[str, ...], shapes: tuple[tuple[int, int], ...]
+) -> Iterator[SweepCase]:
+    """Go through dimensions at one size, then through shapes at a few dimensions."""
+    for dtype in ("float32", "float64"):
+        for metric in metrics:
+            for d in dims:
+                yield SweepCase(CdistCase(rows, rows, d, dtype, metric))
+        for d in (2, 16, 64, 512):
+            for m, n in shapes:
+                yield SweepCase(CdistCase(m, n, d, dtype))
+
+
+_SWEEP_CPU = tuple(
+    _sweep(
+        512,
+        (1, 2, 3, 4, 8, 16, 17, 32, 64, 128, 512, 4096),
+        ("euclidean", "cityblock"),
+        ((1, 512), (512, 1), (16, 16), (64, 64), (1, 20000), (20000, 8), (8, 20000)),
+    )
+)
+_SWEEP_CUDA = tuple(
+    _sweep(
+        8192,
+        (1, 2, 3, 4, 5, 8, 12, 16, 17, 24, 32, 33, 48, 64, 100, 128, 256, 512, 1024, 2048, 4096),
+        ("euclidean", "cityblock", "chebyshev"),
+        ((16, 16), (128, 128), (1000, 1000), (2048, 1024), (2048, 2048), (4001, 4003), (1, 65536),
+         (64, 65536), (65536, 1), (65536, 64), (65536, 128), (65536, 1000)),
+    )
+)  # fmt: skip
+
+SUITES = {
+    "quick": Suite(
+        "one small case of everything, under a minute",
+        {
+            "cpu": (
+                CdistCase(2000, 2000, 2, "float64"),
+                CdistCase(1000, 1000, 128, "float64"),
+                CdistCase(1000, 1000, 128, "float32", "cityblock"),
+                CdistCase(1000, 1000, 2, "float64", "haversine"),
+                PdistCase(1000, 16, "float64"),
+                ApspCase(500, "float64"),
+                MinplusCase(500, 500, 500, "float64"),
+            ),
+            "cuda": (
+                CdistCase(8192, 8192, 2, "float32"),
+                CdistCase(4096, 4096, 128, "float32"),
+                PdistCase(4096, 16, "float32"),
+                ApspCase(1024, "float32"),
+                MinplusCase(2048, 2048, 2048, "float32"),
+            ),
+        },
+    ),
+    "cdist": Suite("euclidean and cityblock", {"cpu": _CDIST_CPU, "cuda": _CDIST_CUDA}),
+    "metrics": Suite("the other metrics", {"cpu": _METRICS_CPU, "cuda": _METRICS_CUDA}),
+    "apsp": Suite("all-pairs shortest paths", {"cpu": _APSP_CPU, "cuda": _APSP_CUDA}),
+    "largest": Suite(
+        "shortest paths of 65536 nodes, measured once",
+        {"cpu": (ApspCase(2000, "float64"),), "cuda": (ApspCase(65536, "float32"),)},
+    ),
+    "minplus": Suite("products over semirings", {"cpu": _MINPLUS_CPU, "cuda": _MINPLUS_CUDA}),
+    "perron": Suite("largest eigenvalues", {"cpu": _PERRON_CPU, "cuda": _PERRON_CUDA}),
+    "transfer": Suite(
+        "from NumPy to NumPy, the way to a GPU and back included",
+        {"cpu": _TRANSFER_ANYWHERE + _TRANSFER_CPU, "cuda": _TRANSFER_ANYWHERE + _TRANSFER_CUDA},
+    ),
+    "cpu": Suite(
+        "cdist, metrics, apsp and minplus on the CPU, whether there is a GPU or not",
+        dict.fromkeys(
+            ("cpu", "cuda"),
+            _CDIST_CPU + _METRICS_CPU + _APSP_CPU + _MINPLUS_CPU + _AFTER_PRODUCT_CPU,
+        ),
+        device="cpu",
+    ),
+    "sweep": Suite(
+        "auto against every kernel, from tiny to large, thin and wide",
+        {"cpu": _SWEEP_CPU, "cuda": _SWEEP_CUDA},
+    ),
+    "ladders": Suite(
+        "the published studies, step by step, as python -m gpudist ladder --all",
+        {"cpu": (), "cuda": ()},
+    ),
+    "accuracy": Suite(
+        "the worst errors on data that is hard to get right",
+        {"cpu": _ACCURACY, "cuda": _ACCURACY},
+        ceilings=False,
+    ),
+    "ceilings": Suite("only what the machine can do at most", {"cpu": (), "cuda": ()}),
+}

@@ -1,0 +1,171 @@
+/* neighbors_filter.c: which elements of a panel of distances are neighbours.
+ *
+ * Nearly all elements are none: after a few hundred columns a row's list has a limit that one in
+ * thousands is below. So a row is read four vectors at a time, and only where one of their elements
+ * is below the limit are they looked at one by one. The panel is in the second or third cache,
+ * which gives a vector a cycle or less; that is the floor, and small beside what the distances
+ * took.
+ *
+ * A list that is full is cut to the nearest it wants by selection, and the last of those is the new
+ * limit. Keys and indices order candidates totally, so when a list is cut does not change it. */
+#include "gpudist.h"
+#include "kernels.h"
+#include "simd.h"
+#include "team.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+/* ---------------------------------------------------------------- a row's candidates */
+
+static bool nearer(gd_candidate x, gd_candidate y)
+{
+    return x.key < y.key || (x.key == y.key && x.index < y.index);
+}
+
+static void swap(gd_candidate *x, gd_candidate *y)
+{
+    const gd_candidate kept = *x;
+    *x = *y;
+    *y = kept;
+}
+
+/* Moves list[root] down to where it belongs in the heap list[0 .. count), the farthest on top. */
+static void sift(gd_candidate *list, ptrdiff_t root, ptrdiff_t count)
+{
+    for (ptrdiff_t child; (child = 2 * root + 1) < count; root = child) {
+        child += child + 1 < count && nearer(list[child], list[child + 1]);
+        if (!nearer(list[root], list[child]))
+            return;
+        swap(&list[root], &list[child]);
+    }
+}
+
+/* Moves the nearest `most` of list[0 .. count) to its front, the farthest of them to its first
+ * place. They are a heap, which one of the others enters where it is nearer than its top. */
+static void keep_nearest(gd_candidate *list, ptrdiff_t count, ptrdiff_t most)
+{
+    for (ptrdiff_t root = most / 2; root-- > 0;)
+        sift(list, root, most);
+    for (ptrdiff_t i = most; i < count; ++i) {
+        if (nearer(list[i], list[0])) {
+            swap(&list[i], &list[0]);
+            sift(list, 0, most);
+        }
+    }
+}
+
+/* Makes room in a full list: by cutting it where it wants no more, else by growing it. */
+static gd_status make_room(gd_candidates *to, gd_error *err)
+{
+    if (to->most < to->room) {
+        keep_nearest(to->list, to->count, to->most);
+        to->count = to->most;
+        to->limit = to->list[0].key;
+        to->cut = true;
+        return GD_OK;
+    }
+    const ptrdiff_t room = to->room < 64 ? 64 : to->room + to->room / 2;
+    gd_candidate *const list = realloc(to->list, (size_t)room * sizeof *list);
+    if (list == NULL) {
+        return GD_FAIL(err, GD_NO_MEMORY, "a row has %td neighbours, and no memory for more",
+                       to->count);
+    }
+    to->list = list;
+    to->room = room;
+    return GD_OK;
+}
+
+static gd_status add(gd_candidates *to, double key, ptrdiff_t index, gd_error *err)
+{
+    const bool belongs = to->cut ? key < to->limit : key <= to->limit;
+    if (!belongs) {
+        return GD_OK;
+    }
+    if (to->count == to->room) {
+        const gd_status status = make_room(to, err);
+        if (status != GD_OK) {
+            return status;
+        }
+        if (to->cut && !(key < to->limit)) {
+            return GD_OK;
+        }
+    }
+    to->list[to->count++] = (gd_candidate){key, index};
+    return GD_OK;
+}
+
+/* ---------------------------------------------------------------- rows of a panel */
+
+/* The bin of a key: of the first bound that it is at most, `count` beyond all of them and for NaN.
+ */
+static ptrdiff_t bin_of(double key, const double *bounds, ptrdiff_t count)
+{
+    ptrdiff_t first = 0, left = count;
+    while (left > 0) {
+        const ptrdiff_t half = left / 2;
+        if (key <= bounds[first + half]) {
+            left = half;
+        }
+        else {
+            first += half + 1;
+            left -= half + 1;
+        }
+    }
+    return first;
+}
+
+#define N(name) name##_f32
+#define T float
+#define V gd_vf32
+#define below_f32(x) nextafterf(x, -INFINITY)
+#include "neighbors_filter_body.h"
+
+#define N(name) name##_f64
+#define T double
+#define V gd_vf64
+#define below_f64(x) nextafter(x, -(double)INFINITY)
+#include "neighbors_filter_body.h"
+
+typedef struct filter_job {
+    const gd_neighbors *call;
+    _Atomic gd_status status; /* the first that failed; its words are in *err */
+    gd_error *err;
+} filter_job;
+
+static gd_status filter_row(const gd_neighbors *call, ptrdiff_t row, gd_error *err)
+{
+    const bool single = call->panel.dtype == GD_F32;
+    if (call->lists == NULL) {
+        (single ? count_f32 : count_f64)(call, row);
+        return GD_OK;
+    }
+    return (single ? filter_f32 : filter_f64)(call, row, err);
+}
+
+static void filter_some(void *context, ptrdiff_t first, ptrdiff_t last, int member)
+{
+    filter_job *const job = context;
+    (void)member;
+    for (ptrdiff_t row = first; row < last; ++row) {
+        gd_error err;
+        gd_status none = GD_OK;
+        const gd_status status = filter_row(job->call, row, &err);
+        if (status != GD_OK && atomic_compare_exchange_strong(&job->status, &none, status)) {
+            *job->err = err;
+        }
+    }
+}
+
+gd_status GD_ISA_NAME(gd_cpu_neighbors_filter)(gd_neighbors *call, gd_error *err)
+{
+    if (call->launch.sizing) {
+        call->launch.workspace_bytes = 0;
+        return GD_OK;
+    }
+    const double elements = (double)call->panel.rows * (double)call->panel.cols;
+    filter_job job = {.call = call, .status = GD_OK, .err = err};
+    gd_team_run(elements < 0x1p16 ? 1 : gd_team_size(), call->panel.rows, 0, filter_some, &job);
+    return atomic_load(&job.status);
+}

@@ -1,0 +1,55 @@
+/* neighbors.h: the neighbours of rows, end to end. There never is a matrix of all distances. */
+#ifndef GPUDIST_NEIGHBORS_H
+#define GPUDIST_NEIGHBORS_H
+
+#include "choose.h"
+#include "gpudist.h"
+
+/* Which rows of B are neighbours of a row of A. The nearer of two is the one at the smaller
+ * distance (the larger one of a similarity), or of equal ones the one with the smaller index; a row
+ * at the distance NaN is nobody's neighbour. */
+typedef struct gd_wanted {
+    ptrdiff_t most;      /* at most the nearest so many; PTRDIFF_MAX for all */
+    const double *radii; /* within this distance, for each row of A, inclusive; NULL: any */
+    /* A's rows are rows `self` and following of B, and none is a neighbour of itself; -1 if they
+     * are others. */
+    ptrdiff_t self;
+    bool by_distance; /* neighbours within a radius: the nearest first, else in B's order */
+} gd_wanted;
+
+/* The nearest wanted->most rows of B to each row of A, the nearest first: `distances` is a dense
+ * matrix of the computation's dtype with as many columns, `indices` one of int64 beside it. Where a
+ * row has fewer neighbours, NaN and -1 follow. Everything is on the host. */
+gd_status gd_run_nearest(const gd_matrix *a, const gd_matrix *b, const gd_matrix *distances,
+                         int64_t *indices, const gd_wanted *wanted, const gd_measure *measure,
+                         const gd_orders *orders, gd_error *err);
+
+/* Neighbours of all rows, one row after the other: those of row i are elements indptr[i] to before
+ * indptr[i + 1]. The arrays are from malloc, and the caller's to free. */
+typedef struct gd_neighborhoods {
+    void *distances; /* of the computation's dtype */
+    int64_t *indices, *indptr;
+    ptrdiff_t count;
+} gd_neighborhoods;
+
+gd_status gd_run_within(const gd_matrix *a, const gd_matrix *b, gd_dtype dtype,
+                        const gd_wanted *wanted, const gd_measure *measure, const gd_orders *orders,
+                        gd_neighborhoods *found, gd_error *err);
+
+/* Pairs by distance: how many are at bounds[0] or nearer, then at bounds[i] or nearer but not at
+ * bounds[i - 1], into counts[i]; bounds go outwards. With weights of the rows of A and of B, sums
+ * of their products, in the order of A's rows and then of B's, into sums[i], and counts is NULL. */
+typedef struct gd_census {
+    const double *bounds;
+    ptrdiff_t bound_count;
+    const double *a_weights, *b_weights;
+    int64_t *counts;
+    double *sums;
+    ptrdiff_t self; /* as in gd_wanted */
+} gd_census;
+
+gd_status gd_run_count(const gd_matrix *a, const gd_matrix *b, gd_dtype dtype,
+                       const gd_census *census, const gd_measure *measure, const gd_orders *orders,
+                       gd_error *err);
+
+#endif

@@ -1,0 +1,226 @@
+/* py_neighbors.c: neighbours of points at the Python boundary. Points are on the host. */
+#include "boundary.h"
+#include "py_measure.h"
+
+#include <stdlib.h>
+
+#include "../neighbors.h"
+#include "../registry.h"
+
+/* Takes a C-contiguous array of int64 with `count` elements, to be written; 0 with an exception. */
+static int take_indices(PyObject *value, ptrdiff_t count, int64_t **into)
+{
+    PyArrayObject *const array = (PyArrayObject *)value;
+    if (!PyArray_Check(value) || PyArray_TYPE(array) != NPY_INT64 || !PyArray_ISCARRAY(array) ||
+        PyArray_SIZE(array) != count) {
+        PyErr_SetString(PyExc_ValueError,
+                        "indices must be a C-contiguous array of int64, as large as distances");
+        return 0;
+    }
+    *into = PyArray_DATA(array);
+    return 1;
+}
+
+/* None, or a number for each row of A. */
+static int check_radii(const gd_doubles *radii, const gd_operand *a)
+{
+    if (radii->data != NULL && radii->count != a->matrix.rows) {
+        PyErr_Format(PyExc_ValueError, "radii must have an element for each of %zd rows, got %zd",
+                     (Py_ssize_t)a->matrix.rows, (Py_ssize_t)radii->count);
+        return 0;
+    }
+    return 1;
+}
+
+/* The number of the row of B that A begins with; -1, None, if A is no part of B. */
+static int to_self(PyObject *value, const char *name, void *into)
+{
+    if (value == Py_None) {
+        *(ptrdiff_t *)into = -1;
+        return 1;
+    }
+    return gd_to_size(value, name, into);
+}
+
+GD_FUNCTION(gd_py_nearest)
+{
+    PyObject *a_object, *b_object, *distances_object, *indices_object, *result = NULL;
+    gd_operand a = {0}, b = {0}, distances = {0};
+    gd_told told = {.measure = {.p = 2}};
+    gd_doubles radii = {0};
+    gd_wanted wanted = {.self = -1};
+    int64_t *indices;
+    gd_error err;
+    const gd_arg spec[] = {{"a", gd_to_object, &a_object, true},
+                           {"b", gd_to_object, &b_object, true},
+                           {"distances", gd_to_object, &distances_object, true},
+                           {"indices", gd_to_object, &indices_object, true},
+                           {"radii", gd_to_doubles, &radii, true},
+                           {"first", to_self, &wanted.self, true},
+                           GD_TOLD};
+    if (!gd_parse("nearest", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
+        return NULL;
+    }
+    if (gd_take_measure(&told) &&
+        gd_take_output(distances_object, "distances", 2, &told.orders, &distances) &&
+        take_indices(indices_object, distances.matrix.rows * distances.matrix.cols, &indices) &&
+        gd_take_points(a_object, "XA", distances.matrix.dtype, &told, &a) &&
+        gd_take_points(b_object, "XB", distances.matrix.dtype, &told, &b) &&
+        check_radii(&radii, &a)) {
+        wanted.most = distances.matrix.cols;
+        wanted.radii = radii.data;
+        told.orders.watch = gd_let_go(&told.attention);
+        const gd_status status = gd_run_nearest(&a.matrix, &b.matrix, &distances.matrix, indices,
+                                                &wanted, &told.measure, &told.orders, &err);
+        gd_take_back(&told.attention);
+        result = status == GD_OK ? Py_NewRef(Py_None) : gd_raise(module, &err);
+    }
+    gd_release(&a);
+    gd_release(&b);
+    gd_release(&distances);
+    return result;
+}
+
+static void free_memory(PyObject *capsule) { free(PyCapsule_GetPointer(capsule, NULL)); }
+
+/* An array of `count` elements that owns *memory, which is from malloc; takes it over even if it
+ * fails. */
+static PyObject *array_of(void **memory, ptrdiff_t count, int type)
+{
+    npy_intp shape = (npy_intp)count;
+    void *const data = *memory;
+    PyObject *array = NULL, *owner;
+    *memory = NULL;
+    if (data == NULL) {
+        return PyArray_SimpleNew(1, &shape, type);
+    }
+    owner = PyCapsule_New(data, NULL, free_memory);
+    if (owner == NULL) {
+        free(data);
+        return NULL;
+    }
+    array = PyArray_SimpleNewFromData(1, &shape, type, data);
+    if (array == NULL) {
+        Py_DECREF(owner);
+    }
+    else if (PyArray_SetBaseObject((PyArrayObject *)array, owner) < 0) { /* it took the owner */
+        Py_CLEAR(array);
+    }
+    return array;
+}
+
+/* (indptr, indices, distances) */
+static PyObject *arrays_of(gd_neighborhoods *found, ptrdiff_t rows, gd_dtype dtype)
+{
+    PyObject *const indptr = array_of((void **)&found->indptr, rows + 1, NPY_INT64);
+    PyObject *const indices = array_of((void **)&found->indices, found->count, NPY_INT64);
+    PyObject *const distances =
+        array_of(&found->distances, found->count, dtype == GD_F32 ? NPY_FLOAT32 : NPY_FLOAT64);
+    if (indptr == NULL || indices == NULL || distances == NULL) {
+        Py_XDECREF(indptr);
+        Py_XDECREF(indices);
+        Py_XDECREF(distances);
+        return NULL;
+    }
+    return Py_BuildValue("(NNN)", indptr, indices, distances);
+}
+
+GD_FUNCTION(gd_py_within)
+{
+    PyObject *a_object, *b_object, *result = NULL;
+    gd_operand a = {0}, b = {0};
+    gd_told told = {.measure = {.p = 2}};
+    gd_doubles radii = {0};
+    gd_wanted wanted = {.self = -1};
+    gd_neighborhoods found = {0};
+    gd_dtype dtype;
+    gd_error err;
+    const gd_arg spec[] = {{"a", gd_to_object, &a_object, true},
+                           {"b", gd_to_object, &b_object, true},
+                           {"dtype", gd_to_dtype, &dtype, true},
+                           {"radii", gd_to_doubles, &radii, true},
+                           {"most", gd_to_size, &wanted.most, true},
+                           {"by_distance", gd_to_bool, &wanted.by_distance, true},
+                           {"first", to_self, &wanted.self, true},
+                           GD_TOLD};
+    if (!gd_parse("within", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
+        return NULL;
+    }
+    if (gd_take_measure(&told) && gd_take_points(a_object, "XA", dtype, &told, &a) &&
+        gd_take_points(b_object, "XB", dtype, &told, &b) && check_radii(&radii, &a)) {
+        wanted.radii = radii.data;
+        told.orders.watch = gd_let_go(&told.attention);
+        const gd_status status = gd_run_within(&a.matrix, &b.matrix, dtype, &wanted, &told.measure,
+                                               &told.orders, &found, &err);
+        gd_take_back(&told.attention);
+        result = status == GD_OK ? arrays_of(&found, a.matrix.rows, dtype) : gd_raise(module, &err);
+    }
+    free(found.indptr);
+    free(found.indices);
+    free(found.distances);
+    gd_release(&a);
+    gd_release(&b);
+    return result;
+}
+
+/* None, or a weight for each row. */
+static int check_weights(const gd_doubles *weights, const gd_operand *x, const char *name)
+{
+    if (weights->data != NULL && weights->count != x->matrix.rows) {
+        PyErr_Format(PyExc_ValueError, "weights of %s must have an element for each of %zd rows",
+                     name, (Py_ssize_t)x->matrix.rows);
+        return 0;
+    }
+    return 1;
+}
+
+GD_FUNCTION(gd_py_count)
+{
+    PyObject *a_object, *b_object, *result = NULL;
+    gd_operand a = {0}, b = {0};
+    gd_told told = {.measure = {.p = 2}};
+    gd_doubles bounds = {0}, a_weights = {0}, b_weights = {0};
+    gd_census census = {.self = -1};
+    gd_dtype dtype;
+    gd_error err;
+    const gd_arg spec[] = {{"a", gd_to_object, &a_object, true},
+                           {"b", gd_to_object, &b_object, true},
+                           {"dtype", gd_to_dtype, &dtype, true},
+                           {"bounds", gd_to_doubles, &bounds, true},
+                           {"a_weights", gd_to_doubles, &a_weights, true},
+                           {"b_weights", gd_to_doubles, &b_weights, true},
+                           {"first", to_self, &census.self, true},
+                           GD_TOLD};
+    if (!gd_parse("count", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
+        return NULL;
+    }
+    const bool weighted = a_weights.data != NULL;
+    npy_intp shape = (npy_intp)bounds.count;
+    if ((b_weights.data != NULL) != weighted) {
+        PyErr_SetString(PyExc_ValueError, "either both or none of XA and XB have weights");
+        return NULL;
+    }
+    if (gd_take_measure(&told) && gd_take_points(a_object, "XA", dtype, &told, &a) &&
+        gd_take_points(b_object, "XB", dtype, &told, &b) && check_weights(&a_weights, &a, "XA") &&
+        check_weights(&b_weights, &b, "XB") &&
+        (result = PyArray_ZEROS(1, &shape, weighted ? NPY_FLOAT64 : NPY_INT64, 0)) != NULL) {
+        void *const memory = PyArray_DATA((PyArrayObject *)result);
+        census.bounds = bounds.data;
+        census.bound_count = bounds.count;
+        census.a_weights = a_weights.data;
+        census.b_weights = b_weights.data;
+        census.counts = weighted ? NULL : memory;
+        census.sums = weighted ? memory : NULL;
+        told.orders.watch = gd_let_go(&told.attention);
+        const gd_status status =
+            gd_run_count(&a.matrix, &b.matrix, dtype, &census, &told.measure, &told.orders, &err);
+        gd_take_back(&told.attention);
+        if (status != GD_OK) {
+            Py_DECREF(result);
+            result = gd_raise(module, &err);
+        }
+    }
+    gd_release(&a);
+    gd_release(&b);
+    return result;
+}

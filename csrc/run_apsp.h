@@ -1,0 +1,15 @@
+/* run_apsp.h: what shortest paths in one graph and in many graphs have in common. */
+#ifndef GPUDIST_RUN_APSP_H
+#define GPUDIST_RUN_APSP_H
+
+#include "gpudist.h"
+
+/* int32 weights must lie below this, path lengths of a result below twice it. */
+#define GD_I32_WEIGHT_LIMIT 536870912.0 /* 2**29 */
+
+/* How much longer than its weights' exact sum a cycle's computed length can be: k edges take k
+ * roundings to the dtype and k - 1 sums, of up to 2, 3, ... k weights each. Sums along paths of
+ * distinct nodes are exact if they are whole numbers that the dtype holds. */
+double gd_cycle_rounding(gd_dtype dtype, ptrdiff_t nodes, double max_abs, bool fractional);
+
+#endif

@@ -1,0 +1,538 @@
+/* run_neighbors.c: nearest neighbours, neighbours within a radius, and counts, end to end.
+ *
+ * The matrix of distances is computed in panels that stay in the cache, by the kernels of cdist, so
+ * that every metric and type is there and distances have the bits of cdist; and each panel is
+ * looked through (neighbors_filter.c) before the next takes its place. A panel of r rows and c
+ * columns costs r + c rows of packing beside r c pairs, so it is about square.
+ *
+ * The rows of A are walked in blocks, and for each of them all of B: a block's lists are complete
+ * before the next begins, and are the only thing that grows with the number of neighbours. */
+#include "neighbors.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cdist_job.h"
+#include "device.h"
+#include "registry.h"
+#include "sizes.h"
+#include "team.h"
+
+enum {
+    PANEL_BYTES = 4
+        << 20,         /* of distances, which all members look through: a megabyte or two each */
+    FEWEST_COLS = 256, /* of a panel, if there are as many */
+    LIST_BYTES = 64 << 20, /* of a block's lists, unless one row has more */
+};
+/* Pair-dimensions between two looks at the watcher, as some tenths of a second take. */
+static const double QUICK_STEPS = 0x1p31, SLOW_STEPS = 0x1p25;
+
+/* A call. */
+typedef struct gd_search {
+    gd_job job;
+    gd_matrix panel;      /* room for one */
+    ptrdiff_t rows, cols; /* of a panel */
+    gd_neighbors look;
+    const gd_kernel *filter;
+    ptrdiff_t self;
+    const struct gd_search_kind *kind;
+    void *context; /* of that kind */
+} gd_search;
+
+/* What the kinds of calls do otherwise. `prepare` allocates what a block needs, once the shape of a
+ * panel is known; `start` makes it ready for rows [first, first + count), `finish` takes what all
+ * of B has left there; `end`, which may be NULL, gives back what is not the stage's. */
+typedef struct gd_search_kind {
+    gd_status (*prepare)(gd_search *search, gd_error *err);
+    void (*start)(gd_search *search, ptrdiff_t first, ptrdiff_t count);
+    gd_status (*finish)(gd_search *search, ptrdiff_t first, ptrdiff_t count, gd_error *err);
+    void (*end)(gd_search *search);
+} gd_search_kind;
+
+/* ---------------------------------------------------------------- panels */
+
+/* Rows and columns of a panel; not more rows than `at_most`. */
+static void shape_panel(gd_search *search, ptrdiff_t at_most)
+{
+    const gd_job *const job = &search->job;
+    const ptrdiff_t m = gd_least(job->a->rows, at_most), n = job->b->rows, d = job->b->cols;
+    const ptrdiff_t room = PANEL_BYTES / (ptrdiff_t)gd_dtype_size(job->dtype);
+    const bool quick = gd_metric_info(job->form.metric)->cost == GD_CHEAP && !job->form.weighted;
+    const double steps = quick ? QUICK_STEPS : SLOW_STEPS;
+    const double pairs = fmin((double)room, fmax(steps / (double)(d + 1), 1));
+    const ptrdiff_t edge = (ptrdiff_t)sqrt(pairs);
+    search->rows = gd_most(gd_least(m, edge), 1);
+    search->cols =
+        gd_most(gd_least(n, (ptrdiff_t)(pairs / (double)search->rows)), gd_least(n, FEWEST_COLS));
+}
+
+/* Nobody is a neighbour of itself: no filter passes NaN. */
+static void leave_out_self(const gd_search *search, const gd_matrix *panel, ptrdiff_t row,
+                           ptrdiff_t column)
+{
+    for (ptrdiff_t i = 0; i < panel->rows; ++i) {
+        const ptrdiff_t j = search->self + row + i - column;
+        if (j < 0 || j >= panel->cols) {
+            continue;
+        }
+        if (panel->dtype == GD_F32) {
+            ((float *)panel->data)[i * panel->row_stride + j] = NAN;
+        }
+        else {
+            ((double *)panel->data)[i * panel->row_stride + j] = (double)NAN;
+        }
+    }
+}
+
+static gd_status look_through(gd_search *search, ptrdiff_t row, ptrdiff_t rows, ptrdiff_t column,
+                              ptrdiff_t cols, gd_error *err)
+{
+    gd_matrix panel = search->panel;
+    gd_status status;
+    panel.rows = rows;
+    panel.cols = panel.row_stride = cols;
+    status = gd_job_rows(&search->job, row, rows, column, column + cols, &panel, err);
+    if (status != GD_OK || gd_job_counts(&search->job)) {
+        return status;
+    }
+    if (search->self >= 0) {
+        leave_out_self(search, &panel, row, column);
+    }
+    search->look.panel = panel;
+    search->look.first = column;
+    return search->filter->launch.neighbors(&search->look, err);
+}
+
+/* All panels, block after block. */
+static gd_status walk(gd_search *search, gd_error *err)
+{
+    gd_job *const job = &search->job;
+    const ptrdiff_t m = job->a->rows, n = job->b->rows;
+    const gd_launch launch = {.device = job->stage.device, .watch = job->watch};
+    gd_status status = gd_stage_matrix(&job->stage, search->rows, search->cols, job->dtype,
+                                       "a panel of distances", &search->panel, err);
+    for (ptrdiff_t row = 0; status == GD_OK && row < m; row += search->rows) {
+        const ptrdiff_t rows = gd_least(m - row, search->rows);
+        if (!gd_job_counts(job)) {
+            search->kind->start(search, row, rows);
+        }
+        for (ptrdiff_t column = 0; status == GD_OK && column < n; column += search->cols) {
+            const ptrdiff_t cols = gd_least(n - column, search->cols);
+            const double done =
+                ((double)row + (double)rows * (double)column / (double)n) / (double)m;
+            status = gd_job_counts(job) ? GD_OK : gd_pass(&launch, done, err);
+            status = status == GD_OK ? look_through(search, row, rows, column, cols, err) : status;
+            if (gd_job_counts(job)) { /* the others need no more */
+                return status;
+            }
+        }
+        status = status == GD_OK ? search->kind->finish(search, row, rows, err) : status;
+    }
+    return status;
+}
+
+/* ---------------------------------------------------------------- a call */
+
+static gd_status work(gd_search *search, gd_error *err)
+{
+    const bool counts = gd_job_counts(&search->job);
+    gd_status status = gd_job_hold(&search->job, err);
+    status = status == GD_OK ? search->kind->prepare(search, err) : status;
+    status = status == GD_OK ? walk(search, err) : status;
+    if (!counts && search->kind->end != NULL) {
+        search->kind->end(search);
+    }
+    return status;
+}
+
+/* Refuses what max_memory does not allow, before anything is allocated. */
+static gd_status count_memory(const gd_search *search, gd_budget *budget, gd_error *err)
+{
+    gd_search trial = *search;
+    const gd_status status = work(&trial, err);
+    return status == GD_OK
+               ? gd_budget_grant(budget, search->job.stage.device, "a search for neighbours",
+                                 "search for those of fewer rows at once", err)
+               : status;
+}
+
+static gd_status check(const gd_matrix *a, const gd_matrix *b, gd_dtype dtype,
+                       const gd_measure *measure, gd_error *err)
+{
+    const gd_matrix *const operands[] = {a, b};
+    static const char *const names[] = {"XA", "XB"};
+    if (a->cols != b->cols) {
+        return GD_FAIL(err, GD_BAD_VALUE,
+                       "XA and XB must have the same number of columns, got %td and %td", a->cols,
+                       b->cols);
+    }
+    for (int i = 0; i < 2; ++i) {
+        const gd_status status = gd_check_points(operands[i], names[i], dtype, measure, err);
+        if (status != GD_OK) {
+            return status;
+        }
+        if (operands[i]->device.backend != GD_CPU) {
+            return GD_FAIL(err, GD_BAD_TYPE, "%s is not on the host", names[i]);
+        }
+    }
+    return GD_OK;
+}
+
+/* Finds the kernels, on the CPU, and does the work. `at_most` bounds the rows of a panel. */
+static gd_status run(gd_search *search, const gd_matrix *a, const gd_matrix *b, gd_dtype dtype,
+                     const gd_measure *measure, const gd_orders *orders, ptrdiff_t at_most,
+                     gd_error *err)
+{
+    gd_job *const job = &search->job;
+    gd_budget budget = gd_budget_of(orders);
+    gd_orders here = *orders;
+    gd_choice choice;
+    gd_status status;
+    *job = (gd_job){.a = a, .b = b, .dtype = dtype, .measure = measure, .watch = orders->watch};
+    if ((status = check(a, b, dtype, measure, err)) != GD_OK) {
+        return status;
+    }
+    if (here.where == GD_WHERE_CUDA) {
+        return GD_FAIL(
+            err, GD_DEVICE_ERROR,
+            "neighbours are searched for on the CPU; there is no CUDA kernel for it yet");
+    }
+    here.where = GD_WHERE_CPU;
+    if ((status = gd_job_choose(job, &here, &choice, err)) != GD_OK) {
+        return status;
+    }
+    const gd_request request = {
+        .op = GD_OP_NEIGHBORS, .orders = {.where = GD_WHERE_CPU}, .dtype = dtype, .n = b->rows};
+    if ((status = gd_choose(&request, &choice, err)) != GD_OK) {
+        return status;
+    }
+    search->filter = choice.kernel;
+    job->stage = (gd_stage){.device = choice.device, .budget = &budget};
+    job->aside.budget = &budget;
+    job->parts = (gd_parts){.a = a->rows, .b = b->rows, .panel = a->rows, .together = true};
+    search->look.larger = gd_metric_info(measure->metric)->order == GD_LARGER_IS_NEARER;
+    shape_panel(search, at_most);
+    status = count_memory(search, &budget, err);
+    status = status == GD_OK ? work(search, err) : status;
+    gd_job_release(job);
+    return status;
+}
+
+/* ---------------------------------------------------------------- lists */
+
+/* What calls that list neighbours need beside the search. */
+typedef struct gd_listing {
+    const gd_wanted *wanted;
+    gd_candidates *lists;
+    gd_candidate *candidates; /* of all lists, unless they grow */
+    ptrdiff_t room;           /* of a list; 0 if they grow */
+    gd_matrix distances;      /* gd_run_nearest */
+    int64_t *indices;
+    gd_neighborhoods *found; /* gd_run_within */
+    ptrdiff_t allocated;     /* elements of its arrays */
+} gd_listing;
+
+/* Elements of a list that is cut to `most`: as many again, and some. */
+static ptrdiff_t room_for(ptrdiff_t wanted, ptrdiff_t n)
+{
+    ptrdiff_t room;
+    if (wanted >= n || __builtin_mul_overflow(wanted, 2, &room) ||
+        __builtin_add_overflow(room, 64, &room)) {
+        return n + 1;
+    }
+    return room < n + 1 ? room : n + 1;
+}
+
+static gd_status prepare_lists(gd_search *search, gd_error *err)
+{
+    gd_listing *const listing = search->context;
+    const size_t rows = (size_t)search->rows;
+    void *lists, *candidates = NULL;
+    size_t bytes;
+    gd_status status = gd_stage_memory(&search->job.stage, rows, sizeof(gd_candidates),
+                                       "the lists of neighbours", &lists, err);
+    if (status == GD_OK && listing->room > 0) {
+        if (__builtin_mul_overflow((size_t)listing->room, sizeof(gd_candidate), &bytes)) {
+            return GD_FAIL(err, GD_NO_MEMORY, "no memory holds lists of %td neighbours",
+                           listing->room);
+        }
+        status = gd_stage_memory(&search->job.stage, rows, bytes, "the lists of neighbours",
+                                 &candidates, err);
+    }
+    if (status == GD_OK && !gd_job_counts(&search->job)) {
+        memset(lists, 0, rows * sizeof(gd_candidates));
+        listing->lists = search->look.lists = lists;
+        listing->candidates = candidates;
+    }
+    return status;
+}
+
+static void start_lists(gd_search *search, ptrdiff_t first, ptrdiff_t count)
+{
+    const gd_listing *const listing = search->context;
+    const gd_wanted *const wanted = listing->wanted;
+    for (ptrdiff_t i = 0; i < count; ++i) {
+        gd_candidates *const list = &listing->lists[i];
+        const double radius = wanted->radii != NULL ? wanted->radii[first + i] : (double)INFINITY;
+        list->count = 0;
+        list->cut = false;
+        list->most = wanted->most;
+        list->limit = wanted->radii != NULL && search->look.larger ? -radius : radius;
+        if (listing->room > 0) {
+            list->list = listing->candidates + i * listing->room;
+            list->room = listing->room;
+        }
+    }
+}
+
+/* Gives back lists that grew. */
+static void end_lists(gd_search *search)
+{
+    const gd_listing *const listing = search->context;
+    for (ptrdiff_t i = 0; listing->lists != NULL && listing->room == 0 && i < search->rows; ++i) {
+        free(listing->lists[i].list);
+    }
+}
+
+static int compare(const void *p, const void *q)
+{
+    const gd_candidate *const x = p, *const y = q;
+    return x->key < y->key ? -1 : x->key > y->key ? 1 : x->index < y->index ? -1 : 1;
+}
+
+static int compare_indices(const void *p, const void *q)
+{
+    const gd_candidate *const x = p, *const y = q;
+    return x->index < y->index ? -1 : 1;
+}
+
+static void put_distance(const gd_search *search, void *to, ptrdiff_t at, double key)
+{
+    const double distance = search->look.larger ? -key : key;
+    if (search->job.dtype == GD_F32) {
+        ((float *)to)[at] = (float)distance;
+    }
+    else {
+        ((double *)to)[at] = distance;
+    }
+}
+
+/* Cuts a row's list to the nearest that are wanted, and sorts it. */
+static void sort_list(const gd_listing *listing, gd_candidates *list)
+{
+    const bool by_distance = listing->found == NULL || listing->wanted->by_distance;
+    if (by_distance || list->count > list->most) {
+        qsort(list->list, (size_t)list->count, sizeof *list->list, compare);
+        list->count = gd_least(list->count, list->most);
+        list->cut = true;
+    }
+    if (!by_distance && list->cut) {
+        qsort(list->list, (size_t)list->count, sizeof *list->list, compare_indices);
+    }
+}
+
+static void sort_some(void *context, ptrdiff_t first, ptrdiff_t last, int member)
+{
+    const gd_listing *const listing = context;
+    (void)member;
+    for (ptrdiff_t i = first; i < last; ++i) {
+        sort_list(listing, &listing->lists[i]);
+    }
+}
+
+/* ---------------------------------------------------------------- the nearest */
+
+static gd_status finish_nearest(gd_search *search, ptrdiff_t first, ptrdiff_t count, gd_error *err)
+{
+    gd_listing *const listing = search->context;
+    const ptrdiff_t k = listing->wanted->most;
+    (void)err;
+    gd_team_run(gd_team_size(), count, 0, sort_some, listing);
+    for (ptrdiff_t i = 0; i < count; ++i) {
+        const gd_candidates *const list = &listing->lists[i];
+        const ptrdiff_t at = (first + i) * k;
+        for (ptrdiff_t j = 0; j < k; ++j) {
+            const bool there = j < list->count;
+            const double none = search->look.larger ? -(double)NAN : (double)NAN;
+            put_distance(search, listing->distances.data, at + j, there ? list->list[j].key : none);
+            listing->indices[at + j] = there ? list->list[j].index : -1;
+        }
+    }
+    return GD_OK;
+}
+
+static const gd_search_kind nearest = {prepare_lists, start_lists, finish_nearest, NULL};
+
+/* Rows of a panel whose lists have that much room. */
+static ptrdiff_t rows_of_lists(ptrdiff_t room)
+{
+    return gd_most(LIST_BYTES / (ptrdiff_t)sizeof(gd_candidate) / gd_most(room, 1), 1);
+}
+
+gd_status gd_run_nearest(const gd_matrix *a, const gd_matrix *b, const gd_matrix *distances,
+                         int64_t *indices, const gd_wanted *wanted, const gd_measure *measure,
+                         const gd_orders *orders, gd_error *err)
+{
+    gd_listing listing = {.wanted = wanted,
+                          .room = room_for(wanted->most, b->rows),
+                          .distances = *distances,
+                          .indices = indices};
+    gd_search search = {.self = wanted->self, .kind = &nearest, .context = &listing};
+    if (distances->rows != a->rows || distances->cols != wanted->most) {
+        return GD_FAIL(err, GD_BAD_VALUE, "distances must have shape (%td, %td), got (%td, %td)",
+                       a->rows, wanted->most, distances->rows, distances->cols);
+    }
+    if (a->rows == 0 || wanted->most == 0) {
+        return GD_OK;
+    }
+    return run(&search, a, b, distances->dtype, measure, orders, rows_of_lists(listing.room), err);
+}
+
+/* ---------------------------------------------------------------- within a radius */
+
+/* Makes room for `more` elements in the arrays of what was found. */
+static gd_status grow(gd_search *search, gd_listing *listing, ptrdiff_t more, gd_error *err)
+{
+    gd_neighborhoods *const found = listing->found;
+    const size_t size = gd_dtype_size(search->job.dtype);
+    const ptrdiff_t needed = found->count + more;
+    if (needed <= listing->allocated) {
+        return GD_OK;
+    }
+    const ptrdiff_t room = gd_most(needed, listing->allocated + listing->allocated / 2);
+    int64_t *const indices = realloc(found->indices, (size_t)room * sizeof *indices);
+    if (indices != NULL) {
+        found->indices = indices;
+    }
+    void *const distances = realloc(found->distances, (size_t)room * size);
+    if (distances != NULL) {
+        found->distances = distances;
+    }
+    if (indices == NULL || distances == NULL) {
+        return GD_FAIL(
+            err, GD_NO_MEMORY,
+            "there are more than %td neighbours, and no memory for their %zu bytes: give "
+            "a smaller radius, or max_neighbors",
+            needed, (size_t)needed * (size + sizeof *indices));
+    }
+    listing->allocated = room;
+    return GD_OK;
+}
+
+static gd_status finish_within(gd_search *search, ptrdiff_t first, ptrdiff_t count, gd_error *err)
+{
+    gd_listing *const listing = search->context;
+    gd_neighborhoods *const found = listing->found;
+    ptrdiff_t more = 0;
+    gd_team_run(gd_team_size(), count, 0, sort_some, listing);
+    for (ptrdiff_t i = 0; i < count; ++i) {
+        more += listing->lists[i].count;
+    }
+    const gd_status status = grow(search, listing, more, err);
+    if (status != GD_OK) {
+        return status;
+    }
+    for (ptrdiff_t i = 0; i < count; ++i) {
+        const gd_candidates *const list = &listing->lists[i];
+        for (ptrdiff_t j = 0; j < list->count; ++j) {
+            put_distance(search, found->distances, found->count + j, list->list[j].key);
+            found->indices[found->count + j] = list->list[j].index;
+        }
+        found->count += list->count;
+        found->indptr[first + i + 1] = found->count;
+    }
+    return GD_OK;
+}
+
+static const gd_search_kind within = {prepare_lists, start_lists, finish_within, end_lists};
+
+gd_status gd_run_within(const gd_matrix *a, const gd_matrix *b, gd_dtype dtype,
+                        const gd_wanted *wanted, const gd_measure *measure, const gd_orders *orders,
+                        gd_neighborhoods *found, gd_error *err)
+{
+    const bool all = wanted->most >= b->rows;
+    gd_listing listing = {
+        .wanted = wanted, .room = all ? 0 : room_for(wanted->most, b->rows), .found = found};
+    gd_search search = {.self = wanted->self, .kind = &within, .context = &listing};
+    gd_status status = GD_OK;
+    *found = (gd_neighborhoods){0};
+    found->indptr = calloc((size_t)a->rows + 1, sizeof *found->indptr);
+    if (found->indptr == NULL) {
+        return GD_FAIL(err, GD_NO_MEMORY, "no memory for the lists of %td rows", a->rows);
+    }
+    if (a->rows > 0 && b->rows > 0) {
+        status = run(&search, a, b, dtype, measure, orders,
+                     all ? PTRDIFF_MAX : rows_of_lists(listing.room), err);
+    }
+    return status;
+}
+
+/* ---------------------------------------------------------------- counts */
+
+/* What calls that count need beside the search. */
+typedef struct gd_counting {
+    const gd_census *census;
+    void *bins; /* of each row of a block, one a bound: int64, or sums of weights */
+} gd_counting;
+
+static gd_status prepare_bins(gd_search *search, gd_error *err)
+{
+    gd_counting *const counting = search->context;
+    const gd_census *const census = counting->census;
+    gd_status status;
+    if (__builtin_mul_overflow((size_t)census->bound_count, sizeof(double), &(size_t){0})) {
+        return GD_FAIL(err, GD_NO_MEMORY, "no memory holds %td counts", census->bound_count);
+    }
+    status = gd_stage_memory(&search->job.stage, (size_t)search->rows,
+                             (size_t)census->bound_count * sizeof(double), "the counts of rows",
+                             &counting->bins, err);
+    search->look.bounds = census->bounds;
+    search->look.bound_count = census->bound_count;
+    search->look.weights = census->b_weights;
+    search->look.counts = census->counts != NULL ? counting->bins : NULL;
+    search->look.sums = census->counts != NULL ? NULL : counting->bins;
+    return status;
+}
+
+static void start_bins(gd_search *search, ptrdiff_t first, ptrdiff_t count)
+{
+    const gd_counting *const counting = search->context;
+    (void)first;
+    memset(counting->bins, 0, (size_t)(count * counting->census->bound_count) * sizeof(double));
+}
+
+static gd_status finish_bins(gd_search *search, ptrdiff_t first, ptrdiff_t count, gd_error *err)
+{
+    const gd_counting *const counting = search->context;
+    const gd_census *const census = counting->census;
+    (void)err;
+    for (ptrdiff_t i = 0; i < count; ++i) {
+        for (ptrdiff_t bin = 0; bin < census->bound_count; ++bin) {
+            const ptrdiff_t at = i * census->bound_count + bin;
+            if (census->counts != NULL) {
+                census->counts[bin] += ((const int64_t *)counting->bins)[at];
+            }
+            else {
+                census->sums[bin] +=
+                    census->a_weights[first + i] * ((const double *)counting->bins)[at];
+            }
+        }
+    }
+    return GD_OK;
+}
+
+static const gd_search_kind count = {prepare_bins, start_bins, finish_bins, NULL};
+
+gd_status gd_run_count(const gd_matrix *a, const gd_matrix *b, gd_dtype dtype,
+                       const gd_census *census, const gd_measure *measure, const gd_orders *orders,
+                       gd_error *err)
+{
+    gd_counting counting = {.census = census};
+    gd_search search = {.self = census->self, .kind = &count, .context = &counting};
+    const ptrdiff_t at_most =
+        gd_most(LIST_BYTES / (ptrdiff_t)sizeof(double) / gd_most(census->bound_count, 1), 1);
+    return a->rows == 0 || b->rows == 0 || census->bound_count == 0
+               ? GD_OK
+               : run(&search, a, b, dtype, measure, orders, at_most, err);
+}

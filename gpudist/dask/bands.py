@@ -1,0 +1,422 @@
+"""What workers do for shortest paths and reachability: the tasks of a graph of bands.
+
+The n nodes are cut into consecutive groups, and the matrix into bands, the rows of a group. In a
+group's turn its own band goes first, through the stages of its nodes, and leaves a snapshot of each
+of its rows, as it is at its own stage; the other bands need no more of it. `csrc/run_apsp_far.c`
+says why the bits are those of one call. Tasks never write to what they are given: Dask may hold it,
+or do them again.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gpudist import _core, arrays, cycles, exactly, semirings
+from gpudist.errors import negative_cycle_error
+
+STEP = 128
+"""Bands begin and end at multiples of so many nodes, which every backend can do."""
+
+_NO_PREDECESSOR = -9999
+_LARGEST_INT32_WEIGHT = 2.0**29
+_LARGEST_INT32_PATH = 2.0**30
+_LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
+
+
+class How(NamedTuple):
+    """What a call of apsp asks for."""
+
+    n: int
+    rule: str
+    sentinel: float
+    directed: bool
+    unweighted: bool
+    semiring: str
+    result: str
+    unreachable: float
+    predecessors: bool
+    max_memory: int | None
+
+    @property
+    def dtype(self) -> str:
+        """Of the computation: whole numbers of int32 are exact in float64 as well."""
+        return "float32" if self.result == "float32" else "float64"
+
+    @property
+    def adds(self) -> bool:
+        """Whether the length of a path is a sum."""
+        return self.semiring.endswith("plus")
+
+    @property
+    def flips(self) -> bool:
+        """Whether weights are negated, so that the best is the least."""
+        return self.semiring.startswith("max")
+
+    @property
+    def width(self) -> int:
+        """The columns of a band, with those of nodes that only fill up the last group."""
+        return -(-self.n // STEP) * STEP
+
+
+class Facts(NamedTuple):
+    """What is known of the weights of a band, as they were given."""
+
+    negative: bool
+    fractional: bool
+    largest: float
+
+
+class Band(NamedTuple):
+    """A band of the matrix: lengths, predecessors or None, and what is known of its weights."""
+
+    dist: Any
+    pred: Any
+    facts: Facts
+
+
+class Report(NamedTuple):
+    """What is known of a band in the end: the nodes that seem to be on negative cycles."""
+
+    nodes: list[int]
+    facts: Facts
+
+
+def _library(array: Any) -> Any:
+    """Return the module that an array comes from, NumPy or CuPy."""
+    return np if isinstance(array, np.ndarray) else sys.modules["cupy"]
+
+
+def _rounded_up(rows: int) -> int:
+    return -(-rows // STEP) * STEP
+
+
+# ------------------------------------------------------------------ edges in
+
+
+def start(block: Any, across: Any, first: int, how: How) -> Band:
+    """Turn rows of the graph into a band.
+
+    Parameters
+    ----------
+    block : array, shape (m, n)
+        Rows of the graph as given.
+    across : array, shape (m, n), or None
+        The same rows of its transpose, if edges lead both ways.
+    first : int
+        The first of these rows.
+    how : How
+        The call.
+
+    Returns
+    -------
+    Band
+        Ready for its first turn.
+
+    Raises
+    ------
+    ValueError
+        As `gpudist.apsp` has it, for weights that the call does not take.
+    """
+    xp = _library(block)
+    rows = block.shape[0]
+    weights, facts = _edges(xp, block, first, how)
+    if across is not None:
+        weights = xp.minimum(weights, _edges(xp, across, first, how)[0])
+    dist = xp.full((_rounded_up(rows), how.width), np.inf, how.dtype)
+    dist[:rows, : how.n] = weights
+    at = xp.arange(dist.shape[0])
+    loops = dist[at, first + at]
+    dist[at, first + at] = xp.minimum(loops, 0) if how.adds else -np.inf
+    pred = None
+    if how.predecessors:
+        pred = xp.full(dist.shape, _NO_PREDECESSOR, np.int32)
+        there = xp.isfinite(weights)
+        pred[:rows, : how.n][there] = xp.broadcast_to(
+            (first + at[:rows, None]).astype(np.int32), there.shape
+        )[there]
+        pred[at, first + at] = _NO_PREDECESSOR
+    return Band(dist, pred, facts)
+
+
+def _edges(xp: Any, block: Any, first: int, how: How) -> tuple[Any, Facts]:
+    """Return the weights, the least the best, inf for no edge, and what is known of them."""
+    given = block if block.dtype.name in ("float32", "float64", "int32") else block.astype(float)
+    absent = ~xp.isfinite(given)
+    if how.rule != "infinite":
+        absent |= given == given.dtype.type(0 if how.rule == "zero" else how.sentinel)
+    w = xp.where(absent, np.inf, xp.ones_like(given) if how.unweighted else given)
+    facts = _facts(xp, w, ~absent)
+    _check(xp, w, facts, first, how)
+    # Nothing is -0.0, so that 0 - x and x are each other's.
+    w = 0.0 - xp.where(absent, -np.inf, w) if how.flips else w + 0.0
+    return w.astype(how.dtype, copy=False), facts
+
+
+def _facts(xp: Any, w: Any, there: Any) -> Facts:
+    edges = w[there]
+    return Facts(
+        bool((edges < 0).any()),
+        bool((edges != xp.floor(edges)).any()),
+        float(xp.abs(edges).max()) if edges.size else 0.0,
+    )
+
+
+def _check(xp: Any, w: Any, facts: Facts, first: int, how: How) -> None:
+    """Refuse weights that the call does not take, in the words of the core."""
+
+    def place(wrong: Any) -> str:
+        i, j = (int(at[0]) for at in xp.nonzero(wrong))
+        return f"graph[{first + i}, {j}]"
+
+    if how.rule == "sentinel" and how.sentinel < 0 and facts.negative:
+        raise ValueError(
+            f"{place(w < 0)} is a negative weight, which no_edge={how.sentinel:g} leaves no room "
+            "for"
+        )
+    if how.result == "int32" and facts.fractional:
+        wrong = xp.isfinite(w) & (w != xp.floor(w))
+        raise ValueError(f"{place(wrong)} is not a whole number, which dtype=int32 needs")
+    if how.result == "int32" and facts.largest >= _LARGEST_INT32_WEIGHT:
+        raise ValueError(
+            f"graph has a weight of magnitude {facts.largest:.0f}; dtype=int32 takes weights below "
+            "2**29"
+        )
+    if how.result == "float32" and facts.largest > _LARGEST_FLOAT32:
+        raise ValueError(
+            f"graph has a weight of magnitude {facts.largest:g}, which float32 cannot hold"
+        )
+
+
+# ------------------------------------------------------------------ turns
+
+
+def own(band: Band, first: int, how: How, before: Any = None) -> tuple[Band, Any]:
+    """Take a band through the stages of its own nodes.
+
+    Parameters
+    ----------
+    band : Band
+        The band.
+    first : int
+        Its first row.
+    how : How
+        The call.
+    before : object
+        The result of what must be done before.
+
+    Returns
+    -------
+    band : Band
+        A new one.
+    snapshots : int32 array
+        The words of its rows, each at its own stage; `other` reads them.
+    """
+    xp = _library(band.dist)
+    word = band.dist.dtype.itemsize // 4 + (band.pred is not None)
+    snapshots = xp.empty((1, band.dist.size * word), np.int32)
+    return _closed(xp, band, snapshots, first, first, band.dist.shape[0], how), snapshots
+
+
+def other(band: Band, snapshots: Any, first: int, pivot: int, how: How) -> Band:
+    """Take a band through the stages of another group's nodes.
+
+    Parameters
+    ----------
+    band : Band
+        The band.
+    snapshots : int32 array
+        What the other group's band left behind.
+    first, pivot : int
+        The first rows of both.
+    how : How
+        The call.
+
+    Returns
+    -------
+    Band
+        A new one.
+    """
+    word = band.dist.dtype.itemsize // 4 + (band.pred is not None)
+    pivots = snapshots.size // (how.width * word)
+    return _closed(_library(band.dist), band, snapshots, first, pivot, pivots, how)
+
+
+def _closed(
+    xp: Any, band: Band, snapshots: Any, first: int, pivot: int, pivots: int, how: How
+) -> Band:
+    dist = band.dist.copy()
+    pred = None if band.pred is None else band.pred.copy()
+    _core.apsp_band(
+        dist,
+        pred,
+        snapshots,
+        "min_plus" if how.adds else "min_max",
+        first,
+        pivot,
+        pivots,
+        0 if xp is np else int(xp.cuda.get_current_stream().ptr),
+        True,
+        how.max_memory,
+    )
+    return Band(dist, pred, band.facts)
+
+
+# ------------------------------------------------------------------ lengths out
+
+
+def report(band: Band, rows: int, first: int, how: How) -> Report:
+    """Say which nodes of a closed band have a way back to themselves that is shorter than none."""
+    if not how.adds:
+        return Report([], band.facts)
+    xp, at = _library(band.dist), np.arange(rows)
+    loops = band.dist[at, first + at]
+    return Report([first + int(i) for i in xp.nonzero(loops < 0)[0]], band.facts)
+
+
+def finish(band: Band, rows: int, first: int, how: How) -> tuple[Any, Any, int]:
+    """Write a closed band as the call wants it.
+
+    Parameters
+    ----------
+    band : Band
+        The band.
+    rows, first : int
+        How many rows of the result it has, and the first of them.
+    how : How
+        The call.
+
+    Returns
+    -------
+    dist, pred : arrays, shape (rows, n)
+        Rows of the results; `pred` is None if nobody asked for it.
+    too_long : int
+        How many lengths an int32 result does not hold.
+    """
+    xp = _library(band.dist)
+    dist, too_long = band.dist[:rows, : how.n], 0
+    none = dist == np.inf
+    if how.flips:
+        dist = 0.0 - dist
+    if how.result == "int32":
+        beyond = xp.isfinite(dist) & (xp.abs(dist) >= _LARGEST_INT32_PATH)
+        too_long = int(beyond.sum())
+        opposite = semirings.neutral(how.semiring, "int32", opposite=True)
+        dist = xp.where(xp.isinf(dist) & ~none, opposite, dist)
+        none = none | beyond
+    dist = xp.where(none, how.unreachable, dist).astype(how.result)
+    pred = None if band.pred is None else xp.ascontiguousarray(band.pred[:rows, : how.n])
+    return dist, pred, too_long
+
+
+def settle(
+    reports: list[Report],
+    finished: list[tuple[Any, Any, int]] | list[int],
+    graph: list[Any] | None,
+    how: How,
+) -> tuple[Any, Any] | None:
+    """Raise the errors of the whole; compute anew what rounding spoiled.
+
+    Parameters
+    ----------
+    reports : list of Report
+        Of all bands.
+    finished : list of tuple, or of int
+        What `finish` gave, or of large graphs the number of lengths that were too long.
+    graph : list of array, or None
+        All rows of the graph as given; None of large ones, whose cycles are not looked at again.
+    how : How
+        The call.
+
+    Returns
+    -------
+    tuple of arrays, or None
+        Lengths and predecessors that take the place of those finished; None: those stand.
+
+    Raises
+    ------
+    gpudist.NegativeCycleError
+        There is a negative cycle.
+    OverflowError
+        A path length does not fit an int32 result.
+    """
+    nodes = [node for one in reports for node in one.nodes]
+    rounding = _rounding([one.facts for one in reports], how)
+    if graph is None and nodes:
+        raise negative_cycle_error()(nodes, [], how.semiring)
+    settled = None
+    if graph is not None and (nodes or rounding):
+        xp = _library(graph[0])
+        dist = xp.concatenate([one[0] for one in finished])  # type: ignore[index]
+        pred = None
+        if how.predecessors:
+            pred = xp.concatenate([one[1] for one in finished])  # type: ignore[index]
+        exactly.settle(
+            arrays.space_of(graph=graph[0]),
+            xp.concatenate(graph),
+            (how.rule, how.sentinel, how.directed, how.unweighted, how.semiring),
+            (nodes, rounding),
+            (dist, pred, how.unreachable),
+        )
+        settled = dist, pred
+    too_long = sum(one if isinstance(one, int) else one[2] for one in finished)
+    if not nodes and too_long:
+        raise OverflowError(
+            f"{too_long} path lengths reach 2**30, which int32 results do not hold; use "
+            "dtype=float64"
+        )
+    return settled
+
+
+def _rounding(facts: list[Facts], how: How) -> float:
+    """Return how much longer than its weights' exact sum a cycle's computed length can be.
+
+    As `rounding_of` in csrc/run_apsp.c.
+    """
+    if not (how.adds and how.directed and (how.flips or any(one.negative for one in facts))):
+        return 0.0
+    narrow = how.dtype == "float32"
+    longest = max(one.largest for one in facts) * how.n
+    whole = not any(one.fractional for one in facts)
+    if how.result == "int32" or (whole and longest <= (2.0**24 if narrow else 2.0**53)):
+        return 0.0
+    if longest >= (2.0**126 if narrow else 2.0**1022):
+        return float("inf")
+    return float(longest * (how.n + 8) * (2.0**-24 if narrow else 2.0**-53))
+
+
+def are_followed(n: int) -> bool:
+    """Say whether a graph is small enough for its cycles to be looked at again as a whole."""
+    return n <= cycles.MOST_FOLLOWED
+
+
+# ------------------------------------------------------------------ reachability
+
+
+def start_truths(block: Any, across: Any, how: How) -> Any:
+    """Turn rows of the graph, and perhaps of its transpose, into truths.
+
+    Parameters
+    ----------
+    block, across : arrays, shape (m, n), or None
+        As for `start`.
+    how : How
+        The call.
+
+    Returns
+    -------
+    bool array, shape (m, n)
+        Whether there is an edge.
+    """
+    truths = _are_edges(block, how)
+    return truths if across is None else truths | _are_edges(across, how)
+
+
+def _are_edges(block: Any, how: How) -> Any:
+    if block.dtype == bool:
+        return block.copy()
+    given = block if block.dtype.name in ("float32", "float64", "int32") else block.astype(float)
+    absent = given.dtype.type(0 if how.rule == "zero" else how.sentinel)
+    return _library(block).isfinite(given) & (given != absent)

@@ -1,0 +1,521 @@
+"""Distances, neighbours and products of Dask arrays, in blocks of rows of the first operand.
+
+The second operand is whole in every block, since the kernels look at it as a whole: so a block has
+the bits of the same rows of one call, on a processor or a GPU of the same kind.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import dask.array as da
+import numpy as np
+
+import gpudist
+from gpudist import arrays, cuda, distance, metrics, neighbors, registry, semirings
+from gpudist.dask import inputs
+
+# The two metrics that take an argument from all points if none is given.
+_OF_ALL_POINTS = {"seuclidean": "V", "mahalanobis": "VI"}
+
+
+# ------------------------------------------------------------------ distances
+
+
+def cdist(
+    XA: Any,
+    XB: Any,
+    metric: Any = "euclidean",
+    *,
+    out: Any = None,
+    dtype: Any = None,
+    kernel: str = "auto",
+    device: object = None,
+    options: dict[str, int] | None = None,
+    progress: Any = False,
+    rows: slice | None = None,
+    max_memory: int | str | None = None,
+    **metric_args: Any,
+) -> Any:
+    """Compute the distance between every row of `XA` and every row of `XB`, lazily.
+
+    Parameters
+    ----------
+    XA, XB : dask.array.Array or array_like, shapes (m, d) and (n, d)
+        Points, one a row; one of the two at least is a Dask array, with chunks of NumPy or CuPy.
+        `XB` becomes one chunk, which every worker holds.
+    metric, dtype, kernel, device, options, max_memory, **metric_args
+        As for `gpudist.cdist`; each block is one call of it.
+    out, progress, rows
+        Refused, with advice.
+
+    Returns
+    -------
+    dask.array.Array, shape (m, n)
+        The distances, in chunks of whole rows: those of `XA`, split where a chunk of the result
+        would take more than Dask's ``array.chunk-size``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As for `gpudist.cdist`, at once; chunks of unknown lengths; what depends on values is raised
+        when the result is computed.
+    MemoryError
+        `XB` takes more than a fourth of a worker's memory.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import gpudist
+    >>> points = da.arange(8.0, chunks=4).reshape(4, 2)
+    >>> gpudist.cdist(points, points[:1], "cityblock").compute().T
+    array([[ 0.,  4.,  8., 12.]])
+    """
+    inputs.refuse("cdist", out=out, progress=progress, rows=rows)
+    how = _orders(kernel, device, options, max_memory)
+    a, b = inputs.take(XA, "XA"), inputs.take(XB, "XB")
+    result = _checked("cdist", {"XA": a, "XB": b}, metric, dtype, metric_args)
+    a, b = inputs.whole_rows(a), inputs.whole(b, "XB")
+    a = inputs.split_rows(a, b.shape[0], np.dtype(result).itemsize)
+    given = _statistics(metric, metric_args, {"XA": a, "XB": b})
+    return da.blockwise(
+        _cdist_block,
+        "ij",
+        a,
+        "ik",
+        b,
+        "jk",
+        *given,
+        metric=metric,
+        dtype=np.dtype(result),
+        how=how | {"dtype": result},
+        metric_args=metric_args,
+        token="gpudist-cdist",
+        meta=inputs.like(a, 2, result),
+    )
+
+
+def pdist(
+    X: Any,
+    metric: Any = "euclidean",
+    *,
+    out: Any = None,
+    dtype: Any = None,
+    kernel: str = "auto",
+    device: object = None,
+    options: dict[str, int] | None = None,
+    progress: Any = False,
+    max_memory: int | str | None = None,
+    **metric_args: Any,
+) -> Any:
+    """Compute the distance between every two rows of `X`, each pair once, lazily.
+
+    Parameters
+    ----------
+    X : dask.array.Array, shape (n, d)
+        Points, one a row. It becomes one chunk, which every worker holds.
+    metric, dtype, kernel, device, options, max_memory, **metric_args
+        As for `gpudist.pdist`.
+    out, progress
+        Refused, with advice.
+
+    Returns
+    -------
+    dask.array.Array, shape (n * (n - 1) / 2,)
+        The distances in the order of `gpudist.pdist`. A chunk has those from some consecutive rows
+        to all rows after them. On a GPU a block computes the distances to the rows before them as
+        well, and drops them: the kernels there look at all rows.
+
+    Raises
+    ------
+    TypeError, ValueError, MemoryError
+        As for `cdist`.
+    """
+    inputs.refuse("pdist", out=out, progress=progress)
+    how = _orders(kernel, device, options, max_memory)
+    x = inputs.take(X, "X")
+    result = _checked("pdist", {"X": x}, metric, dtype, metric_args)
+    n, itemsize = x.shape[0], np.dtype(result).itemsize
+    x = inputs.whole(inputs.whole_rows(x), "X")
+    bounds = _bounds_of_pairs(n, inputs.rows_of_a_chunk(1, itemsize))
+    before = [_pairs_before(n, i) for i in bounds]
+    first, last = _vectors(bounds)
+    return da.blockwise(
+        _pdist_block,
+        "i",
+        first,
+        "i",
+        last,
+        "i",
+        x,
+        "jk",
+        *_statistics(metric, metric_args, {"X": x}),
+        metric=metric,
+        dtype=np.dtype(result),
+        how=how | {"dtype": result},
+        metric_args=metric_args,
+        adjust_chunks={"i": tuple(map(int, np.diff(before)))},
+        token="gpudist-pdist",
+        meta=inputs.like(x, 1, result),
+    )
+
+
+def _checked(
+    function: str, named: dict[str, Any], metric: Any, dtype: Any, metric_args: dict[str, Any]
+) -> str:
+    """Check all of a call that values do not decide; return the dtype of its result."""
+    space = inputs.space_of(**named)
+    if callable(metric):
+        arrays.refuse_devices(space, "a callable metric")
+        needed = _OF_ALL_POINTS.get(getattr(metric, "__name__", ""))
+        if needed is not None and metric_args.get(needed) is None:
+            raise ValueError(f"give {needed}: a function that is called by blocks has no default")
+        return arrays.float_dtype(arrays.HOST, (), "float64" if dtype is None else dtype, None)
+    stand_ins = {name: inputs.stand_in(x) for name, x in named.items()}
+    given = dict(metric_args)
+    record = metrics.resolve(metric, metric_args, function, distance.OWN_ARGUMENTS)
+    needed = _OF_ALL_POINTS.get(record.name)
+    if needed is not None and given.get(needed) is None:
+        given[needed] = _of_no_points(next(iter(stand_ins.values())), needed)
+    distance.read_call(function, stand_ins, metric, None, dtype, given)
+    return arrays.float_dtype(space, [x.dtype.name for x in named.values()], dtype, None)
+
+
+def _of_no_points(points: Any, needed: str) -> Any:
+    columns = points.shape[1]
+    return np.ones(columns) if needed == "V" else np.eye(columns)
+
+
+def _statistics(metric: Any, metric_args: dict[str, Any], named: dict[str, Any]) -> tuple[Any, ...]:
+    """Return V or VI of all points as an operand of blockwise, computed once; else nothing."""
+    if callable(metric):
+        return ()
+    record = metrics.resolve(metric, metric_args)
+    needed = _OF_ALL_POINTS.get(record.name)
+    if needed is None or metric_args.get(needed) is not None:
+        return ()
+    columns = next(iter(named.values())).shape[1]
+    operands: list[Any] = []
+    for (name, x), rows in zip(named.items(), "xy", strict=False):
+        operands += [inputs.whole(x, name), rows + "k"]
+    indices = "u" if needed == "V" else "uv"
+    computed = da.blockwise(
+        _statistic,
+        indices,
+        *operands,
+        metric=record.name,
+        dtype=np.dtype(np.float64),
+        new_axes=dict.fromkeys(indices, columns),
+        token="gpudist-" + needed.lower(),
+        meta=np.empty((0,) * len(indices)),
+    )
+    return computed, indices
+
+
+def _statistic(*points: Any, metric: str) -> Any:
+    points = tuple(map(_one, points))
+    record = metrics.resolve(metric, {})
+    values = metrics.check(record, {}, arrays.space_of(X=points[0]), points)
+    return values[_OF_ALL_POINTS[record.name]]
+
+
+def _cdist_block(
+    a: Any, b: Any, *given: Any, metric: Any, how: dict[str, Any], metric_args: dict[str, Any]
+) -> Any:
+    named = _named(metric, given)
+    return gpudist.cdist(_one(a), _one(b), metric, **how, **metric_args | named)
+
+
+def _pdist_block(
+    first: Any,
+    last: Any,
+    x: Any,
+    *given: Any,
+    metric: Any,
+    how: dict[str, Any],
+    metric_args: dict[str, Any],
+) -> Any:
+    """Compute some rows of the square matrix, and keep what lies right of the diagonal."""
+    x, i, j = _one(x), int(first[0]), int(last[0])
+    named = _named(metric, given)
+    if callable(metric):
+        parts = [
+            gpudist.cdist(x[row : row + 1], x[row + 1 :], metric, **how, **metric_args)[0]
+            for row in range(i, j)
+        ]
+        return np.concatenate(parts or [np.empty(0, how["dtype"])])
+    # The first row of all is the origin from which mahalanobis measures.
+    far = not isinstance(x, np.ndarray) or (how["device"] != "cpu" and cuda.is_available())
+    start = 0 if far or metrics.resolve(metric, {}).name == "mahalanobis" else i
+    square = gpudist.cdist(x[i:j], x[start:], metric, **how, **metric_args | named)
+    right = [square[row - i, row + 1 - start :] for row in range(i, j)]
+    return _library(square).concatenate(right or [square.ravel()])
+
+
+# ------------------------------------------------------------------ neighbours
+
+
+def nearest(XA: Any, XB: Any = None, metric: Any = "euclidean", **how: Any) -> neighbors.Nearest:
+    """Find the nearest row of `XB` to every row of `XA`, lazily.
+
+    Parameters
+    ----------
+    XA, XB, metric, **how
+        As for `knn`.
+
+    Returns
+    -------
+    gpudist.Nearest
+        Of two Dask arrays of shape (m,).
+    """
+    found = _neighbors("nearest", XA, XB, 1, metric, **how)
+    return neighbors.Nearest(found.distances[:, 0], found.indices[:, 0])
+
+
+def knn(
+    XA: Any, XB: Any = None, k: Any = None, metric: Any = "euclidean", **how: Any
+) -> neighbors.KNearest:
+    """Find the k nearest rows of `XB` to every row of `XA`, lazily.
+
+    Parameters
+    ----------
+    XA, XB : dask.array.Array or array_like, shapes (m, d) and (n, d)
+        Points, one a row, with chunks of NumPy; without `XB` those of `XA`. What is searched among
+        becomes one chunk, which every worker holds.
+    k, metric, **how
+        As for `gpudist.knn`; `out`, `progress` and `rows` are refused, with advice.
+
+    Returns
+    -------
+    gpudist.KNearest
+        Of two Dask arrays of shape (m, k), in chunks of rows. Both come from the same tasks:
+        ``dask.compute(*found)`` runs these once, computing one after the other runs them twice.
+
+    Raises
+    ------
+    TypeError, ValueError, MemoryError
+        As for `cdist`.
+    """
+    if k is None:
+        raise TypeError("k is missing: how many neighbours, as in knn(XA, XB, 10)")
+    return _neighbors("knn", XA, XB, k, metric, **how)
+
+
+def _neighbors(
+    function: str,
+    XA: Any,
+    XB: Any,
+    k: Any,
+    metric: Any,
+    *,
+    out: Any = None,
+    dtype: Any = None,
+    kernel: str = "auto",
+    device: object = None,
+    progress: Any = False,
+    rows: slice | None = None,
+    max_memory: int | str | None = None,
+    index_dtype: Any = np.int64,
+    **metric_args: Any,
+) -> neighbors.KNearest:
+    inputs.refuse(function, out=out, progress=progress, rows=rows)
+    how = _orders(kernel, device, None, max_memory)
+    del how["options"]
+    a = inputs.take(XA, "XA")
+    b = a if XB is None else inputs.take(XB, "XB")
+    if not (inputs.on_host(a) and inputs.on_host(b)):
+        raise TypeError(f"{function} takes chunks of NumPy so far, not of CuPy")
+    named = {"XA": a} if XB is None else {"XA": a, "XB": b}
+    result = _checked(function, {"XA": a, "XB": b}, metric, dtype, metric_args)
+    k = neighbors.count_of(k, b.shape[0], XB is None)
+    how |= {"k": k, "dtype": result, "index_dtype": neighbors.index_type(index_dtype, b.shape[0])}
+    a = inputs.split_rows(inputs.whole_rows(a), b.shape[0], np.dtype(result).itemsize)
+    b = inputs.whole(b, "XA" if XB is None else "XB")
+    lengths = a.chunks[0]
+    if XB is None:  # rows are asked for by their numbers
+        first, last = _vectors([0, *np.cumsum(lengths)])
+        asked: tuple[Any, ...] = (first, "i", last, "i")
+    else:
+        asked = (a, "ik")
+    found = da.blockwise(
+        _knn_block,
+        "im",
+        *asked,
+        b,
+        "jk",
+        *_statistics(metric, metric_args, named),
+        metric=metric,
+        how=how,
+        metric_args=metric_args,
+        among_themselves=XB is None,
+        adjust_chunks={"i": lengths},
+        new_axes={"m": k},
+        token="gpudist-" + function,
+        dtype=np.dtype(result),
+        meta=np.empty((0, 0)),
+    )
+    return neighbors.KNearest(
+        *(
+            da.blockwise(
+                _part,
+                "im",
+                found,
+                "im",
+                part=part,
+                dtype=np.dtype(kind),
+                token=f"gpudist-{function}-{name}",
+                meta=np.empty((0, 0), kind),
+            )
+            for part, (name, kind) in enumerate(
+                (("distances", result), ("indices", how["index_dtype"]))
+            )
+        )
+    )
+
+
+def _knn_block(
+    *given: Any,
+    metric: Any,
+    how: dict[str, Any],
+    metric_args: dict[str, Any],
+    among_themselves: bool,
+) -> Any:
+    if among_themselves:
+        first, last, points, *rest = given
+        asked, among, rows = _one(points), None, slice(int(first[0]), int(last[0]))
+    else:
+        points, others, *rest = given
+        asked, among, rows = _one(points), _one(others), None
+    named = _named(metric, rest)
+    return gpudist.knn(asked, among, metric=metric, rows=rows, **how, **metric_args | named)
+
+
+def _part(found: Any, part: int) -> Any:
+    return found[part]
+
+
+# ------------------------------------------------------------------ products
+
+
+def minplus(
+    A: Any,
+    B: Any,
+    C: Any = None,
+    *,
+    semiring: str = "min_plus",
+    out: Any = None,
+    dtype: Any = None,
+    kernel: str = "auto",
+    device: object = None,
+    options: dict[str, int] | None = None,
+    progress: Any = False,
+    max_memory: int | str | None = None,
+) -> Any:
+    """Multiply two matrices over a semiring, lazily.
+
+    Parameters
+    ----------
+    A, B : dask.array.Array or array_like, shapes (m, k) and (k, n)
+        The factors, with chunks of NumPy or CuPy. `B` becomes one chunk, which every worker holds.
+    C : dask.array.Array or array_like, shape (m, n), optional
+        What the product is joined with.
+    semiring, dtype, kernel, device, options, max_memory
+        As for `gpudist.minplus`; each block is one call of it.
+    out, progress
+        Refused, with advice.
+
+    Returns
+    -------
+    dask.array.Array, shape (m, n)
+        The product, in chunks of whole rows: those of `A`, split where a chunk of the result would
+        take more than Dask's ``array.chunk-size``.
+
+    Raises
+    ------
+    TypeError, ValueError, MemoryError
+        As for `cdist`.
+    """
+    inputs.refuse("minplus", out=out, progress=progress)
+    how = _orders(kernel, device, options, max_memory, "minplus")
+    named = {
+        name: inputs.take(x, name)
+        for name, x in (("A", A), ("B", B), ("C", C))
+        if name != "C" or x is not None
+    }
+    space = inputs.space_of(**named)
+    result = semirings.check_shapes_and_dtype(space, named, semiring, dtype)
+    a, b = inputs.whole_rows(named["A"]), inputs.whole(named["B"], "B")
+    a = inputs.split_rows(a, b.shape[1], np.dtype(result).itemsize)
+    operands = [a, "ik", b, "kj"]
+    if C is not None:
+        operands += [named["C"].rechunk((a.chunks[0], -1)), "ij"]
+    return da.blockwise(
+        _minplus_block,
+        "ij",
+        *operands,
+        dtype=np.dtype(result),
+        how=how | {"dtype": result, "semiring": semiring},
+        token="gpudist-minplus",
+        meta=inputs.like(a, 2, result),
+    )
+
+
+def _minplus_block(*operands: Any, how: dict[str, Any]) -> Any:
+    return gpudist.minplus(*map(_one, operands), **how)
+
+
+# ------------------------------------------------------------------ what they share
+
+
+def _orders(
+    kernel: str,
+    device: object,
+    options: dict[str, int] | None,
+    max_memory: int | str | None,
+    op: str = "cdist",
+) -> dict[str, Any]:
+    """Check what every block is told; whether its worker can obey, it will say itself."""
+    device, most = registry.read_orders(op, kernel, options, device, False, max_memory)
+    return {"kernel": kernel, "device": device, "options": options, "max_memory": most}
+
+
+def _one(block: Any) -> Any:
+    """Take a block out of the lists in which blockwise hands over what has one chunk only."""
+    while isinstance(block, list):
+        (block,) = block
+    return block
+
+
+def _named(metric: Any, given: Any) -> dict[str, Any]:
+    """Name what was computed from all points."""
+    if not given:
+        return {}
+    return {_OF_ALL_POINTS[metrics.resolve(metric, {}).name]: _one(given[0])}
+
+
+def _library(array: Any) -> Any:
+    """Return the module that an array comes from, NumPy or CuPy."""
+    return np if isinstance(array, np.ndarray) else sys.modules["cupy"]
+
+
+def _vectors(bounds: Any) -> tuple[Any, Any]:
+    """Return where blocks begin and where they end as Dask arrays of a number a chunk."""
+    numbers = np.asarray(bounds, np.int64)
+    return da.from_array(numbers[:-1], chunks=1), da.from_array(numbers[1:], chunks=1)
+
+
+def _pairs_before(n: int, i: int) -> int:
+    """Count the pairs of rows before i with those after them."""
+    return i * (2 * n - i - 1) // 2
+
+
+def _bounds_of_pairs(n: int, most: int) -> list[int]:
+    """Cut n rows so that each piece has at most so many pairs, or one row."""
+    bounds = [0]
+    while bounds[-1] < n or len(bounds) < 2:
+        stop, here = bounds[-1], _pairs_before(n, bounds[-1])
+        while stop < n and (stop == bounds[-1] or _pairs_before(n, stop + 1) - here <= most):
+            stop += 1
+        bounds.append(stop)
+    return bounds

@@ -1,0 +1,240 @@
+"""Bands kept in a Zarr group while shortest paths are computed, to go on from there later.
+
+A set is all bands after some turn. A new set is written beside the last one, and the group's
+attributes name it once it is complete: a reader finds whole sets, wherever the writer stopped.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gpudist.dask.bands import Band, Facts, How
+
+_FORMAT = "gpudist apsp 1"
+
+SETS = 8
+"""How many sets a call writes, at most, one after the other."""
+
+
+class Checkpoint(NamedTuple):
+    """A place for bands.
+
+    Attributes
+    ----------
+    path : str
+        The folder, which all workers reach.
+    token : str
+        Which call it belongs to.
+    done : int
+        How many turns its complete set has behind it, 0 for none.
+    """
+
+    path: str
+    token: str
+    done: int
+
+
+def opened(path: Any, token: str) -> Checkpoint:
+    """Look what a folder holds.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        The folder.
+    token : str
+        Of the call.
+
+    Returns
+    -------
+    Checkpoint
+        Where to go on from.
+
+    Raises
+    ------
+    ValueError
+        It belongs to another call, or is nothing of ours.
+    TypeError
+        It is no path.
+    """
+    import zarr
+
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"checkpoint must be the path of a folder, got {type(path).__name__}")
+    place = os.path.abspath(path)
+    if not os.path.exists(place) or (os.path.isdir(place) and not os.listdir(place)):
+        return Checkpoint(place, token, 0)
+    try:
+        known = dict(zarr.open_group(place, mode="r").attrs)
+    except Exception as error:
+        raise ValueError(f"checkpoint={place!r} is no checkpoint of apsp: {error}") from error
+    if known.get("format") != _FORMAT:
+        raise ValueError(f"checkpoint={place!r} is no checkpoint of apsp; name another folder")
+    if known.get("token") != token:
+        raise ValueError(
+            f"checkpoint={place!r} belongs to another call: to another graph by Dask's name, to "
+            "other arguments or other bands. Repeat that call, or name another folder"
+        )
+    return Checkpoint(place, token, int(known.get("done", 0)))
+
+
+def turns_to_save(turns: int, done: int) -> list[int]:
+    """Return after which turns to write a set; after the last one there is the result itself."""
+    every = -(-turns // SETS)
+    return [turn for turn in range(every, turns, every) if turn > done]
+
+
+def _names(turn: int) -> dict[str, str]:
+    return {name: f"{name}-{turn}" for name in ("dist", "pred", "facts")}
+
+
+def make(at: Checkpoint, turn: int, bands: int, height: int, how: How, before: Any) -> str:
+    """Make the arrays of a set, without values.
+
+    Parameters
+    ----------
+    at : Checkpoint
+        The place.
+    turn : int
+        After which turn.
+    bands, height : int
+        How many bands there are, and the rows of each but the last.
+    how : How
+        The call.
+    before : object
+        The result of what must be done before.
+
+    Returns
+    -------
+    str
+        The place.
+    """
+    import zarr
+
+    group = zarr.open_group(at.path, mode="a")
+    if "format" not in group.attrs:
+        group.attrs.update({"format": _FORMAT, "token": at.token, "done": 0})
+    if int(group.attrs["done"]) >= turn:  # written once already, and perhaps the one to go on from
+        return at.path
+    shape, chunks = (how.width, how.width), (min(height, how.width), how.width)
+    names = _names(turn)
+    plain = {"compressors": None, "overwrite": True}  # lengths do not shrink
+    group.create_array(names["dist"], shape=shape, chunks=chunks, dtype=how.dtype, **plain)
+    if how.predecessors:
+        group.create_array(names["pred"], shape=shape, chunks=chunks, dtype="int32", **plain)
+    group.create_array(names["facts"], shape=(bands, 3), chunks=(1, 3), dtype="float64", **plain)
+    return at.path
+
+
+def save(at: Checkpoint, turn: int, number: int, band: Band, first: int, made: str) -> int:
+    """Write a band into its place of a set.
+
+    Parameters
+    ----------
+    at : Checkpoint
+        The place.
+    turn : int
+        After which turn.
+    number : int
+        Which band it is.
+    band : Band
+        The band.
+    first : int
+        Its first row.
+    made : str
+        What `make` returned.
+
+    Returns
+    -------
+    int
+        The band's number.
+    """
+    import zarr
+
+    group, names = zarr.open_group(at.path, mode="r+"), _names(turn)
+    if int(group.attrs["done"]) >= turn:
+        return number
+    rows = slice(first, first + band.dist.shape[0])
+    group[names["dist"]][rows] = _on_host(band.dist)
+    if band.pred is not None:
+        group[names["pred"]][rows] = _on_host(band.pred)
+    group[names["facts"]][number] = np.array(band.facts, np.float64)
+    return number
+
+
+def _on_host(array: Any) -> Any:
+    return array if isinstance(array, np.ndarray) else array.get()
+
+
+def complete(at: Checkpoint, turn: int, saved: list[int], before: Any) -> int:
+    """Name a set in the group's attributes, and remove older ones but that which this run reads.
+
+    Parameters
+    ----------
+    at : Checkpoint
+        The place.
+    turn : int
+        After which turn the set is.
+    saved : list of int
+        The bands' numbers.
+    before : object
+        The result of what must be done before.
+
+    Returns
+    -------
+    int
+        The turn of the last complete set.
+    """
+    import zarr
+
+    group = zarr.open_group(at.path, mode="r+")
+    if int(group.attrs["done"]) < turn:
+        group.attrs["done"] = turn
+    done = int(group.attrs["done"])
+    for child in Path(at.path).iterdir():
+        name, _, number = child.name.partition("-")
+        old = number.isdecimal() and int(number) < done and int(number) != at.done
+        if old and name in _names(0):
+            shutil.rmtree(child, ignore_errors=True)
+    return done
+
+
+def load(at: Checkpoint, number: int, rows: int, first: int, like: Any, how: How) -> Band:
+    """Read a band of the complete set.
+
+    Parameters
+    ----------
+    at : Checkpoint
+        The place.
+    number : int
+        Which band.
+    rows, first : int
+        Its rows.
+    like : array
+        An empty one of the kind that the chunks are.
+    how : How
+        The call.
+
+    Returns
+    -------
+    Band
+        As it was saved.
+    """
+    import zarr
+
+    group, names = zarr.open_group(at.path, mode="r"), _names(at.done)
+    there = slice(first, first + rows)
+    facts = group[names["facts"]][number]
+    dist, pred = group[names["dist"]][there], None
+    if how.predecessors:
+        pred = group[names["pred"]][there]
+    if not isinstance(like, np.ndarray):
+        import cupy
+
+        dist = cupy.asarray(dist)
+        pred = None if pred is None else cupy.asarray(pred)
+    return Band(dist, pred, Facts(bool(facts[0]), bool(facts[1]), float(facts[2])))

@@ -1,0 +1,455 @@
+"""Shortest paths and reachability of Dask arrays, as a graph of bands of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import dask
+import dask.array as da
+import numpy as np
+from dask.base import tokenize
+from dask.core import flatten
+from dask.highlevelgraph import HighLevelGraph
+
+import gpudist
+from gpudist import checks, paths, registry, results, semirings
+from gpudist.dask import bands as tasks
+from gpudist.dask import checkpoints, inputs
+
+# Where nobody says how many: a graph of T bands has more than T**2 tasks.
+_MOST_BANDS = 100
+_TOO_MANY_BANDS = 1000
+
+_Tasks = dict[Any, Any]
+
+
+def apsp(
+    graph: Any,
+    *,
+    bands: int | None = None,
+    checkpoint: Any = None,
+    no_edge: float | None = None,
+    directed: bool = True,
+    unweighted: bool = False,
+    overwrite: bool = False,
+    return_predecessors: bool = False,
+    out: Any = None,
+    dtype: Any = None,
+    semiring: str = "min_plus",
+    kernel: str = "auto",
+    device: object = None,
+    options: dict[str, int] | None = None,
+    progress: Any = False,
+    max_memory: int | str | None = None,
+    weight: Any = "weight",
+    nodelist: Sequence[Any] | None = None,
+    labels: bool = False,
+) -> Any:
+    """Compute the lengths of the shortest paths between all pairs of nodes, lazily.
+
+    Parameters
+    ----------
+    graph : dask.array.Array, shape (n, n)
+        As `gpudist.apsp` reads dense arrays, with chunks of NumPy or CuPy.
+    bands : int, optional
+        Into how many bands of rows the matrix is cut: by default as many as `graph` has chunks of
+        rows, at most 100. Bands begin at multiples of 128 nodes, so there are no more than
+        ``ceil(n / 128)``. The graph has about ``bands**2`` tasks.
+    checkpoint : str or os.PathLike, optional
+        A folder that all workers reach, for a Zarr group of some bands' worth of what is done: up
+        to eight times in a run, the last complete set is there. The same call, made again, goes on
+        from it.
+    no_edge, directed, unweighted, return_predecessors, dtype, semiring, max_memory
+        As for `gpudist.apsp`.
+    device : str, optional
+        Chunks of NumPy are computed on the CPU, chunks of CuPy where they are.
+    weight, nodelist, labels, out, overwrite, kernel, options, progress
+        Refused, with advice, if they are not the defaults.
+
+    Returns
+    -------
+    dist : dask.array.Array, shape (n, n)
+        The lengths, in chunks of whole rows, a band each. They have the bits of one call.
+    predecessors : dask.array.Array of int32, shape (n, n)
+        Only with `return_predecessors`. ``dask.compute(dist, predecessors)`` runs the tasks once.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As for `gpudist.apsp`, at once; what depends on values is raised when the result is
+        computed: negative cycles, and weights that the dtype does not take.
+
+    Notes
+    -----
+    The exact sums by which `gpudist.apsp` judges cycles are formed for up to 3000 nodes. Of larger
+    graphs the nodes that seem to be on negative cycles by rounded sums are in the error, without a
+    cycle in order, and negative cycles that rounding hides are not looked for.
+    """
+    semirings.check(semiring)
+    if semiring == "or_and":
+        paths.check_truths(return_predecessors, dtype)
+        return transitive_closure(
+            graph,
+            bands=bands,
+            checkpoint=checkpoint,
+            no_edge=no_edge,
+            directed=directed,
+            reflexive=True,
+            out=out,
+            kernel=kernel,
+            device=device,
+            options=options,
+            progress=progress,
+            max_memory=max_memory,
+        )
+    inputs.refuse(
+        "apsp", out=out, overwrite=overwrite, progress=progress, labels=labels, options=options
+    )
+    if kernel != "auto":
+        raise ValueError(f"kernel must be 'auto' for bands of rows, got {kernel!r}")
+    if weight != "weight" or nodelist is not None:
+        raise TypeError("weight and nodelist are for graphs of named nodes")
+    device, most = registry.read_orders("apsp", kernel, None, device, False, max_memory)
+    matrix = _square(graph)
+    if device not in (None, "cpu") and inputs.on_host(matrix):
+        raise ValueError(
+            "bands of NumPy chunks are computed on the CPU; graph.map_blocks(cupy.asarray) makes "
+            "chunks that are computed on their GPUs"
+        )
+    no_edge = None if no_edge is None else checks.number("no_edge", no_edge)
+    space = inputs.space_of(graph=matrix)
+    result = paths.result_dtype(space, matrix, dtype)
+    if result in results.NARROW:
+        raise ValueError(f"dtype must be float32, float64 or int32 for Dask arrays, got {result}")
+    how = tasks.How(
+        n=matrix.shape[0],
+        rule="zero" if no_edge is None else "sentinel",
+        sentinel=0.0 if no_edge is None else no_edge,
+        directed=checks.truth("directed", directed),
+        unweighted=checks.truth("unweighted", unweighted),
+        semiring=semiring,
+        result=result,
+        unreachable=paths.unreachable_of(result, no_edge, semiring),
+        predecessors=checks.truth("return_predecessors", return_predecessors),
+        max_memory=most,
+    )
+    heights = _heights(matrix, bands, tasks.STEP)
+    token = tokenize(matrix.name, how, heights)
+    kept = None if checkpoint is None else checkpoints.opened(checkpoint, token)
+    return _apsp(matrix, heights, how, kept, token)
+
+
+def transitive_closure(
+    graph: Any,
+    *,
+    bands: int | None = None,
+    checkpoint: Any = None,
+    no_edge: float | None = None,
+    directed: bool = True,
+    reflexive: bool = False,
+    out: Any = None,
+    kernel: str = "auto",
+    device: object = None,
+    options: dict[str, int] | None = None,
+    progress: Any = False,
+    max_memory: int | str | None = None,
+) -> Any:
+    """Find out which nodes can be reached from which, lazily.
+
+    Parameters
+    ----------
+    graph : dask.array.Array, shape (n, n)
+        As `gpudist.transitive_closure` reads dense arrays, with chunks of NumPy or CuPy.
+    bands : int, optional
+        Into how many bands of rows the matrix is cut, as for `apsp`; they begin anywhere.
+    checkpoint
+        Refused: the work is that of products of bits, which are short.
+    no_edge, directed, reflexive, device, max_memory
+        As for `gpudist.transitive_closure`.
+    kernel, out, options, progress
+        Refused, with advice, if they are not the defaults.
+
+    Returns
+    -------
+    dask.array.Array of bool, shape (n, n)
+        Whether there is a path from i to j, in chunks of whole rows.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As for `gpudist.transitive_closure`.
+    """
+    inputs.refuse("transitive_closure", out=out, progress=progress, options=options)
+    if kernel != "auto":
+        raise ValueError(f"kernel must be 'auto' for bands of rows, got {kernel!r}")
+    if checkpoint is not None:
+        raise TypeError("checkpoint is for lengths of paths; what can be reached is found sooner")
+    device, most = registry.read_orders("closure", kernel, None, device, False, max_memory)
+    matrix = _square(graph)
+    if matrix.dtype == bool and no_edge is not None:
+        raise ValueError("no_edge is for numbers; in an array of bool False is no edge")
+    no_edge = None if no_edge is None else checks.number("no_edge", no_edge)
+    how = tasks.How(
+        n=matrix.shape[0],
+        rule="zero" if no_edge is None else "sentinel",
+        sentinel=0.0 if no_edge is None else no_edge,
+        directed=checks.truth("directed", directed),
+        unweighted=False,
+        semiring="or_and",
+        result="bool",
+        unreachable=0.0,
+        predecessors=False,
+        max_memory=most,
+    )
+    reflexive = checks.truth("reflexive", reflexive)
+    heights = _heights(matrix, bands, 1)
+    token = tokenize(matrix.name, how, heights, reflexive, device)
+    return _closure(matrix, heights, how, reflexive, device, token)
+
+
+# ------------------------------------------------------------------ the input
+
+
+def _square(graph: Any) -> Any:
+    matrix = inputs.take(graph, "graph")
+    paths._check_square(matrix.shape)
+    return matrix
+
+
+def _heights(matrix: Any, bands: int | None, step: int) -> tuple[int, ...]:
+    """Return how many rows each band has: all but the last as many, a multiple of `step`."""
+    n = matrix.shape[0]
+    if bands is None:
+        wanted = min(matrix.numblocks[0], _MOST_BANDS)
+    else:
+        wanted = checks.whole("bands", bands)
+        if not 1 <= wanted <= _TOO_MANY_BANDS:
+            raise ValueError(
+                f"bands must be from 1 to {_TOO_MANY_BANDS}, as their square is the number of "
+                f"tasks; got {bands}"
+            )
+    height = max(-(-n // (wanted * step)) * step, step)
+    return tuple(min(height, n - first) for first in range(0, n, height)) or (0,)
+
+
+def _starts(heights: tuple[int, ...]) -> list[int]:
+    return [sum(heights[:i]) for i in range(len(heights))]
+
+
+class _Given(NamedTuple):
+    """The graph, and if edges lead both ways its transpose, in chunks of bands.
+
+    `rows` are the keys of the bands, `across` those of the transpose's, or None for each.
+    """
+
+    collections: list[Any]
+    rows: list[Any]
+    across: list[Any]
+
+
+def _in_bands(matrix: Any, heights: tuple[int, ...], directed: bool) -> _Given:
+    given = [x.rechunk((heights, -1)) for x in ([matrix] if directed else [matrix, matrix.T])]
+    keys = [list(flatten(x.__dask_keys__())) for x in given]
+    return _Given(given, keys[0], [None] * len(heights) if directed else keys[1])
+
+
+def _arrays(
+    dependencies: list[Any],
+    shared: str,
+    work: _Tasks,
+    results: dict[str, tuple[_Tasks, Any]],
+    chunks: tuple[tuple[int, ...], ...],
+) -> list[Any]:
+    """Make Dask arrays of tasks: of `work`, which all results share, and each one's own."""
+    planning = dask.config.get("array.query-planning", None)
+    if planning:
+        from dask.array._array_expr._collection import from_graph
+
+        below: _Tasks = dict(work)
+        for x in dependencies:
+            below |= dict(x.__dask_graph__())
+        return [
+            from_graph({**below, **own}, meta, chunks, list(own), name)
+            for name, (own, meta) in results.items()
+        ]
+    base = HighLevelGraph.from_collections(shared, work, dependencies=dependencies)
+    made = []
+    for name, (own, meta) in results.items():
+        graph = HighLevelGraph({**base.layers, name: own}, {**base.dependencies, name: {shared}})
+        made.append(da.Array(graph, name, chunks=chunks, meta=meta))
+    return made
+
+
+# ------------------------------------------------------------------ lengths
+
+
+def _apsp(
+    matrix: Any,
+    heights: tuple[int, ...],
+    how: tasks.How,
+    kept: checkpoints.Checkpoint | None,
+    token: str,
+) -> Any:
+    firsts, count = _starts(heights), len(heights)
+    given = _in_bands(matrix, heights, how.directed)
+    prefix = "gpudist-apsp"
+    if kept is not None:  # what is there already makes another graph
+        token = tokenize(token, kept)
+    dsk: _Tasks = {}
+
+    def put(step: str, function: Callable[..., Any], *arguments: Any, at: tuple[Any, ...]) -> Any:
+        key = (f"{prefix}-{step}-{token}", *at)
+        dsk[key] = (function, *arguments)
+        return key
+
+    done = 0 if kept is None else kept.done
+    current = []
+    for i, first in enumerate(firsts):
+        if kept is not None and done:
+            high = -(-heights[i] // tasks.STEP) * tasks.STEP
+            like = inputs.like(matrix, 2, how.dtype)
+            key = put("load", checkpoints.load, kept, i, high, first, like, how, at=(i,))
+        else:
+            rows, across = given.rows[i], given.across[i]
+            key = put("start", tasks.start, rows, across, first, how, at=(i,))
+        current.append(key)
+    saves = [] if kept is None else checkpoints.turns_to_save(count, done)
+    saved = None
+    for turn in range(done, count if how.n else 0):
+        # What is to be saved is saved before the next turn, which needs its memory.
+        both = put("own", tasks.own, current[turn], firsts[turn], how, saved, at=(turn,))
+        snapshots = put("snapshots", _item, both, 1, at=(turn,))
+        for i in range(count):
+            if i == turn:
+                current[i] = put("band", _item, both, 0, at=(turn, i))
+            else:
+                arguments = current[i], snapshots, firsts[i], firsts[turn], how
+                current[i] = put("band", tasks.other, *arguments, at=(turn, i))
+        if turn + 1 in saves:
+            at = kept, turn + 1
+            made = put("make", checkpoints.make, *at, count, heights[0], how, saved, at=(turn,))
+            written = [
+                put("save", checkpoints.save, *at, i, current[i], firsts[i], made, at=(turn, i))
+                for i in range(count)
+            ]
+            saved = put("complete", checkpoints.complete, *at, written, saved, at=(turn,))
+    return _results(dsk, put, matrix, given, current, heights, how, token)
+
+
+def _results(
+    dsk: _Tasks,
+    put: Callable[..., Any],
+    matrix: Any,
+    given: _Given,
+    current: list[Any],
+    heights: tuple[int, ...],
+    how: tasks.How,
+    token: str,
+) -> Any:
+    """Close the graph: what is known of all bands decides what becomes of each."""
+    firsts = _starts(heights)
+    reports, finished = [], []
+    for i, place in enumerate(zip(current, heights, firsts, strict=True)):
+        reports.append(put("report", tasks.report, *place, how, at=(i,)))
+        finished.append(put("finish", tasks.finish, *place, how, at=(i,)))
+    if tasks.are_followed(how.n):
+        verdict = put("settle", tasks.settle, reports, finished, given.rows, how, at=(0,))
+    else:
+        lengths = [put("long", _item, key, 2, at=(i,)) for i, key in enumerate(finished)]
+        verdict = put("settle", tasks.settle, reports, lengths, None, how, at=(0,))
+    results = {}
+    kinds = {"dist": how.result} | ({"pred": "int32"} if how.predecessors else {})
+    for part, (name, dtype) in enumerate(kinds.items()):
+        full = f"gpudist-apsp-{name}-{token}"
+        own: _Tasks = {
+            (full, i, 0): (_rows, finished[i], verdict, part, firsts[i], heights[i])
+            for i in range(len(heights))
+        }
+        results[full] = own, inputs.like(matrix, 2, dtype)
+    chunks = heights, (how.n,)
+    made = _arrays(given.collections, f"gpudist-apsp-{token}", dsk, results, chunks)
+    return tuple(made) if how.predecessors else made[0]
+
+
+def _item(pair: Any, number: int) -> Any:
+    return pair[number]
+
+
+def _rows(finished: Any, verdict: Any, part: int, first: int, height: int) -> Any:
+    """Take a band's lengths or predecessors."""
+    return finished[part] if verdict is None else verdict[part][first : first + height]
+
+
+# ------------------------------------------------------------------ truths
+
+
+def _closure(
+    matrix: Any,
+    heights: tuple[int, ...],
+    how: tasks.How,
+    reflexive: bool,
+    device: str | None,
+    token: str,
+) -> Any:
+    """Close by products.
+
+    By what a group's nodes reach among themselves its rows are closed over them; and then what
+    leads to these nodes leads where their rows do.
+    """
+    firsts, count = _starts(heights), len(heights)
+    given = _in_bands(matrix, heights, how.directed)
+    prefix = "gpudist-transitive_closure"
+    dsk: _Tasks = {}
+    current: list[Any] = []
+    orders = device, how.max_memory
+    for i in range(count):
+        key: tuple[Any, ...] = (f"{prefix}-start-{token}", i)
+        dsk[key] = (tasks.start_truths, given.rows[i], given.across[i], how)
+        current.append(key)
+    for turn in range(count if how.n else 0):
+        own = (f"{prefix}-band-{token}", turn, turn)
+        dsk[own] = (_close_own, current[turn], firsts[turn], *orders)
+        for i in range(count):
+            key = (f"{prefix}-band-{token}", turn, i)
+            if i != turn:
+                dsk[key] = (_close_other, current[i], own, firsts[turn], *orders)
+            current[i] = key
+    name = f"{prefix}-{token}"
+    last: _Tasks = {
+        (name, i, 0): (_close_last, current[i], firsts[i], reflexive) for i in range(count)
+    }
+    results = {name: (last, inputs.like(matrix, 2, bool))}
+    return _arrays(given.collections, f"{prefix}-turns-{token}", dsk, results, (heights, (how.n,)))[
+        0
+    ]
+
+
+def _close_own(band: Any, first: int, device: str | None, max_memory: int | None) -> Any:
+    orders: dict[str, Any] = {"device": device, "max_memory": max_memory}
+    inside = gpudist.transitive_closure(
+        band[:, first : first + band.shape[0]], reflexive=True, **orders
+    )
+    return gpudist.minplus(inside, band, semiring="or_and", **orders)
+
+
+def _close_other(
+    band: Any, own: Any, first: int, device: str | None, max_memory: int | None
+) -> Any:
+    return gpudist.minplus(
+        band[:, first : first + own.shape[0]],
+        own,
+        band,
+        semiring="or_and",
+        device=device,
+        max_memory=max_memory,
+    )
+
+
+def _close_last(band: Any, first: int, reflexive: bool) -> Any:
+    if not reflexive:
+        return band
+    closed = band.copy()
+    at = np.arange(band.shape[0])
+    closed[at, first + at] = True
+    return closed

@@ -1,0 +1,184 @@
+"""Shortest paths of a graph that is a list of edges."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gpudist import arrays, batches, checks, homes, named
+from gpudist.paths import apsp
+
+
+@homes.returned("edges")
+def apsp_edges(
+    edges: Any,
+    weights: Any = None,
+    n: Any = None,
+    *,
+    directed: bool = True,
+    labels: bool = False,
+    ptr: Any = None,
+    **arguments: Any,
+) -> Any:
+    """Compute the lengths of the shortest paths between all pairs of nodes of a list of edges.
+
+    Parameters
+    ----------
+    edges : array_like of int, shape (m, 2), or pandas.DataFrame
+        The first and the last node of each edge. A frame has the columns "source" and "target";
+        of nodes that are no whole numbers the result is read by name, so it takes `labels`.
+    weights : array_like, shape (m,), or str, optional
+        What the edges weigh; of edges given twice the lightest counts, NaN and infinities are no
+        edge. Of a frame the name of a column, by default "weight" if it has no others than that
+        beside the ends. By default every edge weighs 1.
+    n : int, or array_like of int, shape (count,), optional
+        How many nodes there are, by default one more than the largest number. With `ptr` also one
+        number for each graph.
+    directed : bool
+        If False, edges lead both ways.
+    labels : bool
+        As for `apsp`; nodes that are no whole numbers are in the order in which they are met.
+    ptr : array_like of int, shape (count + 1,), optional
+        That there are many graphs: number k has the edges from ``ptr[k]`` to before
+        ``ptr[k + 1]``, and its own nodes, counted from 0. Small graphs are computed side by side,
+        without a dense array of weights. Only on the host.
+    **arguments
+        What else `apsp` takes.
+
+    Returns
+    -------
+    dist, predecessors
+        As `apsp` gives them. With `ptr` arrays of shape (count, n, n) if `n` is one number, else
+        lists of arrays.
+
+    Raises
+    ------
+    ValueError
+        The edges have no such shape; a node is negative or not below `n`; a frame has other columns
+        than it tells the use of; nodes have names, and the result would not say which is which.
+    TypeError
+        Nodes or weights are no numbers.
+
+    See Also
+    --------
+    apsp : The same for matrices and graphs of other libraries.
+
+    Examples
+    --------
+    >>> import gpudist
+    >>> gpudist.apsp_edges([(0, 1), (1, 2), (2, 0)], [3.0, 2.0, 1.0])
+    array([[0., 3., 5.],
+           [3., 0., 2.],
+           [1., 4., 0.]])
+    >>> gpudist.apsp_edges([(0, 1), (0, 1), (1, 2)], ptr=[0, 1, 3], directed=False, dtype="uint8")
+    [array([[0, 1],
+           [1, 0]], dtype=uint8), array([[0, 1, 2],
+           [1, 0, 1],
+           [2, 1, 0]], dtype=uint8)]
+    """
+    directed, labels = checks.truth("directed", directed), checks.truth("labels", labels)
+    names: list[Any] | None = None
+    if ptr is not None:
+        if labels:
+            raise TypeError("labels is for one graph, not for many")
+        return _of_many(edges, weights, n, ptr, directed=directed, **arguments)
+    if hasattr(edges, "columns") and hasattr(edges, "to_numpy"):
+        ends, weights = _of_frame(edges, weights)
+        if any(not np.issubdtype(end.dtype, np.integer) for end in ends):
+            if not labels or n is not None:
+                raise ValueError(
+                    "edges name their nodes: give labels=True, without n, for a result that is "
+                    "read by name"
+                )
+            place: dict[Any, int] = {}
+            for pair in zip(*ends, strict=True):
+                for node in pair:
+                    place.setdefault(node, len(place))
+            first, second = (np.array([place[node] for node in end], np.intp) for end in ends)
+            ends = first, second
+            names = list(place)
+    else:
+        ends = _pairs(edges)
+    tails, heads = (end.astype(np.intp) for end in ends)
+    largest = int(max(tails.max(initial=-1), heads.max(initial=-1)))
+    n = largest + 1 if n is None else checks.whole("n", n)
+    if min(tails.min(initial=0), heads.min(initial=0)) < 0 or largest >= n:
+        raise ValueError(f"edges must join nodes from 0 to {n - 1}, got {_stray(tails, heads, n)}")
+    given = np.ones(len(tails)) if weights is None else _weights(weights, len(tails))
+    listed = named.EdgeList(
+        tails,
+        heads,
+        given,
+        list(range(n)) if names is None else names,
+        directed,
+    )
+    return apsp(listed, directed=directed, labels=labels, **arguments)
+
+
+def _pairs(edges: Any) -> tuple[Any, Any]:
+    pairs = arrays.host_objects(edges, "edges")
+    if pairs.size == 0:
+        pairs = np.zeros((0, 2), np.intp)
+    if pairs.ndim != 2 or pairs.shape[1] != 2:
+        raise ValueError(f"edges must have shape (m, 2), got {pairs.shape}")
+    if not np.issubdtype(pairs.dtype, np.integer):
+        raise TypeError(f"edges must be whole numbers, got an array of {pairs.dtype}")
+    return pairs[:, 0], pairs[:, 1]
+
+
+def _of_many(edges: Any, weights: Any, n: Any, ptr: Any, **arguments: Any) -> Any:
+    """Compute paths in graphs whose edges follow each other."""
+    tails, heads = _pairs(edges)
+    first = arrays.host_objects(ptr, "ptr")
+    if first.ndim != 1 or not len(first) or not np.issubdtype(first.dtype, np.integer):
+        raise TypeError(
+            f"ptr must be whole numbers in one dimension, at least one, got an array of "
+            f"{first.dtype} of shape {first.shape}"
+        )
+    first = first.astype(np.int64)
+    if first[0] != 0 or first[-1] != len(tails) or (np.diff(first) < 0).any():
+        raise ValueError(f"ptr must ascend from 0 to {len(tails)}, the number of edges")
+    count = len(first) - 1
+    graph = np.repeat(np.arange(count), np.diff(first))
+    largest = np.full(count, -1, np.int64)
+    np.maximum.at(largest, graph, np.maximum(tails, heads).astype(np.int64))
+    sizes = np.broadcast_to(largest + 1 if n is None else arrays.host_objects(n, "n"), (count,))
+    if sizes.size and not np.issubdtype(sizes.dtype, np.integer):
+        raise TypeError(f"n must be whole numbers, got an array of {sizes.dtype}")
+    stray = (tails < 0) | (heads < 0) | (np.maximum(tails, heads) >= sizes[graph])
+    if stray.any() or (sizes < 0).any():
+        k = int(graph[stray][0] if stray.any() else np.flatnonzero(sizes < 0)[0])
+        raise ValueError(f"the edges of graph {k} must join nodes from 0 to {int(sizes[k]) - 1}")
+    given = None if weights is None else _weights(weights, len(tails))
+    whole = n is not None and np.ndim(n) == 0
+    listed = batches.of_edges((tails, heads), given, first, sizes, int(n) if whole else None)
+    return batches.of_listed(listed, (count,) if whole else None, **arguments)
+
+
+def _of_frame(frame: Any, weight: Any) -> tuple[tuple[Any, Any], Any]:
+    """Return the ends and the weights of a frame's edges."""
+    columns = list(frame.columns)
+    if not {"source", "target"} <= set(columns):
+        raise ValueError(f"edges must have columns 'source' and 'target', got {columns}")
+    others = [name for name in columns if name not in ("source", "target")]
+    if weight is None and others == ["weight"]:
+        weight = "weight"
+    elif weight is None and others:
+        raise ValueError(f"edges have the columns {others}: name the one that is weights=")
+    elif isinstance(weight, str) and weight not in others:
+        raise ValueError(f"edges have no column {weight!r} beside the ends, but {others}")
+    ends = frame["source"].to_numpy(), frame["target"].to_numpy()
+    return ends, frame[weight].to_numpy() if isinstance(weight, str) else weight
+
+
+def _weights(weights: Any, m: int) -> Any:
+    given = arrays.HOST.array(weights, "weights")
+    if given.shape != (m,):
+        raise ValueError(f"weights must have shape ({m},), one for each edge, got {given.shape}")
+    return given.astype(np.float64)
+
+
+def _stray(tails: Any, heads: Any, n: int) -> int:
+    ends = np.concatenate([tails, heads])
+    return int(ends[(ends < 0) | (ends >= n)][0])

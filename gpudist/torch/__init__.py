@@ -1,0 +1,290 @@
+"""Distances with gradients: PyTorch's `cdist` and `pdist`, with the accuracy of gpudist.
+
+Both take the arguments of the functions of PyTorch that have their names, and `metric` and `w`
+beside them. Results can be differentiated twice, forward and backward, in memory that grows with
+the arrays alone; they work under ``torch.compile``, ``torch.export``, ``torch.func`` and autocast.
+It needs PyTorch 2.4 or newer, which `gpudist` itself never imports.
+
+>>> import torch, gpudist.torch
+>>> x = torch.tensor([[0.0, 0.0], [3.0, 4.0]], requires_grad=True)
+>>> gpudist.torch.pdist(x).sum().backward()
+>>> x.grad
+tensor([[-0.6000, -0.8000],
+        [ 0.6000,  0.8000]])
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gpudist import errors, metrics
+from gpudist.torch import _functions
+
+__all__ = ["cdist", "pdist"]
+
+_MODES = (
+    "use_mm_for_euclid_dist_if_necessary",
+    "use_mm_for_euclid_dist",
+    "donot_use_mm_for_euclid_dist",
+)
+
+# Metrics by the names that gpudist.cdist has for them, as kinds and exponents.
+_METRICS: dict[str, tuple[str, float | None]] = {
+    "euclidean": ("minkowski", 2.0),
+    "cityblock": ("minkowski", 1.0),
+    "chebyshev": ("minkowski", math.inf),
+    "minkowski": ("minkowski", None),
+    "sqeuclidean": ("sqeuclidean", 2.0),
+    "cosine": ("cosine", 2.0),
+    "inner_product": ("inner_product", 2.0),
+}
+
+_HALVES = (torch.float16, torch.bfloat16)
+
+
+def cdist(
+    x1: Tensor,
+    x2: Tensor,
+    p: float = 2.0,
+    compute_mode: str = "use_mm_for_euclid_dist_if_necessary",
+    *,
+    metric: str | None = None,
+    w: Any = None,
+) -> Tensor:
+    """Compute the distance between every row of `x1` and every row of `x2`, with derivatives.
+
+    It is `torch.cdist`, with the accuracy of `gpudist.cdist`: near points keep their digits, in
+    results and in gradients.
+
+    Parameters
+    ----------
+    x1, x2 : torch.Tensor, shapes (..., m, d) and (..., n, d)
+        Points, one a row, of float32, float64, float16 or bfloat16, both of one dtype and on one
+        device. Leading dimensions are batches, which broadcast without a copy.
+    p : float, 2 by default
+        The exponent of Minkowski's distance, 0 or more; inf gives the largest difference, and 0 the
+        number of columns that differ.
+    compute_mode : str
+        One of PyTorch's three names of ways to compute. Results are as accurate in all of them.
+    metric : str, optional
+        In place of `p`: "euclidean", "cityblock", "chebyshev", "minkowski" with `p`, "sqeuclidean",
+        "cosine" or "inner_product".
+    w : array_like, shape (d,), optional
+        Weights of the columns, 0 or more, not for "inner_product" nor for an exponent of 0. They
+        are constants: no gradient goes to them.
+
+    Returns
+    -------
+    torch.Tensor, shape (..., m, n)
+        The distances, of the points' dtype, on their device. Half precision is computed in float32
+        and rounded once; under autocast it gives float32.
+
+    Raises
+    ------
+    TypeError
+        `x1` or `x2` is no tensor of these dtypes, or they differ in dtype or device; `w` requires
+        gradients.
+    ValueError
+        Shapes that do not fit; a `p` below 0; an unknown `metric` or `compute_mode`.
+    NotImplementedError
+        From a third derivative, or from one that is forward over forward.
+
+    See Also
+    --------
+    gpudist.cdist : All metrics, without gradients, of arrays of any library.
+
+    Notes
+    -----
+    Where a distance has no derivative, it is PyTorch's: 0 where two points are equal; for ``p=1``
+    0 in a column where they agree; for ``p=inf`` the whole of it goes to each column that has the
+    largest difference. For ``1 < p < 2`` the second derivative is infinite in a column where two
+    points agree, and 0 stands there. The gradient of "cosine" for a row of zeros is NaN, as its
+    distance is.
+
+    Gradients are added up in an order that depends on the sizes alone: they have the same bits in
+    every run, and a row's gradient does not depend on the rows and matrices beside it. No array
+    larger than the operands and the result is made, but for blocks of some megabytes.
+
+    On a CUDA device distances are computed by the kernels of `gpudist.cdist`, one matrix of a batch
+    after the other, and derivatives by PyTorch's own operations on blocks: they are right, but not
+    yet quick.
+
+    Examples
+    --------
+    >>> import torch, gpudist.torch
+    >>> x = torch.tensor([[0.0, 0.0], [3.0, 4.0]], requires_grad=True)
+    >>> d = gpudist.torch.cdist(x, torch.zeros(1, 2))
+    >>> d.sum().backward()
+    >>> x.grad  # 0 where the distance is 0
+    tensor([[0.0000, 0.0000],
+            [0.6000, 0.8000]])
+    """
+    if compute_mode not in _MODES:
+        raise ValueError(
+            f"compute_mode must be {', '.join(map(repr, _MODES[:2]))} or {_MODES[2]!r}, got "
+            f"{compute_mode!r}"
+        )
+    kind, exponent = _kind(p, metric)
+    x1, x2, dtype = _points(x1=x1, x2=x2)
+    if x1.shape[-1] != x2.shape[-1]:
+        raise ValueError(
+            f"x1 and x2 must have the same number of columns, got shapes {tuple(x1.shape)} and "
+            f"{tuple(x2.shape)}"
+        )
+    try:
+        batch = torch.broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
+    except RuntimeError:
+        raise ValueError(
+            f"the batches of x1 and x2 do not broadcast, got shapes {tuple(x1.shape)} and "
+            f"{tuple(x2.shape)}"
+        ) from None
+    weights = _weights(w, x1, kind, exponent)
+    x1 = x1.expand(*batch, *x1.shape[-2:])
+    x2 = x2.expand(*batch, *x2.shape[-2:])
+    return _distances(x1, x2, kind, exponent, weights).to(dtype)
+
+
+def pdist(x: Tensor, p: float = 2.0, *, metric: str | None = None, w: Any = None) -> Tensor:
+    """Compute the distance between every two rows of `x`, each pair once, with derivatives.
+
+    It is `torch.nn.functional.pdist`, with the accuracy of `gpudist.pdist`, and takes batches.
+
+    Parameters
+    ----------
+    x : torch.Tensor, shape (..., n, d)
+        Points, one a row, as for `cdist`; leading dimensions are batches.
+    p, metric, w
+        As for `cdist`.
+
+    Returns
+    -------
+    torch.Tensor, shape (..., n * (n - 1) / 2)
+        The distances of the pairs (0, 1), (0, 2), ..., (1, 2), ..., of the points' dtype.
+
+    Raises
+    ------
+    TypeError, ValueError, NotImplementedError
+        As for `cdist`.
+
+    Examples
+    --------
+    >>> import torch, gpudist.torch
+    >>> gpudist.torch.pdist(torch.tensor([[0.0, 0.0], [3.0, 0.0], [3.0, 4.0]]))
+    tensor([3., 5., 4.])
+    """
+    kind, exponent = _kind(p, metric)
+    points, _, dtype = _points(x=x)
+    weights = _weights(w, points, kind, exponent)
+    return _distances(points, None, kind, exponent, weights).to(dtype)
+
+
+def _kind(p: Any, metric: str | None) -> tuple[str, float]:
+    """Return what to compute, with its exponent."""
+    p = float(p)
+    if not p >= 0:
+        raise ValueError(f"p must be 0 or more, got {p}")
+    if metric is None:
+        return "minkowski", p
+    found = _METRICS.get(metric.lower()) if isinstance(metric, str) else None
+    if found is None:
+        advice = errors.suggest(str(metric).lower(), _METRICS, f"there are {', '.join(_METRICS)}")
+        raise ValueError(f"metric {metric!r} is not one that has gradients; {advice}")
+    kind, exponent = found
+    if exponent is None:
+        return kind, p
+    if p not in (2.0, exponent):
+        raise ValueError(f"p is for metric='minkowski', got p={p} with metric={metric!r}")
+    return kind, exponent
+
+
+def _points(**given: Any) -> tuple[Tensor, Tensor, torch.dtype]:
+    """Return the points in the dtype of the computation, and the dtype of the result."""
+    for name, x in given.items():
+        if not isinstance(x, torch.Tensor):
+            raise TypeError(f"{name} must be a tensor of PyTorch, got {type(x).__name__}")
+        if x.dtype not in (torch.float32, torch.float64, *_HALVES):
+            raise TypeError(f"{name} must be of floating point, got {x.dtype}")
+        if x.ndim < 2:
+            raise ValueError(f"{name} must have two dimensions or more, got shape {tuple(x.shape)}")
+    points = list(given.values())
+    first, last = points[0], points[-1]
+    if first.device != last.device:
+        raise TypeError(f"x1 is on {first.device} and x2 on {last.device}; move one of them")
+    if torch.is_autocast_enabled(first.device.type):
+        points = [x.float() if x.dtype in _HALVES else x for x in points]
+        first, last = points[0], points[-1]
+    if first.dtype != last.dtype:
+        raise TypeError(f"x1 is of {first.dtype} and x2 of {last.dtype}; convert one of them")
+    dtype = first.dtype
+    if dtype in _HALVES:
+        first, last = first.float(), last.float()
+    return first, last, dtype
+
+
+def of_recorded(function: str, named: dict[str, Any], metric: Any, given: dict[str, Any]) -> Any:
+    """Compute what `gpudist.cdist` or `pdist` was asked for, of tensors that require gradients.
+
+    Parameters
+    ----------
+    function : {"cdist", "pdist"}
+        What was called.
+    named : dict
+        The operands.
+    metric, given : str, dict
+        The metric and its arguments.
+
+    Returns
+    -------
+    torch.Tensor or None
+        The distances, in the dtype that those functions give; None if they have no gradients here,
+        or not of these operands.
+    """
+    points = list(named.values())
+    if not isinstance(metric, str) or not all(isinstance(x, torch.Tensor) for x in points):
+        return None
+    name = metrics.resolve(metric, given, function).name
+    floats = all(x.dtype in (torch.float32, torch.float64, *_HALVES) for x in points)
+    if name not in _METRICS or not floats or not float(given.get("p", 2.0)) > 0:
+        return None
+    wide = any(x.dtype == torch.float64 for x in points)
+    points = [x.to(torch.float64 if wide else torch.float32) for x in points]
+    p, w = given.get("p", 2.0), given.get("w")
+    if function == "cdist":
+        return cdist(points[0], points[1], p, metric=name, w=w)
+    return pdist(points[0], p, metric=name, w=w)
+
+
+def _weights(w: Any, x: Tensor, kind: str, p: float) -> Tensor | None:
+    if w is None:
+        return None
+    if kind == "inner_product" or (kind == "minkowski" and p == 0):
+        raise ValueError("w is not for 'inner_product', nor for an exponent of 0")
+    if isinstance(w, torch.Tensor) and w.requires_grad:
+        raise TypeError("w requires gradients, which gpudist does not compute: give w.detach()")
+    weights = torch.as_tensor(w, dtype=x.dtype, device=x.device)
+    if weights.shape != x.shape[-1:]:
+        raise ValueError(f"w must have shape ({x.shape[-1]},), got {tuple(weights.shape)}")
+    return weights
+
+
+def _distances(x1: Tensor, x2: Tensor | None, kind: str, p: float, weights: Any) -> Tensor:
+    if kind != "cosine":
+        return _functions.distances(x1, x2, (kind, p, weights))
+    # Half the squared distance of rows of length 1.
+    u1 = _unit(x1, weights)
+    u2 = None if x2 is None else _unit(x2, weights)
+    return _functions.distances(u1, u2, ("sqeuclidean", 2.0, None)) / 2
+
+
+def _unit(x: Tensor, weights: Tensor | None) -> Tensor:
+    """Return rows of length 1; their largest element is 1 before, so that squares stay in range."""
+    if weights is not None:
+        x = x * weights.sqrt()
+    if x.shape[-1] == 0:
+        return x
+    x = x / x.detach().abs().amax(-1, keepdim=True)
+    return x / torch.linalg.vector_norm(x, dim=-1, keepdim=True)

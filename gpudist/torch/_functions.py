@@ -1,0 +1,213 @@
+"""Distances as functions that PyTorch can differentiate, twice and forward, and map.
+
+`distances` calls an operator; its derivatives are `_pull` and `_push`, and theirs are `_curve` and
+these two again. The distances that go along with points, in order not to be computed again, are not
+differentiated: each derivative given here is that of all that depends on the points.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gpudist.torch import _operators
+
+Rule = tuple[str, float, "Tensor | None"]
+
+
+def distances(x1: Tensor, x2: Tensor | None, rule: Rule) -> Tensor:
+    """Return the distances of rows of x1 and x2, or of every two rows of x1; batches are equal."""
+    function = _Distances if torch.compiler.is_compiling() else _MappedDistances
+    result: Tensor = function.apply(x1, x2, *rule)
+    return result
+
+
+def _pull(g: Tensor, x1: Tensor, x2: Tensor | None, d: Tensor, rule: Any) -> Any:
+    function = _Pull if torch.compiler.is_compiling() else _MappedPull
+    return function.apply(g, x1, x2, d, *rule)
+
+
+def _push(x1: Tensor, x2: Tensor | None, d: Tensor, t1: Any, t2: Any, rule: Any) -> Any:
+    if t1 is None and t2 is None:
+        return None
+    function = _Push if torch.compiler.is_compiling() else _MappedPush
+    return function.apply(x1, x2, d, t1, t2, *rule)
+
+
+def _curve(g: Tensor, x1: Tensor, x2: Tensor | None, d: Tensor, v1: Any, v2: Any, rule: Any) -> Any:
+    if v1 is None and v2 is None:
+        return None
+    function = _Curve if torch.compiler.is_compiling() else _MappedCurve
+    return function.apply(g, x1, x2, d, v1, v2, *rule)
+
+
+def _sum(*parts: Any) -> Any:
+    given = [part for part in parts if part is not None]
+    return sum(given[1:], given[0]) if given else None
+
+
+def _mapped(function: Any, info: Any, in_dims: Any, *arguments: Any) -> tuple[Tensor, int]:
+    """Call with the mapped dimension as the first of the batch, of stride 0 where it is not."""
+    *operands, kind, p, weights = arguments
+    if in_dims[-1] is not None:
+        raise ValueError("w must be the same for all that is mapped")
+    moved: list[Any] = []
+    for x, dim in zip(operands, in_dims, strict=False):
+        if x is None:
+            moved.append(None)
+        elif dim is None:
+            moved.append(x.expand(info.batch_size, *x.shape))
+        else:
+            moved.append(x.movedim(dim, 0))
+    return function.apply(*moved, kind, p, weights), 0
+
+
+class _Distances(torch.autograd.Function):  # type: ignore[misc]
+    @staticmethod
+    def forward(x1: Any, x2: Any, kind: str, p: float, weights: Any) -> Any:
+        return _operators.distances(x1, x2, kind, p, weights)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        x1, x2, kind, p, weights = inputs
+        ctx.save_for_backward(x1, x2, output, weights)
+        ctx.rule = kind, p
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        x1, x2, d, weights = ctx.saved_tensors
+        rule = *ctx.rule, weights
+        g1 = _pull(g, x1, x2, d, rule) if ctx.needs_input_grad[0] else None
+        g2 = None
+        if x2 is not None and ctx.needs_input_grad[1]:
+            g2 = _pull(g.mT, x2, x1, d.mT, rule)
+        return g1, g2, None, None, None
+
+
+class _MappedDistances(_Distances):
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        _Distances.setup_context(ctx, inputs, output)
+        ctx.save_for_forward(inputs[0], inputs[1], output, inputs[-1])
+
+    @staticmethod
+    def jvp(ctx: Any, t1: Any, t2: Any, *rest: Any) -> Any:
+        x1, x2, d, weights = ctx.saved_tensors
+        return _push(x1, x2, d, t1, t2, (*ctx.rule, weights))
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, *arguments: Any) -> Any:
+        return _mapped(_MappedDistances, info, in_dims, *arguments)
+
+
+class _Pull(torch.autograd.Function):  # type: ignore[misc]
+    @staticmethod
+    def forward(g: Any, x1: Any, x2: Any, d: Any, kind: str, p: float, weights: Any) -> Any:
+        return _operators.pull(g, x1, x2, d, kind, p, weights)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        g, x1, x2, d, kind, p, weights = inputs
+        ctx.save_for_backward(g, x1, x2, d, weights)
+        ctx.rule = kind, p
+
+    @staticmethod
+    def backward(ctx: Any, v: Any) -> Any:
+        g, x1, x2, d, weights = ctx.saved_tensors
+        rule = *ctx.rule, weights
+        needs_g, needs_1, needs_2 = ctx.needs_input_grad[:3]
+        back = _push(x1, x2, d, v, None, rule) if needs_g else None
+        g1 = _curve(g, x1, x2, d, v, None, rule) if needs_1 else None
+        g2 = None
+        if x2 is not None and needs_2:
+            g2 = _curve(g.mT, x2, x1, d.mT, None, v, rule)
+        return back, g1, g2, None, None, None, None
+
+
+class _MappedPull(_Pull):
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        _Pull.setup_context(ctx, inputs, output)
+        ctx.save_for_forward(*inputs[:4], inputs[-1])
+
+    @staticmethod
+    def jvp(ctx: Any, changed: Any, t1: Any, t2: Any, *rest: Any) -> Any:
+        g, x1, x2, d, weights = ctx.saved_tensors
+        rule = *ctx.rule, weights
+        first = None if changed is None else _pull(changed, x1, x2, d, rule)
+        return _sum(first, _curve(g, x1, x2, d, t1, t2, rule))
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, *arguments: Any) -> Any:
+        return _mapped(_MappedPull, info, in_dims, *arguments)
+
+
+class _Push(torch.autograd.Function):  # type: ignore[misc]
+    @staticmethod
+    def forward(
+        x1: Any, x2: Any, d: Any, t1: Any, t2: Any, kind: str, p: float, weights: Any
+    ) -> Any:
+        return _operators.push(x1, x2, d, t1, t2, kind, p, weights)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        x1, x2, d, t1, t2, kind, p, weights = inputs
+        ctx.save_for_backward(x1, x2, d, t1, t2, weights)
+        ctx.rule = kind, p
+
+    @staticmethod
+    def backward(ctx: Any, c: Any) -> Any:
+        x1, x2, d, t1, t2, weights = ctx.saved_tensors
+        rule = *ctx.rule, weights
+        needs_1, needs_2, _, needs_t1, needs_t2 = ctx.needs_input_grad[:5]
+        g1 = g2 = gt1 = gt2 = None
+        if needs_1:
+            g1 = _curve(c, x1, x2, d, t1, t2, rule)
+        if needs_t1:
+            gt1 = _pull(c, x1, x2, d, rule)
+        if needs_2:
+            g2 = _curve(c.mT, x2, x1, d.mT, t2, t1, rule)
+        if needs_t2:
+            gt2 = _pull(c.mT, x2, x1, d.mT, rule)
+        return g1, g2, None, gt1, gt2, None, None, None
+
+
+class _MappedPush(_Push):
+    @staticmethod
+    def jvp(ctx: Any, *changes: Any) -> Any:
+        raise NotImplementedError(
+            "distances have no second derivative forward over forward; take it forward over "
+            "backward, as torch.func.hessian does"
+        )
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, *arguments: Any) -> Any:
+        return _mapped(_MappedPush, info, in_dims, *arguments)
+
+
+class _Curve(torch.autograd.Function):  # type: ignore[misc]
+    @staticmethod
+    def forward(
+        g: Any, x1: Any, x2: Any, d: Any, v1: Any, v2: Any, kind: str, p: float, weights: Any
+    ) -> Any:
+        return _operators.curve(g, x1, x2, d, v1, v2, kind, p, weights)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, _: Any) -> Any:
+        raise NotImplementedError("distances have no third derivatives here")
+
+
+class _MappedCurve(_Curve):
+    @staticmethod
+    def jvp(ctx: Any, *changes: Any) -> Any:
+        raise NotImplementedError("distances have no third derivatives here")
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, *arguments: Any) -> Any:
+        return _mapped(_MappedCurve, info, in_dims, *arguments)

@@ -1,0 +1,135 @@
+"""Many shortest paths at once, as one ragged array."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gpudist import arrays, named
+from gpudist.errors import NoPathError
+
+
+def reconstruct_paths(predecessors: Any, sources: Any, targets: Any) -> tuple[Any, Any]:
+    """Return the nodes of many shortest paths, one after the other.
+
+    Parameters
+    ----------
+    predecessors : array_like, shape (n, n), or ShortestPaths
+        What `apsp` returned. Of an array on a device the rows of the sources are brought to the
+        host.
+    sources, targets : array_like of int, shapes that broadcast to (m,)
+        The first and the last node of each path, by their positions.
+
+    Returns
+    -------
+    indptr : ndarray of int64, shape (m + 1,)
+        Path k is ``nodes[indptr[k]:indptr[k + 1]]``.
+    nodes : ndarray of int32
+        The nodes, both ends included; one where they are the same.
+
+    Raises
+    ------
+    gpudist.NoPathError
+        One of the pairs has no path; it is named.
+    IndexError
+        There is no such node.
+    TypeError, ValueError
+        `predecessors` is not what `apsp` returns; nodes are no whole numbers.
+
+    See Also
+    --------
+    reconstruct_path : One path, as a list.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import gpudist
+    >>> dist, pred = gpudist.apsp([[0, 1, 0], [0, 0, 1], [0, 0, 0]], return_predecessors=True)
+    >>> indptr, nodes = gpudist.reconstruct_paths(pred, 0, [0, 1, 2])
+    >>> [path.tolist() for path in np.split(nodes, indptr[1:-1])]
+    [[0], [0, 1], [0, 1, 2]]
+    """
+    if isinstance(predecessors, named.ShortestPaths):
+        if predecessors.predecessors is None:
+            raise ValueError("paths need predecessors: call apsp with return_predecessors=True")
+        predecessors = predecessors.predecessors
+    space, p, n = read(predecessors)
+    first, last = _nodes("sources", sources, n), _nodes("targets", targets, n)
+    try:
+        first, last = np.broadcast_arrays(first, last)
+    except ValueError:
+        raise ValueError(
+            f"sources and targets must be of one length, got {len(first)} and {len(last)}"
+        ) from None
+    used, rows = np.unique(first, return_inverse=True)
+    host = p if space is arrays.HOST else space.host(p[used.tolist()])
+    rows = first if space is arrays.HOST else rows
+
+    # A step back of all paths a turn; those that have arrived wait outside.
+    walking, at = np.arange(len(first)), last.copy()
+    steps = [(walking, at)]
+    for _ in range(n):
+        on = at != first[walking]
+        walking, at = walking[on], at[on]
+        if not len(walking):
+            break
+        at = np.asarray(host[rows[walking], at]).astype(np.int64)
+        bad = (at < 0) | (at >= n)
+        if bad.any():
+            k = walking[int(np.flatnonzero(bad)[0])]
+            if at[bad][0] != -9999:
+                raise ValueError("predecessors must be what apsp returned: no such nodes")
+            raise NoPathError(f"there is no path from {first[k]} to {last[k]}")
+        steps.append((walking, at))
+    else:
+        if (at != first[walking]).any():
+            raise ValueError("predecessors must be what apsp returned: these lead in circles")
+    lengths = np.zeros(len(first) + 1, np.int64)
+    for paths, _ in steps:
+        lengths[paths + 1] += 1
+    indptr = np.cumsum(lengths)
+    nodes = np.empty(indptr[-1], np.int32)
+    for back, (paths, there) in enumerate(steps):
+        nodes[indptr[paths + 1] - 1 - back] = there
+    return indptr, nodes
+
+
+def read(predecessors: Any) -> tuple[arrays.Space, Any, int]:
+    """Read what `apsp` returned.
+
+    Parameters
+    ----------
+    predecessors : array_like, shape (n, n)
+        Predecessors, on the host or a device.
+
+    Returns
+    -------
+    space, array, int
+        Where they are, the array, and how many nodes there are.
+
+    Raises
+    ------
+    TypeError, ValueError
+        It is no square matrix of whole numbers.
+    """
+    space = arrays.space_of(predecessors=predecessors)
+    p, dtype = space.read(predecessors, "predecessors")
+    if len(p.shape) != 2 or p.shape[0] != p.shape[1]:
+        raise ValueError(f"predecessors must be a square matrix, got shape {tuple(p.shape)}")
+    if not dtype.startswith(("int", "uint")):
+        raise TypeError(f"predecessors must be whole numbers, as apsp returns them, got {dtype}")
+    return space, p, int(p.shape[0])
+
+
+def _nodes(name: str, given: Any, n: int) -> Any:
+    nodes = np.atleast_1d(arrays.host_objects(given, name))
+    if nodes.size == 0:
+        nodes = nodes.astype(np.int64)
+    if nodes.ndim != 1 or not np.issubdtype(nodes.dtype, np.integer):
+        raise TypeError(f"{name} must be whole numbers in one dimension, got {nodes.dtype}")
+    nodes = nodes.astype(np.int64)
+    if ((nodes < 0) | (nodes >= n)).any():
+        stray = nodes[(nodes < 0) | (nodes >= n)][0]
+        raise IndexError(f"{name} has {stray}, which is not a node of a graph with {n} nodes")
+    return nodes

@@ -1,0 +1,35 @@
+/* warp.cuh: what a warp finds together by one instruction, and loads that stay in order. */
+#ifndef GPUDIST_ARCH_WARP_CUH
+#define GPUDIST_ARCH_WARP_CUH
+
+namespace gd {
+
+/* One instruction, that devices before sm_80 lack: the table keeps them away. */
+__device__ __forceinline__ unsigned sum_of_warp(unsigned x)
+{
+#if __CUDA_ARCH__ >= 800
+    x = __reduce_add_sync(~0u, x);
+#endif
+    return x;
+}
+__device__ __forceinline__ unsigned least_of_warp(unsigned x)
+{
+#if __CUDA_ARCH__ >= 800
+    x = __reduce_min_sync(~0u, x);
+#endif
+    return x;
+}
+
+/* Loads what nobody writes while the kernel runs, where it stands in the code. The compiler would
+ * put a __ldg off until it knows whether it is needed. */
+__device__ __forceinline__ uint4 load_const_now(const uint4 *from)
+{
+    uint4 word;
+    asm volatile("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(word.x), "=r"(word.y), "=r"(word.z), "=r"(word.w)
+                 : "l"(from));
+    return word;
+}
+
+}  // namespace gd
+#endif

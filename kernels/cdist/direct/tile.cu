@@ -1,0 +1,382 @@
+/* tile.cu: cdist of points with any number of dimensions, in direct form: differences, never norms
+ * minus products, so nothing cancels.
+ *
+ * Idea: the register tile of a matrix product. A block of 128 threads computes 128 x 64 results
+ * (float64: 64 x 64), each thread 8 x 8 (4 x 8), from slabs of 32 dimensions in shared memory. A
+ * dimension costs a result a subtraction and a fused multiply-add, and 64 results 16 numbers from
+ * shared memory, so arithmetic binds: 16384 x 16384 x 128 float32 is 34.4 G pair-dimensions, which
+ * the H200 issues in 2.06 ms at best, in 2.3 ms at what such a loop reaches. Up to some 13
+ * dimensions the 0.23 ms of writing the results bind instead. An inner product, having nothing to
+ * subtract, issues half as much; cosine is the sum of squares of rows made for it (GD_UNIT).
+ *
+ * Two details carry the speed:
+ * - The register file reads one even and one odd register a cycle. Slabs hold dimensions in pairs,
+ *   (k, k + 1) for rows of `a` and (k + 1, k) for rows of `b`, and a pair lands in an even and the
+ *   next odd register: so every subtraction takes one operand of each kind.
+ * - Nothing is double-buffered. Three blocks share a multiprocessor, and while one loads its slab
+ *   the others compute; that leaves registers for the running totals.
+ *
+ * - Sums start afresh every GD_FOLD dimensions and are added to totals, and the totals every
+ *   GD_GROUP dimensions to those of the groups before, which wait where the results will stand.
+ * - Where tiles of 128 x 64 leave rounds of blocks half empty, float32 has low ones too, of 64 by
+ *   64 results, of which a thread has 4 x 8 and a multiprocessor four blocks.
+ *
+ * Launch: a block a tile, in bands of 16 tiles' rows (grid.cuh).
+ *
+ * Reached on an H200, 16384 x 16384 float32 euclidean: d = 16 0.53 ms, d = 128 2.8 ms (12.2e12
+ * pair-dimensions a second, 73 % of the issue bound), d = 1024 23.3 ms. Loading slabs stands in the
+ * way up to d = 64, folding takes 4 % and joining groups 10 %; float64 chebyshev, whose maximum is
+ * no single instruction, runs at 4.0e12. The clock stays at 1.98 GHz. So most of what is missing is
+ * not loading. Pairs take 52 to 55 % of the time from d = 128 on, 70 to 86 % at d = 17.
+ *
+ * With low tiles, float32 euclidean (high ones behind it): 65536 x 64 x 512 0.213 ms (0.264), 64 x
+ * 65536 x 512 0.212 (0.399), 2000 x 2000 x 128 0.057 (0.066), 1000 x 1000 x 512 0.068 (0.079), 700
+ * x 700 x 200 0.023 (0.036); 65536 x 128 x 512, where they are not taken, 0.407 (0.399), and 4096 x
+ * 4096 x 128 0.200 (0.192). */
+#include "common/grid.cuh"
+#include "common/segments.cuh"
+#include "common/slab.cuh"
+
+namespace {
+
+constexpr int kThreads = gd::kTileThreads;
+constexpr unsigned kBand = 16;
+
+/* A warp is 4 rows by 8 columns of threads, a block 4 warps below each other. A thread's rows touch
+ * in the matrix; its columns are runs of one 16-byte store, 8 runs apart. */
+template <typename T_, int kRows>
+struct Tile {
+    using T = T_;
+    static constexpr int word = gd::kPerWord<T>, cell = gd::kPerCell<T>;
+    static constexpr int rows = kRows, cols = 8; /* of a thread */
+    static constexpr int block_rows = 16 * rows, block_cols = 8 * cols;
+    static constexpr int blocks = sizeof(T) == sizeof(float) && rows == 4 ? 4 : 3; /* at once */
+    using Results = T[rows][cols];
+    using SlabA = gd::Slab<T, block_rows>;
+    using SlabB = gd::Slab<T, block_cols>;
+    using LoaderA = gd::Loader<T, block_rows, false, gd::Order<rows / 2, 4>>;
+    using LoaderB = gd::Loader<T, block_cols, true, gd::Order<word / 2, 8>>;
+};
+
+/* The totals of a thread's last rows wait in shared memory: with them the loop over dimensions
+ * would need more than the 168 registers that let three blocks share a multiprocessor. */
+template <typename M, typename Shape>
+struct alignas(16) Parked {
+    static constexpr int in_row = Shape::cols / Shape::word;
+    static constexpr int rows = M::folds && Shape::rows == 8 ? 2 : 0, words = rows * in_row;
+    static constexpr int first = Shape::rows - rows;
+    typename Shape::T at[words > 0 ? words : 1][kThreads][Shape::word];
+};
+
+template <typename Shape, typename P>
+__device__ __forceinline__ void park(P &parked, unsigned thread,
+                                     const typename Shape::Results &total)
+{
+#pragma unroll
+    for (int w = 0; w < P::words; ++w) {
+        gd::store_word(parked.at[w][thread],
+                       &total[P::first + w / P::in_row][w % P::in_row * Shape::word]);
+    }
+}
+
+template <typename Shape, typename P>
+__device__ __forceinline__ void unpark(const P &parked, unsigned thread,
+                                       typename Shape::Results &total)
+{
+#pragma unroll
+    for (int w = 0; w < P::words; ++w) {
+        gd::load_word(parked.at[w][thread],
+                      &total[P::first + w / P::in_row][w % P::in_row * Shape::word]);
+    }
+}
+
+/* Adds `depth` dimensions of a slab, from `first` on, to a thread's sums, in ascending order. */
+template <typename M, typename Shape>
+__device__ __forceinline__ void add_slab(typename Shape::Results &sum,
+                                         const typename Shape::SlabA &slab_a,
+                                         const typename Shape::SlabB &slab_b, int first, int depth,
+                                         unsigned thread)
+{
+    using T = typename Shape::T;
+    constexpr int kRows = Shape::rows, kCols = Shape::cols, kCell = Shape::cell;
+    constexpr int kStep = Shape::word / kCell; /* rows of the slab in a turn of the loop */
+    constexpr int kPitchA = sizeof slab_a[0] / sizeof(T), kPitchB = sizeof slab_b[0] / sizeof(T);
+    /* A word is two points (of both dimensions of the cell). Of a warp's 32 words of b eight
+     * differ, side by side, and four of a: the others are broadcasts. */
+    const T *from_a =
+        &slab_a[first / kCell][(thread / 32 * 4 * kRows + thread % 32 / 8 * 2) * kCell];
+    const T *from_b = &slab_b[first / kCell][thread % 8 * 2 * kCell];
+    /* The end of the loop as an address saves the register of a counter. */
+    const T *const end = from_a + gd::ceil_div(depth, Shape::word) * kStep * kPitchA;
+#pragma unroll 1
+    while (from_a != end) {
+#pragma unroll
+        for (int step = 0; step < kStep; ++step) {
+            T a[kRows * kCell], b[kCols * kCell];
+#pragma unroll
+            for (int i = 0; i < kRows; i += 2) {
+                gd::load_word(from_a + i * 4 * kCell, a + i * kCell);
+            }
+#pragma unroll
+            for (int j = 0; j < kCols; j += 2) {
+                gd::load_word(from_b + j * 8 * kCell, b + j * kCell);
+            }
+#pragma unroll
+            for (int s = 0; s < kCell; ++s) {
+#pragma unroll
+                for (int i = 0; i < kRows; ++i) {
+#pragma unroll
+                    for (int j = 0; j < kCols; ++j) {
+                        /* The cells of b are swapped: dimension s stands at the other end. */
+                        sum[i][j] =
+                            M::term(sum[i][j], a[i * kCell + s], b[j * kCell + kCell - 1 - s]);
+                    }
+                }
+            }
+            from_a += kPitchA;
+            from_b += kPitchB;
+        }
+    }
+}
+
+/* Joins a thread's totals, the first of which is at (row, col), with what the results' places hold,
+ * unless `first`, and puts them there if `put`. Being done once a group, this costs little, and
+ * between groups no register. Runs are the outer loop, because what there is to know about one
+ * holds for all rows. */
+template <typename M, typename Shape>
+__device__ __forceinline__ void join_group(const gd::Cdist<typename Shape::T> &call,
+                                           typename Shape::Results &total, ptrdiff_t row,
+                                           ptrdiff_t col, bool first, bool put)
+{
+    using T = typename Shape::T;
+    constexpr int kRows = Shape::rows, kWord = Shape::word, kRuns = Shape::cols / kWord;
+    const ptrdiff_t left = call.a.count - row;
+#pragma unroll
+    for (int r = 0; r < kRuns; ++r) {
+        const gd::Run<T> run(call, col + r * 8 * kWord, 1);
+        T *at = call.row(row) + run.first;
+        const int start = run.start(call, row);
+#pragma unroll
+        for (int i = 0; i < kRows; at += call.step(row + i, 1), ++i) {
+            if (i < left) {
+                /* By way of a copy: joined in place nothing spills, but the whole is 7 % slower. */
+                T joined[kWord], before[kWord] = {};
+                if (!first) {
+                    run.load(at, before, start + i);
+                }
+#pragma unroll
+                for (int j = 0; j < kWord; ++j) {
+                    joined[j] = first ? total[i][r * kWord + j]
+                                      : M::join(before[j], total[i][r * kWord + j]);
+                    total[i][r * kWord + j] = joined[j];
+                }
+                if (put) {
+                    run.template store<true>(at, joined, start + i);
+                }
+            }
+        }
+    }
+}
+
+/* Finishes and stores a thread's results, run by run as well. `memory` has room for a warp's rows
+ * of a run; nobody reads it any more. */
+template <typename M, typename Shape>
+__device__ __forceinline__ void store_tile(const gd::Cdist<typename Shape::T> &call,
+                                           const typename Shape::Results &total, ptrdiff_t row,
+                                           ptrdiff_t col, void *memory)
+{
+    using T = typename Shape::T;
+    constexpr int kRows = Shape::rows, kWord = Shape::word, kRuns = Shape::cols / kWord;
+    using Segments = gd::Segments<T, 4 * kRows>;
+    Segments &segments = ((Segments *)memory)[threadIdx.x / 32];
+    const int lane = threadIdx.x % 32, own = lane / 8 * kRows;
+    const ptrdiff_t left = call.a.count - row;
+    bool safe = true;
+#pragma unroll
+    for (int r = 0; r < kRuns; ++r) {
+        const gd::Run<T> run(call, col + r * 8 * kWord, 1);
+        T *to = call.out + row * call.out_stride + run.first;
+#pragma unroll
+        for (int i = 0; i < kRows; ++i, to += call.out_stride) {
+            T results[kWord];
+#pragma unroll
+            for (int j = 0; j < kWord; ++j) {
+                results[j] = gd::finish<M>(total[i][r * kWord + j], call.d);
+                safe &= gd::is_good<M>(results[j]);
+            }
+            if (!call.words) {
+                gd::store_word(&segments[own + i][lane % 8 * kWord], results);
+            }
+            else if (i < left) {
+                run.store(to, results);
+            }
+        }
+        if (!call.words) {
+            __syncwarp();
+            gd::store_segments<4 * kRows>(call, segments, call.a.count, row - own, 0,
+                                          run.first - lane % 8 * kWord);
+            __syncwarp();
+        }
+    }
+    if constexpr (M::template guarded<T>) {
+        /* After all stores, when no total is needed any more. */
+        if (!safe) {
+            gd::recompute_tile_f64<M, kRows, kRuns>(call, row, col);
+        }
+    }
+}
+
+/* kWords: both operands can be read by aligned 16-byte words along dimensions. */
+template <typename M, bool kWords, typename Shape>
+__global__ void __launch_bounds__(kThreads, Shape::blocks)
+    tile(const __grid_constant__ gd::Cdist<typename Shape::T> call,
+         const __grid_constant__ gd::Grid grid)
+{
+    using T = typename Shape::T;
+    constexpr int kRows = Shape::rows, kCols = Shape::cols, kWord = Shape::word;
+    __shared__ alignas(16) typename Shape::SlabA slab_a;
+    __shared__ alignas(16) typename Shape::SlabB slab_b;
+
+    unsigned tile_row, tile_col, thread = threadIdx.x;
+    if (!grid.find(&tile_row, &tile_col) ||
+        !call.has((ptrdiff_t)tile_row * Shape::block_rows,
+                  (ptrdiff_t)(tile_col + 1) * Shape::block_cols)) {
+        return;
+    }
+    __shared__ Parked<M, Shape> parked;
+    T total[kRows][kCols] = {};
+    park<Shape>(parked, thread, total);
+
+    for (ptrdiff_t dim = 0; dim < call.d; dim += gd::kSlabDims) {
+        const ptrdiff_t ahead = call.d - dim;
+        const int depth = ahead < gd::kSlabDims ? (int)ahead : gd::kSlabDims;
+        gd::hide_origin(tile_row), gd::hide_origin(tile_col), gd::hide_origin(thread);
+        const ptrdiff_t row = (ptrdiff_t)tile_row * Shape::block_rows;
+        const ptrdiff_t col = (ptrdiff_t)tile_col * Shape::block_cols;
+        typename Shape::LoaderA a(call.a, row, dim, depth, thread);
+        typename Shape::LoaderB b(call.b, col, dim, depth, thread);
+        /* Loads start before the barrier, so that slower warps hide part of the wait. */
+        if constexpr (kWords) {
+            a.fetch();
+            b.fetch();
+        }
+        __syncthreads(); /* nobody reads the last slab any more */
+        if constexpr (kWords) {
+            a.put(slab_a);
+            b.put(slab_b);
+        }
+        else {
+            a.copy(slab_a);
+            b.copy(slab_b);
+        }
+        __syncthreads(); /* the slab is there */
+
+        if constexpr (!M::folds) {
+            add_slab<M, Shape>(total, slab_a, slab_b, 0, depth, thread);
+        }
+        else {
+#pragma unroll 1
+            for (int fold = 0; fold < depth; fold += GD_FOLD) {
+                T fresh[kRows][kCols] = {};
+                add_slab<M, Shape>(fresh, slab_a, slab_b, fold,
+                                   depth - fold < GD_FOLD ? depth - fold : GD_FOLD, thread);
+                unpark<Shape>(parked, thread, total);
+#pragma unroll
+                for (int i = 0; i < kRows; ++i) {
+#pragma unroll
+                    for (int j = 0; j < kCols; ++j) {
+                        total[i][j] = M::join(total[i][j], fresh[i][j]);
+                    }
+                }
+                park<Shape>(parked, thread, total);
+            }
+            if ((dim + gd::kSlabDims) % GD_GROUP == 0 && ahead > gd::kSlabDims) {
+                join_group<M, Shape>(call, total, row + thread / 8 * kRows,
+                                     col + thread % 8 * kWord, dim < GD_GROUP, true);
+#pragma unroll
+                for (int i = 0; i < kRows; ++i) {
+#pragma unroll
+                    for (int j = 0; j < kCols; ++j) {
+                        total[i][j] = 0;
+                    }
+                }
+                park<Shape>(parked, thread, total);
+            }
+        }
+    }
+    const ptrdiff_t row = (ptrdiff_t)tile_row * Shape::block_rows + thread / 8 * kRows;
+    const ptrdiff_t col = (ptrdiff_t)tile_col * Shape::block_cols + thread % 8 * kWord;
+    if (M::folds && call.d > GD_GROUP) {
+        join_group<M, Shape>(call, total, row, col, false, false);
+    }
+    if (!call.words) {
+        __syncthreads(); /* nobody reads the last slab any more */
+    }
+    store_tile<M, Shape>(call, total, row, col, slab_a);
+}
+
+template <typename Shape>
+struct Tiles {
+    ptrdiff_t down, across;
+
+    explicit Tiles(const gd_cdist &call)
+        : down(gd::ceil_div(call.out.rows, Shape::block_rows)),
+          across(gd::ceil_div(call.out.cols, Shape::block_cols))
+    {
+    }
+    /* How many tiles have results; of pairs these are on the diagonal and right of it. */
+    ptrdiff_t count(bool pairs) const
+    {
+        return pairs ? (down * across + across) / 2 : down * across;
+    }
+    ptrdiff_t rounds(bool pairs, int processors) const
+    {
+        return gd::ceil_div(count(pairs), (ptrdiff_t)processors * Shape::blocks);
+    }
+};
+
+template <typename M, typename Shape>
+cudaError_t launch(const gd_cdist &call)
+{
+    using T = typename Shape::T;
+    const bool words = gd::reads_words<T>(call.a) && gd::reads_words<T>(call.b);
+    const Tiles<Shape> tiles(call);
+    const gd::Grid grid(call.pairs, tiles.down, tiles.across, kBand, Shape::block_rows,
+                        Shape::block_cols);
+    return gd::enqueue(call.launch, words ? tile<M, true, Shape> : tile<M, false, Shape>,
+                       grid.blocks(), dim3(kThreads), 0, gd::parameters_of<T>(call), grid);
+}
+
+/* A round of low tiles takes two thirds of one of high ones, if a little more for each result. They
+ * are taken where that saves enough, and where high ones leave multiprocessors without a tile. */
+template <typename M, typename T>
+cudaError_t launch_tiles(const gd_cdist &call)
+{
+    using Low = Tile<T, 4>;
+    if constexpr (sizeof(T) == sizeof(float)) {
+        using High = Tile<T, 8>;
+        int processors = 0;
+        const cudaError_t code = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount,
+                                                        call.launch.device.index);
+        if (code != cudaSuccess) {
+            return code;
+        }
+        const Tiles<Low> low(call);
+        const Tiles<High> high(call);
+        const ptrdiff_t gain = M::folds ? 5 : 4; /* maxima have no totals, and are slower in low */
+        if (high.count(call.pairs) > processors &&
+            low.rounds(call.pairs, processors) * 4 >= high.rounds(call.pairs, processors) * gain) {
+            return launch<M, High>(call);
+        }
+    }
+    return launch<M, Low>(call);
+}
+
+}  // namespace
+
+extern "C" gd_status gd_cuda_cdist_tile(gd_cdist *call, gd_error *err)
+{
+    return gd::launch_one_sum<false>(call, "cdist/cuda_tile", err, [&](auto metric, auto type) {
+        return launch_tiles<decltype(metric), decltype(type)>(*call);
+    });
+}

@@ -1,0 +1,316 @@
+/* multiply_few.cuh: products of a small matrix, or of few rows, that are too long for
+ * multiply_short_rows.cuh.
+ *
+ * Nothing is prepared ahead: every block moves the rows that it needs, and finds their norms. It
+ * computes 16 or 32 rows by 32 or 64 columns, each of its four warps a quarter of the columns. A
+ * lane loads its columns' values straight into the registers that the tensor cores read them from,
+ * some slabs ahead, and while it has them adds up their squares; rows of `a`, which all warps need,
+ * are moved by turns and come through shared memory. Additions are in the order of
+ * prepare.cuh and multiply.cuh: a result has the same bits there, so how
+ * many rows A has may decide. Blocks of 16 rows compute what is suspect again by themselves.
+ *
+ * What binds is latency. So what moves dimensions comes to shared memory two turns before it is
+ * needed (from global memory 512 x 512 x 512 took 48 us instead of 38), and nothing branches on
+ * what a sum is (128 x 128 x 512: 31 us instead of 26). Of few rows, of which a block has 64
+ * columns, memory gives 3e12 bytes a second; for small matrices 32 columns are better, as there
+ * are more blocks. */
+#ifndef GPUDIST_CDIST_PRODUCT_F64_MULTIPLY_FEW_CUH
+#define GPUDIST_CDIST_PRODUCT_F64_MULTIPLY_FEW_CUH
+
+#include <stddef.h>
+
+#include "cdist/product_f64/without_panels.cuh"
+
+namespace gd {
+namespace tensor_f64 {
+
+constexpr int kTurn = 4; /* slabs of a turn of the loop */
+static_assert(kTurn == kUnpreparedWarps, "each warp moves one slab of the rows");
+static_assert(kGroupSlabs % kTurn == 0, "groups end with a turn");
+
+/* A turn's values of kDown units of rows, and the sums of their squares. */
+template <int kDown>
+struct Turn {
+    double2 words[kTurn][kDown][kUnitWords];
+    double squares[kTurn][kDown][2][kLanes];
+};
+
+/* A block's shared memory. A block of a single unit of rows computes what is suspect again by
+ * itself. */
+template <int kDown, int kTiles>
+struct FewTile {
+    static constexpr bool by_itself = kDown == 1;
+    static constexpr int rows = kDown * kUnitRows, warp_cols = kTiles * 8;
+    static constexpr int cols = kUnpreparedWarps * warp_cols;
+    static_assert(by_itself || cols == kPartCols, "a part is as wide");
+    union {
+        Turn<kDown> turns[2];
+        Unprepared<rows * cols> own;
+        /* A lane's word of suspects has a byte of each warp's columns. */
+        unsigned char suspects[kDown][kLanes][kUnpreparedWarps];
+    };
+    double norms[rows];
+    /* Shifts of this turn's dimensions and the next two's, zeros beyond the last. */
+    Shift<double> shift[3][kTurn * kDims];
+    /* Sums of the groups so far; only there if there are several. */
+    double2 groups[kDown * kTiles * 2][kUnpreparedThreads];
+};
+
+template <int kDown, int kTiles>
+constexpr size_t few_bytes(bool groups)
+{
+    using Shared = FewTile<kDown, kTiles>;
+    return groups ? sizeof(Shared) : offsetof(Shared, groups);
+}
+
+/* down: blocks below each other, which follow each other closely, as they read the same columns. */
+template <gd_metric kMetric, int kDown, int kTiles, bool kWords>
+__global__ void __launch_bounds__(kUnpreparedThreads, kDown == 1 ? 3 : 2)
+    multiply_few(const __grid_constant__ Cdist<double> call, const __grid_constant__ Plan plan,
+                 unsigned down)
+{
+    using R = Rules<kMetric>;
+    constexpr int kAhead = kDown * kTiles == 1 ? 4 : 2; /* slabs of columns that are under way */
+    constexpr int kCols = FewTile<kDown, kTiles>::cols;
+    extern __shared__ __align__(128) unsigned char memory[];
+    FewTile<kDown, kTiles> &shared = *reinterpret_cast<FewTile<kDown, kTiles> *>(memory);
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    /* Blocks differ in which warp adds up a unit's squares. */
+    const int role = (int)((warp + blockIdx.x / down) % kUnpreparedWarps);
+    const ptrdiff_t top = (ptrdiff_t)(blockIdx.x % down) * FewTile<kDown, kTiles>::rows;
+    const ptrdiff_t left = (ptrdiff_t)(blockIdx.x / down) * kCols;
+    const ptrdiff_t first_col = left + warp * FewTile<kDown, kTiles>::warp_cols;
+    const ptrdiff_t slabs = plan.slabs;
+
+    const double *from_b[kTiles];
+#pragma unroll
+    for (int j = 0; j < kTiles; ++j) {
+        from_b[j] = call.b.data + call.b.clamp(first_col + j * 8 + lane / 4) * call.b.row_stride;
+    }
+    Share b[kAhead][kTiles]; /* of this slab and the next ones */
+    const auto load_b = [&](int to, const Place &place, int slab) {
+#pragma unroll
+        for (int j = 0; j < kTiles; ++j) {
+            load_share<kWords>(b[to][j], from_b[j], call.b.col_stride, place, slab);
+        }
+    };
+    const auto load_a = [&](Share(&x)[2], int unit, const Place &place, int slab) {
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+            const ptrdiff_t row = call.a.clamp(top + unit * kUnitRows + h * 8 + lane / 4);
+            load_share<kWords>(x[h], call.a.data + row * call.a.row_stride, call.a.col_stride,
+                               place, slab);
+        }
+    };
+    /* Moves a share of each of a lane's rows, as the third of the turns' shifts tells. */
+    const auto move = [&](auto &x, int third, int slab) {
+        if constexpr (R::shifts) {
+            ShareShift by;
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                by[i / 2][i % 2] =
+                    shared.shift[third][slab * kDims + i / 2 * 8 + lane % 4 * 2 + i % 2];
+            }
+#pragma unroll
+            for (Share &share : x) {
+                move_share(share, by);
+            }
+        }
+    };
+    const auto move_a = [&](Share(&x)[2], int to, int unit, int third) {
+        move(x, third, warp);
+        put_a(shared.turns[to].words[warp][unit], x[0], x[1]);
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+            shared.turns[to].squares[warp][unit][h][lane] = squares_of(x[h]);
+        }
+    };
+    const auto shift_of = [&](ptrdiff_t k) { return k < call.d ? plan.shift[k] : Shift<double>{}; };
+    Share first_a[kDown][2];
+    const auto load_first = [&] {
+#pragma unroll
+        for (int i = 0; i < kAhead; ++i) {
+            load_b(i, Place(0, call.d), i);
+        }
+#pragma unroll
+        for (int i = 0; i < kDown; ++i) {
+            load_a(first_a[i], i, Place(0, call.d), warp);
+        }
+    };
+    if constexpr (R::shifts) {
+        load_first(); /* the steps before do not write what this reads */
+    }
+    follow();
+    if (blockIdx.x == 0 && threadIdx.x == 0) {
+        begin_suspects(plan);
+    }
+    if (plan.suspects.direct() || !call.has(top, left + kCols)) {
+        return;
+    }
+    if constexpr (!R::shifts) {
+        load_first();
+    }
+    if constexpr (R::shifts) {
+        static_assert(kUnpreparedThreads == 2 * kTurn * kDims, "a thread a dimension of two turns");
+        shared.shift[0][threadIdx.x] = shift_of(threadIdx.x); /* and of [1] */
+        __syncthreads();
+    }
+#pragma unroll
+    for (int i = 0; i < kDown; ++i) {
+        move_a(first_a[i], 0, i, 0);
+    }
+    __syncthreads();
+
+    double sums[kDown][kTiles][2][2] = {};
+    Sum of_cols[kTiles], of_rows; /* the latter of the half unit that is the warp's role */
+    const auto for_groups = [&](auto f) {
+#pragma unroll
+        for (int i = 0; i < kDown * kTiles * 2; ++i) {
+            f(sums[i / 2 / kTiles][i / 2 % kTiles][i % 2], shared.groups[i][threadIdx.x]);
+        }
+    };
+    int at = 0, third = 0; /* which of the turns' rows and shifts are this turn's */
+#pragma unroll 1
+    for (ptrdiff_t first = 0; first < slabs;
+         first += kTurn, at ^= 1, third = third == 2 ? 0 : third + 1) {
+        const bool more = first + kTurn < slabs;
+        const Place place(first, call.d);
+        Share a[2];
+        /* The shifts of the turn after the next, which take the place of the last one's. */
+        const bool brings = first + 2 * kTurn < slabs && threadIdx.x < kTurn * kDims;
+        Shift<double> brought;
+        if (R::shifts && brings) {
+            brought = shift_of((first + 2 * kTurn) * kDims + threadIdx.x);
+        }
+#pragma unroll
+        for (int s = 0; s < kTurn; ++s) {
+            /* What is beyond the last slab is 0. By twos there is more to do at a time; with more
+             * columns registers are too few for that. */
+            if ((kTiles == 2 || s % 2 == 0) && first + s >= slabs) {
+                break;
+            }
+            constexpr int kPeriod = kTurn / kDown;
+            if (more && s % kPeriod == 0) {
+                load_a(a, s / kPeriod, place, kTurn + warp);
+            }
+            Share(&columns)[kTiles] = b[s % kAhead];
+            move(columns, third, s);
+#pragma unroll
+            for (int j = 0; j < kTiles; ++j) {
+                of_cols[j].add(squares_of(columns[j]));
+            }
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+#pragma unroll
+                for (int i = 0; i < kDown; ++i) {
+                    const double2 *const from = shared.turns[at].words[s][i] + half * 64 + lane;
+                    const double2 rows[2] = {from[0], from[32]};
+#pragma unroll
+                    for (int j = 0; j < kTiles; ++j) {
+                        multiply_add(sums[i][j], rows, columns[j][half]);
+                    }
+                }
+            }
+            load_b(s % kAhead, place, s + kAhead);
+            if (more && s % kPeriod == kPeriod - 1) {
+                move_a(a, at ^ 1, s / kPeriod, third == 2 ? 0 : third + 1);
+            }
+        }
+        if (role < 2 * kDown) {
+#pragma unroll
+            for (int s = 0; s < kTurn; ++s) {
+                if (first + s < slabs) {
+                    of_rows.add(shared.turns[at].squares[s][role / 2][role % 2][lane]);
+                }
+            }
+        }
+        if (R::shifts && brings) {
+            shared.shift[third == 0 ? 2 : third - 1][threadIdx.x] = brought;
+        }
+        if (more && (first + kTurn) % kGroupSlabs == 0) {
+            const bool fresh = first + kTurn == kGroupSlabs;
+            for_groups([&](double (&sum)[2], double2 &group) {
+                const double2 before = fresh ? double2{} : group;
+                group = {sum[0] + before.x, sum[1] + before.y};
+                sum[0] = sum[1] = 0;
+            });
+        }
+        __syncthreads(); /* the next turn's rows are there, and nobody reads this one's any more */
+    }
+    if (slabs > kGroupSlabs) {
+        for_groups([&](double (&sum)[2], double2 &group) {
+            sum[0] += group.x;
+            sum[1] += group.y;
+        });
+    }
+
+    if (role < 2 * kDown) {
+        const double norm = norm_of<kMetric>(of_rows);
+        if (lane % 4 == 0) {
+            shared.norms[role * 8 + lane / 4] = norm;
+        }
+    }
+    double across[kTiles][2];
+#pragma unroll
+    for (int j = 0; j < kTiles; ++j) {
+        spread_norm<kMetric>(of_cols[j], across[j]);
+    }
+    __syncthreads(); /* the norms are there */
+    uint32_t suspects[kDown], some = 0;
+#pragma unroll
+    for (int i = 0; i < kDown; ++i) {
+        suspects[i] = store_products<kMetric>(call, plan, sums[i], top + i * kUnitRows + lane / 4,
+                                              first_col + lane % 4 * 2,
+                                              shared.norms + i * kUnitRows + lane / 4, across);
+        some |= suspects[i];
+    }
+    const bool any = __syncthreads_or(some != 0);
+    if constexpr (FewTile<kDown, kTiles>::by_itself) {
+        if (!any) {
+            return;
+        }
+        if (threadIdx.x == 0) {
+            shared.own.listed = 0;
+        }
+        __syncthreads();
+        shared.own.append(suspects[0], [&](int bit) {
+            const int i = kTiles * 4 - 1 - bit; /* the lane's i-th */
+            const int row = i / 2 % 2 * 8 + lane / 4;
+            const int col = warp * (kTiles * 8) + i / 4 * 8 + lane % 4 * 2 + i % 2;
+            return row * kListCols + col;
+        });
+        __syncthreads(); /* the list is there */
+        if (warp == 0) {
+            shared.own.template compute<kMetric, kWords>(call, top, left);
+        }
+    }
+    else {
+        const ptrdiff_t part = left / kPartCols, tile = top / kTileRows;
+        const int own = (int)(top / kUnitRows % kUnits);
+        const int end = top + FewTile<kDown, kTiles>::rows < call.a.count ? own + kDown : kUnits;
+        if (any) {
+            if (threadIdx.x == 0) {
+                note_some(plan.suspects);
+            }
+#pragma unroll
+            for (int i = 0; i < kDown; ++i) {
+                shared.suspects[i][lane][warp] = (unsigned char)suspects[i];
+            }
+            __syncthreads();
+        }
+        for (int unit = own + warp; unit < end; unit += kUnpreparedWarps) {
+            uint32_t word = 0;
+            if (any && unit < own + kDown) { /* the bytes from the top on */
+                word = __byte_perm(
+                    *reinterpret_cast<const unsigned *>(shared.suspects[unit - own][lane]), 0,
+                    0x0123);
+            }
+            plan.suspects.note<double>((tile * plan.suspects.parts_across + part) * kUnits + unit,
+                                       word);
+        }
+    }
+}
+
+}  // namespace tensor_f64
+}  // namespace gd
+#endif

@@ -1,0 +1,179 @@
+"""Graphs as people have them: names of nodes, weights by name, frames, dicts, lists of edges."""
+
+import numpy as np
+import pytest
+
+import gpudist
+
+INF = np.inf
+
+
+@pytest.fixture
+def nx():
+    return pytest.importorskip("networkx", reason="networkx is not installed")
+
+
+@pytest.fixture
+def pd():
+    return pytest.importorskip("pandas", reason="pandas is not installed")
+
+
+@pytest.fixture
+def roads(nx):
+    g = nx.DiGraph()
+    g.add_edge("a", "b", cost=3, name="x")
+    g.add_edge("b", "c", cost=2, time=5.0)
+    g.add_edge("c", "a", time=7.0)
+    return g
+
+
+EXPECTED = [[0, 3, 5], [3, 0, 2], [1, 4, 0]]
+
+
+def test_weight_has_networkxs_meaning(nx, roads):
+    for weight in ("cost", "time", None):
+        expected = nx.floyd_warshall_numpy(roads, weight=weight)
+        np.testing.assert_array_equal(gpudist.apsp(roads, weight=weight), expected)
+        as_dicts = nx.to_dict_of_dicts(roads)
+        np.testing.assert_array_equal(gpudist.apsp(as_dicts, weight=weight), expected)
+    assert gpudist.apsp(roads, weight="cost").tolist() == EXPECTED
+
+    def slow(u, v, data):
+        return None if u == "c" else 2 * data["cost"] + (v == "b")
+
+    by_function = gpudist.apsp(roads, weight=slow, labels=True)
+    lengths = dict(nx.all_pairs_dijkstra_path_length(roads, weight=slow))
+    for u in roads:
+        for v in roads:
+            assert by_function.distance(u, v) == lengths[u].get(v, INF)
+    parallel = nx.MultiDiGraph([(0, 1, {"cost": 5}), (0, 1, {"cost": 3}), (1, 0, {"cost": 1})])
+    assert gpudist.apsp(parallel, weight="cost").tolist() == [[0, 3], [1, 0]]
+    most = gpudist.apsp(parallel, weight=lambda u, v, keyed: max(d["cost"] for d in keyed.values()))
+    assert most.tolist() == [[0, 5], [1, 0]]
+
+
+def test_an_attribute_that_no_edge_has_is_an_error(nx, roads):
+    with pytest.raises(
+        ValueError, match=r"'weight'; they have 'cost', 'name', 'time'.*weight=None"
+    ):
+        gpudist.apsp(roads)
+    with pytest.raises(ValueError, match="'weight'"):
+        gpudist.apsp(nx.to_dict_of_dicts(roads))
+    with pytest.raises(ValueError, match="'weight'"):
+        gpudist.explain("apsp", roads)
+    with pytest.raises(ValueError, match="'costs'; they have"):
+        gpudist.apsp(roads, weight="costs")
+    plain = nx.path_graph(3)
+    with pytest.raises(ValueError, match="'cost'; they have no attributes"):
+        gpudist.apsp(plain, weight="cost")
+    plain.edges[0, 1]["colour"] = "red"
+    assert gpudist.apsp(plain)[0].tolist() == [0, 1, 2]  # nothing there could be a weight
+    # where weights do not matter, neither does their name
+    assert gpudist.transitive_closure(roads).all()
+    assert gpudist.apsp(roads, semiring="or_and").all()
+    assert gpudist.apsp(roads, unweighted=True).max() == 2
+
+
+def test_nodelist_orders_rows(nx, roads):
+    order = ["c", "a", "b"]
+    expected = nx.floyd_warshall_numpy(roads, nodelist=order, weight="cost")
+    np.testing.assert_array_equal(gpudist.apsp(roads, nodelist=order, weight="cost"), expected)
+    for wrong, why in (
+        (["a", "b"], "'c' is missing"),
+        (["a", "b", "d"], "'d' is none of them"),
+        (["a", "b", "b", "c"], "once"),
+    ):
+        with pytest.raises(ValueError, match=why):
+            gpudist.apsp(roads, nodelist=wrong, weight="cost")
+    for given in ({"nodelist": [0, 1]}, {"weight": "cost"}, {"weight": None}):
+        with pytest.raises(TypeError, match=f"{next(iter(given))} is for NetworkX graphs"):
+            gpudist.apsp(np.ones((2, 2)), **given)
+
+
+def test_a_result_by_name(roads, pd):
+    found = gpudist.apsp(roads, weight="cost", labels=True, return_predecessors=True)
+    assert found.distance("a", "c") == 5 and found.path("a", "c") == ["a", "b", "c"]
+    assert gpudist.reconstruct_path(found, "a", "c") == ["a", "b", "c"]
+    assert gpudist.reconstruct_path(found, "b", "b") == ["b"]
+    frame = found.to_pandas()
+    assert frame.loc["c", "b"] == 4 and list(frame.index) == list(frame.columns) == ["a", "b", "c"]
+    assert "3 nodes" in repr(found)
+    with pytest.raises(KeyError, match="'d' is not a node"):
+        found.distance("a", "d")
+    with pytest.raises(ValueError, match="return_predecessors=True"):
+        gpudist.apsp(roads, weight="cost", labels=True).path("a", "b")
+    alone = gpudist.apsp({"a": {"b": 1.0}}, labels=True, return_predecessors=True)
+    with pytest.raises(gpudist.NoPathError, match="no path from 'b' to 'a'"):
+        alone.path("b", "a")
+    numbered = gpudist.apsp(np.array([[0, 2.0], [0, 0]]), labels=True)
+    assert numbered.nodes == [0, 1] and numbered.distance(0, 1) == 2
+    pairs = gpudist.apsp({("x", 1): {("y", 2): 4}}, labels=True).to_pandas()
+    assert pairs.shape == (2, 2) and pairs.iloc[0, 1] == 4
+
+
+def test_dicts_of_dicts():
+    dist = gpudist.apsp({"a": {"b": 3, "c": None}, "b": {"c": 2}, "c": {"a": 1}})
+    assert dist.tolist() == EXPECTED
+    assert gpudist.apsp({0: {1: 0.0}}, directed=False).tolist() == [[0, 0], [0, 0]]
+    assert gpudist.apsp({}).shape == (0, 0)
+    with pytest.raises(TypeError, match=r"graph\['a'\] must be a dict"):
+        gpudist.apsp({"a": ["b"]})
+    with pytest.raises(TypeError, match="got a str"):
+        gpudist.apsp({"a": {"b": "3"}})
+    with pytest.raises(ValueError, match="without an attribute 'cost'"):
+        gpudist.apsp({"a": {"b": 3}}, weight="cost")
+
+
+def test_frames_are_never_read_by_position(pd):
+    names = ["a", "b", "c"]
+    w = pd.DataFrame([[0, 3, 8], [0, 0, 2], [1, 0, 0]], index=names, columns=names)
+    np.testing.assert_array_equal(gpudist.apsp(w), EXPECTED)
+    turned = w[["c", "a", "b"]]
+    with pytest.raises(ValueError, match="another order"):
+        gpudist.apsp(turned)
+    found = gpudist.apsp(turned, labels=True)
+    assert found.nodes == names and found.dist.tolist() == EXPECTED
+    for other in (["a", "b", "x"], ["a", "b", "b"], [0, 1, 2]):
+        with pytest.raises(ValueError, match="named differently"):
+            gpudist.apsp(w.set_axis(other, axis=1), labels=True)
+    plain = pd.DataFrame(w.to_numpy())
+    np.testing.assert_array_equal(gpudist.apsp(plain), EXPECTED)
+    np.testing.assert_array_equal(gpudist.transitive_closure(plain), np.ones((3, 3), bool))
+    with pytest.raises(ValueError, match="apsp_edges"):
+        gpudist.apsp(pd.DataFrame({"source": [0], "target": [1]}))
+
+
+def test_lists_of_edges(pd):
+    edges, weights = [(0, 1), (1, 2), (2, 0), (0, 1)], [3, 2, 1, 9]
+    assert gpudist.apsp_edges(edges, weights).tolist() == EXPECTED
+    assert gpudist.apsp_edges(np.array(edges, "u1"), np.array(weights, "f4")).tolist() == EXPECTED
+    dist, pred = gpudist.apsp_edges(edges, n=4, return_predecessors=True)
+    assert dist[0].tolist() == [0, 1, 2, INF] and pred.shape == (4, 4)
+    assert gpudist.apsp_edges([(0, 1)], directed=False).tolist() == [[0, 1], [1, 0]]
+    assert gpudist.apsp_edges([], n=2).tolist() == [[0, INF], [INF, 0]]
+    frame = pd.DataFrame(edges, columns=["source", "target"]).assign(weight=weights)
+    assert gpudist.apsp_edges(frame).tolist() == EXPECTED
+    frame = frame.rename(columns={"weight": "cost"})
+    with pytest.raises(ValueError, match=r"columns \['cost'\]"):
+        gpudist.apsp_edges(frame)
+    assert gpudist.apsp_edges(frame, "cost").tolist() == EXPECTED
+    frame[["source", "target"]] = frame[["source", "target"]].replace({0: "a", 1: "b", 2: "c"})
+    with pytest.raises(ValueError, match="labels=True"):
+        gpudist.apsp_edges(frame, "cost")
+    found = gpudist.apsp_edges(frame, "cost", labels=True)
+    assert found.nodes == ["a", "b", "c"] and found.distance("a", "c") == 5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        (([(0, 1, 2)],), ValueError, r"shape \(m, 2\)"),
+        (([(0.0, 1.0)],), TypeError, "whole numbers"),
+        (([(0, 5)], None, 3), ValueError, "from 0 to 2, got 5"),
+        (([(0, -1)],), ValueError, "got -1"),
+        (([(0, 1)], [1, 2]), ValueError, r"shape \(1,\)"),
+    ],
+)
+def test_bad_lists_of_edges(arguments, error, message):
+    with pytest.raises(error, match=message):
+        gpudist.apsp_edges(*arguments)

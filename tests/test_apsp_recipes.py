@@ -1,0 +1,47 @@
+"""The guide's recipes, beside the packages whose conventions they follow."""
+
+import numpy as np
+import pytest
+from made_lines import ROOT
+from pages import run_blocks
+
+PAGE = ROOT / "docs" / "guide" / "graphs.md"
+pytestmark = pytest.mark.skipif(not PAGE.exists(), reason="the tests run apart from the source")
+
+
+@pytest.fixture
+def recipes():
+    names = {}
+    run_blocks(PAGE, names)
+    return names
+
+
+def test_rdkit_counts_the_same_bonds(recipes):
+    chem = pytest.importorskip("rdkit.Chem")
+    rdmolops = pytest.importorskip("rdkit.Chem.rdmolops")
+    smiles = ["CCO", "C", "c1ccccc1C(=O)NCC#N", "[Na+].[Cl-]", "CC.O", "C1CC2CCC1CC2", "C" * 150]
+    molecules = [chem.MolFromSmiles(one) for one in smiles]
+    for got, molecule in zip(recipes["distance_matrices"](molecules), molecules, strict=True):
+        want = rdmolops.GetDistanceMatrix(molecule)
+        assert got.dtype == want.dtype and got.tobytes() == want.tobytes()
+
+
+def floyd_warshall(adjacency):
+    """Count hops as Graphormer does: 510 stands for no path, and for all that is not less."""
+    n = len(adjacency)
+    hops = np.where(adjacency != 0, 1, 510).astype(np.int64)
+    np.fill_diagonal(hops, 0)
+    for k in range(n):
+        hops = np.minimum(hops, hops[:, k, None] + hops[k])
+    return np.minimum(hops, 510)
+
+
+@pytest.mark.parametrize("n", [1, 7, 40, 600])
+def test_graphormer_s_hops(n, recipes, rng):
+    for adjacency in (rng.random((n, n)) < 1.5 / n, np.eye(n, k=1)):
+        hops, before = recipes["graphormer_distances"](adjacency)
+        want = floyd_warshall(adjacency)
+        assert hops.dtype == want.dtype
+        np.testing.assert_array_equal(hops, want)
+        reached = (before >= 0) | np.eye(n, dtype=bool)
+        assert (reached | (hops == 510)).all()

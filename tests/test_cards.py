@@ -1,0 +1,336 @@
+"""What the chooser takes on cards that are not here, and how code gets to run on them.
+
+The chooser is made to believe in a card by `_core.pretend`, which no variable of the environment
+and no public function reaches.
+"""
+
+import itertools
+import re
+from pathlib import Path
+
+import pytest
+
+import gpudist
+from gpudist import _code, _core
+from gpudist.__main__ import main
+
+ROOT = Path(__file__).resolve().parents[1]
+RELEASE = "75;80;86;89;90;100f;120f+PTX"
+
+# Capability, multiprocessors, KB of shared memory of a block and of a multiprocessor, and how many
+# float32 operations take the time of one in float64.
+CARDS = {
+    "T4": (75, 40, 64, 64, 32),
+    "A100": (80, 108, 163, 164, 2),
+    "A10G": (86, 80, 99, 100, 64),
+    "RTX 3090": (86, 82, 99, 100, 64),
+    "L4": (89, 58, 99, 100, 64),
+    "RTX 4090": (89, 128, 99, 100, 64),
+    "H100": (90, 132, 227, 228, 2),
+    "H200": (90, 132, 227, 228, 2),
+    "B200": (100, 148, 227, 228, 2),
+    "RTX 5090": (120, 170, 99, 100, 64),
+}
+
+
+@pytest.fixture
+def pretend():
+    """Give a function that puts a card in the place of what there is, until the test's end."""
+
+    def card(name, targets=RELEASE, **changes):
+        capability, multiprocessors, block, whole, ratio = CARDS[name]
+        facts = {
+            "capability": capability,
+            "multiprocessors": multiprocessors,
+            "shared_block": block << 10,
+            "shared_multiprocessor": whole << 10,
+            "double_ratio": ratio,
+        }
+        _core.pretend(targets, **facts | changes)
+
+    yield card
+    _core.pretend(None)
+
+
+def taken(op, dtype, metric, n, cols, device="cuda", **more):
+    """Return what runs, without the operation, and without the instruction set of a CPU."""
+    kernel = _core.choose(op, dtype, metric, n, cols, device=device, **more)[0]
+    return re.sub(r"_(avx512|avx2|baseline)$", "", kernel.partition("/")[2])
+
+
+def row(text):
+    """Spread words over the cards: "tile*6 direct" is six times tile, then direct."""
+    words = [word.partition("*") for word in text.split()]
+    return [word for word, _, times in words for _ in range(int(times or 1))]
+
+
+# ---------------------------------------------------------------- every decision for every card
+
+FLOAT32, FLOAT64 = ("cdist", "float32"), ("cdist", "float64")
+# The columns are T4, A100, A10G, RTX 3090, L4, RTX 4090, H100, H200, B200, RTX 5090.
+ON_THE_DEVICE = {
+    (*FLOAT32, "euclidean", 4096, 3): "narrow*10",
+    (*FLOAT32, "euclidean", 4096, 16): "short*10",
+    (*FLOAT32, "euclidean", 500, 64): "tile*10",
+    (*FLOAT32, "euclidean", 1500, 64): "tile*6 direct*3 tile",
+    (*FLOAT32, "euclidean", 4096, 64): "tile*6 tensor*2 direct tile",
+    (*FLOAT32, "cosine", 4096, 64): "tile*6 tensor*2 tile*2",
+    (*FLOAT32, "cityblock", 4096, 64): "tile*6 direct*3 tile",
+    (*FLOAT32, "chebyshev", 4096, 64): "tile*6 direct*3 tile",
+    (*FLOAT32, "braycurtis", 4096, 64): "sums*6 direct_sums*2 sums*2",
+    (*FLOAT32, "canberra", 4096, 64): "sums*10",
+    (*FLOAT32, "haversine", 4096, 2): "haversine*10",
+    (*FLOAT32, "mahalanobis", 4096, 64): "mahalanobis*10",
+    (*FLOAT32, "jaccard", 4096, 64): "bits*10",
+    (*FLOAT64, "euclidean", 4096, 3): "narrow*10",
+    (*FLOAT64, "euclidean", 500, 64): "tile_f64*10",
+    (*FLOAT64, "euclidean", 2048, 64): "tile_f64 tensor_f64 tile_f64*4 tensor_f64*3 tile_f64",
+    (*FLOAT64, "cosine", 2048, 64): "tile tensor_f64 tile*4 tensor_f64*3 tile",
+    (*FLOAT64, "cityblock", 2048, 64): "tile_f64*10",
+    (*FLOAT64, "canberra", 2048, 64): "sums*10",
+    ("apsp", "float32", None, 1000, 0): "cuda_blocked*10",
+    ("apsp", "float64", None, 1000, 0): "cuda_blocked*10",
+    ("closure", "bool", None, 4000, 0): "cuda_bits*10",
+    ("minplus", "float32", None, 2000, 2000): "cuda_tile*10",
+    ("minplus", "int32", None, 2000, 2000): "cuda_tile*10",
+    ("perron", "float64", None, 4000, 4000): "cuda_rows*6 cuda_resident*2 cuda_rows*2",
+}
+# From the host's memory: the bus and the rate of float64 decide as well.
+FROM_THE_HOST = {
+    (*FLOAT32, "euclidean", 4096, 3): "cpu_tile cuda_narrow*9",
+    (*FLOAT32, "euclidean", 4096, 64): "cuda_tile*6 cuda_tensor*2 cuda_direct cuda_tile",
+    (*FLOAT32, "euclidean", 64, 64): "cpu_tile*10",
+    (*FLOAT64, "euclidean", 4096, 3): "cpu_tile*6 cuda_narrow*4",
+    (*FLOAT64, "cityblock", 2048, 64): "cuda_tile_f64*10",
+    ("apsp", "float32", None, 1000, 0): "cuda_blocked*10",
+    ("apsp", "float64", None, 1000, 0): "cpu_blocked cuda_blocked*9",
+    ("minplus", "float64", None, 2000, 2000): "cpu_tile cuda_tile*9",
+}
+
+
+@pytest.mark.parametrize("case", ON_THE_DEVICE, ids=str)
+def test_what_is_taken_for_arrays_on_the_card(case, pretend):
+    expected = [
+        word if word.startswith("cuda_") else f"cuda_{word}" for word in row(ON_THE_DEVICE[case])
+    ]
+    found = []
+    for card in CARDS:
+        pretend(card)
+        # A has so many rows that no other takes the place of what the table has first.
+        operands = "bool" if case[2] == "jaccard" else None
+        found.append(taken(*case, rows=10**6, operands=operands))
+    assert found == expected
+
+
+@pytest.mark.parametrize("case", FROM_THE_HOST, ids=str)
+def test_what_is_taken_for_arrays_of_the_host(case, pretend):
+    found = []
+    for card in CARDS:
+        pretend(card)
+        found.append(taken(*case, device=None, rows=10**6))
+    assert found == row(FROM_THE_HOST[case])
+
+
+@pytest.mark.parametrize(
+    ("case", "rows", "expected"),
+    [
+        ((*FLOAT32, "euclidean", 2000, 64), 200, "tile*10"),
+        ((*FLOAT32, "euclidean", 2000, 64), 3000, "tile*6 tile*3 tile"),
+        ((*FLOAT32, "euclidean", 2000, 64), 20000, "tile*6 direct*3 tile"),
+        ((*FLOAT32, "euclidean", 2000, 64), 5, "few*10"),
+        ((*FLOAT64, "cityblock", 1000, 64), 200, "tile_f64 few tile_f64*3 few*5"),
+        ((*FLOAT32, "euclidean", 2000, 10), 200, "tile*10"),
+    ],
+)
+def test_what_stands_in_goes_with_the_number_of_multiprocessors(case, rows, expected, pretend):
+    found = []
+    for card in CARDS:
+        pretend(card)
+        found.append(taken(*case, rows=rows).removeprefix("cuda_"))
+    assert found == row(expected)
+
+
+@pytest.mark.parametrize("card", CARDS)
+def test_float64_products_are_for_cards_with_tensor_cores_for_them(card, pretend):
+    """Where tensor cores do not multiply float64, products take longer than differences."""
+    pretend(card)
+    has = _core.generation(CARDS[card][0])["fp64_tensor"]
+    assert has == (card in ("A100", "H100", "H200", "B200"))
+    shapes = itertools.product((512, 4096, 100_000), (12, 64, 1000, 4096), ("euclidean", "cosine"))
+    kernels = {taken(*FLOAT64, metric, n, d, rows=10**6) for n, d, metric in shapes}
+    assert ("cuda_tensor_f64" in kernels) == has
+    *_, rejected = _core.choose(*FLOAT64, "euclidean", 4096, 64, device="cuda")
+    if not has:
+        why = rejected["cdist/cuda_tensor_f64"]
+        assert "do not multiply float64" in why or "it needs compute capability 8.0 or newer" in why
+
+
+def test_who_asks_for_float64_products_by_name_gets_them(pretend):
+    pretend("L4")
+    asked = {"kernel": "cdist/cuda_tensor_f64", "device": "cuda"}
+    assert _core.choose(*FLOAT64, "euclidean", 4096, 64, **asked)[0] == asked["kernel"]
+    pretend("T4")
+    with pytest.raises(ValueError, match=r"compute capability 8\.0 or newer, cuda:0 has 7\.5"):
+        _core.choose(*FLOAT64, "euclidean", 4096, 64, **asked)
+
+
+def test_predecessors_of_float64_paths_need_shared_memory(pretend):
+    """A block takes 72 KB, which a T4 does not have: words, instead of a launch that fails."""
+    paths = ("apsp", "float64", None, 4000, 0)
+    for card in CARDS:
+        pretend(card)
+        if card != "T4":
+            assert taken(*paths, predecessors=True) == "cuda_blocked"
+            continue
+        assert taken(*paths) == "cuda_blocked"
+        with pytest.raises(ValueError, match="72 KB of shared memory, cuda:0 has 64 KB"):
+            taken(*paths, predecessors=True)
+        assert taken(*paths, device=None, predecessors=True) == "cpu_blocked"
+
+
+# ---------------------------------------------------------------- generations
+
+
+def test_16_bit_sums_and_minima_are_instructions_from_9_0_on():
+    """Before they are eight instructions for two updates, of which int32 takes four."""
+    for capability, *_ in CARDS.values():
+        assert _core.generation(capability)["halfwords"] == (capability >= 90)
+
+
+def test_both_operations_with_16_bit_forms_ask_for_them():
+    kernels = ROOT / "kernels"
+    if not kernels.exists():
+        pytest.skip("the tests run apart from the source tree")
+    for name, form in (("apsp/blocked.cu", "run_paths16<T>("), ("minplus/tile.cu", "PlusNarrow")):
+        text = (kernels / name).read_text(encoding="utf-8")
+        assert form in text and "gd_has_halfwords(" in text
+
+
+@pytest.mark.parametrize(
+    ("capability", "name"),
+    [(70, None), (75, "7.5"), (80, "8.0"), (86, "8.6"), (87, "8.6"), (89, "8.9"), (90, "9.0"),
+     (100, "10.0"), (103, "10.3"), (110, "10.3"), (120, "12.0"), (121, "12.0"), (130, "12.0")],
+)  # fmt: skip
+def test_every_card_has_a_generation(capability, name):
+    found = _core.generation(capability)
+    assert (found and found["name"]) == name
+
+
+def test_rows_name_their_generations():
+    rows = {kernel.id: kernel for kernel in gpudist.kernels()}
+    every = ("7.5", "8.0", "8.6", "8.9", "9.0", "10.0", "10.3", "12.0")
+    for kernel in rows.values():
+        assert set(kernel.generations) <= set(every)
+        assert bool(kernel.generations) == (kernel.backend == "cuda")
+    assert rows["cdist/cuda_tile"].generations == every
+    assert rows["cdist/cuda_tile"].needs == "compute capability 7.5 or newer"
+    assert rows["cdist/cuda_direct"].generations == every
+    assert rows["cdist/cuda_tensor_f64"].generations == every[1:]
+    assert rows["cdist/cuda_tensor"].generations == ("9.0",)
+    assert rows["cdist/cuda_tensor"].needs == "compute capability 9.0 and no other"
+    assert rows["ceiling/cuda_tensor64"].needs == "compute capability 8.0, 9.0 or 10.0"
+
+
+def test_a_row_that_no_card_of_the_machine_can_run_says_so(pretend):
+    pretend("A100")
+    why = {kernel.id: kernel.why_not for kernel in gpudist.kernels()}
+    assert why["cdist/cuda_tile"] is None
+    words = "it needs compute capability 9.0 and no other, cuda:0 has 8.0"
+    assert why["cdist/cuda_tensor"] == words
+
+
+# ---------------------------------------------------------------- what a build has for a card
+
+
+@pytest.mark.parametrize(
+    ("targets", "capability", "code"),
+    [
+        ("90", 90, "machine code"),
+        ("90", 86, "none"),
+        ("90", 100, "none"),
+        ("80;90+PTX", 80, "machine code"),
+        ("80;90+PTX", 86, "machine code"),  # of an older card of the same major version
+        ("80;90+PTX", 75, "none"),
+        ("80;90+PTX", 120, "ptx"),
+        ("86;90", 80, "none"),
+        ("80+PTX", 90, "ptx"),
+        ("90a", 90, "machine code"),
+        ("100f;120f+PTX", 103, "machine code"),
+        ("100f;120f+PTX", 110, "none"),
+        ("100f;120f+PTX", 121, "machine code"),
+        ("100f;120f+PTX", 130, "ptx"),
+        ("100a", 103, "none"),
+        ("", 90, "none"),
+        *[(RELEASE, capability, "machine code") for capability, *_ in CARDS.values()],
+    ],
+)
+def test_how_code_gets_to_run_on_a_card(targets, capability, code):
+    assert _core.code_for(targets, capability) == code
+
+
+def test_a_card_without_code_is_told_how_to_get_some(pretend):
+    pretend("A10G", targets="90")
+    words = "this build has code for compute capability 90, cuda:0 has 8.6; build it with"
+    with pytest.raises(ValueError, match=f"{words} GPUDIST_CUDA_ARCHS=86"):
+        taken(*FLOAT32, "euclidean", 4096, 64)
+    assert taken(*FLOAT32, "euclidean", 4096, 64, device=None) == "cpu_tile"
+
+
+@pytest.mark.parametrize(
+    ("targets", "capability", "driver", "words"),
+    [
+        (RELEASE, "9.0", "13.0", "machine code, generation 9.0"),
+        (RELEASE, "8.7", "13.0", "machine code, generation 8.6"),
+        (RELEASE, "13.0", "13.3", "PTX, which the driver compiles when a kernel is first called"),
+        (RELEASE, "13.0", "13.10", "PTX, which the driver compiles"),
+        (RELEASE, "13.0", "13.0", "the driver supports CUDA 13.0 and compiles no PTX of CUDA 13.3"),
+        ("89", "9.0", "13.3", "none: build gpudist again with GPUDIST_CUDA_ARCHS=90"),
+        (RELEASE, "7.0", "13.3", "is older than all that gpudist supports"),
+    ],
+)
+def test_info_says_how_code_gets_to_run(targets, capability, driver, words):
+    assert words in _code.how_it_runs(targets, capability, driver, "13.3")
+
+
+def test_info_says_what_the_build_is_for(monkeypatch, capsys):
+    card = gpudist.cuda.Device(
+        index=0, name="A Card", compute_capability="8.6", memory_bytes=8 << 30, l2_bytes=4 << 20,
+        multiprocessors=80,
+    )  # fmt: skip
+    state = {"why_not": None, "driver": 13000, "runtime": 13030, "devices": []}
+    monkeypatch.setattr(_core, "cuda", lambda: state | {"targets": "80;100f+PTX"})
+    monkeypatch.setattr(gpudist.cuda, "devices", lambda: (card,))
+    assert _code.lines() == [
+        ("GPU code", "made by CUDA 13.3 for compute capability 8.0, 10.0f, and PTX for newer ones"),
+        ("code for cuda:0", "machine code, generation 8.6"),
+    ]
+    assert main(["info"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "code for cuda:0 machine code, generation 8.6" in shown
+    monkeypatch.setattr(_core, "cuda", lambda: state | {"targets": ""})
+    assert _code.lines() == [("GPU code", "none: this build has no CUDA kernels")]
+
+
+# ---------------------------------------------------------------- the pretence
+
+
+def test_nobody_pretends_by_accident():
+    public = {name for name in dir(gpudist) if "pretend" in name.lower()}
+    assert not public
+    for path in Path(gpudist.__file__).parent.rglob("*.py"):
+        assert "pretend(" not in path.read_text(encoding="utf-8"), path
+
+
+def test_a_pretence_ends(pretend):
+    before = [kernel.why_not for kernel in gpudist.kernels()]
+    pretend("T4")
+    assert [kernel.why_not for kernel in gpudist.kernels()] != before
+    _core.pretend(None)
+    assert [kernel.why_not for kernel in gpudist.kernels()] == before
+
+
+@pytest.mark.skipif(gpudist.cuda.is_available(), reason="CUDA can be used here")
+def test_what_a_pretence_chose_does_not_run_without_a_device(pretend):
+    pretend("L4")
+    with pytest.raises(gpudist.DeviceError):
+        gpudist.cdist([[0.0, 1.0]], [[1.0, 1.0]], device="cuda")

@@ -1,0 +1,497 @@
+"""gpudist.torch: PyTorch's cdist and pdist, with its values and gradients, and better digits."""
+
+import itertools
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import gpudist
+
+torch = pytest.importorskip("torch", minversion="2.4", reason="PyTorch 2.4 is missing")
+
+import gpudist.torch as ours  # noqa: E402
+from gpudist.torch import _operators, _terms  # noqa: E402
+
+# PyTorch's own helpers call what PyTorch itself has deprecated.
+pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+
+W = torch.tensor([0.5, 2.0, 0.0, 1.0], dtype=torch.float64)
+# What there are derivatives of, by arguments, and the distance of one pair in plain PyTorch.
+RULES = {
+    "p=1": ({"p": 1}, lambda e: e.abs().sum(-1)),
+    "p=2": ({}, lambda e: e.pow(2).sum(-1).sqrt()),
+    "p=1.5": ({"p": 1.5}, lambda e: e.abs().pow(1.5).sum(-1).pow(1 / 1.5)),
+    "p=3": ({"p": 3}, lambda e: e.abs().pow(3).sum(-1).pow(1 / 3)),
+    "p=0.7": ({"p": 0.7}, lambda e: e.abs().pow(0.7).sum(-1).pow(1 / 0.7)),
+    "p=inf": ({"p": math.inf}, lambda e: e.abs().amax(-1)),
+    "sqeuclidean": ({"metric": "sqeuclidean"}, lambda e: e.pow(2).sum(-1)),
+    "p=2, w": ({"w": W}, lambda e: (W * e.pow(2)).sum(-1).sqrt()),
+    "p=1, w": ({"p": 1, "w": W}, lambda e: (W * e.abs()).sum(-1)),
+    "p=3, w": ({"p": 3, "w": W}, lambda e: (W * e.abs().pow(3)).sum(-1).pow(1 / 3)),
+    "p=inf, w": ({"p": math.inf, "w": W}, lambda e: e[..., W > 0].abs().amax(-1)),
+    "sqeuclidean, w": ({"metric": "sqeuclidean", "w": W}, lambda e: (W * e.pow(2)).sum(-1)),
+}
+OF_ROWS = {
+    "cosine": ({"metric": "cosine"}, lambda x, y: 1 - torch.cosine_similarity(x, y, -1)),
+    "cosine, w": (
+        {"metric": "cosine", "w": W},
+        lambda x, y: 1 - torch.cosine_similarity(x * W.sqrt(), y * W.sqrt(), -1),
+    ),
+    "inner_product": ({"metric": "inner_product"}, lambda x, y: (x * y).sum(-1)),
+}
+ALL = {
+    name: (given, lambda x, y, f=f: f(x.unsqueeze(-2) - y.unsqueeze(-3)))
+    for name, (given, f) in RULES.items()
+} | {
+    name: (given, lambda x, y, f=f: f(x.unsqueeze(-2), y.unsqueeze(-3)))
+    for name, (given, f) in OF_ROWS.items()
+}
+every_rule = pytest.mark.parametrize("given, plain", ALL.values(), ids=ALL)
+EXPONENTS = [0.0, 0.5, 1.0, 1.3, 2.0, 2.5, 3.0, math.inf]
+
+
+def points(*shape, dtype=torch.float64, seed=0):
+    generator = torch.Generator().manual_seed(seed + sum(shape))
+    return torch.randn(*shape, dtype=dtype, generator=generator)
+
+
+def gradients(function, *inputs, asked=None):
+    """Return the result, and the gradient for each input."""
+    inputs = [x.detach().clone().requires_grad_() for x in inputs]
+    d = function(*inputs)
+    asked = torch.ones_like(d) if asked is None else asked
+    return d.detach(), torch.autograd.grad(d, inputs, asked)
+
+
+def condensed(d):
+    i, j = torch.triu_indices(*d.shape[-2:], 1)
+    return d[..., i, j]
+
+
+# ---------------------------------------------------------------- values
+
+
+@every_rule
+def test_values_and_gradients_are_those_of_plain_pytorch(given, plain):
+    """In batches that broadcast, of cdist and of pdist."""
+    x, y = points(2, 1, 5, 4), points(3, 7, 4)
+    asked = points(2, 3, 5, 7, seed=9)
+    got = gradients(lambda x, y: ours.cdist(x, y, **given), x, y, asked=asked)
+    expected = gradients(plain, x, y, asked=asked)
+    torch.testing.assert_close(got, expected, rtol=1e-10, atol=1e-12)
+    asked = points(3, 21, seed=9)
+    got = gradients(lambda y: ours.pdist(y, **given), y, asked=asked)
+    i, j = torch.triu_indices(7, 7, 1)
+
+    def pairs(y):  # without the diagonal, where some have no derivative
+        return plain(y[:, i].unsqueeze(-2), y[:, j].unsqueeze(-2)).flatten(-3)
+
+    expected = gradients(pairs, y, asked=asked)
+    torch.testing.assert_close(got, expected, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("p", EXPONENTS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_it_is_pytorchs_cdist(p, dtype):
+    """With its values where points are equal, where columns agree, and where largest ones tie."""
+    x = torch.tensor([[0, 0, 0], [1, 2, 2], [1, -2, 2], [3, 3, -3]], dtype=dtype)
+    y = torch.tensor([[0, 0, 0], [1, 0, 2], [1, 2, 2], [2, 1, 1], [0, 5, 0]], dtype=dtype)
+    tolerance = {"rtol": 1e-5, "atol": 1e-6} if dtype == torch.float32 else {}
+    asked = points(4, 5, dtype=dtype)
+    direct = "donot_use_mm_for_euclid_dist"
+    for batch in ((), (2,), (2, 1)):
+        xs = x.expand(*batch, *x.shape[-2:])
+        wide = asked.expand(*batch, 4, 5)
+        expected = gradients(lambda x, y: torch.cdist(x, y, p, direct), xs, y, asked=wide)
+        for mode in (direct, "use_mm_for_euclid_dist", "use_mm_for_euclid_dist_if_necessary"):
+            got = gradients(lambda x, y, m=mode: ours.cdist(x, y, p, m), xs, y, asked=wide)
+            torch.testing.assert_close(got, expected, **tolerance)
+    expected = gradients(lambda y: torch.nn.functional.pdist(y, p), y, asked=asked[0].repeat(2))
+    got = gradients(lambda y: ours.pdist(y, p), y, asked=asked[0].repeat(2))
+    torch.testing.assert_close(got, expected, **tolerance)
+
+
+@pytest.mark.parametrize("p", EXPONENTS)
+def test_empty_operands(p):
+    for batch, m, n, d in itertools.product(((), (0,), (2,)), (0, 3), (0, 2), (0, 3)):
+        x, y = torch.ones(*batch, m, d), torch.ones(n, d)
+        got, (gx, gy) = gradients(lambda x, y: ours.cdist(x, y, p), x, y)
+        expected = torch.cdist(x, y, p)
+        assert torch.equal(got, expected) and gx.shape == x.shape and gy.shape == y.shape
+        assert not gx.any() and not gy.any()
+    for n in (0, 1):
+        got, (gx,) = gradients(lambda x: ours.pdist(x, p), torch.ones(n, 3))
+        assert got.shape == (0,) and not gx.any()
+
+
+def test_forward_is_gpudists(rng):
+    x, y = points(9, 4, dtype=torch.float32), points(11, 4, dtype=torch.float32)
+    for metric, given in (("euclidean", {}), ("cityblock", {"w": W}), ("chebyshev", {})):
+        expected = gpudist.cdist(x, y, metric, **given)
+        assert torch.equal(ours.cdist(x, y, metric=metric, **given), expected)
+        assert torch.equal(ours.pdist(x, metric=metric, **given), gpudist.pdist(x, metric, **given))
+    torch.testing.assert_close(
+        ours.cdist(x, y, metric="cosine"), gpudist.cdist(x, y, "cosine"), rtol=0, atol=1e-6
+    )
+    huge = x.double() * 1e200
+    cosine = ours.cdist(huge, y.double(), metric="cosine")
+    torch.testing.assert_close(cosine, gpudist.cdist(x.double(), y.double(), "cosine"))
+
+
+def test_what_is_missing_is_missing_where_pytorch_says_so():
+    """The largest difference passes over NaN."""
+    x, y = points(3, 4), points(2, 4)
+    x[1, 2] = math.nan
+    for p in EXPONENTS[1:]:
+        assert torch.equal(ours.cdist(x, y, p).isnan(), torch.cdist(x, y, p).isnan())
+        assert ours.pdist(x, p).isnan().tolist() == [p < math.inf, False, p < math.inf]
+    _, (gx, _) = gradients(lambda x, y: ours.cdist(x, y, math.inf), x, y)
+    assert gx.isfinite().all()
+
+
+# ---------------------------------------------------------------- derivatives
+
+
+@every_rule
+def test_derivatives_are_those_of_the_function(given, plain):
+    """First and second ones, backward, forward, and mapped, against finite differences."""
+    x, y = points(2, 3, 4).requires_grad_(), points(1, 2, 4).requires_grad_()
+
+    def function(x, y):
+        return ours.cdist(x, y, **given)
+
+    fast = {"fast_mode": True}
+    assert torch.autograd.gradcheck(
+        function, (x, y), check_forward_ad=True, check_batched_grad=True, **fast
+    )
+    assert torch.autograd.gradgradcheck(function, (x, y), check_fwd_over_rev=True, **fast)
+    z = points(4, 4, seed=3).requires_grad_()
+    pairs = lambda z: ours.pdist(z, **given)  # noqa: E731
+    assert torch.autograd.gradcheck(pairs, (z,), check_forward_ad=True, **fast)
+    assert torch.autograd.gradgradcheck(pairs, (z,), check_fwd_over_rev=True, **fast)
+
+
+@pytest.mark.parametrize("given", [{"p": 2}, {"p": 3}, {"metric": "cosine"}, {"p": 1.5}])
+def test_no_element_of_a_derivative_is_wrong(given):
+    """The slow way looks at each of them, where the quick one looks at a random direction."""
+    x, y = points(3, 2).requires_grad_(), points(2, 2).requires_grad_()
+    function = lambda x, y: ours.cdist(x, y, **given)  # noqa: E731
+    assert torch.autograd.gradcheck(function, (x, y), check_forward_ad=True)
+    assert torch.autograd.gradgradcheck(function, (x, y), check_fwd_over_rev=True)
+
+
+def test_func_has_all_of_it():
+    x, y = points(5, 3), points(4, 3)
+
+    def loss(x, distances=ours.cdist):
+        return distances(x, y, 3.0).sin().sum()
+
+    def plain(x):
+        return (x[:, None] - y).abs().pow(3).sum(-1).pow(1 / 3).sin().sum()
+
+    func = torch.func
+    torch.testing.assert_close(func.grad(loss)(x), func.grad(plain)(x))
+    torch.testing.assert_close(func.hessian(loss)(x), func.hessian(plain)(x))
+    twice = func.jacrev(func.jacrev(loss))(x)
+    torch.testing.assert_close(twice, func.hessian(plain)(x))
+    torch.testing.assert_close(func.jacfwd(loss)(x), func.grad(plain)(x))
+    got = func.jvp(loss, (x,), (x.flip(0),))
+    torch.testing.assert_close(got, func.jvp(plain, (x,), (x.flip(0),)))
+    many = points(6, 5, 3)
+    mapped = func.vmap(func.grad(loss))(many)
+    torch.testing.assert_close(mapped, torch.stack([func.grad(plain)(z) for z in many]))
+    turned = func.vmap(ours.cdist, in_dims=(1, None), out_dims=2)(many, y)
+    torch.testing.assert_close(turned, ours.cdist(many.movedim(1, 0), y).movedim(0, 2))
+    both = func.vmap(func.vmap(lambda a, b: ours.pdist(a) * b, (0, None)), (0, 0))
+    torch.testing.assert_close(
+        both(many.expand(2, 6, 5, 3), torch.ones(2)), ours.pdist(many).expand(2, 6, 10)
+    )
+
+
+def test_what_there_is_no_derivative_of_is_said():
+    x, y = points(3, 2).requires_grad_(), points(2, 2)
+    (g,) = torch.autograd.grad(ours.cdist(x, y).sum(), x, create_graph=True)
+    (h,) = torch.autograd.grad(g.sum(), x, create_graph=True)
+    with pytest.raises(NotImplementedError, match="no third derivatives"):
+        torch.autograd.grad(h.sum(), x)
+    loss = lambda x: ours.cdist(x, y).sum()  # noqa: E731
+    with pytest.raises(NotImplementedError, match="forward over forward"):
+        torch.func.jacfwd(torch.func.jacfwd(loss))(x.detach())
+    with pytest.raises(TypeError, match="w requires gradients"):
+        ours.cdist(x, y, w=torch.ones(2, requires_grad=True))
+    with pytest.raises(ValueError, match="w must be the same for all that is mapped"):
+        torch.func.vmap(lambda w: ours.cdist(x.detach(), y, w=w))(torch.ones(3, 2).double())
+
+
+# ---------------------------------------------------------------- digits
+
+
+@pytest.mark.parametrize("p", [1.0, 2.0, 1.5, 3.0, math.inf])
+def test_near_points_far_from_the_origin_keep_their_digits(p, rng):
+    """Held against the same sums in float64, of the numbers as they are in float32."""
+    x = torch.as_tensor(1000 + rng.random((40, 16)), dtype=torch.float32)
+    y = x[:30] + torch.as_tensor(rng.choice([-1, 0, 1], (30, 16)) * 2.0**-13, dtype=torch.float32)
+    asked = torch.as_tensor(rng.normal(size=(40, 30)), dtype=torch.float32)
+    got = gradients(lambda x, y: ours.cdist(x, y, p), x, y, asked=asked)[1]
+    direct = "donot_use_mm_for_euclid_dist"
+    wide = x.double(), y.double()
+    expected = gradients(lambda x, y: torch.cdist(x, y, p, direct), *wide, asked=asked.double())[1]
+    size = gradients(lambda x, y: ours.cdist(x, y, p), *wide, asked=asked.abs().double())
+    terms = asked.abs().double().sum()  # no slope of a distance is above 1
+    assert size[0].isfinite().all()
+    for mine, theirs in zip(got, expected, strict=True):
+        scale = asked.abs().double().sum(1 if len(mine) == 40 else 0)[:, None]
+        assert ((mine - theirs).abs() / scale).max() < 1e-6
+    assert terms > 0
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-18, 1e18, 1e30])
+@pytest.mark.parametrize("p", [2.0, 3.0])
+def test_gradients_of_float32_hold_over_its_range(p, scale):
+    x, y = points(6, 5, dtype=torch.float32), points(7, 5, dtype=torch.float32)
+    asked = points(6, 7, dtype=torch.float32)
+    expected = gradients(lambda x, y: ours.cdist(x, y, p), x, y, asked=asked)[1]
+    small = x * scale, y * scale
+    got = gradients(lambda x, y: ours.cdist(x, y, p), *small, asked=asked)[1]
+    torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-5)
+    tiny = gradients(lambda x, y: ours.cdist(x, y, p), x, y, asked=asked * 1e-33)[1]
+    torch.testing.assert_close([g * 1e33 for g in tiny], list(expected), rtol=1e-3, atol=1e-4)
+
+
+def test_the_core_adds_up_what_pytorch_does():
+    """For every kernel of it, in strips that are full and not, in any layout."""
+    kernels = [k.id for k in gpudist.kernels("gradient") if k.why_not is None]
+    kinds = {"cityblock": 1.0, "euclidean": 2.0, "chebyshev": math.inf, "sqeuclidean": 2.0}
+    for dtype, (batch, m, n, d) in itertools.product(
+        (torch.float32, torch.float64),
+        ((2, 17, 33, 3), (1, 5, 100, 11), (3, 40, 7, 30), (1, 1, 1, 1), (1, 64, 65, 8)),
+    ):
+        x, y = points(batch, m, d, dtype=dtype), points(batch, n, d, dtype=dtype)
+        y[:, :1] = x[:, :1]
+        g = points(batch, m, n, dtype=dtype)
+        tolerance = {"rtol": 1e-4, "atol": 1e-4} if dtype == torch.float32 else {}
+        for metric in (*kinds, "inner_product"):
+            kind = metric if metric in ("sqeuclidean", "inner_product") else "minkowski"
+            rule = _terms.Rule(kind, kinds.get(metric, 2.0), None)
+            distances = gpudist.cdist(x, y, metric)
+            expected = _terms.pull(g, x, y, distances, rule)
+            pairs = gpudist.pdist(y, metric)
+            of_pairs = _terms.pull(pairs, y, None, pairs, rule)
+            alike = torch.ones(1, 1, dtype=dtype).expand_as(pairs)  # as sum() asks
+            of_alike = _terms.pull(alike, y, None, pairs, rule)
+            for kernel in kernels:
+                for asked in (g, g.mT.contiguous().mT, g.expand(2, *g.shape)[1]):
+                    out = torch.empty_like(x)
+                    arrays = [t.numpy() for t in (asked, x, y, distances, out)]
+                    gpudist._core.gradient(*arrays, metric, kernel)
+                    torch.testing.assert_close(out, expected, **tolerance)
+                for asked, wanted in ((pairs, of_pairs), (alike, of_alike)):
+                    out = torch.empty_like(y)
+                    arrays = [t.numpy() for t in (asked, y, pairs, out)]
+                    gpudist._core.gradient(*arrays[:2], None, *arrays[2:], metric, kernel)
+                    torch.testing.assert_close(out, wanted, **tolerance)
+
+
+# ---------------------------------------------------------------- bits and memory
+
+
+@pytest.mark.parametrize("given", [{"p": 1}, {"p": 2}, {"p": 3}, {"metric": "cosine"}])
+def test_a_rows_gradient_does_not_depend_on_its_neighbours(given):
+    """Nor on the matrices beside it, nor on threads: bit for bit."""
+    x, y = points(5, 70, 9, dtype=torch.float32), points(5, 150, 9, dtype=torch.float32)
+    asked = points(5, 70, 150, dtype=torch.float32)
+    whole = gradients(lambda x, y: ours.cdist(x, y, **given), x, y, asked=asked)
+    again = gradients(lambda x, y: ours.cdist(x, y, **given), x, y, asked=asked)
+    assert all(map(torch.equal, whole[1], again[1]))
+    for k, rows in ((0, slice(0, 70)), (3, slice(11, 45)), (4, slice(69, 70))):
+        part = gradients(
+            lambda x, y: ours.cdist(x, y, **given), x[k, rows], y[k], asked=asked[k, rows]
+        )
+        assert torch.equal(part[0], whole[0][k, rows])
+        assert torch.equal(part[1][0], whole[1][0][k, rows])
+    other = gradients(lambda x, y: ours.cdist(x, y, **given), x[2], y[2, :9], asked=asked[2, :, :9])
+    assert torch.equal(other[1][1], whole[1][1][2, :9])
+
+
+LARGE = """
+import resource, torch, gpudist.torch
+x = torch.randn(2, 256, 64, requires_grad=True)
+y = torch.randn(256, 64, requires_grad=True)
+def back(x, y):
+    gpudist.torch.cdist(x, y, 3.0).sum().backward()
+back(x[:1, :200], y[:200])
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+back(x, y)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+def test_no_buffer_is_as_large_as_all_differences():
+    """These would take 34 MB, and powers of them as much again; results take 1."""
+    done = subprocess.run([sys.executable, "-c", LARGE], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 30_000  # kB
+
+
+def test_broadcast_batches_are_not_copied():
+    x = points(1, 30, 4).expand(1000, 30, 4)
+    assert ours.cdist(x, points(1, 4)).shape == (1000, 30, 1)
+    got, (gx,) = gradients(lambda x: ours.cdist(x.expand(50, 30, 4), points(50, 2, 4)), x[0])
+    assert gx.shape == (30, 4) and got.shape == (50, 30, 2)
+
+
+# ---------------------------------------------------------------- the compiler and its kin
+
+
+def samples():
+    x, y = points(2, 5, 3), points(2, 4, 3, seed=1)
+    d, pairs = torch.cdist(x, y), ours.pdist(x)
+    rule = "minkowski", 2.0, torch.ones(3, dtype=torch.float64)
+    yield _operators.distances, (x, y, *rule)
+    yield _operators.distances, (x, None, *rule)
+    yield _operators.pull, (d, x, y, d, *rule)
+    yield _operators.pull, (d.mT.contiguous().mT, x, y, d, "sqeuclidean", 2.0, None)
+    yield _operators.pull, (pairs, x, None, pairs, "minkowski", 3.0, None)
+    yield _operators.push, (x, y, d, x, None, *rule)
+    yield _operators.push, (x, None, pairs, x, None, *rule)
+    yield _operators.curve, (d, x, y, d, None, y, *rule)
+    yield _operators.curve, (pairs, x, None, pairs, x, None, *rule)
+
+
+@pytest.mark.parametrize("number", range(9))
+def test_operators_are_what_their_schemas_say(number):
+    operator, arguments = list(samples())[number]
+    done = torch.library.opcheck(operator, arguments)
+    assert set(done.values()) == {"SUCCESS"}
+
+
+@pytest.fixture
+def dynamo():
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("given", [{}, {"p": 3.0}, {"metric": "cosine"}])
+def test_one_graph_of_any_size(given, dynamo):
+    def loss(x, y):
+        return ours.cdist(x, y, **given).sin().sum() + ours.pdist(x, **given).cos().sum()
+
+    compiled = torch.compile(loss, fullgraph=True, dynamic=True, backend="aot_eager")
+    for m, n in ((5, 4), (7, 9), (6, 3)):
+        x, y = points(2, m, 3), points(n, 3)
+        torch.testing.assert_close(gradients(compiled, x, y), gradients(loss, x, y))
+
+
+@pytest.mark.exhaustive  # half a minute of a C++ compiler
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_inductor_compiles_it(dynamo):
+    def loss(x, y):
+        return (ours.cdist(2 * x, y.T.contiguous().T, 1.0) + 1).log().sum()
+
+    x, y = points(6, 3), points(5, 3)
+    compiled = torch.compile(loss, fullgraph=True)
+    torch.testing.assert_close(gradients(compiled, x, y), gradients(loss, x, y))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+def test_export_keeps_the_operator():
+    class Model(torch.nn.Module):
+        def forward(self, x, y):
+            return ours.cdist(x, y, 1.0)
+
+    x, y = points(6, 3), points(5, 3)
+    rows = torch.export.Dim("rows", min=2)
+    shapes = {"x": {0: rows}, "y": None}
+    program = torch.export.export(Model(), (x, y), dynamic_shapes=shapes)
+    assert "gpudist.distances" in program.graph_module.code
+    x = points(9, 3)
+    torch.testing.assert_close(program.module()(x, y), ours.cdist(x, y, 1.0))
+
+
+def test_autocast_gives_float32():
+    x, y = points(6, 3), points(5, 3)
+    for dtype in (torch.bfloat16, torch.float16):
+        a, b = x.to(dtype), y.to(dtype)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            got = ours.cdist(a, b.float())
+        assert got.dtype == torch.float32
+        assert torch.equal(got, ours.cdist(a.float(), b.float()))
+        d, grads = gradients(ours.cdist, a, b)
+        assert d.dtype == dtype and {g.dtype for g in grads} == {dtype}
+        assert torch.equal(d, ours.cdist(a.float(), b.float()).to(dtype))
+
+
+# ---------------------------------------------------------------- errors
+
+
+WRONG = [
+    ((np.ones((2, 3)), torch.ones(2, 3)), {}, TypeError, "x1 must be a tensor of PyTorch, got nda"),
+    ((torch.ones(2, 3), torch.ones(2, 3).long()), {}, TypeError, "x2 must be of floating point"),
+    ((torch.ones(2, 3), torch.ones(2, 3).double()), {}, TypeError, "x1 is of torch.float32 and x2"),
+    ((torch.ones(3), torch.ones(2, 3)), {}, ValueError, "x1 must have two dimensions or more"),
+    ((torch.ones(2, 3), torch.ones(2, 4)), {}, ValueError, r"columns, got shapes \(2, 3\) and"),
+    ((torch.ones(2, 1, 3), torch.ones(3, 1, 3)), {}, ValueError, "batches .* do not broadcast"),
+    ((torch.ones(2, 3, device="meta"), torch.ones(2, 3)), {}, TypeError, "x1 is on meta and x2"),
+    ((), {"p": -1}, ValueError, "p must be 0 or more"),
+    ((), {"p": math.nan}, ValueError, "p must be 0 or more"),
+    ((), {"compute_mode": "quick"}, ValueError, "compute_mode must be 'use_mm_for_euclid_dist_if"),
+    ((), {"metric": "jaccard"}, ValueError, "'jaccard' is not one that has gradients"),
+    ((), {"metric": "cosin"}, ValueError, "did you mean 'cosine'"),
+    ((), {"metric": "cosine", "p": 3}, ValueError, "p is for metric='minkowski'"),
+    ((), {"w": [1.0]}, ValueError, r"w must have shape \(3,\), got \(1,\)"),
+    ((), {"w": torch.ones(3), "p": 0}, ValueError, "w is not for 'inner_product'"),
+    ((), {"w": -torch.ones(3)}, ValueError, "w must be 0 or more|negative"),
+]
+
+
+@pytest.mark.parametrize("operands, given, error, words", WRONG)
+def test_wrong_arguments(operands, given, error, words):
+    with pytest.raises(error, match=words):
+        ours.cdist(*(operands or (torch.ones(2, 3), torch.ones(4, 3))), **given)
+
+
+def test_gpudist_imports_no_pytorch():
+    code = (
+        "import sys, numpy, gpudist; gpudist.cdist(numpy.ones((2, 3)), numpy.ones((2, 3)));"
+        "assert 'torch' not in sys.modules; assert 'gpudist.torch' not in sys.modules;"
+        "gpudist.torch.cdist; assert 'torch' in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.gpu
+@every_rule
+def test_the_gpu_has_the_cpus_values_and_gradients(given, plain):
+    """Of batches as well, and for rows that are equal; the bits are the same each time."""
+    for shape in ((9, 4), (3, 7, 4)):
+        x, y = points(*shape), points(*shape, seed=1)
+        y[..., 0, :] = x[..., 1, :]
+        found = []
+        for device in ("cpu", "cuda", "cuda"):
+            a, b = (t.detach().to(device).requires_grad_() for t in (x, y))
+            there = {k: v.to(device) if torch.is_tensor(v) else v for k, v in given.items()}
+            distances = ours.cdist(a, b, **there)
+            assert distances.device.type == device
+            asked = torch.linspace(-1, 2, distances.numel(), dtype=x.dtype).reshape(
+                (*x.shape[:-1], -1)
+            )
+            distances.backward(asked.to(device))
+            found.append([t.detach().cpu() for t in (distances, a.grad, b.grad)])
+        for cpu, gpu, again in zip(*found, strict=True):
+            torch.testing.assert_close(gpu, cpu, rtol=1e-11, atol=1e-13)
+            assert torch.equal(gpu, again)
+
+
+@pytest.mark.gpu
+def test_the_gpu_gives_gradients_or_refuses():
+    x = points(6, 3).cuda().requires_grad_()
+    assert gpudist.cdist(x, x.detach()).requires_grad
+    for call in (lambda: gpudist.cdist(x, x, "canberra"), lambda: gpudist.apsp(x[:3])):
+        with pytest.raises(TypeError, match="requires gradients"):
+            call()
+    with torch.no_grad():
+        assert not gpudist.cdist(x, x, "canberra").requires_grad

@@ -1,0 +1,225 @@
+"""PyTorch's tensors on the CPU: what they give is of PyTorch, and gradients are never lost."""
+
+import numpy as np
+import pytest
+
+import gpudist
+from gpudist import measures
+
+torch = pytest.importorskip("torch", reason="PyTorch is missing")
+
+A = torch.arange(12.0, dtype=torch.float64).reshape(4, 3)
+B = torch.arange(15.0, dtype=torch.float64).reshape(5, 3) / 7
+S = torch.tensor([[0.0, 3, 8], [4, 0, 2], [1, 5, 0]], dtype=torch.float64)
+LENGTHS = gpudist.apsp(S.numpy())
+
+
+def arrays_in(result):
+    """Give the arrays of a result."""
+    if isinstance(result, (torch.Tensor, np.ndarray)):
+        return [result]
+    if isinstance(result, tuple):
+        return [x for part in result for x in arrays_in(part)]
+    return [result.vector] if hasattr(result, "vector") else []
+
+
+CALLS = {
+    "cdist": (lambda f: gpudist.cdist(f(A), f(B)), 1),
+    "cdist, long way": (lambda f: gpudist.cdist(f(A), f(B), dtype="float64"), 1),
+    "cdist, callable": (lambda f: gpudist.cdist(f(A), f(B), lambda x, y: x[0] - y[0]), 1),
+    "cdist, rows": (lambda f: gpudist.cdist(f(A), f(B), rows=slice(1, 3)), 1),
+    "cdist, reference": (lambda f: gpudist.cdist(f(A), f(B), kernel="reference"), 1),
+    "cdist, batch": (lambda f: gpudist.cdist(f(A[None]), f(B)), 1),
+    "pdist": (lambda f: gpudist.pdist(f(A)), 1),
+    "minplus": (lambda f: gpudist.minplus(f(S), f(S)), 1),
+    "minplus, or_and": (lambda f: gpudist.minplus(f(S), f(S), semiring="or_and"), 1),
+    "apsp": (lambda f: gpudist.apsp(f(S), return_predecessors=True), 2),
+    "apsp, or_and": (lambda f: gpudist.apsp(f(S), semiring="or_and"), 1),
+    "apsp_edges": (lambda f: gpudist.apsp_edges(f(torch.tensor([[0, 1], [1, 0]]))), 1),
+    "transitive_closure": (lambda f: gpudist.transitive_closure(f(S)), 1),
+    "perron": (lambda f: gpudist.perron(f(S)), 1),
+    "nearest": (lambda f: gpudist.nearest(f(A), f(B)), 2),
+    "knn": (lambda f: gpudist.knn(XA=f(A), XB=f(B), k=2), 2),
+    "radius_neighbors": (lambda f: gpudist.radius_neighbors(f(A), r=20.0), 3),
+    "count_neighbors": (lambda f: gpudist.count_neighbors(f(A), radii=[5.0, 20.0]), 1),
+    "eccentricity": (lambda f: measures.eccentricity(f(torch.as_tensor(LENGTHS))), 1),
+    "closeness": (lambda f: measures.closeness_centrality(f(torch.as_tensor(LENGTHS))), 1),
+    "harmonic": (lambda f: measures.harmonic_centrality(f(torch.as_tensor(LENGTHS))), 1),
+}
+
+
+@pytest.mark.parametrize("call, count", CALLS.values(), ids=CALLS)
+def test_tensors_give_tensors_with_the_same_numbers(call, count):
+    got, expected = call(lambda x: x), call(lambda x: x.numpy())
+    assert type(got) is type(expected) or isinstance(got, torch.Tensor)
+    assert len(arrays_in(got)) == count
+    for mine, theirs in zip(arrays_in(got), arrays_in(expected), strict=True):
+        assert type(mine) is torch.Tensor and not mine.requires_grad
+        np.testing.assert_array_equal(mine.numpy(), theirs)
+        assert str(mine.dtype) == f"torch.{theirs.dtype}"
+
+
+RECORDED = {
+    "XA": lambda x: gpudist.cdist(x, B, "canberra"),
+    "XB": lambda x: gpudist.cdist(A, x, dtype="float32"),
+    "X": lambda x: gpudist.pdist(x, "jaccard"),
+    "w": lambda x: gpudist.cdist(A, B, w=x[0]),
+    "p": lambda x: gpudist.cdist(A, B, "minkowski", p=x[0, 1]),
+    "out": lambda x: gpudist.cdist(A, A[:3], out=x),
+    "graph": lambda x: gpudist.apsp(x[:3]),
+    "no_edge": lambda x: gpudist.apsp(S, no_edge=x[0, 0]),
+    "A": lambda x: gpudist.minplus(x, S),
+    "B": lambda x: gpudist.minplus(S, x.T),
+    "C": lambda x: gpudist.minplus(A, S, C=x),
+    "x0": lambda x: gpudist.perron(S, x0=x[1]),
+    "dist": lambda x: measures.diameter(x[:3]),
+    "r": lambda x: gpudist.radius_neighbors(A, r=x[1, 1]),
+    "radii": lambda x: gpudist.count_neighbors(A, radii=x[1]),
+    "weights": lambda x: gpudist.apsp_edges([[0, 1]], x[0, :1]),
+}
+RECORDED |= {
+    "XA of a callable": lambda x: gpudist.cdist(x, B, lambda u, v: 0.0),
+    "XA of neighbours": lambda x: gpudist.knn(x, k=1),
+    "XB of neighbours": lambda x: gpudist.nearest(A, x),
+    "XA with an array": lambda x: gpudist.cdist(x, B.numpy()),
+    "X of a set": lambda x: gpudist.Neighbors(A).kneighbors(x, 1),
+    "A of perron": lambda x: gpudist.perron(x[:3]),
+    "graph of a closure": lambda x: gpudist.transitive_closure(x[:3]),
+    "XA in a batch": lambda x: gpudist.cdist(x[None], B, "canberra"),
+}
+
+
+@pytest.mark.parametrize("place", RECORDED)
+def test_gradients_are_never_lost_in_silence(place):
+    learned = A.clone().requires_grad_()
+    with pytest.raises(TypeError, match=f"^{place.split()[0]} is a tensor that requires grad"):
+        RECORDED[place](learned)
+    with torch.no_grad():
+        if place not in ("graph", "dist", "no_edge", "A of perron"):  # these refuse the numbers
+            RECORDED[place](learned)
+
+
+def test_a_recorded_distance_has_gradients():
+    learned = A.clone().requires_grad_()
+    for metric, given in (("euclidean", {}), ("l1", {}), ("minkowski", {"p": 3}), ("cos", {})):
+        d = gpudist.cdist(learned, B, metric, **given)
+        assert d.requires_grad
+        expected = gpudist.cdist(A, B, metric, **given)
+        torch.testing.assert_close(d.detach(), expected, rtol=1e-12, atol=1e-12)
+        (g,) = torch.autograd.grad(d.sum(), learned)
+        assert g.shape == A.shape and g.isfinite().all()
+    assert gpudist.pdist(learned).requires_grad
+    assert gpudist.cdist(learned.half(), B.half()).dtype == torch.float32
+    assert gpudist.cdist(learned.float(), B).dtype == torch.float64
+
+
+def test_half_precision_is_computed_in_float32():
+    for dtype in (torch.float16, torch.bfloat16):
+        a, b = (A / 3).to(dtype), B.to(dtype)
+        wide = gpudist.cdist(a.float(), b.float())
+        assert gpudist.cdist(a, b).dtype == torch.float32
+        assert torch.equal(gpudist.cdist(a, b), wide)
+        narrow = gpudist.cdist(a, b, dtype=dtype)
+        assert narrow.dtype == dtype and torch.equal(narrow, wide.to(dtype))
+        out = torch.empty(4, 5, dtype=dtype)
+        assert gpudist.cdist(a, b, out=out) is out and torch.equal(out, narrow)
+        assert torch.equal(gpudist.pdist(a, dtype=dtype), gpudist.pdist(a).to(dtype))
+        with pytest.raises(ValueError, match=r"out must have shape \(4, 5\)"):
+            gpudist.cdist(a, b, out=out.T)
+        with pytest.raises(ValueError, match="dtype is float64, but out has dtype"):
+            gpudist.cdist(a, b, out=out, dtype="float64")
+        assert gpudist.knn(a, k=1).distances.dtype == torch.float32
+        assert gpudist.cdist(A, B, w=torch.ones(3, dtype=dtype)).dtype == torch.float64
+
+
+def test_the_first_operand_decides_on_the_library():
+    assert isinstance(gpudist.cdist(A, B.numpy()), torch.Tensor)
+    assert isinstance(gpudist.cdist(A.numpy(), B), np.ndarray)
+    assert isinstance(gpudist.cdist(A.tolist(), B), np.ndarray)
+    assert isinstance(gpudist.minplus(S, S.numpy(), C=S.numpy()), torch.Tensor)
+
+
+def test_out_is_returned_itself_and_written_in_place():
+    expected = gpudist.cdist(A, B)
+    tensor, array = torch.empty(4, 5, dtype=torch.float64), np.empty((4, 5))
+    for a, b in ((A, B), (A.numpy(), B.numpy()), (A, B.numpy())):
+        for out in (tensor, array):
+            assert gpudist.cdist(a, b, out=out) is out
+            np.testing.assert_array_equal(np.asarray(out), expected.numpy())
+            assert gpudist.cdist(a, b, out=out, dtype="float64") is out
+    dist, pred = gpudist.apsp(S, out=S.clone(), return_predecessors=True)
+    assert isinstance(dist, torch.Tensor) and isinstance(pred, torch.Tensor)
+    given = torch.empty(4, 2), torch.empty(4, 2, dtype=torch.int64)
+    found = gpudist.knn(A.float(), k=2, out=given)
+    assert found.distances is given[0] and found.indices is given[1]
+    graph = S.clone()
+    shortest = gpudist.apsp(graph, overwrite=True)
+    assert shortest.data_ptr() == graph.data_ptr()
+    negative = torch.complex(A, A).conj().imag
+    with pytest.raises(TypeError, match="out must be a plain tensor"):
+        gpudist.cdist(A, A[:3], out=negative)
+    with pytest.raises(ValueError, match="out must be C-contiguous"):
+        gpudist.cdist(A, B, out=torch.empty(5, 4, dtype=torch.float64).T)
+
+
+def test_large_results_are_recycled_too():
+    x = torch.arange(3000.0)[:, None]
+    gpudist.recycle_results(1 << 30)
+    try:
+        first = gpudist.cdist(x, x)
+        place = first.data_ptr()
+        kept = first[:2]
+        del first
+        second = gpudist.cdist(x, x)
+        assert second.data_ptr() != place  # a view of the first is alive
+        del kept
+        assert gpudist.cdist(x, x).data_ptr() == place
+    finally:
+        gpudist.recycle_results(0)
+
+
+def test_views_of_tensors_are_read_as_they_are():
+    negative = torch.complex(A, -A).conj().imag
+    assert negative.is_neg()
+    assert torch.equal(gpudist.cdist(negative, B), gpudist.cdist(A, B))
+    assert torch.equal(gpudist.cdist(A.T.contiguous().T, B), gpudist.cdist(A, B))
+    assert torch.equal(gpudist.cdist(A.flip(0), B), gpudist.cdist(A, B).flip(0))
+    assert isinstance(gpudist.cdist(torch.nn.Parameter(A, requires_grad=False), B), torch.Tensor)
+
+
+def test_small_tensors_take_the_short_way():
+    short = gpudist._core.cdist_tensors
+    if short(A, B, "euclidean") is None:
+        pytest.skip("this PyTorch has no exchange table of DLPack")
+    for a, b in ((A, B), (A.float(), B.float()), (A[::2, 1:], B[1:, 1:])):
+        got = short(a, b, "cityblock")
+        assert type(got) is torch.Tensor and got.dtype is a.dtype
+        assert torch.equal(got, gpudist.cdist(a, b, "cityblock", dtype=a.dtype))
+        out = torch.empty_like(got)
+        assert short(a, b, "cityblock", out) is out and torch.equal(out, got)
+    for wrong in (torch.empty(5, 4).T, torch.empty(4, 5), A, torch.empty(4, 5, 1)):
+        assert short(A, B, "euclidean", wrong) is None
+    assert short(A.clone().requires_grad_(), B, "euclidean") is None
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+def test_tangents_and_mapped_tensors_are_not_lost_either():
+    t = A.flip(0)
+    got = torch.func.jvp(lambda x: gpudist.cdist(x, B), (A + 0.5,), (t,))
+    expected = torch.func.jvp(lambda x: (x[:, None] - B).norm(dim=-1), (A + 0.5,), (t,))
+    torch.testing.assert_close(got, expected)
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(A.clone(), t)
+        for call in (
+            lambda x: gpudist.cdist(x, B, "canberra"),
+            lambda x: gpudist.cdist(A, x, "jaccard"),
+            lambda x: gpudist.knn(x, k=1),
+            lambda x: gpudist.apsp(x[:3]),
+        ):
+            with torch.no_grad(), pytest.raises(TypeError, match="requires gradients"):
+                call(dual)
+        assert isinstance(gpudist.cdist(A, B, "canberra"), torch.Tensor)
+    got = torch.func.grad(lambda x: gpudist.pdist(x).sum())(A)
+    torch.testing.assert_close(got, torch.func.grad(lambda x: torch.pdist(x).sum())(A))
+    with pytest.raises(TypeError, match="XA cannot be read as an array"):
+        torch.func.vmap(lambda x: gpudist.cdist(x, B))(A.expand(2, 4, 3))
