@@ -30,12 +30,18 @@ def names_of(pages):
 # ---------------------------------------------------------------- code
 
 
+def settings_of_networkx():
+    return repr(pytest.importorskip("networkx").config)
+
+
 # PyTorch's own exporter takes ways that PyTorch itself calls outdated.
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")
 @pytest.mark.parametrize("page", WITH_CODE, ids=names_of(WITH_CODE))
 def test_a_page_s_code_runs(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)  # one example writes a file
+    before = settings_of_networkx()
     missing = run_blocks(page, {})
+    assert settings_of_networkx() == before, "the page leaves NetworkX with other settings"
     if missing:
         pytest.skip(f"all but the examples with {', '.join(sorted(missing))} ran")
 
