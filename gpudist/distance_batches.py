@@ -134,7 +134,7 @@ def _in_the_core(call: Any, metric_args: dict[str, Any], kernel: str) -> bool:
 def _compute(stacks: _Stacks, call: Any, out: Any, how: tuple[Any, ...]) -> None:
     kernel, device, options, progress, max_memory = how
     dtype = "bool" if call.truths else call.dtype
-    a, *rest = (_spread(x, dtype, stacks.batch) for x in stacks.given.values())
+    a, *rest = (spread(x, dtype, stacks.batch) for x in stacks.given.values())
     same = call.result == call.dtype
     computed = out if same else arrays.HOST.empty(stacks.shape, call.dtype, like=None)
     columns = a.shape[-1]
@@ -155,10 +155,24 @@ def _compute(stacks: _Stacks, call: Any, out: Any, how: tuple[Any, ...]) -> None
         arrays.HOST.assign(out, computed)
 
 
-def _spread(x: Any, dtype: str, batch: tuple[int, ...]) -> Any:
+def spread(x: Any, dtype: str, batch: tuple[int, ...]) -> Any:
     """Return an operand as the core walks it: a copy of what it cannot, strides of 0 in the batch.
 
     The core walks rows that are dense and in ascending order.
+
+    Parameters
+    ----------
+    x : ndarray
+        The operand.
+    dtype : str
+        The dtype that the core shall see.
+    batch : tuple of int
+        The leading dimensions of the result.
+
+    Returns
+    -------
+    ndarray
+        Of that dtype, with these leading dimensions.
     """
     x = np.asarray(x, dtype=dtype)
     size = x.itemsize
