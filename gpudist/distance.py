@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from gpudist import _core, checks, foreign, homes, metrics
 from gpudist.distance_call import Asked, matrices
 from gpudist.intake import Orders
@@ -12,6 +14,9 @@ from gpudist.progress import Progress
 
 # The very string, which is what callers write: there is but one of it.
 _AUTO = "auto"
+
+# Types of operands and of `out` that belong to no other library.
+_NUMPY = frozenset({np.ndarray, type(None)})
 
 
 def cdist(
@@ -201,7 +206,7 @@ def cdist(
             return result
     orders = Orders(kernel, device, options, progress, max_memory)
     named = {"XA": XA, "XB": XB}
-    return _at_home(Asked("cdist", named, metric, metric_args, dtype, out, rows, orders))
+    return _answer(Asked("cdist", named, metric, metric_args, dtype, out, rows, orders))
 
 
 def pdist(
@@ -256,22 +261,30 @@ def pdist(
     array([3., 5., 4.])
     """
     orders = Orders(kernel, device, options, progress, max_memory)
-    return _at_home(Asked("pdist", {"X": X}, metric, metric_args, dtype, out, None, orders))
+    return _answer(Asked("pdist", {"X": X}, metric, metric_args, dtype, out, None, orders))
 
 
 if cdist.__doc__ is not None:  # python -OO drops it
     cdist.__doc__ = cdist.__doc__.replace("%METRICS%", metrics.describe(" " * 8))
 
 
-def _at_home(asked: Asked) -> Any:
-    """Compute, with gradients if they are asked for; return an array of the caller's library."""
-    if any(map(checks.is_recorded, asked.named.values())) and asked.plain:
+def _answer(asked: Asked) -> Any:
+    """Hand the call to those whose arrays they are: with gradients, lazily, or by name."""
+    given = *asked.named.values(), asked.out
+    if _NUMPY.issuperset(map(type, given)):  # as most are, and small calls feel the questions
+        return _distances(asked)
+    if any(map(checks.is_recorded, given[:-1])) and asked.plain:
         from gpudist import torch
 
         result = torch.of_recorded(asked.function, asked.named, asked.metric, asked.metric_args)
         if result is not None:
             return result
-    home = homes.of(next(iter(asked.named.values())), asked.out)
+    if foreign.is_dask(*given[:-1]):
+        from gpudist import dask
+
+        lazily = getattr(dask, asked.function)
+        return lazily(*given[:-1], asked.metric, **asked.keywords)
+    home = homes.of(given[0], asked.out)
     if home is None:
         return _distances(asked)
 
@@ -282,12 +295,7 @@ def _at_home(asked: Asked) -> Any:
 
 
 def _distances(asked: Asked) -> Any:
-    """Hand the call to those who compute it: lazily, matrix after matrix, or at once."""
-    if foreign.is_dask(*asked.named.values()):
-        from gpudist import dask
-
-        lazily = getattr(dask, asked.function)
-        return lazily(*asked.named.values(), asked.metric, **asked.keywords)
+    """Compute on the host or on a device, at once or matrix after matrix."""
     asked = asked.ordered()
     if asked.batched:
         from gpudist import distance_batches
