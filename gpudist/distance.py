@@ -218,6 +218,7 @@ def cdist(
         and rows is None
         and max_memory is None
         and not metric_args
+        and (type(XA) is np.ndarray or not checks.is_compiling())
     ):
         result = _core.cdist_arrays(XA, XB, metric, out, device)
         if result is None and device is None and not checks.in_forward_mode():
@@ -347,7 +348,7 @@ def _at_home(
     function: str, named: dict[str, Any], metric: Any, out: Any, dtype: Any, *how: Any
 ) -> Any:
     """Compute, with gradients if they are asked for; return an array of the caller's library."""
-    if any(map(checks.is_recorded, named.values())):
+    if checks.is_compiling() or any(map(checks.is_recorded, named.values())):
         kernel, device, options, progress, max_memory, metric_args, *rows = how
         others = out, dtype, device, options, max_memory, *rows
         if kernel == _AUTO and progress is False and all(x is None for x in others):
