@@ -7,6 +7,7 @@ runs. They have no derivatives there, and JAX is told so.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -41,8 +42,7 @@ def distances(compute: Callable[..., Any], asked: Asked) -> Any:
     ValueError
         What is wrong with shapes and arguments, which is said while tracing.
     """
-    import jax
-
+    jax: Any = sys.modules["jax"]
     for name, value in asked.metric_args.items():
         if foreign.is_traced(value):
             raise TypeError(f"{name} is traced by JAX, which only points may be: give its numbers")
@@ -62,30 +62,28 @@ def distances(compute: Callable[..., Any], asked: Asked) -> Any:
     def on_the_host(*points: Any) -> Any:
         return compute(*map(np.asarray, points), **given)
 
-    @jax.custom_jvp
     def called(*points: Any) -> Any:
         shape = jax.ShapeDtypeStruct(like.shape[1:], like.dtype)
         return jax.pure_callback(on_the_host, shape, *points, vmap_method="expand_dims")
 
-    @called.defjvp
     def differentiated(*_: Any) -> Any:
         raise TypeError(
             "gpudist has no derivatives of JAX's arrays: give jax.lax.stop_gradient(x), or take "
             "gpudist.torch, which has them"
         )
 
-    result = called(*operands)
+    function = jax.custom_jvp(called)
+    function.defjvp(differentiated)
+    result = function(*operands)
     return result.astype(narrow) if narrow else result
 
 
 def _operand(value: Any, name: str) -> Any:
     """Return points as JAX has them, in float32 if they are of half precision."""
-    import jax.numpy as jnp
-
     if not foreign.is_traced(value):
         value = arrays.host_objects(value, name)
         homes.refuse_wide(name, value.dtype)
-        value = jnp.asarray(value)
+        value = sys.modules["jax"].numpy.asarray(value)
     if value.ndim < 2:
         raise ValueError(f"{name} must have two dimensions or more, got shape {value.shape}")
     return value.astype("float32") if value.dtype.name in _HALVES else value

@@ -225,6 +225,7 @@ class _Curve(torch.autograd.Function):  # type: ignore[misc]
         return _mapped(_Curve, info, in_dims, *arguments)
 
 
+_function: Any
 for _name, _function in (
     ("distances", _Distances),
     ("pull", _Pull),

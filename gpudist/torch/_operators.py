@@ -23,7 +23,7 @@ _IN_THE_CORE = frozenset({"cityblock", "euclidean", "chebyshev", "sqeuclidean", 
 LIBRARY = torch.library.Library("gpudist", "DEF")
 
 
-def _metric(kind: str, p: float) -> tuple[str, dict[str, float]]:
+def _metric(kind: str, p: float) -> tuple[str, dict[str, Any]]:
     """Return what `gpudist.cdist` calls it, and its arguments."""
     if kind != "minkowski":
         return kind, {}
@@ -45,7 +45,7 @@ def _distances(
 
 
 def _distances_in_the_core(
-    operands: list[Tensor], metric: str, arguments: dict[str, float]
+    operands: list[Tensor], metric: str, arguments: dict[str, Any]
 ) -> Tensor:
     """Compute without reading the arguments once more, which takes longer than small results."""
     out = operands[0].new_empty(_shape_of_distances(*operands))
