@@ -352,15 +352,20 @@ GD_INLINE double N(end_of)(const boxes_kind kind, const gd_neighbors *call, T su
 
 /* ---------------------------------------------------------------- searching */
 
+#define ENTRY struct N(entry)
+#define WALK struct N(walk)
+
 /* What is left to be looked at: a node, and the sum of its nearest corner. */
-typedef struct N(entry) {
+ENTRY
+{
     T sum;
     int32_t node;
     int level;
-} N(entry);
+};
 
 /* A row of A on its way. */
-typedef struct N(walk) {
+WALK
+{
     const gd_neighbors *call;
     const boxes_plan *plan;
     const T *row;
@@ -370,21 +375,17 @@ typedef struct N(walk) {
     int64_t self, *counts;
     int64_t pairs;
     ptrdiff_t size;
-    N(entry) left[MOST_LEVELS * N(arity)]; /* the nearest last */
-} N(walk);
+    ENTRY left[MOST_LEVELS * N(arity)]; /* the nearest last */
+};
 
-GD_INLINE void N(tighten)(const boxes_kind kind, N(walk) * walk)
+GD_INLINE void N(tighten)(const boxes_kind kind, WALK *walk)
 {
     if (walk->to->cut)
         walk->within = N(sum_within)(kind, walk->call, walk->to->list[0].key);
 }
 
-static gd_status N(scan_leaf)(const boxes_kind kind, const ptrdiff_t d, const boxes_sink sink,
-                              N(walk) * walk, ptrdiff_t leaf, gd_error *err)
-    __attribute__((always_inline));
-static inline gd_status N(scan_leaf)(const boxes_kind kind, const ptrdiff_t d,
-                                     const boxes_sink sink, N(walk) * walk, ptrdiff_t leaf,
-                                     gd_error *err)
+GD_INLINE gd_status N(scan_leaf)(const boxes_kind kind, const ptrdiff_t d, const boxes_sink sink,
+                                 WALK *walk, ptrdiff_t leaf, gd_error *err)
 {
     const gd_neighbors *const call = walk->call;
     const T *const points = (const T *)walk->plan->points + leaf * LEAF * d;
@@ -423,7 +424,7 @@ static inline gd_status N(scan_leaf)(const boxes_kind kind, const ptrdiff_t d,
 }
 
 /* Counts the points of a node at once if they all are in one bin. */
-GD_INLINE bool N(count_whole)(const boxes_kind kind, N(walk) * walk, int level, ptrdiff_t node,
+GD_INLINE bool N(count_whole)(const boxes_kind kind, WALK *walk, int level, ptrdiff_t node,
                               T nearest, T farthest)
 {
     const gd_neighbors *const call = walk->call;
@@ -444,7 +445,7 @@ GD_INLINE bool N(count_whole)(const boxes_kind kind, N(walk) * walk, int level, 
 
 /* Puts the nodes of a group that may hold neighbours on the list of what is left. */
 GD_INLINE void N(look_at)(const boxes_kind kind, const ptrdiff_t d, const boxes_sink sink,
-                          N(walk) * walk, int level, ptrdiff_t group)
+                          WALK *walk, int level, ptrdiff_t group)
 {
     const boxes_level *const here = &walk->plan->level[level];
     const T *const boxes = (const T *)here->groups + group * (2 * N(arity) * d);
@@ -479,13 +480,13 @@ GD_INLINE void N(look_at)(const boxes_kind kind, const ptrdiff_t d, const boxes_
             continue;
         for (; sink == LISTS && at > base && walk->left[at - 1].sum < sum; --at)
             walk->left[at] = walk->left[at - 1];
-        walk->left[at] = (N(entry)){sum, (int32_t)(first + i), level};
+        walk->left[at] = (ENTRY){sum, (int32_t)(first + i), level};
         ++walk->size;
     }
 }
 
 /* Whether no point of a node can take the place of the last of a full list. */
-GD_INLINE bool N(is_too_far)(const boxes_kind kind, const N(walk) * walk, const N(entry) * entry)
+GD_INLINE bool N(is_too_far)(const boxes_kind kind, const WALK *walk, const ENTRY *entry)
 {
     if (!(entry->sum <= walk->within))
         return true;
@@ -499,13 +500,13 @@ GD_INLINE bool N(is_too_far)(const boxes_kind kind, const N(walk) * walk, const 
 
 /* Looks at all that may hold neighbours of the row. */
 GD_INLINE gd_status N(walk_boxes)(const boxes_kind kind, const ptrdiff_t d, const boxes_sink sink,
-                                  N(walk) * walk, gd_error *err)
+                                  WALK *walk, gd_error *err)
 {
     gd_status status = GD_OK;
     walk->size = 0;
     N(look_at)(kind, d, sink, walk, walk->plan->levels - 1, 0);
     while (walk->size > 0 && status == GD_OK) {
-        const N(entry) next = walk->left[--walk->size];
+        const ENTRY next = walk->left[--walk->size];
         if (sink == LISTS && N(is_too_far)(kind, walk, &next))
             continue;
         if (next.level > 0)
@@ -517,11 +518,11 @@ GD_INLINE gd_status N(walk_boxes)(const boxes_kind kind, const ptrdiff_t d, cons
 }
 
 /* [kind][two, three, or any number of dimensions][sink] */
-typedef gd_status N(walk_fn)(N(walk) * walk, gd_error *err);
-#define DEFINE(kind, name, d, sink)                                             \
-    static gd_status N(walk_##kind##name##sink)(N(walk) * walk, gd_error * err) \
-    {                                                                           \
-        return N(walk_boxes)(kind, d, sink, walk, err);                         \
+typedef gd_status N(walk_fn)(WALK *walk, gd_error *err);
+#define DEFINE(kind, name, d, sink)                                          \
+    static gd_status N(walk_##kind##name##sink)(WALK * walk, gd_error * err) \
+    {                                                                        \
+        return N(walk_boxes)(kind, d, sink, walk, err);                      \
     }
 #define DEFINE_SINKS(kind, name, d) DEFINE(kind, name, d, LISTS) DEFINE(kind, name, d, COUNTS)
 #define DEFINE_ALL(kind)           \
@@ -567,7 +568,7 @@ static void N(find_leaves)(void *context, ptrdiff_t first, ptrdiff_t last, int m
 }
 
 /* A row is not its own neighbour: takes it from the counts again. */
-static void N(leave_out_self)(const boxes_kind kind, const N(walk) * walk)
+static void N(leave_out_self)(const boxes_kind kind, const WALK *walk)
 {
     const gd_neighbors *const call = walk->call;
     T spread[MOST_COLS * LEAF];
@@ -598,13 +599,14 @@ static gd_status N(search_row)(const boxes_job *job, ptrdiff_t row, gd_candidate
     const gd_neighbors *const call = job->call;
     const ptrdiff_t d = call->b.cols, bins = call->bound_count;
     const boxes_sink sink = call->lists == NULL && call->sums == NULL ? COUNTS : LISTS;
-    N(walk)
-    walk = {.call = call,
-            .plan = job->plan,
-            .row = N(row_of)(call, row),
-            .to = call->lists == NULL ? scratch : &call->lists[row],
-            .self = call->self >= 0 && sink == LISTS ? call->self + row : -1,
-            .counts = sink == COUNTS ? call->counts + row * bins : NULL};
+    WALK walk; /* what is left is too much to be set to zeros for each row */
+    walk.call = call;
+    walk.plan = job->plan;
+    walk.row = N(row_of)(call, row);
+    walk.to = call->lists == NULL ? scratch : &call->lists[row];
+    walk.self = call->self >= 0 && sink == LISTS ? call->self + row : -1;
+    walk.counts = sink == COUNTS ? call->counts + row * bins : NULL;
+    walk.pairs = 0;
     for (ptrdiff_t k = 0; k < d; ++k) {
         walk.columns[k] = gd_splat(walk.row[k]);
         if (walk.row[k] != walk.row[k] && call->metric != GD_CHEBYSHEV)
@@ -650,3 +652,5 @@ static void N(search_some)(void *context, ptrdiff_t first, ptrdiff_t last, int m
 #undef V
 #undef M
 #undef SINGLE
+#undef ENTRY
+#undef WALK
