@@ -19,7 +19,9 @@ from gpudist.torch import _terms
 
 _RULE = "str kind, float p, Tensor? weights"
 # What the compiled core has gradients of, on the host.
-_IN_THE_CORE = frozenset({"cityblock", "euclidean", "chebyshev", "sqeuclidean", "inner_product"})
+_IN_THE_CORE = frozenset(
+    {"cityblock", "euclidean", "chebyshev", "minkowski", "sqeuclidean", "inner_product"}
+)
 LIBRARY = torch.library.Library("gpudist", "DEF")
 
 
@@ -96,7 +98,7 @@ def _pull(
     rule = _rule(kind, p, weights)
     metric = _metric(kind, p)[0]
     there = 0 not in x1.shape and (x2 is None or 0 not in x2.shape)
-    if x1.device.type == "cpu" and metric in _IN_THE_CORE and there:
+    if x1.device.type == "cpu" and metric in _IN_THE_CORE and p > 0 and there:
         return _pull_in_the_core(g, x1, x2, d, metric, rule)
     with torch.no_grad():
         return _terms.pull(g, x1, x2, d, rule)
@@ -108,7 +110,7 @@ def _pull_in_the_core(
     out = torch.empty_like(x1, memory_format=torch.contiguous_format)
     points = [None if x is None else _in_rows(x.detach()) for x in (x1, x2)]
     a, b = (None if x is None else x.numpy() for x in points)
-    _core.gradient(g.detach().numpy(), a, b, d.detach().numpy(), out.numpy(), metric)
+    _core.gradient(g.detach().numpy(), a, b, d.detach().numpy(), out.numpy(), metric, p=rule.p)
     if rule.weights is None:
         return out
     # Each term of a column has its weight as a factor; for the largest difference it is a mask.
