@@ -2,6 +2,9 @@
 
 import dataclasses
 import functools
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -210,6 +213,31 @@ def test_climbing_on_the_cpu(name, tmp_path, capsys):
             fraction = record["fraction_of_ceiling"]
             assert (fraction is None) == (not SMALL[name].limits) and fraction != 0
             assert record["shape"] == list(SMALL[name].shape)
+
+
+def test_auto_takes_no_longer_than_the_plain_loop():
+    """At the study's kind of shape, on one core and by its own time: others may use the machine."""
+    script = """
+import time, numpy as np, gpudist
+x = np.random.default_rng(5).random((2500, 2), np.float32)
+out = np.zeros((2500, 2500), np.float32)
+def best(kernel):
+    seconds = []
+    for _ in range(9):
+        start = time.thread_time()
+        gpudist.cdist(x, x, out=out, kernel=kernel, device="cpu")
+        seconds.append(time.thread_time() - start)
+    return min(seconds)
+print(best("edm2d/cpu_naive") / best("auto"))
+"""
+    said = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert float(said) > 1, said
 
 
 @pytest.mark.usefixtures("shrunk")

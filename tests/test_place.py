@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conftest import RECORDS, forms, points
+from conftest import RECORDS, forms, points, runnable
 
 import gpudist
 
@@ -73,3 +73,48 @@ def test_parts_that_fit_the_memory_have_the_bits_of_the_whole(rng):
         got = gpudist.cdist(a, b, metric, device="cpu", max_memory=100_000)
         np.testing.assert_array_equal(got, whole, metric)
         assert len(np.unique(whole[7])) == 1, metric
+
+
+def few_dimensions(d, dtype, rng, count):
+    """Rows whose sums of squares are ordinary, 0, too small and too large for float32, or none."""
+    x = rng.standard_normal((count, d)).astype(dtype)
+    x[3::50] *= 1e-30
+    x[4::50] = 1e-38
+    x[5::70] = 3e25
+    x[6::90, -1], x[7::90, 0] = np.nan, np.inf
+    x[8::11] = x[0]
+    return x
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("metric", ["euclidean", "cityblock", "chebyshev", "inner_product"])
+@pytest.mark.parametrize("d", [1, 2, 3, 4, 5, 8])
+@pytest.mark.parametrize("isa", ["avx512", "avx2", "baseline"])
+def test_few_dimensions_have_the_bits_of_many(isa, d, metric, dtype, rng):
+    """Dimensions that are 0 in both operands add nothing, but are computed by another form."""
+    kernel = f"cdist/cpu_tile_{isa}"
+    runnable(next(k for k in gpudist.kernels("cdist") if k.id == kernel))
+    for m, n in ((5, 7), (70, 333), (5, 7001)):
+        a, b = (few_dimensions(d, dtype, rng, count) for count in (m, n))
+        wide = (np.pad(x, ((0, 0), (0, 40 - d))) for x in (a, b))
+        want = gpudist.cdist(*wide, metric, kernel=kernel)
+        got = gpudist.cdist(a, b, metric, kernel=kernel)
+        np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("metric", ["sqeuclidean", "euclidean", "cosine"])
+def test_few_dimensions_go_past_the_caches_to_any_place(metric, dtype, rng):
+    """Rows of large results begin and end within lines, and nothing beside them is written."""
+    m, n = 1301, 1709
+    a, b = (few_dimensions(3, dtype, rng, count) for count in (m, n))
+    want = gpudist.cdist(a, b, metric, device="cpu")
+    for first in (0, 1, 13):
+        room = np.full(m * n + 32, -7, dtype)
+        out = room[first : first + m * n].reshape(m, n)
+        gpudist.cdist(a, b, metric, out=out, device="cpu")
+        np.testing.assert_array_equal(out, want)
+        assert (room[:first] == -7).all() and (room[first + m * n :] == -7).all()
+    for row in (0, 8, 700, m - 1):  # a few rows are not streamed
+        got = gpudist.cdist(a[row : row + 1], b, metric, device="cpu")
+        np.testing.assert_array_equal(got[0], want[row])

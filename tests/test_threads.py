@@ -213,6 +213,61 @@ print(here, sorted(os.sched_getaffinity(worker)), sep="\\n")
     assert len(said) == 2 and said[0] != said[1]
 
 
+def test_workers_leave_signals_to_the_program_and_faults_to_their_handlers():
+    """Whoever hires workers hears Ctrl-C afterwards as before."""
+    said = run(
+        """
+def masks():
+    for task in sorted(Path("/proc/self/task").iterdir(), key=lambda task: int(task.name)):
+        status = dict(line.split(":", 1) for line in (task / "status").read_text().splitlines())
+        if int(task.name) == os.getpid() or status["Name"].strip().startswith("gpudist"):
+            blocked = int(status["SigBlk"], 16)
+            yield [name for name in NAMES if blocked >> (getattr(signal, name) - 1) & 1]
+import signal
+NAMES = ["SIGINT", "SIGTERM", "SIGCHLD", "SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT"]
+digest("tile")
+for _ in range(500):  # a thread that has not yet run has all of them blocked
+    if not any("SIGSEGV" in names for names in masks()):
+        break
+    time.sleep(0.01)
+print(*masks(), sep="\\n")
+""",
+        2,
+    )
+    assert said == ["[]", "['SIGINT', 'SIGTERM', 'SIGCHLD']"]
+
+
+@pytest.mark.parametrize("settings", [{}, {"OMP_PROC_BIND": "false", "OMP_PLACES": "cores"}])
+def test_workers_run_wherever_the_process_may(settings):
+    """A thread that is bound to one core hires workers that are not."""
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("one core: all threads are on it")
+    said = run(
+        """
+cores = os.sched_getaffinity(0)
+def call():
+    os.sched_setaffinity(threading.get_native_id(), {min(cores)})
+    digest("tile")
+thread = threading.Thread(target=call)
+thread.start()
+thread.join()
+(worker,) = (
+    int(task.name)
+    for task in Path("/proc/self/task").iterdir()
+    if (task / "comm").read_text().startswith("gpudist")
+)
+for _ in range(500):  # until it has run for the first time
+    if os.sched_getaffinity(worker) == cores:
+        break
+    time.sleep(0.01)
+print(os.sched_getaffinity(worker) == cores)
+""",
+        2,
+        **settings,
+    )
+    assert said == ["True"]
+
+
 def test_calls_of_many_threads_at_once_have_the_bits_that_each_has_alone(digests):
     said = run(
         """

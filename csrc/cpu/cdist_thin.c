@@ -61,6 +61,7 @@ typedef struct thin_plan {
 #define TRANSPOSE_HALVES gd_transpose_halves_f32
 #define SEPARATE gd_separate_f32
 #define GUARDED 1
+#include "one_sum_body.h"
 #include "cdist_thin_body.h"
 
 #define T double
@@ -72,6 +73,7 @@ typedef struct thin_plan {
 #define TRANSPOSE_HALVES gd_transpose_halves_f64
 #endif
 #define GUARDED 0
+#include "one_sum_body.h"
 #include "cdist_thin_body.h"
 
 /* How many elements a vector has. */

@@ -8,7 +8,7 @@
  * order (metric_terms.h) is the same in every lane, so nothing here can change a result: not
  * the tile's edge, nor the number of threads, nor strides. A row that is left over gets a tile of
  * its own height. Where either operand has a few rows alone, as a single query is, cdist_thin.c
- * gives the same bits without packing.
+ * gives the same bits without packing, and cdist_narrow.c does where points have few dimensions.
  *
  * The floor is the larger of writing the result and the arithmetic: two vectors of pairs a cycle on
  * a core that adds on two pipes and multiplies on two more. On 2 Zen 5 cores (512-bit pipes, 3.8
@@ -28,6 +28,7 @@
  * tiles where there are enough, they overlap. A core of a later one with 2 MB of L2, likewise, 3000
  * x 3000 x 128: euclidean 60 (80 % of the floor, from 65), sqeuclidean 57 (88 %), cityblock 80 (96
  * % of three operations, from 88), chebyshev 58. */
+#include "cdist_narrow.h"
 #include "cdist_thin.h"
 #include "kernels.h"
 #include "one_sum.h"
@@ -144,6 +145,8 @@ gd_status GD_ISA_NAME(gd_cpu_cdist_tile)(gd_cdist *call, gd_error *err)
     (void)err;
     if (GD_ISA_NAME(gd_cpu_cdist_is_thin)(call))
         return GD_ISA_NAME(gd_cpu_cdist_thin)(call);
+    if (GD_ISA_NAME(gd_cpu_cdist_is_narrow)(call))
+        return GD_ISA_NAME(gd_cpu_cdist_narrow)(call);
     tile_plan plan = plan_of(call);
     gd_launch *launch = &call->launch;
     if (launch->sizing) {
