@@ -437,11 +437,13 @@ typedef gd_status gd_apsp_batch_kernel(gd_apsp_batch *call, gd_error *err);
  * as that element, in a, b and c, and so does +inf - inf. A zero of the result is +0.0.
  * In int32, sums take numbers below GD_I32_ADDEND_LIMIT in magnitude, or the neutral element: the
  * kernel sets *out_of_range, on the launch's device, to whether a or b holds another; out is then
- * unspecified. It is NULL where nothing is added or the dtype is another. */
+ * unspecified. It is NULL where nothing is added or the dtype is another.
+ * A product that is `alone` is computed on the CPU by one thread: the others have their own. */
 typedef struct gd_minplus {
     gd_launch launch;
     gd_matrix a, b, c, out;
     gd_semiring semiring;
+    bool alone;
     int32_t *out_of_range;
 } gd_minplus;
 typedef gd_status gd_minplus_kernel(gd_minplus *call, gd_error *err);

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpudist import _core, arrays, checks, cycles, errors, named, registry, results, semirings
+from gpudist import _core, arrays, checks, cycles, named, registry, results, semirings
 from gpudist.progress import watched
 
 Index = int | tuple[int, ...]
@@ -716,68 +716,13 @@ def closure(graph: Any, out: Any, **arguments: Any) -> Any:
     bool array, or list of them
         Which nodes can be reached from which.
     """
-    from gpudist import paths
+    from gpudist import paths, stacks
 
     if isinstance(graph, (list, tuple)) and graph and _is_graph(graph[0]):
         if out is not None:
             raise TypeError("out is for arrays of graphs, not for lists of them")
         return [paths.transitive_closure(one, **arguments) for one in graph]
-    arrays.refuse_devices(arrays.space_of(graph=graph, out=out), "a batch of graphs")
-    given = arrays.HOST.array(graph, "graph")
-    out = _room(out, given.shape, "bool")
-    (given,) = arrays.apart(arrays.HOST, {"graph": given}, out)
-    for index in np.ndindex(*given.shape[:-2]):
-        paths.transitive_closure(given[index], out=out[index], **arguments)
-    return out
-
-
-def minplus(
-    A: Any, B: Any, C: Any, *, semiring: str, out: Any, dtype: Any, **arguments: Any
-) -> Any:
-    """Multiply stacks of matrices, whose leading dimensions are broadcast.
-
-    Parameters
-    ----------
-    A, B, C : array_like, shapes (..., m, k), (..., k, n) and (..., m, n)
-        The factors, and what products are joined with, or None.
-    semiring, out, dtype
-        As for `gpudist.minplus`.
-    **arguments
-        What else it takes.
-
-    Returns
-    -------
-    array, shape (..., m, n)
-        The products.
-    """
-    arrays.refuse_devices(arrays.space_of(A=A, B=B, C=C, out=out), "a batch of matrices")
-    given = {"A": A, "B": B} | ({} if C is None else {"C": C})
-    stacks = {name: arrays.HOST.array(x, name) for name, x in given.items()}
-    for name, x in stacks.items():
-        if x.ndim < 2:
-            raise errors.not_two_dimensional(name, x.ndim)
-    try:
-        lead = np.broadcast_shapes(*(x.shape[:-2] for x in stacks.values()))
-    except ValueError:
-        shapes = " and ".join(f"{x.shape} of {name}" for name, x in stacks.items())
-        raise ValueError(f"leading dimensions must match or be 1, got shapes {shapes}") from None
-    result = semirings.result_dtype(arrays.HOST, tuple(stacks.values()), semiring, out, dtype)
-    shape = (*lead, stacks["A"].shape[-2], stacks["B"].shape[-1])
-    out = _room(out, shape, result)
-    apart = arrays.apart(arrays.HOST, stacks, out)
-    wide = [np.broadcast_to(x, (*lead, *x.shape[-2:])) for x in apart]
-    for index in np.ndindex(*lead):
-        semirings.minplus(*(x[index] for x in wide), semiring=semiring, out=out[index], **arguments)
-    return out
-
-
-def _room(out: Any, shape: tuple[int, ...], dtype: str) -> Any:
-    """Return where to write results: what was given, if it is such, or a new array."""
-    if out is None:
-        return arrays.HOST.empty(shape, dtype, like=None)
-    arrays.out_dtype(out, (dtype,))
-    arrays.check_out(out, shape)
-    return out
+    return stacks.closure(graph, out, **arguments)
 
 
 def explain(

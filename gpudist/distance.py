@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gpudist import _core, checks, foreign, homes, metrics
+import numpy as np
+
+from gpudist import _core, checks, foreign, homes, metrics, traced
 from gpudist.distance_call import Asked, matrices
 from gpudist.intake import Orders
 from gpudist.progress import Progress
 
 # The very string, which is what callers write: there is but one of it.
 _AUTO = "auto"
+
+# Types of operands and of `out` that belong to no other library.
+_NUMPY = frozenset({np.ndarray, type(None)})
 
 
 def cdist(
@@ -193,6 +198,7 @@ def cdist(
         and rows is None
         and max_memory is None
         and not metric_args
+        and (type(XA) is np.ndarray or not checks.is_compiling())
     ):
         result = _core.cdist_arrays(XA, XB, metric, out, device)
         if result is None and device is None and not checks.in_forward_mode():
@@ -201,7 +207,7 @@ def cdist(
             return result
     orders = Orders(kernel, device, options, progress, max_memory)
     named = {"XA": XA, "XB": XB}
-    return _at_home(Asked("cdist", named, metric, metric_args, dtype, out, rows, orders))
+    return _answer(Asked("cdist", named, metric, metric_args, dtype, out, rows, orders))
 
 
 def pdist(
@@ -256,22 +262,33 @@ def pdist(
     array([3., 5., 4.])
     """
     orders = Orders(kernel, device, options, progress, max_memory)
-    return _at_home(Asked("pdist", {"X": X}, metric, metric_args, dtype, out, None, orders))
+    return _answer(Asked("pdist", {"X": X}, metric, metric_args, dtype, out, None, orders))
 
 
 if cdist.__doc__ is not None:  # python -OO drops it
     cdist.__doc__ = cdist.__doc__.replace("%METRICS%", metrics.describe(" " * 8))
 
 
-def _at_home(asked: Asked) -> Any:
-    """Compute, with gradients if they are asked for; return an array of the caller's library."""
-    if any(map(checks.is_recorded, asked.named.values())) and asked.plain:
+def _answer(asked: Asked) -> Any:
+    """Hand the call to those whose arrays they are: with gradients, traced, lazily, or by name."""
+    given = *asked.named.values(), asked.out
+    if _NUMPY.issuperset(map(type, given)):  # as most are, and small calls feel the questions
+        return _distances(asked)
+    recorded = checks.is_compiling() or any(map(checks.is_recorded, given[:-1]))
+    if recorded and asked.plain:
         from gpudist import torch
 
         result = torch.of_recorded(asked.function, asked.named, asked.metric, asked.metric_args)
         if result is not None:
             return result
-    home = homes.of(next(iter(asked.named.values())), asked.out)
+    if any(map(foreign.is_traced, given[:-1])):
+        return traced.distances(cdist if asked.function == "cdist" else pdist, asked)
+    if foreign.is_dask(*given[:-1]):
+        from gpudist import dask
+
+        lazily = getattr(dask, asked.function)
+        return lazily(*given[:-1], asked.metric, **asked.keywords)
+    home = homes.of(given[0], asked.out)
     if home is None:
         return _distances(asked)
 
@@ -282,12 +299,7 @@ def _at_home(asked: Asked) -> Any:
 
 
 def _distances(asked: Asked) -> Any:
-    """Hand the call to those who compute it: lazily, matrix after matrix, or at once."""
-    if foreign.is_dask(*asked.named.values()):
-        from gpudist import dask
-
-        lazily = getattr(dask, asked.function)
-        return lazily(*asked.named.values(), asked.metric, **asked.keywords)
+    """Compute on the host or on a device, at once or matrix after matrix."""
     asked = asked.ordered()
     if asked.batched:
         from gpudist import distance_batches

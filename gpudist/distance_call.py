@@ -52,7 +52,7 @@ class Asked(NamedTuple):
     @property
     def batched(self) -> bool:
         """Whether an operand is a stack of matrices."""
-        return any(arrays.dimensions(x) > 2 for x in self.named.values())
+        return max(map(arrays.dimensions, self.named.values())) > 2
 
     @property
     def keywords(self) -> dict[str, Any]:
@@ -72,7 +72,7 @@ class Call(NamedTuple):
     """A call with everything read and checked that does not need the core.
 
     `shape` is that of the result and `result` its dtype; `dtype` is that of the computation, which
-    is wider at times.
+    is wider at times, and `read_as` that in which the core takes the operands.
     """
 
     function: str
@@ -82,20 +82,12 @@ class Call(NamedTuple):
     shape: tuple[int, ...]
     result: str
     dtype: str
+    read_as: str
 
     @property
     def truths(self) -> bool:
         """Whether the core takes the operands as arrays of bool."""
-        return (
-            self.metric.domain != "numbers"
-            and "weights" not in self.arguments.core
-            and all(name == "bool" for name in self.operands.dtypes)
-        )
-
-    @property
-    def read_as(self) -> str:
-        """The dtype in which the core takes the operands."""
-        return "bool" if self.truths else self.dtype
+        return self.read_as == "bool"
 
     def cast(self) -> list[Any]:
         """Return the operands in that dtype; on the host the core itself converts numbers."""
@@ -135,14 +127,17 @@ def read(asked: Asked) -> Call:
     result = arrays.float_dtype(given.space, given.dtypes, asked.dtype, out, half=half)
     arguments = metrics.read(metric, asked.metric_args, given)
     wide = result == "float64" or not arguments.fit_float32
-    return Call(function, given, metric, arguments, shape, result, "float64" if wide else "float32")
+    dtype = "float64" if wide else "float32"
+    truths = metric.domain != "numbers" and {*given.dtypes} == {"bool"}
+    read_as = "bool" if truths and "weights" not in arguments.core else dtype
+    return Call(function, given, metric, arguments, shape, result, dtype, read_as)
 
 
 def _shape(names: Iterable[str], shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
     """Return the shape of the result: a matrix for two operands, a condensed one for one."""
-    for name, shape in zip(names, shapes, strict=True):
-        if len(shape) != 2:
-            raise errors.not_two_dimensional(name, len(shape))
+    if not len(shapes[0]) == len(shapes[-1]) == 2:
+        which = next(i for i, shape in enumerate(shapes) if len(shape) != 2)
+        raise errors.not_two_dimensional([*names][which], len(shapes[which]))
     (m, d), (n, columns) = shapes[0], shapes[-1]
     if d != columns:
         raise ValueError(f"XA and XB must have the same number of columns, got {d} and {columns}")
@@ -235,7 +230,8 @@ def _shares(value: Any, out: Any) -> bool:
 
 def _compute(call: Call, out: Any, orders: Orders) -> Any:
     """Have the core compute, into `out` if it is of the dtype of the computation."""
-    if orders.kernel == "reference":
+    kernel, device, options, progress, max_memory = orders
+    if kernel == "reference":
         return _reference(call, out)
     (space, names, given, _, shapes), shape, dtype = call.operands, call.shape, call.read_as
     ready = call.cast()  # alive until the core is done: descriptions keep nothing alive
@@ -254,18 +250,18 @@ def _compute(call: Call, out: Any, orders: Orders) -> Any:
         *map(space.operand, ready, repeat(dtype), shapes),
         space.operand(computed, call.dtype, shape),
         call.metric.name,
-        orders.kernel,
-        orders.device,
+        kernel,
+        device,
         space.stream(computed),
         space.ordered,
     )
-    if orders.options or orders.max_memory is not None:  # as few calls are made
-        values = {**values, "options": orders.options, "max_memory": orders.max_memory}
-    if orders.progress is False:  # as small calls are made
+    if options or max_memory is not None:  # as few calls are made
+        values = {**values, "options": options, "max_memory": max_memory}
+    if progress is False:  # as small calls are made
         core(*described, **values)
     else:
         steps = math.prod(shape) * shapes[0][1]
-        with watched(orders.progress, steps, call.function) as watch:
+        with watched(progress, steps, call.function) as watch:
             core(*described, **values, progress=watch)
     if call.result == call.dtype:
         return computed
