@@ -27,27 +27,43 @@ static uint64_t unpack_truths(uint8_t bits)
     return (spread + UINT64_C(0x7f7f7f7f7f7f7f7f)) >> 7 & UINT64_C(0x0101010101010101);
 }
 
-static double value_at(const gd_matrix *m, ptrdiff_t at)
-{
-    return m->dtype == GD_F32   ? (double)((const float *)m->data)[at]
-           : m->dtype == GD_F64 ? ((const double *)m->data)[at]
-                                : (double)((const int32_t *)m->data)[at];
-}
-
-static bool is_edge(const gd_graph *graph, double value)
-{
-    return isfinite(value) && !(graph->no_edge == GD_NO_EDGE_ZERO && value == 0) &&
-           !(graph->no_edge == GD_NO_EDGE_SENTINEL && value == graph->sentinel);
-}
+/* x - x is 0 for what is neither infinite nor NaN. Where nothing finite is absent, it is NaN. */
+#define GD_DEFINE_EDGES(T)                                                                  \
+    static void edges_of_##T(const T *from, ptrdiff_t step, ptrdiff_t count, double absent, \
+                             uint8_t *truths)                                               \
+    {                                                                                       \
+        for (ptrdiff_t c = 0; c < count; ++c) {                                             \
+            const double x = (double)from[c * step];                                        \
+            truths[c] = (x - x == 0) & (x != absent);                                       \
+        }                                                                                   \
+    }
+GD_DEFINE_EDGES(float)
+GD_DEFINE_EDGES(double)
+GD_DEFINE_EDGES(int32_t)
+#undef GD_DEFINE_EDGES
 
 /* Truths of one row's edges, in the direction that `step` goes. */
 static void edges_of(const gd_graph *graph, ptrdiff_t at, ptrdiff_t step, ptrdiff_t count,
                      uint8_t *truths)
 {
     const gd_matrix *w = &graph->weights;
-    for (ptrdiff_t c = 0; c < count; ++c) {
-        truths[c] = w->dtype == GD_BOOL ? ((const uint8_t *)w->data)[at + c * step] != 0
-                                        : is_edge(graph, value_at(w, at + c * step));
+    const double absent = graph->no_edge == GD_NO_EDGE_ZERO       ? 0
+                          : graph->no_edge == GD_NO_EDGE_SENTINEL ? graph->sentinel
+                                                                  : (double)NAN;
+    switch (w->dtype) {
+        case GD_F32:
+            edges_of_float((const float *)w->data + at, step, count, absent, truths);
+            break;
+        case GD_F64:
+            edges_of_double((const double *)w->data + at, step, count, absent, truths);
+            break;
+        case GD_I32:
+            edges_of_int32_t((const int32_t *)w->data + at, step, count, absent, truths);
+            break;
+        default:
+            for (ptrdiff_t c = 0; c < count; ++c) {
+                truths[c] = ((const uint8_t *)w->data)[at + c * step] != 0;
+            }
     }
 }
 

@@ -112,6 +112,29 @@ gd_status gd_run_minplus(const gd_matrix *a, const gd_matrix *b, const gd_matrix
                          const gd_matrix *out, gd_semiring semiring, const gd_orders *orders,
                          gd_error *err);
 
+/* `count` of either, along axes of these lengths, on the host. c.first has no data where there is
+ * no c. */
+typedef struct gd_products {
+    gd_stack a, b, c, out;
+    int axes;
+    const ptrdiff_t *shape;
+    ptrdiff_t count;
+} gd_products;
+typedef struct gd_closures {
+    gd_graph graph; /* but for its weights */
+    gd_stack weights, out;
+    int axes;
+    const ptrdiff_t *shape;
+    ptrdiff_t count;
+} gd_closures;
+
+/* gd_run_minplus and gd_run_closure for each of them, with the same bits, but out may not share
+ * memory with an operand. Errors of one matrix name it. Finished on return. */
+gd_status gd_run_minplus_batch(const gd_products *batch, gd_semiring semiring,
+                               const gd_orders *orders, gd_error *err);
+gd_status gd_run_closure_batch(const gd_closures *batch, bool reflexive, const gd_orders *orders,
+                               gd_error *err);
+
 /* What is known of a Perron root in the end. */
 typedef struct gd_perron_answer {
     double value, lower, upper;

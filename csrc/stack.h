@@ -1,4 +1,4 @@
-/* stack.h: the matrices of a batch. */
+/* stack.h: the matrices of a batch, one by one or shared out. */
 #ifndef GPUDIST_STACK_H
 #define GPUDIST_STACK_H
 
@@ -17,5 +17,22 @@ static inline gd_matrix gd_stack_at(const gd_stack *stack, int axes, const ptrdi
     matrix.data = (char *)matrix.data + offset;
     return matrix;
 }
+
+/* Computes the matrix of that number; what belongs to `member` of the team is scratch. */
+typedef gd_status gd_stack_part(void *context, ptrdiff_t number, int member, gd_error *err);
+
+/* Has `members` compute `count` matrices of so many inner steps each, one thread a matrix, from
+ * number `first` on. Of those that fail the error is that of the smallest number, and those after
+ * it may have been computed or not. */
+gd_status gd_stack_share(const gd_launch *launch, int members, ptrdiff_t first, ptrdiff_t count,
+                         double steps, gd_stack_part *part, void *context, gd_error *err);
+
+/* Computes them one after the other, the whole team at each. */
+gd_status gd_stack_in_turn(gd_watch *watch, ptrdiff_t first, ptrdiff_t count, gd_stack_part *part,
+                           void *context, gd_error *err);
+
+/* Puts before what the error says which matrix, or another `what`, it is about. */
+gd_status gd_stack_blame(gd_error *err, const char *what, int axes, const ptrdiff_t *shape,
+                         ptrdiff_t number);
 
 #endif

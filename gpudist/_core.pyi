@@ -186,6 +186,21 @@ def closure(
     progress: Any = None,
     max_memory: int | None = None,
 ) -> None: ...
+def closure_batch(
+    graph: Any,
+    out: Any,
+    no_edge: str,
+    sentinel: float,
+    directed: bool,
+    reflexive: bool,
+    kernel: str | None = None,
+    device: str | None = None,
+    stream: int = 0,
+    ordered: bool = False,
+    options: dict[str, int] | None = None,
+    progress: Any = None,
+    max_memory: int | None = None,
+) -> None: ...
 def apsp_band(
     dist: Any,
     pred: Any,
@@ -216,6 +231,20 @@ def far(
     max_memory: int | None = None,
 ) -> dict[str, int]: ...
 def minplus(
+    a: Any,
+    b: Any,
+    c: Any,
+    out: Any,
+    semiring: str,
+    kernel: str | None = None,
+    device: str | None = None,
+    stream: int = 0,
+    ordered: bool = False,
+    options: dict[str, int] | None = None,
+    progress: Any = None,
+    max_memory: int | None = None,
+) -> None: ...
+def minplus_batch(
     a: Any,
     b: Any,
     c: Any,
@@ -335,6 +364,7 @@ def choose(
     semiring: str = "min_plus",
     rows: int = 0,
     predecessors: bool = False,
+    in_panels: bool = False,
 ) -> tuple[str, str, str, dict[str, str]]: ...
 def describe(value: Any, name: str) -> tuple[tuple[int, ...], str, int, tuple[int, ...] | None]: ...
 def ceiling(

@@ -584,7 +584,8 @@ def host_objects(value: Any, name: str) -> Any:
 def _plain(value: Any) -> Any:
     """Return a tensor as one that NumPy reads: in float32 if it is of half precision."""
     if not _is_tensor(value):
-        return value
+        half = foreign.is_jax(value) and str(value.dtype) in _HALVES
+        return value.astype("float32") if half else value
     value = value.detach().resolve_conj().resolve_neg()
     return value.float() if _torch_name_of(value.dtype) in _HALVES else value
 

@@ -1,4 +1,4 @@
-"""Shortest paths in many graphs at once, and products of many matrices."""
+"""Shortest paths and closures of many graphs at once."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from gpudist import (
     arrays,
     checks,
     cycles,
-    errors,
     homes,
     many_graphs,
     named,
     paths_one,
     results,
     semirings,
+    stacks,
 )
 from gpudist.intake import Orders
 from gpudist.many_graphs import Graphs
-from gpudist.paths_call import Asked
+from gpudist.paths_call import Asked, number_or_none
 from gpudist.progress import watched
 
 # So many elements of narrow integers are made of int32 at a time.
@@ -158,11 +158,12 @@ def of_listed(graphs: Graphs, lead: tuple[int, ...] | None, asked: Asked) -> Any
 
 def _of_array(graphs: Graphs, asked: Asked, lead: tuple[int, ...]) -> Any:
     """Return arrays with the leading dimensions `lead`, lengths in `out` if given."""
-    dtype, out = asked.dtype, asked.out
+    out = asked.out
     if out is not None:
-        dtype = arrays.out_dtype(out, (*results.CORE_DTYPES, *results.NARROW), dtype)
+        allowed = (*results.CORE_DTYPES, *results.NARROW)
+        asked = asked._replace(dtype=arrays.out_dtype(out, allowed, asked.dtype))
         arrays.check_out(out, (*lead, graphs.n, graphs.n))
-    dist, before = _computed(graphs, asked._replace(dtype=dtype), lead)
+    dist, before = _computed(graphs, asked, lead)
     return dist if before is None else (dist, before)
 
 
@@ -349,65 +350,54 @@ def closures(graph: Any, asked: Asked, reflexive: Any) -> Any:
         if asked.out is not None:
             raise TypeError("out is for arrays of graphs, not for lists of them")
         return [_closure(one, asked, reflexive) for one in graph]
+    orders = asked.orders.read("closure")
+    kernel, device, options, progress, max_memory = orders
+    no_edge, directed = number_or_none(asked.no_edge), checks.truth("directed", asked.directed)
+    reflexive = checks.truth("reflexive", reflexive)
     arrays.refuse_devices(arrays.space_of(graph=graph, out=asked.out), "a batch of graphs")
-    given = arrays.HOST.array(graph, "graph")
-    out = _room(asked.out, given.shape, "bool")
-    (given,) = arrays.apart(arrays.HOST, {"graph": given}, out)
-    for index in np.ndindex(*given.shape[:-2]):
-        paths_one.closure(given[index], asked._replace(out=out[index]), reflexive)
+    weights = _to_close(graph, no_edge)
+    *lead, n, columns = weights.shape
+    if n != columns:
+        raise ValueError(f"graph must be square matrices, got shape {weights.shape}")
+    out = stacks.room(asked.out, weights.shape, "bool")
+    (weights,) = arrays.apart(arrays.HOST, {"graph": weights}, out)
+    if kernel == "reference":
+        for index in np.ndindex(*lead):
+            one = asked._replace(out=out[index], orders=orders)
+            paths_one.closure(weights[index], one, reflexive)
+        return out
+    with watched(progress, math.prod(lead) * n**3, "transitive_closure") as watch:
+        _core.closure_batch(
+            weights,
+            out,
+            "zero" if no_edge is None else "sentinel",
+            0.0 if no_edge is None else no_edge,
+            directed,
+            reflexive,
+            kernel,
+            device,
+            options=options,
+            progress=watch,
+            max_memory=max_memory,
+        )
     return out
+
+
+def _to_close(graph: Any, no_edge: float | None) -> Any:
+    """Read an array of graphs as the core takes it for closures, in this machine's byte order."""
+    if isinstance(graph, np.ma.MaskedArray):
+        if no_edge is not None:
+            raise ValueError("no_edge is for plain arrays; a masked array masks what is no edge")
+        weights = np.isfinite(graph.data) & ~np.ma.getmaskarray(graph)
+    else:
+        weights = arrays.HOST.array(graph, "graph")
+    if weights.dtype.name == "bool" and no_edge is not None:
+        raise ValueError("no_edge is for numbers; in an array of bool False is no edge")
+    kept = weights.dtype.name in ("bool", *results.CORE_DTYPES)
+    return np.asarray(weights, weights.dtype.name if kept else "float64")
 
 
 def _closure(graph: Any, asked: Asked, reflexive: Any) -> Any:
     """Find out what can be reached in an element of a list: a graph, or an array of them."""
     one = closures if many_graphs.are(graph) else paths_one.closure
     return homes.brought(homes.of(graph), one(graph, asked, reflexive))
-
-
-def minplus(
-    A: Any, B: Any, C: Any, *, semiring: str, out: Any, dtype: Any, **arguments: Any
-) -> Any:
-    """Multiply stacks of matrices, whose leading dimensions are broadcast.
-
-    Parameters
-    ----------
-    A, B, C : array_like, shapes (..., m, k), (..., k, n) and (..., m, n)
-        The factors, and what products are joined with, or None.
-    semiring, out, dtype
-        As for `gpudist.minplus`.
-    **arguments
-        What else it takes.
-
-    Returns
-    -------
-    array, shape (..., m, n)
-        The products.
-    """
-    arrays.refuse_devices(arrays.space_of(A=A, B=B, C=C, out=out), "a batch of matrices")
-    given = {"A": A, "B": B} | ({} if C is None else {"C": C})
-    stacks = {name: arrays.HOST.array(x, name) for name, x in given.items()}
-    for name, x in stacks.items():
-        if x.ndim < 2:
-            raise errors.not_two_dimensional(name, x.ndim)
-    try:
-        lead = np.broadcast_shapes(*(x.shape[:-2] for x in stacks.values()))
-    except ValueError:
-        shapes = " and ".join(f"{x.shape} of {name}" for name, x in stacks.items())
-        raise ValueError(f"leading dimensions must match or be 1, got shapes {shapes}") from None
-    result = semirings.result_dtype(arrays.HOST, tuple(stacks.values()), semiring, out, dtype)
-    shape = (*lead, stacks["A"].shape[-2], stacks["B"].shape[-1])
-    out = _room(out, shape, result)
-    apart = arrays.apart(arrays.HOST, stacks, out)
-    wide = [np.broadcast_to(x, (*lead, *x.shape[-2:])) for x in apart]
-    for index in np.ndindex(*lead):
-        semirings.minplus(*(x[index] for x in wide), semiring=semiring, out=out[index], **arguments)
-    return out
-
-
-def _room(out: Any, shape: tuple[int, ...], dtype: str) -> Any:
-    """Return where to write results: what was given, if it is such, or a new array."""
-    if out is None:
-        return arrays.HOST.empty(shape, dtype, like=None)
-    arrays.out_dtype(out, (dtype,))
-    arrays.check_out(out, shape)
-    return out

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gpudist import _core, checks, foreign, homes, metrics
+from gpudist import _core, checks, foreign, homes, metrics, traced
 from gpudist.distance_call import Asked, matrices
 from gpudist.intake import Orders
 from gpudist.progress import Progress
@@ -198,6 +198,7 @@ def cdist(
         and rows is None
         and max_memory is None
         and not metric_args
+        and (type(XA) is np.ndarray or not checks.is_compiling())
     ):
         result = _core.cdist_arrays(XA, XB, metric, out, device)
         if result is None and device is None and not checks.in_forward_mode():
@@ -269,16 +270,19 @@ if cdist.__doc__ is not None:  # python -OO drops it
 
 
 def _answer(asked: Asked) -> Any:
-    """Hand the call to those whose arrays they are: with gradients, lazily, or by name."""
+    """Hand the call to those whose arrays they are: with gradients, traced, lazily, or by name."""
     given = *asked.named.values(), asked.out
     if _NUMPY.issuperset(map(type, given)):  # as most are, and small calls feel the questions
         return _distances(asked)
-    if any(map(checks.is_recorded, given[:-1])) and asked.plain:
+    recorded = checks.is_compiling() or any(map(checks.is_recorded, given[:-1]))
+    if recorded and asked.plain:
         from gpudist import torch
 
         result = torch.of_recorded(asked.function, asked.named, asked.metric, asked.metric_args)
         if result is not None:
             return result
+    if any(map(foreign.is_traced, given[:-1])):
+        return traced.distances(cdist if asked.function == "cdist" else pdist, asked)
     if foreign.is_dask(*given[:-1]):
         from gpudist import dask
 

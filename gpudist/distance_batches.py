@@ -122,7 +122,7 @@ def _in_the_core(call: Call, asked: Asked) -> bool:
 
 
 def _compute(stacks: _Stacks, call: Call, out: Any, asked: Asked) -> None:
-    a, *rest = (_spread(x, call.read_as, stacks.batch) for x in stacks.operands.given)
+    a, *rest = (spread(x, call.read_as, stacks.batch) for x in stacks.operands.given)
     same, orders = call.result == call.dtype, asked.orders
     computed = out if same else arrays.HOST.empty(stacks.shape, call.dtype, like=None)
     columns = a.shape[-1]
@@ -143,10 +143,24 @@ def _compute(stacks: _Stacks, call: Call, out: Any, asked: Asked) -> None:
         arrays.HOST.assign(out, computed)
 
 
-def _spread(x: Any, dtype: str, batch: tuple[int, ...]) -> Any:
+def spread(x: Any, dtype: str, batch: tuple[int, ...]) -> Any:
     """Return an operand as the core walks it: a copy of what it cannot, strides of 0 in the batch.
 
     The core walks rows that are dense and in ascending order.
+
+    Parameters
+    ----------
+    x : ndarray
+        The operand.
+    dtype : str
+        The dtype that the core shall see.
+    batch : tuple of int
+        The leading dimensions of the result.
+
+    Returns
+    -------
+    ndarray
+        Of that dtype, with these leading dimensions.
     """
     x = np.asarray(x, dtype=dtype)
     size = x.itemsize

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpudist import _core, arrays, checks, errors, metrics
+from gpudist import _core, arrays, checks, errors, metrics, registry
 from gpudist.intake import Operands, Orders, operands
 from gpudist.progress import watched
 
@@ -63,7 +63,8 @@ class Asked(NamedTuple):
 
     def ordered(self) -> Asked:
         """Return the call with its orders read."""
-        orders = self.orders.read("cdist")
+        op = self.function if self.function in registry.SEARCHES else "cdist"
+        orders = self.orders.read(op)
         return self if orders is self.orders else self._replace(orders=orders)
 
 

@@ -121,28 +121,46 @@ def _explain(call: Call, result_bytes: int) -> registry.Explanation:
     truths = b.dtype == bool
     read = b.size + (a.size if call.first is None else 0)
     kernel, device = call.asked.orders.kernel, call.asked.orders.device
-    filtering = ""
+    told: dict[str, Any] = {
+        "operands": "bool" if truths else None,
+        "weighted": "weights" in call.arguments.core,
+        "p": call.arguments.core.get("p", 2.0),
+        "rows": len(a),
+    }
+    finder = ""
     if kernel != "reference":
-        chosen = _core.choose("neighbors", call.dtype, None, len(b), b.shape[1], None, device)
-        filtering = (
-            f"; neighbors/{chosen[0].partition('/')[2]} looks through each panel of distances"
-        )
+        by_name = kernel.startswith("neighbors/")
+        finder = _core.choose(
+            "neighbors",
+            call.dtype,
+            call.metric,
+            len(b),
+            b.shape[1],
+            kernel if by_name else None,
+            device,
+            in_panels=not by_name and kernel != "auto",
+            **told,
+        )[0]
+    among_points = finder.startswith("neighbors/cpu_boxes")
     said = registry.choose(
         call.asked.function,
         dtype=call.dtype,
         metric=call.metric,
         n=len(b),
         cols=b.shape[1],
-        kernel=kernel,
+        kernel="auto" if kernel.startswith("neighbors/") and not among_points else kernel,
         device="cpu",
         space=arrays.HOST,
         elements_moved=0 if truths else read,
         operations=len(a) * len(b) * b.shape[1],
-        operands="bool" if truths else None,
         operand_bytes=read if truths else 0,
         result_bytes=result_bytes,
-        weighted="weights" in call.arguments.core,
-        p=call.arguments.core.get("p", 2.0),
-        rows=len(a),
+        table_op="neighbors" if among_points else "cdist",
+        **told,
     )
-    return dataclasses.replace(said, reason=said.reason + filtering)
+    more = "; tried on some rows first, and panels of distances do what is near most of XB"
+    if not among_points:
+        more = f"; {finder} looks through each panel of distances" if finder else ""
+    elif kernel != "auto":
+        more = ""
+    return dataclasses.replace(said, reason=said.reason + more)

@@ -194,8 +194,8 @@ def knn(
     dtype : {float32, float64}, optional
         The dtype of computation and distances, as for `cdist`.
     kernel : str
-        "auto", "reference" (NumPy in float64, slow), or the id of a kernel that computes distances
-        on the CPU.
+        "auto", "reference" (NumPy in float64, slow), or the id of a kernel on the CPU: one that
+        computes distances, or one that finds neighbours, as `gpudist.kernels` lists them.
     device : str, optional
         "cpu". Neighbours are searched for on the CPU.
     progress : bool or callable
@@ -235,7 +235,15 @@ def knn(
     Notes
     -----
     Distances are computed in panels that stay in the processor's cache, by the kernels of `cdist`,
-    and held against the distance of each row's k-th neighbour so far.
+    and held against the distance of each row's k-th neighbour so far. With 1 to 8 columns and
+    euclidean, sqeuclidean, cityblock, chebyshev or minkowski distances without weights, `XB` is put
+    into boxes of a few points instead [1]_, most of which are too far away to be looked into; the
+    answer has the same bits.
+
+    References
+    ----------
+    .. [1] J. H. Friedman, J. L. Bentley, R. A. Finkel, "An algorithm for finding best matches in
+       logarithmic expected time", ACM Transactions on Mathematical Software 3 (1977).
 
     Examples
     --------

@@ -163,12 +163,21 @@ def minplus(
             max_memory=max_memory,
         )
     if _is_stack(A) or _is_stack(B) or _is_stack(C):
-        from gpudist import batches
+        from gpudist import stacks
 
-        check(semiring)
-        orders: dict[str, Any] = {"kernel": kernel, "device": device, "options": options}
-        orders |= {"progress": progress, "max_memory": max_memory}
-        return batches.minplus(A, B, C, semiring=semiring, out=out, dtype=dtype, **orders)
+        return stacks.minplus(
+            A,
+            B,
+            C,
+            semiring=semiring,
+            out=out,
+            dtype=dtype,
+            kernel=kernel,
+            device=device,
+            options=options,
+            progress=progress,
+            max_memory=max_memory,
+        )
     device, max_memory = registry.read_orders(
         "minplus", kernel, options, device, progress, max_memory
     )
@@ -213,7 +222,7 @@ def _read(
     named = {"A": a, "B": b} | ({} if c is None else {"C": c})
     result = check_shapes_and_dtype(space, named, semiring, dtype, out)
     if result == "int32":
-        _check_integers(space, named)
+        check_integers(space, named)
     return space, (a, b, c), result
 
 
@@ -245,16 +254,29 @@ def check_shapes_and_dtype(
     for name, x in named.items():
         if len(x.shape) != 2:
             raise errors.not_two_dimensional(name, len(x.shape))
-    a, b, c = named["A"], named["B"], named.get("C")
-    if a.shape[1] != b.shape[0]:
-        raise ValueError(
-            f"A must have as many columns as B has rows, got {a.shape[1]} and {b.shape[0]}"
-        )
-    if c is not None and tuple(c.shape) != (a.shape[0], b.shape[1]):
-        raise ValueError(
-            f"C must have shape ({a.shape[0]}, {b.shape[1]}), got {tuple(map(int, c.shape))}"
-        )
+    check_shapes({name: x.shape for name, x in named.items()})
     return result_dtype(space, tuple(named.values()), semiring, out, dtype)
+
+
+def check_shapes(shapes: dict[str, Any]) -> tuple[int, int]:
+    """Return the shape of a product of matrices of these shapes, or raise a ValueError.
+
+    Parameters
+    ----------
+    shapes : dict
+        Those of A, B and perhaps C, by these names.
+
+    Returns
+    -------
+    tuple of int
+        Its rows and columns.
+    """
+    (m, k), (rows, n) = shapes["A"], shapes["B"]
+    if k != rows:
+        raise ValueError(f"A must have as many columns as B has rows, got {k} and {rows}")
+    if "C" in shapes and tuple(shapes["C"]) != (m, n):
+        raise ValueError(f"C must have shape ({m}, {n}), got {tuple(map(int, shapes['C']))}")
+    return int(m), int(n)
 
 
 def _is_stack(value: Any) -> bool:
@@ -299,8 +321,21 @@ def result_dtype(
     return arrays.float_dtype(space, map(space.dtype_name, operands), None, None)
 
 
-def _check_integers(space: arrays.Space, named: dict[str, Any]) -> None:
-    """Refuse what a conversion to int32 would change."""
+def check_integers(space: arrays.Space, named: dict[str, Any]) -> None:
+    """Refuse what a conversion to int32 would change.
+
+    Parameters
+    ----------
+    space : Space
+        Where the operands are.
+    named : dict
+        The operands by the names that errors shall use; stacks of matrices, perhaps.
+
+    Raises
+    ------
+    ValueError
+        One has, or may have, elements that int32 does not hold.
+    """
     for name, x in named.items():
         kind = space.dtype_name(x)
         if kind in _NARROW:
@@ -308,7 +343,8 @@ def _check_integers(space: arrays.Space, named: dict[str, Any]) -> None:
         if space is not arrays.HOST or "int" not in kind:
             raise ValueError(f"{name} is of {kind}, which int32 does not hold; convert it first")
         if x.size and not -(2**31) <= int(x.min()) <= int(x.max()) < 2**31:
-            raise ValueError(f"{name} has elements that int32 does not hold")
+            first = np.argwhere((x < -(2**31)) | (x >= 2**31))[0][: x.ndim - 2].tolist()
+            raise ValueError(f"{name}{first or ''} has elements that int32 does not hold")
 
 
 def _reference(
@@ -357,6 +393,11 @@ def explain_minplus(
     device: str | None = None,
 ) -> registry.Explanation:
     """Say what `minplus` would do; see `gpudist.explain`."""
+    if _is_stack(A) or _is_stack(B) or _is_stack(C):
+        from gpudist import stacks
+
+        how: dict[str, Any] = {"semiring": semiring, "dtype": dtype}
+        return stacks.explain_minplus(A, B, C, kernel=kernel, device=device, **how)
     space, (a, b, c), name = _read(A, B, C, semiring, None, dtype)
     (m, k), n = a.shape, b.shape[1]
     packed = (m * k + k * n) * np.dtype(name).itemsize

@@ -10,6 +10,8 @@
  * On economical construction of the transitive closure of a directed graph, 1970). The tables of a
  * chunk of columns, a cache line wide, stay in the first cache.
  *
+ * Up to 64 nodes a row is a word, and the textbook's loop on words has nothing to prepare.
+ *
  * Where edges are few there is another form, on one thread: strongly connected components, found
  * by depth-first search (Tarjan: Depth-first search and linear graph algorithms, 1972), are
  * complete one after the other, and those that their edges lead to are complete before. So the row
@@ -147,6 +149,25 @@ static void close_rows(const pivot_block *b, ptrdiff_t word, ptrdiff_t from, ptr
     }
 }
 _Static_assert(PIVOT_WORDS == 2, "close_rows asks both words of a set");
+
+/* ---------------------------------------------------------------- few nodes */
+
+enum { WORD = 64 };
+
+static void close_words(const gd_closure *call)
+{
+    const ptrdiff_t n = call->n;
+    uint64_t rows[WORD];
+    for (ptrdiff_t i = 0; i < n; ++i)
+        memcpy(&rows[i], row_at(call, i, 0), sizeof rows[i]);
+    for (ptrdiff_t k = 0; k < n; ++k) {
+        const uint64_t pivot = rows[k];
+        for (ptrdiff_t i = 0; i < n; ++i)
+            rows[i] |= pivot & (0 - (rows[i] >> k & 1));
+    }
+    for (ptrdiff_t i = 0; i < n; ++i)
+        memcpy(row_at(call, i, 0), &rows[i], sizeof rows[i]);
+}
 
 /* ---------------------------------------------------------------- few edges */
 
@@ -342,6 +363,10 @@ gd_status GD_ISA_NAME(gd_cpu_closure_bits)(gd_closure *call, gd_error *err)
         const size_t lists = (size_t)(LISTS * n + call->words) * sizeof(int32_t);
         if (call->launch.workspace_bytes < lists)
             call->launch.workspace_bytes = lists;
+        return GD_OK;
+    }
+    if (n <= WORD) {
+        close_words(call);
         return GD_OK;
     }
     if (has_few_edges(call))

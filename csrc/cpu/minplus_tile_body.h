@@ -165,7 +165,7 @@ static product_plan N(plan)(const gd_minplus *call)
     const ptrdiff_t panels = (call->out.cols + N(width) - 1) / N(width);
     const ptrdiff_t words = (call->a.cols + ELEMENTS - 1) / ELEMENTS;
     /* Waking threads costs about as much as 2**18 updates on one. */
-    const ptrdiff_t threads = updates < 0x1p18 ? 1 : gd_team_size();
+    const ptrdiff_t threads = call->alone || updates < 0x1p18 ? 1 : gd_team_size();
     return (product_plan){
         .strips = strips,
         .panels = panels,

@@ -117,6 +117,11 @@ static PyMethodDef methods[] = {
          "device=None, stream=0, ordered=False, options=None, progress=None, "
          "max_memory=None)\n--\n\n"
          "Which nodes can be reached from which, into out."),
+    FAST(closure_batch,
+         "closure_batch($module, /, graph, out, no_edge, sentinel, directed, reflexive, "
+         "kernel=None, device=None, stream=0, ordered=False, options=None, progress=None, "
+         "max_memory=None)\n--\n\n"
+         "The same for many graphs at once, a NumPy array whose first axes are those of out."),
     FAST(apsp_band,
          "apsp_band($module, /, dist, pred, snapshots, semiring, first, pivot, pivots, stream=0, "
          "ordered=False, max_memory=None)\n--\n\n"
@@ -134,6 +139,11 @@ static PyMethodDef methods[] = {
          "minplus($module, /, a, b, c, out, semiring, kernel=None, device=None, stream=0, "
          "ordered=False, options=None, progress=None, max_memory=None)\n--\n\n"
          "The product of a and b over a semiring, joined with c unless that is None, into out."),
+    FAST(minplus_batch,
+         "minplus_batch($module, /, a, b, c, out, semiring, kernel=None, device=None, stream=0, "
+         "ordered=False, options=None, progress=None, max_memory=None)\n--\n\n"
+         "The same for many matrices at once, NumPy arrays of out's dtype whose first axes are "
+         "those of out."),
     FAST(nearest,
          "nearest($module, /, a, b, distances, indices, radii, first, metric, kernel=None, "
          "device=None, stream=0, ordered=False, "
@@ -165,7 +175,8 @@ static PyMethodDef methods[] = {
          "One part of the perron study's loop, on what the loop keeps; matrix may be None."),
     FAST(choose,
          "choose($module, /, op, dtype, metric, n, cols, kernel=None, device=None, operands=None, "
-         "weighted=False, p=2.0, semiring='min_plus', rows=0, predecessors=False)\n--\n\n"
+         "weighted=False, p=2.0, semiring='min_plus', rows=0, predecessors=False, "
+         "in_panels=False)\n--\n\n"
          "The kernel that would run: (id, device, reason, {id: why another is not taken})."),
     FAST(describe,
          "describe($module, /, value, name)\n--\n\n"

@@ -1,5 +1,5 @@
-/* py_matrices.c: many matrices on the host at the Python boundary: their distances, and gradients.
- */
+/* py_matrices.c: many matrices on the host at the Python boundary: their distances, and gradients,
+ * products over semirings and closures. */
 #include "boundary.h"
 #include "py_measure.h"
 
@@ -11,13 +11,13 @@ static int take_stack(PyObject *value, const char *name, int axes, int matrix_ax
 {
     PyArrayObject *const array = (PyArrayObject *)value;
     static const int types[] = {
-        [GD_F32] = NPY_FLOAT32, [GD_F64] = NPY_FLOAT64, [GD_I32] = -1, [GD_BOOL] = NPY_BOOL};
+        [GD_F32] = NPY_FLOAT32, [GD_F64] = NPY_FLOAT64, [GD_I32] = NPY_INT32, [GD_BOOL] = NPY_BOOL};
     int dtype = GD_DTYPE_COUNT;
     while (PyArray_Check(value) && --dtype >= 0 && PyArray_TYPE(array) != types[dtype]) {
     }
     if (!PyArray_Check(value) || dtype < 0 || !PyArray_ISBEHAVED_RO(array)) {
-        PyErr_Format(PyExc_TypeError, "%s must be an aligned array of float32, float64 or bool",
-                     name);
+        PyErr_Format(PyExc_TypeError,
+                     "%s must be an aligned array of float32, float64, int32 or bool", name);
         return 0;
     }
     if (PyArray_NDIM(array) != axes + matrix_axes) {
@@ -28,8 +28,9 @@ static int take_stack(PyObject *value, const char *name, int axes, int matrix_ax
     const npy_intp *shape = PyArray_DIMS(array) + axes, *apart = PyArray_STRIDES(array) + axes;
     const npy_intp size = PyArray_ITEMSIZE(array), cols = shape[matrix_axes - 1];
     const npy_intp rows = matrix_axes == 2 ? shape[0] : 1;
-    const npy_intp along = cols <= 1 ? size : apart[matrix_axes - 1];
-    const npy_intp down = rows <= 1 ? cols * size : apart[0];
+    const bool empty = PyArray_SIZE(array) == 0; /* NumPy's strides are 0 then */
+    const npy_intp along = empty || cols == 1 ? size : apart[matrix_axes - 1];
+    const npy_intp down = empty || rows == 1 ? cols * size : apart[0];
     if (along % size != 0 || down % size != 0 ||
         (!strided && (along != size || down < cols * size))) {
         PyErr_Format(PyExc_ValueError, "%s must have matrices of dense rows, in ascending order",
@@ -150,6 +151,71 @@ GD_FUNCTION(gd_py_gradient)
     }
     orders.watch = gd_let_go(&attention);
     status = gd_run_gradient(&call, &orders, &err);
+    gd_take_back(&attention);
+    return status == GD_OK ? Py_NewRef(Py_None) : gd_raise(module, &err);
+}
+
+GD_FUNCTION(gd_py_minplus_batch)
+{
+    PyObject *a, *b, *c, *out;
+    gd_products batch = {0};
+    gd_semiring semiring;
+    gd_orders orders = {0};
+    gd_attention attention = {0};
+    gd_error err;
+    gd_status status;
+    const gd_arg spec[] = {{"a", gd_to_object, &a, true},
+                           {"b", gd_to_object, &b, true},
+                           {"c", gd_to_object, &c, true},
+                           {"out", gd_to_object, &out, true},
+                           {"semiring", gd_to_semiring, &semiring, true},
+                           GD_ORDERS(orders),
+                           {"options", gd_to_options, &orders, false},
+                           {"progress", gd_to_object, &attention.progress, false},
+                           GD_MAX_MEMORY(orders)};
+    if (!gd_parse("minplus_batch", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0]) ||
+        !take_result(out, 2, &batch.out, &batch.axes, &batch.shape, &batch.count) ||
+        !take_stack(a, "A", batch.axes, 2, false, &batch.a) ||
+        !check_batch(a, "A", batch.axes, batch.shape) ||
+        !take_stack(b, "B", batch.axes, 2, false, &batch.b) ||
+        !check_batch(b, "B", batch.axes, batch.shape) ||
+        (c != Py_None && (!take_stack(c, "C", batch.axes, 2, false, &batch.c) ||
+                          !check_batch(c, "C", batch.axes, batch.shape)))) {
+        return NULL;
+    }
+    orders.watch = gd_let_go(&attention);
+    status = gd_run_minplus_batch(&batch, semiring, &orders, &err);
+    gd_take_back(&attention);
+    return status == GD_OK ? Py_NewRef(Py_None) : gd_raise(module, &err);
+}
+
+GD_FUNCTION(gd_py_closure_batch)
+{
+    PyObject *graph, *out;
+    gd_closures batch = {0};
+    gd_orders orders = {0};
+    gd_attention attention = {0};
+    bool reflexive;
+    gd_error err;
+    gd_status status;
+    const gd_arg spec[] = {{"graph", gd_to_object, &graph, true},
+                           {"out", gd_to_object, &out, true},
+                           {"no_edge", gd_to_no_edge, &batch.graph.no_edge, true},
+                           {"sentinel", gd_to_double, &batch.graph.sentinel, true},
+                           {"directed", gd_to_bool, &batch.graph.directed, true},
+                           {"reflexive", gd_to_bool, &reflexive, true},
+                           GD_ORDERS(orders),
+                           {"options", gd_to_options, &orders, false},
+                           {"progress", gd_to_object, &attention.progress, false},
+                           GD_MAX_MEMORY(orders)};
+    if (!gd_parse("closure_batch", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0]) ||
+        !take_result(out, 2, &batch.out, &batch.axes, &batch.shape, &batch.count) ||
+        !take_stack(graph, "graph", batch.axes, 2, true, &batch.weights) ||
+        !check_batch(graph, "graph", batch.axes, batch.shape)) {
+        return NULL;
+    }
+    orders.watch = gd_let_go(&attention);
+    status = gd_run_closure_batch(&batch, reflexive, &orders, &err);
     gd_take_back(&attention);
     return status == GD_OK ? Py_NewRef(Py_None) : gd_raise(module, &err);
 }

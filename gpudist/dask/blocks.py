@@ -491,6 +491,7 @@ def _orders(
 ) -> dict[str, Any]:
     """Check what every block is told; whether its worker can obey, it will say itself."""
     device, most = registry.read_orders(op, kernel, options, device, False, max_memory)
+    inputs.check_device(device)
     return {"kernel": kernel, "device": device, "options": options, "max_memory": most}
 
 

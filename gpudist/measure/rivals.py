@@ -700,6 +700,7 @@ RIVALS = (
         ("cpu",),
         (*_P, "sqeuclidean", "minkowski", "cosine", "canberra", "braycurtis", "correlation"),
         _sklearn_knn,
+        limit=20_000,
         does='algorithm="brute", all threads; euclidean as norms and a matrix product',
     ),
     Rival(
@@ -720,6 +721,7 @@ RIVALS = (
         ("cpu", "cuda"),
         (*_P, "minkowski"),
         _torch_knn,
+        limit=20_000,
         does="the whole matrix of distances, then the k smallest of each row; all threads",
     ),
     Rival(
@@ -730,6 +732,7 @@ RIVALS = (
         ("cpu",),
         ("euclidean", "sqeuclidean"),
         _faiss_knn,
+        limit=20_000,
         does="all threads; squares as norms and a matrix product, in float32",
     ),
 )

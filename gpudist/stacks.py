@@ -1,0 +1,151 @@
+"""Products of many matrices in one call, on the host."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+
+from gpudist import _core, arrays, distance_batches, errors, registry, semirings
+from gpudist.progress import Progress, watched
+
+
+def minplus(
+    A: Any,
+    B: Any,
+    C: Any,
+    *,
+    semiring: str,
+    out: Any,
+    dtype: Any,
+    kernel: str,
+    device: object,
+    options: dict[str, int] | None,
+    progress: Progress,
+    max_memory: int | str | None,
+) -> Any:
+    """Multiply stacks of matrices, whose leading dimensions are broadcast.
+
+    Parameters
+    ----------
+    A, B, C : array_like, shapes (..., m, k), (..., k, n) and (..., m, n)
+        The factors, and what products are joined with, or None.
+    semiring, out, dtype, kernel, device, options, progress, max_memory
+        As for `gpudist.minplus`.
+
+    Returns
+    -------
+    array, shape (..., m, n)
+        The products.
+    """
+    semirings.check(semiring)
+    device, max_memory = registry.read_orders(
+        "minplus", kernel, options, device, progress, max_memory
+    )
+    arrays.refuse_devices(arrays.space_of(A=A, B=B, C=C, out=out), "a batch of matrices")
+    named, lead, shape = _factors(A, B, C)
+    result = semirings.result_dtype(arrays.HOST, tuple(named.values()), semiring, out, dtype)
+    if result == "int32":
+        semirings.check_integers(arrays.HOST, named)
+    out = room(out, (*lead, *shape), result)
+    a, b, *c = arrays.apart(arrays.HOST, named, out)
+    if kernel == "reference":
+        a, b, *c = (np.broadcast_to(x, lead + x.shape[-2:]) for x in (a, b, *c))
+        how: dict[str, Any] = {"semiring": semiring, "kernel": kernel}
+        for index in np.ndindex(*lead):
+            semirings.minplus(*(x[index] for x in (a, b, *c)), out=out[index], **how)
+        return out
+    with np.errstate(over="ignore"):  # as for one matrix: what is too large becomes infinite
+        a, b, *c = (distance_batches.spread(x, result, lead) for x in (a, b, *c))
+    with watched(progress, math.prod(lead + shape) * a.shape[-1], "minplus") as watch:
+        _core.minplus_batch(
+            a,
+            b,
+            c[0] if c else None,
+            out,
+            semiring,
+            kernel,
+            device,
+            options=options,
+            progress=watch,
+            max_memory=max_memory,
+        )
+    return out
+
+
+def _factors(A: Any, B: Any, C: Any) -> tuple[dict[str, Any], tuple[int, ...], tuple[int, int]]:
+    """Return the operands by name, the shape of all leading dimensions, and that of a product."""
+    given = {"A": A, "B": B} | ({} if C is None else {"C": C})
+    named = {name: arrays.HOST.array(x, name) for name, x in given.items()}
+    for name, x in named.items():
+        if x.ndim < 2:
+            raise errors.not_two_dimensional(name, x.ndim)
+    try:
+        lead = np.broadcast_shapes(*(x.shape[:-2] for x in named.values()))
+    except ValueError:
+        shapes = " and ".join(f"{x.shape} of {name}" for name, x in named.items())
+        raise ValueError(f"leading dimensions must match or be 1, got shapes {shapes}") from None
+    return named, lead, semirings.check_shapes({n: x.shape[-2:] for n, x in named.items()})
+
+
+def explain_minplus(
+    A: Any, B: Any, C: Any, *, semiring: str, dtype: Any, kernel: str, device: str | None
+) -> registry.Explanation:
+    """Say what `minplus` would do with stacks; see `gpudist.explain`.
+
+    Parameters
+    ----------
+    A, B, C, semiring, dtype, kernel, device
+        As for `gpudist.minplus`.
+
+    Returns
+    -------
+    Explanation
+        Of all products.
+    """
+    semirings.check(semiring)
+    named, lead, (m, n) = _factors(A, B, C)
+    result = semirings.result_dtype(arrays.HOST, tuple(named.values()), semiring, None, dtype)
+    count, k = math.prod(lead), named["A"].shape[-1]
+    said = registry.choose(
+        "minplus",
+        dtype=result,
+        n=n,
+        cols=k,
+        kernel=kernel,
+        device=device,
+        space=arrays.HOST,
+        elements_moved=sum(x.size for x in named.values()) + count * m * n,
+        elements_written=count * m * n,
+        operations=count * m * k * n,
+    )
+    return dataclasses.replace(said, reason=f"each of {count} products; {said.reason}")
+
+
+def room(out: Any, shape: tuple[int, ...], dtype: str) -> Any:
+    """Return where to write results: what was given, if it is such, or a new array.
+
+    Parameters
+    ----------
+    out : ndarray or None
+        What the caller gave.
+    shape, dtype
+        Of the results.
+
+    Returns
+    -------
+    ndarray
+        The array.
+
+    Raises
+    ------
+    TypeError, ValueError, MemoryError
+        It is of another kind, or there is no memory for a new one.
+    """
+    if out is None:
+        return arrays.HOST.empty(shape, dtype, like=None)
+    arrays.out_dtype(out, (dtype,))
+    arrays.check_out(out, shape)
+    return out
