@@ -138,9 +138,9 @@ if TYPE_CHECKING:
     )
     from gpudist.neighbors_kept import Neighbors
     from gpudist.patch import Routed, patched_scipy
-    from gpudist.paths import UNREACHABLE, apsp, reconstruct_path, transitive_closure
+    from gpudist.paths import UNREACHABLE, apsp, transitive_closure
     from gpudist.semirings import minplus
-    from gpudist.walks import reconstruct_paths
+    from gpudist.walks import reconstruct_path, reconstruct_paths
 
 
 __version__ = "0.1.0"
@@ -209,7 +209,7 @@ _LATE = {
     "patched_scipy": "patch",
     "perron": "eigen",
     "radius_neighbors": "neighbors",
-    "reconstruct_path": "paths",
+    "reconstruct_path": "walks",
     "reconstruct_paths": "walks",
     "torch": "torch",
     "transitive_closure": "paths",

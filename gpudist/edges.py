@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from gpudist import arrays, batches, checks, homes, named
+from gpudist import arrays, batches, checks, homes, many_graphs, named
+from gpudist.intake import Orders
 from gpudist.paths import apsp
+from gpudist.paths_call import Asked
 
 
 @homes.returned("edges")
@@ -152,8 +154,17 @@ def _of_many(edges: Any, weights: Any, n: Any, ptr: Any, **arguments: Any) -> An
         raise ValueError(f"the edges of graph {k} must join nodes from 0 to {int(sizes[k]) - 1}")
     given = None if weights is None else _weights(weights, len(tails))
     whole = n is not None and np.ndim(n) == 0
-    listed = batches.of_edges((tails, heads), given, first, sizes, int(n) if whole else None)
-    return batches.of_listed(listed, (count,) if whole else None, **arguments)
+    listed = many_graphs.of_edges((tails, heads), given, first, sizes, int(n) if whole else None)
+    return batches.of_listed(listed, (count,) if whole else None, _asked(arguments))
+
+
+def _asked(arguments: dict[str, Any]) -> Asked:
+    """Return what else is asked of many graphs, or raise an error for what is for one alone."""
+    orders = {name: arguments.pop(name) for name in Orders._fields if name in arguments}
+    for name in arguments:
+        if name == "orders" or name not in Asked._fields:
+            raise TypeError(f"apsp_edges() with ptr got an unexpected keyword argument '{name}'")
+    return Asked(**arguments, orders=Orders(**orders))
 
 
 def _of_frame(frame: Any, weight: Any) -> tuple[tuple[Any, Any], Any]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gpudist import _core, arrays, checks, homes, registry, spreading
 from gpudist.errors import ConvergenceWarning
+from gpudist.intake import Operands, Orders, operands
 from gpudist.nx import graphs
 
 
@@ -182,39 +183,17 @@ def perron(
     >>> centrality.round(3)
     array([1.   , 0.855, 0.855, 0.461])
     """
-    device, max_memory = registry.read_orders(
-        "perron", kernel, options, device, max_memory=max_memory
-    )
-    space, a, name = _read(A)
-    start = None if x0 is None else _start(space, x0, a.shape[0])
-    tol, max_iter, s = _numbers(tol, max_iter, shift)
-    if kernel == "reference":
-        found = _reference(space, a, name, tol, max_iter, s, start)
-    else:
-        if space is not arrays.HOST:  # the core itself converts host arrays
-            a = space.cast(a, name)
-        n = a.shape[0]
-        vector = space.empty((n,), name, like=a)
-        value, lower, upper, rounds, converged = _core.perron(
-            space.operand(a, name, (n, n)),
-            space.operand(vector, name, (n,)),
-            tol,
-            max_iter,
-            s,
-            start,
-            kernel,
-            device,
-            space.stream(a),
-            space.ordered,
-            options,
-            max_memory,
-        )
-        found = PerronResult(value, vector, lower, upper, rounds, converged)
+    orders = Orders(kernel, device, options, False, max_memory).read("perron")
+    matrix, name = _read(A)
+    start = None if x0 is None else _start(matrix, x0)
+    rounds = _Rounds(*_numbers(tol, max_iter, shift), start)
+    compute = _reference if kernel == "reference" else _compute
+    found = compute(matrix, name, rounds, orders)
     if not found.converged:
         width = (found.upper - found.lower) / found.upper if found.upper > 0 else math.inf
         warnings.warn(
             f"perron reached a relative width of {width:.1e} in {found.iterations} rounds, not "
-            f"tol = {tol:.1e}",
+            f"tol = {rounds.tol:.1e}",
             ConvergenceWarning,
             stacklevel=2,
         )
@@ -222,19 +201,29 @@ def perron(
     return result
 
 
-def _read(A: Any) -> tuple[arrays.Space, Any, str]:
-    """Read and check all that does not need the core."""
+class _Rounds(NamedTuple):
+    """How the iteration goes; a shift of -1 stands for "auto", a start of None for ones."""
+
+    tol: float
+    max_iter: int
+    shift: float
+    start: Any
+
+
+def _read(A: Any) -> tuple[Operands, str]:
+    """Read and check all that does not need the core; return also the dtype of the vector."""
     if graphs.is_graph(A):
         A = spreading.adjacency(A, "A")
-    space = arrays.space_of(A=A)
-    a, name = space.read(A, "A")
-    if len(a.shape) != 2 or a.shape[0] != a.shape[1] or a.shape[0] == 0:
-        raise ValueError(f"A must be square and not empty, got shape {tuple(map(int, a.shape))}")
-    return space, a, arrays.float_dtype(space, (name,), None, None)
+    matrix = operands({"A": A})
+    (shape,) = matrix.shapes
+    if len(shape) != 2 or shape[0] != shape[1] or shape[0] == 0:
+        raise ValueError(f"A must be square and not empty, got shape {shape}")
+    return matrix, arrays.float_dtype(matrix.space, matrix.dtypes, None, None)
 
 
-def _start(space: arrays.Space, x0: Any, n: int) -> Any:
-    x = np.ascontiguousarray(arrays.parameter(space, x0, "x0"))
+def _start(matrix: Operands, x0: Any) -> Any:
+    n = matrix.shapes[0][0]
+    x = np.ascontiguousarray(arrays.parameter(matrix.space, x0, "x0"))
     if x.shape != (n,):
         raise ValueError(f"x0 must have shape ({n},), got {x.shape}")
     wrong = np.flatnonzero(~((x > 0) & (x < np.inf)))
@@ -258,30 +247,48 @@ def _numbers(tol: Any, max_iter: Any, shift: Any) -> tuple[float, int, float]:
     return tol, rounds, moved
 
 
-def _reference(
-    space: arrays.Space, a: Any, dtype: str, tol: float, max_iter: int, shift: float, x0: Any
-) -> PerronResult:
+def _compute(matrix: Operands, name: str, rounds: _Rounds, orders: Orders) -> PerronResult:
+    """Have the core compute."""
+    space, (a,), (shape,) = matrix.space, matrix.given, matrix.shapes
+    if space is not arrays.HOST:  # the core itself converts host arrays
+        a = space.cast(a, name)
+    vector = space.empty(shape[:1], name, like=a)
+    value, lower, upper, done, converged = _core.perron(
+        space.operand(a, name, shape),
+        space.operand(vector, name, shape[:1]),
+        *rounds,
+        orders.kernel,
+        orders.device,
+        space.stream(a),
+        space.ordered,
+        orders.options,
+        orders.max_memory,
+    )
+    return PerronResult(value, vector, lower, upper, done, converged)
+
+
+def _reference(matrix: Operands, name: str, rounds: _Rounds, orders: Orders) -> PerronResult:
     from gpudist import reference
 
-    arrays.refuse_devices(space, 'kernel="reference"')
-    value, vector, lower, upper, rounds, converged = reference.perron(a, tol, max_iter, shift, x0)
-    vector = np.maximum(vector.astype(dtype), np.finfo(dtype).smallest_subnormal)
-    return PerronResult(value, vector, lower, upper, rounds, converged)
+    arrays.refuse_devices(matrix.space, f'kernel="{orders.kernel}"')
+    value, vector, lower, upper, done, converged = reference.perron(matrix.given[0], *rounds)
+    vector = np.maximum(vector.astype(name), np.finfo(name).smallest_subnormal)
+    return PerronResult(value, vector, lower, upper, done, converged)
 
 
 def explain_perron(
     A: Any, *, kernel: str = "auto", device: str | None = None
 ) -> registry.Explanation:
     """Say what `perron` would do, and the work of one round; see `gpudist.explain`."""
-    space, a, name = _read(A)
-    n = a.shape[0]
+    matrix, name = _read(A)
+    n, space = matrix.shapes[0][0], matrix.space
     return registry.choose(
         "perron",
         dtype=name,
         n=n,
         cols=n,
         kernel=kernel,
-        device=arrays.device_for(space, a, device),
+        device=arrays.device_for(space, matrix.given[0], device),
         space=space,
         elements_moved=n * n,
         operations=n * n,

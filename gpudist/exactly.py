@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gpudist import arrays, cycles, paths, reference
+from gpudist import _core, arrays, cycles, reference
 from gpudist.errors import negative_cycle_error
 
 _How = tuple[str, float, bool, bool, str]
@@ -74,7 +74,8 @@ def _judge_found(space: arrays.Space, weights: Any, how: _How, found: list[int])
     if hasattr(weights, "copy_to_host"):  # Numba's arrays take no lists of indices
         weights = weights.copy_to_host()
     w = _signed(reference.edges(space.host(weights[nodes][:, nodes]), *how), semiring)
-    reached = paths.transitive_closure(np.isfinite(w), reflexive=True, device="cpu")
+    reached = arrays.HOST.empty(w.shape, "bool", like=None)
+    _core.closure(np.isfinite(w), reached, "zero", 0.0, True, True, device="cpu")
     part = (reached & reached.T).argmax(axis=1)  # the first node that leads there and back
     at = np.searchsorted(nodes, found)
     sure: set[int] = set()
@@ -112,7 +113,10 @@ def _mend(
     if verdict.cycle:
         raise negative_cycle_error()(sorted(verdict.cycle), verdict.cycle, semiring)
     costs, added = cycles.reduced(w, verdict)
-    lengths, before = paths.apsp(costs, no_edge=math.inf, return_predecessors=True, device="cpu")
+    lengths = arrays.HOST.empty(costs.shape, "float64", like=None)
+    before = arrays.HOST.empty(costs.shape, "int32", like=None)
+    # No path of what is nonnegative has anything to be judged.
+    _core.apsp(costs, lengths, before, "infinite", 0.0, True, False, math.inf, device="cpu")
     lengths = _signed(lengths + added, semiring)
     lengths[~np.isfinite(lengths)] = unreachable
     space.assign(dist, lengths.astype(space.dtype_name(dist)))

@@ -17,7 +17,7 @@ from gpudist.explain_neighbors import (
     explain_nearest,
     explain_radius_neighbors,
 )
-from gpudist.paths import explain_apsp, explain_closure
+from gpudist.explain_paths import explain_apsp, explain_closure
 from gpudist.registry import Explanation
 from gpudist.semirings import explain_minplus
 

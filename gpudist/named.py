@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpudist import arrays
+from gpudist import arrays, steps
 from gpudist.errors import NoPathError
 from gpudist.nx import graphs
 
@@ -128,13 +128,11 @@ class ShortestPaths:
         ValueError
             The predecessors were not asked for.
         """
-        from gpudist.paths import reconstruct_path
-
         if self.predecessors is None:
             raise ValueError("paths need predecessors: call apsp with return_predecessors=True")
         i, j = self.place(source), self.place(target)
         try:
-            return [self.nodes[k] for k in reconstruct_path(self.predecessors, i, j)]
+            return [self.nodes[k] for k in steps.back(self.predecessors, i, j)]
         except NoPathError:
             raise NoPathError(f"there is no path from {source!r} to {target!r}") from None
 

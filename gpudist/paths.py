@@ -1,38 +1,33 @@
-"""All-pairs shortest paths."""
+"""All-pairs shortest paths, and what can be reached."""
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
 from gpudist import (
-    _core,
-    arrays,
     batches,
     checks,
     foreign,
     homes,
+    many_graphs,
     named,
-    registry,
+    paths_call,
+    paths_one,
     results,
     semirings,
-    spreading,
-    walks,
 )
-from gpudist.errors import NoPathError
-from gpudist.progress import Progress, watched
-from gpudist.work import Work
+from gpudist.intake import Orders
+from gpudist.paths_call import Asked
+from gpudist.progress import Progress
 
 UNREACHABLE: Final = results.UNREACHABLE
 """What an int32 result holds where there is no path."""
 
-_NO_PREDECESSOR: Final = results.NO_PREDECESSOR
 _DASK_ALONE = "is for Dask arrays, whose result is computed in bands of rows"
-_CORE_DTYPES = ("float32", "float64", "int32")
 
 
 @homes.returned("graph")
@@ -266,175 +261,51 @@ def apsp(
            [ 1., inf,  2.],
            [ 1.,  1., inf]])
     """
+    orders = Orders(kernel, device, options, progress, max_memory)
+    asked = Asked(
+        no_edge,
+        directed,
+        unweighted,
+        overwrite,
+        return_predecessors,
+        out,
+        dtype,
+        semiring,
+        unreachable,
+        max_hops,
+        orders,
+    )
+    names: dict[str, Any] = {"weight": weight, "nodelist": nodelist, "labels": labels}
     if foreign.is_dask(graph):
-        from gpudist import dask
-
-        _refuse(
-            "is not for Dask arrays",
-            sizes=sizes,
-            unreachable=unreachable,
-            max_hops=max_hops,
-            indices=indices,
-        )
-        return dask.apsp(
-            graph,
-            bands=bands,
-            checkpoint=checkpoint,
-            no_edge=no_edge,
-            directed=directed,
-            unweighted=unweighted,
-            overwrite=overwrite,
-            return_predecessors=return_predecessors,
-            out=out,
-            dtype=dtype,
-            semiring=semiring,
-            kernel=kernel,
-            device=device,
-            options=options,
-            progress=progress,
-            max_memory=max_memory,
-            weight=weight,
-            nodelist=nodelist,
-            labels=labels,
-        )
+        return _lazily(graph, asked, sizes, indices, bands=bands, checkpoint=checkpoint, **names)
     _refuse(_DASK_ALONE, bands=bands, checkpoint=checkpoint)
     semirings.check(semiring)
-    labels = checks.truth("labels", labels)
-    as_given: dict[str, Any] = {
-        "no_edge": no_edge,
-        "directed": directed,
-        "unweighted": unweighted,
-        "overwrite": overwrite,
-        "return_predecessors": return_predecessors,
-        "out": out,
-        "dtype": dtype,
-        "semiring": semiring,
-        "kernel": kernel,
-        "device": device,
-        "options": options,
-        "progress": progress,
-        "max_memory": max_memory,
-        "unreachable": unreachable,
-        "max_hops": max_hops,
-    }
-    if sizes is not None or batches.are(graph):
+    names["labels"] = labels = checks.truth("labels", labels)
+    if sizes is not None or many_graphs.are(graph):
         if indices is not None:
             raise TypeError("indices is for one graph, not for many")
-        names: dict[str, Any] = {"weight": weight, "nodelist": nodelist, "labels": labels}
-        return batches.apsp(graph, sizes=sizes, **as_given, **names)
-    listed, nodes = named.take(
-        graph, weight, nodelist, labels=labels, strict=semiring != "or_and" and unweighted is False
-    )
-    if labels:
-        if indices is not None:
-            raise TypeError("indices is for results that are read by position, not with labels")
-        found = apsp(listed, **as_given)
-        dist, before = found if return_predecessors else (found, None)
-        if nodes is None:
-            nodes = list(range(dist.shape[0]))
-        return named.ShortestPaths(nodes, dist, before)
-    graph = listed
+        return batches.paths(graph, asked, sizes, **names)
+    listed, nodes = named.take(graph, weight, nodelist, labels=labels, strict=asked.strict)
     if indices is not None:
-        return _from_some(graph, indices, as_given)
-    if semiring == "or_and":
-        check_truths(return_predecessors, dtype)
-        results.refuse_for_truths(unreachable, max_hops)
-        return transitive_closure(
-            graph,
-            no_edge=no_edge,
-            directed=directed,
-            reflexive=True,
-            out=out,
-            kernel=kernel,
-            device=device,
-            options=options,
-            progress=progress,
-            max_memory=max_memory,
-        )
-    device, max_memory = registry.read_orders("apsp", kernel, options, device, progress, max_memory)
-    no_edge = None if no_edge is None else checks.number("no_edge", no_edge)
-    unweighted = checks.truth("unweighted", unweighted)
-    overwrite = checks.truth("overwrite", overwrite)
-    return_predecessors = checks.truth("return_predecessors", return_predecessors)
-    most = results.read_max_hops(max_hops, unweighted, semiring)
-    space, weights, rule = read(graph, no_edge)
-    directed = _directed(graph, directed)
-    if out is not None:
-        dtype = _dtype_of_out(weights, out, (*_CORE_DTYPES, *results.NARROW), dtype)
-    name = result_dtype(space, weights, dtype, semiring)
-    none = results.read_unreachable(unreachable, name)
-    if name in results.NARROW:
-        as_given |= {"dtype": "int32", "out": None, "unreachable": UNREACHABLE, "overwrite": False}
-        return _narrowed(graph, as_given, name, none, out)
-    if (
-        unweighted
-        and semiring == "min_plus"
-        and not return_predecessors
-        and _counts_hops(space, kernel, device, n=weights.shape[0], no_edge=no_edge)
-    ):
-        lengths = _hops(graph, (space, weights, rule), as_given, name, none, most)
-        if lengths is not None:
-            return lengths
-    if most is not None:
-        found = apsp(graph, **as_given | {"max_hops": None})
-        dist, before = found if return_predecessors else (found, None)
-        results.cap(dist, before, most, unreachable_of(name, no_edge, semiring, none))
+        if labels:
+            raise TypeError("indices is for results that are read by position, not with labels")
+        return _from_some(listed, indices, asked)
+    found = paths_one.paths(listed, asked)
+    if not labels:
         return found
-    value = unreachable_of(name, no_edge, semiring, none)
-    sentinel = 0.0 if no_edge is None else no_edge
-    if kernel == "reference":
-        arrays.refuse_devices(space, 'kernel="reference"')
-        return _reference(
-            weights,
-            (rule, sentinel, directed, unweighted, semiring),
-            name,
-            value,
-            return_predecessors,
-            out,
-        )
-    shape = (weights.shape[0], weights.shape[0])
-    if out is not None:
-        if not arrays.in_place(space, weights, out):
-            (weights,) = arrays.apart(space, {"graph": weights}, out)
-    elif overwrite and _fits(weights, name):
-        out = weights
-    else:
-        out = space.empty(shape, name, like=weights)
-    pred = space.empty(shape, "int32", like=weights) if return_predecessors else None
-    with watched(progress, shape[0] ** 3, "apsp") as watch:
-        on_cycle, rounding = _core.apsp(
-            space.operand(weights, space.dtype_name(weights), shape),
-            space.operand(out, name, shape),
-            None if pred is None else space.operand(pred, "int32", shape),
-            rule,
-            sentinel,
-            directed,
-            unweighted,
-            value,
-            kernel,
-            device,
-            space.stream(weights),
-            space.ordered,
-            options,
-            semiring,
-            watch,
-            max_memory,
-        )
-    if on_cycle or rounding:
-        from gpudist import exactly
+    found = homes.brought(homes.of(graph), found)
+    dist, before = found if return_predecessors else (found, None)
+    return named.ShortestPaths(list(range(dist.shape[0])) if nodes is None else nodes, dist, before)
 
-        how = rule, sentinel, directed, unweighted, semiring
-        lost = arrays.in_place(space, weights, out) or not hasattr(weights, "__getitem__")
-        if none is not None and not lost:  # what is looked for are lengths
-            as_given |= {"unreachable": None, "overwrite": False, "out": out, "directed": directed}
-            as_given["no_edge"] = math.inf if rule == "infinite" else no_edge
-            found = apsp(weights, **as_given)
-            out[out == unreachable_of(name, no_edge, semiring)] = value
-            return found
-        exactly.settle(
-            space, None if lost else weights, how, (on_cycle, rounding), (out, pred, value)
-        )
-    return (out, pred) if return_predecessors else out
+
+def _lazily(graph: Any, asked: Asked, sizes: Any, indices: Any, **others: Any) -> Any:
+    """Hand a Dask array to those who compute it in bands."""
+    from gpudist import dask
+
+    given = asked.keywords
+    lengths = {name: given.pop(name) for name in ("unreachable", "max_hops")}
+    _refuse("is not for Dask arrays", sizes=sizes, **lengths, indices=indices)
+    return dask.apsp(graph, **given, **others)
 
 
 @homes.returned("graph")
@@ -513,6 +384,7 @@ def transitive_closure(
            [False, False,  True],
            [False, False, False]])
     """
+    orders = Orders(kernel, device, options, progress, max_memory)
     if foreign.is_dask(graph):
         from gpudist import dask
 
@@ -523,171 +395,41 @@ def transitive_closure(
             directed=directed,
             reflexive=reflexive,
             out=out,
-            kernel=kernel,
-            device=device,
-            options=options,
-            progress=progress,
-            max_memory=max_memory,
+            **orders._asdict(),
         )
     _refuse(_DASK_ALONE, bands=bands)
-    if batches.are(graph):
-        return batches.closure(
-            graph,
-            out,
-            no_edge=no_edge,
-            directed=directed,
-            reflexive=reflexive,
-            kernel=kernel,
-            device=device,
-            options=options,
-            progress=progress,
-            max_memory=max_memory,
-        )
-    device, max_memory = registry.read_orders(
-        "closure", kernel, options, device, progress, max_memory
-    )
-    no_edge = None if no_edge is None else checks.number("no_edge", no_edge)
-    graph = named.take(graph, strict=False)[0]
-    space, weights, rule = read(graph, no_edge, truths=True)
-    directed, reflexive = _directed(graph, directed), checks.truth("reflexive", reflexive)
-    sentinel = 0.0 if no_edge is None else no_edge
-    n = weights.shape[0]
-    if out is not None:
-        _dtype_of_out(weights, out, ("bool",))
-    if kernel == "reference":
-        return _reference_closure(space, weights, (rule, sentinel, directed), reflexive, out)
-    if out is None:
-        out = space.empty((n, n), "bool", like=weights)
-    with watched(progress, n**3, "transitive_closure") as watch:
-        _core.closure(
-            weights,
-            out,
-            rule,
-            sentinel,
-            directed,
-            reflexive,
-            kernel,
-            device,
-            space.stream(weights),
-            space.ordered,
-            options,
-            watch,
-            max_memory,
-        )
-    return out
+    asked = Asked(no_edge, directed, out=out, orders=orders)
+    if many_graphs.are(graph):
+        return batches.closures(graph, asked, reflexive)
+    return paths_one.closure(graph, asked, reflexive)
 
 
-def _from_some(graph: Any, indices: Any, as_given: dict[str, Any]) -> Any:
+def _from_some(graph: Any, indices: Any, asked: Asked) -> Any:
     """Compute paths from some nodes alone."""
     from gpudist import sources
 
-    if as_given["out"] is not None or checks.truth("overwrite", as_given["overwrite"]):
-        name = "overwrite" if as_given["out"] is None else "out"
+    if asked.out is not None or checks.truth("overwrite", asked.overwrite):
+        name = "overwrite" if asked.out is None else "out"
         raise TypeError(f"{name} is for all pairs, not with indices")
-    predecessors = checks.truth("return_predecessors", as_given["return_predecessors"])
-    asked = _asked_of_some(graph, indices, as_given)
+    predecessors = checks.truth("return_predecessors", asked.return_predecessors)
+    some = sources.read(graph, indices, asked)
     found = None
-    if asked.why is None:
-        most = results.read_max_hops(
-            as_given["max_hops"], checks.truth("unweighted", as_given["unweighted"]), "min_plus"
-        )
-        none = results.read_unreachable(as_given["unreachable"], asked.dtype)
-        how = as_given | {"directed": _directed(graph, as_given["directed"])}
-        found = sources.apsp(*asked.edges, asked.indices, how, asked.dtype)
+    if some.why is None:
+        unweighted = checks.truth("unweighted", asked.unweighted)
+        most = results.read_max_hops(asked.max_hops, unweighted, "min_plus")
+        none = results.read_unreachable(asked.unreachable, some.dtype)
+        directed = paths_call.directed_of(graph, asked.directed)
+        found = sources.paths(some, directed=directed, unweighted=unweighted)
     if found is None:
-        whole = apsp(graph, **as_given)
-        rows = asked.indices.tolist()
+        whole = paths_one.paths(graph, asked)
+        rows = some.indices.tolist()
         return tuple(x[rows] for x in whole) if predecessors else whole[rows]
     dist, before = found
     gone = np.isinf(dist) if most is None else dist > most
-    dist, before = dist.astype(asked.dtype, copy=False), np.where(gone, _NO_PREDECESSOR, before)
+    dist = dist.astype(some.dtype, copy=False)
+    before = np.where(gone, results.NO_PREDECESSOR, before)
     dist[gone] = math.inf if none is None else none
     return (dist, before.astype(np.int32)) if predecessors else dist
-
-
-class _Asked(NamedTuple):
-    """Paths from some nodes: from which, of which edges, and why all pairs are computed, if so."""
-
-    indices: Any
-    edges: tuple[Any, Any, Any, int]
-    dtype: str
-    why: str | None
-
-
-def _asked_of_some(graph: Any, indices: Any, how: dict[str, Any]) -> _Asked:
-    from gpudist import sources
-
-    no_edge = None if how["no_edge"] is None else checks.number("no_edge", how["no_edge"])
-    listed = isinstance(graph, named.EdgeList) or hasattr(graph, "tocsr")
-    space = arrays.HOST if listed else arrays.space_of(graph=graph)
-    if listed and no_edge is not None:
-        raise ValueError("no_edge is for dense arrays; this graph lists its edges")
-    if space is not arrays.HOST:
-        n, edges = int(graph.shape[0]), (None, None, None, int(graph.shape[0]))
-    else:
-        edges = sources.edges(graph, no_edge)
-        n = edges[3]
-    read_as = sources.read(indices, n)
-    dtype = how["dtype"]
-    if how["semiring"] != "or_and":
-        weights = graph.weights if isinstance(graph, named.EdgeList) else edges[2]
-        dtype = result_dtype(space, graph if weights is None else weights, dtype, how["semiring"])
-    m = 0 if edges[0] is None else len(edges[0])
-    negative = no_edge is not None and no_edge < 0
-    why = "weights have to be held against no_edge" if negative else None
-    why = why or sources.why_all_pairs(how, space, str(dtype), n, m, read_as.size)
-    return _Asked(read_as, edges, str(dtype), why)
-
-
-def _counts_hops(
-    space: arrays.Space, kernel: str, device: str | None, *, n: int, no_edge: float | None
-) -> bool:
-    """Tell whether numbers of hops may be found by sets of bits: on the CPU, if edges are few."""
-    return (
-        space is arrays.HOST
-        and kernel == "auto"
-        and (device == "cpu" or (device is None and _core.cuda()["why_not"] is not None))
-        and _core.few_edges("hops", n, 0)
-        and (no_edge is None or not no_edge < 0)  # which leaves no room for some weights
-    )
-
-
-def _hops(
-    graph: Any,
-    read_as: tuple[arrays.Space, Any, str],
-    as_given: dict[str, Any],
-    dtype: str,
-    unreachable: float | None,
-    most: int | None,
-) -> Any:
-    """Count hops level by level; None where that would take longer than all pairs by weights."""
-    _, weights, rule = read_as
-    no_edge, out = as_given["no_edge"], as_given["out"]
-    n = weights.shape[0]
-    value = unreachable_of(dtype, no_edge, "min_plus", unreachable)
-    given = weights
-    if out is None:
-        out = arrays.HOST.empty((n, n), dtype, like=None)
-    elif arrays.overlap(arrays.HOST, weights, out):  # it may be given up
-        given = weights.copy()
-    with watched(as_given["progress"], n**3, "apsp") as watch:
-        done = _core.hops(
-            given,
-            out,
-            rule,
-            0.0 if no_edge is None else float(no_edge),
-            _directed(graph, as_given["directed"]),
-            value,
-            n if most is None else most,
-            device="cpu",
-            progress=watch,
-            max_memory=checks.max_memory(as_given["max_memory"]),
-        )
-    if done:
-        return out
-    if given is not weights:
-        weights[...] = given
-    return None
 
 
 def _refuse(why: str, **given: Any) -> None:
@@ -695,431 +437,3 @@ def _refuse(why: str, **given: Any) -> None:
     for name, value in given.items():
         if value is not None:
             raise TypeError(f"{name} {why}")
-
-
-def check_truths(return_predecessors: bool, dtype: Any) -> None:
-    """Refuse what apsp cannot give over or_and."""
-    if checks.truth("return_predecessors", return_predecessors):
-        raise ValueError(
-            "or_and has no predecessors, since any path will do; ask for unweighted=True in "
-            "min_plus"
-        )
-    if dtype is not None and arrays.dtype_name(dtype) != "bool":
-        raise ValueError(f"dtype must be bool for or_and, got {arrays.dtype_name(dtype)}")
-
-
-def _directed(graph: Any, directed: bool) -> bool:
-    """Tell whether edges go one way; an undirected NetworkX graph is symmetric."""
-    directed = checks.truth("directed", directed)
-    return directed and bool(graph.directed if isinstance(graph, named.EdgeList) else True)
-
-
-def reconstruct_path(predecessors: Any, i: Any, j: Any) -> list[Any]:
-    """Return the nodes of the shortest path from i to j.
-
-    Parameters
-    ----------
-    predecessors : array_like, shape (n, n), or ShortestPaths
-        What `apsp` returned. Of an array on a device one row is brought to the host.
-    i, j : int
-        The first and the last node; of a `ShortestPaths` their names.
-
-    Returns
-    -------
-    list of int
-        The nodes, `i` and `j` included; ``[i]`` if they are the same.
-
-    Raises
-    ------
-    gpudist.NoPathError
-        There is no path.
-    IndexError
-        There is no such node.
-    TypeError, ValueError
-        `predecessors` is not what `apsp` returns; `i` or `j` is no whole number.
-
-    Examples
-    --------
-    >>> import gpudist
-    >>> dist, pred = gpudist.apsp([[0, 1, 0], [0, 0, 1], [0, 0, 0]], return_predecessors=True)
-    >>> gpudist.reconstruct_path(pred, 0, 2)
-    [0, 1, 2]
-    """
-    if isinstance(predecessors, named.ShortestPaths):
-        return predecessors.path(i, j)
-    space, p, n = walks.read(predecessors)
-    i, j = checks.whole("i", i), checks.whole("j", j)
-    for name, node in (("i", i), ("j", j)):
-        if not 0 <= node < n:
-            raise IndexError(f"{name} = {node} is not a node of a graph with {n} nodes")
-    row = space.host(p[i]).astype(np.int64)  # from a device once, and not node by node
-    path = [j]
-    while path[-1] != i:
-        before = int(row[path[-1]])
-        if before == _NO_PREDECESSOR:
-            raise NoPathError(f"there is no path from {i} to {j}")
-        if len(path) > n or not 0 <= before < n:
-            raise ValueError("predecessors must be what apsp returned: these lead in circles")
-        path.append(before)
-    return path[::-1]
-
-
-def read(
-    graph: Any, no_edge: float | None, *, truths: bool = False
-) -> tuple[arrays.Space, Any, str]:
-    """Bring any graph to a dense matrix that the core reads, and say what is no edge in it.
-
-    With `truths` the weights do not matter, and where they would have to be spread out, bools are.
-    """
-    listed: tuple[str, Any] | None = None
-    if isinstance(graph, named.EdgeList):
-        listed = "dense arrays; a graph of named nodes lists its edges", _from_edges
-    elif hasattr(graph, "tocsr"):
-        listed = "dense arrays; a sparse array stores its edges", _from_sparse
-    elif isinstance(graph, np.ma.MaskedArray):
-        listed = "plain arrays; a masked array masks what is no edge", _from_masked
-    if listed is not None:
-        if no_edge is not None:
-            raise ValueError(f"no_edge is for {listed[0]}")
-        return arrays.HOST, listed[1](graph, truths), "infinite"
-    space = arrays.space_of(graph=graph)
-    weights = space.array(graph, "graph")
-    if not (truths and space.dtype_name(weights) == "bool"):
-        weights = _core_dtype(space, weights)
-    elif no_edge is not None:
-        raise ValueError("no_edge is for numbers; in an array of bool False is no edge")
-    _check_square(weights.shape)
-    return space, weights, "zero" if no_edge is None else "sentinel"
-
-
-def _check_square(shape: tuple[int, ...]) -> None:
-    if len(shape) != 2 or shape[0] != shape[1]:
-        raise ValueError(f"graph must be a square matrix, got shape {tuple(shape)}")
-
-
-def _core_dtype(space: arrays.Space, array: Any) -> Any:
-    """Convert what the core does not read to float64, which holds every weight that it allows."""
-    return array if space.dtype_name(array) in _CORE_DTYPES else space.cast(array, "float64")
-
-
-def _from_masked(graph: Any, truths: bool) -> Any:
-    data = arrays.HOST.array(graph.data, "graph")
-    _check_square(data.shape)
-    if truths:
-        return np.isfinite(data) & ~np.ma.getmaskarray(graph)
-    kept = data.dtype if data.dtype.name in ("float32", "float64") else np.dtype(np.float64)
-    return np.where(np.ma.getmaskarray(graph), np.inf, data).astype(kept, copy=False)
-
-
-def _from_sparse(graph: Any, truths: bool) -> Any:
-    _check_square(graph.shape)
-    try:
-        entries = graph.tocsr().tocoo()
-    except AttributeError as error:
-        kind = type(graph).__name__
-        raise TypeError(f"graph is no sparse matrix, though a {kind} has tocsr: {error}") from error
-    data = arrays.HOST.array(entries.data, "graph")
-    name = data.dtype.name if data.dtype.name == "float32" else "float64"
-    return spreading.spread(
-        graph.shape[0], entries.row, entries.col, data, "bool" if truths else name
-    )
-
-
-def _from_edges(graph: named.EdgeList, truths: bool) -> Any:
-    dtype = "bool" if truths else "float64"
-    return spreading.spread(len(graph.nodes), graph.tails, graph.heads, graph.weights, dtype)
-
-
-def result_dtype(space: arrays.Space, weights: Any, dtype: Any, semiring: str = "min_plus") -> str:
-    """Return the name of the result's dtype; weights of None are whole numbers."""
-    if dtype is None:
-        single = weights is not None and space.dtype_name(weights) == "float32"
-        return "float32" if single else "float64"
-    name = arrays.dtype_name(dtype)
-    if name in results.NARROW:
-        if space is not arrays.HOST or not semiring.endswith("plus"):
-            raise ValueError(f"dtype={name} is for host arrays, in min_plus and max_plus")
-        return name
-    if name not in _CORE_DTYPES:
-        raise ValueError(
-            f"dtype must be {arrays.one_of((*_CORE_DTYPES, *results.NARROW))}, got {name}"
-        )
-    return name
-
-
-def unreachable_of(
-    dtype: str, no_edge: float | None, semiring: str, given: float | None = None
-) -> float:
-    """Return what stands for no path: what was given, else what is usual."""
-    if given is not None:
-        return given
-    worst = semirings.neutral(semiring, dtype)
-    if dtype != "int32":
-        return worst
-    value = worst if no_edge is None or not math.isfinite(no_edge) else no_edge
-    if value != int(value) or not -(2**31) <= value < 2**31:
-        raise ValueError(f"no_edge must be an int32 with dtype=int32, got {no_edge}")
-    return float(value)
-
-
-def _narrowed(
-    graph: Any, as_given: dict[str, Any], name: str, unreachable: float | None, out: Any
-) -> Any:
-    """Compute in int32, and write the lengths as they are wanted."""
-    found = apsp(graph, **as_given)
-    dist, before = found if as_given["return_predecessors"] else (found, None)
-    dist = results.narrow(dist, name, unreachable, out)
-    return dist if before is None else (dist, before)
-
-
-def _fits(weights: Any, dtype: str) -> bool:
-    return (
-        isinstance(weights, np.ndarray)
-        and weights.dtype.name == dtype
-        and weights.dtype.isnative
-        and weights.flags.c_contiguous
-        and weights.flags.writeable
-        and weights.flags.aligned
-    )
-
-
-def _dtype_of_out(weights: Any, out: Any, allowed: Sequence[str], dtype: Any = None) -> str:
-    arrays.space_of(graph=weights, out=out)
-    name = arrays.out_dtype(out, allowed, dtype)
-    arrays.check_out(out, tuple(weights.shape))
-    return name
-
-
-def _reference(
-    weights: Any,
-    how: tuple[str, float, bool, bool, str],
-    dtype: str,
-    unreachable: float,
-    return_predecessors: bool,
-    out: Any,
-) -> Any:
-    from gpudist import reference
-
-    semiring = how[-1]
-    dist, pred = reference.apsp(reference.edges(weights, *how), semiring)
-    on_cycle = reference.on_cycle(dist, semiring)
-    if semiring.endswith("plus"):
-        from gpudist import exactly
-
-        exactly.settle(
-            arrays.HOST,
-            weights,
-            how,
-            (on_cycle, math.inf),
-            (dist, pred, unreachable_of("float64", None, semiring)),
-        )
-    worst = semirings.neutral(semiring, "float64")
-    none = dist == worst
-    if dtype == "int32":
-        dist[dist == -worst] = semirings.neutral(semiring, dtype, opposite=True)
-    dist[none] = unreachable
-    if out is None:
-        out = dist.astype(dtype)
-    else:
-        out[...] = dist
-    return (out, pred) if return_predecessors else out
-
-
-def _reference_closure(
-    space: arrays.Space, weights: Any, how: tuple[str, float, bool], reflexive: bool, out: Any
-) -> Any:
-    from gpudist import reference
-
-    arrays.refuse_devices(space, 'kernel="reference"')
-    reached = reference.closure(weights, *how)
-    if reflexive:
-        np.fill_diagonal(reached, True)
-    if out is None:
-        return reached
-    out[...] = reached
-    return out
-
-
-def explain_apsp(
-    graph: Any,
-    *,
-    no_edge: float | None = None,
-    directed: bool = True,
-    dtype: Any = None,
-    semiring: str = "min_plus",
-    return_predecessors: bool = False,
-    kernel: str = "auto",
-    device: str | None = None,
-    max_memory: int | None = None,
-    unweighted: bool = False,
-    weight: named.Weight = "weight",
-    nodelist: Sequence[Any] | None = None,
-    sizes: Any = None,
-    indices: Any = None,
-) -> registry.Explanation:
-    """Say what `apsp` would do; see `gpudist.explain`."""
-    semirings.check(semiring)
-    if semiring == "or_and":
-        check_truths(return_predecessors, dtype)
-        return explain_closure(graph, no_edge=no_edge, kernel=kernel, device=device)
-    if sizes is not None or batches.are(graph):
-        one: dict[str, Any] = {"dtype": dtype, "semiring": semiring, "device": device}
-        one |= {"return_predecessors": return_predecessors, "kernel": kernel}
-        return batches.explain(graph, sizes, no_edge, weight, one, strict=not unweighted)
-    graph = named.take(graph, weight, nodelist, strict=not unweighted)[0]
-    if indices is not None:
-        how: dict[str, Any] = {"no_edge": no_edge, "directed": directed, "dtype": dtype}
-        how |= {"semiring": semiring, "return_predecessors": return_predecessors}
-        how |= {"kernel": kernel, "device": device, "unweighted": unweighted}
-        return _explain_some(graph, indices, how | {"max_memory": max_memory})
-    directed = _directed(graph, directed)
-    space, weights, rule = read(graph, no_edge)
-    n = weights.shape[0]
-    name = result_dtype(space, weights, dtype, semiring)
-    name = "int32" if name in results.NARROW else name
-    if (
-        unweighted
-        and semiring == "min_plus"
-        and not return_predecessors
-        and _counts_hops(space, kernel, device, n=n, no_edge=no_edge)
-    ):
-        edges = _count_edges(weights, rule, no_edge, directed)
-        if _core.few_edges("hops", n, edges):
-            said = registry.choose(
-                "hops",
-                dtype=name,
-                n=n,
-                cols=0,
-                kernel="auto",
-                device="cpu",
-                space=space,
-                elements_moved=2 * n * n,
-                elements_written=n * n,
-                operations=n * -(-edges // 512),
-                copies=n * n // 8 + 4 * (n + edges),
-            )
-            why = (
-                f"{edges} edges that weigh 1: hops are counted level by level; should there be so "
-                "many levels that apsp/cpu_blocked takes less time, it takes over"
-            )
-            return dataclasses.replace(said, reason=why)
-    predecessors = 4 * n * n if return_predecessors else 0
-    said = registry.choose(
-        "apsp",
-        dtype=name,
-        n=n,
-        cols=0,
-        kernel=kernel,
-        device=arrays.device_for(space, weights, device),
-        space=space,
-        elements_moved=2 * n * n,
-        elements_written=n * n,
-        result_bytes=predecessors,
-        operations=n**3,
-        copies=n * n * np.dtype(name).itemsize + predecessors,  # the kernel's own, padded
-        semiring=semiring,
-    )
-    if space is not arrays.HOST or said.device == "cpu":
-        return said
-    in_place = directed and name != "int32" and space.dtype_name(weights) == name
-    if max_memory is None:
-        index = int(said.device.removeprefix("cuda:"))
-        max_memory = _core.cuda()["devices"][index]["memory_bytes"]
-    brought = 0 if in_place else weights.nbytes
-    return _explain_far(said, n, brought, return_predecessors, max_memory, semiring)
-
-
-def _explain_some(graph: Any, indices: Any, how: dict[str, Any]) -> registry.Explanation:
-    """Say whether paths from some nodes are SciPy's."""
-    asked = _asked_of_some(graph, indices, how)
-    n, k = asked.edges[3], asked.indices.size
-    m = 0 if asked.edges[0] is None else len(asked.edges[0])
-    if asked.why is not None:
-        said = explain_apsp(graph, **how)
-        why = f"rows of all pairs, since {asked.why}; {said.reason}"
-        return dataclasses.replace(said, reason=why)
-    size = np.dtype(asked.dtype).itemsize
-    negative = not how["unweighted"] and bool((asked.edges[2] < 0).any())
-    name = "johnson" if negative else "dijkstra"
-    work = Work(m * (size + 4), k * n * size, k * m, "steps over edges")
-    return registry.Explanation(
-        "apsp",
-        f"scipy.sparse.csgraph.{name}",
-        "cpu",
-        f"paths from {k} of {n} nodes along {m} edges take less than all pairs",
-        {},
-        int(work.read + work.written),
-        k * m,
-        asked.dtype,
-        None,
-        work,
-    )
-
-
-def _explain_far(
-    said: registry.Explanation,
-    n: int,
-    brought: int,
-    predecessors: bool,
-    room: int,
-    semiring: str = "min_plus",
-) -> registry.Explanation:
-    """Say how the matrix goes through a device that has no room for it and `brought` bytes."""
-    plan = _core.far_plan(n, said.dtype, predecessors, said.device, room, said.kernel, semiring)
-    teaching = any(row.teaching for row in registry.kernels("apsp") if row.id == said.kernel)
-    if plan["near"] + brought <= room or teaching:
-        return said
-    work = dataclasses.replace(said.work, read=plan["each_way"], written=plan["each_way"])
-    return dataclasses.replace(said, work=work, copies=plan["bytes"], out_of_core=plan)
-
-
-def explain_closure(
-    graph: Any,
-    *,
-    no_edge: float | None = None,
-    directed: bool = True,
-    kernel: str = "auto",
-    device: str | None = None,
-) -> registry.Explanation:
-    """Say what `transitive_closure` would do; see `gpudist.explain`."""
-    if batches.are(graph):
-        stack = arrays.HOST.array(graph, "graph")
-        count = math.prod(stack.shape[:-2])
-        first = stack.reshape(count, *stack.shape[-2:])[0] if count else np.zeros((0, 0), bool)
-        said = explain_closure(
-            first, no_edge=no_edge, directed=directed, kernel=kernel, device=device
-        )
-        why = f"each of {count} graphs by itself, of which this is one; {said.reason}"
-        return dataclasses.replace(said, reason=why)
-    graph = named.take(graph, strict=False)[0]
-    space, weights, rule = read(graph, no_edge, truths=True)
-    n = weights.shape[0]
-    said = registry.choose(
-        "closure",
-        dtype="bool",
-        n=n,
-        cols=0,
-        kernel=kernel,
-        device=arrays.device_for(space, weights, device),
-        space=space,
-        elements_moved=n * n,
-        elements_written=n * n,
-        operand_bytes=n * n * np.dtype(space.dtype_name(weights)).itemsize,
-        operations=n**3,
-        copies=n * n // 8,
-    )
-    if said.device != "cpu" or not said.kernel.startswith("closure/cpu_bits"):
-        return said
-    edges = _count_edges(weights, rule, no_edge, _directed(graph, directed))
-    few = _core.few_edges("closure", n, edges)
-    way = f"components are found first for {edges} edges" if few else f"{edges} edges are many"
-    return dataclasses.replace(said, reason=f"{said.reason}; {way}")
-
-
-def _count_edges(weights: Any, rule: str, no_edge: float | None, directed: bool) -> int:
-    """Count what is an edge in a host array, both ways where edges have no direction."""
-    from gpudist import reference
-
-    sentinel = 0.0 if no_edge is None else no_edge
-    there = weights if weights.dtype == bool else reference.is_edge(weights, rule, sentinel)
-    return int(np.count_nonzero(there if directed else there | there.T))

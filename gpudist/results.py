@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 import numpy as np
 
-from gpudist import arrays, checks
+from gpudist import arrays, checks, semirings
+
+CORE_DTYPES: Final = ("float32", "float64", "int32")
+"""What kernels of paths compute in."""
 
 NARROW: Final = ("int16", "uint16", "uint8")
 """Integers that no kernel computes in: lengths are computed in int32, and fit or are refused."""
@@ -81,6 +85,90 @@ def read_max_hops(value: Any, unweighted: bool, semiring: str) -> int | None:
             "best paths of at most so many weighted edges are products: minplus(A, A) has two"
         )
     return hops
+
+
+def dtype_of(space: arrays.Space, single: bool, dtype: Any, semiring: str = "min_plus") -> str:
+    """Choose the dtype of lengths.
+
+    Parameters
+    ----------
+    space : Space
+        Where the graph is.
+    single : bool
+        Whether its weights are in float32.
+    dtype : dtype-like or None
+        What the caller asked for.
+    semiring : str
+        What lengths are.
+
+    Returns
+    -------
+    str
+        The name of the dtype.
+
+    Raises
+    ------
+    ValueError
+        Lengths are not computed in it.
+    """
+    if dtype is None:
+        return "float32" if single else "float64"
+    name = arrays.dtype_name(dtype)
+    if name in NARROW:
+        if space is not arrays.HOST or not semiring.endswith("plus"):
+            raise ValueError(f"dtype={name} is for host arrays, in min_plus and max_plus")
+        return name
+    if name not in CORE_DTYPES:
+        raise ValueError(f"dtype must be {arrays.one_of((*CORE_DTYPES, *NARROW))}, got {name}")
+    return name
+
+
+def unreachable_of(
+    dtype: str, no_edge: float | None, semiring: str, given: float | None = None
+) -> float:
+    """Return what stands for no path: what was given, else what is usual.
+
+    Parameters
+    ----------
+    dtype : str
+        The dtype of the lengths.
+    no_edge : float or None
+        What stands for no edge, if something does.
+    semiring : str
+        What lengths are.
+    given : float, optional
+        What the caller wants.
+
+    Returns
+    -------
+    float
+        The value.
+
+    Raises
+    ------
+    ValueError
+        int32 does not hold `no_edge`.
+    """
+    if given is not None:
+        return given
+    worst = semirings.neutral(semiring, dtype)
+    if dtype != "int32":
+        return worst
+    value = worst if no_edge is None or not math.isfinite(no_edge) else no_edge
+    if value != int(value) or not -(2**31) <= value < 2**31:
+        raise ValueError(f"no_edge must be an int32 with dtype=int32, got {no_edge}")
+    return float(value)
+
+
+def check_truths(return_predecessors: bool, dtype: Any) -> None:
+    """Refuse what apsp cannot give over or_and: predecessors, and numbers."""
+    if checks.truth("return_predecessors", return_predecessors):
+        raise ValueError(
+            "or_and has no predecessors, since any path will do; ask for unweighted=True in "
+            "min_plus"
+        )
+    if dtype is not None and arrays.dtype_name(dtype) != "bool":
+        raise ValueError(f"dtype must be bool for or_and, got {arrays.dtype_name(dtype)}")
 
 
 def refuse_for_truths(unreachable: Any, max_hops: Any) -> None:

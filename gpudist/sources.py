@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpudist import arrays, checks, named, reference
+from gpudist import arrays, named, paths_call, reference, results
+from gpudist.paths_call import Asked
 
 # Seconds: of SciPy's Dijkstra for an edge, and for a node and the logarithm of their number; of all
 # pairs for an update, on two cores. Measured for n from 300 to 2000 with 4 edges a node to n / 2,
@@ -15,28 +16,73 @@ from gpudist import arrays, checks, named, reference
 _EDGE, _NODE, _UPDATE = 2e-9, 9e-9, 25e-12
 
 
-def read(indices: Any, n: int) -> Any:
-    """Read which nodes paths begin at.
+class Some(NamedTuple):
+    """Paths from some nodes: from which, along which edges, and why all pairs are computed, if so.
+
+    `tails`, `heads` and `weights` are the edges, sorted by tails, and None of an array on a device.
+    """
+
+    indices: Any
+    tails: Any
+    heads: Any
+    weights: Any
+    n: int
+    dtype: str
+    why: str | None
+
+    @property
+    def m(self) -> int:
+        """How many edges there are."""
+        return 0 if self.tails is None else len(self.tails)
+
+
+def read(graph: Any, indices: Any, asked: Asked) -> Some:
+    """Read a call with `indices`, and decide who finds the paths.
 
     Parameters
     ----------
+    graph : EdgeList, sparse array, masked array or array_like
+        The graph.
     indices : int, or array_like of int, shape (k,)
-        Their positions.
-    n : int
-        How many nodes there are.
+        The positions of the nodes that paths begin at.
+    asked : Asked
+        What else is asked for.
 
     Returns
     -------
-    ndarray of int64, shape () or (k,)
-        The same.
+    Some
+        The record.
 
     Raises
     ------
     IndexError
         There is no such node.
     TypeError, ValueError
-        They are no whole numbers, or of more dimensions.
+        They are no whole numbers, or of more dimensions; or as for `gpudist.apsp`.
     """
+    no_edge = paths_call.number_or_none(asked.no_edge)
+    listed = isinstance(graph, named.EdgeList) or hasattr(graph, "tocsr")
+    space = arrays.HOST if listed else arrays.space_of(graph=graph)
+    if listed and no_edge is not None:
+        raise ValueError("no_edge is for dense arrays; this graph lists its edges")
+    if space is not arrays.HOST:
+        tails, heads, weights, n = None, None, None, int(graph.shape[0])
+    else:
+        tails, heads, weights, n = _edges(graph, no_edge)
+    nodes = _nodes(indices, n)
+    dtype = asked.dtype
+    if asked.semiring != "or_and":
+        given = graph.weights if isinstance(graph, named.EdgeList) else weights
+        single = space.dtype_name(graph if given is None else given) == "float32"
+        dtype = results.dtype_of(space, single, dtype, asked.semiring)
+    negative = no_edge is not None and no_edge < 0
+    some = Some(nodes, tails, heads, weights, n, str(dtype), None)
+    why = "weights have to be held against no_edge" if negative else None
+    return some._replace(why=why or _why_all_pairs(some, space, asked))
+
+
+def _nodes(indices: Any, n: int) -> Any:
+    """Read which nodes paths begin at: positions, of shape () or (k,)."""
     given = arrays.host_objects(indices, "indices")
     if given.size == 0:
         given = given.astype(np.int64)
@@ -50,7 +96,7 @@ def read(indices: Any, n: int) -> Any:
     return given.astype(np.int64)
 
 
-def edges(graph: Any, no_edge: float | None) -> tuple[Any, Any, Any, int]:
+def _edges(graph: Any, no_edge: float | None) -> tuple[Any, Any, Any, int]:
     """List a host graph's edges, of those given twice the lightest.
 
     Parameters
@@ -67,8 +113,6 @@ def edges(graph: Any, no_edge: float | None) -> tuple[Any, Any, Any, int]:
     n : int
         How many nodes there are.
     """
-    from gpudist import paths
-
     if isinstance(graph, named.EdgeList):
         tails, heads, weights, n = graph.tails, graph.heads, graph.weights, len(graph.nodes)
     elif hasattr(graph, "tocsr"):
@@ -77,8 +121,8 @@ def edges(graph: Any, no_edge: float | None) -> tuple[Any, Any, Any, int]:
         if graph.shape != (n, n):
             raise ValueError(f"graph must be a square matrix, got shape {tuple(graph.shape)}")
     else:
-        _, dense, rule = paths.read(graph, no_edge)
-        there = reference.is_edge(dense, rule, 0.0 if no_edge is None else no_edge)
+        _, dense, _, rule, sentinel = paths_call.read_graph(graph, no_edge)
+        there = reference.is_edge(dense, rule, sentinel)
         tails, heads = np.nonzero(there)
         return tails, heads, dense[tails, heads], len(dense)
     kept = np.isfinite(weights)
@@ -90,62 +134,39 @@ def edges(graph: Any, no_edge: float | None) -> tuple[Any, Any, Any, int]:
     return tails[first], heads[first], weights[first], n
 
 
-def why_all_pairs(
-    how: dict[str, Any], space: arrays.Space, dtype: str, n: int, m: int, sources: int
-) -> str | None:
-    """Say why paths between all pairs are computed, or None where SciPy does less.
-
-    Parameters
-    ----------
-    how : dict
-        What else `apsp` was asked for.
-    space : Space
-        Where the graph is.
-    dtype : str
-        The dtype of the result.
-    n, m, sources : int
-        How many nodes, edges and sources there are.
-
-    Returns
-    -------
-    str or None
-        The reason.
-    """
-    if how["semiring"] != "min_plus":
-        return f"SciPy has no paths over {how['semiring']} from some nodes alone"
-    if space is not arrays.HOST or how["kernel"] != "auto" or how["device"] not in (None, "cpu"):
+def _why_all_pairs(some: Some, space: arrays.Space, asked: Asked) -> str | None:
+    """Say why paths between all pairs are computed, or None where SciPy does less."""
+    kernel, device = asked.orders.kernel, asked.orders.device
+    if asked.semiring != "min_plus":
+        return f"SciPy has no paths over {asked.semiring} from some nodes alone"
+    if space is not arrays.HOST or kernel != "auto" or device not in (None, "cpu"):
         return "a device or a kernel was asked for"
-    if dtype not in ("float32", "float64"):
-        return f"SciPy's lengths are floats, not {dtype}"
+    if some.dtype not in ("float32", "float64"):
+        return f"SciPy's lengths are floats, not {some.dtype}"
     try:
         import scipy.sparse.csgraph  # noqa: F401
     except ImportError:
         return "SciPy is not installed"
-    theirs = sources * (m * _EDGE + n * math.log2(n + 2) * _NODE)
-    ours = n**3 * _UPDATE
+    count = some.indices.size
+    theirs = count * (some.m * _EDGE + some.n * math.log2(some.n + 2) * _NODE)
+    ours = some.n**3 * _UPDATE
     if theirs > ours:
         return (
-            f"{sources} times Dijkstra's method would take about {theirs * 1e3:.2g} ms, all pairs "
+            f"{count} times Dijkstra's method would take about {theirs * 1e3:.2g} ms, all pairs "
             f"{ours * 1e3:.2g} ms"
         )
     return None
 
 
-def apsp(
-    tails: Any, heads: Any, weights: Any, n: int, indices: Any, how: dict[str, Any], dtype: str
-) -> tuple[Any, Any] | None:
+def paths(some: Some, *, directed: bool, unweighted: bool) -> tuple[Any, Any] | None:
     """Ask SciPy, or return None if a cycle or a weight has to be judged by all pairs.
 
     Parameters
     ----------
-    tails, heads, weights, n
-        From `edges`.
-    indices : ndarray of int
+    some : Some
         From `read`.
-    how : dict
-        What else `apsp` was asked for.
-    dtype : str
-        The dtype of the result.
+    directed, unweighted : bool
+        As for `gpudist.apsp`.
 
     Returns
     -------
@@ -154,7 +175,7 @@ def apsp(
     """
     from scipy.sparse import csgraph, csr_array
 
-    unweighted = checks.truth("unweighted", how["unweighted"])
+    indices, tails, heads, weights, n, dtype, _ = some
     data = np.ones(len(tails)) if unweighted else weights.astype(np.float64)
     if not (np.abs(data) <= np.finfo(dtype).max).all():
         return None
@@ -162,7 +183,6 @@ def apsp(
         data = data.astype(np.float32).astype(np.float64)
     pointers = np.searchsorted(tails, np.arange(n + 1))
     graph = csr_array((data, heads, pointers), shape=(n, n))
-    directed = checks.truth("directed", how["directed"])
     if (data < 0).any():
         if not directed:
             return None  # an edge there and back is a negative cycle

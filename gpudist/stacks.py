@@ -1,4 +1,4 @@
-"""Products and closures of many matrices in one call, on the host."""
+"""Products of many matrices in one call, on the host."""
 
 from __future__ import annotations
 
@@ -8,11 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from gpudist import _core, arrays, checks, distance_batches, errors, registry, semirings
+from gpudist import _core, arrays, distance_batches, errors, registry, semirings
 from gpudist.progress import Progress, watched
-
-# What closures are read from as it is.
-_READ = ("bool", "float32", "float64", "int32")
 
 
 def minplus(
@@ -52,7 +49,7 @@ def minplus(
     result = semirings.result_dtype(arrays.HOST, tuple(named.values()), semiring, out, dtype)
     if result == "int32":
         semirings.check_integers(arrays.HOST, named)
-    out = _room(out, (*lead, *shape), result)
+    out = room(out, (*lead, *shape), result)
     a, b, *c = arrays.apart(arrays.HOST, named, out)
     if kernel == "reference":
         a, b, *c = (np.broadcast_to(x, lead + x.shape[-2:]) for x in (a, b, *c))
@@ -127,82 +124,26 @@ def explain_minplus(
     return dataclasses.replace(said, reason=f"each of {count} products; {said.reason}")
 
 
-def closure(
-    graph: Any,
-    out: Any,
-    *,
-    no_edge: float | None,
-    directed: bool,
-    reflexive: bool,
-    kernel: str,
-    device: object,
-    options: dict[str, int] | None,
-    progress: Progress,
-    max_memory: int | str | None,
-) -> Any:
-    """Find out what can be reached in each graph of an array.
+def room(out: Any, shape: tuple[int, ...], dtype: str) -> Any:
+    """Return where to write results: what was given, if it is such, or a new array.
 
     Parameters
     ----------
-    graph : array_like, shape (..., n, n)
-        The graphs.
-    out : bool array, shape (..., n, n), or None
-        Where to write the results.
-    no_edge, directed, reflexive, kernel, device, options, progress, max_memory
-        As for `gpudist.transitive_closure`.
+    out : ndarray or None
+        What the caller gave.
+    shape, dtype
+        Of the results.
 
     Returns
     -------
-    bool array, shape (..., n, n)
-        Which nodes can be reached from which.
+    ndarray
+        The array.
+
+    Raises
+    ------
+    TypeError, ValueError, MemoryError
+        It is of another kind, or there is no memory for a new one.
     """
-    from gpudist import paths
-
-    device, max_memory = registry.read_orders(
-        "closure", kernel, options, device, progress, max_memory
-    )
-    no_edge = None if no_edge is None else checks.number("no_edge", no_edge)
-    directed, reflexive = checks.truth("directed", directed), checks.truth("reflexive", reflexive)
-    arrays.refuse_devices(arrays.space_of(graph=graph, out=out), "a batch of graphs")
-    if isinstance(graph, np.ma.MaskedArray):
-        if no_edge is not None:
-            raise ValueError("no_edge is for plain arrays; a masked array masks what is no edge")
-        weights = np.isfinite(graph.data) & ~np.ma.getmaskarray(graph)
-    else:
-        weights = arrays.HOST.array(graph, "graph")
-    if weights.dtype.name == "bool" and no_edge is not None:
-        raise ValueError("no_edge is for numbers; in an array of bool False is no edge")
-    kind = weights.dtype.name if weights.dtype.name in _READ else "float64"
-    weights = np.asarray(weights, kind)  # in this machine's byte order
-    *lead, n, columns = weights.shape
-    if n != columns:
-        raise ValueError(f"graph must be square matrices, got shape {weights.shape}")
-    out = _room(out, weights.shape, "bool")
-    (weights,) = arrays.apart(arrays.HOST, {"graph": weights}, out)
-    if kernel == "reference":
-        how: dict[str, Any] = {"directed": directed, "reflexive": reflexive, "kernel": kernel}
-        for index in np.ndindex(*lead):
-            paths.transitive_closure(weights[index], no_edge=no_edge, out=out[index], **how)
-        return out
-    with watched(progress, math.prod(lead) * n**3, "transitive_closure") as watch:
-        _core.closure_batch(
-            weights,
-            out,
-            "zero" if no_edge is None else "sentinel",
-            0.0 if no_edge is None else no_edge,
-            directed,
-            reflexive,
-            kernel,
-            device,
-            options=options,
-            progress=watch,
-            max_memory=max_memory,
-        )
-    return out
-
-
-def _room(out: Any, shape: tuple[int, ...], dtype: str) -> Any:
-    """Return where to write results: what was given, if it is such, or a new array."""
     if out is None:
         return arrays.HOST.empty(shape, dtype, like=None)
     arrays.out_dtype(out, (dtype,))

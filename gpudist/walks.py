@@ -1,4 +1,4 @@
-"""Many shortest paths at once, as one ragged array."""
+"""The nodes of shortest paths: of one as a list, of many as one ragged array."""
 
 from __future__ import annotations
 
@@ -6,8 +6,45 @@ from typing import Any
 
 import numpy as np
 
-from gpudist import arrays, named
+from gpudist import arrays, named, steps
 from gpudist.errors import NoPathError
+from gpudist.results import NO_PREDECESSOR
+
+
+def reconstruct_path(predecessors: Any, i: Any, j: Any) -> list[Any]:
+    """Return the nodes of the shortest path from i to j.
+
+    Parameters
+    ----------
+    predecessors : array_like, shape (n, n), or ShortestPaths
+        What `apsp` returned. Of an array on a device one row is brought to the host.
+    i, j : int
+        The first and the last node; of a `ShortestPaths` their names.
+
+    Returns
+    -------
+    list of int
+        The nodes, `i` and `j` included; ``[i]`` if they are the same.
+
+    Raises
+    ------
+    gpudist.NoPathError
+        There is no path.
+    IndexError
+        There is no such node.
+    TypeError, ValueError
+        `predecessors` is not what `apsp` returns; `i` or `j` is no whole number.
+
+    Examples
+    --------
+    >>> import gpudist
+    >>> dist, pred = gpudist.apsp([[0, 1, 0], [0, 0, 1], [0, 0, 0]], return_predecessors=True)
+    >>> gpudist.reconstruct_path(pred, 0, 2)
+    [0, 1, 2]
+    """
+    if isinstance(predecessors, named.ShortestPaths):
+        return predecessors.path(i, j)
+    return steps.back(predecessors, i, j)
 
 
 def reconstruct_paths(predecessors: Any, sources: Any, targets: Any) -> tuple[Any, Any]:
@@ -54,7 +91,7 @@ def reconstruct_paths(predecessors: Any, sources: Any, targets: Any) -> tuple[An
         if predecessors.predecessors is None:
             raise ValueError("paths need predecessors: call apsp with return_predecessors=True")
         predecessors = predecessors.predecessors
-    space, p, n = read(predecessors)
+    space, p, n = steps.read(predecessors)
     first, last = _nodes("sources", sources, n), _nodes("targets", targets, n)
     try:
         first, last = np.broadcast_arrays(first, last)
@@ -68,7 +105,7 @@ def reconstruct_paths(predecessors: Any, sources: Any, targets: Any) -> tuple[An
 
     # A step back of all paths a turn; those that have arrived wait outside.
     walking, at = np.arange(len(first)), last.copy()
-    steps = [(walking, at)]
+    met = [(walking, at)]
     for _ in range(n):
         on = at != first[walking]
         walking, at = walking[on], at[on]
@@ -78,48 +115,21 @@ def reconstruct_paths(predecessors: Any, sources: Any, targets: Any) -> tuple[An
         bad = (at < 0) | (at >= n)
         if bad.any():
             k = walking[int(np.flatnonzero(bad)[0])]
-            if at[bad][0] != -9999:
+            if at[bad][0] != NO_PREDECESSOR:
                 raise ValueError("predecessors must be what apsp returned: no such nodes")
             raise NoPathError(f"there is no path from {first[k]} to {last[k]}")
-        steps.append((walking, at))
+        met.append((walking, at))
     else:
         if (at != first[walking]).any():
             raise ValueError("predecessors must be what apsp returned: these lead in circles")
     lengths = np.zeros(len(first) + 1, np.int64)
-    for paths, _ in steps:
+    for paths, _ in met:
         lengths[paths + 1] += 1
     indptr = np.cumsum(lengths)
     nodes = np.empty(indptr[-1], np.int32)
-    for back, (paths, there) in enumerate(steps):
+    for back, (paths, there) in enumerate(met):
         nodes[indptr[paths + 1] - 1 - back] = there
     return indptr, nodes
-
-
-def read(predecessors: Any) -> tuple[arrays.Space, Any, int]:
-    """Read what `apsp` returned.
-
-    Parameters
-    ----------
-    predecessors : array_like, shape (n, n)
-        Predecessors, on the host or a device.
-
-    Returns
-    -------
-    space, array, int
-        Where they are, the array, and how many nodes there are.
-
-    Raises
-    ------
-    TypeError, ValueError
-        It is no square matrix of whole numbers.
-    """
-    space = arrays.space_of(predecessors=predecessors)
-    p, dtype = space.read(predecessors, "predecessors")
-    if len(p.shape) != 2 or p.shape[0] != p.shape[1]:
-        raise ValueError(f"predecessors must be a square matrix, got shape {tuple(p.shape)}")
-    if not dtype.startswith(("int", "uint")):
-        raise TypeError(f"predecessors must be whole numbers, as apsp returns them, got {dtype}")
-    return space, p, int(p.shape[0])
 
 
 def _nodes(name: str, given: Any, n: int) -> Any:

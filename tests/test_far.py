@@ -7,7 +7,7 @@ import pytest
 from conftest import fail_each_allocation
 
 import gpudist
-from gpudist import _core, paths
+from gpudist import _core, explain_paths
 
 PLENTY = 2**40
 FAR = {"float32": np.inf, "float64": np.inf, "int32": 2**30 - 1}
@@ -175,15 +175,15 @@ def test_explain_says_how_it_goes():
     whole = gpudist.explain("apsp", np.ones((500, 500)), device="cpu", ceilings={})
     assert whole.out_of_core is None
     least = _core.far_plan(500, "float64", False, "cpu", 1)["bytes"]
-    said = paths._explain_far(whole, 500, 0, False, least)
+    said = explain_paths.explain_far(whole, 500, 0, False, least)
     assert said.out_of_core["blocks"] == 16
     assert said.work.read == said.work.written == said.out_of_core["each_way"]
     assert said.copies == least
     assert f"in 16 blocks of 32 nodes: {least:,} bytes there" in " ".join(str(said).split())
-    assert paths._explain_far(whole, 500, 0, False, PLENTY) is whole
+    assert explain_paths.explain_far(whole, 500, 0, False, PLENTY) is whole
     near = _core.far_plan(500, "float64", False, "cpu", PLENTY, whole.kernel)["near"]
-    assert paths._explain_far(whole, 500, 8, False, near + 8) is whole
-    assert paths._explain_far(whole, 500, 8, False, near + 7).out_of_core is not None
+    assert explain_paths.explain_far(whole, 500, 8, False, near + 8) is whole
+    assert explain_paths.explain_far(whole, 500, 8, False, near + 7).out_of_core is not None
 
 
 @pytest.mark.gpu

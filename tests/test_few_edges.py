@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import gpudist
-from gpudist import _core, paths
+from gpudist import _core, paths_one
 
 
 def sparse_graph(rng, n, degree, kind="float32"):
@@ -25,7 +25,7 @@ def ways(monkeypatch):
 
     core = type("Core", (), {"__getattr__": lambda self, name: getattr(_core, name)})()
     core.hops = hops
-    monkeypatch.setattr(paths, "_core", core)
+    monkeypatch.setattr(paths_one, "_core", core)
     return found
 
 

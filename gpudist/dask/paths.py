@@ -15,7 +15,7 @@ from dask.core import flatten
 from dask.highlevelgraph import HighLevelGraph
 
 import gpudist
-from gpudist import checks, paths, registry, results, semirings
+from gpudist import checks, paths_call, registry, results, semirings
 from gpudist.dask import bands as tasks
 from gpudist.dask import checkpoints, inputs
 
@@ -90,7 +90,7 @@ def apsp(
     """
     semirings.check(semiring)
     if semiring == "or_and":
-        paths.check_truths(return_predecessors, dtype)
+        results.check_truths(return_predecessors, dtype)
         return transitive_closure(
             graph,
             bands=bands,
@@ -122,7 +122,7 @@ def apsp(
         )
     no_edge = None if no_edge is None else checks.number("no_edge", no_edge)
     space = inputs.space_of(graph=matrix)
-    result = paths.result_dtype(space, matrix, dtype)
+    result = results.dtype_of(space, matrix.dtype.name == "float32", dtype)
     if result in results.NARROW:
         raise ValueError(f"dtype must be float32, float64 or int32 for Dask arrays, got {result}")
     how = tasks.How(
@@ -133,7 +133,7 @@ def apsp(
         unweighted=checks.truth("unweighted", unweighted),
         semiring=semiring,
         result=result,
-        unreachable=paths.unreachable_of(result, no_edge, semiring),
+        unreachable=results.unreachable_of(result, no_edge, semiring),
         predecessors=checks.truth("return_predecessors", return_predecessors),
         max_memory=most,
         on_host=inputs.on_host(matrix),
@@ -219,7 +219,7 @@ def transitive_closure(
 
 def _square(graph: Any) -> Any:
     matrix = inputs.take(graph, "graph")
-    paths._check_square(matrix.shape)
+    paths_call.check_square(matrix.shape)
     return matrix
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 import gpudist
-from gpudist import arrays, checks, paths, reference
+from gpudist import arrays, checks, paths_call, reference, results
 
 Array = npt.NDArray[Any]
 
@@ -223,7 +223,7 @@ def _some_paths(graph: Any, arguments: dict[str, Any]) -> Sample:
     if hasattr(graph, "is_directed"):
         directed = directed and graph.is_directed()
     semiring = arguments.get("semiring", "min_plus")
-    _, weights, rule = paths.read(graph, no_edge)
+    _, weights, _, rule, _ = paths_call.read_graph(graph, no_edge)
     given = weights, rule, no_edge or 0.0, directed, arguments.get("unweighted", False)
     rows = sample_rows(len(weights), _count(weights.size, _PATH_STEPS))
     if semiring != "min_plus":  # rare enough for the whole loop
@@ -233,9 +233,9 @@ def _some_paths(graph: Any, arguments: dict[str, Any]) -> Sample:
         exact = np.stack([_by_rounds(edges, int(source)) for source in rows])
     else:
         exact = np.stack([by_nearest(_Edges(*given), int(source)) for source in rows])
-    name = paths.result_dtype(arrays.HOST, weights, arguments.get("dtype"))
+    name = results.dtype_of(arrays.HOST, weights.dtype.name == "float32", arguments.get("dtype"))
     if name == "int32":
-        exact[np.isinf(exact)] = paths.unreachable_of(name, no_edge, semiring)
+        exact[np.isinf(exact)] = results.unreachable_of(name, no_edge, semiring)
     return _of_rows(rows, exact)
 
 
@@ -332,7 +332,7 @@ def _closure(graph: Any, **arguments: Any) -> Sample:
     no_edge, directed = arguments.get("no_edge"), arguments.get("directed", True)
     if hasattr(graph, "is_directed"):
         directed = directed and graph.is_directed()
-    _, weights, rule = paths.read(graph, no_edge, truths=True)
+    _, weights, _, rule, _ = paths_call.read_graph(graph, no_edge, truths=True)
     edges = weights if weights.dtype == bool else reference.is_edge(weights, rule, no_edge or 0.0)
     if not directed:
         edges = edges | edges.T

@@ -1,0 +1,249 @@
+"""What apsp and transitive_closure would do."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gpudist import _core, arrays, many_graphs, named, registry, results, semirings
+from gpudist.intake import Orders
+from gpudist.paths_call import Asked, Graph, directed_of, may_count_hops, read_graph
+from gpudist.work import Work
+
+
+def explain_apsp(
+    graph: Any,
+    *,
+    no_edge: float | None = None,
+    directed: bool = True,
+    dtype: Any = None,
+    semiring: str = "min_plus",
+    return_predecessors: bool = False,
+    kernel: str = "auto",
+    device: str | None = None,
+    max_memory: int | None = None,
+    unweighted: bool = False,
+    weight: named.Weight = "weight",
+    nodelist: Sequence[Any] | None = None,
+    sizes: Any = None,
+    indices: Any = None,
+) -> registry.Explanation:
+    """Say what `apsp` would do; see `gpudist.explain`."""
+    semirings.check(semiring)
+    if semiring == "or_and":
+        results.check_truths(return_predecessors, dtype)
+        return explain_closure(graph, no_edge=no_edge, kernel=kernel, device=device)
+    asked = Asked(
+        no_edge,
+        directed,
+        unweighted,
+        return_predecessors=return_predecessors,
+        dtype=dtype,
+        semiring=semiring,
+        orders=Orders(kernel, device, max_memory=max_memory),
+    )
+    if sizes is not None or many_graphs.are(graph):
+        return _explain_many(many_graphs.read(graph, sizes, no_edge, weight, asked.strict), asked)
+    graph = named.take(graph, weight, nodelist, strict=asked.strict)[0]
+    if indices is not None:
+        return _explain_some(graph, indices, asked)
+    return _explain_one(graph, asked)
+
+
+def _explain_one(graph: Any, asked: Asked) -> registry.Explanation:
+    """Say how all pairs of one graph are computed."""
+    unweighted = bool(asked.unweighted)
+    directed = directed_of(graph, asked.directed)
+    read_as = read_graph(graph, asked.no_edge)
+    single = read_as.dtype == "float32"
+    name = results.dtype_of(read_as.space, single, asked.dtype, asked.semiring)
+    name = "int32" if name in results.NARROW else name
+    hops = unweighted and asked.semiring == "min_plus" and not asked.return_predecessors
+    if hops and may_count_hops(read_as, asked.orders):
+        edges = read_as.count_edges(directed)
+        if _core.few_edges("hops", read_as.n, edges):
+            return _explain_hops(read_as.n, edges, name)
+    return _explain_by_weights(read_as, directed, name, asked)
+
+
+def _explain_hops(n: int, edges: int, dtype: str) -> registry.Explanation:
+    """Say how hops are counted level by level."""
+    said = registry.choose(
+        "hops",
+        dtype=dtype,
+        n=n,
+        cols=0,
+        kernel="auto",
+        device="cpu",
+        space=arrays.HOST,
+        elements_moved=2 * n * n,
+        elements_written=n * n,
+        operations=n * -(-edges // 512),
+        copies=n * n // 8 + 4 * (n + edges),
+    )
+    why = (
+        f"{edges} edges that weigh 1: hops are counted level by level; should there be so "
+        "many levels that apsp/cpu_blocked takes less time, it takes over"
+    )
+    return dataclasses.replace(said, reason=why)
+
+
+def _explain_by_weights(
+    graph: Graph, directed: bool, dtype: str, asked: Asked
+) -> registry.Explanation:
+    """Say which kernel takes a matrix of weights, and how, if its device does not hold it."""
+    space, weights, n = graph.space, graph.weights, graph.n
+    kernel, device, _, _, max_memory = asked.orders
+    predecessors = 4 * n * n if asked.return_predecessors else 0
+    said = registry.choose(
+        "apsp",
+        dtype=dtype,
+        n=n,
+        cols=0,
+        kernel=kernel,
+        device=arrays.device_for(space, weights, device),
+        space=space,
+        elements_moved=2 * n * n,
+        elements_written=n * n,
+        result_bytes=predecessors,
+        operations=n**3,
+        copies=n * n * np.dtype(dtype).itemsize + predecessors,  # the kernel's own, padded
+        semiring=asked.semiring,
+    )
+    if space is not arrays.HOST or said.device == "cpu":
+        return said
+    in_place = directed and dtype != "int32" and graph.dtype == dtype
+    if max_memory is None:
+        index = int(said.device.removeprefix("cuda:"))
+        max_memory = _core.cuda()["devices"][index]["memory_bytes"]
+    brought = 0 if in_place else weights.nbytes
+    return explain_far(said, n, brought, asked.return_predecessors, max_memory, asked.semiring)
+
+
+def _explain_some(graph: Any, indices: Any, asked: Asked) -> registry.Explanation:
+    """Say whether paths from some nodes are SciPy's."""
+    from gpudist import sources
+
+    some = sources.read(graph, indices, asked)
+    n, k, m = some.n, some.indices.size, some.m
+    if some.why is not None:
+        said = _explain_one(graph, asked)
+        why = f"rows of all pairs, since {some.why}; {said.reason}"
+        return dataclasses.replace(said, reason=why)
+    size = np.dtype(some.dtype).itemsize
+    negative = not asked.unweighted and bool((some.weights < 0).any())
+    name = "johnson" if negative else "dijkstra"
+    work = Work(m * (size + 4), k * n * size, k * m, "steps over edges")
+    return registry.Explanation(
+        "apsp",
+        f"scipy.sparse.csgraph.{name}",
+        "cpu",
+        f"paths from {k} of {n} nodes along {m} edges take less than all pairs",
+        {},
+        int(work.read + work.written),
+        k * m,
+        some.dtype,
+        None,
+        work,
+    )
+
+
+def _explain_many(graphs: many_graphs.Graphs, asked: Asked) -> registry.Explanation:
+    """Say what becomes of graphs that stand side by side, or else of the largest of them."""
+    single = graphs.weights is not None and graphs.weights.dtype.name == "float32"
+    name = results.dtype_of(arrays.HOST, single, asked.dtype, asked.semiring)
+    computed = "int32" if name in results.NARROW else name
+    most = registry.kernels("apsp_batch")[0].columns[1]
+    side_by_side = asked.orders.kernel == "auto" and asked.orders.device in (None, "cpu")
+    smallest = graphs.n if graphs.sizes is None else int(graphs.sizes.min(initial=graphs.n))
+    if not graphs.count or not side_by_side or smallest > most:
+        largest = np.zeros((graphs.n, graphs.n), computed)
+        orders = asked.orders._replace(max_memory=None)
+        one = asked._replace(no_edge=None, directed=True, unweighted=False, orders=orders)
+        said = _explain_one(largest, one)
+        why = f"each of {graphs.count} graphs by itself, of which this is one; {said.reason}"
+        return dataclasses.replace(said, reason=why)
+    elements, before = graphs.elements, 4 * graphs.elements if asked.return_predecessors else 0
+    said = registry.choose(
+        "apsp_batch",
+        dtype=computed,
+        n=graphs.n,
+        cols=smallest,
+        kernel="auto",
+        device="cpu",
+        space=arrays.HOST,
+        elements_moved=2 * elements,
+        elements_written=elements,
+        result_bytes=before,
+        operations=graphs.steps,
+        semiring=asked.semiring,
+    )
+    larger = 0 if graphs.sizes is None else int((graphs.sizes > most).sum())
+    why = f"{graphs.count} graphs, side by side in vectors"
+    if larger:
+        why += f"; {larger} of them, with more than {most} nodes, by apsp's own kernels"
+    return dataclasses.replace(said, reason=why)
+
+
+def explain_far(
+    said: registry.Explanation,
+    n: int,
+    brought: int,
+    predecessors: bool,
+    room: int,
+    semiring: str = "min_plus",
+) -> registry.Explanation:
+    """Say how the matrix goes through a device that has no room for it and `brought` bytes."""
+    plan = _core.far_plan(n, said.dtype, predecessors, said.device, room, said.kernel, semiring)
+    teaching = any(row.teaching for row in registry.kernels("apsp") if row.id == said.kernel)
+    if plan["near"] + brought <= room or teaching:
+        return said
+    work = dataclasses.replace(said.work, read=plan["each_way"], written=plan["each_way"])
+    return dataclasses.replace(said, work=work, copies=plan["bytes"], out_of_core=plan)
+
+
+def explain_closure(
+    graph: Any,
+    *,
+    no_edge: float | None = None,
+    directed: bool = True,
+    kernel: str = "auto",
+    device: str | None = None,
+) -> registry.Explanation:
+    """Say what `transitive_closure` would do; see `gpudist.explain`."""
+    if many_graphs.are(graph):
+        stack = arrays.HOST.array(graph, "graph")
+        count = math.prod(stack.shape[:-2])
+        first = stack.reshape(count, *stack.shape[-2:])[0] if count else np.zeros((0, 0), bool)
+        said = explain_closure(
+            first, no_edge=no_edge, directed=directed, kernel=kernel, device=device
+        )
+        why = f"each of {count} graphs by itself, of which this is one; {said.reason}"
+        return dataclasses.replace(said, reason=why)
+    graph = named.take(graph, strict=False)[0]
+    read_as = read_graph(graph, no_edge, truths=True)
+    space, weights, n = read_as.space, read_as.weights, read_as.n
+    said = registry.choose(
+        "closure",
+        dtype="bool",
+        n=n,
+        cols=0,
+        kernel=kernel,
+        device=arrays.device_for(space, weights, device),
+        space=space,
+        elements_moved=n * n,
+        elements_written=n * n,
+        operand_bytes=n * n * np.dtype(read_as.dtype).itemsize,
+        operations=n**3,
+        copies=n * n // 8,
+    )
+    if said.device != "cpu" or not said.kernel.startswith("closure/cpu_bits"):
+        return said
+    edges = read_as.count_edges(directed_of(graph, directed))
+    few = _core.few_edges("closure", n, edges)
+    way = f"components are found first for {edges} edges" if few else f"{edges} edges are many"
+    return dataclasses.replace(said, reason=f"{said.reason}; {way}")

@@ -1,0 +1,360 @@
+"""Many graphs as the core reads them: stacked arrays, padded ones, lists of graphs."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gpudist import arrays, named, results
+from gpudist.paths_call import number_or_none, read_graph
+
+Index = int | tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Graphs:
+    """Many graphs as the core reads them.
+
+    Attributes
+    ----------
+    weights : ndarray or None
+        Their weights in one row: matrices one after the other, or of edges; None where each edge
+        weighs 1.
+    count, n : int
+        How many graphs there are; the most nodes of one, and the rows of a matrix if not `packed`.
+    sizes : ndarray of int32, shape (count,), or None
+        How many nodes each has, None for n.
+    packed : bool
+        Whether matrices have as many rows as their graph has nodes.
+    first_edges : ndarray of int64, shape (count + 1,), or None
+        Of edges, where those of each graph begin.
+    tails, heads : ndarray of int32 or None
+        Their ends.
+    no_edge : float or None
+        As for `apsp`; infinite where zeros are edges.
+    """
+
+    weights: Any
+    count: int
+    n: int
+    sizes: Any = None
+    packed: bool = False
+    first_edges: Any = None
+    tails: Any = None
+    heads: Any = None
+    no_edge: float | None = None
+
+    def size(self, k: int) -> int:
+        """Return how many nodes graph k has."""
+        return self.n if self.sizes is None else int(self.sizes[k])
+
+    def matrices(self, row: Any) -> list[Any]:
+        """Return the matrix of each graph in one row of all, without what pads it.
+
+        Parameters
+        ----------
+        row : ndarray, shape (elements,)
+            Weights or results.
+
+        Returns
+        -------
+        list of ndarray
+            Views of shape (size, size).
+        """
+        if not self.packed:
+            whole = row.reshape(self.count, self.n, self.n)
+            return [whole[k, : self.size(k), : self.size(k)] for k in range(self.count)]
+        places = itertools.accumulate((self.size(k) ** 2 for k in range(self.count)), initial=0)
+        return [
+            row[i:j].reshape(self.size(k), self.size(k))
+            for k, (i, j) in enumerate(itertools.pairwise(places))
+        ]
+
+    @property
+    def rule(self) -> str:
+        """What is no edge in the weights, as the core has it."""
+        if self.first_edges is not None:
+            return "infinite"
+        return "zero" if self.no_edge is None else "sentinel"
+
+    @property
+    def elements(self) -> int:
+        """How many elements all matrices have."""
+        if not self.packed:
+            return self.count * self.n**2
+        return sum(self.size(k) ** 2 for k in range(self.count))
+
+    @property
+    def steps(self) -> int:
+        """How many updates the plain loop makes in all graphs."""
+        if self.sizes is None:
+            return self.count * self.n**3
+        return int((self.sizes.astype(np.float64) ** 3).sum())
+
+    def part(self, first: int, last: int) -> Graphs:
+        """Return some of the graphs.
+
+        Parameters
+        ----------
+        first, last : int
+            The first of them, and the one after the last.
+
+        Returns
+        -------
+        Graphs
+            What the core needs of them.
+        """
+        sizes = None if self.sizes is None else self.sizes[first:last]
+        if self.first_edges is not None:
+            return dataclasses.replace(
+                self,
+                count=last - first,
+                sizes=sizes,
+                first_edges=self.first_edges[first : last + 1],
+            )
+        before = dataclasses.replace(self, count=first, sizes=self.sizes).elements
+        own = dataclasses.replace(self, count=last - first, sizes=sizes)
+        return dataclasses.replace(own, weights=self.weights[before : before + own.elements])
+
+    def alone(self, k: int) -> Any:
+        """Return graph k as `apsp` takes it by itself, with `no_edge`."""
+        if self.first_edges is None:
+            return self.matrices(self.weights)[k]
+        first, last = self.first_edges[k : k + 2]
+        return named.EdgeList(
+            self.tails[first:last].astype(np.intp),
+            self.heads[first:last].astype(np.intp),
+            np.ones(last - first) if self.weights is None else self.weights[first:last],
+            list(range(self.size(k))),
+            True,
+        )
+
+
+def are(graph: Any) -> bool:
+    """Tell whether this is more than one graph: an array of more dimensions, or a list of graphs.
+
+    Parameters
+    ----------
+    graph : any
+        What `apsp` got.
+
+    Returns
+    -------
+    bool
+        Whether it is none by itself.
+    """
+    if isinstance(graph, (list, tuple)) and not isinstance(graph, named.EdgeList):
+        first = graph[0] if graph else None
+        if is_graph(first):
+            return True
+        # A list of lists of lists is an array of three dimensions.
+        return isinstance(first, (list, tuple)) and len(first) > 0 and np.ndim(first[0]) > 0
+    dimensions = getattr(graph, "ndim", 2)
+    return isinstance(dimensions, int) and dimensions > 2
+
+
+def is_graph(thing: Any) -> bool:
+    """Tell whether it is one graph or an array of them, rather than a row of numbers."""
+    return (
+        named.is_named(thing) or hasattr(thing, "tocsr") or getattr(thing, "ndim", None) in (2, 3)
+    )
+
+
+def read(graph: Any, sizes: Any, no_edge: float | None, weight: Any, strict: bool) -> Graphs:
+    """Read many graphs, of which no more is wanted than what they are.
+
+    Parameters
+    ----------
+    graph, sizes, no_edge, weight
+        As for `gpudist.apsp`.
+    strict : bool
+        As for `named.take`.
+
+    Returns
+    -------
+    Graphs
+        The record.
+    """
+    if is_list(graph):
+        return of_list([named.take(one, weight, strict=strict)[0] for one in graph], no_edge)
+    return of_array(graph, sizes, no_edge)[0]
+
+
+def is_list(graph: Any) -> bool:
+    """Tell whether it is a list of graphs, rather than an array of them."""
+    return isinstance(graph, (list, tuple)) and len(graph) > 0 and is_graph(graph[0])
+
+
+def of_array(graph: Any, sizes: Any, no_edge: float | None) -> tuple[Graphs, tuple[int, ...]]:
+    """Read an array of graphs; return also its leading dimensions."""
+    no_edge = number_or_none(no_edge)
+    space = arrays.space_of(graph=graph)
+    if space is not arrays.HOST:
+        raise TypeError(
+            "graph is a batch on a CUDA device, and batches are computed on the CPU: give a host "
+            "array, or call apsp on graph[i] for each i"
+        )
+    if isinstance(graph, np.ma.MaskedArray):
+        if no_edge is not None:
+            raise ValueError("no_edge is for plain arrays; a masked array masks what is no edge")
+        data = arrays.HOST.array(graph.data, "graph")
+        kept = data.dtype if data.dtype.name in ("float32", "float64") else np.dtype(np.float64)
+        weights = np.where(np.ma.getmaskarray(graph), np.inf, data).astype(kept, copy=False)
+        no_edge = math.inf
+    else:
+        weights = arrays.HOST.array(graph, "graph")
+    if weights.ndim < 3 or weights.shape[-1] != weights.shape[-2]:
+        raise ValueError(
+            f"graph must have shape (..., n, n) with sizes=, got {weights.shape}"
+            if sizes is not None
+            else f"graph must be square matrices, got shape {weights.shape}"
+        )
+    if weights.dtype.name not in results.CORE_DTYPES or not weights.dtype.isnative:
+        weights = weights.astype(
+            "float64" if weights.dtype.name not in results.CORE_DTYPES else weights.dtype.name
+        )
+    *lead, n, _ = weights.shape
+    count = math.prod(lead)
+    flat = np.ascontiguousarray(weights).reshape(-1)
+    return Graphs(flat, count, n, _sizes(sizes, tuple(lead), n), no_edge=no_edge), tuple(lead)
+
+
+def _sizes(sizes: Any, lead: tuple[int, ...], most: int) -> Any:
+    if sizes is None:
+        return None
+    given = arrays.host_objects(sizes, "sizes")
+    if given.size and not np.issubdtype(given.dtype, np.integer):
+        raise TypeError(f"sizes must be whole numbers, got an array of {given.dtype}")
+    if given.shape != lead:
+        raise ValueError(f"sizes must have shape {lead}, one for each graph, got {given.shape}")
+    wrong = (given < 0) | (given > most)
+    if wrong.any():
+        at = np.argwhere(wrong)[0]
+        index = index_of(int(np.ravel_multi_index(tuple(at), lead)), lead)
+        raise ValueError(
+            f"sizes must be from 0 to {most}, the graphs' rows, got {given[tuple(at)]} for graph "
+            f"{index}"
+        )
+    return np.ascontiguousarray(given, np.int32).reshape(-1)
+
+
+def of_edges(
+    ends: tuple[Any, Any], weights: Any, first_edges: Any, sizes: Any, n: int | None = None
+) -> Graphs:
+    """Return graphs that are lists of edges, one after the other.
+
+    Parameters
+    ----------
+    ends : tuple of ndarray of int, shape (m,)
+        The first and the last node of each edge, by its position in its graph.
+    weights : ndarray, shape (m,), or None
+        What edges weigh, None for 1.
+    first_edges : ndarray of int, shape (count + 1,)
+        Where the edges of each graph begin.
+    sizes : ndarray of int, shape (count,)
+        How many nodes each has.
+    n : int, optional
+        How many all have.
+
+    Returns
+    -------
+    Graphs
+        The record.
+    """
+    tails, heads = (np.ascontiguousarray(end, np.int32) for end in ends)
+    count = len(sizes)
+    return Graphs(
+        None if weights is None else np.ascontiguousarray(weights),
+        count,
+        int(np.max(sizes, initial=0)) if n is None else n,
+        np.ascontiguousarray(sizes, np.int32),
+        True,
+        np.ascontiguousarray(first_edges, np.int64),
+        tails,
+        heads,
+    )
+
+
+def of_list(given: Sequence[Any], no_edge: float | None) -> Graphs:
+    """Read graphs of all kinds: those that list their edges as such, others as matrices."""
+    if all(isinstance(one, named.EdgeList) or hasattr(one, "tocsr") for one in given):
+        if no_edge is not None:
+            raise ValueError("no_edge is for dense arrays; these graphs list their edges")
+        lists = [_edges(one) for one in given]
+        first_edges = np.cumsum([0, *(len(one.tails) for one in lists)])
+        return of_edges(
+            (_joined([one.tails for one in lists]), _joined([one.heads for one in lists])),
+            _joined([one.weights for one in lists]),
+            first_edges,
+            np.array([len(one.nodes) for one in lists], np.int64),
+        )
+    matrices, rules = [], set()
+    for k, one in enumerate(given):
+        try:
+            space, weights, _, rule, _ = read_graph(one, no_edge if _is_plain(one) else None)
+        except (TypeError, ValueError) as error:
+            raise of_graph(error, k, None) from None
+        arrays.refuse_devices(space, "a list of graphs")
+        matrices.append(weights)
+        rules.add(rule)
+    if len(rules) > 1:  # zeros are edges in some, and so infinities are none in all
+        matrices = [
+            w if not _is_plain(one) else np.where(w == (no_edge or 0.0), np.inf, w.astype(float))
+            for one, w in zip(given, matrices, strict=True)
+        ]
+    kind = {w.dtype.name for w in matrices}
+    dtype = kind.pop() if len(kind) == 1 else "float64"
+    sizes = np.array([len(w) for w in matrices], np.int32)
+    flat = _joined([np.asarray(w, dtype).reshape(-1) for w in matrices])
+    infinite = rules != {"zero"} and rules != {"sentinel"}
+    return Graphs(
+        flat.astype(dtype, copy=False),
+        len(matrices),
+        int(sizes.max(initial=0)),
+        sizes,
+        True,
+        no_edge=math.inf if infinite else no_edge,
+    )
+
+
+def _is_plain(graph: Any) -> bool:
+    """Tell whether zeros, or what `no_edge` names, are no edges in it."""
+    return not (isinstance(graph, (named.EdgeList, np.ma.MaskedArray)) or hasattr(graph, "tocsr"))
+
+
+def _edges(graph: Any) -> named.EdgeList:
+    """Return the edges of a graph that lists them; those of one that is undirected both ways."""
+    if isinstance(graph, named.EdgeList):
+        return graph
+    entries = graph.tocsr().tocoo()
+    data = arrays.HOST.array(entries.data, "graph")
+    if data.dtype.name != "float32":
+        data = data.astype(np.float64)
+    rows, columns = graph.shape
+    if rows != columns:
+        raise ValueError(f"graph must be a square matrix, got shape {graph.shape}")
+    return named.EdgeList(entries.row, entries.col, data, list(range(rows)), True)
+
+
+def _joined(parts: Sequence[Any]) -> Any:
+    return np.concatenate(parts) if parts else np.zeros(0)
+
+
+def of_graph(error: Exception, k: int, lead: tuple[int, ...] | None) -> Exception:
+    """Return the same error, which names graph k too; `lead` as for `index_of`."""
+    index = index_of(k, lead)
+    error.args = (f"graph {index}: {error}",)
+    error.graph = index  # type: ignore[attr-defined]
+    return error
+
+
+def index_of(k: int, lead: tuple[int, ...] | None) -> Index:
+    """Return where graph k is in an array of graphs, or in a list."""
+    if lead is None or len(lead) == 1:
+        return k
+    return tuple(map(int, np.unravel_index(k, lead)))
