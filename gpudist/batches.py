@@ -377,23 +377,23 @@ class _Call(NamedTuple):
     ) -> None:
         """Compute a part of the graphs at a time in int32, and write it as it is wanted."""
         device, max_memory, none, most = orders
-        lengths, before = graphs.matrices(rows[0]), rows[1]
-        earlier = None if before is None else graphs.matrices(before)
-        step = max(1, _CHUNK // max(1, graphs.n**2))
+        dist, before = rows
+        step, at = max(1, _CHUNK // max(1, graphs.n**2)), 0
         for first in range(0, graphs.count, step):
             some = _part(graphs, first, min(first + step, graphs.count))
-            wide = np.empty(some.elements, np.int32)
-            ways = None if before is None else np.empty(some.elements, np.int32)
+            wide, here = np.empty(some.elements, np.int32), slice(at, at := at + some.elements)
+            ways = None if before is None else before[here]
             self._close(
                 some, (wide, ways), lead, (device, max_memory, results.UNREACHABLE, most), first
             )
-            for k, own in enumerate(some.matrices(wide)):
-                try:
-                    lengths[first + k][...] = results.narrow(own, name, none, None)
-                except OverflowError as error:
-                    raise _of_graph(error, _index(first + k, lead)) from None
-                if earlier is not None:
-                    earlier[first + k][...] = some.matrices(ways)[k]
+            try:
+                results.narrow(wide[None], name, none, dist[None, here])
+            except OverflowError:
+                for k, own in enumerate(some.matrices(wide)):
+                    try:
+                        results.narrow(own, name, none, None)
+                    except OverflowError as error:
+                        raise _of_graph(error, _index(first + k, lead)) from None
         if not graphs.packed and graphs.sizes is not None:
             limit = np.iinfo(name).max
             _fill_outside(graphs, rows, limit if none is None else none)
@@ -563,10 +563,9 @@ def _of_array(graph: Any, sizes: Any, no_edge: float | None) -> tuple[Graphs, tu
             if sizes is not None
             else f"graph must be square matrices, got shape {weights.shape}"
         )
-    if weights.dtype.name not in _DTYPES or not weights.dtype.isnative:
-        weights = weights.astype(
-            "float64" if weights.dtype.name not in _DTYPES else weights.dtype.name
-        )
+    small = weights.dtype.name in ("int8", "uint8", "int16", "uint16")
+    kind = weights.dtype.name if weights.dtype.name in _DTYPES else "int32" if small else "float64"
+    weights = weights.astype(kind, copy=False)  # in this machine's byte order
     *lead, n, _ = weights.shape
     count = math.prod(lead)
     flat = np.ascontiguousarray(weights).reshape(-1)
