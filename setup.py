@@ -7,14 +7,16 @@ Sources are found by where they lie, so that a new kernel is a new file and noth
     csrc/cpu/*.c        CPU kernels, compiled once for each instruction set
     csrc/cpu/naive_*.c  plain C that the ladders start from, compiled for the baseline alone
     kernels/**/*.cu     CUDA kernels, by nvcc; NAME_sm90a.cu for sm_90a alone, and
-                        NAME_sm100f.cu would be for the family of 10.0
+                        NAME_sm100f.cu would be for the family of 10.0. The steps of a ladder are
+                        compiled together
 
 Environment:
 
     GPUDIST_CUDA        auto (default): with CUDA if nvcc is found, or if the package index brings
                         it (_build/gpudist_backend.py); 1: or fail; 0: without
     GPUDIST_CUDA_ARCHS  "90", "native" or "75;80;90+PTX", where +PTX serves GPUs yet to come.
-                        "release": all that csrc/generations.def lists.
+                        "release": all that csrc/generations.def lists, and compressed as well
+                        as can be.
                         Default: the GPUs of this machine, else 80;90+PTX
     GPUDIST_WERROR=1    warnings of the C compiler are errors (those of nvcc always are)
     GPUDIST_DEBUG=1     debug information, and source lines for CUDA profilers
@@ -36,7 +38,7 @@ from setuptools.command.build_ext import build_ext
 from setuptools.errors import CompileError, LinkError, SetupError
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "_build"))
-from gpudist_toolkit import Toolkit, say
+from gpudist_toolkit import Toolkit, say, texts_of
 
 # The stable ABI has no free-threaded form before Python 3.15; there, a wheel fits one version.
 ABI3 = not sysconfig.get_config_var("Py_GIL_DISABLED")
@@ -45,7 +47,7 @@ HOST_FLAGS = """-O3 -std=c11 -pthread -fwrapv -fno-math-errno -fno-trapping-math
     -fPIC -fvisibility=hidden -Icsrc""".split()
 PYTHON_FLAGS = """-DNPY_TARGET_VERSION=NPY_1_25_API_VERSION
     -DNPY_NO_DEPRECATED_API=NPY_1_25_API_VERSION""".split()
-CUDA_FLAGS = """-O3 -std=c++17 --compress-mode=size --Werror all-warnings -Xptxas -v
+CUDA_FLAGS = """-O3 -std=c++17 --Werror all-warnings -Xptxas -v
     -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra -Icsrc -Ikernels""".split()
 # What csrc/cpu is compiled for; the registry picks at run time. AArch64's baseline has NEON.
 ISAS = {"baseline": []}
@@ -150,8 +152,12 @@ class BuildExt(build_ext):
                 self.path_names[str(folder)] = f"{self.toolkit.name}: {folder.name}"
         say(f"CPU kernels for {', '.join(ISAS)}")
 
-        # The longest first, so that the pool does not wait for one of them at its end.
-        jobs = sorted(self.jobs(), key=lambda job: (job.source.suffix != ".cu", job.source))
+        # The longest first, or those with most to read, so that the pool does not wait for one of
+        # them at its end.
+        def turn(job):
+            return job.source.suffix != ".cu", -sum(map(len, texts_of(job.source))), job.target
+
+        jobs = sorted(self.jobs(), key=turn)
         stale = [job for job in jobs if not job.fresh()]
         # A compiler may need 2 GB.
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -183,13 +189,41 @@ class BuildExt(build_ext):
             plain = source.name.startswith("naive_")
             for isa, flags in {"baseline": []}.items() if plain else ISAS.items():
                 yield self.job(source, [*cc, *flags, *user], f".{isa}")
-        for source in Path("kernels").rglob("*.cu") if self.toolkit else ():
+        for source, target in self.cuda_sources() if self.toolkit else ():
             if archs := self.toolkit.arch_flags(source):
-                yield self.job(source, [*self.nvcc_command(), *archs])
+                target = Path(self.build_temp, target)
+                yield Job(source, target, [*self.nvcc_command(), *archs], self.path_names)
 
     def job(self, source, command, isa=""):
         target = Path(self.build_temp, source.with_suffix(isa + ".o"))
         return Job(source, target, command, self.path_names)
+
+    def cuda_sources(self):
+        """Yield what nvcc compiles, and the objects' places below the build's folder."""
+        ladders = Path("kernels/ladders")
+        for source in Path("kernels").rglob("*.cu"):
+            if ladders not in source.parents:
+                yield source, source.with_suffix(".o")
+        for folder in filter(Path.is_dir, ladders.iterdir()):
+            yield self.ladder(folder), folder.with_suffix(".o")
+
+    def ladder(self, folder):
+        """Write a file of all steps of a ladder, which alone would each read CUDA's headers: five
+        sixths of their time. Headers come first, as each step has a namespace for its own names,
+        or shares those of gd."""
+        steps = {step: step.read_text(encoding="utf-8") for step in sorted(folder.glob("*.cu"))}
+        headers = re.findall(r"^#include .+$", "\n".join(steps.values()), re.MULTILINE)
+        lines = list(dict.fromkeys(headers))
+        for number, (step, text) in enumerate(steps.items()):
+            include = f'#include "{step.relative_to("kernels")}"'
+            shared = re.search("^namespace gd {", text, re.MULTILINE)
+            lines += [include] if shared else [f"namespace step_{number} {{", include, "}"]
+        whole = "\n".join([*lines, ""])
+        source = Path(self.build_temp, folder.with_suffix(".cu"))
+        if not source.exists() or source.read_text(encoding="utf-8") != whole:
+            source.parent.mkdir(parents=True, exist_ok=True)
+            source.write_text(whole, encoding="utf-8")
+        return source
 
     def python_flags(self):
         import numpy  # here, because metadata is made without it
@@ -211,7 +245,7 @@ class BuildExt(build_ext):
         return ["-isystem", str(include), f'-DGD_CUDA_TARGETS="{self.toolkit.targets}"']
 
     def nvcc_command(self):
-        command = [self.toolkit.nvcc, *CUDA_FLAGS]
+        command = [self.toolkit.nvcc, *CUDA_FLAGS, *self.toolkit.flags]
         command += ["-I", str(self.toolkit.includes[1])]
         command += ["-ccbin", ccbin] if (ccbin := os.environ.get("CUDAHOSTCXX")) else []
         return command + (["-lineinfo", "-Xcompiler", "-g"] if self.debug_flags else [])

@@ -16,6 +16,8 @@ from setuptools.errors import SetupError
 
 ROOT = Path(__file__).resolve().parents[1]
 USUAL_HOME = Path("/usr/local/cuda")
+# Where `#include "..."` looks.
+FOLDERS = ROOT / "kernels", ROOT / "csrc"
 # What the index has of the toolkit, and needs no more than a driver for CUDA 13.0.
 REQUIREMENT = "cuda-toolkit[nvcc,cudart,cccl]==13.3.*"
 OLDEST_DRIVER = (13, 0)
@@ -116,18 +118,26 @@ def release_archs():
     return ";".join(targets) + "+PTX"
 
 
-def bounds_of(source, folders=(ROOT / "kernels", ROOT / "csrc")):
-    """Return the values of __CUDA_ARCH__ at which a .cu file or what it includes of ours changes."""
-    bounds, seen, left = set(), set(), [Path(source)]
+def texts_of(source, folders=FOLDERS):
+    """Yield the texts of a file and of all of ours that it includes."""
+    seen, left = set(), [Path(source)]
     while left:
         path = left.pop()
         if path in seen:
             continue
         seen.add(path)
         text = path.read_text(encoding="utf-8")
-        bounds |= set(map(int, re.findall(r"__CUDA_ARCH__\s*(?:>=|<)\s*(\d+)", text)))
+        yield text
         for name in re.findall(r'^\s*#\s*include "(.+)"', text, re.MULTILINE):
-            left += [folder / name for folder in folders if (folder / name).exists()][:1]
+            places = (path.parent, *folders)
+            left += [folder / name for folder in places if (folder / name).exists()][:1]
+
+
+def bounds_of(source, folders=FOLDERS):
+    """Return the values of __CUDA_ARCH__ at which a .cu file or what it includes of ours changes."""
+    bounds = set()
+    for text in texts_of(source, folders):
+        bounds |= set(map(int, re.findall(r"__CUDA_ARCH__\s*(?:>=|<)\s*(\d+)", text)))
     return sorted(bounds)
 
 
@@ -152,7 +162,7 @@ class Toolkit:
             )
         self.home = Path(top[1]).resolve()
         self.includes = self.home / "include", self.home / "include/cccl"
-        self.archs, self.ptx = [], False
+        self.archs, self.ptx, self.release = [], False, False
 
     @classmethod
     def find(cls):
@@ -177,7 +187,9 @@ class Toolkit:
                 raise
             say(f"CPU only: {why}")
             return None
-        toolkit.archs, toolkit.ptx = cls.parse_archs(os.environ.get("GPUDIST_CUDA_ARCHS", ""))
+        archs = os.environ.get("GPUDIST_CUDA_ARCHS", "")
+        toolkit.archs, toolkit.ptx = cls.parse_archs(archs)
+        toolkit.release = archs == "release"
         if fault := toolkit.fault():
             say(fault)
         return toolkit
@@ -216,6 +228,17 @@ class Toolkit:
     def targets(self):
         """What is built for, as GPUDIST_CUDA_ARCHS says it."""
         return ";".join(self.archs) + ("+PTX" if self.ptx else "")
+
+    @property
+    def flags(self):
+        """Return what nvcc is told whatever the file.
+
+        A release is compressed as well as can be; that takes a tenth of a build's time.
+        """
+        flags = ["--compress-mode=size"] if self.release else []
+        if self.ptx and int(self.archs[-1].rstrip("af")) < 90:
+            flags += ["-DGD_PTX_BELOW_90"]
+        return flags
 
     def arch_flags(self, source):
         """Return the -gencode flags of a .cu file; none if it is for an architecture left out."""

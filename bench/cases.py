@@ -226,6 +226,74 @@ class PdistCase:
 
 
 @dataclass(frozen=True, slots=True)
+class KnnCase:
+    """The `k` nearest neighbours of `m` points among `n` others in `d` dimensions.
+
+    Parameters
+    ----------
+    m, n, d : int
+        Points, points to search among, and dimensions. With `m` of 0 the `n` points are searched
+        for each other.
+    k : int
+        How many neighbours.
+    dtype : str
+        ``float32`` or ``float64``.
+    metric : str
+        The metric, one without arguments.
+    kind : {"uniform", "clusters"}
+        How points are spread: clusters are a hundred of a hundredth of the space's width.
+    """
+
+    m: int
+    n: int
+    d: int
+    k: int
+    dtype: str
+    metric: str = "euclidean"
+    kind: str = "uniform"
+    op: ClassVar[str] = "knn"
+    on_host: ClassVar[bool] = True
+
+    @property
+    def arguments(self) -> str:
+        """Name the number of neighbours, and how points are spread unless uniformly."""
+        words = [f"k = {self.k}", "" if self.kind == "uniform" else self.kind]
+        return ", ".join([*filter(None, words), *(["among themselves"] if self.m == 0 else [])])
+
+    @property
+    def metric_args(self) -> dict[str, Any]:
+        """Give the number of neighbours."""
+        return {"k": self.k}
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Give the points on both sides, and the dimensions."""
+        return self.m or self.n, self.n, self.d
+
+    def operands(self) -> tuple[Array, ...]:
+        """Draw the points."""
+        rng = np.random.default_rng(_SEED)
+        sets = [rng.random((rows, self.d)) for rows in (self.m, self.n) if rows]
+        if self.kind == "clusters":
+            middles = rng.random((100, self.d))
+            sets = [middles[rng.integers(100, size=len(x))] + x / 100 for x in sets]
+        return tuple(x.astype(self.dtype) for x in sets)
+
+    def call(self, operands: tuple[Any, ...], device: str, kernel: str = "auto") -> Any:
+        """Find the neighbours."""
+        a, b = operands if self.m else (operands[0], None)
+        return gpudist.knn(a, b, self.k, self.metric, kernel=kernel, device=device)
+
+    def explain(self, operands: tuple[Any, ...], device: str) -> gpudist.Explanation:
+        """Say which kernel ``auto`` takes."""
+        return gpudist.explain("knn", *operands, k=self.k, metric=self.metric, device=device)
+
+    def sample(self, operands: tuple[Array, ...]) -> Sample:
+        """Find the neighbours of some points in float64."""
+        return samples.sample("knn", operands, {"metric": self.metric, "k": self.k})
+
+
+@dataclass(frozen=True, slots=True)
 class ApspCase:
     """Shortest paths between all pairs of `n` nodes, half of the edges there.
 

@@ -15,6 +15,7 @@ from bench.cases import (
     CdistCase,
     ClosureCase,
     FirstCallCase,
+    KnnCase,
     MinplusCase,
     PdistCase,
     PerronCase,
@@ -162,6 +163,16 @@ _PERRON_CUDA: Cases = (
     *(PerronCase(n, "float64") for n in (8192, 16384, 32768)),
     *(PerronCase(8192, dtype, "Hilbert") for dtype in ("float32", "float64")),
 )
+_NEIGHBORS: Cases = (
+    *(KnnCase(0, 200_000, 3, 16, dtype) for dtype in ("float64", "float32")),
+    KnnCase(0, 1_000_000, 3, 16, "float64"),
+    KnnCase(0, 200_000, 3, 16, "float64", kind="clusters"),
+    KnnCase(0, 50_000, 2, 16, "float64", "cityblock"),
+    KnnCase(0, 50_000, 8, 16, "float64"),
+    KnnCase(100, 200_000, 3, 16, "float64"),
+    KnnCase(2000, 100_000, 128, 10, "float32"),
+    KnnCase(2000, 20_000, 32, 10, "float64", "cityblock"),
+)
 # Programs alternate NumPy and gpudist.
 _AFTER_PRODUCT_CPU: Cases = tuple(
     AfterProductCase(inner)
@@ -268,6 +279,11 @@ SUITES = {
         {"cpu": (ApspCase(2000, "float64"),), "cuda": (ApspCase(65536, "float32"),)},
     ),
     "minplus": Suite("products over semirings", {"cpu": _MINPLUS_CPU, "cuda": _MINPLUS_CUDA}),
+    "neighbors": Suite(
+        "nearest neighbours on the CPU, whether there is a GPU or not",
+        dict.fromkeys(("cpu", "cuda"), _NEIGHBORS),
+        device="cpu",
+    ),
     "perron": Suite("largest eigenvalues", {"cpu": _PERRON_CPU, "cuda": _PERRON_CUDA}),
     "transfer": Suite(
         "from NumPy to NumPy, the way to a GPU and back included",

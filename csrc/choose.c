@@ -42,6 +42,9 @@ enum { LARGE_BYTES = 640000, LONGER_COLS = 96, LONGER_BYTES = 256 << 10 };
 enum { MANY_ROWS = 1024, ARRANGED_BYTES = 256 << 10, ARRANGED_SHARED = 4 * (57 << 10) };
 /* So few rows of B are none that many launches pay for, however long they are. */
 enum { FEW_ROWS = 64 };
+/* To arrange so few points, or for so few rows of A, takes longer than to look at all pairs, at
+ * whatever number of the other: a point takes as long as some hundred pairs. */
+enum { FEW_POINTS = 512, FEW_OF_POINTS = 256 };
 /* Where kernels of equal bits take each other's place (gd_stand_in): a tile is mostly empty with so
  * few rows or columns; so few results are too few blocks of cuda_tile, of cuda_direct, and of
  * cuda_short where points have more than so many dimensions and are not whole words. cuda_short's
@@ -186,8 +189,16 @@ static bool unfit(const gd_kernel *kernel, const gd_request *request, char *why,
     if (!(kernel->dtypes & GD_BIT(request->dtype))) {
         return say(why, size, "it does not compute in %s", gd_dtype_name(request->dtype));
     }
-    if (request->op == GD_OP_CDIST && unfit_for_form(kernel, &request->form, why, size)) {
+    const bool points = kernel->flags & GD_POINTS;
+    if ((request->op == GD_OP_CDIST || points) &&
+        unfit_for_form(kernel, &request->form, why, size)) {
         return true;
+    }
+    if (points && request->form.preparation != GD_AS_GIVEN) {
+        return say(why, size, "the metric is one of prepared points");
+    }
+    if (points && request->in_panels) {
+        return say(why, size, "it computes distances by itself");
     }
     if (closes_over_others(kernel, request)) {
         return say(why, size, "it does not close over %s",
@@ -295,8 +306,13 @@ bool gd_rejects(const gd_kernel *kernel, const gd_request *request, char *why, s
     if (kernel->flags & GD_TEACHING) { /* before cuBLAS is opened to see whether it is there */
         return say(why, size, "it is a ladder's step and runs only by name");
     }
-    return unfit(kernel, request, why, size) ||
-           (kernel->backend == GD_CUDA && unwanted(kernel, request, why, size));
+    if (unfit(kernel, request, why, size)) {
+        return true;
+    }
+    if ((kernel->flags & GD_POINTS) && request->n < FEW_POINTS) {
+        return say(why, size, "n = %td is not worth arranging XB", request->n);
+    }
+    return kernel->backend == GD_CUDA && unwanted(kernel, request, why, size);
 }
 
 static gd_status take(const gd_kernel *kernel, const gd_request *request, const char *because,
@@ -398,9 +414,28 @@ static const gd_kernel *better_for(const gd_kernel *kernel, const gd_request *re
     return arranged && (results <= share * DIRECT_TOO_FEW || thin) ? equal_row(request, 0) : NULL;
 }
 
+/* The row of neighbors that looks through panels. */
+static const gd_kernel *row_of_panels(const gd_request *request)
+{
+    size_t count;
+    const gd_kernel *table = gd_kernels(&count);
+    for (size_t i = 0; i < count; ++i) {
+        if (!(table[i].flags & GD_POINTS) && !unfit(&table[i], request, NULL, 0)) {
+            return &table[i];
+        }
+    }
+    return NULL;
+}
+
 void gd_stand_in(const gd_request *request, ptrdiff_t rows, gd_choice *choice)
 {
     const bool asked = request->orders.kernel != NULL || request->op != GD_OP_CDIST;
+    if (request->orders.kernel == NULL && (choice->kernel->flags & GD_POINTS) &&
+        rows < FEW_OF_POINTS) {
+        choice->kernel = row_of_panels(request);
+        choice->because = "so few rows are not worth arranging XB for them";
+        return;
+    }
     const gd_kernel *better = asked ? NULL : better_for(choice->kernel, request, rows);
     if (better != NULL) {
         choice->kernel = better;

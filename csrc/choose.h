@@ -39,7 +39,8 @@ typedef struct gd_request {
     gd_op op;
     gd_orders orders;
     gd_dtype dtype;    /* of the computation */
-    gd_form form;      /* cdist alone */
+    gd_form form;      /* cdist and neighbors alone */
+    bool in_panels;    /* neighbors: of distances that a certain kernel of cdist computes */
     bool bottleneck;   /* apsp: over GD_MIN_MAX */
     bool predecessors; /* apsp: are wanted as well */
     ptrdiff_t n;       /* rows of B; nodes of the graph; columns of a product */

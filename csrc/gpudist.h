@@ -467,11 +467,20 @@ typedef struct gd_candidates {
 } gd_candidates;
 
 /* neighbors: looks through a panel of distances, whose columns are rows `first` and following of B,
- * and adds what belongs to each of its rows' lists, or counts it. The panel has col_stride 1. */
+ * and adds what belongs to each of its rows' lists, or counts it. The panel has col_stride 1.
+ * Rows of the table with GD_POINTS have no panel: they compute the distances that they need, with
+ * the bits of cdist, among all of B. Their first launch arranges B in the workspace, which later
+ * ones search for rows of A, with lists or counts beside these, at most as many as when sizing. */
 typedef struct gd_neighbors {
     gd_launch launch;
     gd_matrix panel;
     ptrdiff_t first;
+    gd_matrix a, b;   /* GD_POINTS: of one dtype and on the CPU, with col_stride 1 */
+    gd_metric metric; /* GD_POINTS, and p, minkowski's exponent */
+    double p;
+    ptrdiff_t self;        /* GD_POINTS: the row of B that is the first of A's, none its own */
+    bool arranged;         /* neighbour, or -1; whether B is arranged; how many pairs a search */
+    double pairs;          /* has looked at, which it sets */
     bool larger;           /* the larger a distance, the nearer: a similarity */
     gd_candidates *lists;  /* one a row, or NULL: to count */
     const double *bounds;  /* ascending keys: an element counts where it is at most bounds[i] */
@@ -784,6 +793,7 @@ enum {
 #define GD_STANDS_IN GD_BIT(13)    /* cdist: auto takes it in another's place alone (choose.h) */
 #define GD_EQUAL_BITS GD_BIT(14)   /* cdist: adds in one order with the others that say so */
 #define GD_WIDE_BLOCKS GD_BIT(15)  /* cdist: a block has many columns, which few leave empty */
+#define GD_POINTS GD_BIT(16)       /* neighbors: takes points, not panels of their distances */
 
 /* Bytes of shared memory that a block of apsp/cuda_blocked takes for float64 with predecessors. */
 enum { GD_PATHS64_SHARED = 74048 };

@@ -6,7 +6,11 @@
  * columns costs r + c rows of packing beside r c pairs, so it is about square.
  *
  * The rows of A are walked in blocks, and for each of them all of B: a block's lists are complete
- * before the next begins, and are the only thing that grows with the number of neighbours. */
+ * before the next begins, and are the only thing that grows with the number of neighbours.
+ *
+ * With few dimensions there is a kernel that takes points and passes over most pairs
+ * (neighbors_boxes.c). Whether it can, data tell: it looks for the neighbours of some rows first,
+ * and where that is no less than looking at every pair, panels are what auto takes after all. */
 #include "neighbors.h"
 
 #include <math.h>
@@ -15,6 +19,7 @@
 
 #include "cdist_job.h"
 #include "device.h"
+#include "neighbors_list.h"
 #include "registry.h"
 #include "sizes.h"
 #include "team.h"
@@ -23,10 +28,16 @@ enum {
     PANEL_BYTES = 4
         << 20,         /* of distances, which all members look through: a megabyte or two each */
     FEWEST_COLS = 256, /* of a panel, if there are as many */
-    LIST_BYTES = 64 << 20, /* of a block's lists, unless one row has more */
+    LIST_BYTES = 64 << 20,  /* of a block's lists, unless one row has more */
+    BLOCK_ROWS = 1 << 16,   /* whose neighbours are looked for among points, at most, */
+    GROWING_ROWS = 1 << 13, /* and if their lists grow */
+    TRIED_ROWS = 64,        /* before the others */
 };
 /* Pair-dimensions between two looks at the watcher, as some tenths of a second take. */
 static const double QUICK_STEPS = 0x1p31, SLOW_STEPS = 0x1p25;
+/* How many pairs of panels take the time of one that is looked for among points, and of what a
+ * row's list takes beside them: some 0.7 ns each on an EPYC with AVX2, where d = 3. */
+static const double PANEL_PAIRS = 3, LIST_PAIRS = 4096;
 
 /* A call. */
 typedef struct gd_search {
@@ -35,6 +46,7 @@ typedef struct gd_search {
     ptrdiff_t rows, cols; /* of a panel */
     gd_neighbors look;
     const gd_kernel *filter;
+    bool asked; /* for it by name */
     ptrdiff_t self;
     const struct gd_search_kind *kind;
     void *context; /* of that kind */
@@ -132,14 +144,82 @@ static gd_status walk(gd_search *search, gd_error *err)
     return status;
 }
 
+/* ---------------------------------------------------------------- points */
+
+static bool takes_points(const gd_search *search) { return search->filter->flags & GD_POINTS; }
+
+/* Looks for the neighbours of some rows, `apart` of each other. */
+static gd_status look_among(gd_search *search, ptrdiff_t first, ptrdiff_t count, ptrdiff_t apart,
+                            gd_error *err)
+{
+    search->kind->start(search, first, count);
+    search->look.a = gd_rows_from(search->job.a, first, count);
+    search->look.a.row_stride *= apart;
+    search->look.self = search->self < 0 || apart > 1 ? -1 : search->self + first;
+    return search->filter->launch.neighbors(&search->look, err);
+}
+
+/* Rows that take no longer than a panel where one takes so many pairs. */
+static ptrdiff_t rows_at_pace(const gd_search *search, double pairs)
+{
+    const gd_form *const form = &search->job.form;
+    const bool quick = gd_metric_info(form->metric)->cost == GD_CHEAP;
+    const double steps = (quick ? QUICK_STEPS : SLOW_STEPS) / (double)(search->job.b->cols + 1);
+    return (ptrdiff_t)fmax(fmin(steps / fmax(pairs, 1), (double)search->rows), 1);
+}
+
+/* Arranges B, tries some rows, and does all if it is worth that; else search->filter is NULL. */
+static gd_status walk_points(gd_search *search, gd_error *err)
+{
+    gd_job *const job = &search->job;
+    const ptrdiff_t m = job->a->rows, tried = gd_least(gd_least(m, TRIED_ROWS), search->rows);
+    const gd_launch launch = {.device = job->stage.device, .watch = job->watch};
+    gd_neighbors *const look = &search->look;
+    gd_status status;
+    look->launch = (gd_launch){.sizing = true, .device = job->stage.device};
+    look->a = gd_rows_from(job->a, 0, search->rows);
+    look->b = *job->b;
+    look->metric = job->form.metric;
+    look->p = job->measure->p;
+    status = search->filter->launch.neighbors(look, err);
+    if (status == GD_OK) {
+        status = gd_stage_memory(&job->stage, 1, look->launch.workspace_bytes, "boxes of XB",
+                                 &look->launch.workspace, err);
+    }
+    if (status != GD_OK || gd_job_counts(job)) {
+        return status;
+    }
+    look->launch.sizing = false;
+    look->arranged = false;
+    status = search->filter->launch.neighbors(look, err);
+    status = status == GD_OK ? look_among(search, 0, tried, m / tried, err) : status;
+    const double pairs = look->pairs / (double)tried;
+    if (status == GD_OK && !search->asked &&
+        PANEL_PAIRS * pairs > (double)job->b->rows + LIST_PAIRS) {
+        search->filter = NULL;
+        return GD_OK;
+    }
+    const ptrdiff_t step = rows_at_pace(search, pairs);
+    for (ptrdiff_t row = 0, rows; status == GD_OK && row < m; row += rows) {
+        rows = gd_least(m - row, step);
+        status = gd_pass(&launch, (double)row / (double)m, err);
+        status = status == GD_OK ? look_among(search, row, rows, 1, err) : status;
+        status = status == GD_OK ? search->kind->finish(search, row, rows, err) : status;
+    }
+    return status;
+}
+
 /* ---------------------------------------------------------------- a call */
 
 static gd_status work(gd_search *search, gd_error *err)
 {
     const bool counts = gd_job_counts(&search->job);
-    gd_status status = gd_job_hold(&search->job, err);
+    const bool points = takes_points(search);
+    gd_status status = points ? GD_OK : gd_job_hold(&search->job, err);
     status = status == GD_OK ? search->kind->prepare(search, err) : status;
-    status = status == GD_OK ? walk(search, err) : status;
+    if (status == GD_OK) {
+        status = points ? walk_points(search, err) : walk(search, err);
+    }
     if (!counts && search->kind->end != NULL) {
         search->kind->end(search);
     }
@@ -179,43 +259,82 @@ static gd_status check(const gd_matrix *a, const gd_matrix *b, gd_dtype dtype,
     return GD_OK;
 }
 
-/* Finds the kernels, on the CPU, and does the work. `at_most` bounds the rows of a panel. */
+/* The call with the kernel that is chosen by now. */
+static gd_status attempt(gd_search *search, const gd_orders *orders, ptrdiff_t at_most,
+                         gd_error *err)
+{
+    gd_job *const job = &search->job;
+    gd_budget budget = gd_budget_of(orders);
+    const gd_device host = {GD_CPU, 0};
+    gd_status status;
+    job->stage = (gd_stage){.device = host, .budget = &budget};
+    job->aside = (gd_stage){.budget = &budget};
+    if (takes_points(search)) {
+        search->rows = gd_least(gd_least(job->a->rows, at_most), BLOCK_ROWS);
+    }
+    else {
+        shape_panel(search, at_most);
+    }
+    status = count_memory(search, &budget, err);
+    status = status == GD_OK ? work(search, err) : status;
+    gd_job_release(job);
+    return status;
+}
+
+/* Finds the kernels, on the CPU, and does the work. `at_most` bounds the rows of a panel. A kernel
+ * that is asked for by name is one that looks for neighbours, or computes distances in panels. */
 static gd_status run(gd_search *search, const gd_matrix *a, const gd_matrix *b, gd_dtype dtype,
                      const gd_measure *measure, const gd_orders *orders, ptrdiff_t at_most,
                      gd_error *err)
 {
     gd_job *const job = &search->job;
-    gd_budget budget = gd_budget_of(orders);
-    gd_orders here = *orders;
+    const gd_kernel *const asked = orders->kernel != NULL ? gd_kernel_find(orders->kernel) : NULL;
+    gd_orders of_distances = *orders, of_neighbors = *orders;
     gd_choice choice;
     gd_status status;
     *job = (gd_job){.a = a, .b = b, .dtype = dtype, .measure = measure, .watch = orders->watch};
     if ((status = check(a, b, dtype, measure, err)) != GD_OK) {
         return status;
     }
-    if (here.where == GD_WHERE_CUDA) {
+    if (orders->where == GD_WHERE_CUDA) {
         return GD_FAIL(
             err, GD_DEVICE_ERROR,
             "neighbours are searched for on the CPU; there is no CUDA kernel for it yet");
     }
-    here.where = GD_WHERE_CPU;
-    if ((status = gd_job_choose(job, &here, &choice, err)) != GD_OK) {
+    of_distances.where = of_neighbors.where = GD_WHERE_CPU;
+    search->asked = asked != NULL && asked->op == GD_OP_NEIGHBORS;
+    if (search->asked) {
+        of_distances.kernel = NULL;
+    }
+    else {
+        of_neighbors.kernel = NULL;
+    }
+    if ((status = gd_job_choose(job, &of_distances, &choice, err)) != GD_OK) {
         return status;
     }
-    const gd_request request = {
-        .op = GD_OP_NEIGHBORS, .orders = {.where = GD_WHERE_CPU}, .dtype = dtype, .n = b->rows};
+    gd_request request = {.op = GD_OP_NEIGHBORS,
+                          .orders = of_neighbors,
+                          .dtype = dtype,
+                          .form = job->form,
+                          .in_panels = of_distances.kernel != NULL,
+                          .n = b->rows,
+                          .cols = b->cols};
     if ((status = gd_choose(&request, &choice, err)) != GD_OK) {
         return status;
     }
+    gd_stand_in(&request, a->rows, &choice);
     search->filter = choice.kernel;
-    job->stage = (gd_stage){.device = choice.device, .budget = &budget};
-    job->aside.budget = &budget;
     job->parts = (gd_parts){.a = a->rows, .b = b->rows, .panel = a->rows, .together = true};
     search->look.larger = gd_metric_info(measure->metric)->order == GD_LARGER_IS_NEARER;
-    shape_panel(search, at_most);
-    status = count_memory(search, &budget, err);
-    status = status == GD_OK ? work(search, err) : status;
-    gd_job_release(job);
+    status = attempt(search, orders, at_most, err);
+    /* Panels do what points are not worth, or where there is too little memory for them. */
+    const bool too_much = status == GD_NO_MEMORY && takes_points(search) && !search->asked;
+    if (too_much || (status == GD_OK && search->filter == NULL)) {
+        request.in_panels = true;
+        status = gd_choose(&request, &choice, err);
+        search->filter = choice.kernel;
+        status = status == GD_OK ? attempt(search, orders, at_most, err) : status;
+    }
     return status;
 }
 
@@ -227,6 +346,7 @@ typedef struct gd_listing {
     gd_candidates *lists;
     gd_candidate *candidates; /* of all lists, unless they grow */
     ptrdiff_t room;           /* of a list; 0 if they grow */
+    bool unordered;           /* lists are not filled in B's order */
     gd_matrix distances;      /* gd_run_nearest */
     int64_t *indices;
     gd_neighborhoods *found; /* gd_run_within */
@@ -263,6 +383,7 @@ static gd_status prepare_lists(gd_search *search, gd_error *err)
     if (status == GD_OK && !gd_job_counts(&search->job)) {
         memset(lists, 0, rows * sizeof(gd_candidates));
         listing->lists = search->look.lists = lists;
+        listing->unordered = takes_points(search);
         listing->candidates = candidates;
     }
     return status;
@@ -295,18 +416,6 @@ static void end_lists(gd_search *search)
     }
 }
 
-static int compare(const void *p, const void *q)
-{
-    const gd_candidate *const x = p, *const y = q;
-    return x->key < y->key ? -1 : x->key > y->key ? 1 : x->index < y->index ? -1 : 1;
-}
-
-static int compare_indices(const void *p, const void *q)
-{
-    const gd_candidate *const x = p, *const y = q;
-    return x->index < y->index ? -1 : 1;
-}
-
 static void put_distance(const gd_search *search, void *to, ptrdiff_t at, double key)
 {
     const double distance = search->look.larger ? -key : key;
@@ -323,12 +432,12 @@ static void sort_list(const gd_listing *listing, gd_candidates *list)
 {
     const bool by_distance = listing->found == NULL || listing->wanted->by_distance;
     if (by_distance || list->count > list->most) {
-        qsort(list->list, (size_t)list->count, sizeof *list->list, compare);
+        gd_sort_candidates(list->list, list->count, true);
         list->count = gd_least(list->count, list->most);
         list->cut = true;
     }
-    if (!by_distance && list->cut) {
-        qsort(list->list, (size_t)list->count, sizeof *list->list, compare_indices);
+    if (!by_distance && (list->cut || listing->unordered)) {
+        gd_sort_candidates(list->list, list->count, false);
     }
 }
 
@@ -463,7 +572,7 @@ gd_status gd_run_within(const gd_matrix *a, const gd_matrix *b, gd_dtype dtype,
     }
     if (a->rows > 0 && b->rows > 0) {
         status = run(&search, a, b, dtype, measure, orders,
-                     all ? PTRDIFF_MAX : rows_of_lists(listing.room), err);
+                     all ? GROWING_ROWS : rows_of_lists(listing.room), err);
     }
     return status;
 }

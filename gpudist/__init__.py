@@ -131,12 +131,12 @@ if TYPE_CHECKING:
         KNearest,
         Nearest,
         Neighborhoods,
-        Neighbors,
         count_neighbors,
         knn,
         nearest,
         radius_neighbors,
     )
+    from gpudist.neighbors_kept import Neighbors
     from gpudist.patch import Routed, patched_scipy
     from gpudist.paths import UNREACHABLE, apsp, reconstruct_path, transitive_closure
     from gpudist.semirings import minplus
@@ -192,7 +192,7 @@ _LATE = {
     "KNearest": "neighbors",
     "Nearest": "neighbors",
     "Neighborhoods": "neighbors",
-    "Neighbors": "neighbors",
+    "Neighbors": "neighbors_kept",
     "PerronResult": "eigen",
     "Routed": "patch",
     "ShortestPaths": "named",

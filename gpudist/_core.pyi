@@ -364,6 +364,7 @@ def choose(
     semiring: str = "min_plus",
     rows: int = 0,
     predecessors: bool = False,
+    in_panels: bool = False,
 ) -> tuple[str, str, str, dict[str, str]]: ...
 def describe(value: Any, name: str) -> tuple[tuple[int, ...], str, int, tuple[int, ...] | None]: ...
 def ceiling(

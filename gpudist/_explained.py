@@ -96,13 +96,16 @@ def _facts(said: Explanation) -> dict[str, str]:
     from gpudist.measure.wording import duration, quantity
 
     work = said.work
+    in_boxes = said.kernel.startswith("neighbors/cpu_boxes")
+    in_panels = said.op in _BY_PANELS and not in_boxes
     facts = {
         "because": said.reason,
-        "computes": f"{work.operations:,} {work.unit} in {said.dtype}",
+        "computes": f"{'at most ' * in_boxes}{work.operations:,} {work.unit} in {said.dtype}",
         "moves": f"{work.read:,} bytes in, {work.written:,} bytes out, at least",
         "needs": f"{said.memory:,} bytes of memory"
         + (f", {said.copies:,} of them for its own copies" if said.copies else "")
-        + (", and some megabytes for panels of distances" if said.op in _BY_PANELS else ""),
+        + (", and some times those of XB for its boxes" if in_boxes else "")
+        + (", and some megabytes for panels of distances" if in_panels else ""),
     }
     if said.out_of_core is not None:
         facts["goes"] = (

@@ -565,11 +565,12 @@ def refuse_devices(space: Space, what: str) -> None:
 
 def host_objects(value: Any, name: str) -> Any:
     """Return `value` as a NumPy array of any dtype; refuse a mask, which would be ignored."""
+    if type(value) is np.ndarray:  # which small calls need not be asked about
+        return value
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError(f"{name} is a masked array; fill it first, its mask would be ignored")
-    if type(value) is not np.ndarray:
-        foreign.refuse(value, name)
-        checks.refuse_recorded(name, value)
+    foreign.refuse(value, name)
+    checks.refuse_recorded(name, value)
     try:
         return np.asarray(_plain(value))
     except MemoryError:
@@ -583,7 +584,8 @@ def host_objects(value: Any, name: str) -> Any:
 def _plain(value: Any) -> Any:
     """Return a tensor as one that NumPy reads: in float32 if it is of half precision."""
     if not _is_tensor(value):
-        return value
+        half = foreign.is_jax(value) and str(value.dtype) in _HALVES
+        return value.astype("float32") if half else value
     value = value.detach().resolve_conj().resolve_neg()
     return value.float() if _torch_name_of(value.dtype) in _HALVES else value
 
@@ -799,18 +801,18 @@ def float_dtype(
     ValueError
         `dtype` and `out` disagree, or one of them is not allowed.
     """
+    if out is None and dtype is None:
+        narrow = _HOST_SINGLES if space is HOST else _DEVICE_SINGLES
+        return "float32" if narrow.issuperset(names) else "float64"
     allowed: tuple[str, ...] = ("float32", "float64")
     if half:
         allowed += _HALVES if isinstance(space, _Torch) else _HALVES[:1]
     if out is not None:
         return out_dtype(out, allowed, dtype)
-    if dtype is not None:
-        name = dtype_name(dtype)
-        if name not in allowed:
-            raise ValueError(f"dtype must be {one_of(allowed)}, got {name}")
-        return name
-    narrow = _HOST_SINGLES if space is HOST else _DEVICE_SINGLES
-    return "float32" if narrow.issuperset(names) else "float64"
+    name = dtype_name(dtype)
+    if name not in allowed:
+        raise ValueError(f"dtype must be {one_of(allowed)}, got {name}")
+    return name
 
 
 def dtype_name(dtype: Any) -> str:

@@ -17,6 +17,12 @@ def in_forward_mode() -> bool:
     return forward is not None and getattr(forward, "_current_level", -1) >= 0
 
 
+def is_compiling() -> bool:
+    """Tell whether PyTorch's compiler is reading what is run, and runs nothing."""
+    torch = sys.modules.get("torch")
+    return torch is not None and torch.compiler.is_compiling()
+
+
 def is_recorded(value: Any) -> bool:
     """Tell whether it is a tensor of PyTorch through which gradients are asked for.
 

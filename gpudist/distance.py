@@ -2,41 +2,21 @@
 
 from __future__ import annotations
 
-import dataclasses
-import math
 from collections.abc import Callable
-from itertools import repeat
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from gpudist import (
-    _core,
-    arrays,
-    checks,
-    errors,
-    foreign,
-    homes,
-    metrics,
-    registry,
-)
-from gpudist.progress import Progress, watched
-
-# What the functions themselves take by name.
-OWN_ARGUMENTS = (
-    "metric",
-    "out",
-    "dtype",
-    "kernel",
-    "device",
-    "options",
-    "progress",
-    "rows",
-    "max_memory",
-)
+from gpudist import _core, checks, foreign, homes, metrics, traced
+from gpudist.distance_call import Asked, matrices
+from gpudist.intake import Orders
+from gpudist.progress import Progress
 
 # The very string, which is what callers write: there is but one of it.
 _AUTO = "auto"
+
+# Types of operands and of `out` that belong to no other library.
+_NUMPY = frozenset({np.ndarray, type(None)})
 
 
 def cdist(
@@ -218,26 +198,16 @@ def cdist(
         and rows is None
         and max_memory is None
         and not metric_args
+        and (type(XA) is np.ndarray or not checks.is_compiling())
     ):
         result = _core.cdist_arrays(XA, XB, metric, out, device)
         if result is None and device is None and not checks.in_forward_mode():
             result = _core.cdist_tensors(XA, XB, metric, out)
         if result is not None:
             return result
-    return _at_home(
-        "cdist",
-        {"XA": XA, "XB": XB},
-        metric,
-        out,
-        dtype,
-        kernel,
-        device,
-        options,
-        progress,
-        max_memory,
-        metric_args,
-        rows,
-    )
+    orders = Orders(kernel, device, options, progress, max_memory)
+    named = {"XA": XA, "XB": XB}
+    return _answer(Asked("cdist", named, metric, metric_args, dtype, out, rows, orders))
 
 
 def pdist(
@@ -291,444 +261,48 @@ def pdist(
     >>> gpudist.pdist([[0.0, 0.0], [3.0, 0.0], [3.0, 4.0]])
     array([3., 5., 4.])
     """
-    return _at_home(
-        "pdist",
-        {"X": X},
-        metric,
-        out,
-        dtype,
-        kernel,
-        device,
-        options,
-        progress,
-        max_memory,
-        metric_args,
-    )
+    orders = Orders(kernel, device, options, progress, max_memory)
+    return _answer(Asked("pdist", {"X": X}, metric, metric_args, dtype, out, None, orders))
 
 
 if cdist.__doc__ is not None:  # python -OO drops it
     cdist.__doc__ = cdist.__doc__.replace("%METRICS%", metrics.describe(" " * 8))
 
 
-# ------------------------------------------------------------------ computing
+def _answer(asked: Asked) -> Any:
+    """Hand the call to those whose arrays they are: with gradients, traced, lazily, or by name."""
+    given = *asked.named.values(), asked.out
+    if _NUMPY.issuperset(map(type, given)):  # as most are, and small calls feel the questions
+        return _distances(asked)
+    recorded = checks.is_compiling() or any(map(checks.is_recorded, given[:-1]))
+    if recorded and asked.plain:
+        from gpudist import torch
 
-
-class _Call(NamedTuple):
-    """A call with everything read and checked that does not need the core.
-
-    `given` are the operands as errors call them, `names` their dtypes, `shapes` their shapes.
-    `result` is the dtype of the result and `shape` its shape; `dtype` is that of the computation,
-    which is wider at times.
-    """
-
-    space: arrays.Space
-    given: tuple[str, ...]
-    operands: list[Any]
-    names: list[str]
-    shapes: list[tuple[int, int]]
-    shape: tuple[int, ...]
-    metric: metrics.Metric
-    values: dict[str, Any]
-    core_values: dict[str, Any]
-    result: str
-    dtype: str
-
-    @property
-    def truths(self) -> bool:
-        """Whether the core takes the operands as arrays of bool."""
-        return (
-            self.metric.domain != "numbers"
-            and "weights" not in self.core_values
-            and all(name == "bool" for name in self.names)
-        )
-
-
-def _at_home(
-    function: str, named: dict[str, Any], metric: Any, out: Any, dtype: Any, *how: Any
-) -> Any:
-    """Compute, with gradients if they are asked for; return an array of the caller's library."""
-    if any(map(checks.is_recorded, named.values())):
-        kernel, device, options, progress, max_memory, metric_args, *rows = how
-        others = out, dtype, device, options, max_memory, *rows
-        if kernel == _AUTO and progress is False and all(x is None for x in others):
-            from gpudist import torch
-
-            result = torch.of_recorded(function, named, metric, metric_args)
-            if result is not None:
-                return result
-    home = homes.of(next(iter(named.values())), out)
-    if home is None:
-        return _distances(function, named, metric, out, dtype, *how)
-
-    def on_the_host(out: Any = None, dtype: Any = None) -> Any:
-        return _distances(function, named, metric, out, dtype, *how)
-
-    return homes.call(home, on_the_host, out, dtype, half=True)
-
-
-def _distances(
-    function: str,
-    named: dict[str, Any],
-    metric: Any,
-    out: Any,
-    dtype: Any,
-    kernel: str,
-    device: object,
-    options: dict[str, int] | None,
-    progress: Progress,
-    max_memory: int | str | None,
-    metric_args: dict[str, Any],
-    rows: slice | None = None,
-) -> Any:
-    if foreign.is_dask(*named.values()):
+        result = torch.of_recorded(asked.function, asked.named, asked.metric, asked.metric_args)
+        if result is not None:
+            return result
+    if any(map(foreign.is_traced, given[:-1])):
+        return traced.distances(cdist if asked.function == "cdist" else pdist, asked)
+    if foreign.is_dask(*given[:-1]):
         from gpudist import dask
 
-        return getattr(dask, function)(
-            *named.values(),
-            metric,
-            out=out,
-            dtype=dtype,
-            kernel=kernel,
-            device=device,
-            options=options,
-            progress=progress,
-            max_memory=max_memory,
-            **({} if function == "pdist" else {"rows": rows}),
-            **metric_args,
-        )
-    device, max_memory = registry.read_orders(
-        "cdist", kernel, options, device, progress, max_memory
-    )
-    how = kernel, device, options, progress, max_memory
-    if any(arrays.dimensions(x) > 2 for x in named.values()):
+        lazily = getattr(dask, asked.function)
+        return lazily(*given[:-1], asked.metric, **asked.keywords)
+    home = homes.of(given[0], asked.out)
+    if home is None:
+        return _distances(asked)
+
+    def on_the_host(out: Any = None, dtype: Any = None) -> Any:
+        return _distances(asked._replace(out=out, dtype=dtype))
+
+    return homes.call(home, on_the_host, asked.out, asked.dtype, half=True)
+
+
+def _distances(asked: Asked) -> Any:
+    """Compute on the host or on a device, at once or matrix after matrix."""
+    asked = asked.ordered()
+    if asked.batched:
         from gpudist import distance_batches
 
-        if rows is not None:
-            raise TypeError(
-                "rows is for two matrices; of a batch, give those rows of XA themselves"
-            )
-        return distance_batches.distances(function, named, metric, out, dtype, how, metric_args)
-    if callable(metric):
-        if rows is not None:
-            raise TypeError("rows is not for a callable metric; give it the rows of XA themselves")
-        return _by_callable(function, named, metric, out, dtype, kernel, device, metric_args)
-    call = read_call(function, named, metric, out, dtype, metric_args)
-    if rows is not None:
-        return _some_rows(call, rows, out, *how)
-    try:
-        return _compute(function, call, out, *how)
-    except BaseException as error:
-        _tell_complete(error, call, out, 0)
-        raise
-
-
-def _some_rows(call: _Call, rows: slice, out: Any, *how: Any) -> Any:
-    """Compute rows of the result of cdist, into their place if there is an `out` for the whole."""
-    start, stop = checks.rows(rows, call.shape[0])
-    if out is not None:
-        arrays.check_out(out, call.shape)
-    (a, *rest), (shape, *shapes) = call.operands, call.shapes
-    part = call._replace(
-        operands=[a[start:stop], *rest],
-        shapes=[(stop - start, shape[1]), *shapes],
-        shape=(stop - start, call.shape[1]),
-    )
-    try:
-        result = _compute("cdist", part, None if out is None else out[start:stop], *how)
-    except BaseException as error:
-        _tell_complete(error, part, out, start)
-        raise
-    return result if out is None else out
-
-
-def _tell_complete(error: BaseException, call: _Call, out: Any, start: int) -> None:
-    """Have an exception that ended a call of cdist say which rows of `out` are complete.
-
-    The core says how many of those that it was asked for, which begin at `start`.
-    """
-    done = getattr(error, "rows_complete", None)
-    if done is None:
-        return
-    if out is None or _changes(call, out):  # all is lost
-        del error.rows_complete  # type: ignore[attr-defined]
-        return
-    # A result of another dtype than the computation's is written when all is computed.
-    first = start + (done if call.result == call.dtype else 0)
-    error.rows_complete = first  # type: ignore[attr-defined]
-    error.add_note(
-        f"out[{start}:{first}] is complete; the same call with "
-        f"rows=slice({first}, {start + call.shape[0]}) computes the rest"
-    )
-
-
-def _changes(call: _Call, out: Any) -> bool:
-    """Tell whether what is written to `out` changes what the call was given."""
-    values = (x for x in call.core_values.values() if isinstance(x, np.ndarray))
-    return call.result == call.dtype and (
-        any(arrays.overlap(call.space, x, out) for x in call.operands)
-        or (call.space is arrays.HOST and any(np.may_share_memory(x, out) for x in values))
-    )
-
-
-def _compute(
-    function: str,
-    call: _Call,
-    out: Any,
-    kernel: str,
-    device: str | None,
-    options: dict[str, int] | None,
-    progress: Progress,
-    max_memory: int | None,
-) -> Any:
-    if kernel == "reference":
-        return _reference(function, call, out)
-    space, shape = call.space, call.shape
-    dtype = "bool" if call.truths else call.dtype
-    operands = cast(call, dtype)  # alive until the core is done: descriptions keep nothing alive
-    values = call.core_values
-    if out is not None and call.result == call.dtype:
-        computed, shape = out, arrays.shape_of(out)
-        operands = arrays.apart(space, dict(zip(call.given, operands, strict=True)), out)
-        if space is arrays.HOST and values:
-            values = {name: _kept(value, out) for name, value in values.items()}
-    else:
-        if out is not None:
-            arrays.check_out(out, shape)
-        computed = space.empty(shape, call.dtype, like=call.operands[0])
-    core = getattr(_core, function)
-    arguments = (
-        *map(space.operand, operands, repeat(dtype), call.shapes),
-        space.operand(computed, call.dtype, shape),
-        call.metric.name,
-        kernel,
-        device,
-        space.stream(computed),
-        space.ordered,
-    )
-    if options or max_memory is not None:  # as few calls are made
-        values = {**values, "options": options, "max_memory": max_memory}
-    if progress is False:  # as small calls are made
-        core(*arguments, **values)
-    else:
-        steps = math.prod(shape) * call.operands[0].shape[1]
-        with watched(progress, steps, function) as watch:
-            core(*arguments, **values, progress=watch)
-    if call.result == call.dtype:
-        return computed
-    if out is None:
-        out = space.empty(shape, call.result, like=computed)
-    space.assign(out, computed)
-    return out
-
-
-def _kept(value: Any, out: Any) -> Any:
-    """Return an argument of the metric, or a copy where writing to `out` would change it."""
-    shares = isinstance(value, np.ndarray) and np.may_share_memory(value, out)
-    return value.copy() if shares else value
-
-
-def cast(call: _Call, dtype: str) -> list[Any]:
-    """Return the operands in that dtype; on the host the core itself converts numbers."""
-    space, operands = call.space, call.operands
-    if call.names.count(dtype) == len(operands):
-        return operands
-    return [
-        space.cast(x, dtype) if space is not arrays.HOST or name == "bool" else x
-        for x, name in zip(operands, call.names, strict=True)
-    ]
-
-
-def read_call(
-    function: str,
-    named: dict[str, Any],
-    metric: Any,
-    out: Any,
-    dtype: Any,
-    metric_args: dict[str, Any],
-) -> _Call:
-    """Read and check all of a call that does not need the core."""
-    record = metrics.resolve(metric, metric_args, function, OWN_ARGUMENTS)
-    space = arrays.space_of(**named, out=out)
-    operands, names, shapes = [], [], []
-    for name, value in named.items():
-        array, found = space.read(value, name)
-        operands.append(array)
-        names.append(found)
-        shapes.append(_points_shape(array, name))
-    shape = _shape(shapes)
-    result = arrays.float_dtype(space, names, dtype, out, half=function in ("cdist", "pdist"))
-    values, core_values = metrics.arguments(record, metric_args, space, operands)
-    fits = not core_values or metrics.fit_float32(core_values.get("weights"))
-    computed = ("float64" if result == "float64" else "float32") if fits else "float64"
-    return _Call(
-        space,
-        tuple(named),
-        operands,
-        names,
-        shapes,
-        shape,
-        record,
-        values,
-        core_values,
-        result,
-        computed,
-    )
-
-
-def _points_shape(array: Any, name: str) -> tuple[int, int]:
-    shape: tuple[int, int] = array.shape
-    if len(shape) != 2:
-        raise errors.not_two_dimensional(name, len(shape))
-    return shape
-
-
-def _shape(shapes: list[tuple[int, int]]) -> tuple[int, ...]:
-    """Return the shape of the result: a matrix for two operands, a condensed one for one."""
-    (m, d), (n, columns) = shapes[0], shapes[-1]
-    if d != columns:
-        raise ValueError(f"XA and XB must have the same number of columns, got {d} and {columns}")
-    return (m, n) if len(shapes) == 2 else (n * (n - 1) // 2,)
-
-
-def _on_host(shape: tuple[int, ...], dtype: str, out: Any) -> Any:
-    """Return where Python itself writes the result."""
-    if out is None:
-        return arrays.HOST.empty(shape, dtype, like=None)
-    arrays.check_out(out, shape)
-    return out
-
-
-def _reference(function: str, call: _Call, out: Any) -> Any:
-    from gpudist import reference
-
-    arrays.refuse_devices(call.space, 'kernel="reference"')
-    result = _on_host(call.shape, call.result, out)
-    compute = getattr(reference, function)
-    call.space.assign(result, compute(*call.operands, call.metric.name, **call.values))
-    return result
-
-
-def _by_callable(
-    function: str,
-    named: dict[str, Any],
-    metric: Callable[..., Any],
-    out: Any,
-    dtype: Any,
-    kernel: str,
-    device: str | None,
-    metric_args: dict[str, Any],
-) -> Any:
-    """Call `metric` for one pair after the other."""
-    arrays.refuse_devices(arrays.space_of(**named, out=out), "a callable metric")
-    if kernel not in ("auto", "reference") or device not in (None, "cpu"):
-        raise ValueError("a callable metric runs on the CPU, without a kernel of ours")
-    operands = tuple(arrays.host_objects(x, name) for name, x in named.items())
-    shape = _shape(list(map(_points_shape, operands, named)))
-    # As in SciPy the numbers that a callable returns are kept, whatever the points are.
-    wanted = "float64" if dtype is None and out is None else dtype
-    result = _on_host(shape, arrays.float_dtype(arrays.HOST, (), wanted, out), out)
-    if out is not None:  # what is written must not be read again
-        operands = tuple(x.copy() if np.may_share_memory(x, out) else x for x in operands)
-    operands, arguments = metrics.prepare_callable(metric, metric_args, operands)
-    if function == "pdist":
-        (x,) = operands
-        n = len(x)
-        start = 0
-        for i in range(n):
-            for j in range(i + 1, n):
-                result[start + j - i - 1] = metric(x[i], x[j], **arguments)
-            start += n - i - 1
-        return result
-    a, b = operands
-    for i in range(len(a)):
-        for j in range(len(b)):
-            result[i, j] = metric(a[i], b[j], **arguments)
-    return result
-
-
-# ------------------------------------------------------------------ explaining
-
-
-def explain_cdist(
-    XA: Any,
-    XB: Any,
-    metric: str = "euclidean",
-    *,
-    dtype: Any = None,
-    kernel: str = "auto",
-    device: str | None = None,
-    max_memory: int | None = None,
-    **metric_args: Any,
-) -> registry.Explanation:
-    """Say what `cdist` would do; see `gpudist.explain`."""
-    return _explain(
-        "cdist", {"XA": XA, "XB": XB}, metric, dtype, kernel, device, max_memory, metric_args
-    )
-
-
-def explain_pdist(
-    X: Any,
-    metric: str = "euclidean",
-    *,
-    dtype: Any = None,
-    kernel: str = "auto",
-    device: str | None = None,
-    max_memory: int | None = None,
-    **metric_args: Any,
-) -> registry.Explanation:
-    """Say what `pdist` would do; see `gpudist.explain`."""
-    return _explain("pdist", {"X": X}, metric, dtype, kernel, device, max_memory, metric_args)
-
-
-def _explain(
-    function: str,
-    named: dict[str, Any],
-    metric: str,
-    dtype: Any,
-    kernel: str,
-    device: str | None,
-    max_memory: int | None,
-    metric_args: dict[str, Any],
-) -> registry.Explanation:
-    if callable(metric):
-        raise TypeError("a callable metric is called from Python, it runs no kernel")
-    call = read_call(function, named, metric, None, dtype, metric_args)
-    n, cols = call.operands[-1].shape
-    pairs = math.prod(call.shape)
-    read = sum(x.shape[0] for x in call.operands) * cols
-    said = registry.choose(
-        function,
-        dtype=call.dtype,
-        metric=call.metric.name,
-        n=n,
-        cols=cols,
-        kernel=kernel,
-        device=arrays.device_for(call.space, call.operands[0], device),
-        space=call.space,
-        elements_moved=pairs + (0 if call.truths else read),
-        elements_written=pairs,
-        operations=pairs * cols,
-        operands="bool" if call.truths else None,
-        operand_bytes=read if call.truths else 0,
-        weighted="weights" in call.core_values,
-        p=call.core_values.get("p", 2.0),
-        rows=call.shapes[0][0],
-    )
-    if kernel == "reference":
-        return said
-    held, panels, parts, brought = _core.plan_cdist(
-        call.shapes[0][0],
-        n,
-        cols,
-        call.dtype,
-        call.truths,
-        call.space is arrays.HOST,
-        function == "pdist",
-        call.metric.name,
-        kernel,
-        said.device,
-        max_memory=max_memory,
-        **call.core_values,
-    )
-    work = dataclasses.replace(said.work, read=max(said.work.read, int(brought)))
-    return dataclasses.replace(said, held=held, panels=panels, parts=parts, work=work)
+        return distance_batches.distances(asked, cdist if asked.function == "cdist" else pdist)
+    return matrices(asked)

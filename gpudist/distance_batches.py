@@ -3,45 +3,34 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpudist import _core, arrays, distance, metrics
-from gpudist.progress import Progress, watched
+from gpudist import _core, arrays, metrics
+from gpudist.distance_call import Asked, Call, dtype_of_callable, read
+from gpudist.intake import Operands, operands
+from gpudist.progress import watched
 
 
 class _Stacks(NamedTuple):
-    """Operands read: `arrays` as they came, `names` their dtypes, `batch` the common shape."""
+    """Operands of two dimensions or more; `batch` is their common shape, `shape` the result's."""
 
-    space: arrays.Space
-    given: dict[str, Any]
-    names: list[str]
+    operands: Operands
     batch: tuple[int, ...]
     shape: tuple[int, ...]
 
 
-def distances(
-    function: str,
-    named: dict[str, Any],
-    metric: Any,
-    out: Any,
-    dtype: Any,
-    how: tuple[str, str | None, dict[str, int] | None, Progress, int | None],
-    metric_args: dict[str, Any],
-) -> Any:
+def distances(asked: Asked, one: Callable[..., Any]) -> Any:
     """Compute the distances of each matrix of a batch.
 
     Parameters
     ----------
-    function : {"cdist", "pdist"}
-        What to compute.
-    named : dict
-        The operands by name, one of more than two dimensions.
-    metric, out, dtype, metric_args
-        As for `gpudist.cdist`.
-    how : tuple
-        Kernel, device, options, progress and max_memory, checked.
+    asked : Asked
+        The call, its orders read; an operand has more than two dimensions.
+    one : callable
+        The function that was called, for what the core does matrix after matrix.
 
     Returns
     -------
@@ -53,42 +42,44 @@ def distances(
     TypeError, ValueError
         As for `gpudist.cdist`; the batches do not broadcast.
     """
-    stacks = _read(named, out)
+    if asked.rows is not None:
+        raise TypeError("rows is for two matrices; of a batch, give those rows of XA themselves")
+    out = asked.out
+    stacks = _read(asked.named, out)
+    space, names, given, _, _ = stacks.operands
     if out is not None:
         arrays.check_out(out, stacks.shape)
-        apart = arrays.apart(stacks.space, stacks.given, out)
-        stacks = stacks._replace(given=dict(zip(named, apart, strict=True)))
-    if callable(metric):
-        call = None
-        wanted = "float64" if dtype is None and out is None else dtype
-        result = arrays.float_dtype(arrays.HOST, (), wanted, out, half=True)
-        arrays.refuse_devices(stacks.space, "a callable metric")
+        apart = arrays.apart(space, dict(zip(names, given, strict=True)), out)
+        stacks = stacks._replace(operands=stacks.operands._replace(given=apart))
+    call = None
+    if callable(asked.metric):
+        result = dtype_of_callable(asked)
+        arrays.refuse_devices(space, "a callable metric")
     else:
+        first = asked._replace(named=_first(stacks))
         if 0 in stacks.batch:
-            metric_args = _without_defaults(stacks, metric, metric_args)
-        call = distance.read_call(function, _first(stacks), metric, out, dtype, metric_args)
+            first = first._replace(metric_args=_without_defaults(stacks, asked))
+        call = read(first)
         result = call.result
     if out is None:
-        like = next(iter(stacks.given.values()))
-        out = stacks.space.empty(stacks.shape, result, like=like)
+        out = space.empty(stacks.shape, result, like=given[0])
     if math.prod(stacks.shape) == 0:
         return out
-    if call is not None and _in_the_core(call, metric_args, how[0]):
-        _compute(stacks, call, out, how)
+    if call is not None and _in_the_core(call, asked):
+        _compute(stacks, call, out, asked)
     else:
-        _one_by_one(function, stacks, metric, out, how, metric_args)
+        _one_by_one(stacks, out, asked, one)
     return out
 
 
 def _read(named: dict[str, Any], out: Any) -> _Stacks:
-    space = arrays.space_of(**named, out=out)
-    read = {name: space.read(value, name) for name, value in named.items()}
-    shapes = {name: tuple(map(int, array.shape)) for name, (array, _) in read.items()}
+    read_as = operands(named, out)
+    shapes = dict(zip(read_as.names, read_as.shapes, strict=True))
     for name, shape in shapes.items():
         if len(shape) < 2:
             raise ValueError(f"{name} must have two dimensions or more, got shape {shape}")
     said = " and ".join(f"{name} of shape {shape}" for name, shape in shapes.items())
-    first, last = (*shapes.values(),)[0], (*shapes.values(),)[-1]
+    first, last = read_as.shapes[0], read_as.shapes[-1]
     if first[-1] != last[-1]:
         raise ValueError(f"XA and XB must have the same number of columns, got {said}")
     try:
@@ -97,59 +88,56 @@ def _read(named: dict[str, Any], out: Any) -> _Stacks:
         raise ValueError(f"the batches of XA and XB do not broadcast, got {said}") from None
     n = last[-2]
     matrix = (first[-2], n) if len(shapes) == 2 else (n * (n - 1) // 2,)
-    arrays_of = {name: array for name, (array, _) in read.items()}
-    return _Stacks(space, arrays_of, [name for _, name in read.values()], batch, batch + matrix)
+    return _Stacks(read_as, batch, batch + matrix)
 
 
 def _first(stacks: _Stacks) -> dict[str, Any]:
     """Return the first matrix of each operand; of an empty batch, one of its shape."""
+    space, names, given, dtypes, shapes = stacks.operands
     if 0 not in stacks.batch:
-        return {name: x[(0,) * (len(x.shape) - 2)] for name, x in stacks.given.items()}
-    space, some = stacks.space, stacks.given.items()
-    return {
-        name: space.empty(tuple(x.shape[-2:]), dtype, like=x)
-        for (name, x), dtype in zip(some, stacks.names, strict=True)
-    }
+        firsts = [x[(0,) * (len(shape) - 2)] for x, shape in zip(given, shapes, strict=True)]
+    else:
+        described = zip(given, dtypes, shapes, strict=True)
+        firsts = [space.empty(shape[-2:], dtype, like=x) for x, dtype, shape in described]
+    return dict(zip(names, firsts, strict=True))
 
 
-def _without_defaults(stacks: _Stacks, metric: Any, given: dict[str, Any]) -> dict[str, Any]:
+def _without_defaults(stacks: _Stacks, asked: Asked) -> dict[str, Any]:
     """Fill in arguments whose defaults are those of the points, where there are no points."""
-    columns = int(next(iter(stacks.given.values())).shape[-1])
+    columns = stacks.operands.shapes[0][-1]
     plain = {"V": np.ones(columns), "VI": np.eye(columns)}
-    takes = metrics.resolve(metric, given).arguments
-    return {name: value for name, value in plain.items() if name in takes} | given
+    takes = metrics.resolve(asked.metric, asked.metric_args).arguments
+    return {name: value for name, value in plain.items() if name in takes} | asked.metric_args
 
 
-def _in_the_core(call: Any, metric_args: dict[str, Any], kernel: str) -> bool:
+def _in_the_core(call: Call, asked: Asked) -> bool:
     """Tell whether one call of the core does it all.
 
     The defaults of V and VI are those of each matrix by itself.
     """
     own = any(
-        metric_args.get(name) is None for name in ("V", "VI") if name in call.metric.arguments
+        asked.metric_args.get(name) is None for name in ("V", "VI") if name in call.metric.arguments
     )
-    return call.space is arrays.HOST and kernel != "reference" and not own
+    return call.operands.space is arrays.HOST and asked.orders.kernel != "reference" and not own
 
 
-def _compute(stacks: _Stacks, call: Any, out: Any, how: tuple[Any, ...]) -> None:
-    kernel, device, options, progress, max_memory = how
-    dtype = "bool" if call.truths else call.dtype
-    a, *rest = (spread(x, dtype, stacks.batch) for x in stacks.given.values())
-    same = call.result == call.dtype
+def _compute(stacks: _Stacks, call: Call, out: Any, asked: Asked) -> None:
+    a, *rest = (spread(x, call.read_as, stacks.batch) for x in stacks.operands.given)
+    same, orders = call.result == call.dtype, asked.orders
     computed = out if same else arrays.HOST.empty(stacks.shape, call.dtype, like=None)
     columns = a.shape[-1]
-    with watched(progress, math.prod(stacks.shape) * columns, "distances") as watch:
+    with watched(orders.progress, math.prod(stacks.shape) * columns, "distances") as watch:
         _core.cdist_batch(
             a,
             rest[0] if rest else None,
             computed,
             call.metric.name,
-            kernel,
-            device,
-            **call.core_values,
-            options=options,
+            orders.kernel,
+            orders.device,
+            **call.arguments.core,
+            options=orders.options,
             progress=watch,
-            max_memory=max_memory,
+            max_memory=orders.max_memory,
         )
     if not same:
         arrays.HOST.assign(out, computed)
@@ -186,30 +174,14 @@ def spread(x: Any, dtype: str, batch: tuple[int, ...]) -> Any:
     return np.broadcast_to(x, batch + x.shape[-2:])
 
 
-def _one_by_one(
-    function: str,
-    stacks: _Stacks,
-    metric: Any,
-    out: Any,
-    how: tuple[Any, ...],
-    metric_args: dict[str, Any],
-) -> None:
-    kernel, device, options, progress, max_memory = how
-    compute = getattr(distance, function)
+def _one_by_one(stacks: _Stacks, out: Any, asked: Asked, one: Callable[..., Any]) -> None:
     count = math.prod(stacks.batch)
-    given = [_expanded(x, stacks.batch) for x in stacks.given.values()]
-    with watched(progress, count, f"{function} of each matrix") as watch:
+    given = [_expanded(x, stacks.batch) for x in stacks.operands.given]
+    orders = asked.orders._asdict()
+    with watched(orders.pop("progress"), count, f"{asked.function} of each matrix") as watch:
         for done, index in enumerate(np.ndindex(*stacks.batch)):
-            compute(
-                *(x[index] for x in given),
-                metric,
-                out=out[index],
-                kernel=kernel,
-                device=device,
-                options=options,
-                max_memory=max_memory,
-                **metric_args,
-            )
+            matrices = (x[index] for x in given)
+            one(*matrices, asked.metric, out=out[index], **orders, **asked.metric_args)
             if watch is not None:
                 watch((done + 1) / count)
 

@@ -9,9 +9,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gpudist import arrays, checks, registry
-from gpudist.distance import explain_cdist, explain_pdist
 from gpudist.eigen import explain_perron
-from gpudist.neighbors import (
+from gpudist.explain_distances import explain_cdist, explain_pdist
+from gpudist.explain_neighbors import (
     explain_count_neighbors,
     explain_knn,
     explain_nearest,

@@ -25,6 +25,17 @@ def _library(kind: type) -> str:
     return ""
 
 
+def is_jax(value: Any) -> bool:
+    """Tell whether it is an array of JAX, which is not imported."""
+    return type(value).__module__.partition(".")[0] in ("jax", "jaxlib")
+
+
+def is_traced(value: Any) -> bool:
+    """Tell whether it is an array of JAX that has a shape and no numbers yet."""
+    jax = sys.modules.get("jax")
+    return jax is not None and isinstance(value, jax.core.Tracer)
+
+
 def is_dask(*values: Any) -> bool:
     """Say whether one of the values is a Dask array, which nobody has who has not imported Dask."""
     module = sys.modules.get("dask.array")
@@ -47,7 +58,7 @@ def refuse(value: Any, name: str) -> None:
     Raises
     ------
     TypeError
-        It is a sparse matrix, a graph, or something that Dask has yet to compute.
+        It is a sparse matrix, a graph, or something that Dask or JAX has yet to compute.
     """
     _refuse_what_is_lazy(value, name)
     if is_sparse(value):
@@ -64,6 +75,11 @@ def _refuse_what_is_lazy(value: Any, name: str) -> None:
         raise TypeError(
             f"{name} is a Dask array, which this function does not compute by itself; "
             f"{name}.compute() brings it here as a whole"
+        )
+    if is_traced(value):
+        raise TypeError(
+            f"{name} is traced by JAX, under jit, vmap or grad, where gpudist has cdist and pdist "
+            "alone: call this outside of it, or through jax.pure_callback"
         )
     if library in ("dask", "dask_expr"):
         kind = type(value).__name__

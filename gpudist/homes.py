@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from gpudist import arrays, checks
+from gpudist import arrays, checks, foreign
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -69,19 +69,23 @@ class _JAX:
         return out
 
     def named(self, array: Any) -> Any:
-        jax = sys.modules["jax"]
-        if array.dtype.itemsize == 8 and not jax.config.jax_enable_x64:
-            raise TypeError(
-                f"the result is of {array.dtype}, which JAX has only with jax_enable_x64: ask for "
-                "dtype='float32', or give NumPy arrays"
-            )
-        return jax.numpy.from_dlpack(array)
+        refuse_wide("the result", array.dtype)
+        return sys.modules["jax"].numpy.from_dlpack(array)
 
     def half(self, array: Any, dtype: str) -> Any:
         return self.named(array).astype(dtype)
 
     def write(self, out: Any, array: Any) -> Any:
         raise AssertionError("view refused it")
+
+
+def refuse_wide(name: str, dtype: Any) -> None:
+    """Raise a TypeError if JAX, as it is set, has no arrays of the dtype."""
+    if dtype.itemsize == 8 and not sys.modules["jax"].config.jax_enable_x64:
+        raise TypeError(
+            f"{name} is of {dtype}, which JAX has only with jax_enable_x64: ask for "
+            "dtype='float32', or give NumPy arrays"
+        )
 
 
 def _torch() -> Any:
@@ -96,7 +100,7 @@ def _library_of(value: Any) -> Home | None:
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
         return _TORCH if value.device.type == "cpu" else None
-    if type(value).__module__.partition(".")[0] in ("jax", "jaxlib"):
+    if foreign.is_jax(value):
         return _JAX_HOME if arrays.space_of(array=value) is arrays.HOST else None
     return None
 

@@ -6,11 +6,12 @@ import math
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gpudist import _core, arrays, checks, errors
+from gpudist.intake import Operands, operands
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,9 +202,50 @@ def describe(indent: str = "") -> str:
 # ------------------------------------------------------------------ arguments
 
 
-def check(
-    metric: Metric, given: dict[str, Any], space: arrays.Space, operands: Sequence[Any]
-) -> dict[str, Any]:
+class Arguments(NamedTuple):
+    """The arguments of a metric, read and checked for the points of one call.
+
+    `values` are those of w, p, V, VI and base that apply, arrays in float64 on the host; `core` are
+    the same as keywords of the core: weights, p, base, vi and factor.
+    """
+
+    values: dict[str, Any]
+    core: dict[str, Any]
+
+    @property
+    def fit_float32(self) -> bool:
+        """Whether sums with these weights stay in the range of float32; so do those without."""
+        weights = self.core.get("weights")
+        if weights is None:
+            return True
+        least, most = _FLOAT32_WEIGHTS
+        sizes = np.abs(weights)
+        return bool(np.all((sizes == 0) | ((sizes >= least) & (sizes <= most))))
+
+
+_NONE = Arguments({}, {})
+
+
+def read(metric: Metric, given: dict[str, Any], points: Operands) -> Arguments:
+    """Read the arguments of a metric.
+
+    Parameters
+    ----------
+    metric, given, points
+        As for `check`.
+
+    Returns
+    -------
+    Arguments
+        What `check` returns, and the same in the terms of the core.
+    """
+    if not given and _WITH_DEFAULTS.isdisjoint(metric.arguments):  # as in most small calls
+        return _NONE
+    values = check(metric, given, points)
+    return Arguments(values, _for_core(metric, values))
+
+
+def check(metric: Metric, given: dict[str, Any], points: Operands) -> dict[str, Any]:
     """Check the values of a metric's arguments, and fill in what depends on the points.
 
     Parameters
@@ -212,9 +254,7 @@ def check(
         The metric.
     given : dict
         The arguments as the caller gave them; names that the metric does not take are passed over.
-    space : Space
-        Where the points are.
-    operands : sequence of array
+    points : Operands
         The points: XA and XB, or X alone.
 
     Returns
@@ -232,59 +272,24 @@ def check(
     """
     if not metric.arguments:
         return {}
-    columns = operands[0].shape[1]
     values: dict[str, Any] = {}
     for name in metric.arguments:
         value = given.get(name)
         if name == "V":
-            values["V"] = _variances(value, space, operands, columns)
+            values["V"] = _variances(value, points)
         elif name == "VI":
-            values["VI"] = _inverse_covariance(value, space, operands, columns)
+            values["VI"] = _inverse_covariance(value, points)
         elif name == "p" and "p" in given:
             values["p"] = _exponent(value)
         elif name == "p":
             values["p"] = 2.0
         elif value is not None:
-            values[name] = _base(value) if name == "base" else _weights(value, space, columns)
+            values[name] = _base(value) if name == "base" else _weights(value, points)
     return values
 
 
-def arguments(
-    metric: Metric, given: dict[str, Any], space: arrays.Space, operands: Sequence[Any]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what `check` does, and the same in the terms of the core.
-
-    Parameters
-    ----------
-    metric, given, space, operands
-        As for `check`.
-
-    Returns
-    -------
-    values, core_values : dict
-        What `check` and `for_core` return.
-    """
-    if not given and _WITH_DEFAULTS.isdisjoint(metric.arguments):  # as in most small calls
-        return {}, {}
-    values = check(metric, given, space, operands)
-    return values, for_core(metric, values)
-
-
-def for_core(metric: Metric, values: dict[str, Any]) -> dict[str, Any]:
-    """Put arguments that `check` returned into the terms of the core.
-
-    Parameters
-    ----------
-    metric : Metric
-        The metric.
-    values : dict
-        Its arguments.
-
-    Returns
-    -------
-    dict
-        Keyword arguments of ``_core.cdist``: weights, p, base, vi and factor, as far as they apply.
-    """
+def _for_core(metric: Metric, values: dict[str, Any]) -> dict[str, Any]:
+    """Put arguments that `check` returned into the terms of the core, as far as they apply."""
     given: dict[str, Any] = {name: values[name] for name in ("p", "base") if name in values}
     weights = values.get("w")
     if "V" in values:
@@ -299,17 +304,8 @@ def for_core(metric: Metric, values: dict[str, Any]) -> dict[str, Any]:
     return given
 
 
-def fit_float32(weights: Any) -> bool:
-    """Return whether sums weighted like that stay in the range of float32; so do no weights."""
-    if weights is None:
-        return True
-    least, most = _FLOAT32_WEIGHTS
-    sizes = np.abs(weights)
-    return bool(np.all((sizes == 0) | ((sizes >= least) & (sizes <= most))))
-
-
 def prepare_callable(
-    function: Any, given: dict[str, Any], operands: Sequence[Any]
+    function: Any, given: dict[str, Any], points: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Do for a callable what SciPy does: one named like a metric gets what that metric gets.
 
@@ -319,28 +315,29 @@ def prepare_callable(
         A function of two rows.
     given : dict
         The keyword arguments meant for it.
-    operands : sequence of ndarray
-        The points, of any dtype.
+    points : dict of str to ndarray
+        The points by the names that errors use, of any dtype.
 
     Returns
     -------
-    operands : tuple of ndarray
+    points : tuple of ndarray
         The points in the dtype that the metric of that name works on, else as they came.
     arguments : dict
         What to call it with; that metric's arguments are checked, its defaults are filled in.
     """
     metric = _BY_NAME.get(getattr(function, "__name__", ""))
     if metric is None or metric.name in _NOT_SCIPYS:
-        return tuple(operands), given
+        return tuple(points.values()), given
     # The first operand decides whether truths stay truths where both would do.
     both = metric.name in ("hamming", "jaccard")
-    truths = operands[0].dtype == bool if both else metric.domain == "truths"
-    operands = tuple(x.astype(bool if truths else np.float64, copy=False) for x in operands)
+    truths = next(iter(points.values())).dtype == bool if both else metric.domain == "truths"
+    dtype = bool if truths else np.float64
+    read = operands({name: x.astype(dtype, copy=False) for name, x in points.items()})
     arguments = {name: value for name, value in given.items() if name not in metric.arguments}
-    arguments |= check(metric, given, arrays.HOST, operands)
+    arguments |= check(metric, given, read)
     if metric.name == "hamming":
-        arguments.setdefault("w", np.ones(operands[0].shape[1]))
-    return operands, arguments
+        arguments.setdefault("w", np.ones(read.shapes[0][1]))
+    return tuple(read.given), arguments
 
 
 def _exponent(value: Any) -> float:
@@ -357,8 +354,9 @@ def _base(value: Any) -> float:
     return base
 
 
-def _vector(name: str, value: Any, space: arrays.Space, columns: int) -> Any:
-    vector = arrays.parameter(space, value, name)
+def _vector(name: str, value: Any, points: Operands) -> Any:
+    vector = arrays.parameter(points.space, value, name)
+    columns = points.shapes[0][1]
     if vector.shape != (columns,):
         raise ValueError(
             f"{name} must be one-dimensional with one element a column: expected shape "
@@ -367,40 +365,39 @@ def _vector(name: str, value: Any, space: arrays.Space, columns: int) -> Any:
     return vector
 
 
-def _weights(value: Any, space: arrays.Space, columns: int) -> Any:
-    w = _vector("w", value, space, columns)
+def _weights(value: Any, points: Operands) -> Any:
+    w = _vector("w", value, points)
     if (w < 0).any():
         raise ValueError("weights must be non-negative, w has negative elements")
     return w
 
 
-def _variances(value: Any, space: arrays.Space, operands: Sequence[Any], columns: int) -> Any:
+def _variances(value: Any, points: Operands) -> Any:
     if value is not None:
-        return _vector("V", value, space, columns)
-    points = _stacked(space, operands)
-    if len(points) < 2:  # NumPy would warn on the way to the same
-        return np.full(columns, np.nan)
+        return _vector("V", value, points)
+    rows = _stacked(points)
+    if len(rows) < 2:  # NumPy would warn on the way to the same
+        return np.full(points.shapes[0][1], np.nan)
     with np.errstate(all="ignore"):
-        return np.var(points, axis=0, ddof=1)
+        return np.var(rows, axis=0, ddof=1)
 
 
-def _inverse_covariance(
-    value: Any, space: arrays.Space, operands: Sequence[Any], columns: int
-) -> Any:
+def _inverse_covariance(value: Any, points: Operands) -> Any:
+    columns = points.shapes[0][1]
     if value is not None:
-        matrix = arrays.parameter(space, value, "VI")
+        matrix = arrays.parameter(points.space, value, "VI")
         if matrix.shape != (columns, columns):
             raise ValueError(f"VI must have shape ({columns}, {columns}), got {matrix.shape}")
         return matrix
-    rows = sum(x.shape[0] for x in operands)
+    rows = sum(shape[0] for shape in points.shapes)
     if rows <= columns:
         raise ValueError(
             f"the number of observations ({rows}) is too small, the covariance matrix is "
             f"singular: {columns} dimensions need at least {columns + 1} observations, or give VI"
         )
     with np.errstate(all="ignore"):
-        covariance = np.atleast_2d(np.cov(_stacked(space, operands).T))
-        _check_regular(covariance, "X" if len(operands) == 1 else "numpy.vstack([XA, XB])")
+        covariance = np.atleast_2d(np.cov(_stacked(points).T))
+        _check_regular(covariance, "X" if len(points.given) == 1 else "numpy.vstack([XA, XB])")
         return np.ascontiguousarray(np.linalg.inv(covariance).T)
 
 
@@ -424,9 +421,9 @@ def _check_regular(covariance: Any, points: str) -> None:
     )
 
 
-def _stacked(space: arrays.Space, operands: Sequence[Any]) -> Any:
+def _stacked(points: Operands) -> Any:
     """Return all points as one array on the host."""
-    return np.vstack([space.host(x) for x in operands])
+    return np.vstack([points.space.host(x) for x in points.given])
 
 
 def _reciprocals(variances: Any) -> Any:

@@ -242,8 +242,9 @@ def kernels(op: str | Callable[..., Any] | None = None) -> Kernels:
     ----------
     op : str or function of gpudist, optional
         Only the kernels of this operation: "cdist", "apsp", "apsp_batch", "hops", "closure",
-        "minplus", "perron", "perron_part", "neighbors", "gradient" or "ceiling"; "pdist" and the
-        neighbours' functions run those of cdist, "transitive_closure" those of closure.
+        "minplus", "perron", "perron_part", "neighbors", "gradient" or "ceiling"; "pdist" runs those
+        of cdist, the neighbours' functions those of cdist and of neighbors, "transitive_closure"
+        those of closure.
 
     Returns
     -------
@@ -268,9 +269,10 @@ def kernels(op: str | Callable[..., Any] | None = None) -> Kernels:
     if op is None:
         return rows
     ops = sorted({row.op for row in rows})
-    if _table_op(function_name(op)) not in ops:
+    wanted = _table_ops(function_name(op))
+    if not wanted <= set(ops):
         raise ValueError(f"op must be one of {', '.join(ops)}, got {op!r}")
-    return Kernels(row for row in rows if row.op == _table_op(function_name(op)))
+    return Kernels(row for row in rows if row.op in wanted)
 
 
 def function_name(op: Any) -> str:
@@ -284,16 +286,18 @@ def function_name(op: Any) -> str:
     return "transitive_closure" if text == "closure" else text
 
 
-# Under which name the table has the kernels of a function, where that is another one. Neighbours
-# are told by distances that those of cdist compute.
-_TABLE_OPS = {"transitive_closure": "closure"} | dict.fromkeys(
-    ("pdist", "nearest", "knn", "radius_neighbors", "count_neighbors"), "cdist"
-)
+# Under which names the table has the kernels of a function, where those are others. Neighbours are
+# told by distances that kernels of cdist compute, or found by one that computes what it needs.
+SEARCHES = ("nearest", "knn", "radius_neighbors", "count_neighbors")
+_TABLE_OPS = {
+    "transitive_closure": frozenset({"closure"}),
+    "pdist": frozenset({"cdist"}),
+} | dict.fromkeys(SEARCHES, frozenset({"cdist", "neighbors"}))
 
 
-def _table_op(op: str) -> str:
-    """Return under which name the table has the kernels of a function."""
-    return _TABLE_OPS.get(op, op)
+def _table_ops(op: str) -> frozenset[str]:
+    """Return under which names the table has the kernels of a function."""
+    return _TABLE_OPS.get(op, frozenset({op}))
 
 
 @cache  # the table is the same all along, and making its records takes longer than a small call
@@ -371,6 +375,7 @@ def choose(
     copies: int = 0,
     semiring: str = "min_plus",
     rows: int = 0,
+    table_op: str | None = None,
 ) -> Explanation:
     """Ask the core which kernel it would take, and put the answer into words.
 
@@ -379,7 +384,8 @@ def choose(
     operands of another dtype take, which `operands` names, and `result_bytes` results of another
     dtype; `copies` are bytes beside both. `metric`, `weighted` and `p` are for distances: they tell
     which of a metric's kernels its arguments lead to. `rows` are those of the first operand, which
-    decide between kernels of equal bits alone.
+    decide between kernels of equal bits alone. `table_op` is the operation of the table whose rows
+    are chosen from, where the function `op` has several.
     """
     if kernel == "reference":
         arrays.refuse_devices(space, 'kernel="reference"')
@@ -390,7 +396,7 @@ def choose(
     rejected: dict[str, str] = {}
     if kernel != "reference":
         taken, where, reason, rejected = _core.choose(
-            _table_op(op),
+            table_op or next(iter(_table_ops(op))),
             dtype,
             metric,
             n,
@@ -406,7 +412,7 @@ def choose(
     unit, pipe, slots = UNITS.get(op, "operations"), None, 1.0
     if metric == "haversine":
         unit, operations = "pairs", operations // max(cols, 1)
-    elif metric is not None and operands != "bool":
+    elif metric is not None and operands != "bool" and table_op != "neighbors":
         pipe, slots = distance_pipe(taken, metric, dtype, p=p, weighted=weighted)
     elif unit == "updates" and dtype != "bool":
         pipe = "minplus"

@@ -6,7 +6,7 @@ import re
 from made_lines import ROOT
 
 # The libraries that an example may be left out for.
-OPTIONAL = "dask", "networkx", "pandas", "scipy", "sklearn", "torch", "xarray"
+OPTIONAL = "dask", "jax", "networkx", "pandas", "scipy", "sklearn", "torch", "xarray"
 
 
 def docs_pages():

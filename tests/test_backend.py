@@ -190,6 +190,29 @@ def test_what_files_are_compiled_for():
     assert flags("80;120f", "packed_sm100f.cu") == []
 
 
+def test_only_a_release_is_compressed_as_well_as_can_be(monkeypatch):
+    monkeypatch.setenv("GPUDIST_CUDA", "1")
+    for archs, flags in (("release", ["--compress-mode=size"]), ("90", []), ("80;90+PTX", [])):
+        monkeypatch.setenv("GPUDIST_CUDA_ARCHS", archs)
+        monkeypatch.setattr(toolkit, "find_nvcc", lambda: "nvcc")
+        monkeypatch.setattr(toolkit.Toolkit, "__init__", lambda self, nvcc: None)
+        monkeypatch.setattr(toolkit.Toolkit, "fault", lambda self: None)
+        assert toolkit.Toolkit.find().flags == flags
+
+
+@pytest.mark.parametrize(
+    ("archs", "kept"), [("80+PTX", True), ("75;80+PTX", True), ("80", False), ("80;90+PTX", False)]
+)
+def test_kernels_on_halves_stay_where_a_newer_device_may_compile_the_code(archs, kept):
+    """Before 9.0 nobody launches them, but a driver may compile PTX of 8.0 for a 9.0."""
+    made = toolkit.Toolkit.__new__(toolkit.Toolkit)
+    made.archs, made.ptx = toolkit.Toolkit.parse_archs(archs)
+    made.release = False
+    assert ("-DGD_PTX_BELOW_90" in made.flags) is kept
+    header = (ROOT / "kernels" / "arch" / "halfwords.cuh").read_text()
+    assert "!defined(GD_PTX_BELOW_90)" in header
+
+
 def test_a_release_is_for_every_generation_of_the_table():
     archs, ptx = toolkit.Toolkit.parse_archs("release")
     assert ptx and archs == ["75", "80", "86", "89", "90", "100f", "120f"]

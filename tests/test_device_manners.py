@@ -5,7 +5,7 @@ import multiprocessing
 import numpy as np
 import pytest
 from capsules import MEMORY, Export, Exporter
-from test_boundary import Claims
+from claims import Claims
 
 import gpudist
 from gpudist import _core

@@ -9,9 +9,9 @@ import gpudist
 CASES = [(metric, label) for metric in RECORDS for label, _ in forms(metric)]
 
 
-def keys_of(a, b, metric="euclidean", first=None, **args):
+def keys_of(a, b, metric="euclidean", first=None, kernel="auto", **args):
     """What the definition sorts: the smaller the nearer, NaN for no neighbour."""
-    keys = np.array(gpudist.cdist(a, b, metric, device="cpu", **args))
+    keys = np.array(gpudist.cdist(a, b, metric, device="cpu", kernel=kernel, **args))
     if first is not None:
         i = np.arange(len(a))
         keys[i, first + i] = np.nan

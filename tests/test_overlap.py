@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from capsules import MEMORY, Export, Exporter
+from claims import Claims
 from conftest import RECORDS, forms, points
 from hypothesis import given
 from hypothesis import strategies as st
-from test_boundary import Claims
 
 import gpudist
 from gpudist import _core, arrays

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 from capsules import BOOL, INT, MEMORY, Export, Exporter
-from test_boundary import Claims, Exports
+from claims import Claims, Exports
 
 import gpudist
 from gpudist import _core, exactly

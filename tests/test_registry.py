@@ -319,9 +319,10 @@ def test_kernels_are_a_table_in_a_notebook():
     assert all(row.id in text and html.escape(row.idea) in text for row in rows)
 
 
-def test_neighbours_run_the_kernels_of_cdist():
+def test_neighbours_run_the_kernels_of_cdist_and_their_own():
     for function in ("nearest", "knn", gpudist.radius_neighbors, gpudist.count_neighbors):
-        assert gpudist.kernels(function) == gpudist.kernels("cdist")
+        both = gpudist.kernels("cdist") + gpudist.kernels("neighbors")
+        assert gpudist.kernels(function) == both
 
 
 def test_dir_has_public_names_alone():

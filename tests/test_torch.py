@@ -12,8 +12,10 @@ import gpudist
 
 torch = pytest.importorskip("torch", minversion="2.4", reason="PyTorch 2.4 is missing")
 
+from tensors import gradients, points  # noqa: E402
+
 import gpudist.torch as ours  # noqa: E402
-from gpudist.torch import _operators, _terms  # noqa: E402
+from gpudist.torch import _terms  # noqa: E402
 
 # PyTorch's own helpers call what PyTorch itself has deprecated.
 pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
@@ -51,19 +53,6 @@ ALL = {
 }
 every_rule = pytest.mark.parametrize("given, plain", ALL.values(), ids=ALL)
 EXPONENTS = [0.0, 0.5, 1.0, 1.3, 2.0, 2.5, 3.0, math.inf]
-
-
-def points(*shape, dtype=torch.float64, seed=0):
-    generator = torch.Generator().manual_seed(seed + sum(shape))
-    return torch.randn(*shape, dtype=dtype, generator=generator)
-
-
-def gradients(function, *inputs, asked=None):
-    """Return the result, and the gradient for each input."""
-    inputs = [x.detach().clone().requires_grad_() for x in inputs]
-    d = function(*inputs)
-    asked = torch.ones_like(d) if asked is None else asked
-    return d.detach(), torch.autograd.grad(d, inputs, asked)
 
 
 def condensed(d):
@@ -342,89 +331,6 @@ def test_broadcast_batches_are_not_copied():
     assert gx.shape == (30, 4) and got.shape == (50, 30, 2)
 
 
-# ---------------------------------------------------------------- the compiler and its kin
-
-
-def samples():
-    x, y = points(2, 5, 3), points(2, 4, 3, seed=1)
-    d, pairs = torch.cdist(x, y), ours.pdist(x)
-    rule = "minkowski", 2.0, torch.ones(3, dtype=torch.float64)
-    yield _operators.distances, (x, y, *rule)
-    yield _operators.distances, (x, None, *rule)
-    yield _operators.pull, (d, x, y, d, *rule)
-    yield _operators.pull, (d.mT.contiguous().mT, x, y, d, "sqeuclidean", 2.0, None)
-    yield _operators.pull, (pairs, x, None, pairs, "minkowski", 3.0, None)
-    yield _operators.push, (x, y, d, x, None, *rule)
-    yield _operators.push, (x, None, pairs, x, None, *rule)
-    yield _operators.curve, (d, x, y, d, None, y, *rule)
-    yield _operators.curve, (pairs, x, None, pairs, x, None, *rule)
-
-
-@pytest.mark.parametrize("number", range(9))
-def test_operators_are_what_their_schemas_say(number):
-    operator, arguments = list(samples())[number]
-    done = torch.library.opcheck(operator, arguments)
-    assert set(done.values()) == {"SUCCESS"}
-
-
-@pytest.fixture
-def dynamo():
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.parametrize("given", [{}, {"p": 3.0}, {"metric": "cosine"}])
-def test_one_graph_of_any_size(given, dynamo):
-    def loss(x, y):
-        return ours.cdist(x, y, **given).sin().sum() + ours.pdist(x, **given).cos().sum()
-
-    compiled = torch.compile(loss, fullgraph=True, dynamic=True, backend="aot_eager")
-    for m, n in ((5, 4), (7, 9), (6, 3)):
-        x, y = points(2, m, 3), points(n, 3)
-        torch.testing.assert_close(gradients(compiled, x, y), gradients(loss, x, y))
-
-
-@pytest.mark.exhaustive  # half a minute of a C++ compiler
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_inductor_compiles_it(dynamo):
-    def loss(x, y):
-        return (ours.cdist(2 * x, y.T.contiguous().T, 1.0) + 1).log().sum()
-
-    x, y = points(6, 3), points(5, 3)
-    compiled = torch.compile(loss, fullgraph=True)
-    torch.testing.assert_close(gradients(compiled, x, y), gradients(loss, x, y))
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
-def test_export_keeps_the_operator():
-    class Model(torch.nn.Module):
-        def forward(self, x, y):
-            return ours.cdist(x, y, 1.0)
-
-    x, y = points(6, 3), points(5, 3)
-    rows = torch.export.Dim("rows", min=2)
-    shapes = {"x": {0: rows}, "y": None}
-    program = torch.export.export(Model(), (x, y), dynamic_shapes=shapes)
-    assert "gpudist.distances" in program.graph_module.code
-    x = points(9, 3)
-    torch.testing.assert_close(program.module()(x, y), ours.cdist(x, y, 1.0))
-
-
-def test_autocast_gives_float32():
-    x, y = points(6, 3), points(5, 3)
-    for dtype in (torch.bfloat16, torch.float16):
-        a, b = x.to(dtype), y.to(dtype)
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            got = ours.cdist(a, b.float())
-        assert got.dtype == torch.float32
-        assert torch.equal(got, ours.cdist(a.float(), b.float()))
-        d, grads = gradients(ours.cdist, a, b)
-        assert d.dtype == dtype and {g.dtype for g in grads} == {dtype}
-        assert torch.equal(d, ours.cdist(a.float(), b.float()).to(dtype))
-
-
 # ---------------------------------------------------------------- errors
 
 
@@ -436,6 +342,9 @@ WRONG = [
     ((torch.ones(2, 3), torch.ones(2, 4)), {}, ValueError, r"columns, got shapes \(2, 3\) and"),
     ((torch.ones(2, 1, 3), torch.ones(3, 1, 3)), {}, ValueError, "batches .* do not broadcast"),
     ((torch.ones(2, 3, device="meta"), torch.ones(2, 3)), {}, TypeError, "x1 is on meta and x2"),
+    ((torch.ones(2, 3).to_sparse(), torch.ones(2, 3)), {}, TypeError, "x1 must be a dense tensor"),
+    ((), {"p": "2"}, TypeError, "p must be a real number, got str"),
+    ((), {"p": torch.ones((), requires_grad=True)}, TypeError, "p is a tensor that requires grad"),
     ((), {"p": -1}, ValueError, "p must be 0 or more"),
     ((), {"p": math.nan}, ValueError, "p must be 0 or more"),
     ((), {"compute_mode": "quick"}, ValueError, "compute_mode must be 'use_mm_for_euclid_dist_if"),

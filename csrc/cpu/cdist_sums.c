@@ -20,6 +20,7 @@
  * corrections: 7.6 cycles a vector on the latter. With two lanes, pairs take 1.6 times as long. */
 #include "kernels.h"
 #include "metric_terms.h"
+#include "minkowski_pair.h"
 #include "pack.h"
 #include "simd_math.h"
 #include "sizes.h"
@@ -361,40 +362,17 @@ static sums_plan plan_of(const gd_cdist *call)
     return plan;
 }
 
-/* Between these, a sum of powers has lost nothing to terms that left the range of float64. */
-#define POWERS_SAFE_MIN 0x1p-900
-#define POWERS_SAFE_MAX 0x1.fffffffffffffp+1023
-
-/* minkowski for any p of two float32 rows, whose powers may leave the range of float64 where the
- * distance is far from leaving that of float32: differences are divided by the largest one that has
- * weight. What has none adds 0, or NaN if it is no number. */
-static __attribute__((noinline)) double scaled_minkowski(const gd_cdist *call, ptrdiff_t i,
-                                                         ptrdiff_t j)
-{
-    const float *const a = (const float *)call->a.data + i * call->a.row_stride;
-    const float *const b = (const float *)call->b.data + j * call->b.row_stride;
-    double unit = 0, sum = 0;
-    for (ptrdiff_t k = 0; k < call->a.cols; ++k) {
-        const double t = fabs((double)a[k] - (double)b[k]);
-        unit = t > unit && (call->weights == NULL || call->weights[k] > 0) ? t : unit;
-    }
-    unit = unit > 0 && unit < (double)INFINITY ? unit : 1;
-    for (ptrdiff_t k = 0; k < call->a.cols; ++k) {
-        const double t = fabs((double)a[k] - (double)b[k]) / unit;
-        const double weight = call->weights == NULL ? 1 : call->weights[k];
-        sum += weight > 0 ? weight * pow(t, call->p) : t * 0;
-    }
-    return unit * pow(sum, 1 / call->p);
-}
-
 /* Computes those of a row's distances again whose sums were not good: `sums`, before they were
  * finished. A column without weight may have made one NaN. */
 static void mend_powers(const gd_cdist *call, const double *sums, double *distances,
                         ptrdiff_t count, ptrdiff_t row, ptrdiff_t column)
 {
+    const float *const a = (const float *)call->a.data + row * call->a.row_stride;
+    const float *const b = (const float *)call->b.data + column * call->b.row_stride;
     for (ptrdiff_t c = 0; c < count; ++c)
-        if (!(sums[c] >= POWERS_SAFE_MIN && sums[c] <= POWERS_SAFE_MAX))
-            distances[c] = scaled_minkowski(call, row, column + c);
+        if (!gd_powers_are_safe(sums[c]))
+            distances[c] = gd_scaled_minkowski(a, b + c * call->b.row_stride, 1, call->a.cols,
+                                               call->weights, call->p);
 }
 
 /* Finishes one row's waiting sums, from `column` on, and stores them. */

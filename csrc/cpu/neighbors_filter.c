@@ -10,71 +10,26 @@
  * limit. Keys and indices order candidates totally, so when a list is cut does not change it. */
 #include "gpudist.h"
 #include "kernels.h"
+#include "neighbors_list.h"
 #include "simd.h"
 #include "team.h"
 
 #include <math.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 
 /* ---------------------------------------------------------------- a row's candidates */
-
-static bool nearer(gd_candidate x, gd_candidate y)
-{
-    return x.key < y.key || (x.key == y.key && x.index < y.index);
-}
-
-static void swap(gd_candidate *x, gd_candidate *y)
-{
-    const gd_candidate kept = *x;
-    *x = *y;
-    *y = kept;
-}
-
-/* Moves list[root] down to where it belongs in the heap list[0 .. count), the farthest on top. */
-static void sift(gd_candidate *list, ptrdiff_t root, ptrdiff_t count)
-{
-    for (ptrdiff_t child; (child = 2 * root + 1) < count; root = child) {
-        child += child + 1 < count && nearer(list[child], list[child + 1]);
-        if (!nearer(list[root], list[child]))
-            return;
-        swap(&list[root], &list[child]);
-    }
-}
-
-/* Moves the nearest `most` of list[0 .. count) to its front, the farthest of them to its first
- * place. They are a heap, which one of the others enters where it is nearer than its top. */
-static void keep_nearest(gd_candidate *list, ptrdiff_t count, ptrdiff_t most)
-{
-    for (ptrdiff_t root = most / 2; root-- > 0;)
-        sift(list, root, most);
-    for (ptrdiff_t i = most; i < count; ++i) {
-        if (nearer(list[i], list[0])) {
-            swap(&list[i], &list[0]);
-            sift(list, 0, most);
-        }
-    }
-}
 
 /* Makes room in a full list: by cutting it where it wants no more, else by growing it. */
 static gd_status make_room(gd_candidates *to, gd_error *err)
 {
     if (to->most < to->room) {
-        keep_nearest(to->list, to->count, to->most);
+        gd_keep_nearest(to->list, to->count, to->most);
         to->count = to->most;
         to->limit = to->list[0].key;
         to->cut = true;
         return GD_OK;
     }
-    const ptrdiff_t room = to->room < 64 ? 64 : to->room + to->room / 2;
-    gd_candidate *const list = realloc(to->list, (size_t)room * sizeof *list);
-    if (list == NULL) {
-        return GD_FAIL(err, GD_NO_MEMORY, "a row has %td neighbours, and no memory for more",
-                       to->count);
-    }
-    to->list = list;
-    to->room = room;
-    return GD_OK;
+    return gd_grow_list(to, err);
 }
 
 static gd_status add(gd_candidates *to, double key, ptrdiff_t index, gd_error *err)
@@ -97,24 +52,6 @@ static gd_status add(gd_candidates *to, double key, ptrdiff_t index, gd_error *e
 }
 
 /* ---------------------------------------------------------------- rows of a panel */
-
-/* The bin of a key: of the first bound that it is at most, `count` beyond all of them and for NaN.
- */
-static ptrdiff_t bin_of(double key, const double *bounds, ptrdiff_t count)
-{
-    ptrdiff_t first = 0, left = count;
-    while (left > 0) {
-        const ptrdiff_t half = left / 2;
-        if (key <= bounds[first + half]) {
-            left = half;
-        }
-        else {
-            first += half + 1;
-            left -= half + 1;
-        }
-    }
-    return first;
-}
 
 #define N(name) name##_f32
 #define T float

@@ -50,7 +50,7 @@ static void N(count)(const gd_neighbors *call, ptrdiff_t row)
     const ptrdiff_t bins = call->bound_count;
     const double sign = call->larger ? -1 : 1;
     for (ptrdiff_t j = 0; j < call->panel.cols; ++j) {
-        const ptrdiff_t bin = bin_of(sign * (double)x[j], call->bounds, bins);
+        const ptrdiff_t bin = gd_bin_of(sign * (double)x[j], call->bounds, bins);
         if (bin < bins && call->sums != NULL)
             call->sums[row * bins + bin] += call->weights[call->first + j];
         else if (bin < bins)

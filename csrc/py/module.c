@@ -175,7 +175,8 @@ static PyMethodDef methods[] = {
          "One part of the perron study's loop, on what the loop keeps; matrix may be None."),
     FAST(choose,
          "choose($module, /, op, dtype, metric, n, cols, kernel=None, device=None, operands=None, "
-         "weighted=False, p=2.0, semiring='min_plus', rows=0, predecessors=False)\n--\n\n"
+         "weighted=False, p=2.0, semiring='min_plus', rows=0, predecessors=False, "
+         "in_panels=False)\n--\n\n"
          "The kernel that would run: (id, device, reason, {id: why another is not taken})."),
     FAST(describe,
          "describe($module, /, value, name)\n--\n\n"

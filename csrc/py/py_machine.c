@@ -196,6 +196,7 @@ GD_FUNCTION(gd_py_choose)
         {"semiring", gd_to_semiring, &semiring, false},
         {"rows", gd_to_size, &rows_of_a, false},
         {"predecessors", gd_to_bool, &request.predecessors, false},
+        {"in_panels", gd_to_bool, &request.in_panels, false},
     };
     if (!gd_parse("choose", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
         return NULL;

@@ -10,6 +10,7 @@ or do them again.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +20,14 @@ from gpudist.errors import negative_cycle_error
 
 STEP = 128
 """Bands begin and end at multiples of so many nodes, which every backend can do."""
+
+# Rows a multiple of so many bytes apart share too few sets of a processor's caches; its bands can
+# have so many columns more.
+_FEW_SETS = 2048
+_APART = 32
+
+# Rows are read and written in pieces of about so many bytes: what is made on the way takes little.
+_PIECE = 2**18
 
 _NO_PREDECESSOR = -9999
 _LARGEST_INT32_WEIGHT = 2.0**29
@@ -39,6 +48,7 @@ class How(NamedTuple):
     unreachable: float
     predecessors: bool
     max_memory: int | None
+    on_host: bool
 
     @property
     def dtype(self) -> str:
@@ -57,8 +67,13 @@ class How(NamedTuple):
 
     @property
     def width(self) -> int:
-        """The columns of a band, with those of nodes that only fill up the last group."""
-        return -(-self.n // STEP) * STEP
+        """The columns of a band, with those of nodes that are not there.
+
+        They fill up the last group, and keep rows apart in the caches.
+        """
+        columns = rounded_up(self.n)
+        near = self.on_host and columns * np.dtype(self.dtype).itemsize % _FEW_SETS == 0
+        return columns + _APART if near else columns
 
 
 class Facts(NamedTuple):
@@ -89,7 +104,8 @@ def _library(array: Any) -> Any:
     return np if isinstance(array, np.ndarray) else sys.modules["cupy"]
 
 
-def _rounded_up(rows: int) -> int:
+def rounded_up(rows: int) -> int:
+    """Return of how many rows a band consists that has so many of the result."""
     return -(-rows // STEP) * STEP
 
 
@@ -122,63 +138,73 @@ def start(block: Any, across: Any, first: int, how: How) -> Band:
     """
     xp = _library(block)
     rows = block.shape[0]
-    weights, facts = _edges(xp, block, first, how)
-    if across is not None:
-        weights = xp.minimum(weights, _edges(xp, across, first, how)[0])
-    dist = xp.full((_rounded_up(rows), how.width), np.inf, how.dtype)
-    dist[:rows, : how.n] = weights
+    shape = rounded_up(rows), how.width
+    dist = xp.full(shape, np.inf, how.dtype)
+    pred = xp.full(shape, _NO_PREDECESSOR, np.int32) if how.predecessors else None
+    facts = Facts(False, False, 0.0)
+    for some in _pieces(xp, rows, how):
+        weights, facts = _edges(xp, block[some], facts, how)
+        if across is not None:
+            weights = xp.minimum(weights, _edges(xp, across[some], facts, how)[0])
+        dist[some, : how.n] = weights
+        if pred is not None:
+            here = xp.arange(first + some.start, first + some.stop, dtype=np.int32)[:, None]
+            pred[some, : how.n] = xp.where(xp.isfinite(weights), here, np.int32(_NO_PREDECESSOR))
+    _check(xp, block, facts, first, how)
     at = xp.arange(dist.shape[0])
     loops = dist[at, first + at]
     dist[at, first + at] = xp.minimum(loops, 0) if how.adds else -np.inf
-    pred = None
-    if how.predecessors:
-        pred = xp.full(dist.shape, _NO_PREDECESSOR, np.int32)
-        there = xp.isfinite(weights)
-        pred[:rows, : how.n][there] = xp.broadcast_to(
-            (first + at[:rows, None]).astype(np.int32), there.shape
-        )[there]
+    if pred is not None:
         pred[at, first + at] = _NO_PREDECESSOR
     return Band(dist, pred, facts)
 
 
-def _edges(xp: Any, block: Any, first: int, how: How) -> tuple[Any, Facts]:
-    """Return the weights, the least the best, inf for no edge, and what is known of them."""
+def _pieces(xp: Any, rows: int, how: How) -> list[slice]:
+    """Cut rows into pieces that fit a processor's caches; for a GPU they stay in one."""
+    most = max(_PIECE // max(how.n * 8, 1), 1) if xp is np else max(rows, 1)
+    return [slice(row, min(row + most, rows)) for row in range(0, rows, most)]
+
+
+def _weights(xp: Any, block: Any, how: How) -> tuple[Any, Any]:
+    """Return the weights as numbers, 0 for no edge, and where there is none."""
     given = block if block.dtype.name in ("float32", "float64", "int32") else block.astype(float)
     absent = ~xp.isfinite(given)
     if how.rule != "infinite":
         absent |= given == given.dtype.type(0 if how.rule == "zero" else how.sentinel)
-    w = xp.where(absent, np.inf, xp.ones_like(given) if how.unweighted else given)
-    facts = _facts(xp, w, ~absent)
-    _check(xp, w, facts, first, how)
-    # Nothing is -0.0, so that 0 - x and x are each other's.
-    w = 0.0 - xp.where(absent, -np.inf, w) if how.flips else w + 0.0
-    return w.astype(how.dtype, copy=False), facts
+    return xp.where(absent, 0, xp.ones_like(given) if how.unweighted else given), absent
 
 
-def _facts(xp: Any, w: Any, there: Any) -> Facts:
-    edges = w[there]
-    return Facts(
-        bool((edges < 0).any()),
-        bool((edges != xp.floor(edges)).any()),
-        float(xp.abs(edges).max()) if edges.size else 0.0,
+def _edges(xp: Any, block: Any, known: Facts, how: How) -> tuple[Any, Facts]:
+    """Return the weights, the least the best, inf for no edge, and what is known by then."""
+    w, absent = _weights(xp, block, how)
+    least, largest = (float(w.min()), float(w.max())) if w.size else (0.0, 0.0)
+    whole = w.dtype.kind == "i" or how.unweighted
+    facts = Facts(
+        known.negative or least < 0,
+        known.fractional or (not whole and bool((w != xp.floor(w)).any())),
+        max(known.largest, -least, largest),
     )
+    # Nothing is -0.0, so that 0 - x and x are each other's.
+    signed = 0.0 - w if how.flips else w + 0.0
+    with np.errstate(over="ignore"):  # `_check` says it better
+        return xp.where(absent, np.inf, signed.astype(how.dtype, copy=False)), facts
 
 
-def _check(xp: Any, w: Any, facts: Facts, first: int, how: How) -> None:
+def _check(xp: Any, block: Any, facts: Facts, first: int, how: How) -> None:
     """Refuse weights that the call does not take, in the words of the core."""
 
-    def place(wrong: Any) -> str:
-        i, j = (int(at[0]) for at in xp.nonzero(wrong))
+    def place(of: Callable[[Any], Any]) -> str:
+        i, j = (int(at[0]) for at in xp.nonzero(of(_weights(xp, block, how)[0])))
         return f"graph[{first + i}, {j}]"
 
     if how.rule == "sentinel" and how.sentinel < 0 and facts.negative:
         raise ValueError(
-            f"{place(w < 0)} is a negative weight, which no_edge={how.sentinel:g} leaves no room "
-            "for"
+            f"{place(lambda w: w < 0)} is a negative weight, which no_edge={how.sentinel:g} "
+            "leaves no room for"
         )
     if how.result == "int32" and facts.fractional:
-        wrong = xp.isfinite(w) & (w != xp.floor(w))
-        raise ValueError(f"{place(wrong)} is not a whole number, which dtype=int32 needs")
+        wrong = place(lambda w: w != xp.floor(w))
+        raise ValueError(f"{wrong} is not a whole number, which dtype=int32 needs")
     if how.result == "int32" and facts.largest >= _LARGEST_INT32_WEIGHT:
         raise ValueError(
             f"graph has a weight of magnitude {facts.largest:.0f}; dtype=int32 takes weights below "
@@ -193,15 +219,20 @@ def _check(xp: Any, w: Any, facts: Facts, first: int, how: How) -> None:
 # ------------------------------------------------------------------ turns
 
 
-def own(band: Band, first: int, how: How, before: Any = None) -> tuple[Band, Any]:
-    """Take a band through the stages of its own nodes.
+def own(
+    band: Band, snapshots: Any, first: int, pivot: int, how: How, before: Any = None
+) -> tuple[Band, Any]:
+    """Take a band through the stages of its own nodes, all others wait for.
 
     Parameters
     ----------
     band : Band
         The band.
-    first : int
-        Its first row.
+    snapshots : int32 array, or None
+        What the group before left behind, if the band has not been through its stages: these are
+        done in the same task, as nothing else is as urgent.
+    first, pivot : int
+        The first rows of the band and of the group before.
     how : How
         The call.
     before : object
@@ -214,10 +245,12 @@ def own(band: Band, first: int, how: How, before: Any = None) -> tuple[Band, Any
     snapshots : int32 array
         The words of its rows, each at its own stage; `other` reads them.
     """
-    xp = _library(band.dist)
-    word = band.dist.dtype.itemsize // 4 + (band.pred is not None)
-    snapshots = xp.empty((1, band.dist.size * word), np.int32)
-    return _closed(xp, band, snapshots, first, first, band.dist.shape[0], how), snapshots
+    xp, closed = _library(band.dist), _copied(band)
+    if snapshots is not None:
+        _close(xp, closed, snapshots, first, pivot, how)
+    left = xp.empty((1, band.dist.size * _words(band)), np.int32)
+    _close(xp, closed, left, first, first, how)
+    return closed, left
 
 
 def other(band: Band, snapshots: Any, first: int, pivot: int, how: How) -> Band:
@@ -239,29 +272,35 @@ def other(band: Band, snapshots: Any, first: int, pivot: int, how: How) -> Band:
     Band
         A new one.
     """
-    word = band.dist.dtype.itemsize // 4 + (band.pred is not None)
-    pivots = snapshots.size // (how.width * word)
-    return _closed(_library(band.dist), band, snapshots, first, pivot, pivots, how)
+    closed = _copied(band)
+    _close(_library(band.dist), closed, snapshots, first, pivot, how)
+    return closed
 
 
-def _closed(
-    xp: Any, band: Band, snapshots: Any, first: int, pivot: int, pivots: int, how: How
-) -> Band:
-    dist = band.dist.copy()
-    pred = None if band.pred is None else band.pred.copy()
+def _copied(band: Band) -> Band:
+    return band._replace(
+        dist=band.dist.copy(), pred=None if band.pred is None else band.pred.copy()
+    )
+
+
+def _words(band: Band) -> int:
+    """Return how many words of four bytes an element of snapshots takes."""
+    return int(band.dist.dtype.itemsize) // 4 + (band.pred is not None)
+
+
+def _close(xp: Any, band: Band, snapshots: Any, first: int, pivot: int, how: How) -> None:
     _core.apsp_band(
-        dist,
-        pred,
+        band.dist,
+        band.pred,
         snapshots,
         "min_plus" if how.adds else "min_max",
         first,
         pivot,
-        pivots,
+        snapshots.size // (how.width * _words(band)),
         0 if xp is np else int(xp.cuda.get_current_stream().ptr),
         True,
         how.max_memory,
     )
-    return Band(dist, pred, band.facts)
 
 
 # ------------------------------------------------------------------ lengths out
@@ -296,8 +335,20 @@ def finish(band: Band, rows: int, first: int, how: How) -> tuple[Any, Any, int]:
         How many lengths an int32 result does not hold.
     """
     xp = _library(band.dist)
-    dist, too_long = band.dist[:rows, : how.n], 0
-    none = dist == np.inf
+    lengths = band.dist[:rows, : how.n]
+    pred = None if band.pred is None else xp.ascontiguousarray(band.pred[:rows, : how.n])
+    if how.result == how.dtype and how.unreachable == np.inf and not how.flips:
+        return xp.ascontiguousarray(lengths), pred, 0
+    dist, too_long = xp.empty(lengths.shape, how.result), 0
+    for some in _pieces(xp, rows, how):
+        dist[some], beyond = _as_wanted(xp, lengths[some], how)
+        too_long += beyond
+    return dist, pred, too_long
+
+
+def _as_wanted(xp: Any, dist: Any, how: How) -> tuple[Any, int]:
+    """Return lengths as numbers of the result, and how many of them it does not hold."""
+    none, too_long = dist == np.inf, 0
     if how.flips:
         dist = 0.0 - dist
     if how.result == "int32":
@@ -306,9 +357,7 @@ def finish(band: Band, rows: int, first: int, how: How) -> tuple[Any, Any, int]:
         opposite = semirings.neutral(how.semiring, "int32", opposite=True)
         dist = xp.where(xp.isinf(dist) & ~none, opposite, dist)
         none = none | beyond
-    dist = xp.where(none, how.unreachable, dist).astype(how.result)
-    pred = None if band.pred is None else xp.ascontiguousarray(band.pred[:rows, : how.n])
-    return dist, pred, too_long
+    return xp.where(none, how.unreachable, dist).astype(how.result), too_long
 
 
 def settle(

@@ -13,7 +13,17 @@ import dask.array as da
 import numpy as np
 
 import gpudist
-from gpudist import arrays, cuda, distance, metrics, neighbors, registry, semirings
+from gpudist import (
+    arrays,
+    cuda,
+    distance_call,
+    intake,
+    metrics,
+    neighbors,
+    neighbors_call,
+    registry,
+    semirings,
+)
 from gpudist.dask import inputs
 
 # The two metrics that take an argument from all points if none is given.
@@ -174,11 +184,11 @@ def _checked(
         return arrays.float_dtype(arrays.HOST, (), "float64" if dtype is None else dtype, None)
     stand_ins = {name: inputs.stand_in(x) for name, x in named.items()}
     given = dict(metric_args)
-    record = metrics.resolve(metric, metric_args, function, distance.OWN_ARGUMENTS)
+    record = metrics.resolve(metric, metric_args, function, distance_call.OWN_ARGUMENTS)
     needed = _OF_ALL_POINTS.get(record.name)
     if needed is not None and given.get(needed) is None:
         given[needed] = _of_no_points(next(iter(stand_ins.values())), needed)
-    distance.read_call(function, stand_ins, metric, None, dtype, given)
+    distance_call.read(distance_call.Asked(function, stand_ins, metric, given, dtype))
     return arrays.float_dtype(space, [x.dtype.name for x in named.values()], dtype, None)
 
 
@@ -214,9 +224,9 @@ def _statistics(metric: Any, metric_args: dict[str, Any], named: dict[str, Any])
 
 
 def _statistic(*points: Any, metric: str) -> Any:
-    points = tuple(map(_one, points))
+    named = dict(zip(("XA", "XB"), map(_one, points), strict=False))
     record = metrics.resolve(metric, {})
-    values = metrics.check(record, {}, arrays.space_of(X=points[0]), points)
+    values = metrics.check(record, {}, intake.operands(named))
     return values[_OF_ALL_POINTS[record.name]]
 
 
@@ -328,8 +338,12 @@ def _neighbors(
         raise TypeError(f"{function} takes chunks of NumPy so far, not of CuPy")
     named = {"XA": a} if XB is None else {"XA": a, "XB": b}
     result = _checked(function, {"XA": a, "XB": b}, metric, dtype, metric_args)
-    k = neighbors.count_of(k, b.shape[0], XB is None)
-    how |= {"k": k, "dtype": result, "index_dtype": neighbors.index_type(index_dtype, b.shape[0])}
+    k = neighbors_call.count_of(k, b.shape[0], XB is None)
+    how |= {
+        "k": k,
+        "dtype": result,
+        "index_dtype": neighbors_call.index_type(index_dtype, b.shape[0]),
+    }
     a = inputs.split_rows(inputs.whole_rows(a), b.shape[0], np.dtype(result).itemsize)
     b = inputs.whole(b, "XA" if XB is None else "XB")
     lengths = a.chunks[0]
@@ -477,6 +491,7 @@ def _orders(
 ) -> dict[str, Any]:
     """Check what every block is told; whether its worker can obey, it will say itself."""
     device, most = registry.read_orders(op, kernel, options, device, False, max_memory)
+    inputs.check_device(device)
     return {"kernel": kernel, "device": device, "options": options, "max_memory": most}
 
 

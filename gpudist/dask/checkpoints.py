@@ -102,7 +102,7 @@ def make(at: Checkpoint, turn: int, bands: int, height: int, how: How, before: A
     turn : int
         After which turn.
     bands, height : int
-        How many bands there are, and the rows of each but the last.
+        How many bands there are, and the rows of a chunk, of which each band has some.
     how : How
         The call.
     before : object

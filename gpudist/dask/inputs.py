@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import sys
 from typing import Any
 
@@ -106,6 +107,15 @@ def refuse(function: str, **given: Any) -> None:
     for name, value in given.items():
         if value is not None and value is not False:
             raise TypeError(f"{function} of a Dask array takes no {name}: {advice[name]}")
+
+
+def check_device(device: str | None) -> None:
+    """Raise a ValueError for a text that names no device of a worker, whatever it has."""
+    if device is not None and not re.fullmatch(r"cpu|cuda(:\d+)?", device, re.ASCII):
+        raise ValueError(
+            f"device must be None, 'cpu', 'cuda' or 'cuda:N', got {device!r}; for all cards of a "
+            "machine, start a worker for each, as dask_cuda.LocalCUDACluster does"
+        )
 
 
 def whole_rows(value: Any) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -111,6 +113,7 @@ def apsp(
     if weight != "weight" or nodelist is not None:
         raise TypeError("weight and nodelist are for graphs of named nodes")
     device, most = registry.read_orders("apsp", kernel, None, device, False, max_memory)
+    inputs.check_device(device)
     matrix = _square(graph)
     if device not in (None, "cpu") and inputs.on_host(matrix):
         raise ValueError(
@@ -133,6 +136,7 @@ def apsp(
         unreachable=paths.unreachable_of(result, no_edge, semiring),
         predecessors=checks.truth("return_predecessors", return_predecessors),
         max_memory=most,
+        on_host=inputs.on_host(matrix),
     )
     heights = _heights(matrix, bands, tasks.STEP)
     token = tokenize(matrix.name, how, heights)
@@ -186,6 +190,7 @@ def transitive_closure(
     if checkpoint is not None:
         raise TypeError("checkpoint is for lengths of paths; what can be reached is found sooner")
     device, most = registry.read_orders("closure", kernel, None, device, False, max_memory)
+    inputs.check_device(device)
     matrix = _square(graph)
     if matrix.dtype == bool and no_edge is not None:
         raise ValueError("no_edge is for numbers; in an array of bool False is no edge")
@@ -201,6 +206,7 @@ def transitive_closure(
         unreachable=0.0,
         predecessors=False,
         max_memory=most,
+        on_host=inputs.on_host(matrix),
     )
     reflexive = checks.truth("reflexive", reflexive)
     heights = _heights(matrix, bands, 1)
@@ -218,7 +224,7 @@ def _square(graph: Any) -> Any:
 
 
 def _heights(matrix: Any, bands: int | None, step: int) -> tuple[int, ...]:
-    """Return how many rows each band has: all but the last as many, a multiple of `step`."""
+    """Return how many rows each band has: about as many, multiples of `step` but for the last."""
     n = matrix.shape[0]
     if bands is None:
         wanted = min(matrix.numblocks[0], _MOST_BANDS)
@@ -229,8 +235,10 @@ def _heights(matrix: Any, bands: int | None, step: int) -> tuple[int, ...]:
                 f"bands must be from 1 to {_TOO_MANY_BANDS}, as their square is the number of "
                 f"tasks; got {bands}"
             )
-    height = max(-(-n // (wanted * step)) * step, step)
-    return tuple(min(height, n - first) for first in range(0, n, height)) or (0,)
+    steps = -(-n // step)
+    count = max(min(wanted, steps), 1)
+    ends = [min(steps * i // count * step, n) for i in range(count + 1)]
+    return tuple(end - first for first, end in itertools.pairwise(ends))
 
 
 def _starts(heights: tuple[int, ...]) -> list[int]:
@@ -307,7 +315,7 @@ def _apsp(
     current = []
     for i, first in enumerate(firsts):
         if kept is not None and done:
-            high = -(-heights[i] // tasks.STEP) * tasks.STEP
+            high = tasks.rounded_up(heights[i])
             like = inputs.like(matrix, 2, how.dtype)
             key = put("load", checkpoints.load, kept, i, high, first, like, how, at=(i,))
         else:
@@ -316,19 +324,27 @@ def _apsp(
         current.append(key)
     saves = [] if kept is None else checkpoints.turns_to_save(count, done)
     saved = None
+    height = math.gcd(*map(tasks.rounded_up, heights))
+    ahead = None  # snapshots that the next turn's own band has not been through
     for turn in range(done, count if how.n else 0):
         # What is to be saved is saved before the next turn, which needs its memory.
-        both = put("own", tasks.own, current[turn], firsts[turn], how, saved, at=(turn,))
+        pivot = firsts[max(turn - 1, 0)]
+        places = firsts[turn], pivot
+        both = put("own", tasks.own, current[turn], ahead, *places, how, saved, at=(turn,))
         snapshots = put("snapshots", _item, both, 1, at=(turn,))
+        current[turn] = put("band", _item, both, 0, at=(turn,))
+        saving = turn + 1 in saves
+        # The next turn's own band is what all will wait for: it does both in one task.
+        ahead = None if saving else snapshots
         for i in range(count):
-            if i == turn:
-                current[i] = put("band", _item, both, 0, at=(turn, i))
-            else:
-                arguments = current[i], snapshots, firsts[i], firsts[turn], how
-                current[i] = put("band", tasks.other, *arguments, at=(turn, i))
-        if turn + 1 in saves:
+            if i != turn and (saving or i != turn + 1):
+                places = firsts[i], firsts[turn]
+                current[i] = put(
+                    "other", tasks.other, current[i], snapshots, *places, how, at=(turn, i)
+                )
+        if saving:
             at = kept, turn + 1
-            made = put("make", checkpoints.make, *at, count, heights[0], how, saved, at=(turn,))
+            made = put("make", checkpoints.make, *at, count, height, how, saved, at=(turn,))
             written = [
                 put("save", checkpoints.save, *at, i, current[i], firsts[i], made, at=(turn, i))
                 for i in range(count)

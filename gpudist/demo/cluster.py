@@ -104,7 +104,7 @@ def _tell(records: Any, received: dict[str, int]) -> None:
         [
             Column("worker"),
             Column("chunks of distances", right=True),
-            Column("turns of bands", right=True),
+            Column("tasks of bands", right=True),
             Column("computing", right=True),
             Column("received", right=True),
         ]
@@ -121,7 +121,7 @@ def _tell(records: Any, received: dict[str, int]) -> None:
         table.add(
             str(number),
             str(sum("where" in key for key in keys)),
-            str(sum("gpudist-apsp-band" in key for key in keys)),
+            str(sum("apsp-own" in key or "apsp-other" in key for key in keys)),
             duration(busy),
             f"{received[worker] / 1e6:,.0f} MB",
         )

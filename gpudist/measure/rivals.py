@@ -724,6 +724,7 @@ RIVALS = (
         ("cpu",),
         (*_P, "sqeuclidean", "minkowski", "cosine", "canberra", "braycurtis", "correlation"),
         _sklearn_knn,
+        limit=20_000,
         does='algorithm="brute", all threads; euclidean as norms and a matrix product',
     ),
     Rival(
@@ -744,6 +745,7 @@ RIVALS = (
         ("cpu", "cuda"),
         (*_P, "minkowski"),
         _torch_knn,
+        limit=20_000,
         does="the whole matrix of distances, then the k smallest of each row; all threads",
     ),
     Rival(
@@ -754,6 +756,7 @@ RIVALS = (
         ("cpu",),
         ("euclidean", "sqeuclidean"),
         _faiss_knn,
+        limit=20_000,
         does="all threads; squares as norms and a matrix product, in float32",
     ),
 )

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gpudist import errors, metrics
+from gpudist import checks, errors, metrics
 from gpudist.torch import _functions
 
 __all__ = ["cdist", "pdist"]
@@ -44,6 +44,7 @@ _METRICS: dict[str, tuple[str, float | None]] = {
 }
 
 _HALVES = (torch.float16, torch.bfloat16)
+_FLOATS = (torch.float32, torch.float64, *_HALVES)
 
 
 def cdist(
@@ -135,16 +136,9 @@ def cdist(
             f"x1 and x2 must have the same number of columns, got shapes {tuple(x1.shape)} and "
             f"{tuple(x2.shape)}"
         )
-    try:
-        batch = torch.broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
-    except RuntimeError:
-        raise ValueError(
-            f"the batches of x1 and x2 do not broadcast, got shapes {tuple(x1.shape)} and "
-            f"{tuple(x2.shape)}"
-        ) from None
     weights = _weights(w, x1, kind, exponent)
-    x1 = x1.expand(*batch, *x1.shape[-2:])
-    x2 = x2.expand(*batch, *x2.shape[-2:])
+    if x1.shape[:-2] != x2.shape[:-2]:
+        x1, x2 = _broadcast(x1, x2)
     return _distances(x1, x2, kind, exponent, weights).to(dtype)
 
 
@@ -184,7 +178,7 @@ def pdist(x: Tensor, p: float = 2.0, *, metric: str | None = None, w: Any = None
 
 def _kind(p: Any, metric: str | None) -> tuple[str, float]:
     """Return what to compute, with its exponent."""
-    p = float(p)
+    p = float(p) if type(p) in (int, float) else checks.number("p", p)
     if not p >= 0:
         raise ValueError(f"p must be 0 or more, got {p}")
     if metric is None:
@@ -206,7 +200,10 @@ def _points(**given: Any) -> tuple[Tensor, Tensor, torch.dtype]:
     for name, x in given.items():
         if not isinstance(x, torch.Tensor):
             raise TypeError(f"{name} must be a tensor of PyTorch, got {type(x).__name__}")
-        if x.dtype not in (torch.float32, torch.float64, *_HALVES):
+        if x.layout is not torch.strided or x.is_nested:
+            kind = "nested" if x.is_nested else f"of layout {x.layout}"
+            raise TypeError(f"{name} must be a dense tensor, got one that is {kind}")
+        if x.dtype not in _FLOATS:
             raise TypeError(f"{name} must be of floating point, got {x.dtype}")
         if x.ndim < 2:
             raise ValueError(f"{name} must have two dimensions or more, got shape {tuple(x.shape)}")
@@ -214,7 +211,8 @@ def _points(**given: Any) -> tuple[Tensor, Tensor, torch.dtype]:
     first, last = points[0], points[-1]
     if first.device != last.device:
         raise TypeError(f"x1 is on {first.device} and x2 on {last.device}; move one of them")
-    if torch.is_autocast_enabled(first.device.type):
+    kind = first.device.type
+    if kind != "meta" and torch.is_autocast_enabled(kind):  # it is an error to ask of meta tensors
         points = [x.float() if x.dtype in _HALVES else x for x in points]
         first, last = points[0], points[-1]
     if first.dtype != last.dtype:
@@ -223,6 +221,18 @@ def _points(**given: Any) -> tuple[Tensor, Tensor, torch.dtype]:
     if dtype in _HALVES:
         first, last = first.float(), last.float()
     return first, last, dtype
+
+
+def _broadcast(x1: Tensor, x2: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the points in batches of one shape, with strides of 0 where one was broadcast."""
+    try:
+        batch = torch.broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
+    except RuntimeError:
+        raise ValueError(
+            f"the batches of x1 and x2 do not broadcast, got shapes {tuple(x1.shape)} and "
+            f"{tuple(x2.shape)}"
+        ) from None
+    return x1.expand(*batch, *x1.shape[-2:]), x2.expand(*batch, *x2.shape[-2:])
 
 
 def of_recorded(function: str, named: dict[str, Any], metric: Any, given: dict[str, Any]) -> Any:
@@ -247,7 +257,7 @@ def of_recorded(function: str, named: dict[str, Any], metric: Any, given: dict[s
     if not isinstance(metric, str) or not all(isinstance(x, torch.Tensor) for x in points):
         return None
     name = metrics.resolve(metric, given, function).name
-    floats = all(x.dtype in (torch.float32, torch.float64, *_HALVES) for x in points)
+    floats = all(x.dtype in _FLOATS for x in points)
     if name not in _METRICS or not floats or not float(given.get("p", 2.0)) > 0:
         return None
     wide = any(x.dtype == torch.float64 for x in points)

@@ -7,45 +7,71 @@ differentiated: each derivative given here is that of all that depends on the po
 
 from __future__ import annotations
 
+import inspect
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from gpudist import checks
 from gpudist.torch import _operators
 
 Rule = tuple[str, float, "Tensor | None"]
 
+_NO_THIRD = (
+    "distances have no third derivatives here; torch.autograd.functional.hvp asks for one on its "
+    "way, while its vhp, and torch.func.jvp of torch.func.grad, do not"
+)
+
 
 def distances(x1: Tensor, x2: Tensor | None, rule: Rule) -> Tensor:
     """Return the distances of rows of x1 and x2, or of every two rows of x1; batches are equal."""
-    function = _Distances if torch.compiler.is_compiling() else _MappedDistances
-    result: Tensor = function.apply(x1, x2, *rule)
+    function: Any = recorded
+    if torch.compiler.is_compiling():
+        from gpudist.torch import _whole
+
+        function = _whole.distances
+    result: Tensor = function(x1, x2, *rule)
     return result
 
 
+def recorded(x1: Tensor, x2: Tensor | None, kind: str, p: float, weights: Tensor | None) -> Any:
+    """Return distances that PyTorch differentiates and maps, whichever way it does."""
+    return _Distances.apply(x1, x2, kind, p, weights)
+
+
 def _pull(g: Tensor, x1: Tensor, x2: Tensor | None, d: Tensor, rule: Any) -> Any:
-    function = _Pull if torch.compiler.is_compiling() else _MappedPull
-    return function.apply(g, x1, x2, d, *rule)
+    function = _Pull.apply if _is_followed() else partial(_below, _operators.pull)
+    return function(g, x1, x2, d, *rule)
 
 
 def _push(x1: Tensor, x2: Tensor | None, d: Tensor, t1: Any, t2: Any, rule: Any) -> Any:
-    if t1 is None and t2 is None:
-        return None
-    function = _Push if torch.compiler.is_compiling() else _MappedPush
-    return function.apply(x1, x2, d, t1, t2, *rule)
+    return None if t1 is None and t2 is None else _Push.apply(x1, x2, d, t1, t2, *rule)
 
 
 def _curve(g: Tensor, x1: Tensor, x2: Tensor | None, d: Tensor, v1: Any, v2: Any, rule: Any) -> Any:
-    if v1 is None and v2 is None:
-        return None
-    function = _Curve if torch.compiler.is_compiling() else _MappedCurve
-    return function.apply(g, x1, x2, d, v1, v2, *rule)
+    return None if v1 is None and v2 is None else _Curve.apply(g, x1, x2, d, v1, v2, *rule)
 
 
 def _sum(*parts: Any) -> Any:
     given = [part for part in parts if part is not None]
     return sum(given[1:], given[0]) if given else None
+
+
+def _is_followed() -> bool:
+    """Tell whether what is computed may be differentiated or mapped: a plain backward() is not."""
+    return (
+        torch.is_grad_enabled()
+        or checks.in_forward_mode()
+        or torch._C._are_functorch_transforms_active()
+    )
+
+
+def _below(operator: Any, *arguments: Any) -> Any:
+    """Call an operator below what differentiates it, as a function that PyTorch differentiates."""
+    with torch._C._AutoDispatchBelowAutograd():
+        return operator(*arguments)
 
 
 def _mapped(function: Any, info: Any, in_dims: Any, *arguments: Any) -> tuple[Tensor, int]:
@@ -67,12 +93,14 @@ def _mapped(function: Any, info: Any, in_dims: Any, *arguments: Any) -> tuple[Te
 class _Distances(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
     def forward(x1: Any, x2: Any, kind: str, p: float, weights: Any) -> Any:
-        return _operators.distances(x1, x2, kind, p, weights)
+        return _below(_operators.distances, x1, x2, kind, p, weights)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
         x1, x2, kind, p, weights = inputs
         ctx.save_for_backward(x1, x2, output, weights)
+        if hasattr(ctx, "save_for_forward"):
+            ctx.save_for_forward(x1, x2, output, weights)
         ctx.rule = kind, p
 
     @staticmethod
@@ -85,13 +113,6 @@ class _Distances(torch.autograd.Function):  # type: ignore[misc]
             g2 = _pull(g.mT, x2, x1, d.mT, rule)
         return g1, g2, None, None, None
 
-
-class _MappedDistances(_Distances):
-    @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        _Distances.setup_context(ctx, inputs, output)
-        ctx.save_for_forward(inputs[0], inputs[1], output, inputs[-1])
-
     @staticmethod
     def jvp(ctx: Any, t1: Any, t2: Any, *rest: Any) -> Any:
         x1, x2, d, weights = ctx.saved_tensors
@@ -99,18 +120,20 @@ class _MappedDistances(_Distances):
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, *arguments: Any) -> Any:
-        return _mapped(_MappedDistances, info, in_dims, *arguments)
+        return _mapped(_Distances, info, in_dims, *arguments)
 
 
 class _Pull(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
     def forward(g: Any, x1: Any, x2: Any, d: Any, kind: str, p: float, weights: Any) -> Any:
-        return _operators.pull(g, x1, x2, d, kind, p, weights)
+        return _below(_operators.pull, g, x1, x2, d, kind, p, weights)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
         g, x1, x2, d, kind, p, weights = inputs
         ctx.save_for_backward(g, x1, x2, d, weights)
+        if hasattr(ctx, "save_for_forward"):
+            ctx.save_for_forward(g, x1, x2, d, weights)
         ctx.rule = kind, p
 
     @staticmethod
@@ -125,13 +148,6 @@ class _Pull(torch.autograd.Function):  # type: ignore[misc]
             g2 = _curve(g.mT, x2, x1, d.mT, None, v, rule)
         return back, g1, g2, None, None, None, None
 
-
-class _MappedPull(_Pull):
-    @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        _Pull.setup_context(ctx, inputs, output)
-        ctx.save_for_forward(*inputs[:4], inputs[-1])
-
     @staticmethod
     def jvp(ctx: Any, changed: Any, t1: Any, t2: Any, *rest: Any) -> Any:
         g, x1, x2, d, weights = ctx.saved_tensors
@@ -141,7 +157,7 @@ class _MappedPull(_Pull):
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, *arguments: Any) -> Any:
-        return _mapped(_MappedPull, info, in_dims, *arguments)
+        return _mapped(_Pull, info, in_dims, *arguments)
 
 
 class _Push(torch.autograd.Function):  # type: ignore[misc]
@@ -149,7 +165,7 @@ class _Push(torch.autograd.Function):  # type: ignore[misc]
     def forward(
         x1: Any, x2: Any, d: Any, t1: Any, t2: Any, kind: str, p: float, weights: Any
     ) -> Any:
-        return _operators.push(x1, x2, d, t1, t2, kind, p, weights)
+        return _below(_operators.push, x1, x2, d, t1, t2, kind, p, weights)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
@@ -173,8 +189,6 @@ class _Push(torch.autograd.Function):  # type: ignore[misc]
             gt2 = _pull(c.mT, x2, x1, d.mT, rule)
         return g1, g2, None, gt1, gt2, None, None, None
 
-
-class _MappedPush(_Push):
     @staticmethod
     def jvp(ctx: Any, *changes: Any) -> Any:
         raise NotImplementedError(
@@ -184,7 +198,7 @@ class _MappedPush(_Push):
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, *arguments: Any) -> Any:
-        return _mapped(_MappedPush, info, in_dims, *arguments)
+        return _mapped(_Push, info, in_dims, *arguments)
 
 
 class _Curve(torch.autograd.Function):  # type: ignore[misc]
@@ -192,7 +206,7 @@ class _Curve(torch.autograd.Function):  # type: ignore[misc]
     def forward(
         g: Any, x1: Any, x2: Any, d: Any, v1: Any, v2: Any, kind: str, p: float, weights: Any
     ) -> Any:
-        return _operators.curve(g, x1, x2, d, v1, v2, kind, p, weights)
+        return _below(_operators.curve, g, x1, x2, d, v1, v2, kind, p, weights)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
@@ -200,14 +214,30 @@ class _Curve(torch.autograd.Function):  # type: ignore[misc]
 
     @staticmethod
     def backward(ctx: Any, _: Any) -> Any:
-        raise NotImplementedError("distances have no third derivatives here")
+        raise NotImplementedError(_NO_THIRD)
 
-
-class _MappedCurve(_Curve):
     @staticmethod
     def jvp(ctx: Any, *changes: Any) -> Any:
-        raise NotImplementedError("distances have no third derivatives here")
+        raise NotImplementedError(_NO_THIRD)
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, *arguments: Any) -> Any:
-        return _mapped(_MappedCurve, info, in_dims, *arguments)
+        return _mapped(_Curve, info, in_dims, *arguments)
+
+
+_function: Any
+for _name, _function in (
+    ("distances", _Distances),
+    ("pull", _Pull),
+    ("push", _Push),
+    ("curve", _Curve),
+):
+    # PyTorch binds the arguments at each call, and makes the signature anew unless it is written.
+    _function.forward.__signature__ = inspect.signature(_function.forward)
+    # An exported program calls the operators themselves.
+    torch.library.register_autograd(
+        f"gpudist::{_name}",
+        _function.backward,
+        setup_context=_function.setup_context,
+        lib=_operators.LIBRARY,
+    )

@@ -1,8 +1,8 @@
 """The operators that PyTorch's compiler sees: distances and what their derivatives are made of.
 
-They are opaque: a fake tensor tells the shape, and no derivative is registered. Derivatives are
-those of the functions in `gpudist.torch._functions`, which can also be mapped and differentiated
-forward. All operands of a call have the same batch dimensions; broadcasting comes before.
+They are opaque: a fake tensor tells the shape. Derivatives are those of the functions in
+`gpudist.torch._functions`, which can also be mapped and differentiated forward. All operands of a
+call have the same batch dimensions; broadcasting comes before.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from gpudist.torch import _terms
 _RULE = "str kind, float p, Tensor? weights"
 # What the compiled core has gradients of, on the host.
 _IN_THE_CORE = frozenset({"cityblock", "euclidean", "chebyshev", "sqeuclidean", "inner_product"})
-_LIBRARY = torch.library.Library("gpudist", "DEF")
+LIBRARY = torch.library.Library("gpudist", "DEF")
 
 
-def _metric(kind: str, p: float) -> tuple[str, dict[str, float]]:
+def _metric(kind: str, p: float) -> tuple[str, dict[str, Any]]:
     """Return what `gpudist.cdist` calls it, and its arguments."""
     if kind != "minkowski":
         return kind, {}
@@ -35,23 +35,49 @@ def _distances(
     x1: Tensor, x2: Tensor | None, kind: str, p: float, weights: Tensor | None
 ) -> Tensor:
     operands = [x.detach() for x in (x1, x2) if x is not None]
-    compute: Any = gpudist.cdist if x2 is not None else gpudist.pdist
     if kind == "minkowski" and p == 0:
-        return _counts(compute, operands)
+        return _counts(operands)
     metric, arguments = _metric(kind, p)
+    if x1.device.type == "cpu" and weights is None and 0 not in x1.shape:
+        return _distances_in_the_core(operands, metric, arguments)
     given = {} if weights is None else {"w": weights.detach()}
-    result: Tensor = compute(*operands, metric, **arguments, **given)
-    return result
+    return _computed(operands, metric, **arguments, **given)
 
 
-def _counts(compute: Any, operands: list[Tensor]) -> Tensor:
+def _distances_in_the_core(
+    operands: list[Tensor], metric: str, arguments: dict[str, Any]
+) -> Tensor:
+    """Compute without reading the arguments once more, which takes longer than small results."""
+    out = operands[0].new_empty(_shape_of_distances(*operands))
+    if 0 in out.shape:
+        return out
+    points = [_in_rows(x).numpy() for x in operands]
+    second = points[1] if len(points) == 2 else None
+    _core.cdist_batch(points[0], second, out.numpy(), metric, **arguments)
+    return out
+
+
+def _computed(operands: list[Tensor], metric: str, **arguments: Any) -> Tensor:
+    """Compute by the functions for arrays of any library; on the host, by those of NumPy.
+
+    A tensor of PyTorch's on the host would be asked whether it has a tangent, which there is none
+    of below the functions that PyTorch differentiates.
+    """
+    compute: Any = gpudist.cdist if len(operands) == 2 else gpudist.pdist
+    if operands[0].device.type != "cpu":
+        result: Tensor = compute(*operands, metric, **arguments)
+        return result
+    w = arguments.pop("w", None)
+    given = arguments if w is None else {**arguments, "w": w.numpy()}
+    return torch.from_numpy(compute(*(x.numpy() for x in operands), metric, **given))
+
+
+def _counts(operands: list[Tensor]) -> Tensor:
     """Return the numbers of columns that differ."""
     columns = operands[0].shape[-1]
     if columns == 0:
-        zeros: Tensor = compute(*operands, "cityblock")
-        return zeros
-    shares: Tensor = compute(*operands, "hamming")
-    return shares.mul_(columns).round_()
+        return _computed(operands, "cityblock")
+    return _computed(operands, "hamming").mul_(columns).round_()
 
 
 def _rule(kind: str, p: float, weights: Tensor | None) -> _terms.Rule:
@@ -125,11 +151,15 @@ def _curve(
         return _terms.curve(g, x1, x2, d, v1, v2, _rule(kind, p, weights))
 
 
-def _fake_distances(x1: Tensor, x2: Tensor | None, *rule: object) -> Tensor:
+def _shape_of_distances(x1: Tensor, x2: Tensor | None = None) -> tuple[int, ...]:
     n = x1.shape[-2]
     if x2 is not None:
-        return x1.new_empty((*x1.shape[:-1], x2.shape[-2]))
-    return x1.new_empty((*x1.shape[:-2], n * (n - 1) // 2))
+        return (*x1.shape[:-1], x2.shape[-2])
+    return (*x1.shape[:-2], n * (n - 1) // 2)
+
+
+def _fake_distances(x1: Tensor, x2: Tensor | None, *rule: object) -> Tensor:
+    return x1.new_empty(_shape_of_distances(x1, x2))
 
 
 def _like_points(g: Tensor, x1: Tensor, *rest: object) -> Tensor:
@@ -151,9 +181,9 @@ for _name, _operands, _compute, _fake in (
         _like_points,
     ),
 ):
-    _LIBRARY.define(f"{_name}({_operands}, {_RULE}) -> Tensor")
-    _LIBRARY.impl(_name, _compute, "CompositeExplicitAutograd")
-    torch.library.register_fake(f"gpudist::{_name}", _fake, lib=_LIBRARY)
+    LIBRARY.define(f"{_name}({_operands}, {_RULE}) -> Tensor")
+    LIBRARY.impl(_name, _compute, "CompositeExplicitAutograd")
+    torch.library.register_fake(f"gpudist::{_name}", _fake, lib=LIBRARY)
 
 distances = torch.ops.gpudist.distances.default
 pull = torch.ops.gpudist.pull.default

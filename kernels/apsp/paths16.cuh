@@ -15,6 +15,7 @@
 #ifndef GPUDIST_APSP_PATHS16_CUH
 #define GPUDIST_APSP_PATHS16_CUH
 
+#include "arch/halfwords.cuh"
 #include "apsp/panels.cuh"
 
 namespace gd {
@@ -40,6 +41,9 @@ struct Narrow {
         c = (int32_t)__viaddmin_u16x2((unsigned)a.second, (unsigned)b.first, (unsigned)c);
     }
 };
+
+template <>
+constexpr bool kOnHalfwords<Narrow> = true;
 
 template <>
 struct Storage<Narrow> {

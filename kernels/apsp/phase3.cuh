@@ -290,6 +290,9 @@ __global__ void __launch_bounds__(Phase3<Ring, kPivots, kPred>::Tile::kThreads,
     using Work = Relaxing<Ring, kPivots, kPred, Panels>;
     extern __shared__ int4 shared[];
     ptrdiff_t i, j;
+    if (left_out<Ring>()) {
+        return;
+    }
     follow<true>();
     if (!find_tile(region, region.first + blockIdx.x / Work::kParts, i, j)) {
         return;

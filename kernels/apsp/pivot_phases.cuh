@@ -330,6 +330,9 @@ __global__ void __launch_bounds__(kStripThreads<kPivots>, kPivots / 64)
 {
     using Closing = PivotTile<Ring, kPivots, kStripThreads<kPivots>, kPred, Panels>;
     extern __shared__ int4 shared[];
+    if (left_out<Ring>()) {
+        return;
+    }
     follow<true>();
     Closing::close(paths, pivot, pivot, pivot,
                    *reinterpret_cast<typename Closing::Lines *>(shared));
@@ -363,6 +366,9 @@ __global__ void __launch_bounds__(kStripThreads<kPivots>, kPivots == 64 ? 3 : 2)
     const ptrdiff_t strip = paths.symmetric ? blockIdx.x : blockIdx.x / 2;
     const ptrdiff_t start = strip * kStripWidth<kPivots>;
     const bool of_rows = paths.symmetric ? start > pivot : blockIdx.x % 2 == 0;
+    if (left_out<Ring>()) {
+        return;
+    }
     follow<true>();
     if (start >= pivot && start < pivot + kPivots) {
         return; /* the pivot tile itself */

@@ -27,7 +27,7 @@
  * with IEEE's division, the same bits), hamming 0.72 (0.86). */
 #include <math.h>
 
-#include "arch/mma.cuh"
+#include "arch/mma_bits.cuh"
 #include "common/grid.cuh"
 #include "common/span.cuh"
 

@@ -147,7 +147,7 @@ __global__ void __launch_bounds__(ProductShape<Ring, kWide>::Tile::kThreads,
     using Shape = ProductShape<Ring, kWide>;
     using Tile = typename Shape::Tile;
     extern __shared__ int4 shared[];
-    if (!p.gate.open()) {
+    if (left_out<Ring>() || !p.gate.open()) {
         return;
     }
     if constexpr (kWide) {

@@ -19,6 +19,7 @@
 #ifndef GPUDIST_SEMIRING_RINGS_CUH
 #define GPUDIST_SEMIRING_RINGS_CUH
 
+#include "arch/halfwords.cuh"
 #include "semiring/tile.cuh"
 
 namespace gd {
@@ -204,6 +205,9 @@ struct PlusNarrow {
         c = (int32_t)__viaddmin_u16x2((unsigned)a.second, (unsigned)b.first, (unsigned)c);
     }
 };
+
+template <>
+constexpr bool kOnHalfwords<PlusNarrow> = true;
 
 /* Joins element (i, j) of a thread with a pair. In int32 half of the elements take either form, so
  * that both pipes are busy. */

@@ -20,7 +20,7 @@
 
 #include <cuda_pipeline_primitives.h>
 
-#include <cuda/std/type_traits>
+#include <type_traits>
 
 #include "common/grid.cuh"
 #include "cdist/direct/images.cuh"
@@ -70,7 +70,7 @@ template <bool kTotals>
 struct Memory {
     ImageA a[2];
     ImageB b[2];
-    cuda::std::conditional_t<kTotals, Totals, NoTotals> totals;
+    std::conditional_t<kTotals, Totals, NoTotals> totals;
 };
 
 /* Starts to copy one of a tile's images. A warp's share is in one piece, so that a thread's words

@@ -29,7 +29,7 @@
  * 5 0.177 (0.200), d = 8 0.174 (0.204), d = 16 0.228 (0.246); tile.cu takes 0.25, 0.24 and 0.29
  * (0.34, 0.31 and 0.34). 65536 x 64 x 512 0.347, tile.cu 0.410. Pairs take 54 to 63 % of the
  * matrix. */
-#include <cuda/std/type_traits>
+#include <type_traits>
 
 #include "common/grid.cuh"
 #include "common/segments.cuh"
@@ -178,10 +178,10 @@ template <typename F>
 __device__ __forceinline__ void with_whole(bool whole, F &&f)
 {
     if (whole) {
-        f(cuda::std::true_type{});
+        f(std::true_type{});
     }
     else {
-        f(cuda::std::false_type{});
+        f(std::false_type{});
     }
 }
 

@@ -36,7 +36,7 @@
  * instructions for 7 % of theirs. By counters, d = 16: 7 % more instructions than half of the
  * matrix's, issued in 84 % of the cycles instead of 90, and in the last 8 % of the time some
  * multiprocessors have no block. */
-#include <cuda/std/type_traits>
+#include <type_traits>
 
 #include "common/grid.cuh"
 #include "cdist/low_dim/short_operands.cuh"
@@ -186,7 +186,7 @@ __global__ void __launch_bounds__(kThreads, kThreadsAtWork<D> / kThreads)
     T *to = call.row(row) + span.first;
     /* Of pairs a row is shorter than the one before, so steps from one to the next are as well. No
      * matrix of them that fits into memory has so many columns that they outgrow 32 bits. */
-    using Step = cuda::std::conditional_t<kForm == gd::Form::kPairs, int, ptrdiff_t>;
+    using Step = std::conditional_t<kForm == gd::Form::kPairs, int, ptrdiff_t>;
     Step next = (Step)call.step(row, step);
     int start = span.start(call, row);
     const int fall = kForm == gd::Form::kPairs ? (int)step : 0;
@@ -241,13 +241,13 @@ __global__ void __launch_bounds__(kThreads, kThreadsAtWork<D> / kThreads)
             const int above = start > 0 ? 0 : min(mine, -start / fall + 1);
             end = __shfl_sync(together, above, __ffs((int)together) - 1) / kCheck * kCheck;
         }
-        walk(cuda::std::true_type{}, end);
+        walk(std::true_type{}, end);
     }
     unsigned unsafe = 0; /* a bit for every kCheck of this thread's rows */
     while (i < mine) {
         const int group = i / kCheck;
         extremes = Extremes{};
-        walk(cuda::std::false_type{}, min(mine, i + kCheck));
+        walk(std::false_type{}, min(mine, i + kCheck));
         unsafe |= extremes.safe<M>() ? 0 : 1u << group;
     }
     if constexpr (M::template guarded<T>) {

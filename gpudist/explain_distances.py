@@ -1,0 +1,88 @@
+"""What cdist and pdist would do."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+from gpudist import _core, arrays, registry
+from gpudist.distance_call import Asked, read
+from gpudist.intake import Orders
+
+
+def explain_cdist(
+    XA: Any,
+    XB: Any,
+    metric: str = "euclidean",
+    *,
+    dtype: Any = None,
+    kernel: str = "auto",
+    device: str | None = None,
+    max_memory: int | None = None,
+    **metric_args: Any,
+) -> registry.Explanation:
+    """Say what `cdist` would do; see `gpudist.explain`."""
+    orders = Orders(kernel, device, max_memory=max_memory)
+    return _explain(Asked("cdist", {"XA": XA, "XB": XB}, metric, metric_args, dtype, orders=orders))
+
+
+def explain_pdist(
+    X: Any,
+    metric: str = "euclidean",
+    *,
+    dtype: Any = None,
+    kernel: str = "auto",
+    device: str | None = None,
+    max_memory: int | None = None,
+    **metric_args: Any,
+) -> registry.Explanation:
+    """Say what `pdist` would do; see `gpudist.explain`."""
+    orders = Orders(kernel, device, max_memory=max_memory)
+    return _explain(Asked("pdist", {"X": X}, metric, metric_args, dtype, orders=orders))
+
+
+def _explain(asked: Asked) -> registry.Explanation:
+    if callable(asked.metric):
+        raise TypeError("a callable metric is called from Python, it runs no kernel")
+    call, kernel = read(asked), asked.orders.kernel
+    space, _, given, _, shapes = call.operands
+    n, cols = shapes[-1]
+    pairs = math.prod(call.shape)
+    elements = sum(shape[0] for shape in shapes) * cols
+    said = registry.choose(
+        call.function,
+        dtype=call.dtype,
+        metric=call.metric.name,
+        n=n,
+        cols=cols,
+        kernel=kernel,
+        device=arrays.device_for(space, given[0], asked.orders.device),
+        space=space,
+        elements_moved=pairs + (0 if call.truths else elements),
+        elements_written=pairs,
+        operations=pairs * cols,
+        operands="bool" if call.truths else None,
+        operand_bytes=elements if call.truths else 0,
+        weighted="weights" in call.arguments.core,
+        p=call.arguments.core.get("p", 2.0),
+        rows=shapes[0][0],
+    )
+    if kernel == "reference":
+        return said
+    held, panels, parts, brought = _core.plan_cdist(
+        shapes[0][0],
+        n,
+        cols,
+        call.dtype,
+        call.truths,
+        space is arrays.HOST,
+        call.function == "pdist",
+        call.metric.name,
+        kernel,
+        said.device,
+        max_memory=asked.orders.max_memory,
+        **call.arguments.core,
+    )
+    work = dataclasses.replace(said.work, read=max(said.work.read, int(brought)))
+    return dataclasses.replace(said, held=held, panels=panels, parts=parts, work=work)

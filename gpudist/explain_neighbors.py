@@ -1,0 +1,166 @@
+"""What searches for neighbours would do."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from gpudist import _core, arrays, registry
+from gpudist.intake import Orders
+from gpudist.neighbors_call import (
+    NO_K,
+    NO_R,
+    NO_RADII,
+    Call,
+    asked_for,
+    count_of,
+    radii_of,
+    read,
+)
+
+
+def explain_nearest(
+    XA: Any,
+    XB: Any = None,
+    metric: Any = "euclidean",
+    *,
+    dtype: Any = None,
+    kernel: str = "auto",
+    device: object = None,
+    rows: slice | None = None,
+    index_dtype: Any = np.int64,
+    **metric_args: Any,
+) -> registry.Explanation:
+    """Say what `nearest` would do; see `gpudist.explain`."""
+    orders = Orders(kernel, device)
+    asked = asked_for("nearest", XA, XB, metric, metric_args, dtype, rows, orders)
+    call = read(asked, index_dtype)
+    return _explain(call, _pairs_of_bytes(call, 1))
+
+
+def explain_knn(
+    XA: Any,
+    XB: Any = None,
+    k: Any = None,
+    metric: Any = "euclidean",
+    *,
+    dtype: Any = None,
+    kernel: str = "auto",
+    device: object = None,
+    rows: slice | None = None,
+    index_dtype: Any = np.int64,
+    **metric_args: Any,
+) -> registry.Explanation:
+    """Say what `knn` would do; see `gpudist.explain`."""
+    if k is None:
+        raise TypeError(NO_K)
+    orders = Orders(kernel, device)
+    asked = asked_for("knn", XA, XB, metric, metric_args, dtype, rows, orders)
+    call = read(asked, index_dtype)
+    return _explain(call, _pairs_of_bytes(call, k))
+
+
+def explain_radius_neighbors(
+    XA: Any,
+    XB: Any = None,
+    r: Any = None,
+    metric: Any = "euclidean",
+    *,
+    dtype: Any = None,
+    kernel: str = "auto",
+    device: object = None,
+    rows: slice | None = None,
+    index_dtype: Any = np.int64,
+    **metric_args: Any,
+) -> registry.Explanation:
+    """Say what `radius_neighbors` would do; see `gpudist.explain`.
+
+    How many neighbours there are is not known before the search: none are counted.
+    """
+    if r is None:
+        raise TypeError(NO_R)
+    orders = Orders(kernel, device)
+    asked = asked_for("radius_neighbors", XA, XB, metric, metric_args, dtype, rows, orders)
+    call = read(asked, index_dtype)
+    radii_of(r, call, "r", (call.rows,))
+    return _explain(call, 8 * (call.rows + 1))
+
+
+def explain_count_neighbors(
+    XA: Any,
+    XB: Any = None,
+    radii: Any = None,
+    metric: Any = "euclidean",
+    *,
+    dtype: Any = None,
+    kernel: str = "auto",
+    device: object = None,
+    rows: slice | None = None,
+    **metric_args: Any,
+) -> registry.Explanation:
+    """Say what `count_neighbors` would do; see `gpudist.explain`."""
+    if radii is None:
+        raise TypeError(NO_RADII)
+    orders = Orders(kernel, device)
+    call = read(asked_for("count_neighbors", XA, XB, metric, metric_args, dtype, rows, orders))
+    return _explain(call, radii_of(radii, call, "radii", None).nbytes)
+
+
+def _pairs_of_bytes(call: Call, k: Any) -> int:
+    """Count the bytes of the distances and indices of k neighbours of each row."""
+    neighbors = count_of(k, call.columns, call.first is not None) * call.rows
+    return neighbors * (np.dtype(call.result).itemsize + call.index_dtype.itemsize)
+
+
+def _explain(call: Call, result_bytes: int) -> registry.Explanation:
+    if callable(call.metric):
+        raise TypeError("a callable metric is called from Python, it runs no kernel")
+    a, b = call.points
+    truths = b.dtype == bool
+    read = b.size + (a.size if call.first is None else 0)
+    kernel, device = call.asked.orders.kernel, call.asked.orders.device
+    told: dict[str, Any] = {
+        "operands": "bool" if truths else None,
+        "weighted": "weights" in call.arguments.core,
+        "p": call.arguments.core.get("p", 2.0),
+        "rows": len(a),
+    }
+    finder = ""
+    if kernel != "reference":
+        by_name = kernel.startswith("neighbors/")
+        finder = _core.choose(
+            "neighbors",
+            call.dtype,
+            call.metric,
+            len(b),
+            b.shape[1],
+            kernel if by_name else None,
+            device,
+            in_panels=not by_name and kernel != "auto",
+            **told,
+        )[0]
+    among_points = finder.startswith("neighbors/cpu_boxes")
+    said = registry.choose(
+        call.asked.function,
+        dtype=call.dtype,
+        metric=call.metric,
+        n=len(b),
+        cols=b.shape[1],
+        kernel="auto" if kernel.startswith("neighbors/") and not among_points else kernel,
+        device="cpu",
+        space=arrays.HOST,
+        elements_moved=0 if truths else read,
+        operations=len(a) * len(b) * b.shape[1],
+        operand_bytes=read if truths else 0,
+        result_bytes=result_bytes,
+        table_op="neighbors" if among_points else "cdist",
+        **told,
+    )
+    more = "; tried on some rows first, and panels of distances do what is near most of XB"
+    if not among_points:
+        more = f"; {finder} looks through each panel of distances" if finder else ""
+    elif kernel != "auto":
+        more = ""
+    return dataclasses.replace(said, reason=said.reason + more)

@@ -1,0 +1,254 @@
+"""A call of those that search for neighbours: read and checked."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gpudist import arrays, checks, distance_call, foreign, metrics
+from gpudist.distance_call import Asked
+from gpudist.intake import Orders
+from gpudist.progress import watched
+
+Array = npt.NDArray[Any]
+
+NO_K = "k is missing: how many neighbours, as in knn(XA, XB, 10)"
+NO_R = "r is missing: the radius, as in radius_neighbors(XA, XB, 0.5)"
+NO_RADII = "radii are missing, as in count_neighbors(XA, XB, [0.1, 0.2])"
+
+_NO_ORDERS = Orders()
+
+
+class Call(NamedTuple):
+    """A call with everything read and checked that does not need the core.
+
+    `asked` are the distances that it is about, with its orders read. `points` are the rows that
+    neighbours are searched for, and those they are searched among; `first` is the row of the latter
+    that the former begin with, None if they are others. `metric` is a name or a callable. `result`
+    is the dtype of distances, `dtype` that of the computation, which is wider at times.
+    """
+
+    asked: Asked
+    points: tuple[Any, Any]
+    first: int | None
+    metric: Any
+    arguments: metrics.Arguments
+    similarity: bool
+    result: str
+    dtype: str
+    index_dtype: np.dtype[Any]
+
+    @property
+    def rows(self) -> int:
+        """How many rows neighbours are searched for."""
+        return len(self.points[0])
+
+    @property
+    def columns(self) -> int:
+        """How many rows they are searched among."""
+        return len(self.points[1])
+
+    @property
+    def slow(self) -> bool:
+        """Whether NumPy does it: the reference, and metrics that are Python functions."""
+        return self.asked.orders.kernel == "reference" or callable(self.metric)
+
+    @property
+    def sign(self) -> float:
+        """What makes the nearer of two keys the smaller one."""
+        return -1.0 if self.similarity else 1.0
+
+    def watching(self) -> Any:
+        """Return the context in which the core computes, which gives who watches it."""
+        steps = self.rows * self.columns * self.points[1].shape[1]
+        return watched(self.asked.orders.progress, steps, self.asked.function)
+
+    def told(self, watch: Any) -> dict[str, Any]:
+        """Return the core's other arguments."""
+        orders = self.asked.orders
+        return {
+            "metric": self.metric,
+            "kernel": orders.kernel,
+            "device": orders.device,
+            "max_memory": orders.max_memory,
+            "progress": watch,
+            **self.arguments.core,
+        }
+
+
+def asked_for(
+    function: str,
+    XA: Any,
+    XB: Any,
+    metric: Any,
+    metric_args: dict[str, Any],
+    dtype: Any = None,
+    rows: slice | None = None,
+    orders: Orders = _NO_ORDERS,
+) -> Asked:
+    """Return the distances that a search for neighbours is about, as they were asked for.
+
+    Parameters
+    ----------
+    function : str
+        The search.
+    XA, XB, metric, metric_args, dtype, rows
+        What it was given; `XB` of None for none.
+    orders : Orders
+        Its orders, not yet read.
+
+    Returns
+    -------
+    Asked
+        The record.
+    """
+    named = {"XA": XA} if XB is None else {"XA": XA, "XB": XB}
+    return Asked(function, named, metric, metric_args, dtype, None, rows, orders)
+
+
+def read(asked: Asked, index_dtype: Any = np.int64) -> Call:
+    """Read and check all of a call that does not need the core.
+
+    Parameters
+    ----------
+    asked : Asked
+        The distances that it is about, and the rows of XA that it is for.
+    index_dtype : dtype-like
+        The dtype of indices that the caller wants.
+
+    Returns
+    -------
+    Call
+        The record.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As for `gpudist.knn`.
+    """
+    asked = asked.ordered()
+    if foreign.is_dask(*asked.named.values()):
+        raise TypeError(_of_parts(asked.function))
+    if arrays.space_of(**asked.named) is not arrays.HOST:
+        raise TypeError(
+            f"{asked.function} takes arrays on the host so far; of arrays on a device, copy them "
+            "to the host, or take gpudist.cdist and the library's own topk"
+        )
+    metric, similarity, result, dtype = asked.metric, False, "float64", "float64"
+    if callable(metric):
+        points = [arrays.host_objects(x, name) for name, x in asked.named.items()]
+        arguments = metrics.Arguments(asked.metric_args, {})
+    else:
+        call = distance_call.read(asked)
+        points, arguments, result, dtype = call.cast(), call.arguments, call.result, call.dtype
+        metric, similarity = call.metric.name, call.metric.similarity
+    among = points[-1]
+    indices, count = index_type(index_dtype, len(among)), len(points[0])
+    start, stop = (0, count) if asked.rows is None else checks.rows(asked.rows, count)
+    first = start if len(asked.named) == 1 else None
+    both = points[0][start:stop], among
+    return Call(asked, both, first, metric, arguments, similarity, result, dtype, indices)
+
+
+def _of_parts(function: str) -> str:
+    """Say what to do with a Dask array where the result is none."""
+    if function == "Neighbors":
+        return (
+            "Neighbors keeps its points here: give X.compute(), or call gpudist.knn, which is lazy"
+        )
+    return (
+        f"{function} of a Dask array has no result in chunks of known shapes; call it for parts: "
+        f"[dask.delayed(gpudist.{function})(part, XB, ...) for part in XA.to_delayed().ravel()]"
+    )
+
+
+def at_least(value: Any, name: str, least: int) -> int:
+    """Read a whole number that must not be less, or raise an error that names it."""
+    number = checks.whole(name, value)
+    if number < least:
+        raise ValueError(f"{name} must be at least {least}, got {number}")
+    return number
+
+
+def count_of(k: Any, columns: int, among_themselves: bool) -> int:
+    """Return how many neighbours are asked for, or raise an error if there are not so many.
+
+    Parameters
+    ----------
+    k : int
+        What the caller gave.
+    columns : int
+        The number of points that are searched among.
+    among_themselves : bool
+        Whether a point is one of these, and not its own neighbour.
+
+    Returns
+    -------
+    int
+        `k`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        It is no whole number, or less than 1, or too large.
+    """
+    count = at_least(k, "k", 1)
+    available = max(columns - among_themselves, 0)
+    if count > available:
+        among = f"{columns} points" + (" but itself" if among_themselves else "")
+        raise ValueError(f"k must be at most {available}, of {among}; got {count}")
+    return count
+
+
+def index_type(dtype: Any, rows: int) -> np.dtype[Any]:
+    """Return the dtype of indices, or raise a ValueError if it does not number so many rows."""
+    indices: np.dtype[Any] = np.dtype(dtype)
+    if indices not in (np.dtype(np.int64), np.dtype(np.int32)):
+        raise ValueError(f"index_dtype must be int64 or int32, got {indices}")
+    if indices == np.int32 and rows > np.iinfo(np.int32).max:
+        raise ValueError(f"index_dtype int32 cannot number {rows} rows")
+    return indices
+
+
+def radii_of(r: Any, call: Call, name: str, shape: tuple[int, ...] | None) -> Array:
+    """Return radii as float64, the largest that are still within `r` in the dtype of distances."""
+    checks.refuse_recorded(name, r)
+    try:
+        radii = np.asarray(r, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be a number or an array of numbers, got {r!r}") from None
+    if radii.ndim > 1 or (shape is not None and radii.ndim == 1 and radii.shape != shape):
+        wanted = f"an array of shape {shape}" if shape is not None else "a one-dimensional array"
+        raise ValueError(f"{name} must be a number or {wanted}, got shape {radii.shape}")
+    if np.isnan(radii).any() or (not call.similarity and (radii < 0).any()):
+        raise ValueError(f"{name} must be 0 or more and not NaN, got {r!r}")
+    if shape is not None:
+        radii = np.broadcast_to(radii, shape)
+    with np.errstate(over="ignore"):
+        rounded = radii.astype(call.result)
+    limits = rounded.astype(np.float64)
+    if call.dtype != call.result:  # distances are rounded after they were held against a limit
+        outward = np.float32(-np.inf if call.similarity else np.inf)
+        halfway = (limits + np.nextafter(rounded, outward).astype(np.float64)) / 2
+        inside = np.nextafter(halfway, -np.float64(outward))
+        limits = np.where(halfway.astype(call.result) == rounded, halfway, inside)
+    return np.ascontiguousarray(limits)
+
+
+def weights_of(weights: Any, call: Call) -> tuple[Any, Any]:
+    """Return the weights of the rows on both sides, or None for each."""
+    alone = call.first is not None
+    if weights is None:
+        return None, None
+    pair = (weights, weights) if alone else weights
+    if not isinstance(pair, tuple) or len(pair) != 2:
+        raise TypeError("weights must be a tuple of two arrays, those of XA and of XB")
+    made = [np.ascontiguousarray(arrays.host_objects(w, "weights"), dtype=np.float64) for w in pair]
+    if call.first is not None:
+        made[0] = made[0][call.first : call.first + call.rows]
+    for w, count, name in zip(made, (call.rows, call.columns), ("XA", "XB"), strict=True):
+        if w.shape != (count,):
+            raise ValueError(f"weights of {name} must have shape ({count},), got {w.shape}")
+    return made[0], made[1]

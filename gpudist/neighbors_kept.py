@@ -1,0 +1,186 @@
+"""A set of points that is asked for neighbours again and again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gpudist import arrays
+from gpudist.neighbors import Neighborhoods, knn, radius_neighbors
+from gpudist.neighbors_call import Array, asked_for, read
+
+
+class Neighbors:
+    """A set of points to be asked for neighbours again and again.
+
+    It has the methods of `sklearn.neighbors.NearestNeighbors`, with their names, arguments and
+    shapes, so that code which asks one of those can ask this.
+
+    Parameters
+    ----------
+    X : array_like, shape (n, d)
+        The points, kept as an array of the dtype that is worked in.
+    metric : str
+        As for `cdist`.
+    n_neighbors : int
+        How many neighbours `kneighbors` gives by default.
+    radius : float
+        The radius of `radius_neighbors` by default.
+    **metric_args
+        Arguments of the metric, as for `cdist`. The defaults of `V` and `VI` are those of `X`.
+
+    Examples
+    --------
+    >>> import gpudist
+    >>> index = gpudist.Neighbors([[0.0], [1.0], [5.0]], "cityblock", n_neighbors=1)
+    >>> index.kneighbors([[0.9], [4.0]])
+    (array([[0.1],
+           [1. ]]), array([[1],
+           [2]]))
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        metric: str = "euclidean",
+        *,
+        n_neighbors: int = 5,
+        radius: float = 1.0,
+        **metric_args: Any,
+    ) -> None:
+        call = read(asked_for("Neighbors", X, None, metric, metric_args))
+        self._points = np.array(call.points[0], dtype=call.result)
+        self._metric_args = call.arguments.values
+        self.metric = call.metric
+        self.n_neighbors, self.radius = n_neighbors, radius
+        self.n_samples_fit_, self.n_features_in_ = self._points.shape
+
+    def kneighbors(
+        self, X: Any = None, n_neighbors: int | None = None, return_distance: bool = True
+    ) -> Any:
+        """Find the nearest neighbours of points.
+
+        Parameters
+        ----------
+        X : array_like, shape (m, d), optional
+            The points; by default the set's own, none of which is its own neighbour.
+        n_neighbors : int, optional
+            How many.
+        return_distance : bool
+            Whether to return the distances as well.
+
+        Returns
+        -------
+        distances : ndarray, shape (m, n_neighbors)
+            Only with `return_distance`.
+        indices : ndarray of int64, shape (m, n_neighbors)
+            The neighbours' rows, the nearest first.
+        """
+        k = self.n_neighbors if n_neighbors is None else n_neighbors
+        found = knn(*self._asked(X), k, self.metric, **self._metric_args)
+        return (found.distances, found.indices) if return_distance else found.indices
+
+    def radius_neighbors(
+        self,
+        X: Any = None,
+        radius: float | None = None,
+        return_distance: bool = True,
+        sort_results: bool = False,
+    ) -> Any:
+        """Find all neighbours of points within a radius.
+
+        Parameters
+        ----------
+        X : array_like, shape (m, d), optional
+            The points; by default the set's own, none of which is its own neighbour.
+        radius : float, optional
+            The radius, inclusive.
+        return_distance : bool
+            Whether to return the distances as well.
+        sort_results : bool
+            Whether the nearest come first; else they come in the set's order.
+
+        Returns
+        -------
+        distances : ndarray of object, shape (m,)
+            An array for each point; only with `return_distance`.
+        indices : ndarray of object, shape (m,)
+            An array for each point.
+        """
+        found = self._within(X, radius, sort_results)
+        cuts = found.indptr[1:-1]
+        parts = [_ragged(np.split(array, cuts)) for array in (found.distances, found.indices)]
+        return tuple(parts) if return_distance else parts[1]
+
+    def kneighbors_graph(
+        self, X: Any = None, n_neighbors: int | None = None, mode: str = "connectivity"
+    ) -> Any:
+        """Give the nearest neighbours of points as a sparse matrix.
+
+        Parameters
+        ----------
+        X, n_neighbors
+            As for `kneighbors`.
+        mode : {"connectivity", "distance"}
+            What is stored: ones, or distances.
+
+        Returns
+        -------
+        scipy.sparse.csr_matrix, shape (m, n)
+            Rows sorted by distance.
+        """
+        distances, indices = self.kneighbors(X, n_neighbors)
+        indptr = np.arange(len(indices) + 1) * indices.shape[1]
+        return self._graph(distances.ravel(), indices.ravel(), indptr, mode)
+
+    def radius_neighbors_graph(
+        self,
+        X: Any = None,
+        radius: float | None = None,
+        mode: str = "connectivity",
+        sort_results: bool = False,
+    ) -> Any:
+        """Give the neighbours of points within a radius as a sparse matrix.
+
+        Parameters
+        ----------
+        X, radius, sort_results
+            As for `radius_neighbors`.
+        mode : {"connectivity", "distance"}
+            What is stored: ones, or distances.
+
+        Returns
+        -------
+        scipy.sparse.csr_matrix, shape (m, n)
+            Rows sorted by distance with `sort_results`, else by column.
+        """
+        found = self._within(X, radius, sort_results)
+        return self._graph(found.distances, found.indices, found.indptr, mode)
+
+    def _within(self, X: Any, radius: float | None, sort_results: bool) -> Neighborhoods:
+        r = self.radius if radius is None else radius
+        sort = "distance" if sort_results else "index"
+        return radius_neighbors(*self._asked(X), r, self.metric, sort=sort, **self._metric_args)
+
+    def _asked(self, X: Any) -> tuple[Any, Any]:
+        """Return the points that are asked for, and those to search among."""
+        if X is None:
+            return self._points, None
+        return arrays.HOST.array(X, "X").astype(self._points.dtype, copy=False), self._points
+
+    def _graph(self, distances: Array, indices: Array, indptr: Array, mode: str) -> Any:
+        from scipy.sparse import csr_matrix
+
+        if mode not in ("connectivity", "distance"):
+            raise ValueError(f'mode must be "connectivity" or "distance", got {mode!r}')
+        data = distances if mode == "distance" else np.ones_like(distances)
+        shape = len(indptr) - 1, self.n_samples_fit_
+        return csr_matrix((data, indices, indptr), shape=shape)
+
+
+def _ragged(parts: list[Array]) -> Array:
+    made = np.empty(len(parts), dtype=object)
+    for i, part in enumerate(parts):
+        made[i] = part
+    return made

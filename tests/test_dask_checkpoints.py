@@ -1,0 +1,94 @@
+"""Shortest paths in bands go on from what was kept, and from nothing else."""
+
+import lazily
+import numpy as np
+import pytest
+from lazily import da, roads, same, zarr
+
+import gpudist
+from gpudist.dask import bands, checkpoints
+
+pytestmark = lazily.MARKS
+
+
+@pytest.fixture(autouse=True)
+def here():
+    with lazily.in_this_process():
+        yield
+
+
+def steps(array):
+    """Count the tasks of each kind."""
+    names = [key[0].split("-")[2] for key in array.__dask_graph__() if "gpudist" in str(key[0])]
+    return {name: names.count(name) for name in names}
+
+
+def test_a_run_goes_on_from_its_checkpoint(tmp_path, rng, monkeypatch):
+    w = roads(rng, 600)
+    lazy, place = da.from_array(w, chunks=200), tmp_path / "half"
+    call = {"bands": 5, "return_predecessors": True, "checkpoint": place}
+    expected = gpudist.apsp(w, return_predecessors=True)
+    whole = gpudist.apsp(lazy, **call)[0]
+    assert steps(whole)["own"] == steps(whole)["start"] == 5
+    assert steps(whole)["save"] == 20  # after each turn but the last
+    own, turns = bands.own, []
+
+    def stops(*given):
+        turns.append(given)
+        if len(turns) == 4:
+            raise RuntimeError("the machine was needed elsewhere")
+        return own(*given)
+
+    monkeypatch.setattr(bands, "own", stops)
+    with pytest.raises(RuntimeError, match="needed elsewhere"):
+        gpudist.apsp(lazy, **call)[0].compute()
+    monkeypatch.undo()
+    done = int(zarr.open_group(place, mode="r").attrs["done"])
+    assert done == 3
+    rest = gpudist.apsp(lazy, **call)
+    assert steps(rest[0])["own"] == 5 - done
+    assert steps(rest[0])["load"] == 5
+    assert "start" not in steps(rest[0])
+    for found, one in zip(rest, expected, strict=True):
+        same(found, one)
+    sets = {child.name for child in place.iterdir() if child.is_dir()}
+    # The last one, and that from which this run may have to begin again, as it just did for pred.
+    assert sets == {f"{name}-{turn}" for name in ("dist", "pred", "facts") for turn in (3, 4)}
+    last = gpudist.apsp(lazy, **call)
+    assert steps(last[0])["own"] == 1
+    same(last[1], expected[1])
+
+
+def test_what_is_known_of_the_weights_is_kept_as_well(tmp_path):
+    """A cycle that rounding hides is looked for after a resumption, too."""
+    w = np.zeros((300, 300))
+    w[0, 1], w[1, 2], w[2, 0] = 1.0, 2.0, -4.0
+    place = tmp_path / "paths"
+    for _ in range(2):
+        with pytest.raises(gpudist.NegativeCycleError, match="0 -> 1 -> 2 -> 0"):
+            gpudist.apsp(da.from_array(w, chunks=100), bands=3, checkpoint=str(place)).compute()
+    facts = zarr.open_group(place, mode="r")["facts-2"][:]
+    assert facts[:, 0].tolist() == [1, 0, 0]
+    assert facts[0, 2] == 4
+
+
+def test_a_checkpoint_is_of_one_call(tmp_path, rng):
+    lazy, place = da.from_array(roads(rng, 300), chunks=100), tmp_path / "paths"
+    gpudist.apsp(lazy, bands=3, checkpoint=place).compute()
+    for graph, also in ((lazy, {"dtype": "float32"}), (lazy + 1, {})):
+        with pytest.raises(ValueError, match="belongs to another call"):
+            gpudist.apsp(graph, bands=3, checkpoint=place, **also)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("a year's work")
+    for other in ("mine", "mine/thesis.txt"):
+        with pytest.raises(ValueError, match="is no checkpoint of apsp"):
+            gpudist.apsp(lazy, checkpoint=tmp_path / other)
+    with pytest.raises(TypeError, match="must be the path of a folder, got int"):
+        gpudist.apsp(lazy, checkpoint=3)
+
+
+def test_sets_are_written_some_times_in_a_run():
+    assert checkpoints.turns_to_save(5, 0) == [1, 2, 3, 4]
+    assert checkpoints.turns_to_save(5, 2) == [3, 4]
+    assert checkpoints.turns_to_save(1, 0) == []
+    assert len(checkpoints.turns_to_save(100, 0)) <= checkpoints.SETS
