@@ -501,14 +501,16 @@ typedef struct gd_stack {
 /* gradient: for each matrix of a batch, along axes of these lengths,
  *     out[i, :] = sum over j of asked[i, j] * (how distances[i, j] changes with a[i, :]),
  * which is times the sign of the difference for cityblock, and of its largest elements for
- * chebyshev; the difference over the distance for euclidean, and twice the difference for
- * sqeuclidean, 0 where it is 0; and b[j, :] for inner_product. All are of one dtype; a, b and out
+ * chebyshev; the difference over the distance for euclidean, the power p - 1 of that with its sign
+ * for minkowski, and twice the difference for sqeuclidean, 0 where it is 0; and b[j, :] for
+ * inner_product. All are of one dtype; a, b and out
  * have col_stride 1, asked and distances are strided anyhow. With `pairs`, a and b are the same,
  * and asked and distances are rows of n * (n - 1) / 2, one for each j > i. out is written as a
  * whole. */
 typedef struct gd_gradient {
     gd_launch launch;
     gd_metric metric;
+    double p; /* above 0, for minkowski */
     gd_stack asked, a, b, distances, out;
     bool pairs;
     int axes;

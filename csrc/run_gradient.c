@@ -27,6 +27,9 @@ static gd_status check(const gd_gradient *call, gd_error *err)
     if (a->dtype != out->dtype || b->dtype != out->dtype) {
         return GD_FAIL(err, GD_BAD_TYPE, "all must be of the dtype of out");
     }
+    if (call->metric == GD_MINKOWSKI && !(call->p > 0)) {
+        return GD_FAIL(err, GD_BAD_VALUE, "p must be above 0");
+    }
     return GD_OK;
 }
 

@@ -89,6 +89,7 @@ def gradient(
     out: Any,
     metric: str,
     kernel: str | None = None,
+    p: float = 2.0,
 ) -> None: ...
 def plan_cdist(
     m: int,

@@ -190,6 +190,30 @@ def test_what_files_are_compiled_for():
     assert flags("80;120f", "packed_sm100f.cu") == []
 
 
+def test_every_kernel_is_compiled_once_and_the_steps_of_a_ladder_together(tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(sys, "argv", ["setup.py", "--quiet", "--name"])
+    monkeypatch.syspath_prepend(str(BUILD))
+    kind = runpy.run_path("setup.py")["BuildExt"]
+    build = kind.__new__(kind)
+    build.build_temp = str(tmp_path)
+    alone, together = [], []
+    for source, target in build.cuda_sources():
+        assert target.suffix == ".o" and not target.is_absolute()
+        if source.is_relative_to(tmp_path):
+            lines = source.read_text().splitlines()
+            steps = [line for line in lines if line.startswith("#include") and '.cu"' in line]
+            assert len({Path(step).parent for step in steps}) == 1 < len(steps)
+            assert lines.index(steps[0]) > max(
+                n for n, line in enumerate(lines) if '.cuh"' in line or ">" in line
+            )
+            together += [Path("kernels", step.split('"')[1]) for step in steps]
+        else:
+            alone.append(source)
+    assert sorted(alone + together) == sorted(Path("kernels").rglob("*.cu"))
+    assert {path.parts[1] for path in together} == {"ladders"}
+
+
 def test_only_a_release_is_compressed_as_well_as_can_be(monkeypatch):
     monkeypatch.setenv("GPUDIST_CUDA", "1")
     for archs, flags in (("release", ["--compress-mode=size"]), ("90", []), ("80;90+PTX", [])):

@@ -254,6 +254,8 @@ def test_the_core_adds_up_what_pytorch_does():
     """For every kernel of it, in strips that are full and not, in any layout."""
     kernels = [k.id for k in gpudist.kernels("gradient") if k.why_not is None]
     kinds = {"cityblock": 1.0, "euclidean": 2.0, "chebyshev": math.inf, "sqeuclidean": 2.0}
+    rules = [(metric, kinds.get(metric, 2.0)) for metric in (*kinds, "inner_product")]
+    rules += [("minkowski", p) for p in (0.5, 1.0, 1.3, 2.0, 3.0, 7.0, 40.0)]
     for dtype, (batch, m, n, d) in itertools.product(
         (torch.float32, torch.float64),
         ((2, 17, 33, 3), (1, 5, 100, 11), (3, 40, 7, 30), (1, 1, 1, 1), (1, 64, 65, 8)),
@@ -262,12 +264,13 @@ def test_the_core_adds_up_what_pytorch_does():
         y[:, :1] = x[:, :1]
         g = points(batch, m, n, dtype=dtype)
         tolerance = {"rtol": 1e-4, "atol": 1e-4} if dtype == torch.float32 else {}
-        for metric in (*kinds, "inner_product"):
+        for metric, p in rules:
             kind = metric if metric in ("sqeuclidean", "inner_product") else "minkowski"
-            rule = _terms.Rule(kind, kinds.get(metric, 2.0), None)
-            distances = gpudist.cdist(x, y, metric)
+            rule = _terms.Rule(kind, p, None)
+            given = {"p": p} if metric == "minkowski" else {}
+            distances = gpudist.cdist(x, y, metric, **given)
             expected = _terms.pull(g, x, y, distances, rule)
-            pairs = gpudist.pdist(y, metric)
+            pairs = gpudist.pdist(y, metric, **given)
             of_pairs = _terms.pull(pairs, y, None, pairs, rule)
             alike = torch.ones(1, 1, dtype=dtype).expand_as(pairs)  # as sum() asks
             of_alike = _terms.pull(alike, y, None, pairs, rule)
@@ -275,12 +278,12 @@ def test_the_core_adds_up_what_pytorch_does():
                 for asked in (g, g.mT.contiguous().mT, g.expand(2, *g.shape)[1]):
                     out = torch.empty_like(x)
                     arrays = [t.numpy() for t in (asked, x, y, distances, out)]
-                    gpudist._core.gradient(*arrays, metric, kernel)
+                    gpudist._core.gradient(*arrays, metric, kernel, p)
                     torch.testing.assert_close(out, expected, **tolerance)
                 for asked, wanted in ((pairs, of_pairs), (alike, of_alike)):
                     out = torch.empty_like(y)
                     arrays = [t.numpy() for t in (asked, y, pairs, out)]
-                    gpudist._core.gradient(*arrays[:2], None, *arrays[2:], metric, kernel)
+                    gpudist._core.gradient(*arrays[:2], None, *arrays[2:], metric, kernel, p)
                     torch.testing.assert_close(out, wanted, **tolerance)
 
 

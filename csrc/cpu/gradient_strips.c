@@ -11,6 +11,7 @@
  * bits depend on the rows beside it, and long sums lose no more digits than BLOCK terms do. */
 #include "kernels.h"
 #include "simd.h"
+#include "simd_math.h"
 #include "sizes.h"
 #include "stack.h"
 #include "team.h"
@@ -19,9 +20,25 @@
 #include <math.h>
 
 enum {
-    BLOCK = 32, /* rows of B between two sums of two */
-    TILE = 8,   /* dimensions whose sums stay in registers */
+    BLOCK = 32,       /* rows of B between two sums of two */
+    TILE = 8,         /* dimensions whose sums stay in registers */
+    MOST_FACTORS = 8, /* of a power that is taken by products */
 };
+
+/* x^p for x >= 0 and p > 0; of floats in doubles. */
+GD_INLINE gd_vf64 power_f64(gd_vf64 x, double p) { return gd_power(x, p); }
+GD_INLINE gd_vf32 power_f32(gd_vf32 x, double p)
+{
+    typedef float half __attribute__((vector_size(GD_VEC_BYTES / 2)));
+    half parts[2];
+    memcpy(parts, &x, sizeof x);
+    for (int i = 0; i < 2; ++i) {
+        const gd_vf64 wide = __builtin_convertvector(parts[i], gd_vf64);
+        parts[i] = __builtin_convertvector(power_f64(wide, p), half);
+    }
+    memcpy(&x, parts, sizeof x);
+    return x;
+}
 
 #define T float
 #define V gd_vf32

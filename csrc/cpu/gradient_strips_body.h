@@ -85,8 +85,21 @@ static bool N(make_factors)(const N(strip) * s, ptrdiff_t count)
     return any > 0;
 }
 
+/* The slope of minkowski's distance: the power p - 1 of a difference's share of the distance. */
+GD_INLINE V N(slope)(V share, double p)
+{
+    if (p >= 2 && p <= MOST_FACTORS && p == (int)p) {
+        V product = share;
+        for (int i = 2; i < (int)p; ++i) {
+            product *= share;
+        }
+        return product;
+    }
+    return p < 1 ? 1 / N(power)(share, 1 - p) : N(power)(share, p - 1);
+}
+
 /* One term of a dimension. */
-GD_INLINE V N(term)(gd_metric metric, V factor, V away, V point, V other, V sum)
+GD_INLINE V N(term)(gd_metric metric, double p, V factor, V away, V point, V other, V sum)
 {
     const V e = point - other;
     const V signed_factor = (V)((I)factor ^ ((I)e & SIGN));
@@ -95,6 +108,10 @@ GD_INLINE V N(term)(gd_metric metric, V factor, V away, V point, V other, V sum)
             return sum + (V)((I)signed_factor & (I)(e != 0));
         case GD_CHEBYSHEV:
             return sum + (V)((I)signed_factor & (I)((e == away) | (e == -away)) & (I)(e != 0));
+        case GD_MINKOWSKI: {
+            const V slope = N(slope)(S(gd_abs)(e) / away, p);
+            return sum + (V)((I)(signed_factor * slope) & (I)(e != 0) & (I)(factor != 0));
+        }
         case GD_INNER_PRODUCT:
             return S(gd_fma)(factor, other, sum);
         default:
@@ -116,7 +133,7 @@ GD_INLINE void N(add_tile)(const N(strip) * s, gd_metric metric, ptrdiff_t from,
         const V away = S(gd_load)(s->away + j * N(LANES));
         for (int q = 0; q < tile; ++q) {
             const V point = S(gd_load)(s->points + (k + q) * N(LANES));
-            sum[q] = N(term)(metric, factor, away, point, S(gd_splat)(row[q]), sum[q]);
+            sum[q] = N(term)(metric, s->call->p, factor, away, point, S(gd_splat)(row[q]), sum[q]);
         }
     }
     for (int q = 0; q < tile; ++q) {
@@ -206,6 +223,9 @@ static void N(do_strip)(const gd_gradient *call, ptrdiff_t number, ptrdiff_t ind
                 break;
             case GD_CHEBYSHEV:
                 N(add_block)(&s, GD_CHEBYSHEV, from, count);
+                break;
+            case GD_MINKOWSKI:
+                N(add_block)(&s, GD_MINKOWSKI, from, count);
                 break;
             case GD_INNER_PRODUCT:
                 N(add_block)(&s, GD_INNER_PRODUCT, from, count);

@@ -80,7 +80,7 @@ static PyMethodDef methods[] = {
          "Distances of many matrices at once, NumPy arrays whose first axes are those of out; of "
          "every two rows of each of a where b is None."),
     FAST(gradient,
-         "gradient($module, /, asked, a, b, distances, out, metric, kernel=None)\n--\n\n"
+         "gradient($module, /, asked, a, b, distances, out, metric, kernel=None, p=2.0)\n--\n\n"
          "What is asked of distances, for the rows of each matrix of a, into out; of every two "
          "rows of each of a where b is None."),
     FAST(plan_cdist,

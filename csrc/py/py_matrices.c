@@ -114,16 +114,19 @@ GD_FUNCTION(gd_py_cdist_batch)
 GD_FUNCTION(gd_py_gradient)
 {
     PyObject *asked, *a, *b, *distances, *out;
-    gd_gradient call = {0};
+    gd_gradient call = {.p = 2};
     gd_orders orders = {0};
     gd_attention attention = {0};
     gd_error err;
     gd_status status;
-    const gd_arg spec[] = {
-        {"asked", gd_to_object, &asked, true},   {"a", gd_to_object, &a, true},
-        {"b", gd_to_object, &b, true},           {"distances", gd_to_object, &distances, true},
-        {"out", gd_to_object, &out, true},       {"metric", gd_to_metric, &call.metric, true},
-        {"kernel", gd_to_kernel, &orders, false}};
+    const gd_arg spec[] = {{"asked", gd_to_object, &asked, true},
+                           {"a", gd_to_object, &a, true},
+                           {"b", gd_to_object, &b, true},
+                           {"distances", gd_to_object, &distances, true},
+                           {"out", gd_to_object, &out, true},
+                           {"metric", gd_to_metric, &call.metric, true},
+                           {"kernel", gd_to_kernel, &orders, false},
+                           {"p", gd_to_double, &call.p, false}};
     if (!gd_parse("gradient", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
         return NULL;
     }

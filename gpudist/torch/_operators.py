@@ -96,10 +96,20 @@ def _pull(
     rule = _rule(kind, p, weights)
     metric = _metric(kind, p)[0]
     there = 0 not in x1.shape and (x2 is None or 0 not in x2.shape)
-    if x1.device.type == "cpu" and metric in _IN_THE_CORE and there:
+    if x1.device.type == "cpu" and _is_in_the_core(metric, p, x1.dtype) and there:
         return _pull_in_the_core(g, x1, x2, d, metric, rule)
     with torch.no_grad():
         return _terms.pull(g, x1, x2, d, rule)
+
+
+def _is_in_the_core(metric: str, p: float, dtype: torch.dtype) -> bool:
+    """Tell whether the core has the gradient, and is not slower.
+
+    Its other powers are in doubles, which PyTorch's of float32 are quicker than.
+    """
+    if metric == "minkowski":
+        return p > 0 and (dtype == torch.float64 or p in range(3, 9))
+    return metric in _IN_THE_CORE
 
 
 def _pull_in_the_core(
@@ -108,7 +118,7 @@ def _pull_in_the_core(
     out = torch.empty_like(x1, memory_format=torch.contiguous_format)
     points = [None if x is None else _in_rows(x.detach()) for x in (x1, x2)]
     a, b = (None if x is None else x.numpy() for x in points)
-    _core.gradient(g.detach().numpy(), a, b, d.detach().numpy(), out.numpy(), metric)
+    _core.gradient(g.detach().numpy(), a, b, d.detach().numpy(), out.numpy(), metric, p=rule.p)
     if rule.weights is None:
         return out
     # Each term of a column has its weight as a factor; for the largest difference it is a mask.
