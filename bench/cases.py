@@ -28,6 +28,7 @@ Array = npt.NDArray[Any]
 _SEED = 20_240_229
 _ROWS_AT_ONCE = 512
 _TOUCHED_AT_ONCE = 1 << 24
+_GRAPHS_CHECKED = 16
 
 _TRUTHS = tuple(record.name for record in METRICS if record.domain != "numbers")
 
@@ -398,6 +399,88 @@ def _draw_weights(n: int, heights: Array | None) -> Array:
     with ThreadPoolExecutor() as pool:
         list(pool.map(draw, range(0, n, _ROWS_AT_ONCE)))
     return weights
+
+
+@dataclass(frozen=True, slots=True)
+class ApspBatchCase:
+    """Shortest paths in `count` graphs of `n` nodes each, half of the edges there.
+
+    Parameters
+    ----------
+    count, n : int
+        Graphs, and nodes of each.
+    dtype : str
+        Of the result. Weights are whole numbers from 1 to 999 where it holds whole numbers alone.
+    predecessors : bool, default False
+        Whether predecessors are asked for.
+    kind : {"", "undirected", "unweighted"}
+        What is special about the graphs.
+    """
+
+    count: int
+    n: int
+    dtype: str
+    predecessors: bool = False
+    kind: str = ""
+    op: ClassVar[str] = "apsp_batch"
+    metric: ClassVar[str | None] = None
+    on_host: ClassVar[bool] = False
+
+    @property
+    def arguments(self) -> str:
+        """Name the predecessors and what is special."""
+        return ", ".join(filter(None, (self.kind, "predecessors" if self.predecessors else "")))
+
+    @property
+    def metric_args(self) -> dict[str, Any]:
+        """Say what is special and ask for predecessors, if at all."""
+        special = {"undirected": {"directed": False}, "unweighted": {"unweighted": True}}
+        return special.get(self.kind, {}) | (
+            {"return_predecessors": True} if self.predecessors else {}
+        )
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Give the graphs, and the nodes twice."""
+        return self.count, self.n, self.n
+
+    def operands(self) -> tuple[Array, ...]:
+        """Draw weights from 1 to 1000; 0 is no edge."""
+        weights = np.random.default_rng(_SEED).random(self.shape, np.float32)
+        weights *= 1998.0
+        weights -= 998.0
+        np.clip(weights, 0.0, None, out=weights)
+        np.ceil(weights, out=weights, where=weights < 1.0)
+        if "int" in self.dtype:
+            np.floor(weights, out=weights)
+        return (weights.astype(self.dtype, copy=False),)
+
+    def call(self, operands: tuple[Any, ...], device: str, kernel: str = "auto") -> Any:
+        """Find the shortest paths in all graphs."""
+        return gpudist.apsp(
+            operands[0], dtype=self.dtype, kernel=kernel, device=device, **self.metric_args
+        )
+
+    def explain(self, operands: tuple[Any, ...], device: str) -> gpudist.Explanation:
+        """Say which kernel ``auto`` takes."""
+        return gpudist.explain(
+            "apsp", operands[0], dtype=self.dtype, device=device, **self.metric_args
+        )
+
+    def sample(self, operands: tuple[Array, ...]) -> Sample:
+        """Find the paths in some graphs in float64."""
+        some = samples.sample_rows(self.count, _GRAPHS_CHECKED)
+        parts = [
+            samples.sample("apsp", (operands[0][k],), {"dtype": self.dtype, **self.metric_args})
+            for k in some
+        ]
+
+        def pick(result: Any) -> list[Any]:
+            whole = result[0] if self.predecessors else result
+            return [row for k in some for row in whole[int(k)]]
+
+        exact = np.concatenate([part.exact for part in parts])
+        return Sample(sum(part.rows for part in parts), exact, pick)
 
 
 @dataclass(frozen=True, slots=True)

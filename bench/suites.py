@@ -9,6 +9,7 @@ from bench.adversary import variants
 from bench.cases import (
     AccuracyCase,
     AfterProductCase,
+    ApspBatchCase,
     ApspCase,
     Case,
     CdistCase,
@@ -125,6 +126,19 @@ _APSP_CUDA: Cases = (
     ),
     ApspCase(16384, "float64"),
     ClosureCase(16384),
+)
+_BATCHES: Cases = (
+    *(
+        ApspBatchCase(count, n, dtype)
+        for count, n in ((100_000, 32), (4096, 64))
+        for dtype in ("float32", "uint16", "int16")
+    ),
+    *(
+        ApspBatchCase(count, n, "float32", predecessors, kind)
+        for count, n in ((100_000, 32), (4096, 64))
+        for predecessors, kind in ((True, ""), (False, "undirected"), (False, "unweighted"))
+    ),
+    ApspBatchCase(1000, 128, "float32"),
 )
 _MINPLUS_CPU: Cases = (
     *(MinplusCase(1000, 1000, 1000, dtype) for dtype in ("float64", "float32", "int32")),
@@ -255,6 +269,11 @@ SUITES = {
     "cdist": Suite("euclidean and cityblock", {"cpu": _CDIST_CPU, "cuda": _CDIST_CUDA}),
     "metrics": Suite("the other metrics", {"cpu": _METRICS_CPU, "cuda": _METRICS_CUDA}),
     "apsp": Suite("all-pairs shortest paths", {"cpu": _APSP_CPU, "cuda": _APSP_CUDA}),
+    "batches": Suite(
+        "shortest paths in many small graphs, on the CPU",
+        {"cpu": _BATCHES, "cuda": _BATCHES},
+        device="cpu",
+    ),
     "largest": Suite(
         "shortest paths of 65536 nodes, measured once",
         {"cpu": (ApspCase(2000, "float64"),), "cuda": (ApspCase(65536, "float32"),)},

@@ -206,24 +206,31 @@ def _computed(graphs: Graphs, asked: Asked, lead: tuple[int, ...] | None) -> _Re
 
 def _narrowed(graphs: Graphs, rows: _Results, call: _Call) -> None:
     """Compute a part of the graphs at a time in int32, and write it as it is wanted."""
-    name, (lengths, earlier) = rows.dist.dtype.name, _matrices(graphs, rows)
+    name = rows.dist.dtype.name
     wide = call._replace(none=results.UNREACHABLE)
-    step = max(1, _CHUNK // max(1, graphs.n**2))
+    step, at = max(1, _CHUNK // max(1, graphs.n**2)), 0
     for first in range(0, graphs.count, step):
         some = graphs.part(first, min(first + step, graphs.count))
-        ways = None if earlier is None else np.empty(some.elements, np.int32)
+        here = slice(at, at := at + some.elements)
+        ways = None if rows.before is None else rows.before[here]
         own = _Results(np.empty(some.elements, np.int32), ways)
         _close(some, own, wide, first)
-        found, before = _matrices(some, own)
-        for k, exact in enumerate(found):
-            try:
-                lengths[first + k][...] = results.narrow(exact, name, call.none, None)
-            except OverflowError as error:
-                raise many_graphs.of_graph(error, first + k, call.lead) from None
-            if earlier is not None:
-                earlier[first + k][...] = before[k]
+        try:
+            results.narrow(own.dist[None], name, call.none, rows.dist[None, here])
+        except OverflowError:
+            _name_narrow(some, own, name, first, call)
+            raise
     limit = np.iinfo(name).max
     _fill_outside(graphs, rows, limit if call.none is None else call.none)
+
+
+def _name_narrow(graphs: Graphs, rows: _Results, name: str, first: int, call: _Call) -> None:
+    """Raise the error of the first graph that has a length that does not fit."""
+    for k, exact in enumerate(graphs.matrices(rows.dist)):
+        try:
+            results.narrow(exact, name, call.none, None)
+        except OverflowError as error:
+            raise many_graphs.of_graph(error, first + k, call.lead) from None
 
 
 def _matrices(graphs: Graphs, rows: _Results) -> tuple[Any, Any]:

@@ -214,10 +214,10 @@ def of_array(graph: Any, sizes: Any, no_edge: float | None) -> tuple[Graphs, tup
             if sizes is not None
             else f"graph must be square matrices, got shape {weights.shape}"
         )
-    if weights.dtype.name not in results.CORE_DTYPES or not weights.dtype.isnative:
-        weights = weights.astype(
-            "float64" if weights.dtype.name not in results.CORE_DTYPES else weights.dtype.name
-        )
+    name = weights.dtype.name
+    small = name in ("int8", "uint8", "int16", "uint16")
+    kind = name if name in results.CORE_DTYPES else "int32" if small else "float64"
+    weights = weights.astype(kind, copy=False)  # in this machine's byte order
     *lead, n, _ = weights.shape
     count = math.prod(lead)
     flat = np.ascontiguousarray(weights).reshape(-1)

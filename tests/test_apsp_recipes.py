@@ -27,21 +27,48 @@ def test_rdkit_counts_the_same_bonds(recipes):
 
 
 def floyd_warshall(adjacency):
-    """Count hops as Graphormer does: 510 stands for no path, and for all that is not less."""
+    """Count hops as Graphormer does, and keep the nodes by which paths became shorter.
+
+    510 stands for no path, and for all that is not less.
+    """
     n = len(adjacency)
     hops = np.where(adjacency != 0, 1, 510).astype(np.int64)
     np.fill_diagonal(hops, 0)
+    path = np.full((n, n), -1)
     for k in range(n):
-        hops = np.minimum(hops, hops[:, k, None] + hops[k])
-    return np.minimum(hops, 510)
+        through = hops[:, k, None] + hops[k]
+        path[through < hops] = k
+        hops = np.minimum(hops, through)
+    path[hops >= 510] = 510
+    return np.minimum(hops, 510), path
 
 
 @pytest.mark.parametrize("n", [1, 7, 40, 600])
 def test_graphormer_s_hops(n, recipes, rng):
     for adjacency in (rng.random((n, n)) < 1.5 / n, np.eye(n, k=1)):
         hops, before = recipes["graphormer_distances"](adjacency)
-        want = floyd_warshall(adjacency)
+        want, _ = floyd_warshall(adjacency)
         assert hops.dtype == want.dtype
         np.testing.assert_array_equal(hops, want)
         reached = (before >= 0) | np.eye(n, dtype=bool)
         assert (reached | (hops == 510)).all()
+
+
+@pytest.mark.parametrize("n", [1, 2, 9, 40, 520])
+def test_graphormer_s_path_matrix(n, recipes, rng):
+    recipe = recipes["graphormer_floyd_warshall"]
+    order = rng.permutation(n)
+    line = np.eye(n, k=1)[order][:, order]
+    others = rng.random((n, n)) < 2 / n, np.eye(n), np.ones((n, n))
+    for adjacency in (line, *(others if n < 500 else ())):
+        for got, want in zip(recipe(adjacency), floyd_warshall(adjacency), strict=True):
+            np.testing.assert_array_equal(got, want, strict=True)
+
+
+def test_graphormer_s_path_matrix_of_many_molecules(recipes, rng):
+    edges = np.triu(rng.random((3, 50, 12, 12)) < 0.15, 1)
+    edges |= edges.swapaxes(-1, -2)
+    hops, path = recipes["graphormer_floyd_warshall"](edges)
+    for index in np.ndindex(3, 50):
+        want = floyd_warshall(edges[index])
+        np.testing.assert_array_equal((hops[index], path[index]), want)

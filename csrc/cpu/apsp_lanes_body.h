@@ -24,15 +24,48 @@ GD_INLINE V N(pick)(M mask, V yes, V no) { return (V)(((M)yes & mask) | ((M)no &
 
 /* ---------------------------------------------------------------- weights in */
 
-/* One weight of another type than T, infinite for no edge, as T has it. */
-GD_INLINE T N(converted)(double x, bool *odd)
+/* `count` weights of another type than T, as T has them: no edges where they are `absent` or not
+ * finite, and after them. Nothing is jumped over, since nobody can guess where edges are. */
+GD_INLINE void N(convert)(const gd_matrix *w, ptrdiff_t at, ptrdiff_t count, bool one_is,
+                          double absent, T *to, bool *odd)
 {
-    if (!(fabs(x) <= DBL_MAX))
-        return NONE;
-    const double most = (double)LARGEST;
-    const T y = (T)(x < -most ? -most : x > most ? most : x);
-    *odd |= fabs(x) > most || (!FLOATING && (double)y != x);
-    return y;
+    enum { PART = sizeof(gd_vf64) / sizeof(double) };
+    const gd_vf64 most = gd_splat((double)LARGEST);
+    const gd_vf64 none = gd_splat(one_is ? absent : (double)NAN);
+    double given[N(lanes)];
+    gd_vi64 bad = {0};
+    for (ptrdiff_t c = count; c < N(lanes); ++c)
+        given[c] = (double)INFINITY;
+    switch (w->dtype) {
+        case GD_F32:
+            for (ptrdiff_t c = 0; c < count; ++c)
+                given[c] = (double)((const float *)w->data)[at + c];
+            break;
+        case GD_F64:
+            for (ptrdiff_t c = 0; c < count; ++c)
+                given[c] = ((const double *)w->data)[at + c];
+            break;
+        default:
+            for (ptrdiff_t c = 0; c < count; ++c)
+                given[c] = (double)((const int32_t *)w->data)[at + c];
+    }
+    GD_UNROLL for (int c = 0; c < N(lanes); c += PART) {
+        const gd_vf64 x = gd_load(given + c), clipped = gd_max(gd_min(x, most), -most);
+        const gd_vi64 edge = (gd_abs(x) <= gd_splat(DBL_MAX)) & (x != none);
+        const gd_vf64 far = gd_splat((double)NONE);
+        const gd_vf64 held = (gd_vf64)((edge & (gd_vi64)clipped) | (~edge & (gd_vi64)far));
+        gd_store(given + c, held);
+        bad |= edge & (held != x);
+    }
+    for (int c = 0; c < N(lanes); ++c)
+        to[c] = (T)given[c];
+    for (int c = 0; c < N(lanes) && !FLOATING; c += PART) {
+        double whole[PART];
+        for (int e = 0; e < PART; ++e)
+            whole[e] = (double)to[c + e];
+        bad |= gd_load(whole) != gd_load(given + c);
+    }
+    *odd |= gd_any((gd_vi32)bad);
 }
 
 /* `count` weights from element `at` on, no edges after them. */
@@ -47,15 +80,10 @@ GD_INLINE V N(take)(const gd_graph *graph, ptrdiff_t at, ptrdiff_t count, bool *
     }
     else {
         T some[N(lanes)];
-        for (ptrdiff_t c = 0; c < N(lanes); ++c) {
-            double value = (double)INFINITY;
-            if (c < count)
-                value = w->dtype == GD_F32   ? (double)((const float *)w->data)[at + c]
-                        : w->dtype == GD_F64 ? ((const double *)w->data)[at + c]
-                                             : (double)((const int32_t *)w->data)[at + c];
-            const bool none = one_is && value == absent;
-            some[c] = N(converted)(none ? (double)INFINITY : value, odd);
-        }
+        if (count == N(lanes)) /* a constant */
+            N(convert)(w, at, N(lanes), one_is, absent, some, odd);
+        else
+            N(convert)(w, at, count, one_is, absent, some, odd);
         x = gd_load(some);
         const M there = (M)(x != gd_splat((T)NONE));
         return graph->unweighted ? N(pick)(there, gd_splat((T)1), x) : x;

@@ -354,6 +354,20 @@ def _scipy_apsp(task: Task) -> Callable[[], Any]:
     return lambda: floyd_warshall(graph, **task.metric_args)
 
 
+def _scipy_apsp_loop(task: Task) -> Callable[[], Any]:
+    from scipy.sparse.csgraph import floyd_warshall
+
+    (graphs,) = task.operands
+    _refuse_unless({"directed", "unweighted", "return_predecessors"}, task)
+
+    def close() -> Any:
+        found = [floyd_warshall(graph, **task.metric_args) for graph in graphs]
+        pairs = task.metric_args.get("return_predecessors", False)
+        return tuple(zip(*found, strict=True)) if pairs else found
+
+    return close
+
+
 def _torch_apsp(task: Task) -> Callable[[], Any]:
     import torch
 
@@ -604,6 +618,16 @@ RIVALS = (
         _scipy_apsp,
         limit=2000,
         does="one thread, in float64, on a copy of the graph",
+    ),
+    Rival(
+        "scipy floyd_warshall, graph by graph",
+        "scipy",
+        "scipy.sparse.csgraph",
+        "apsp_batch",
+        ("cpu",),
+        (),
+        _scipy_apsp_loop,
+        does="one thread, in float64, on a copy of each graph",
     ),
     Rival(
         "torch, loop over k",
