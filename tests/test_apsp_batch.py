@@ -285,6 +285,16 @@ def test_edges_with_a_pointer_per_graph():
     np.testing.assert_array_equal(out, padded)
 
 
+def test_whatever_an_edge_weighs_it_is_one_hop(rng, monkeypatch):
+    stack = graphs(rng, (9,), 20) * np.float32(1e30) + graphs(rng, (9,), 20)
+    want = gpudist.apsp(np.where(stack != 0, 1, 0).astype("int32"), dtype="int32")
+    from gpudist import batches
+
+    # Nobody is done alone for weights that the result's type does not take.
+    monkeypatch.setattr(batches._Call, "_alone", None)
+    np.testing.assert_array_equal(gpudist.apsp(stack, unweighted=True, dtype="int32"), want)
+
+
 def test_closures_of_lists(rng):
     for stack in (rng.random((4, 9, 9)) < 0.1, graphs(rng, (4,), 9, density=0.1)):
         same(gpudist.transitive_closure(list(stack)), gpudist.transitive_closure(stack))

@@ -80,10 +80,12 @@ GD_INLINE V N(take)(const gd_graph *graph, ptrdiff_t at, ptrdiff_t count, bool *
     }
     else {
         T some[N(lanes)];
-        if (count == N(lanes)) /* a constant */
-            N(convert)(w, at, N(lanes), one_is, absent, some, odd);
+        bool unasked = false;
+        bool *const wrong = graph->unweighted ? &unasked : odd; /* it is an edge all the same */
+        if (count == N(lanes))                                  /* a constant */
+            N(convert)(w, at, N(lanes), one_is, absent, some, wrong);
         else
-            N(convert)(w, at, count, one_is, absent, some, odd);
+            N(convert)(w, at, count, one_is, absent, some, wrong);
         x = gd_load(some);
         const M there = (M)(x != gd_splat((T)NONE));
         return graph->unweighted ? N(pick)(there, gd_splat((T)1), x) : x;
