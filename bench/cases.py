@@ -293,8 +293,29 @@ class KnnCase:
         return samples.sample("knn", operands, {"metric": self.metric, "k": self.k})
 
 
+class _PathsCase:
+    """What cases of shortest paths have in common, of one graph or of many."""
+
+    __slots__ = ()
+    predecessors: bool
+    kind: str
+
+    @property
+    def arguments(self) -> str:
+        """Name the predecessors and what is special."""
+        return ", ".join(filter(None, (self.kind, "predecessors" if self.predecessors else "")))
+
+    @property
+    def metric_args(self) -> dict[str, Any]:
+        """Say what is special and ask for predecessors, if at all."""
+        special = {"undirected": {"directed": False}, "unweighted": {"unweighted": True}}
+        return special.get(self.kind, {}) | (
+            {"return_predecessors": True} if self.predecessors else {}
+        )
+
+
 @dataclass(frozen=True, slots=True)
-class ApspCase:
+class ApspCase(_PathsCase):
     """Shortest paths between all pairs of `n` nodes, half of the edges there.
 
     Parameters
@@ -317,19 +338,6 @@ class ApspCase:
     op: ClassVar[str] = "apsp"
     metric: ClassVar[str | None] = None
     on_host: ClassVar[bool] = False
-
-    @property
-    def arguments(self) -> str:
-        """Name the predecessors and what is special."""
-        return ", ".join(filter(None, (self.kind, "predecessors" if self.predecessors else "")))
-
-    @property
-    def metric_args(self) -> dict[str, Any]:
-        """Say what is special and ask for predecessors, if at all."""
-        special = {"undirected": {"directed": False}, "unweighted": {"unweighted": True}}
-        return special.get(self.kind, {}) | (
-            {"return_predecessors": True} if self.predecessors else {}
-        )
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -402,7 +410,7 @@ def _draw_weights(n: int, heights: Array | None) -> Array:
 
 
 @dataclass(frozen=True, slots=True)
-class ApspBatchCase:
+class ApspBatchCase(_PathsCase):
     """Shortest paths in `count` graphs of `n` nodes each, half of the edges there.
 
     Parameters
@@ -425,19 +433,6 @@ class ApspBatchCase:
     op: ClassVar[str] = "apsp_batch"
     metric: ClassVar[str | None] = None
     on_host: ClassVar[bool] = False
-
-    @property
-    def arguments(self) -> str:
-        """Name the predecessors and what is special."""
-        return ", ".join(filter(None, (self.kind, "predecessors" if self.predecessors else "")))
-
-    @property
-    def metric_args(self) -> dict[str, Any]:
-        """Say what is special and ask for predecessors, if at all."""
-        special = {"undirected": {"directed": False}, "unweighted": {"unweighted": True}}
-        return special.get(self.kind, {}) | (
-            {"return_predecessors": True} if self.predecessors else {}
-        )
 
     @property
     def shape(self) -> tuple[int, ...]:
