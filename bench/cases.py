@@ -252,7 +252,7 @@ class KnnCase:
     metric: str = "euclidean"
     kind: str = "uniform"
     op: ClassVar[str] = "knn"
-    on_host: ClassVar[bool] = True
+    on_host: ClassVar[bool] = False
 
     @property
     def arguments(self) -> str:

@@ -49,16 +49,20 @@ _RIVALS = {
     "scipy cdist": "SciPy",
     "scikit-learn pairwise_distances": "scikit-learn",
 }
-# What the README shows of all results: backend, operation, metric, sizes, dtype, and the library
-# that people have for it. Of several devices of a backend the one that was measured last is shown.
-_HEADLINES: tuple[tuple[str, str, str | None, list[int], str, str], ...] = (
-    ("cuda", "cdist", "euclidean", [16384, 16384, 128], "float32", "torch.cdist"),
-    ("cuda", "cdist", "euclidean", [30336, 30336, 2], "float32", "torch.cdist"),
-    ("cuda", "cdist", "cityblock", [16384, 16384, 128], "float32", "torch.cdist"),
-    ("cuda", "apsp", None, [4096, 4096], "float32", "torch, loop over k"),
-    ("cpu", "cdist", "cityblock", [3000, 3000, 128], "float64", "scipy cdist"),
-    ("cpu", "apsp", None, [2000, 2000], "float64", "scipy floyd_warshall"),
-)
+# What the README shows of all results: backend, operation, metric, arguments, sizes, dtype, and the
+# library that people have for it. Of several devices of a backend the one that was measured last is
+# shown.
+_HEADLINES: tuple[tuple[str, str, str | None, str, list[int], str, str], ...] = (
+    ("cuda", "cdist", "euclidean", "", [16384, 16384, 128], "float32", "torch.cdist"),
+    ("cuda", "cdist", "cityblock", "", [16384, 16384, 128], "float32", "torch.cdist"),
+    (
+        "cuda", "knn", "euclidean", "k = 10", [10_000, 1_000_000, 128], "float32",
+        "torch.cdist and topk, in panels",
+    ),
+    ("cuda", "apsp", None, "", [4096, 4096], "float32", "torch, loop over k"),
+    ("cpu", "cdist", "cityblock", "", [3000, 3000, 128], "float64", "scipy cdist"),
+    ("cpu", "apsp", None, "", [2000, 2000], "float64", "scipy floyd_warshall"),
+)  # fmt: skip
 
 Result = Mapping[str, Any]
 
@@ -194,6 +198,11 @@ def _sizes(op: str, shape: Sequence[int]) -> str:
     rows = f"{shape[0]}" if len(set(shape[:2])) == 1 else f"{shape[0]} x {shape[1]}"
     if op == "transitive_closure":
         return f"what {rows} nodes reach"
+    if op == "apsp_batch":
+        return f"{shape[0]} graphs of {shape[1]} nodes"
+    if op == "training":
+        count = f"{shape[0]} matrices of " if shape[0] > 1 else ""
+        return f"{count}{shape[1]} x {shape[2]} points, d = {shape[3]}"
     if len(shape) == 2:
         return f"{rows} nodes"
     return f"{'pairs of ' if op == 'pdist' else ''}{rows} points, d = {shape[2]}"
@@ -239,14 +248,14 @@ def _chosen(results: Iterable[Result]) -> list[tuple[Result, Result]]:
     """Choose the few results that the README shows, each with a library's."""
     results = sorted(results, key=lambda result: str(result["date"]), reverse=True)
     pairs: list[tuple[Result, Result]] = []
-    for backend, op, metric, shape, dtype, library in _HEADLINES:
+    for backend, op, metric, arguments, shape, dtype, library in _HEADLINES:
         measured = (
             (result, rival)
             for result in results
             if result["device"].partition(":")[0] == backend
             and result["op"] == op
             and (result["metric"], result["shape"], result["dtype"]) == (metric, shape, dtype)
-            and not result.get("arguments")
+            and (result.get("arguments") or "") == arguments
             for rival in _timed(result)
             if rival["name"] == library
         )
@@ -429,6 +438,11 @@ _TABLES: Mapping[str, Callable[[Iterable[Result]], str]] = {
     "accuracy": _accuracy,
     "apsp-cuda": lambda results: _operation(_GRAPHS, "cuda", results),
     "apsp-cpu": lambda results: _operation(_GRAPHS, "cpu", results),
+    "neighbors-cuda": lambda results: _operation(("knn",), "cuda", results),
+    "neighbors-cpu": lambda results: _operation(("knn",), "cpu", results),
+    "batches-cuda": lambda results: _operation(("apsp_batch",), "cuda", results),
+    "batches-cpu": lambda results: _operation(("apsp_batch",), "cpu", results),
+    "training-cuda": lambda results: _operation(("training",), "cuda", results),
     "minplus-cuda": lambda results: _operation(("minplus",), "cuda", results),
     "minplus-cpu": lambda results: _operation(("minplus",), "cpu", results),
     "perron-cuda": lambda results: _operation(("perron",), "cuda", results),

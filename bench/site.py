@@ -34,7 +34,18 @@ FOLDER = "performance"
 _SECTIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("Distances", "", ("cdist-cuda", "cdist-cpu")),
     ("Other metrics", "", ("metrics-cuda", "metrics-cpu")),
+    (
+        "Nearest neighbours",
+        "The limit is that of reading the points once; it leaves out that all pairs are looked at.",
+        ("neighbors-cuda", "neighbors-cpu"),
+    ),
+    (
+        "Distances with gradients",
+        "Forward, or forward and back by PyTorch's autograd, whose own work counts.",
+        ("training-cuda",),
+    ),
     ("Shortest paths", "", ("apsp-cuda", "apsp-cpu")),
+    ("Shortest paths in many graphs", "", ("batches-cuda", "batches-cpu")),
     ("Products over semirings", "", ("minplus-cuda", "minplus-cpu")),
     ("Largest eigenvalues", "", ("perron-cuda", "perron-cpu")),
     (

@@ -22,6 +22,7 @@ from bench.cases import (
     SweepCase,
     TransferCase,
 )
+from bench.training import TrainingCase
 from gpudist.measure import rivals
 
 Cases = tuple[Case | SweepCase | AccuracyCase | FirstCallCase, ...]
@@ -102,12 +103,15 @@ _METRICS_CUDA: Cases = (
         )
     ),
     CdistCase(16384, 16384, 128, "float32", "minkowski", p=3.0),
-    CdistCase(16384, 16384, 128, "float32", "euclidean", weighted=True),
+    *(
+        CdistCase(16384, 16384, 128, "float32", metric, weighted=True)
+        for metric in ("euclidean", "sqeuclidean", "cosine", "correlation")
+    ),
     CdistCase(16384, 16384, 2, "float32", "haversine"),
     CdistCase(16384, 16384, 1024, "bool", "jaccard"),
     *(
         CdistCase(16384, 16384, 128, "float64", metric)
-        for metric in ("chebyshev", "canberra", "cosine")
+        for metric in ("chebyshev", "canberra", "cosine", "hellinger", "seuclidean", "mahalanobis")
     ),
 )
 _APSP_CPU: Cases = (
@@ -140,6 +144,21 @@ _BATCHES: Cases = (
     ),
     ApspBatchCase(1000, 128, "float32"),
 )
+_BATCHES_CUDA: Cases = (
+    *(
+        ApspBatchCase(count, n, "float32")
+        for count, n in (
+            (100_000, 32), (4096, 64), (20_000, 64), (1000, 128), (64, 256), (500, 256), (100, 512),
+            (97, 1024),
+        )
+    ),
+    *(
+        ApspBatchCase(count, n, "float32", predecessors=True)
+        for count, n in ((100_000, 32), (4096, 64), (20_000, 64), (1000, 128), (500, 256))
+    ),
+    *(ApspBatchCase(4096, 64, dtype) for dtype in ("int32", "float64")),
+    *(ApspBatchCase(4096, 64, "float32", kind=kind) for kind in ("undirected", "unweighted")),
+)  # fmt: skip
 _MINPLUS_CPU: Cases = (
     *(MinplusCase(1000, 1000, 1000, dtype) for dtype in ("float64", "float32", "int32")),
     MinplusCase(1000, 1000, 1000, "float64", "max_min"),
@@ -163,7 +182,7 @@ _PERRON_CUDA: Cases = (
     *(PerronCase(n, "float64") for n in (8192, 16384, 32768)),
     *(PerronCase(8192, dtype, "Hilbert") for dtype in ("float32", "float64")),
 )
-_NEIGHBORS: Cases = (
+_NEIGHBORS_CPU: Cases = (
     *(KnnCase(0, 200_000, 3, 16, dtype) for dtype in ("float64", "float32")),
     KnnCase(0, 1_000_000, 3, 16, "float64"),
     KnnCase(0, 200_000, 3, 16, "float64", kind="clusters"),
@@ -172,6 +191,19 @@ _NEIGHBORS: Cases = (
     KnnCase(100, 200_000, 3, 16, "float64"),
     KnnCase(2000, 100_000, 128, 10, "float32"),
     KnnCase(2000, 20_000, 32, 10, "float64", "cityblock"),
+)
+_NEIGHBORS_CUDA: Cases = (
+    *(KnnCase(10_000, 1_000_000, 128, k, "float32") for k in (1, 10, 100)),
+    *(KnnCase(10_000, 1_000_000, 16, k, "float32") for k in (1, 10, 100)),
+    KnnCase(0, 100_000, 128, 10, "float32"),
+    KnnCase(100, 1_000_000, 128, 10, "float32"),
+    KnnCase(1, 1_000_000, 128, 10, "float32"),
+    KnnCase(10_000, 100_000, 960, 10, "float32"),
+    KnnCase(0, 100_000, 3, 16, "float32"),
+    KnnCase(0, 20_000, 128, 1000, "float32"),
+    KnnCase(10_000, 100_000, 64, 10, "float64"),
+    KnnCase(10_000, 100_000, 128, 10, "float32", "cosine"),
+    KnnCase(10_000, 100_000, 32, 10, "float32", "cityblock"),
 )
 # Programs alternate NumPy and gpudist.
 _AFTER_PRODUCT_CPU: Cases = tuple(
@@ -207,6 +239,25 @@ _TRANSFER_CUDA: Cases = (
 _TRANSFER_ANYWHERE: Cases = (
     FirstCallCase(2048, 2),
     TransferCase(CdistCase(64, 64, 16, "float32"), anywhere=True),
+)
+_TRAINING_CPU: Cases = tuple(
+    TrainingCase(*shape, metric, back)
+    for shape, metric in (((8, 390, 176, 4), "cityblock"), ((400, 64, 64, 3), "euclidean"))
+    for back in (False, True)
+)
+_TRAINING_CUDA: Cases = (
+    *(
+        TrainingCase(*shape, metric, back)
+        for shape, metric in (
+            ((8, 3900, 176, 4), "cityblock"),
+            ((4096, 64, 64, 3), "euclidean"),
+            ((64, 1024, 1024, 64), "euclidean"),
+            ((64, 512, 512, 64), "cityblock"),
+        )
+        for back in (False, True)
+    ),
+    TrainingCase(1, 4096, 4096, 128, "cityblock"),
+    *(TrainingCase(1, 16384, 16384, 128, metric) for metric in ("euclidean", "cityblock")),
 )
 _ACCURACY = tuple(
     AccuracyCase(variant, dtype) for dtype in ("float32", "float64") for variant in variants()
@@ -274,26 +325,35 @@ SUITES = {
         {"cpu": _BATCHES, "cuda": _BATCHES},
         device="cpu",
     ),
+    "batches_cuda": Suite(
+        "shortest paths in many graphs, on a GPU where there is one",
+        {"cpu": (ApspBatchCase(4096, 64, "float32"),), "cuda": _BATCHES_CUDA},
+    ),
+    "training": Suite(
+        "distances of batches with their gradients, beside PyTorch's",
+        {"cpu": _TRAINING_CPU, "cuda": _TRAINING_CUDA},
+    ),
     "largest": Suite(
         "shortest paths of 65536 nodes, measured once",
         {"cpu": (ApspCase(2000, "float64"),), "cuda": (ApspCase(65536, "float32"),)},
     ),
     "minplus": Suite("products over semirings", {"cpu": _MINPLUS_CPU, "cuda": _MINPLUS_CUDA}),
-    "neighbors": Suite(
-        "nearest neighbours on the CPU, whether there is a GPU or not",
-        dict.fromkeys(("cpu", "cuda"), _NEIGHBORS),
-        device="cpu",
-    ),
+    "neighbors": Suite("nearest neighbours", {"cpu": _NEIGHBORS_CPU, "cuda": _NEIGHBORS_CUDA}),
     "perron": Suite("largest eigenvalues", {"cpu": _PERRON_CPU, "cuda": _PERRON_CUDA}),
     "transfer": Suite(
         "from NumPy to NumPy, the way to a GPU and back included",
         {"cpu": _TRANSFER_ANYWHERE + _TRANSFER_CPU, "cuda": _TRANSFER_ANYWHERE + _TRANSFER_CUDA},
     ),
     "cpu": Suite(
-        "cdist, metrics, apsp and minplus on the CPU, whether there is a GPU or not",
+        "cdist, metrics, apsp, minplus and neighbors on the CPU, whether there is a GPU or not",
         dict.fromkeys(
             ("cpu", "cuda"),
-            _CDIST_CPU + _METRICS_CPU + _APSP_CPU + _MINPLUS_CPU + _AFTER_PRODUCT_CPU,
+            _CDIST_CPU
+            + _METRICS_CPU
+            + _APSP_CPU
+            + _MINPLUS_CPU
+            + _NEIGHBORS_CPU
+            + _AFTER_PRODUCT_CPU,
         ),
         device="cpu",
     ),

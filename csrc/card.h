@@ -27,6 +27,7 @@ typedef struct gd_generation_row {
     int capability;
     int lanes, bus;
     bool fp64_tensor, halfwords;
+    int products;
 } gd_generation_row;
 
 const gd_generation_row *gd_generation_info(gd_generation generation);

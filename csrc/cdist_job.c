@@ -36,19 +36,25 @@ gd_status gd_check_points(const gd_matrix *x, const char *name, gd_dtype dtype,
     return GD_OK;
 }
 
+gd_request gd_job_request(const gd_job *job, const gd_orders *orders)
+{
+    return (gd_request){
+        .op = GD_OP_CDIST,
+        .orders = *orders,
+        .dtype = job->dtype,
+        .form = job->form,
+        .direct = job->direct,
+        .n = job->b->rows,
+        .cols = job->a->cols,
+    };
+}
+
 gd_status gd_job_choose(gd_job *job, const gd_orders *orders, gd_choice *choice, gd_error *err)
 {
     const gd_measure *measure = job->measure;
     job->form = gd_form_of(measure->metric, measure->weights != NULL, measure->p,
                            measure->factor != NULL, job->a->dtype);
-    const gd_request request = {
-        .op = GD_OP_CDIST,
-        .orders = *orders,
-        .dtype = job->dtype,
-        .form = job->form,
-        .n = job->b->rows,
-        .cols = job->a->cols,
-    };
+    const gd_request request = gd_job_request(job, orders);
     const gd_status status = gd_choose(&request, choice, err);
     if (status == GD_OK) {
         gd_stand_in(&request, job->a->rows, choice);
@@ -372,7 +378,8 @@ gd_status gd_job_direct(gd_job *job, const gd_matrix *out, gd_error *err)
     return status == GD_OK ? launch(job, &a, &b, err) : status;
 }
 
-gd_status gd_job_pairs(gd_job *job, void *out, gd_error *err)
+/* Pairs go where a kernel puts them (gd_cdist). */
+static void ask_for_pairs(gd_job *job, void *out)
 {
     const ptrdiff_t n = job->a->rows;
     job->call.pairs = true;
@@ -383,5 +390,32 @@ gd_status gd_job_pairs(gd_job *job, void *out, gd_error *err)
                                 .col_stride = 1,
                                 .dtype = job->dtype,
                                 .device = job->stage.device};
+}
+
+gd_status gd_job_many(gd_job *job, const gd_axes *axes, ptrdiff_t count, bool pairs, bool sure_root,
+                      const gd_matrix *out, gd_error *err)
+{
+    const gd_seen a = {.given = *job->a, .rows = *job->a};
+    const gd_seen b = {.given = *job->b, .rows = *job->b};
+    const gd_status status = set_arguments(job, err);
+    gd_cdist *const call = &job->call;
+    call->whole_b = *job->b;
+    call->out = *out;
+    if (pairs) {
+        ask_for_pairs(job, out->data);
+    }
+    call->many.count = count;
+    call->many.axes = axes->count;
+    call->many.shape = axes->shape;
+    call->many.a = axes->strides[0];
+    call->many.b = axes->strides[1];
+    call->many.out = axes->strides[2];
+    call->many.sure_root = sure_root;
+    return status == GD_OK ? launch(job, &a, &b, err) : status;
+}
+
+gd_status gd_job_pairs(gd_job *job, void *out, gd_error *err)
+{
+    ask_for_pairs(job, out);
     return launch(job, &job->all_a, &job->all_b, err);
 }

@@ -5,6 +5,7 @@
 #include "metric.h"
 #include "options.h"
 #include "registry.h"
+#include "stack.h"
 #include "stage.h"
 
 /* How many rows there are at once: of A and of B on the device, prepared; and of the result, one
@@ -29,6 +30,7 @@ typedef struct gd_job {
     const gd_matrix *a, *b; /* as the caller has them; the same for pdist, or if they are */
     gd_dtype dtype;         /* of the result */
     bool staged;            /* they are on the host, and the stage is not */
+    bool direct;            /* auto is to take distances of the direct form (gd_request) */
     const gd_measure *measure;
     gd_form form;
     const gd_kernel *kernel;
@@ -47,6 +49,13 @@ typedef struct gd_job {
 /* Whether these are points that the measure takes, to be worked on in `dtype`. */
 gd_status gd_check_points(const gd_matrix *x, const char *name, gd_dtype dtype,
                           const gd_measure *measure, gd_error *err);
+/* What gd_run_cdist and gd_run_pdist refuse. */
+gd_status gd_check_cdist(const gd_matrix *a, const gd_matrix *b, const gd_matrix *out,
+                         const gd_measure *measure, gd_error *err);
+gd_status gd_check_pdist(const gd_matrix *x, const gd_matrix *out, const gd_measure *measure,
+                         gd_error *err);
+/* What there is to do, of a job whose form is set. */
+gd_request gd_job_request(const gd_job *job, const gd_orders *orders);
 /* Sets what the operands, their dtype and the measure ask of a kernel, and the kernel. */
 gd_status gd_job_choose(gd_job *job, const gd_orders *orders, gd_choice *choice, gd_error *err);
 
@@ -60,6 +69,10 @@ gd_status gd_job_rows(gd_job *job, ptrdiff_t first, ptrdiff_t count, ptrdiff_t f
  * the caller's arrays as they are, and writes to `out`. False if it is none of these calls. */
 bool gd_job_is_direct(const gd_job *job, const gd_matrix *out);
 gd_status gd_job_direct(gd_job *job, const gd_matrix *out, gd_error *err);
+/* Enqueues `count` results, the first of which is `out`, along these axes (of a, b and out), with a
+ * kernel that has GD_MANY; the operands are the first ones, where the kernel can read them. */
+gd_status gd_job_many(gd_job *job, const gd_axes *axes, ptrdiff_t count, bool pairs, bool sure_root,
+                      const gd_matrix *out, gd_error *err);
 /* Enqueues all pairs, with a kernel that has GD_PAIRS and operands that are there as a whole. */
 gd_status gd_job_pairs(gd_job *job, void *out, gd_error *err);
 

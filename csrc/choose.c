@@ -27,6 +27,8 @@ enum { STEPS_OF_ELEMENT = 16 };
 /* perron reads a matrix so many times, more or less, at the bandwidth of the host's memory. */
 enum { PERRON_ROUNDS = 20 };
 static const double host_bytes = 60e9;
+/* Panels of distances pass a device's memory at so many bytes a second, or rather more. */
+static const double panel_bytes = 1e12;
 /* Packed truths pass in the time of one number, at least. */
 enum { BITS_OF_STEP = 64 };
 /* The bounds that follow were measured on an H200. Where they count work that has to fill a device,
@@ -45,12 +47,16 @@ enum { FEW_ROWS = 64 };
 /* To arrange so few points, or for so few rows of A, takes longer than to look at all pairs, at
  * whatever number of the other: a point takes as long as some hundred pairs. */
 enum { FEW_POINTS = 512, FEW_OF_POINTS = 256 };
+/* The same on a device, whose steps take some 0.4 ms for 1,000,000 x 128 whatever the rows of A. */
+enum { FEW_OF_PRODUCT = 64 };
 /* Where kernels of equal bits take each other's place (gd_stand_in): a tile is mostly empty with so
  * few rows or columns; so few results are too few blocks of cuda_tile, of cuda_direct, and of
  * cuda_short where points have more than so many dimensions and are not whole words. cuda_short's
  * blocks are wide: from a fold of dimensions on it gives way where columns, or rows and columns,
  * are few. With few dimensions cuda_few has no folds to compute side by side. */
 enum { THIN = 16, FOLDED_COLS = 48, TOO_FEW = 1 << 18, DIRECT_TOO_FEW = 6 << 20 };
+/* A matrix of a batch with fewer rows or columns, or as few dimensions, is small (gd_for_many). */
+enum { SMALL_OF_MANY = 48, FEW_OF_COLS = 4 };
 enum { SHORT_COLS = 8, SHORT_ROWS = 64, SHORT_TOO_FEW = 3 << 20 };
 
 __attribute__((format(printf, 3, 4))) static bool say(char *why, size_t size, const char *format,
@@ -99,6 +105,10 @@ static bool unfit_for_form(const gd_kernel *kernel, const gd_form *form, char *w
     }
     if (form->metric == GD_MINKOWSKI && (kernel->flags & GD_WHOLE_POWERS) && !form->whole_power) {
         return say(why, size, "it takes no exponents but 4, and 3 without weights");
+    }
+    if (form->metric == GD_MAHALANOBIS && (kernel->flags & GD_BY_FACTOR) &&
+        form->preparation != GD_FACTORED) {
+        return say(why, size, "it takes mahalanobis with a positive definite VI alone");
     }
     if (form->weighted && !(kernel->flags & GD_WEIGHTED)) {
         return say(why, size, "it takes no weights");
@@ -200,6 +210,17 @@ static bool unfit(const gd_kernel *kernel, const gd_request *request, char *why,
     if (points && request->in_panels) {
         return say(why, size, "it computes distances by itself");
     }
+    if (points && on_cuda && request->neighbors == 0) {
+        return say(why, size, "it finds a certain number of neighbours alone");
+    }
+    if (points && on_cuda && request->neighbors > GD_PRODUCT_NEIGHBORS) {
+        return say(why, size, "it finds up to %d neighbours, not %td", GD_PRODUCT_NEIGHBORS,
+                   request->neighbors);
+    }
+    if (points && on_cuda && (request->n < GD_PRODUCT_FEWEST || request->n > GD_PRODUCT_MOST)) {
+        return say(why, size, "it looks among %d to %d points, not %td", GD_PRODUCT_FEWEST,
+                   GD_PRODUCT_MOST, request->n);
+    }
     if (closes_over_others(kernel, request)) {
         return say(why, size, "it does not close over %s",
                    request->bottleneck ? "min_max and max_min" : "min_plus and max_plus");
@@ -237,7 +258,8 @@ static void estimate(const gd_request *request, const gd_card *card, double *hos
     const gd_generation_row *generation =
         gd_generation_info((gd_generation)gd_generation_of(card->capability));
     const double bus_bytes = 1e9 * generation->bus;
-    const bool cdist = request->op == GD_OP_CDIST, bits = request->op == GD_OP_CLOSURE;
+    const bool search = request->op == GD_OP_NEIGHBORS, bits = request->op == GD_OP_CLOSURE;
+    const bool cdist = request->op == GD_OP_CDIST || search;
     const bool graph = request->op == GD_OP_APSP || bits;
     const bool slow = cdist && (request->form.weighted ||
                                 gd_metric_info(request->form.metric)->cost == GD_COSTLY);
@@ -251,8 +273,11 @@ static void estimate(const gd_request *request, const gd_card *card, double *hos
     const double card_steps = card_clock * card->multiprocessors * generation->lanes /
                               CARD_INSTRUCTIONS /
                               (request->dtype == GD_F64 ? card->double_ratio : 1);
-    const double over_bus = n * (n + (graph ? n : depth)) * size / bus_bytes + bus_call;
-    const double computing = n * n * depth * (slow ? slower : 1) / card_steps;
+    /* Of a search there are few results; its distances pass the device's own memory twice. */
+    const double over_bus =
+        n * ((search ? 0 : n) + (graph ? n : depth)) * size / bus_bytes + bus_call;
+    const double passing = search ? 2 * n * n * size / panel_bytes : 0;
+    const double computing = n * n * depth * (slow ? slower : 1) / card_steps + passing;
     *host = n * n * (depth + STEPS_OF_ELEMENT) * (slow ? slower : 1) / host_steps;
     *there = computing > over_bus ? computing : over_bus;
 }
@@ -271,6 +296,9 @@ static bool unwanted(const gd_kernel *kernel, const gd_request *request, char *w
     const bool too_small = (kernel->flags & GD_FOR_LARGE) && !large;
     const bool arranges = kernel->flags & GD_ARRANGES;
     const bool too_few = arranges && (request->n < MANY_ROWS || bytes < share * ARRANGED_BYTES);
+    if (request->direct && (kernel->flags & GD_PRODUCT)) {
+        return say(why, size, "neighbours are ordered by distances of the direct form");
+    }
     if (kernel->flags & GD_STANDS_IN) {
         return say(why, size, "it takes cuda_tile's and cuda_direct's place where results are few");
     }
@@ -279,6 +307,13 @@ static bool unwanted(const gd_kernel *kernel, const gd_request *request, char *w
                    "the tensor cores of compute capability %d.%d do not multiply float64: "
                    "differences take less time there",
                    card->capability / 10, card->capability % 10);
+    }
+    const bool by_sums = request->form.weighted || request->form.metric == GD_HELLINGER;
+    if ((kernel->flags & GD_BY_WARPS) && !by_sums && request->cols < generation->products) {
+        return say(why, size,
+                   "with less than %d dimensions compute capability %d.%d has written no result "
+                   "before differences are done",
+                   generation->products, card->capability / 10, card->capability % 10);
     }
     if (arranges && card->shared_multiprocessor < ARRANGED_SHARED) {
         return say(
@@ -414,13 +449,42 @@ static const gd_kernel *better_for(const gd_kernel *kernel, const gd_request *re
     return arranged && (results <= share * DIRECT_TOO_FEW || thin) ? equal_row(request, 0) : NULL;
 }
 
-/* The row of neighbors that looks through panels. */
-static const gd_kernel *row_of_panels(const gd_request *request)
+const gd_kernel *gd_for_many(const gd_request *request, ptrdiff_t rows, const gd_choice *choice,
+                             bool *sure_root)
+{
+    const gd_kernel *const chosen = choice->kernel;
+    const bool asked = request->orders.kernel != NULL;
+    /* Of matrices so small, several make a block of the row that takes no other's place. */
+    const bool small =
+        rows < SMALL_OF_MANY || request->n < SMALL_OF_MANY || request->cols <= FEW_OF_COLS;
+    const uint64_t way = GD_MANY | (small ? GD_STANDS_IN : 0);
+    size_t count;
+    const gd_kernel *table = gd_kernels(&count);
+    *sure_root = chosen->flags & GD_SURE_ROOT;
+    if (chosen->backend == GD_CPU || request->form.preparation != GD_AS_GIVEN ||
+        (!has_equal_bits(chosen, request) && !*sure_root)) {
+        return NULL;
+    }
+    if (asked) {
+        return chosen->flags & GD_MANY ? chosen : NULL;
+    }
+    for (size_t i = 0; i < count; ++i) {
+        if ((table[i].flags & (GD_MANY | GD_STANDS_IN)) == way &&
+            !unfit(&table[i], request, NULL, 0)) {
+            return &table[i];
+        }
+    }
+    return NULL;
+}
+
+/* The row of neighbors that looks through panels where `points` does not. */
+static const gd_kernel *row_of_panels(const gd_request *request, const gd_kernel *points)
 {
     size_t count;
     const gd_kernel *table = gd_kernels(&count);
     for (size_t i = 0; i < count; ++i) {
-        if (!(table[i].flags & GD_POINTS) && !unfit(&table[i], request, NULL, 0)) {
+        if (!(table[i].flags & GD_POINTS) && table[i].backend == points->backend &&
+            !unfit(&table[i], request, NULL, 0)) {
             return &table[i];
         }
     }
@@ -430,9 +494,9 @@ static const gd_kernel *row_of_panels(const gd_request *request)
 void gd_stand_in(const gd_request *request, ptrdiff_t rows, gd_choice *choice)
 {
     const bool asked = request->orders.kernel != NULL || request->op != GD_OP_CDIST;
-    if (request->orders.kernel == NULL && (choice->kernel->flags & GD_POINTS) &&
-        rows < FEW_OF_POINTS) {
-        choice->kernel = row_of_panels(request);
+    const int few = choice->kernel->backend == GD_CUDA ? FEW_OF_PRODUCT : FEW_OF_POINTS;
+    if (request->orders.kernel == NULL && (choice->kernel->flags & GD_POINTS) && rows < few) {
+        choice->kernel = row_of_panels(request, choice->kernel);
         choice->because = "so few rows are not worth arranging XB for them";
         return;
     }

@@ -38,13 +38,15 @@ void *gd_stream_near(gd_device device, gd_device chosen, const gd_orders *orders
 typedef struct gd_request {
     gd_op op;
     gd_orders orders;
-    gd_dtype dtype;    /* of the computation */
-    gd_form form;      /* cdist and neighbors alone */
-    bool in_panels;    /* neighbors: of distances that a certain kernel of cdist computes */
-    bool bottleneck;   /* apsp: over GD_MIN_MAX */
-    bool predecessors; /* apsp: are wanted as well */
-    ptrdiff_t n;       /* rows of B; nodes of the graph; columns of a product */
-    ptrdiff_t cols;    /* dimensions d; 0 for graphs; rows of a product's B */
+    gd_dtype dtype;      /* of the computation */
+    gd_form form;        /* cdist and neighbors alone */
+    bool direct;         /* cdist: for neighbours, whose distances are of the direct form */
+    bool in_panels;      /* neighbors: of distances that a certain kernel of cdist computes */
+    bool bottleneck;     /* apsp: over GD_MIN_MAX */
+    bool predecessors;   /* apsp: are wanted as well */
+    ptrdiff_t neighbors; /* neighbors: the most of a row; 0 where that is not known before */
+    ptrdiff_t n;         /* rows of B; nodes of the graph; columns of a product */
+    ptrdiff_t cols;      /* dimensions d; 0 for graphs; rows of a product's B */
 } gd_request;
 
 typedef struct gd_choice {
@@ -60,6 +62,11 @@ gd_status gd_choose(const gd_request *request, gd_choice *choice, gd_error *err)
 /* A choice of auto may be made again for the number of rows of A, among rows of the table that give
  * a result the same bits. */
 void gd_stand_in(const gd_request *request, ptrdiff_t rows, gd_choice *choice);
+
+/* The row that computes batches of what was chosen, of so many rows of A, with its bits; NULL if
+ * there is none. *sure_root is what it is to be told (gd_cdist). */
+const gd_kernel *gd_for_many(const gd_request *request, ptrdiff_t rows, const gd_choice *choice,
+                             bool *sure_root);
 
 /* Why this row is not what auto takes for the request, in at most `size` bytes of `why`; false when
  * it could be. */

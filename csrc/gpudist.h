@@ -134,6 +134,9 @@ typedef struct gd_matrix {
 /* What marks a pair without a predecessor, as in SciPy. */
 #define GD_NO_PREDECESSOR ((int32_t)-9999)
 
+/* So many axes of a batch a launcher takes on a CUDA device; what lies together is made one. */
+#define GD_MOST_AXES 4
+
 /* ---------------------------------------------------------------- launching */
 
 /* A launch parameter that a row lets its callers choose: one of the whole numbers least,
@@ -210,6 +213,15 @@ typedef struct gd_cdist {
      * operands as given as well if the matrix is not positive definite; a_terms is NULL then. */
     const double *vi;
     gd_matrix a_given, b_given;
+    /* Rows of the table with GD_MANY: a, b and out are the first of `count` matrices, along so many
+     * axes of these lengths (GD_MOST_AXES at most), so many bytes apart; without a count, there is
+     * one. sure_root: roots are those of cdist/cuda_narrow. */
+    struct {
+        ptrdiff_t count;
+        int axes;
+        const ptrdiff_t *shape, *a, *b, *out;
+        bool sure_root;
+    } many;
 } gd_cdist;
 typedef gd_status gd_cdist_kernel(gd_cdist *call, gd_error *err);
 
@@ -387,8 +399,8 @@ typedef struct gd_graph {
     bool flip;       /* the larger is the better: kernels see weights negated */
 } gd_graph;
 
-/* apsp_batch: apsp of many graphs on the host, from weights as given to lengths as they are wanted.
- * Each has the bits that apsp gives it. A graph's matrices begin at element `at` of weights, out
+/* apsp_batch: apsp of many graphs, from weights as given to lengths as they are wanted. Each has
+ * the bits that apsp gives it. On the host a graph's matrices begin at element `at` of weights, out
  * and pred alike, in rows of call->pitch elements, or of n if that is 0; in rows of `pitch` what
  * lies beyond n is filled as if it could not be reached. With `tails`, edges take the place of
  * weights: number e goes from tails[e] to heads[e] and weighs element e of weights, or 1 where
@@ -405,8 +417,9 @@ typedef struct gd_batch_facts {
     bool negative, fractional, on_cycle, alone;
 } gd_batch_facts;
 
-/* Graphs of more nodes are better done one by one. */
+/* Graphs of more nodes are better done one by one: on the CPU, and on a device. */
 #define GD_LANES_MOST 128
+#define GD_TILES_MOST 1024
 
 /* Graphs come in ascending order of n; facts[index] is each one's. Sizing sets `members`, for whom
  * the workspace is made. The semiring is GD_MIN_PLUS or GD_MIN_MAX; graph.flip says which of the
@@ -424,6 +437,15 @@ typedef struct gd_apsp_batch {
     double unreachable;
     int members;
     gd_batch_facts *facts;
+    /* On a CUDA device graphs, tails, heads and facts are NULL: `count` matrices of pitch x pitch
+     * lie one after the other, dense and in device memory like all that this points to. `sizes`
+     * says how many nodes each has, NULL that it is `pitch`. A byte of `doubts` that is not zero
+     * says that a graph is to be looked at alone, and so has no results; then the first word of
+     * `page`, which is pinned memory, is not zero either. Sizing sets the workspace; the semiring
+     * is GD_MIN_PLUS. */
+    const int32_t *sizes;
+    uint8_t *doubts;
+    unsigned *page;
 } gd_apsp_batch;
 typedef gd_status gd_apsp_batch_kernel(gd_apsp_batch *call, gd_error *err);
 
@@ -466,28 +488,58 @@ typedef struct gd_candidates {
     bool cut, owned; /* owned: `list` is from malloc and grows */
 } gd_candidates;
 
+/* On a CUDA device: the nearest of each row so far, in the form of the result: the nearest first,
+ * NaN and -1 behind the last. A row's neighbours are `most` elements, one row after the other; or
+ * with `starts` those from starts[i] to before starts[i + 1], which are no more. */
+typedef struct gd_ranked {
+    void *distances; /* of the panel's dtype */
+    int64_t *indices;
+    ptrdiff_t most; /* 0: nobody wants them */
+    const int64_t *starts;
+} gd_ranked;
+
+/* On a CUDA device: all elements of a panel that are within their row's limit, in the panel's
+ * order. Each row is cut into `segments`, which sizing sets, of which several warps take one each.
+ * How many there are in a segment goes to tallies[row * segments + segment]; or, where that is
+ * NULL, they themselves go to elements from starts[row * segments + segment] on. */
+typedef struct gd_listed {
+    ptrdiff_t segments;
+    int32_t *tallies;
+    const int64_t *starts;
+    void *distances; /* of the panel's dtype */
+    int64_t *indices;
+} gd_listed;
+
 /* neighbors: looks through a panel of distances, whose columns are rows `first` and following of B,
  * and adds what belongs to each of its rows' lists, or counts it. The panel has col_stride 1.
  * Rows of the table with GD_POINTS have no panel: they compute the distances that they need, with
  * the bits of cdist, among all of B. Their first launch arranges B in the workspace, which later
- * ones search for rows of A, with lists or counts beside these, at most as many as when sizing. */
+ * ones search for rows of A, with lists or counts beside these, at most as many as when sizing.
+ * On a CUDA device everything is there; lists are `ranked` or `listed`, and what belongs to them is
+ * not further away than `limits` says. */
 typedef struct gd_neighbors {
     gd_launch launch;
     gd_matrix panel;
     ptrdiff_t first;
-    gd_matrix a, b;   /* GD_POINTS: of one dtype and on the CPU, with col_stride 1 */
+    gd_matrix a, b;   /* GD_POINTS: of one dtype; on the CPU with col_stride 1 */
     gd_metric metric; /* GD_POINTS, and p, minkowski's exponent */
     double p;
-    ptrdiff_t self;        /* GD_POINTS: the row of B that is the first of A's, none its own */
-    bool arranged;         /* neighbour, or -1; whether B is arranged; how many pairs a search */
-    double pairs;          /* has looked at, which it sets */
-    bool larger;           /* the larger a distance, the nearer: a similarity */
-    gd_candidates *lists;  /* one a row, or NULL: to count */
-    const double *bounds;  /* ascending keys: an element counts where it is at most bounds[i] */
+    ptrdiff_t self;       /* GD_POINTS and CUDA: the row of B that is the first of A's, none its */
+    bool arranged;        /* own neighbour, or -1; whether B is arranged; how many pairs a search */
+    double pairs;         /* has looked at, which it sets */
+    bool larger;          /* the larger a distance, the nearer: a similarity */
+    gd_candidates *lists; /* one a row, or NULL: to count */
+    const double *bounds; /* ascending keys: an element counts where it is at most bounds[i] */
     ptrdiff_t bound_count; /* and above bounds[i - 1] */
     int64_t *counts;       /* rows x bound_count, added to; or NULL: */
     double *sums;          /* the same of weights */
     const double *weights; /* one a row of B */
+    /* CUDA. No key of a row is larger than its limit; NULL: none has one. Where `last` is not NULL,
+     * of those at just the limit it is the ones with indices up to that. */
+    const double *limits;
+    const int64_t *last;
+    gd_ranked ranked;
+    gd_listed listed;
 } gd_neighbors;
 typedef gd_status gd_neighbors_kernel(gd_neighbors *call, gd_error *err);
 
@@ -503,15 +555,18 @@ typedef struct gd_stack {
  * which is times the sign of the difference for cityblock, and of its largest elements for
  * chebyshev; the difference over the distance for euclidean, the power p - 1 of that with its sign
  * for minkowski, and twice the difference for sqeuclidean, 0 where it is 0; and b[j, :] for
- * inner_product. All are of one dtype; a, b and out
- * have col_stride 1, asked and distances are strided anyhow. With `pairs`, a and b are the same,
- * and asked and distances are rows of n * (n - 1) / 2, one for each j > i. out is written as a
- * whole. */
+ * inner_product. With out_b, also
+ *     out_b[j, :] = sum over i of asked[i, j] * (how distances[i, j] changes with b[j, :]),
+ * as a call with a and b exchanged gives it. All are of one dtype; a, b and what is written have
+ * col_stride 1, asked and distances are strided anyhow. With `pairs`, a and b are the same, and
+ * asked and distances are rows of n * (n - 1) / 2, one for each j > i. What is written is written
+ * as a whole. The order of sums depends on the number of rows that are added up, and on d alone. */
 typedef struct gd_gradient {
     gd_launch launch;
     gd_metric metric;
     double p; /* above 0, for minkowski */
     gd_stack asked, a, b, distances, out;
+    gd_stack out_b; /* without data: not asked for */
     bool pairs;
     int axes;
     const ptrdiff_t *shape;
@@ -796,6 +851,14 @@ enum {
 #define GD_EQUAL_BITS GD_BIT(14)   /* cdist: adds in one order with the others that say so */
 #define GD_WIDE_BLOCKS GD_BIT(15)  /* cdist: a block has many columns, which few leave empty */
 #define GD_POINTS GD_BIT(16)       /* neighbors: takes points, not panels of their distances */
+#define GD_PRODUCT GD_BIT(17)      /* cdist: distances from products, not of the direct form */
+#define GD_BY_FACTOR GD_BIT(18)    /* cdist: takes mahalanobis of rows times a factor alone */
+#define GD_MANY GD_BIT(19)         /* cdist: takes batches */
+#define GD_SURE_ROOT GD_BIT(20)    /* cdist: rows with GD_MANY have its bits, with sure_root */
+#define GD_BY_WARPS GD_BIT(21)     /* cdist: warps multiply halves (see `products`) */
+
+/* What neighbors/cuda_product takes: neighbours of a row, and points that they are among. */
+enum { GD_PRODUCT_NEIGHBORS = 128, GD_PRODUCT_FEWEST = 1 << 14, GD_PRODUCT_MOST = 1 << 30 };
 
 /* Bytes of shared memory that a block of apsp/cuda_blocked takes for float64 with predecessors. */
 enum { GD_PATHS64_SHARED = 74048 };

@@ -19,18 +19,42 @@ typedef struct gd_wanted {
 
 /* The nearest wanted->most rows of B to each row of A, the nearest first: `distances` is a dense
  * matrix of the computation's dtype with as many columns, `indices` one of int64 beside it. Where a
- * row has fewer neighbours, NaN and -1 follow. Everything is on the host. */
+ * row has fewer neighbours, NaN and -1 follow. Everything is on the host, or on one device, where
+ * it is enqueued on orders->stream. */
 gd_status gd_run_nearest(const gd_matrix *a, const gd_matrix *b, const gd_matrix *distances,
                          int64_t *indices, const gd_wanted *wanted, const gd_measure *measure,
                          const gd_orders *orders, gd_error *err);
 
+/* Neighbours of some rows, on a device. */
+typedef struct gd_chunk {
+    void *distances;
+    int64_t *indices;
+    ptrdiff_t count;
+} gd_chunk;
+
 /* Neighbours of all rows, one row after the other: those of row i are elements indptr[i] to before
- * indptr[i + 1]. The arrays are from malloc, and the caller's to free. */
+ * indptr[i + 1]. Those of operands on a device stay there, in chunks, which are in the way of
+ * `stream`; all others are on the host. */
 typedef struct gd_neighborhoods {
     void *distances; /* of the computation's dtype */
     int64_t *indices, *indptr;
-    ptrdiff_t count;
+    ptrdiff_t count, allocated; /* elements */
+    gd_chunk *chunks;
+    ptrdiff_t chunk_count;
+    gd_device device;
+    void *stream;
 } gd_neighborhoods;
+
+/* Makes room for `more` elements of `size` bytes in the arrays on the host. */
+gd_status gd_grow_neighborhoods(gd_neighborhoods *found, size_t size, ptrdiff_t more,
+                                gd_error *err);
+/* Copies what is in chunks, and places that begin on the host, to arrays on the same device,
+ * enqueued on `stream`. `distances` is one row. */
+gd_status gd_gather_neighborhoods(const gd_neighborhoods *found, const gd_matrix *distances,
+                                  int64_t *indices, const void *places, size_t places_bytes,
+                                  void *places_there, void *stream, gd_error *err);
+/* Gives back all that is there. */
+void gd_free_neighborhoods(gd_neighborhoods *found);
 
 gd_status gd_run_within(const gd_matrix *a, const gd_matrix *b, gd_dtype dtype,
                         const gd_wanted *wanted, const gd_measure *measure, const gd_orders *orders,

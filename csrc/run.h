@@ -77,13 +77,14 @@ typedef struct gd_batch {
     ptrdiff_t edges;
 } gd_batch;
 
-/* gd_run_apsp for many graphs, on the host. Operand and results are one row each; of edges the
+/* gd_run_apsp for many graphs. Operand and results are one row each; of edges the
  * operand is their weights, or has no data. doubts[i] is by how much rounding can lengthen a cycle
  * of graph i, as in gd_cycles_facts, or NaN where it has to be done alone: then its results are
- * unspecified. */
+ * unspecified; on a device that is the only doubt, and others are not written. `left` tells whether
+ * there is one. Arrays may be on a CUDA device, but for doubts and what the batch says. */
 gd_status gd_run_apsp_batch(const gd_graph *graph, const gd_batch *batch, const gd_matrix *out,
                             const gd_matrix *pred, gd_semiring semiring, double unreachable,
-                            const gd_orders *orders, double *doubts, gd_error *err);
+                            const gd_orders *orders, double *doubts, bool *left, gd_error *err);
 
 /* A band's part of a turn, in place: gd_apsp_band says what `dist`, `pred` (without data: none) and
  * the snapshots, words of GD_I32, hold; n is the number of columns, and padded already. The

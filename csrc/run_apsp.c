@@ -326,19 +326,6 @@ static gd_status write_out(apsp_job *job, double unreachable, uint8_t *negative_
     return status == GD_OK ? gd_cuda_paths_facts(call, negative_nodes, facts, err) : status;
 }
 
-double gd_cycle_rounding(gd_dtype dtype, ptrdiff_t nodes, double max_abs, bool fractional)
-{
-    const bool narrow = dtype == GD_F32;
-    const double n = (double)nodes, longest = max_abs * n;
-    if (dtype == GD_I32 || (!fractional && longest <= (narrow ? 0x1p24 : 0x1p53))) {
-        return 0;
-    }
-    if (longest >= (narrow ? 0x1p126 : 0x1p1022)) {
-        return (double)INFINITY;
-    }
-    return longest * (n + 8) * (narrow ? 0x1p-24 : 0x1p-53);
-}
-
 /* What the facts say to the kernel. They are of the weights as given, which it may see negated. An
  * undirected edge of negative weight is a cycle whose sum is exact. */
 static void tell(apsp_job *job, const gd_graph_facts *facts)

@@ -2,6 +2,8 @@
 #ifndef GPUDIST_RUN_APSP_H
 #define GPUDIST_RUN_APSP_H
 
+#include <math.h>
+
 #include "gpudist.h"
 
 /* int32 weights must lie below this, path lengths of a result below twice it. */
@@ -10,6 +12,21 @@
 /* How much longer than its weights' exact sum a cycle's computed length can be: k edges take k
  * roundings to the dtype and k - 1 sums, of up to 2, 3, ... k weights each. Sums along paths of
  * distinct nodes are exact if they are whole numbers that the dtype holds. */
-double gd_cycle_rounding(gd_dtype dtype, ptrdiff_t nodes, double max_abs, bool fractional);
+static inline
+#ifdef __CUDACC__
+    __host__ __device__
+#endif
+    double gd_cycle_rounding(gd_dtype dtype, ptrdiff_t nodes, double max_abs, bool fractional)
+{
+    const bool narrow = dtype == GD_F32;
+    const double n = (double)nodes, longest = max_abs * n;
+    if (dtype == GD_I32 || (!fractional && longest <= (narrow ? 0x1p24 : 0x1p53))) {
+        return 0;
+    }
+    if (longest >= (narrow ? 0x1p126 : 0x1p1022)) {
+        return HUGE_VAL;
+    }
+    return longest * (n + 8) * (narrow ? 0x1p-24 : 0x1p-53);
+}
 
 #endif

@@ -1,4 +1,5 @@
-/* run_apsp_batch.c: shortest paths in many graphs end to end. They are on the host. */
+/* run_apsp_batch.c: shortest paths in many graphs end to end: what is checked and chosen, and the
+ * work on the CPU. Work on a device goes on in run_apsp_stacked.c. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -6,6 +7,7 @@
 #include "run.h"
 #include "run_apsp.h"
 #include "run_apsp_far.h"
+#include "run_apsp_stacked.h"
 #include "sizes.h"
 #include "stage.h"
 #include "watch.h"
@@ -65,7 +67,7 @@ static gd_status lay_out(const gd_batch *batch, gd_batch_graph *graphs, ptrdiff_
 
 static bool holds(const gd_matrix *m, ptrdiff_t elements)
 {
-    return m->device.backend == GD_CPU && m->rows == 1 && m->cols == elements;
+    return m->rows == 1 && m->cols == elements && (m->col_stride == 1 || elements <= 1);
 }
 
 static gd_status check(const gd_graph *graph, const gd_batch *batch, ptrdiff_t elements,
@@ -77,16 +79,19 @@ static gd_status check(const gd_graph *graph, const gd_batch *batch, ptrdiff_t e
     }
     if (w->data != NULL && !holds(w, batch->first_edges != NULL ? batch->edges : elements)) {
         return GD_FAIL(err, GD_BAD_VALUE,
-                       "graph must be one row on the host, of a weight for each "
-                       "element or edge");
+                       "graph must be one dense row, of a weight for each element or edge");
     }
     if (!holds(out, elements) || (pred->data != NULL && !holds(pred, elements))) {
-        return GD_FAIL(err, GD_BAD_VALUE, "the results must be one row of %td elements on the host",
+        return GD_FAIL(err, GD_BAD_VALUE, "the results must be dense rows of %td elements",
                        elements);
     }
     if (pred->data != NULL && pred->dtype != GD_I32) {
         return GD_FAIL(err, GD_BAD_TYPE, "predecessors are int32, not %s",
                        gd_dtype_name(pred->dtype));
+    }
+    if ((w->data != NULL && !gd_same_device(w, out)) ||
+        (pred->data != NULL && !gd_same_device(pred, out))) {
+        return GD_FAIL(err, GD_BAD_TYPE, "graph, out and pred are on different devices");
     }
     return GD_OK;
 }
@@ -145,55 +150,123 @@ static gd_status work(gd_apsp_batch *call, const gd_kernel *kernel, const gd_ord
     return status;
 }
 
+/* What kernels on the CPU and on a device are told alike. */
+static gd_apsp_batch call_of(const gd_graph *graph, const gd_batch *batch, const gd_matrix *out,
+                             const gd_matrix *pred, gd_semiring semiring, double unreachable,
+                             const gd_choice *choice, const gd_orders *orders)
+{
+    gd_apsp_batch call = {
+        .launch = {.device = choice->device, .options = choice->options, .watch = orders->watch},
+        .count = batch->count,
+        .pitch = batch->packed ? 0 : batch->n,
+        .graph = *graph,
+        .tails = batch->first_edges != NULL ? batch->tails : NULL,
+        .heads = batch->heads,
+        .dtype = out->dtype,
+        .semiring = gd_ring_within(semiring),
+        .out = out->data,
+        .pred = pred->data,
+        .unreachable = unreachable,
+    };
+    call.graph.flip = semiring == GD_MAX_PLUS || semiring == GD_MAX_MIN;
+    if (graph->weights.dtype == GD_F32) { /* 0.1 is to match the float32 array's 0.1 */
+        call.graph.sentinel = (double)(float)graph->sentinel;
+    }
+    return call;
+}
+
+static gd_status run_on_cpu(gd_apsp_batch *call, const gd_batch *batch, gd_batch_graph *graphs,
+                            const gd_kernel *kernel, const gd_orders *orders, double *doubts,
+                            bool *left, gd_error *err)
+{
+    double steps = 0;
+    gd_status status;
+    for (ptrdiff_t i = 0; i < batch->count; ++i) {
+        steps += (double)graphs[i].n * (double)graphs[i].n * (double)graphs[i].n;
+    }
+    if (batch->sizes != NULL) {
+        qsort(graphs, (size_t)batch->count, sizeof *graphs, by_size);
+    }
+    gd_watch_work(orders->watch, steps);
+    call->graphs = graphs;
+    status = work(call, kernel, orders, err);
+    for (ptrdiff_t i = 0; status == GD_OK && i < batch->count; ++i) {
+        const double doubt = doubt_of(call, &graphs[i]);
+        doubts[graphs[i].index] = doubt;
+        *left |= !(doubt == 0);
+    }
+    return status;
+}
+
+/* On a device, matrices of one size over sums; all other graphs are looked at alone. */
+static gd_status run_on_device(gd_apsp_batch *call, const gd_batch *batch, const gd_matrix *out,
+                               const gd_choice *choice, const gd_orders *orders, double *doubts,
+                               bool *left, gd_error *err)
+{
+    const double n = (double)batch->n;
+    if (batch->packed || batch->first_edges != NULL || call->semiring != GD_MIN_PLUS) {
+        for (ptrdiff_t i = 0; i < batch->count; ++i) {
+            doubts[i] = (double)NAN;
+        }
+        *left = true;
+        return GD_OK;
+    }
+    gd_watch_work(orders->watch, n * n * n * (double)batch->count);
+    call->facts = NULL;
+    return batch->n > 0
+               ? gd_run_apsp_stacked(call, batch, out->device, choice, orders, doubts, left, err)
+               : GD_OK;
+}
+
+/* Of matrices of one size, how many elements they have; lay_out does more, for each graph. */
+static gd_status count_elements(const gd_batch *batch, ptrdiff_t *elements, gd_error *err)
+{
+    for (ptrdiff_t i = 0; batch->sizes != NULL && i < batch->count; ++i) {
+        if (batch->sizes[i] < 0 || batch->sizes[i] > batch->n) {
+            return GD_FAIL(err, GD_BAD_VALUE, "graph %td cannot have %d nodes", i,
+                           (int)batch->sizes[i]);
+        }
+    }
+    return __builtin_mul_overflow(batch->n, batch->n, elements) ||
+                   __builtin_mul_overflow(*elements, batch->count, elements)
+               ? GD_FAIL(err, GD_NO_MEMORY, "the graphs are larger than any memory")
+               : GD_OK;
+}
+
 gd_status gd_run_apsp_batch(const gd_graph *graph, const gd_batch *batch, const gd_matrix *out,
                             const gd_matrix *pred, gd_semiring semiring, double unreachable,
-                            const gd_orders *orders, double *doubts, gd_error *err)
+                            const gd_orders *orders, double *doubts, bool *left, gd_error *err)
 {
-    const gd_request request = {
-        .op = GD_OP_APSP_BATCH, .orders = *orders, .dtype = out->dtype, .n = batch->n};
-    const size_t count = (size_t)gd_most(batch->count, 1);
+    const gd_orders near = gd_orders_near(out->device, orders);
+    const bool on_cuda = near.where == GD_WHERE_CUDA;
+    const gd_request request = {.op = GD_OP_APSP_BATCH,
+                                .orders = near,
+                                .dtype = out->dtype,
+                                .n = batch->n,
+                                .cols = on_cuda ? batch->n : 0};
+    const bool plain = on_cuda && !batch->packed && batch->first_edges == NULL;
+    const size_t count = plain ? 1 : (size_t)gd_most(batch->count, 1);
     gd_batch_graph *const graphs = calloc(count, sizeof *graphs);
     gd_batch_facts *const facts = calloc(count, sizeof *facts);
     ptrdiff_t elements = 0;
-    double steps = 0;
     gd_choice choice;
+    *left = false;
     gd_status status = graphs == NULL || facts == NULL
                            ? GD_FAIL(err, GD_NO_MEMORY, "%td graphs need %zu bytes", batch->count,
                                      count * (sizeof *graphs + sizeof *facts))
                            : GD_OK;
-    if (status == GD_OK && (status = lay_out(batch, graphs, &elements, err)) == GD_OK &&
-        (status = check(graph, batch, elements, out, pred, err)) == GD_OK &&
+    if (status == GD_OK) {
+        status =
+            plain ? count_elements(batch, &elements, err) : lay_out(batch, graphs, &elements, err);
+    }
+    if (status == GD_OK && (status = check(graph, batch, elements, out, pred, err)) == GD_OK &&
         (status = gd_choose(&request, &choice, err)) == GD_OK && batch->count > 0) {
-        gd_apsp_batch call = {
-            .launch = {.device = choice.device, .options = choice.options, .watch = orders->watch},
-            .graphs = graphs,
-            .count = batch->count,
-            .pitch = batch->packed ? 0 : batch->n,
-            .graph = *graph,
-            .tails = batch->first_edges != NULL ? batch->tails : NULL,
-            .heads = batch->heads,
-            .dtype = out->dtype,
-            .semiring = gd_ring_within(semiring),
-            .out = out->data,
-            .pred = pred->data,
-            .unreachable = unreachable,
-            .facts = facts,
-        };
-        call.graph.flip = semiring == GD_MAX_PLUS || semiring == GD_MAX_MIN;
-        if (graph->weights.dtype == GD_F32) { /* 0.1 is to match the float32 array's 0.1 */
-            call.graph.sentinel = (double)(float)graph->sentinel;
-        }
-        for (ptrdiff_t i = 0; i < batch->count; ++i) {
-            steps += (double)graphs[i].n * (double)graphs[i].n * (double)graphs[i].n;
-        }
-        if (batch->sizes != NULL) {
-            qsort(graphs, (size_t)batch->count, sizeof *graphs, by_size);
-        }
-        gd_watch_work(orders->watch, steps);
-        status = work(&call, choice.kernel, orders, err);
-        for (ptrdiff_t i = 0; status == GD_OK && i < batch->count; ++i) {
-            doubts[graphs[i].index] = doubt_of(&call, &graphs[i]);
-        }
+        gd_apsp_batch call =
+            call_of(graph, batch, out, pred, semiring, unreachable, &choice, orders);
+        call.facts = facts;
+        status = choice.device.backend == GD_CPU
+                     ? run_on_cpu(&call, batch, graphs, choice.kernel, orders, doubts, left, err)
+                     : run_on_device(&call, batch, out, &choice, orders, doubts, left, err);
     }
     free(graphs);
     free(facts);

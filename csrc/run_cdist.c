@@ -461,8 +461,8 @@ static gd_status run(const gd_matrix *a, const gd_matrix *b, const gd_matrix *ou
     return status;
 }
 
-gd_status gd_run_cdist(const gd_matrix *a, const gd_matrix *b, const gd_matrix *out,
-                       const gd_measure *measure, const gd_orders *orders, gd_error *err)
+gd_status gd_check_cdist(const gd_matrix *a, const gd_matrix *b, const gd_matrix *out,
+                         const gd_measure *measure, gd_error *err)
 {
     gd_status status;
     if (a->cols != b->cols) {
@@ -478,27 +478,34 @@ gd_status gd_run_cdist(const gd_matrix *a, const gd_matrix *b, const gd_matrix *
         return GD_FAIL(err, GD_BAD_VALUE, "out must have shape (%td, %td), got (%td, %td)", a->rows,
                        b->rows, out->rows, out->cols);
     }
-    if ((status = check_operand(a, "XA", out, measure, err)) != GD_OK ||
-        (status = check_operand(b, "XB", out, measure, err)) != GD_OK) {
-        return status;
+    status = check_operand(a, "XA", out, measure, err);
+    return status == GD_OK ? check_operand(b, "XB", out, measure, err) : status;
+}
+
+gd_status gd_check_pdist(const gd_matrix *x, const gd_matrix *out, const gd_measure *measure,
+                         gd_error *err)
+{
+    const ptrdiff_t n = x->rows;
+    ptrdiff_t twice;
+    if (__builtin_mul_overflow(n, n - 1, &twice) || out->cols != twice / 2) {
+        return GD_FAIL(err, GD_BAD_VALUE,
+                       "out must have n (n - 1) / 2 elements for n = %td, got %td", n, out->cols);
     }
-    return run(a, b, out, measure, orders, NULL, err);
+    return check_operand(x, "X", out, measure, err);
+}
+
+gd_status gd_run_cdist(const gd_matrix *a, const gd_matrix *b, const gd_matrix *out,
+                       const gd_measure *measure, const gd_orders *orders, gd_error *err)
+{
+    const gd_status status = gd_check_cdist(a, b, out, measure, err);
+    return status == GD_OK ? run(a, b, out, measure, orders, NULL, err) : status;
 }
 
 gd_status gd_run_pdist(const gd_matrix *x, const gd_matrix *out, const gd_measure *measure,
                        const gd_orders *orders, gd_error *err)
 {
-    const ptrdiff_t n = x->rows;
-    ptrdiff_t twice;
-    gd_status status;
-    if (__builtin_mul_overflow(n, n - 1, &twice) || out->cols != twice / 2) {
-        return GD_FAIL(err, GD_BAD_VALUE,
-                       "out must have n (n - 1) / 2 elements for n = %td, got %td", n, out->cols);
-    }
-    if ((status = check_operand(x, "X", out, measure, err)) != GD_OK) {
-        return status;
-    }
-    return run(x, NULL, out, measure, orders, NULL, err);
+    const gd_status status = gd_check_pdist(x, out, measure, err);
+    return status == GD_OK ? run(x, NULL, out, measure, orders, NULL, err) : status;
 }
 
 gd_status gd_plan_cdist(const gd_matrix *a, const gd_matrix *b, const gd_matrix *out,

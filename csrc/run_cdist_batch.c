@@ -1,17 +1,24 @@
 /* run_cdist_batch.c: cdist and pdist of many matrices in one call.
  *
- * Each is computed as it is alone, so it has those bits. Small ones are shared out among the team's
- * members, each of which does whole matrices; larger ones come one after the other, with the whole
- * team at each. One choice of a kernel tells for all, since a request has no number of rows of A
- * (choose.h) and all else is the same. */
+ * Each is computed as it is alone, or with the same bits. On the host small ones are shared out
+ * among the team's members, each of which does whole matrices; larger ones come one after the
+ * other, with the whole team at each. On a device a launch does all of them, where a kernel takes
+ * batches and one of the matrices does not fill it by itself; others are enqueued one after the
+ * other, and nobody waits between. One choice of a kernel tells for all, since a request has no
+ * number of rows of A (choose.h) and all else is the same. */
 #include "cdist_job.h"
+#include "device.h"
 #include "run.h"
+#include "sizes.h"
 #include "stack.h"
 #include "team.h"
 #include "watch.h"
 
 /* Inner steps of the largest matrix that one member does: a millisecond. */
 #define SMALL 0x1p20
+/* Results of a matrix that fills a device; and inner steps between two looks of a watcher there. */
+#define FILLS 0x1p21
+#define BETWEEN_LOOKS 0x1p38
 
 typedef struct gd_pass_over {
     const gd_matrices *batch;
@@ -57,6 +64,87 @@ static gd_status are_small(const gd_matrices *batch, const gd_measure *measure,
     return status;
 }
 
+static gd_status check(const gd_matrices *batch, const gd_measure *measure, gd_error *err)
+{
+    return batch->pairs
+               ? gd_check_pdist(&batch->a.first, &batch->out.first, measure, err)
+               : gd_check_cdist(&batch->a.first, &batch->b.first, &batch->out.first, measure, err);
+}
+
+/* Launches for all that lies along these axes, as many at a time as a watcher allows. */
+static gd_status launch_many(gd_job *job, const gd_matrices *batch, gd_axes *axes, bool sure_root,
+                             gd_error *err)
+{
+    const ptrdiff_t outer = axes->count > 0 ? axes->shape[0] : 1, inner = batch->count / outer;
+    const double each = steps_of(batch) * (double)inner;
+    const ptrdiff_t most = job->watch == NULL || each * (double)outer <= BETWEEN_LOOKS
+                               ? outer
+                               : 1 + (ptrdiff_t)(BETWEEN_LOOKS / each);
+    gd_matrix a = batch->a.first, b = batch->pairs ? batch->a.first : batch->b.first;
+    gd_matrix out = batch->out.first;
+    gd_matrix *const moved[] = {&a, &b, &out};
+    gd_status status = GD_OK;
+    job->a = &a;
+    job->b = batch->pairs ? &a : &b;
+    for (ptrdiff_t first = 0, count; status == GD_OK && first < outer; first += count) {
+        const gd_launch passing = {
+            .device = job->stage.device, .stream = job->stage.stream, .watch = job->watch};
+        count = gd_least(most, outer - first);
+        if (axes->count > 0) {
+            axes->shape[0] = count;
+        }
+        status = gd_job_many(job, axes, count * inner, batch->pairs, sure_root, &out, err);
+        for (int i = 0; i < 3 && axes->count > 0; ++i) {
+            moved[i]->data = (char *)moved[i]->data + count * axes->strides[i][0];
+        }
+        status = status == GD_OK ? gd_pass(&passing, (double)(first + count) / (double)outer, err)
+                                 : status;
+    }
+    return status;
+}
+
+/* Does all with few launches if a kernel of the device can, and says whether. */
+static gd_status run_at_once(const gd_matrices *batch, const gd_measure *measure,
+                             const gd_orders *orders, bool *done, gd_error *err)
+{
+    const gd_orders near = gd_orders_near(batch->out.first.device, orders);
+    const gd_stack *const stacks[] = {&batch->a, batch->pairs ? &batch->a : &batch->b, &batch->out};
+    gd_budget budget = gd_budget_of(orders);
+    gd_job job = {.a = &batch->a.first,
+                  .b = batch->pairs ? &batch->a.first : &batch->b.first,
+                  .dtype = batch->out.first.dtype,
+                  .measure = measure,
+                  .watch = orders->watch};
+    gd_choice choice;
+    gd_axes axes;
+    int previous;
+    bool sure_root;
+    gd_status status = check(batch, measure, err);
+    *done = false;
+    if (status != GD_OK || (status = gd_job_choose(&job, &near, &choice, err)) != GD_OK) {
+        return status;
+    }
+    const gd_request request = gd_job_request(&job, &near);
+    const gd_kernel *const kernel = gd_for_many(&request, job.a->rows, &choice, &sure_root);
+    const double results = (double)batch->out.first.rows * (double)batch->out.first.cols;
+    *done = results == 0;
+    if (kernel == NULL || results == 0 || results > FILLS ||
+        !gd_stack_merge(batch->axes, batch->shape, stacks, 3, &axes)) {
+        return GD_OK;
+    }
+    *done = true;
+    job.kernel = kernel;
+    job.stage = (gd_stage){.device = choice.device, .stream = orders->stream, .budget = &budget};
+    budget.counting = false;
+    if ((status = gd_enter(choice.device, &previous, err)) != GD_OK) {
+        return status;
+    }
+    status = launch_many(&job, batch, &axes, sure_root, err);
+    gd_job_release(&job);
+    gd_leave(choice.device, previous);
+    return status;
+}
+
 gd_status gd_run_cdist_batch(const gd_matrices *batch, const gd_measure *measure,
                              const gd_orders *orders, gd_error *err)
 {
@@ -66,6 +154,13 @@ gd_status gd_run_cdist_batch(const gd_matrices *batch, const gd_measure *measure
     gd_status status;
     if (batch->count == 0) {
         return GD_OK;
+    }
+    if (batch->out.first.device.backend == GD_CUDA) {
+        bool done;
+        status = run_at_once(batch, measure, orders, &done, err);
+        return status != GD_OK || done
+                   ? status
+                   : gd_stack_in_turn(orders->watch, 0, batch->count, compute, &over, err);
     }
     gd_watch_part(orders->watch, 0, 1 / (double)batch->count);
     status = compute(&over, 0, 0, err); /* refuses what does not do, for all */

@@ -1,16 +1,39 @@
-/* run_gradient.c: gradients of distances end to end, of host arrays. */
+/* run_gradient.c: gradients of distances end to end.
+ *
+ * Host arrays stay on the host; work on device arrays is enqueued. A device's launchers see few
+ * axes of a batch: of those that do not lie together the outermost are gone through here. */
+#include "device.h"
 #include "registry.h"
 #include "run.h"
+#include "stack.h"
 #include "stage.h"
+
+static gd_status check_result(const gd_stack *stack, const gd_matrix *points, gd_error *err)
+{
+    const gd_matrix *const out = &stack->first;
+    if (out->rows != points->rows || out->cols != points->cols) {
+        return GD_FAIL(err, GD_BAD_VALUE, "a, b and out must have as many columns, out a's rows");
+    }
+    return GD_OK;
+}
 
 static gd_status check(const gd_gradient *call, gd_error *err)
 {
     const gd_matrix *const a = &call->a.first, *const b = &call->b.first;
-    const gd_matrix *const out = &call->out.first;
+    const gd_matrix *const out = &call->out.first, *const out_b = &call->out_b.first;
     const gd_matrix *const of_pairs[] = {&call->asked.first, &call->distances.first};
+    const gd_matrix *const others[] = {a, b, of_pairs[0], of_pairs[1], out_b};
     const ptrdiff_t n = b->rows;
-    if (a->cols != b->cols || out->rows != a->rows || out->cols != a->cols) {
-        return GD_FAIL(err, GD_BAD_VALUE, "a, b and out must have as many columns, out a's rows");
+    gd_status status = check_result(&call->out, a, err);
+    if (status == GD_OK && out_b->data != NULL) {
+        status = call->pairs ? GD_FAIL(err, GD_BAD_VALUE, "out_b is for two operands")
+                             : check_result(&call->out_b, b, err);
+    }
+    if (status != GD_OK) {
+        return status;
+    }
+    if (a->cols != b->cols) {
+        return GD_FAIL(err, GD_BAD_VALUE, "a and b must have as many columns");
     }
     for (int i = 0; i < 2; ++i) {
         const gd_matrix *const x = of_pairs[i];
@@ -20,12 +43,14 @@ static gd_status check(const gd_gradient *call, gd_error *err)
             return GD_FAIL(err, GD_BAD_VALUE, "%s must have an element for each pair",
                            i == 0 ? "asked" : "distances");
         }
-        if (x->dtype != out->dtype) {
+    }
+    for (int i = 0; i < (out_b->data != NULL ? 5 : 4); ++i) {
+        if (others[i]->dtype != out->dtype) {
             return GD_FAIL(err, GD_BAD_TYPE, "all must be of the dtype of out");
         }
-    }
-    if (a->dtype != out->dtype || b->dtype != out->dtype) {
-        return GD_FAIL(err, GD_BAD_TYPE, "all must be of the dtype of out");
+        if (!gd_same_device(others[i], out)) {
+            return GD_FAIL(err, GD_BAD_TYPE, "all must be on the device of out");
+        }
     }
     if (call->metric == GD_MINKOWSKI && !(call->p > 0)) {
         return GD_FAIL(err, GD_BAD_VALUE, "p must be above 0");
@@ -35,7 +60,7 @@ static gd_status check(const gd_gradient *call, gd_error *err)
 
 static gd_status launch(gd_gradient *call, const gd_kernel *kernel, gd_error *err)
 {
-    gd_stage stage = {.device = call->launch.device};
+    gd_stage stage = {.device = call->launch.device, .stream = call->launch.stream};
     gd_status status;
     call->launch.sizing = true;
     status = kernel->launch.gradient(call, err);
@@ -49,6 +74,56 @@ static gd_status launch(gd_gradient *call, const gd_kernel *kernel, gd_error *er
     return status;
 }
 
+/* What the call asks for the rows of b, as a call of its own. */
+static gd_gradient other_side(const gd_gradient *call)
+{
+    gd_gradient other = *call;
+    gd_matrix *const of_pairs[] = {&other.asked.first, &other.distances.first};
+    other.a = call->b;
+    other.b = call->a;
+    other.out = call->out_b;
+    other.out_b.first.data = NULL;
+    for (int i = 0; i < 2; ++i) {
+        const gd_matrix given = *of_pairs[i];
+        of_pairs[i]->rows = given.cols;
+        of_pairs[i]->cols = given.rows;
+        of_pairs[i]->row_stride = given.col_stride;
+        of_pairs[i]->col_stride = given.row_stride;
+    }
+    return other;
+}
+
+static gd_status launch_on_device(gd_gradient *call, const gd_kernel *kernel, gd_error *err)
+{
+    gd_stack *const stacks[] = {&call->asked,     &call->a,   &call->b,
+                                &call->distances, &call->out, &call->out_b};
+    const int count = call->out_b.first.data != NULL ? 6 : 5;
+    gd_axes merged;
+    gd_status status = GD_OK;
+    if (gd_stack_merge(call->axes, call->shape, (const gd_stack *const *)stacks, count, &merged)) {
+        call->axes = merged.count;
+        call->shape = merged.shape;
+        for (int i = 0; i < count; ++i) {
+            stacks[i]->strides = merged.strides[i];
+        }
+        return launch(call, kernel, err);
+    }
+    for (ptrdiff_t at = 0; status == GD_OK && at < call->shape[0]; ++at) {
+        gd_gradient part = *call;
+        gd_stack *const parts[] = {&part.asked,     &part.a,   &part.b,
+                                   &part.distances, &part.out, &part.out_b};
+        part.axes = call->axes - 1;
+        part.shape = call->shape + 1;
+        part.count = call->count / call->shape[0];
+        for (int i = 0; i < count; ++i) {
+            parts[i]->first.data = (char *)stacks[i]->first.data + at * stacks[i]->strides[0];
+            parts[i]->strides = stacks[i]->strides + 1;
+        }
+        status = launch_on_device(&part, kernel, err);
+    }
+    return status;
+}
+
 gd_status gd_run_gradient(gd_gradient *call, const gd_orders *orders, gd_error *err)
 {
     const gd_matrix *const out = &call->out.first;
@@ -58,19 +133,37 @@ gd_status gd_run_gradient(gd_gradient *call, const gd_orders *orders, gd_error *
                           .n = call->b.first.rows,
                           .cols = out->cols};
     gd_choice choice;
+    int previous;
     gd_status status = check(call, err);
-    request.orders.where = GD_WHERE_CPU;
-    if (status != GD_OK || (status = gd_choose(&request, &choice, err)) != GD_OK) {
+    const bool both = call->out_b.first.data != NULL;
+    if (status == GD_OK && both && (out->rows == 0 || out->device.backend == GD_CPU)) {
+        /* Kernels of the host do one side; and of an empty one there is nothing to do. */
+        gd_gradient other = other_side(call);
+        call->out_b.first.data = NULL;
+        status = gd_run_gradient(&other, orders, err);
+    }
+    if (out->device.backend == GD_CPU) {
+        request.orders.where = GD_WHERE_CPU;
+    }
+    if (status != GD_OK || call->count == 0 || out->rows == 0 || out->cols == 0 ||
+        (status = gd_choose(&request, &choice, err)) != GD_OK) {
         return status;
     }
     if (!(choice.kernel->metrics & GD_BIT(call->metric))) {
         return GD_FAIL(err, GD_BAD_VALUE, "%s knows no gradient of %s", choice.kernel->id,
                        gd_metric_name(call->metric));
     }
-    if (call->count == 0 || out->rows == 0 || out->cols == 0) {
-        return GD_OK;
+    call->launch = (gd_launch){.device = choice.device,
+                               .stream = orders->stream,
+                               .options = choice.options,
+                               .watch = orders->watch};
+    if (choice.device.backend == GD_CPU) {
+        return launch(call, choice.kernel, err);
     }
-    call->launch =
-        (gd_launch){.device = choice.device, .options = choice.options, .watch = orders->watch};
-    return launch(call, choice.kernel, err);
+    if ((status = gd_enter(choice.device, &previous, err)) != GD_OK) {
+        return status;
+    }
+    status = launch_on_device(call, choice.kernel, err);
+    gd_leave(choice.device, previous);
+    return status;
 }

@@ -17,10 +17,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bus.h"
 #include "cdist_job.h"
 #include "device.h"
 #include "neighbors_list.h"
 #include "registry.h"
+#include "run_neighbors_cuda.h"
 #include "sizes.h"
 #include "team.h"
 
@@ -46,7 +48,9 @@ typedef struct gd_search {
     ptrdiff_t rows, cols; /* of a panel */
     gd_neighbors look;
     const gd_kernel *filter;
-    bool asked; /* for it by name */
+    bool asked;          /* for it by name */
+    bool in_panels;      /* on a device: not by points, for which there was too little memory */
+    ptrdiff_t neighbors; /* as in gd_request */
     ptrdiff_t self;
     const struct gd_search_kind *kind;
     void *context; /* of that kind */
@@ -252,11 +256,9 @@ static gd_status check(const gd_matrix *a, const gd_matrix *b, gd_dtype dtype,
         if (status != GD_OK) {
             return status;
         }
-        if (operands[i]->device.backend != GD_CPU) {
-            return GD_FAIL(err, GD_BAD_TYPE, "%s is not on the host", names[i]);
-        }
     }
-    return GD_OK;
+    return gd_same_device(a, b) ? GD_OK
+                                : GD_FAIL(err, GD_BAD_TYPE, "XA and XB are on different devices");
 }
 
 /* The call with the kernel that is chosen by now. */
@@ -281,61 +283,92 @@ static gd_status attempt(gd_search *search, const gd_orders *orders, ptrdiff_t a
     return status;
 }
 
-/* Finds the kernels, on the CPU, and does the work. `at_most` bounds the rows of a panel. A kernel
- * that is asked for by name is one that looks for neighbours, or computes distances in panels. */
-static gd_status run(gd_search *search, const gd_matrix *a, const gd_matrix *b, gd_dtype dtype,
-                     const gd_measure *measure, const gd_orders *orders, ptrdiff_t at_most,
-                     gd_error *err)
+/* The orders for a row that auto takes beside one on that device. */
+static gd_orders orders_at(gd_device device, const gd_orders *orders)
+{
+    gd_orders there = *orders;
+    there.kernel = NULL;
+    there.settings = (gd_settings){0};
+    there.where = device.backend == GD_CUDA ? GD_WHERE_CUDA : GD_WHERE_CPU;
+    there.cuda_index = device.index;
+    return there;
+}
+
+/* Finds the kernels: who looks for neighbours, and who computes distances where that is. A kernel
+ * that is asked for by name is one of either; where auto has the choice, it is of the former. */
+static gd_status choose(gd_search *search, const gd_orders *orders, gd_request *request,
+                        gd_choice *finder, gd_error *err)
 {
     gd_job *const job = &search->job;
     const gd_kernel *const asked = orders->kernel != NULL ? gd_kernel_find(orders->kernel) : NULL;
-    gd_orders of_distances = *orders, of_neighbors = *orders;
+    const bool by_distances =
+        orders->kernel != NULL && !(asked != NULL && asked->op == GD_OP_NEIGHBORS);
+    gd_orders of_distances = gd_orders_near(job->a->device, orders);
     gd_choice choice;
     gd_status status;
-    *job = (gd_job){.a = a, .b = b, .dtype = dtype, .measure = measure, .watch = orders->watch};
-    if ((status = check(a, b, dtype, measure, err)) != GD_OK) {
+    search->asked = orders->kernel != NULL && !by_distances;
+    *request = (gd_request){
+        .op = GD_OP_NEIGHBORS,
+        .orders = of_distances,
+        .dtype = job->dtype,
+        .form = gd_form_of(job->measure->metric, job->measure->weights != NULL, job->measure->p,
+                           job->measure->factor != NULL, job->a->dtype),
+        .in_panels = by_distances || search->in_panels,
+        .neighbors = search->neighbors,
+        .n = job->b->rows,
+        .cols = job->b->cols};
+    if (by_distances) {
+        if ((status = gd_job_choose(job, &of_distances, &choice, err)) != GD_OK) {
+            return status;
+        }
+        request->orders = orders_at(choice.device, &of_distances);
+        return gd_choose(request, finder, err);
+    }
+    if ((status = gd_choose(request, finder, err)) != GD_OK) {
         return status;
     }
-    if (orders->where == GD_WHERE_CUDA) {
-        return GD_FAIL(
-            err, GD_DEVICE_ERROR,
-            "neighbours are searched for on the CPU; there is no CUDA kernel for it yet");
-    }
-    of_distances.where = of_neighbors.where = GD_WHERE_CPU;
-    search->asked = asked != NULL && asked->op == GD_OP_NEIGHBORS;
-    if (search->asked) {
-        of_distances.kernel = NULL;
-    }
-    else {
-        of_neighbors.kernel = NULL;
-    }
-    if ((status = gd_job_choose(job, &of_distances, &choice, err)) != GD_OK) {
-        return status;
-    }
-    gd_request request = {.op = GD_OP_NEIGHBORS,
-                          .orders = of_neighbors,
-                          .dtype = dtype,
-                          .form = job->form,
-                          .in_panels = of_distances.kernel != NULL,
-                          .n = b->rows,
-                          .cols = b->cols};
-    if ((status = gd_choose(&request, &choice, err)) != GD_OK) {
-        return status;
-    }
-    gd_stand_in(&request, a->rows, &choice);
-    search->filter = choice.kernel;
-    job->parts = (gd_parts){.a = a->rows, .b = b->rows, .panel = a->rows, .together = true};
-    search->look.larger = gd_metric_info(measure->metric)->order == GD_LARGER_IS_NEARER;
-    status = attempt(search, orders, at_most, err);
-    /* Panels do what points are not worth, or where there is too little memory for them. */
+    gd_stand_in(request, job->a->rows, finder);
+    of_distances = orders_at(finder->device, &of_distances);
+    return gd_job_choose(job, &of_distances, &choice, err);
+}
+
+/* Panels on the CPU do what points are not worth, or where there is too little memory for them. */
+static gd_status run_here(gd_search *search, gd_request *request, const gd_orders *orders,
+                          ptrdiff_t at_most, gd_error *err)
+{
+    gd_choice choice;
+    gd_status status = attempt(search, orders, at_most, err);
     const bool too_much = status == GD_NO_MEMORY && takes_points(search) && !search->asked;
     if (too_much || (status == GD_OK && search->filter == NULL)) {
-        request.in_panels = true;
-        status = gd_choose(&request, &choice, err);
+        request->orders.where = GD_WHERE_CPU;
+        request->in_panels = true;
+        status = gd_choose(request, &choice, err);
         search->filter = choice.kernel;
         status = status == GD_OK ? attempt(search, orders, at_most, err) : status;
     }
     return status;
+}
+
+/* Chooses the kernels, and does the work if that is on the CPU: else *there says so, and by which
+ * row of the table it is for others to do. `at_most` bounds the rows of a panel. */
+static gd_status run(gd_search *search, const gd_matrix *a, const gd_matrix *b, gd_dtype dtype,
+                     const gd_measure *measure, const gd_orders *orders, ptrdiff_t at_most,
+                     gd_choice *there, gd_error *err)
+{
+    gd_job *const job = &search->job;
+    gd_request request;
+    gd_status status;
+    *job = (gd_job){
+        .a = a, .b = b, .dtype = dtype, .measure = measure, .watch = orders->watch, .direct = true};
+    if ((status = check(a, b, dtype, measure, err)) != GD_OK ||
+        (status = choose(search, orders, &request, there, err)) != GD_OK || a->rows == 0 ||
+        there->device.backend != GD_CPU) {
+        return status;
+    }
+    search->filter = there->kernel;
+    job->parts = (gd_parts){.a = a->rows, .b = b->rows, .panel = a->rows, .together = true};
+    search->look.larger = gd_metric_info(measure->metric)->order == GD_LARGER_IS_NEARER;
+    return run_here(search, &request, orders, at_most, err);
 }
 
 /* ---------------------------------------------------------------- lists */
@@ -350,7 +383,6 @@ typedef struct gd_listing {
     gd_matrix distances;      /* gd_run_nearest */
     int64_t *indices;
     gd_neighborhoods *found; /* gd_run_within */
-    ptrdiff_t allocated;     /* elements of its arrays */
 } gd_listing;
 
 /* Elements of a list that is cut to `most`: as many again, and some. */
@@ -487,29 +519,42 @@ gd_status gd_run_nearest(const gd_matrix *a, const gd_matrix *b, const gd_matrix
                           .room = room_for(wanted->most, b->rows),
                           .distances = *distances,
                           .indices = indices};
-    gd_search search = {.self = wanted->self, .kind = &nearest, .context = &listing};
+    gd_search search = {.self = wanted->self,
+                        .kind = &nearest,
+                        .context = &listing,
+                        .neighbors = wanted->radii != NULL ? 0 : wanted->most};
+    gd_choice there;
     if (distances->rows != a->rows || distances->cols != wanted->most) {
         return GD_FAIL(err, GD_BAD_VALUE, "distances must have shape (%td, %td), got (%td, %td)",
                        a->rows, wanted->most, distances->rows, distances->cols);
     }
-    if (a->rows == 0 || wanted->most == 0) {
+    if (wanted->most == 0) {
         return GD_OK;
     }
-    return run(&search, a, b, distances->dtype, measure, orders, rows_of_lists(listing.room), err);
+    while (true) {
+        gd_status status = run(&search, a, b, distances->dtype, measure, orders,
+                               rows_of_lists(listing.room), &there, err);
+        if (status != GD_OK || a->rows == 0 || there.device.backend == GD_CPU) {
+            return status;
+        }
+        status = gd_cuda_run_nearest(&search.job, &there, distances, indices, wanted, orders, err);
+        const bool points = there.kernel->flags & GD_POINTS;
+        if (status != GD_NO_MEMORY || !points || search.asked || search.in_panels) {
+            return status;
+        }
+        search.in_panels = true;
+    }
 }
 
 /* ---------------------------------------------------------------- within a radius */
 
-/* Makes room for `more` elements in the arrays of what was found. */
-static gd_status grow(gd_search *search, gd_listing *listing, ptrdiff_t more, gd_error *err)
+gd_status gd_grow_neighborhoods(gd_neighborhoods *found, size_t size, ptrdiff_t more, gd_error *err)
 {
-    gd_neighborhoods *const found = listing->found;
-    const size_t size = gd_dtype_size(search->job.dtype);
     const ptrdiff_t needed = found->count + more;
-    if (needed <= listing->allocated) {
+    if (needed <= found->allocated) {
         return GD_OK;
     }
-    const ptrdiff_t room = gd_most(needed, listing->allocated + listing->allocated / 2);
+    const ptrdiff_t room = gd_most(needed, found->allocated + found->allocated / 2);
     int64_t *const indices = realloc(found->indices, (size_t)room * sizeof *indices);
     if (indices != NULL) {
         found->indices = indices;
@@ -525,8 +570,67 @@ static gd_status grow(gd_search *search, gd_listing *listing, ptrdiff_t more, gd
             "a smaller radius, or max_neighbors",
             needed, (size_t)needed * (size + sizeof *indices));
     }
-    listing->allocated = room;
+    found->allocated = room;
     return GD_OK;
+}
+
+/* Chunks one after the other. */
+static gd_status gather_chunks(const gd_neighborhoods *found, const gd_matrix *distances,
+                               int64_t *indices, void *stream, gd_error *err)
+{
+    const size_t size = gd_dtype_size(distances->dtype);
+    gd_status status = GD_OK;
+    ptrdiff_t at = 0;
+    for (ptrdiff_t i = 0; status == GD_OK && i < found->chunk_count; ++i) {
+        const gd_chunk *const chunk = &found->chunks[i];
+        const size_t bytes = (size_t)chunk->count * size;
+        const size_t index_bytes = (size_t)chunk->count * sizeof *indices;
+        if (chunk->count > 0) {
+            status =
+                gd_copy_rows(distances->device, stream, (char *)distances->data + (size_t)at * size,
+                             bytes, chunk->distances, bytes, bytes, 1, err);
+            status = status == GD_OK
+                         ? gd_copy_rows(distances->device, stream, indices + at, index_bytes,
+                                        chunk->indices, index_bytes, index_bytes, 1, err)
+                         : status;
+        }
+        at += chunk->count;
+    }
+    return status;
+}
+
+gd_status gd_gather_neighborhoods(const gd_neighborhoods *found, const gd_matrix *distances,
+                                  int64_t *indices, const void *places, size_t places_bytes,
+                                  void *places_there, void *stream, gd_error *err)
+{
+    int previous;
+    gd_status status = gd_enter(distances->device, &previous, err);
+    if (status != GD_OK) {
+        return status;
+    }
+    status = gd_send_rows(distances->device, stream, places_there, places_bytes, places,
+                          places_bytes, places_bytes, 1, err);
+    status = status == GD_OK ? gather_chunks(found, distances, indices, stream, err) : status;
+    gd_leave(distances->device, previous);
+    return status;
+}
+
+void gd_free_neighborhoods(gd_neighborhoods *found)
+{
+    int previous;
+    gd_error err;
+    if (found->chunk_count > 0 && gd_enter(found->device, &previous, &err) == GD_OK) {
+        for (ptrdiff_t i = 0; i < found->chunk_count; ++i) {
+            gd_free(found->device, found->stream, found->chunks[i].distances);
+            gd_free(found->device, found->stream, found->chunks[i].indices);
+        }
+        gd_leave(found->device, previous);
+    }
+    free(found->chunks);
+    free(found->distances);
+    free(found->indices);
+    free(found->indptr);
+    *found = (gd_neighborhoods){0};
 }
 
 static gd_status finish_within(gd_search *search, ptrdiff_t first, ptrdiff_t count, gd_error *err)
@@ -538,7 +642,8 @@ static gd_status finish_within(gd_search *search, ptrdiff_t first, ptrdiff_t cou
     for (ptrdiff_t i = 0; i < count; ++i) {
         more += listing->lists[i].count;
     }
-    const gd_status status = grow(search, listing, more, err);
+    const gd_status status =
+        gd_grow_neighborhoods(found, gd_dtype_size(search->job.dtype), more, err);
     if (status != GD_OK) {
         return status;
     }
@@ -564,15 +669,19 @@ gd_status gd_run_within(const gd_matrix *a, const gd_matrix *b, gd_dtype dtype,
     gd_listing listing = {
         .wanted = wanted, .room = all ? 0 : room_for(wanted->most, b->rows), .found = found};
     gd_search search = {.self = wanted->self, .kind = &within, .context = &listing};
+    gd_choice there;
     gd_status status = GD_OK;
     *found = (gd_neighborhoods){0};
     found->indptr = calloc((size_t)a->rows + 1, sizeof *found->indptr);
     if (found->indptr == NULL) {
         return GD_FAIL(err, GD_NO_MEMORY, "no memory for the lists of %td rows", a->rows);
     }
-    if (a->rows > 0 && b->rows > 0) {
+    if (b->rows > 0) {
         status = run(&search, a, b, dtype, measure, orders,
-                     all ? GROWING_ROWS : rows_of_lists(listing.room), err);
+                     all ? GROWING_ROWS : rows_of_lists(listing.room), &there, err);
+        if (status == GD_OK && a->rows > 0 && there.device.backend == GD_CUDA) {
+            status = gd_cuda_run_within(&search.job, &there, wanted, orders, found, err);
+        }
     }
     return status;
 }
@@ -641,7 +750,13 @@ gd_status gd_run_count(const gd_matrix *a, const gd_matrix *b, gd_dtype dtype,
     gd_search search = {.self = census->self, .kind = &count, .context = &counting};
     const ptrdiff_t at_most =
         gd_most(LIST_BYTES / (ptrdiff_t)sizeof(double) / gd_most(census->bound_count, 1), 1);
-    return a->rows == 0 || b->rows == 0 || census->bound_count == 0
-               ? GD_OK
-               : run(&search, a, b, dtype, measure, orders, at_most, err);
+    gd_choice there;
+    gd_status status = GD_OK;
+    if (b->rows > 0 && census->bound_count > 0) {
+        status = run(&search, a, b, dtype, measure, orders, at_most, &there, err);
+        if (status == GD_OK && a->rows > 0 && there.device.backend == GD_CUDA) {
+            status = gd_cuda_run_count(&search.job, &there, census, orders, err);
+        }
+    }
+    return status;
 }

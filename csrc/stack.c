@@ -95,6 +95,39 @@ gd_status gd_stack_in_turn(gd_watch *watch, ptrdiff_t first, ptrdiff_t count, gd
     return status;
 }
 
+/* Whether each step along this axis is as many of the merged batch's last one as that is long. */
+static bool goes_on(const gd_axes *merged, const gd_stack *const *stacks, int count, int axis,
+                    ptrdiff_t length)
+{
+    const int last = merged->count - 1;
+    bool goes = last >= 0;
+    for (int i = 0; goes && i < count; ++i) {
+        goes = merged->strides[i][last] == stacks[i]->strides[axis] * length;
+    }
+    return goes;
+}
+
+bool gd_stack_merge(int axes, const ptrdiff_t *shape, const gd_stack *const *stacks, int count,
+                    gd_axes *merged)
+{
+    merged->count = 0;
+    for (int axis = 0; axis < axes; ++axis) {
+        if (shape[axis] == 1) {
+            continue;
+        }
+        const bool one = goes_on(merged, stacks, count, axis, shape[axis]);
+        if (!one && merged->count == GD_MOST_AXES) {
+            return false;
+        }
+        const int at = one ? merged->count - 1 : merged->count++;
+        merged->shape[at] = one ? merged->shape[at] * shape[axis] : shape[axis];
+        for (int i = 0; i < count; ++i) {
+            merged->strides[i][at] = stacks[i]->strides[axis];
+        }
+    }
+    return true;
+}
+
 gd_status gd_stack_blame(gd_error *err, const char *what, int axes, const ptrdiff_t *shape,
                          ptrdiff_t number)
 {

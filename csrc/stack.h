@@ -18,6 +18,17 @@ static inline gd_matrix gd_stack_at(const gd_stack *stack, int axes, const ptrdi
     return matrix;
 }
 
+/* A batch as launchers on a device take it: its axes without those of length 1, and those along
+ * which all of some operands lie evenly made one. */
+enum { GD_MOST_STACKS = 6 };
+typedef struct gd_axes {
+    int count;
+    ptrdiff_t shape[GD_MOST_AXES], strides[GD_MOST_STACKS][GD_MOST_AXES];
+} gd_axes;
+/* False if more than GD_MOST_AXES are left. */
+bool gd_stack_merge(int axes, const ptrdiff_t *shape, const gd_stack *const *stacks, int count,
+                    gd_axes *merged);
+
 /* Computes the matrix of that number; what belongs to `member` of the team is scratch. */
 typedef gd_status gd_stack_part(void *context, ptrdiff_t number, int member, gd_error *err);
 

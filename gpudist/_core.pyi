@@ -90,6 +90,8 @@ def gradient(
     metric: str,
     kernel: str | None = None,
     p: float = 2.0,
+    stream: int = 0,
+    out_b: Any = None,
 ) -> None: ...
 def plan_cdist(
     m: int,
@@ -155,7 +157,7 @@ def apsp_batch(
     semiring: str = "min_plus",
     progress: Any = None,
     max_memory: int | None = None,
-) -> None: ...
+) -> bool: ...
 def hops(
     graph: Any,
     out: Any,
@@ -302,6 +304,15 @@ def within(
     progress: Any = None,
     max_memory: int | None = None,
 ) -> tuple[Any, Any, Any]: ...
+def gather(
+    found: Any,
+    indptr: Any,
+    distances: Any,
+    indices: int,
+    places: int,
+    stream: int = 0,
+    ordered: bool = False,
+) -> None: ...
 def count(
     a: Any,
     b: Any,
@@ -366,6 +377,9 @@ def choose(
     rows: int = 0,
     predecessors: bool = False,
     in_panels: bool = False,
+    direct: bool = False,
+    neighbors: int = 0,
+    factored: bool = True,
 ) -> tuple[str, str, str, dict[str, str]]: ...
 def describe(value: Any, name: str) -> tuple[tuple[int, ...], str, int, tuple[int, ...] | None]: ...
 def ceiling(

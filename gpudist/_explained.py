@@ -97,7 +97,8 @@ def _facts(said: Explanation) -> dict[str, str]:
 
     work = said.work
     in_boxes = said.kernel.startswith("neighbors/cpu_boxes")
-    in_panels = said.op in _BY_PANELS and not in_boxes
+    in_panels = said.op in _BY_PANELS and said.kernel.startswith("cdist/")
+    panels = "megabytes" if said.device == "cpu" else "hundreds of megabytes"
     facts = {
         "because": said.reason,
         "computes": f"{'at most ' * in_boxes}{work.operations:,} {work.unit} in {said.dtype}",
@@ -105,8 +106,10 @@ def _facts(said: Explanation) -> dict[str, str]:
         "needs": f"{said.memory:,} bytes of memory"
         + (f", {said.copies:,} of them for its own copies" if said.copies else "")
         + (", and some times those of XB for its boxes" if in_boxes else "")
-        + (", and some megabytes for panels of distances" if in_panels else ""),
+        + (f", and some {panels} for panels of distances" if in_panels else ""),
     }
+    if said.devices:
+        facts["shared by"] = f"{' and '.join(said.devices)}, each for the next panel of rows"
     if said.out_of_core is not None:
         facts["goes"] = (
             "through the device, which does not hold the matrix, in {blocks:,} blocks of {block:,} "

@@ -94,11 +94,17 @@ class Space(Protocol):
         device's index.
         """
 
+    def describes(self, array: Any) -> bool:
+        """Tell whether `operand` gives the description of an array of this kind."""
+
     def view(self, array: Any) -> View:
         """Return where the array's elements are."""
 
     def copy(self, array: Any) -> Any:
         """Return a copy of the array, or raise a TypeError."""
+
+    def dense(self, array: Any) -> Any:
+        """Return a copy of the array in whose rows elements follow each other, or a TypeError."""
 
 
 # Libraries make these anew each time, which small calls feel.
@@ -148,8 +154,14 @@ class _Base(abc.ABC):
     def operand(self, array: Any, dtype: str, shape: tuple[int, ...]) -> Any:
         return array
 
+    def describes(self, array: Any) -> bool:
+        return False
+
     def copy(self, array: Any) -> Any:
         return array.copy()
+
+    def dense(self, array: Any) -> Any:
+        return self.copy(array)
 
 
 class _Host(_Base):
@@ -243,9 +255,12 @@ class _Torch(_Base):
 
     def operand(self, array: Any, dtype: str, shape: tuple[int, ...]) -> Any:
         # DLPack knows what becomes of other kinds of tensors: most are refused.
-        if type(array) is not _tensor_type() or array.requires_grad or array.is_neg():
+        if not self.describes(array):
             return array
         return array.data_ptr(), shape, array.stride(), 1, dtype, array.get_device()
+
+    def describes(self, array: Any) -> bool:
+        return not (type(array) is not _tensor_type() or array.requires_grad or array.is_neg())
 
     def view(self, array: Any) -> View:
         size = array.element_size()
@@ -254,6 +269,9 @@ class _Torch(_Base):
 
     def copy(self, array: Any) -> Any:
         return array.clone()
+
+    def dense(self, array: Any) -> Any:
+        return array.contiguous()
 
 
 class _CuPy(_Base):
@@ -291,10 +309,13 @@ class _CuPy(_Base):
         return int(sys.modules["cupy"].cuda.get_current_stream(array.data.device_id).ptr)
 
     def operand(self, array: Any, dtype: str, shape: tuple[int, ...]) -> Any:
-        if type(array) is not sys.modules["cupy"].ndarray:
+        if not self.describes(array):
             return array
         memory = array.data
         return memory.ptr, shape, array.strides, _item_size(dtype), dtype, memory.device_id
+
+    def describes(self, array: Any) -> bool:
+        return type(array) is sys.modules["cupy"].ndarray
 
     def view(self, array: Any) -> View:
         return View(array.data.ptr, array.shape, array.strides, _name_of(array.dtype))
@@ -391,7 +412,9 @@ class _Numba(_Base):
                 f"out is of {self.dtype_name(out)}, the computation of {self.dtype_name(array)}: "
                 "give an array of that dtype, or of a library that converts"
             )
-        out.copy_to_device(self.cast(array, self.dtype_name(out)))
+        host = isinstance(array, np.ndarray)
+        dtype = self.dtype_name(out)
+        out.copy_to_device(array.astype(dtype) if host else self.cast(array, dtype))
 
     def view(self, array: Any) -> View:
         known = self.array(array, "out")
@@ -645,6 +668,47 @@ def overlap(space: Space, array: Any, out: Any) -> bool:
         return np.may_share_memory(array, out)
     (first, end), (begin, last) = space.view(array).span(), space.view(out).span()
     return first < last and begin < end
+
+
+def dense(space: Space, array: Any) -> Any:
+    """Return the array, or a copy of it in which elements follow each other row by row."""
+    view = space.view(array)
+    follow = _in_bytes(view.shape, None, view.dtype)
+    along = zip(view.shape, view.strides, follow, strict=True)
+    if 0 in view.shape or all(n == 1 or had == wanted for n, had, wanted in along):
+        return array
+    return space.dense(array)
+
+
+def flat(space: Space, array: Any, dtype: str, axes: int) -> Any:
+    """Return what the core takes for an array whose elements follow each other, as one row.
+
+    Parameters
+    ----------
+    space : Space
+        Where the array is.
+    array : array
+        Of `dtype`, as `dense` returns it.
+    dtype : str
+        Its dtype.
+    axes : int
+        How many dimensions the core wants: 1, or 2 for a matrix of one row.
+
+    Returns
+    -------
+    array or tuple
+        As `Space.operand` returns it.
+    """
+    if space is HOST:
+        return array.reshape(*(1,) * (axes - 1), -1)
+    shape = tuple(array.shape)
+    told = space.operand(array, dtype, shape)
+    if isinstance(told, tuple):
+        elements = math.prod(shape)
+        ends = (1, elements) if axes == 2 else (elements,)
+        strides = (elements, 1) if axes == 2 else (1,)
+        return told[0], ends, strides, 1, told[4], told[5]
+    return getattr(told, "owner", told).reshape(*(1,) * (axes - 1), -1)
 
 
 def apart(space: Space, named: dict[str, Any], out: Any) -> list[Any]:

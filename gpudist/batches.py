@@ -31,7 +31,7 @@ _CHUNK = 1 << 20
 
 
 class _Call(NamedTuple):
-    """What is asked for beside the graphs, read; as in `paths_call.Call`, but `result` comes later.
+    """What is asked for beside the graphs, read; as in `paths_call.Call`.
 
     `lead` are the leading dimensions of the results, None for lists of them.
     """
@@ -40,6 +40,7 @@ class _Call(NamedTuple):
     unweighted: bool
     semiring: str
     predecessors: bool
+    result: str
     none: float | None
     most: int | None
     orders: Orders
@@ -47,7 +48,7 @@ class _Call(NamedTuple):
 
 
 class _Results(NamedTuple):
-    """Lengths and predecessors of all graphs, each in one row; predecessors may be None."""
+    """Lengths and predecessors of all graphs, one after the other; predecessors may be None."""
 
     dist: Any
     before: Any
@@ -161,6 +162,8 @@ def _of_array(graphs: Graphs, asked: Asked, lead: tuple[int, ...]) -> Any:
     out = asked.out
     if out is not None:
         allowed = (*results.CORE_DTYPES, *results.NARROW)
+        if graphs.weights is not None:
+            arrays.space_of(graph=graphs.weights, out=out)
         asked = asked._replace(dtype=arrays.out_dtype(out, allowed, asked.dtype))
         arrays.check_out(out, (*lead, graphs.n, graphs.n))
     dist, before = _computed(graphs, asked, lead)
@@ -176,38 +179,40 @@ def _in_lists(graphs: Graphs, asked: Asked) -> Any:
 
 def _computed(graphs: Graphs, asked: Asked, lead: tuple[int, ...] | None) -> _Results:
     """Return lengths and predecessors or None, of shape (*lead, n, n), or in one row."""
-    orders, out = asked.orders.read("apsp"), asked.out
+    orders, out, space = asked.orders.read("apsp"), asked.out, graphs.space
     most = results.read_max_hops(asked.max_hops, asked.unweighted, asked.semiring)
-    single = graphs.weights is not None and graphs.weights.dtype.name == "float32"
-    name = results.dtype_of(arrays.HOST, single, asked.dtype, asked.semiring)
+    single = graphs.dtype == "float32"
+    name = results.dtype_of(space, single, asked.dtype, asked.semiring)
     none = results.read_unreachable(asked.unreachable, name)
     call = _Call(
         asked.directed,
         asked.unweighted,
         asked.semiring,
         asked.return_predecessors,
+        name,
         none,
         most,
         orders,
         lead,
     )
     shape = (graphs.elements,) if lead is None else (*lead, graphs.n, graphs.n)
-    dist = arrays.HOST.empty(shape, name, like=None) if out is None else out
-    before = arrays.HOST.empty(shape, "int32", like=None) if call.predecessors else None
-    if out is not None and graphs.weights is not None and np.may_share_memory(out, graphs.weights):
-        graphs = dataclasses.replace(graphs, weights=graphs.weights.copy())
-    rows = _Results(dist.reshape(-1), None if before is None else before.reshape(-1))
+    like = graphs.weights
+    dist = space.empty(shape, name, like=like) if out is None else out
+    before = space.empty(shape, "int32", like=like) if call.predecessors else None
+    if out is not None and like is not None and arrays.overlap(space, out, like):
+        graphs = dataclasses.replace(graphs, weights=space.copy(like))
     if name in results.NARROW:
+        rows = _Results(dist.reshape(-1), None if before is None else before.reshape(-1))
         _narrowed(graphs, rows, call)
     else:
-        _close(graphs, rows, call)
+        _close(graphs, _Results(dist, before), call)
     return _Results(dist, before)
 
 
 def _narrowed(graphs: Graphs, rows: _Results, call: _Call) -> None:
     """Compute a part of the graphs at a time in int32, and write it as it is wanted."""
     name = rows.dist.dtype.name
-    wide = call._replace(none=results.UNREACHABLE)
+    wide = call._replace(result="int32", none=results.UNREACHABLE)
     step, at = max(1, _CHUNK // max(1, graphs.n**2)), 0
     for first in range(0, graphs.count, step):
         some = graphs.part(first, min(first + step, graphs.count))
@@ -233,48 +238,36 @@ def _name_narrow(graphs: Graphs, rows: _Results, name: str, first: int, call: _C
             raise many_graphs.of_graph(error, first + k, call.lead) from None
 
 
-def _matrices(graphs: Graphs, rows: _Results) -> tuple[Any, Any]:
-    """Return the matrices of each graph in both rows; None for predecessors that are none."""
-    before = None if rows.before is None else graphs.matrices(rows.before)
-    return graphs.matrices(rows.dist), before
-
-
 def _close(graphs: Graphs, rows: _Results, call: _Call, first: int = 0) -> None:
     """Fill the results: side by side what goes so, and the others one by one.
 
     `first` is the place of the first of these graphs among those that were given.
     """
-    name = rows.dist.dtype.name
-    value = results.unreachable_of(name, graphs.no_edge, call.semiring, call.none)
-    doubts = np.full(graphs.count, math.nan)
-    if call.orders.kernel == "auto" and call.orders.device in (None, "cpu") and graphs.count:
-        _side_by_side(graphs, rows, call, doubts, value)
-    if (doubts != 0).any():
-        lengths, ways = _matrices(graphs, rows)
-        for k in np.flatnonzero(doubts != 0).tolist():
-            if call.none is None and not math.isnan(doubts[k]):
-                best = 0.0 - lengths[k] if call.semiring == "max_plus" else lengths[k]
-                if not cycles.may_hide(best, doubts[k]):
-                    continue
-            _alone(graphs, k, first + k, call, lengths, ways)
-        _fill_outside(graphs, rows, value)
+    value = results.unreachable_of(call.result, graphs.no_edge, call.semiring, call.none)
+    device = many_graphs.where_side_by_side(graphs, call.orders, call.semiring)
+    doubts = np.zeros(graphs.count) if device else np.full(graphs.count, math.nan)
+    if device is None or _side_by_side(graphs, rows, call, doubts, value, device):
+        _one_by_one(graphs, rows, call, doubts, value, first)
     if call.most is not None:
         results.cap(rows.dist, rows.before, call.most, value)
 
 
 def _side_by_side(
-    graphs: Graphs, rows: _Results, call: _Call, doubts: Any, unreachable: float
-) -> None:
-    """Have the core compute small graphs in vectors; `doubts` says what is left, and why.
+    graphs: Graphs, rows: _Results, call: _Call, doubts: Any, unreachable: float, device: str
+) -> bool:
+    """Have the core compute graphs side by side, and tell whether something is left.
 
-    It is NaN of a graph that has to be done by itself, and 0 of one that nothing speaks against.
+    `doubts` says what, and why: it is NaN of a graph that has to be done by itself, and 0 of one
+    that nothing speaks against.
     """
     one_each = graphs.first_edges is not None and graphs.weights is None
+    space, weights = graphs.space, graphs.weights
+    on_host = space is arrays.HOST
     with watched(call.orders.progress, graphs.steps, "apsp") as watch:
-        _core.apsp_batch(
-            None if graphs.weights is None else graphs.weights.reshape(1, -1),
-            rows.dist,
-            rows.before,
+        left: bool = _core.apsp_batch(
+            None if weights is None else arrays.flat(space, weights, graphs.dtype or "", 2),
+            arrays.flat(space, rows.dist, call.result, 1),
+            None if rows.before is None else arrays.flat(space, rows.before, "int32", 1),
             doubts,
             graphs.n,
             graphs.packed,
@@ -287,16 +280,41 @@ def _side_by_side(
             call.directed,
             call.unweighted or one_each,
             unreachable,
-            device="cpu",
+            device=device if on_host else call.orders.device,
+            stream=0 if on_host else space.stream(weights),
+            ordered=space.ordered,
             semiring=call.semiring,
             progress=watch,
             max_memory=call.orders.max_memory,
         )
+    return left
 
 
-def _alone(
-    graphs: Graphs, k: int, place: int, call: _Call, lengths: list[Any], ways: list[Any] | None
+def _one_by_one(
+    graphs: Graphs, rows: _Results, call: _Call, doubts: Any, unreachable: float, first: int
 ) -> None:
+    """Do the graphs by themselves that `doubts` names, unless what it says can be ruled out."""
+    length = graphs.each(rows.dist.reshape(-1))
+    way = None if rows.before is None else graphs.each(rows.before.reshape(-1))
+    for k in np.flatnonzero(doubts != 0).tolist():
+        if call.none is None and not math.isnan(doubts[k]):
+            best = 0.0 - length(k) if call.semiring == "max_plus" else length(k)
+            if not cycles.may_hide(best, doubts[k]):
+                continue
+        _alone(graphs, k, first + k, call, length(k), None if way is None else way(k))
+    if graphs.space is arrays.HOST:
+        _fill_outside(graphs, rows, unreachable)
+        return
+    for row, value in zip(rows, (unreachable, results.NO_PREDECESSOR), strict=True):
+        if row is not None and graphs.sizes is not None:
+            whole = row.reshape(graphs.count, graphs.n, graphs.n)
+            for k in np.flatnonzero(np.isnan(doubts)).tolist():
+                n = graphs.size(k)
+                whole[k, n:, :] = value
+                whole[k, :n, n:] = value
+
+
+def _alone(graphs: Graphs, k: int, place: int, call: _Call, lengths: Any, way: Any) -> None:
     """Do graph k by itself; its errors say which graph they are about."""
     graph = graphs.alone(k)
     asked = Asked(
@@ -304,7 +322,7 @@ def _alone(
         directed=call.directed,
         unweighted=call.unweighted,
         return_predecessors=call.predecessors,
-        dtype=lengths[k].dtype.name,
+        dtype=call.result,
         semiring=call.semiring,
         unreachable=call.none,
         orders=call.orders._replace(progress=False),
@@ -317,9 +335,9 @@ def _alone(
         if hasattr(error, "cycle"):  # NegativeCycleError, whose base depends on SciPy
             raise many_graphs.of_graph(error, place, call.lead) from None
         raise
-    if ways is not None:
-        found, ways[k][...] = found
-    lengths[k][...] = found
+    if way is not None:
+        found, way[...] = found
+    lengths[...] = found
 
 
 def _fill_outside(graphs: Graphs, rows: _Results, unreachable: float) -> None:
@@ -361,11 +379,13 @@ def closures(graph: Any, asked: Asked, reflexive: Any) -> Any:
     kernel, device, options, progress, max_memory = orders
     no_edge, directed = number_or_none(asked.no_edge), checks.truth("directed", asked.directed)
     reflexive = checks.truth("reflexive", reflexive)
-    arrays.refuse_devices(arrays.space_of(graph=graph, out=asked.out), "a batch of graphs")
-    weights = _to_close(graph, no_edge)
+    space = arrays.space_of(graph=graph, out=asked.out)
+    weights = _to_close(graph, no_edge) if space is arrays.HOST else space.read(graph, "graph")[0]
     *lead, n, columns = weights.shape
     if n != columns:
-        raise ValueError(f"graph must be square matrices, got shape {weights.shape}")
+        raise ValueError(f"graph must be square matrices, got shape {tuple(weights.shape)}")
+    if space is not arrays.HOST:
+        return _closures_on_device(space, weights, asked._replace(orders=orders), reflexive)
     out = stacks.room(asked.out, weights.shape, "bool")
     (weights,) = arrays.apart(arrays.HOST, {"graph": weights}, out)
     if kernel == "reference":
@@ -387,6 +407,20 @@ def closures(graph: Any, asked: Asked, reflexive: Any) -> Any:
             progress=watch,
             max_memory=max_memory,
         )
+    return out
+
+
+def _closures_on_device(space: arrays.Space, weights: Any, asked: Asked, reflexive: bool) -> Any:
+    """Close one graph after the other on their device, without waiting for it in between."""
+    shape = tuple(weights.shape)
+    out = asked.out
+    if out is None:
+        out = space.empty(shape, "bool", like=weights)
+    else:
+        arrays.out_dtype(out, ("bool",))
+        arrays.check_out(out, shape)
+    for index in np.ndindex(*shape[:-2]):
+        paths_one.closure(weights[index], asked._replace(out=out[index]), reflexive)
     return out
 
 

@@ -59,8 +59,9 @@ def cdist(
         "auto", "reference" (NumPy in float64, slow, on host arrays only), or an id from
         `gpudist.kernels`.
     device : str, or device of PyTorch or CuPy, optional
-        For host input, where to compute: "cpu", "cuda" or "cuda:N". By default the GPU where there
-        is one and the problem is worth the way there, else the CPU.
+        For host input, where to compute: "cpu", "cuda" or "cuda:N"; "cuda:all" or "cuda:0,2" for
+        several GPUs, which share the rows. By default one GPU where there is one and the problem
+        is worth the way there, else the CPU.
     options : dict, optional
         Launch parameters of a kernel asked for by name; ``gpudist.kernels()`` lists what it takes.
     progress : bool or callable

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpudist import _core, arrays, metrics
+from gpudist import _core, arrays, metrics, several_gpus
 from gpudist.distance_call import Asked, Call, dtype_of_callable, read
 from gpudist.intake import Operands, operands
 from gpudist.progress import watched
@@ -44,6 +44,7 @@ def distances(asked: Asked, one: Callable[..., Any]) -> Any:
     """
     if asked.rows is not None:
         raise TypeError("rows is for two matrices; of a batch, give those rows of XA themselves")
+    several_gpus.refuse(asked.orders.device, "a batch of matrices")
     out = asked.out
     stacks = _read(asked.named, out)
     space, names, given, _, _ = stacks.operands
@@ -65,7 +66,7 @@ def distances(asked: Asked, one: Callable[..., Any]) -> Any:
         out = space.empty(stacks.shape, result, like=given[0])
     if math.prod(stacks.shape) == 0:
         return out
-    if call is not None and _in_the_core(call, asked):
+    if call is not None and _in_the_core(call, asked, out):
         _compute(stacks, call, out, asked)
     else:
         _one_by_one(stacks, out, asked, one)
@@ -110,37 +111,55 @@ def _without_defaults(stacks: _Stacks, asked: Asked) -> dict[str, Any]:
     return {name: value for name, value in plain.items() if name in takes} | asked.metric_args
 
 
-def _in_the_core(call: Call, asked: Asked) -> bool:
+def _in_the_core(call: Call, asked: Asked, out: Any) -> bool:
     """Tell whether one call of the core does it all.
 
-    The defaults of V and VI are those of each matrix by itself.
+    The defaults of V and VI are those of each matrix by itself. Of arrays on a device, the core is
+    told of those that their library describes quickly.
     """
+    space = call.operands.space
     own = any(
         asked.metric_args.get(name) is None for name in ("V", "VI") if name in call.metric.arguments
     )
-    return call.operands.space is arrays.HOST and asked.orders.kernel != "reference" and not own
+    return (
+        asked.orders.kernel != "reference"
+        and not own
+        and (space is arrays.HOST or all(map(space.describes, (*call.operands.given, out))))
+    )
 
 
 def _compute(stacks: _Stacks, call: Call, out: Any, asked: Asked) -> None:
-    a, *rest = (spread(x, call.read_as, stacks.batch) for x in stacks.operands.given)
+    space, given = stacks.operands.space, stacks.operands.given
     same, orders = call.result == call.dtype, asked.orders
-    computed = out if same else arrays.HOST.empty(stacks.shape, call.dtype, like=None)
-    columns = a.shape[-1]
+    computed = out if same else space.empty(stacks.shape, call.dtype, like=given[0])
+    # Alive until the core is done: descriptions keep nothing alive.
+    ready = [
+        spread(x, call.read_as, stacks.batch)
+        if space is arrays.HOST
+        else expanded(space.cast(x, call.read_as), stacks.batch)
+        for x in given
+    ]
+    described = [
+        x if space is arrays.HOST else space.operand(x, dtype, tuple(x.shape))
+        for x, dtype in (*((x, call.read_as) for x in ready), (computed, call.dtype))
+    ]
+    columns = ready[0].shape[-1]
     with watched(orders.progress, math.prod(stacks.shape) * columns, "distances") as watch:
         _core.cdist_batch(
-            a,
-            rest[0] if rest else None,
-            computed,
+            described[0],
+            described[1] if len(ready) == 2 else None,
+            described[-1],
             call.metric.name,
             orders.kernel,
             orders.device,
+            space.stream(computed),
             **call.arguments.core,
             options=orders.options,
             progress=watch,
             max_memory=orders.max_memory,
         )
     if not same:
-        arrays.HOST.assign(out, computed)
+        space.assign(out, computed)
 
 
 def spread(x: Any, dtype: str, batch: tuple[int, ...]) -> Any:
@@ -176,7 +195,7 @@ def spread(x: Any, dtype: str, batch: tuple[int, ...]) -> Any:
 
 def _one_by_one(stacks: _Stacks, out: Any, asked: Asked, one: Callable[..., Any]) -> None:
     count = math.prod(stacks.batch)
-    given = [_expanded(x, stacks.batch) for x in stacks.operands.given]
+    given = [expanded(x, stacks.batch) for x in stacks.operands.given]
     orders = asked.orders._asdict()
     with watched(orders.pop("progress"), count, f"{asked.function} of each matrix") as watch:
         for done, index in enumerate(np.ndindex(*stacks.batch)):
@@ -186,8 +205,26 @@ def _one_by_one(stacks: _Stacks, out: Any, asked: Asked, one: Callable[..., Any]
                 watch((done + 1) / count)
 
 
-def _expanded(x: Any, batch: tuple[int, ...]) -> Any:
-    """Return a view of an operand in the batch's shape; along broadcast dimensions it has 0."""
+def expanded(x: Any, batch: tuple[int, ...]) -> Any:
+    """Return a view of an operand in the batch's shape; along broadcast dimensions it has 0.
+
+    Parameters
+    ----------
+    x : array
+        The operand, of NumPy or of a library on a CUDA device.
+    batch : tuple of int
+        The leading dimensions.
+
+    Returns
+    -------
+    array
+        The view.
+
+    Raises
+    ------
+    TypeError
+        Its library does not broadcast.
+    """
     shape = batch + tuple(x.shape[-2:])
     if tuple(x.shape) == shape:
         return x

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpudist import _core, arrays, checks, errors, metrics, registry
+from gpudist import _core, arrays, checks, errors, metrics, registry, several_gpus
 from gpudist.intake import Operands, Orders, operands
-from gpudist.progress import watched
+from gpudist.progress import Progress, watched
 
 # What the functions themselves take by name.
 OWN_ARGUMENTS = (
@@ -88,6 +88,14 @@ class Call(NamedTuple):
     def truths(self) -> bool:
         """Whether the core takes the operands as arrays of bool."""
         return self.read_as == "bool"
+
+    def part(self, start: int, stop: int) -> Call:
+        """Return the call of cdist for some rows of its result."""
+        (a, *rest), (shape, *shapes) = self.operands.given, self.operands.shapes
+        operands = self.operands._replace(
+            given=[a[start:stop], *rest], shapes=[(stop - start, shape[1]), *shapes]
+        )
+        return self._replace(operands=operands, shape=(stop - start, self.shape[1]))
 
     def cast(self) -> list[Any]:
         """Return the operands in that dtype; on the host the core itself converts numbers."""
@@ -179,13 +187,7 @@ def _some_rows(call: Call, rows: slice, out: Any, orders: Orders) -> Any:
     start, stop = checks.rows(rows, call.shape[0])
     if out is not None:
         arrays.check_out(out, call.shape)
-    (a, *rest), (shape, *shapes) = call.operands.given, call.operands.shapes
-    part = call._replace(
-        operands=call.operands._replace(
-            given=[a[start:stop], *rest], shapes=[(stop - start, shape[1]), *shapes]
-        ),
-        shape=(stop - start, call.shape[1]),
-    )
+    part = call.part(start, stop)
     try:
         result = _compute(part, None if out is None else out[start:stop], orders)
     except BaseException as error:
@@ -230,6 +232,8 @@ def _shares(value: Any, out: Any) -> bool:
 
 def _compute(call: Call, out: Any, orders: Orders) -> Any:
     """Have the core compute, into `out` if it is of the dtype of the computation."""
+    if several_gpus.are_named(orders.device):
+        return _share(call, out, orders)
     kernel, device, options, progress, max_memory = orders
     if kernel == "reference":
         return _reference(call, out)
@@ -268,6 +272,35 @@ def _compute(call: Call, out: Any, orders: Orders) -> Any:
     if out is None:
         out = space.empty(shape, call.result, like=computed)
     space.assign(out, computed)
+    return out
+
+
+def _share(call: Call, out: Any, orders: Orders) -> Any:
+    """Have several GPUs compute, each some rows at a time."""
+    space, names, given, _, shapes = call.operands
+    several_gpus.check_on_host(space)
+    if call.function == "pdist":
+        several_gpus.refuse(orders.device, "pdist")
+    devices = several_gpus.of(orders.device)
+    values = call.arguments.core
+    if out is None:
+        out = space.empty(call.shape, call.result, like=given[0])
+    else:  # what is written must not be read by the next panel
+        arrays.check_out(out, call.shape)
+        given = arrays.apart(space, dict(zip(names, given, strict=True)), out)
+        values = {name: x.copy() if _shares(x, out) else x for name, x in values.items()}
+    whole = call._replace(
+        operands=call.operands._replace(given=given),
+        arguments=call.arguments._replace(core=values),
+    )
+
+    def compute(device: str, start: int, stop: int, tell: Progress) -> None:
+        one = orders._replace(device=device, progress=tell)
+        _compute(whole.part(start, stop), out[start:stop], one)
+
+    steps = math.prod(call.shape) * shapes[0][1]
+    task = several_gpus.Task(call.function, call.shape[0], steps, compute)
+    several_gpus.share(task, devices, orders.progress)
     return out
 
 

@@ -6,7 +6,7 @@ import dataclasses
 import math
 from typing import Any
 
-from gpudist import _core, arrays, registry
+from gpudist import _core, arrays, registry, several_gpus
 from gpudist.distance_call import Asked, read
 from gpudist.intake import Orders
 
@@ -47,6 +47,9 @@ def _explain(asked: Asked) -> registry.Explanation:
         raise TypeError("a callable metric is called from Python, it runs no kernel")
     call, kernel = read(asked), asked.orders.kernel
     space, _, given, _, shapes = call.operands
+    if call.function == "pdist":
+        several_gpus.refuse(asked.orders.device, "pdist")
+    first, devices = several_gpus.first_of(asked.orders.device, space)
     n, cols = shapes[-1]
     pairs = math.prod(call.shape)
     elements = sum(shape[0] for shape in shapes) * cols
@@ -57,7 +60,7 @@ def _explain(asked: Asked) -> registry.Explanation:
         n=n,
         cols=cols,
         kernel=kernel,
-        device=arrays.device_for(space, given[0], asked.orders.device),
+        device=arrays.device_for(space, given[0], first),
         space=space,
         elements_moved=pairs + (0 if call.truths else elements),
         elements_written=pairs,
@@ -65,13 +68,15 @@ def _explain(asked: Asked) -> registry.Explanation:
         operands="bool" if call.truths else None,
         operand_bytes=elements if call.truths else 0,
         weighted="weights" in call.arguments.core,
+        factored=call.arguments.core.get("factor") is not None or "vi" not in call.arguments.core,
         p=call.arguments.core.get("p", 2.0),
         rows=shapes[0][0],
     )
     if kernel == "reference":
         return said
+    rows = several_gpus.panels(shapes[0][0], len(devices))[0][1] if devices else shapes[0][0]
     held, panels, parts, brought = _core.plan_cdist(
-        shapes[0][0],
+        rows,
         n,
         cols,
         call.dtype,
@@ -85,4 +90,6 @@ def _explain(asked: Asked) -> registry.Explanation:
         **call.arguments.core,
     )
     work = dataclasses.replace(said.work, read=max(said.work.read, int(brought)))
-    return dataclasses.replace(said, held=held, panels=panels, parts=parts, work=work)
+    return dataclasses.replace(
+        said, held=held, panels=panels, parts=parts, work=work, devices=devices
+    )

@@ -37,7 +37,7 @@ def explain_nearest(
     orders = Orders(kernel, device)
     asked = asked_for("nearest", XA, XB, metric, metric_args, dtype, rows, orders)
     call = read(asked, index_dtype)
-    return _explain(call, _pairs_of_bytes(call, 1))
+    return _explain(call, _pairs_of_bytes(call, 1), 1)
 
 
 def explain_knn(
@@ -59,7 +59,7 @@ def explain_knn(
     orders = Orders(kernel, device)
     asked = asked_for("knn", XA, XB, metric, metric_args, dtype, rows, orders)
     call = read(asked, index_dtype)
-    return _explain(call, _pairs_of_bytes(call, k))
+    return _explain(call, _pairs_of_bytes(call, k), k)
 
 
 def explain_radius_neighbors(
@@ -114,53 +114,72 @@ def _pairs_of_bytes(call: Call, k: Any) -> int:
     return neighbors * (np.dtype(call.result).itemsize + call.index_dtype.itemsize)
 
 
-def _explain(call: Call, result_bytes: int) -> registry.Explanation:
+def _explain(call: Call, result_bytes: int, neighbors: int = 0) -> registry.Explanation:
     if callable(call.metric):
         raise TypeError("a callable metric is called from Python, it runs no kernel")
-    a, b = call.points
-    truths = b.dtype == bool
-    read = b.size + (a.size if call.first is None else 0)
-    kernel, device = call.asked.orders.kernel, call.asked.orders.device
+    (m, d), n = (int(x) for x in call.points[0].shape), call.columns
+    truths = call.read_as == "bool"
+    read = (n + (m if call.first is None else 0)) * d
+    kernel = call.asked.orders.kernel
+    device = arrays.device_for(call.space, call.points[0], call.asked.orders.device)
     told: dict[str, Any] = {
         "operands": "bool" if truths else None,
         "weighted": "weights" in call.arguments.core,
         "p": call.arguments.core.get("p", 2.0),
-        "rows": len(a),
+        "rows": m,
     }
-    finder = ""
-    if kernel != "reference":
-        by_name = kernel.startswith("neighbors/")
-        finder = _core.choose(
+    by_name = kernel.startswith("neighbors/")
+    by_distances = not by_name and kernel != "auto"
+
+    def finder_on(there: str | None) -> tuple[str, str]:
+        return _core.choose(
             "neighbors",
             call.dtype,
             call.metric,
-            len(b),
-            b.shape[1],
+            n,
+            d,
             kernel if by_name else None,
-            device,
-            in_panels=not by_name and kernel != "auto",
+            there,
+            in_panels=by_distances,
+            neighbors=neighbors,
             **told,
-        )[0]
-    among_points = finder.startswith("neighbors/cpu_boxes")
+        )[:2]
+
+    finder = ""
+    if kernel != "reference" and not by_distances:
+        finder, device = finder_on(device)
+    among_points = _takes_points(finder)
     said = registry.choose(
         call.asked.function,
         dtype=call.dtype,
         metric=call.metric,
-        n=len(b),
-        cols=b.shape[1],
-        kernel="auto" if kernel.startswith("neighbors/") and not among_points else kernel,
-        device="cpu",
-        space=arrays.HOST,
+        n=n,
+        cols=d,
+        kernel="auto" if by_name and not among_points else kernel,
+        device=device,
+        space=call.space,
         elements_moved=0 if truths else read,
-        operations=len(a) * len(b) * b.shape[1],
+        operations=m * n * d,
         operand_bytes=read if truths else 0,
         result_bytes=result_bytes,
         table_op="neighbors" if among_points else "cdist",
+        direct=True,
+        neighbors=neighbors,
         **told,
     )
-    more = "; tried on some rows first, and panels of distances do what is near most of XB"
-    if not among_points:
-        more = f"; {finder} looks through each panel of distances" if finder else ""
-    elif kernel != "auto":
-        more = ""
+    if by_distances and kernel != "reference":
+        finder, _ = finder_on(said.device)
+    more = f"; {finder} looks through each panel of distances" if finder else ""
+    if among_points:
+        tried = kernel == "auto" and said.device == "cpu"
+        more = (
+            "; tried on some rows first, and panels of distances do what is near most of XB"
+            if tried
+            else ""
+        )
     return dataclasses.replace(said, reason=said.reason + more)
+
+
+def _takes_points(finder: str) -> bool:
+    """Tell whether a kernel finds neighbours without panels of distances."""
+    return finder != "" and not finder.startswith(("neighbors/cpu_filter", "neighbors/cuda_panels"))

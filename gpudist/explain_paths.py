@@ -153,14 +153,14 @@ def _explain_some(graph: Any, indices: Any, asked: Asked) -> registry.Explanatio
 
 
 def _explain_many(graphs: many_graphs.Graphs, asked: Asked) -> registry.Explanation:
-    """Say what becomes of graphs that stand side by side, or else of the largest of them."""
-    single = graphs.weights is not None and graphs.weights.dtype.name == "float32"
-    name = results.dtype_of(arrays.HOST, single, asked.dtype, asked.semiring)
+    """Say what becomes of graphs that are done side by side, or else of the largest of them."""
+    name = results.dtype_of(graphs.space, graphs.dtype == "float32", asked.dtype, asked.semiring)
     computed = "int32" if name in results.NARROW else name
-    most = registry.kernels("apsp_batch")[0].columns[1]
-    side_by_side = asked.orders.kernel == "auto" and asked.orders.device in (None, "cpu")
+    side_by_side = many_graphs.where_side_by_side(graphs, asked.orders, asked.semiring)
+    on_cpu = side_by_side == "cpu"
+    most = many_graphs.most_nodes("cpu" if on_cpu else "cuda")
     smallest = graphs.n if graphs.sizes is None else int(graphs.sizes.min(initial=graphs.n))
-    if not graphs.count or not side_by_side or smallest > most:
+    if side_by_side is None or smallest > most:
         largest = np.zeros((graphs.n, graphs.n), computed)
         orders = asked.orders._replace(max_memory=None)
         one = asked._replace(no_edge=None, directed=True, unweighted=False, orders=orders)
@@ -174,8 +174,8 @@ def _explain_many(graphs: many_graphs.Graphs, asked: Asked) -> registry.Explanat
         n=graphs.n,
         cols=smallest,
         kernel="auto",
-        device="cpu",
-        space=arrays.HOST,
+        device=arrays.device_for(graphs.space, graphs.weights, side_by_side),
+        space=graphs.space,
         elements_moved=2 * elements,
         elements_written=elements,
         result_bytes=before,
@@ -183,7 +183,7 @@ def _explain_many(graphs: many_graphs.Graphs, asked: Asked) -> registry.Explanat
         semiring=asked.semiring,
     )
     larger = 0 if graphs.sizes is None else int((graphs.sizes > most).sum())
-    why = f"{graphs.count} graphs, side by side in vectors"
+    why = f"{graphs.count} graphs, side by side in {'vectors' if on_cpu else 'registers'}"
     if larger:
         why += f"; {larger} of them, with more than {most} nodes, by apsp's own kernels"
     return dataclasses.replace(said, reason=why)

@@ -5,15 +5,29 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 
-from gpudist import arrays, named, results
+from gpudist import _core, arrays, named, registry, results
+from gpudist.intake import Orders
 from gpudist.paths_call import number_or_none, read_graph
 
 Index = int | tuple[int, ...]
+
+
+# Fewer graphs of more nodes than a block of a device holds are done one by one: kernels of apsp
+# share one out among all multiprocessors.
+_FEW = 4
+
+
+@cache
+def most_nodes(backend: str) -> int:
+    """Return how many nodes graphs have at most that "cpu" or "cuda" computes side by side."""
+    rows = registry.kernels("apsp_batch")
+    return max(row.columns[1] for row in rows if row.backend == backend)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -37,6 +51,8 @@ class Graphs:
         Their ends.
     no_edge : float or None
         As for `apsp`; infinite where zeros are edges.
+    space : Space
+        Where the weights are, and the results will be.
     """
 
     weights: Any
@@ -48,6 +64,12 @@ class Graphs:
     tails: Any = None
     heads: Any = None
     no_edge: float | None = None
+    space: arrays.Space = arrays.HOST
+
+    @property
+    def dtype(self) -> str | None:
+        """The name of the weights' dtype, None where there are none."""
+        return None if self.weights is None else self.space.dtype_name(self.weights)
 
     def size(self, k: int) -> int:
         """Return how many nodes graph k has."""
@@ -74,6 +96,24 @@ class Graphs:
             row[i:j].reshape(self.size(k), self.size(k))
             for k, (i, j) in enumerate(itertools.pairwise(places))
         ]
+
+    def each(self, row: Any) -> Callable[[int], Any]:
+        """Return what gives the matrix of graph k, as in `matrices`, where few are asked for.
+
+        Parameters
+        ----------
+        row : array, shape (elements,)
+            Weights or results.
+
+        Returns
+        -------
+        callable
+            From the number of a graph to a view.
+        """
+        if self.packed:
+            return self.matrices(row).__getitem__
+        whole = row.reshape(self.count, self.n, self.n)
+        return lambda k: whole[k, : self.size(k), : self.size(k)]
 
     @property
     def rule(self) -> str:
@@ -124,7 +164,7 @@ class Graphs:
     def alone(self, k: int) -> Any:
         """Return graph k as `apsp` takes it by itself, with `no_edge`."""
         if self.first_edges is None:
-            return self.matrices(self.weights)[k]
+            return self.each(self.weights)(k)
         first, last = self.first_edges[k : k + 2]
         return named.EdgeList(
             self.tails[first:last].astype(np.intp),
@@ -133,6 +173,41 @@ class Graphs:
             list(range(self.size(k))),
             True,
         )
+
+
+def where_side_by_side(graphs: Graphs, orders: Orders, semiring: str) -> str | None:
+    """Return the device on which the core computes many graphs at once, None for one by one.
+
+    Host arrays of small graphs would travel for longer than the CPU takes.
+
+    Parameters
+    ----------
+    graphs : Graphs
+        The graphs.
+    orders : Orders
+        The orders, read.
+    semiring : str
+        What lengths are.
+
+    Returns
+    -------
+    str or None
+        "cpu", "cuda", or the device that was asked for.
+    """
+    small = graphs.n <= most_nodes("cpu")
+    if orders.kernel != "auto" or not graphs.count:
+        return None
+    tiles = (
+        not graphs.packed
+        and graphs.first_edges is None
+        and semiring.endswith("plus")
+        and graphs.n <= most_nodes("cuda")
+        and (small or graphs.count >= _FEW)
+    )
+    if graphs.space is not arrays.HOST or (orders.device or "cpu") != "cpu":
+        return (orders.device or "cuda") if tiles else None
+    goes = tiles and not small and orders.device is None
+    return "cuda" if goes and _core.cuda()["why_not"] is None else "cpu"
 
 
 def are(graph: Any) -> bool:
@@ -195,10 +270,7 @@ def of_array(graph: Any, sizes: Any, no_edge: float | None) -> tuple[Graphs, tup
     no_edge = number_or_none(no_edge)
     space = arrays.space_of(graph=graph)
     if space is not arrays.HOST:
-        raise TypeError(
-            "graph is a batch on a CUDA device, and batches are computed on the CPU: give a host "
-            "array, or call apsp on graph[i] for each i"
-        )
+        return _of_device(space, graph, sizes, no_edge)
     if isinstance(graph, np.ma.MaskedArray):
         if no_edge is not None:
             raise ValueError("no_edge is for plain arrays; a masked array masks what is no edge")
@@ -208,20 +280,40 @@ def of_array(graph: Any, sizes: Any, no_edge: float | None) -> tuple[Graphs, tup
         no_edge = math.inf
     else:
         weights = arrays.HOST.array(graph, "graph")
-    if weights.ndim < 3 or weights.shape[-1] != weights.shape[-2]:
-        raise ValueError(
-            f"graph must have shape (..., n, n) with sizes=, got {weights.shape}"
-            if sizes is not None
-            else f"graph must be square matrices, got shape {weights.shape}"
-        )
-    name = weights.dtype.name
-    small = name in ("int8", "uint8", "int16", "uint16")
-    kind = name if name in results.CORE_DTYPES else "int32" if small else "float64"
-    weights = weights.astype(kind, copy=False)  # in this machine's byte order
-    *lead, n, _ = weights.shape
+    *lead, n, _ = _checked(weights.shape, sizes)
+    weights = weights.astype(_kind(weights.dtype.name), copy=False)  # in this machine's byte order
     count = math.prod(lead)
     flat = np.ascontiguousarray(weights).reshape(-1)
     return Graphs(flat, count, n, _sizes(sizes, tuple(lead), n), no_edge=no_edge), tuple(lead)
+
+
+def _checked(shape: tuple[int, ...], sizes: Any) -> tuple[int, ...]:
+    """Return the shape of graphs, or raise a ValueError where it is none of theirs."""
+    if len(shape) < 3 or shape[-1] != shape[-2]:
+        raise ValueError(
+            f"graph must have shape (..., n, n) with sizes=, got {tuple(shape)}"
+            if sizes is not None
+            else f"graph must be square matrices, got shape {tuple(shape)}"
+        )
+    return tuple(shape)
+
+
+def _kind(name: str) -> str:
+    """Return the dtype in which the core reads weights of that one."""
+    small = name in ("int8", "uint8", "int16", "uint16")
+    return name if name in results.CORE_DTYPES else "int32" if small else "float64"
+
+
+def _of_device(
+    space: arrays.Space, graph: Any, sizes: Any, no_edge: float | None
+) -> tuple[Graphs, tuple[int, ...]]:
+    """Read an array of graphs on a CUDA device, as `of_array` does on the host."""
+    weights, name = space.read(graph, "graph")
+    *lead, n, _ = _checked(weights.shape, sizes)
+    weights = arrays.dense(space, space.cast(weights, _kind(name)))
+    listed = _sizes(sizes, tuple(lead), n)
+    read = Graphs(weights, math.prod(lead), n, listed, no_edge=no_edge, space=space)
+    return read, tuple(lead)
 
 
 def _sizes(sizes: Any, lead: tuple[int, ...], most: int) -> Any:

@@ -86,6 +86,8 @@ class Neighborhoods(NamedTuple):
         """
         from scipy.sparse import csr_array
 
+        if arrays.space_of(indices=self.indices) is not arrays.HOST:
+            raise TypeError("to_scipy takes arrays on the host; copy these there first")
         shape = len(self.indptr) - 1, self.columns
         return csr_array((self.distances, self.indices, self.indptr), shape=shape)
 
@@ -174,13 +176,16 @@ def knn(
     """Find the k nearest rows of `XB` to every row of `XA`.
 
     By definition these are the first k of a stable sort of each row of ``cdist(XA, XB, metric)``,
-    to the bit; the matrix itself is never there. Of rows at the same distance that with the smaller
-    index comes first, so the answer is one, whatever the number of threads or of rows asked for.
+    to the bit; the matrix itself is never there. On a GPU these are distances of the direct form:
+    where `cdist` takes the products of "cdist/cuda_tensor" or "cdist/cuda_tensor_f64", those of
+    "cdist/cuda_tile", unless `kernel` names the former. Of rows at the same distance that with the
+    smaller index comes first, so the answer is one, whatever the number of threads or of rows asked
+    for.
 
     Parameters
     ----------
     XA : array_like, shape (m, d)
-        Points, one a row, on the host, as for `cdist`.
+        Points, one a row, on the host or a device, as for `cdist`.
     XB : array_like, shape (n, d), optional
         The points among which neighbours are searched for. By default those of `XA`, of which none
         is a neighbour of itself; equal points with other indices are.
@@ -188,16 +193,16 @@ def knn(
         How many neighbours: 1 to n, or to n - 1 without `XB`.
     metric : str or callable
         As for `cdist`. Of the similarities (inner_product and kulczynski1) the largest are nearest.
-    out : tuple of two ndarrays, optional
+    out : tuple of two arrays, optional
         Where to write distances and indices: both C-contiguous and of shape (m, k), float32 or
-        float64 and `index_dtype`.
+        float64 and `index_dtype`, of NumPy, or on the points' device.
     dtype : {float32, float64}, optional
         The dtype of computation and distances, as for `cdist`.
     kernel : str
-        "auto", "reference" (NumPy in float64, slow), or the id of a kernel on the CPU: one that
-        computes distances, or one that finds neighbours, as `gpudist.kernels` lists them.
+        "auto", "reference" (NumPy in float64, slow), or the id of a kernel: one that computes
+        distances, or one that finds neighbours, as `gpudist.kernels` lists them.
     device : str, optional
-        "cpu". Neighbours are searched for on the CPU.
+        "cpu", "cuda" or "cuda:1", as for `cdist`; arrays on a device are searched through there.
     progress : bool or callable
         As for `cdist`.
     rows : slice, optional
@@ -212,20 +217,21 @@ def knn(
     Returns
     -------
     KNearest
-        ``(distances, indices)``, both of shape (m, k). A point with NaN is nobody's neighbour and
+        ``(distances, indices)``, both of shape (m, k), arrays of the library and on the device of
+        `XA`. A point with NaN is nobody's neighbour and
         has none: its distances are NaN and its indices -1, as are those at the end of a row that
         has fewer than k neighbours.
 
     Raises
     ------
     TypeError
-        Input that `cdist` refuses; arrays on a device; no `k`, or one that is no whole number.
+        Input that `cdist` refuses; no `k`, or one that is no whole number.
     ValueError
         `k` out of range, and what `cdist` refuses.
     MemoryError
         `max_memory` is too little; nothing was allocated.
     gpudist.DeviceError
-        `device` asks for CUDA.
+        As for `cdist`.
 
     See Also
     --------
@@ -234,11 +240,13 @@ def knn(
 
     Notes
     -----
-    Distances are computed in panels that stay in the processor's cache, by the kernels of `cdist`,
-    and held against the distance of each row's k-th neighbour so far. With 1 to 8 columns and
-    euclidean, sqeuclidean, cityblock, chebyshev or minkowski distances without weights, `XB` is put
-    into boxes of a few points instead [1]_, most of which are too far away to be looked into; the
-    answer has the same bits.
+    Distances are computed in panels, on the CPU such as stay in its cache, by the kernels of
+    `cdist`, and held against the distance of each row's k-th neighbour so far. Calls for arrays on
+    a device are enqueued on its current stream and do not wait, as those of `cdist`, but for
+    `radius_neighbors` and `count_neighbors`, whose results tell how much there is. On the CPU, with
+    1 to 8 columns and euclidean, sqeuclidean, cityblock, chebyshev or minkowski distances without
+    weights, `XB` is put into boxes of a few points instead [1]_, most of which are too far away to
+    be looked into; the answer has the same bits.
 
     References
     ----------
@@ -347,6 +355,7 @@ def radius_neighbors(
     most = call.columns if max_neighbors is None else at_least(max_neighbors, "max_neighbors", 0)
     radii = radii_of(r, call, "r", (call.rows,))
     by_distance = sort == "distance"
+    found: tuple[Any, Any, Any]
     if call.slow:
         from gpudist import neighbors_slow
 
@@ -354,15 +363,22 @@ def radius_neighbors(
     else:
         with call.watching() as watch:
             found = _core.within(
-                *call.points, call.dtype, radii, most, by_distance, call.first, **call.told(watch)
+                *call.described,
+                call.dtype,
+                radii,
+                most,
+                by_distance,
+                call.first,
+                **call.told(watch),
             )
-    indptr, indices, distances = found
-    return Neighborhoods(
-        indptr,
-        indices.astype(call.index_dtype, copy=False),
-        _rounded(distances, call.result),
-        call.columns,
-    )
+    indptr, indices, distances = found if call.on_host else _gathered(call, *found)
+    with np.errstate(over="ignore"):
+        return Neighborhoods(
+            indptr,
+            call.space.cast(indices, call.index_dtype.name),
+            call.space.cast(distances, call.result),
+            call.columns,
+        )
 
 
 @homes.returned("XA")
@@ -436,11 +452,17 @@ def count_neighbors(
     else:
         with call.watching() as watch:
             counts = _core.count(
-                *call.points, call.dtype, bounds, *both, call.first, **call.told(watch)
+                *call.described, call.dtype, bounds, *both, call.first, **call.told(watch)
             )
     if cumulative:
         counts = np.cumsum(counts)
-    return counts[0].item() if np.ndim(radii) == 0 else counts
+    if np.ndim(radii) == 0:
+        return counts[0].item()
+    if call.on_host:
+        return counts
+    there = call.empty(counts.shape, counts.dtype.name)
+    call.space.assign(there, counts)
+    return there
 
 
 def _nearest(call: Call, k: Any, out: tuple[Array, Array] | None) -> KNearest:
@@ -452,40 +474,75 @@ def _nearest(call: Call, k: Any, out: tuple[Array, Array] | None) -> KNearest:
 
         distances[...], indices[...] = neighbors_slow.nearest(call, count)
         return KNearest(*(out or (distances, indices)))
-    exact = distances if distances.dtype == call.dtype else np.empty(shape, call.dtype)
-    wide = indices if indices.dtype == np.int64 else np.empty(shape, np.int64)
+    space = call.space
+    exact, wide = distances, indices
+    if space.dtype_name(distances) != call.dtype:
+        exact = call.empty(shape, call.dtype)
+    if space.dtype_name(indices) != "int64":
+        wide = call.empty(shape, "int64")
     with call.watching() as watch:
-        _core.nearest(*call.points, exact, wide, None, call.first, **call.told(watch))
+        _core.nearest(
+            *call.described,
+            call.operand(exact, call.dtype),
+            call.numbers(wide),
+            None,
+            call.first,
+            **call.told(watch),
+        )
     if exact is not distances:
-        distances[...] = _rounded(exact, call.result)
+        space.assign(distances, exact)
     if wide is not indices:
-        indices[...] = wide
+        space.assign(indices, wide)
     return KNearest(distances, indices)
 
 
-def _results(out: Any, shape: tuple[int, int], call: Call) -> tuple[Array, Array]:
+def _gathered(call: Call, indptr: Array, found: Any, count: int) -> tuple[Any, Any, Any]:
+    """Return what was found on a device as arrays of the caller's library."""
+    places, indices = call.empty(indptr.shape, "int64"), call.empty((count,), "int64")
+    distances = call.empty((count,), call.dtype)
+    _core.gather(
+        found,
+        indptr,
+        call.operand(distances, call.dtype),
+        call.numbers(indices),
+        call.numbers(places),
+        **call.stream,
+    )
+    return places, indices, distances
+
+
+def _results(out: Any, shape: tuple[int, int], call: Call) -> tuple[Any, Any]:
+    wanted = (("distances", call.result), ("indices", call.index_dtype.name))
     if out is None:
-        return (
-            arrays.HOST.empty(shape, call.result, like=None),
-            arrays.HOST.empty(shape, call.index_dtype.name, like=None),
-        )
+        return call.empty(shape, call.result), call.empty(shape, call.index_dtype.name)
     if not isinstance(out, tuple) or len(out) != 2:
         raise TypeError("out must be a tuple of two arrays, for distances and indices")
-    wanted = (("distances", call.result), ("indices", call.index_dtype.name))
     for array, (what, dtype) in zip(out, wanted, strict=True):
-        if not isinstance(array, np.ndarray):
+        if call.on_host and not isinstance(array, np.ndarray):
             raise TypeError(f"out must hold NumPy arrays, got {type(array).__name__} for {what}")
-        good = array.shape == shape and array.dtype == dtype and array.flags.carray
-        if not good:
+        arrays.space_of(**{"XA": call.points[0], f"out for {what}": array})
+        found, there = call.space.dtype_name(array), arrays.shape_of(array)
+        if there != shape or found != dtype or not _is_plain(call, array):
             raise ValueError(
                 f"out must hold a C-contiguous array of {dtype} and shape {shape} for {what}, got "
-                f"{array.dtype} and {array.shape}"
+                f"{found} and {there}"
             )
-        if any(np.may_share_memory(array, x) for x in call.points):
+        if any(arrays.overlap(call.space, array, x) for x in call.points):
             raise ValueError(f"out must not share memory with the points, as its {what} do")
     return out[0], out[1]
 
 
-def _rounded(distances: Array, result: str) -> Array:
-    with np.errstate(over="ignore"):
-        return distances.astype(result, copy=False)
+def _is_plain(call: Call, array: Any) -> bool:
+    """Tell whether rows follow each other without gaps, to be written."""
+    if call.on_host:
+        return bool(array.flags.carray)
+    view = call.space.view(array)
+    dense: list[int] = []
+    step = np.dtype(view.dtype).itemsize
+    for length in reversed(view.shape):
+        dense.insert(0, step)
+        step *= length
+    return 0 in view.shape or all(
+        length == 1 or stride == wanted
+        for length, stride, wanted in zip(view.shape, view.strides, dense, strict=True)
+    )

@@ -27,10 +27,12 @@ class Call(NamedTuple):
     `asked` are the distances that it is about, with its orders read. `points` are the rows that
     neighbours are searched for, and those they are searched among; `first` is the row of the latter
     that the former begin with, None if they are others. `metric` is a name or a callable. `result`
-    is the dtype of distances, `dtype` that of the computation, which is wider at times.
+    is the dtype of distances, `dtype` that of the computation, which is wider at times, and
+    `read_as` that in which the core takes the points. All of them are in `space`.
     """
 
     asked: Asked
+    space: arrays.Space
     points: tuple[Any, Any]
     first: int | None
     metric: Any
@@ -38,17 +40,29 @@ class Call(NamedTuple):
     similarity: bool
     result: str
     dtype: str
+    read_as: str
     index_dtype: np.dtype[Any]
 
     @property
     def rows(self) -> int:
         """How many rows neighbours are searched for."""
-        return len(self.points[0])
+        return int(self.points[0].shape[0])
 
     @property
     def columns(self) -> int:
         """How many rows they are searched among."""
-        return len(self.points[1])
+        return int(self.points[1].shape[0])
+
+    @property
+    def on_host(self) -> bool:
+        """Whether points and results are NumPy arrays."""
+        return self.space is arrays.HOST
+
+    @property
+    def described(self) -> tuple[Any, Any]:
+        """What the core takes for the points."""
+        a, b = self.points
+        return self.operand(a, self.read_as), self.operand(b, self.read_as)
 
     @property
     def slow(self) -> bool:
@@ -60,9 +74,28 @@ class Call(NamedTuple):
         """What makes the nearer of two keys the smaller one."""
         return -1.0 if self.similarity else 1.0
 
+    def operand(self, array: Any, dtype: str) -> Any:
+        """Return what the core takes for an array of that dtype."""
+        return self.space.operand(array, dtype, tuple(array.shape))
+
+    def numbers(self, indices: Any) -> Any:
+        """Return what the core takes for indices to be written: on a device their address."""
+        return indices if self.on_host else self.space.view(indices).address
+
+    def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
+        """Return an uninitialised array where the points are."""
+        return self.space.empty(shape, dtype, like=self.points[0])
+
+    @property
+    def stream(self) -> dict[str, Any]:
+        """The stream of arrays on a device, as the core takes it."""
+        if self.on_host:
+            return {}
+        return {"stream": self.space.stream(self.points[0]), "ordered": self.space.ordered}
+
     def watching(self) -> Any:
         """Return the context in which the core computes, which gives who watches it."""
-        steps = self.rows * self.columns * self.points[1].shape[1]
+        steps = self.rows * self.columns * int(self.points[1].shape[1])
         return watched(self.asked.orders.progress, steps, self.asked.function)
 
     def told(self, watch: Any) -> dict[str, Any]:
@@ -74,6 +107,7 @@ class Call(NamedTuple):
             "device": orders.device,
             "max_memory": orders.max_memory,
             "progress": watch,
+            **self.stream,
             **self.arguments.core,
         }
 
@@ -131,25 +165,38 @@ def read(asked: Asked, index_dtype: Any = np.int64) -> Call:
     asked = asked.ordered()
     if foreign.is_dask(*asked.named.values()):
         raise TypeError(_of_parts(asked.function))
-    if arrays.space_of(**asked.named) is not arrays.HOST:
-        raise TypeError(
-            f"{asked.function} takes arrays on the host so far; of arrays on a device, copy them "
-            "to the host, or take gpudist.cdist and the library's own topk"
-        )
+    space = arrays.space_of(**asked.named)
     metric, similarity, result, dtype = asked.metric, False, "float64", "float64"
+    read_as = dtype
+    if asked.orders.kernel == "reference":
+        arrays.refuse_devices(space, 'kernel="reference"')
     if callable(metric):
+        arrays.refuse_devices(space, "a callable metric")
         points = [arrays.host_objects(x, name) for name, x in asked.named.items()]
         arguments = metrics.Arguments(asked.metric_args, {})
     else:
         call = distance_call.read(asked)
         points, arguments, result, dtype = call.cast(), call.arguments, call.result, call.dtype
-        metric, similarity = call.metric.name, call.metric.similarity
-    among = points[-1]
-    indices, count = index_type(index_dtype, len(among)), len(points[0])
-    start, stop = (0, count) if asked.rows is None else checks.rows(asked.rows, count)
+        metric, similarity, read_as = call.metric.name, call.metric.similarity, call.read_as
+    of, among = points[0], points[-1]
+    indices, start = index_type(index_dtype, int(among.shape[0])), 0
+    if asked.rows is not None:
+        start, stop = checks.rows(asked.rows, int(of.shape[0]))
+        of = of[start:stop]
     first = start if len(asked.named) == 1 else None
-    both = points[0][start:stop], among
-    return Call(asked, both, first, metric, arguments, similarity, result, dtype, indices)
+    return Call(
+        asked,
+        space,
+        (of, among),
+        first,
+        metric,
+        arguments,
+        similarity,
+        result,
+        dtype,
+        read_as,
+        indices,
+    )
 
 
 def _of_parts(function: str) -> str:
@@ -215,6 +262,8 @@ def index_type(dtype: Any, rows: int) -> np.dtype[Any]:
 def radii_of(r: Any, call: Call, name: str, shape: tuple[int, ...] | None) -> Array:
     """Return radii as float64, the largest that are still within `r` in the dtype of distances."""
     checks.refuse_recorded(name, r)
+    if arrays.space_of(**{name: r}) is not arrays.HOST:
+        r = arrays.parameter(call.space, r, name)
     try:
         radii = np.asarray(r, dtype=np.float64)
     except (TypeError, ValueError):
@@ -245,7 +294,15 @@ def weights_of(weights: Any, call: Call) -> tuple[Any, Any]:
     pair = (weights, weights) if alone else weights
     if not isinstance(pair, tuple) or len(pair) != 2:
         raise TypeError("weights must be a tuple of two arrays, those of XA and of XB")
-    made = [np.ascontiguousarray(arrays.host_objects(w, "weights"), dtype=np.float64) for w in pair]
+    made = [
+        np.ascontiguousarray(
+            arrays.host_objects(w, "weights")
+            if arrays.space_of(weights=w) is arrays.HOST
+            else arrays.parameter(call.space, w, "weights"),
+            dtype=np.float64,
+        )
+        for w in pair
+    ]
     if call.first is not None:
         made[0] = made[0][call.first : call.first + call.rows]
     for w, count, name in zip(made, (call.rows, call.columns), ("XA", "XB"), strict=True):

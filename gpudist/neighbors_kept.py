@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from gpudist import arrays
+from gpudist.intake import Orders
 from gpudist.neighbors import Neighborhoods, knn, radius_neighbors
 from gpudist.neighbors_call import Array, asked_for, read
 
@@ -27,6 +29,8 @@ class Neighbors:
         How many neighbours `kneighbors` gives by default.
     radius : float
         The radius of `radius_neighbors` by default.
+    device : str, optional
+        Where to search among points on the host, as for `knn`; points on a device stay there.
     **metric_args
         Arguments of the metric, as for `cdist`. The defaults of `V` and `VI` are those of `X`.
 
@@ -47,10 +51,17 @@ class Neighbors:
         *,
         n_neighbors: int = 5,
         radius: float = 1.0,
+        device: object = None,
         **metric_args: Any,
     ) -> None:
-        call = read(asked_for("Neighbors", X, None, metric, metric_args))
-        self._points = np.array(call.points[0], dtype=call.result)
+        orders = Orders(device=device)
+        call = read(asked_for("Neighbors", X, None, metric, metric_args, orders=orders))
+        self._space, self._device = call.space, device
+        self._points = (
+            np.array(call.points[0], dtype=call.result)
+            if call.on_host
+            else call.space.copy(call.space.cast(call.points[0], call.result))
+        )
         self._metric_args = call.arguments.values
         self.metric = call.metric
         self.n_neighbors, self.radius = n_neighbors, radius
@@ -78,7 +89,7 @@ class Neighbors:
             The neighbours' rows, the nearest first.
         """
         k = self.n_neighbors if n_neighbors is None else n_neighbors
-        found = knn(*self._asked(X), k, self.metric, **self._metric_args)
+        found = knn(*self._asked(X), k, self.metric, device=self._device, **self._metric_args)
         return (found.distances, found.indices) if return_distance else found.indices
 
     def radius_neighbors(
@@ -109,8 +120,11 @@ class Neighbors:
             An array for each point.
         """
         found = self._within(X, radius, sort_results)
-        cuts = found.indptr[1:-1]
-        parts = [_ragged(np.split(array, cuts)) for array in (found.distances, found.indices)]
+        ends = self._space.host(found.indptr).astype(np.int64)
+        cuts = [slice(*pair) for pair in pairwise(ends)]
+        parts = [
+            _ragged([array[cut] for cut in cuts]) for array in (found.distances, found.indices)
+        ]
         return tuple(parts) if return_distance else parts[1]
 
     def kneighbors_graph(
@@ -130,6 +144,7 @@ class Neighbors:
         scipy.sparse.csr_matrix, shape (m, n)
             Rows sorted by distance.
         """
+        self._refuse_device("kneighbors_graph")
         distances, indices = self.kneighbors(X, n_neighbors)
         indptr = np.arange(len(indices) + 1) * indices.shape[1]
         return self._graph(distances.ravel(), indices.ravel(), indptr, mode)
@@ -155,18 +170,27 @@ class Neighbors:
         scipy.sparse.csr_matrix, shape (m, n)
             Rows sorted by distance with `sort_results`, else by column.
         """
+        self._refuse_device("radius_neighbors_graph")
         found = self._within(X, radius, sort_results)
         return self._graph(found.distances, found.indices, found.indptr, mode)
 
     def _within(self, X: Any, radius: float | None, sort_results: bool) -> Neighborhoods:
         r = self.radius if radius is None else radius
         sort = "distance" if sort_results else "index"
-        return radius_neighbors(*self._asked(X), r, self.metric, sort=sort, **self._metric_args)
+        return radius_neighbors(
+            *self._asked(X), r, self.metric, sort=sort, device=self._device, **self._metric_args
+        )
+
+    def _refuse_device(self, name: str) -> None:
+        if self._space is not arrays.HOST:
+            raise TypeError(f"{name} makes a matrix of SciPy, of points on the host alone")
 
     def _asked(self, X: Any) -> tuple[Any, Any]:
         """Return the points that are asked for, and those to search among."""
         if X is None:
             return self._points, None
+        if self._space is not arrays.HOST or arrays.space_of(X=X) is not arrays.HOST:
+            return X, self._points
         return arrays.HOST.array(X, "X").astype(self._points.dtype, copy=False), self._points
 
     def _graph(self, distances: Array, indices: Array, indptr: Array, mode: str) -> Any:
@@ -179,7 +203,7 @@ class Neighbors:
         return csr_matrix((data, indices, indptr), shape=shape)
 
 
-def _ragged(parts: list[Array]) -> Array:
+def _ragged(parts: list[Any]) -> Array:
     made = np.empty(len(parts), dtype=object)
     for i, part in enumerate(parts):
         made[i] = part

@@ -65,7 +65,7 @@ def apsp(
     Parameters
     ----------
     graph : array_like, masked array, SciPy sparse array, shape (n, n), NetworkX graph, or dict
-        One graph; an array of shape (..., n, n), on the host, or a list is many (see the notes).
+        One graph; an array of shape (..., n, n) or a list is many (see the notes).
         ``graph[i, j]`` is the weight of the edge from i to j, which may be negative. In a dense
         array 0, NaN and infinities are no edge; in a masked array masked entries are none and zeros
         are edges; in a sparse array stored zeros are edges, and of entries stored twice the lesser
@@ -168,7 +168,7 @@ def apsp(
     OverflowError
         A path length does not fit a result of integers.
     TypeError, MemoryError, gpudist.DeviceError
-        As for `gpudist.cdist`; a TypeError also for arrays of many graphs on a device.
+        As for `gpudist.cdist`.
 
     See Also
     --------
@@ -213,8 +213,10 @@ def apsp(
     Many graphs are computed in one call: an array of shape (..., n, n), padded where `sizes` says
     so, or a list of graphs of any sizes and of all kinds; `apsp_edges` takes their edges one after
     the other. Each result has the bits that the graph has alone with that dtype, which is one for
-    all: by default float32 if all input is. On the CPU small graphs stand side by side in vectors,
-    larger ones are done one by one, and so are all with a `kernel` or a `device` by name; results
+    all: by default float32 if all input is. On the CPU small graphs stand side by side in vectors.
+    On a CUDA device those of an array over sums do in registers, or by tiles up to 1024 nodes: of
+    arrays there, with a `device`, and of host arrays of more nodes than vectors take. All others
+    are done one by one, and so are those with a `kernel` by name; results
     take no operand's place with `overwrite`. Errors name the graph, and have its index as
     ``graph``.
 
@@ -328,7 +330,7 @@ def transitive_closure(
     Parameters
     ----------
     graph : array_like, masked array, SciPy sparse array, shape (n, n), or NetworkX graph
-        As for `apsp`, arrays of shape (..., n, n) on the host and lists of graphs included; in an
+        As for `apsp`, arrays of shape (..., n, n) and lists of graphs included; in an
         array of bool the edges are where it is True. Weights do not matter.
     no_edge : float, optional
         The value that means "no edge" in a dense array, in place of 0; not for arrays of bool.

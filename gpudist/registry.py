@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from gpudist import _core, arrays, checks, errors
+from gpudist import _core, arrays, checks, errors, several_gpus
 from gpudist.work import UNITS, Work, distance_pipe
 
 if TYPE_CHECKING:
@@ -172,6 +172,9 @@ class Explanation:
         second) and kept for the life of the process.
     verbose : bool
         Whether the text says of every kernel that is not taken why.
+    devices : tuple of str
+        The GPUs that share the rows of the result, where several were asked for: ``device`` is the
+        first of them, and memory is counted for one of their panels of rows.
     """
 
     op: str
@@ -192,6 +195,7 @@ class Explanation:
     parts: int = 1
     ceilings: Mapping[str, Ceiling] | None = None
     verbose: bool = False
+    devices: tuple[str, ...] = ()
 
     @property
     def memory(self) -> int:
@@ -207,7 +211,9 @@ class Explanation:
         if known is None:
             known = ceilings.ceilings_of(self.device)
         crosses = self.on_host and self.device != "cpu"
-        return ceilings.floors(self.work, self.dtype, known, through_host=crosses)
+        found = ceilings.floors(self.work, self.dtype, known, through_host=crosses)
+        shared = max(len(self.devices), 1)
+        return tuple(replace(floor, seconds=floor.seconds / shared) for floor in found)
 
     @property
     def limit(self) -> Floor | None:
@@ -332,6 +338,8 @@ def read_orders(
     """
     checks.text("kernel", kernel)
     device, max_memory = checks.device("device", device), checks.max_memory(max_memory)
+    if op not in several_gpus.FUNCTIONS:
+        several_gpus.refuse(device, op)
     if options is not None and not isinstance(options, dict):
         raise TypeError(f"options must be a dictionary, got {type(options).__name__}")
     if kernel not in ("auto", "reference") and kernel not in _ids(op):
@@ -371,21 +379,26 @@ def choose(
     operand_bytes: int = 0,
     result_bytes: int = 0,
     weighted: bool = False,
+    factored: bool = True,
     p: float = 2.0,
     copies: int = 0,
     semiring: str = "min_plus",
     rows: int = 0,
     table_op: str | None = None,
+    direct: bool = False,
+    neighbors: int = 0,
 ) -> Explanation:
     """Ask the core which kernel it would take, and put the answer into words.
 
     `device` is the one asked for, or the one that the operands of `space` are on.
     `elements_moved` are of `dtype`, `elements_written` of them results; `operand_bytes` are what
     operands of another dtype take, which `operands` names, and `result_bytes` results of another
-    dtype; `copies` are bytes beside both. `metric`, `weighted` and `p` are for distances: they tell
-    which of a metric's kernels its arguments lead to. `rows` are those of the first operand, which
+    dtype; `copies` are bytes beside both. `metric`, `weighted`, `factored` (whether mahalanobis's
+    matrix has a factor) and `p` are for distances: they tell which of a metric's kernels its
+    arguments lead to. `rows` are those of the first operand, which
     decide between kernels of equal bits alone. `table_op` is the operation of the table whose rows
-    are chosen from, where the function `op` has several.
+    are chosen from, where the function `op` has several. `direct` distances and the number of
+    `neighbors` are for searches.
     """
     if kernel == "reference":
         arrays.refuse_devices(space, 'kernel="reference"')
@@ -408,6 +421,9 @@ def choose(
             p,
             semiring,
             rows,
+            direct=direct,
+            neighbors=neighbors,
+            factored=factored,
         )
     unit, pipe, slots = UNITS.get(op, "operations"), None, 1.0
     if metric == "haversine":

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, Final
 
 import numpy as np
 
-from gpudist import _core, arrays, checks, errors, foreign, homes, registry, spreading
+from gpudist import _core, arrays, checks, errors, foreign, homes, registry, several_gpus, spreading
+from gpudist.intake import Orders
 from gpudist.nx import graphs
 from gpudist.progress import Progress, watched
 
@@ -75,8 +77,9 @@ def minplus(
         "auto", "reference" (NumPy in float64, slow, on host arrays only), or an id from
         `gpudist.kernels`.
     device : str, or device of PyTorch or CuPy, optional
-        For host input, where to compute: "cpu", "cuda" or "cuda:N". By default the GPU where there
-        is one and the problem is worth the way there, else the CPU.
+        For host input, where to compute: "cpu", "cuda" or "cuda:N"; "cuda:all" or "cuda:0,2" for
+        several GPUs, which share the rows. By default one GPU where there is one and the problem
+        is worth the way there, else the CPU.
     options : dict, optional
         Launch parameters of a kernel asked for by name; ``gpudist.kernels()`` lists what it takes.
     progress : bool or callable
@@ -178,9 +181,7 @@ def minplus(
             progress=progress,
             max_memory=max_memory,
         )
-    device, max_memory = registry.read_orders(
-        "minplus", kernel, options, device, progress, max_memory
-    )
+    orders = Orders(kernel, device, options, progress, max_memory).read("minplus")
     space, operands, name = _read(A, B, C, semiring, out, dtype)
     a, b, c = operands
     shape = (a.shape[0], b.shape[1])
@@ -192,22 +193,49 @@ def minplus(
         out = space.empty(shape, name, like=a)
     elif c is not None and not arrays.in_place(space, c, out):
         (c,) = arrays.apart(space, {"C": c}, out)  # the core reads the factors before it writes
-    with watched(progress, shape[0] * shape[1] * a.shape[1], "minplus") as watch:
+    if several_gpus.are_named(orders.device):
+        several_gpus.check_on_host(space)
+        a, b = arrays.apart(space, {"A": a, "B": b}, out)
+        _share(a, b, c, out, semiring, orders)
+    else:
+        _compute(space, (a, b, c), out, semiring, orders)
+    return out
+
+
+def _compute(
+    space: arrays.Space, operands: tuple[Any, Any, Any], out: Any, semiring: str, orders: Orders
+) -> None:
+    """Have the core multiply."""
+    a, b, c = operands
+    steps = a.shape[0] * b.shape[1] * a.shape[1]
+    with watched(orders.progress, steps, "minplus") as watch:
         _core.minplus(
             a,
             b,
             c,
             out,
             semiring,
-            kernel,
-            device,
+            orders.kernel,
+            orders.device,
             space.stream(a),
             space.ordered,
-            options,
+            orders.options,
             watch,
-            max_memory,
+            orders.max_memory,
         )
-    return out
+
+
+def _share(a: Any, b: Any, c: Any, out: Any, semiring: str, orders: Orders) -> None:
+    """Have several GPUs multiply, each some rows at a time."""
+
+    def compute(device: str, start: int, stop: int, tell: Progress) -> None:
+        one = orders._replace(device=device, progress=tell)
+        some = (a[start:stop], b, None if c is None else c[start:stop])
+        _compute(arrays.HOST, some, out[start:stop], semiring, one)
+
+    rows, inner = a.shape
+    task = several_gpus.Task("minplus", rows, rows * inner * b.shape[1], compute)
+    several_gpus.share(task, several_gpus.of(orders.device), orders.progress)
 
 
 def _read(
@@ -401,16 +429,18 @@ def explain_minplus(
     space, (a, b, c), name = _read(A, B, C, semiring, None, dtype)
     (m, k), n = a.shape, b.shape[1]
     packed = (m * k + k * n) * np.dtype(name).itemsize
-    return registry.choose(
+    first, devices = several_gpus.first_of(device, space)
+    said = registry.choose(
         "minplus",
         dtype=name,
         n=n,
         cols=k,
         kernel=kernel,
-        device=arrays.device_for(space, a, device),
+        device=arrays.device_for(space, a, first),
         space=space,
         elements_moved=m * k + k * n + m * n * (1 if c is None else 2),
         elements_written=m * n,
         operations=m * k * n,
         copies=packed if name != "bool" else packed // 8,
     )
+    return dataclasses.replace(said, devices=devices)

@@ -1,4 +1,4 @@
-"""Products of many matrices in one call, on the host."""
+"""Products of many matrices in one call."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gpudist import _core, arrays, distance_batches, errors, registry, semirings
+from gpudist import _core, arrays, distance_batches, errors, registry, semirings, several_gpus
 from gpudist.progress import Progress, watched
 
 
@@ -44,8 +44,13 @@ def minplus(
     device, max_memory = registry.read_orders(
         "minplus", kernel, options, device, progress, max_memory
     )
-    arrays.refuse_devices(arrays.space_of(A=A, B=B, C=C, out=out), "a batch of matrices")
-    named, lead, shape = _factors(A, B, C)
+    several_gpus.refuse(device, "a batch of matrices")
+    space = arrays.space_of(A=A, B=B, C=C, out=out)
+    named, lead, shape = _factors(space, A, B, C)
+    if space is not arrays.HOST:
+        how: dict[str, Any] = {"semiring": semiring, "kernel": kernel, "device": device}
+        how |= {"options": options, "progress": progress, "max_memory": max_memory}
+        return _on_device(space, named, (lead, shape), out, dtype, how)
     result = semirings.result_dtype(arrays.HOST, tuple(named.values()), semiring, out, dtype)
     if result == "int32":
         semirings.check_integers(arrays.HOST, named)
@@ -53,9 +58,9 @@ def minplus(
     a, b, *c = arrays.apart(arrays.HOST, named, out)
     if kernel == "reference":
         a, b, *c = (np.broadcast_to(x, lead + x.shape[-2:]) for x in (a, b, *c))
-        how: dict[str, Any] = {"semiring": semiring, "kernel": kernel}
         for index in np.ndindex(*lead):
-            semirings.minplus(*(x[index] for x in (a, b, *c)), out=out[index], **how)
+            factors = (x[index] for x in (a, b, *c))
+            semirings.minplus(*factors, out=out[index], semiring=semiring, kernel=kernel)
         return out
     with np.errstate(over="ignore"):  # as for one matrix: what is too large becomes infinite
         a, b, *c = (distance_batches.spread(x, result, lead) for x in (a, b, *c))
@@ -75,19 +80,46 @@ def minplus(
     return out
 
 
-def _factors(A: Any, B: Any, C: Any) -> tuple[dict[str, Any], tuple[int, ...], tuple[int, int]]:
+def _on_device(
+    space: arrays.Space,
+    named: dict[str, Any],
+    shapes: tuple[tuple[int, ...], tuple[int, int]],
+    out: Any,
+    dtype: Any,
+    how: dict[str, Any],
+) -> Any:
+    """Multiply one pair after the other on the device, without waiting for it in between."""
+    (lead, shape), orders = shapes, dict(how)
+    result = semirings.result_dtype(space, tuple(named.values()), how["semiring"], out, dtype)
+    if out is None:
+        out = space.empty((*lead, *shape), result, like=named["A"])
+    else:
+        arrays.check_out(out, (*lead, *shape))
+    given = [distance_batches.expanded(x, lead) for x in arrays.apart(space, named, out)]
+    count = math.prod(lead)
+    with watched(orders.pop("progress"), count, "minplus of each pair") as watch:
+        for done, index in enumerate(np.ndindex(*lead)):
+            semirings.minplus(*(x[index] for x in given), out=out[index], dtype=result, **orders)
+            if watch is not None:
+                watch((done + 1) / count)
+    return out
+
+
+def _factors(
+    space: arrays.Space, A: Any, B: Any, C: Any
+) -> tuple[dict[str, Any], tuple[int, ...], tuple[int, int]]:
     """Return the operands by name, the shape of all leading dimensions, and that of a product."""
     given = {"A": A, "B": B} | ({} if C is None else {"C": C})
-    named = {name: arrays.HOST.array(x, name) for name, x in given.items()}
+    named = {name: space.array(x, name) for name, x in given.items()}
     for name, x in named.items():
-        if x.ndim < 2:
-            raise errors.not_two_dimensional(name, x.ndim)
+        if len(x.shape) < 2:
+            raise errors.not_two_dimensional(name, len(x.shape))
     try:
-        lead = np.broadcast_shapes(*(x.shape[:-2] for x in named.values()))
+        lead = np.broadcast_shapes(*(tuple(x.shape[:-2]) for x in named.values()))
     except ValueError:
         shapes = " and ".join(f"{x.shape} of {name}" for name, x in named.items())
         raise ValueError(f"leading dimensions must match or be 1, got shapes {shapes}") from None
-    return named, lead, semirings.check_shapes({n: x.shape[-2:] for n, x in named.items()})
+    return named, lead, semirings.check_shapes({n: tuple(x.shape[-2:]) for n, x in named.items()})
 
 
 def explain_minplus(
@@ -106,18 +138,19 @@ def explain_minplus(
         Of all products.
     """
     semirings.check(semiring)
-    named, lead, (m, n) = _factors(A, B, C)
-    result = semirings.result_dtype(arrays.HOST, tuple(named.values()), semiring, None, dtype)
-    count, k = math.prod(lead), named["A"].shape[-1]
+    space = arrays.space_of(A=A, B=B, C=C)
+    named, lead, (m, n) = _factors(space, A, B, C)
+    result = semirings.result_dtype(space, tuple(named.values()), semiring, None, dtype)
+    count, k = math.prod(lead), int(named["A"].shape[-1])
     said = registry.choose(
         "minplus",
         dtype=result,
         n=n,
         cols=k,
         kernel=kernel,
-        device=device,
-        space=arrays.HOST,
-        elements_moved=sum(x.size for x in named.values()) + count * m * n,
+        device=arrays.device_for(space, named["A"], device),
+        space=space,
+        elements_moved=sum(math.prod(x.shape) for x in named.values()) + count * m * n,
         elements_written=count * m * n,
         operations=count * m * k * n,
     )

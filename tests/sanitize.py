@@ -18,7 +18,18 @@ from gpudist.semirings import SEMIRINGS
 
 # Rows and columns of results, off all tiles; of more some kernels have another form.
 SHAPES = ((131, 67), (1300, 901))
-OTHER_FORMS = ("cdist/cuda_tile", "cdist/cuda_tensor", "cdist/cuda_tensor_f64")
+OF_BATCHES = ("cdist/cuda_many", "cdist/cuda_tile")
+OTHER_FORMS = tuple(f"cdist/cuda_{name}" for name in ("tile", "tensor", "tensor_mma", "tensor_f64"))
+
+
+def call_batch(a, b, metric, args):
+    """One launch for some matrices, the second operand the same for all."""
+    import torch
+
+    a, b = (torch.as_tensor(x, device="cuda") for x in (np.stack([a, a + 1, a]), b))
+    gpudist.cdist(a, b, metric, **args)
+    gpudist.cdist(a[:, :9], b[:7], metric, **args)
+    gpudist.pdist(a, metric, **args)
 
 
 def call(kernel, metric, dtype, rng):
@@ -36,6 +47,71 @@ def call(kernel, metric, dtype, rng):
                     gpudist.cdist(a, b, metric, **args)
                     gpudist.cdist(a, a, metric, **args)
                     gpudist.pdist(a, metric, **args)
+                    if kernel.id in OF_BATCHES and kind == dtype:
+                        call_batch(a, b, metric, args)
+
+
+def call_gradient(kernel):
+    """Of both sides and of pairs, of sums in several parts, of rows that are words and not."""
+    import torch
+
+    for metric in kernel.metrics:
+        for name in kernel.dtypes:
+            for m, n, d in ((70, 67, 3), (33, 300, 16), (130, 67, 37), (33, 70, 130)):
+                if d > kernel.columns[1]:
+                    continue
+                x, y = (
+                    torch.rand(2, rows, d, device="cuda", dtype=getattr(torch, name))
+                    for rows in (m, n)
+                )
+                given = {"p": 1.5} if metric == "minkowski" else {}
+                distances, pairs = gpudist.cdist(x, y, metric, **given), gpudist.pdist(x, metric)
+                out, out_b = torch.empty_like(x), torch.empty_like(y)
+                for g, distance in (
+                    (distances, distances),
+                    (distances.mT.contiguous().mT, distances),
+                    (distances[:, :1, :1].expand_as(distances), distances),
+                ):
+                    _core.gradient(g, x, y, distance, out, metric, kernel.id, 1.5, out_b=out_b)
+                _core.gradient(pairs, x, None, pairs, out, metric, kernel.id, 1.5)
+                torch.cuda.synchronize()
+
+
+def search(kernel, rng):
+    """Look for neighbours by the row: of few rows and many, in lists of few and many."""
+    for dtype in kernel.dtypes:
+        for metric in set(kernel.metrics) or {"euclidean", "inner_product"}:
+            for m, n in ((3, 20000), (131, 901)):
+                a, b = (rng.normal(size=(rows, 19)).astype(dtype) for rows in (m, n))
+                told = {"metric": metric, "kernel": kernel.id}
+                for k in (1, 32, 100):
+                    try:
+                        gpudist.knn(a, b, k, **told)
+                        gpudist.knn(b[:m], b, k, **told)
+                    except ValueError:
+                        continue  # the row is for other shapes
+                if kernel.metrics:
+                    continue
+                gpudist.knn(a, b, 1500 if n > 1500 else n, **told)
+                for more in ({}, {"sort": "distance"}, {"max_neighbors": 9}):
+                    gpudist.radius_neighbors(a, b, 5.0, **more, **told)
+                bounds = [-1.0, -5.0] if metric == "inner_product" else [4.0, 6.0]
+                gpudist.count_neighbors(a, b, bounds, **told)
+                weights = rng.random(m), rng.random(n)
+                gpudist.count_neighbors(a, b, bounds, weights=weights, **told)
+
+
+def search_by_products(kernel, rng):
+    """Look for neighbours where halves hold all, some or none of the rows."""
+    for d in (9, 128, 150):
+        a, b = (rng.normal(size=(rows, d)).astype("float32") for rows in (300, 16500))
+        b[::500] *= 1e7
+        a[::7] *= 1e7
+        a[3], b[5:7] = np.nan, np.nan
+        for k in (1, 10, 100):
+            gpudist.knn(a, b, k, kernel=kernel.id)
+        gpudist.knn(a[:9] + 3000, b, 10, "sqeuclidean", kernel=kernel.id)
+        gpudist.knn(a[:9], np.full_like(b, 0.3), 10, kernel=kernel.id)
 
 
 def cuda_rows(op):
@@ -76,6 +152,8 @@ def main() -> None:
         for metric in kernel.metrics:
             for dtype in kernel.dtypes:
                 call(kernel, metric, dtype, rng)
+    for kernel in cuda_rows("gradient"):
+        call_gradient(kernel)
     weights = rng.integers(0, 9, size=(133, 133))
     for kernel in cuda_rows("apsp"):
         semiring = "min_max" if "bottleneck" in kernel.id else "min_plus"
@@ -91,6 +169,20 @@ def main() -> None:
                     plan = _core.far_plan(133, dtype, predecessors, "cuda", 1, semiring=semiring)
                     pred = np.zeros(weights.shape, "int32") if predecessors else None
                     _core.far(weights.astype(dtype), pred, semiring, "cuda", None, plan["bytes"])
+    for _ in cuda_rows("apsp_batch"):
+        for n in (5, 31, 64, 100, 133, 300):
+            graphs = rng.integers(0, 9, size=(9, n, n)) * (rng.random((9, n, n)) < 4 / n)
+            for dtype in ("float32", "float64", "int32"):
+                for predecessors in (False, True):
+                    for sizes in (None, rng.integers(0, n + 1, 9)):
+                        gpudist.apsp(
+                            graphs.astype(dtype),
+                            dtype=dtype,
+                            sizes=sizes,
+                            device="cuda",
+                            return_predecessors=predecessors,
+                        )
+            gpudist.apsp(graphs, directed=False, device="cuda")
     for kernel in cuda_rows("closure"):
         gpudist.transitive_closure(weights > 7, kernel=kernel.id)
     for kernel in cuda_rows("minplus"):
@@ -99,6 +191,10 @@ def main() -> None:
                 a, b = (rng.integers(0, 9, size=shape) for shape in ((131, 37), (37, 67)))
                 for c in (None, a @ b):
                     gpudist.minplus(a, b, c, semiring=semiring, dtype=dtype, kernel=kernel.id)
+    for kernel in cuda_rows("neighbors"):
+        search(kernel, rng)
+        if kernel.id == "neighbors/cuda_product":
+            search_by_products(kernel, rng)
     chain = np.eye(300, k=1) + np.eye(300, k=-1)
     for kernel in cuda_rows("perron"):
         # The second stays in no block's shared memory, the third is slow and has zeros.

@@ -12,7 +12,7 @@ import pytest
 from made_lines import PAGE, SMALL, accuracy_case, said, tiny_suite
 
 import gpudist
-from bench import accuracy, adversary, cases, lines, readme, report, run, suites
+from bench import accuracy, adversary, cases, lines, readme, report, run, suites, training
 from gpudist.measure import (
     rivals,
 )
@@ -86,6 +86,23 @@ def test_a_result_says_everything(runner, case):
     assert record["fraction_of_ceiling"] == pytest.approx(record["floor_s"] / record["median_s"])
     assert record["bound_by"] in runner.ceilings
     assert record["max_relative_error"] < (1e-6 if case.dtype == "float32" else 1e-12)
+
+
+@pytest.mark.parametrize("back", [False, True])
+@pytest.mark.parametrize("metric", ["euclidean", "cityblock"])
+def test_a_training_step_is_held_against_exact_values(runner, metric, back):
+    pytest.importorskip("torch", minversion="2.4", reason="PyTorch 2.4 is missing")
+    case = training.TrainingCase(3, 20, 30, 4, metric, back)
+    record = json.loads(json.dumps(runner.run(case), allow_nan=False))
+    assert "failed" not in record, record
+    assert record["arguments"] == ("forward and back" if back else "forward")
+    assert record["max_relative_error"] < 2e-6
+    (rival,) = record["rivals"]
+    assert rival["name"] == "torch.cdist" and rival["max_relative_error"] < 1e-4
+    # Three times as many steps as forward, and what is asked of pairs is read.
+    whole, forward = (training.TrainingCase(3, 20, 30, 4, metric, way) for way in (True, False))
+    assert said(whole).work.operations == 3 * said(forward).work.operations
+    assert said(whole).work.read - said(forward).work.read == 4 * 2 * 3 * 20 * 30
 
 
 def test_a_recycled_result_takes_the_memory_of_the_one_before(runner):

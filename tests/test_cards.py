@@ -72,15 +72,20 @@ ON_THE_DEVICE = {
     (*FLOAT32, "euclidean", 4096, 3): "narrow*10",
     (*FLOAT32, "euclidean", 4096, 16): "short*10",
     (*FLOAT32, "euclidean", 500, 64): "tile*10",
-    (*FLOAT32, "euclidean", 1500, 64): "tile*6 direct*3 tile",
-    (*FLOAT32, "euclidean", 4096, 64): "tile*6 tensor*2 direct tile",
-    (*FLOAT32, "cosine", 4096, 64): "tile*6 tensor*2 tile*2",
+    (*FLOAT32, "euclidean", 1500, 64): "tensor_mma tile*5 direct*3 tile",
+    (*FLOAT32, "euclidean", 4096, 32): "tensor_mma*4 tile*2 direct*3 tile",
+    (*FLOAT32, "euclidean", 4096, 64): "tensor_mma*4 tile*2 tensor*2 tensor_mma*2",
+    (*FLOAT32, "euclidean", 4096, 128): "tensor_mma*6 tensor*2 tensor_mma*2",
+    (*FLOAT32, "cosine", 4096, 64): "tensor_mma*4 tile*2 tensor*2 tensor_mma*2",
     (*FLOAT32, "cityblock", 4096, 64): "tile*6 direct*3 tile",
     (*FLOAT32, "chebyshev", 4096, 64): "tile*6 direct*3 tile",
     (*FLOAT32, "braycurtis", 4096, 64): "sums*6 direct_sums*2 sums*2",
     (*FLOAT32, "canberra", 4096, 64): "sums*10",
     (*FLOAT32, "haversine", 4096, 2): "haversine*10",
-    (*FLOAT32, "mahalanobis", 4096, 64): "mahalanobis*10",
+    (*FLOAT32, "mahalanobis", 500, 64): "mahalanobis*10",
+    (*FLOAT32, "mahalanobis", 4096, 64): ("tensor_mma*4 mahalanobis*2 tensor*2 tensor_mma*2"),
+    (*FLOAT32, "hellinger", 500, 64): "sums*10",
+    (*FLOAT32, "hellinger", 4096, 64): "tensor_mma*6 tensor*2 tensor_mma*2",
     (*FLOAT32, "jaccard", 4096, 64): "bits*10",
     (*FLOAT64, "euclidean", 4096, 3): "narrow*10",
     (*FLOAT64, "euclidean", 500, 64): "tile_f64*10",
@@ -88,6 +93,10 @@ ON_THE_DEVICE = {
     (*FLOAT64, "cosine", 2048, 64): "tile tensor_f64 tile*4 tensor_f64*3 tile",
     (*FLOAT64, "cityblock", 2048, 64): "tile_f64*10",
     (*FLOAT64, "canberra", 2048, 64): "sums*10",
+    (*FLOAT64, "hellinger", 2048, 64): "sums tensor_f64 sums*4 tensor_f64*3 sums",
+    (*FLOAT64, "mahalanobis", 2048, 64): (
+        "mahalanobis tensor_f64 mahalanobis*4 tensor_f64*3 mahalanobis"
+    ),
     ("apsp", "float32", None, 1000, 0): "cuda_blocked*10",
     ("apsp", "float64", None, 1000, 0): "cuda_blocked*10",
     ("closure", "bool", None, 4000, 0): "cuda_bits*10",
@@ -98,7 +107,7 @@ ON_THE_DEVICE = {
 # From the host's memory: the bus and the rate of float64 decide as well.
 FROM_THE_HOST = {
     (*FLOAT32, "euclidean", 4096, 3): "cpu_tile cuda_narrow*9",
-    (*FLOAT32, "euclidean", 4096, 64): "cuda_tile*6 cuda_tensor*2 cuda_direct cuda_tile",
+    (*FLOAT32, "euclidean", 4096, 128): "cuda_tensor_mma*6 cuda_tensor*2 cuda_tensor_mma*2",
     (*FLOAT32, "euclidean", 64, 64): "cpu_tile*10",
     (*FLOAT64, "euclidean", 4096, 3): "cpu_tile*6 cuda_narrow*4",
     (*FLOAT64, "cityblock", 2048, 64): "cuda_tile_f64*10",
@@ -122,6 +131,27 @@ def test_what_is_taken_for_arrays_on_the_card(case, pretend):
     assert found == expected
 
 
+def test_neighbours_by_products_are_for_one_generation_and_some_shapes(pretend):
+    search = ("neighbors", "float32", "euclidean")
+    by_products = ["cuda_panels"] * 6 + ["cuda_product"] * 2 + ["cuda_panels"] * 2
+    found = []
+    for card in CARDS:
+        pretend(card)
+        found.append(taken(*search, 20000, 64, neighbors=10, rows=1000))
+    assert found == by_products
+    pretend("H200")
+    for n, d, k, rows in (
+        (16383, 64, 10, 1000),
+        (20000, 8, 10, 1000),
+        (20000, 1025, 10, 1000),
+        (20000, 64, 129, 1000),
+        (20000, 64, 10, 63),
+        (20000, 64, 0, 1000),  # all within a radius
+    ):
+        assert taken(*search, n, d, neighbors=k, rows=rows) == "cuda_panels"
+    assert taken(*search, 16384, 1024, neighbors=128, rows=64) == "cuda_product"
+
+
 @pytest.mark.parametrize("case", FROM_THE_HOST, ids=str)
 def test_what_is_taken_for_arrays_of_the_host(case, pretend):
     found = []
@@ -134,10 +164,12 @@ def test_what_is_taken_for_arrays_of_the_host(case, pretend):
 @pytest.mark.parametrize(
     ("case", "rows", "expected"),
     [
-        ((*FLOAT32, "euclidean", 2000, 64), 200, "tile*10"),
-        ((*FLOAT32, "euclidean", 2000, 64), 3000, "tile*6 tile*3 tile"),
-        ((*FLOAT32, "euclidean", 2000, 64), 20000, "tile*6 direct*3 tile"),
-        ((*FLOAT32, "euclidean", 2000, 64), 5, "few*10"),
+        ((*FLOAT32, "chebyshev", 2000, 64), 200, "tile*10"),
+        ((*FLOAT32, "chebyshev", 2000, 64), 3000, "tile*6 tile*3 tile"),
+        ((*FLOAT32, "chebyshev", 2000, 64), 20000, "tile*6 direct*3 tile"),
+        ((*FLOAT32, "chebyshev", 2000, 64), 5, "few*10"),
+        # Products have bits of their own, so nothing takes their place.
+        ((*FLOAT32, "euclidean", 4096, 64), 5, "tensor_mma*4 few*2 tensor*2 tensor_mma*2"),
         ((*FLOAT64, "cityblock", 1000, 64), 200, "tile_f64 few tile_f64*3 few*5"),
         ((*FLOAT32, "euclidean", 2000, 10), 200, "tile*10"),
     ],
@@ -148,6 +180,35 @@ def test_what_stands_in_goes_with_the_number_of_multiprocessors(case, rows, expe
         pretend(card)
         found.append(taken(*case, rows=rows).removeprefix("cuda_"))
     assert found == row(expected)
+
+
+def test_weights_are_for_products_where_there_are_any(pretend):
+    """Rows are scaled before; where differences are summed the sums take the weights."""
+    expected = {
+        ("float32", "euclidean"): "tensor_mma*6 tensor*2 tensor_mma*2",
+        ("float32", "sqeuclidean"): "tensor_mma*6 tensor*2 tensor_mma*2",
+        ("float32", "seuclidean"): "tensor_mma*6 tensor*2 tensor_mma*2",
+        ("float32", "cosine"): "tensor_mma*4 tile*2 tensor*2 tensor_mma*2",
+        ("float32", "cityblock"): "sums*6 direct_sums*2 sums*2",
+        ("float64", "euclidean"): "sums tensor_f64 sums*4 tensor_f64*3 sums",
+    }
+    for (dtype, metric), words in expected.items():
+        found = []
+        for card in CARDS:
+            pretend(card)
+            found.append(taken("cdist", dtype, metric, 4096, 64, weighted=True, rows=10**6))
+        assert found == [f"cuda_{word}" for word in row(words)], (dtype, metric)
+
+
+def test_products_take_mahalanobis_by_a_factor_alone(pretend):
+    """Without one each element is a quadratic form, which another row computes."""
+    pretend("H200")
+    for dtype, name in (("float32", "cuda_tensor"), ("float64", "cuda_tensor_f64")):
+        asked = ("cdist", dtype, "mahalanobis", 4096, 64)
+        assert taken(*asked) == name
+        kernel, *_, rejected = _core.choose(*asked, device="cuda", factored=False)
+        assert kernel == "cdist/cuda_mahalanobis"
+        assert "positive definite VI" in rejected[f"cdist/{name}"]
 
 
 @pytest.mark.parametrize("card", CARDS)
@@ -163,6 +224,32 @@ def test_float64_products_are_for_cards_with_tensor_cores_for_them(card, pretend
     if not has:
         why = rejected["cdist/cuda_tensor_f64"]
         assert "do not multiply float64" in why or "it needs compute capability 8.0 or newer" in why
+
+
+@pytest.mark.parametrize("card", CARDS)
+def test_products_by_warps_are_for_rows_that_take_longer_than_their_results(card, pretend):
+    """Below that, differences are done before memory has taken the results."""
+    pretend(card)
+    capability = CARDS[card][0]
+    least = _core.generation(capability)["products"]
+    name = "cuda_tensor" if capability == 90 else "cuda_tensor_mma"
+    for metric in ("euclidean", "sqeuclidean", "cosine", "inner_product"):
+        assert taken(*FLOAT32, metric, 10**5, least, rows=10**6) == name
+    assert taken(*FLOAT32, "euclidean", 10**5, least - 1, rows=10**6) not in (
+        "cuda_tensor",
+        "cuda_tensor_mma",
+    )
+    if least > 21:
+        *_, rejected = _core.choose(*FLOAT32, "euclidean", 10**5, least - 1, device="cuda")
+        words = f"with less than {least} dimensions compute capability"
+        assert words in rejected["cdist/cuda_tensor_mma"]
+
+
+@pytest.mark.parametrize("card", CARDS)
+def test_products_by_warps_run_on_every_card_for_those_who_ask(card, pretend):
+    pretend(card)
+    asked = {"kernel": "cdist/cuda_tensor_mma", "device": "cuda"}
+    assert _core.choose(*FLOAT32, "euclidean", 100, 21, **asked)[0] == asked["kernel"]
 
 
 def test_who_asks_for_float64_products_by_name_gets_them(pretend):
@@ -226,6 +313,7 @@ def test_rows_name_their_generations():
     assert rows["cdist/cuda_tile"].needs == "compute capability 7.5 or newer"
     assert rows["cdist/cuda_direct"].generations == every
     assert rows["cdist/cuda_tensor_f64"].generations == every[1:]
+    assert rows["cdist/cuda_tensor_mma"].generations == every
     assert rows["cdist/cuda_tensor"].generations == ("9.0",)
     assert rows["cdist/cuda_tensor"].needs == "compute capability 9.0 and no other"
     assert rows["ceiling/cuda_tensor64"].needs == "compute capability 8.0, 9.0 or 10.0"

@@ -329,11 +329,12 @@ def test_rows_do_not_depend_on_their_neighbours(kernel, metric, dtype, rng):
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("name", ["cdist/cuda_tensor", "cdist/cuda_tensor_mma"])
 @pytest.mark.parametrize("metric", ["euclidean", "cosine", "inner_product"])
 @pytest.mark.parametrize("d", [40, 100, 520, 1030])
-def test_few_rows_are_on_tensor_cores_what_they_are_among_many(metric, d, rng):
+def test_few_rows_are_on_tensor_cores_what_they_are_among_many(name, metric, d, rng):
     """Up to 64 rows have a product of their own, up to 128 no order, long ones are read twice."""
-    kernel = next(k for k in gpudist.kernels("cdist") if k.id == "cdist/cuda_tensor")
+    kernel = next(k for k in gpudist.kernels("cdist") if k.id == name)
     runnable(kernel)
     for kind in ("clusters", "outliers"):
         a, b = (gathered(kind, rng, count, d).astype("f4") for count in (300, 1100))

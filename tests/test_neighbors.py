@@ -11,7 +11,11 @@ CASES = [(metric, label) for metric in RECORDS for label, _ in forms(metric)]
 
 def keys_of(a, b, metric="euclidean", first=None, kernel="auto", **args):
     """What the definition sorts: the smaller the nearer, NaN for no neighbour."""
-    keys = np.array(gpudist.cdist(a, b, metric, device="cpu", kernel=kernel, **args))
+    device = "cpu"
+    if kernel == "auto":  # auto may search on a GPU, whose distances these are then
+        said = gpudist.explain("radius_neighbors", a, b, 1.0, metric, **args)
+        device, kernel = said.device, kernel if said.device == "cpu" else said.kernel
+    keys = np.array(gpudist.cdist(a, b, metric, device=device, kernel=kernel, **args))
     if first is not None:
         i = np.arange(len(a))
         keys[i, first + i] = np.nan
@@ -193,7 +197,7 @@ X = np.random.default_rng(0).random((8, 2))
         (lambda: gpudist.knn(X, X, 1.5), TypeError, "k must be a whole number"),
         (lambda: gpudist.knn(X, X[:, :1], 1), ValueError, "same number of columns"),
         (lambda: gpudist.knn(X, X, 1, "euclidian"), ValueError, "euclidean"),
-        (lambda: gpudist.knn(X, X, 1, device="cuda"), gpudist.DeviceError, "CUDA"),
+        (lambda: gpudist.knn(X, X, 1, device="cuda:99"), gpudist.DeviceError, "CUDA|cuda:99"),
         (lambda: gpudist.knn(X, X, 1, index_dtype="int16"), ValueError, "int64 or int32"),
         (lambda: gpudist.knn(X, X, 1, rows=3), TypeError, "rows must be a slice"),
         (lambda: gpudist.knn(X, X, 1, rows=slice(0, 8, 2)), ValueError, "steps of 1"),

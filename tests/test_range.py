@@ -36,7 +36,8 @@ def each_product(a, b, device):
     if device == "cuda":
         # Tensor cores take rows of 21 dimensions or more; zeros change no product.
         a, b = (np.pad(x, ((0, 130), (0, max(0, 24 - x.shape[1])))) for x in (a, b))
-        for kernel in ("cdist/cuda_few", "cdist/cuda_tile", "cdist/cuda_tensor"):
+        names = ("few", "tile", "tensor", "tensor_mma")
+        for kernel in (f"cdist/cuda_{name}" for name in names):
             got = gpudist.cdist(a, b, "inner_product", kernel=kernel, device=device)
             yield kernel, np.diagonal(got)[:-130]
 

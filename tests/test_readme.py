@@ -333,7 +333,7 @@ def test_no_page_is_stale():
 def test_the_readme_is_short_and_shows_six_results():
     rows = README.read_text(encoding="utf-8").splitlines()
     assert len(rows) <= 150
-    assert len([row for row in rows if re.fullmatch(r"\| (cdist|apsp): .*x \|", row)]) == 6
+    assert len([row for row in rows if re.fullmatch(r"\| (cdist|apsp|knn): .*x \|", row)]) == 6
 
 
 @needs_tree

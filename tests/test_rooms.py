@@ -20,6 +20,8 @@ MAY_INCLUDE = {
     "apsp": ANYBODY | {"semiring"},
     "minplus": ANYBODY | {"semiring"},
     "closure": ANYBODY,
+    "gradient": ANYBODY,
+    "neighbors": ANYBODY,
     "perron": ANYBODY,
     "ceiling": ANYBODY | {"semiring"},
     "ladders": ANYBODY | {"perron"},  # the study's bounds are those of the production kernel

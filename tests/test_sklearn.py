@@ -1,4 +1,4 @@
-"""Recipes for scikit-learn: matrices of ours where it takes precomputed ones."""
+"""Recipes for scikit-learn and UMAP: matrices and neighbours of ours where they take some."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ import gpudist
 cluster = pytest.importorskip("sklearn.cluster")
 from sklearn.datasets import make_blobs, make_swiss_roll  # noqa: E402
 from sklearn.manifold import Isomap  # noqa: E402
-from sklearn.neighbors import NearestNeighbors, kneighbors_graph  # noqa: E402
+from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors, kneighbors_graph  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -61,3 +61,44 @@ def test_isomap():
     values, vectors = np.linalg.eigh(centred)
     embedded = (vectors * np.sqrt(np.maximum(values, 0)))[:, :-3:-1]
     np.testing.assert_allclose(np.abs(embedded), np.abs(theirs.embedding_), atol=1e-6)
+
+
+def test_clustering_by_neighbours_within_a_radius(blobs):
+    x, _ = blobs
+    near = gpudist.Neighbors(x).radius_neighbors_graph(x, 0.6, mode="distance", sort_results=True)
+    ours = cluster.DBSCAN(eps=0.6, metric="precomputed").fit(near)
+    np.testing.assert_array_equal(ours.labels_, cluster.DBSCAN(eps=0.6).fit(x).labels_)
+
+
+def test_clustering_by_densities(blobs):
+    x, _ = blobs
+    near = gpudist.Neighbors(x).kneighbors_graph(x, 60, mode="distance")
+    ours = cluster.HDBSCAN(metric="precomputed", min_cluster_size=10, copy=True)
+    theirs = cluster.HDBSCAN(min_cluster_size=10, copy=True)
+    np.testing.assert_array_equal(ours.fit(near.maximum(near.T)).labels_, theirs.fit(x).labels_)
+
+
+def test_estimators_take_graphs_of_neighbours(blobs):
+    x, labels = blobs
+    index = gpudist.Neighbors(x[:150], "cityblock", n_neighbors=7)
+    ours = KNeighborsClassifier(7, metric="precomputed")
+    ours.fit(index.kneighbors_graph(x[:150], mode="distance"), labels[:150])
+    theirs = KNeighborsClassifier(7, metric="cityblock").fit(x[:150], labels[:150])
+    asked = index.kneighbors_graph(x[150:], mode="distance")
+    np.testing.assert_allclose(ours.predict_proba(asked), theirs.predict_proba(x[150:]))
+    roll, _ = make_swiss_roll(300, random_state=0)
+    near = gpudist.Neighbors(roll).kneighbors_graph(roll, 12, mode="distance")
+    paths = Isomap(n_neighbors=11, metric="precomputed").fit(near).dist_matrix_
+    np.testing.assert_allclose(paths, Isomap(n_neighbors=11).fit(roll).dist_matrix_)
+
+
+@pytest.mark.filterwarnings("ignore")  # UMAP warns of what its own dependencies do
+def test_umap_takes_neighbours():
+    umap = pytest.importorskip("umap", reason="umap-learn is missing")
+    x = np.random.default_rng(0).random((300, 8))
+    found = gpudist.knn(x, x, 10)
+    known = found.indices, found.distances, None
+    settings = {"n_neighbors": 10, "n_epochs": 0, "random_state": 0}
+    ours = umap.UMAP(precomputed_knn=known, **settings).fit(x).graph_
+    theirs = umap.UMAP(**settings).fit(x).graph_  # of so few points it compares all
+    assert abs(ours - theirs).max() < 1e-4 and ours.nnz == theirs.nnz

@@ -188,6 +188,7 @@ def test_arithmetic_ceilings_scale_with_the_type_on_a_cpu_only():
         ("cdist/cpu_tile_avx2", "minkowski", "float64", {"p": 1.0}, ("fma", 2.0)),
         ("cdist/cpu_sums_avx2", "minkowski", "float64", {"p": 2.5}, (None, 1.0)),
         ("cdist/cuda_tensor", "euclidean", "float32", {}, ("tensor", 3.0)),
+        ("cdist/cuda_tensor_mma", "euclidean", "float32", {}, ("tensor", 3.0)),
         ("cdist/cuda_tensor_f64", "cosine", "float64", {}, ("tensor64", 1.0)),
     ],
 )

@@ -10,6 +10,8 @@
 #include "../device.h"
 #include "../registry.h"
 #include "dlpack_abi.h"
+#include "py_library.h"
+#include "py_stacks.h"
 
 static const int numpy_types[] = {
     [GD_F32] = NPY_FLOAT32, [GD_F64] = NPY_FLOAT64, [GD_I32] = NPY_INT32, [GD_BOOL] = NPY_BOOL};
@@ -347,7 +349,7 @@ static const dl_tensor *take_tensor(PyObject *value, const char *name, const gd_
     return t;
 }
 
-static int tensor_dtype(const dl_tensor *t)
+int gd_dtype_of_tensor(const dl_tensor *t)
 {
     if (t->dtype.lanes == 1 && t->dtype.code == DL_FLOAT) {
         return t->dtype.bits == 32 ? (int)GD_F32 : t->dtype.bits == 64 ? (int)GD_F64 : -1;
@@ -367,7 +369,7 @@ static int take_dlpack(PyObject *value, const char *name, int dtype, int ndim,
     if (t == NULL) {
         return 0;
     }
-    const int found = tensor_dtype(t);
+    const int found = gd_dtype_of_tensor(t);
     if (!check_device_dtype(found, dtype, name)) {
         return 0;
     }
@@ -384,8 +386,9 @@ static int take_dlpack(PyObject *value, const char *name, int dtype, int ndim,
 
 /* ---- __cuda_array_interface__, version 3 */
 
-/* Reads a tuple of at most two integers; their number, or -1 with an exception. */
-static int64_t read_pair(PyObject *tuple, const char *name, const char *field, int64_t pair[2])
+/* Reads the first `most` integers of a tuple; how many it has, or -1 with an exception. */
+static int64_t read_numbers(PyObject *tuple, const char *name, const char *field, int most,
+                            int64_t *numbers)
 {
     const Py_ssize_t count = tuple != NULL && PyTuple_Check(tuple) ? PyTuple_Size(tuple) : -1;
     if (count < 0) {
@@ -393,8 +396,8 @@ static int64_t read_pair(PyObject *tuple, const char *name, const char *field, i
                      name, field);
         return -1;
     }
-    for (Py_ssize_t i = 0; i < count && i < 2; ++i) {
-        pair[i] = PyLong_AsLongLong(PyTuple_GetItem(tuple, i));
+    for (Py_ssize_t i = 0; i < count && i < most; ++i) {
+        numbers[i] = PyLong_AsLongLong(PyTuple_GetItem(tuple, i));
         if (PyErr_Occurred() != NULL) {
             blame(name, "has a __cuda_array_interface__ with what is no whole number");
             return -1;
@@ -455,14 +458,14 @@ static int read_interface(PyObject *interface, const char *name, int dtype, int 
     if (!check_device_dtype(found, dtype, name)) {
         return 0;
     }
-    dimensions = read_pair(PyDict_GetItemString(interface, "shape"), name, "shape", shape);
+    dimensions = read_numbers(PyDict_GetItemString(interface, "shape"), name, "shape", 2, shape);
     apart = PyDict_GetItemString(interface, "strides");
     apart = apart != Py_None ? apart : NULL;
     if (dimensions < 0) {
         return 0;
     }
     if (apart != NULL) {
-        const int64_t count = read_pair(apart, name, "strides", strides);
+        const int64_t count = read_numbers(apart, name, "strides", 2, strides);
         if (count != dimensions) {
             return count < 0 ? 0
                              : fail(PyExc_ValueError, name,
@@ -527,36 +530,67 @@ static int described_dtype(PyObject *description)
     return name != NULL ? gd_dtype_find(name) : -1;
 }
 
+/* The numbers of axes and of bytes that strides count in, the dtype and the device of a
+ * description; 1, or 0 with an exception. */
+static int read_description(PyObject *value, const char *name, int most, int64_t *shape,
+                            int64_t *strides, int64_t *dimensions, int64_t *unit, gd_matrix *matrix)
+{
+    *dimensions = read_numbers(PyTuple_GetItem(value, IN_SHAPE), name, "shape", most, shape);
+    if (*dimensions < 0) {
+        return 0;
+    }
+    void *const first = PyLong_AsVoidPtr(PyTuple_GetItem(value, IN_PTR));
+    *unit = PyErr_Occurred() == NULL ? PyLong_AsLongLong(PyTuple_GetItem(value, IN_UNIT)) : 0;
+    const long index =
+        PyErr_Occurred() == NULL ? PyLong_AsLong(PyTuple_GetItem(value, IN_DEVICE)) : 0;
+    if (PyErr_Occurred() != NULL) {
+        return blame(name, "has a bad description");
+    }
+    if (read_numbers(PyTuple_GetItem(value, IN_STRIDES), name, "strides", most, strides) !=
+            *dimensions ||
+        *unit < 1 || index < 0 || index > INT_MAX) {
+        return PyErr_Occurred() ? 0 : fail(PyExc_ValueError, name, "has a bad description");
+    }
+    *matrix = (gd_matrix){
+        .data = first, .dtype = (gd_dtype)described_dtype(value), .device = {GD_CUDA, (int)index}};
+    return 1;
+}
+
 static int take_description(PyObject *value, const char *name, int dtype, int ndim,
                             gd_operand *operand)
 {
     int64_t shape[2] = {0}, strides[2] = {0}, dimensions, unit;
-    void *first;
-    long index;
-    const int found = described_dtype(value);
-    if (!check_device_dtype(found, dtype, name)) {
+    return check_device_dtype(described_dtype(value), dtype, name) &&
+           read_description(value, name, 2, shape, strides, &dimensions, &unit, &operand->matrix) &&
+           read_shape(name, ndim, dimensions, shape, strides, unit, &operand->matrix);
+}
+
+int gd_take_description(PyObject *value, const char *name, gd_array *array)
+{
+    int64_t shape[GD_MOST_DIMENSIONS], strides[GD_MOST_DIMENSIONS], dimensions, unit;
+    gd_matrix matrix;
+    if (!is_description(value)) {
+        return -1;
+    }
+    if (!check_device_dtype(described_dtype(value), -1, name) ||
+        !read_description(value, name, GD_MOST_DIMENSIONS, shape, strides, &dimensions, &unit,
+                          &matrix)) {
         return 0;
     }
-    dimensions = read_pair(PyTuple_GetItem(value, IN_SHAPE), name, "shape", shape);
-    if (dimensions < 0) {
-        return 0;
+    const int64_t size = (int64_t)gd_dtype_size(matrix.dtype);
+    if (dimensions > GD_MOST_DIMENSIONS) {
+        return fail(PyExc_ValueError, name, "has too many dimensions");
     }
-    first = PyLong_AsVoidPtr(PyTuple_GetItem(value, IN_PTR));
-    unit = PyErr_Occurred() == NULL ? PyLong_AsLongLong(PyTuple_GetItem(value, IN_UNIT)) : 0;
-    index = PyErr_Occurred() == NULL ? PyLong_AsLong(PyTuple_GetItem(value, IN_DEVICE)) : 0;
-    if (PyErr_Occurred() != NULL) {
-        return blame(name, "has a bad description");
+    array->data = matrix.data;
+    array->ndim = (int)dimensions;
+    array->writeable = true;
+    array->dtype = matrix.dtype;
+    array->device = matrix.device;
+    for (int axis = 0; axis < array->ndim; ++axis) {
+        array->shape[axis] = shape[axis];
+        array->strides[axis] = strides[axis] * (unit == 1 ? size : 1);
     }
-    if (read_pair(PyTuple_GetItem(value, IN_STRIDES), name, "strides", strides) != dimensions ||
-        unit < 1 || index < 0 || index > INT_MAX) {
-        return PyErr_Occurred() ? 0 : fail(PyExc_ValueError, name, "has a bad description");
-    }
-    operand->matrix = (gd_matrix){
-        .data = first,
-        .dtype = (gd_dtype)found,
-        .device = {GD_CUDA, (int)index},
-    };
-    return read_shape(name, ndim, dimensions, shape, strides, unit, &operand->matrix);
+    return 1;
 }
 
 /* ---------------------------------------------------------------- any array */
@@ -691,9 +725,9 @@ GD_FUNCTION(gd_py_describe)
     const char *name = gd_text(name_object, "name");
     const dl_tensor *t =
         name != NULL ? take_tensor(value, name, &orders, &operand, &read_only) : NULL;
-    if (t != NULL && check_device_dtype(tensor_dtype(t), -1, name)) {
+    if (t != NULL && check_device_dtype(gd_dtype_of_tensor(t), -1, name)) {
         result = Py_BuildValue(
-            "(NsKN)", numbers(t->shape, t->ndim), gd_dtype_name((gd_dtype)tensor_dtype(t)),
+            "(NsKN)", numbers(t->shape, t->ndim), gd_dtype_name((gd_dtype)gd_dtype_of_tensor(t)),
             (unsigned long long)(uintptr_t)t->data + t->byte_offset,
             t->strides != NULL ? numbers(t->strides, t->ndim) : Py_NewRef(Py_None));
     }

@@ -77,12 +77,13 @@ static PyMethodDef methods[] = {
          "cdist_batch($module, /, a, b, out, metric, kernel=None, device=None, stream=0, "
          "ordered=False, weights=None, p=2.0, base=0.0, vi=None, factor=None, "
          "options=None, progress=None, max_memory=None)\n--\n\n"
-         "Distances of many matrices at once, NumPy arrays whose first axes are those of out; of "
-         "every two rows of each of a where b is None."),
+         "Distances of many matrices at once, arrays of NumPy or PyTorch, or descriptions, whose "
+         "first axes are those of out; of every two rows of each of a where b is None."),
     FAST(gradient,
-         "gradient($module, /, asked, a, b, distances, out, metric, kernel=None, p=2.0)\n--\n\n"
-         "What is asked of distances, for the rows of each matrix of a, into out; of every two "
-         "rows of each of a where b is None."),
+         "gradient($module, /, asked, a, b, distances, out, metric, kernel=None, p=2.0, "
+         "stream=0, out_b=None)\n--\n\n"
+         "What is asked of distances, for the rows of each matrix of a, into out, and for those of "
+         "b into out_b unless that is None; of every two rows of each of a where b is None."),
     FAST(plan_cdist,
          "plan_cdist($module, /, m, n, cols, dtype, truths, on_host, pairs, metric, kernel=None, "
          "device=None, stream=0, ordered=False, weights=None, p=2.0, base=0.0, vi=None, "
@@ -102,7 +103,8 @@ static PyMethodDef methods[] = {
          "stream=0, ordered=False, options=None, semiring='min_plus', progress=None, "
          "max_memory=None)\n--\n\n"
          "The same for many graphs, each operand in one row; doubts tells by how much rounding may "
-         "hide a cycle of each, or NaN where it is to be done alone."),
+         "hide a cycle of each, or NaN where it is to be done alone, and is zero at first; returns "
+         "whether it is not for some."),
     FAST(hops,
          "hops($module, /, graph, out, no_edge, sentinel, directed, unreachable, most_hops, "
          "kernel=None, device=None, stream=0, ordered=False, progress=None, "
@@ -157,7 +159,12 @@ static PyMethodDef methods[] = {
          "device=None, stream=0, ordered=False, "
          "weights=None, p=2.0, base=0.0, vi=None, factor=None, options=None, progress=None, "
          "max_memory=None)\n--\n\n"
-         "The rows of b within a radius of every row of a: (indptr, indices, distances)."),
+         "The rows of b within a radius of every row of a: (indptr, indices, distances); on a "
+         "device (indptr, what gather takes, how many there are)."),
+    FAST(gather,
+         "gather($module, /, found, indptr, distances, indices, places, stream=0, ordered=False)"
+         "\n--\n\n"
+         "What within found on a device into arrays there, indptr into places."),
     FAST(count,
          "count($module, /, a, b, dtype, bounds, a_weights, b_weights, first, metric, kernel=None, "
          "device=None, stream=0, ordered=False, "
@@ -176,7 +183,7 @@ static PyMethodDef methods[] = {
     FAST(choose,
          "choose($module, /, op, dtype, metric, n, cols, kernel=None, device=None, operands=None, "
          "weighted=False, p=2.0, semiring='min_plus', rows=0, predecessors=False, "
-         "in_panels=False)\n--\n\n"
+         "in_panels=False, direct=False, neighbors=0, factored=True)\n--\n\n"
          "The kernel that would run: (id, device, reason, {id: why another is not taken})."),
     FAST(describe,
          "describe($module, /, value, name)\n--\n\n"

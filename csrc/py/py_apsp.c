@@ -237,6 +237,7 @@ GD_FUNCTION(gd_py_apsp_batch)
     gd_orders orders = {0};
     gd_semiring semiring = GD_MIN_PLUS;
     gd_attention attention = {0};
+    bool left;
     double unreachable;
     gd_error err;
     gd_status status;
@@ -290,9 +291,9 @@ GD_FUNCTION(gd_py_apsp_batch)
     graph.weights = weights.matrix;
     orders.watch = gd_let_go(&attention);
     status = gd_run_apsp_batch(&graph, &batch, &out.matrix, &pred.matrix, semiring, unreachable,
-                               &orders, doubts.matrix.data, &err);
+                               &orders, doubts.matrix.data, &left, &err);
     gd_take_back(&attention);
-    result = status == GD_OK ? Py_NewRef(Py_None) : gd_raise(module, &err);
+    result = status == GD_OK ? PyBool_FromLong(left) : gd_raise(module, &err);
 done:
     gd_release(&weights);
     gd_release(&out);

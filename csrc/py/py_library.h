@@ -24,4 +24,10 @@ typedef struct gd_library {
 
 extern const gd_library gd_library_cupy;
 
+/* Whether it is a tensor of PyTorch, of no subclass, that the state's exchange table can read. */
+bool gd_is_tensor(gd_module_state *state, PyObject *value);
+/* The dtype of what DLPack describes, or -1. */
+struct dl_tensor;
+int gd_dtype_of_tensor(const struct dl_tensor *tensor);
+
 #endif

@@ -175,7 +175,7 @@ GD_FUNCTION(gd_py_choose)
     gd_request request = {0};
     gd_metric metric = GD_EUCLIDEAN;
     PyObject *metric_name = Py_None, *operands = Py_None;
-    bool weighted = false;
+    bool weighted = false, factored = true;
     double p = 2;
     gd_semiring semiring = GD_MIN_PLUS;
     ptrdiff_t rows_of_a = 0;
@@ -197,6 +197,9 @@ GD_FUNCTION(gd_py_choose)
         {"rows", gd_to_size, &rows_of_a, false},
         {"predecessors", gd_to_bool, &request.predecessors, false},
         {"in_panels", gd_to_bool, &request.in_panels, false},
+        {"direct", gd_to_bool, &request.direct, false},
+        {"neighbors", gd_to_size, &request.neighbors, false},
+        {"factored", gd_to_bool, &factored, false},
     };
     if (!gd_parse("choose", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
         return NULL;
@@ -211,7 +214,7 @@ GD_FUNCTION(gd_py_choose)
         return NULL;
     }
     request.bottleneck = semiring == GD_MIN_MAX || semiring == GD_MAX_MIN;
-    request.form = gd_form_of(metric, weighted, p, true, rows);
+    request.form = gd_form_of(metric, weighted, p, factored, rows);
     status = gd_choose(&request, &choice, &err);
     if (status != GD_OK) {
         return gd_raise(module, &err);
@@ -298,9 +301,9 @@ GD_FUNCTION(gd_py_generation)
         return Py_NewRef(Py_None);
     }
     const gd_generation_row *row = gd_generation_info((gd_generation)found);
-    return Py_BuildValue("{s:s,s:i,s:i,s:N,s:N}", "name", row->name, "lanes", row->lanes, "bus",
+    return Py_BuildValue("{s:s,s:i,s:i,s:N,s:N,s:i}", "name", row->name, "lanes", row->lanes, "bus",
                          row->bus, "fp64_tensor", PyBool_FromLong(row->fp64_tensor), "halfwords",
-                         PyBool_FromLong(row->halfwords));
+                         PyBool_FromLong(row->halfwords), "products", row->products);
 }
 
 GD_FUNCTION(gd_py_pretend)

@@ -1,4 +1,5 @@
-/* py_neighbors.c: neighbours of points at the Python boundary. Points are on the host. */
+/* py_neighbors.c: neighbours of points at the Python boundary. Indices on a device, which no array
+ * of the core's has the type of, are told by their address. */
 #include "boundary.h"
 #include "py_measure.h"
 
@@ -7,9 +8,16 @@
 #include "../neighbors.h"
 #include "../registry.h"
 
-/* Takes a C-contiguous array of int64 with `count` elements, to be written; 0 with an exception. */
-static int take_indices(PyObject *value, ptrdiff_t count, int64_t **into)
+/* Takes a C-contiguous array of int64 with `count` elements, to be written, or if it is to be on a
+ * device the address of one; 0 with an exception. */
+static int take_indices(PyObject *value, ptrdiff_t count, gd_device device, int64_t **into)
 {
+    if (device.backend == GD_CUDA) {
+        void *address;
+        const int taken = gd_to_pointer(value, "indices", &address);
+        *into = address;
+        return taken;
+    }
     PyArrayObject *const array = (PyArrayObject *)value;
     if (!PyArray_Check(value) || PyArray_TYPE(array) != NPY_INT64 || !PyArray_ISCARRAY(array) ||
         PyArray_SIZE(array) != count) {
@@ -63,7 +71,8 @@ GD_FUNCTION(gd_py_nearest)
     }
     if (gd_take_measure(&told) &&
         gd_take_output(distances_object, "distances", 2, &told.orders, &distances) &&
-        take_indices(indices_object, distances.matrix.rows * distances.matrix.cols, &indices) &&
+        take_indices(indices_object, distances.matrix.rows * distances.matrix.cols,
+                     distances.matrix.device, &indices) &&
         gd_take_points(a_object, "XA", distances.matrix.dtype, &told, &a) &&
         gd_take_points(b_object, "XB", distances.matrix.dtype, &told, &b) &&
         check_radii(&radii, &a)) {
@@ -125,6 +134,83 @@ static PyObject *arrays_of(gd_neighborhoods *found, ptrdiff_t rows, gd_dtype dty
     return Py_BuildValue("(NNN)", indptr, indices, distances);
 }
 
+static const char found_name[] = "gpudist.neighborhoods";
+
+static void free_found(PyObject *capsule)
+{
+    gd_neighborhoods *const found = PyCapsule_GetPointer(capsule, found_name);
+    gd_free_neighborhoods(found);
+    PyMem_Free(found);
+}
+
+/* (indptr, what `gather` takes, how many there are), where they are on a device. */
+static PyObject *found_on_device(gd_neighborhoods *found, ptrdiff_t rows)
+{
+    PyObject *const indptr = array_of((void **)&found->indptr, rows + 1, NPY_INT64);
+    gd_neighborhoods *const kept = PyMem_Malloc(sizeof *kept);
+    PyObject *capsule = NULL;
+    if (kept != NULL) {
+        *kept = *found;
+        *found = (gd_neighborhoods){0};
+        capsule = PyCapsule_New(kept, found_name, free_found);
+        if (capsule == NULL) {
+            gd_free_neighborhoods(kept);
+            PyMem_Free(kept);
+        }
+    }
+    else {
+        PyErr_NoMemory();
+    }
+    if (indptr == NULL || capsule == NULL) {
+        Py_XDECREF(indptr);
+        Py_XDECREF(capsule);
+        return NULL;
+    }
+    return Py_BuildValue("(NNn)", indptr, capsule, (Py_ssize_t)kept->count);
+}
+
+GD_FUNCTION(gd_py_gather)
+{
+    PyObject *found_object, *distances_object, *indices_object, *indptr_object, *places_object;
+    PyObject *result = NULL;
+    gd_operand distances = {0};
+    gd_orders orders = {0};
+    gd_neighborhoods *found;
+    int64_t *indices, *places;
+    gd_error err;
+    const gd_arg spec[] = {{"found", gd_to_object, &found_object, true},
+                           {"indptr", gd_to_object, &indptr_object, true},
+                           {"distances", gd_to_object, &distances_object, true},
+                           {"indices", gd_to_object, &indices_object, true},
+                           {"places", gd_to_object, &places_object, true},
+                           {"stream", gd_to_stream, &orders, false},
+                           {"ordered", gd_to_bool, &orders.ordered, false}};
+    if (!gd_parse("gather", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0]) ||
+        (found = PyCapsule_GetPointer(found_object, found_name)) == NULL) {
+        return NULL;
+    }
+    PyArrayObject *const starts = (PyArrayObject *)indptr_object;
+    if (!PyArray_Check(indptr_object) || PyArray_TYPE(starts) != NPY_INT64 ||
+        !PyArray_ISCARRAY(starts)) {
+        PyErr_SetString(PyExc_TypeError, "indptr must be what `within` gave");
+        return NULL;
+    }
+    if (gd_take_output(distances_object, "distances", 1, &orders, &distances) &&
+        distances.matrix.device.backend == GD_CUDA &&
+        take_indices(indices_object, found->count, distances.matrix.device, &indices) &&
+        take_indices(places_object, PyArray_SIZE(starts), distances.matrix.device, &places)) {
+        const size_t bytes = (size_t)PyArray_SIZE(starts) * sizeof(int64_t);
+        gd_status status;
+        Py_BEGIN_ALLOW_THREADS;
+        status = gd_gather_neighborhoods(found, &distances.matrix, indices, PyArray_DATA(starts),
+                                         bytes, places, orders.stream, &err);
+        Py_END_ALLOW_THREADS;
+        result = status == GD_OK ? Py_NewRef(Py_None) : gd_raise(module, &err);
+    }
+    gd_release(&distances);
+    return result;
+}
+
 GD_FUNCTION(gd_py_within)
 {
     PyObject *a_object, *b_object, *result = NULL;
@@ -153,11 +239,11 @@ GD_FUNCTION(gd_py_within)
         const gd_status status = gd_run_within(&a.matrix, &b.matrix, dtype, &wanted, &told.measure,
                                                &told.orders, &found, &err);
         gd_take_back(&told.attention);
-        result = status == GD_OK ? arrays_of(&found, a.matrix.rows, dtype) : gd_raise(module, &err);
+        result = status != GD_OK                      ? gd_raise(module, &err)
+                 : a.matrix.device.backend == GD_CUDA ? found_on_device(&found, a.matrix.rows)
+                                                      : arrays_of(&found, a.matrix.rows, dtype);
     }
-    free(found.indptr);
-    free(found.indices);
-    free(found.distances);
+    gd_free_neighborhoods(&found);
     gd_release(&a);
     gd_release(&b);
     return result;

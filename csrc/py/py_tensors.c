@@ -13,7 +13,7 @@
 #define MOST_BYTES_ON_DEVICE ((ptrdiff_t)1 << 28)
 
 /* Its table is kept once it was found. */
-static bool is_tensor(gd_module_state *state, PyObject *value)
+bool gd_is_tensor(gd_module_state *state, PyObject *value)
 {
     PyObject *const type = (PyObject *)Py_TYPE(value);
     PyObject *name, *torch, *tensor = NULL, *capsule = NULL;
@@ -86,7 +86,7 @@ static PyObject *make_tensor(gd_module_state *state, PyObject *like, const gd_ma
                            ? PyObject_CallMethodObjArgs(like, state->new_empty, height, width, NULL)
                            : NULL;
     (void)matrix;
-    if (tensor != NULL && (!is_tensor(state, tensor) || !describe(state, tensor, made))) {
+    if (tensor != NULL && (!gd_is_tensor(state, tensor) || !describe(state, tensor, made))) {
         Py_CLEAR(tensor);
     }
     Py_XDECREF(height);
@@ -111,7 +111,7 @@ static int stream_of_tensors(const gd_module_state *state, int device, void **st
     return state->exchange->current_stream(DL_CUDA, device, stream);
 }
 
-static const gd_library torch_library = {is_tensor, read_tensor, make_tensor, is_plain_tensor,
+static const gd_library torch_library = {gd_is_tensor, read_tensor, make_tensor, is_plain_tensor,
                                          stream_of_tensors};
 
 /* ---------------------------------------------------------------- any library */
@@ -151,7 +151,7 @@ GD_FUNCTION(gd_py_cdist_tensors)
     if (!gd_parse("cdist_tensors", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
         return NULL;
     }
-    library = is_tensor(state, a_object) ? &torch_library : &gd_library_cupy;
+    library = gd_is_tensor(state, a_object) ? &torch_library : &gd_library_cupy;
     if (!library->owns(state, a_object) || !library->owns(state, b_object) ||
         !library->read(state, a_object, &a) || !library->read(state, b_object, &b) ||
         !library->plain(state, a_object) || !library->plain(state, b_object) ||

@@ -15,6 +15,7 @@ import numpy as np
 import gpudist
 from gpudist import (
     arrays,
+    checks,
     cuda,
     distance_call,
     intake,
@@ -490,8 +491,8 @@ def _orders(
     op: str = "cdist",
 ) -> dict[str, Any]:
     """Check what every block is told; whether its worker can obey, it will say itself."""
+    inputs.check_device(checks.device("device", device))
     device, most = registry.read_orders(op, kernel, options, device, False, max_memory)
-    inputs.check_device(device)
     return {"kernel": kernel, "device": device, "options": options, "max_memory": most}
 
 

@@ -112,8 +112,8 @@ def apsp(
         raise ValueError(f"kernel must be 'auto' for bands of rows, got {kernel!r}")
     if weight != "weight" or nodelist is not None:
         raise TypeError("weight and nodelist are for graphs of named nodes")
+    inputs.check_device(checks.device("device", device))
     device, most = registry.read_orders("apsp", kernel, None, device, False, max_memory)
-    inputs.check_device(device)
     matrix = _square(graph)
     if device not in (None, "cpu") and inputs.on_host(matrix):
         raise ValueError(
@@ -189,8 +189,8 @@ def transitive_closure(
         raise ValueError(f"kernel must be 'auto' for bands of rows, got {kernel!r}")
     if checkpoint is not None:
         raise TypeError("checkpoint is for lengths of paths; what can be reached is found sooner")
+    inputs.check_device(checks.device("device", device))
     device, most = registry.read_orders("closure", kernel, None, device, False, max_memory)
-    inputs.check_device(device)
     matrix = _square(graph)
     if matrix.dtype == bool and no_edge is not None:
         raise ValueError("no_edge is for numbers; in an array of bool False is no edge")

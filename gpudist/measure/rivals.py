@@ -196,6 +196,43 @@ def _torch_cdist(task: Task) -> Callable[[], Any]:
     return lambda: torch.cdist(a, b, p)
 
 
+def training_step(cdist: Callable[..., Any], task: Task) -> Callable[[], Any]:
+    """Prepare distances of batches, and with the argument `back` the way back to the points.
+
+    Parameters
+    ----------
+    cdist : callable
+        A function with the arguments of PyTorch's.
+    task : Task
+        What to do.
+
+    Returns
+    -------
+    callable
+        It returns the distances, or the gradient of their sum for the first operand.
+    """
+    import torch
+
+    a, b = (_tensor(x).detach() for x in task.operands)
+    p = _exponent(task)
+    if not task.metric_args["back"]:
+        return lambda: cdist(a, b, p)
+    a.requires_grad_()
+    b.requires_grad_()
+
+    def step() -> Any:
+        distances = cdist(a, b, p)
+        return torch.autograd.grad(distances, (a, b), torch.ones_like(distances))[0]
+
+    return step
+
+
+def _torch_training(task: Task) -> Callable[[], Any]:
+    import torch
+
+    return training_step(torch.cdist, task)
+
+
 def _exponent(task: Task) -> float:
     """Give the exponent that makes torch's distances the metric."""
     return float(task.metric_args.get("p", _P.get(str(task.metric), 2.0)))
@@ -293,6 +330,34 @@ def _torch_knn(task: Task) -> Callable[[], Any]:
     return lambda: _without_self(task, *torch.cdist(a, b, p).topk(k, largest=False))
 
 
+def _torch_knn_in_panels(task: Task) -> Callable[[], Any]:
+    import torch
+
+    a, b, k = _neighbors(task)
+    a, b, p = _tensor(a), _tensor(b), _exponent(task)
+    rows = max(_PANEL_BYTES // (len(b) * b.element_size()), 1)
+
+    def search() -> SimpleNamespace:
+        parts = [torch.cdist(x, b, p).topk(k, largest=False) for x in a.split(rows)]
+        distances, indices = (torch.cat(x) for x in zip(*parts, strict=True))
+        return _without_self(task, distances, indices)
+
+    return search
+
+
+def _cuvs_knn(task: Task) -> Callable[[], Any]:
+    from cuvs.neighbors import brute_force
+
+    a, b, k = _neighbors(task)
+
+    def search() -> SimpleNamespace:
+        index = brute_force.build(b, metric=task.metric)
+        distances, indices = map(_tensor, brute_force.search(index, a, k))
+        return _without_self(task, distances, indices)
+
+    return search
+
+
 def _faiss_knn(task: Task) -> Callable[[], Any]:
     import faiss
     import numpy as np
@@ -379,9 +444,10 @@ def _torch_apsp(task: Task) -> Callable[[], Any]:
     def close() -> Any:
         # What gpudist does with its argument as well: 0 is no edge.
         lengths = torch.where(graph == 0, float("inf"), graph)
-        lengths.fill_diagonal_(0)
-        for k in range(lengths.shape[0]):
-            torch.minimum(lengths, lengths[:, k : k + 1] + lengths[k : k + 1], out=lengths)
+        lengths.diagonal(dim1=-2, dim2=-1).zero_()
+        for k in range(lengths.shape[-1]):
+            way = lengths[..., :, k : k + 1] + lengths[..., k : k + 1, :]
+            torch.minimum(lengths, way, out=lengths)
         return lengths
 
     return close
@@ -497,6 +563,9 @@ def _tensor(array: Any) -> Any:
     return array if isinstance(array, torch.Tensor) else torch.from_dlpack(array)
 
 
+# What rivals that would make the whole matrix may have of it at a time.
+_PANEL_BYTES = 1 << 30
+
 # Adding a rival is one line here and the function that prepares its call above.
 RIVALS = (
     Rival(
@@ -529,6 +598,16 @@ RIVALS = (
         (*_P, "minkowski"),
         _torch_cdist,
         does="all threads; euclidean of more than 25 rows as norms and a matrix product",
+    ),
+    Rival(
+        "torch.cdist",
+        "torch",
+        "torch",
+        "training",
+        ("cpu", "cuda"),
+        ("euclidean", "cityblock"),
+        _torch_training,
+        does="expanded operands are copied; euclidean of more than 25 rows by a matrix product",
     ),
     Rival(
         "scikit-learn pairwise_distances",
@@ -655,6 +734,16 @@ RIVALS = (
         "torch, loop over k",
         "torch",
         "torch",
+        "apsp_batch",
+        ("cpu", "cuda"),
+        (),
+        _torch_apsp,
+        does="one step of the loop after the other, each of all elements of all graphs",
+    ),
+    Rival(
+        "torch, loop over k",
+        "torch",
+        "torch",
         "minplus",
         ("cpu", "cuda"),
         (),
@@ -742,11 +831,31 @@ RIVALS = (
         "torch",
         "torch",
         "knn",
-        ("cpu", "cuda"),
+        ("cpu",),
         (*_P, "minkowski"),
         _torch_knn,
         limit=20_000,
         does="the whole matrix of distances, then the k smallest of each row; all threads",
+    ),
+    Rival(
+        "torch.cdist and topk, in panels",
+        "torch",
+        "torch",
+        "knn",
+        ("cuda",),
+        (*_P, "minkowski"),
+        _torch_knn_in_panels,
+        does="a gigabyte of distances at a time, then the k smallest of each row",
+    ),
+    Rival(
+        "cuvs brute_force",
+        "cuvs",
+        "cuvs",
+        "knn",
+        ("cuda",),
+        ("euclidean", "sqeuclidean", "cityblock", "chebyshev", "cosine", "canberra"),
+        _cuvs_knn,
+        does="builds the index and asks it, in each call",
     ),
     Rival(
         "faiss.knn",

@@ -110,9 +110,9 @@ def cdist(
     every run, and a row's gradient does not depend on the rows and matrices beside it. No array
     larger than the operands and the result is made, but for blocks of some megabytes.
 
-    On a CUDA device distances are computed by the kernels of `gpudist.cdist`, one matrix of a batch
-    after the other, and derivatives by PyTorch's own operations on blocks: they are right, but not
-    yet quick.
+    On a CUDA device from compute capability 8.0 on, gradients have kernels of their own, and a
+    launch does a whole batch of small matrices. Second derivatives and those that are taken forward
+    are PyTorch's own operations on blocks, there as on the host: right, but not quick.
 
     Examples
     --------
@@ -139,7 +139,8 @@ def cdist(
     weights = _weights(w, x1, kind, exponent)
     if x1.shape[:-2] != x2.shape[:-2]:
         x1, x2 = _broadcast(x1, x2)
-    return _distances(x1, x2, kind, exponent, weights).to(dtype)
+    distances = _distances(x1, x2, kind, exponent, weights)
+    return distances if distances.dtype is dtype else distances.to(dtype)
 
 
 def pdist(x: Tensor, p: float = 2.0, *, metric: str | None = None, w: Any = None) -> Tensor:

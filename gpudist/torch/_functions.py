@@ -8,8 +8,8 @@ differentiated: each derivative given here is that of all that depends on the po
 from __future__ import annotations
 
 import inspect
-from functools import partial
-from typing import Any
+from functools import cache, partial
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -18,6 +18,7 @@ from gpudist import checks
 from gpudist.torch import _operators
 
 Rule = tuple[str, float, "Tensor | None"]
+_TENSORS = (Tensor, torch.nn.Parameter)
 
 _NO_THIRD = (
     "distances have no third derivatives here; torch.autograd.functional.hvp asks for one on its "
@@ -27,6 +28,10 @@ _NO_THIRD = (
 
 def distances(x1: Tensor, x2: Tensor | None, rule: Rule) -> Tensor:
     """Return the distances of rows of x1 and x2, or of every two rows of x1; batches are equal."""
+    if _is_plain(x1, x2):
+        if torch.is_grad_enabled() and (x1.requires_grad or (x2 is not None and x2.requires_grad)):
+            return cast(Tensor, _apply_plain(x1, x2, *rule))
+        return _operators.compute(x1, x2, *rule)
     function: Any = recorded
     if torch.compiler.is_compiling():
         from gpudist.torch import _whole
@@ -34,6 +39,45 @@ def distances(x1: Tensor, x2: Tensor | None, rule: Rule) -> Tensor:
         function = _whole.distances
     result: Tensor = function(x1, x2, *rule)
     return result
+
+
+def _is_plain(*points: Tensor | None) -> bool:
+    """Tell whether PyTorch does no more here than to record a call, and its tensors are memory.
+
+    All else (compilers, tracers, transforms, modes, subclasses) has to see operators and functions,
+    which takes longer than a small call.
+    """
+    return (
+        not torch.compiler.is_compiling()  # first, for the compiler reads no further
+        and not torch._C._are_functorch_transforms_active()
+        and torch._C._len_torch_dispatch_stack() == 0
+        and torch._C._len_torch_function_stack() == 0
+        and torch._C._get_tracing_state() is None
+        and not checks.in_forward_mode()
+        and all([x is None or _is_memory(x) for x in points])
+    )
+
+
+# Sets of keys, as numbers, of tensors that are no more than memory.
+_KEYS_OF_MEMORY: set[int] = set()
+
+
+def _is_memory(x: Tensor) -> bool:
+    keys = torch._C._dispatch_keys(x).raw_repr()
+    return type(x) in _TENSORS and (keys in _KEYS_OF_MEMORY or keys in _keys_of(x.device.type))
+
+
+@cache
+def _keys_of(device: str) -> frozenset[int]:
+    """Return the sets of keys of such tensors on a device, and note them."""
+    if device not in ("cpu", "cuda"):
+        return frozenset()
+    with torch.inference_mode():
+        inference = torch.empty(0, device=device)
+    tensors = torch.empty(0, device=device), inference
+    found = frozenset(torch._C._dispatch_keys(x).raw_repr() for x in tensors)
+    _KEYS_OF_MEMORY.update(found)
+    return found
 
 
 def recorded(x1: Tensor, x2: Tensor | None, kind: str, p: float, weights: Tensor | None) -> Any:
@@ -107,6 +151,11 @@ class _Distances(torch.autograd.Function):  # type: ignore[misc]
     def backward(ctx: Any, g: Any) -> Any:
         x1, x2, d, weights = ctx.saved_tensors
         rule = *ctx.rule, weights
+        if x2 is not None and all(ctx.needs_input_grad[:2]) and not _is_followed():
+            if _is_plain(g, x1, x2):
+                return *_operators.compute_both(g, x1, x2, d, *rule), None, None, None
+            g1, g2 = _below(_operators.pull_both, g, x1, x2, d, *rule)
+            return g1, g2, None, None, None
         g1 = _pull(g, x1, x2, d, rule) if ctx.needs_input_grad[0] else None
         g2 = None
         if x2 is not None and ctx.needs_input_grad[1]:
@@ -121,6 +170,23 @@ class _Distances(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
     def vmap(info: Any, in_dims: Any, *arguments: Any) -> Any:
         return _mapped(_Distances, info, in_dims, *arguments)
+
+
+class _Plain(torch.autograd.Function):  # type: ignore[misc]
+    """The same for `_is_plain`: PyTorch neither maps it nor differentiates it forward."""
+
+    @staticmethod
+    def forward(ctx: Any, x1: Any, x2: Any, kind: str, p: float, weights: Any) -> Any:
+        d = _operators.compute(x1, x2, kind, p, weights)
+        _Distances.setup_context(ctx, (x1, x2, kind, p, weights), d)
+        return d
+
+    backward = _Distances.backward
+
+
+def _apply_plain(*arguments: Any) -> Any:
+    """Call PyTorch's own `apply`, without what it does before for transforms: there are none."""
+    return super(torch.autograd.Function, _Plain).apply(*arguments)
 
 
 class _Pull(torch.autograd.Function):  # type: ignore[misc]

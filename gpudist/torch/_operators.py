@@ -8,6 +8,7 @@ call have the same batch dimensions; broadcasting comes before.
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any
 
 import torch
@@ -18,8 +19,11 @@ from gpudist import _core
 from gpudist.torch import _terms
 
 _RULE = "str kind, float p, Tensor? weights"
-# What the compiled core has gradients of, on the host.
+# What the compiled core has gradients of.
 _IN_THE_CORE = frozenset({"cityblock", "euclidean", "chebyshev", "sqeuclidean", "inner_product"})
+# Devices whose tensors it takes, and whether it reads them without help.
+_OF_THE_CORE = ("cpu", "cuda")
+_HAS_TABLE = hasattr(Tensor, "__dlpack_c_exchange_api__")
 LIBRARY = torch.library.Library("gpudist", "DEF")
 
 
@@ -31,14 +35,13 @@ def _metric(kind: str, p: float) -> tuple[str, dict[str, Any]]:
     return (special, {}) if special is not None else ("minkowski", {"p": p})
 
 
-def _distances(
-    x1: Tensor, x2: Tensor | None, kind: str, p: float, weights: Tensor | None
-) -> Tensor:
+def compute(x1: Tensor, x2: Tensor | None, kind: str, p: float, weights: Tensor | None) -> Tensor:
+    """Compute distances of tensors that are no more than their memory."""
     operands = [x.detach() for x in (x1, x2) if x is not None]
     if kind == "minkowski" and p == 0:
         return _counts(operands)
     metric, arguments = _metric(kind, p)
-    if x1.device.type == "cpu" and weights is None and 0 not in x1.shape:
+    if x1.device.type in _OF_THE_CORE and weights is None and 0 not in x1.shape:
         return _distances_in_the_core(operands, metric, arguments)
     given = {} if weights is None else {"w": weights.detach()}
     return _computed(operands, metric, **arguments, **given)
@@ -51,10 +54,36 @@ def _distances_in_the_core(
     out = operands[0].new_empty(_shape_of_distances(*operands))
     if 0 in out.shape:
         return out
-    points = [_in_rows(x).numpy() for x in operands]
-    second = points[1] if len(points) == 2 else None
-    _core.cdist_batch(points[0], second, out.numpy(), metric, **arguments)
+    kept = operands
+    if out.device.type == "cpu":
+        kept = [_in_rows(x) for x in operands]
+    a, *b = map(_for_core, kept)
+    second = b[0] if b else None
+    _core.cdist_batch(a, second, _for_core(out), metric, stream=_stream(out), **arguments)
     return out
+
+
+def _for_core(x: Tensor) -> Any:
+    """Return what the core reads the tensor from, which the caller keeps."""
+    if _HAS_TABLE and type(x) is Tensor:
+        return x
+    if x.device.type == "cpu":
+        return x.numpy()
+    dtype = str(x.dtype).removeprefix("torch.")
+    return x.data_ptr(), tuple(x.shape), x.stride(), 1, dtype, x.get_device()
+
+
+def _stream(x: Tensor) -> int:
+    """Return the caller's stream; 0 where the core finds it out by itself, as it reads tensors."""
+    if _HAS_TABLE or x.device.type == "cpu":
+        return 0
+    return int(torch.cuda.current_stream(x.device).cuda_stream)
+
+
+@cache
+def _has_kernels(index: int) -> bool:
+    """Tell whether the core's gradients run on that CUDA device."""
+    return bool(torch.cuda.get_device_capability(index) >= (8, 0))
 
 
 def _computed(operands: list[Tensor], metric: str, **arguments: Any) -> Tensor:
@@ -94,35 +123,72 @@ def _pull(
     weights: Tensor | None,
 ) -> Tensor:
     rule = _rule(kind, p, weights)
-    metric = _metric(kind, p)[0]
-    there = 0 not in x1.shape and (x2 is None or 0 not in x2.shape)
-    if x1.device.type == "cpu" and _is_in_the_core(metric, p, x1.dtype) and there:
-        return _pull_in_the_core(g, x1, x2, d, metric, rule)
-    with torch.no_grad():
-        return _terms.pull(g, x1, x2, d, rule)
+    if not _is_in_the_core(x1, x2, rule):
+        with torch.no_grad():
+            return _terms.pull(g, x1, x2, d, rule)
+    out = torch.empty_like(x1, memory_format=torch.contiguous_format)
+    _pull_in_the_core(g, x1, x2, d, out, None, rule)
+    return out
 
 
-def _is_in_the_core(metric: str, p: float, dtype: torch.dtype) -> bool:
+def compute_both(
+    g: Tensor, x1: Tensor, x2: Tensor, d: Tensor, kind: str, p: float, weights: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """Compute the gradients for both operands, likewise."""
+    rule = _rule(kind, p, weights)
+    if not _is_in_the_core(x1, x2, rule):
+        with torch.no_grad():
+            return _terms.pull(g, x1, x2, d, rule), _terms.pull(g.mT, x2, x1, d.mT, rule)
+    out, out_2 = (torch.empty_like(x, memory_format=torch.contiguous_format) for x in (x1, x2))
+    _pull_in_the_core(g, x1, x2, d, out, out_2, rule)
+    return out, out_2
+
+
+def _is_in_the_core(x1: Tensor, x2: Tensor | None, rule: _terms.Rule) -> bool:
     """Tell whether the core has the gradient, and is not slower.
 
-    Its other powers are in doubles, which PyTorch's of float32 are quicker than.
+    On the host its other powers are in doubles, which PyTorch's of float32 are quicker than.
     """
+    device = x1.device.type
+    if device not in _OF_THE_CORE or 0 in x1.shape or (x2 is not None and 0 in x2.shape):
+        return False
+    if device == "cuda" and not _has_kernels(x1.get_device()):
+        return False
+    metric, p = _metric(rule.kind, rule.p)[0], rule.p
     if metric == "minkowski":
-        return p > 0 and (dtype == torch.float64 or p in range(3, 9))
+        return p > 0 and (device == "cuda" or x1.dtype == torch.float64 or p in range(3, 9))
     return metric in _IN_THE_CORE
 
 
 def _pull_in_the_core(
-    g: Tensor, x1: Tensor, x2: Tensor | None, d: Tensor, metric: str, rule: _terms.Rule
-) -> Tensor:
-    out = torch.empty_like(x1, memory_format=torch.contiguous_format)
-    points = [None if x is None else _in_rows(x.detach()) for x in (x1, x2)]
-    a, b = (None if x is None else x.numpy() for x in points)
-    _core.gradient(g.detach().numpy(), a, b, d.detach().numpy(), out.numpy(), metric, p=rule.p)
-    if rule.weights is None:
-        return out
-    # Each term of a column has its weight as a factor; for the largest difference it is a mask.
-    return out.mul_(rule.weights > 0 if metric == "chebyshev" else rule.weights)
+    g: Tensor,
+    x1: Tensor,
+    x2: Tensor | None,
+    d: Tensor,
+    out: Tensor,
+    out_2: Tensor | None,
+    rule: _terms.Rule,
+) -> None:
+    metric = _metric(rule.kind, rule.p)[0]
+    x1, g, d = _in_rows(x1.detach()), g.detach(), d.detach()
+    x2 = None if x2 is None else _in_rows(x2.detach())
+    _core.gradient(
+        _for_core(g),
+        _for_core(x1),
+        None if x2 is None else _for_core(x2),
+        _for_core(d),
+        _for_core(out),
+        metric,
+        p=rule.p,
+        out_b=None if out_2 is None else _for_core(out_2),
+        stream=_stream(out),
+    )
+    if rule.weights is not None:
+        # Each term of a column has its weight as a factor; for the largest difference it is a mask.
+        factor = rule.weights > 0 if metric == "chebyshev" else rule.weights
+        out.mul_(factor)
+        if out_2 is not None:
+            out_2.mul_(factor)
 
 
 def _in_rows(x: Tensor) -> Tensor:
@@ -176,13 +242,18 @@ def _like_points(g: Tensor, x1: Tensor, *rest: object) -> Tensor:
     return x1.new_empty(x1.shape)
 
 
+def _like_both(g: Tensor, x1: Tensor, x2: Tensor, *rest: object) -> tuple[Tensor, Tensor]:
+    return x1.new_empty(x1.shape), x2.new_empty(x2.shape)
+
+
 def _like_distances(x1: Tensor, x2: Tensor | None, d: Tensor, *rest: object) -> Tensor:
     return d.new_empty(d.shape)
 
 
 for _name, _operands, _compute, _fake in (
-    ("distances", "Tensor x1, Tensor? x2", _distances, _fake_distances),
+    ("distances", "Tensor x1, Tensor? x2", compute, _fake_distances),
     ("pull", "Tensor g, Tensor x1, Tensor? x2, Tensor d", _pull, _like_points),
+    ("pull_both", "Tensor g, Tensor x1, Tensor x2, Tensor d", compute_both, _like_both),
     ("push", "Tensor x1, Tensor? x2, Tensor d, Tensor? t1, Tensor? t2", _push, _like_distances),
     (
         "curve",
@@ -191,11 +262,13 @@ for _name, _operands, _compute, _fake in (
         _like_points,
     ),
 ):
-    LIBRARY.define(f"{_name}({_operands}, {_RULE}) -> Tensor")
+    _results = "(Tensor, Tensor)" if _name == "pull_both" else "Tensor"
+    LIBRARY.define(f"{_name}({_operands}, {_RULE}) -> {_results}")
     LIBRARY.impl(_name, _compute, "CompositeExplicitAutograd")
     torch.library.register_fake(f"gpudist::{_name}", _fake, lib=LIBRARY)
 
 distances = torch.ops.gpudist.distances.default
 pull = torch.ops.gpudist.pull.default
+pull_both = torch.ops.gpudist.pull_both.default
 push = torch.ops.gpudist.push.default
 curve = torch.ops.gpudist.curve.default

@@ -10,7 +10,7 @@
 
 namespace gd {
 
-#define GD_GENERATION(e, name, capability, target, lanes, bus, fp64_tensor, halfwords) \
+#define GD_GENERATION(e, name, capability, target, lanes, bus, fp64_tensor, halfwords, ...) \
     static_assert(!(halfwords) || (capability) >= 90, "older devices have no such kernels");
 #include "generations.def"
 #undef GD_GENERATION

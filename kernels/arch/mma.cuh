@@ -49,5 +49,44 @@ __device__ __forceinline__ void multiply_add(float (&c)[4], const unsigned (&a)[
 #endif
 }
 
+/* c = a * b or, with kAdd, c += a * b, as above, on sm_75 eight dimensions after the other. The
+ * compiler keeps the order in which these stand. */
+template <bool kAdd>
+__device__ __forceinline__ void multiply_halves(float (&c)[4], const unsigned (&a)[4], unsigned b0,
+                                                unsigned b1)
+{
+    const float from[4] = {kAdd ? c[0] : 0.0f, kAdd ? c[1] : 0.0f, kAdd ? c[2] : 0.0f,
+                           kAdd ? c[3] : 0.0f};
+#if __CUDA_ARCH__ >= 800
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, %12, %13};"
+        : "=f"(c[0]), "=f"(c[1]), "=f"(c[2]), "=f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "f"(from[0]), "f"(from[1]),
+          "f"(from[2]), "f"(from[3]));
+#else
+    float half[4];
+#define GD_MULTIPLY(to, a0, a1, b, from)                                                      \
+    asm volatile(                                                                             \
+        "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, " \
+        "{%7, %8, %9, %10};"                                                                  \
+        : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3])                                  \
+        : "r"(a0), "r"(a1), "r"(b), "f"(from[0]), "f"(from[1]), "f"(from[2]), "f"(from[3]))
+    GD_MULTIPLY(half, a[0], a[1], b0, from);
+    GD_MULTIPLY(c, a[2], a[3], b1, half);
+#undef GD_MULTIPLY
+#endif
+}
+
+/* Four matrices of 8 rows by 8 halves from shared memory: lane i has the address of row i % 8 of
+ * matrix i / 8, 16 bytes, and gets halves 2t and 2t + 1 of row g of each. */
+__device__ __forceinline__ void load_matrices(unsigned (&to)[4], unsigned address)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                 : "r"(address)
+                 : "memory");
+}
+
 }  // namespace gd
 #endif

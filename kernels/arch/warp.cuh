@@ -4,11 +4,15 @@
 
 namespace gd {
 
-/* One instruction, that devices before sm_80 lack: the table keeps them away. */
+/* One instruction, or five exchanges on devices before sm_80. */
 __device__ __forceinline__ unsigned sum_of_warp(unsigned x)
 {
 #if __CUDA_ARCH__ >= 800
     x = __reduce_add_sync(~0u, x);
+#else
+    for (int step = 16; step > 0; step /= 2) {
+        x += __shfl_xor_sync(~0u, x, step);
+    }
 #endif
     return x;
 }
@@ -16,6 +20,10 @@ __device__ __forceinline__ unsigned least_of_warp(unsigned x)
 {
 #if __CUDA_ARCH__ >= 800
     x = __reduce_min_sync(~0u, x);
+#else
+    for (int step = 16; step > 0; step /= 2) {
+        x = min(x, __shfl_xor_sync(~0u, x, step));
+    }
 #endif
     return x;
 }

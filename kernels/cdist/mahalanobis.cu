@@ -1,14 +1,16 @@
 /* mahalanobis.cu: sqrt(t VI t) of differences t = x - y, for a symmetric matrix VI.
  *
  * Idea: where VI = F F^T, rows times F were made beforehand (GD_FACTORED), and their euclidean
- * distance is what is asked for: d operations a pair instead of d * d, by tile.cu. Where two such
+ * distance is what is asked for: d operations a pair instead of d * d, by tile.cu here, and by
+ * tensor cores in kernels that leave this file its second step (mahalanobis.cuh). Where two such
  * rows are so close that their rounding shows, which the rows' terms tell, or left their range, the
  * distance is computed again as the quadratic form of the rows as given. Without a factor all
  * of them are.
  *
  * Floor: tile.cu, plus reading the results once: 0.23 ms for 16384 x 16384 float32, beside 0.9 ms
- * for d = 32. A quadratic form takes d * d float64 multiply-adds: 1.4e13 a second are 19 ms for all
- * of 16384 x 16384 at d = 32, and 2.5 loads and shuffles beside each make that some 60.
+ * for d = 32; nothing where the first step says that no result was lost. A quadratic form takes
+ * d * d float64 multiply-adds: 1.4e13 a second are 19 ms for all of 16384 x 16384 at d = 32, and
+ * 2.5 loads and shuffles beside each make that some 60.
  *
  * Launch: 256 threads a tile of 32 x 128 results. They look for bad ones, each down a column, and
  * put their places on a list in shared memory; then groups of up to 32 lanes take the list's
@@ -18,12 +20,14 @@
  * tile.cu 2.8. */
 #include <math.h>
 
+#include "cdist/mahalanobis.cuh"
 #include "common/grid.cuh"
 
 namespace {
 
 constexpr int kThreads = 256, kRows = 32, kCols = 128;
-constexpr int kDown = kThreads / kCols; /* rows of threads */
+constexpr int kDown = kThreads / kCols, kEach = kRows / kDown; /* rows of threads, and of one */
+constexpr int kBlocks = 8;                                     /* of a multiprocessor */
 constexpr double kInfinity = HUGE_VAL;
 
 template <typename T>
@@ -31,7 +35,8 @@ struct Forms : gd::Target<T> {
     gd::Points<T> a, b; /* as given */
     ptrdiff_t d;
     const double *vi, *a_terms, *b_terms;
-    int lanes; /* of a group: a power of two, at most a warp */
+    int lanes;            /* of a group: a power of two, at most a warp */
+    const unsigned *lost; /* whether there is a bad one, NULL if that is unknown */
 };
 
 template <typename T>
@@ -71,60 +76,108 @@ __device__ double quadratic_form(const Forms<T> &call, ptrdiff_t row, ptrdiff_t 
     return total;
 }
 
+/* Whether a result has lost no digits; NaN has. */
 template <typename T>
-__global__ void __launch_bounds__(kThreads)
-    forms(const __grid_constant__ Forms<T> call, const __grid_constant__ gd::Grid grid)
+__device__ __forceinline__ bool is_good(const Forms<T> &call, double x, ptrdiff_t row,
+                                        ptrdiff_t col)
 {
-    __shared__ unsigned short list[kRows * kCols];
-    __shared__ int bad;
-    unsigned tile_row, tile_col;
-    if (!grid.find(&tile_row, &tile_col)) {
+    return x * x >= __ldg(call.a_terms + row) + __ldg(call.b_terms + col) && x < kInfinity;
+}
+
+/* Whose squares are at least the sum of two rows' limits, and finite, are good for sure: limits are
+ * a little more than terms, and no squares above them vanish. */
+template <typename T>
+__device__ __forceinline__ T limit_of(const double *terms, ptrdiff_t row)
+{
+    constexpr T kLeast = sizeof(T) == sizeof(float) ? T(0x1p-100) : T(0);
+    return terms == NULL ? (T)kInfinity : max((T)(1.001 * __ldg(terms + row)), kLeast);
+}
+
+/* Lists the bad results of the tile whose first is at (top, left). A thread's are on their way
+ * all at once, and most of them pass by their limits. */
+template <typename T>
+__device__ __forceinline__ void list_bad(const Forms<T> &call, ptrdiff_t top, ptrdiff_t left,
+                                         const T *limits, unsigned short *list, int *bad)
+{
+    const ptrdiff_t col = left + threadIdx.x % kCols;
+    const int first = threadIdx.x / kCols;
+    if (col >= call.b.count) {
         return;
     }
-    const ptrdiff_t top = (ptrdiff_t)tile_row * kRows, left = (ptrdiff_t)tile_col * kCols;
-    const ptrdiff_t col = left + threadIdx.x % kCols;
-    if (threadIdx.x == 0) {
-        bad = 0;
+    /* Rows that the column has results in, from the thread's first on. */
+    const ptrdiff_t end = call.pairs ? min(call.a.count, col) : call.a.count;
+    const int rows = (int)min(end - top - first, (ptrdiff_t)kRows);
+    const bool known = call.a_terms != NULL; /* else there are no results yet */
+    const T limit = limit_of<T>(call.b_terms, col);
+    T results[kEach];
+    const T *at = call.row(top + first) + col;
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+        results[i] = known && i * kDown < rows ? __ldcs(at) : T(0);
+        at += call.step(top + first + i * kDown, kDown);
     }
-    __syncthreads();
-
-    if (col < call.b.count) {
-        const double term = call.a_terms == NULL ? 0 : call.b_terms[col];
-#pragma unroll 8
-        for (int i = threadIdx.x / kCols; i < kRows; i += kDown) {
-            const ptrdiff_t row = top + i;
-            if (row >= call.a.count || (call.pairs && row >= col)) {
-                break;
-            }
-            bool good = call.a_terms != NULL;
-            if (good) {
-                const double x = __ldcs(call.row(row) + col);
-                /* NaN compares as bad. */
-                good = x * x >= call.a_terms[row] + term && x < kInfinity;
-            }
-            if (!good) {
-                list[atomicAdd(&bad, 1)] = (unsigned short)(i * kCols + threadIdx.x % kCols);
-            }
-        }
+    unsigned doubtful = 0;
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+        const T square = results[i] * results[i];
+        const bool good = square >= limits[first + i * kDown] + limit && square < (T)kInfinity;
+        doubtful |= (unsigned)(i * kDown < rows && !good) << i;
     }
-    __syncthreads();
-
-    /* The order of the list is the threads' affair; a result is the same wherever it is made. */
-    const int lane = threadIdx.x % call.lanes, first = threadIdx.x % 32 / call.lanes * call.lanes;
-    const unsigned group = (call.lanes == 32 ? ~0u : (1u << call.lanes) - 1) << first;
-    for (int at = threadIdx.x / call.lanes; at < bad; at += kThreads / call.lanes) {
-        const ptrdiff_t i = top + list[at] / kCols, j = left + list[at] % kCols;
-        const double square = quadratic_form(call, i, j, lane, group);
-        if (lane == 0) {
-            call.row(i)[j] = (T)sqrt(square); /* NaN below 0, as in SciPy */
+    for (; doubtful != 0; doubtful &= doubtful - 1) {
+        const int row = first + (__ffs((int)doubtful) - 1) * kDown;
+        if (!known || !is_good(call, (double)call.row(top + row)[col], top + row, col)) {
+            list[atomicAdd(bad, 1)] = (unsigned short)(row * kCols + threadIdx.x % kCols);
         }
     }
 }
 
 template <typename T>
-cudaError_t launch(const gd_cdist &call)
+__global__ void __launch_bounds__(kThreads)
+    forms(const __grid_constant__ Forms<T> call, const __grid_constant__ gd::Grid grid,
+          unsigned tiles)
 {
-    int lanes = 1;
+    __shared__ unsigned short list[kRows * kCols];
+    __shared__ T limits[kRows];
+    __shared__ int bad;
+    if (call.lost && *call.lost == 0) {
+        return;
+    }
+    for (unsigned tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+        unsigned tile_row, tile_col;
+        if (!grid.find(&tile_row, &tile_col, tile)) {
+            continue;
+        }
+        const ptrdiff_t top = (ptrdiff_t)tile_row * kRows, left = (ptrdiff_t)tile_col * kCols;
+        __syncthreads(); /* nobody reads the last tile's list any more */
+        if (threadIdx.x == 0) {
+            bad = 0;
+        }
+        if (threadIdx.x < kRows) {
+            limits[threadIdx.x] = limit_of<T>(call.a_terms, call.a.clamp(top + threadIdx.x));
+        }
+        __syncthreads();
+        list_bad(call, top, left, limits, list, &bad);
+        __syncthreads();
+
+        /* The order of the list is the threads' affair; a result is the same wherever it is made.
+         */
+        const int lane = threadIdx.x % call.lanes,
+                  first = threadIdx.x % 32 / call.lanes * call.lanes;
+        const unsigned group = (call.lanes == 32 ? ~0u : (1u << call.lanes) - 1) << first;
+        for (int at = threadIdx.x / call.lanes; at < bad; at += kThreads / call.lanes) {
+            const ptrdiff_t i = top + list[at] / kCols, j = left + list[at] % kCols;
+            const double square = quadratic_form(call, i, j, lane, group);
+            if (lane == 0) {
+                call.row(i)[j] = (T)sqrt(square); /* NaN below 0, as in SciPy */
+            }
+        }
+    }
+}
+
+template <typename T>
+cudaError_t launch(const gd_cdist &call, const unsigned *lost)
+{
+    int lanes = 1, processors = 0;
     while (lanes < 32 && lanes < call.a_given.cols) {
         lanes *= 2;
     }
@@ -135,13 +188,25 @@ cudaError_t launch(const gd_cdist &call)
                                 call.vi,
                                 call.a_terms,
                                 call.b_terms,
-                                lanes};
+                                lanes,
+                                lost};
     const gd::Grid grid(call.pairs, gd::ceil_div(call.out.rows, kRows),
                         gd::ceil_div(call.out.cols, kCols), 1, kRows, kCols);
-    return gd::enqueue(call.launch, forms<T>, grid.blocks(), dim3(kThreads), 0, arguments, grid);
+    const cudaError_t code = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount,
+                                                    call.launch.device.index);
+    const ptrdiff_t most = (ptrdiff_t)processors * kBlocks;
+    return code != cudaSuccess
+               ? code
+               : gd::enqueue(call.launch, forms<T>, grid.blocks() < most ? grid.blocks() : most,
+                             dim3(kThreads), 0, arguments, grid, (unsigned)grid.blocks());
 }
 
 }  // namespace
+
+cudaError_t gd::recompute_lost_forms(const gd_cdist &call, const unsigned *lost)
+{
+    return call.out.dtype == GD_F32 ? launch<float>(call, lost) : launch<double>(call, lost);
+}
 
 extern "C" gd_status gd_cuda_cdist_mahalanobis(gd_cdist *call, gd_error *err)
 {
@@ -156,8 +221,6 @@ extern "C" gd_status gd_cuda_cdist_mahalanobis(gd_cdist *call, gd_error *err)
             return status;
         }
     }
-    return gd::with_float_type(call->out.dtype, [&](auto type) {
-        GD_CUDA_TRY(err, "cdist/cuda_mahalanobis", launch<decltype(type)>(*call));
-        return GD_OK;
-    });
+    GD_CUDA_TRY(err, "cdist/cuda_mahalanobis", gd::recompute_lost_forms(*call, NULL));
+    return GD_OK;
 }

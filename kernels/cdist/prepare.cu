@@ -4,13 +4,15 @@
  * in float64, and the 32 sums meet in a butterfly: so a row's bits depend on that row and its
  * length alone. A row is looked at two to five times; if it is not long, and has no weights, each
  * lane keeps its elements in registers, else they come from the cache. Rows times a factor are a
- * matrix product instead, by tiles of 32 x 32 in shared memory.
+ * matrix product instead, by tiles of 64 x 64 in registers.
  *
  * Cost: 16384 rows of 128 float32 are 8 MB read and written, 4 us of the H200's memory. They take 9
  * us to be made unit, 13 if they are centred as well (17 and 23 when every look was at the cache),
  * rows of 512 25 and 40. Held rows of 512 that are centred, or rows of 1024, need too many
- * registers: no gain. 16384 rows times a 32 x 32 factor are 34 M fused multiply-adds of float64.
- * Condensing reads and writes half of the result: 0.25 ms for 16384 x 16384 float32 at 4.27 TB/s.
+ * registers: no gain. 16384 rows times a 128 x 128 factor are 0.27e9 multiply-adds of float64, and
+ * as many for the size of what is added up: 32 us at 17e12 a second. They take 60, d = 32 12, d =
+ * 256 250. Condensing reads and writes half of the result: 0.25 ms for 16384 x 16384 float32 at
+ * 4.27 TB/s.
  *
  * Launch: 256 threads. The eight warps of a block have neighbouring rows, so that they share cache
  * lines where it is the columns that lie close together. */
@@ -42,11 +44,11 @@ struct Job {
 
 /* Every lane gets the same: the two operands of a step are exchanged between lanes, and combining
  * them must not depend on their order. */
-template <typename F>
+template <int kOver = kLanes, typename F>
 __device__ __forceinline__ double combine(double x, F both)
 {
 #pragma unroll
-    for (int step = kLanes / 2; step > 0; step /= 2) {
+    for (int step = kOver / 2; step > 0; step /= 2) {
         x = both(x, __shfl_xor_sync(kAll, x, step));
     }
     return x;
@@ -322,63 +324,95 @@ __global__ void __launch_bounds__(kThreads) prepare_rows(const __grid_constant__
 
 /* ---------------------------------------------------------------- rows times a factor */
 
-constexpr int kSide = 32, kRowsEach = kSide / kWarps;
+/* A block makes 64 rows, 64 columns at a time, each thread 4 x 4 of these, from 16 dimensions of
+ * both operands in shared memory; the next ones are on their way meanwhile. */
+constexpr int kSide = 64, kDeep = 16, kEach = 4, kAcross = kSide / kEach;
+constexpr int kBrought = kSide * kDeep / kThreads; /* by a thread */
+static_assert(kAcross * kAcross == kThreads, "the threads of a block");
 
-/* 32 rows a block, four a thread; their columns 32 at a time, one a lane. */
+/* Two pairs of neighbours, half of a side apart: threads side by side read words side by side. */
+__device__ __forceinline__ int column_of(int i)
+{
+    return i / 2 * (kSide / 2) + (int)threadIdx.x % kAcross * 2 + i % 2;
+}
+
 template <typename T>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, 2)
     multiply(const __grid_constant__ Job<T, T> job, const __grid_constant__ gd::Points<T> shift,
              const double *__restrict__ factor)
 {
-    /* The pitch of odd length lets a warp read a column without conflicts. */
-    __shared__ double rows[kSide][kSide + 1], part[kSide][kSide];
+    __shared__ __align__(16) double rows[kDeep][kSide + 2], part[kDeep][kSide + 2];
     const ptrdiff_t top = (ptrdiff_t)blockIdx.x * kSide;
     constexpr bool kRounded = sizeof(T) == sizeof(float);
     constexpr double kSums = kRounded ? GD_F32_FACTORED_SUMS : GD_F64_FACTORED_SUMS;
     constexpr double kFloor = kRounded ? GD_F32_FACTORED_FLOOR : GD_F64_FACTORED_FLOOR;
-    const int lane = threadIdx.x % kLanes, warp = threadIdx.x / kLanes;
-    double squares[kRowsEach] = {};
+    const int thread = (int)threadIdx.x, first = thread / kAcross * kEach;
+    double squares[kEach] = {}, own_part[kBrought];
+    T own_rows[kBrought], own_shift; /* all of one dimension */
+    const auto fetch = [&](ptrdiff_t left, ptrdiff_t dim) {
+        const ptrdiff_t k = dim + thread % kDeep, col = left + thread % kSide;
+        own_shift = k < job.d ? shift.at(0, k) : T(0);
+#pragma unroll
+        for (int i = 0; i < kBrought; ++i) {
+            const int at = thread + i * kThreads;
+            const ptrdiff_t from = dim + at / kSide;
+            own_rows[i] = k < job.d ? job.x.at(job.x.clamp(top + at / kDeep), k) : T(0);
+            own_part[i] = from < job.d && col < job.d ? factor[from * job.d + col] : 0;
+        }
+    };
+    fetch(0, 0);
     for (ptrdiff_t left = 0; left < job.d; left += kSide) {
-        const ptrdiff_t col = left + lane;
-        double value[kRowsEach] = {}, size[kRowsEach] = {};
-        for (ptrdiff_t dim = 0; dim < job.d; dim += kSide) {
-            __syncthreads(); /* nobody reads the last tiles any more */
-            for (int i = warp; i < kSide; i += kWarps) {
-                const ptrdiff_t k = dim + lane, from = dim + i;
-                rows[i][lane] =
-                    k < job.d ? (double)job.x.at(job.x.clamp(top + i), k) - (double)shift.at(0, k)
-                              : 0;
-                part[i][lane] = from < job.d && col < job.d ? factor[from * job.d + col] : 0;
+        double value[kEach][kEach] = {}, size[kEach][kEach] = {};
+        for (ptrdiff_t dim = 0; dim < job.d; dim += kDeep) {
+            __syncthreads(); /* nobody reads the last dimensions any more */
+#pragma unroll
+            for (int i = 0; i < kBrought; ++i) {
+                const int at = thread + i * kThreads;
+                rows[thread % kDeep][at / kDeep] = (double)own_rows[i] - (double)own_shift;
+                part[at / kSide][at % kSide] = own_part[i];
             }
             __syncthreads();
-#pragma unroll 8
-            for (int k = 0; k < kSide; ++k) {
-                const double f = part[k][lane];
+            const bool ends = dim + kDeep >= job.d;
+            fetch(ends ? left + kSide : left, ends ? 0 : dim + kDeep);
+#pragma unroll 2
+            for (int k = 0; k < kDeep; ++k) {
+                double t[kEach], f[kEach];
 #pragma unroll
-                for (int i = 0; i < kRowsEach; ++i) {
-                    const double t = rows[warp * kRowsEach + i][k];
-                    value[i] = fma(t, f, value[i]);
-                    size[i] = fma(fabs(t), fabs(f), size[i]);
+                for (int i = 0; i < kEach; i += 2) {
+                    gd::load_word(&rows[k][first + i], t + i);
+                    gd::load_word(&part[k][column_of(i)], f + i);
+                }
+#pragma unroll
+                for (int i = 0; i < kEach; ++i) {
+#pragma unroll
+                    for (int j = 0; j < kEach; ++j) {
+                        value[i][j] = fma(t[i], f[j], value[i][j]);
+                        size[i][j] = fma(fabs(t[i]), fabs(f[j]), size[i][j]);
+                    }
                 }
             }
         }
 #pragma unroll
-        for (int i = 0; i < kRowsEach; ++i) {
-            const ptrdiff_t row = top + warp * kRowsEach + i;
-            if (row < job.x.count && col < job.d) {
-                job.to[row * job.to_stride + col] = (T)value[i];
-                squares[i] += kSums * size[i] * size[i];
+        for (int i = 0; i < kEach; ++i) {
+            const ptrdiff_t row = top + first + i;
+#pragma unroll
+            for (int j = 0; j < kEach; ++j) {
+                const ptrdiff_t col = left + column_of(j);
+                if (row < job.x.count && col < job.d) {
+                    job.to[row * job.to_stride + col] = (T)value[i][j];
+                }
+                squares[i] += kSums * size[i][j] * size[i][j];
                 if constexpr (kRounded) {
-                    squares[i] += GD_F32_FACTORED_ROWS * value[i] * value[i];
+                    squares[i] += GD_F32_FACTORED_ROWS * value[i][j] * value[i][j];
                 }
             }
         }
     }
 #pragma unroll
-    for (int i = 0; i < kRowsEach; ++i) {
-        const ptrdiff_t row = top + warp * kRowsEach + i;
-        const double term = combine(squares[i], [](double x, double y) { return x + y; });
-        if (lane == 0 && row < job.x.count) {
+    for (int i = 0; i < kEach; ++i) {
+        const ptrdiff_t row = top + first + i;
+        const double term = combine<kAcross>(squares[i], [](double x, double y) { return x + y; });
+        if (thread % kAcross == 0 && row < job.x.count) {
             job.terms[row] = term + kFloor;
         }
     }

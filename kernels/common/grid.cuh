@@ -56,33 +56,37 @@ struct Grid {
         return (unsigned)((unsigned long long)at * band_rows >> log_cols);
     }
 
-    /* The tile of this block; false if it has none. kBands: bands may be higher than a tile. */
-    __device__ __forceinline__ bool find(unsigned *row, unsigned *col) const
+    /* The tile of a block, of this one unless it is said; false if it has none. kBands: bands may
+     * be higher than a tile. */
+    __device__ __forceinline__ bool find(unsigned *row, unsigned *col,
+                                         unsigned block = blockIdx.x) const
     {
-        return folded == 0 ? find<Form::kMatrix>(row, col) : find<Form::kPairs>(row, col);
+        return folded == 0 ? find<Form::kMatrix>(row, col, block)
+                           : find<Form::kPairs>(row, col, block);
     }
     template <Form kForm, bool kBands = true>
-    __device__ __forceinline__ bool find(unsigned *row, unsigned *col) const
+    __device__ __forceinline__ bool find(unsigned *row, unsigned *col,
+                                         unsigned block = blockIdx.x) const
     {
         if constexpr (kForm == Form::kMatrix && !kBands) {
-            *row = blockIdx.x / across;
-            *col = blockIdx.x % across;
+            *row = block / across;
+            *col = block % across;
             return true;
         }
         else if constexpr (kForm == Form::kMatrix) {
-            const unsigned in_band = blockIdx.x % (band * across);
-            const unsigned top = blockIdx.x / (band * across) * band;
+            const unsigned in_band = block % (band * across);
+            const unsigned top = block / (band * across) * band;
             const unsigned height = min(band, down - top);
             *row = top + in_band % height;
             *col = in_band / height;
             return true;
         }
         else {
-            const unsigned cell = blockIdx.x / band % folded, above = blockIdx.x / band / folded;
+            const unsigned cell = block / band % folded, above = block / band / folded;
             const unsigned below = last - above, length = across - left_out(above);
             const bool upper = cell < length;
             const unsigned at = upper ? above : below;
-            *row = at * band + blockIdx.x % band;
+            *row = at * band + block % band;
             *col = left_out(at) + (upper ? cell : cell - length);
             /* Nothing is folded onto a band in the middle. */
             return *row < down && *col < across && (upper || above != below);

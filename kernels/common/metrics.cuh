@@ -113,30 +113,31 @@ struct Metric;
 
 /* folds: whether sums over many dimensions need a fresh accumulator every GD_FOLD dimensions.
  * guarded: whether `safe` may say no, as it may of sums of squares and of products. */
-#define GD_DEFINE_METRIC(NAME, is_sum, is_squares, is_guarded)                             \
-    template <>                                                                            \
-    struct Metric<GD_##NAME> {                                                             \
-        static constexpr bool folds = is_sum, squares = is_squares;                        \
-        template <typename T>                                                              \
-        static constexpr bool guarded = is_guarded && sizeof(T) == sizeof(float);          \
-        static constexpr bool root = GD_##NAME == GD_EUCLIDEAN;                            \
-        template <typename T>                                                              \
-        static __device__ __forceinline__ T term(T acc, T a, T b)                          \
-        {                                                                                  \
-            return GD_TERM_##NAME(acc, a, b);                                              \
-        }                                                                                  \
-        template <typename T>                                                              \
-        static __device__ __forceinline__ T join(T total, T acc)                           \
-        {                                                                                  \
-            return GD_JOIN_##NAME(total, acc);                                             \
-        }                                                                                  \
-        template <typename T>                                                              \
-        static __device__ __forceinline__ T finish(T total)                                \
-        {                                                                                  \
-            return GD_FINISH_##NAME(total);                                                \
-        }                                                                                  \
-        static __device__ __forceinline__ bool safe(float x) { return GD_SAFE_##NAME(x); } \
-        static __device__ __forceinline__ bool safe(double) { return true; }               \
+#define GD_DEFINE_METRIC(NAME, is_sum, is_squares, is_guarded)                              \
+    template <>                                                                             \
+    struct Metric<GD_##NAME> {                                                              \
+        static constexpr bool folds = is_sum, squares = is_squares;                         \
+        template <typename T>                                                               \
+        static constexpr bool guarded = is_guarded && sizeof(T) == sizeof(float);           \
+        static constexpr bool root = GD_##NAME == GD_EUCLIDEAN;                             \
+        static constexpr bool lp = GD_##NAME != GD_COSINE && GD_##NAME != GD_INNER_PRODUCT; \
+        template <typename T>                                                               \
+        static __device__ __forceinline__ T term(T acc, T a, T b)                           \
+        {                                                                                   \
+            return GD_TERM_##NAME(acc, a, b);                                               \
+        }                                                                                   \
+        template <typename T>                                                               \
+        static __device__ __forceinline__ T join(T total, T acc)                            \
+        {                                                                                   \
+            return GD_JOIN_##NAME(total, acc);                                              \
+        }                                                                                   \
+        template <typename T>                                                               \
+        static __device__ __forceinline__ T finish(T total)                                 \
+        {                                                                                   \
+            return GD_FINISH_##NAME(total);                                                 \
+        }                                                                                   \
+        static __device__ __forceinline__ bool safe(float x) { return GD_SAFE_##NAME(x); }  \
+        static __device__ __forceinline__ bool safe(double) { return true; }                \
     };
 GD_DEFINE_METRIC(EUCLIDEAN, true, true, true)
 GD_DEFINE_METRIC(SQEUCLIDEAN, true, true, true)

@@ -208,10 +208,10 @@ def draw(rng: np.random.Generator) -> Case:
             "many": int(pick(rng, (2, 9, 17, 40, 67))),
         },
     )
-    case = _with_arguments(rng, case)
+    case = with_arguments(rng, case)
     if _on_gpu() and rng.random() < 0.6:
         case = case.having(device="cuda")
-    result = _result(case)
+    result = result_of(case)
     rows = [
         row.id
         for row in _kernels().values()
@@ -232,7 +232,8 @@ def _of_kind(rng: np.random.Generator, x: Any) -> Any:
     return (np.abs(small) if kind.startswith("uint") else small).astype(kind)
 
 
-def _with_arguments(rng: np.random.Generator, case: Case) -> Case:
+def with_arguments(rng: np.random.Generator, case: Case) -> Case:
+    """Draw the arguments that its metric takes."""
     metric, d = case.options["metric"], case.arrays["a"].shape[1]
     takes = oracle.RECORDS[metric].arguments
     arrays, options = dict(case.arrays), dict(case.options)
@@ -250,31 +251,32 @@ def _with_arguments(rng: np.random.Generator, case: Case) -> Case:
     return replace(case, arrays=arrays, options=options)
 
 
-def _given(case: Case) -> dict[str, Any]:
+def arguments_of(case: Case) -> dict[str, Any]:
     """Return the metric's arguments."""
     found = {name: case.arrays[name] for name in ("w", "V", "VI") if name in case.arrays}
     return found | {name: case.options[name] for name in ("p", "base") if name in case.options}
 
 
-def _result(case: Case) -> str:
+def result_of(case: Case) -> str:
+    """Return the dtype of the distances."""
     kinds = {case.arrays["a"].dtype.name, case.arrays["b"].dtype.name}
     return case.options["dtype"] or ("float32" if kinds == {"float32"} else "float64")
 
 
 def program(case: Case) -> Program:
     metric, kernel = case.options["metric"], case.options["kernel"]
-    a, b, args = case.arrays["a"], case.arrays["b"], _given(case)
+    a, b, args = case.arrays["a"], case.arrays["b"], arguments_of(case)
     _refuse(case, a, b, args)
     data = dict(case.arrays)
     if case.relation in ("exact", "truths", "specials"):
-        result = _result(case)
+        result = result_of(case)
         rounded = [x.astype(np.float32) if result == "float32" else x for x in (a, b)]
         right = oracle.settled if case.relation == "specials" else oracle.expected
         data["exact"], data["bound"] = right(metric, rounded[0], rounded[1], args, result)
     text = textwrap.dedent(_RELATIONS[case.relation])
     for name, value in _constants(case, args).items():
         text = text.replace(name, value)
-    given = ", ".join(f"{name}={words}" for name, words in _words(case, args).items())
+    given = ", ".join(f"{name}={words}" for name, words in words_of(case, args).items())
     fixed = {"kernel": kernel, "device": case.options["device"], "dtype": case.options["dtype"]}
     fixed = {name: x for name, x in fixed.items() if x not in (None, "auto")}
     call = ", ".join(["**({})".format(f"{fixed!r} | more" if fixed else "more")])
@@ -295,7 +297,7 @@ def _wide(a: Any, b: Any) -> tuple[Any, Any]:
     return a.astype(np.float64), b.astype(np.float64)
 
 
-def _words(case: Case, args: dict[str, Any]) -> dict[str, str]:
+def words_of(case: Case, args: dict[str, Any]) -> dict[str, str]:
     """Return how the metric's arguments are written: arrays by their names."""
     return {name: name if name in case.arrays else repr(x) for name, x in args.items()}
 
@@ -305,7 +307,7 @@ def _constants(case: Case, args: dict[str, Any]) -> dict[str, str]:
     options, metric = case.options, case.options["metric"]
     shape = case.size("m"), case.size("n")
     size = max(8 * (shape[0] * shape[1] + sum(shape) * case.arrays["a"].shape[1]), 64)
-    arguments = [f"{name!r}: {words}" for name, words in _words(case, args).items()]
+    arguments = [f"{name!r}: {words}" for name, words in words_of(case, args).items()]
     return {
         "DEVICE": repr(options["device"]),
         "LEFT": repr(options["left"]),
@@ -325,7 +327,7 @@ def _constants(case: Case, args: dict[str, Any]) -> dict[str, str]:
 def _refuse(case: Case, a: Any, b: Any, args: dict[str, Any]) -> None:
     """Leave out what the package refuses, or promises nothing about."""
     relation, metric = case.relation, case.options["metric"]
-    if _result(case) == "float32" or relation == "out":
+    if result_of(case) == "float32" or relation == "out":
         most = np.finfo(np.float32).max
         if any((np.isfinite(x) & (np.abs(x.astype(np.longdouble)) > most)).any() for x in (a, b)):
             raise Skipped("numbers that the result's type does not hold")
@@ -359,7 +361,7 @@ def _refuse(case: Case, a: Any, b: Any, args: dict[str, Any]) -> None:
     kernel = case.options["kernel"]
     if kernel != "auto":
         try:
-            gpudist.explain("cdist", a, b, metric, kernel=kernel, dtype=_result(case), **args)
+            gpudist.explain("cdist", a, b, metric, kernel=kernel, dtype=result_of(case), **args)
         except ValueError as error:  # the row takes the metric in another form
             raise Skipped(str(error)) from error
 
@@ -407,4 +409,4 @@ def label(case: Case) -> str:
     if case.relation in _OF_ALL_METRICS:
         return case.relation
     kernel = case.options["kernel"].rpartition("_")[0]
-    return f"{case.relation} {case.options['metric']} {_result(case)} {kernel}".strip()
+    return f"{case.relation} {case.options['metric']} {result_of(case)} {kernel}".strip()

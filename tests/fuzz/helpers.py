@@ -10,6 +10,7 @@ __all__ = [
     "capsule",
     "close",
     "graph_form",
+    "ranked",
     "relay",
     "same",
     "shared_with",
@@ -92,6 +93,14 @@ def shared_with(x, shape, dtype, place):
     moved = memory[start : start + x.nbytes].view(x.dtype).reshape(x.shape)
     moved[...] = x
     return moved, memory[:size].view(dtype).reshape(shape)
+
+
+def ranked(matrix, k, similar):
+    """Give the k nearest of each row of distances, as a stable sort has them; NaN is nobody."""
+    keys = -matrix if similar else matrix
+    order = np.argsort(keys, axis=1, kind="stable")[:, :k]
+    found = np.take_along_axis(matrix, order, axis=1)
+    return found, np.where(np.isnan(found), -1, order)
 
 
 def walk(before, weights, i, j):

@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from . import distances, graphs, liars, perron, products
+from . import distances, graphs, liars, neighbors, perron, products
 from .case import Case, Family, Skipped, outcome
 from .elsewhere import answer
 from .shrink import Trials, attempt, died, shrink
 
 FAMILIES: dict[str, Any] = {
-    family.NAME: family for family in (distances, graphs, products, perron, liars)
+    family.NAME: family for family in (distances, neighbors, graphs, products, perron, liars)
 }
 # A process is replaced after so many seconds, and given up after so many without a word.
 _BATCH_SECONDS = 20.0

@@ -29,10 +29,17 @@
  * no single instruction, runs at 4.0e12. The clock stays at 1.98 GHz. So most of what is missing is
  * not loading. Pairs take 52 to 55 % of the time from d = 128 on, 70 to 86 % at d = 17.
  *
+ * Of a batch (matrices.cuh) all matrices' tiles are one grid: (64, 1024, 1024, 64) float32
+ * euclidean 0.43 ms, (64, 512, 512, 64) cityblock 0.11, where a launch for each would leave most of
+ * the device without work.
+ *
  * With low tiles, float32 euclidean (high ones behind it): 65536 x 64 x 512 0.213 ms (0.264), 64 x
  * 65536 x 512 0.212 (0.399), 2000 x 2000 x 128 0.057 (0.066), 1000 x 1000 x 512 0.068 (0.079), 700
  * x 700 x 200 0.023 (0.036); 65536 x 128 x 512, where they are not taken, 0.407 (0.399), and 4096 x
  * 4096 x 128 0.200 (0.192). */
+#include <type_traits>
+
+#include "cdist/direct/matrices.cuh"
 #include "common/grid.cuh"
 #include "common/segments.cuh"
 #include "common/slab.cuh"
@@ -226,19 +233,31 @@ __device__ __forceinline__ void store_tile(const gd::Cdist<typename Shape::T> &c
     }
 }
 
-/* kWords: both operands can be read by aligned 16-byte words along dimensions. */
-template <typename M, bool kWords, typename Shape>
+/* What a kernel for one matrix knows of others, and the call for it. */
+struct Alone {
+    template <typename T>
+    __device__ __forceinline__ const gd::Cdist<T> &one(const gd::Cdist<T> &call, ptrdiff_t) const
+    {
+        return call;
+    }
+};
+
+/* kWords: both operands can be read by aligned 16-byte words along dimensions. All: the matrices
+ * that there are, `each` blocks for one, or Alone. */
+template <typename M, bool kWords, typename Shape, typename All>
 __global__ void __launch_bounds__(kThreads, Shape::blocks)
-    tile(const __grid_constant__ gd::Cdist<typename Shape::T> call,
-         const __grid_constant__ gd::Grid grid)
+    tile(const __grid_constant__ gd::Cdist<typename Shape::T> first,
+         const __grid_constant__ gd::Grid grid, const __grid_constant__ All all, unsigned each)
 {
     using T = typename Shape::T;
+    constexpr bool kMany = !std::is_same_v<All, Alone>;
+    decltype(auto) call = all.one(first, kMany ? blockIdx.x / each : 0);
     constexpr int kRows = Shape::rows, kCols = Shape::cols, kWord = Shape::word;
     __shared__ alignas(16) typename Shape::SlabA slab_a;
     __shared__ alignas(16) typename Shape::SlabB slab_b;
 
     unsigned tile_row, tile_col, thread = threadIdx.x;
-    if (!grid.find(&tile_row, &tile_col) ||
+    if (!grid.find(&tile_row, &tile_col, kMany ? blockIdx.x % each : blockIdx.x) ||
         !call.has((ptrdiff_t)tile_row * Shape::block_rows,
                   (ptrdiff_t)(tile_col + 1) * Shape::block_cols)) {
         return;
@@ -317,17 +336,18 @@ __global__ void __launch_bounds__(kThreads, Shape::blocks)
 
 template <typename Shape>
 struct Tiles {
-    ptrdiff_t down, across;
+    ptrdiff_t down, across, matrices;
 
     explicit Tiles(const gd_cdist &call)
         : down(gd::ceil_div(call.out.rows, Shape::block_rows)),
-          across(gd::ceil_div(call.out.cols, Shape::block_cols))
+          across(gd::ceil_div(call.out.cols, Shape::block_cols)),
+          matrices(call.many.count > 0 ? call.many.count : 1)
     {
     }
     /* How many tiles have results; of pairs these are on the diagonal and right of it. */
     ptrdiff_t count(bool pairs) const
     {
-        return pairs ? (down * across + across) / 2 : down * across;
+        return (pairs ? (down * across + across) / 2 : down * across) * matrices;
     }
     ptrdiff_t rounds(bool pairs, int processors) const
     {
@@ -343,8 +363,20 @@ cudaError_t launch(const gd_cdist &call)
     const Tiles<Shape> tiles(call);
     const gd::Grid grid(call.pairs, tiles.down, tiles.across, kBand, Shape::block_rows,
                         Shape::block_cols);
-    return gd::enqueue(call.launch, words ? tile<M, true, Shape> : tile<M, false, Shape>,
-                       grid.blocks(), dim3(kThreads), 0, gd::parameters_of<T>(call), grid);
+    const ptrdiff_t blocks = grid.blocks();
+    if (call.many.count == 0) {
+        return gd::enqueue(
+            call.launch, words ? tile<M, true, Shape, Alone> : tile<M, false, Shape, Alone>, blocks,
+            dim3(kThreads), 0, gd::parameters_of<T>(call), grid, Alone{}, (unsigned)blocks);
+    }
+    const gd::Matrices all = gd::matrices_of<T>(call);
+    const bool all_words =
+        words && gd::all_of_words<T>(all, all.a) && gd::all_of_words<T>(all, all.b);
+    return gd::enqueue(
+        call.launch,
+        all_words ? tile<M, true, Shape, gd::Matrices> : tile<M, false, Shape, gd::Matrices>,
+        blocks * all.count, dim3(kThreads), 0, gd::first_of<T>(call, all), grid, all,
+        (unsigned)blocks);
 }
 
 /* A round of low tiles takes two thirds of one of high ones, if a little more for each result. They

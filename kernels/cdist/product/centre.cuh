@@ -75,7 +75,8 @@ __device__ __forceinline__ double add_lanes(double x)
 /* A block measures from one row to a quarter of the sample, each warp to one row. */
 template <typename T>
 __global__ void __launch_bounds__(kMeasureThreads)
-    measure(const __grid_constant__ Points<T> whole_b, ptrdiff_t d, Sample *sample)
+    measure(const __grid_constant__ Points<T> whole_b, ptrdiff_t d, const double *weights,
+            Sample *sample)
 {
     static_assert(kMeasureThreads / 32 * kParties == kSample, "a row a warp");
     follow();
@@ -86,7 +87,8 @@ __global__ void __launch_bounds__(kMeasureThreads)
     double sum = 0;
 #pragma unroll 8
     for (ptrdiff_t k = lane; k < d; k += 32) {
-        sum = gd_add_square(sum, (double)whole_b.at(from_row, k) - (double)whole_b.at(to_row, k));
+        const double t = (double)whole_b.at(from_row, k) - (double)whole_b.at(to_row, k);
+        sum = gd_add_product(sum, weights ? t * __ldg(weights + k) : t, t);
     }
     sum = add_lanes(sum);
     if (lane == 0) {
@@ -255,8 +257,8 @@ __device__ __forceinline__ Shift<T> split_sum(double x, double y)
 template <typename T>
 __global__ void __launch_bounds__(kCentreWarps * 32)
     find_centre(const __grid_constant__ Points<T> whole_b, ptrdiff_t d, const Sample *sample,
-                const __grid_constant__ Bounds bounds, double limit, Shift<T> *shift,
-                unsigned *all_direct)
+                const __grid_constant__ Bounds bounds, double limit,
+                const __grid_constant__ Weights<T> weights, Shift<T> *shift, unsigned *all_direct)
 {
     __shared__ Known known;
     __shared__ double sums[kCentreWarps][kCentreDims];
@@ -296,6 +298,9 @@ __global__ void __launch_bounds__(kCentreWarps * 32)
             sum += sums[i][lane];
         }
         shift[k] = choice.moves ? split_sum<T>(middle, sum / choice.count()) : Shift<T>{};
+        if (weights.roots) {
+            weights.write_root(k);
+        }
     }
 }
 

@@ -1,66 +1,21 @@
-/* launch.cuh: what the launchers of tensor_sm90a.cu and tensor_f64.cu share: laying out the
- * workspace, enqueuing, the steps before and after the product, and the choice of the metric. */
+/* launch.cuh: the steps before and after the product, for one dtype each: float32 has them in
+ * product_f32/steps.cu, float64 in product_f64/tensor_f64.cu. */
 #ifndef GPUDIST_CDIST_PRODUCT_LAUNCH_CUH
 #define GPUDIST_CDIST_PRODUCT_LAUNCH_CUH
 
-#include <type_traits>
-
-#include "cdist/product/centre.cuh"
+#include "cdist/mahalanobis.cuh"
 #include "cdist/product/recompute/dense.cuh"
 #include "cdist/product/recompute/order.cuh"
 #include "cdist/product/recompute/share_out.cuh"
+#include "cdist/product/steps.cuh"
 
 namespace gd {
 namespace product_form {
 
-/* Lays arrays out from `at` on, or counts their bytes if that is NULL. */
-struct Layout {
-    unsigned char *at;
-    size_t bytes = 0;
-
-    template <typename T>
-    void operator()(T *&array, ptrdiff_t count)
-    {
-        array = reinterpret_cast<T *>(at + bytes);
-        bytes += ((size_t)count * sizeof(T) + 255) & ~(size_t)255;
-    }
-};
-
-/* Whether both are the same rows, which then are prepared once. */
-inline bool same_rows(const gd_matrix &x, const gd_matrix &y)
-{
-    return x.data == y.data && x.rows == y.rows && x.row_stride == y.row_stride &&
-           x.col_stride == y.col_stride;
-}
-
-/* The steps of a call, kernels that begin with follow(), as long as all goes well. */
-struct Steps {
-    const gd_launch &launch;
-    int processors = 0;
-    cudaError_t code;
-
-    explicit Steps(const gd_launch &launch_)
-        : launch(launch_),
-          code(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount,
-                                      launch.device.index))
-    {
-    }
-
-    template <typename... Parameters, typename... Arguments>
-    void enqueue(void (*kernel)(Parameters...), ptrdiff_t blocks, dim3 threads, size_t shared_bytes,
-                 const Arguments &...arguments)
-    {
-        if (code == cudaSuccess) {
-            code = gd::enqueue<Start::kEarly>(launch, kernel, blocks, threads, shared_bytes,
-                                              arguments...);
-        }
-    }
-};
-
 /* The steps before all others. */
 template <typename T>
-void find_centre_of(Steps &steps, const gd_cdist &call, Sample *sample, Shift<T> *shift,
-                    unsigned *all_direct, const Bounds &bounds)
+void find_centre_of(Steps &steps, const gd_cdist &call, Sample *sample, const Weights<T> &weights,
+                    Shift<T> *shift, unsigned *all_direct, const Bounds &bounds)
 {
     const Points<T> whole_b = points_of<T>(call.whole_b);
     const ptrdiff_t d = call.a.cols;
@@ -70,32 +25,53 @@ void find_centre_of(Steps &steps, const gd_cdist &call, Sample *sample, Shift<T>
         steps.code =
             cudaFuncSetAttribute(measure<T>, cudaFuncAttributePreferredSharedMemoryCarveout, 40);
     }
-    steps.enqueue(measure<T>, kMiddle * kParties, dim3(kMeasureThreads), 0, whole_b, d, sample);
+    steps.enqueue(measure<T>, kMiddle * kParties, dim3(kMeasureThreads), 0, whole_b, d,
+                  weights.given, sample);
     steps.enqueue(find_centre<T>, ceil_div(d, kCentreDims) + 1, dim3(kCentreWarps * 32), 0, whole_b,
-                  d, sample, bounds, direct_from<T>(d), shift, all_direct);
+                  d, sample, bounds, direct_from<T>(d), weights, shift, all_direct);
+}
+
+/* What a call is to kernels that compute suspects by the metric M. */
+template <typename M, typename T, Form kForm = Form::kEither>
+CallFor<M, T, kForm> call_for(const gd_cdist &call, [[maybe_unused]] const Weights<T> &weights,
+                              [[maybe_unused]] const RowTerms &terms)
+{
+    if constexpr (kScales<M>) {
+        return {parameters_of<T, kForm>(call), weights, terms, call.metric != GD_SQEUCLIDEAN};
+    }
+    else {
+        return parameters_of<T, kForm>(call);
+    }
 }
 
 /* Computes what is listed for it; or all, if that is what the sample told. */
-template <gd_metric kMetric, typename T>
-void compute_dense(Steps &steps, const gd_cdist &call, const Suspects &suspects)
+template <typename M, typename T>
+void compute_dense(Steps &steps, const gd_cdist &call, const Weights<T> &weights,
+                   const RowTerms &terms, const Suspects &suspects)
 {
     const bool words = reads_words<T>(call.a) && reads_words<T>(call.b);
     const ptrdiff_t blocks = min(suspects.parts(), (ptrdiff_t)steps.processors * kDenseBlocks);
-    with_form(call, [&](auto form) {
+    const auto enqueue_for = [&](auto form) {
         constexpr Form kForm = decltype(form)::value;
-        steps.enqueue(dense<kMetric, T, kForm>, blocks, dim3(kTileThreads), sizeof(Tile<T>),
-                      parameters_of<T, kForm>(call), suspects, words);
+        steps.enqueue(dense<M, T, kForm>, blocks, dim3(kTileThreads),
+                      sizeof(Tile<T>) <= steps.shared ? sizeof(Tile<T>) : sizeof(Tile<T, false>),
+                      call_for<M, T, kForm>(call, weights, terms), suspects, words);
         return steps.code;
-    });
+    };
+    if constexpr (kScales<M>) { /* one for both forms */
+        enqueue_for(FormOf<Form::kEither>{});
+    }
+    else {
+        with_form(call, enqueue_for);
+    }
 }
 
-/* Computes suspect elements again; or all, if that is what the sample told. sorts: looks for a
- * better order of the rows first. */
-template <gd_metric kMetric, typename T>
-void recompute_suspects(Steps &steps, const gd_cdist &call, const Suspects &suspects,
-                        bool sorts = true)
+/* Computes suspect elements by the metric M; or all, if that is what the sample told. sorts: looks
+ * for a better order of the rows first. */
+template <typename M, typename T>
+void recompute_by(Steps &steps, const gd_cdist &call, const Weights<T> &weights,
+                  const RowTerms &terms, const Suspects &suspects, bool sorts)
 {
-    const Cdist<T> parameters = parameters_of<T>(call);
     const bool words = reads_words<T>(call.a) && reads_words<T>(call.b);
     const ptrdiff_t rows = suspects.tiles_down * kTileRows;
     const ptrdiff_t enough = enough_suspects(call.out.cols, call.a.cols);
@@ -105,41 +81,38 @@ void recompute_suspects(Steps &steps, const gd_cdist &call, const Suspects &susp
     if (sorts) {
         steps.enqueue(find_keys<T>, rows / kUnitRows / (kKeyThreads / 32), dim3(kKeyThreads), 0,
                       suspects, enough);
+        /* 7.5 has 64 KB: there rows stay as they are. */
+        constexpr size_t kSortBytes = kKeys * sizeof(int);
+        const bool room = kSortBytes < steps.shared;
         steps.enqueue(sort_rows<T>, ceil_div(rows, (ptrdiff_t)kWindow), dim3(kSortThreads),
-                      kKeys * sizeof(int), suspects, enough);
+                      room ? kSortBytes : 0, suspects, enough, room);
     }
-    steps.enqueue(recompute_direct<kMetric, T>, blocks(kRecomputeBlocks),
-                  dim3(kRecomputeWarps<T> * 32), kRecomputeWarps<T> * sizeof(Singles<T>),
-                  parameters, suspects, words);
-    compute_dense<kMetric, T>(steps, call, suspects);
+    const int fit = (int)(steps.shared / sizeof(Singles<T>)), warps = min(fit, kRecomputeWarps<T>);
+    steps.enqueue(recompute_direct<M, T>, blocks(kRecomputeBlocks), dim3(warps * kLanes),
+                  warps * sizeof(Singles<T>), call_for<M, T>(call, weights, terms), suspects,
+                  words);
+    compute_dense<M, T>(steps, call, weights, terms, suspects);
 }
 
-/* Does what both launchers do: lay_out(plan, take) takes the plan's arrays, and launch(metric,
- * plan) enqueues the steps for one of the metrics that products give. */
-template <typename Plan, typename LayOut, typename Launch>
-gd_status launch_products(gd_cdist *call, const char *id, gd_error *err, LayOut &&lay_out,
-                          Launch &&launch)
+/* The same by what belongs to the call, whose products are those of kMetric. */
+template <gd_metric kMetric, typename T>
+void recompute_suspects(Steps &steps, const gd_cdist &call, const Weights<T> &weights,
+                        const RowTerms &terms, const Suspects &suspects, bool sorts)
 {
-    Plan plan;
-    Layout take = {(unsigned char *)call->launch.workspace};
-    lay_out(plan, take);
-    if (call->launch.sizing) {
-        call->launch.workspace_bytes = take.bytes;
-        return GD_OK;
+    if constexpr (kMetric == GD_EUCLIDEAN || kMetric == GD_SQEUCLIDEAN) {
+        if (weights.roots) {
+            recompute_by<Scaled>(steps, call, weights, terms, suspects, sorts);
+            return;
+        }
     }
-    const auto launch_it = [&](auto metric) {
-        GD_CUDA_TRY(err, id, launch(metric, plan));
-        return GD_OK;
-    };
-    switch (call->metric) {
-        case GD_SQEUCLIDEAN:
-            return launch_it(std::integral_constant<gd_metric, GD_SQEUCLIDEAN>{});
-        case GD_COSINE:
-            return launch_it(std::integral_constant<gd_metric, GD_COSINE>{});
-        case GD_INNER_PRODUCT:
-            return launch_it(std::integral_constant<gd_metric, GD_INNER_PRODUCT>{});
-        default:
-            return launch_it(std::integral_constant<gd_metric, GD_EUCLIDEAN>{});
+    recompute_by<Metric<kMetric>>(steps, call, weights, terms, suspects, sorts);
+}
+
+/* The last step of mahalanobis, which finds nothing to do where nothing was lost. */
+inline void finish_forms(Steps &steps, const gd_cdist &call, const RowTerms &terms)
+{
+    if (call.metric == GD_MAHALANOBIS && steps.code == cudaSuccess) {
+        steps.code = recompute_lost_forms(call, terms.lost);
     }
 }
 

@@ -22,7 +22,7 @@
 
 #include <type_traits>
 
-#include "cdist/product_f32_sm90/store.cuh"
+#include "cdist/product_f32/store.cuh"
 #include "cdist/product_f32_sm90/walk.cuh"
 
 namespace gd {
@@ -98,6 +98,9 @@ __device__ __forceinline__ void produce(const Plan &plan, bool pairs, Shared &sh
         }
     }
 }
+
+/* The first of a warp's rows in its tile. */
+__device__ __forceinline__ int warp_row() { return (int)this_thread() / 32 * kUnitRows; }
 
 /* A group's way through the slots of shared memory. */
 struct Consumer {
@@ -215,8 +218,10 @@ __device__ __forceinline__ void consume(const Cdist<float> &call, const Plan &pl
                            (!call.packed() || (row + 1) * kTileRows <= col * kTileCols);
         uint32_t suspects[kParts];
         const auto store = [&](auto way) {
-            store_tile<kMetric, decltype(way)::value>(call, plan, facts.a, facts.b, row, col,
-                                                      staged, sums, suspects);
+            store_unit<kMetric, decltype(way)::value, kTileCols>(
+                call, plan.ratio, FactsFrom<false>(facts.a, warp_row()),
+                FactsFrom<false>(facts.b, 0), row * kTileRows + warp_row(), col * kTileCols, staged,
+                sums, suspects);
         };
         if (kOneGroup && this_thread() / 32 * kUnitRows >= call.a.count) {
             suspects[0] = suspects[1] = suspects[2] = 0;
@@ -231,9 +236,9 @@ __device__ __forceinline__ void consume(const Cdist<float> &call, const Plan &pl
             store(std::integral_constant<Way, Way::kStaged>{});
         }
         /* Last, so that nothing stands between the stores. */
-        keep_suspects<kTileRows, kTileCols>(call, plan, row, col, suspects, suspected,
-                                            plan.lists[blockIdx.x * kWarps + this_thread() / 32],
-                                            shared.listed[this_thread() / 32]);
+        keep_suspects<false>(call, plan, row * kTileRows + warp_row(), col * kTileCols, suspects,
+                             suspected, plan.lists[blockIdx.x * kWarps + this_thread() / 32],
+                             shared.listed[this_thread() / 32]);
         if (this_thread() % 32 == 0) {
             barrier_arrive(&shared.facts_empty[ring]);
         }

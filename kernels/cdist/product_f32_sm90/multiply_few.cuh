@@ -154,8 +154,10 @@ __global__ void __launch_bounds__(kFewThreads, 1)
                        (!call.packed() || row < col);
     uint32_t suspects[1];
     const auto store = [&](auto way) {
-        store_tile<kMetric, decltype(way)::value>(call, plan, shared.a, shared.b, row, col,
-                                                  shared.staged[warp], sums, suspects);
+        store_unit<kMetric, decltype(way)::value, kPartCols>(
+            call, plan.ratio, FactsFrom<false>(shared.a, warp_row()), FactsFrom<false>(shared.b, 0),
+            (ptrdiff_t)row * kGroupRows + warp_row(), (ptrdiff_t)col * kPartCols,
+            shared.staged[warp], sums, suspects);
     };
     if (whole && call.words) {
         store(std::integral_constant<Way, Way::kLines>{});
@@ -164,7 +166,8 @@ __global__ void __launch_bounds__(kFewThreads, 1)
         sync_part<1, kGroup>(); /* nobody multiplies any more */
         store(std::integral_constant<Way, Way::kStaged>{});
     }
-    keep_suspects<kGroupRows, kPartCols>(call, plan, row, col, suspects, suspected, list, listed);
+    keep_suspects<false>(call, plan, (ptrdiff_t)row * kGroupRows + warp_row(),
+                         (ptrdiff_t)col * kPartCols, suspects, suspected, list, listed);
     work_off<Metric<kMetric>>(call, plan.words, list, listed);
     if (lane == 0 && suspected != 0) {
         atomicAdd(plan.suspects.total, suspected);

@@ -31,89 +31,35 @@
  * Sixteen clusters, 6.25 % computed again: d = 32 0.88 ms (tile.cu 0.83), 128 1.08, 1024 4.4. Two
  * places, a quarter computed again: d = 32 0.90, 128 1.6, 1024 8.7 (tile.cu 0.83, 2.8, 23).
  * Near-duplicates in one place, outliers or not: as normal data. Heavy tails: d = 32 0.66, 1.5 %
- * computed one by one, 64 0.52, 128 0.67. Errors stand in operands.cuh; that of
+ * computed one by one, 64 0.52, 128 0.67. Errors stand in product_f32/operands.cuh; that of
  * sqeuclidean is twice as large, up to 9e-7.
  *
- * Steps, a file each: product/centre.cuh, prepare.cuh,
- * multiply.cuh with walk.cuh, store.cuh and
- * product/lines.cuh, or multiply_few.cuh for few results, and for the suspect
- * elements recompute_own.cuh, or recompute/order.cuh, recompute/share_out.cuh and
- * recompute/dense.cuh. */
-#include "cdist/product/launch.cuh"
+ * Scaled rows (recompute/scaled.cuh), d = 128: weighted euclidean and sqeuclidean 0.49, hellinger
+ * 0.51 with its roots, mahalanobis 0.66, of which rows times the factor take 0.12; direct sums took
+ * 3.9 and 3.0, and mahalanobis 4.0. d = 64 0.35, 256 0.75; d = 32 0.40, where the suspects of
+ * ordinary data go the way of recompute/share_out.cuh. Sixteen clusters 1.36, heavy tails 0.75.
+ *
+ * Steps, a file each: product/centre.cuh, product_f32/prepare.cuh, multiply.cuh with walk.cuh,
+ * product_f32/store.cuh and product/lines.cuh, or multiply_few.cuh for few results, and for the
+ * suspect elements product_f32/recompute_own.cuh, or product/recompute/order.cuh, share_out.cuh and
+ * dense.cuh. The first and the last are compiled once for all float32 products, in
+ * product_f32/steps.cu. */
+#include "cdist/product_f32/launch.cuh"
 #include "cdist/product_f32_sm90/multiply_few.cuh"
-#include "cdist/product_f32_sm90/prepare.cuh"
 
 namespace {
 
 using namespace gd::tensor;
 using gd::Cdist;
-
-void lay_out(const gd_cdist &call, Plan &plan, Layout &take)
-{
-    plan.slabs = gd::ceil_div(call.a.cols, (ptrdiff_t)kDims);
-    plan.tiles_down = plan.suspects.tiles_down = gd::ceil_div(call.out.rows, (ptrdiff_t)kTileRows);
-    plan.tiles_across = gd::ceil_div(call.out.cols, (ptrdiff_t)kTileCols);
-    plan.suspects.parts_across = plan.tiles_across * kParts;
-    /* As wide as lets the images of a band's columns stay in L2: the longer the stretches of a row
-     * that are written at the same time, the better for memory. */
-    constexpr ptrdiff_t kBandBytes = 8 << 20;
-    const ptrdiff_t fit = kBandBytes / (plan.slabs * (ptrdiff_t)(kImageB * sizeof(uint4)));
-    plan.band = (unsigned)min(max(fit, (ptrdiff_t)8), plan.tiles_across);
-    take(plan.sample, 1);
-    take(plan.all_direct, 1);
-    take(plan.suspects.total, 1);
-    take(plan.shift, plan.slabs * kDims); /* chunks are read whole */
-    take(plan.facts_a, plan.tiles_down);
-    take(plan.facts_b, plan.tiles_across);
-    take(plan.image_a, plan.tiles_down * plan.slabs * kImageA);
-    take(plan.image_b, plan.tiles_across * plan.slabs * kImageB);
-    take(plan.lists,
-         min(plan.tiles_down * plan.tiles_across * kParts, (ptrdiff_t)kMostBlocks) * kWarps);
-    plan.suspects.lay_out(take);
-}
+using gd::Layout;
+using gd::Steps;
 
 template <gd_metric kMetric>
 cudaError_t launch(const gd_cdist &call, Plan &plan)
 {
-    using R = Rules<kMetric>;
     const Cdist<float> parameters = gd::parameters_of<float>(call);
-    const ptrdiff_t rows = plan.tiles_down * kTileRows, cols = plan.tiles_across * kTileCols;
     Steps steps(call.launch);
-    const bool fine = R::may_be_fine && call.a.cols <= kFineDims;
-    plan.suspects.all_direct = R::shifts ? plan.all_direct : NULL;
-    plan.places = places_of_list(call.a.cols);
-    plan.most_listed = most_listed(call.a.cols);
-    plan.words = gd::reads_words<float>(call.a) && gd::reads_words<float>(call.b);
-    if (R::shifts) {
-        const double ratio = ratio_of(call.a.cols);
-        Bounds bounds = {ratio / (1 + ratio), R::least, R::most};
-        plan.ratio = (float)ratio;
-        plan.keep = (1 - bounds.share) * (fine ? 1 - 0x1p-24 : 1.0);
-        if (R::absolute) {
-            bounds = {(double)R::least_share, R::least, R::most, (double)R::most_product, 0.5};
-            plan.keep = 1;
-        }
-        find_centre_of(steps, call, plan.sample, plan.shift, plan.all_direct, bounds);
-    }
-    const bool same = same_rows(call.a, call.b);
-    const ptrdiff_t warps = (same ? max(rows, cols) : rows + cols) / kQuads;
-    const auto prepare_by = [&](auto kernel, auto split) {
-        constexpr int kSplit = decltype(split)::value, kWarps = kPrepareWarps<kSplit>;
-        steps.enqueue(kernel, warps * kSplit / kWarps, dim3(kWarps * 32), 0, parameters, plan,
-                      gd::reads_words<float>(call.a), gd::reads_words<float>(call.b), same);
-    };
-    using OneWarp = std::integral_constant<int, 1>;
-    using EightWarps = std::integral_constant<int, 8>;
-    if (plan.slabs <= 2) {
-        prepare_by(fine ? prepare<kMetric, 1, 2, R::may_be_fine> : prepare<kMetric, 1, 2, false>,
-                   OneWarp{});
-    }
-    else if (plan.slabs <= 4) {
-        prepare_by(prepare<kMetric, 1, 4, false>, OneWarp{});
-    }
-    else {
-        prepare_by(prepare<kMetric, EightWarps::value, 2, false>, EightWarps{});
-    }
+    prepare_rows<kMetric>(steps, call, plan, kUnitRows * kTileCols, kUnitRows);
     const ptrdiff_t blocks = min(steps.processors, kMostBlocks);
     const ptrdiff_t halves = plan.tiles_down * (kTileRows / kGroupRows);
     if (2 * halves * plan.suspects.parts_across <= blocks) {
@@ -130,7 +76,7 @@ cudaError_t launch(const gd_cdist &call, Plan &plan)
                       sizeof(Shared), parameters, plan);
     }
     /* A single group of rows is the same in any order. */
-    recompute_suspects<kMetric, float>(steps, call, plan.suspects, plan.tiles_down > 1);
+    recompute_f32(steps, call, plan.weights, plan.terms, plan.suspects, plan.tiles_down > 1);
     return steps.code;
 }
 
@@ -140,6 +86,6 @@ extern "C" gd_status gd_cuda_cdist_tensor(gd_cdist *call, gd_error *err)
 {
     return launch_products<Plan>(
         call, "cdist/cuda_tensor", err,
-        [&](Plan &plan, Layout &take) { lay_out(*call, plan, take); },
+        [&](Plan &plan, Layout &take) { lay_out(*call, plan, kMostBlocks * kWarps, take); },
         [&](auto metric, Plan &plan) { return launch<decltype(metric)::value>(*call, plan); });
 }

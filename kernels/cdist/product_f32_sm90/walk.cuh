@@ -2,7 +2,7 @@
 #ifndef GPUDIST_CDIST_PRODUCT_F32_SM90_WALK_CUH
 #define GPUDIST_CDIST_PRODUCT_F32_SM90_WALK_CUH
 
-#include "cdist/product_f32_sm90/operands.cuh"
+#include "cdist/product_f32_sm90/products.cuh"
 
 namespace gd {
 namespace tensor {

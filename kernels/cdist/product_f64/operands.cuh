@@ -38,6 +38,8 @@ struct Plan {
     Sample *sample;
     unsigned *all_direct;
     Shift<double> *shift; /* one a dimension */
+    Weights<double> weights;
+    RowTerms terms;
     double *norms_a, *norms_b;
     double2 *panels_a, *panels_b;
     Suspects suspects;
@@ -68,7 +70,7 @@ struct Plan {
 template <gd_metric kMetric>
 struct Rules {
     static constexpr bool product = kMetric == GD_INNER_PRODUCT;
-    static constexpr bool shifts = !product;
+    static constexpr bool shifts = !product, scalable = shifts && kMetric != GD_COSINE;
     /* Between these no square or product leaves the range of float64. */
     static constexpr double least = 0x1p-900, most = 0x1p1000;
 

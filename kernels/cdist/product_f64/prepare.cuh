@@ -100,6 +100,9 @@ __global__ void __launch_bounds__(kPrepareThreads, 2)
             if (there) {
                 if constexpr (R::shifts) {
                     move_shares(x[i], plan.shift, Place(first, call.d), i);
+                    if (R::scalable && plan.weights.roots) {
+                        scale_shares(x[i], plan.weights.roots, Place(first, call.d), i);
+                    }
                     if (upper + 8 >= points.count) { /* rows beyond the last stay zeros */
                         clear_beyond(x[i], points.count - upper);
                     }
@@ -144,6 +147,9 @@ __global__ void __launch_bounds__(kPrepareThreads, 2)
         const int low = warps == 1 ? h : own;
         const ptrdiff_t row = upper + low * 8;
         double norm = norm_of<kMetric>(sums[h]);
+        if (R::scalable && plan.terms.a && norm >= 0) {
+            norm = plan.terms.norm(norm, points.clamp(row), of_a);
+        }
         norm = row < points.count ? norm : 1.0;
         if (there && lane % 4 == 0 && (warps == 1 || (h == 0 && own < 2))) {
             if (of_a) {

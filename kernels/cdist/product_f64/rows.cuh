@@ -17,6 +17,9 @@ namespace tensor_f64 {
 __device__ __forceinline__ void begin_suspects(const Plan &plan)
 {
     *plan.suspects.total = 0;
+    if (plan.terms.lost) {
+        *plan.terms.lost = 0;
+    }
     if (!plan.by_itself && plan.one_group()) {
         plan.suspects.keep_order();
     }
@@ -83,6 +86,25 @@ __device__ __forceinline__ void move_share(Share &x, const ShareShift &shift)
     for (int half = 0; half < 2; ++half) {
         x[half].x = shift[half][0].move(x[half].x);
         x[half].y = shift[half][1].move(x[half].y);
+    }
+}
+
+/* Multiplies shares of kRows rows, which have moved, by the roots of their dimensions' weights.
+ * Beyond the last dimension they stay 0. */
+template <int kRows>
+__device__ __forceinline__ void scale_shares(Share (&x)[kRows], const double *roots,
+                                             const Place &place, int slab)
+{
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+        const int k = slab * kDims + half * 8;
+        const double root_x = k < place.left ? roots[place.dim + k] : 0.0;
+        const double root_y = k + 1 < place.left ? roots[place.dim + k + 1] : 0.0;
+#pragma unroll
+        for (int i = 0; i < kRows; ++i) {
+            x[i][half].x *= root_x;
+            x[i][half].y *= root_y;
+        }
     }
 }
 

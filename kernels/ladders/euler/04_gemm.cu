@@ -17,7 +17,7 @@
  * difference consists of what both rounded away. Equal points come out apart, by some 1e-3 of their
  * distance from the origin, and what falls below 0 has to be clamped before the root. Which kernel
  * cuBLAS picks, and so each rounding, goes by the sizes: a row is not the same in a larger matrix.
- * Where production uses this form (kernels/cdist/product_f32_sm90/operands.cuh) it computes all
+ * Where production uses this form (kernels/cdist/product_f32/operands.cuh) it computes all
  * elements that cancel a second time.
  *
  * Launch: two of norms, those of cuBLAS, and 256 columns x 8 rows a block for the epilogue.

@@ -25,14 +25,22 @@ namespace product_form {
 constexpr int kDenseBlocks = 3;      /* on a multiprocessor */
 constexpr unsigned kDirectBand = 16; /* see tile.cu */
 
+/* Whether totals are parked in shared memory, see Tile. Not on 7.5, where a block has 64 KB, and
+ * all registers of a multiprocessor. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+constexpr bool kParksHere = false;
+#else
+constexpr bool kParksHere = true;
+#endif
+
 /* A thread has rows that touch, and runs of one 16-byte store of columns, 8 runs apart. */
-template <typename T>
+template <typename T, bool kParks = kParksHere>
 struct Tile {
     static constexpr int run = kPerWord<T>, runs = 8 / run, cols = runs * run;
     static constexpr int rows = sizeof(T) == 4 ? 8 : 4, block_rows = 16 * rows;
     static constexpr int halves = kTileRows / block_rows; /* tiles that a group of rows makes */
     /* The totals of the last rows are parked in shared memory, see tile.cu. */
-    static constexpr int kept = sizeof(T) == 4 ? 6 : 4;
+    static constexpr int kept = kParks && sizeof(T) == 4 ? 6 : rows;
     static constexpr int parked_words = (rows - kept) * runs;
 
     using Results = T[rows][cols];
@@ -41,6 +49,7 @@ struct Tile {
 
     Slab<T, block_rows> a;
     Slab<T, kPartCols> b;
+    alignas(16) T roots[kSlabDims]; /* of scaled rows alone */
     alignas(16) T parked[parked_words > 0 ? parked_words : 1][kTileThreads][run];
     union {
         T groups[rows * runs][kTileThreads][run];
@@ -52,6 +61,8 @@ struct Tile {
     int left_rows[block_rows], left_cols[kPartCols], left;
     unsigned suspected[kTileThreads / 32][kPartCols];
 };
+
+static_assert(sizeof(Tile<float, false>) <= 64 << 10, "shared memory of a block on 7.5");
 
 /* Loads the rows of a list instead of neighbours. */
 template <typename T, int kPoints, bool kSwap, typename Order>
@@ -107,10 +118,16 @@ __device__ __forceinline__ void add_fold(typename Tile<T>::Results &sum, const T
     const T *from_a =
         &tile.a[first / kCell][(thread / 32 * 4 * kRows + thread % 32 / 8 * 2) * kCell];
     const T *from_b = &tile.b[first / kCell][thread % 8 * 2 * kCell];
+    const T *roots = &tile.roots[first];
     /* The end of the loop as an address saves the register of a counter. */
     const T *const end = from_a + ceil_div(depth, kPerWord<T>) * kStep * kPitchA;
 #pragma unroll 1
     while (from_a != end) {
+        T root[kPerWord<T>] = {};
+        if constexpr (kScales<M>) {
+            load_word(roots, root);
+            roots += kPerWord<T>;
+        }
 #pragma unroll
         for (int step = 0; step < kStep; ++step) {
             T a[kRows * kCell], b[kCols * kCell];
@@ -130,7 +147,8 @@ __device__ __forceinline__ void add_fold(typename Tile<T>::Results &sum, const T
                     for (int j = 0; j < kCols; ++j) {
                         /* The cells of b are swapped: dimension s stands at the other end. */
                         sum[i][j] =
-                            M::term(sum[i][j], a[i * kCell + s], b[j * kCell + kCell - 1 - s]);
+                            add_term<M>(sum[i][j], a[i * kCell + s], b[j * kCell + kCell - 1 - s],
+                                        root[step * kCell + s]);
                     }
                 }
             }
@@ -219,6 +237,9 @@ __device__ __forceinline__ void sum_tile(const Cdist<T, kForm> &call, bool words
             a.copy(tile.a);
             b.copy(tile.b);
         }
+        if (kScales<M> && this_thread() < kSlabDims) {
+            tile.roots[this_thread()] = root_at<M>(call, dim + this_thread());
+        }
         __syncthreads(); /* the slab is there */
 #pragma unroll 1
         for (int fold = 0; fold < depth; fold += GD_FOLD) {
@@ -252,6 +273,30 @@ __device__ __forceinline__ void sum_tile(const Cdist<T, kForm> &call, bool words
  * busy while nobody computes, and then the other way round. */
 constexpr int kShares = 8;
 
+/* A thread puts its totals where others find them, all but those of scaled rows as results: what
+ * these need beside would be loaded in 64 places. */
+template <typename M, typename T>
+__device__ __forceinline__ void put_results(Tile<T> &tile, const typename Tile<T>::Results &total)
+{
+    constexpr int kRun = Tile<T>::run, kRuns = Tile<T>::runs;
+    const int thread = (int)this_thread();
+    __syncthreads(); /* nobody joins groups any more, or stores what waited before */
+#pragma unroll
+    for (int i = 0; i < Tile<T>::rows * kRuns; ++i) {
+        T results[kRun];
+#pragma unroll
+        for (int j = 0; j < kRun; ++j) {
+            results[j] = total[i / kRuns][i % kRuns * kRun + j];
+            if constexpr (!kScales<M>) {
+                results[j] = M::finish(results[j]);
+            }
+        }
+        store_word(&tile.results[thread / 8 * Tile<T>::rows + i / kRuns]
+                                [thread % 8 * kRun + i % kRuns * 8 * kRun],
+                   results);
+    }
+}
+
 /* A thread leaves its results, of `cols` columns, for others to store. By way of shared memory a
  * warp stores one row at a time: neighbours in the list are near each other in the matrix, and the
  * fewer sectors a store touches, the better. */
@@ -259,21 +304,9 @@ template <typename M, typename T>
 __device__ __forceinline__ void leave_suspects(Tile<T> &tile, int first_row, const uint4 *masks,
                                                int cols, const typename Tile<T>::Results &total)
 {
-    constexpr int kRun = Tile<T>::run, kRuns = Tile<T>::runs;
     constexpr int kEach = Tile<T>::block_rows / (kTileThreads / 32); /* rows of a warp */
     const int thread = (int)this_thread(), warp = thread / 32, lane = thread % 32;
-    __syncthreads(); /* nobody joins groups any more, or stores what waited before */
-#pragma unroll
-    for (int i = 0; i < Tile<T>::rows * kRuns; ++i) {
-        T results[kRun];
-#pragma unroll
-        for (int j = 0; j < kRun; ++j) {
-            results[j] = M::finish(total[i / kRuns][i % kRuns * kRun + j]);
-        }
-        store_word(&tile.results[thread / 8 * Tile<T>::rows + i / kRuns]
-                                [thread % 8 * kRun + i % kRuns * 8 * kRun],
-                   results);
-    }
+    put_results<M>(tile, total);
     const int first = first_row + warp * kEach;
     for (int at = lane; at < cols; at += 32) {
         tile.suspected[warp][at] =
@@ -305,10 +338,13 @@ __device__ __forceinline__ void store_share(const Cdist<T, kForm> &call, const T
         unsigned lost = 0;
 #pragma unroll
         for (int i = 0; i < kRows; ++i) {
-            const T result = tile.results[warp * kEach + share * kRows + i][at];
+            T result = tile.results[warp * kEach + share * kRows + i][at];
             if (suspected >> i & 1) {
+                if constexpr (kScales<M>) {
+                    result = whole(call).result(result, rows[i], col);
+                }
                 call.row(rows[i])[col] = result;
-                lost |= (unsigned)!M::safe(result) << i;
+                lost |= (unsigned)!is_safe<M>(call, result) << i;
             }
         }
         if constexpr (M::template guarded<T>) {
@@ -316,7 +352,7 @@ __device__ __forceinline__ void store_share(const Cdist<T, kForm> &call, const T
                 const ptrdiff_t row = rows[__ffs((int)lost) - 1];
                 Run<T> run(call, col, 1);
                 run.count = 1; /* the neighbours may not be suspect */
-                recompute_f64<M>(call, row, row + 1, 1, run);
+                repair<M>(call, row, row + 1, run);
             }
         }
     }
@@ -351,6 +387,39 @@ __device__ __forceinline__ void keep_all(const Cdist<T, kForm> &call, ptrdiff_t 
     if constexpr (M::template guarded<T>) {
         if (!safe) {
             recompute_tile_f64<M, kRows, Tile<T>::runs>(call, row, col);
+        }
+    }
+}
+
+/* The same of scaled rows, a word of results after the other. (row, col): of the tile. */
+template <typename T, Form kForm>
+__device__ __forceinline__ void keep_all_scaled(const Cdist<T, kForm> &call, ptrdiff_t row,
+                                                ptrdiff_t col, Tile<T> &tile,
+                                                const typename Tile<T>::Results &total)
+{
+    constexpr int kRun = Tile<T>::run, kAcross = kPartCols / kRun;
+    put_results<Scaled>(tile, total);
+    __syncthreads(); /* all totals are there */
+#pragma unroll 1
+    for (int i = this_thread(); i < Tile<T>::block_rows * kAcross; i += kTileThreads) {
+        const ptrdiff_t at = row + i / kAcross;
+        const Run<T> run(call, col + i % kAcross * kRun, 1);
+        if (at >= call.a.count) {
+            break;
+        }
+        T results[kRun];
+        load_word(&tile.results[i / kAcross][i % kAcross * kRun], results);
+        bool safe = true;
+#pragma unroll
+        for (int j = 0; j < kRun; ++j) {
+            results[j] = whole(call).result(results[j], at, call.b.clamp(run.first + j));
+            safe &= whole(call).safe(results[j]);
+        }
+        run.store(call.row(at) + run.first, results, run.start(call, at));
+        if constexpr (Scaled::guarded<T>) {
+            if (!safe) {
+                repair<Scaled>(call, at, at + 1, run);
+            }
         }
     }
 }
@@ -413,16 +482,20 @@ __device__ __forceinline__ void compute_direct(const Cdist<T, kForm> &call, bool
     }
     typename Tile<T>::Results total;
     sum_tile<M, A, B>(call, words, tile, row, col, total, [](ptrdiff_t) {});
-    keep_all<M>(call, row + this_thread() / 8 * Tile<T>::rows,
-                col + this_thread() % 8 * Tile<T>::run, total);
+    if constexpr (kScales<M>) {
+        keep_all_scaled(call, row, col, tile, total);
+    }
+    else {
+        keep_all<M>(call, row + this_thread() / 8 * Tile<T>::rows,
+                    col + this_thread() % 8 * Tile<T>::run, total);
+    }
 }
 
-template <gd_metric kMetric, typename T, Form kForm>
-__global__ void __launch_bounds__(kTileThreads, kDenseBlocks)
-    dense(const __grid_constant__ Cdist<T, kForm> call, const __grid_constant__ Suspects suspects,
-          bool words)
+template <typename M, typename T, Form kForm>
+__global__ void __launch_bounds__(kTileThreads, kParksHere ? kDenseBlocks : 1)
+    dense(const __grid_constant__ CallFor<M, T, kForm> call,
+          const __grid_constant__ Suspects suspects, bool words)
 {
-    using M = Metric<kMetric>;
     extern __shared__ __align__(128) unsigned char memory[];
     Tile<T> &tile = *reinterpret_cast<Tile<T> *>(memory);
     follow();

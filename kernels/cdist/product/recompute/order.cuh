@@ -161,12 +161,13 @@ __device__ __forceinline__ int sum_before(int own, int *of_warps)
     return sum - own;
 }
 
-/* A block sorts a window, if it has suspects enough: keys are counted, then dealt out. Threads of a
- * warp with the same key count as one, so neighbours stay neighbours. */
+/* A block sorts a window, if it has suspects enough and `room` in shared memory: keys are counted,
+ * then dealt out. Threads of a warp with the same key count as one, so neighbours stay neighbours.
+ */
 constexpr int kBinsEach = kKeys / kSortThreads;
 template <typename T> /* for a kernel of its own in each file */
 __global__ void __launch_bounds__(kSortThreads)
-    sort_rows(const __grid_constant__ Suspects suspects, ptrdiff_t enough)
+    sort_rows(const __grid_constant__ Suspects suspects, ptrdiff_t enough, bool room)
 {
     extern __shared__ __align__(128) int bins[];
     __shared__ int of_warps[kSortThreads / 32];
@@ -178,7 +179,7 @@ __global__ void __launch_bounds__(kSortThreads)
     const int strips = units_of_window(suspects, blockIdx.x), rows = strips * kUnitRows;
     const int lane = threadIdx.x % 32;
     static_assert(kWindow / kUnitRows <= kSortThreads, "a thread a strip");
-    const bool many = (int)threadIdx.x < strips && !suspects.direct() &&
+    const bool many = room && (int)threadIdx.x < strips && !suspects.direct() &&
                       !too_few(suspects, strips, enough) &&
                       (ptrdiff_t)suspects.strips[first / kUnitRows + threadIdx.x] >= enough;
     /* Units that have few sort to the end, as they were. */

@@ -1,5 +1,5 @@
 /* share_out.cuh: decides how each suspect element is computed again that no warp has listed for
- * itself (product_f32_sm90/recompute_own.cuh).
+ * itself (product_f32/recompute_own.cuh).
  *
  * A warp takes 128 rows, in the order of order.cuh, by 64 columns. Columns of many suspects
  * are listed for dense.cuh, which computes them for all 128 rows; other elements it
@@ -19,7 +19,7 @@ namespace product_form {
 
 /* Two blocks share a multiprocessor: for three, or half as large ones, there are too few registers
  * (d = 24 0.52 ms instead of 0.49). In float64 a block has to fit into the 99 KB that devices of
- * compute capability 8.6 and 8.9 give it. */
+ * compute capability 8.6 and 8.9 give it; where it does not fit, on 7.5, it has fewer warps. */
 constexpr int kRecomputeBlocks = 2;
 template <typename T>
 constexpr int kRecomputeWarps = sizeof(T) == 4 ? 8 : 3;
@@ -224,12 +224,11 @@ __device__ __forceinline__ int list_elements(const Share &share, unsigned group,
     return listed;
 }
 
-template <gd_metric kMetric, typename T>
+template <typename M, typename T>
 __global__ void __launch_bounds__(kRecomputeWarps<T> * 32, kRecomputeBlocks)
-    recompute_direct(const __grid_constant__ Cdist<T> call,
+    recompute_direct(const __grid_constant__ CallFor<M, T> call,
                      const __grid_constant__ Suspects suspects, bool words)
 {
-    using M = Metric<kMetric>;
     extern __shared__ __align__(128) unsigned char memory[];
     Singles<T> &singles = reinterpret_cast<Singles<T> *>(memory)[threadIdx.x / 32];
     follow();
@@ -238,8 +237,8 @@ __global__ void __launch_bounds__(kRecomputeWarps<T> * 32, kRecomputeBlocks)
     }
     /* 2^32 parts would be a result of 140 TB. */
     const unsigned across = (unsigned)suspects.parts_across, parts = (unsigned)suspects.parts();
-    const unsigned warp = blockIdx.x * kRecomputeWarps<T> + threadIdx.x / 32,
-                   warps = gridDim.x * kRecomputeWarps<T>;
+    const unsigned warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32,
+                   warps = gridDim.x * blockDim.x / 32;
     int waiting = 0;
     /* Neighbouring parts go to different warps, as they may be the only ones with much to do. A
      * lane looks at one part ahead, then the warp goes to those that need it. */

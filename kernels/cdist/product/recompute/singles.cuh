@@ -156,6 +156,7 @@ __device__ __forceinline__ void recompute_elements(const Cdist<T> &call, Singles
         __syncwarp();
         const T *const from_a = singles.folds[stage][lane];
         const T *const from_b = from_a + kLanes * GD_FOLD;
+        const ptrdiff_t first = dim + (lane & (share - 1)) * GD_FOLD;
         T fold = 0;
 #pragma unroll
         for (int k = 0; k < GD_FOLD; k += kPerWord<T>) {
@@ -164,7 +165,7 @@ __device__ __forceinline__ void recompute_elements(const Cdist<T> &call, Singles
             load_word(from_b + place_in_fold<T>(lane, k), y);
 #pragma unroll
             for (int s = 0; s < kPerWord<T>; ++s) {
-                fold = M::term(fold, x[s], y[s]);
+                fold = add_term<M>(fold, x[s], y[s], root_at<M>(call, first + k + s));
             }
         }
         join_folds<M>(fold, lane, share, dim, call.d, group, total);

@@ -9,7 +9,7 @@
 #include "arch/registers.cuh"
 #include "arch/warp.cuh"
 #include "arch/barrier.cuh"
-#include "common/metrics.cuh"
+#include "cdist/product/recompute/scaled.cuh"
 
 namespace gd {
 namespace product_form {
@@ -225,33 +225,24 @@ __device__ __forceinline__ void suspects_in_places(const Suspects &suspects, ptr
     }
 }
 
-/* Whether an element is a row's distance to itself, which is 0 and nothing else: where rows meet
- * themselves these zeros are all that is suspect. */
-template <typename T>
-__device__ __forceinline__ bool is_itself(const Cdist<T> &call, ptrdiff_t row, ptrdiff_t col)
-{
-    return row == col && call.a.data == call.b.data && call.a.row_stride == call.b.row_stride &&
-           call.a.col_stride == call.b.col_stride;
-}
-
 /* Stores a result, or what float64 makes of it if float32 lost digits. */
 template <typename M, typename T>
 __device__ __noinline__ void finish_element(const Cdist<T> &call, ptrdiff_t row, ptrdiff_t col,
                                             T total)
 {
     if constexpr (M::template guarded<T>) {
-        if (total == 0 && is_itself(call, row, col)) {
+        if (total == 0 && is_itself(call, row, col) && !adds_terms<M>(call)) {
             call.row(row)[col] = 0; /* of which M::finish would make NaN */
             return;
         }
     }
-    const T result = M::finish(total);
+    const T result = result_of<M>(call, row, col, total);
     call.row(row)[col] = result;
     if constexpr (M::template guarded<T>) {
-        if (!M::safe(result)) {
+        if (!is_safe<M>(call, result)) {
             Run<T> run(call, col, 1);
             run.count = 1; /* the neighbours may be other threads' */
-            recompute_f64<M>(call, row, row + 1, 1, run);
+            repair<M>(call, row, row + 1, run);
         }
     }
 }

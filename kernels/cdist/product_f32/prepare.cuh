@@ -10,10 +10,10 @@
  * memory. Reached, from cold memory: 65536 x 64 14 us, x 512 76 (floor 64); 16384 rows on both
  * sides, x 64 8, x 128 12. A warp a row, which read it again to write it, took 38, 112, 20 and 20
  * us: too many instructions. */
-#ifndef GPUDIST_CDIST_PRODUCT_F32_SM90_PREPARE_CUH
-#define GPUDIST_CDIST_PRODUCT_F32_SM90_PREPARE_CUH
+#ifndef GPUDIST_CDIST_PRODUCT_F32_PREPARE_CUH
+#define GPUDIST_CDIST_PRODUCT_F32_PREPARE_CUH
 
-#include "cdist/product_f32_sm90/operands.cuh"
+#include "cdist/product_f32/operands.cuh"
 
 namespace gd {
 namespace tensor {
@@ -67,6 +67,17 @@ __device__ __forceinline__ void move(const Shift<float> *shift, int left, float 
         for (int i = 0; i < kChunk; ++i) {
             x[i] = i < left ? x[i] : 0.0f;
         }
+    }
+}
+
+/* Moves and scales a chunk in float64, so that all of it is rounded once. */
+__device__ __forceinline__ void scale(const Shift<float> *shift, const double *roots, int left,
+                                      float (&x)[kChunk])
+{
+#pragma unroll
+    for (int i = 0; i < kChunk; ++i) {
+        const double moved = (double)x[i] - (double)shift[i].high - (double)shift[i].low;
+        x[i] = i < left ? (float)(moved * roots[i]) : 0.0f;
     }
 }
 
@@ -209,14 +220,16 @@ __device__ __forceinline__ void find_facts(const Size &size, ptrdiff_t d, double
 }
 
 /* kSplit warps share eight rows. kEach: chunks that a lane holds at a time. */
-template <gd_metric kMetric, int kSplit, int kEach, bool kFine>
+template <gd_metric kMetric, int kSplit, int kEach, bool kFine, int kCols>
 __global__ void __launch_bounds__(kPrepareWarps<kSplit> * 32, kSplit > 1 ? 3 : 0)
-    prepare(const __grid_constant__ Cdist<float> call, const __grid_constant__ Plan plan,
+    prepare(const __grid_constant__ Cdist<float> call, const __grid_constant__ PlanOf<kCols> plan,
             bool words_a, bool words_b, bool same)
 {
-    constexpr bool kShifts = Rules<kMetric>::shifts;
+    constexpr bool kShifts = Rules<kMetric>::shifts, kScalable = Rules<kMetric>::scalable;
+    constexpr int kPlaneA = Shape<kCols>::plane_a, kPlaneB = Shape<kCols>::plane_b;
+    constexpr int kImageA = Shape<kCols>::image_a, kImageB = Shape<kCols>::image_b;
     constexpr int kRows = kPrepareWarps<kSplit> / kSplit * kQuads;
-    static_assert(kTileRows % kRows == 0 && kTileCols % kRows == 0, "a block, one tile");
+    static_assert(kTileRows % kRows == 0 && kCols % kRows == 0, "a block, one tile");
     const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
     const unsigned blocks_a = (unsigned)plan.tiles_down * (kTileRows / kRows);
     const bool of_a = blockIdx.x < blocks_a;
@@ -224,7 +237,7 @@ __global__ void __launch_bounds__(kPrepareWarps<kSplit> * 32, kSplit > 1 ? 3 : 0
     const bool words = of_a ? words_a : words_b;
     const unsigned row = (blockIdx.x - (of_a || same ? 0 : blocks_a)) * kRows +
                          (unsigned)(warp / kSplit * kQuads + lane / kQuad);
-    const bool of_b = same ? row < plan.tiles_across * kTileCols : !of_a;
+    const bool of_b = same ? row < plan.tiles_across * kCols : !of_a;
     const float *const from = x.data + x.clamp(row) * x.row_stride;
     /* Slabs of this warp: kEach of every kEach * kSplit. */
     constexpr int kPiece = kEach * kSplit;
@@ -246,9 +259,12 @@ __global__ void __launch_bounds__(kPrepareWarps<kSplit> * 32, kSplit > 1 ? 3 : 0
         if constexpr (kShifts) {
 #pragma unroll
             for (int j = 0; j < kEach; ++j) {
-                if (slab + j < slabs) {
-                    move(plan.shift + (ptrdiff_t)(slab + j) * kDims + in_slab, left_of(slab + j),
-                         y[j]);
+                const ptrdiff_t first = (ptrdiff_t)(slab + j) * kDims + in_slab;
+                if (kScalable && plan.weights.roots && slab + j < slabs) {
+                    scale(plan.shift + first, plan.weights.roots + first, left_of(slab + j), y[j]);
+                }
+                else if (slab + j < slabs) {
+                    move(plan.shift + first, left_of(slab + j), y[j]);
                 }
             }
         }
@@ -264,6 +280,9 @@ __global__ void __launch_bounds__(kPrepareWarps<kSplit> * 32, kSplit > 1 ? 3 : 0
     }
     if (blockIdx.x == 0 && threadIdx.x == 0) {
         *plan.suspects.total = 0;
+        if (plan.terms.lost) {
+            *plan.terms.lost = 0;
+        }
         if (plan.suspects.tiles_down == 1) { /* nobody looks for an order */
             *plan.suspects.queued = plan.suspects.listed[0] = plan.suspects.ordered[0] = 0;
         }
@@ -298,11 +317,14 @@ __global__ void __launch_bounds__(kPrepareWarps<kSplit> * 32, kSplit > 1 ? 3 : 0
     }
     float norm, unscale;
     find_facts<kMetric, kFine>(size, call.d, plan.keep, norm, unscale);
+    if (kScalable && plan.terms.a && norm >= 0) {
+        norm = (float)(plan.terms.norm(size.squares, x.clamp(row), of_a) * plan.keep);
+    }
     if (row >= x.count) {
         norm = unscale = 0;
     }
-    const unsigned tile_a = row / kTileRows, tile_b = row / kTileCols;
-    const int in_a = (int)(row % kTileRows), in_b = (int)(row % kTileCols);
+    const unsigned tile_a = row / kTileRows, tile_b = row / kCols;
+    const int in_a = (int)(row % kTileRows), in_b = (int)(row % kCols);
     if (warp % kSplit == 0 && lane % kQuad == 0) {
         if (of_a) {
             plan.facts_a[tile_a].norm[in_a] = norm;

@@ -8,10 +8,10 @@
  * thread. The steps that follow then find nothing to do. What is too much for the lists, or suspect
  * so densely that tiles may do it, is left to recompute/share_out.cuh and recompute/dense.cuh. All
  * add in the order of GD_FOLD and GD_GROUP, so who computes an element changes no bit. */
-#ifndef GPUDIST_CDIST_PRODUCT_F32_SM90_RECOMPUTE_OWN_CUH
-#define GPUDIST_CDIST_PRODUCT_F32_SM90_RECOMPUTE_OWN_CUH
+#ifndef GPUDIST_CDIST_PRODUCT_F32_RECOMPUTE_OWN_CUH
+#define GPUDIST_CDIST_PRODUCT_F32_RECOMPUTE_OWN_CUH
 
-#include "cdist/product_f32_sm90/operands.cuh"
+#include "cdist/product_f32/operands.cuh"
 #include "cdist/product/recompute/singles.cuh"
 
 namespace gd {
@@ -26,12 +26,12 @@ inline int places_of_list(ptrdiff_t d)
     return (int)max(min((ptrdiff_t)(1 << 18) / (d * d), (ptrdiff_t)kListed), (ptrdiff_t)64);
 }
 
-/* How many suspects of a warp's share of a tile, 16 x 192 results, are listed at most: from one in
- * 2 d on sorting may
- * pay (recompute/order.cuh). A row's distance to itself is suspect, too, which makes 16. */
-inline int most_listed(ptrdiff_t d)
+/* How many suspects of a warp's share of a tile, so many results, are listed at most: from one in
+ * 2 d on sorting may pay (recompute/order.cuh). A row's distance to itself is suspect, too, which
+ * makes one a row. */
+inline int most_listed(ptrdiff_t results, ptrdiff_t rows, ptrdiff_t d)
 {
-    return (int)max(kUnitRows * kTileCols / (2 * d), (ptrdiff_t)kPlaces);
+    return (int)max(results / (2 * d), rows);
 }
 
 /* Lists the elements of a part that are suspect in lanes' words. row, col: of the first. Returns
@@ -54,29 +54,30 @@ __device__ __forceinline__ int list_suspects(const Cdist<float> &call, uint32_t 
     return listed;
 }
 
-/* Keeps what a warp suspects of a tile of kRows x kCols: lists it, if there is little of it and
+/* Keeps what a warp suspects of the units of a tile that it has, whose first result is at (row,
+ * col); the others are beside it, or, with kDown, below it: lists it, if there is little of it and
  * room, else notes it for others. suspected: counts what it notes; listed: what waits in its list.
  * Once for all ways of storing, and in a loop: the code of the multiplying loop has to stay in the
  * cache (d = 128 takes 2.5 % longer with all of it unrolled). */
-template <int kRows, int kCols>
+template <bool kDown, typename Plan, int kHas>
 __device__ __forceinline__ void keep_suspects(const Cdist<float> &call, const Plan &plan,
-                                              ptrdiff_t tile_row, ptrdiff_t tile_col,
-                                              const uint32_t (&suspects)[kCols / kPartCols],
-                                              unsigned &suspected, int2 *list, int &listed)
+                                              ptrdiff_t row, ptrdiff_t col,
+                                              const uint32_t (&suspects)[kHas], unsigned &suspected,
+                                              int2 *list, int &listed)
 {
-    constexpr int kAcross = kCols / kPartCols, kDown = kTileRows / kRows;
-    const int warp = (int)(this_thread() / kLanes), lane = (int)(this_thread() % kLanes);
+    constexpr int kStep = kDown ? 1 : kUnits; /* from a unit to the next */
+    const int lane = (int)(this_thread() % kLanes);
     const ptrdiff_t unit =
-        (tile_row / kDown * plan.suspects.parts_across + tile_col * kAcross) * kUnits +
-        tile_row % kDown * (kRows / kUnitRows) + warp;
+        (row / kTileRows * plan.suspects.parts_across + col / kPartCols) * kUnits +
+        row % kTileRows / kUnitRows;
     unsigned count = 0;
 #pragma unroll
-    for (int part = 0; part < kAcross; ++part) {
-        count += (unsigned)__popc(suspects[part]);
+    for (int i = 0; i < kHas; ++i) {
+        count += (unsigned)__popc(suspects[i]);
     }
     if (!__any_sync(~0u, count != 0)) {
-        if (lane < kAcross) {
-            plan.suspects.counts[unit + lane * kUnits] = 0;
+        if (lane < kHas) {
+            plan.suspects.counts[unit + lane * kStep] = 0;
         }
         return;
     }
@@ -87,18 +88,18 @@ __device__ __forceinline__ void keep_suspects(const Cdist<float> &call, const Pl
     const bool lists = __all_sync(~0u, (int)count <= min(plan.most_listed, plan.places - at));
     __syncwarp();
 #pragma unroll 1
-    for (int part = 0; part < kAcross; ++part) {
+    for (int own = 0; own < kHas; ++own) {
         uint32_t word = suspects[0];
 #pragma unroll
-        for (int i = 1; i < kAcross; ++i) {
-            word = part == i ? suspects[i] : word;
+        for (int i = 1; i < kHas; ++i) {
+            word = own == i ? suspects[i] : word;
         }
         if (lists) {
-            at = list_suspects(call, word, tile_row * kRows + warp * kUnitRows,
-                               tile_col * kCols + part * kPartCols, list, at);
+            at = list_suspects(call, word, row + (kDown ? own * kUnitRows : 0),
+                               col + (kDown ? 0 : own * kPartCols), list, at);
             word = 0;
         }
-        plan.suspects.note<float>(unit + part * kUnits, word);
+        plan.suspects.template note<float>(unit + own * kStep, word);
     }
     if (lane == 0) {
         listed = at;

@@ -1,15 +1,15 @@
-/* operands.cuh: what the parts of tensor_sm90a.cu share: how operands lie in memory, and Hopper's
- * instructions for matrix products.
+/* operands.cuh: what products of float32 points share, whatever instructions multiply: how operands
+ * lie in memory, and the rules by which a result is trusted.
  *
  * Numbers are split in two halves, x = hi + lo, each of 16 bits, so 22 bits survive. Eight
  * dimensions make a chunk, 32 a slab, and a slab of one tile is one image: it lies in global memory
- * just as it will in shared memory, so one bulk copy brings it, whatever strides the caller had. */
-#ifndef GPUDIST_CDIST_PRODUCT_F32_SM90_OPERANDS_CUH
-#define GPUDIST_CDIST_PRODUCT_F32_SM90_OPERANDS_CUH
+ * just as it will in shared memory, so it is copied word by word or in bulk, whatever strides the
+ * caller had. */
+#ifndef GPUDIST_CDIST_PRODUCT_F32_OPERANDS_CUH
+#define GPUDIST_CDIST_PRODUCT_F32_OPERANDS_CUH
 
 #include <cuda_fp16.h>
 
-#include "arch/wgmma_sm90.cuh"
 #include "cdist/product/centre.cuh"
 
 namespace gd {
@@ -19,18 +19,20 @@ using namespace product_form;
 
 /* ---------------------------------------------------------------- shapes */
 
-constexpr int kTileCols = 192; /* results of a block at a time, and 128 rows */
 constexpr int kChunk = 8, kDims = 32, kChunks = kDims / kChunk;
-/* A part is what one accumulator of a warpgroup covers in columns. */
-constexpr int kParts = kTileCols / kPartCols;
 
 /* An image consists of planes, one of a chunk's eight dimensions in halves, 16 bytes a row: for `a`
  * hi, lo, hi, lo, ..., and for columns, the rows of `b`, lo, hi, lo, hi, ... */
-constexpr int kPlaneA = kTileRows, kPlaneB = kTileCols, kPlanes = 2 * kChunks; /* in words */
-constexpr int kImageA = kPlanes * kPlaneA, kImageB = kPlanes * kPlaneB;
+constexpr int kPlanes = 2 * kChunks;
 
-/* Blocks that multiply, at most, and warps of one. */
-constexpr int kMostBlocks = 256, kWarps = kTileRows / kUnitRows;
+/* The results of a block at a time, 128 rows of so many columns, and its images, in words. */
+template <int kCols>
+struct Shape {
+    static constexpr int cols = kCols, parts = kCols / kPartCols;
+    static constexpr int plane_a = kTileRows, plane_b = kCols;
+    static constexpr int image_a = kPlanes * plane_a, image_b = kPlanes * plane_b;
+};
+
 constexpr int kListed = 512; /* places of a warp's list, at most */
 
 /* What else is known of a tile's rows: what is kept of the square of the row's length (see Rules),
@@ -39,8 +41,39 @@ template <int kCount>
 struct alignas(16) Facts {
     float norm[kCount], unscale[kCount];
 };
-using FactsA = Facts<kTileRows>;
-using FactsB = Facts<kTileCols>;
+
+/* The same from one of the rows on. kConst: in global memory, which nobody writes meanwhile. */
+template <bool kConst>
+struct FactsFrom {
+    const float *norms, *unscales;
+
+    template <int kCount>
+    __device__ __forceinline__ FactsFrom(const Facts<kCount> &facts, int row)
+        : norms(facts.norm + row), unscales(facts.unscale + row)
+    {
+    }
+    __device__ __forceinline__ void load(int row, float &norm, float &unscale) const
+    {
+        norm = kConst ? __ldg(norms + row) : norms[row];
+        unscale = kConst ? __ldg(unscales + row) : unscales[row];
+    }
+    /* Of a word of neighbours. */
+    __device__ __forceinline__ void load_words(int row, float *norm, float *unscale) const
+    {
+        if constexpr (kConst) {
+            load_word_const(norms + row, norm);
+            load_word_const(unscales + row, unscale);
+        }
+        else {
+            load_word(norms + row, norm);
+            load_word(unscales + row, unscale);
+        }
+    }
+};
+
+/* A lane's share of a unit's 16 rows by so many columns. */
+template <int kCols>
+using Sums = float[kCols / 2];
 
 /* A column's place in the image. Of eight neighbouring columns a thread holds two; moved like this,
  * those it has of four such groups are eight neighbours, a quarter of a line. */
@@ -50,7 +83,10 @@ __device__ __forceinline__ int place_of_column(int col)
 }
 
 /* The workspace, and the tiles. */
-struct Plan {
+template <int kCols>
+struct PlanOf {
+    using Shape = tensor::Shape<kCols>;
+
     ptrdiff_t slabs, tiles_down, tiles_across;
     unsigned band;   /* tiles side by side that are walked down together */
     double keep = 1; /* see Rules, as for this: */
@@ -58,8 +94,10 @@ struct Plan {
     Sample *sample;
     unsigned *all_direct;
     Shift<float> *shift; /* one a dimension */
-    FactsA *facts_a;
-    FactsB *facts_b;
+    Weights<float> weights;
+    RowTerms terms;
+    Facts<kTileRows> *facts_a;
+    Facts<kCols> *facts_b;
     uint4 *image_a, *image_b;
     /* Suspect elements that wait for the warp that found them (recompute_own.cuh):
      * a list a warp, how many places of it are used, how many suspects of a warp's share of a tile
@@ -96,7 +134,9 @@ struct Plan {
  *   48       3/7    4.3e-7  0.359     4.4e-7  0.380
  *   64       3/7    4.5e-7  0.361     4.2e-7  0.357; heavy tails 0.516 instead of 0.618
  *
- * From there on a half suspects next to nothing of ordinary data, and dividing takes 6 us.
+ * From there on a half suspects next to nothing of ordinary data, and dividing takes 6 us. Of
+ * scaled rows (recompute/scaled.cuh), which are rounded once more, a half would leave 5.1e-7 where
+ * one column outweighs the rest; 11/19 suspects 3e-4 of normal data at d = 66, 1e-6 at d = 128.
  *
  * The norm kept of a row is (1 - share) |a|^2, but |a|^2 for the cosine distance; the ratio of
  * share to 1 - share makes d^2 of it.
@@ -105,7 +145,10 @@ struct Plan {
  * there it is minus the product below which digits that a half cannot hold might matter. */
 constexpr int kFineDims = 64;
 /* share / (1 - share) */
-inline double ratio_of(ptrdiff_t d) { return d <= kDims ? 0.6875 : d <= kFineDims ? 0.75 : 1; }
+inline double ratio_of(ptrdiff_t d, bool scaled)
+{
+    return d <= kDims ? 0.6875 : d <= kFineDims ? 0.75 : scaled ? 1.375 : 1;
+}
 
 template <gd_metric kMetric>
 struct Rules {
@@ -116,7 +159,7 @@ struct Rules {
      * result, square or scale of others leaves float32's normal numbers. */
     static constexpr double least = 0x1p-90, most = 0x1p120;
 
-    static constexpr bool may_be_fine = shifts && !absolute;
+    static constexpr bool may_be_fine = shifts && !absolute, scalable = may_be_fine;
 
     /* The sign bit of `guard` says that the element is to be computed again. */
     static __device__ __forceinline__ float result(float acc, float norm_a, float unscale_a,
@@ -144,42 +187,6 @@ struct Rules {
         return Metric<kMetric>::finish(square);
     }
 };
-
-/* ---------------------------------------------------------------- matrix products */
-
-/* A thread's share of 64 rows by so many columns. */
-template <int kCols>
-using Sums = float[kCols / 2];
-using Accumulator = Sums<kTileCols>;
-
-/* Starts the three products of a slab, in the order that makes symmetric bits. kRowsA, kRowsB: of
- * the planes. They replace what the accumulator held. */
-template <int kRowsA, int kRowsB, int kCount>
-__device__ __forceinline__ void multiply_slab(float (&acc)[kCount], const uint4 *image_a,
-                                              const uint4 *image_b)
-{
-    const uint64_t a = describe(shared_address(image_a), kRowsA);
-    const uint64_t b = describe(shared_address(image_b), kRowsB);
-    const uint64_t far_a = (uint64_t)kRowsA << 16, far_b = (uint64_t)kRowsB << 16;
-    pin(acc);
-    begin_products();
-    /* Rows' [hi | lo] with columns' [lo | hi], chunk by chunk. */
-#pragma unroll
-    for (int i = 0; i < kChunks; ++i) {
-        if (i == 0) {
-            multiply<false>(acc, a, b);
-        }
-        else {
-            multiply<true>(acc, a + i * 2 * kRowsA, b + i * 2 * kRowsB);
-        }
-    }
-    /* [hi | hi] with [hi | hi], two chunks at once: from one to the other it is twice as far. */
-#pragma unroll
-    for (int i = 0; i < kChunks; i += 2) {
-        multiply<true>(acc, a + far_a + i * 2 * kRowsA, b + far_b + (i * 2 + 1) * kRowsB);
-    }
-    commit_products();
-}
 
 }  // namespace tensor
 }  // namespace gd

@@ -1,10 +1,10 @@
 /* store.cuh: the way from a tile's sums to results and suspects. */
-#ifndef GPUDIST_CDIST_PRODUCT_F32_SM90_STORE_CUH
-#define GPUDIST_CDIST_PRODUCT_F32_SM90_STORE_CUH
+#ifndef GPUDIST_CDIST_PRODUCT_F32_STORE_CUH
+#define GPUDIST_CDIST_PRODUCT_F32_STORE_CUH
 
-#include "cdist/product_f32_sm90/operands.cuh"
+#include "cdist/product_f32/operands.cuh"
 #include "cdist/product/lines.cuh"
-#include "cdist/product_f32_sm90/recompute_own.cuh"
+#include "cdist/product_f32/recompute_own.cuh"
 
 namespace gd {
 namespace tensor {
@@ -14,28 +14,49 @@ template <int kCols>
 using Staged = Rows<float, kUnitRows, kCols>;
 
 /* How a tile is stored: all of it there and in aligned rows; all there, in rows that start
- * anywhere; or whatever is there. */
-enum class Way { kLines, kSliding, kStaged };
+ * anywhere; or whatever is there, by way of shared memory or, where there is none left, as lanes
+ * have it. */
+enum class Way { kLines, kSliding, kStaged, kSingly };
+
+/* Where a way needs no shared memory. */
+struct NotStaged {};
+
+/* Stores what there is of eight results that touch. */
+__device__ __forceinline__ void store_singly(const Cdist<float> &call, ptrdiff_t row, ptrdiff_t col,
+                                             const float (&results)[2][kPerWord<float>])
+{
+    if (row < call.a.count) {
+        float *const to = call.row(row) + col;
+        const ptrdiff_t left = call.packed() ? row + 1 - col : 0;
+#pragma unroll
+        for (int i = 0; i < 2 * kPerWord<float>; ++i) {
+            if (i >= left && col + i < call.cols) {
+                __stcs(to + i, results[i / kPerWord<float>][i % kPerWord<float>]);
+            }
+        }
+    }
+}
 
 /* From sums to results: a lane has rows g and g + 8 of its warp's sixteen, and of every 32 columns
- * eight that touch. tile_row, tile_col: of the tile of kRows x kCols. suspects: of each
- * part, a word a lane (recompute/suspects.cuh). */
-template <gd_metric kMetric, Way kWay, int kRows, int kCols>
-__device__ __forceinline__ void store_tile(const Cdist<float> &call, const Plan &plan,
-                                           const Facts<kRows> &facts_a, const Facts<kCols> &facts_b,
-                                           ptrdiff_t tile_row, ptrdiff_t tile_col,
-                                           Staged<kCols> &staged, const Sums<kCols> &sums,
+ * eight that touch. first_row, first_col: of the first result. facts_a, facts_b: norms and scales
+ * from these on. suspects: of each part, a word a lane (recompute/suspects.cuh). */
+template <gd_metric kMetric, Way kWay, int kCols, bool kConst, typename Staging>
+__device__ __forceinline__ void store_unit(const Cdist<float> &call, float ratio,
+                                           const FactsFrom<kConst> &facts_a,
+                                           const FactsFrom<kConst> &facts_b, ptrdiff_t first_row,
+                                           ptrdiff_t first_col, Staging &staged, const float *sums,
                                            uint32_t (&suspects)[kCols / kPartCols])
 {
     constexpr int kWord = kPerWord<float>, kLine = kLineCols<float>;
     constexpr int kAcross = kCols / kPartCols;
-    const int thread = (int)this_thread(), warp = thread / 32, lane = thread % 32;
-    const int in_tile = warp * kUnitRows + lane / 4, quarter = lane % 4 * 2 * kWord;
+    const int lane = (int)this_thread() % 32;
+    const int in_unit = lane / 4, quarter = lane % 4 * 2 * kWord;
     const bool lower = lane / 4 % 2;
-    const ptrdiff_t first_row = tile_row * kRows + warp * kUnitRows;
-    const ptrdiff_t first_col = tile_col * kCols;
-    const float norm_a[2] = {facts_a.norm[in_tile], facts_a.norm[in_tile + 8]};
-    const float unscale_a[2] = {facts_a.unscale[in_tile], facts_a.unscale[in_tile + 8]};
+    float norm_a[2], unscale_a[2];
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+        facts_a.load(in_unit + h * 8, norm_a[h], unscale_a[h]);
+    }
     /* See store_lines. */
     float *const to = call.out + (first_row + lane / 4 - lower) * call.out_stride + first_col +
                       quarter + lower * kWord;
@@ -60,8 +81,7 @@ __device__ __forceinline__ void store_tile(const Cdist<float> &call, const Plan 
             float results[2][2][kWord]; /* two rows, two words */
 #pragma unroll
             for (int i = 0; i < 2 * kWord; i += kWord) {
-                load_word(facts_b.norm + first + quarter + i, norm_b + i);
-                load_word(facts_b.unscale + first + quarter + i, unscale_b + i);
+                facts_b.load_words(first + quarter + i, norm_b + i, unscale_b + i);
             }
 #pragma unroll
             for (int h = 0; h < 2; ++h) {
@@ -70,13 +90,16 @@ __device__ __forceinline__ void store_tile(const Cdist<float> &call, const Plan 
                 for (int i = 0; i < 2 * kWord; ++i) {
                     const int sum = first / 2 + i / 2 * 4 + h * 2 + i % 2;
                     float guard;
-                    of_row[i / kWord][i % kWord] =
-                        Rules<kMetric>::result(sums[sum], norm_a[h], unscale_a[h], norm_b[i],
-                                               unscale_b[i], plan.ratio, guard);
+                    of_row[i / kWord][i % kWord] = Rules<kMetric>::result(
+                        sums[sum], norm_a[h], unscale_a[h], norm_b[i], unscale_b[i], ratio, guard);
                     suspects[part] = __funnelshift_l(__float_as_uint(guard), suspects[part], 1);
                 }
                 if constexpr (kWay == Way::kSliding) {
                     sliding.store(h, first, first == 0, first == kCols - kLine, of_row);
+                }
+                if constexpr (kWay == Way::kSingly) {
+                    store_singly(call, first_row + in_unit + h * 8, first_col + first + quarter,
+                                 of_row);
                 }
                 if constexpr (kWay == Way::kStaged) {
 #pragma unroll
@@ -99,6 +122,8 @@ __device__ __forceinline__ void store_tile(const Cdist<float> &call, const Plan 
     }
     if constexpr (kWay == Way::kStaged) {
         staged.send();
+    }
+    if constexpr (kWay == Way::kStaged || kWay == Way::kSingly) {
         if (call.packed() && first_col <= first_row + kUnitRows) {
 #pragma unroll
             for (int part = 0; part < kAcross; ++part) {

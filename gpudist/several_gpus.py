@@ -1,0 +1,213 @@
+"""Calls that several GPUs of one host share: which GPUs, and which rows each of them takes.
+
+The rows of a result are cut into panels, and a GPU that is done with one takes the next. A panel is
+the same call for some rows of the first operand, whose bits do not depend on the others, so that
+the result has the bits that one of these GPUs gives.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from gpudist import _core, arrays, cuda
+from gpudist.progress import Progress, watched
+
+# What takes several GPUs; all else runs on one.
+FUNCTIONS: Final = ("cdist", "minplus")
+
+_ALL = "cuda:all"
+_LIST = re.compile(r"cuda:[0-9]+(,[0-9]+)+", re.A)
+# Panels for each GPU: more even out what GPUs take for theirs, fewer bring fewer copies of the
+# second operand. A panel has some rows at least, since each begins with that copy.
+_PANELS = 4
+_LEAST_ROWS = 128
+# Seconds between two looks at Ctrl-C and at how far the GPUs are.
+_LOOK = 0.05
+
+
+def are_named(device: Any) -> bool:
+    """Tell whether a device is written as that of several GPUs: "cuda:all" or "cuda:0,2"."""
+    return isinstance(device, str) and (device == _ALL or _LIST.fullmatch(device) is not None)
+
+
+def of(device: str) -> tuple[str, ...]:
+    """Return the devices of such a text, one by one.
+
+    Parameters
+    ----------
+    device : str
+        "cuda:all" for every GPU of the kind of the first, or "cuda:0,2" for some.
+
+    Returns
+    -------
+    tuple of str
+        "cuda:N" for each.
+
+    Raises
+    ------
+    ValueError
+        A GPU is named twice, or there is none of that number.
+    gpudist.DeviceError
+        CUDA cannot be used.
+    """
+    reason = cuda.why_not()
+    if reason is not None:
+        raise _core.DeviceError(f"CUDA cannot be used: {reason}")
+    there = cuda.devices()
+    if device == _ALL:
+        kind = there[0].name, there[0].compute_capability
+        return tuple(f"cuda:{x.index}" for x in there if (x.name, x.compute_capability) == kind)
+    indices = [int(text) for text in device.removeprefix("cuda:").split(",")]
+    if len({*indices}) < len(indices):
+        raise ValueError(f"device names a GPU twice: {device!r}")
+    if max(indices) >= len(there):
+        raise ValueError(f"device must name GPUs from 0 to {len(there) - 1}, got {device!r}")
+    return tuple(f"cuda:{index}" for index in indices)
+
+
+def first_of(device: Any, space: arrays.Space) -> tuple[Any, tuple[str, ...]]:
+    """Return the device whose kernel all would run, and all of several, none if it is one.
+
+    Raises as `of` and `check_on_host` do.
+    """
+    if not are_named(device):
+        return device, ()
+    check_on_host(space)
+    devices = of(device)
+    return devices[0], devices
+
+
+def refuse(device: Any, function: str) -> None:
+    """Raise a ValueError if several GPUs are asked for what runs on one."""
+    if are_named(device):
+        raise ValueError(
+            f"device must name one GPU, 'cuda:N', for {function}, got {device!r}: several are for "
+            f"matrices given to {' and '.join(FUNCTIONS)}"
+        )
+
+
+def check_on_host(space: arrays.Space) -> None:
+    """Raise a TypeError for arrays on a device: they are on one GPU, and so is what they give."""
+    if space is not arrays.HOST:
+        raise TypeError(
+            "device must be None for arrays on a device, which is where they are computed; several "
+            "GPUs take arrays on the host"
+        )
+
+
+def panels(rows: int, count: int) -> list[tuple[int, int]]:
+    """Return the first row of each panel and the one after its last, for so many GPUs."""
+    step = max(-(-rows // (_PANELS * count)), _LEAST_ROWS)
+    return [(start, min(start + step, rows)) for start in range(0, rows, step)]
+
+
+class Task(NamedTuple):
+    """What several GPUs share: `compute` does rows [start, stop) on a device.
+
+    It tells its last argument how many of its inner steps are done, and how many there are. `steps`
+    are those of all `rows`; `function` is what the caller called.
+    """
+
+    function: str
+    rows: int
+    steps: int
+    compute: Callable[[str, int, int, Callable[[int, int], None]], object]
+
+
+def share(task: Task, devices: tuple[str, ...], progress: Progress) -> None:
+    """Compute all rows, each panel on the GPU that is free first.
+
+    Parameters
+    ----------
+    task : Task
+        What to compute.
+    devices : tuple of str
+        The GPUs.
+    progress : bool or callable
+        Who wants to know how far the call is; it is told by the calling thread.
+
+    Raises
+    ------
+    BaseException
+        What ended the first panel that failed, or the calling thread (Ctrl-C). The other GPUs are
+        done by then. How many rows before the first missing one are complete is its
+        `rows_complete`.
+    """
+    work = _Work(task, len(devices))
+    threads = [
+        threading.Thread(target=work.take_panels, args=(device,), name=f"gpudist on {device}")
+        for device in devices
+    ]
+    begun = []
+    try:
+        with watched(progress, task.steps, task.function) as tell:
+            for thread in threads:
+                thread.start()
+                begun.append(thread)
+            while any(thread.is_alive() for thread in threads):
+                next(thread for thread in threads if thread.is_alive()).join(_LOOK)
+                if tell is not None:
+                    tell(work.done())
+            if work.fault is not None:
+                raise work.fault
+    except BaseException as error:
+        work.ended = True
+        for thread in begun:
+            thread.join()
+        error.rows_complete = work.complete()  # type: ignore[attr-defined]
+        raise
+
+
+class _Ended(Exception):
+    """What ends a panel that nobody wants any more."""
+
+
+class _Work:
+    """The panels of a task, and how far each is."""
+
+    def __init__(self, task: Task, count: int) -> None:
+        self._task = task
+        self._panels = panels(task.rows, count)
+        self._steps_done = [0] * len(self._panels)
+        self._finished = [False] * len(self._panels)
+        self._left = iter(range(len(self._panels)))
+        self._lock = threading.Lock()
+        self.ended = False
+        self.fault: BaseException | None = None
+
+    def take_panels(self, device: str) -> None:
+        """Compute the next panel on this device, until there is none or the work has ended."""
+        while not self.ended:
+            with self._lock:
+                panel = next(self._left, None)
+            if panel is None:
+                return
+            try:
+                self._task.compute(device, *self._panels[panel], partial(self._look, panel))
+                self._finished[panel] = True
+            except _Ended:
+                return
+            except BaseException as error:
+                with self._lock:
+                    self.fault = self.fault or error
+                self.ended = True
+
+    def _look(self, panel: int, done: int, _: int) -> None:
+        if self.ended:
+            raise _Ended
+        self._steps_done[panel] = done
+
+    def done(self) -> float:
+        """Return which share of the steps is done."""
+        return sum(self._steps_done) / max(self._task.steps, 1)
+
+    def complete(self) -> int:
+        """Return how many rows there are before the first missing one."""
+        first = next(
+            (i for i, finished in enumerate(self._finished) if not finished), len(self._panels)
+        )
+        return self._panels[first][0] if first < len(self._panels) else self._task.rows

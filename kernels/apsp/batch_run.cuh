@@ -1,0 +1,146 @@
+/* batch_run.cuh: which kernel closes graphs of so many nodes, how many blocks take part, and what
+ * memory they share. A file for each dtype includes this: they compile side by side. */
+#ifndef GPUDIST_APSP_BATCH_RUN_CUH
+#define GPUDIST_APSP_BATCH_RUN_CUH
+
+#include "apsp/queue.cuh"
+
+namespace gd {
+
+constexpr const char *kBatchId = "apsp_batch/cuda_tiles";
+
+/* The most that the lines of the graphs in a queue may take. Those after them wait their turn. */
+constexpr size_t kMostLineBytes = (size_t)256 << 20;
+
+/* Elements of a thread, and how many blocks a multiprocessor holds by its registers. A thread has
+ * 128 of them where blocks are as many as here, with predecessors or doubles 168 or 255. */
+template <typename T, bool kPred>
+struct Tiling {
+    static constexpr int kN = sizeof(T) == 8 || kPred ? 4 : 8;
+    static constexpr int kSmallTeams = kN == 4 ? 4 : 8;
+    static constexpr int kWarpsDeep = sizeof(T) == 8 && kPred ? 3 : 4; /* of 128 threads */
+    static constexpr bool kHolds128 = sizeof(T) == 4;
+    static constexpr int kSide = sizeof(T) == 4 ? 128 : 64; /* of a queue's tile */
+    static constexpr int kSideN = sizeof(T) == 4 ? 8 : 4;
+    static constexpr int k64Blocks = sizeof(T) == 8 ? kWarpsDeep : kPred ? 4 : 8;
+    static constexpr int kSideBlocks = sizeof(T) == 8 ? kWarpsDeep : kPred ? 1 : 2;
+};
+
+template <typename T>
+struct QueuePlan {
+    Queue<T> queue;
+    ptrdiff_t count;     /* graphs at a time */
+    size_t bytes, zeros; /* of all, and of what has to be zero first */
+};
+
+template <typename T>
+QueuePlan<T> plan_queue(const Graphs<T> &job, int side, void *workspace)
+{
+    QueuePlan<T> plan = {};
+    Queue<T> &queue = plan.queue;
+    const ptrdiff_t tiles = ceil_div(job.n, (ptrdiff_t)side);
+    const size_t panel = (size_t)side * (size_t)side;
+    const size_t words = 2 * sizeof(T) + (job.pred != NULL ? sizeof(int32_t) : 0);
+    const size_t each = (size_t)tiles * panel * words;
+    const ptrdiff_t most =
+        (ptrdiff_t)(kMostLineBytes / each) > 1 ? (ptrdiff_t)(kMostLineBytes / each) : 1;
+    plan.count = job.count < most ? job.count : most;
+    const size_t count = (size_t)plan.count;
+    queue.tiles = (int)tiles;
+    queue.told = reinterpret_cast<Told<T> *>(static_cast<char *>(workspace) + 256);
+    queue.next = static_cast<unsigned *>(workspace);
+    queue.done = reinterpret_cast<unsigned *>(queue.told + count);
+    queue.signs = queue.done + count;
+    plan.zeros = 256 + count * (sizeof(Told<T>) + (1 + 2 * (size_t)tiles) * sizeof(unsigned));
+    plan.zeros = (plan.zeros + 255) / 256 * 256;
+    queue.lines = reinterpret_cast<T *>(static_cast<char *>(workspace) + plan.zeros);
+    queue.tags = reinterpret_cast<int32_t *>(queue.lines + 2 * count * (size_t)tiles * panel);
+    plan.bytes = plan.zeros + count * each;
+    return plan;
+}
+
+template <typename Ring, bool kPred>
+gd_status close_queued(const gd_launch &launch, const Graphs<typename Ring::Word> &job,
+                       gd_error *err)
+{
+    using T = typename Ring::Word;
+    using How = Tiling<T, kPred>;
+    constexpr int kSide = How::kSide;
+    using Shape = HeldShape<T, kSide, 8, How::kSideN>;
+    constexpr auto kernel = close_by_tiles<Ring, kSide, 8, How::kSideN, How::kSideBlocks, kPred>;
+    constexpr size_t kShared =
+        TileOf<Ring, kSide, 8, How::kSideN, kPred, false, false>::kSharedBytes;
+    QueuePlan<T> plan = plan_queue(job, kSide, launch.workspace);
+    int multiprocessors;
+    GD_CUDA_TRY(err, kBatchId,
+                cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount,
+                                       launch.device.index));
+    for (ptrdiff_t first = 0; first < job.count; first += plan.count) {
+        Queue<T> queue = plan.queue;
+        queue.first = first;
+        queue.count = (unsigned)min(plan.count, job.count - first);
+        const ptrdiff_t tasks = (ptrdiff_t)queue.tiles * queue.tiles * (ptrdiff_t)queue.count;
+        GD_CUDA_TRY(err, kBatchId,
+                    cudaMemsetAsync(launch.workspace, 0, plan.zeros, (cudaStream_t)launch.stream));
+        GD_CUDA_TRY(
+            err, kBatchId,
+            enqueue(launch, kernel, min(tasks, (ptrdiff_t)multiprocessors * How::kSideBlocks),
+                    Shape::kThreads, kShared, job, queue));
+        const gd_status status =
+            gd_pass(&launch, (double)(first + queue.count) / (double)job.count, err);
+        if (status != GD_OK) {
+            return status;
+        }
+    }
+    return GD_OK;
+}
+
+template <typename Ring, int kSide, int kN, int kTeams, int kBlocks, bool kPred>
+gd_status close_held(const gd_launch &launch, const Graphs<typename Ring::Word> &job, gd_error *err)
+{
+    using Shape = HeldShape<typename Ring::Word, kSide, 8, kN>;
+    GD_CUDA_TRY(err, kBatchId,
+                enqueue(launch, close_graphs<Ring, kSide, 8, kN, kTeams, kBlocks, kPred>,
+                        ceil_div(job.count, (ptrdiff_t)kTeams), Shape::kThreads * kTeams, 0, job));
+    return GD_OK;
+}
+
+template <typename Ring, bool kPred>
+gd_status close_all(const gd_launch &launch, const Graphs<typename Ring::Word> &job, gd_error *err)
+{
+    using T = typename Ring::Word;
+    using How = Tiling<T, kPred>;
+    if (job.n <= 32) {
+        return close_held<Ring, 32, How::kN, How::kSmallTeams, How::kWarpsDeep, kPred>(launch, job,
+                                                                                       err);
+    }
+    if (job.n <= 64) {
+        return close_held<Ring, 64, How::kSideN, 1, How::k64Blocks, kPred>(launch, job, err);
+    }
+    if constexpr (How::kHolds128) {
+        if (job.n <= 128) {
+            return close_held<Ring, 128, 8, 1, kPred ? 1 : 2, kPred>(launch, job, err);
+        }
+    }
+    return close_queued<Ring, kPred>(launch, job, err);
+}
+
+/* The bytes that graphs of so many nodes need beside their results. */
+template <typename T>
+size_t workspace_of(const Graphs<T> &job)
+{
+    const int side = Tiling<T, false>::kSide;
+    const bool held = job.n <= 64 || (Tiling<T, false>::kHolds128 && job.n <= 128);
+    return held ? 0 : plan_queue(job, side, NULL).bytes;
+}
+
+template <typename Ring>
+gd_status close_batch_of(const gd_launch &launch, const Graphs<typename Ring::Word> &job,
+                         gd_error *err)
+{
+    return job.pred != NULL ? close_all<Ring, true>(launch, job, err)
+                            : close_all<Ring, false>(launch, job, err);
+}
+
+}  // namespace gd
+#endif

@@ -1,0 +1,317 @@
+/* many.cu: cdist of many matrices in one launch, with the bits that tile.cu gives each.
+ *
+ * Idea: a launch costs more than a small matrix. So a block takes a tile of one of the matrices of
+ * a batch, or several small ones whole; 16 threads of it a tile of 16 x 16 results, say. The points
+ * of a fold of dimensions come to shared memory, dimension after dimension, where a thread finds
+ * four rows and four columns (a word each in float32) for its 4 x 4 results.
+ *
+ * Sums start afresh every GD_FOLD dimensions and groups of folds are joined as in tile.cu. Operands
+ * and results are where the batch's strides say: one that stands for all has strides of 0.
+ *
+ * Points of up to four dimensions need no shared memory: as in narrow.cu a thread keeps four
+ * columns in registers and walks down eight rows.
+ *
+ * Floor: (4096, 64, 64, 3) float32 writes 67 MB, 14 us at 4.7 TB/s. Launch: at most 256 threads;
+ * blocks of 64 x 64 results, or as it suits the matrices. Reached on an H200, with some 8 us that
+ * timing a launch adds: euclidean (4096, 64, 64, 3) 39 us (57 by way of shared memory), (100000, 8,
+ * 8, 3) 27, (20000, 16, 16, 8) 98, (10000, 32, 32, 16) 114; cityblock (8, 3900, 176, 4) 21. From 48
+ * rows and columns on tile.cu is quicker: (64, 1024, 1024, 64) 0.43 ms, here 1.04. */
+#include "cdist/direct/matrices.cuh"
+
+namespace {
+
+constexpr int kThreads = 256, kEdge = 4 /* results of a thread, either way */;
+/* Rows of shared memory begin so many elements further than they would. */
+constexpr int kPad = 4;
+
+template <typename T>
+struct Many {
+    gd::Cdist<T> first;
+    gd::Matrices all;
+    bool sure_root;
+    /* Binary logarithms of the threads for a tile, below each other and side by side, and of the
+     * matrices of a block; tiles of a matrix. */
+    unsigned log_down, log_across, log_each, down, across;
+};
+
+/* Brings dimensions dim up to dim + depth of a tile's points of each of the block's matrices:
+ * to[(matrix * GD_FOLD + dimension) * pitch + point]. */
+template <typename T>
+__device__ __forceinline__ void take_points(T *to, const gd::Points<T> &points,
+                                            const gd::Apart &apart, const gd::Batch &batch,
+                                            ptrdiff_t number, int each, ptrdiff_t first, int tile,
+                                            ptrdiff_t dim, int depth)
+{
+    const int pitch = tile + kPad, of_matrix = tile * depth;
+    for (int at = 0; at < each; ++at) {
+        const T *const from = points.data + batch.offset(apart, number + at);
+#pragma unroll 4
+        for (int i = threadIdx.x; i < of_matrix; i += blockDim.x) {
+            const int point = i / depth, k = i - point * depth;
+            to[(at * GD_FOLD + k) * pitch + point] =
+                __ldg(from + points.clamp(first + point) * points.row_stride +
+                      (dim + k) * points.col_stride);
+        }
+    }
+}
+
+template <typename M, typename T>
+__global__ void __launch_bounds__(kThreads, sizeof(T) == sizeof(float) ? 3 : 2)
+    many(const __grid_constant__ Many<T> call)
+{
+    constexpr int kWord = gd::kPerWord<T>;
+    extern __shared__ float4 dynamic[];
+    const unsigned tile = blockIdx.x % (call.down * call.across);
+    const ptrdiff_t begin = (ptrdiff_t)(blockIdx.x / (call.down * call.across)) << call.log_each;
+    const int each = (int)min(call.all.count - begin, (ptrdiff_t)1 << call.log_each);
+    const int high = kEdge << call.log_down, wide = kEdge << call.log_across;
+    const ptrdiff_t top = (ptrdiff_t)(tile / call.across) * high;
+    const ptrdiff_t left = (ptrdiff_t)(tile % call.across) * wide;
+    if (!call.first.has(top, left + wide)) {
+        return;
+    }
+    T *const points_a = (T *)dynamic;
+    T *const points_b = points_a + ((high + kPad) * GD_FOLD << call.log_each);
+    const int own = threadIdx.x >> (call.log_down + call.log_across);
+    const int own_row = (threadIdx.x >> call.log_across & ((1 << call.log_down) - 1)) * kEdge;
+    const int own_col = (threadIdx.x & ((1 << call.log_across) - 1)) * kEdge;
+
+    T total[kEdge][kEdge] = {}, groups[kEdge][kEdge] = {};
+    const ptrdiff_t d = call.first.d;
+#pragma unroll 1
+    for (ptrdiff_t dim = 0; dim < d; dim += GD_FOLD) {
+        const int depth = (int)min(d - dim, (ptrdiff_t)GD_FOLD);
+        __syncthreads(); /* nobody reads the fold before any more */
+        take_points(points_a, call.first.a, call.all.a, call.all.batch, begin, each, top, high, dim,
+                    depth);
+        take_points(points_b, call.first.b, call.all.b, call.all.batch, begin, each, left, wide,
+                    dim, depth);
+        __syncthreads();
+        const T *from_a = points_a + own * GD_FOLD * (high + kPad) + own_row;
+        const T *from_b = points_b + own * GD_FOLD * (wide + kPad) + own_col;
+        T sum[kEdge][kEdge] = {};
+#pragma unroll 4
+        for (int k = 0; k < depth; ++k, from_a += high + kPad, from_b += wide + kPad) {
+            T a[kEdge], b[kEdge];
+#pragma unroll
+            for (int i = 0; i < kEdge; i += kWord) {
+                gd::load_word(from_a + i, a + i);
+                gd::load_word(from_b + i, b + i);
+            }
+#pragma unroll
+            for (int i = 0; i < kEdge; ++i) {
+#pragma unroll
+                for (int j = 0; j < kEdge; ++j) {
+                    sum[i][j] = M::term(sum[i][j], a[i], b[j]);
+                }
+            }
+        }
+        const bool ends_group = M::folds && (dim + GD_FOLD) % GD_GROUP == 0 && dim + GD_FOLD < d;
+#pragma unroll
+        for (int i = 0; i < kEdge; ++i) {
+#pragma unroll
+            for (int j = 0; j < kEdge; ++j) {
+                total[i][j] = M::join(total[i][j], sum[i][j]);
+                if (ends_group) {
+                    groups[i][j] =
+                        dim < GD_GROUP ? total[i][j] : M::join(groups[i][j], total[i][j]);
+                    total[i][j] = 0;
+                }
+            }
+        }
+    }
+    if (own >= each) {
+        return;
+    }
+
+    const gd::Cdist<T> one = call.all.one(call.first, begin + own);
+    const ptrdiff_t row = top + own_row, col = left + own_col;
+    bool good = true;
+#pragma unroll
+    for (int i = 0; i < kEdge; ++i) {
+        T results[kEdge];
+#pragma unroll
+        for (int j = 0; j < kEdge; ++j) {
+            const T x = M::folds && d > GD_GROUP ? M::join(groups[i][j], total[i][j]) : total[i][j];
+            results[j] = call.sure_root ? M::finish(x) : gd::finish<M>(x, d);
+            good &= gd::is_good<M>(results[j]);
+        }
+        if (row + i < one.a.count) {
+#pragma unroll
+            for (int j = 0; j < kEdge; j += kWord) {
+                const gd::Run<T> run(one, col + j, 1);
+                run.store(one.row(row + i) + col + j, results + j, run.start(one, row + i));
+            }
+        }
+    }
+    if constexpr (M::template guarded<T>) {
+        if (!good) {
+            gd::recompute_f64<M>(one, row, min(row + kEdge, one.a.count), 1,
+                                 gd::Run<T>(one, col, 1));
+        }
+    }
+}
+
+/* A thread's share of matrices of few dimensions: kHigh rows in four columns, whose points stay in
+ * registers; as in narrow.cu, nothing but the results matters. */
+constexpr int kHigh = 8, kAhead = 4;
+
+template <typename T>
+struct Low {
+    gd::Cdist<T> first;
+    gd::Matrices all;
+    bool sure_root;
+    /* Shares of a matrix, and side by side in it; matrices of a block, or blocks of a matrix. */
+    unsigned shares, across, each, blocks;
+};
+
+template <typename M, int D, typename T>
+__global__ void __launch_bounds__(kThreads, sizeof(T) == sizeof(float) ? 4 : 2)
+    low(const __grid_constant__ Low<T> call)
+{
+    constexpr int kWord = gd::kPerWord<T>;
+    const unsigned local = call.each > 0 ? threadIdx.x / call.shares : 0;
+    const unsigned share = call.each > 0 ? threadIdx.x - local * call.shares
+                                         : blockIdx.x % call.blocks * kThreads + threadIdx.x;
+    const ptrdiff_t number =
+        call.each > 0 ? (ptrdiff_t)blockIdx.x * call.each + local : blockIdx.x / call.blocks;
+    if (local > 0 && local >= call.each) {
+        return;
+    }
+    const ptrdiff_t top = (ptrdiff_t)(share / call.across) * kHigh;
+    const ptrdiff_t left = (ptrdiff_t)(share % call.across) * kEdge;
+    if (share >= call.shares || number >= call.all.count || !call.first.has(top, left + kEdge)) {
+        return;
+    }
+    const gd::Cdist<T> one = call.all.one(call.first, number);
+    T b[kEdge][D];
+#pragma unroll
+    for (int j = 0; j < kEdge; ++j) {
+#pragma unroll
+        for (int k = 0; k < D; ++k) {
+            b[j][k] = one.b.at(one.b.clamp(left + j), k);
+        }
+    }
+    bool good = true;
+#pragma unroll
+    for (int half = 0; half < kHigh; half += kAhead) {
+        /* These are asked for before the first is used, to wait for memory once. */
+        T a[kAhead][D];
+#pragma unroll
+        for (int i = 0; i < kAhead; ++i) {
+#pragma unroll
+            for (int k = 0; k < D; ++k) {
+                a[i][k] = one.a.at(one.a.clamp(top + half + i), k);
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < kAhead; ++i) {
+            const ptrdiff_t row = top + half + i;
+            T results[kEdge];
+#pragma unroll
+            for (int j = 0; j < kEdge; ++j) {
+                T total = 0;
+#pragma unroll
+                for (int k = 0; k < D; ++k) {
+                    total = M::term(total, a[i][k], b[j][k]);
+                }
+                results[j] = call.sure_root ? M::finish(total) : gd::finish<M>(total, D);
+                good &= gd::is_good<M>(results[j]);
+            }
+            if (row < one.a.count) {
+#pragma unroll
+                for (int j = 0; j < kEdge; j += kWord) {
+                    const gd::Run<T> run(one, left + j, 1);
+                    run.store(one.row(row) + left + j, results + j, run.start(one, row));
+                }
+            }
+        }
+    }
+    if constexpr (M::template guarded<T>) {
+        if (!good) {
+            gd::recompute_f64<M>(one, top, min(top + kHigh, one.a.count), 1,
+                                 gd::Run<T>(one, left, 1));
+        }
+    }
+}
+
+template <int D, typename M, typename T>
+cudaError_t launch_low(const gd_cdist &call)
+{
+    Low<T> low = {};
+    low.all = gd::matrices_of<T>(call);
+    low.first = gd::first_of<T>(call, low.all);
+    low.sure_root = call.many.sure_root;
+    low.across = (unsigned)gd::ceil_div(call.out.cols, kEdge);
+    const ptrdiff_t shares = gd::ceil_div(call.out.rows, kHigh) * low.across;
+    if (shares > UINT_MAX / 2) {
+        return cudaErrorInvalidConfiguration;
+    }
+    low.shares = (unsigned)shares;
+    low.each = kThreads / low.shares;
+    low.blocks = (unsigned)gd::ceil_div(shares, kThreads);
+    const ptrdiff_t blocks =
+        low.each > 0 ? gd::ceil_div(low.all.count, low.each) : low.all.count * low.blocks;
+    return gd::enqueue(call.launch, ::low<M, D, T>, blocks, dim3(kThreads), 0, low);
+}
+
+unsigned log_of(ptrdiff_t x, unsigned most)
+{
+    unsigned log = 0;
+    while (log < most && (ptrdiff_t)1 << log < x) {
+        ++log;
+    }
+    return log;
+}
+
+template <typename M, typename T>
+cudaError_t launch(const gd_cdist &call)
+{
+    constexpr unsigned kLogThreads = 8, kLogWide = 4 /* threads side by side */;
+    Many<T> many = {};
+    many.all = gd::matrices_of<T>(call);
+    many.first = gd::first_of<T>(call, many.all);
+    many.sure_root = call.many.sure_root;
+    many.log_across = log_of(gd::ceil_div(call.out.cols, kEdge), kLogWide);
+    many.log_down = log_of(gd::ceil_div(call.out.rows, kEdge), kLogThreads - many.log_across);
+    const unsigned most = kLogThreads - many.log_across - many.log_down;
+    many.log_each = log_of(many.all.count, most);
+    const auto bytes = [&] {
+        const int high = (kEdge << many.log_down) + kPad, wide = (kEdge << many.log_across) + kPad;
+        return ((size_t)(high + wide) * GD_FOLD << many.log_each) * sizeof(T);
+    };
+    while (many.log_each > 0 && bytes() > gd::kSharedForAll) {
+        --many.log_each;
+    }
+    const int threads = 1 << (many.log_each + many.log_across + many.log_down);
+    many.down = (unsigned)gd::ceil_div(call.out.rows, kEdge << many.log_down);
+    many.across = (unsigned)gd::ceil_div(call.out.cols, kEdge << many.log_across);
+    const ptrdiff_t blocks = gd::ceil_div(many.all.count, (ptrdiff_t)1 << many.log_each);
+    return gd::enqueue(call.launch, ::many<M, T>, blocks * many.down * many.across, dim3(threads),
+                       bytes(), many);
+}
+
+}  // namespace
+
+extern "C" gd_status gd_cuda_cdist_many(gd_cdist *call, gd_error *err)
+{
+    return gd::launch_one_sum<false>(call, "cdist/cuda_many", err, [&](auto metric, auto type) {
+        using M = decltype(metric);
+        using T = decltype(type);
+        if constexpr (M::lp) {
+            switch (call->a.cols) {
+                case 1:
+                    return launch_low<1, M, T>(*call);
+                case 2:
+                    return launch_low<2, M, T>(*call);
+                case 3:
+                    return launch_low<3, M, T>(*call);
+                case 4:
+                    return launch_low<4, M, T>(*call);
+                default:
+                    break;
+            }
+        }
+        return launch<M, T>(*call);
+    });
+}

@@ -1,0 +1,214 @@
+/* multiply.cuh: the kernel that multiplies: images in, and out what may be near.
+ *
+ * One block a multiprocessor; a unit of its work is 256 rows of A, whose image stays, with some
+ * tiles of 256 columns of B, which a producer thread brings. Two groups of four warps have 128 rows
+ * each, and multiply 64 rows by 256 columns at a time. They take turns: while one looks at its
+ * accumulators the other keeps the tensor cores busy.
+ *
+ * What becomes of accumulators stands in look.cuh; longer rows have multiply_long.cuh. */
+#ifndef GPUDIST_NEIGHBORS_PRODUCT_MULTIPLY_CUH
+#define GPUDIST_NEIGHBORS_PRODUCT_MULTIPLY_CUH
+
+#include "arch/barrier.cuh"
+#include "arch/registers.cuh"
+#include "arch/wgmma_sm90.cuh"
+#include "neighbors/product/look.cuh"
+
+namespace gd {
+namespace filter {
+
+constexpr int kGroup = 128, kConsumers = 2 * kGroup, kThreads = kConsumers + kGroup;
+constexpr int kWarps = kConsumers / kLanes;
+constexpr int kProducerRegisters = 24, kConsumerRegisters = 240;
+/* Short rows are multiplied sooner than looked at: turns would only cost. */
+template <int kSteps>
+constexpr bool kTakesTurns = kSteps > 4;
+
+template <int kSteps>
+struct Shared {
+    static constexpr int kStages = kSteps > 6 ? 2 : kSteps > 4 ? 3 : kSteps > 2 ? 4 : 8;
+    Columns<kSteps> stages[kStages];
+    Rows<kSteps> rows[2];
+    RowFacts facts[kTileRows];
+    uint64_t full[kStages], empty[kStages], rows_full[2], rows_empty[2];
+};
+static_assert(sizeof(Shared<8>) <= 227 << 10 && sizeof(Shared<6>) <= 227 << 10 &&
+                  sizeof(Shared<4>) <= 227 << 10 && sizeof(Shared<2>) <= 227 << 10,
+              "shared memory of a block");
+
+/* Tiles from `begin` to before `end`, or, with `apart`, of these times that. */
+struct Tiles {
+    int begin, end, apart;
+};
+/* Units of work: `each` tiles for a strip of rows. Strips are next to each other, so that blocks
+ * that work at the same time read the same tiles. */
+struct Units {
+    Tiles tiles;
+    int strips, each;
+
+    __device__ __forceinline__ int count() const
+    {
+        return strips * ((tiles.end - tiles.begin + each - 1) / each);
+    }
+    __device__ __forceinline__ int strip(int unit) const { return unit % strips; }
+    __device__ __forceinline__ int first(int unit) const
+    {
+        return tiles.begin + unit / strips * each;
+    }
+    __device__ __forceinline__ int end(int unit) const
+    {
+        return min(first(unit) + each, tiles.end);
+    }
+};
+
+template <int kSteps>
+__device__ __forceinline__ void produce(const Plan &plan, const Units &units,
+                                        Shared<kSteps> &shared)
+{
+    using S = Shared<kSteps>;
+    const auto *const columns = reinterpret_cast<const Columns<kSteps> *>(plan.columns);
+    const auto *const rows = reinterpret_cast<const Rows<kSteps> *>(plan.images);
+    unsigned slot = 0, turn = 0, rows_turn = 0;
+    for (int unit = blockIdx.x; unit < units.count(); unit += gridDim.x, rows_turn ^= 1) {
+        const int strip = units.strip(unit);
+        for (int i = 0; i < 2; ++i) {
+            barrier_wait(&shared.rows_empty[i], rows_turn ^ 1);
+            barrier_expect(&shared.rows_full[i],
+                           sizeof shared.rows[i] + kGroupRows * sizeof(RowFacts));
+            bulk_copy(&shared.rows[i], rows + 2 * strip + i, sizeof shared.rows[i],
+                      &shared.rows_full[i]);
+            bulk_copy(shared.facts + i * kGroupRows, plan.row_facts + (2 * strip + i) * kGroupRows,
+                      kGroupRows * sizeof(RowFacts), &shared.rows_full[i]);
+        }
+        for (int tile = units.first(unit); tile < units.end(unit); ++tile) {
+            barrier_wait(&shared.empty[slot], turn ^ 1);
+            barrier_expect(&shared.full[slot], sizeof(Columns<kSteps>));
+            bulk_copy(&shared.stages[slot], columns + (ptrdiff_t)tile * units.tiles.apart,
+                      sizeof(Columns<kSteps>), &shared.full[slot]);
+            if (++slot == S::kStages) {
+                slot = 0, turn ^= 1;
+            }
+        }
+    }
+}
+
+/* Multiplies 64 rows with a tile. */
+template <int kSteps>
+__device__ __forceinline__ void multiply_tile(Accumulator &acc, const Rows<kSteps> &rows, int half,
+                                              const Columns<kSteps> &columns)
+{
+    const uint64_t a = describe(shared_address(&rows.planes[0][half * 64]), kGroupRows);
+    const uint64_t b = describe(shared_address(&columns.planes[0][0]), kTileCols);
+    if (kTakesTurns<kSteps>) {
+        if (this_thread() < kGroup) {
+            sync_part<1, kConsumers>();
+        }
+        else {
+            sync_part<2, kConsumers>();
+        }
+    }
+    pin(acc);
+    begin_products();
+    multiply<false>(acc, a, b);
+#pragma unroll
+    for (int i = 1; i < kSteps; ++i) {
+        multiply<true>(acc, a + i * 2 * kGroupRows, b + i * 2 * kTileCols);
+    }
+    commit_products();
+    if (kTakesTurns<kSteps>) {
+        if (this_thread() < kGroup) {
+            arrive_part<2, kConsumers>();
+        }
+        else {
+            arrive_part<1, kConsumers>();
+        }
+    }
+    await_products();
+    pin(acc);
+}
+
+template <int kSteps, Look kLook>
+__device__ __forceinline__ void consume(const Plan &plan, const Units &units,
+                                        Shared<kSteps> &shared)
+{
+    using S = Shared<kSteps>;
+    const int group = (int)this_thread() / kGroup;
+    Log log;
+    Accumulator acc;
+    unsigned slot = 0, turn = 0, rows_turn = 0;
+    if (kTakesTurns<kSteps> && group == 1) {
+        arrive_part<1, kConsumers>();
+    }
+#pragma unroll 1
+    for (int unit = blockIdx.x; unit < units.count(); unit += gridDim.x, rows_turn ^= 1) {
+        const int strip = units.strip(unit), end = units.end(unit);
+        barrier_wait(&shared.rows_full[group], rows_turn);
+#pragma unroll 1
+        for (int tile = units.first(unit); tile < end; ++tile) {
+            const auto &columns = shared.stages[slot];
+            barrier_wait(&shared.full[slot], turn);
+#pragma unroll 1
+            for (int half = 0; half < 2; ++half) {
+                multiply_tile<kSteps>(acc, shared.rows[group], half, columns);
+                const int in_strip = group * kGroupRows + half * 64 +
+                                     (int)this_thread() / kLanes % 4 * 16 +
+                                     (int)this_thread() % kLanes / 4;
+                look<kLook>(plan, acc, columns.facts, shared.facts + in_strip,
+                            strip * kTileRows + in_strip, tile, log);
+            }
+            __syncwarp();
+            if (this_thread() % kLanes == 0) {
+                barrier_arrive(&shared.empty[slot]);
+            }
+            if (++slot == S::kStages) {
+                slot = 0, turn ^= 1;
+            }
+        }
+        __syncwarp();
+        if (this_thread() % kLanes == 0) {
+            barrier_arrive(&shared.rows_empty[group]);
+        }
+    }
+    if (kLook == Look::kLog) {
+        close_log(plan, log);
+    }
+    /* The other group has announced one turn more than this one takes. */
+    if (kTakesTurns<kSteps> && group == 0) {
+        sync_part<1, kConsumers>();
+    }
+}
+
+template <int kSteps, Look kLook>
+__global__ void __launch_bounds__(kThreads, 1)
+    multiply_rows(const __grid_constant__ Plan plan, const __grid_constant__ Units units)
+{
+    follow();
+    extern __shared__ __align__(128) unsigned char memory[];
+    auto &shared = *reinterpret_cast<Shared<kSteps> *>(memory);
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < Shared<kSteps>::kStages; ++i) {
+            barrier_init(&shared.full[i], 1);
+            barrier_init(&shared.empty[i], kWarps);
+        }
+        for (int i = 0; i < 2; ++i) {
+            barrier_init(&shared.rows_full[i], 1);
+            barrier_init(&shared.rows_empty[i], kWarps / 2);
+        }
+        show_barriers();
+    }
+    __syncthreads();
+    if (threadIdx.x >= kConsumers) {
+        give_registers<kProducerRegisters>();
+        if (threadIdx.x == kConsumers) {
+            produce<kSteps>(plan, units, shared);
+        }
+    }
+    else {
+        take_registers<kConsumerRegisters>();
+        consume<kSteps, kLook>(plan, units, shared);
+    }
+}
+
+}  // namespace filter
+}  // namespace gd
+#endif

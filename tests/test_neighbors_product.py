@@ -1,0 +1,229 @@
+"""One product of halves finds the neighbours that a stable sort of direct distances says."""
+
+import numpy as np
+import pytest
+
+import gpudist
+from gpudist import neighbors_call
+
+ID = "neighbors/cuda_product"
+WHY_NOT = next(kernel.why_not for kernel in gpudist.kernels("neighbors") if kernel.id == ID)
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif("compute capability" in (WHY_NOT or ""), reason=str(WHY_NOT)),
+]
+N, M = 16500, 33
+
+
+def keys_of(a, b, metric="euclidean", first=None):
+    """The distances that are sorted: of the direct form."""
+    keys = gpudist.cdist(a, b, metric, device="cuda", kernel="cdist/cuda_tile")
+    if first is not None:
+        i = np.arange(len(a))
+        keys[i, first + i] = np.nan
+    return keys
+
+
+def check(found, keys, k):
+    order = np.argsort(keys, axis=1, kind="stable")[:, :k]
+    nearest = np.take_along_axis(keys, order, axis=1)
+    np.testing.assert_array_equal(found.indices, np.where(np.isnan(nearest), -1, order))
+    np.testing.assert_array_equal(found.distances, nearest)
+
+
+def knn(a, b, k, metric="euclidean", **more):
+    return gpudist.knn(a, b, k, metric, kernel=ID, device="cuda", **more)
+
+
+def normal(rng, d):
+    return rng.normal(size=(M, d)), rng.normal(size=(N, d))
+
+
+def clusters(rng, d):
+    middles = 5 * rng.normal(size=(16, d))
+    return tuple(
+        middles[rng.integers(0, 16, rows)] + rng.normal(size=(rows, d)) / 2 for rows in (M, N)
+    )
+
+
+def doubled(rng, d):
+    a, b = normal(rng, d)
+    b[1::2] = b[::2]
+    return a, b
+
+
+def equal_at_the_kth(rng, d):
+    a, b = normal(rng, d)
+    b[700:1700] = b[700]
+    b[:7] = b[700] + rng.normal(size=(7, d)) * 1e-3
+    return b[700] + a * 1e-2, b
+
+
+def ulps_apart(rng, d):
+    steps = [rng.integers(-40, 40, (rows, d)).astype("f4") for rows in (M, N)]
+    return tuple(np.float32(0.7) + step * np.spacing(np.float32(0.7)) for step in steps)
+
+
+def with_specials(rng, d):
+    a, b = normal(rng, d)
+    for x in (a, b):
+        x[2::200] = np.nan
+        x[3::150, 0] = np.inf
+        x[5::150, -1] = -np.inf
+        x[7::200, d // 2] = np.nan
+    return a, b
+
+
+def one_huge(rng, d):
+    a, b = normal(rng, d)
+    a[5, 2], b[7777, 3], b[7778, 3] = 1e30, 1e30, -3e38
+    return a, b
+
+
+def far_away(rng, d):
+    """Columns that halves do not hold, and rows near them."""
+    a, b = normal(rng, d)
+    away = 1e7 * rng.normal(size=d)
+    b[::300] += away
+    a[::4] += away
+    return a, b
+
+
+def many_far_away(rng, d):
+    a, b = normal(rng, d)
+    b[::20] *= 1e6
+    return a, b
+
+
+def grid(rng, d):
+    return tuple(rng.integers(0, 3, (rows, d)) for rows in (M, N))
+
+
+def one_hot(rng, d):
+    return tuple(np.eye(d)[rng.integers(0, d, rows)] * rng.random((rows, 1)) for rows in (M, N))
+
+
+def along_a_curve(rng, d):
+    """Neighbours in space are neighbours in memory: a sample of B sees all of them or none."""
+    t = np.arange(N)[:, None] * 5e-4
+    b = 5 * np.sin(t * (np.arange(d) % 16 + 1) + np.arange(d)) + 0.01 * rng.normal(size=(N, d))
+    return b[:: N // M][:M] + 0.001, b
+
+
+def growing(rng, d):
+    a, b = normal(rng, d)
+    return a, b * (1 + 10 * np.arange(N)[:, None] / N)
+
+
+def scaled(power):
+    return lambda rng, d: tuple(x * 2.0**power for x in normal(rng, d))
+
+
+SETS = {
+    "normal": normal,
+    "clusters": clusters,
+    "every row twice": doubled,
+    "a thousand equal rows": equal_at_the_kth,
+    "ulps apart": ulps_apart,
+    "NaN and infinity": with_specials,
+    "one huge coordinate": one_huge,
+    "far away": far_away,
+    "many far away": many_far_away,
+    "grid": grid,
+    "one hot": one_hot,
+    "along a curve": along_a_curve,
+    "growing": growing,
+    "uniform, far from 0": lambda rng, d: (100 + rng.random((M, d)), 100 + rng.random((N, d))),
+    "offset 1e4": lambda rng, d: tuple(x + 1e4 for x in normal(rng, d)),
+    "heavy tails": lambda rng, d: tuple(np.exp(2 * x) for x in normal(rng, d)),
+    "all equal": lambda rng, d: (rng.normal(size=(M, d)), np.full((N, d), 0.3)),
+    "A elsewhere": lambda rng, d: (rng.normal(size=(M, d)) + 3000, rng.normal(size=(N, d))),
+    "squares overflow": scaled(80),
+    "squares underflow": scaled(-73),
+    "subnormal": scaled(-140),
+}
+
+
+def points(rng, name, d):
+    return tuple(x.astype("f4") for x in SETS[name](rng, d))
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "sqeuclidean"])
+@pytest.mark.parametrize("d", [9, 20, 64, 128, 200])
+@pytest.mark.parametrize("name", SETS)
+def test_neighbours_are_the_first_of_a_stable_sort(name, d, metric, rng):
+    a, b = points(rng, name, d)
+    keys = keys_of(a, b, metric)
+    for k in (1, 10, 128):
+        check(knn(a, b, k, metric), keys, k)
+
+
+@pytest.mark.parametrize("d", [9, 16, 31, 100, 128, 129, 400])
+@pytest.mark.parametrize("name", ["normal", "clusters", "heavy tails", "one hot", "growing"])
+def test_no_product_is_further_off_than_its_bound_says(name, d, rng, monkeypatch):
+    """The row's option `check` computes them all in float64, and writes NaN where that fails."""
+    told = neighbors_call.Call.told
+    more = {"options": {"check": 1}}
+    monkeypatch.setattr(neighbors_call.Call, "told", lambda call, watch: told(call, watch) | more)
+    a, b = points(rng, name, d)
+    assert (knn(a, b, 3).indices >= 0).all()
+
+
+@pytest.mark.parametrize("d", [16, 128, 150])
+def test_no_row_is_its_own_neighbour(d, rng):
+    b = rng.normal(size=(N, d)).astype("f4")
+    b[1::2] = b[::2]
+    found = gpudist.knn(b, k=7, kernel=ID, device="cuda")
+    for rows in (slice(0, 40), slice(12280, 12300), slice(N - 20, N)):
+        keys = keys_of(b[rows], b, first=rows.start)
+        check(type(found)(found.distances[rows], found.indices[rows]), keys, 7)
+        check(gpudist.knn(b, k=7, kernel=ID, device="cuda", rows=rows), keys, 7)
+
+
+@pytest.mark.parametrize("library", ["torch", "cupy"])
+def test_rows_of_any_strides(library, rng):
+    lib = pytest.importorskip(library)
+    whole_a, whole_b = (rng.normal(size=(rows, 150)).astype("f4") for rows in (M, 2 * N))
+    to = lib.from_numpy if library == "torch" else lib.asarray
+    a, b = to(whole_a), to(whole_b)
+    if library == "torch":
+        a, b = a.cuda(), b.cuda()
+    for columns in (slice(1, 101), slice(0, 128), slice(3, 63, 3)):
+        keys = keys_of(whole_a[:, columns], whole_b[::2, columns])
+        found = gpudist.knn(a[:, columns], b[::2, columns], 10, kernel=ID)
+        assert isinstance(found.indices, type(a))
+        home = [x.cpu().numpy() if library == "torch" else x.get() for x in found]
+        check(type(found)(*home), keys, 10)
+
+
+def test_the_same_bits_whatever_finds_them(rng):
+    a, b = (rng.normal(size=(rows, 40)).astype("f4") for rows in (300, N))
+    panels = gpudist.knn(a, b, 100, kernel="neighbors/cuda_panels", device="cuda")
+    for k in (1, 32, 100):
+        found = knn(a, b, k)
+        np.testing.assert_array_equal(found.indices, panels.indices[:, :k])
+        np.testing.assert_array_equal(found.distances, panels.distances[:, :k])
+
+
+def test_what_it_does_not_take(rng):
+    a, b = (rng.normal(size=(rows, 40)).astype("f4") for rows in (3, N))
+    for k, columns, points_, why in (
+        (129, 40, b, "up to 128 neighbours"),
+        (5, 8, b, "9 to 1024 dimensions"),
+        (5, 40, b[:9000], "among 16384 to"),
+    ):
+        with pytest.raises(ValueError, match=why):
+            knn(a[:, :columns], points_[:, :columns], k)
+    with pytest.raises(ValueError, match="float64"):
+        knn(a.astype("f8"), b.astype("f8"), 5)
+
+
+def test_little_memory_is_no_reason_to_fail(rng):
+    a, b = (rng.normal(size=(rows, 40)).astype("f4") for rows in (1000, N))
+    found = gpudist.knn(a, b, 10, device="cuda")
+    for memory in (1 << 30, 100 << 20, 20 << 20):  # by points in one piece, in several, by panels
+        less = gpudist.knn(a, b, 10, device="cuda", max_memory=memory)
+        np.testing.assert_array_equal(less.indices, found.indices)
+        np.testing.assert_array_equal(less.distances, found.distances)
+    with pytest.raises(MemoryError, match="max_memory"):
+        knn(a, b, 10, max_memory=8 << 20)

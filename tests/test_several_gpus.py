@@ -1,0 +1,187 @@
+"""One call that several GPUs share: the bits of one, its refusals, and how it ends.
+
+Where there are no two GPUs, one plays them all; without any the CPU does.
+"""
+
+import threading
+
+import numpy as np
+import pytest
+
+import gpudist
+from gpudist import several_gpus
+
+
+@pytest.fixture(params=["cpu", pytest.param("cuda:0", marks=pytest.mark.gpu)])
+def device(request, monkeypatch):
+    """Let a device play three GPUs, and name them."""
+    monkeypatch.setattr(several_gpus, "of", lambda named: (request.param,) * 3)
+    return request.param
+
+
+def points(rows, columns, seed=0, dtype="float64"):
+    return (np.random.default_rng(seed).random((rows, columns)) + 0.1).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("metric", ["euclidean", "cityblock", "seuclidean", "cosine", "hamming"])
+def test_distances_have_the_bits_of_one_gpu(device, metric, dtype):
+    a, b = points(1301, 33, 0, dtype), points(257, 33, 1, dtype)
+    one = gpudist.cdist(a, b, metric, device=device)
+    several = gpudist.cdist(a, b, metric, device="cuda:all")
+    assert several.dtype == one.dtype and several.tobytes() == one.tobytes()
+
+
+@pytest.mark.parametrize("rows", [0, 1, 127, 129])
+def test_few_rows_are_enough(device, rows):
+    a, b = points(rows, 5), points(7, 5)
+    assert np.array_equal(
+        gpudist.cdist(a, b, device="cuda:0,1"), gpudist.cdist(a, b, device=device)
+    )
+
+
+def test_results_go_where_the_caller_wants_them(device):
+    a, b = points(900, 12), points(40, 12, 1)
+    one = gpudist.cdist(a, b, device=device)
+    out = np.zeros((900, 40))
+    assert gpudist.cdist(a, b, out=out, device="cuda:all") is out
+    assert np.array_equal(out, one)
+    out[:] = -1
+    gpudist.cdist(a, b, out=out, rows=slice(200, 800), device="cuda:all")
+    assert np.array_equal(out[200:800], one[200:800])
+    assert (out[:200] == -1).all() and (out[800:] == -1).all()
+    half = gpudist.cdist(a, b, dtype="float16", device="cuda:all")
+    assert np.array_equal(half, gpudist.cdist(a, b, dtype="float16", device=device))
+
+
+def test_what_is_written_is_not_read_again(device):
+    x = points(600, 600)
+    one = gpudist.cdist(x, x, "cityblock", w=x[5], device=device)
+    assert np.array_equal(gpudist.cdist(x, x, "cityblock", w=x[5], out=x, device="cuda:all"), one)
+    x = points(600, 600)
+    one = gpudist.minplus(x, x, device=device)
+    assert np.array_equal(gpudist.minplus(x, x, out=x, device="cuda:all"), one)
+
+
+@pytest.mark.parametrize("semiring", ["min_plus", "max_min", "or_and"])
+def test_products_have_the_bits_of_one_gpu(device, semiring):
+    a, b, c = points(700, 90), points(90, 65, 1), points(700, 65, 2)
+    if semiring == "or_and":
+        a, b, c = a > 0.9, b > 0.9, c > 0.9
+    for third in (None, c):
+        one = gpudist.minplus(a, b, third, semiring=semiring, device=device)
+        several = gpudist.minplus(a, b, third, semiring=semiring, device="cuda:all")
+        assert several.dtype == one.dtype and np.array_equal(several, one)
+    kept = c.copy()
+    gpudist.minplus(a, b, c, semiring=semiring, out=c, device="cuda:all")
+    assert np.array_equal(c, gpudist.minplus(a, b, kept, semiring=semiring, device=device))
+
+
+def test_the_calling_thread_is_told_how_far_they_are(device):
+    told = []
+
+    def tell(done, total):
+        told.append((done, total, threading.current_thread()))
+
+    gpudist.cdist(points(3000, 8), points(800, 8), device="cuda:all", progress=tell)
+    assert told[-1][:2] == (3000 * 800 * 8,) * 2
+    assert [done for done, *_ in told] == sorted(done for done, *_ in told)
+    assert {thread for *_, thread in told} == {threading.current_thread()}
+
+
+def test_an_error_of_one_ends_all(device):
+    a, b = np.ones((1000, 2), np.int32), np.zeros((2, 3), np.int32)
+    assert (gpudist.minplus(a, b, device="cuda:all") == 1).all()
+    a[700:] = 2**28
+    before = threading.active_count()
+    with pytest.raises(ValueError, match="sums in int32 do not take") as caught:
+        gpudist.minplus(a, b, device="cuda:all")
+    assert threading.active_count() == before
+    assert caught.value.rows_complete <= 700
+
+
+def _interrupt(done, total):
+    raise KeyboardInterrupt
+
+
+def test_ctrl_c_says_what_is_complete(device, monkeypatch):
+    monkeypatch.setattr(several_gpus, "_LOOK", 0.001)
+    a, b = points(6000, 256), points(2000, 256, 1)
+    out = np.full((6000, 2000), -1.0)
+    before = threading.active_count()
+    with pytest.raises(KeyboardInterrupt) as caught:
+        gpudist.cdist(a, b, "jensenshannon", out=out, device="cuda:all", progress=_interrupt)
+    assert threading.active_count() == before
+    complete = caught.value.rows_complete
+    one = gpudist.cdist(a[:complete], b, "jensenshannon", device=device)
+    assert complete < 6000 and np.array_equal(out[:complete], one)
+    assert device != "cpu" or (out[:1500] == -1).any()  # none of the first panels was finished
+
+
+def test_panels_have_all_rows_once():
+    for rows in (0, 1, 128, 129, 1000, 5003, 100_000):
+        for count in (1, 2, 5):
+            parts = several_gpus.panels(rows, count)
+            assert [i for start, stop in parts for i in range(start, stop)] == [*range(rows)]
+            assert rows < 10_000 or len(parts) >= 4 * count
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: gpudist.pdist(x, device="cuda:all"),
+        lambda x: gpudist.apsp(x, device="cuda:0,1"),
+        lambda x: gpudist.transitive_closure(x, device="cuda:all"),
+        lambda x: gpudist.perron(x, device="cuda:all"),
+        lambda x: gpudist.knn(x, k=1, device="cuda:all"),
+        lambda x: gpudist.cdist(x[None], x, device="cuda:all"),
+        lambda x: gpudist.minplus(x[None], x[None], device="cuda:all"),
+        lambda x: gpudist.explain("pdist", x, device="cuda:all"),
+        lambda x: gpudist.explain("apsp", x, device="cuda:all"),
+    ],
+)
+def test_what_runs_on_one_gpu_says_so(call):
+    with pytest.raises(ValueError, match="device must name one GPU, 'cuda:N', for"):
+        call(points(4, 4))
+
+
+def test_without_cuda_they_are_refused():
+    if gpudist.cuda.is_available():
+        pytest.skip("CUDA can be used here")
+    for call in (gpudist.cdist, gpudist.minplus):
+        with pytest.raises(gpudist.DeviceError, match="CUDA cannot be used"):
+            call(points(3, 3), points(3, 3), device="cuda:all")
+
+
+def test_gpus_are_named_as_they_are(monkeypatch):
+    kinds = ["A", "B", "A"]
+    there = [gpudist.cuda.Device(i, kind, "9.0", 1, 1, 1) for i, kind in enumerate(kinds)]
+    monkeypatch.setattr(gpudist.cuda, "why_not", lambda: None)
+    monkeypatch.setattr(gpudist.cuda, "devices", lambda: tuple(there))
+    assert several_gpus.of("cuda:all") == ("cuda:0", "cuda:2")
+    assert several_gpus.of("cuda:2,1") == ("cuda:2", "cuda:1")
+    with pytest.raises(ValueError, match="names a GPU twice"):
+        several_gpus.of("cuda:1,1")
+    with pytest.raises(ValueError, match="from 0 to 2, got 'cuda:0,3'"):
+        several_gpus.of("cuda:0,3")
+    for text in ("cuda:", "cuda:0", "cuda:a", "cuda:0,", "cuda:ALL", "cpu", None):
+        assert not several_gpus.are_named(text)
+
+
+def test_explain_says_who_shares_the_rows(device):
+    x = points(5000, 8)
+    said = gpudist.explain("cdist", x, x, device="cuda:all")
+    one = gpudist.explain("cdist", x, x, device=device)
+    assert said.devices == (device,) * 3 and said.kernel == one.kernel and one.devices == ()
+    assert f"{device} and {device}" in str(said) and "shared by" not in str(one)
+    assert said.limit.seconds == pytest.approx(one.limit.seconds / 3)
+    assert gpudist.explain("minplus", x, x.T, device="cuda:all").devices == (device,) * 3
+
+
+@pytest.mark.gpu
+def test_arrays_on_a_gpu_stay_there():
+    torch = pytest.importorskip("torch")
+    x = torch.ones((4, 4), device="cuda")
+    for call in (gpudist.cdist, gpudist.minplus):
+        with pytest.raises(TypeError, match="device must be None for arrays on a device"):
+            call(x, x, device="cuda:all")
