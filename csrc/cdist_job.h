@@ -5,6 +5,7 @@
 #include "metric.h"
 #include "options.h"
 #include "registry.h"
+#include "run.h"
 #include "stack.h"
 #include "stage.h"
 
@@ -28,6 +29,7 @@ typedef struct gd_seen {
 /* A call, between entering the device and leaving it. */
 typedef struct gd_job {
     const gd_matrix *a, *b; /* as the caller has them; the same for pdist, or if they are */
+    gd_row_span pairs_of;   /* pdist: the rows whose pairs with later ones are asked for */
     gd_dtype dtype;         /* of the result */
     bool staged;            /* they are on the host, and the stage is not */
     bool direct;            /* auto is to take distances of the direct form (gd_request) */
@@ -52,8 +54,8 @@ gd_status gd_check_points(const gd_matrix *x, const char *name, gd_dtype dtype,
 /* What gd_run_cdist and gd_run_pdist refuse. */
 gd_status gd_check_cdist(const gd_matrix *a, const gd_matrix *b, const gd_matrix *out,
                          const gd_measure *measure, gd_error *err);
-gd_status gd_check_pdist(const gd_matrix *x, const gd_matrix *out, const gd_measure *measure,
-                         gd_error *err);
+gd_status gd_check_pdist(const gd_matrix *x, gd_row_span rows, const gd_matrix *out,
+                         const gd_measure *measure, gd_error *err);
 /* What there is to do, of a job whose form is set. */
 gd_request gd_job_request(const gd_job *job, const gd_orders *orders);
 /* Sets what the operands, their dtype and the measure ask of a kernel, and the kernel. */

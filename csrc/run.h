@@ -11,10 +11,17 @@
 gd_status gd_run_cdist(const gd_matrix *a, const gd_matrix *b, const gd_matrix *out,
                        const gd_measure *measure, const gd_orders *orders, gd_error *err);
 
-/* The same for every two rows of x, i < j: out is one row of n * (n - 1) / 2 elements, sorted by i,
- * then by j. Each has the bits that gd_run_cdist gives. */
-gd_status gd_run_pdist(const gd_matrix *x, const gd_matrix *out, const gd_measure *measure,
-                       const gd_orders *orders, gd_error *err);
+/* Rows [first, end) of a matrix. */
+typedef struct gd_row_span {
+    ptrdiff_t first, end;
+} gd_row_span;
+
+static inline gd_row_span gd_all_rows(const gd_matrix *x) { return (gd_row_span){0, x->rows}; }
+
+/* The same for every two rows i < j of x, i one of `rows`: out is one row, sorted by i, then by j,
+ * of n * (n - 1) / 2 elements if these are all rows. Each has the bits that gd_run_cdist gives. */
+gd_status gd_run_pdist(const gd_matrix *x, gd_row_span rows, const gd_matrix *out,
+                       const gd_measure *measure, const gd_orders *orders, gd_error *err);
 
 /* `count` matrices, along axes of these lengths; with `pairs` there is no b. All are on the host.
  */
@@ -42,10 +49,10 @@ typedef struct gd_plan {
     double brought;
 } gd_plan;
 
-/* Of gd_run_cdist, or with b NULL of gd_run_pdist. Matrices need no data. */
-gd_status gd_plan_cdist(const gd_matrix *a, const gd_matrix *b, const gd_matrix *out,
-                        const gd_measure *measure, const gd_orders *orders, gd_plan *plan,
-                        gd_error *err);
+/* Of gd_run_cdist, or with b NULL of gd_run_pdist for these rows. Matrices need no data. */
+gd_status gd_plan_cdist(const gd_matrix *a, const gd_matrix *b, gd_row_span rows,
+                        const gd_matrix *out, const gd_measure *measure, const gd_orders *orders,
+                        gd_plan *plan, gd_error *err);
 
 /* What the computed lengths say of negative cycles, positive ones with GD_MAX_PLUS: how many nodes
  * seem to be on one, and by how much the rounding of sums can lengthen one. That is 0 where weights

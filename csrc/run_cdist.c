@@ -108,6 +108,12 @@ static gd_status bring_rows(gd_job *job, const gd_matrix *out, gd_error *err)
 
 /* ---------------------------------------------------------------- pairs */
 
+/* Whether all pairs of the operand are asked for. */
+static bool has_all_pairs(const gd_job *job)
+{
+    return job->pairs_of.first == 0 && job->pairs_of.end >= job->a->rows;
+}
+
 /* So many rows in a block that little is computed left of the diagonal, but enough to be worth the
  * launches. On the CPU a block stays in the last cache on its way to the result; a GPU is quicker
  * with fewer, larger ones. */
@@ -121,7 +127,7 @@ static ptrdiff_t rows_of_block(const gd_job *job)
     const ptrdiff_t share = n / (on_cuda ? 4 : 8);
     const ptrdiff_t wanted = share < fewest ? fewest : share;
     const ptrdiff_t rows = gd_least(room, wanted) / step * step;
-    return gd_least(rows < step ? step : rows, n);
+    return gd_least(rows < step ? step : rows, job->pairs_of.end - job->pairs_of.first);
 }
 
 /* The element of the condensed result at which row i begins. */
@@ -145,25 +151,41 @@ static gd_status pairs_of_block(gd_job *job, ptrdiff_t first, ptrdiff_t count,
                : gd_cpu_condense(&block, first, n, out, job->stage.stream, err);
 }
 
-/* All pairs, where the operand is: by a kernel that knows pairs if the operand is there as a whole,
- * else block by block. */
+/* Where the condensed result of all pairs would begin, if what is asked for begins at `there`. */
+static void *whole_from(const gd_job *job, void *there, ptrdiff_t first)
+{
+    const ptrdiff_t size = (ptrdiff_t)gd_dtype_size(job->dtype);
+    return (void *)((uintptr_t)there - (uintptr_t)(pairs_before(job->a->rows, first) * size));
+}
+
+/* For between blocks: the pairs of all rows before `end` are computed. */
+static gd_status pass_block(const gd_job *job, ptrdiff_t end, gd_error *err)
+{
+    const gd_row_span rows = job->pairs_of;
+    return pass(job, end - rows.first, rows.end - rows.first, err);
+}
+
+/* The pairs, where the operand is: by a kernel that knows pairs if the operand is there as a whole,
+ * and so is the result, else block by block. */
 static gd_status compute_pairs(gd_job *job, void *out, gd_error *err)
 {
     const ptrdiff_t n = job->a->rows, most = job->parts.panel;
-    const bool whole = job->parts.a >= n && job->parts.b >= n;
+    const ptrdiff_t end = gd_least(job->pairs_of.end, n - 1);
+    const bool whole = job->parts.a >= n && job->parts.b >= n && has_all_pairs(job);
     gd_matrix room;
     if (whole && most >= n && (job->kernel->flags & GD_PAIRS)) {
         return gd_job_pairs(job, out, err);
     }
+    void *const all = whole_from(job, out, job->pairs_of.first);
     gd_status status =
         gd_stage_matrix(&job->stage, most, n, job->dtype, "a block of the result", &room, err);
-    for (ptrdiff_t first = 0; status == GD_OK && first < n - 1; first += most) {
-        const ptrdiff_t rows = gd_least(most, n - first);
-        status = pairs_of_block(job, first, rows, &room, out, err);
+    for (ptrdiff_t first = job->pairs_of.first; status == GD_OK && first < end; first += most) {
+        const ptrdiff_t rows = gd_least(most, job->pairs_of.end - first);
+        status = pairs_of_block(job, first, rows, &room, all, err);
         if (gd_job_counts(job)) {
             break;
         }
-        status = status == GD_OK ? pass(job, first + rows, n, err) : status;
+        status = status == GD_OK ? pass_block(job, first + rows, err) : status;
     }
     return status;
 }
@@ -184,8 +206,10 @@ static gd_status bring_pairs(gd_job *job, const void *whole, void *to, ptrdiff_t
 static gd_status compute_and_bring_pairs(gd_job *job, const gd_matrix *out, gd_error *err)
 {
     const ptrdiff_t n = job->a->rows, most = job->parts.panel;
-    const ptrdiff_t size = (ptrdiff_t)gd_dtype_size(job->dtype);
-    const ptrdiff_t held = job->parts.together ? out->cols : pairs_before(n, most);
+    const ptrdiff_t start = job->pairs_of.first, end = gd_least(job->pairs_of.end, n - 1);
+    const ptrdiff_t before_all = pairs_before(n, start);
+    const ptrdiff_t held =
+        job->parts.together ? out->cols : pairs_before(n, start + most) - before_all;
     gd_matrix there, room;
     gd_status status = gd_stage_matrix(&job->stage, 1, held, job->dtype, "the result", &there, err);
     if (job->parts.together) {
@@ -195,19 +219,19 @@ static gd_status compute_and_bring_pairs(gd_job *job, const gd_matrix *out, gd_e
     status = status == GD_OK ? gd_stage_matrix(&job->stage, most, n, job->dtype,
                                                "a block of the result", &room, err)
                              : status;
-    for (ptrdiff_t first = 0; status == GD_OK && first < n - 1; first += most) {
-        const ptrdiff_t rows = gd_least(most, n - first), before = pairs_before(n, first);
-        /* Where the whole result would begin, so that this block's share comes to `there`. */
-        void *const whole = (void *)((uintptr_t)there.data - (uintptr_t)(before * size));
-        status = pairs_of_block(job, first, rows, &room, whole, err);
+    for (ptrdiff_t first = start; status == GD_OK && first < end; first += most) {
+        const ptrdiff_t rows = gd_least(most, job->pairs_of.end - first);
+        const ptrdiff_t before = pairs_before(n, first);
+        status = pairs_of_block(job, first, rows, &room, whole_from(job, there.data, first), err);
         if (status == GD_OK) {
-            status = bring_pairs(job, there.data, (char *)out->data + before * size,
-                                 pairs_before(n, first + rows) - before, err);
+            char *const to =
+                (char *)out->data + (before - before_all) * (ptrdiff_t)gd_dtype_size(job->dtype);
+            status = bring_pairs(job, there.data, to, pairs_before(n, first + rows) - before, err);
         }
         if (gd_job_counts(job)) {
             break;
         }
-        status = status == GD_OK ? pass(job, first + rows, n, err) : status;
+        status = status == GD_OK ? pass_block(job, first + rows, err) : status;
     }
     return status;
 }
@@ -369,7 +393,7 @@ static gd_status cut_up(gd_job *job, const gd_matrix *out, bool pairs, size_t *n
     gd_status status;
     job->parts = (gd_parts){.a = job->a->rows, .b = job->b->rows, .panel = job->a->rows};
     job->parts.together = true;
-    if (pairs && !(job->kernel->flags & GD_PAIRS)) {
+    if (pairs && !((job->kernel->flags & GD_PAIRS) && has_all_pairs(job))) {
         job->parts.panel = rows_of_block(job);
     }
     else if (!pairs && job->staged) {
@@ -417,7 +441,7 @@ static gd_status run_in_parts(gd_job *job, const gd_matrix *out, bool pairs, gd_
 }
 
 /* The same, or at once where it is small. */
-static gd_status run(const gd_matrix *a, const gd_matrix *b, const gd_matrix *out,
+static gd_status run(const gd_matrix *a, const gd_matrix *b, gd_row_span rows, const gd_matrix *out,
                      const gd_measure *measure, const gd_orders *orders, gd_plan *plan,
                      gd_error *err)
 {
@@ -427,6 +451,7 @@ static gd_status run(const gd_matrix *a, const gd_matrix *b, const gd_matrix *ou
     gd_budget budget = gd_budget_of(orders);
     gd_job job = {.a = a,
                   .b = columns,
+                  .pairs_of = rows,
                   .dtype = out->dtype,
                   .measure = measure,
                   .watch = orders->watch,
@@ -482,14 +507,21 @@ gd_status gd_check_cdist(const gd_matrix *a, const gd_matrix *b, const gd_matrix
     return status == GD_OK ? check_operand(b, "XB", out, measure, err) : status;
 }
 
-gd_status gd_check_pdist(const gd_matrix *x, const gd_matrix *out, const gd_measure *measure,
-                         gd_error *err)
+gd_status gd_check_pdist(const gd_matrix *x, gd_row_span rows, const gd_matrix *out,
+                         const gd_measure *measure, gd_error *err)
 {
-    const ptrdiff_t n = x->rows;
+    const ptrdiff_t n = x->rows, first = rows.first, end = rows.end;
     ptrdiff_t twice;
-    if (__builtin_mul_overflow(n, n - 1, &twice) || out->cols != twice / 2) {
+    if (first < 0 || end < first || n < end) {
+        return GD_FAIL(err, GD_BAD_VALUE, "rows [%td, %td) are not among the %td of X", first, end,
+                       n);
+    }
+    if (__builtin_mul_overflow(n, n - 1, &twice) ||
+        out->cols != pairs_before(n, end) - pairs_before(n, first)) {
         return GD_FAIL(err, GD_BAD_VALUE,
-                       "out must have n (n - 1) / 2 elements for n = %td, got %td", n, out->cols);
+                       "out must have an element for each pair of rows of X, of which there are "
+                       "%td, got %td",
+                       n, out->cols);
     }
     return check_operand(x, "X", out, measure, err);
 }
@@ -498,20 +530,20 @@ gd_status gd_run_cdist(const gd_matrix *a, const gd_matrix *b, const gd_matrix *
                        const gd_measure *measure, const gd_orders *orders, gd_error *err)
 {
     const gd_status status = gd_check_cdist(a, b, out, measure, err);
-    return status == GD_OK ? run(a, b, out, measure, orders, NULL, err) : status;
+    return status == GD_OK ? run(a, b, gd_all_rows(a), out, measure, orders, NULL, err) : status;
 }
 
-gd_status gd_run_pdist(const gd_matrix *x, const gd_matrix *out, const gd_measure *measure,
-                       const gd_orders *orders, gd_error *err)
+gd_status gd_run_pdist(const gd_matrix *x, gd_row_span rows, const gd_matrix *out,
+                       const gd_measure *measure, const gd_orders *orders, gd_error *err)
 {
-    const gd_status status = gd_check_pdist(x, out, measure, err);
-    return status == GD_OK ? run(x, NULL, out, measure, orders, NULL, err) : status;
+    const gd_status status = gd_check_pdist(x, rows, out, measure, err);
+    return status == GD_OK ? run(x, NULL, rows, out, measure, orders, NULL, err) : status;
 }
 
-gd_status gd_plan_cdist(const gd_matrix *a, const gd_matrix *b, const gd_matrix *out,
-                        const gd_measure *measure, const gd_orders *orders, gd_plan *plan,
-                        gd_error *err)
+gd_status gd_plan_cdist(const gd_matrix *a, const gd_matrix *b, gd_row_span rows,
+                        const gd_matrix *out, const gd_measure *measure, const gd_orders *orders,
+                        gd_plan *plan, gd_error *err)
 {
     *plan = (gd_plan){0};
-    return run(a, b, out, measure, orders, plan, err);
+    return run(a, b, rows, out, measure, orders, plan, err);
 }

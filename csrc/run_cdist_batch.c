@@ -34,7 +34,7 @@ static gd_status compute(void *context, ptrdiff_t index, int member, gd_error *e
     const gd_matrix out = gd_stack_at(&batch->out, batch->axes, batch->shape, index);
     (void)member;
     if (batch->pairs) {
-        return gd_run_pdist(&a, &out, over->measure, over->orders, err);
+        return gd_run_pdist(&a, gd_all_rows(&a), &out, over->measure, over->orders, err);
     }
     const gd_matrix b = gd_stack_at(&batch->b, batch->axes, batch->shape, index);
     return gd_run_cdist(&a, &b, &out, over->measure, over->orders, err);
@@ -67,7 +67,8 @@ static gd_status are_small(const gd_matrices *batch, const gd_measure *measure,
 static gd_status check(const gd_matrices *batch, const gd_measure *measure, gd_error *err)
 {
     return batch->pairs
-               ? gd_check_pdist(&batch->a.first, &batch->out.first, measure, err)
+               ? gd_check_pdist(&batch->a.first, gd_all_rows(&batch->a.first), &batch->out.first,
+                                measure, err)
                : gd_check_cdist(&batch->a.first, &batch->b.first, &batch->out.first, measure, err);
 }
 

@@ -62,6 +62,8 @@ def pdist(
     options: dict[str, int] | None = None,
     progress: Any = None,
     max_memory: int | None = None,
+    first: int = 0,
+    end: int = ...,
 ) -> None: ...
 def cdist_batch(
     a: Any,

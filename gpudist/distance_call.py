@@ -72,7 +72,8 @@ class Call(NamedTuple):
     """A call with everything read and checked that does not need the core.
 
     `shape` is that of the result and `result` its dtype; `dtype` is that of the computation, which
-    is wider at times, and `read_as` that in which the core takes the operands.
+    is wider at times, and `read_as` that in which the core takes the operands. `rows` are those
+    whose pairs with later ones pdist computes, None for all.
     """
 
     function: str
@@ -83,6 +84,7 @@ class Call(NamedTuple):
     result: str
     dtype: str
     read_as: str
+    rows: tuple[int, int] | None = None
 
     @property
     def truths(self) -> bool:
@@ -96,6 +98,19 @@ class Call(NamedTuple):
             given=[a[start:stop], *rest], shapes=[(stop - start, shape[1]), *shapes]
         )
         return self._replace(operands=operands, shape=(stop - start, self.shape[1]))
+
+    def panels(self, count: int) -> several_gpus.Panels:
+        """Return the rows that so many GPUs take one after the other."""
+        rows = self.operands.shapes[0][0]
+        if self.function == "pdist":
+            return several_gpus.panels_of_pairs(rows, count)
+        return several_gpus.panels(rows, count)
+
+    def pairs_of(self, start: int, stop: int) -> tuple[Call, slice]:
+        """Return the call of pdist for the pairs of some rows, and where in its result they are."""
+        n = self.operands.shapes[0][0]
+        begin, end = (i * (2 * n - i - 1) // 2 for i in (start, stop))
+        return self._replace(rows=(start, stop), shape=(end - begin,)), slice(begin, end)
 
     def cast(self) -> list[Any]:
         """Return the operands in that dtype; on the host the core itself converts numbers."""
@@ -261,6 +276,8 @@ def _compute(call: Call, out: Any, orders: Orders) -> Any:
     )
     if options or max_memory is not None:  # as few calls are made
         values = {**values, "options": options, "max_memory": max_memory}
+    if call.rows is not None:
+        values = {**values, "first": call.rows[0], "end": call.rows[1]}
     if progress is False:  # as small calls are made
         core(*described, **values)
     else:
@@ -279,9 +296,7 @@ def _share(call: Call, out: Any, orders: Orders) -> Any:
     """Have several GPUs compute, each some rows at a time."""
     space, names, given, _, shapes = call.operands
     several_gpus.check_on_host(space)
-    if call.function == "pdist":
-        several_gpus.refuse(orders.device, "pdist")
-    devices = several_gpus.of(orders.device)
+    devices, pairs = several_gpus.of(orders.device), call.function == "pdist"
     values = call.arguments.core
     if out is None:
         out = space.empty(call.shape, call.result, like=given[0])
@@ -296,10 +311,14 @@ def _share(call: Call, out: Any, orders: Orders) -> Any:
 
     def compute(device: str, start: int, stop: int, tell: Progress) -> None:
         one = orders._replace(device=device, progress=tell)
-        _compute(whole.part(start, stop), out[start:stop], one)
+        if pairs:
+            some, place = whole.pairs_of(start, stop)
+        else:
+            some, place = whole.part(start, stop), slice(start, stop)
+        _compute(some, out[place], one)
 
-    steps = math.prod(call.shape) * shapes[0][1]
-    task = several_gpus.Task(call.function, call.shape[0], steps, compute)
+    panels, steps = call.panels(len(devices)), math.prod(call.shape) * shapes[0][1]
+    task = several_gpus.Task(call.function, panels, steps, compute, resumable=not pairs)
     several_gpus.share(task, devices, orders.progress)
     return out
 

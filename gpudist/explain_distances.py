@@ -47,8 +47,6 @@ def _explain(asked: Asked) -> registry.Explanation:
         raise TypeError("a callable metric is called from Python, it runs no kernel")
     call, kernel = read(asked), asked.orders.kernel
     space, _, given, _, shapes = call.operands
-    if call.function == "pdist":
-        several_gpus.refuse(asked.orders.device, "pdist")
     first, devices = several_gpus.first_of(asked.orders.device, space)
     n, cols = shapes[-1]
     pairs = math.prod(call.shape)
@@ -74,7 +72,9 @@ def _explain(asked: Asked) -> registry.Explanation:
     )
     if kernel == "reference":
         return said
-    rows = several_gpus.panels(shapes[0][0], len(devices))[0][1] if devices else shapes[0][0]
+    rows = shapes[0][0]
+    if devices and rows:
+        rows = call.panels(len(devices))[0][1]
     held, panels, parts, brought = _core.plan_cdist(
         rows,
         n,

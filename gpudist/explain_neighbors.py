@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gpudist import _core, arrays, registry
+from gpudist import _core, arrays, registry, several_gpus
 from gpudist.intake import Orders
 from gpudist.neighbors_call import (
     NO_K,
@@ -121,7 +121,8 @@ def _explain(call: Call, result_bytes: int, neighbors: int = 0) -> registry.Expl
     truths = call.read_as == "bool"
     read = (n + (m if call.first is None else 0)) * d
     kernel = call.asked.orders.kernel
-    device = arrays.device_for(call.space, call.points[0], call.asked.orders.device)
+    first, devices = several_gpus.first_of(call.asked.orders.device, call.space)
+    device = arrays.device_for(call.space, call.points[0], first)
     told: dict[str, Any] = {
         "operands": "bool" if truths else None,
         "weighted": "weights" in call.arguments.core,
@@ -177,7 +178,7 @@ def _explain(call: Call, result_bytes: int, neighbors: int = 0) -> registry.Expl
             if tried
             else ""
         )
-    return dataclasses.replace(said, reason=said.reason + more)
+    return dataclasses.replace(said, reason=said.reason + more, devices=devices)
 
 
 def _takes_points(finder: str) -> bool:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpudist import _core, arrays, foreign, homes
+from gpudist import _core, arrays, foreign, homes, several_gpus
 from gpudist.intake import Orders
 from gpudist.neighbors_call import (
     NO_K,
@@ -19,6 +19,7 @@ from gpudist.neighbors_call import (
     count_of,
     radii_of,
     read,
+    search,
     weights_of,
 )
 from gpudist.progress import Progress
@@ -361,16 +362,7 @@ def radius_neighbors(
 
         found = neighbors_slow.within(call, radii, most, by_distance)
     else:
-        with call.watching() as watch:
-            found = _core.within(
-                *call.described,
-                call.dtype,
-                radii,
-                most,
-                by_distance,
-                call.first,
-                **call.told(watch),
-            )
+        found = _within(call, radii, most, by_distance)
     indptr, indices, distances = found if call.on_host else _gathered(call, *found)
     with np.errstate(over="ignore"):
         return Neighborhoods(
@@ -450,10 +442,7 @@ def count_neighbors(
 
         counts = neighbors_slow.count(call, bounds, both)
     else:
-        with call.watching() as watch:
-            counts = _core.count(
-                *call.described, call.dtype, bounds, *both, call.first, **call.told(watch)
-            )
+        counts = _counts(call, bounds, both)
     if cumulative:
         counts = np.cumsum(counts)
     if np.ndim(radii) == 0:
@@ -480,20 +469,74 @@ def _nearest(call: Call, k: Any, out: tuple[Array, Array] | None) -> KNearest:
         exact = call.empty(shape, call.dtype)
     if space.dtype_name(indices) != "int64":
         wide = call.empty(shape, "int64")
-    with call.watching() as watch:
-        _core.nearest(
-            *call.described,
-            call.operand(exact, call.dtype),
-            call.numbers(wide),
-            None,
-            call.first,
-            **call.told(watch),
-        )
+
+    def found_by(part: Call, start: int, stop: int) -> None:
+        some = slice(start, stop) if part is not call else slice(None)
+        with part.watching() as watch:
+            _core.nearest(
+                *part.described,
+                part.operand(exact[some], part.dtype),
+                part.numbers(wide[some]),
+                None,
+                part.first,
+                **part.told(watch),
+            )
+
+    search(call, found_by)
     if exact is not distances:
         space.assign(distances, exact)
     if wide is not indices:
         space.assign(indices, wide)
     return KNearest(distances, indices)
+
+
+def _within(call: Call, radii: Array, most: int, by_distance: bool) -> tuple[Any, Any, Any]:
+    """Return what the core finds within the radii; of several GPUs' parts the whole."""
+    parts: dict[int, tuple[Any, Any, Any]] = {}
+
+    def found_by(part: Call, start: int, stop: int) -> None:
+        with part.watching() as watch:
+            parts[start] = _core.within(
+                *part.described,
+                part.dtype,
+                radii[start:stop],
+                most,
+                by_distance,
+                part.first,
+                **part.told(watch),
+            )
+
+    search(call, found_by)
+    if len(parts) == 1:
+        return parts[0]
+    found = [parts[start] for start in sorted(parts)]
+    counts = [np.diff(indptr) for indptr, _, _ in found]
+    return (
+        np.cumsum(np.concatenate([np.zeros(1, np.int64), *counts])),
+        np.concatenate([call.empty((0,), "int64"), *(indices for _, indices, _ in found)]),
+        np.concatenate([call.empty((0,), call.dtype), *(distances for _, _, distances in found)]),
+    )
+
+
+def _counts(call: Call, bounds: Array, weights: tuple[Any, Any]) -> Array:
+    """Return the core's counts of pairs between a bound and the one before, or sums of weights."""
+    parts: list[Array] = []
+    if several_gpus.are_named(call.asked.orders.device) and weights[0] is not None:
+        raise ValueError(
+            "device must name one GPU, 'cuda:N', for weights: they are added up in the order of "
+            f"all rows, got {call.asked.orders.device!r}"
+        )
+
+    def found_by(part: Call, start: int, stop: int) -> None:
+        with part.watching() as watch:
+            parts.append(
+                _core.count(
+                    *part.described, part.dtype, bounds, *weights, part.first, **part.told(watch)
+                )
+            )
+
+    search(call, found_by)
+    return sum(parts) if parts else np.zeros(bounds.shape, np.int64)  # type: ignore[return-value]
 
 
 def _gathered(call: Call, indptr: Array, found: Any, count: int) -> tuple[Any, Any, Any]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from gpudist import arrays, checks, distance_call, foreign, metrics
+from gpudist import arrays, checks, distance_call, foreign, metrics, several_gpus
 from gpudist.distance_call import Asked
 from gpudist.intake import Orders
-from gpudist.progress import watched
+from gpudist.progress import Progress, watched
 
 Array = npt.NDArray[Any]
 
@@ -93,10 +94,23 @@ class Call(NamedTuple):
             return {}
         return {"stream": self.space.stream(self.points[0]), "ordered": self.space.ordered}
 
+    @property
+    def steps(self) -> int:
+        """How many inner steps all distances take."""
+        return self.rows * self.columns * int(self.points[1].shape[1])
+
     def watching(self) -> Any:
         """Return the context in which the core computes, which gives who watches it."""
-        steps = self.rows * self.columns * int(self.points[1].shape[1])
-        return watched(self.asked.orders.progress, steps, self.asked.function)
+        return watched(self.asked.orders.progress, self.steps, self.asked.function)
+
+    def part(self, start: int, stop: int, device: str, progress: Progress) -> Call:
+        """Return the same call for rows [start, stop), on a device of its own."""
+        orders = self.asked.orders._replace(device=device, progress=progress)
+        return self._replace(
+            asked=self.asked._replace(orders=orders),
+            points=(self.points[0][start:stop], self.points[1]),
+            first=None if self.first is None else self.first + start,
+        )
 
     def told(self, watch: Any) -> dict[str, Any]:
         """Return the core's other arguments."""
@@ -197,6 +211,40 @@ def read(asked: Asked, index_dtype: Any = np.int64) -> Call:
         read_as,
         indices,
     )
+
+
+def search(call: Call, found_by: Callable[[Call, int, int], None]) -> None:
+    """Search for the neighbours of all rows: at once, or on several GPUs, each for some rows.
+
+    Parameters
+    ----------
+    call : Call
+        The call.
+    found_by : callable
+        Searches on one device for rows [start, stop), given the call for these alone, and puts what
+        it finds where it belongs.
+
+    Raises
+    ------
+    TypeError
+        Several GPUs are asked for, and the points are on one.
+    BaseException
+        What ended the search.
+    """
+    orders = call.asked.orders
+    if not several_gpus.are_named(orders.device):
+        found_by(call, 0, call.rows)
+        return
+    several_gpus.check_on_host(call.space)
+
+    def compute(device: str, start: int, stop: int, tell: Progress) -> None:
+        found_by(call.part(start, stop, device, tell), start, stop)
+
+    devices = several_gpus.of(orders.device)
+    # A panel brings all that is searched among, so each GPU has one.
+    panels = several_gpus.panels(call.rows, len(devices), each=1)
+    task = several_gpus.Task(call.asked.function, panels, call.steps, compute, resumable=False)
+    several_gpus.share(task, devices, orders.progress)
 
 
 def _of_parts(function: str) -> str:

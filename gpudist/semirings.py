@@ -233,9 +233,10 @@ def _share(a: Any, b: Any, c: Any, out: Any, semiring: str, orders: Orders) -> N
         some = (a[start:stop], b, None if c is None else c[start:stop])
         _compute(arrays.HOST, some, out[start:stop], semiring, one)
 
-    rows, inner = a.shape
-    task = several_gpus.Task("minplus", rows, rows * inner * b.shape[1], compute)
-    several_gpus.share(task, several_gpus.of(orders.device), orders.progress)
+    (rows, inner), devices = a.shape, several_gpus.of(orders.device)
+    panels = several_gpus.panels(rows, len(devices))
+    task = several_gpus.Task("minplus", panels, rows * inner * b.shape[1], compute)
+    several_gpus.share(task, devices, orders.progress)
 
 
 def _read(

@@ -7,17 +7,29 @@ the result has the bits that one of these GPUs gives.
 
 from __future__ import annotations
 
+import math
 import re
 import threading
 from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 from gpudist import _core, arrays, cuda
 from gpudist.progress import Progress, watched
 
 # What takes several GPUs; all else runs on one.
-FUNCTIONS: Final = ("cdist", "minplus")
+FUNCTIONS: Final = (
+    "cdist",
+    "pdist",
+    "minplus",
+    "nearest",
+    "knn",
+    "radius_neighbors",
+    "count_neighbors",
+)
+
+Panels = list[tuple[int, int]]
 
 _ALL = "cuda:all"
 _LIST = re.compile(r"cuda:[0-9]+(,[0-9]+)+", re.A)
@@ -86,7 +98,7 @@ def refuse(device: Any, function: str) -> None:
     if are_named(device):
         raise ValueError(
             f"device must name one GPU, 'cuda:N', for {function}, got {device!r}: several are for "
-            f"matrices given to {' and '.join(FUNCTIONS)}"
+            f"matrices given to {', '.join(FUNCTIONS[:-1])} and {FUNCTIONS[-1]}"
         )
 
 
@@ -99,23 +111,35 @@ def check_on_host(space: arrays.Space) -> None:
         )
 
 
-def panels(rows: int, count: int) -> list[tuple[int, int]]:
-    """Return the first row of each panel and the one after its last, for so many GPUs."""
-    step = max(-(-rows // (_PANELS * count)), _LEAST_ROWS)
+def panels(rows: int, count: int, each: int = _PANELS) -> Panels:
+    """Return the first row of each panel and the one after its last, `each` for so many GPUs."""
+    step = max(-(-rows // (each * count)), _LEAST_ROWS)
     return [(start, min(start + step, rows)) for start in range(0, rows, step)]
+
+
+def panels_of_pairs(rows: int, count: int) -> Panels:
+    """Return panels of rows that have about as many pairs with later rows, for so many GPUs."""
+    ends = [0]
+    for left in range(_PANELS * count - 1, 0, -1):  # of the pairs a share is left for later panels
+        last = math.isqrt(rows * rows * left // (_PANELS * count))
+        if rows - last >= ends[-1] + _LEAST_ROWS:
+            ends.append(rows - last)
+    return list(pairwise([*ends, rows])) if rows else []
 
 
 class Task(NamedTuple):
     """What several GPUs share: `compute` does rows [start, stop) on a device.
 
     It tells its last argument how many of its inner steps are done, and how many there are. `steps`
-    are those of all `rows`; `function` is what the caller called.
+    are those of all panels; `function` is what the caller called. Of one that can be resumed an
+    exception says how many rows are complete.
     """
 
     function: str
-    rows: int
+    panels: Panels
     steps: int
     compute: Callable[[str, int, int, Callable[[int, int], None]], object]
+    resumable: bool = True
 
 
 def share(task: Task, devices: tuple[str, ...], progress: Progress) -> None:
@@ -135,9 +159,9 @@ def share(task: Task, devices: tuple[str, ...], progress: Progress) -> None:
     BaseException
         What ended the first panel that failed, or the calling thread (Ctrl-C). The other GPUs are
         done by then. How many rows before the first missing one are complete is its
-        `rows_complete`.
+        `rows_complete`, if the task can be resumed.
     """
-    work = _Work(task, len(devices))
+    work = _Work(task)
     threads = [
         threading.Thread(target=work.take_panels, args=(device,), name=f"gpudist on {device}")
         for device in devices
@@ -158,7 +182,8 @@ def share(task: Task, devices: tuple[str, ...], progress: Progress) -> None:
         work.ended = True
         for thread in begun:
             thread.join()
-        error.rows_complete = work.complete()  # type: ignore[attr-defined]
+        if task.resumable:
+            error.rows_complete = work.complete()  # type: ignore[attr-defined]
         raise
 
 
@@ -169,12 +194,11 @@ class _Ended(Exception):
 class _Work:
     """The panels of a task, and how far each is."""
 
-    def __init__(self, task: Task, count: int) -> None:
+    def __init__(self, task: Task) -> None:
         self._task = task
-        self._panels = panels(task.rows, count)
-        self._steps_done = [0] * len(self._panels)
-        self._finished = [False] * len(self._panels)
-        self._left = iter(range(len(self._panels)))
+        self._steps_done = [0] * len(task.panels)
+        self._finished = [False] * len(task.panels)
+        self._left = iter(range(len(task.panels)))
         self._lock = threading.Lock()
         self.ended = False
         self.fault: BaseException | None = None
@@ -187,7 +211,7 @@ class _Work:
             if panel is None:
                 return
             try:
-                self._task.compute(device, *self._panels[panel], partial(self._look, panel))
+                self._task.compute(device, *self._task.panels[panel], partial(self._look, panel))
                 self._finished[panel] = True
             except _Ended:
                 return
@@ -207,7 +231,6 @@ class _Work:
 
     def complete(self) -> int:
         """Return how many rows there are before the first missing one."""
-        first = next(
-            (i for i, finished in enumerate(self._finished) if not finished), len(self._panels)
-        )
-        return self._panels[first][0] if first < len(self._panels) else self._task.rows
+        both = zip(self._task.panels, self._finished, strict=True)
+        missing = (start for (start, _), finished in both if not finished)
+        return next(missing, self._task.panels[-1][1] if self._task.panels else 0)

@@ -118,6 +118,112 @@ def test_ctrl_c_says_what_is_complete(device, monkeypatch):
     assert device != "cpu" or (out[:1500] == -1).any()  # none of the first panels was finished
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("metric", ["euclidean", "cityblock", "seuclidean", "jaccard"])
+def test_pairs_have_the_bits_of_one_gpu(device, metric, dtype):
+    for rows, columns in [(0, 3), (1, 3), (2, 3), (1301, 33), (2500, 3)]:
+        x = points(rows, columns, 0, dtype)
+        x[: rows // 2, 0] = 0
+        if metric == "seuclidean" and rows < 2:
+            continue
+        one = gpudist.pdist(x, metric, device=device)
+        several = gpudist.pdist(x, metric, device="cuda:all")
+        assert several.dtype == one.dtype and several.tobytes() == one.tobytes()
+
+
+def test_pairs_in_little_memory_and_in_their_place(device):
+    x = points(1500, 20)
+    one = gpudist.pdist(x, device=device)
+    out = np.full(one.shape, -1.0)
+    assert gpudist.pdist(x, out=out, max_memory=1 << 21, device="cuda:all") is out
+    assert np.array_equal(out, one)
+    half = gpudist.pdist(x, dtype="float16", device="cuda:all")
+    assert np.array_equal(half, gpudist.pdist(x, dtype="float16", device=device))
+    told = []
+    gpudist.pdist(x, device="cuda:all", progress=lambda done, total: told.append((done, total)))
+    assert told[-1] == (one.size * 20,) * 2
+
+
+def test_pairs_that_fail_say_nothing_of_rows(device, monkeypatch):
+    monkeypatch.setattr(several_gpus, "_LOOK", 0.001)
+    x = points(4000, 128)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        gpudist.pdist(x, "jensenshannon", device="cuda:all", progress=_interrupt)
+    assert not hasattr(caught.value, "rows_complete")
+
+
+def same(one, several):
+    for a, b in zip(one, several, strict=True):
+        assert np.asarray(a).dtype == np.asarray(b).dtype
+        assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine", "inner_product"])
+@pytest.mark.parametrize("alone", [True, False])
+def test_neighbours_are_those_of_one_gpu(device, metric, alone):
+    a = points(901, 4, 0, "float32")
+    b = None if alone else points(333, 4, 1, "float32")
+    r = 0.9 if metric == "inner_product" else 0.1
+    radii = np.sort([r, r / 2, r / 3])[:: -1 if metric == "inner_product" else 1]
+    for call in (
+        lambda on: gpudist.nearest(a, b, metric, device=on),
+        lambda on: gpudist.knn(a, b, 5, metric, device=on),
+        lambda on: gpudist.knn(a, b, 3, metric, rows=slice(100, 800), index_dtype="i4", device=on),
+        lambda on: gpudist.radius_neighbors(a, b, r, metric, device=on),
+        lambda on: gpudist.radius_neighbors(
+            a, b, np.linspace(0, r, 901), metric, max_neighbors=2, sort="distance", device=on
+        ),
+        lambda on: [gpudist.count_neighbors(a, b, radii, metric, device=on)],
+        lambda on: [gpudist.count_neighbors(a, b, radii[0], metric, device=on)],
+    ):
+        same(call(device), call("cuda:all"))
+
+
+def test_neighbours_go_where_the_caller_wants_them(device):
+    a, b = points(700, 6), points(90, 6, 1)
+    one = gpudist.knn(a, b, 4, device=device)
+    out = np.zeros((700, 4)), np.zeros((700, 4), np.int64)
+    found = gpudist.knn(a, b, 4, out=out, device="cuda:0,1")
+    assert found[0] is out[0] and found[1] is out[1]
+    same(one, out)
+    told = []
+    gpudist.knn(a, b, 4, device="cuda:all", progress=lambda *x: told.append(x))
+    assert told[-1] == (700 * 90 * 6,) * 2
+
+
+def test_no_rows_have_no_neighbours(device):
+    a, b = points(0, 3), points(9, 3)
+    assert gpudist.knn(a, b, 2, device="cuda:all").indices.shape == (0, 2)
+    found = gpudist.radius_neighbors(a, b, 1.0, device="cuda:all")
+    same(gpudist.radius_neighbors(a, b, 1.0, device=device), found)
+    assert gpudist.count_neighbors(a, b, [1.0], device="cuda:all").tolist() == [0]
+
+
+def test_a_search_that_fails_ends_on_all(device, monkeypatch):
+    monkeypatch.setattr(several_gpus, "_LOOK", 0.001)
+    before = threading.active_count()
+    x = points(3000, 128)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        gpudist.knn(x, k=3, metric="jensenshannon", device="cuda:all", progress=_interrupt)
+    assert threading.active_count() == before
+    assert not hasattr(caught.value, "rows_complete")
+
+
+def test_sums_of_weights_are_of_one_gpu():
+    x = points(40, 3)
+    with pytest.raises(ValueError, match="must name one GPU, 'cuda:N', for weights"):
+        gpudist.count_neighbors(x, radii=[0.1], weights=np.ones(40), device="cuda:all")
+
+
+def test_panels_have_pairs_alike():
+    for rows in (0, 1, 2, 128, 129, 300, 5003, 100_000):
+        for count in (1, 2, 5):
+            parts = several_gpus.panels_of_pairs(rows, count)
+            assert [i for start, stop in parts for i in range(start, stop)] == [*range(rows)]
+    pairs = [(stop - start) * (2 * 100_000 - start - stop) / 2 for start, stop in parts]
+    assert len(parts) == 20 and max(pairs) < 1.01 * min(pairs)
+
+
 def test_panels_have_all_rows_once():
     for rows in (0, 1, 128, 129, 1000, 5003, 100_000):
         for count in (1, 2, 5):
@@ -129,14 +235,11 @@ def test_panels_have_all_rows_once():
 @pytest.mark.parametrize(
     "call",
     [
-        lambda x: gpudist.pdist(x, device="cuda:all"),
         lambda x: gpudist.apsp(x, device="cuda:0,1"),
         lambda x: gpudist.transitive_closure(x, device="cuda:all"),
         lambda x: gpudist.perron(x, device="cuda:all"),
-        lambda x: gpudist.knn(x, k=1, device="cuda:all"),
         lambda x: gpudist.cdist(x[None], x, device="cuda:all"),
         lambda x: gpudist.minplus(x[None], x[None], device="cuda:all"),
-        lambda x: gpudist.explain("pdist", x, device="cuda:all"),
         lambda x: gpudist.explain("apsp", x, device="cuda:all"),
     ],
 )
@@ -148,9 +251,11 @@ def test_what_runs_on_one_gpu_says_so(call):
 def test_without_cuda_they_are_refused():
     if gpudist.cuda.is_available():
         pytest.skip("CUDA can be used here")
-    for call in (gpudist.cdist, gpudist.minplus):
+    for call in (gpudist.cdist, gpudist.minplus, gpudist.nearest):
         with pytest.raises(gpudist.DeviceError, match="CUDA cannot be used"):
             call(points(3, 3), points(3, 3), device="cuda:all")
+    with pytest.raises(gpudist.DeviceError, match="CUDA cannot be used"):
+        gpudist.pdist(points(3, 3), device="cuda:all")
 
 
 def test_gpus_are_named_as_they_are(monkeypatch):
@@ -176,12 +281,14 @@ def test_explain_says_who_shares_the_rows(device):
     assert f"{device} and {device}" in str(said) and "shared by" not in str(one)
     assert said.limit.seconds == pytest.approx(one.limit.seconds / 3)
     assert gpudist.explain("minplus", x, x.T, device="cuda:all").devices == (device,) * 3
+    assert gpudist.explain("pdist", x, device="cuda:all").devices == (device,) * 3
+    assert gpudist.explain("knn", x, k=2, device="cuda:all").devices == (device,) * 3
 
 
 @pytest.mark.gpu
 def test_arrays_on_a_gpu_stay_there():
     torch = pytest.importorskip("torch")
     x = torch.ones((4, 4), device="cuda")
-    for call in (gpudist.cdist, gpudist.minplus):
+    for call in (gpudist.cdist, gpudist.minplus, gpudist.nearest):
         with pytest.raises(TypeError, match="device must be None for arrays on a device"):
             call(x, x, device="cuda:all")

@@ -71,8 +71,9 @@ static PyMethodDef methods[] = {
     FAST(pdist,
          "pdist($module, /, x, out, metric, kernel=None, device=None, stream=0, ordered=False, "
          "weights=None, p=2.0, base=0.0, vi=None, factor=None, "
-         "options=None, progress=None, max_memory=None)\n--\n\n"
-         "Distances of every two rows of x, into the vector out."),
+         "options=None, progress=None, max_memory=None, first=0, end=sys.maxsize)\n--\n\n"
+         "Distances of every two rows of x, the first of them one of [first, end), into the vector "
+         "out."),
     FAST(cdist_batch,
          "cdist_batch($module, /, a, b, out, metric, kernel=None, device=None, stream=0, "
          "ordered=False, weights=None, p=2.0, base=0.0, vi=None, factor=None, "
@@ -88,8 +89,8 @@ static PyMethodDef methods[] = {
          "plan_cdist($module, /, m, n, cols, dtype, truths, on_host, pairs, metric, kernel=None, "
          "device=None, stream=0, ordered=False, weights=None, p=2.0, base=0.0, vi=None, "
          "factor=None, options=None, progress=None, max_memory=None)\n--\n\n"
-         "What cdist or pdist would take: (bytes held at once, panels of the result, parts of XB, "
-         "bytes of operands over the bus)."),
+         "What cdist, or pdist for the first m rows, would take: (bytes held at once, panels of "
+         "the result, parts of XB, bytes of operands over the bus)."),
     FAST(apsp,
          "apsp($module, /, graph, out, pred, no_edge, sentinel, directed, unweighted, unreachable, "
          "kernel=None, device=None, stream=0, ordered=False, options=None, "

@@ -1,4 +1,7 @@
 /* py_cdist.c: cdist and pdist at the Python boundary. */
+#include <stdint.h>
+
+#include "../sizes.h"
 #include "boundary.h"
 #include "py_measure.h"
 
@@ -54,18 +57,22 @@ GD_FUNCTION(gd_py_pdist)
 {
     PyObject *x_object, *out_object, *result = NULL;
     gd_operand x = {0}, out = {0};
+    gd_row_span rows = {0, PTRDIFF_MAX};
     gd_told told = {.measure = {.p = 2}};
     gd_error err;
     gd_status status;
-    const gd_arg spec[] = {
-        {"x", gd_to_object, &x_object, true}, {"out", gd_to_object, &out_object, true}, GD_TOLD};
+    const gd_arg spec[] = {{"x", gd_to_object, &x_object, true},
+                           {"out", gd_to_object, &out_object, true},
+                           GD_TOLD{"first", gd_to_size, &rows.first, false},
+                           {"end", gd_to_size, &rows.end, false}};
     if (!gd_parse("pdist", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
         return NULL;
     }
     if (gd_take_measure(&told) && gd_take_output(out_object, "out", 1, &told.orders, &out) &&
         gd_take_points(x_object, "X", out.matrix.dtype, &told, &x)) {
+        rows.end = gd_least(rows.end, x.matrix.rows);
         told.orders.watch = gd_let_go(&told.attention);
-        status = gd_run_pdist(&x.matrix, &out.matrix, &told.measure, &told.orders, &err);
+        status = gd_run_pdist(&x.matrix, rows, &out.matrix, &told.measure, &told.orders, &err);
         gd_take_back(&told.attention);
         result = status == GD_OK ? Py_NewRef(Py_None) : gd_raise(module, &err);
     }
@@ -108,10 +115,10 @@ GD_FUNCTION(gd_py_plan_cdist)
     const gd_dtype operands = truths ? GD_BOOL : dtype;
     const gd_matrix a = imagine(m, cols, operands, device, 1 << 12);
     const gd_matrix b = imagine(n, cols, operands, device, 1 << 13);
-    const gd_matrix out = pairs ? imagine(1, n * (n - 1) / 2, dtype, device, 1 << 14)
+    const gd_matrix out = pairs ? imagine(1, m * (2 * n - m - 1) / 2, dtype, device, 1 << 14)
                                 : imagine(m, n, dtype, device, 1 << 14);
-    if (gd_plan_cdist(&a, pairs ? NULL : &b, &out, &told.measure, &told.orders, &plan, &err) !=
-        GD_OK) {
+    if (gd_plan_cdist(pairs ? &b : &a, pairs ? NULL : &b, (gd_row_span){0, m}, &out, &told.measure,
+                      &told.orders, &plan, &err) != GD_OK) {
         return gd_raise(module, &err);
     }
     return Py_BuildValue("(nnnd)", (Py_ssize_t)plan.memory, (Py_ssize_t)plan.panels,
