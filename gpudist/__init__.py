@@ -139,7 +139,7 @@ if TYPE_CHECKING:
     from gpudist.neighbors_kept import Neighbors
     from gpudist.patch import Routed, patched_scipy
     from gpudist.paths import UNREACHABLE, apsp, transitive_closure
-    from gpudist.semirings import minplus
+    from gpudist.products import minplus
     from gpudist.walks import reconstruct_path, reconstruct_paths
 
 
@@ -204,7 +204,7 @@ _LATE = {
     "explain": "explanation",
     "knn": "neighbors",
     "measures": "measures",
-    "minplus": "semirings",
+    "minplus": "products",
     "nearest": "neighbors",
     "patched_scipy": "patch",
     "perron": "eigen",

@@ -18,8 +18,8 @@ from gpudist.explain_neighbors import (
     explain_radius_neighbors,
 )
 from gpudist.explain_paths import explain_apsp, explain_closure
+from gpudist.products import explain_minplus
 from gpudist.registry import Explanation
-from gpudist.semirings import explain_minplus
 
 if TYPE_CHECKING:
     from gpudist.measure.ceilings import Ceiling

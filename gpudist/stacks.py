@@ -8,8 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from gpudist import _core, arrays, distance_batches, errors, registry, semirings, several_gpus
-from gpudist.progress import Progress, watched
+from gpudist import (
+    _core,
+    arrays,
+    distance_batches,
+    errors,
+    products_one,
+    registry,
+    semirings,
+    several_gpus,
+)
+from gpudist.intake import Orders
+from gpudist.progress import watched
 
 
 def minplus(
@@ -20,11 +30,7 @@ def minplus(
     semiring: str,
     out: Any,
     dtype: Any,
-    kernel: str,
-    device: object,
-    options: dict[str, int] | None,
-    progress: Progress,
-    max_memory: int | str | None,
+    orders: Orders,
 ) -> Any:
     """Multiply stacks of matrices, whose leading dimensions are broadcast.
 
@@ -32,8 +38,10 @@ def minplus(
     ----------
     A, B, C : array_like, shapes (..., m, k), (..., k, n) and (..., m, n)
         The factors, and what products are joined with, or None.
-    semiring, out, dtype, kernel, device, options, progress, max_memory
+    semiring, out, dtype
         As for `gpudist.minplus`.
+    orders : Orders
+        Its orders, not yet read.
 
     Returns
     -------
@@ -41,41 +49,38 @@ def minplus(
         The products.
     """
     semirings.check(semiring)
-    device, max_memory = registry.read_orders(
-        "minplus", kernel, options, device, progress, max_memory
-    )
-    several_gpus.refuse(device, "a batch of matrices")
+    orders = orders.read("minplus")
+    several_gpus.refuse(orders.device, "a batch of matrices")
     space = arrays.space_of(A=A, B=B, C=C, out=out)
     named, lead, shape = _factors(space, A, B, C)
     if space is not arrays.HOST:
-        how: dict[str, Any] = {"semiring": semiring, "kernel": kernel, "device": device}
-        how |= {"options": options, "progress": progress, "max_memory": max_memory}
-        return _on_device(space, named, (lead, shape), out, dtype, how)
+        return _on_device(space, named, (lead, shape), out, dtype, semiring, orders)
     result = semirings.result_dtype(arrays.HOST, tuple(named.values()), semiring, out, dtype)
     if result == "int32":
         semirings.check_integers(arrays.HOST, named)
     out = room(out, (*lead, *shape), result)
     a, b, *c = arrays.apart(arrays.HOST, named, out)
-    if kernel == "reference":
+    if orders.kernel == "reference":
         a, b, *c = (np.broadcast_to(x, lead + x.shape[-2:]) for x in (a, b, *c))
         for index in np.ndindex(*lead):
-            factors = (x[index] for x in (a, b, *c))
-            semirings.minplus(*factors, out=out[index], semiring=semiring, kernel=kernel)
+            x, y, *z = (x[index] for x in (a, b, *c))
+            third = z[0] if z else None
+            products_one.minplus(x, y, third, out=out[index], semiring=semiring, orders=orders)
         return out
     with np.errstate(over="ignore"):  # as for one matrix: what is too large becomes infinite
         a, b, *c = (distance_batches.spread(x, result, lead) for x in (a, b, *c))
-    with watched(progress, math.prod(lead + shape) * a.shape[-1], "minplus") as watch:
+    with watched(orders.progress, math.prod(lead + shape) * a.shape[-1], "minplus") as watch:
         _core.minplus_batch(
             a,
             b,
             c[0] if c else None,
             out,
             semiring,
-            kernel,
-            device,
-            options=options,
+            orders.kernel,
+            orders.device,
+            options=orders.options,
             progress=watch,
-            max_memory=max_memory,
+            max_memory=orders.max_memory,
         )
     return out
 
@@ -86,20 +91,24 @@ def _on_device(
     shapes: tuple[tuple[int, ...], tuple[int, int]],
     out: Any,
     dtype: Any,
-    how: dict[str, Any],
+    semiring: str,
+    orders: Orders,
 ) -> Any:
     """Multiply one pair after the other on the device, without waiting for it in between."""
-    (lead, shape), orders = shapes, dict(how)
-    result = semirings.result_dtype(space, tuple(named.values()), how["semiring"], out, dtype)
+    lead, shape = shapes
+    result = semirings.result_dtype(space, tuple(named.values()), semiring, out, dtype)
     if out is None:
         out = space.empty((*lead, *shape), result, like=named["A"])
     else:
         arrays.check_out(out, (*lead, *shape))
     given = [distance_batches.expanded(x, lead) for x in arrays.apart(space, named, out)]
     count = math.prod(lead)
-    with watched(orders.pop("progress"), count, "minplus of each pair") as watch:
+    how: dict[str, Any] = {"semiring": semiring, "dtype": result}
+    how["orders"] = orders._replace(progress=False)
+    with watched(orders.progress, count, "minplus of each pair") as watch:
         for done, index in enumerate(np.ndindex(*lead)):
-            semirings.minplus(*(x[index] for x in given), out=out[index], dtype=result, **orders)
+            a, b, *c = (x[index] for x in given)
+            products_one.minplus(a, b, c[0] if c else None, out=out[index], **how)
             if watch is not None:
                 watch((done + 1) / count)
     return out
