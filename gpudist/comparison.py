@@ -510,7 +510,10 @@ class _Race:
                 yield Entry(family, None, False, "", note=note)
                 continue
             first = found[0][1]  # on the device that ours runs on, if anything of it runs there
-            yield from (self._run_rival(one, task) for one, task in found if task is first)
+            there = [one for one, task in found if task is first]
+            # Of a library that is missing it is enough to say so once.
+            there = there if there[0].version() else there[:1]
+            yield from (self._run_rival(one, first) for one in there)
 
     def _backends(self) -> list[str]:
         """Where others may run: beside ours first."""

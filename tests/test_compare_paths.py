@@ -79,11 +79,12 @@ def test_all_functions_of_a_library_have_a_row(graph):
     assert all(one.error < 1e-13 for one in found.entries)
 
 
-def test_a_library_that_is_missing_has_a_row(graph, monkeypatch):
+@pytest.mark.parametrize("library", ["networkit", "rustworkx"])
+def test_a_library_that_is_missing_has_one_row(graph, library, monkeypatch):
     monkeypatch.setattr(rivals, "library_version", lambda name: None)
-    monkeypatch.setitem(sys.modules, "networkit", None)
-    found = gpudist.compare("apsp", graph, against=["networkit"], **FAST)
-    assert [one.note for one in found.entries[1:]] == ["networkit is not installed"]
+    monkeypatch.setitem(sys.modules, library, None)
+    found = gpudist.compare("apsp", graph, against=[library], **FAST)
+    assert [one.note for one in found.entries[1:]] == [f"{library} is not installed"]
 
 
 # ------------------------------------------------------------------ what is compared
