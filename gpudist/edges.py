@@ -123,9 +123,13 @@ def _pairs(edges: Any) -> tuple[Any, Any]:
     if pairs.size == 0:
         pairs = np.zeros((0, 2), np.intp)
     if pairs.ndim != 2 or pairs.shape[1] != 2:
-        raise ValueError(f"edges must have shape (m, 2), got {pairs.shape}")
+        three = pairs.ndim == 2 and pairs.shape[1] == 3
+        hint = "; what edges weigh is the next argument, weights" if three else ""
+        raise ValueError(f"edges must have shape (m, 2), got {pairs.shape}{hint}")
     if not np.issubdtype(pairs.dtype, np.integer):
-        raise TypeError(f"edges must be whole numbers, got an array of {pairs.dtype}")
+        named = pairs.dtype.kind in "USTO"
+        hint = "; nodes with names come in a frame of pandas, with labels=True" if named else ""
+        raise TypeError(f"edges must be whole numbers, got an array of {pairs.dtype}{hint}")
     return pairs[:, 0], pairs[:, 1]
 
 
@@ -171,7 +175,10 @@ def _of_frame(frame: Any, weight: Any) -> tuple[tuple[Any, Any], Any]:
     """Return the ends and the weights of a frame's edges."""
     columns = list(frame.columns)
     if not {"source", "target"} <= set(columns):
-        raise ValueError(f"edges must have columns 'source' and 'target', got {columns}")
+        raise ValueError(
+            f"edges must have columns 'source' and 'target', got {columns}; "
+            f"edges.rename(columns=...) gives them these names"
+        )
     others = [name for name in columns if name not in ("source", "target")]
     if weight is None and others == ["weight"]:
         weight = "weight"

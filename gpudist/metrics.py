@@ -74,6 +74,8 @@ _KEYWORDS_ELSEWHERE = {
     "n_jobs": "the environment variable OMP_NUM_THREADS bounds the threads",
     "workers": "the environment variable OMP_NUM_THREADS bounds the threads",
     "squared": "squares are metric='sqeuclidean'",
+    "k": "the k nearest are those of knn",
+    "n_neighbors": "the k nearest are those of knn, with k=",
     "compute_mode": "results are as exact as their type allows without it",
 }
 

@@ -15,7 +15,7 @@ from gpudist.progress import Progress, watched
 
 Array = npt.NDArray[Any]
 
-NO_K = "k is missing: how many neighbours, as in knn(XA, XB, 10)"
+NO_K = "k is missing: how many neighbours, as in knn(XA, k=10) or knn(XA, XB, 10)"
 NO_R = "r is missing: the radius, as in radius_neighbors(XA, XB, 0.5)"
 NO_RADII = "radii are missing, as in count_neighbors(XA, XB, [0.1, 0.2])"
 

@@ -304,7 +304,9 @@ def read_graph(graph: Any, no_edge: float | None, *, truths: bool = False) -> Gr
 def check_square(shape: tuple[int, ...]) -> None:
     """Raise a ValueError unless a matrix of this shape is one of a graph."""
     if len(shape) != 2 or shape[0] != shape[1]:
-        raise ValueError(f"graph must be a square matrix, got shape {tuple(shape)}")
+        listed = len(shape) == 2 and shape[1] in (2, 3)
+        hint = "; a list of edges is for apsp_edges" if listed else ""
+        raise ValueError(f"graph must be a square matrix, got shape {tuple(shape)}{hint}")
 
 
 def _from_masked(graph: Any, truths: bool) -> Any:

@@ -34,7 +34,10 @@ def read(predecessors: Any) -> tuple[arrays.Space, Any, int]:
     if len(p.shape) != 2 or p.shape[0] != p.shape[1]:
         raise ValueError(f"predecessors must be a square matrix, got shape {tuple(p.shape)}")
     if not dtype.startswith(("int", "uint")):
-        raise TypeError(f"predecessors must be whole numbers, as apsp returns them, got {dtype}")
+        raise TypeError(
+            f"predecessors must be whole numbers, got {dtype}; apsp returns them with "
+            f"return_predecessors=True"
+        )
     return space, p, int(p.shape[0])
 
 

@@ -30,8 +30,8 @@ def code(notebook):
 
 
 @needs_notebooks
-def test_there_are_ten():
-    assert [path.name[:2] for path in STORED] == [f"{i:02}" for i in range(1, 11)]
+def test_there_are_twelve():
+    assert [path.name[:2] for path in STORED] == [f"{i:02}" for i in range(1, 13)]
 
 
 @pytest.mark.parametrize("path", STORED, ids=lambda path: path.name[:2])

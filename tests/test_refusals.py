@@ -299,6 +299,23 @@ def test_compare_takes_one_name_as_one():
 
 
 @pytest.mark.parametrize(
+    ("call", "error", "advice"),
+    [
+        (lambda: gpudist.knn(A, 2), TypeError, r"as in knn\(XA, k=10\)"),
+        (lambda: gpudist.nearest(A, k=2), TypeError, "the k nearest are those of knn$"),
+        (lambda: gpudist.nearest(A, n_neighbors=2), TypeError, "of knn, with k=$"),
+        (lambda: gpudist.apsp([(0, 1, 3.0), (1, 2, 2.0)]), ValueError, "edges is for apsp_edges$"),
+        (lambda: gpudist.apsp_edges([(0, 1, 3)]), ValueError, r"\(1, 3\); .* argument, weights$"),
+        (lambda: gpudist.apsp_edges([("a", "b")]), TypeError, "frame of pandas, with labels=True$"),
+        (lambda: gpudist.reconstruct_path(S, 0, 1), TypeError, "with return_predecessors=True$"),
+    ],
+)
+def test_usual_mistakes_are_told_the_way(call, error, advice):
+    with pytest.raises(error, match=advice):
+        call()
+
+
+@pytest.mark.parametrize(
     ("operands", "arguments", "message"),
     [
         ((A,), {}, r"cdist\(\): missing a required argument: 'XB'"),

@@ -26,6 +26,7 @@ from gpudist import (
     semirings,
 )
 from gpudist.dask import inputs
+from gpudist.neighbors_call import NO_K
 
 # The two metrics that take an argument from all points if none is given.
 _OF_ALL_POINTS = {"seuclidean": "V", "mahalanobis": "VI"}
@@ -309,7 +310,7 @@ def knn(
         As for `cdist`.
     """
     if k is None:
-        raise TypeError("k is missing: how many neighbours, as in knn(XA, XB, 10)")
+        raise TypeError(NO_K)
     return _neighbors("knn", XA, XB, k, metric, **how)
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
+from gpudist import named, paths_call, reference
 from gpudist.measure.records import library_version
 
 # A function that takes the operands and gives the call to time.
@@ -416,7 +417,103 @@ def _scipy_apsp(task: Task) -> Callable[[], Any]:
     _refuse_unless({"directed", "unweighted", "return_predecessors"}, task)
     if not hasattr(graph, "shape"):
         raise Refusal("takes arrays and sparse matrices")
+    graph = graph.tocsr() if hasattr(graph, "tocsr") else graph
     return lambda: floyd_warshall(graph, **task.metric_args)
+
+
+def _edge_lengths(task: Task) -> Any:
+    """Give a graph's lengths of edges, inf where there is none, to those who follow edges."""
+    _refuse_unless({"directed", "unweighted", "weight"}, task)
+    graph, _ = named.take(task.operands[0], task.metric_args.get("weight", "weight"), strict=False)
+    directed = task.metric_args.get("directed", True) and getattr(graph, "directed", True)
+    _, weights, _, rule, sentinel = paths_call.read_graph(graph, None)
+    unweighted = task.metric_args.get("unweighted", False)
+    lengths = reference.edges(weights, rule, sentinel, directed, unweighted, "min_plus")
+    if (lengths < 0).any():
+        raise Refusal("takes no negative weights")
+    lengths.ravel()[:: len(lengths) + 1] = float("inf")  # a way from a node to itself has length 0
+    return lengths
+
+
+def _few_edge_lengths(task: Task) -> Any:
+    """Give the same to those who follow the edges from each node, if there is the time for it."""
+    lengths = _edge_lengths(task)
+    edges = int((lengths < float("inf")).sum())
+    if edges * len(lengths) > _MOST_EDGES:
+        raise Refusal(f"not run: {len(lengths)} times {edges} edges are too many to follow")
+    return lengths
+
+
+def _scipy_dijkstra(task: Task) -> Callable[[], Any]:
+    import numpy as np
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import dijkstra
+
+    lengths = _few_edge_lengths(task)
+    places = np.nonzero(lengths < np.inf)
+    graph = csr_array((lengths[places], places), shape=lengths.shape)
+    return lambda: dijkstra(graph)
+
+
+def _rustworkx_dijkstra(task: Task) -> Callable[[], Any]:
+    import rustworkx
+
+    lengths = _few_edge_lengths(task)
+    graph = rustworkx.PyDiGraph.from_adjacency_matrix(lengths, null_value=float("inf"))
+    find = rustworkx.digraph_all_pairs_dijkstra_path_lengths
+    return lambda: _Maps(find(graph, float), len(lengths))
+
+
+def _rustworkx_loop(task: Task) -> Callable[[], Any]:
+    import rustworkx
+
+    lengths = _edge_lengths(task)
+    graph = rustworkx.PyDiGraph.from_adjacency_matrix(lengths, null_value=float("inf"))
+    return lambda: rustworkx.digraph_floyd_warshall_numpy(graph, weight_fn=float)
+
+
+class _Maps:
+    """Lengths in maps, which become rows when they are looked at.
+
+    Parameters
+    ----------
+    maps : mapping
+        Of nodes, to mappings of other nodes that they reach to lengths.
+    count : int
+        How many nodes there are.
+    """
+
+    def __init__(self, maps: Any, count: int) -> None:
+        self._maps, self._count = maps, count
+
+    def __getitem__(self, node: int) -> Any:
+        """Give a row."""
+        import numpy as np
+
+        row = np.full(self._count, np.inf)
+        row[node] = 0.0
+        for other, length in self._maps[node].items():
+            row[other] = length
+        return row
+
+
+def _networkit_apsp(task: Task) -> Callable[[], Any]:
+    import networkit
+    import numpy as np
+
+    lengths = _few_edge_lengths(task)
+    places = np.nonzero(lengths < np.inf)
+    weighted = not task.metric_args.get("unweighted", False)
+    graph = networkit.GraphFromCoo(
+        (lengths[places], places), len(lengths), weighted=weighted, directed=True
+    )
+
+    def close() -> Any:
+        found = networkit.distance.APSP(graph).run().getDistances(asarray=True)
+        found[found == np.finfo(np.float64).max] = np.inf  # its sign for no path
+        return found
+
+    return close
 
 
 def _scipy_apsp_loop(task: Task) -> Callable[[], Any]:
@@ -565,6 +662,8 @@ def _tensor(array: Any) -> Any:
 
 # What rivals that would make the whole matrix may have of it at a time.
 _PANEL_BYTES = 1 << 30
+# How many edges rivals that go along them from each node are asked to follow: some seconds' worth.
+_MOST_EDGES = 1 << 29
 
 # Adding a rival is one line here and the function that prepares its call above.
 RIVALS = (
@@ -697,6 +796,50 @@ RIVALS = (
         _scipy_apsp,
         limit=2000,
         does="one thread, in float64, on a copy of the graph",
+    ),
+    Rival(
+        "scipy dijkstra",
+        "scipy",
+        "scipy.sparse.csgraph",
+        "apsp",
+        ("cpu",),
+        (),
+        _scipy_dijkstra,
+        does="Dijkstra from each node of a sparse array that is there; one thread, in float64",
+    ),
+    Rival(
+        "rustworkx all_pairs_dijkstra_path_lengths",
+        "rustworkx",
+        "rustworkx",
+        "apsp",
+        ("cpu",),
+        (),
+        _rustworkx_dijkstra,
+        does="Dijkstra from each node of a graph that is there, asks Python for each weight; "
+        "all threads; gives maps",
+    ),
+    Rival(
+        "rustworkx floyd_warshall_numpy",
+        "rustworkx",
+        "rustworkx",
+        "apsp",
+        ("cpu",),
+        (),
+        _rustworkx_loop,
+        limit=2000,
+        does="on a matrix made of a graph that is there, asks Python for each weight; all threads, "
+        "in float64",
+    ),
+    Rival(
+        "networkit APSP",
+        "networkit",
+        "networkit",
+        "apsp",
+        ("cpu",),
+        (),
+        _networkit_apsp,
+        does="Dijkstra from each node of a graph that is there, by levels where it is unweighted; "
+        "all threads, in float64",
     ),
     Rival(
         "scipy floyd_warshall, graph by graph",

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 import gpudist
-from gpudist import arrays, checks, paths_call, reference, results
+from gpudist import arrays, checks, named, paths_call, reference, results
 
 Array = npt.NDArray[Any]
 
@@ -205,7 +205,7 @@ def graph_size(graph: Any) -> int:
 
     Parameters
     ----------
-    graph : array, sparse matrix or NetworkX graph
+    graph : array, sparse matrix or graph of named nodes
         What `gpudist.apsp` takes.
 
     Returns
@@ -213,17 +213,26 @@ def graph_size(graph: Any) -> int:
     int
         Its nodes.
     """
+    graph, _ = named.take(graph, strict=False)
+    if isinstance(graph, named.EdgeList):
+        return len(graph.nodes)
     return int(graph.shape[0]) if hasattr(graph, "shape") else len(graph)
+
+
+def _read(graph: Any, arguments: dict[str, Any], *, truths: bool = False) -> tuple[Any, str, bool]:
+    """Give a graph's weights, the rule that says what is no edge, and whether it is directed."""
+    given = {name: arguments[name] for name in ("weight", "nodelist") if name in arguments}
+    graph, _ = named.take(graph, **given, strict=not (truths or arguments.get("unweighted", False)))
+    directed = arguments.get("directed", True) and getattr(graph, "directed", True)
+    _, weights, _, rule, _ = paths_call.read_graph(graph, arguments.get("no_edge"), truths=truths)
+    return weights, rule, directed
 
 
 def _some_paths(graph: Any, arguments: dict[str, Any]) -> Sample:
     """Find the paths from some nodes, in float64."""
     no_edge = arguments.get("no_edge")
-    directed = arguments.get("directed", True)
-    if hasattr(graph, "is_directed"):
-        directed = directed and graph.is_directed()
     semiring = arguments.get("semiring", "min_plus")
-    _, weights, _, rule, _ = paths_call.read_graph(graph, no_edge)
+    weights, rule, directed = _read(graph, arguments)
     given = weights, rule, no_edge or 0.0, directed, arguments.get("unweighted", False)
     rows = sample_rows(len(weights), _count(weights.size, _PATH_STEPS))
     if semiring != "min_plus":  # rare enough for the whole loop
@@ -329,11 +338,9 @@ def _by_rounds(edges: Array, source: int) -> Array:
 def _closure(graph: Any, **arguments: Any) -> Sample:
     if graph_size(graph) <= _WHOLE_GRAPH:
         return _whole("transitive_closure", (graph,), arguments)
-    no_edge, directed = arguments.get("no_edge"), arguments.get("directed", True)
-    if hasattr(graph, "is_directed"):
-        directed = directed and graph.is_directed()
-    _, weights, _, rule, _ = paths_call.read_graph(graph, no_edge, truths=True)
-    edges = weights if weights.dtype == bool else reference.is_edge(weights, rule, no_edge or 0.0)
+    weights, rule, directed = _read(graph, arguments, truths=True)
+    sentinel = arguments.get("no_edge") or 0.0
+    edges = weights if weights.dtype == bool else reference.is_edge(weights, rule, sentinel)
     if not directed:
         edges = edges | edges.T
     rows = sample_rows(len(edges), _count(len(edges) ** 2, _PATH_STEPS))
