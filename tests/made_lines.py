@@ -18,8 +18,10 @@ def accuracy_case(metric, dtype="float32", arguments=""):
     return cases.AccuracyCase(variant, dtype)
 
 
-def tiny_suite(monkeypatch, *cases):
-    monkeypatch.setitem(suites.SUITES, "quick", suites.Suite("tiny", {"cpu": cases, "cuda": ()}))
+def tiny_suite(monkeypatch, *cases, ceilings=False):
+    """Let the suite "quick" be these cases; ceilings take seconds to measure."""
+    suite = suites.Suite("tiny", {"cpu": cases, "cuda": ()}, ceilings=ceilings)
+    monkeypatch.setitem(suites.SUITES, "quick", suite)
 
 
 def line(**changes):

@@ -64,7 +64,7 @@ def test_a_saved_picture_tells_its_data(pyplot, tmp_path):
 
 def test_run_suite_saves_a_roofline(pyplot, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(rivals, "RIVALS", ())
-    tiny_suite(monkeypatch, SMALL)
+    tiny_suite(monkeypatch, SMALL, ceilings=True)
     path = tmp_path / "roof.png"
     assert run.run_suite("quick", device="cpu", repeats=1, roofline=path)
     assert path.read_bytes()[1:4] == b"PNG"

@@ -89,17 +89,31 @@ def tried(family, relation, seeds=400):
 @pytest.mark.parametrize(
     ("family", "op", "spoil", "relation", "axes"),
     [
-        (distances, "cdist", WRONG_COLUMN, "place", {"m": 1, "n": 17, "d": 2}),
+        pytest.param(
+            distances,
+            "cdist",
+            WRONG_COLUMN,
+            "place",
+            {"m": 1, "n": 17, "d": 2},
+            marks=pytest.mark.exhaustive,
+        ),
         (neighbors, "knn", WRONG_TIE, "knn", {"m": 2, "n": 3, "d": 1}),
         (graphs, "apsp", WRONG_PATH, "paths", {"n": 4}),
-        (products, "minplus", WRONG_PRODUCT, "product", {"m": 1, "n": 1, "k": 1}),
+        pytest.param(
+            products,
+            "minplus",
+            WRONG_PRODUCT,
+            "product",
+            {"m": 1, "n": 1, "k": 1},
+            marks=pytest.mark.exhaustive,
+        ),
     ],
     ids=["a wrong bit in a column", "a wrong tie", "a wrong path", "a wrong product"],
 )
 def test_a_planted_fault_is_found_and_made_small(family, op, spoil, relation, axes, tmp_path):
     spoilt = Spoilt(family, op, spoil)
     case, _ = next(found for found in tried(spoilt, relation) if found[1])
-    small = shrink(spoilt, case, lambda x: attempt(spoilt, x) is not None, time.monotonic() + 20)
+    small = shrink(spoilt, case, lambda x: attempt(spoilt, x) is not None, time.monotonic() + 200)
     assert outcome(spoilt, small) is not None
     assert {axis: small.size(axis) <= most for axis, most in axes.items()} == dict.fromkeys(
         axes, True
@@ -187,7 +201,10 @@ def test_a_batch_goes_on_after_a_finding_and_a_crash(monkeypatch):
         def label(self, case):
             return "mixed"
 
-    tally = runner.run(3, [Mixed()], time.monotonic() + 4, lambda line: None)
+    for seconds in (4, 60):  # the latter on a machine that has much else to do
+        tally = runner.run(3, [Mixed()], time.monotonic() + seconds, lambda line: None)
+        if all(finding.times > 1 for finding in tally.findings.values()):
+            break
     assert {finding.message for finding in tally.findings.values()} == {
         "AssertionError: planted", "the process died of SIGKILL",
     }  # fmt: skip
