@@ -125,6 +125,7 @@ def _explain(call: Call, result_bytes: int, neighbors: int = 0) -> registry.Expl
     told: dict[str, Any] = {
         "operands": "bool" if truths else None,
         "weighted": "weights" in call.arguments.core,
+        "periodic": "box" in call.arguments.core,
         "p": call.arguments.core.get("p", 2.0),
         "rows": m,
     }
