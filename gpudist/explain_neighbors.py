@@ -132,8 +132,8 @@ def _explain(call: Call, result_bytes: int, neighbors: int = 0) -> registry.Expl
     by_name = kernel.startswith("neighbors/")
     by_distances = not by_name and kernel != "auto"
 
-    def finder_on(there: str | None) -> tuple[str, str]:
-        return _core.choose(
+    def finder_on(there: str | None) -> tuple[str, str, dict[str, str]]:
+        taken, where, _, rejected = _core.choose(
             "neighbors",
             call.dtype,
             call.metric,
@@ -144,11 +144,13 @@ def _explain(call: Call, result_bytes: int, neighbors: int = 0) -> registry.Expl
             in_panels=by_distances,
             neighbors=neighbors,
             **told,
-        )[:2]
+        )
+        return taken, where, rejected
 
     finder = ""
+    others: dict[str, str] = {}
     if kernel != "reference" and not by_distances:
-        finder, device = finder_on(device)
+        finder, device, others = finder_on(device)
     among_points = _takes_points(finder)
     said = registry.choose(
         call.asked.function,
@@ -169,7 +171,7 @@ def _explain(call: Call, result_bytes: int, neighbors: int = 0) -> registry.Expl
         **told,
     )
     if by_distances and kernel != "reference":
-        finder, _ = finder_on(said.device)
+        finder, _, others = finder_on(said.device)
     more = f"; {finder} looks through each panel of distances" if finder else ""
     if among_points:
         tried = kernel == "auto" and said.device == "cpu"
@@ -178,7 +180,8 @@ def _explain(call: Call, result_bytes: int, neighbors: int = 0) -> registry.Expl
             if tried
             else ""
         )
-    return dataclasses.replace(said, reason=said.reason + more)
+    # Distances are chosen for one device alone: why that one, the rows that search can tell.
+    return dataclasses.replace(said, reason=said.reason + more, rejected=said.rejected | others)
 
 
 def _takes_points(finder: str) -> bool:

@@ -325,6 +325,11 @@ def test_auto_computes_on_the_cpu_though_there_is_a_gpu():
         assert "computed on the CPU alone" in said.rejected["cdist/cuda_tile"]
         said = gpudist.explain("knn", x, k=4, box=1)
         assert said.device == "cpu" and said.kernel.startswith("neighbors/cpu_boxes")
+        assert "computed on the CPU alone" in said.rejected["neighbors/cuda_panels"]
+        wide = np.zeros((20_000, 30))
+        said = gpudist.explain("knn", wide, k=4, box=1)
+        assert said.device == "cpu" and said.kernel.startswith("cdist/cpu_sums")
+        assert "computed on the CPU alone" in said.rejected["neighbors/cuda_panels"]
         far = gpudist.cdist([[0.25]], [[1.25]], box=1.5)  # which goes to the CPU as well
         assert far.tolist() == [[0.5]]
     finally:
