@@ -62,6 +62,7 @@ def exact_cdist(
     V: Any = None,
     VI: Any = None,
     base: float | None = None,
+    box: Any = None,
 ) -> npt.NDArray[np.float64]:
     """Compute distances from the exact values of floats, correctly rounded.
 
@@ -83,6 +84,9 @@ def exact_cdist(
         mahalanobis's matrix; by default what SciPy computes, in float64.
     base : float, optional
         Of jensenshannon's logarithm; e by default.
+    box : float or array_like, optional
+        Lengths of the columns, where differences are those of the nearest images; 0 for a column
+        that is not periodic. For metrics of differences alone.
 
     Returns
     -------
@@ -104,10 +108,14 @@ def exact_cdist(
     """
     import mpmath
 
-    if metric not in _PAIRS:
-        raise ValueError(f"no exact form of {metric!r} is known")
+    if metric not in _PAIRS or (box is not None and metric not in _OF_DIFFERENCES):
+        raise ValueError(
+            f"no exact form of {metric!r} is known{'' if box is None else ' in a box'}"
+        )
     a, b = np.asarray(a), np.asarray(b)
-    rows, unit = _whole(np.concatenate([a.astype(np.float64), b.astype(np.float64)]))
+    lengths = np.broadcast_to(np.asarray(0 if box is None else box, np.float64), (1, a.shape[1]))
+    both = [a.astype(np.float64), b.astype(np.float64), np.where(np.isinf(lengths), 0, lengths)]
+    (*rows, ends), unit = _whole(np.concatenate(both))
     weights = [Fraction(1)] * a.shape[1] if w is None else _fractions(w)
     if metric == "seuclidean":
         variances = _variances(rows, unit) if V is None else _fractions(V)
@@ -138,7 +146,8 @@ def exact_cdist(
     result = np.empty((len(a), len(b)))
     for i, x in enumerate(prepared[: len(a)]):
         for j, y in enumerate(prepared[len(a) :]):
-            result[i, j] = _nearest(of_pair(job, x, y))
+            pair = (x, y) if box is None else ([0] * len(ends), _images_apart(x, y, ends))
+            result[i, j] = _nearest(of_pair(job, *pair))
     return result
 
 
@@ -245,6 +254,18 @@ def _position(job: _Job, x: list[int]) -> tuple[int, int, Any]:
 
 def _differences(x: list[int], y: list[int]) -> list[int]:
     return [abs(s - t) for s, t in zip(x, y, strict=True)]
+
+
+def _images_apart(x: list[int], y: list[int], lengths: list[int]) -> list[int]:
+    """Say how far the nearest images are apart; a column without a length has none."""
+    around = (
+        abs(s - t) % length if length else abs(s - t)
+        for s, t, length in zip(x, y, lengths, strict=True)
+    )
+    return [
+        min(apart, length - apart) if length else apart
+        for apart, length in zip(around, lengths, strict=True)
+    ]
 
 
 def _sqeuclidean(job: _Job, x: list[int], y: list[int]) -> Fraction:
@@ -390,6 +411,11 @@ def _dice(job: _Job, x: list[int], y: list[int]) -> Any:
 
 
 _ROGERSTANIMOTO = _counted(lambda tt, tf, ft, ff: _ratio(2 * (tf + ft), tt + ff + 2 * (tf + ft)))
+
+# Metrics of the differences alone, for which a box makes them others.
+_OF_DIFFERENCES = frozenset(
+    {"euclidean", "sqeuclidean", "cityblock", "chebyshev", "minkowski", "seuclidean"}
+)
 
 _ROWS: dict[str, Callable[[_Job, list[int]], Any]] = {
     "correlation": _deviations,

@@ -29,7 +29,9 @@ gd_status gd_check_points(const gd_matrix *x, const char *name, gd_dtype dtype,
         return GD_FAIL(err, GD_BAD_VALUE, "%s takes %d columns, %s has %td", row->name,
                        row->columns, name, x->cols);
     }
-    if ((measure->weights != NULL || measure->vi != NULL) && measure->columns != x->cols) {
+    const bool has_columns =
+        measure->weights != NULL || measure->vi != NULL || measure->box != NULL;
+    if (has_columns && measure->columns != x->cols) {
         return GD_FAIL(err, GD_BAD_VALUE, "%s has %td columns, the metric's arguments have %td",
                        name, x->cols, measure->columns);
     }
@@ -51,9 +53,7 @@ gd_request gd_job_request(const gd_job *job, const gd_orders *orders)
 
 gd_status gd_job_choose(gd_job *job, const gd_orders *orders, gd_choice *choice, gd_error *err)
 {
-    const gd_measure *measure = job->measure;
-    job->form = gd_form_of(measure->metric, measure->weights != NULL, measure->p,
-                           measure->factor != NULL, job->a->dtype);
+    job->form = gd_form_of_measure(job->measure, job->a->dtype);
     const gd_request request = gd_job_request(job, orders);
     const gd_status status = gd_choose(&request, choice, err);
     if (status == GD_OK) {
@@ -99,6 +99,7 @@ static gd_status set_arguments(gd_job *job, gd_error *err)
     gd_status status = GD_OK;
     call->metric = job->form.metric;
     call->p = measure->p;
+    call->box = measure->box;
     call->scale = 0.5 / (measure->base > 0 ? log(measure->base) : 1);
     call->weight_sum = (double)d;
     job->task = (gd_prepare){.what = what, .stream = job->stage.stream};

@@ -113,6 +113,9 @@ static bool unfit_for_form(const gd_kernel *kernel, const gd_form *form, char *w
     if (form->weighted && !(kernel->flags & GD_WEIGHTED)) {
         return say(why, size, "it takes no weights");
     }
+    if (form->periodic && !(kernel->flags & GD_PERIODIC)) {
+        return say(why, size, "it takes no periodic columns (box)");
+    }
     return false;
 }
 
@@ -199,10 +202,17 @@ static bool unfit(const gd_kernel *kernel, const gd_request *request, char *why,
     if (!(kernel->dtypes & GD_BIT(request->dtype))) {
         return say(why, size, "it does not compute in %s", gd_dtype_name(request->dtype));
     }
+    if (on_cuda && request->form.periodic) {
+        return say(why, size, "periodic columns (box) are computed on the CPU alone");
+    }
     const bool points = kernel->flags & GD_POINTS;
     if ((request->op == GD_OP_CDIST || points) &&
         unfit_for_form(kernel, &request->form, why, size)) {
         return true;
+    }
+    if (points && request->form.periodic && request->form.metric == GD_MINKOWSKI) {
+        return say(why, size,
+                   "with periodic columns (box) it takes the exponents 1, 2 and infinity");
     }
     if (points && request->form.preparation != GD_AS_GIVEN) {
         return say(why, size, "the metric is one of prepared points");

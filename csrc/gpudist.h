@@ -71,6 +71,7 @@ enum {
     GD_TAKES_V = 4,     /* variances of the columns */
     GD_TAKES_VI = 8,    /* an inverse covariance matrix */
     GD_TAKES_BASE = 16, /* of the logarithm */
+    GD_TAKES_BOX = 32,  /* lengths of a periodic box */
 };
 
 /* The semirings of products, as (which of two ways counts, how a way is made of two parts).
@@ -203,7 +204,10 @@ typedef struct gd_cdist {
     const double *weights; /* one a column, >= 0; NULL counts every column once */
     double weight_sum;     /* of the weights, or the caller's number of columns */
     double p;              /* GD_MINKOWSKI: the exponent, none of 1, 2 and infinity */
-    double scale;          /* GD_JENSENSHANNON: what the sum is multiplied by before the root */
+    /* Rows with GD_PERIODIC: the length of each column, infinity where it is not periodic, or NULL.
+     * A difference is then that of the nearest images (cpu/box.h). */
+    const double *box;
+    double scale; /* GD_JENSENSHANNON: what the sum is multiplied by before the root */
     const double *a_terms, *b_terms; /* what preparation found out about each row */
     /* The matrix of which b holds some rows, the same for every part of a result, or the
      * GD_SAMPLE rows of it that gd_sample_row names. What a kernel derives from all of B (a shift,
@@ -524,6 +528,7 @@ typedef struct gd_neighbors {
     gd_matrix a, b;   /* GD_POINTS: of one dtype; on the CPU with col_stride 1 */
     gd_metric metric; /* GD_POINTS, and p, minkowski's exponent */
     double p;
+    const double *box;    /* GD_POINTS: as in gd_cdist */
     ptrdiff_t self;       /* GD_POINTS and CUDA: the row of B that is the first of A's, none its */
     bool arranged;        /* own neighbour, or -1; whether B is arranged; how many pairs a search */
     double pairs;         /* has looked at, which it sets */
@@ -856,6 +861,7 @@ enum {
 #define GD_MANY GD_BIT(19)         /* cdist: takes batches */
 #define GD_SURE_ROOT GD_BIT(20)    /* cdist: rows with GD_MANY have its bits, with sure_root */
 #define GD_BY_WARPS GD_BIT(21)     /* cdist: warps multiply halves (see `products`) */
+#define GD_PERIODIC GD_BIT(22)     /* takes periodic columns */
 
 /* What neighbors/cuda_product takes: neighbours of a row, and points that they are among. */
 enum { GD_PRODUCT_NEIGHBORS = 128, GD_PRODUCT_FEWEST = 1 << 14, GD_PRODUCT_MOST = 1 << 30 };

@@ -25,11 +25,16 @@ uint64_t gd_metrics_reducing_to(uint64_t set, bool weights)
     return all;
 }
 
-gd_form gd_form_of(gd_metric metric, bool weighted, double p, bool factored, gd_dtype operands)
+gd_form gd_form_of(gd_metric metric, bool weighted, double p, bool factored, bool periodic,
+                   gd_dtype operands)
 {
     const gd_metric_row *row = &rows[metric];
     const bool truths = operands == GD_BOOL;
-    gd_form form = {row->reduces_to, row->preparation, weighted, p == 4 || (p == 3 && !weighted)};
+    gd_form form = {.metric = row->reduces_to,
+                    .preparation = row->preparation,
+                    .weighted = weighted,
+                    .whole_power = p == 4 || (p == 3 && !weighted),
+                    .periodic = periodic};
     if (metric == GD_MINKOWSKI) {
         form.metric = p == 1     ? GD_CITYBLOCK
                       : p == 2   ? GD_EUCLIDEAN
@@ -51,4 +56,10 @@ gd_form gd_form_of(gd_metric metric, bool weighted, double p, bool factored, gd_
         form.preparation = GD_BITS;
     }
     return form;
+}
+
+gd_form gd_form_of_measure(const gd_measure *measure, gd_dtype operands)
+{
+    return gd_form_of(measure->metric, measure->weights != NULL, measure->p,
+                      measure->factor != NULL, measure->box != NULL, operands);
 }

@@ -8,6 +8,7 @@
 typedef struct gd_measure {
     gd_metric metric;
     const double *weights; /* one a column, >= 0, or NULL; seuclidean's are 1 / V */
+    const double *box;     /* one a column, > 0, infinity where it is not periodic, or NULL */
     double p;              /* minkowski's exponent */
     double base;           /* jensenshannon's, 0 for the natural logarithm */
     const double *vi;      /* mahalanobis's d x d matrix, symmetric */
@@ -21,10 +22,14 @@ typedef struct gd_form {
     gd_preparation preparation;
     bool weighted;    /* the kernel takes the weights; preparation may have dealt with them */
     bool whole_power; /* minkowski's exponent is 4, or 3 without weights: a product or two */
+    bool periodic;    /* columns are those of a box */
 } gd_form;
 
 /* The rules by which arguments reduce a metric; `operands` is the dtype that the rows come in. */
-gd_form gd_form_of(gd_metric metric, bool weighted, double p, bool factored, gd_dtype operands);
+gd_form gd_form_of(gd_metric metric, bool weighted, double p, bool factored, bool periodic,
+                   gd_dtype operands);
+/* The same for a measure. */
+gd_form gd_form_of_measure(const gd_measure *measure, gd_dtype operands);
 
 /* One row of the table of metrics. */
 typedef struct gd_metric_row {

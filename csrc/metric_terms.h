@@ -62,16 +62,19 @@
  * none. GD_LET declares a constant of its initialiser's type. */
 
 /* X(name, number of sums, metric): the metric is the only one that these sums belong to, or
- * GD_SEVERAL, where the call says which it is. */
+ * GD_SEVERAL, where the call says which it is. Those of the first list depend on the size of a - b
+ * alone, for which a column may have another rule (cpu/box.h). */
 #define GD_SEVERAL GD_METRIC_COUNT
+#define GD_SUMS_OF_DIFFERENCES(X)     \
+    X(SQUARES, 1, GD_SEVERAL)         \
+    X(MAGNITUDES, 1, GD_CITYBLOCK)    \
+    X(LARGEST, 1, GD_CHEBYSHEV)       \
+    X(CUBES, 1, GD_MINKOWSKI)         \
+    X(FOURTH_POWERS, 1, GD_MINKOWSKI) \
+    X(SQUARE_ROOTS, 1, GD_MINKOWSKI)  \
+    X(POWERS, 1, GD_MINKOWSKI)
 #define GD_SUMS(X)                           \
-    X(SQUARES, 1, GD_SEVERAL)                \
-    X(MAGNITUDES, 1, GD_CITYBLOCK)           \
-    X(LARGEST, 1, GD_CHEBYSHEV)              \
-    X(CUBES, 1, GD_MINKOWSKI)                \
-    X(FOURTH_POWERS, 1, GD_MINKOWSKI)        \
-    X(SQUARE_ROOTS, 1, GD_MINKOWSKI)         \
-    X(POWERS, 1, GD_MINKOWSKI)               \
+    GD_SUMS_OF_DIFFERENCES(X)                \
     X(UNEQUAL, 1, GD_HAMMING)                \
     X(RATIOS, 1, GD_CANBERRA)                \
     X(DIFFERENCE_AND_SUM, 2, GD_BRAYCURTIS)  \

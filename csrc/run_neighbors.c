@@ -185,6 +185,7 @@ static gd_status walk_points(gd_search *search, gd_error *err)
     look->b = *job->b;
     look->metric = job->form.metric;
     look->p = job->measure->p;
+    look->box = job->measure->box;
     status = search->filter->launch.neighbors(look, err);
     if (status == GD_OK) {
         status = gd_stage_memory(&job->stage, 1, look->launch.workspace_bytes, "boxes of XB",
@@ -307,16 +308,14 @@ static gd_status choose(gd_search *search, const gd_orders *orders, gd_request *
     gd_choice choice;
     gd_status status;
     search->asked = orders->kernel != NULL && !by_distances;
-    *request = (gd_request){
-        .op = GD_OP_NEIGHBORS,
-        .orders = of_distances,
-        .dtype = job->dtype,
-        .form = gd_form_of(job->measure->metric, job->measure->weights != NULL, job->measure->p,
-                           job->measure->factor != NULL, job->a->dtype),
-        .in_panels = by_distances || search->in_panels,
-        .neighbors = search->neighbors,
-        .n = job->b->rows,
-        .cols = job->b->cols};
+    *request = (gd_request){.op = GD_OP_NEIGHBORS,
+                            .orders = of_distances,
+                            .dtype = job->dtype,
+                            .form = gd_form_of_measure(job->measure, job->a->dtype),
+                            .in_panels = by_distances || search->in_panels,
+                            .neighbors = search->neighbors,
+                            .n = job->b->rows,
+                            .cols = job->b->cols};
     if (by_distances) {
         if ((status = gd_job_choose(job, &of_distances, &choice, err)) != GD_OK) {
             return status;

@@ -95,6 +95,11 @@ def cdist(
         - VI : array_like, shape (d, d). The inverse of the covariance matrix for mahalanobis, by
           default that of all points, ``inv(cov(vstack([XA, XB]).T)).T``.
         - base : float. The base of jensenshannon's logarithm, e by default.
+        - box : float or array_like, shape (d,). Lengths of a periodic box, for euclidean,
+          sqeuclidean, cityblock, chebyshev, minkowski, and seuclidean with `V`: a difference is
+          that of the nearest images, the smallest ``|x - y - k * box|`` over all whole k. 0 (as
+          `scipy.spatial.cKDTree` has it) or inf for a column that is not periodic. Coordinates may
+          be anywhere, in the box or not. On the CPU alone.
 
     Returns
     -------
@@ -141,6 +146,9 @@ def cdist(
     not depend on the rows computed with it (but for the default `V` and `VI`, which depend on all
     points).
 
+    In a box these bounds hold for the exact nearest images, rows that differ by whole lengths are
+    equal rows, and an infinite coordinate, which has no image, is NaN in a column that is periodic.
+
     The metrics are those of `scipy.spatial.distance.cdist` [1]_ with its edge cases, two that SciPy
     had until 2025 (kulczynski1 and sokalmichener), and inner_product, kl_divergence, hellinger and
     haversine, which is that of scikit-learn. In the formulas w is 1 where there are no weights; tt,
@@ -175,6 +183,11 @@ def cdist(
     >>> gpudist.cdist(a, b, "cityblock", w=[1, 0.5])
     array([[2., 3.],
            [5., 0.]])
+
+    In a periodic box that is 10 long, 1 and 9 are 2 apart:
+
+    >>> gpudist.cdist([[1.0, 1.0]], [[9.0, 1.0], [1.0, 26.0]], box=10)
+    array([[2., 5.]])
 
     A large result goes to a file. What was stopped, by Ctrl-C, say, goes on from where it was:
 

@@ -66,6 +66,7 @@ def _explain(asked: Asked) -> registry.Explanation:
         operands="bool" if call.truths else None,
         operand_bytes=elements if call.truths else 0,
         weighted="weights" in call.arguments.core,
+        periodic="box" in call.arguments.core,
         factored=call.arguments.core.get("factor") is not None or "vi" not in call.arguments.core,
         p=call.arguments.core.get("p", 2.0),
         rows=shapes[0][0],

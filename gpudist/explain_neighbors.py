@@ -126,14 +126,15 @@ def _explain(call: Call, result_bytes: int, neighbors: int = 0) -> registry.Expl
     told: dict[str, Any] = {
         "operands": "bool" if truths else None,
         "weighted": "weights" in call.arguments.core,
+        "periodic": "box" in call.arguments.core,
         "p": call.arguments.core.get("p", 2.0),
         "rows": m,
     }
     by_name = kernel.startswith("neighbors/")
     by_distances = not by_name and kernel != "auto"
 
-    def finder_on(there: str | None) -> tuple[str, str]:
-        return _core.choose(
+    def finder_on(there: str | None) -> tuple[str, str, dict[str, str]]:
+        taken, where, _, rejected = _core.choose(
             "neighbors",
             call.dtype,
             call.metric,
@@ -144,11 +145,13 @@ def _explain(call: Call, result_bytes: int, neighbors: int = 0) -> registry.Expl
             in_panels=by_distances,
             neighbors=neighbors,
             **told,
-        )[:2]
+        )
+        return taken, where, rejected
 
     finder = ""
+    others: dict[str, str] = {}
     if kernel != "reference" and not by_distances:
-        finder, device = finder_on(device)
+        finder, device, others = finder_on(device)
     among_points = _takes_points(finder)
     said = registry.choose(
         call.asked.function,
@@ -169,7 +172,7 @@ def _explain(call: Call, result_bytes: int, neighbors: int = 0) -> registry.Expl
         **told,
     )
     if by_distances and kernel != "reference":
-        finder, _ = finder_on(said.device)
+        finder, _, others = finder_on(said.device)
     more = f"; {finder} looks through each panel of distances" if finder else ""
     if among_points:
         tried = kernel == "auto" and said.device == "cpu"
@@ -178,7 +181,9 @@ def _explain(call: Call, result_bytes: int, neighbors: int = 0) -> registry.Expl
             if tried
             else ""
         )
-    return dataclasses.replace(said, reason=said.reason + more, devices=devices)
+    # Distances are chosen for one device alone: why that one, the rows that search can tell.
+    rejected = said.rejected | others
+    return dataclasses.replace(said, reason=said.reason + more, rejected=rejected, devices=devices)
 
 
 def _takes_points(finder: str) -> bool:

@@ -29,7 +29,7 @@ class Metric:
     reduces_to : str
         The metric that kernels compute once the rows are prepared; mostly itself.
     arguments : tuple of str
-        The keywords that it takes, of w, p, V, VI and base.
+        The keywords that it takes, of w, p, V, VI, base and box.
     domain : {"numbers", "truths", "either"}
         What the rows are read as: numbers; or truths, which numbers are where they are not 0;
         "either" reads numbers, and is quicker on arrays of bool.
@@ -71,6 +71,7 @@ _ELSEWHERE = {
 # What keywords of other libraries are here.
 _KEYWORDS_ELSEWHERE = {
     "weights": "weights are w=",
+    "boxsize": "the lengths of a periodic box are box=",
     "n_jobs": "the environment variable OMP_NUM_THREADS bounds the threads",
     "workers": "the environment variable OMP_NUM_THREADS bounds the threads",
     "squared": "squares are metric='sqeuclidean'",
@@ -86,6 +87,9 @@ _NOT_SCIPYS = frozenset(
 
 # Arguments that apply even if nobody gives them.
 _WITH_DEFAULTS = frozenset({"p", "V", "VI"})
+
+# Half of it is a normal number.
+_LEAST_LENGTH = 2 * float(np.finfo(np.float64).tiny)
 
 # Between these bounds no product of two sums of float32 weights leaves the range of float32.
 _FLOAT32_WEIGHTS = (2.0**-48, 2.0**48)
@@ -153,6 +157,8 @@ def _who_takes(name: str, value: Any, others: Sequence[str]) -> str:
     takers = [metric.name for metric in METRICS if name in metric.arguments]
     if len(takers) == 1:
         return f"; {name} is for metric={takers[0]!r}"
+    if name == "box":
+        return f"; box is for {', '.join(takers)}"
     keywords = {*others, *(one for metric in METRICS for one in metric.arguments if len(one) > 2)}
     near = _KEYWORDS_ELSEWHERE.get(name) or errors.suggest(name, sorted(keywords), "")
     return near and f"; {near}"
@@ -187,7 +193,7 @@ def describe(indent: str = "") -> str:
     --------
     >>> from gpudist import metrics
     >>> print(metrics.describe().partition("sqeuclidean")[0].rstrip())
-    euclidean (euclid, eu, e, l2); takes w
+    euclidean (euclid, eu, e, l2); takes w, box
         sqrt(sum(w * (x - y)**2))
     """
     lines = []
@@ -207,8 +213,8 @@ def describe(indent: str = "") -> str:
 class Arguments(NamedTuple):
     """The arguments of a metric, read and checked for the points of one call.
 
-    `values` are those of w, p, V, VI and base that apply, arrays in float64 on the host; `core` are
-    the same as keywords of the core: weights, p, base, vi and factor.
+    `values` are those of w, p, V, VI, base and box that apply, arrays in float64 on the host;
+    `core` are the same as keywords of the core: weights, p, base, vi, factor and box.
     """
 
     values: dict[str, Any]
@@ -262,8 +268,9 @@ def check(metric: Metric, given: dict[str, Any], points: Operands) -> dict[str, 
     Returns
     -------
     dict
-        Those of w, p, V, VI and base that apply; arrays are float64 on the host, p is always there
-        for minkowski, V for seuclidean and VI for mahalanobis.
+        Those of w, p, V, VI, base and box that apply; arrays are float64 on the host, p is always
+        there for minkowski, V for seuclidean and VI for mahalanobis; a box has a length for each
+        column, 0 where it is not periodic, and is left out where none is.
 
     Raises
     ------
@@ -278,13 +285,15 @@ def check(metric: Metric, given: dict[str, Any], points: Operands) -> dict[str, 
     for name in metric.arguments:
         value = given.get(name)
         if name == "V":
-            values["V"] = _variances(value, points)
+            values["V"] = _variances(value, points, given.get("box"))
         elif name == "VI":
             values["VI"] = _inverse_covariance(value, points)
         elif name == "p" and "p" in given:
             values["p"] = _exponent(value)
         elif name == "p":
             values["p"] = 2.0
+        elif name == "box":
+            values |= _box(value, points)
         elif value is not None:
             values[name] = _base(value) if name == "base" else _weights(value, points)
     return values
@@ -303,6 +312,8 @@ def _for_core(metric: Metric, values: dict[str, Any]) -> dict[str, Any]:
     if "VI" in values:
         given["vi"] = 0.5 * values["VI"] + 0.5 * values["VI"].T  # of the same quadratic form
         given["factor"] = _factor(given["vi"])
+    if "box" in values:
+        given["box"] = np.where(values["box"] > 0, values["box"], np.inf)
     return given
 
 
@@ -374,9 +385,31 @@ def _weights(value: Any, points: Operands) -> Any:
     return w
 
 
-def _variances(value: Any, points: Operands) -> Any:
+def _box(value: Any, points: Operands) -> dict[str, Any]:
+    """Return the lengths of the columns by the name "box"; nothing where no column is periodic."""
+    if value is None:
+        return {}
+    lengths, columns = arrays.parameter(points.space, value, "box"), points.shapes[0][-1]
+    if lengths.shape not in ((), (columns,)):
+        raise ValueError(
+            f"box must be a number or one-dimensional with one length a column: expected shape () "
+            f"or ({columns},), got {lengths.shape}"
+        )
+    # Half of a subnormal number need not be a number.
+    if not ((lengths == 0) | (lengths >= _LEAST_LENGTH)).all():
+        raise ValueError(
+            f"box must hold lengths of {_LEAST_LENGTH:.3g} or more, or 0 for a column that is not "
+            f"periodic, got {value!r}"
+        )
+    lengths = np.where(np.isinf(lengths), 0.0, np.broadcast_to(lengths, (columns,)))
+    return {"box": lengths} if lengths.any() else {}
+
+
+def _variances(value: Any, points: Operands, box: Any) -> Any:
     if value is not None:
         return _vector("V", value, points)
+    if box is not None:
+        raise ValueError("give V: in a box, coordinates have no variance that is natural")
     rows = _stacked(points)
     if len(rows) < 2:  # NumPy would warn on the way to the same
         return np.full(points.shapes[0][1], np.nan)

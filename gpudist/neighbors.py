@@ -213,7 +213,7 @@ def knn(
     index_dtype : {int64, int32}
         The dtype of indices.
     **metric_args
-        Arguments of the metric, as for `cdist`.
+        Arguments of the metric, as for `cdist`; ``box=`` for points in a periodic box.
 
     Returns
     -------
@@ -247,7 +247,8 @@ def knn(
     `radius_neighbors` and `count_neighbors`, whose results tell how much there is. On the CPU, with
     1 to 8 columns and euclidean, sqeuclidean, cityblock, chebyshev or minkowski distances without
     weights, `XB` is put into boxes of a few points instead [1]_, most of which are too far away to
-    be looked into; the answer has the same bits.
+    be looked into; the answer has the same bits. A periodic box has these in all but minkowski with
+    other exponents than 1, 2 and inf.
 
     References
     ----------
@@ -265,6 +266,11 @@ def knn(
            [1, 2]])
     >>> gpudist.knn([[4.0, 0.0]], points, 3, "cityblock").distances
     array([[1., 3., 3.]])
+
+    In a box that is 6 long and periodic, 5 is next to 0:
+
+    >>> gpudist.knn([[5.5, 0.0]], points, 2, box=6).distances
+    array([[0.5, 0.5]])
     """
     if foreign.is_dask(XA, XB):
         from gpudist import dask

@@ -174,13 +174,15 @@ class _Left(Exception):
     """A call that SciPy is to answer, and why."""
 
 
-def _check_metric(metric: Any) -> None:
+def _check_metric(metric: Any, given: dict[str, Any]) -> None:
     if callable(metric):
         raise _Left("a metric in Python")
     if isinstance(metric, str) and metric.lower().startswith("test_"):
         raise _Left("a metric of SciPy's own tests")
     if isinstance(metric, str) and metric.lower() in _NOT_SCIPYS_NAMES:
         raise _Left(f"metric {metric!r}, a name that SciPy does not know")
+    if "box" in given:
+        raise _Left("box=, which SciPy does not know")
 
 
 def _cdist(
@@ -192,14 +194,14 @@ def _cdist(
     out: Any = None,
     **kwargs: Any,
 ) -> Any:
-    _check_metric(metric)
+    _check_metric(metric, kwargs)
     return distance.cdist(XA, XB, metric, out=out, dtype=np.float64, device=device, **kwargs)
 
 
 def _pdist(
     device: str | None, X: Any, metric: Any = "euclidean", *, out: Any = None, **kwargs: Any
 ) -> Any:
-    _check_metric(metric)
+    _check_metric(metric, kwargs)
     return distance.pdist(X, metric, out=out, dtype=np.float64, device=device, **kwargs)
 
 

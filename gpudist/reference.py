@@ -18,6 +18,7 @@ def cdist(
     V: Any = None,
     VI: Any = None,
     base: float | None = None,
+    box: Any = None,
 ) -> Any:
     """Compute a distance matrix in float64, a row at a time.
 
@@ -27,8 +28,9 @@ def cdist(
         The points.
     metric : str
         A canonical name.
-    w, p, V, VI, base
-        The metric's arguments, as in `gpudist.cdist`; V and VI have no default here.
+    w, p, V, VI, base, box
+        The metric's arguments, as in `gpudist.cdist`; V and VI have no default here, and a box has
+        a length for each column.
 
     Returns
     -------
@@ -39,9 +41,22 @@ def cdist(
     result = np.empty((len(a), len(b)))
     of_row = _rule(metric, a.shape[1], w, p, V, VI, base)
     with np.errstate(all="ignore"):  # overflow and invalid give inf and nan, as in the kernels
+        if box is not None:
+            lengths = np.where(box > 0, box, np.inf)
+            a, b, half = _images(a, lengths), _images(b, lengths), lengths / 2
         for i, row in enumerate(a):
-            result[i] = of_row(row, b)
+            if box is None:
+                result[i] = of_row(row, b)
+            else:  # of metrics that go by differences alone
+                over_the_end = (half - np.abs(row)) + (half - np.abs(b))
+                result[i] = of_row(np.zeros_like(row), np.fmin(np.abs(row - b), over_the_end))
     return result
+
+
+def _images(x: Any, lengths: Any) -> Any:
+    """Return the image of each coordinate that is nearest to 0, which is exact."""
+    rest = np.where(np.isinf(lengths), x, np.fmod(x, lengths))
+    return np.where(np.abs(rest) > lengths / 2, rest - np.copysign(lengths, rest), rest)
 
 
 def pdist(x: Any, metric: str, **arguments: Any) -> Any:

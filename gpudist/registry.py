@@ -380,6 +380,7 @@ def choose(
     result_bytes: int = 0,
     weighted: bool = False,
     factored: bool = True,
+    periodic: bool = False,
     p: float = 2.0,
     copies: int = 0,
     semiring: str = "min_plus",
@@ -394,8 +395,8 @@ def choose(
     `elements_moved` are of `dtype`, `elements_written` of them results; `operand_bytes` are what
     operands of another dtype take, which `operands` names, and `result_bytes` results of another
     dtype; `copies` are bytes beside both. `metric`, `weighted`, `factored` (whether mahalanobis's
-    matrix has a factor) and `p` are for distances: they tell which of a metric's kernels its
-    arguments lead to. `rows` are those of the first operand, which
+    matrix has a factor), `periodic` (whether there is a box) and `p` are for distances: they tell
+    which of a metric's kernels its arguments lead to. `rows` are those of the first operand, which
     decide between kernels of equal bits alone. `table_op` is the operation of the table whose rows
     are chosen from, where the function `op` has several. `direct` distances and the number of
     `neighbors` are for searches.
@@ -424,6 +425,7 @@ def choose(
             direct=direct,
             neighbors=neighbors,
             factored=factored,
+            periodic=periodic,
         )
     unit, pipe, slots = UNITS.get(op, "operations"), None, 1.0
     if metric == "haversine":

@@ -49,6 +49,12 @@ def exact(x, y, metric, **metric_args):
         ("mahalanobis", [1.0, 0.0], [0.0, 1.0], {"VI": [[2.0, 1.0], [1.0, 9.0]]}, 3.0),
         ("mahalanobis", [1.0], [0.0], {"VI": [[-1.0]]}, NAN),
         ("jensenshannon", [1.0, 0.0], [0.0, 1.0], {"base": 2}, 1.0),
+        # Nearest images.
+        ("euclidean", [0.5], [-ULP], {"box": 0.5}, ULP),
+        ("cityblock", [0.25, 9.0], [0.75, 2.0], {"box": [1, 0]}, 7.5),
+        ("sqeuclidean", [1e30], [0.0], {"box": 3.0}, 1.0),
+        ("chebyshev", [-0.75, 100.5], [0.75, 0.25], {"box": [2, INF]}, 100.25),
+        ("minkowski", [1.5, 0.0], [0.0, 2.0], {"box": [2.0, 1.5], "p": 1}, 1.0),
         # What is not defined, or infinite.
         ("cosine", [0.0, 0.0], [1.0, 0.0], {}, NAN),
         ("canberra", [0.0, 1.0], [0.0, 3.0], {}, 0.5),

@@ -58,7 +58,7 @@ def test_cdist_survives_one_wrong_argument_among_right_ones(a, b, out, metric, k
 @given(
     st.sampled_from(sorted(RECORDS)),
     st.dictionaries(
-        st.sampled_from(["w", "p", "V", "VI", "base", "x"]),
+        st.sampled_from(["w", "p", "V", "VI", "base", "box", "x"]),
         nonsense_or(2.0, np.ones(2), np.eye(2)),
         max_size=2,
     ),

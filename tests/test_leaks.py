@@ -65,6 +65,8 @@ def of_unaligned_arrays():
 def of_arguments():
     gpudist.pdist(A, "mahalanobis", VI=np.eye(3).tolist())
     gpudist.pdist(A, "seuclidean", V=[1, 2, 3])
+    gpudist.pdist(A, box=[1, 0, 2])
+    gpudist.knn(A, B, 2, box=1)
     gpudist.pdist(A > 3, "jaccard", w=np.ones(3))
 
 
@@ -140,6 +142,8 @@ def of_what_is_no_array():
     _refused(gpudist.cdist, A, B, kernel="cdist/cpu_tile_baseline", options={"tile": 3})
     _refused(gpudist.cdist, A, B, "minkowski", p=-1)
     _refused(gpudist.pdist, A, "mahalanobis", VI=np.eye(4))
+    _refused(gpudist.pdist, A, box=[1, 2])
+    _refused(gpudist.knn, A, k=1, box=-1)
 
 
 def of_wrong_graphs():

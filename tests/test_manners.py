@@ -185,10 +185,13 @@ MINKOWSKI = "for the exponent write metric='minkowski', p=1.0, or metric='citybl
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: gpudist.cdist(A, B, p=1.0), f"euclidean takes w; {MINKOWSKI}"),
+        (lambda: gpudist.cdist(A, B, p=1.0), f"euclidean takes w and box; {MINKOWSKI}"),
         (lambda: gpudist.cdist(A, B, 1.0), f"a callable, got float; {MINKOWSKI}"),
         (lambda: gpudist.cdist(A, B, p=3), "for the exponent write metric='minkowski', p=3"),
-        (lambda: gpudist.pdist(A, VI=S), "euclidean takes w; VI is for metric='mahalanobis'"),
+        (
+            lambda: gpudist.pdist(A, VI=S),
+            "euclidean takes w and box; VI is for metric='mahalanobis'",
+        ),
         (lambda: gpudist.pdist(A, metrics="cosine"), "did you mean 'metric'?"),
         (lambda: gpudist.pdist(A, weights=[1, 2, 3]), "weights are w="),
         (lambda: gpudist.pdist(A, n_jobs=2), "OMP_NUM_THREADS bounds the threads"),

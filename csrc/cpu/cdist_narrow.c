@@ -12,7 +12,11 @@
  * (float32) and 3.4 (float64), with roots 2.1 and 6.5: float32 d = 2 euclidean 2.4 and 4.9,
  * sqeuclidean 2.0 and 3.5; float64 d = 2 euclidean 6.8 and 10.9, sqeuclidean 3.5 and 5.4; d = 4
  * cityblock float32 2.4 and 3.7, float64 4.6 and 7.3. From 12 dimensions on tiles are quicker,
- * which take fewer loads a term. Planes in L2, four times as long, gained nothing. */
+ * which take fewer loads a term. Planes in L2, four times as long, gained nothing.
+ *
+ * In a periodic box (box.h) planes are of images, in float64 whatever the result is, and the bits
+ * are those of cdist_sums.c. */
+#include "box.h"
 #include "cdist_narrow.h"
 #include "kernels.h"
 #include "one_sum.h"
@@ -53,17 +57,68 @@ GD_DEFINE_PACK_VECTORS(pack_f32, float, gd_vf32, gd_transpose_f32, gd_half_vf32,
                        gd_transpose_half_f32)
 GD_DEFINE_PACK_VECTORS(pack_f64, double, gd_vf64, gd_transpose_f64, gd_vf64, gd_transpose_f64)
 
+/* Planes of images, from points of either type. */
+GD_DEFINE_PACK(pack_wide, float, double)
+static void wrap(const double *box, ptrdiff_t d, ptrdiff_t width, double *planes)
+{
+    for (ptrdiff_t k = 0; k < d; ++k)
+        for (ptrdiff_t c = 0; c < width; ++c)
+            planes[k * width + c] = gd_wrapped(planes[k * width + c], box[k]);
+}
+
+/* Results of two vectors as one of float32. */
+#define SAME_LANE(j, s, n) (j)
+#if GD_VEC_BYTES == 64
+#define SAME_LANES GD_LANES_16(SAME_LANE, 0, 0)
+#elif GD_VEC_BYTES == 32
+#define SAME_LANES GD_LANES_8(SAME_LANE, 0, 0)
+#else
+#define SAME_LANES GD_LANES_4(SAME_LANE, 0, 0)
+#endif
+GD_INLINE gd_vf32 joined(gd_vf64 first, gd_vf64 second)
+{
+    return __builtin_shufflevector(__builtin_convertvector(first, gd_half_vf32),
+                                   __builtin_convertvector(second, gd_half_vf32), SAME_LANES);
+}
+
 #define T float
 #define V gd_vf32
+#define O float
 #define N(name) name##_f32
 #define GUARDED 1
+#define PERIODIC 0
+#define METRICS FOR_METRICS
 #include "one_sum_body.h"
 #include "cdist_narrow_body.h"
 
 #define T double
 #define V gd_vf64
+#define O double
 #define N(name) name##_f64
 #define GUARDED 0
+#define PERIODIC 0
+#define METRICS FOR_METRICS
+#include "one_sum_body.h"
+#include "cdist_narrow_body.h"
+
+#define IN_BOX(X) X(GD_EUCLIDEAN) X(GD_SQEUCLIDEAN) X(GD_CITYBLOCK) X(GD_CHEBYSHEV)
+#define T double
+#define V gd_vf64
+#define O float
+#define N(name) name##_in_box_f32
+#define GUARDED 0
+#define PERIODIC 1
+#define METRICS IN_BOX
+#include "one_sum_body.h"
+#include "cdist_narrow_body.h"
+
+#define T double
+#define V gd_vf64
+#define O double
+#define N(name) name##_in_box_f64
+#define GUARDED 0
+#define PERIODIC 1
+#define METRICS IN_BOX
 #include "one_sum_body.h"
 #include "cdist_narrow_body.h"
 
@@ -72,8 +127,9 @@ static narrow_plan plan_of(const gd_cdist *call)
     const ptrdiff_t m = call->out.rows, n = call->out.cols, d = call->a.cols;
     const ptrdiff_t size = call->out.dtype == GD_F32 ? sizeof(float) : sizeof(double);
     const ptrdiff_t line = LINE / size;
+    const ptrdiff_t held = call->box != NULL ? (ptrdiff_t)sizeof(double) : size;
     const double pairs = (double)m * (double)n;
-    narrow_plan plan = {.spans = gd_ceil_div(n, PLANES / (d * size))};
+    narrow_plan plan = {.spans = gd_ceil_div(n, PLANES / (d * held))};
 
     /* Waking threads costs about as much as 2**18 pair-dimensions on one. */
     plan.threads = pairs * (double)(d + 8) < 0x1p18 ? 1 : gd_team_size();
@@ -85,7 +141,7 @@ static narrow_plan plan_of(const gd_cdist *call)
                                  gd_ceil_div(4 * (ptrdiff_t)plan.threads, plan.spans));
     plan.rows = gd_ceil_div(m, plan.blocks);
     plan.width = plan.chunk + line;
-    plan.own_bytes = ((size_t)(plan.width * d * size) + LINE - 1) / LINE * LINE;
+    plan.own_bytes = ((size_t)(plan.width * d * held) + LINE - 1) / LINE * LINE;
     plan.stream = gd_worth_streaming(m, n, (size_t)size) && (uintptr_t)call->out.data % size == 0;
     return plan;
 }
@@ -95,8 +151,18 @@ bool GD_ISA_NAME(gd_cpu_cdist_is_narrow)(const gd_cdist *call)
     return call->a.cols > 0 && call->a.cols <= MOST_DIMS && call->a.rows > 0 && call->b.rows > 0;
 }
 
+bool GD_ISA_NAME(gd_cpu_cdist_is_narrow_in_box)(const gd_cdist *call)
+{
+    return call->box != NULL && call->weights == NULL && call->metric != GD_MINKOWSKI &&
+           GD_ISA_NAME(gd_cpu_cdist_is_narrow)(call);
+}
+
 gd_status GD_ISA_NAME(gd_cpu_cdist_narrow)(gd_cdist *call)
 {
+    const bool single = call->out.dtype == GD_F32;
+    gd_team_part *const do_tasks = call->box == NULL ? (single ? do_tasks_f32 : do_tasks_f64)
+                                   : single          ? do_tasks_in_box_f32
+                                                     : do_tasks_in_box_f64;
     narrow_plan plan = plan_of(call);
     gd_launch *launch = &call->launch;
     if (launch->sizing) {
@@ -107,7 +173,6 @@ gd_status GD_ISA_NAME(gd_cpu_cdist_narrow)(gd_cdist *call)
     plan.threads =
         (int)gd_least(plan.threads, (ptrdiff_t)(launch->workspace_bytes / plan.own_bytes));
     narrow_job job = {call, &plan};
-    gd_team_run(plan.threads, plan.blocks * plan.spans, 1,
-                call->out.dtype == GD_F32 ? do_tasks_f32 : do_tasks_f64, &job);
+    gd_team_run(plan.threads, plan.blocks * plan.spans, 1, do_tasks, &job);
     return GD_OK;
 }

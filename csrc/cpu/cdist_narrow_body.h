@@ -1,15 +1,23 @@
 /* cdist_narrow_body.h: the part of cdist_narrow.c that depends on the element type. Included once
- * per type, with T the type, V its vector and N(x) the name x with the type's suffix. */
+ * per type, with T the type, V its vector, O the result's type and N(x) the name x with a suffix;
+ * GUARDED as one_sum_body.h has it, PERIODIC where columns are those of a box, and the METRICS. */
 
-enum { N(lanes) = sizeof(V) / sizeof(T), N(line) = LINE / sizeof(T) };
+enum {
+    N(lanes) = sizeof(V) / sizeof(T),
+    N(line) = LINE / sizeof(O),
+    N(store) = sizeof(T) / sizeof(O), /* vectors of T that make one of O */
+};
 
 /* One row of A and a chunk's columns. */
 typedef struct N(run) {
     const T *row, *planes;
+#if PERIODIC
+    T half[MOST_DIMS], rest[MOST_DIMS]; /* of the columns' lengths; less the size of the row */
+#endif
     ptrdiff_t d, width, count;
     const gd_matrix *b;
     ptrdiff_t column; /* of B's rows, the first in the planes */
-    T *to;
+    O *to;
     bool stream;
 } N(run);
 
@@ -33,8 +41,16 @@ GD_INLINE void N(distances)(const gd_metric metric, const int dims, const int ve
         result[v] = (V){0};
     for (ptrdiff_t k = 0; k < d; ++k, plane += run->width) {
         const V row = gd_splat(run->row[k]);
-        GD_UNROLL for (int v = 0; v < vectors; ++v)
-            result[v] = PICK(TERM, metric, result[v], row, gd_load(plane + v * N(lanes)));
+        GD_UNROLL for (int v = 0; v < vectors; ++v) {
+            const V column = gd_load(plane + v * N(lanes));
+#if PERIODIC
+            const V rest = gd_splat(run->half[k]) - gd_abs(column);
+            const V apart = gd_apart(row, gd_splat(run->rest[k]), column, rest);
+            result[v] = PICK(TERM, metric, result[v], apart, (V){0});
+#else
+            result[v] = PICK(TERM, metric, result[v], row, column);
+#endif
+        }
     }
     if (!N(any_lost)(metric, result, vectors)) {
         GD_UNROLL for (int v = 0; v < vectors; ++v)
@@ -49,36 +65,46 @@ GD_INLINE void N(distances)(const gd_metric metric, const int dims, const int ve
         result[v] = gd_load(sums + v * N(lanes));
 }
 
+/* Stores a vector of results, which N(store) vectors make. */
+GD_INLINE void N(put)(O *to, const V *result, const bool stream)
+{
+#if PERIODIC
+    const gd_vf32 x = N(store) == 2 ? joined(result[0], result[N(store) - 1]) : (gd_vf32)result[0];
+#else
+    const gd_vf32 x = (gd_vf32)result[0];
+#endif
+    if (stream)
+        gd_stream(to, x);
+    else
+        memcpy(to, &x, sizeof x);
+}
+
 /* At most a line, which is not streamed. */
 GD_INLINE void N(put_part)(const gd_metric metric, const int dims, const N(run) * run, ptrdiff_t c,
                            ptrdiff_t count)
 {
-    enum { FEW = LINE / GD_VEC_BYTES };
+    enum { FEW = N(line) / N(lanes) };
     V result[FEW];
-    T at[N(line)];
+    O at[N(line)];
     N(distances)(metric, dims, FEW, run, c, count, result);
-    GD_UNROLL for (int v = 0; v < FEW; ++v)
-        gd_store(at + v * N(lanes), result[v]);
-    memcpy(run->to + c, at, (size_t)count * sizeof(T));
+    GD_UNROLL for (int v = 0; v < FEW; v += N(store))
+        N(put)(at + v * N(lanes), result + v, false);
+    memcpy(run->to + c, at, (size_t)count * sizeof(O));
 }
 
 GD_INLINE void N(put_run)(const gd_metric metric, const int dims, const N(run) * run)
 {
-    T *const to = run->to;
+    O *const to = run->to;
     const bool stream = run->stream;
-    const ptrdiff_t count = run->count, head = -(uintptr_t)to % LINE / sizeof(T);
+    const ptrdiff_t count = run->count, head = -(uintptr_t)to % LINE / sizeof(O);
     ptrdiff_t c = stream ? gd_least(head, count) : 0;
     if (c > 0)
         N(put_part)(metric, dims, run, 0, c);
     for (; c + VECTORS * N(lanes) <= count; c += VECTORS * N(lanes)) {
         V result[VECTORS];
         N(distances)(metric, dims, VECTORS, run, c, VECTORS * N(lanes), result);
-        if (stream) GD_UNROLL
-            for (int v = 0; v < VECTORS; ++v)
-                gd_stream(to + c + v * N(lanes), (gd_vf32)result[v]);
-        else GD_UNROLL
-            for (int v = 0; v < VECTORS; ++v)
-                gd_store(to + c + v * N(lanes), result[v]);
+        GD_UNROLL for (int v = 0; v < VECTORS; v += N(store))
+            N(put)(to + c + v * N(lanes), result + v, stream);
     }
     for (; c < count; c += N(line))
         N(put_part)(metric, dims, run, c, gd_least(N(line), count - c));
@@ -90,12 +116,12 @@ typedef void N(run_fn)(const N(run) * run);
 #define DEFINE(metric)    \
     DEFINE_FOR(metric, 0) \
     DEFINE_FOR(metric, 1) DEFINE_FOR(metric, 2) DEFINE_FOR(metric, 3) DEFINE_FOR(metric, 4)
-FOR_METRICS(DEFINE)
+METRICS(DEFINE)
 #define ENTRIES(metric)                                                        \
     [metric] = {N(put_##metric##_0), N(put_##metric##_1), N(put_##metric##_2), \
                 N(put_##metric##_3), N(put_##metric##_4)},
 /* [metric][dimensions, or 0 for any number of them] */
-static N(run_fn) *const N(runs_of)[GD_METRIC_COUNT][KNOWN_DIMS + 1] = {FOR_METRICS(ENTRIES)};
+static N(run_fn) *const N(runs_of)[GD_METRIC_COUNT][KNOWN_DIMS + 1] = {METRICS(ENTRIES)};
 #undef DEFINE
 #undef DEFINE_FOR
 #undef ENTRIES
@@ -118,10 +144,26 @@ static void N(do_tasks)(void *context, ptrdiff_t first, ptrdiff_t last, int memb
                .b = &call->b,
                .column = column,
                .stream = plan->stream};
+#if PERIODIC
+        T images[MOST_DIMS];
+        (sizeof(O) == sizeof(T) ? pack_f64 : pack_wide)(&call->b, column, plan->width, planes);
+        wrap(call->box, run.d, plan->width, planes);
+        run.row = images;
+#else
         N(pack)(&call->b, column, plan->width, planes);
+#endif
         for (ptrdiff_t i = row; i < gd_least(row + plan->rows, a->rows); ++i) {
-            run.row = (const T *)a->data + i * a->row_stride;
-            run.to = (T *)call->out.data + i * call->out.row_stride + column;
+            const O *const given = (const O *)a->data + i * a->row_stride;
+#if PERIODIC
+            for (ptrdiff_t k = 0; k < run.d; ++k) {
+                images[k] = gd_wrapped((T)given[k], call->box[k]);
+                run.half[k] = call->box[k] / 2;
+                run.rest[k] = run.half[k] - fabs(images[k]);
+            }
+#else
+            run.row = given;
+#endif
+            run.to = (O *)call->out.data + i * call->out.row_stride + column;
             put(&run);
         }
     }
@@ -133,3 +175,6 @@ static void N(do_tasks)(void *context, ptrdiff_t first, ptrdiff_t last, int memb
 #undef V
 #undef N
 #undef GUARDED
+#undef O
+#undef PERIODIC
+#undef METRICS

@@ -17,7 +17,13 @@
  *
  * Canberra was at the divider's pace, 4.3 cycles a vector there, and 16 where the divider is slower
  * (Emerald Rapids). Two quotients are now one, and with AVX-512 that is a guess with two
- * corrections: 7.6 cycles a vector on the latter. With two lanes, pairs take 1.6 times as long. */
+ * corrections: 7.6 cycles a vector on the latter. With two lanes, pairs take 1.6 times as long.
+ *
+ * In a periodic box (box.h) packed coordinates are images near 0, and terms are of how far these
+ * are apart, which takes five instructions where a difference takes one. Points of few dimensions
+ * are for cdist_narrow.c there, with the same bits. */
+#include "box.h"
+#include "cdist_narrow.h"
 #include "kernels.h"
 #include "metric_terms.h"
 #include "minkowski_pair.h"
@@ -162,12 +168,13 @@ typedef struct sums_at {
     ptrdiff_t plane, stride;
 } sums_at;
 
-/* Computes the sums of one register tile over d dimensions. a and b are packed, with the dimension
- * as the slow index; weights is NULL unless weighted. */
+/* Computes the sums of one register tile over the call's dimensions. a and b are packed, with the
+ * dimension as the slow index. */
 GD_INLINE void tile(const enum gd_sums kind, const int count, const bool weighted,
-                    const int tile_rows, const int tile_vectors, const double *a, const double *b,
-                    ptrdiff_t d, const double *weights, double p, sums_at to)
+                    const bool periodic, const int tile_rows, const int tile_vectors,
+                    const double *a, const double *b, const gd_cdist *call, sums_at to)
 {
+    const ptrdiff_t d = call->a.cols;
     gd_vf64 sum[MR][NV][4], group[MR][NV][4], total[MR][NV][4];
     FOR_SUMS (r, v, i)
         group[r][v][i] = total[r][v][i] = (gd_vf64){0};
@@ -187,12 +194,20 @@ GD_INLINE void tile(const enum gd_sums kind, const int count, const bool weighte
             }
         }
         for (; k < end; ++k) {
-            const double weight = weighted ? weights[k] : 1;
+            const double weight = weighted ? call->weights[k] : 1;
+            const gd_vf64 half = gd_splat(periodic ? call->box[k] / 2 : 0.0);
             gd_vf64 column[NV];
             GD_UNROLL for (int v = 0; v < tile_vectors; ++v)
                 column[v] = gd_load(b + k * WIDTH + v * LANES);
-            FOR_TILE (r, v)
-                add_term(kind, weighted, sum[r][v], gd_splat(a[k * MR + r]), column[v], weight, p);
+            FOR_TILE (r, v) {
+                const gd_vf64 x = gd_splat(a[k * MR + r]), y = column[v];
+                if (periodic)
+                    add_term(kind, weighted, sum[r][v],
+                             gd_apart(x, half - gd_abs(x), y, half - gd_abs(y)), (gd_vf64){0},
+                             weight, call->p);
+                else
+                    add_term(kind, weighted, sum[r][v], x, y, weight, call->p);
+            }
         }
         FOR_SUMS (r, v, i)
             group[r][v][i] = joined(kind, group[r][v][i], sum[r][v][i]);
@@ -206,30 +221,37 @@ GD_INLINE void tile(const enum gd_sums kind, const int count, const bool weighte
         gd_store(to.at + i * to.plane + r * to.stride + v * LANES, total[r][v][i]);
 }
 
-typedef void tiles_fn(const double *a, const double *b, ptrdiff_t d, const double *weights,
-                      double p, sums_at to);
+typedef void tiles_fn(const double *a, const double *b, const gd_cdist *call, sums_at to);
 
-/* One function per kind of sums, with and without weights, for MR rows and a panel. */
-#define DEFINE_AS(name, suffix, kind, count, weighted)                                             \
-    static void name##suffix(const double *a, const double *b, ptrdiff_t d, const double *weights, \
-                             double p, sums_at to)                                                 \
+/* One function per kind of sums, with and without weights, for MR rows and a panel; and likewise in
+ * a box. */
+#define DEFINE_AS(name, suffix, kind, count, weighted, periodic)                                   \
+    static void name##suffix(const double *a, const double *b, const gd_cdist *call, sums_at to)   \
     {                                                                                              \
         for (int r = 0; r < MR; r += TILE_ROWS(kind, count))                                       \
             for (int v = 0; v < NV; v += TILE_VECTORS(count)) {                                    \
                 const sums_at at = {to.at + r * to.stride + v * LANES, to.plane, to.stride};       \
-                tile(kind, count, weighted, TILE_ROWS(kind, count), TILE_VECTORS(count), a + r,    \
-                     b + v * LANES, d, weights, p, at);                                            \
+                tile(kind, count, weighted, periodic, TILE_ROWS(kind, count), TILE_VECTORS(count), \
+                     a + r, b + v * LANES, call, at);                                              \
             }                                                                                      \
     }
-#define DEFINE(name, count, ...)                              \
-    DEFINE_AS(name, _unweighted, GD_SUM_##name, count, false) \
-    DEFINE_AS(name, _weighted, GD_SUM_##name, count, true)
+#define DEFINE(name, count, ...)                                     \
+    DEFINE_AS(name, _unweighted, GD_SUM_##name, count, false, false) \
+    DEFINE_AS(name, _weighted, GD_SUM_##name, count, true, false)
+#define DEFINE_IN_BOX(name, count, ...)                         \
+    DEFINE_AS(name, _in_box, GD_SUM_##name, count, false, true) \
+    DEFINE_AS(name, _weighted_in_box, GD_SUM_##name, count, true, true)
 GD_SUMS(DEFINE)
+GD_SUMS_OF_DIFFERENCES(DEFINE_IN_BOX)
 #define ENTRY(name, count, ...) [GD_SUM_##name] = {name##_unweighted, name##_weighted},
+#define ENTRY_IN_BOX(name, count, ...) [GD_SUM_##name] = {name##_in_box, name##_weighted_in_box},
 static tiles_fn *const tiles[][2] = {GD_SUMS(ENTRY)};
+static tiles_fn *const tiles_in_box[][2] = {GD_SUMS_OF_DIFFERENCES(ENTRY_IN_BOX)};
 #undef DEFINE
+#undef DEFINE_IN_BOX
 #undef DEFINE_AS
 #undef ENTRY
+#undef ENTRY_IN_BOX
 
 static ptrdiff_t count_of(enum gd_sums kind)
 {
@@ -313,9 +335,13 @@ static void finish(const gd_cdist *call, enum gd_sums kind, double *s, ptrdiff_t
 GD_DEFINE_PACK(pack_f32, float, double)
 GD_DEFINE_PACK_VECTORS(pack_f64, double, gd_vf64, gd_transpose_f64, gd_vf64, gd_transpose_f64)
 
-static void pack(const gd_matrix *x, ptrdiff_t from, ptrdiff_t width, double *to)
+static void pack(const gd_cdist *call, const gd_matrix *x, ptrdiff_t from, ptrdiff_t width,
+                 double *to)
 {
     (x->dtype == GD_F32 ? pack_f32 : pack_f64)(x, from, width, to);
+    for (ptrdiff_t k = 0; call->box != NULL && k < x->cols; ++k)
+        for (ptrdiff_t r = 0; r < width; ++r)
+            to[k * width + r] = gd_wrapped(to[k * width + r], call->box[k]);
 }
 
 /* How a call is cut up. Every part but `threads` is the same when sizing and when launched. */
@@ -372,7 +398,7 @@ static void mend_powers(const gd_cdist *call, const double *sums, double *distan
     for (ptrdiff_t c = 0; c < count; ++c)
         if (!gd_powers_are_safe(sums[c]))
             distances[c] = gd_scaled_minkowski(a, b + c * call->b.row_stride, 1, call->a.cols,
-                                               call->weights, call->p);
+                                               call->weights, call->box, call->p);
 }
 
 /* Finishes one row's waiting sums, from `column` on, and stores them. */
@@ -409,18 +435,19 @@ static void block(const gd_cdist *call, const sums_plan *plan, double *own, ptrd
 {
     const ptrdiff_t d = call->a.cols, rows = gd_least(plan->rows, call->a.rows - row);
     const double *const packed = call->launch.workspace;
+    tiles_fn *const sum =
+        (call->box != NULL ? tiles_in_box : tiles)[plan->kind][call->weights != NULL];
     const ptrdiff_t stride = plan->chunk * WIDTH;
     const sums_at sums = {own + plan->rows * d, MR * stride, stride};
     for (ptrdiff_t r = 0; r < rows; r += MR)
-        pack(&call->a, row + r, MR, own + r * d);
+        pack(call, &call->a, row + r, MR, own + r * d);
 
     for (; panel < panels_end; panel += plan->chunk) {
         const ptrdiff_t end = gd_least(panel + plan->chunk, panels_end);
         for (ptrdiff_t r = 0; r < rows; r += MR) {
             for (ptrdiff_t p = panel; p < end; ++p) {
                 const sums_at at = {sums.at + (p - panel) * WIDTH, sums.plane, stride};
-                tiles[plan->kind][call->weights != NULL](own + r * d, packed + p * WIDTH * d, d,
-                                                         call->weights, call->p, at);
+                sum(own + r * d, packed + p * WIDTH * d, call, at);
             }
             for (ptrdiff_t i = 0; i < gd_least(MR, rows - r); ++i) {
                 const sums_at at = {sums.at + i * stride, sums.plane, (end - panel) * WIDTH};
@@ -443,7 +470,7 @@ static void pack_some(void *context, ptrdiff_t first, ptrdiff_t last, int member
     const gd_cdist *const call = ((const sums_job *)context)->call;
     (void)member;
     for (ptrdiff_t p = first; p < last; ++p)
-        pack(&call->b, p * WIDTH, WIDTH,
+        pack(call, &call->b, p * WIDTH, WIDTH,
              (double *)call->launch.workspace + p * WIDTH * call->a.cols);
 }
 
@@ -463,6 +490,8 @@ static void do_tasks(void *context, ptrdiff_t first, ptrdiff_t last, int member)
 gd_status GD_ISA_NAME(gd_cpu_cdist_sums)(gd_cdist *call, gd_error *err)
 {
     (void)err;
+    if (GD_ISA_NAME(gd_cpu_cdist_is_narrow_in_box)(call))
+        return GD_ISA_NAME(gd_cpu_cdist_narrow)(call);
     sums_plan plan = plan_of(call);
     gd_launch *launch = &call->launch;
     if (launch->sizing) {

@@ -15,9 +15,15 @@
  * points would all be looked at otherwise. minkowski with other exponents is bounded by euclidean
  * (p < 2) or chebyshev (p > 2), which are never larger.
  *
+ * In a periodic box (box.h) points are arranged by their images near 0, in float64 whatever they
+ * come in, and a distance is rounded to that at its end, as cdist does it. The nearest image of a
+ * node is as near as its box is, or over the end of the periodic box, which the farthest of its
+ * points from 0 is nearest to.
+ *
  * The floor is what the leaves' points cost, some 300 pairs a row at d = 3 and k = 16, and a list's
  * upkeep beside it; rows of A are walked leaf by leaf, so that neighbours find boxes in the cache.
  */
+#include "box.h"
 #include "kernels.h"
 #include "minkowski_pair.h"
 #include "neighbors_list.h"
@@ -118,7 +124,7 @@ static void set_rows(boxes_plan *plan, ptrdiff_t rows)
 static boxes_plan plan_of(const gd_neighbors *call)
 {
     char *const base = call->launch.sizing ? NULL : call->launch.workspace;
-    const bool single = call->b.dtype == GD_F32;
+    const bool single = call->b.dtype == GD_F32 && call->box == NULL;
     const ptrdiff_t n = call->b.rows, d = call->b.cols;
     const size_t size = single ? sizeof(float) : sizeof(double);
     const ptrdiff_t lanes = GD_VEC_BYTES / (ptrdiff_t)size, unit = UNIT / (ptrdiff_t)size;
@@ -228,15 +234,37 @@ GD_INLINE unsigned bits_f64(gd_vi64 mask)
 #define T float
 #define V gd_vf32
 #define M gd_vi32
+#define BITS bits_f32
 #define SINGLE true
+#define PERIODIC false
 #include "neighbors_boxes_body.h"
 
 #define N(name) name##_f64
 #define T double
 #define V gd_vf64
 #define M gd_vi64
+#define BITS bits_f64
 #define SINGLE false
+#define PERIODIC false
 #include "neighbors_boxes_body.h"
+
+#define N(name) name##_in_box
+#define T double
+#define V gd_vf64
+#define M gd_vi64
+#define BITS bits_f64
+#define SINGLE false
+#define PERIODIC true
+#include "neighbors_boxes_body.h"
+
+/* The parts of a search, which depend on what points are arranged as. */
+typedef struct boxes_steps {
+    void (*arrange)(boxes_job *job, boxes_plan *plan);
+    gd_team_part *find_leaves, *search_some;
+} boxes_steps;
+static const boxes_steps of_f32 = {arrange_f32, find_leaves_f32, search_some_f32};
+static const boxes_steps of_f64 = {arrange_f64, find_leaves_f64, search_some_f64};
+static const boxes_steps of_images = {arrange_in_box, find_leaves_in_box, search_some_in_box};
 
 /* Puts a block's rows in the order of the leaves that they lie in. */
 static void sort_rows(const gd_neighbors *call, const boxes_plan *plan)
@@ -254,7 +282,9 @@ static void sort_rows(const gd_neighbors *call, const boxes_plan *plan)
 
 gd_status GD_ISA_NAME(gd_cpu_neighbors_boxes)(gd_neighbors *call, gd_error *err)
 {
-    const bool single = call->b.dtype == GD_F32;
+    const boxes_steps *const steps = call->box != NULL         ? &of_images
+                                     : call->b.dtype == GD_F32 ? &of_f32
+                                                               : &of_f64;
     boxes_plan plan = plan_of(call);
     boxes_job job = {
         .call = call, .plan = &plan, .kind = kind_of(call), .status = GD_OK, .err = err};
@@ -267,7 +297,7 @@ gd_status GD_ISA_NAME(gd_cpu_neighbors_boxes)(gd_neighbors *call, gd_error *err)
         return GD_OK;
     }
     if (!call->arranged) {
-        (single ? arrange_f32 : arrange_f64)(&job, &plan);
+        steps->arrange(&job, &plan);
         call->arranged = true;
         return GD_OK;
     }
@@ -275,10 +305,9 @@ gd_status GD_ISA_NAME(gd_cpu_neighbors_boxes)(gd_neighbors *call, gd_error *err)
     if (*plan.rows == 0) {
         return GD_OK;
     }
-    gd_team_run(gd_team_size(), call->a.rows, 0, single ? find_leaves_f32 : find_leaves_f64, &job);
+    gd_team_run(gd_team_size(), call->a.rows, 0, steps->find_leaves, &job);
     sort_rows(call, &plan);
-    gd_team_run(gd_team_size(), call->a.rows, STEP, single ? search_some_f32 : search_some_f64,
-                &job);
+    gd_team_run(gd_team_size(), call->a.rows, STEP, steps->search_some, &job);
     call->pairs = (double)atomic_load(&job.pairs);
     return atomic_load(&job.status);
 }

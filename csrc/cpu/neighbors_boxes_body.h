@@ -1,7 +1,7 @@
 /* neighbors_boxes_body.h: the part of neighbors_boxes.c that depends on the type of elements.
  * Included once for each, with N(name) for names, T an element, V a vector of them, M of what a
- * comparison gives, and SINGLE whether that is float32, whose sums of squares may
- * have lost range. */
+ * comparison gives, BITS to make bits of that, SINGLE whether that is float32, whose sums of
+ * squares may have lost range, and PERIODIC whether columns are those of a periodic box. */
 
 enum {
     N(lanes) = sizeof(V) / sizeof(T),
@@ -151,13 +151,30 @@ static void N(split_all)(void *context, ptrdiff_t first, ptrdiff_t last, int mem
                 N(split)(job->plan, job->plan->rows[1], first * job->span + at, span);
 }
 
-/* Copies B's rows to records, those with NaN to the end. Returns how many are without. */
-static ptrdiff_t N(read)(const boxes_plan *plan, const gd_matrix *b)
+/* A row's coordinates, or their images. */
+GD_INLINE void N(fetch)(const gd_neighbors *call, const gd_matrix *x, ptrdiff_t row, T *to)
 {
+    const ptrdiff_t at = row * x->row_stride;
+    if (!PERIODIC) {
+        memcpy(to, (const T *)x->data + at, (size_t)x->cols * sizeof *to);
+        return;
+    }
+    for (ptrdiff_t k = 0; k < x->cols; ++k) {
+        const double given = x->dtype == GD_F32 ? (double)((const float *)x->data)[at + k]
+                                                : ((const double *)x->data)[at + k];
+        to[k] = (T)gd_wrapped(given, call->box[k]);
+    }
+}
+
+/* Copies B's rows to records, those with NaN to the end. Returns how many are without. */
+static ptrdiff_t N(read)(const boxes_plan *plan, const gd_neighbors *call)
+{
+    const gd_matrix *const b = &call->b;
     ptrdiff_t good = 0, bad = b->rows;
     for (ptrdiff_t i = 0; i < b->rows; ++i) {
-        const T *const row = (const T *)b->data + i * b->row_stride;
+        T row[MOST_COLS];
         const int32_t index = (int32_t)i;
+        N(fetch)(call, b, i, row);
         bool nan = false;
         for (ptrdiff_t k = 0; k < plan->d; ++k)
             nan |= row[k] != row[k];
@@ -239,7 +256,7 @@ static void N(arrange)(boxes_job *job, boxes_plan *plan)
 {
     const gd_neighbors *const call = job->call;
     const int members = gd_team_size();
-    const ptrdiff_t good = N(read)(plan, &call->b);
+    const ptrdiff_t good = N(read)(plan, call);
     ptrdiff_t span = 1;
     plan->rows[0] = call->metric == GD_CHEBYSHEV ? call->b.rows : good;
     plan->rows[1] = good;
@@ -283,13 +300,19 @@ GD_INLINE T N(root)(T sum)
     return SINGLE ? (T)__builtin_sqrtf((float)sum) : (T)__builtin_sqrt(sum);
 }
 
+/* A distance as cdist rounds it in a periodic box. */
+GD_INLINE double N(rounded)(const gd_neighbors *call, double distance)
+{
+    return PERIODIC && call->b.dtype == GD_F32 ? (double)(float)distance : distance;
+}
+
 /* The distance of a point from its sum, with the bits of cdist; the point's columns are LEAF apart.
  */
 GD_INLINE double N(key)(const boxes_kind kind, const gd_neighbors *call, T sum, const T *row,
                         const T *point)
 {
     const ptrdiff_t d = call->b.cols;
-    if (call->metric == GD_MINKOWSKI) {
+    if (!PERIODIC && call->metric == GD_MINKOWSKI) {
         double a[MOST_COLS], b[MOST_COLS];
         bool safe;
         for (ptrdiff_t k = 0; k < d; ++k) {
@@ -300,7 +323,7 @@ GD_INLINE double N(key)(const boxes_kind kind, const gd_neighbors *call, T sum, 
         return !SINGLE ? distance
                : safe ? (double)(float)distance
                       : (double)(float)gd_scaled_minkowski((const float *)row, (const float *)point,
-                                                           LEAF, d, NULL, call->p);
+                                                           LEAF, d, NULL, NULL, call->p);
     }
     const bool root = call->metric == GD_EUCLIDEAN;
     if (N(is_lost)(kind, sum)) {
@@ -309,7 +332,7 @@ GD_INLINE double N(key)(const boxes_kind kind, const gd_neighbors *call, T sum, 
             exact += gd_wide_term(GD_SQEUCLIDEAN, (float)row[k], (float)point[k * LEAF]);
         return (double)(T)(root ? __builtin_sqrt(exact) : exact);
     }
-    return (double)(kind == SQUARES && root ? N(root)(sum) : sum);
+    return N(rounded)(call, (double)(kind == SQUARES && root ? N(root)(sum) : sum));
 }
 
 /* A number that no sum of a distance of at most `key` is larger than. */
@@ -317,6 +340,8 @@ static T N(sum_within)(const boxes_kind kind, const gd_neighbors *call, double k
 {
     const bool root = kind == SQUARES && call->metric != GD_SQEUCLIDEAN;
     const double more = SINGLE ? 0x1p-18 : 0x1p-40;
+    if (PERIODIC && call->b.dtype == GD_F32) /* what is rounded to the key */
+        key += key * 0x1p-20 + 0x1p-149;
     if (call->metric == GD_MINKOWSKI) {
         /* Powers of smaller differences would be less than float64 has room for. */
         const double least = SINGLE ? 0 : MOST_COLS * exp2(-1000 / call->p);
@@ -347,7 +372,8 @@ GD_INLINE double N(end_of)(const boxes_kind kind, const gd_neighbors *call, T su
         return upper ? (double)NAN : (double)(root ? N(root)(FLT_MAX / 2) : FLT_MAX / 2);
     if (SINGLE && kind == SQUARES && sum < GD_F32_SQUARES_SAFE_MIN)
         sum = upper ? 2 * (T)GD_F32_SQUARES_SAFE_MIN : 0;
-    return sum < (T)INFINITY || !upper ? (double)(root ? N(root)(sum) : sum) : (double)NAN;
+    return sum < (T)INFINITY || !upper ? N(rounded)(call, (double)(root ? N(root)(sum) : sum))
+                                       : (double)NAN;
 }
 
 /* ---------------------------------------------------------------- searching */
@@ -368,8 +394,10 @@ WALK
 {
     const gd_neighbors *call;
     const boxes_plan *plan;
-    const T *row;
+    T row[MOST_COLS];
     V columns[MOST_COLS]; /* each of its coordinates */
+    V rest[MOST_COLS];    /* PERIODIC: half of the column's length less their sizes, */
+    V half[MOST_COLS];    /* and that half */
     T within;             /* sums beyond it are of no interest */
     gd_candidates *to;    /* LISTS */
     int64_t self, *counts;
@@ -384,6 +412,36 @@ GD_INLINE void N(tighten)(const boxes_kind kind, WALK *walk)
         walk->within = N(sum_within)(kind, walk->call, walk->to->list[0].key);
 }
 
+/* The difference to coordinates of column k, or its size. */
+GD_INLINE V N(apart)(const WALK *walk, ptrdiff_t k, V x)
+{
+    return PERIODIC ? gd_apart(walk->columns[k], walk->rest[k], x, walk->half[k] - gd_abs(x))
+                    : walk->columns[k] - x;
+}
+
+/* Differences to the ends of a node's boxes in column k, no larger than to any point of theirs. */
+GD_INLINE V N(nearest)(const WALK *walk, ptrdiff_t k, V low, V high)
+{
+    const V below = low - walk->columns[k], above = walk->columns[k] - high;
+    const V near = gd_max(above, gd_max(below, (V){0}));
+    if (!PERIODIC)
+        return near;
+    const V reach = gd_max(gd_abs(low), gd_abs(high));
+    return gd_max(gd_min(walk->rest[k] + (walk->half[k] - reach), near), (V){0});
+}
+
+/* Likewise, no smaller. */
+GD_INLINE V N(farthest)(const boxes_kind kind, const WALK *walk, ptrdiff_t k, V low, V high)
+{
+    const V below = low - walk->columns[k], above = walk->columns[k] - high;
+    const V most = kind == LARGEST ? gd_max_abs(gd_max_abs((V){0}, below), above)
+                                   : gd_max(gd_abs(below), gd_abs(above));
+    if (!PERIODIC)
+        return most;
+    const V reach = gd_max(gd_max(low, -high), (V){0});
+    return gd_min(walk->rest[k] + (walk->half[k] - reach), most);
+}
+
 GD_INLINE gd_status N(scan_leaf)(const boxes_kind kind, const ptrdiff_t d, const boxes_sink sink,
                                  WALK *walk, ptrdiff_t leaf, gd_error *err)
 {
@@ -396,8 +454,8 @@ GD_INLINE gd_status N(scan_leaf)(const boxes_kind kind, const ptrdiff_t d, const
         V sum = {0};
         T sums[N(lanes)];
         for (ptrdiff_t k = 0; k < d; ++k)
-            sum = N(add)(kind, sum, walk->columns[k] - gd_load(points + k * LEAF + v));
-        unsigned inside = N(bits)((M)(sum <= gd_splat(walk->within)));
+            sum = N(add)(kind, sum, N(apart)(walk, k, gd_load(points + k * LEAF + v)));
+        unsigned inside = BITS((M)(sum <= gd_splat(walk->within)));
         if (inside == 0)
             continue;
         gd_store(sums, sum);
@@ -458,14 +516,11 @@ GD_INLINE void N(look_at)(const boxes_kind kind, const ptrdiff_t d, const boxes_
         for (ptrdiff_t k = 0; k < d; ++k) {
             const V low = gd_load(boxes + 2 * k * N(arity) + v * N(lanes));
             const V high = gd_load(boxes + (2 * k + 1) * N(arity) + v * N(lanes));
-            const V below = low - walk->columns[k], above = walk->columns[k] - high;
-            sum = N(add)(kind, sum, gd_max(above, gd_max(below, (V){0})));
-            if (sink == COUNTS && kind == LARGEST)
-                most = gd_max_abs(gd_max_abs(most, below), above);
-            else if (sink == COUNTS)
-                most = N(add)(kind, most, gd_max(gd_abs(below), gd_abs(above)));
+            sum = N(add)(kind, sum, N(nearest)(walk, k, low, high));
+            if (sink == COUNTS)
+                most = N(add)(kind, most, N(farthest)(kind, walk, k, low, high));
         }
-        inside |= N(bits)((M)(sum <= gd_splat(walk->within))) << v * N(lanes);
+        inside |= BITS((M)(sum <= gd_splat(walk->within))) << v * N(lanes);
         gd_store(nearest + v * N(lanes), sum);
         gd_store(farthest + v * N(lanes), most);
     }
@@ -542,11 +597,6 @@ static N(walk_fn) *const
 #undef SINKS
 #undef ENTRIES
 
-static const T *N(row_of)(const gd_neighbors *call, ptrdiff_t row)
-{
-    return (const T *)call->a.data + row * call->a.row_stride;
-}
-
 static void N(find_leaves)(void *context, ptrdiff_t first, ptrdiff_t last, int member)
 {
     const boxes_job *const job = context;
@@ -556,8 +606,9 @@ static void N(find_leaves)(void *context, ptrdiff_t first, ptrdiff_t last, int m
     while (top < plan->leaves)
         top *= 2;
     for (; first < last; ++first) {
-        const T *const row = N(row_of)(job->call, first);
+        T row[MOST_COLS];
         ptrdiff_t leaf = 0;
+        N(fetch)(job->call, &job->call->a, first, row);
         for (ptrdiff_t span = top / 2; span > 0; span /= 2) {
             const ptrdiff_t middle = leaf + span;
             if (middle < plan->leaves && !(row[plan->columns[middle]] < ((T *)plan->cuts)[middle]))
@@ -575,7 +626,7 @@ static void N(leave_out_self)(const boxes_kind kind, const WALK *walk)
     V sum = {0};
     for (ptrdiff_t k = 0; k < call->b.cols; ++k) {
         spread[k * LEAF] = walk->row[k];
-        sum = N(add)(kind, sum, walk->columns[k] - walk->columns[k]);
+        sum = N(add)(kind, sum, N(apart)(walk, k, walk->columns[k]));
     }
     const double key = N(key)(kind, call, sum[0], walk->row, spread);
     const ptrdiff_t bin = gd_bin_of(key, call->bounds, call->bound_count);
@@ -602,13 +653,15 @@ static gd_status N(search_row)(const boxes_job *job, ptrdiff_t row, gd_candidate
     WALK walk; /* what is left is too much to be set to zeros for each row */
     walk.call = call;
     walk.plan = job->plan;
-    walk.row = N(row_of)(call, row);
+    N(fetch)(call, &call->a, row, walk.row);
     walk.to = call->lists == NULL ? scratch : &call->lists[row];
     walk.self = call->self >= 0 && sink == LISTS ? call->self + row : -1;
     walk.counts = sink == COUNTS ? call->counts + row * bins : NULL;
     walk.pairs = 0;
     for (ptrdiff_t k = 0; k < d; ++k) {
         walk.columns[k] = gd_splat(walk.row[k]);
+        walk.half[k] = gd_splat((T)(PERIODIC ? call->box[k] / 2 : 0));
+        walk.rest[k] = walk.half[k] - gd_abs(walk.columns[k]);
         if (walk.row[k] != walk.row[k] && call->metric != GD_CHEBYSHEV)
             return GD_OK; /* it is at no distance to anybody */
     }
@@ -651,6 +704,8 @@ static void N(search_some)(void *context, ptrdiff_t first, ptrdiff_t last, int m
 #undef T
 #undef V
 #undef M
+#undef BITS
 #undef SINGLE
+#undef PERIODIC
 #undef ENTRY
 #undef WALK

@@ -56,7 +56,7 @@ static void core_free(void *module) { (void)core_clear(module); }
 static PyMethodDef methods[] = {
     FAST(cdist,
          "cdist($module, /, a, b, out, metric, kernel=None, device=None, stream=0, "
-         "ordered=False, weights=None, p=2.0, base=0.0, vi=None, factor=None, "
+         "ordered=False, weights=None, p=2.0, base=0.0, vi=None, factor=None, box=None, "
          "options=None, progress=None, max_memory=None)\n--\n\n"
          "Distances of every row of a to every row of b, into out."),
     FAST(cdist_arrays,
@@ -70,13 +70,13 @@ static PyMethodDef methods[] = {
          "or arrays of CuPy, and the metric takes no more than rows, else None."),
     FAST(pdist,
          "pdist($module, /, x, out, metric, kernel=None, device=None, stream=0, ordered=False, "
-         "weights=None, p=2.0, base=0.0, vi=None, factor=None, "
+         "weights=None, p=2.0, base=0.0, vi=None, factor=None, box=None, "
          "options=None, progress=None, max_memory=None, first=0, end=sys.maxsize)\n--\n\n"
          "Distances of every two rows of x, the first of them one of [first, end), into the vector "
          "out."),
     FAST(cdist_batch,
          "cdist_batch($module, /, a, b, out, metric, kernel=None, device=None, stream=0, "
-         "ordered=False, weights=None, p=2.0, base=0.0, vi=None, factor=None, "
+         "ordered=False, weights=None, p=2.0, base=0.0, vi=None, factor=None, box=None, "
          "options=None, progress=None, max_memory=None)\n--\n\n"
          "Distances of many matrices at once, arrays of NumPy or PyTorch, or descriptions, whose "
          "first axes are those of out; of every two rows of each of a where b is None."),
@@ -88,7 +88,7 @@ static PyMethodDef methods[] = {
     FAST(plan_cdist,
          "plan_cdist($module, /, m, n, cols, dtype, truths, on_host, pairs, metric, kernel=None, "
          "device=None, stream=0, ordered=False, weights=None, p=2.0, base=0.0, vi=None, "
-         "factor=None, options=None, progress=None, max_memory=None)\n--\n\n"
+         "factor=None, box=None, options=None, progress=None, max_memory=None)\n--\n\n"
          "What cdist, or pdist for the first m rows, would take: (bytes held at once, panels of "
          "the result, parts of XB, bytes of operands over the bus)."),
     FAST(apsp,
@@ -150,7 +150,8 @@ static PyMethodDef methods[] = {
     FAST(nearest,
          "nearest($module, /, a, b, distances, indices, radii, first, metric, kernel=None, "
          "device=None, stream=0, ordered=False, "
-         "weights=None, p=2.0, base=0.0, vi=None, factor=None, options=None, progress=None, "
+         "weights=None, p=2.0, base=0.0, vi=None, factor=None, box=None, options=None, "
+         "progress=None, "
          "max_memory=None)\n--\n\n"
          "The nearest rows of b to every row of a, into distances and indices; a's rows are b's "
          "from "
@@ -158,7 +159,8 @@ static PyMethodDef methods[] = {
     FAST(within,
          "within($module, /, a, b, dtype, radii, most, by_distance, first, metric, kernel=None, "
          "device=None, stream=0, ordered=False, "
-         "weights=None, p=2.0, base=0.0, vi=None, factor=None, options=None, progress=None, "
+         "weights=None, p=2.0, base=0.0, vi=None, factor=None, box=None, options=None, "
+         "progress=None, "
          "max_memory=None)\n--\n\n"
          "The rows of b within a radius of every row of a: (indptr, indices, distances); on a "
          "device (indptr, what gather takes, how many there are)."),
@@ -169,7 +171,8 @@ static PyMethodDef methods[] = {
     FAST(count,
          "count($module, /, a, b, dtype, bounds, a_weights, b_weights, first, metric, kernel=None, "
          "device=None, stream=0, ordered=False, "
-         "weights=None, p=2.0, base=0.0, vi=None, factor=None, options=None, progress=None, "
+         "weights=None, p=2.0, base=0.0, vi=None, factor=None, box=None, options=None, "
+         "progress=None, "
          "max_memory=None)\n--\n\n"
          "The pairs of rows by the first bound that their distance does not exceed."),
     FAST(perron,
@@ -184,7 +187,7 @@ static PyMethodDef methods[] = {
     FAST(choose,
          "choose($module, /, op, dtype, metric, n, cols, kernel=None, device=None, operands=None, "
          "weighted=False, p=2.0, semiring='min_plus', rows=0, predecessors=False, "
-         "in_panels=False, direct=False, neighbors=0, factored=True)\n--\n\n"
+         "in_panels=False, direct=False, neighbors=0, factored=True, periodic=False)\n--\n\n"
          "The kernel that would run: (id, device, reason, {id: why another is not taken})."),
     FAST(describe,
          "describe($module, /, value, name)\n--\n\n"

@@ -96,11 +96,11 @@ PyObject *gd_py_kernels(PyObject *module, PyObject *ignored)
 
 /* ---------------------------------------------------------------- the metrics */
 
-static const char *argument_name(int i)
-{
-    static const char *const names[] = {"w", "p", "V", "VI", "base"}; /* in the order of bits */
-    return names[i];
-}
+/* In the order of bits. */
+static const char *const argument_names[] = {"w", "p", "V", "VI", "base", "box"};
+enum { ARGUMENTS = sizeof argument_names / sizeof argument_names[0] };
+
+static const char *argument_name(int i) { return argument_names[i]; }
 
 /* The words of a text as a tuple. */
 static PyObject *words_of(const char *text)
@@ -125,8 +125,8 @@ PyObject *gd_py_metrics(PyObject *module, PyObject *ignored)
         PyObject *row = Py_BuildValue(
             "{s:s,s:N,s:s,s:s,s:N,s:s,s:i,s:N}", "name", m->name, "aliases", words_of(m->aliases),
             "formula", m->formula, "reduces_to", gd_metric_name(m->reduces_to), "arguments",
-            names_of((uint64_t)m->takes, 5, argument_name), "domain", domains[m->domain], "columns",
-            m->columns, "similarity", PyBool_FromLong(m->order == GD_LARGER_IS_NEARER));
+            names_of((uint64_t)m->takes, ARGUMENTS, argument_name), "domain", domains[m->domain],
+            "columns", m->columns, "similarity", PyBool_FromLong(m->order == GD_LARGER_IS_NEARER));
         if (row == NULL || PyList_Append(list, row) < 0) {
             Py_CLEAR(list);
         }
@@ -175,7 +175,7 @@ GD_FUNCTION(gd_py_choose)
     gd_request request = {0};
     gd_metric metric = GD_EUCLIDEAN;
     PyObject *metric_name = Py_None, *operands = Py_None;
-    bool weighted = false, factored = true;
+    bool weighted = false, factored = true, periodic = false;
     double p = 2;
     gd_semiring semiring = GD_MIN_PLUS;
     ptrdiff_t rows_of_a = 0;
@@ -200,6 +200,7 @@ GD_FUNCTION(gd_py_choose)
         {"direct", gd_to_bool, &request.direct, false},
         {"neighbors", gd_to_size, &request.neighbors, false},
         {"factored", gd_to_bool, &factored, false},
+        {"periodic", gd_to_bool, &periodic, false},
     };
     if (!gd_parse("choose", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
         return NULL;
@@ -214,7 +215,7 @@ GD_FUNCTION(gd_py_choose)
         return NULL;
     }
     request.bottleneck = semiring == GD_MIN_MAX || semiring == GD_MAX_MIN;
-    request.form = gd_form_of(metric, weighted, p, factored, rows);
+    request.form = gd_form_of(metric, weighted, p, factored, periodic, rows);
     status = gd_choose(&request, &choice, &err);
     if (status != GD_OK) {
         return gd_raise(module, &err);

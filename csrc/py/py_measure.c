@@ -3,14 +3,32 @@
 
 #include <math.h>
 
+/* Every column has a length, which is above 0. */
+static int check_box(const gd_measure *measure, ptrdiff_t count)
+{
+    bool fits = measure->box == NULL || ((gd_metric_info(measure->metric)->takes & GD_TAKES_BOX) &&
+                                         count == measure->columns);
+    for (ptrdiff_t k = 0; measure->box != NULL && k < count; ++k) {
+        fits &= measure->box[k] > 0;
+    }
+    if (!fits) {
+        PyErr_SetString(PyExc_ValueError, "box does not fit the metric or its other arguments");
+    }
+    return fits;
+}
+
 int gd_take_measure(gd_told *told)
 {
     gd_measure *measure = &told->measure;
     const gd_doubles *w = &told->weights, *vi = &told->vi, *factor = &told->factor;
+    const gd_doubles *box = &told->box;
     measure->weights = w->data;
     measure->vi = vi->data;
     measure->factor = factor->data;
-    measure->columns = w->data != NULL ? w->count : (ptrdiff_t)llround(sqrt((double)vi->count));
+    measure->box = box->data;
+    measure->columns = w->data != NULL     ? w->count
+                       : box->data != NULL ? box->count
+                                           : (ptrdiff_t)llround(sqrt((double)vi->count));
     if (!(measure->p > 0) || !(measure->base >= 0) || measure->base == 1) {
         PyErr_SetString(PyExc_ValueError, "p must be above 0, base above 0 and not 1");
         return 0;
@@ -28,7 +46,7 @@ int gd_take_measure(gd_told *told)
                      gd_metric_info(measure->metric)->name);
         return 0;
     }
-    return 1;
+    return check_box(measure, box->count);
 }
 
 int gd_take_points(PyObject *value, const char *name, gd_dtype dtype, const gd_told *told,

@@ -7,7 +7,7 @@
 typedef struct gd_told {
     gd_orders orders;
     gd_measure measure;
-    gd_doubles weights, vi, factor;
+    gd_doubles weights, vi, factor, box;
     gd_attention attention;
 } gd_told;
 
@@ -17,7 +17,7 @@ typedef struct gd_told {
         {"weights", gd_to_doubles, &told.weights, false},                                          \
         {"p", gd_to_double, &told.measure.p, false},                                               \
         {"base", gd_to_double, &told.measure.base, false}, {"vi", gd_to_doubles, &told.vi, false}, \
-        {"factor", gd_to_doubles, &told.factor, false},                                            \
+        {"factor", gd_to_doubles, &told.factor, false}, {"box", gd_to_doubles, &told.box, false},  \
         {"options", gd_to_options, &told.orders, false},                                           \
         {"progress", gd_to_object, &told.attention.progress, false}, GD_MAX_MEMORY(told.orders),
 

@@ -45,7 +45,7 @@ bool gd_find_simple_metric(PyObject *name, gd_metric *metric)
     *metric = (gd_metric)found;
     return found >= 0 && gd_metric_info(*metric)->domain == GD_NUMBERS &&
            gd_metric_info(*metric)->columns == 0 &&
-           (gd_metric_info(*metric)->takes & ~GD_TAKES_W) == 0;
+           (gd_metric_info(*metric)->takes & ~(GD_TAKES_W | GD_TAKES_BOX)) == 0;
 }
 
 /* Inner steps: on the host 10 ms of the slowest metric, on a device what nobody cuts up (watch.c).

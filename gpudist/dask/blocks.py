@@ -87,7 +87,7 @@ def cdist(
     inputs.refuse("cdist", out=out, progress=progress, rows=rows)
     how = _orders(kernel, device, options, max_memory)
     a, b = inputs.take(XA, "XA"), inputs.take(XB, "XB")
-    result = _checked("cdist", {"XA": a, "XB": b}, metric, dtype, metric_args)
+    result = _checked("cdist", {"XA": a, "XB": b}, metric, dtype, device, metric_args)
     a, b = inputs.whole_rows(a), inputs.whole(b, "XB")
     a = inputs.split_rows(a, b.shape[0], np.dtype(result).itemsize)
     given = _statistics(metric, metric_args, {"XA": a, "XB": b})
@@ -147,7 +147,7 @@ def pdist(
     inputs.refuse("pdist", out=out, progress=progress)
     how = _orders(kernel, device, options, max_memory)
     x = inputs.take(X, "X")
-    result = _checked("pdist", {"X": x}, metric, dtype, metric_args)
+    result = _checked("pdist", {"X": x}, metric, dtype, device, metric_args)
     n, itemsize = x.shape[0], np.dtype(result).itemsize
     x = inputs.whole(inputs.whole_rows(x), "X")
     bounds = _bounds_of_pairs(n, inputs.rows_of_a_chunk(1, itemsize))
@@ -174,7 +174,12 @@ def pdist(
 
 
 def _checked(
-    function: str, named: dict[str, Any], metric: Any, dtype: Any, metric_args: dict[str, Any]
+    function: str,
+    named: dict[str, Any],
+    metric: Any,
+    dtype: Any,
+    device: Any,
+    metric_args: dict[str, Any],
 ) -> str:
     """Check all of a call that values do not decide; return the dtype of its result."""
     space = inputs.space_of(**named)
@@ -188,9 +193,12 @@ def _checked(
     given = dict(metric_args)
     record = metrics.resolve(metric, metric_args, function, distance_call.OWN_ARGUMENTS)
     needed = _OF_ALL_POINTS.get(record.name)
-    if needed is not None and given.get(needed) is None:
+    if needed is not None and given.get(needed) is None and given.get("box") is None:
         given[needed] = _of_no_points(next(iter(stand_ins.values())), needed)
-    distance_call.read(distance_call.Asked(function, stand_ins, metric, given, dtype))
+    orders = intake.Orders(device=device)
+    distance_call.read(
+        distance_call.Asked(function, stand_ins, metric, given, dtype, orders=orders)
+    )
     return arrays.float_dtype(space, [x.dtype.name for x in named.values()], dtype, None)
 
 
@@ -339,7 +347,7 @@ def _neighbors(
     if not (inputs.on_host(a) and inputs.on_host(b)):
         raise TypeError(f"{function} takes chunks of NumPy so far, not of CuPy")
     named = {"XA": a} if XB is None else {"XA": a, "XB": b}
-    result = _checked(function, {"XA": a, "XB": b}, metric, dtype, metric_args)
+    result = _checked(function, {"XA": a, "XB": b}, metric, dtype, device, metric_args)
     k = neighbors_call.count_of(k, b.shape[0], XB is None)
     how |= {
         "k": k,

@@ -56,7 +56,9 @@ class Task:
     @property
     def wanted(self) -> str | None:
         """The metric as rivals list it: few take weights."""
-        return f"weighted {self.metric}" if "w" in self.metric_args else self.metric
+        ways = {"w": "weighted", "box": "periodic"}
+        said = [word for name, word in ways.items() if name in self.metric_args]
+        return " ".join([*said, str(self.metric)]) if said else self.metric
 
 
 @dataclass(frozen=True, slots=True)

@@ -259,7 +259,8 @@ def of_recorded(function: str, named: dict[str, Any], metric: Any, given: dict[s
         return None
     name = metrics.resolve(metric, given, function).name
     floats = all(x.dtype in _FLOATS for x in points)
-    if name not in _METRICS or not floats or not float(given.get("p", 2.0)) > 0:
+    periodic = given.get("box") is not None
+    if name not in _METRICS or periodic or not floats or not float(given.get("p", 2.0)) > 0:
         return None
     wide = any(x.dtype == torch.float64 for x in points)
     points = [x.to(torch.float64 if wide else torch.float32) for x in points]

@@ -112,7 +112,8 @@ def call(data: bytes) -> None:
     way = drawn.source.ConsumeIntInRange(0, 7)
     given = {
         "w": drawn.array(d), "V": drawn.array(d), "VI": drawn.array(d, d), "p": drawn.of(1, 2, 3.5),
-        "base": drawn.of(2, 10, -1), "out": drawn.array(m, n), "dtype": drawn.of("f4", "f8", "i4"),
+        "box": drawn.array(d), "base": drawn.of(2, 10, -1), "out": drawn.array(m, n),
+        "dtype": drawn.of("f4", "f8", "i4"),
         "max_memory": drawn.of(1, 10**4, 10**9),
         "rows": slice(drawn.of(None, 1), drawn.of(None, 3)),
     }  # fmt: skip

@@ -159,6 +159,10 @@ _COMMON = ("exact", "exact", "exact", "exact", "place", "place", "slices", "layo
 _OF_ALL_METRICS = (
     "overlap", "overlapping pairs", "overlapping weights", "out", "patched", "threads", "memory",
 )  # fmt: skip
+# The sizes of metrics' arguments.
+SIZES = {"w": ("d",), "V": ("d",), "VI": ("d", "d"), "box": ("d",)}
+# A box is not SciPy's, nor a GPU's, and has no default of V.
+_WITHOUT_BOX = ("patched", "device arrays", "defaults")
 # These are about what the package chooses.
 _BY_CHOICE = ("patched", "device arrays", "out", "kinds")
 
@@ -196,7 +200,7 @@ def draw(rng: np.random.Generator) -> Case:
         NAME,
         relation,
         {"a": a, "b": b},
-        {"a": ("m", columns), "b": ("n", columns), "w": ("d",), "V": ("d",), "VI": ("d", "d")},
+        SIZES | {"a": ("m", columns), "b": ("n", columns)},
         {
             "metric": metric,
             "kernel": "auto",
@@ -209,7 +213,7 @@ def draw(rng: np.random.Generator) -> Case:
         },
     )
     case = with_arguments(rng, case)
-    if _on_gpu() and rng.random() < 0.6:
+    if _on_gpu() and rng.random() < 0.6 and "box" not in case.arrays:
         case = case.having(device="cuda")
     result = result_of(case)
     rows = [
@@ -246,6 +250,9 @@ def with_arguments(rng: np.random.Generator, case: Case) -> Case:
         arrays["V"] = rng.uniform(0.1, 3, d)
     if "VI" in takes and case.relation != "defaults":
         arrays["VI"] = values.definite(rng, d)
+    here = options["device"] != "cuda" and case.relation not in _WITHOUT_BOX
+    if "box" in takes and here and rng.random() < 0.2:
+        arrays["box"] = values.box(rng, case.arrays["b"])
     if "base" in takes and rng.random() < 0.3:
         options["base"] = pick(rng, (2.0, 10.0, 1.5))
     return replace(case, arrays=arrays, options=options)
@@ -253,7 +260,7 @@ def with_arguments(rng: np.random.Generator, case: Case) -> Case:
 
 def arguments_of(case: Case) -> dict[str, Any]:
     """Return the metric's arguments."""
-    found = {name: case.arrays[name] for name in ("w", "V", "VI") if name in case.arrays}
+    found = {name: case.arrays[name] for name in ("w", "V", "VI", "box") if name in case.arrays}
     return found | {name: case.options[name] for name in ("p", "base") if name in case.options}
 
 
@@ -383,8 +390,8 @@ def _scipys() -> frozenset[str]:
 
 
 def simpler(case: Case) -> Iterator[Case]:
-    for name in ("w", "V", "VI"):
-        if name in case.arrays and name == "w":
+    for name in ("w", "V", "VI", "box"):
+        if name in case.arrays and name in ("w", "box"):
             yield replace(case, arrays={k: x for k, x in case.arrays.items() if k != name})
         elif name in case.arrays:
             d = case.arrays[name].shape[0]

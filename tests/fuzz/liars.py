@@ -156,6 +156,7 @@ _CALLS = (
     "cdist(liar, real)", "cdist(real, liar)", "cdist(liar, liar)", "cdist(real, real, out=liar)",
     "cdist(liar, liar, out=liar)", "cdist(liar, real, 'cosine')", "cdist(liar, liar, 'hamming')",
     "cdist(real, real, 'cityblock', w=Liar(row))", "cdist(real, real, 'seuclidean', V=Liar(row))",
+    "cdist(real, real, box=Liar(row))", "knn(real, k=1, box=liar)",
     "cdist(real, real, 'mahalanobis', VI=liar)", "cdist(real, real, 'minkowski', p=liar)",
     "cdist(real, real, 'jensenshannon', base=liar)", "cdist(real, real, liar)",
     "cdist(real, real, dtype=liar)", "cdist(real, real, kernel=liar)",

@@ -110,7 +110,7 @@ def draw(rng: np.random.Generator) -> Case:
         NAME,
         str(pick(rng, _RELATIONS)),
         {"a": a, "b": b},
-        {"a": ("m", columns), "b": ("n", columns), "w": ("d",), "V": ("d",), "VI": ("d", "d")},
+        distances.SIZES | {"a": ("m", columns), "b": ("n", columns)},
         {
             "metric": metric.name,
             "dtype": None if rng.random() < 0.8 else str(pick(rng, ("float32", "float64"))),
@@ -150,8 +150,8 @@ def program(case: Case) -> Program:
 
 
 def simpler(case: Case) -> Iterator[Case]:
-    if "w" in case.arrays:
-        yield replace(case, arrays={name: x for name, x in case.arrays.items() if name != "w"})
+    for spare in {"w", "box"} & case.arrays.keys():
+        yield replace(case, arrays={name: x for name, x in case.arrays.items() if name != spare})
     for name, value in {"device": "cpu", "dtype": None, "known": 1}.items():
         if case.options[name] != value:
             yield case.having(**{name: value})

@@ -68,7 +68,11 @@ def _exact(metric: str, a: Array, b: Array, args: dict[str, Any]) -> tuple[Array
         long = [np.asarray(x, np.longdouble) for x in (a, b)]
         w = np.asarray(args.get("w", np.ones(d)), np.longdouble)
         with np.errstate(all="ignore"):
-            found = [_LONG[metric](row, long[1], w, args) for row in long[0]]
+            if "box" in args:
+                apart = _images_apart(*long, args["box"])
+                found = [_LONG[metric](np.zeros(d), far, w, args) for far in apart]
+            else:
+                found = [_LONG[metric](row, long[1], w, args) for row in long[0]]
             exact = np.array(found, np.float64).reshape(m, n)
             return exact, np.ones((m, n), bool)
     # The first rows of either, and the last, which end tiles.
@@ -78,6 +82,18 @@ def _exact(metric: str, a: Array, b: Array, args: dict[str, Any]) -> tuple[Array
     some = np.ix_(rows, columns)
     exact[some], known[some] = _in_digits(a[rows], b[columns], metric, args), True
     return exact, known
+
+
+def _images_apart(a: Array, b: Array, box: Array) -> Array:
+    """Compute how far nearest images are apart, in each column of each pair."""
+    lengths = np.where(box > 0, box, np.inf).astype(a.dtype)
+    sizes = []
+    for x in (a, b):
+        rest = np.where(np.isinf(lengths), x, np.fmod(x, lengths))
+        sizes.append(np.where(np.abs(rest) > lengths / 2, rest - np.sign(rest) * lengths, rest))
+    x, y = sizes[0][:, None], sizes[1]
+    around = (lengths / 2 - np.abs(x)) + (lengths / 2 - np.abs(y))
+    return np.asarray(np.fmin(np.abs(x - y), around))
 
 
 def _in_digits(a: Array, b: Array, metric: str, args: dict[str, Any]) -> Array:
@@ -182,7 +198,10 @@ def _beyond_range(
     """Allow what SciPy gives, too, where squares and powers leave the range of float64."""
     power = args.get("p", 2.0)
     reach = 280.0 / max(power if np.isfinite(power) else 1.0, 1 / power, 2.0)
-    apart = a.astype(np.float64)[:, None] - b.astype(np.float64) if metric in LP else np.zeros(0)
+    wide = a.astype(np.float64), b.astype(np.float64)
+    apart = wide[0][:, None] - wide[1] if metric in LP else np.zeros(0)
+    if "box" in args:
+        apart = _images_apart(*wide, args["box"])
     sizes = [np.abs(np.asarray(x, float)) for x in (a, b, apart, *map(np.ravel, args.values()))]
     extreme = any(
         ((x != 0) & ((x < 10.0**-reach) | (x > 10.0**reach))).any() for x in sizes if x.size
@@ -198,6 +217,12 @@ def lenient(metric: str, a: Array, b: Array, args: dict[str, Any]) -> Array:
     """Compute in float64 by SciPy, or by NumPy what SciPy has not."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
+        if "box" in args:  # which SciPy has not: of what is apart in it
+            given = {name: x for name, x in args.items() if name != "box"}
+            here, found = np.zeros((1, a.shape[1])), np.empty((len(a), len(b)))
+            for i, far in enumerate(_images_apart(a, b, args["box"])):
+                found[i] = _SCIPY_CDIST(here, far, metric, **given)
+            return found
         try:
             return np.asarray(_SCIPY_CDIST(a, b, metric, **args))
         except (ValueError, TypeError):  # it has no such metric, or takes no such argument

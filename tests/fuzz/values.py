@@ -190,6 +190,25 @@ def weights(rng: np.random.Generator, d: int) -> Array:
     return w
 
 
+def box(rng: np.random.Generator, points: Any) -> Array:
+    """Draw lengths of periodic columns, about as long as numbers are large or far from it."""
+    d = points.shape[1]
+    size = np.nan_to_num(np.abs(points.astype(float)), nan=1.0, posinf=1.0).max(
+        axis=0, initial=1e-9
+    )
+    lengths = np.asarray(size.clip(1e-150, 1e150) * rng.uniform(0.05, 3, d))
+    way = int(rng.integers(5))
+    if way == 1:
+        lengths[rng.random(d) < 0.5] = 0.0
+    elif way == 2:
+        lengths = 10.0 ** rng.uniform(-9, 9, d)
+    elif way == 3:  # of float32, and half of it
+        lengths = 2.0 ** rng.integers(-2, 3, d)
+    elif way == 4:
+        lengths = lengths.astype(np.float32).astype(np.float64)
+    return lengths
+
+
 def definite(rng: np.random.Generator, d: int) -> Array:
     """Draw a symmetric matrix whose quadratic form is positive."""
     half = rng.standard_normal((d, d)) / max(d, 1) ** 0.5
