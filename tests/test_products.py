@@ -103,6 +103,8 @@ def hard(kind, rng, m, n, d):
         a, b = (x * 10.0 ** rng.integers(148, 158, (len(x), 1)) for x in (a, b))
     elif kind == "subnormal":
         a, b = (x * 10.0 ** rng.integers(-318, -150, (len(x), 1)) for x in (a, b))
+    elif kind == "tiny":  # squares lose digits, and products of others than they
+        a, b = a * 2.0**-515, b * 2.0**-515
     elif kind == "edge":  # norms whose squares begin to leave the range
         a, b = (x * 2.0 ** rng.choice([-455, -450, -446, 498, 510], (len(x), 1)) for x in (a, b))
     b[-1] = a[0]
@@ -111,7 +113,9 @@ def hard(kind, rng, m, n, d):
 
 @every_kernel
 @every_metric
-@pytest.mark.parametrize("kind", ["near", "offset", "heavy", "mixed", "huge", "subnormal", "edge"])
+@pytest.mark.parametrize(
+    "kind", ["near", "offset", "heavy", "mixed", "huge", "subnormal", "tiny", "edge"]
+)
 def test_hard_data(kernel, metric, kind, rng):
     """Differences are right on these: products, or what takes their place, are as well."""
     runnable(kernel)
@@ -126,6 +130,23 @@ def test_hard_data(kernel, metric, kind, rng):
         np.testing.assert_array_equal(np.diagonal(square), np.zeros(300))
         pairs = gpudist.pdist(b, metric, kernel=kernel.id)
         np.testing.assert_array_equal(pairs, square[np.triu_indices(300, 1)])
+
+
+@every_kernel
+@every_metric
+def test_squares_are_infinite_where_those_of_differences_are(kernel, metric, rng):
+    """Squares up to the largest number and just beyond, where a rounding decides."""
+    runnable(kernel)
+    d = 48
+    half = np.sqrt(np.finfo(np.float64).max / d) / 2 * (1 + np.arange(-40, 40) * 2.0**-53)
+    shape = 1 + rng.random((80, d)) * 1e-3
+    a = half[:, None] * shape / np.sqrt(np.mean(shape**2, axis=1, keepdims=True))
+    b, places = among(-a, 640, rng)
+    want = gpudist.cdist(a, b, metric, kernel=of_differences(kernel))
+    got = gpudist.cdist(a, b, metric, kernel=kernel.id)
+    np.testing.assert_array_equal(np.isinf(got), np.isinf(want))
+    pairs = np.isinf(want[np.arange(80), places])
+    assert pairs.any() and not pairs.all()
 
 
 @every_kernel
