@@ -59,7 +59,9 @@ enum { THIN = 16, FOLDED_COLS = 48, TOO_FEW = 1 << 18, DIRECT_TOO_FEW = 6 << 20 
 enum { SMALL_OF_MANY = 48, FEW_OF_COLS = 4 };
 enum { SHORT_COLS = 8, SHORT_ROWS = 64, SHORT_TOO_FEW = 3 << 20 };
 
-/* On the CPU norms and a centre cost some hundred rows, and packing a few dimensions. */
+/* Products on the CPU: norms, a centre and the judgement of B have to be worth their while,
+ * whatever the rows of A. On a core of Emerald Rapids 256 x 256 x 48 take 0.19 ms, and 0.25 by
+ * differences; of one row of A 21 us and 18. With 32 dimensions sqeuclidean gains nothing. */
 enum { PRODUCT_ROWS = 256, PRODUCT_COLS = 48 };
 
 __attribute__((format(printf, 3, 4))) static bool say(char *why, size_t size, const char *format,
