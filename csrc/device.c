@@ -26,6 +26,15 @@ gd_isa gd_host_isa(void)
     return GD_ISA_BASELINE;
 }
 
+bool gd_host_shares_pipes(void)
+{
+#if defined(__x86_64__)
+    return __builtin_cpu_is("intel");
+#else
+    return false;
+#endif
+}
+
 const char *gd_isa_name(gd_isa isa)
 {
     static const char *const names[] = {

@@ -13,6 +13,9 @@
 /* The best instruction set that this processor and this build have. */
 gd_isa gd_host_isa(void);
 const char *gd_isa_name(gd_isa isa);
+/* Whether its wide additions are done by the pipes that multiply, so that a difference takes one of
+ * them as long as a product does. */
+bool gd_host_shares_pipes(void);
 /* The processor's name, as the system tells it. */
 void gd_host_name(char *name, size_t size);
 

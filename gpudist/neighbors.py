@@ -177,11 +177,11 @@ def knn(
     """Find the k nearest rows of `XB` to every row of `XA`.
 
     By definition these are the first k of a stable sort of each row of ``cdist(XA, XB, metric)``,
-    to the bit; the matrix itself is never there. On a GPU these are distances of the direct form:
-    where `cdist` takes the products of "cdist/cuda_tensor" or "cdist/cuda_tensor_f64", those of
-    "cdist/cuda_tile", unless `kernel` names the former. Of rows at the same distance that with the
-    smaller index comes first, so the answer is one, whatever the number of threads or of rows asked
-    for.
+    to the bit; the matrix itself is never there. These are distances of the direct form: where
+    `cdist` takes the products of "cdist/cuda_tensor", "cdist/cuda_tensor_f64" or
+    "cdist/cpu_product_...", those of "cdist/cuda_tile" or "cdist/cpu_tile_...", unless `kernel`
+    names one of the former. Of rows at the same distance that with the smaller index comes first,
+    so the answer is one, whatever the number of threads or of rows asked for.
 
     Parameters
     ----------

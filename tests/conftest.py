@@ -217,6 +217,11 @@ def relay(x, layout):
     return moved
 
 
+def bits(values):
+    """Tell -0 from 0, but no NaN from another."""
+    return np.where(np.isnan(values), np.inf, values).view(f"i{values.itemsize}")
+
+
 def assert_close(actual, expected, rtol, atol=0.0, what=""):
     """Element-wise |actual - expected| <= atol + rtol |expected|; names the worst."""
     assert actual.shape == expected.shape

@@ -15,6 +15,7 @@ from conftest import (
     ZERO_AT_HOME,
     allowed,
     assert_close,
+    bits,
     choices,
     forms,
     points,
@@ -250,11 +251,6 @@ def gathered(kind, rng, count, d):
     if kind == "outliers":
         return np.where(row[:, None] % 32 == 7, near * 1e3, places[16] + near * 1e-3)
     return np.where(row[:, None] % 37 < 2, places[16] + near, near * 1e3)
-
-
-def bits(values):
-    """Tell -0 from 0, but no NaN from another."""
-    return np.where(np.isnan(values), np.inf, values).view(f"i{values.itemsize}")
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -352,6 +352,21 @@ GD_INLINE int gd_any(gd_vi32 mask)
 #endif
 }
 
+/* A bit for each lane in which x > y; none where either is NaN. */
+GD_INLINE uint32_t gd_lanes_above(gd_vf64 x, gd_vf64 y)
+{
+#if defined(__AVX512F__)
+    return _mm512_cmp_pd_mask((__m512d)x, (__m512d)y, _CMP_GT_OQ);
+#elif defined(__AVX2__)
+    return (uint32_t)_mm256_movemask_pd((__m256d)(x > y));
+#else
+    uint32_t bits = 0;
+    for (size_t i = 0; i < sizeof x / sizeof x[0]; ++i)
+        bits |= (uint32_t)(x[i] > y[i]) << i;
+    return bits;
+#endif
+}
+
 /* Integers of 32 bits in memory beside doubles: in registers as wide as lanes have to match. */
 typedef int32_t gd_half_vi32 __attribute__((vector_size(GD_VEC_BYTES / 2)));
 #if defined(__AVX512F__)
