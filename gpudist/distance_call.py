@@ -178,6 +178,53 @@ def _shape(names: Iterable[str], shapes: list[tuple[int, ...]]) -> tuple[int, ..
     return (m, n) if len(shapes) == 2 else (n * (n - 1) // 2,)
 
 
+def request(
+    op: str,
+    dtype: str,
+    metric: str,
+    arguments: metrics.Arguments,
+    sizes: tuple[int, int, int],
+    *,
+    truths: bool,
+    direct: bool = False,
+    neighbors: int = 0,
+) -> registry.Request:
+    """Return what distances, or a search among them, ask of a kernel.
+
+    Parameters
+    ----------
+    op : str
+        "cdist" or "neighbors".
+    dtype, metric, arguments, truths
+        As in a `Call`.
+    sizes : tuple of int
+        Rows of the first operand, rows of the second, and columns.
+    direct, neighbors
+        As in a `registry.Request`.
+
+    Returns
+    -------
+    Request
+        The record.
+    """
+    core = arguments.core
+    return registry.Request(
+        op=op,
+        dtype=dtype,
+        n=sizes[1],
+        cols=sizes[2],
+        metric=metric,
+        operands="bool" if truths else None,
+        weighted="weights" in core,
+        periodic="box" in core,
+        factored=core.get("factor") is not None or "vi" not in core,
+        p=core.get("p", 2.0),
+        rows=sizes[0],
+        direct=direct,
+        neighbors=neighbors,
+    )
+
+
 def matrices(asked: Asked) -> Any:
     """Compute the distances of two matrices, or of one.
 

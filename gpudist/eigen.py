@@ -284,12 +284,9 @@ def explain_perron(
     n, space = matrix.shapes[0][0], matrix.space
     return registry.choose(
         "perron",
-        dtype=name,
-        n=n,
-        cols=n,
+        registry.Request(op="perron", dtype=name, n=n, cols=n),
+        registry.Amounts(moved=n * n, operations=n * n),
         kernel=kernel,
         device=arrays.device_for(space, matrix.given[0], device),
         space=space,
-        elements_moved=n * n,
-        operations=n * n,
     )

@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 from gpudist import _core, arrays, registry, several_gpus
-from gpudist.distance_call import Asked, read
+from gpudist.distance_call import Asked, read, request
 from gpudist.intake import Orders
 
 
@@ -53,23 +53,23 @@ def _explain(asked: Asked) -> registry.Explanation:
     elements = sum(shape[0] for shape in shapes) * cols
     said = registry.choose(
         call.function,
-        dtype=call.dtype,
-        metric=call.metric.name,
-        n=n,
-        cols=cols,
+        request(
+            "cdist",
+            call.dtype,
+            call.metric.name,
+            call.arguments,
+            (shapes[0][0], n, cols),
+            truths=call.truths,
+        ),
+        registry.Amounts(
+            moved=pairs + (0 if call.truths else elements),
+            written=pairs,
+            operations=pairs * cols,
+            operand_bytes=elements if call.truths else 0,
+        ),
         kernel=kernel,
         device=arrays.device_for(space, given[0], first),
         space=space,
-        elements_moved=pairs + (0 if call.truths else elements),
-        elements_written=pairs,
-        operations=pairs * cols,
-        operands="bool" if call.truths else None,
-        operand_bytes=elements if call.truths else 0,
-        weighted="weights" in call.arguments.core,
-        periodic="box" in call.arguments.core,
-        factored=call.arguments.core.get("factor") is not None or "vi" not in call.arguments.core,
-        p=call.arguments.core.get("p", 2.0),
-        rows=shapes[0][0],
     )
     if kernel == "reference":
         return said

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from gpudist import _core, arrays, registry, several_gpus
+from gpudist import arrays, registry, several_gpus
+from gpudist.distance_call import request
 from gpudist.intake import Orders
 from gpudist.neighbors_call import (
     NO_K,
@@ -123,56 +124,41 @@ def _explain(call: Call, result_bytes: int, neighbors: int = 0) -> registry.Expl
     kernel = call.asked.orders.kernel
     first, devices = several_gpus.first_of(call.asked.orders.device, call.space)
     device = arrays.device_for(call.space, call.points[0], first)
-    told: dict[str, Any] = {
-        "operands": "bool" if truths else None,
-        "weighted": "weights" in call.arguments.core,
-        "periodic": "box" in call.arguments.core,
-        "p": call.arguments.core.get("p", 2.0),
-        "rows": m,
-    }
     by_name = kernel.startswith("neighbors/")
     by_distances = not by_name and kernel != "auto"
 
-    def finder_on(there: str | None) -> tuple[str, str, dict[str, str]]:
-        taken, where, _, rejected = _core.choose(
-            "neighbors",
-            call.dtype,
-            call.metric,
-            n,
-            d,
-            kernel if by_name else None,
-            there,
-            in_panels=by_distances,
-            neighbors=neighbors,
-            **told,
-        )
-        return taken, where, rejected
-
+    sizes = m, n, d
+    search = request(
+        "neighbors",
+        call.dtype,
+        call.metric,
+        call.arguments,
+        sizes,
+        truths=truths,
+        direct=True,
+        neighbors=neighbors,
+    )
+    named = kernel if by_name else None
     finder = ""
     others: dict[str, str] = {}
     if kernel != "reference" and not by_distances:
-        finder, device, others = finder_on(device)
+        finder, device, _, others = search.kernel_by(named, device)
     among_points = _takes_points(finder)
     said = registry.choose(
         call.asked.function,
-        dtype=call.dtype,
-        metric=call.metric,
-        n=n,
-        cols=d,
+        search if among_points else dataclasses.replace(search, op="cdist"),
+        registry.Amounts(
+            moved=0 if truths else read,
+            operations=m * n * d,
+            operand_bytes=read if truths else 0,
+            result_bytes=result_bytes,
+        ),
         kernel="auto" if by_name and not among_points else kernel,
         device=device,
         space=call.space,
-        elements_moved=0 if truths else read,
-        operations=m * n * d,
-        operand_bytes=read if truths else 0,
-        result_bytes=result_bytes,
-        table_op="neighbors" if among_points else "cdist",
-        direct=True,
-        neighbors=neighbors,
-        **told,
     )
     if by_distances and kernel != "reference":
-        finder, _, others = finder_on(said.device)
+        finder, _, _, others = search.kernel_by(named, said.device, in_panels=True)
     more = f"; {finder} looks through each panel of distances" if finder else ""
     if among_points:
         tried = kernel == "auto" and said.device == "cpu"

@@ -74,16 +74,16 @@ def _explain_hops(n: int, edges: int, dtype: str) -> registry.Explanation:
     """Say how hops are counted level by level."""
     said = registry.choose(
         "hops",
-        dtype=dtype,
-        n=n,
-        cols=0,
+        registry.Request(op="hops", dtype=dtype, n=n, cols=0),
+        registry.Amounts(
+            moved=2 * n * n,
+            written=n * n,
+            operations=n * -(-edges // 512),
+            copies=n * n // 8 + 4 * (n + edges),
+        ),
         kernel="auto",
         device="cpu",
         space=arrays.HOST,
-        elements_moved=2 * n * n,
-        elements_written=n * n,
-        operations=n * -(-edges // 512),
-        copies=n * n // 8 + 4 * (n + edges),
     )
     why = (
         f"{edges} edges that weigh 1: hops are counted level by level; should there be so "
@@ -101,18 +101,17 @@ def _explain_by_weights(
     predecessors = 4 * n * n if asked.return_predecessors else 0
     said = registry.choose(
         "apsp",
-        dtype=dtype,
-        n=n,
-        cols=0,
+        registry.Request(op="apsp", dtype=dtype, n=n, cols=0, semiring=asked.semiring),
+        registry.Amounts(
+            moved=2 * n * n,
+            written=n * n,
+            result_bytes=predecessors,
+            operations=n**3,
+            copies=n * n * np.dtype(dtype).itemsize + predecessors,  # the kernel's own, padded
+        ),
         kernel=kernel,
         device=arrays.device_for(space, weights, device),
         space=space,
-        elements_moved=2 * n * n,
-        elements_written=n * n,
-        result_bytes=predecessors,
-        operations=n**3,
-        copies=n * n * np.dtype(dtype).itemsize + predecessors,  # the kernel's own, padded
-        semiring=asked.semiring,
     )
     if space is not arrays.HOST or said.device == "cpu":
         return said
@@ -170,17 +169,15 @@ def _explain_many(graphs: many_graphs.Graphs, asked: Asked) -> registry.Explanat
     elements, before = graphs.elements, 4 * graphs.elements if asked.return_predecessors else 0
     said = registry.choose(
         "apsp_batch",
-        dtype=computed,
-        n=graphs.n,
-        cols=smallest,
+        registry.Request(
+            op="apsp_batch", dtype=computed, n=graphs.n, cols=smallest, semiring=asked.semiring
+        ),
+        registry.Amounts(
+            moved=2 * elements, written=elements, result_bytes=before, operations=graphs.steps
+        ),
         kernel="auto",
         device=arrays.device_for(graphs.space, graphs.weights, side_by_side),
         space=graphs.space,
-        elements_moved=2 * elements,
-        elements_written=elements,
-        result_bytes=before,
-        operations=graphs.steps,
-        semiring=asked.semiring,
     )
     larger = 0 if graphs.sizes is None else int((graphs.sizes > most).sum())
     why = f"{graphs.count} graphs, side by side in {'vectors' if on_cpu else 'registers'}"
@@ -229,17 +226,17 @@ def explain_closure(
     space, weights, n = read_as.space, read_as.weights, read_as.n
     said = registry.choose(
         "closure",
-        dtype="bool",
-        n=n,
-        cols=0,
+        registry.Request(op="closure", dtype="bool", n=n, cols=0),
+        registry.Amounts(
+            moved=n * n,
+            written=n * n,
+            operand_bytes=n * n * np.dtype(read_as.dtype).itemsize,
+            operations=n**3,
+            copies=n * n // 8,
+        ),
         kernel=kernel,
         device=arrays.device_for(space, weights, device),
         space=space,
-        elements_moved=n * n,
-        elements_written=n * n,
-        operand_bytes=n * n * np.dtype(read_as.dtype).itemsize,
-        operations=n**3,
-        copies=n * n // 8,
     )
     if said.device != "cpu" or not said.kernel.startswith("closure/cpu_bits"):
         return said

@@ -191,15 +191,15 @@ def explain_minplus(
     first, devices = several_gpus.first_of(device, space)
     said = registry.choose(
         "minplus",
-        dtype=name,
-        n=n,
-        cols=k,
+        registry.Request(op="minplus", dtype=name, n=n, cols=k),
+        registry.Amounts(
+            moved=m * k + k * n + m * n * (1 if c is None else 2),
+            written=m * n,
+            operations=m * k * n,
+            copies=packed if name != "bool" else packed // 8,
+        ),
         kernel=kernel,
         device=arrays.device_for(space, a, first),
         space=space,
-        elements_moved=m * k + k * n + m * n * (1 if c is None else 2),
-        elements_written=m * n,
-        operations=m * k * n,
-        copies=packed if name != "bool" else packed // 8,
     )
     return dataclasses.replace(said, devices=devices)

@@ -362,82 +362,163 @@ def read_orders(
     return device, max_memory
 
 
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What a kernel is asked for: all that the core's choice depends on but the caller's orders.
+
+    Attributes
+    ----------
+    op : str
+        The operation of the table whose rows are chosen from.
+    dtype : str
+        The dtype of computation.
+    n, cols : int
+        Rows and columns of the second operand, or the nodes of a graph and none.
+    metric : str or None
+        Of distances, the metric; the next six are for these alone.
+    operands : str or None
+        "bool" where the operands are truths.
+    weighted, periodic : bool
+        Whether columns have weights, or lengths of a box.
+    factored : bool
+        Whether mahalanobis's matrix has a factor.
+    p : float
+        minkowski's exponent.
+    rows : int
+        Rows of the first operand, which decide between kernels of equal bits alone.
+    direct : bool
+        Whether distances must be of the direct form, as searches have them.
+    neighbors : int
+        How many neighbours are searched for.
+    semiring : str
+        Of products and paths, the semiring.
+    """
+
+    op: str
+    dtype: str
+    n: int
+    cols: int
+    metric: str | None = None
+    operands: str | None = None
+    weighted: bool = False
+    periodic: bool = False
+    factored: bool = True
+    p: float = 2.0
+    rows: int = 0
+    direct: bool = False
+    neighbors: int = 0
+    semiring: str = "min_plus"
+
+    def kernel_by(
+        self, kernel: str | None, device: str | None, *, in_panels: bool = False
+    ) -> tuple[str, str, str, dict[str, str]]:
+        """Return the core's choice: kernel, device, why, and why not the others.
+
+        Parameters
+        ----------
+        kernel : str or None
+            The one asked for by name, or "auto" or None.
+        device : str or None
+            The one asked for.
+        in_panels : bool
+            Whether a search is to look through panels of distances.
+        """
+        return _core.choose(
+            self.op,
+            self.dtype,
+            self.metric,
+            self.n,
+            self.cols,
+            kernel,
+            device,
+            self.operands,
+            self.weighted,
+            self.p,
+            self.semiring,
+            self.rows,
+            in_panels=in_panels,
+            direct=self.direct,
+            neighbors=self.neighbors,
+            factored=self.factored,
+            periodic=self.periodic,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Amounts:
+    """How much a call moves and computes.
+
+    Attributes
+    ----------
+    moved, written : int
+        Elements of the dtype of computation that are read or written, and those of them that are
+        results.
+    operations : int
+        Inner steps.
+    operand_bytes, result_bytes : int
+        What operands and results of other dtypes take.
+    copies : int
+        Bytes beside operands and results.
+    """
+
+    moved: int
+    operations: int
+    written: int = 0
+    operand_bytes: int = 0
+    result_bytes: int = 0
+    copies: int = 0
+
+
 def choose(
-    op: str,
+    function: str,
+    request: Request,
+    amounts: Amounts,
     *,
-    dtype: str,
-    n: int,
-    cols: int,
     kernel: str,
     device: str | None,
     space: arrays.Space,
-    elements_moved: int,
-    operations: int,
-    metric: str | None = None,
-    elements_written: int = 0,
-    operands: str | None = None,
-    operand_bytes: int = 0,
-    result_bytes: int = 0,
-    weighted: bool = False,
-    factored: bool = True,
-    periodic: bool = False,
-    p: float = 2.0,
-    copies: int = 0,
-    semiring: str = "min_plus",
-    rows: int = 0,
-    table_op: str | None = None,
-    direct: bool = False,
-    neighbors: int = 0,
 ) -> Explanation:
     """Ask the core which kernel it would take, and put the answer into words.
 
-    `device` is the one asked for, or the one that the operands of `space` are on.
-    `elements_moved` are of `dtype`, `elements_written` of them results; `operand_bytes` are what
-    operands of another dtype take, which `operands` names, and `result_bytes` results of another
-    dtype; `copies` are bytes beside both. `metric`, `weighted`, `factored` (whether mahalanobis's
-    matrix has a factor), `periodic` (whether there is a box) and `p` are for distances: they tell
-    which of a metric's kernels its arguments lead to. `rows` are those of the first operand, which
-    decide between kernels of equal bits alone. `table_op` is the operation of the table whose rows
-    are chosen from, where the function `op` has several. `direct` distances and the number of
-    `neighbors` are for searches.
+    Parameters
+    ----------
+    function : str
+        What the caller calls.
+    request : Request
+        What the kernel is asked for.
+    amounts : Amounts
+        How much it moves and computes.
+    kernel, device : str
+        The orders; `device` is the one asked for, or the one that the operands are on.
+    space : Space
+        Where the operands are.
+
+    Returns
+    -------
+    Explanation
+        The answer.
     """
     if kernel == "reference":
         arrays.refuse_devices(space, 'kernel="reference"')
-    read_orders(op, kernel, None, device)
+    read_orders(function, kernel, None, device)
+    dtype, metric, operations = request.dtype, request.metric, amounts.operations
     size = np.dtype(dtype).itemsize
-    moved = elements_moved * size + operand_bytes + result_bytes
+    moved = amounts.moved * size + amounts.operand_bytes + amounts.result_bytes
     taken, where, reason = kernel, "cpu", "asked for by name"
     rejected: dict[str, str] = {}
     if kernel != "reference":
-        taken, where, reason, rejected = _core.choose(
-            table_op or next(iter(_table_ops(op))),
-            dtype,
-            metric,
-            n,
-            cols,
-            kernel,
-            device,
-            operands,
-            weighted,
-            p,
-            semiring,
-            rows,
-            direct=direct,
-            neighbors=neighbors,
-            factored=factored,
-            periodic=periodic,
-        )
-    unit, pipe, slots = UNITS.get(op, "operations"), None, 1.0
+        taken, where, reason, rejected = request.kernel_by(kernel, device)
+    unit, pipe, slots = UNITS.get(function, "operations"), None, 1.0
     if metric == "haversine":
-        unit, operations = "pairs", operations // max(cols, 1)
-    elif metric is not None and operands != "bool" and table_op != "neighbors":
-        pipe, slots = distance_pipe(taken, metric, dtype, p=p, weighted=weighted)
+        unit, operations = "pairs", operations // max(request.cols, 1)
+    elif metric is not None and request.operands != "bool":
+        pipe, slots = distance_pipe(taken, metric, dtype, p=request.p, weighted=request.weighted)
     elif unit == "updates" and dtype != "bool":
         pipe = "minplus"
-    written = elements_written * size + result_bytes
+    written = amounts.written * size + amounts.result_bytes
     work = Work(moved - written, written, operations, unit, pipe, slots)
     return Explanation(
-        op,
+        function,
         taken,
         where,
         reason,
@@ -447,6 +528,6 @@ def choose(
         dtype,
         metric,
         work,
-        copies,
+        amounts.copies,
         space is arrays.HOST,
     )

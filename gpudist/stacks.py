@@ -153,15 +153,15 @@ def explain_minplus(
     count, k = math.prod(lead), int(named["A"].shape[-1])
     said = registry.choose(
         "minplus",
-        dtype=result,
-        n=n,
-        cols=k,
+        registry.Request(op="minplus", dtype=result, n=n, cols=k),
+        registry.Amounts(
+            moved=sum(math.prod(x.shape) for x in named.values()) + count * m * n,
+            written=count * m * n,
+            operations=count * m * k * n,
+        ),
         kernel=kernel,
         device=arrays.device_for(space, named["A"], device),
         space=space,
-        elements_moved=sum(math.prod(x.shape) for x in named.values()) + count * m * n,
-        elements_written=count * m * n,
-        operations=count * m * k * n,
     )
     return dataclasses.replace(said, reason=f"each of {count} products; {said.reason}")
 
