@@ -528,7 +528,10 @@ typedef struct gd_neighbors {
     gd_matrix a, b;   /* GD_POINTS: of one dtype; on the CPU with col_stride 1 */
     gd_metric metric; /* GD_POINTS, and p, minkowski's exponent */
     double p;
-    const double *box;    /* GD_POINTS: as in gd_cdist */
+    const double *box; /* GD_POINTS: as in gd_cdist */
+    /* GD_POINTS on the CPU: where B is arranged, and how large that is, which sizing tells. */
+    void *arrangement;
+    size_t arrangement_bytes;
     ptrdiff_t self;       /* GD_POINTS and CUDA: the row of B that is the first of A's, none its */
     bool arranged;        /* own neighbour, or -1; whether B is arranged; how many pairs a search */
     double pairs;         /* has looked at, which it sets */

@@ -4,6 +4,7 @@
 
 #include "choose.h"
 #include "gpudist.h"
+#include "neighbors_kept.h"
 
 /* Which rows of B are neighbours of a row of A. The nearer of two is the one at the smaller
  * distance (the larger one of a similarity), or of equal ones the one with the smaller index; a row
@@ -15,6 +16,7 @@ typedef struct gd_wanted {
      * are others. */
     ptrdiff_t self;
     bool by_distance; /* neighbours within a radius: the nearest first, else in B's order */
+    gd_kept *kept;    /* on the host: where B is arranged for later searches as well, or NULL */
 } gd_wanted;
 
 /* The nearest wanted->most rows of B to each row of A, the nearest first: `distances` is a dense

@@ -50,6 +50,7 @@ typedef struct gd_search {
     const gd_kernel *filter;
     bool asked;          /* for it by name */
     bool in_panels;      /* on a device: not by points, for which there was too little memory */
+    gd_kept *kept;       /* where B is arranged for other searches as well, or NULL */
     ptrdiff_t neighbors; /* as in gd_request */
     ptrdiff_t self;
     const struct gd_search_kind *kind;
@@ -172,12 +173,10 @@ static ptrdiff_t rows_at_pace(const gd_search *search, double pairs)
     return (ptrdiff_t)fmax(fmin(steps / fmax(pairs, 1), (double)search->rows), 1);
 }
 
-/* Arranges B, tries some rows, and does all if it is worth that; else search->filter is NULL. */
-static gd_status walk_points(gd_search *search, gd_error *err)
+/* Arranges B, unless it is kept from a search before; nothing if memory is counted. */
+static gd_status arrange(gd_search *search, gd_error *err)
 {
     gd_job *const job = &search->job;
-    const ptrdiff_t m = job->a->rows, tried = gd_least(gd_least(m, TRIED_ROWS), search->rows);
-    const gd_launch launch = {.device = job->stage.device, .watch = job->watch};
     gd_neighbors *const look = &search->look;
     gd_status status;
     look->launch = (gd_launch){.sizing = true, .device = job->stage.device};
@@ -186,19 +185,38 @@ static gd_status walk_points(gd_search *search, gd_error *err)
     look->metric = job->form.metric;
     look->p = job->measure->p;
     look->box = job->measure->box;
+    look->arrangement = NULL;
+    look->arranged = false;
     status = search->filter->launch.neighbors(look, err);
-    if (status == GD_OK) {
-        status = gd_stage_memory(&job->stage, 1, look->launch.workspace_bytes, "boxes of XB",
-                                 &look->launch.workspace, err);
+    status = status == GD_OK
+                 ? gd_stage_memory(&job->stage, 1, look->launch.workspace_bytes,
+                                   "boxes of XB, while made", &look->launch.workspace, err)
+                 : status;
+    look->launch.sizing = false;
+    if (status == GD_OK && search->kept != NULL && !gd_job_counts(job)) {
+        status = gd_kept_arrange(search->kept, search->filter, look, err);
     }
+    if (status != GD_OK || look->arranged) {
+        return status;
+    }
+    status = gd_stage_memory(&job->stage, 1, look->arrangement_bytes, "boxes of XB",
+                             &look->arrangement, err);
+    return status == GD_OK && !gd_job_counts(job) ? search->filter->launch.neighbors(look, err)
+                                                  : status;
+}
+
+/* Arranges B, tries some rows, and does all if it is worth that; else search->filter is NULL. */
+static gd_status walk_points(gd_search *search, gd_error *err)
+{
+    gd_job *const job = &search->job;
+    const ptrdiff_t m = job->a->rows, tried = gd_least(gd_least(m, TRIED_ROWS), search->rows);
+    const gd_launch launch = {.device = job->stage.device, .watch = job->watch};
+    gd_status status = arrange(search, err);
     if (status != GD_OK || gd_job_counts(job)) {
         return status;
     }
-    look->launch.sizing = false;
-    look->arranged = false;
-    status = search->filter->launch.neighbors(look, err);
-    status = status == GD_OK ? look_among(search, 0, tried, m / tried, err) : status;
-    const double pairs = look->pairs / (double)tried;
+    status = look_among(search, 0, tried, m / tried, err);
+    const double pairs = search->look.pairs / (double)tried;
     if (status == GD_OK && !search->asked &&
         PANEL_PAIRS * pairs > (double)job->b->rows + LIST_PAIRS) {
         search->filter = NULL;
@@ -326,7 +344,10 @@ static gd_status choose(gd_search *search, const gd_orders *orders, gd_request *
     if ((status = gd_choose(request, finder, err)) != GD_OK) {
         return status;
     }
-    gd_stand_in(request, job->a->rows, finder);
+    if (search->kept == NULL || finder->device.backend == GD_CUDA) {
+        /* B that is kept is not arranged for these rows alone. */
+        gd_stand_in(request, job->a->rows, finder);
+    }
     of_distances = orders_at(finder->device, &of_distances);
     return gd_job_choose(job, &of_distances, &choice, err);
 }
@@ -521,6 +542,7 @@ gd_status gd_run_nearest(const gd_matrix *a, const gd_matrix *b, const gd_matrix
     gd_search search = {.self = wanted->self,
                         .kind = &nearest,
                         .context = &listing,
+                        .kept = wanted->kept,
                         .neighbors = wanted->radii != NULL ? 0 : wanted->most};
     gd_choice there;
     if (distances->rows != a->rows || distances->cols != wanted->most) {
@@ -667,7 +689,8 @@ gd_status gd_run_within(const gd_matrix *a, const gd_matrix *b, gd_dtype dtype,
     const bool all = wanted->most >= b->rows;
     gd_listing listing = {
         .wanted = wanted, .room = all ? 0 : room_for(wanted->most, b->rows), .found = found};
-    gd_search search = {.self = wanted->self, .kind = &within, .context = &listing};
+    gd_search search = {
+        .self = wanted->self, .kind = &within, .context = &listing, .kept = wanted->kept};
     gd_choice there;
     gd_status status = GD_OK;
     *found = (gd_neighborhoods){0};

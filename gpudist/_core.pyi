@@ -267,6 +267,7 @@ def minplus_batch(
     progress: Any = None,
     max_memory: int | None = None,
 ) -> None: ...
+def keep() -> Any: ...
 def nearest(
     a: Any,
     b: Any,
@@ -288,6 +289,7 @@ def nearest(
     options: dict[str, int] | None = None,
     progress: Any = None,
     max_memory: int | None = None,
+    kept: Any = None,
 ) -> None: ...
 def within(
     a: Any,
@@ -311,6 +313,7 @@ def within(
     options: dict[str, int] | None = None,
     progress: Any = None,
     max_memory: int | None = None,
+    kept: Any = None,
 ) -> tuple[Any, Any, Any]: ...
 def gather(
     found: Any,

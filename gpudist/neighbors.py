@@ -153,7 +153,7 @@ def nearest(
         )
     orders = Orders(kernel, device, None, progress, max_memory)
     asked = asked_for("nearest", XA, XB, metric, metric_args, dtype, rows, orders)
-    found = _nearest(read(asked, index_dtype), 1, None)
+    found = k_nearest(read(asked, index_dtype), 1, None)
     return Nearest(found.distances[:, 0], found.indices[:, 0])
 
 
@@ -294,7 +294,7 @@ def knn(
         raise TypeError(NO_K)
     orders = Orders(kernel, device, None, progress, max_memory)
     asked = asked_for("knn", XA, XB, metric, metric_args, dtype, rows, orders)
-    return _nearest(read(asked, index_dtype), k, out)
+    return k_nearest(read(asked, index_dtype), k, out)
 
 
 @homes.returned("XA")
@@ -354,29 +354,9 @@ def radius_neighbors(
     """
     if r is None:
         raise TypeError(NO_R)
-    if sort not in ("index", "distance"):
-        raise ValueError(f'sort must be "index" or "distance", got {sort!r}')
     orders = Orders(kernel, device, None, progress, max_memory)
     asked = asked_for("radius_neighbors", XA, XB, metric, metric_args, dtype, rows, orders)
-    call = read(asked, index_dtype)
-    most = call.columns if max_neighbors is None else at_least(max_neighbors, "max_neighbors", 0)
-    radii = radii_of(r, call, "r", (call.rows,))
-    by_distance = sort == "distance"
-    found: tuple[Any, Any, Any]
-    if call.slow:
-        from gpudist import neighbors_slow
-
-        found = neighbors_slow.within(call, radii, most, by_distance)
-    else:
-        found = _within(call, radii, most, by_distance)
-    indptr, indices, distances = found if call.on_host else _gathered(call, *found)
-    with np.errstate(over="ignore"):
-        return Neighborhoods(
-            indptr,
-            call.space.cast(indices, call.index_dtype.name),
-            call.space.cast(distances, call.result),
-            call.columns,
-        )
+    return within_radius(read(asked, index_dtype), r, max_neighbors, sort)
 
 
 @homes.returned("XA")
@@ -460,7 +440,58 @@ def count_neighbors(
     return there
 
 
-def _nearest(call: Call, k: Any, out: tuple[Array, Array] | None) -> KNearest:
+def within_radius(call: Call, r: Any, max_neighbors: int | None, sort: str) -> Neighborhoods:
+    """Find all neighbours within a radius, of a call that is read.
+
+    Parameters
+    ----------
+    call : Call
+        The call.
+    r, max_neighbors, sort
+        As for `radius_neighbors`.
+
+    Returns
+    -------
+    Neighborhoods
+        As of `radius_neighbors`.
+    """
+    if sort not in ("index", "distance"):
+        raise ValueError(f'sort must be "index" or "distance", got {sort!r}')
+    most = call.columns if max_neighbors is None else at_least(max_neighbors, "max_neighbors", 0)
+    radii = radii_of(r, call, "r", (call.rows,))
+    by_distance = sort == "distance"
+    found: tuple[Any, Any, Any]
+    if call.slow:
+        from gpudist import neighbors_slow
+
+        found = neighbors_slow.within(call, radii, most, by_distance)
+    else:
+        found = _within(call, radii, most, by_distance)
+    indptr, indices, distances = found if call.on_host else _gathered(call, *found)
+    with np.errstate(over="ignore"):
+        return Neighborhoods(
+            indptr,
+            call.space.cast(indices, call.index_dtype.name),
+            call.space.cast(distances, call.result),
+            call.columns,
+        )
+
+
+def k_nearest(call: Call, k: Any, out: tuple[Array, Array] | None) -> KNearest:
+    """Find the k nearest neighbours, of a call that is read.
+
+    Parameters
+    ----------
+    call : Call
+        The call.
+    k, out
+        As for `knn`.
+
+    Returns
+    -------
+    KNearest
+        As of `knn`.
+    """
     count = count_of(k, call.columns, call.first is not None)
     shape = call.rows, count
     distances, indices = _results(out, shape, call)
@@ -485,6 +516,7 @@ def _nearest(call: Call, k: Any, out: tuple[Array, Array] | None) -> KNearest:
                 part.numbers(wide[some]),
                 None,
                 part.first,
+                kept=part.kept,
                 **part.told(watch),
             )
 
@@ -509,6 +541,7 @@ def _within(call: Call, radii: Array, most: int, by_distance: bool) -> tuple[Any
                 most,
                 by_distance,
                 part.first,
+                kept=part.kept,
                 **part.told(watch),
             )
 

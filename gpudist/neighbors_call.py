@@ -29,7 +29,8 @@ class Call(NamedTuple):
     neighbours are searched for, and those they are searched among; `first` is the row of the latter
     that the former begin with, None if they are others. `metric` is a name or a callable. `result`
     is the dtype of distances, `dtype` that of the computation, which is wider at times, and
-    `read_as` that in which the core takes the points. All of them are in `space`.
+    `read_as` that in which the core takes the points. All of them are in `space`. `kept` is what
+    the core arranges the latter points in for later calls as well, None for nothing.
     """
 
     asked: Asked
@@ -43,6 +44,7 @@ class Call(NamedTuple):
     dtype: str
     read_as: str
     index_dtype: np.dtype[Any]
+    kept: Any = None
 
     @property
     def rows(self) -> int:

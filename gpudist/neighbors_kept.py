@@ -7,17 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from gpudist import arrays
+from gpudist import _core, arrays, homes
 from gpudist.intake import Orders
-from gpudist.neighbors import Neighborhoods, knn, radius_neighbors
-from gpudist.neighbors_call import Array, asked_for, read
+from gpudist.neighbors import KNearest, Neighborhoods, k_nearest, within_radius
+from gpudist.neighbors_call import Array, Call, asked_for, read
 
 
 class Neighbors:
     """A set of points to be asked for neighbours again and again.
 
     It has the methods of `sklearn.neighbors.NearestNeighbors`, with their names, arguments and
-    shapes, so that code which asks one of those can ask this.
+    shapes, so that code which asks one of those can ask this. Points of up to 8 columns that are
+    searched on the CPU are put into boxes once, by the first query, and kept there for all others;
+    any number of threads may ask at once.
 
     Parameters
     ----------
@@ -66,6 +68,16 @@ class Neighbors:
         self.metric = call.metric
         self.n_neighbors, self.radius = n_neighbors, radius
         self.n_samples_fit_, self.n_features_in_ = self._points.shape
+        self._kept = _core.keep()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a copy or a pickle has: all but the boxes, which it makes for itself."""
+        return {name: value for name, value in self.__dict__.items() if name != "_kept"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Become a copy."""
+        self.__dict__.update(state)
+        self._kept = _core.keep()
 
     def kneighbors(
         self, X: Any = None, n_neighbors: int | None = None, return_distance: bool = True
@@ -89,7 +101,8 @@ class Neighbors:
             The neighbours' rows, the nearest first.
         """
         k = self.n_neighbors if n_neighbors is None else n_neighbors
-        found = knn(*self._asked(X), k, self.metric, device=self._device, **self._metric_args)
+        points, among = self._asked(X)
+        found = _knn(points, among, self, k)
         return (found.distances, found.indices) if return_distance else found.indices
 
     def radius_neighbors(
@@ -177,9 +190,13 @@ class Neighbors:
     def _within(self, X: Any, radius: float | None, sort_results: bool) -> Neighborhoods:
         r = self.radius if radius is None else radius
         sort = "distance" if sort_results else "index"
-        return radius_neighbors(
-            *self._asked(X), r, self.metric, sort=sort, device=self._device, **self._metric_args
-        )
+        points, among = self._asked(X)
+        return _within(points, among, self, r, sort)
+
+    def _read(self, function: str, points: Any, among: Any) -> Call:
+        orders = Orders(device=self._device)
+        asked = asked_for(function, points, among, self.metric, self._metric_args, orders=orders)
+        return read(asked)._replace(kept=self._kept)
 
     def _refuse_device(self, name: str) -> None:
         if self._space is not arrays.HOST:
@@ -201,6 +218,16 @@ class Neighbors:
         data = distances if mode == "distance" else np.ones_like(distances)
         shape = len(indptr) - 1, self.n_samples_fit_
         return csr_matrix((data, indices, indptr), shape=shape)
+
+
+@homes.returned("points")
+def _knn(points: Any, among: Any, index: Neighbors, k: int) -> KNearest:
+    return k_nearest(index._read("knn", points, among), k, None)
+
+
+@homes.returned("points")
+def _within(points: Any, among: Any, index: Neighbors, r: Any, sort: str) -> Neighborhoods:
+    return within_radius(index._read("radius_neighbors", points, among), r, None, sort)
 
 
 def _ragged(parts: list[Any]) -> Array:

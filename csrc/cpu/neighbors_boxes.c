@@ -58,13 +58,13 @@ typedef struct boxes_level {
     ptrdiff_t nodes;
 } boxes_level;
 
-/* What B is arranged as, all of it in the workspace. */
+/* What B is arranged as, and what arranging and a search need beside that, in the workspace. */
 typedef struct boxes_plan {
     /* How many have a place in boxes, which rows with NaN have for chebyshev alone, and how many
      * are without NaN. */
     ptrdiff_t *rows;
     ptrdiff_t d, leaves, arity, record; /* of the last, elements */
-    void *records;                      /* index and coordinates of each row, while it is sorted */
+    void *records;                      /* index and coordinates of each row, while arranging */
     void *points;                       /* of each leaf: column after column */
     int32_t *index;                     /* of each leaf's points in B; -1 where there is none */
     void *cuts;                         /* the split before each leaf: from what on it begins, */
@@ -74,7 +74,7 @@ typedef struct boxes_plan {
     /* Of a block of A's rows: each one's leaf, all in the order of leaves, where each leaf's begin.
      */
     int32_t *leaf_of, *order, *starts;
-    size_t bytes;
+    size_t bytes, workspace_bytes; /* of the arrangement, and of all else */
 } boxes_plan;
 
 typedef struct boxes_job {
@@ -123,17 +123,17 @@ static void set_rows(boxes_plan *plan, ptrdiff_t rows)
 
 static boxes_plan plan_of(const gd_neighbors *call)
 {
-    char *const base = call->launch.sizing ? NULL : call->launch.workspace;
+    char *const base = call->launch.sizing ? NULL : call->arrangement;
+    char *const work = call->launch.sizing ? NULL : call->launch.workspace;
     const bool single = call->b.dtype == GD_F32 && call->box == NULL;
     const ptrdiff_t n = call->b.rows, d = call->b.cols;
     const size_t size = single ? sizeof(float) : sizeof(double);
     const ptrdiff_t lanes = GD_VEC_BYTES / (ptrdiff_t)size, unit = UNIT / (ptrdiff_t)size;
     boxes_plan plan = {.d = d, .arity = gd_most(lanes, 8)};
-    size_t used = 0;
+    size_t used = 0, worked = 0;
     plan.record = gd_ceil_div(d + 1, unit) * unit;
     set_rows(&plan, n);
     plan.rows = take(base, &used, 2, sizeof *plan.rows);
-    plan.records = take(base, &used, n * plan.record, size);
     plan.points = take(base, &used, plan.leaves * LEAF * d, size);
     plan.index = take(base, &used, plan.leaves * LEAF, sizeof *plan.index);
     plan.cuts = take(base, &used, plan.leaves, size);
@@ -143,10 +143,12 @@ static boxes_plan plan_of(const gd_neighbors *call)
         plan.level[i].groups = take(base, &used, nodes * 2 * d, size);
         plan.level[i].least = take(base, &used, nodes, sizeof *plan.level[i].least);
     }
-    plan.leaf_of = take(base, &used, call->a.rows, sizeof *plan.leaf_of);
-    plan.order = take(base, &used, call->a.rows, sizeof *plan.order);
-    plan.starts = take(base, &used, plan.leaves + 1, sizeof *plan.starts);
+    plan.leaf_of = take(work, &worked, call->a.rows, sizeof *plan.leaf_of);
+    plan.order = take(work, &worked, call->a.rows, sizeof *plan.order);
+    plan.starts = take(work, &worked, plan.leaves + 1, sizeof *plan.starts);
+    plan.records = take(work, &worked, n * plan.record, size);
     plan.bytes = used;
+    plan.workspace_bytes = worked;
     return plan;
 }
 
@@ -293,7 +295,8 @@ gd_status GD_ISA_NAME(gd_cpu_neighbors_boxes)(gd_neighbors *call, gd_error *err)
                        call->b.rows);
     }
     if (call->launch.sizing) {
-        call->launch.workspace_bytes = plan.bytes;
+        call->arrangement_bytes = plan.bytes;
+        call->launch.workspace_bytes = plan.workspace_bytes;
         return GD_OK;
     }
     if (!call->arranged) {

@@ -182,6 +182,7 @@ GD_FUNCTION(gd_py_event_record);
 GD_FUNCTION(gd_py_event_elapsed);
 PyObject *gd_py_metrics(PyObject *module, PyObject *ignored);
 PyObject *gd_py_kernels(PyObject *module, PyObject *ignored);
+PyObject *gd_py_keep(PyObject *module, PyObject *ignored);
 PyObject *gd_py_allocations(PyObject *module, PyObject *ignored);
 PyObject *gd_py_pinned(PyObject *module, PyObject *ignored);
 PyObject *gd_py_host(PyObject *module, PyObject *ignored);

@@ -147,12 +147,15 @@ static PyMethodDef methods[] = {
          "ordered=False, options=None, progress=None, max_memory=None)\n--\n\n"
          "The same for many matrices at once, NumPy arrays of out's dtype whose first axes are "
          "those of out."),
+    PLAIN(keep,
+          "keep($module, /)\n--\n\n"
+          "What `kept` of nearest and within takes, to arrange the same b once for several calls."),
     FAST(nearest,
          "nearest($module, /, a, b, distances, indices, radii, first, metric, kernel=None, "
          "device=None, stream=0, ordered=False, "
          "weights=None, p=2.0, base=0.0, vi=None, factor=None, box=None, options=None, "
          "progress=None, "
-         "max_memory=None)\n--\n\n"
+         "max_memory=None, kept=None)\n--\n\n"
          "The nearest rows of b to every row of a, into distances and indices; a's rows are b's "
          "from "
          "`first` on, unless that is None."),
@@ -161,7 +164,7 @@ static PyMethodDef methods[] = {
          "device=None, stream=0, ordered=False, "
          "weights=None, p=2.0, base=0.0, vi=None, factor=None, box=None, options=None, "
          "progress=None, "
-         "max_memory=None)\n--\n\n"
+         "max_memory=None, kept=None)\n--\n\n"
          "The rows of b within a radius of every row of a: (indptr, indices, distances); on a "
          "device (indptr, what gather takes, how many there are)."),
     FAST(gather,

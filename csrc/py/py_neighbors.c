@@ -50,6 +50,35 @@ static int to_self(PyObject *value, const char *name, void *into)
     return gd_to_size(value, name, into);
 }
 
+static const char kept_name[] = "gpudist.kept";
+
+static void free_kept(PyObject *capsule) { gd_kept_free(PyCapsule_GetPointer(capsule, kept_name)); }
+
+/* What `keep` gave, or None. */
+static int to_kept(PyObject *value, const char *name, void *into)
+{
+    (void)name;
+    if (value == Py_None) {
+        return 1;
+    }
+    return (*(gd_kept **)into = PyCapsule_GetPointer(value, kept_name)) != NULL;
+}
+
+PyObject *gd_py_keep(PyObject *module, PyObject *ignored)
+{
+    (void)module;
+    (void)ignored;
+    gd_kept *const kept = gd_kept_new();
+    PyObject *const capsule = kept != NULL ? PyCapsule_New(kept, kept_name, free_kept) : NULL;
+    if (kept == NULL) {
+        PyErr_NoMemory();
+    }
+    else if (capsule == NULL) {
+        gd_kept_free(kept);
+    }
+    return capsule;
+}
+
 GD_FUNCTION(gd_py_nearest)
 {
     PyObject *a_object, *b_object, *distances_object, *indices_object, *result = NULL;
@@ -65,7 +94,7 @@ GD_FUNCTION(gd_py_nearest)
                            {"indices", gd_to_object, &indices_object, true},
                            {"radii", gd_to_doubles, &radii, true},
                            {"first", to_self, &wanted.self, true},
-                           GD_TOLD};
+                           GD_TOLD{"kept", to_kept, &wanted.kept, false}};
     if (!gd_parse("nearest", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
         return NULL;
     }
@@ -228,7 +257,7 @@ GD_FUNCTION(gd_py_within)
                            {"most", gd_to_size, &wanted.most, true},
                            {"by_distance", gd_to_bool, &wanted.by_distance, true},
                            {"first", to_self, &wanted.self, true},
-                           GD_TOLD};
+                           GD_TOLD{"kept", to_kept, &wanted.kept, false}};
     if (!gd_parse("within", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
         return NULL;
     }
