@@ -146,7 +146,7 @@ def _explain(call: Call, result_bytes: int, neighbors: int = 0) -> registry.Expl
     among_points = _takes_points(finder)
     said = registry.choose(
         call.asked.function,
-        search if among_points else dataclasses.replace(search, op="cdist"),
+        search if among_points else search._replace(op="cdist"),
         registry.Amounts(
             moved=0 if truths else read,
             operations=m * n * d,

@@ -362,8 +362,7 @@ def read_orders(
     return device, max_memory
 
 
-@dataclass(frozen=True, kw_only=True)
-class Request:
+class Request(NamedTuple):
     """What a kernel is asked for: all that the core's choice depends on but the caller's orders.
 
     Attributes
@@ -444,8 +443,7 @@ class Request:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Amounts:
+class Amounts(NamedTuple):
     """How much a call moves and computes.
 
     Attributes
