@@ -255,6 +255,33 @@ def matrices(asked: Asked) -> Any:
         raise
 
 
+def pairs_of_rows(asked: Asked, start: int, stop: int) -> Any:
+    """Compute the part of pdist's result that is of pairs of some rows with later ones.
+
+    Parameters
+    ----------
+    asked : Asked
+        The call of pdist, its orders read.
+    start, stop : int
+        The rows: [start, stop).
+
+    Returns
+    -------
+    array
+        The distances, with the bits that they have in the whole result.
+
+    Raises
+    ------
+    TypeError, ValueError, MemoryError, gpudist.DeviceError
+        As for `gpudist.pdist`.
+    """
+    call = read(asked)
+    part, place = call.pairs_of(start, stop)
+    if asked.orders.kernel == "reference":  # which knows no parts
+        return _compute(call, None, asked.orders)[place]
+    return _compute(part, None, asked.orders)
+
+
 def _some_rows(call: Call, rows: slice, out: Any, orders: Orders) -> Any:
     """Compute rows of the result of cdist, into their place if there is an `out` for the whole."""
     start, stop = checks.rows(rows, call.shape[0])

@@ -6,7 +6,6 @@ the bits of the same rows of one call, on a processor or a GPU of the same kind.
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import dask.array as da
@@ -16,7 +15,6 @@ import gpudist
 from gpudist import (
     arrays,
     checks,
-    cuda,
     distance_call,
     intake,
     metrics,
@@ -136,8 +134,7 @@ def pdist(
     -------
     dask.array.Array, shape (n * (n - 1) / 2,)
         The distances in the order of `gpudist.pdist`. A chunk has those from some consecutive rows
-        to all rows after them. On a GPU a block computes the distances to the rows before them as
-        well, and drops them: the kernels there look at all rows.
+        to all rows after them.
 
     Raises
     ------
@@ -256,7 +253,7 @@ def _pdist_block(
     how: dict[str, Any],
     metric_args: dict[str, Any],
 ) -> Any:
-    """Compute some rows of the square matrix, and keep what lies right of the diagonal."""
+    """Compute the distances of some rows to all after them."""
     x, i, j = _one(x), int(first[0]), int(last[0])
     named = _named(metric, given)
     if callable(metric):
@@ -265,12 +262,17 @@ def _pdist_block(
             for row in range(i, j)
         ]
         return np.concatenate(parts or [np.empty(0, how["dtype"])])
-    # The first row of all is the origin from which mahalanobis measures.
-    far = not isinstance(x, np.ndarray) or (how["device"] != "cpu" and cuda.is_available())
-    start = 0 if far or metrics.resolve(metric, {}).name == "mahalanobis" else i
-    square = gpudist.cdist(x[i:j], x[start:], metric, **how, **metric_args | named)
-    right = [square[row - i, row + 1 - start :] for row in range(i, j)]
-    return _library(square).concatenate(right or [square.ravel()])
+    asked = distance_call.Asked(
+        "pdist",
+        {"X": x},
+        metric,
+        metric_args | named,
+        how["dtype"],
+        orders=intake.Orders(
+            how["kernel"], how["device"], how["options"], max_memory=how["max_memory"]
+        ),
+    )
+    return distance_call.pairs_of_rows(asked.ordered(), i, j)
 
 
 # ------------------------------------------------------------------ neighbours
@@ -517,11 +519,6 @@ def _named(metric: Any, given: Any) -> dict[str, Any]:
     if not given:
         return {}
     return {_OF_ALL_POINTS[metrics.resolve(metric, {}).name]: _one(given[0])}
-
-
-def _library(array: Any) -> Any:
-    """Return the module that an array comes from, NumPy or CuPy."""
-    return np if isinstance(array, np.ndarray) else sys.modules["cupy"]
 
 
 def _vectors(bounds: Any) -> tuple[Any, Any]:
