@@ -109,7 +109,7 @@ class Call(NamedTuple):
     def pairs_of(self, start: int, stop: int) -> tuple[Call, slice]:
         """Return the call of pdist for the pairs of some rows, and where in its result they are."""
         n = self.operands.shapes[0][0]
-        begin, end = (i * (2 * n - i - 1) // 2 for i in (start, stop))
+        begin, end = pairs_before(n, start), pairs_before(n, stop)
         return self._replace(rows=(start, stop), shape=(end - begin,)), slice(begin, end)
 
     def cast(self) -> list[Any]:
@@ -176,6 +176,11 @@ def _shape(names: Iterable[str], shapes: list[tuple[int, ...]]) -> tuple[int, ..
     if d != columns:
         raise ValueError(f"XA and XB must have the same number of columns, got {d} and {columns}")
     return (m, n) if len(shapes) == 2 else (n * (n - 1) // 2,)
+
+
+def pairs_before(n: int, i: int) -> int:
+    """Count the pairs of the rows before i, of n, with those after them."""
+    return i * (2 * n - i - 1) // 2
 
 
 def request(

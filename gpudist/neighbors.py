@@ -508,7 +508,7 @@ def k_nearest(call: Call, k: Any, out: tuple[Array, Array] | None) -> KNearest:
         wide = call.empty(shape, "int64")
 
     def found_by(part: Call, start: int, stop: int) -> None:
-        some = slice(start, stop) if part is not call else slice(None)
+        some = slice(start, stop)
         with part.watching() as watch:
             _core.nearest(
                 *part.described,

@@ -148,7 +148,7 @@ def pdist(
     n, itemsize = x.shape[0], np.dtype(result).itemsize
     x = inputs.whole(inputs.whole_rows(x), "X")
     bounds = _bounds_of_pairs(n, inputs.rows_of_a_chunk(1, itemsize))
-    before = [_pairs_before(n, i) for i in bounds]
+    before = [distance_call.pairs_before(n, i) for i in bounds]
     first, last = _vectors(bounds)
     return da.blockwise(
         _pdist_block,
@@ -527,17 +527,12 @@ def _vectors(bounds: Any) -> tuple[Any, Any]:
     return da.from_array(numbers[:-1], chunks=1), da.from_array(numbers[1:], chunks=1)
 
 
-def _pairs_before(n: int, i: int) -> int:
-    """Count the pairs of rows before i with those after them."""
-    return i * (2 * n - i - 1) // 2
-
-
 def _bounds_of_pairs(n: int, most: int) -> list[int]:
     """Cut n rows so that each piece has at most so many pairs, or one row."""
-    bounds = [0]
+    before, bounds = distance_call.pairs_before, [0]
     while bounds[-1] < n or len(bounds) < 2:
-        stop, here = bounds[-1], _pairs_before(n, bounds[-1])
-        while stop < n and (stop == bounds[-1] or _pairs_before(n, stop + 1) - here <= most):
+        stop, here = bounds[-1], before(n, bounds[-1])
+        while stop < n and (stop == bounds[-1] or before(n, stop + 1) - here <= most):
             stop += 1
         bounds.append(stop)
     return bounds
