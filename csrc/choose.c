@@ -49,6 +49,8 @@ enum { FEW_ROWS = 64 };
 enum { FEW_POINTS = 512, FEW_OF_POINTS = 256 };
 /* The same on a device, whose steps take some 0.4 ms for 1,000,000 x 128 whatever the rows of A. */
 enum { FEW_OF_PRODUCT = 64 };
+/* The same of products on the CPU, for which a point is packed alone. */
+enum { FEW_OF_BOUNDS = 128 };
 /* Where kernels of equal bits take each other's place (gd_stand_in): a tile is mostly empty with so
  * few rows or columns; so few results are too few blocks of cuda_tile, of cuda_direct, and of
  * cuda_short where points have more than so many dimensions and are not whole words. cuda_short's
@@ -63,6 +65,8 @@ enum { SHORT_COLS = 8, SHORT_ROWS = 64, SHORT_TOO_FEW = 3 << 20 };
  * whatever the rows of A. On a core of Emerald Rapids 256 x 256 x 48 take 0.19 ms, and 0.25 by
  * differences; of one row of A 21 us and 18. With 32 dimensions sqeuclidean gains nothing. */
 enum { PRODUCT_ROWS = 256, PRODUCT_COLS = 48 };
+/* The same of products that bound the distances of neighbours. */
+enum { BOUND_ROWS = 1024, BOUND_COLS = 9 };
 
 __attribute__((format(printf, 3, 4))) static bool say(char *why, size_t size, const char *format,
                                                       ...)
@@ -356,11 +360,13 @@ static bool unwanted_product(const gd_kernel *kernel, const gd_request *request,
     if (!(kernel->flags & GD_PRODUCT)) {
         return false;
     }
-    if (!gd_host_shares_pipes()) {
+    const bool bounds = kernel->op == GD_OP_NEIGHBORS;
+    if (!bounds && !gd_host_shares_pipes()) {
         return say(why, size,
                    "it is for Intel's processors, on others differences may take as little time");
     }
-    if (request->n < PRODUCT_ROWS || request->cols < PRODUCT_COLS) {
+    if (request->n < (bounds ? BOUND_ROWS : PRODUCT_ROWS) ||
+        request->cols < (bounds ? BOUND_COLS : PRODUCT_COLS)) {
         return say(why, size, "with n = %td, d = %td differences take as little time", request->n,
                    request->cols);
     }
@@ -378,7 +384,7 @@ bool gd_rejects(const gd_kernel *kernel, const gd_request *request, char *why, s
     if ((kernel->flags & GD_POINTS) && request->n < FEW_POINTS) {
         return say(why, size, "n = %td is not worth arranging XB", request->n);
     }
-    if (request->direct && (kernel->flags & GD_PRODUCT)) {
+    if (request->direct && (kernel->flags & GD_PRODUCT) && kernel->op == GD_OP_CDIST) {
         return say(why, size, "neighbours are ordered by distances of the direct form");
     }
     return kernel->backend == GD_CUDA ? unwanted(kernel, request, why, size)
@@ -529,7 +535,9 @@ static const gd_kernel *row_of_panels(const gd_request *request, const gd_kernel
 void gd_stand_in(const gd_request *request, ptrdiff_t rows, gd_choice *choice)
 {
     const bool asked = request->orders.kernel != NULL || request->op != GD_OP_CDIST;
-    const int few = choice->kernel->backend == GD_CUDA ? FEW_OF_PRODUCT : FEW_OF_POINTS;
+    const int few = choice->kernel->backend == GD_CUDA   ? FEW_OF_PRODUCT
+                    : choice->kernel->flags & GD_PRODUCT ? FEW_OF_BOUNDS
+                                                         : FEW_OF_POINTS;
     if (request->orders.kernel == NULL && (choice->kernel->flags & GD_POINTS) && rows < few) {
         choice->kernel = row_of_panels(request, choice->kernel);
         choice->because = "so few rows are not worth arranging XB for them";

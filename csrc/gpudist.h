@@ -534,7 +534,8 @@ typedef struct gd_neighbors {
     size_t arrangement_bytes;
     ptrdiff_t self;       /* GD_POINTS and CUDA: the row of B that is the first of A's, none its */
     bool arranged;        /* own neighbour, or -1; whether B is arranged; how many pairs a search */
-    double pairs;         /* has looked at, which it sets */
+    double pairs;         /* has looked at, which it sets, and how many were in products (these */
+    double swept;         /* pass by the watcher by themselves) */
     bool larger;          /* the larger a distance, the nearer: a similarity */
     gd_candidates *lists; /* one a row, or NULL: to count */
     const double *bounds; /* ascending keys: an element counts where it is at most bounds[i] */
@@ -859,7 +860,8 @@ enum {
 #define GD_EQUAL_BITS GD_BIT(14)   /* cdist: adds in one order with the others that say so */
 #define GD_WIDE_BLOCKS GD_BIT(15)  /* cdist: a block has many columns, which few leave empty */
 #define GD_POINTS GD_BIT(16)       /* neighbors: takes points, not panels of their distances */
-#define GD_PRODUCT GD_BIT(17)      /* cdist: distances from products, not of the direct form */
+#define GD_PRODUCT GD_BIT(17)      /* cdist: distances from products, not of the direct form; */
+                                   /* neighbors: products bound those of the direct form */
 #define GD_BY_FACTOR GD_BIT(18)    /* cdist: takes mahalanobis of rows times a factor alone */
 #define GD_MANY GD_BIT(19)         /* cdist: takes batches */
 #define GD_SURE_ROOT GD_BIT(20)    /* cdist: rows with GD_MANY have its bits, with sure_root */

@@ -59,7 +59,7 @@ static bool is_for(const gd_kept *kept, const gd_kernel *kernel, const gd_neighb
 static gd_status fill(gd_kept *kept, const gd_kernel *kernel, gd_neighbors *look, gd_error *err)
 {
     void *memory;
-    gd_status status = gd_alloc(host, NULL, look->arrangement_bytes, "boxes of XB", &memory, err);
+    gd_status status = gd_alloc(host, NULL, look->arrangement_bytes, "XB, arranged", &memory, err);
     if (status != GD_OK) {
         return status;
     }

@@ -111,6 +111,30 @@ static inline gd_status gd_grow_list(gd_candidates *to, gd_error *err)
     return GD_OK;
 }
 
+/* Adds a candidate that is nearer than the list's last, if it has all that it wants. */
+static inline gd_status gd_put_candidate(gd_candidates *to, gd_candidate found, gd_error *err)
+{
+    if (to->cut) {
+        if (gd_nearer(found, to->list[0])) {
+            to->list[0] = found;
+            gd_sift(to->list, 0, to->most);
+        }
+        return GD_OK;
+    }
+    if (to->count == to->room) {
+        const gd_status status = gd_grow_list(to, err);
+        if (status != GD_OK) {
+            return status;
+        }
+    }
+    to->list[to->count++] = found;
+    if (to->count == to->most) {
+        gd_make_heap(to->list, to->count);
+        to->cut = true;
+    }
+    return GD_OK;
+}
+
 /* The bin of a key: of the first bound that it is at most, `count` beyond all of them and for NaN.
  */
 static inline ptrdiff_t gd_bin_of(double key, const double *bounds, ptrdiff_t count)

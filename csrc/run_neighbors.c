@@ -25,6 +25,7 @@
 #include "run_neighbors_cuda.h"
 #include "sizes.h"
 #include "team.h"
+#include "watch.h"
 
 enum {
     PANEL_BYTES = 4
@@ -33,13 +34,15 @@ enum {
     LIST_BYTES = 64 << 20,  /* of a block's lists, unless one row has more */
     BLOCK_ROWS = 1 << 16,   /* whose neighbours are looked for among points, at most, */
     GROWING_ROWS = 1 << 13, /* and if their lists grow */
-    TRIED_ROWS = 64,        /* before the others */
+    TRIED_ROWS = 64,        /* before the others, */
+    TRIED_SHARE = 16,       /* and one in so many at most where every pair has a product */
 };
 /* Pair-dimensions between two looks at the watcher, as some tenths of a second take. */
 static const double QUICK_STEPS = 0x1p31, SLOW_STEPS = 0x1p25;
 /* How many pairs of panels take the time of one that is looked for among points, and of what a
- * row's list takes beside them: some 0.7 ns each on an EPYC with AVX2, where d = 3. */
-static const double PANEL_PAIRS = 3, LIST_PAIRS = 4096;
+ * row's list takes beside them: some 0.7 ns each on an EPYC with AVX2, where d = 3. A pair in a
+ * product takes half of one in a panel. */
+static const double PANEL_PAIRS = 3, SWEPT_PAIRS = 0.5, LIST_PAIRS = 4096;
 
 /* A call. */
 typedef struct gd_search {
@@ -153,6 +156,12 @@ static gd_status walk(gd_search *search, gd_error *err)
 
 static bool takes_points(const gd_search *search) { return search->filter->flags & GD_POINTS; }
 
+/* Whether every pair goes through a product, which the kernel looks up from by itself. */
+static bool takes_products(const gd_search *search)
+{
+    return takes_points(search) && (search->filter->flags & GD_PRODUCT);
+}
+
 /* Looks for the neighbours of some rows, `apart` of each other. */
 static gd_status look_among(gd_search *search, ptrdiff_t first, ptrdiff_t count, ptrdiff_t apart,
                             gd_error *err)
@@ -167,6 +176,9 @@ static gd_status look_among(gd_search *search, ptrdiff_t first, ptrdiff_t count,
 /* Rows that take no longer than a panel where one takes so many pairs. */
 static ptrdiff_t rows_at_pace(const gd_search *search, double pairs)
 {
+    if (takes_products(search)) {
+        return search->rows;
+    }
     const gd_form *const form = &search->job.form;
     const bool quick = gd_metric_info(form->metric)->cost == GD_CHEAP;
     const double steps = (quick ? QUICK_STEPS : SLOW_STEPS) / (double)(search->job.b->cols + 1);
@@ -179,7 +191,7 @@ static gd_status arrange(gd_search *search, gd_error *err)
     gd_job *const job = &search->job;
     gd_neighbors *const look = &search->look;
     gd_status status;
-    look->launch = (gd_launch){.sizing = true, .device = job->stage.device};
+    look->launch = (gd_launch){.sizing = true, .device = job->stage.device, .watch = job->watch};
     look->a = gd_rows_from(job->a, 0, search->rows);
     look->b = *job->b;
     look->metric = job->form.metric;
@@ -188,10 +200,9 @@ static gd_status arrange(gd_search *search, gd_error *err)
     look->arrangement = NULL;
     look->arranged = false;
     status = search->filter->launch.neighbors(look, err);
-    status = status == GD_OK
-                 ? gd_stage_memory(&job->stage, 1, look->launch.workspace_bytes,
-                                   "boxes of XB, while made", &look->launch.workspace, err)
-                 : status;
+    status = status == GD_OK ? gd_stage_memory(&job->stage, 1, look->launch.workspace_bytes,
+                                               "arranging XB", &look->launch.workspace, err)
+                             : status;
     look->launch.sizing = false;
     if (status == GD_OK && search->kept != NULL && !gd_job_counts(job)) {
         status = gd_kept_arrange(search->kept, search->filter, look, err);
@@ -199,7 +210,7 @@ static gd_status arrange(gd_search *search, gd_error *err)
     if (status != GD_OK || look->arranged) {
         return status;
     }
-    status = gd_stage_memory(&job->stage, 1, look->arrangement_bytes, "boxes of XB",
+    status = gd_stage_memory(&job->stage, 1, look->arrangement_bytes, "XB, arranged",
                              &look->arrangement, err);
     return status == GD_OK && !gd_job_counts(job) ? search->filter->launch.neighbors(look, err)
                                                   : status;
@@ -209,16 +220,22 @@ static gd_status arrange(gd_search *search, gd_error *err)
 static gd_status walk_points(gd_search *search, gd_error *err)
 {
     gd_job *const job = &search->job;
-    const ptrdiff_t m = job->a->rows, tried = gd_least(gd_least(m, TRIED_ROWS), search->rows);
+    const ptrdiff_t m = job->a->rows;
+    const ptrdiff_t some = takes_products(search) ? gd_most(m / TRIED_SHARE, 1) : m;
+    const ptrdiff_t tried = gd_least(gd_least(some, TRIED_ROWS), search->rows);
     const gd_launch launch = {.device = job->stage.device, .watch = job->watch};
     gd_status status = arrange(search, err);
     if (status != GD_OK || gd_job_counts(job)) {
         return status;
     }
+    gd_watch_part(job->watch, 0, 0);
     status = look_among(search, 0, tried, m / tried, err);
+    gd_watch_part(job->watch, 0, 1);
     const double pairs = search->look.pairs / (double)tried;
+    const double swept = search->look.swept / (double)tried;
+    const double lists = takes_products(search) ? 0 : LIST_PAIRS;
     if (status == GD_OK && !search->asked &&
-        PANEL_PAIRS * pairs > (double)job->b->rows + LIST_PAIRS) {
+        PANEL_PAIRS * pairs + SWEPT_PAIRS * swept > (double)job->b->rows + lists) {
         search->filter = NULL;
         return GD_OK;
     }
@@ -226,7 +243,9 @@ static gd_status walk_points(gd_search *search, gd_error *err)
     for (ptrdiff_t row = 0, rows; status == GD_OK && row < m; row += rows) {
         rows = gd_least(m - row, step);
         status = gd_pass(&launch, (double)row / (double)m, err);
+        gd_watch_part(job->watch, (double)row / (double)m, (double)rows / (double)m);
         status = status == GD_OK ? look_among(search, row, rows, 1, err) : status;
+        gd_watch_part(job->watch, 0, 1);
         status = status == GD_OK ? search->kind->finish(search, row, rows, err) : status;
     }
     return status;

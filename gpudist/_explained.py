@@ -97,6 +97,7 @@ def _facts(said: Explanation) -> dict[str, str]:
 
     work = said.work
     in_boxes = said.kernel.startswith("neighbors/cpu_boxes")
+    by_bounds = said.kernel.startswith("neighbors/cpu_product")
     in_panels = said.op in _BY_PANELS and said.kernel.startswith("cdist/")
     panels = "megabytes" if said.device == "cpu" else "hundreds of megabytes"
     facts = {
@@ -106,6 +107,7 @@ def _facts(said: Explanation) -> dict[str, str]:
         "needs": f"{said.memory:,} bytes of memory"
         + (f", {said.copies:,} of them for its own copies" if said.copies else "")
         + (", and some times those of XB for its boxes" if in_boxes else "")
+        + (", and as many as XB has in float32 for its products" if by_bounds else "")
         + (f", and some {panels} for panels of distances" if in_panels else ""),
     }
     if said.devices:

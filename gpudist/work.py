@@ -118,10 +118,12 @@ def distance_pipe(
     slots : float
         Operations of that ceiling that one dimension of one pair costs.
     """
-    if kernel.startswith(
-        "neighbors/"
-    ):  # those on tensor cores: a product of halves, all others none
-        return ("tensor", 1.0) if kernel == "neighbors/cuda_product" else (None, 1.0)
+    if kernel == "neighbors/cuda_product":  # of halves
+        return "tensor", 1.0
+    if kernel.startswith("neighbors/cpu_product"):  # of float32, whatever the dtype
+        return "fma", 1.0 if dtype == "float32" else 0.5
+    if kernel.startswith("neighbors/"):  # boxes pass over most of it
+        return None, 1.0
     if "tensor" in kernel:
         return _TENSOR[dtype]
     if metric == "minkowski":

@@ -203,7 +203,8 @@ def test_a_row_says_what_it_is(kernel):
         assert getattr(kernel, column), f"csrc/kernels.def: {kernel.id} has no {column}"
     assert "/" in kernel.id or kernel.teaching, f"{kernel.id} does not begin with its family"
     assert kernel.idea == kernel.idea.strip() and not kernel.idea.endswith("."), kernel.id
-    of_points = kernel.id.startswith(("neighbors/cpu_boxes", "neighbors/cuda_product"))
+    panels = ("neighbors/cpu_filter", "neighbors/cuda_panels")
+    of_points = kernel.op == "neighbors" and not kernel.id.startswith(panels)
     by_metric = kernel.op in ("cdist", "gradient") or of_points
     assert bool(kernel.metrics) == by_metric, f"{kernel.id} has metrics or lacks them"
 

@@ -118,7 +118,7 @@ def check_all(a, b, metric, args, kernel, first=None):
     alone = first is not None
     how = {"metric": metric, "kernel": kernel, **args}
     family = "sums" if metric == "minkowski" else "tile"
-    same = kernel.replace("neighbors/cpu_boxes", f"cdist/cpu_{family}")
+    same = f"cdist/cpu_{family}_{kernel.rpartition('_')[2]}"
     keys = keys_of(a, b, metric, first=first, kernel=same, **args)
     rows = {"rows": slice(first, first + len(a))} if alone else {}
     xa, xb = (b, None) if alone else (a, b)

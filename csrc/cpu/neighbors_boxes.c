@@ -152,30 +152,6 @@ static boxes_plan plan_of(const gd_neighbors *call)
     return plan;
 }
 
-/* Adds a candidate that is nearer than the list's last, if it has all that it wants. */
-static inline gd_status put(gd_candidates *to, gd_candidate found, gd_error *err)
-{
-    if (to->cut) {
-        if (gd_nearer(found, to->list[0])) {
-            to->list[0] = found;
-            gd_sift(to->list, 0, to->most);
-        }
-        return GD_OK;
-    }
-    if (to->count == to->room) {
-        const gd_status status = gd_grow_list(to, err);
-        if (status != GD_OK) {
-            return status;
-        }
-    }
-    to->list[to->count++] = found;
-    if (to->count == to->most) {
-        gd_make_heap(to->list, to->count);
-        to->cut = true;
-    }
-    return GD_OK;
-}
-
 /* minkowski of two points, operation by operation as cdist_sums.c has it; the columns of b are
  * `stride` apart. */
 #define GD_WEIGH(x) (x)
@@ -200,43 +176,11 @@ static double minkowski(const double *a, const double *b, ptrdiff_t d, double p,
 #undef ADD_ALL
 #undef GD_WEIGH
 
-/* Bit i: whether lane i of a comparison held. */
-GD_INLINE unsigned bits_f32(gd_vi32 mask)
-{
-#if defined(__AVX512DQ__)
-    return _mm512_movepi32_mask((__m512i)mask);
-#elif defined(__AVX2__)
-    return (unsigned)_mm256_movemask_ps((__m256)mask);
-#elif defined(__x86_64__)
-    return (unsigned)_mm_movemask_ps((__m128)mask);
-#else
-    unsigned bits = 0;
-    for (size_t i = 0; i < sizeof mask / sizeof mask[0]; ++i)
-        bits |= (unsigned)(mask[i] & 1) << i;
-    return bits;
-#endif
-}
-GD_INLINE unsigned bits_f64(gd_vi64 mask)
-{
-#if defined(__AVX512DQ__)
-    return _mm512_movepi64_mask((__m512i)mask);
-#elif defined(__AVX2__)
-    return (unsigned)_mm256_movemask_pd((__m256d)mask);
-#elif defined(__x86_64__)
-    return (unsigned)_mm_movemask_pd((__m128d)mask);
-#else
-    unsigned bits = 0;
-    for (size_t i = 0; i < sizeof mask / sizeof mask[0]; ++i)
-        bits |= (unsigned)(mask[i] & 1) << i;
-    return bits;
-#endif
-}
-
 #define N(name) name##_f32
 #define T float
 #define V gd_vf32
 #define M gd_vi32
-#define BITS bits_f32
+#define BITS gd_bits_f32
 #define SINGLE true
 #define PERIODIC false
 #include "neighbors_boxes_body.h"
@@ -245,7 +189,7 @@ GD_INLINE unsigned bits_f64(gd_vi64 mask)
 #define T double
 #define V gd_vf64
 #define M gd_vi64
-#define BITS bits_f64
+#define BITS gd_bits_f64
 #define SINGLE false
 #define PERIODIC false
 #include "neighbors_boxes_body.h"
@@ -254,7 +198,7 @@ GD_INLINE unsigned bits_f64(gd_vi64 mask)
 #define T double
 #define V gd_vf64
 #define M gd_vi64
-#define BITS bits_f64
+#define BITS gd_bits_f64
 #define SINGLE false
 #define PERIODIC true
 #include "neighbors_boxes_body.h"

@@ -471,7 +471,7 @@ GD_INLINE gd_status N(scan_leaf)(const boxes_kind kind, const ptrdiff_t d, const
                     ++walk->counts[bin];
             }
             else if (key <= walk->to->limit) {
-                const gd_status status = put(walk->to, (gd_candidate){key, at}, err);
+                const gd_status status = gd_put_candidate(walk->to, (gd_candidate){key, at}, err);
                 if (status != GD_OK)
                     return status;
                 N(tighten)(kind, walk);

@@ -352,6 +352,38 @@ GD_INLINE int gd_any(gd_vi32 mask)
 #endif
 }
 
+/* Bit i: whether lane i of a comparison held. */
+GD_INLINE unsigned gd_bits_f32(gd_vi32 mask)
+{
+#if defined(__AVX512DQ__)
+    return _mm512_movepi32_mask((__m512i)mask);
+#elif defined(__AVX2__)
+    return (unsigned)_mm256_movemask_ps((__m256)mask);
+#elif defined(__x86_64__)
+    return (unsigned)_mm_movemask_ps((__m128)mask);
+#else
+    unsigned bits = 0;
+    for (size_t i = 0; i < sizeof mask / sizeof mask[0]; ++i)
+        bits |= (unsigned)(mask[i] & 1) << i;
+    return bits;
+#endif
+}
+GD_INLINE unsigned gd_bits_f64(gd_vi64 mask)
+{
+#if defined(__AVX512DQ__)
+    return _mm512_movepi64_mask((__m512i)mask);
+#elif defined(__AVX2__)
+    return (unsigned)_mm256_movemask_pd((__m256d)mask);
+#elif defined(__x86_64__)
+    return (unsigned)_mm_movemask_pd((__m128d)mask);
+#else
+    unsigned bits = 0;
+    for (size_t i = 0; i < sizeof mask / sizeof mask[0]; ++i)
+        bits |= (unsigned)(mask[i] & 1) << i;
+    return bits;
+#endif
+}
+
 /* A bit for each lane in which x > y; none where either is NaN. */
 GD_INLINE uint32_t gd_lanes_above(gd_vf64 x, gd_vf64 y)
 {
