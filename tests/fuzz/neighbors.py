@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+import gpudist
 from gpudist import metrics
 
 from . import distances, elsewhere, oracle, values
@@ -116,6 +117,7 @@ def draw(rng: np.random.Generator) -> Case:
             "dtype": None if rng.random() < 0.8 else str(pick(rng, ("float32", "float64"))),
             "device": "cuda" if elsewhere.on_gpu() and rng.random() < 0.7 else "cpu",
             "known": int(pick(rng, (1, 3, 5, 31, 33, 100))),
+            "finder": str(pick(rng, ("", "", "boxes", "product", "product"))),
         },
     )
     return distances.with_arguments(rng, case)
@@ -142,6 +144,11 @@ def program(case: Case) -> Program:
     written = [f"{name!r}: {value!r}" for name, value in given.items()]
     written += [f"{name!r}: {words}" for name, words in distances.words_of(case, args).items()]
     by = {"kernel": direct[0]} if direct else {}
+    if found := _finders(case):
+        kernel = found[len(case.arrays["b"]) % len(found)]
+        written.append(f"'kernel': {kernel!r}")
+        # Instruction sets round differently, so distances are those of the same one.
+        by = {"kernel": f"cdist/cpu_tile_{kernel.rpartition('_')[2]}"}
     text = _HEAD + textwrap.dedent(_RELATIONS[case.relation])
     similar = metrics.resolve(options["metric"], {}).similarity
     for name, words in (("SIMILAR", similar), ("KNOWN", options["known"]), ("BY", by)):
@@ -149,10 +156,28 @@ def program(case: Case) -> Program:
     return Program(f"search = {{{', '.join(written)}}}\n{text}", dict(case.arrays))
 
 
+def _finders(case: Case) -> list[str]:
+    """List the kernels of the CPU, of the kind that was drawn, that take this case."""
+    options, columns = case.options, case.arrays["b"].shape[1]
+    if options["device"] != "cpu" or not options["finder"] or case.arrays.keys() & {"w", "box"}:
+        return []
+    if options["metric"] == "minkowski":  # whose distances other kernels have
+        return []
+    return [
+        row.id
+        for row in gpudist.kernels("neighbors")
+        if row.id.startswith(f"neighbors/cpu_{options['finder']}_")
+        and row.why_not is None
+        and options["metric"] in row.metrics
+        and 1 <= columns <= (8 if options["finder"] == "boxes" else columns)
+    ]
+
+
 def simpler(case: Case) -> Iterator[Case]:
     for spare in {"w", "box"} & case.arrays.keys():
         yield replace(case, arrays={name: x for name, x in case.arrays.items() if name != spare})
-    for name, value in {"device": "cpu", "dtype": None, "known": 1}.items():
+    plain = {"device": "cpu", "dtype": None, "known": 1, "finder": ""}
+    for name, value in plain.items():
         if case.options[name] != value:
             yield case.having(**{name: value})
 
