@@ -223,7 +223,7 @@ static bool unfit(const gd_kernel *kernel, const gd_request *request, char *why,
         return say(why, size,
                    "with periodic columns (box) it takes the exponents 1, 2 and infinity");
     }
-    if (points && request->form.preparation != GD_AS_GIVEN) {
+    if (points && !(kernel->flags & GD_PRODUCT) && request->form.preparation != GD_AS_GIVEN) {
         return say(why, size, "the metric is one of prepared points");
     }
     if (points && request->in_panels) {

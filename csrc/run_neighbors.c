@@ -162,12 +162,26 @@ static bool takes_products(const gd_search *search)
     return takes_points(search) && (search->filter->flags & GD_PRODUCT);
 }
 
+/* Points as the kernel takes them: the caller's, or what preparation made of them. */
+static bool takes_prepared(const gd_search *search)
+{
+    return search->job.form.preparation != GD_AS_GIVEN;
+}
+static const gd_matrix *points_of_a(const gd_search *search)
+{
+    return takes_prepared(search) ? &search->job.all_a.rows : search->job.a;
+}
+static const gd_matrix *points_of_b(const gd_search *search)
+{
+    return takes_prepared(search) ? &search->job.all_b.rows : search->job.b;
+}
+
 /* Looks for the neighbours of some rows, `apart` of each other. */
 static gd_status look_among(gd_search *search, ptrdiff_t first, ptrdiff_t count, ptrdiff_t apart,
                             gd_error *err)
 {
     search->kind->start(search, first, count);
-    search->look.a = gd_rows_from(search->job.a, first, count);
+    search->look.a = gd_rows_from(points_of_a(search), first, count);
     search->look.a.row_stride *= apart;
     search->look.self = search->self < 0 || apart > 1 ? -1 : search->self + first;
     return search->filter->launch.neighbors(&search->look, err);
@@ -192,8 +206,8 @@ static gd_status arrange(gd_search *search, gd_error *err)
     gd_neighbors *const look = &search->look;
     gd_status status;
     look->launch = (gd_launch){.sizing = true, .device = job->stage.device, .watch = job->watch};
-    look->a = gd_rows_from(job->a, 0, search->rows);
-    look->b = *job->b;
+    look->a = gd_rows_from(points_of_a(search), 0, search->rows);
+    look->b = *points_of_b(search);
     look->metric = job->form.metric;
     look->p = job->measure->p;
     look->box = job->measure->box;
@@ -204,7 +218,7 @@ static gd_status arrange(gd_search *search, gd_error *err)
                                                "arranging XB", &look->launch.workspace, err)
                              : status;
     look->launch.sizing = false;
-    if (status == GD_OK && search->kept != NULL && !gd_job_counts(job)) {
+    if (status == GD_OK && search->kept != NULL && !takes_prepared(search) && !gd_job_counts(job)) {
         status = gd_kept_arrange(search->kept, search->filter, look, err);
     }
     if (status != GD_OK || look->arranged) {
@@ -257,7 +271,7 @@ static gd_status work(gd_search *search, gd_error *err)
 {
     const bool counts = gd_job_counts(&search->job);
     const bool points = takes_points(search);
-    gd_status status = points ? GD_OK : gd_job_hold(&search->job, err);
+    gd_status status = points && !takes_prepared(search) ? GD_OK : gd_job_hold(&search->job, err);
     status = status == GD_OK ? search->kind->prepare(search, err) : status;
     if (status == GD_OK) {
         status = points ? walk_points(search, err) : walk(search, err);
