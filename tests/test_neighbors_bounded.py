@@ -79,6 +79,13 @@ def test_rows_at_all_distances_from_the_others(dtype, rng):
     check_all(a.astype(dtype), b.astype(dtype), "euclidean", {}, BEST)
 
 
+@pytest.mark.parametrize("tiny", [1e-21, 1e-22, 3e-23])
+def test_cosines_that_underflow(tiny, rng):
+    b = rng.normal(size=(1500, 24)) * tiny
+    b[:, 0] = 1
+    check_all(b[:20].astype("f4"), b.astype("f4"), "cosine", {}, BEST)
+
+
 @pytest.mark.parametrize("special", [np.nan, np.inf])
 def test_columns_of_mostly_no_numbers(special, rng):
     """Of these no centre can be made."""

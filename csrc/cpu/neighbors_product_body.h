@@ -177,14 +177,13 @@ static double N(key_of)(const gd_neighbors *call, T sum, const T *a, const T *b)
 
 /* What `within` has to be for a row's neighbours at this key or nearer. Distances of the direct
  * form may be smaller than those of the rows by slack_of, and by what is lost to underflow: of
- * their squares, or where these are computed again (see key_of) of the result alone. No cosine
- * distance is larger than 2, however far apart the rows are. */
+ * their squares, or where these are computed again (see key_of) of the result alone. */
 static float N(reach)(const product_job *job, double norm, double key)
 {
     const double scale = *job->plan->scale, d = (double)job->plan->d;
     const double least = GUARDED ? 0x1p-149 : DBL_TRUE_MIN;
     const bool root = job->call->metric == GD_EUCLIDEAN, cosine = job->call->metric == GD_COSINE;
-    const double most = cosine && key >= 2 ? (double)INFINITY : key + least;
+    const double most = key + least;
     const double square = root ? most * scale * (most * scale) : most * scale * scale;
     const double lost = GUARDED && !cosine ? 0 : (d + 1) * least * scale * scale;
     return rounded_up((square + lost) * (1 + slack_of(job->plan->d)) + LEAST - norm);
