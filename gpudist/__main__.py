@@ -93,12 +93,13 @@ def _add_info(commands: _Commands) -> None:
 
 def _info(options: argparse.Namespace) -> int:
     from gpudist import _code, _core
-    from gpudist.measure import records
+    from gpudist.measure import records, wording
 
     host = _core.host()
     libraries = records.versions()
     libraries.setdefault("gpudist", gpudist.__version__)
-    _fact("gpudist", f"{libraries.pop('gpudist')}, revision {records.revision()}")
+    about = [libraries.pop("gpudist"), wording.revision(records.revision())]
+    _fact("gpudist", ", ".join(filter(None, about)))
     _fact("libraries", ", ".join(f"{name} {number}" for name, number in libraries.items()))
     _fact("CPU", f"{host['processor']}, {host['isa']}, {host['threads']} threads")
     reason = gpudist.cuda.why_not()
