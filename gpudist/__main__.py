@@ -98,8 +98,8 @@ def _info(options: argparse.Namespace) -> int:
     host = _core.host()
     libraries = records.versions()
     libraries.setdefault("gpudist", gpudist.__version__)
-    about = [libraries.pop("gpudist"), wording.revision(records.revision())]
-    _fact("gpudist", ", ".join(filter(None, about)))
+    itself = [libraries.pop("gpudist"), wording.revision(records.revision())]
+    _fact("gpudist", ", ".join(filter(None, itself)))
     _fact("libraries", ", ".join(f"{name} {number}" for name, number in libraries.items()))
     _fact("CPU", f"{host['processor']}, {host['isa']}, {host['threads']} threads")
     reason = gpudist.cuda.why_not()
