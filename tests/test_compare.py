@@ -492,6 +492,21 @@ def test_explain_says_why_not_on_cuda(points):
     assert "not on CUDA" not in str(replace(said, device="cuda:0"))
 
 
+def test_explain_s_reason_against_cuda_is_the_one_that_tells(points, monkeypatch):
+    chosen = "it runs on CUDA, and the work is to be done on the CPU"
+    said = gpudist.explain("knn", *points, 3, ceilings={})
+    found = replace(said, device="cpu", rejected={"cdist/cuda_a": chosen, "cdist/cuda_b": chosen})
+    assert f"not on CUDA: {chosen}\n" in str(found)
+    found = replace(found, rejected=found.rejected | {"neighbors/cuda_c": "it is far"})
+    assert "not on CUDA: it is far\n" in str(found)
+    graphs = np.ones((30, 9, 9))
+    for why in "there is no GPU", None:
+        monkeypatch.setattr(gpudist.cuda, "why_not", lambda why=why: why)
+        told = why or "the way there takes longer than the CPU; device='cuda' insists"
+        assert f"not on CUDA: {told}\n" in str(gpudist.explain("apsp", graphs, ceilings={}))
+    assert chosen in str(gpudist.explain("apsp", graphs, device="cpu", ceilings={}))
+
+
 def test_explain_knows_the_neighbours(points):
     a, b = points
     given = {"metric": "cityblock", "dtype": "f4", "ceilings": {}}
