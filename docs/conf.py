@@ -46,6 +46,9 @@ html_title = "gpudist"
 html_static_path = ["_static"]
 html_css_files = ["gpudist.css"]
 html_show_sourcelink = False
+# These pages have none below them that a sidebar could name.
+ALONE = ("accuracy", "cli", "kernels", "promises", "start", "troubleshooting")
+html_sidebars = {name: [] for name in ALONE}
 html_theme_options = {
     "header_links_before_dropdown": 5,
     "navigation_with_keys": False,

@@ -172,7 +172,9 @@ def roofline(
                 f"{quantity(roof['rate'], roof['unit'])}",
             )
         for i, (kind, members) in enumerate(groups.items()):
-            colour, marker = COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]
+            colour = COLOURS[i % len(COLOURS)]
+            # Past the last colour, each comes with the marker of the next.
+            marker = MARKERS[(i + i // len(COLOURS)) % len(MARKERS)]
             named = {
                 narrow: [
                     (x, r["pipe_operations"] / r["median_s"])
