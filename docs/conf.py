@@ -31,7 +31,8 @@ extensions = [
     "sphinx_design",
 ]
 templates_path = ["_templates"]
-exclude_patterns = ["_build", "**.ipynb_checkpoints"]
+# The last is where MyST-NB leaves what it read beside the pages.
+exclude_patterns = ["_build", "**.ipynb_checkpoints", "jupyter_execute"]
 nitpicky = True
 
 # ---------------------------------------------------------------- pages
