@@ -470,6 +470,21 @@ def test_explain_in_a_notebook(points):
     assert "why not" not in reference._repr_html_()
 
 
+def test_what_is_timed_is_the_call_alone(points, monkeypatch):
+    """The table of kernels takes longer to make than a small call, and is asked before."""
+    asked = []
+    table = gpudist.comparison.registry.kernels
+    monkeypatch.setattr(
+        gpudist.comparison.registry, "kernels", lambda op=None: asked.append(op) or table(op)
+    )
+    counts = []
+    for repeats in (1, 1, 9):  # the first call of all asks for what is kept
+        asked.clear()
+        gpudist.compare("perron", np.ones((9, 9)), against=(), repeats=repeats)
+        counts.append(len(asked))
+    assert counts[1] == counts[2] > 0
+
+
 def test_explain_is_ten_lines_and_the_rest_is_asked_for(points):
     ceilings = {"write": WRITE, "fma": FMA}
     for op, operands in (("cdist", points), ("pdist", points[:1]), ("knn", (*points, 3))):
