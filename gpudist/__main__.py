@@ -101,7 +101,7 @@ def _info(options: argparse.Namespace) -> int:
     itself = [libraries.pop("gpudist"), wording.revision(records.revision())]
     _fact("gpudist", ", ".join(filter(None, itself)))
     _fact("libraries", ", ".join(f"{name} {number}" for name, number in libraries.items()))
-    _fact("CPU", f"{host['processor']}, {host['isa']}, {host['threads']} threads")
+    _fact("CPU", f"{host['processor']}, {host['isa']}, {wording.threads(host['threads'])}")
     reason = gpudist.cuda.why_not()
     if reason is not None:
         _fact("CUDA", f"cannot be used: {reason}")

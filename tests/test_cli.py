@@ -79,6 +79,12 @@ def test_info_is_a_line_a_fact_and_a_line_a_family(capsys):
     assert len(text.splitlines()) < 35
 
 
+def test_one_thread_is_one():
+    from gpudist.measure import wording
+
+    assert [wording.threads(count) for count in (1, 2)] == ["1 thread", "2 threads"]
+
+
 @pytest.mark.parametrize(
     ("revision", "said"), [("0123abcd", ", revision 0123abcd"), ("unknown", "")]
 )

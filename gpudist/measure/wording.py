@@ -83,6 +83,22 @@ def error_text(value: float | str) -> str:
     return value if isinstance(value, str) else f"{value:.1e}" if value else "0"
 
 
+def threads(count: int) -> str:
+    """Count threads.
+
+    Parameters
+    ----------
+    count : int
+        How many.
+
+    Returns
+    -------
+    str
+        Like ``1 thread`` and ``2 threads``.
+    """
+    return f"{count} thread{'s' * (count != 1)}"
+
+
 def revision(known: str) -> str:
     """Name the source that ran.
 
@@ -111,7 +127,7 @@ def show_machine(record: Mapping[str, Any], file: TextIO | None = None) -> None:
     """
     where = record["device_name"]
     if record["device"] == "cpu":
-        where += f", {record['isa']}, {record['threads']} threads"
+        where += f", {record['isa']}, {threads(record['threads'])}"
     else:
         where += f", driver {record['driver']}, CUDA {record['cuda']}"
     libraries = ", ".join(f"{name} {version}" for name, version in record["versions"].items())
