@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     int
         The exit status: 0 done, 1 failed or slower than recorded, 2 misused.
     """
-    suites = "\n".join(f"  {name:10}{suite.summary}" for name, suite in SUITES.items())
+    suites = "\n".join(f"  {name:13}{suite.summary}" for name, suite in SUITES.items())
     parser = argparse.ArgumentParser(
         prog="python -m bench",
         description="Measure what the machine can do at most, then time gpudist and every\n"

@@ -26,7 +26,7 @@ from bench.lines import newest, read_lines
 from bench.report import MEASURES, parts_text
 from gpudist._tables import Column, Table
 from gpudist.ladder import STUDIES
-from gpudist.measure.wording import digits, duration, error_text, quantity
+from gpudist.measure.wording import digits, duration, error_text, quantity, threads
 
 _BLOCK = re.compile(
     r"^(<!-- table (?P<name>[a-z0-9-]+) -->\n).*?^(<!-- end of table -->)", re.DOTALL | re.MULTILINE
@@ -105,7 +105,7 @@ def _caption(results: Sequence[Result]) -> str:
     first = results[0]
     where = [str(first["device_name"])]
     if first["device"] == "cpu":
-        where += [first["isa"], f"{first['threads']} threads"]
+        where += [first["isa"], threads(first["threads"])]
     else:
         where += [f"driver {first['driver']}", f"CUDA {first['cuda']}"]
     revisions = sorted({_revision(str(result["revision"])) for result in results})

@@ -31,7 +31,8 @@ extensions = [
     "sphinx_design",
 ]
 templates_path = ["_templates"]
-exclude_patterns = ["_build", "**.ipynb_checkpoints"]
+# The last is where MyST-NB leaves what it read beside the pages.
+exclude_patterns = ["_build", "**.ipynb_checkpoints", "jupyter_execute"]
 nitpicky = True
 
 # ---------------------------------------------------------------- pages
@@ -46,6 +47,9 @@ html_title = "gpudist"
 html_static_path = ["_static"]
 html_css_files = ["gpudist.css"]
 html_show_sourcelink = False
+# These pages have none below them that a sidebar could name.
+ALONE = ("accuracy", "cli", "kernels", "promises", "start", "troubleshooting")
+html_sidebars = {name: [] for name in ALONE}
 html_theme_options = {
     "header_links_before_dropdown": 5,
     "navigation_with_keys": False,

@@ -93,14 +93,15 @@ def _add_info(commands: _Commands) -> None:
 
 def _info(options: argparse.Namespace) -> int:
     from gpudist import _code, _core
-    from gpudist.measure import records
+    from gpudist.measure import records, wording
 
     host = _core.host()
     libraries = records.versions()
     libraries.setdefault("gpudist", gpudist.__version__)
-    _fact("gpudist", f"{libraries.pop('gpudist')}, revision {records.revision()}")
+    itself = [libraries.pop("gpudist"), wording.revision(records.revision())]
+    _fact("gpudist", ", ".join(filter(None, itself)))
     _fact("libraries", ", ".join(f"{name} {number}" for name, number in libraries.items()))
-    _fact("CPU", f"{host['processor']}, {host['isa']}, {host['threads']} threads")
+    _fact("CPU", f"{host['processor']}, {host['isa']}, {wording.threads(host['threads'])}")
     reason = gpudist.cuda.why_not()
     if reason is not None:
         _fact("CUDA", f"cannot be used: {reason}")

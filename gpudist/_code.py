@@ -12,11 +12,12 @@ def lines() -> list[tuple[str, str]]:
     Returns
     -------
     list of tuple of str
-        What a line is about, and the line: "GPU code", then "code for cuda:N" for each device.
+        What a line is about, and the line: "GPU code", then "code for cuda:N" for each device;
+        nothing of a build without CUDA, which `gpudist.cuda.why_not` says.
     """
     targets = _core.cuda()["targets"]
     if not targets:
-        return [("GPU code", "none: this build has no CUDA kernels")]
+        return []
     driver, runtime = gpudist.cuda.versions()
     found = [("GPU code", f"made by CUDA {runtime} for {_in_words(targets)}")]
     for card in gpudist.cuda.devices():

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 _WIDTH = 100
 # A limit that allows a hundred times the speed is not worth words.
 _TELLING = 0.01
+# What the core says where the CPU was chosen before, which leaves open why.
+_BY_THE_DEVICE = "it runs on CUDA, and the work is to be done on the CPU"
 # What computes distances in panels, whose size goes by the cache.
 _BY_PANELS = ("nearest", "knn", "radius_neighbors", "count_neighbors")
 
@@ -54,7 +56,8 @@ def _against_cuda(said: Explanation) -> str | None:
     on_cuda = [why for id, why in said.rejected.items() if "/cuda_" in id]
     if said.device != "cpu" or not on_cuda:
         return None
-    return Counter(on_cuda).most_common(1)[0][0]
+    telling = [why for why in on_cuda if why != _BY_THE_DEVICE]
+    return Counter(telling or on_cuda).most_common(1)[0][0]
 
 
 def html(said: Explanation) -> str:

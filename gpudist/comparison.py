@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -457,11 +458,11 @@ class _Race:
         entry = Entry(id, None, True, where)
         try:
             if not self.on_host:
-                return self._measure(entry, lambda: self._call(self.given, id, None))
-            whole = self._measure(entry, lambda: self._call(self.given, id, where), host=True)
+                return self._measure(entry, self._call(self.given, id, None))
+            whole = self._measure(entry, self._call(self.given, id, where), host=True)
             if backend == "cpu" or self.moved is self.given or whole.timing is None:
                 return whole
-            inner = self._measure(entry, lambda: self._call(self.moved, id, None))
+            inner = self._measure(entry, self._call(self.moved, id, None))
             if inner.timing is None:
                 return whole
             apart = max(whole.timing.median - inner.timing.median, 0.0)
@@ -472,11 +473,12 @@ class _Race:
             unfit = why and isinstance(error, (ValueError, DeviceError))
             return dataclasses.replace(entry, note=why if unfit else _describe(error))
 
-    def _call(self, operands: tuple[Any, ...], id: str, device: str | None) -> Any:
+    def _call(self, operands: tuple[Any, ...], id: str, device: str | None) -> Callable[[], Any]:
+        """Return what is timed, which is the call and nothing else."""
         # What is taken may be a row of another operation, which no name asks for: hops of apsp.
         known = id == "reference" or any(row.id == id for row in registry.kernels(self.op))
         kernel = id if known else "auto"
-        return self.function(*operands, kernel=kernel, device=device, **self.arguments)
+        return partial(self.function, *operands, kernel=kernel, device=device, **self.arguments)
 
     # -------------------------------------------------------------- others
 

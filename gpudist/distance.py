@@ -124,6 +124,12 @@ def cdist(
     gpudist.DeviceError
         `device` or `kernel` asks for CUDA, and it cannot be used; the message says why.
 
+    Warns
+    -----
+    UserWarning
+        A latitude of haversine is beyond pi / 2, and so perhaps in degrees; `numpy.radians` makes
+        radians of them. Points on a device are not looked at.
+
     See Also
     --------
     pdist : The distances between the rows of one array, each pair once.

@@ -14,7 +14,7 @@ from gpudist.intake import Operands, operands
 from gpudist.progress import watched
 
 
-class _Stacks(NamedTuple):
+class Stacks(NamedTuple):
     """Operands of two dimensions or more; `batch` is their common shape, `shape` the result's."""
 
     operands: Operands
@@ -46,7 +46,7 @@ def distances(asked: Asked, one: Callable[..., Any]) -> Any:
         raise TypeError("rows is for two matrices; of a batch, give those rows of XA themselves")
     several_gpus.refuse(asked.orders.device, "a batch of matrices")
     out = asked.out
-    stacks = _read(asked.named, out)
+    stacks = read_stacks(asked.named, out)
     space, names, given, _, _ = stacks.operands
     if out is not None:
         arrays.check_out(out, stacks.shape)
@@ -57,10 +57,7 @@ def distances(asked: Asked, one: Callable[..., Any]) -> Any:
         result = dtype_of_callable(asked)
         arrays.refuse_devices(space, "a callable metric")
     else:
-        first = asked._replace(named=_first(stacks))
-        if 0 in stacks.batch:
-            first = first._replace(metric_args=_without_defaults(stacks, asked))
-        call = read(first)
+        call = read(first_of(stacks, asked))
         result = call.result
     if out is None:
         out = space.empty(stacks.shape, result, like=given[0])
@@ -73,7 +70,26 @@ def distances(asked: Asked, one: Callable[..., Any]) -> Any:
     return out
 
 
-def _read(named: dict[str, Any], out: Any) -> _Stacks:
+def read_stacks(named: dict[str, Any], out: Any = None) -> Stacks:
+    """Read operands of which one has more than two dimensions.
+
+    Parameters
+    ----------
+    named : dict
+        The operands by the names that errors use.
+    out : array, optional
+        Where the caller wants the result.
+
+    Returns
+    -------
+    Stacks
+        The record.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As for `gpudist.cdist`; the batches do not broadcast.
+    """
     read_as = operands(named, out)
     shapes = dict(zip(read_as.names, read_as.shapes, strict=True))
     for name, shape in shapes.items():
@@ -89,21 +105,37 @@ def _read(named: dict[str, Any], out: Any) -> _Stacks:
         raise ValueError(f"the batches of XA and XB do not broadcast, got {said}") from None
     n = last[-2]
     matrix = (first[-2], n) if len(shapes) == 2 else (n * (n - 1) // 2,)
-    return _Stacks(read_as, batch, batch + matrix)
+    return Stacks(read_as, batch, batch + matrix)
 
 
-def _first(stacks: _Stacks) -> dict[str, Any]:
-    """Return the first matrix of each operand; of an empty batch, one of its shape."""
+def first_of(stacks: Stacks, asked: Asked) -> Asked:
+    """Return the call for the first matrix of each operand; of an empty batch, one of its shape.
+
+    Parameters
+    ----------
+    stacks : Stacks
+        The operands.
+    asked : Asked
+        The call for all of them.
+
+    Returns
+    -------
+    Asked
+        The call of two matrices, or of one.
+    """
     space, names, given, dtypes, shapes = stacks.operands
     if 0 not in stacks.batch:
         firsts = [x[(0,) * (len(shape) - 2)] for x, shape in zip(given, shapes, strict=True)]
     else:
         described = zip(given, dtypes, shapes, strict=True)
         firsts = [space.empty(shape[-2:], dtype, like=x) for x, dtype, shape in described]
-    return dict(zip(names, firsts, strict=True))
+    first = asked._replace(named=dict(zip(names, firsts, strict=True)))
+    if 0 in stacks.batch:
+        first = first._replace(metric_args=_without_defaults(stacks, asked))
+    return first
 
 
-def _without_defaults(stacks: _Stacks, asked: Asked) -> dict[str, Any]:
+def _without_defaults(stacks: Stacks, asked: Asked) -> dict[str, Any]:
     """Fill in arguments whose defaults are those of the points, where there are no points."""
     columns = stacks.operands.shapes[0][-1]
     plain = {"V": np.ones(columns), "VI": np.eye(columns)}
@@ -128,7 +160,7 @@ def _in_the_core(call: Call, asked: Asked, out: Any) -> bool:
     )
 
 
-def _compute(stacks: _Stacks, call: Call, out: Any, asked: Asked) -> None:
+def _compute(stacks: Stacks, call: Call, out: Any, asked: Asked) -> None:
     space, given = stacks.operands.space, stacks.operands.given
     same, orders = call.result == call.dtype, asked.orders
     computed = out if same else space.empty(stacks.shape, call.dtype, like=given[0])
@@ -193,7 +225,7 @@ def spread(x: Any, dtype: str, batch: tuple[int, ...]) -> Any:
     return np.broadcast_to(x, batch + x.shape[-2:])
 
 
-def _one_by_one(stacks: _Stacks, out: Any, asked: Asked, one: Callable[..., Any]) -> None:
+def _one_by_one(stacks: Stacks, out: Any, asked: Asked, one: Callable[..., Any]) -> None:
     count = math.prod(stacks.batch)
     given = [expanded(x, stacks.batch) for x in stacks.operands.given]
     orders = asked.orders._asdict()

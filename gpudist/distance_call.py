@@ -151,6 +151,8 @@ def read(asked: Asked) -> Call:
     arguments = metrics.read(metric, asked.metric_args, given)
     if "box" in arguments.core:
         refuse_cuda(given.space, asked.orders.device)
+    if metric.name == "haversine":
+        metrics.warn_of_degrees(given)
     wide = result == "float64" or not arguments.fit_float32
     dtype = "float64" if wide else "float32"
     truths = metric.domain != "numbers" and {*given.dtypes} == {"bool"}

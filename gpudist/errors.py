@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Iterable
 from functools import cache
 
@@ -31,6 +33,14 @@ def not_two_dimensional(name: str, dimensions: int) -> ValueError:
             "points of one number each"
         )
     return ValueError(said)
+
+
+def warn(text: str) -> None:
+    """Warn, naming the line that called the package."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back and frame.f_globals.get("__name__", "").split(".")[0] == "gpudist":
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, UserWarning, stacklevel=level)
 
 
 class ConvergenceWarning(UserWarning):

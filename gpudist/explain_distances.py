@@ -6,8 +6,10 @@ import dataclasses
 import math
 from typing import Any
 
+import numpy as np
+
 from gpudist import _core, arrays, registry, several_gpus
-from gpudist.distance_call import Asked, read, request
+from gpudist.distance_call import Asked, Call, read, request
 from gpudist.intake import Orders
 
 
@@ -45,7 +47,40 @@ def explain_pdist(
 def _explain(asked: Asked) -> registry.Explanation:
     if callable(asked.metric):
         raise TypeError("a callable metric is called from Python, it runs no kernel")
-    call, kernel = read(asked), asked.orders.kernel
+    return _explain_batch(asked) if asked.batched else _explain_matrices(asked, read(asked))
+
+
+def _explain_batch(asked: Asked) -> registry.Explanation:
+    """Say what is done for each matrix of a batch, and how much that is for all."""
+    from gpudist import distance_batches
+
+    several_gpus.refuse(asked.orders.device, "a batch of matrices")
+    stacks = distance_batches.read_stacks(asked.named)
+    first = distance_batches.first_of(stacks, asked)
+    call = read(first)
+    said, count = _explain_matrices(first, call), math.prod(stacks.batch)
+    elements = sum(map(math.prod, stacks.operands.shapes))  # what is broadcast is read once
+    work = dataclasses.replace(
+        said.work,
+        read=elements * np.dtype(call.read_as).itemsize,
+        written=math.prod(stacks.shape) * np.dtype(call.dtype).itemsize,
+        operations=said.work.operations * count,
+    )
+    return dataclasses.replace(
+        said,
+        reason=f"each of {count} matrices; {said.reason}",
+        bytes=int(work.read + work.written),
+        operations=said.operations * count,
+        work=work,
+        held=None,
+        panels=1,
+        parts=1,
+    )
+
+
+def _explain_matrices(asked: Asked, call: Call) -> registry.Explanation:
+    """Say what is done for two matrices, or one."""
+    kernel = asked.orders.kernel
     space, _, given, _, shapes = call.operands
     first, devices = several_gpus.first_of(asked.orders.device, space)
     n, cols = shapes[-1]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gpudist import _core, arrays, many_graphs, named, registry, results, semirings
+from gpudist import _core, arrays, cuda, many_graphs, named, registry, results, semirings
 from gpudist.intake import Orders
 from gpudist.paths_call import Asked, Graph, directed_of, may_count_hops, read_graph
 from gpudist.work import Work
@@ -179,6 +179,10 @@ def _explain_many(graphs: many_graphs.Graphs, asked: Asked) -> registry.Explanat
         device=arrays.device_for(graphs.space, graphs.weights, side_by_side),
         space=graphs.space,
     )
+    if on_cpu and asked.orders.device is None:
+        why_not = cuda.why_not() or "the way there takes longer than the CPU; device='cuda' insists"
+        rejected = {id: why_not if "/cuda_" in id else why for id, why in said.rejected.items()}
+        said = dataclasses.replace(said, rejected=rejected)
     larger = 0 if graphs.sizes is None else int((graphs.sizes > most).sum())
     why = f"{graphs.count} graphs, side by side in {'vectors' if on_cpu else 'registers'}"
     if larger:

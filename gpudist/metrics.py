@@ -91,6 +91,9 @@ _WITH_DEFAULTS = frozenset({"p", "V", "VI"})
 # Half of it is a normal number.
 _LEAST_LENGTH = 2 * float(np.finfo(np.float64).tiny)
 
+# The latitude of a pole is below it, in float32 as well.
+_BEYOND_THE_POLES = 1.5708
+
 # Between these bounds no product of two sums of float32 weights leaves the range of float32.
 _FLOAT32_WEIGHTS = (2.0**-48, 2.0**48)
 
@@ -315,6 +318,26 @@ def _for_core(metric: Metric, values: dict[str, Any]) -> dict[str, Any]:
     if "box" in values:
         given["box"] = np.where(values["box"] > 0, values["box"], np.inf)
     return given
+
+
+def warn_of_degrees(points: Operands) -> None:
+    """Warn of latitudes that are none in radians.
+
+    Parameters
+    ----------
+    points : Operands
+        The points of haversine. Those on a device are not looked at, since that would wait for it.
+    """
+    if points.space is not arrays.HOST:
+        return
+    for name, x in zip(points.names, points.given, strict=True):
+        latitudes = np.abs(x[:, 0]) if x.shape[1] == 2 else x[:0]
+        if ((latitudes > _BEYOND_THE_POLES) & (latitudes < np.inf)).any():
+            errors.warn(
+                f"haversine reads latitude and longitude in radians, and {name} has latitudes "
+                f"beyond pi / 2: degrees are given as numpy.radians({name})"
+            )
+            return
 
 
 def prepare_callable(

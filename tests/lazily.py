@@ -5,7 +5,7 @@ import contextlib
 import numpy as np
 import pytest
 
-dask = pytest.importorskip("dask", reason="Dask is not installed: pip install 'gpudist[dask]'")
+dask = pytest.importorskip("dask", reason="Dask is not installed: pip install '.[dask]'")
 da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
 zarr = pytest.importorskip("zarr")

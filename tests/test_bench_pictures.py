@@ -43,6 +43,13 @@ def test_kinds_of_kernels_differ_in_marker_colour_and_lightness(pyplot):
     assert min(abs(np.diff(light))) > 0.04
 
 
+def test_more_kinds_than_colours_still_differ(pyplot):
+    kinds = [f"kind{i}/a" for i in range(20)]
+    points = [line(kernel=kind, bytes_moved=1e8, pipe_operations=1e9) for kind in kinds]
+    drawn = plots.roofline([*limits(), *points]).lines[2:]
+    assert len({(one.get_marker(), one.get_color()) for one in drawn}) == 20
+
+
 def test_bars_tell_ours_without_colour(pyplot):
     ax = chart.bars([("a", 1.0, True), ("b", 2.0, False)], heading="h", label="l", floor=0.5)
     ours, others = ax.patches

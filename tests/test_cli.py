@@ -63,7 +63,7 @@ def test_info_is_a_line_a_fact_and_a_line_a_family(capsys):
         "CPU",
         "CUDA",
         *(f"cuda:{card}" for card in cards),
-        "GPU code",
+        *(["GPU code"] if gpudist._core.cuda()["targets"] else []),
         *(f"code for cuda:{card}" for card in cards),
     ]
     assert gpudist.__version__ in facts
@@ -77,6 +77,24 @@ def test_info_is_a_line_a_fact_and_a_line_a_family(capsys):
     for why in {kernel.why_not for kernel in kernels} - {None}:
         assert f"] {why}" in " ".join(families.split())
     assert len(text.splitlines()) < 35
+
+
+def test_one_thread_is_one():
+    from gpudist.measure import wording
+
+    assert [wording.threads(count) for count in (1, 2)] == ["1 thread", "2 threads"]
+
+
+@pytest.mark.parametrize(
+    ("revision", "said"), [("0123abcd", ", revision 0123abcd"), ("unknown", "")]
+)
+def test_info_names_the_revision_where_it_is_known(revision, said, capsys, monkeypatch):
+    from gpudist.measure import records
+
+    monkeypatch.setattr(records, "revision", lambda: revision)
+    assert status(["info"]) == 0
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first.split("  ", 1)[1].strip() == f"{gpudist.__version__}{said}"
 
 
 def test_info_all_has_every_kernel_and_why_not(capsys):

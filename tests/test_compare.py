@@ -470,6 +470,21 @@ def test_explain_in_a_notebook(points):
     assert "why not" not in reference._repr_html_()
 
 
+def test_what_is_timed_is_the_call_alone(points, monkeypatch):
+    """The table of kernels takes longer to make than a small call, and is asked before."""
+    asked = []
+    table = gpudist.comparison.registry.kernels
+    monkeypatch.setattr(
+        gpudist.comparison.registry, "kernels", lambda op=None: asked.append(op) or table(op)
+    )
+    counts = []
+    for repeats in (1, 1, 9):  # the first call of all asks for what is kept
+        asked.clear()
+        gpudist.compare("perron", np.ones((9, 9)), against=(), repeats=repeats)
+        counts.append(len(asked))
+    assert counts[1] == counts[2] > 0
+
+
 def test_explain_is_ten_lines_and_the_rest_is_asked_for(points):
     ceilings = {"write": WRITE, "fma": FMA}
     for op, operands in (("cdist", points), ("pdist", points[:1]), ("knn", (*points, 3))):
@@ -490,6 +505,21 @@ def test_explain_says_why_not_on_cuda(points):
     mixed = {"cdist/cuda_a": "no", "cdist/cuda_b": "it is far", "cdist/cuda_c": "it is far"}
     assert "not on CUDA: it is far\n" in str(replace(said, rejected=mixed))
     assert "not on CUDA" not in str(replace(said, device="cuda:0"))
+
+
+def test_explain_s_reason_against_cuda_is_the_one_that_tells(points, monkeypatch):
+    chosen = "it runs on CUDA, and the work is to be done on the CPU"
+    said = gpudist.explain("knn", *points, 3, ceilings={})
+    found = replace(said, device="cpu", rejected={"cdist/cuda_a": chosen, "cdist/cuda_b": chosen})
+    assert f"not on CUDA: {chosen}\n" in str(found)
+    found = replace(found, rejected=found.rejected | {"neighbors/cuda_c": "it is far"})
+    assert "not on CUDA: it is far\n" in str(found)
+    graphs = np.ones((30, 9, 9))
+    for why in "there is no GPU", None:
+        monkeypatch.setattr(gpudist.cuda, "why_not", lambda why=why: why)
+        told = why or "the way there takes longer than the CPU; device='cuda' insists"
+        assert f"not on CUDA: {told}\n" in str(gpudist.explain("apsp", graphs, ceilings={}))
+    assert chosen in str(gpudist.explain("apsp", graphs, device="cpu", ceilings={}))
 
 
 def test_explain_knows_the_neighbours(points):

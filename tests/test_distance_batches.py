@@ -177,3 +177,17 @@ def test_a_broadcast_operand_is_not_copied(rng):
     out = gpudist.cdist(b, np.broadcast_to(a, (400, 25, 300, 300)), "cityblock")
     assert out.shape == (400, 25, 1, 300)
     np.testing.assert_array_equal(out[7, 3], gpudist.cdist(b[7, 0], a, "cityblock"))
+
+
+def test_explain_tells_of_all_matrices(rng):
+    a, b = points(rng, (4, 1), 9), points(rng, (5,), 11)
+    one = gpudist.explain("cdist", a[0, 0], b[0], "cityblock", ceilings={})
+    said = gpudist.explain("cdist", a, b, "cityblock", ceilings={})
+    assert said.reason == f"each of 20 matrices; {one.reason}"
+    assert (said.kernel, said.operations) == (one.kernel, 20 * one.operations)
+    assert (said.work.read, said.work.written) == (a.nbytes + b.nbytes, 20 * 9 * 11 * 8)
+    pairs = gpudist.explain("pdist", a > 0, "jaccard", dtype="f4", ceilings={})
+    assert (pairs.work.read, pairs.work.written) == (a.size, 4 * 36 * 4)
+    assert gpudist.explain("cdist", a[:0], b, "mahalanobis", ceilings={}).operations == 0
+    with pytest.raises(ValueError, match="a batch of matrices"):
+        gpudist.explain("cdist", a, b, device="cuda:all")

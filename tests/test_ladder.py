@@ -211,7 +211,12 @@ def test_climbing_on_the_cpu(name, tmp_path, capsys):
             assert record["median_s"] > 0 and record["rate"] > 0
             assert record["max_relative_error"] <= STUDIES[name].tolerance
             fraction = record["fraction_of_ceiling"]
-            assert (fraction is None) == (not SMALL[name].limits) and fraction != 0
+            # What a CPU does at most of sums and minima is known in float64 alone.
+            known = bool(SMALL[name].limits) and (SMALL[name].op, record["dtype"]) != (
+                "apsp",
+                "int32",
+            )
+            assert (fraction is not None) == known and fraction != 0
             assert record["shape"] == list(SMALL[name].shape)
 
 

@@ -307,6 +307,38 @@ def test_haversine_is_that_of_scikit_learn(way, rng):
     np.testing.assert_allclose(got, pairwise.haversine_distances(a, b), rtol=1e-12, atol=1e-15)
 
 
+DEGREES = np.array([[50.9, 4.5], [-33.9, 151.2]])
+
+# Each takes places, and names the first operand so.
+OF_PLACES = {
+    "cdist": ("XA", lambda x: gpudist.cdist(x, np.zeros((1, 2)), "haversine")),
+    "reference": ("XA", lambda x: gpudist.cdist(x, x, "haversine", kernel="reference")),
+    "second": ("XB", lambda x: gpudist.cdist(np.zeros((1, 2)), x, "haversine")),
+    "batch": ("XA", lambda x: gpudist.cdist(np.stack([x, x]), x, "haversine")),
+    "pdist": ("X", lambda x: gpudist.pdist(x, "haversine")),
+    "knn": ("XA", lambda x: gpudist.knn(x, k=1, metric="haversine")),
+    "count_neighbors": ("XA", lambda x: gpudist.count_neighbors(x, radii=1, metric="haversine")),
+    "explain": ("XA", lambda x: gpudist.explain("cdist", x, x, "haversine", ceilings={})),
+}
+
+
+@pytest.mark.parametrize("call", OF_PLACES)
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int16"])
+def test_haversine_of_degrees_is_warned_of(call, dtype):
+    name, answer = OF_PLACES[call]
+    with pytest.warns(UserWarning, match=rf"{name} .* numpy.radians\({name}\)") as warned:
+        answer(DEGREES.astype(dtype))
+    assert [one.filename for one in warned] == [__file__]
+
+
+@pytest.mark.parametrize("call", OF_PLACES)
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_haversine_of_poles_and_of_no_places_is_not_warned_of(call, dtype):
+    for places in ([[90, 180], [-90, 360]], [[np.nan, 0], [0, np.inf]]):
+        OF_PLACES[call][1](np.radians(np.array(places)).astype(dtype))
+    assert np.isnan(gpudist.cdist([[np.inf, 0]], [[0, 0]], "haversine")).all()
+
+
 # ---------------------------------------------------------------- exact answers
 
 

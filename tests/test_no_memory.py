@@ -22,7 +22,7 @@ CALLS = {
     "mahalanobis": lambda device: gpudist.cdist(POINTS, POINTS, "mahalanobis", device=device),
     "jaccard": lambda device: gpudist.cdist(POINTS > 0, POINTS > 1, "jaccard", device=device),
     "haversine": lambda device: gpudist.cdist(
-        POINTS[:, :2], POINTS[:, :2], "haversine", device=device
+        POINTS[:, :2] / 9, POINTS[:, :2] / 9, "haversine", device=device
     ),
     "pdist": lambda device: gpudist.pdist(NARROW, device=device),
     "pdist jensenshannon": lambda device: gpudist.pdist(

@@ -15,7 +15,7 @@ import gpudist
 from gpudist.ladder.problems import Problem
 from gpudist.ladder.studies import Study
 from gpudist.measure import records
-from gpudist.measure.ceilings import measure_ceilings
+from gpudist.measure.ceilings import Ceiling, measure_ceilings
 from gpudist.measure.devices import DeviceArrays, device_arrays
 from gpudist.measure.errors import max_relative_error
 from gpudist.measure.rivals import Rival, Task, rivals_for
@@ -384,10 +384,9 @@ class _There:
             "fraction_of_ceiling": None,
         }
         times = {
-            name: work
-            / (self.ceilings[name].rate_in(self.problem.dtype) or self.ceilings[name].rate)
+            name: work / rate
             for name, work in self.problem.limits.items()
-            if name in self.ceilings
+            if name in self.ceilings and (rate := self._rate(self.ceilings[name])) is not None
         }
         if times:
             name = max(times, key=times.__getitem__)
@@ -397,6 +396,14 @@ class _There:
                 "fraction_of_ceiling": times[name] / timing.median,
             }
         return found
+
+    def _rate(self, ceiling: Ceiling) -> float | None:
+        """Give a ceiling for the problem's type; of a CPU's minima only that of their own is known.
+
+        A GPU's pipes for sums and minima of 32 bits are no wider for whole numbers than for floats.
+        """
+        known = ceiling.rate_in(self.problem.dtype)
+        return ceiling.rate if known is None and self.backend == "cuda" else known
 
     def free(self) -> None:
         """Give back what results held."""

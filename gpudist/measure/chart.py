@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from gpudist.measure.wording import duration, quantity
+from gpudist.measure.wording import duration, quantity, threads
 
 BLACK, BLUE, ORANGE, GREEN = "#000000", "#0072B2", "#E69F00", "#009E73"
 VERMILLION, SKY, PURPLE, YELLOW = "#D55E00", "#56B4E9", "#CC79A7", "#F0E442"
@@ -172,7 +172,9 @@ def roofline(
                 f"{quantity(roof['rate'], roof['unit'])}",
             )
         for i, (kind, members) in enumerate(groups.items()):
-            colour, marker = COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]
+            colour = COLOURS[i % len(COLOURS)]
+            # Past the last colour, each comes with the marker of the next.
+            marker = MARKERS[(i + i // len(COLOURS)) % len(MARKERS)]
             named = {
                 narrow: [
                     (x, r["pipe_operations"] / r["median_s"])
@@ -232,4 +234,4 @@ def where(result: Mapping[str, Any]) -> str:
         The device, and of a CPU the number of threads.
     """
     name = str(result["device_name"])
-    return name if result["device"] != "cpu" else f"{name}, {result['threads']} threads"
+    return name if result["device"] != "cpu" else f"{name}, {threads(result['threads'])}"

@@ -83,6 +83,38 @@ def error_text(value: float | str) -> str:
     return value if isinstance(value, str) else f"{value:.1e}" if value else "0"
 
 
+def threads(count: int) -> str:
+    """Count threads.
+
+    Parameters
+    ----------
+    count : int
+        How many.
+
+    Returns
+    -------
+    str
+        Like ``1 thread`` and ``2 threads``.
+    """
+    return f"{count} thread{'s' * (count != 1)}"
+
+
+def revision(known: str) -> str:
+    """Name the source that ran.
+
+    Parameters
+    ----------
+    known : str
+        What `records.revision` returned.
+
+    Returns
+    -------
+    str
+        Like ``revision 0123abcd``; nothing where it is not known.
+    """
+    return "" if known == "unknown" else f"revision {known}"
+
+
 def show_machine(record: Mapping[str, Any], file: TextIO | None = None) -> None:
     """Print where a run measures.
 
@@ -95,11 +127,9 @@ def show_machine(record: Mapping[str, Any], file: TextIO | None = None) -> None:
     """
     where = record["device_name"]
     if record["device"] == "cpu":
-        where += f", {record['isa']}, {record['threads']} threads"
+        where += f", {record['isa']}, {threads(record['threads'])}"
     else:
         where += f", driver {record['driver']}, CUDA {record['cuda']}"
     libraries = ", ".join(f"{name} {version}" for name, version in record["versions"].items())
-    print(
-        f"on {record['device']}: {where}\nrevision {record['revision']}; {libraries}\n",
-        file=file,
-    )
+    sources = "; ".join(filter(None, [revision(record["revision"]), libraries]))
+    print(f"on {record['device']}: {where}\n{sources}\n", file=file)
