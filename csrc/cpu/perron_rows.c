@@ -21,23 +21,6 @@ enum {
     WORTH_THREADS = 1 << 15,
 };
 
-/* GCC 12 makes several instructions of __builtin_convertvector. */
-GD_INLINE gd_vf64 load_float(const float *p)
-{
-#if defined(__AVX512F__)
-    return (gd_vf64)_mm512_cvtps_pd(_mm256_loadu_ps(p));
-#elif defined(__AVX2__)
-    return (gd_vf64)_mm256_cvtps_pd(_mm_loadu_ps(p));
-#else
-    gd_vf64 x;
-    for (int i = 0; i < LANES; ++i)
-        x[i] = (double)p[i];
-    return x;
-#endif
-}
-
-GD_INLINE gd_vf64 load_double(const double *p) { return gd_load(p); }
-
 GD_INLINE double sum_of(gd_vf64 x)
 {
     double sum = 0;
@@ -63,7 +46,8 @@ GD_INLINE double sum_of(gd_vf64 x)
         for (; j + STEP <= a->cols; j += STEP) {                                                  \
             const gd_vf64 x0 = gd_load(x + j), x1 = gd_load(x + j + LANES);                       \
             GD_UNROLL for (int r = 0; r < ROWS; ++r) {                                            \
-                const gd_vf64 a0 = load_##T(rows[r] + j), a1 = load_##T(rows[r] + j + LANES);     \
+                const gd_vf64 a0 = gd_load_wide(rows[r] + j),                                     \
+                              a1 = gd_load_wide(rows[r] + j + LANES);                             \
                 even[r] = gd_fma(a0, x0, even[r]);                                                \
                 odd[r] = gd_fma(a1, x1, odd[r]);                                                  \
                 if (scan) /* comparisons that NaN fails */                                        \

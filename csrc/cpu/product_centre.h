@@ -1,36 +1,36 @@
-/* product_centre.h: what cdist_product.c takes from some rows of B: a centre, and whether products
- * are any good. Included there alone, after its constants, row_of and load_some. */
+/* product_centre.h: what cdist_product_body.h takes from some rows of B: a centre, and whether
+ * products are any good. Included there alone. */
 
-/* Rows that a centre is taken of, and by which a call is judged: differences are quicker where more
- * than one of so many pairs, or of so many rows, are suspects. */
-enum { CENTRE_ROWS = 9, JUDGED_ROWS = 16, NEAR_SHARE = 32, UNUSUAL_SHARE = 8 };
+GD_INLINE V N(median)(V x, V y, V z) { return gd_max(gd_min(x, y), gd_min(gd_max(x, y), z)); }
 
-/* The median of a few rows of B in each dimension, 0 where that is not finite. */
-static void find_centre(const gd_matrix *b, ptrdiff_t depth, double *centre)
+/* In each dimension the median of three medians of three, and so on, of some rows of B; 0 where
+ * that is not finite. */
+static void N(find_centre)(const gd_matrix *b, ptrdiff_t depth, T *centre)
 {
-    const ptrdiff_t d = b->cols;
-    const int count = (int)gd_least(CENTRE_ROWS, b->rows - (b->rows + 1) % 2);
-    const double *rows[CENTRE_ROWS];
+    enum { LEVELS = 4 }; /* of medians, at most */
+    _Static_assert(CENTRE_ROWS <= 3 * 3 * 3 * 3, "more levels");
+    const T *rows[CENTRE_ROWS];
+    int count = 1;
+    while (3 * count <= gd_least(CENTRE_ROWS, b->rows))
+        count *= 3;
     for (int i = 0; i < count; ++i)
-        rows[i] = row_of(b, gd_sample_row(b->rows, i));
+        rows[i] = N(row_of)(b, gd_sample_row(b->rows, i));
     for (ptrdiff_t k = 0; k < depth; k += LANES) {
-        V x[CENTRE_ROWS];
+        V waiting[LEVELS + 1][2], x = {0};
         for (int i = 0; i < count; ++i) {
-            x[i] = load_some(rows[i], k, d);
-            for (int j = i; j > 0; --j) {
-                const V low = gd_min(x[j - 1], x[j]);
-                x[j] = gd_max(x[j - 1], x[j]);
-                x[j - 1] = low;
-            }
+            int level = 0, number = i;
+            x = N(load_some)(rows[i], k, b->cols);
+            for (; number % 3 == 2; number /= 3, ++level)
+                x = N(median)(waiting[level][0], waiting[level][1], x);
+            waiting[level][number % 3] = x;
         }
-        const V middle = x[count / 2];
-        const gd_vi64 finite = (middle - middle) == (V){0};
-        gd_store(centre + k, (V)((gd_vi64)middle & finite));
+        const MASK finite = (x - x) == (V){0};
+        gd_store(centre + k, (V)((MASK)x & finite));
     }
 }
 
 /* The sum of squared differences of two rows, to a few digits. */
-static double square_between(const double *x, const double *y, ptrdiff_t d)
+static double N(square_between)(const T *x, const T *y, ptrdiff_t d)
 {
     enum { CHAINS = 4 };
     V acc[CHAINS] = {{0}};
@@ -42,7 +42,7 @@ static double square_between(const double *x, const double *y, ptrdiff_t d)
             acc[i] = gd_fma(t, t, acc[i]);
         }
     for (; k < d; k += LANES) {
-        const V t = load_some(x, k, d) - load_some(y, k, d);
+        const V t = N(load_some)(x, k, d) - N(load_some)(y, k, d);
         acc[0] = gd_fma(t, t, acc[0]);
     }
     acc[0] += acc[1] + (acc[2] + acc[3]);
@@ -53,23 +53,23 @@ static double square_between(const double *x, const double *y, ptrdiff_t d)
 
 /* Whether so many of B's pairs are suspects, or would be if they were a little nearer to each
  * other, or so many rows are of nothing but suspects, that differences are quicker. */
-static bool is_clustered(const gd_matrix *b, const double *centre, double share)
+static bool N(is_clustered)(const gd_matrix *b, const T *centre, double share)
 {
     const int count = (int)gd_least(JUDGED_ROWS, b->rows);
     const ptrdiff_t d = b->cols;
     double norms[JUDGED_ROWS];
     int near = 0, unusual = 0;
     for (int i = 0; i < count; ++i) {
-        const double *const x = row_of(b, gd_sample_row(b->rows, i));
-        norms[i] = square_between(x, centre, d);
+        const T *const x = N(row_of)(b, gd_sample_row(b->rows, i));
+        norms[i] = N(square_between)(x, centre, d);
         if (!(norms[i] <= NORM_MOST)) {
             ++unusual;
             continue;
         }
         for (int j = 0; j < i; ++j) {
-            const double *const y = row_of(b, gd_sample_row(b->rows, j));
+            const T *const y = N(row_of)(b, gd_sample_row(b->rows, j));
             near += norms[j] <= NORM_MOST &&
-                    !(square_between(x, y, d) > 2 * share * (norms[i] + norms[j]));
+                    !(N(square_between)(x, y, d) > NEAR_TIMES * share * (norms[i] + norms[j]));
         }
     }
     return near * NEAR_SHARE > count * (count - 1) / 2 || unusual * UNUSUAL_SHARE > count;

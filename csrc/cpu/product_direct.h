@@ -1,23 +1,22 @@
-/* product_direct.h: sums of squared differences for cdist_product.c, with the bits of cdist_tile.c:
- * in the order of metric_terms.h, of rows as they are given. Included there alone, after its
- * constants and load_some. */
+/* product_direct.h: sums of squared differences for cdist_product_body.h, with the bits of
+ * cdist_tile.c: in the order of metric_terms.h, of rows as they are given. Included there alone. */
 
-/* Adds LANES dimensions, of which `count` exist, to sums of squared differences of a row and as
- * many others. What does not exist adds 0. */
-GD_INLINE V add_differences(V acc, const double *a, const double *const *b, ptrdiff_t k,
-                            const ptrdiff_t count)
+/* Adds LANES dimensions, of which `count` exist, to sums of squared differences of LANES pairs of
+ * rows. What does not exist adds 0. */
+GD_INLINE V N(add_differences)(V acc, const T *const *a, const T *const *b, ptrdiff_t k,
+                               const ptrdiff_t count)
 {
-    V square[LANES];
+    V less[LANES];
     GD_UNROLL for (int i = 0; i < LANES; ++i)
-        square[i] = gd_load_first(b[i] + k, count);
-    gd_transpose_f64(square);
+        less[i] = gd_load_first(a[i] + k, count) - gd_load_first(b[i] + k, count);
+    TRANSPOSE(less);
     GD_UNROLL for (int i = 0; i < LANES; ++i)
-        acc = GD_TERM_SQEUCLIDEAN(acc, gd_splat(i < count ? a[k + i] : 0.0), square[i]);
+        acc = GD_TERM_SQEUCLIDEAN(acc, less[i], (V){0});
     return acc;
 }
 
-/* Sums of squared differences of a row and LANES others, in the order of metric_terms.h. */
-static V direct(const double *a, const double *const *b, ptrdiff_t d)
+/* Sums of squared differences of LANES pairs of rows, in the order of metric_terms.h. */
+static V N(direct)(const T *const *a, const T *const *b, ptrdiff_t d)
 {
     V sum = {0};
     for (ptrdiff_t group = 0; group < d; group += GD_GROUP) {
@@ -27,10 +26,10 @@ static V direct(const double *a, const double *const *b, ptrdiff_t d)
             V acc = {0};
             if (fold + GD_FOLD <= d) GD_UNROLL
                 for (int k = 0; k < GD_FOLD; k += LANES)
-                    acc = add_differences(acc, a, b, fold + k, LANES);
+                    acc = N(add_differences)(acc, a, b, fold + k, LANES);
             else
                 for (ptrdiff_t k = fold; k < d; k += LANES)
-                    acc = add_differences(acc, a, b, k, gd_least(LANES, d - k));
+                    acc = N(add_differences)(acc, a, b, k, gd_least(LANES, d - k));
             total += acc;
         }
         sum += total;
@@ -39,7 +38,7 @@ static V direct(const double *a, const double *const *b, ptrdiff_t d)
 }
 
 /* The sums of `direct` for TOGETHER rows and a panel, packed as it is. */
-static void direct_panel(const double *const *a, const double *b, ptrdiff_t d, double *to)
+static void N(direct_panel)(const T *const *a, const T *b, ptrdiff_t d, T *to)
 {
     V acc[TOGETHER][NV], total[TOGETHER][NV], sum[TOGETHER][NV];
     FOR_TILE (r, TOGETHER, v)

@@ -248,6 +248,35 @@ GD_DEFINE_FUSED(gd_fnma, fnmadd, z - x * y)
 #undef GD_FUSED_F32
 #undef GD_FUSED_F64
 
+/* As many elements as a vector has doubles, in float64, and such a vector stored as the elements'
+ * type. GCC 12 makes several instructions of __builtin_convertvector. */
+GD_INLINE gd_vf64 gd_load_wide_gd_vf64(const double *p) { return gd_load_gd_vf64(p); }
+GD_INLINE void gd_store_narrow_gd_vf64(double *p, gd_vf64 x) { gd_store_gd_vf64(p, x); }
+GD_INLINE gd_vf64 gd_load_wide_gd_vf32(const float *p)
+{
+#if defined(__AVX512F__)
+    return (gd_vf64)_mm512_cvtps_pd(_mm256_loadu_ps(p));
+#elif defined(__AVX2__)
+    return (gd_vf64)_mm256_cvtps_pd(_mm_loadu_ps(p));
+#else
+    gd_vf64 x;
+    for (size_t i = 0; i < sizeof x / sizeof x[0]; ++i)
+        x[i] = (double)p[i];
+    return x;
+#endif
+}
+GD_INLINE void gd_store_narrow_gd_vf32(float *p, gd_vf64 x)
+{
+#if defined(__AVX512F__)
+    _mm256_storeu_ps(p, _mm512_cvtpd_ps((__m512d)x));
+#elif defined(__AVX2__)
+    _mm_storeu_ps(p, _mm256_cvtpd_ps((__m256d)x));
+#else
+    for (size_t i = 0; i < sizeof x / sizeof x[0]; ++i)
+        p[i] = (float)x[i];
+#endif
+}
+
 /* Makes this thread's streaming stores visible before whatever it stores next. */
 GD_INLINE void gd_stream_end(void)
 {
@@ -487,6 +516,14 @@ GD_DEFINE_TAKE_LESS(gd_vi32, gd_vi32)
         float *: gd_store_gd_vf32,  \
         double *: gd_store_gd_vf64, \
         int32_t *: gd_store_gd_vi32)(p, x)
+#define gd_load_wide(p)                       \
+    _Generic((p),                             \
+        const float *: gd_load_wide_gd_vf32,  \
+        float *: gd_load_wide_gd_vf32,        \
+        const double *: gd_load_wide_gd_vf64, \
+        double *: gd_load_wide_gd_vf64)(p)
+#define gd_store_narrow(p, x) \
+    _Generic((p), float *: gd_store_narrow_gd_vf32, double *: gd_store_narrow_gd_vf64)(p, x)
 #define gd_splat(x) \
     _Generic((x), float: gd_splat_gd_vf32, double: gd_splat_gd_vf64, int32_t: gd_splat_gd_vi32)(x)
 #define gd_fma(x, y, z) _Generic((x), gd_vf32: gd_fma_gd_vf32, gd_vf64: gd_fma_gd_vf64)(x, y, z)
