@@ -117,7 +117,6 @@ from gpudist._core import DeviceError
 from gpudist.distance import cdist, pdist
 from gpudist.errors import ConvergenceWarning, NoPathError
 from gpudist.recycling import recycle_results
-from gpudist.registry import Explanation, Kernel, kernels
 from gpudist.staging import limit_pinned_memory
 
 if TYPE_CHECKING:
@@ -125,6 +124,7 @@ if TYPE_CHECKING:
     from gpudist.comparison import Comparison, compare
     from gpudist.edges import apsp_edges
     from gpudist.eigen import PerronResult, perron
+    from gpudist.explained import Explanation
     from gpudist.explanation import explain
     from gpudist.named import ShortestPaths
     from gpudist.neighbors import (
@@ -140,6 +140,7 @@ if TYPE_CHECKING:
     from gpudist.patch import Routed, patched_scipy
     from gpudist.paths import UNREACHABLE, apsp, transitive_closure
     from gpudist.products import minplus
+    from gpudist.registry import Kernel, kernels
     from gpudist.walks import reconstruct_path, reconstruct_paths
 
 
@@ -189,7 +190,9 @@ __all__ = [
 # What most programs do without is imported when it is first asked for.
 _LATE = {
     "Comparison": "comparison",
+    "Explanation": "explained",
     "KNearest": "neighbors",
+    "Kernel": "registry",
     "Nearest": "neighbors",
     "Neighborhoods": "neighbors",
     "Neighbors": "neighbors_kept",
@@ -202,6 +205,7 @@ _LATE = {
     "compare": "comparison",
     "count_neighbors": "neighbors",
     "explain": "explanation",
+    "kernels": "registry",
     "knn": "neighbors",
     "measures": "measures",
     "minplus": "products",

@@ -12,6 +12,7 @@ import numpy as np
 
 from gpudist import checks, errors, explanation, registry
 from gpudist._core import DeviceError
+from gpudist.explained import Explanation
 
 if TYPE_CHECKING:
     from gpudist.measure.devices import DeviceArrays
@@ -122,7 +123,7 @@ class Comparison:
     shape: tuple[int, ...]
     arguments: str
     entries: tuple[Entry, ...]
-    explanation: registry.Explanation
+    explanation: Explanation
     provenance: dict[str, Any]
     checked_rows: int
 
@@ -416,7 +417,7 @@ class _Race:
         op: str,
         operands: tuple[Any, ...],
         arguments: dict[str, Any],
-        said: registry.Explanation,
+        said: Explanation,
         repeats: int,
         budget: float,
     ) -> None:

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpudist import _core, arrays, checks, errors, metrics, registry, several_gpus
-from gpudist.intake import Operands, Orders, operands
+from gpudist import _core, arrays, checks, errors, metrics, several_gpus
+from gpudist.intake import SEARCHES, Operands, Orders, operands
 from gpudist.progress import Progress, watched
 
 # What the functions themselves take by name.
@@ -63,7 +63,7 @@ class Asked(NamedTuple):
 
     def ordered(self) -> Asked:
         """Return the call with its orders read."""
-        op = self.function if self.function in registry.SEARCHES else "cdist"
+        op = self.function if self.function in SEARCHES else "cdist"
         orders = self.orders.read(op)
         return self if orders is self.orders else self._replace(orders=orders)
 
@@ -181,53 +181,6 @@ def _shape(names: Iterable[str], shapes: list[tuple[int, ...]]) -> tuple[int, ..
 def pairs_before(n: int, i: int) -> int:
     """Count the pairs of the rows before i, of n, with those after them."""
     return i * (2 * n - i - 1) // 2
-
-
-def request(
-    op: str,
-    dtype: str,
-    metric: str,
-    arguments: metrics.Arguments,
-    sizes: tuple[int, int, int],
-    *,
-    truths: bool,
-    direct: bool = False,
-    neighbors: int = 0,
-) -> registry.Request:
-    """Return what distances, or a search among them, ask of a kernel.
-
-    Parameters
-    ----------
-    op : str
-        "cdist" or "neighbors".
-    dtype, metric, arguments, truths
-        As in a `Call`.
-    sizes : tuple of int
-        Rows of the first operand, rows of the second, and columns.
-    direct, neighbors
-        As in a `registry.Request`.
-
-    Returns
-    -------
-    Request
-        The record.
-    """
-    core = arguments.core
-    return registry.Request(
-        op=op,
-        dtype=dtype,
-        n=sizes[1],
-        cols=sizes[2],
-        metric=metric,
-        operands="bool" if truths else None,
-        weighted="weights" in core,
-        periodic="box" in core,
-        factored=core.get("factor") is not None or "vi" not in core,
-        p=core.get("p", 2.0),
-        rows=sizes[0],
-        direct=direct,
-        neighbors=neighbors,
-    )
 
 
 def matrices(asked: Asked) -> Any:

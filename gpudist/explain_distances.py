@@ -6,8 +6,9 @@ import dataclasses
 import math
 from typing import Any
 
-from gpudist import _core, arrays, registry, several_gpus
-from gpudist.distance_call import Asked, read, request
+from gpudist import _core, arrays, choosing, several_gpus
+from gpudist.distance_call import Asked, read
+from gpudist.explained import Explanation
 from gpudist.intake import Orders
 
 
@@ -21,7 +22,7 @@ def explain_cdist(
     device: str | None = None,
     max_memory: int | None = None,
     **metric_args: Any,
-) -> registry.Explanation:
+) -> Explanation:
     """Say what `cdist` would do; see `gpudist.explain`."""
     orders = Orders(kernel, device, max_memory=max_memory)
     return _explain(Asked("cdist", {"XA": XA, "XB": XB}, metric, metric_args, dtype, orders=orders))
@@ -36,13 +37,13 @@ def explain_pdist(
     device: str | None = None,
     max_memory: int | None = None,
     **metric_args: Any,
-) -> registry.Explanation:
+) -> Explanation:
     """Say what `pdist` would do; see `gpudist.explain`."""
     orders = Orders(kernel, device, max_memory=max_memory)
     return _explain(Asked("pdist", {"X": X}, metric, metric_args, dtype, orders=orders))
 
 
-def _explain(asked: Asked) -> registry.Explanation:
+def _explain(asked: Asked) -> Explanation:
     if callable(asked.metric):
         raise TypeError("a callable metric is called from Python, it runs no kernel")
     call, kernel = read(asked), asked.orders.kernel
@@ -51,9 +52,9 @@ def _explain(asked: Asked) -> registry.Explanation:
     n, cols = shapes[-1]
     pairs = math.prod(call.shape)
     elements = sum(shape[0] for shape in shapes) * cols
-    said = registry.choose(
+    said = choosing.choose(
         call.function,
-        request(
+        choosing.request_of_distances(
             "cdist",
             call.dtype,
             call.metric.name,
@@ -61,7 +62,7 @@ def _explain(asked: Asked) -> registry.Explanation:
             (shapes[0][0], n, cols),
             truths=call.truths,
         ),
-        registry.Amounts(
+        choosing.Amounts(
             moved=pairs + (0 if call.truths else elements),
             written=pairs,
             operations=pairs * cols,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,8 +13,7 @@ from gpudist import _core, arrays, checks, errors
 from gpudist.intake import Operands, operands
 
 
-@dataclass(frozen=True, slots=True)
-class Metric:
+class Metric(NamedTuple):
     """What there is to know about a metric, except how to compute it.
 
     Attributes

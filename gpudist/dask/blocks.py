@@ -20,7 +20,6 @@ from gpudist import (
     metrics,
     neighbors,
     neighbors_call,
-    registry,
     semirings,
 )
 from gpudist.dask import inputs
@@ -503,8 +502,9 @@ def _orders(
 ) -> dict[str, Any]:
     """Check what every block is told; whether its worker can obey, it will say itself."""
     inputs.check_device(checks.device("device", device))
-    device, most = registry.read_orders(op, kernel, options, device, False, max_memory)
-    return {"kernel": kernel, "device": device, "options": options, "max_memory": most}
+    read = intake.Orders(kernel, device, options, max_memory=max_memory).read(op)._asdict()
+    del read["progress"]  # which nobody sees at a worker
+    return read
 
 
 def _one(block: Any) -> Any:

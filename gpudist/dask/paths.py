@@ -15,9 +15,10 @@ from dask.core import flatten
 from dask.highlevelgraph import HighLevelGraph
 
 import gpudist
-from gpudist import checks, paths_call, registry, results, semirings
+from gpudist import checks, paths_call, results, semirings
 from gpudist.dask import bands as tasks
 from gpudist.dask import checkpoints, inputs
+from gpudist.intake import Orders
 
 # Where nobody says how many: a graph of T bands has more than T**2 tasks.
 _MOST_BANDS = 100
@@ -113,9 +114,9 @@ def apsp(
     if weight != "weight" or nodelist is not None:
         raise TypeError("weight and nodelist are for graphs of named nodes")
     inputs.check_device(checks.device("device", device))
-    device, most = registry.read_orders("apsp", kernel, None, device, False, max_memory)
+    _, where, _, _, most = Orders(kernel, device, max_memory=max_memory).read("apsp")
     matrix = _square(graph)
-    if device not in (None, "cpu") and inputs.on_host(matrix):
+    if where not in (None, "cpu") and inputs.on_host(matrix):
         raise ValueError(
             "bands of NumPy chunks are computed on the CPU; graph.map_blocks(cupy.asarray) makes "
             "chunks that are computed on their GPUs"
@@ -190,7 +191,7 @@ def transitive_closure(
     if checkpoint is not None:
         raise TypeError("checkpoint is for lengths of paths; what can be reached is found sooner")
     inputs.check_device(checks.device("device", device))
-    device, most = registry.read_orders("closure", kernel, None, device, False, max_memory)
+    _, where, _, _, most = Orders(kernel, device, max_memory=max_memory).read("closure")
     matrix = _square(graph)
     if matrix.dtype == bool and no_edge is not None:
         raise ValueError("no_edge is for numbers; in an array of bool False is no edge")
@@ -210,8 +211,8 @@ def transitive_closure(
     )
     reflexive = checks.truth("reflexive", reflexive)
     heights = _heights(matrix, bands, 1)
-    token = tokenize(matrix.name, how, heights, reflexive, device)
-    return _closure(matrix, heights, how, reflexive, device, token)
+    token = tokenize(matrix.name, how, heights, reflexive, where)
+    return _closure(matrix, heights, how, reflexive, where, token)
 
 
 # ------------------------------------------------------------------ the input
