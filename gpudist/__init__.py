@@ -127,16 +127,9 @@ if TYPE_CHECKING:
     from gpudist.explained import Explanation
     from gpudist.explanation import explain
     from gpudist.named import ShortestPaths
-    from gpudist.neighbors import (
-        KNearest,
-        Nearest,
-        Neighborhoods,
-        count_neighbors,
-        knn,
-        nearest,
-        radius_neighbors,
-    )
+    from gpudist.neighbors import count_neighbors, knn, nearest, radius_neighbors
     from gpudist.neighbors_kept import Neighbors
+    from gpudist.neighbors_one import KNearest, Nearest, Neighborhoods
     from gpudist.patch import Routed, patched_scipy
     from gpudist.paths import UNREACHABLE, apsp, transitive_closure
     from gpudist.products import minplus
@@ -191,10 +184,10 @@ __all__ = [
 _LATE = {
     "Comparison": "comparison",
     "Explanation": "explained",
-    "KNearest": "neighbors",
+    "KNearest": "neighbors_one",
     "Kernel": "registry",
-    "Nearest": "neighbors",
-    "Neighborhoods": "neighbors",
+    "Nearest": "neighbors_one",
+    "Neighborhoods": "neighbors_one",
     "Neighbors": "neighbors_kept",
     "PerronResult": "eigen",
     "Routed": "patch",

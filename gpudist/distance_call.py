@@ -233,10 +233,7 @@ def pairs_of_rows(asked: Asked, start: int, stop: int) -> Any:
     TypeError, ValueError, MemoryError, gpudist.DeviceError
         As for `gpudist.pdist`.
     """
-    call = read(asked)
-    part, place = call.pairs_of(start, stop)
-    if asked.orders.kernel == "reference":  # which knows no parts
-        return _compute(call, None, asked.orders)[place]
+    part, _ = read(asked).pairs_of(start, stop)
     return _compute(part, None, asked.orders)
 
 
@@ -380,8 +377,10 @@ def _reference(call: Call, out: Any) -> Any:
     space = call.operands.space
     arrays.refuse_devices(space, 'kernel="reference"')
     result = _on_host(call.shape, call.result, out)
-    compute = getattr(reference, call.function)
-    space.assign(result, compute(*call.operands.given, call.metric.name, **call.arguments.values))
+    compute, values = getattr(reference, call.function), call.arguments.values
+    if call.rows is not None:
+        values = values | {"rows": call.rows}
+    space.assign(result, compute(*call.operands.given, call.metric.name, **values))
     return result
 
 

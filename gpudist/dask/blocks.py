@@ -6,27 +6,64 @@ the bits of the same rows of one call, on a processor or a GPU of the same kind.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import dask.array as da
 import numpy as np
 
-import gpudist
 from gpudist import (
     arrays,
     checks,
     distance_call,
     intake,
     metrics,
-    neighbors,
     neighbors_call,
+    products_one,
     semirings,
 )
 from gpudist.dask import inputs
 from gpudist.neighbors_call import NO_K
+from gpudist.neighbors_one import KNearest, Nearest, k_nearest
 
 # The two metrics that take an argument from all points if none is given.
 _OF_ALL_POINTS = {"seuclidean": "V", "mahalanobis": "VI"}
+
+
+class _How(NamedTuple):
+    """What every block is told of a call: all but its points; `dtype` is that of its result."""
+
+    metric: Any
+    metric_args: dict[str, Any]
+    dtype: str
+    orders: intake.Orders
+
+    def asked(self, function: str, a: Any, b: Any = None, *statistics: Any) -> distance_call.Asked:
+        """Return the call for a block, its orders read.
+
+        Parameters
+        ----------
+        function : str
+            The function whose call it is.
+        a, b : array
+            Points, `b` of None for none.
+        *statistics : array
+            V or VI, if it was computed from all points.
+
+        Returns
+        -------
+        Asked
+            The record.
+        """
+        points = {"X": a} if function == "pdist" else {"XA": a}
+        if b is not None:
+            points["XB"] = b
+        given = self.metric_args
+        if statistics:
+            needed = _OF_ALL_POINTS[metrics.resolve(self.metric, {}).name]
+            given = given | {needed: _one(statistics[0])}
+        return distance_call.Asked(
+            function, points, self.metric, given, self.dtype, orders=self.orders
+        ).ordered()
 
 
 # ------------------------------------------------------------------ distances
@@ -82,7 +119,7 @@ def cdist(
     array([[ 0.,  4.,  8., 12.]])
     """
     inputs.refuse("cdist", out=out, progress=progress, rows=rows)
-    how = _orders(kernel, device, options, max_memory)
+    orders = _orders(kernel, device, options, max_memory)
     a, b = inputs.take(XA, "XA"), inputs.take(XB, "XB")
     result = _checked("cdist", {"XA": a, "XB": b}, metric, dtype, device, metric_args)
     a, b = inputs.whole_rows(a), inputs.whole(b, "XB")
@@ -96,10 +133,8 @@ def cdist(
         b,
         "jk",
         *given,
-        metric=metric,
         dtype=np.dtype(result),
-        how=how | {"dtype": result},
-        metric_args=metric_args,
+        how=_How(metric, metric_args, result, orders),
         token="gpudist-cdist",
         meta=inputs.like(a, 2, result),
     )
@@ -141,7 +176,7 @@ def pdist(
         As for `cdist`.
     """
     inputs.refuse("pdist", out=out, progress=progress)
-    how = _orders(kernel, device, options, max_memory)
+    orders = _orders(kernel, device, options, max_memory)
     x = inputs.take(X, "X")
     result = _checked("pdist", {"X": x}, metric, dtype, device, metric_args)
     n, itemsize = x.shape[0], np.dtype(result).itemsize
@@ -159,10 +194,8 @@ def pdist(
         x,
         "jk",
         *_statistics(metric, metric_args, {"X": x}),
-        metric=metric,
         dtype=np.dtype(result),
-        how=how | {"dtype": result},
-        metric_args=metric_args,
+        how=_How(metric, metric_args, result, orders),
         adjust_chunks={"i": tuple(map(int, np.diff(before)))},
         token="gpudist-pdist",
         meta=inputs.like(x, 1, result),
@@ -236,48 +269,24 @@ def _statistic(*points: Any, metric: str) -> Any:
     return values[_OF_ALL_POINTS[record.name]]
 
 
-def _cdist_block(
-    a: Any, b: Any, *given: Any, metric: Any, how: dict[str, Any], metric_args: dict[str, Any]
-) -> Any:
-    named = _named(metric, given)
-    return gpudist.cdist(_one(a), _one(b), metric, **how, **metric_args | named)
+def _cdist_block(a: Any, b: Any, *given: Any, how: _How) -> Any:
+    return distance_call.matrices(how.asked("cdist", _one(a), _one(b), *given))
 
 
-def _pdist_block(
-    first: Any,
-    last: Any,
-    x: Any,
-    *given: Any,
-    metric: Any,
-    how: dict[str, Any],
-    metric_args: dict[str, Any],
-) -> Any:
+def _pdist_block(first: Any, last: Any, x: Any, *given: Any, how: _How) -> Any:
     """Compute the distances of some rows to all after them."""
     x, i, j = _one(x), int(first[0]), int(last[0])
-    named = _named(metric, given)
-    if callable(metric):
-        parts = [
-            gpudist.cdist(x[row : row + 1], x[row + 1 :], metric, **how, **metric_args)[0]
-            for row in range(i, j)
-        ]
-        return np.concatenate(parts or [np.empty(0, how["dtype"])])
-    asked = distance_call.Asked(
-        "pdist",
-        {"X": x},
-        metric,
-        metric_args | named,
-        how["dtype"],
-        orders=intake.Orders(
-            how["kernel"], how["device"], how["options"], max_memory=how["max_memory"]
-        ),
-    )
-    return distance_call.pairs_of_rows(asked.ordered(), i, j)
+    if not callable(how.metric):
+        return distance_call.pairs_of_rows(how.asked("pdist", x, None, *given), i, j)
+    asked = [how.asked("cdist", x[row : row + 1], x[row + 1 :]) for row in range(i, j)]
+    parts = [distance_call.matrices(one)[0] for one in asked]
+    return np.concatenate(parts or [np.empty(0, how.dtype)])
 
 
 # ------------------------------------------------------------------ neighbours
 
 
-def nearest(XA: Any, XB: Any = None, metric: Any = "euclidean", **how: Any) -> neighbors.Nearest:
+def nearest(XA: Any, XB: Any = None, metric: Any = "euclidean", **how: Any) -> Nearest:
     """Find the nearest row of `XB` to every row of `XA`, lazily.
 
     Parameters
@@ -291,12 +300,10 @@ def nearest(XA: Any, XB: Any = None, metric: Any = "euclidean", **how: Any) -> n
         Of two Dask arrays of shape (m,).
     """
     found = _neighbors("nearest", XA, XB, 1, metric, **how)
-    return neighbors.Nearest(found.distances[:, 0], found.indices[:, 0])
+    return Nearest(found.distances[:, 0], found.indices[:, 0])
 
 
-def knn(
-    XA: Any, XB: Any = None, k: Any = None, metric: Any = "euclidean", **how: Any
-) -> neighbors.KNearest:
+def knn(XA: Any, XB: Any = None, k: Any = None, metric: Any = "euclidean", **how: Any) -> KNearest:
     """Find the k nearest rows of `XB` to every row of `XA`, lazily.
 
     Parameters
@@ -339,10 +346,9 @@ def _neighbors(
     max_memory: int | str | None = None,
     index_dtype: Any = np.int64,
     **metric_args: Any,
-) -> neighbors.KNearest:
+) -> KNearest:
     inputs.refuse(function, out=out, progress=progress, rows=rows)
-    how = _orders(kernel, device, None, max_memory)
-    del how["options"]
+    orders = _orders(kernel, device, None, max_memory)
     a = inputs.take(XA, "XA")
     b = a if XB is None else inputs.take(XB, "XB")
     if not (inputs.on_host(a) and inputs.on_host(b)):
@@ -350,11 +356,7 @@ def _neighbors(
     named = {"XA": a} if XB is None else {"XA": a, "XB": b}
     result = _checked(function, {"XA": a, "XB": b}, metric, dtype, device, metric_args)
     k = neighbors_call.count_of(k, b.shape[0], XB is None)
-    how |= {
-        "k": k,
-        "dtype": result,
-        "index_dtype": neighbors_call.index_type(index_dtype, b.shape[0]),
-    }
+    index_dtype = neighbors_call.index_type(index_dtype, b.shape[0])
     a = inputs.split_rows(inputs.whole_rows(a), b.shape[0], np.dtype(result).itemsize)
     b = inputs.whole(b, "XA" if XB is None else "XB")
     lengths = a.chunks[0]
@@ -370,9 +372,9 @@ def _neighbors(
         b,
         "jk",
         *_statistics(metric, metric_args, named),
-        metric=metric,
-        how=how,
-        metric_args=metric_args,
+        how=_How(metric, metric_args, result, orders),
+        k=k,
+        index_dtype=index_dtype,
         among_themselves=XB is None,
         adjust_chunks={"i": lengths},
         new_axes={"m": k},
@@ -380,7 +382,7 @@ def _neighbors(
         dtype=np.dtype(result),
         meta=np.empty((0, 0)),
     )
-    return neighbors.KNearest(
+    return KNearest(
         *(
             da.blockwise(
                 _part,
@@ -392,28 +394,20 @@ def _neighbors(
                 token=f"gpudist-{function}-{name}",
                 meta=np.empty((0, 0), kind),
             )
-            for part, (name, kind) in enumerate(
-                (("distances", result), ("indices", how["index_dtype"]))
-            )
+            for part, (name, kind) in enumerate((("distances", result), ("indices", index_dtype)))
         )
     )
 
 
-def _knn_block(
-    *given: Any,
-    metric: Any,
-    how: dict[str, Any],
-    metric_args: dict[str, Any],
-    among_themselves: bool,
-) -> Any:
+def _knn_block(*given: Any, how: _How, k: int, index_dtype: Any, among_themselves: bool) -> Any:
     if among_themselves:
         first, last, points, *rest = given
-        asked, among, rows = _one(points), None, slice(int(first[0]), int(last[0]))
+        asked = how.asked("knn", _one(points), None, *rest)
+        asked = asked._replace(rows=slice(int(first[0]), int(last[0])))
     else:
         points, others, *rest = given
-        asked, among, rows = _one(points), _one(others), None
-    named = _named(metric, rest)
-    return gpudist.knn(asked, among, metric=metric, rows=rows, **how, **metric_args | named)
+        asked = how.asked("knn", _one(points), _one(others), *rest)
+    return k_nearest(neighbors_call.read(asked, index_dtype), k, None)
 
 
 def _part(found: Any, part: int) -> Any:
@@ -462,7 +456,7 @@ def minplus(
         As for `cdist`.
     """
     inputs.refuse("minplus", out=out, progress=progress)
-    how = _orders(kernel, device, options, max_memory, "minplus")
+    orders = _orders(kernel, device, options, max_memory, "minplus")
     named = {
         name: inputs.take(x, name)
         for name, x in (("A", A), ("B", B), ("C", C))
@@ -480,14 +474,15 @@ def minplus(
         "ij",
         *operands,
         dtype=np.dtype(result),
-        how=how | {"dtype": result, "semiring": semiring},
+        how={"dtype": result, "semiring": semiring, "orders": orders},
         token="gpudist-minplus",
         meta=inputs.like(a, 2, result),
     )
 
 
 def _minplus_block(*operands: Any, how: dict[str, Any]) -> Any:
-    return gpudist.minplus(*map(_one, operands), **how)
+    a, b, *c = map(_one, operands)
+    return products_one.minplus(a, b, c[0] if c else None, **how)
 
 
 # ------------------------------------------------------------------ what they share
@@ -499,12 +494,10 @@ def _orders(
     options: dict[str, int] | None,
     max_memory: int | str | None,
     op: str = "cdist",
-) -> dict[str, Any]:
+) -> intake.Orders:
     """Check what every block is told; whether its worker can obey, it will say itself."""
     inputs.check_device(checks.device("device", device))
-    read = intake.Orders(kernel, device, options, max_memory=max_memory).read(op)._asdict()
-    del read["progress"]  # which nobody sees at a worker
-    return read
+    return intake.Orders(kernel, device, options, max_memory=max_memory).read(op)
 
 
 def _one(block: Any) -> Any:
@@ -512,13 +505,6 @@ def _one(block: Any) -> Any:
     while isinstance(block, list):
         (block,) = block
     return block
-
-
-def _named(metric: Any, given: Any) -> dict[str, Any]:
-    """Name what was computed from all points."""
-    if not given:
-        return {}
-    return {_OF_ALL_POINTS[metrics.resolve(metric, {}).name]: _one(given[0])}
 
 
 def _vectors(bounds: Any) -> tuple[Any, Any]:

@@ -14,8 +14,7 @@ from dask.base import tokenize
 from dask.core import flatten
 from dask.highlevelgraph import HighLevelGraph
 
-import gpudist
-from gpudist import checks, paths_call, results, semirings
+from gpudist import checks, paths_call, paths_one, products_one, results, semirings
 from gpudist.dask import bands as tasks
 from gpudist.dask import checkpoints, inputs
 from gpudist.intake import Orders
@@ -419,18 +418,18 @@ def _closure(
     prefix = "gpudist-transitive_closure"
     dsk: _Tasks = {}
     current: list[Any] = []
-    orders = device, how.max_memory
+    orders = Orders(device=device, max_memory=how.max_memory)
     for i in range(count):
         key: tuple[Any, ...] = (f"{prefix}-start-{token}", i)
         dsk[key] = (tasks.start_truths, given.rows[i], given.across[i], how)
         current.append(key)
     for turn in range(count if how.n else 0):
         own = (f"{prefix}-band-{token}", turn, turn)
-        dsk[own] = (_close_own, current[turn], firsts[turn], *orders)
+        dsk[own] = (_close_own, current[turn], firsts[turn], orders)
         for i in range(count):
             key = (f"{prefix}-band-{token}", turn, i)
             if i != turn:
-                dsk[key] = (_close_other, current[i], own, firsts[turn], *orders)
+                dsk[key] = (_close_other, current[i], own, firsts[turn], orders)
             current[i] = key
     name = f"{prefix}-{token}"
     last: _Tasks = {
@@ -442,25 +441,15 @@ def _closure(
     ]
 
 
-def _close_own(band: Any, first: int, device: str | None, max_memory: int | None) -> Any:
-    orders: dict[str, Any] = {"device": device, "max_memory": max_memory}
-    inside = gpudist.transitive_closure(
-        band[:, first : first + band.shape[0]], reflexive=True, **orders
-    )
-    return gpudist.minplus(inside, band, semiring="or_and", **orders)
+def _close_own(band: Any, first: int, orders: Orders) -> Any:
+    within = band[:, first : first + band.shape[0]]
+    inside = paths_one.closure(within, paths_call.Asked(orders=orders), reflexive=True)
+    return products_one.minplus(inside, band, None, semiring="or_and", orders=orders)
 
 
-def _close_other(
-    band: Any, own: Any, first: int, device: str | None, max_memory: int | None
-) -> Any:
-    return gpudist.minplus(
-        band[:, first : first + own.shape[0]],
-        own,
-        band,
-        semiring="or_and",
-        device=device,
-        max_memory=max_memory,
-    )
+def _close_other(band: Any, own: Any, first: int, orders: Orders) -> Any:
+    to_own = band[:, first : first + own.shape[0]]
+    return products_one.minplus(to_own, own, band, semiring="or_and", orders=orders)
 
 
 def _close_last(band: Any, first: int, reflexive: bool) -> Any:
