@@ -112,7 +112,7 @@ def explain_count_neighbors(
 def _pairs_of_bytes(call: Call, k: Any) -> int:
     """Count the bytes of the distances and indices of k neighbours of each row."""
     neighbors = count_of(k, call.columns, call.first is not None) * call.rows
-    return neighbors * (np.dtype(call.result).itemsize + call.index_dtype.itemsize)
+    return neighbors * (np.dtype(call.result).itemsize + np.dtype(call.index_dtype).itemsize)
 
 
 def _explain(call: Call, result_bytes: int, neighbors: int = 0) -> Explanation:

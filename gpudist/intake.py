@@ -46,6 +46,8 @@ class Orders(NamedTuple):
         TypeError, ValueError
             As for the functions.
         """
+        if self.plain:
+            return self
         kernel, given, options, progress, most = self
         checks.text("kernel", kernel)
         device, max_memory = checks.device("device", given), checks.max_memory(most)
@@ -73,7 +75,7 @@ class Orders(NamedTuple):
         """Whether nothing is ordered."""
         kernel, device, options, progress, most = self
         nothing = device is None and options is None and most is None
-        return nothing and progress is False and kernel == "auto"
+        return nothing and progress is False and isinstance(kernel, str) and kernel == "auto"
 
 
 # Under which names the table has the kernels of a function, where those are others. Neighbours are

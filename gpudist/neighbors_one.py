@@ -107,7 +107,7 @@ def within_radius(call: Call, r: Any, max_neighbors: int | None, sort: str) -> N
     with np.errstate(over="ignore"):
         return Neighborhoods(
             indptr,
-            call.space.cast(indices, call.index_dtype.name),
+            call.space.cast(indices, call.index_dtype),
             call.space.cast(distances, call.result),
             call.columns,
         )
@@ -261,9 +261,9 @@ def _gathered(call: Call, indptr: Array, found: Any, count: int) -> tuple[Any, A
 
 
 def _results(out: Any, shape: tuple[int, int], call: Call) -> tuple[Any, Any]:
-    wanted = (("distances", call.result), ("indices", call.index_dtype.name))
+    wanted = (("distances", call.result), ("indices", call.index_dtype))
     if out is None:
-        return call.empty(shape, call.result), call.empty(shape, call.index_dtype.name)
+        return call.empty(shape, call.result), call.empty(shape, call.index_dtype)
     if not isinstance(out, tuple) or len(out) != 2:
         raise TypeError("out must be a tuple of two arrays, for distances and indices")
     for array, (what, dtype) in zip(out, wanted, strict=True):

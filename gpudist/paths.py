@@ -280,7 +280,8 @@ def apsp(
     names: dict[str, Any] = {"weight": weight, "nodelist": nodelist, "labels": labels}
     if foreign.is_dask(graph):
         return _lazily(graph, asked, sizes, indices, bands=bands, checkpoint=checkpoint, **names)
-    _refuse(_DASK_ALONE, bands=bands, checkpoint=checkpoint)
+    if bands is not None or checkpoint is not None:
+        _refuse(_DASK_ALONE, bands=bands, checkpoint=checkpoint)
     semirings.check(semiring)
     names["labels"] = labels = checks.truth("labels", labels)
     if sizes is not None or many_graphs.are(graph):

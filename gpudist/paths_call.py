@@ -277,7 +277,9 @@ def read_graph(graph: Any, no_edge: float | None, *, truths: bool = False) -> Gr
         It is no graph, or not square; or `no_edge` is not for it.
     """
     listed: tuple[str, Any] | None = None
-    if isinstance(graph, named.EdgeList):
+    if type(graph) is np.ndarray:  # as in most small calls
+        pass
+    elif isinstance(graph, named.EdgeList):
         listed = "dense arrays; a graph of named nodes lists its edges", _from_edges
     elif hasattr(graph, "tocsr"):
         listed = "dense arrays; a sparse array stores its edges", _from_sparse

@@ -145,5 +145,8 @@ def minplus(
 
 def are_stacks(*operands: Any) -> bool:
     """Tell whether one of them has more than two dimensions."""
-    given = (getattr(x, "ndim", 2) for x in operands)
-    return any(isinstance(dimensions, int) and dimensions > 2 for dimensions in given)
+    for x in operands:
+        dimensions = getattr(x, "ndim", 2)
+        if isinstance(dimensions, int) and dimensions > 2:
+            return True
+    return False

@@ -113,10 +113,12 @@ def read(
 
 def _ways(value: Any, name: str, semiring: str) -> Any:
     """Spread a graph over a dense matrix; refuse what does not say what its gaps mean."""
+    if value is None or type(value) is np.ndarray:  # as in most small calls
+        return value
     truths, none = semiring == "or_and", neutral(semiring, "float64")
     if graphs.is_graph(value):
         return spreading.ways(value, name, truths=truths, none=none)
-    if value is not None and foreign.is_sparse(value):
+    if foreign.is_sparse(value):
         dense = foreign.densely(value, name)
         raise TypeError(
             f"{name} is sparse; give {dense}, in which what is not stored is False"
