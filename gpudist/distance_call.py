@@ -54,13 +54,6 @@ class Asked(NamedTuple):
         """Whether an operand is a stack of matrices."""
         return max(map(arrays.dimensions, self.named.values())) > 2
 
-    @property
-    def keywords(self) -> dict[str, Any]:
-        """What was given by keyword, the metric's arguments among it."""
-        own = {"out": self.out, "dtype": self.dtype, **self.orders._asdict()}
-        rows = {} if self.function == "pdist" else {"rows": self.rows}
-        return {**own, **rows, **self.metric_args}
-
     def ordered(self) -> Asked:
         """Return the call with its orders read."""
         op = self.function if self.function in SEARCHES else "cdist"

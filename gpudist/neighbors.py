@@ -62,24 +62,12 @@ def nearest(
     >>> gpudist.nearest([[0.0], [5.0]], [[1.0], [4.0], [9.0]]).indices
     array([0, 1])
     """
+    orders = Orders(kernel, device, None, progress, max_memory)
+    asked = asked_for("nearest", XA, XB, metric, metric_args, dtype, rows, orders)
     if foreign.is_dask(XA, XB):
         from gpudist import dask
 
-        return dask.nearest(
-            XA,
-            XB,
-            metric,
-            dtype=dtype,
-            kernel=kernel,
-            device=device,
-            progress=progress,
-            rows=rows,
-            max_memory=max_memory,
-            index_dtype=index_dtype,
-            **metric_args,
-        )
-    orders = Orders(kernel, device, None, progress, max_memory)
-    asked = asked_for("nearest", XA, XB, metric, metric_args, dtype, rows, orders)
+        return dask.nearest(asked, index_dtype)
     found = k_nearest(read(asked, index_dtype), 1, None)
     return Nearest(found.distances[:, 0], found.indices[:, 0])
 
@@ -199,28 +187,14 @@ def knn(
     >>> gpudist.knn([[5.5, 0.0]], points, 2, box=6).distances
     array([[0.5, 0.5]])
     """
-    if foreign.is_dask(XA, XB):
-        from gpudist import dask
-
-        return dask.knn(
-            XA,
-            XB,
-            k,
-            metric,
-            out=out,
-            dtype=dtype,
-            kernel=kernel,
-            device=device,
-            progress=progress,
-            rows=rows,
-            max_memory=max_memory,
-            index_dtype=index_dtype,
-            **metric_args,
-        )
     if k is None:
         raise TypeError(NO_K)
     orders = Orders(kernel, device, None, progress, max_memory)
     asked = asked_for("knn", XA, XB, metric, metric_args, dtype, rows, orders)
+    if foreign.is_dask(XA, XB):
+        from gpudist import dask
+
+        return dask.knn(asked, k, index_dtype, out)
     return k_nearest(read(asked, index_dtype), k, out)
 
 

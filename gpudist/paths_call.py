@@ -30,13 +30,6 @@ class Asked(NamedTuple):
     orders: Orders = Orders()
 
     @property
-    def keywords(self) -> dict[str, Any]:
-        """The same as keywords of the function."""
-        given = self._asdict()
-        orders: Orders = given.pop("orders")
-        return given | orders._asdict()
-
-    @property
     def strict(self) -> bool:
         """Whether it matters what edges weigh, so that one without a weight is to be refused."""
         return self.semiring != "or_and" and self.unweighted is False

@@ -122,24 +122,13 @@ def minplus(
     >>> gpudist.minplus([[5, 1]], [[2], [9]], semiring="max_min")  # the wider of two ways
     array([[2.]])
     """
+    orders = Orders(kernel, device, options, progress, max_memory)
     if foreign.is_dask(A, B, C):
         from gpudist import dask
 
-        return dask.minplus(
-            A,
-            B,
-            C,
-            semiring=semiring,
-            out=out,
-            dtype=dtype,
-            kernel=kernel,
-            device=device,
-            options=options,
-            progress=progress,
-            max_memory=max_memory,
-        )
-    orders = Orders(kernel, device, options, progress, max_memory)
-    multiply = stacks.minplus if are_stacks(A, B, C) else products_one.minplus
+        multiply = dask.minplus
+    else:
+        multiply = stacks.minplus if are_stacks(A, B, C) else products_one.minplus
     return multiply(A, B, C, semiring=semiring, out=out, dtype=dtype, orders=orders)
 
 

@@ -22,7 +22,6 @@ from gpudist import (
     semirings,
 )
 from gpudist.dask import inputs
-from gpudist.neighbors_call import NO_K
 from gpudist.neighbors_one import KNearest, Nearest, k_nearest
 
 # The two metrics that take an argument from all points if none is given.
@@ -69,32 +68,15 @@ class _How(NamedTuple):
 # ------------------------------------------------------------------ distances
 
 
-def cdist(
-    XA: Any,
-    XB: Any,
-    metric: Any = "euclidean",
-    *,
-    out: Any = None,
-    dtype: Any = None,
-    kernel: str = "auto",
-    device: object = None,
-    options: dict[str, int] | None = None,
-    progress: Any = False,
-    rows: slice | None = None,
-    max_memory: int | str | None = None,
-    **metric_args: Any,
-) -> Any:
+def cdist(asked: distance_call.Asked) -> Any:
     """Compute the distance between every row of `XA` and every row of `XB`, lazily.
 
     Parameters
     ----------
-    XA, XB : dask.array.Array or array_like, shapes (m, d) and (n, d)
-        Points, one a row; one of the two at least is a Dask array, with chunks of NumPy or CuPy.
-        `XB` becomes one chunk, which every worker holds.
-    metric, dtype, kernel, device, options, max_memory, **metric_args
-        As for `gpudist.cdist`; each block is one call of it.
-    out, progress, rows
-        Refused, with advice.
+    asked : Asked
+        The call of `gpudist.cdist`; each block is one such call. One of XA and XB at least is a
+        Dask array, with chunks of NumPy or CuPy. XB becomes one chunk, which every worker holds.
+        `out`, `progress` and `rows` are refused, with advice.
 
     Returns
     -------
@@ -118,13 +100,13 @@ def cdist(
     >>> gpudist.cdist(points, points[:1], "cityblock").compute().T
     array([[ 0.,  4.,  8., 12.]])
     """
-    inputs.refuse("cdist", out=out, progress=progress, rows=rows)
-    orders = _orders(kernel, device, options, max_memory)
-    a, b = inputs.take(XA, "XA"), inputs.take(XB, "XB")
-    result = _checked("cdist", {"XA": a, "XB": b}, metric, dtype, device, metric_args)
+    inputs.refuse("cdist", out=asked.out, progress=asked.orders.progress, rows=asked.rows)
+    orders = _read(asked.orders)
+    named = {name: inputs.take(x, name) for name, x in asked.named.items()}
+    result, (a, b) = _checked(asked, named), named.values()
     a, b = inputs.whole_rows(a), inputs.whole(b, "XB")
     a = inputs.split_rows(a, b.shape[0], np.dtype(result).itemsize)
-    given = _statistics(metric, metric_args, {"XA": a, "XB": b})
+    given = _statistics(asked, {"XA": a, "XB": b})
     return da.blockwise(
         _cdist_block,
         "ij",
@@ -134,35 +116,20 @@ def cdist(
         "jk",
         *given,
         dtype=np.dtype(result),
-        how=_How(metric, metric_args, result, orders),
+        how=_How(asked.metric, asked.metric_args, result, orders),
         token="gpudist-cdist",
         meta=inputs.like(a, 2, result),
     )
 
 
-def pdist(
-    X: Any,
-    metric: Any = "euclidean",
-    *,
-    out: Any = None,
-    dtype: Any = None,
-    kernel: str = "auto",
-    device: object = None,
-    options: dict[str, int] | None = None,
-    progress: Any = False,
-    max_memory: int | str | None = None,
-    **metric_args: Any,
-) -> Any:
+def pdist(asked: distance_call.Asked) -> Any:
     """Compute the distance between every two rows of `X`, each pair once, lazily.
 
     Parameters
     ----------
-    X : dask.array.Array, shape (n, d)
-        Points, one a row. It becomes one chunk, which every worker holds.
-    metric, dtype, kernel, device, options, max_memory, **metric_args
-        As for `gpudist.pdist`.
-    out, progress
-        Refused, with advice.
+    asked : Asked
+        The call of `gpudist.pdist`. X, a Dask array, becomes one chunk, which every worker holds.
+        `out` and `progress` are refused, with advice.
 
     Returns
     -------
@@ -175,10 +142,10 @@ def pdist(
     TypeError, ValueError, MemoryError
         As for `cdist`.
     """
-    inputs.refuse("pdist", out=out, progress=progress)
-    orders = _orders(kernel, device, options, max_memory)
-    x = inputs.take(X, "X")
-    result = _checked("pdist", {"X": x}, metric, dtype, device, metric_args)
+    inputs.refuse("pdist", out=asked.out, progress=asked.orders.progress)
+    orders = _read(asked.orders)
+    x = inputs.take(asked.named["X"], "X")
+    result = _checked(asked, {"X": x})
     n, itemsize = x.shape[0], np.dtype(result).itemsize
     x = inputs.whole(inputs.whole_rows(x), "X")
     bounds = _bounds_of_pairs(n, inputs.rows_of_a_chunk(1, itemsize))
@@ -193,41 +160,33 @@ def pdist(
         "i",
         x,
         "jk",
-        *_statistics(metric, metric_args, {"X": x}),
+        *_statistics(asked, {"X": x}),
         dtype=np.dtype(result),
-        how=_How(metric, metric_args, result, orders),
+        how=_How(asked.metric, asked.metric_args, result, orders),
         adjust_chunks={"i": tuple(map(int, np.diff(before)))},
         token="gpudist-pdist",
         meta=inputs.like(x, 1, result),
     )
 
 
-def _checked(
-    function: str,
-    named: dict[str, Any],
-    metric: Any,
-    dtype: Any,
-    device: Any,
-    metric_args: dict[str, Any],
-) -> str:
+def _checked(asked: distance_call.Asked, named: dict[str, Any]) -> str:
     """Check all of a call that values do not decide; return the dtype of its result."""
+    metric, dtype, function = asked.metric, asked.dtype, asked.function
     space = inputs.space_of(**named)
     if callable(metric):
         arrays.refuse_devices(space, "a callable metric")
         needed = _OF_ALL_POINTS.get(getattr(metric, "__name__", ""))
-        if needed is not None and metric_args.get(needed) is None:
+        if needed is not None and asked.metric_args.get(needed) is None:
             raise ValueError(f"give {needed}: a function that is called by blocks has no default")
         return arrays.float_dtype(arrays.HOST, (), "float64" if dtype is None else dtype, None)
     stand_ins = {name: inputs.stand_in(x) for name, x in named.items()}
-    given = dict(metric_args)
-    record = metrics.resolve(metric, metric_args, function, distance_call.OWN_ARGUMENTS)
+    given = dict(asked.metric_args)
+    record = metrics.resolve(metric, given, function, distance_call.OWN_ARGUMENTS)
     needed = _OF_ALL_POINTS.get(record.name)
     if needed is not None and given.get(needed) is None and given.get("box") is None:
         given[needed] = _of_no_points(next(iter(stand_ins.values())), needed)
-    orders = intake.Orders(device=device)
-    distance_call.read(
-        distance_call.Asked(function, stand_ins, metric, given, dtype, orders=orders)
-    )
+    orders = intake.Orders(device=asked.orders.device)
+    distance_call.read(asked._replace(named=stand_ins, metric_args=given, orders=orders))
     return arrays.float_dtype(space, [x.dtype.name for x in named.values()], dtype, None)
 
 
@@ -236,13 +195,13 @@ def _of_no_points(points: Any, needed: str) -> Any:
     return np.ones(columns) if needed == "V" else np.eye(columns)
 
 
-def _statistics(metric: Any, metric_args: dict[str, Any], named: dict[str, Any]) -> tuple[Any, ...]:
+def _statistics(asked: distance_call.Asked, named: dict[str, Any]) -> tuple[Any, ...]:
     """Return V or VI of all points as an operand of blockwise, computed once; else nothing."""
-    if callable(metric):
+    if callable(asked.metric):
         return ()
-    record = metrics.resolve(metric, metric_args)
+    record = metrics.resolve(asked.metric, asked.metric_args)
     needed = _OF_ALL_POINTS.get(record.name)
-    if needed is None or metric_args.get(needed) is not None:
+    if needed is None or asked.metric_args.get(needed) is not None:
         return ()
     columns = next(iter(named.values())).shape[1]
     operands: list[Any] = []
@@ -286,12 +245,12 @@ def _pdist_block(first: Any, last: Any, x: Any, *given: Any, how: _How) -> Any:
 # ------------------------------------------------------------------ neighbours
 
 
-def nearest(XA: Any, XB: Any = None, metric: Any = "euclidean", **how: Any) -> Nearest:
+def nearest(asked: distance_call.Asked, index_dtype: Any) -> Nearest:
     """Find the nearest row of `XB` to every row of `XA`, lazily.
 
     Parameters
     ----------
-    XA, XB, metric, **how
+    asked, index_dtype
         As for `knn`.
 
     Returns
@@ -299,20 +258,22 @@ def nearest(XA: Any, XB: Any = None, metric: Any = "euclidean", **how: Any) -> N
     gpudist.Nearest
         Of two Dask arrays of shape (m,).
     """
-    found = _neighbors("nearest", XA, XB, 1, metric, **how)
+    found = knn(asked, 1, index_dtype)
     return Nearest(found.distances[:, 0], found.indices[:, 0])
 
 
-def knn(XA: Any, XB: Any = None, k: Any = None, metric: Any = "euclidean", **how: Any) -> KNearest:
+def knn(asked: distance_call.Asked, k: Any, index_dtype: Any, out: Any = None) -> KNearest:
     """Find the k nearest rows of `XB` to every row of `XA`, lazily.
 
     Parameters
     ----------
-    XA, XB : dask.array.Array or array_like, shapes (m, d) and (n, d)
-        Points, one a row, with chunks of NumPy; without `XB` those of `XA`. What is searched among
-        becomes one chunk, which every worker holds.
-    k, metric, **how
-        As for `gpudist.knn`; `out`, `progress` and `rows` are refused, with advice.
+    asked : Asked
+        The call of `gpudist.knn` or `nearest`, with chunks of NumPy. What is searched among becomes
+        one chunk, which every worker holds. `progress` and `rows` are refused, with advice.
+    k, index_dtype
+        As for `gpudist.knn`.
+    out
+        Refused, with advice.
 
     Returns
     -------
@@ -325,36 +286,16 @@ def knn(XA: Any, XB: Any = None, k: Any = None, metric: Any = "euclidean", **how
     TypeError, ValueError, MemoryError
         As for `cdist`.
     """
-    if k is None:
-        raise TypeError(NO_K)
-    return _neighbors("knn", XA, XB, k, metric, **how)
-
-
-def _neighbors(
-    function: str,
-    XA: Any,
-    XB: Any,
-    k: Any,
-    metric: Any,
-    *,
-    out: Any = None,
-    dtype: Any = None,
-    kernel: str = "auto",
-    device: object = None,
-    progress: Any = False,
-    rows: slice | None = None,
-    max_memory: int | str | None = None,
-    index_dtype: Any = np.int64,
-    **metric_args: Any,
-) -> KNearest:
-    inputs.refuse(function, out=out, progress=progress, rows=rows)
-    orders = _orders(kernel, device, None, max_memory)
+    function = asked.function
+    inputs.refuse(function, out=out, progress=asked.orders.progress, rows=asked.rows)
+    orders = _read(asked.orders)
+    XA, XB = asked.named["XA"], asked.named.get("XB")
     a = inputs.take(XA, "XA")
     b = a if XB is None else inputs.take(XB, "XB")
     if not (inputs.on_host(a) and inputs.on_host(b)):
         raise TypeError(f"{function} takes chunks of NumPy so far, not of CuPy")
     named = {"XA": a} if XB is None else {"XA": a, "XB": b}
-    result = _checked(function, {"XA": a, "XB": b}, metric, dtype, device, metric_args)
+    result = _checked(asked, {"XA": a, "XB": b})
     k = neighbors_call.count_of(k, b.shape[0], XB is None)
     index_dtype = neighbors_call.index_type(index_dtype, b.shape[0])
     a = inputs.split_rows(inputs.whole_rows(a), b.shape[0], np.dtype(result).itemsize)
@@ -362,17 +303,17 @@ def _neighbors(
     lengths = a.chunks[0]
     if XB is None:  # rows are asked for by their numbers
         first, last = _vectors([0, *np.cumsum(lengths)])
-        asked: tuple[Any, ...] = (first, "i", last, "i")
+        of: tuple[Any, ...] = (first, "i", last, "i")
     else:
-        asked = (a, "ik")
+        of = (a, "ik")
     found = da.blockwise(
         _knn_block,
         "im",
-        *asked,
+        *of,
         b,
         "jk",
-        *_statistics(metric, metric_args, named),
-        how=_How(metric, metric_args, result, orders),
+        *_statistics(asked, named),
+        how=_How(asked.metric, asked.metric_args, result, orders),
         k=k,
         index_dtype=index_dtype,
         among_themselves=XB is None,
@@ -418,18 +359,7 @@ def _part(found: Any, part: int) -> Any:
 
 
 def minplus(
-    A: Any,
-    B: Any,
-    C: Any = None,
-    *,
-    semiring: str = "min_plus",
-    out: Any = None,
-    dtype: Any = None,
-    kernel: str = "auto",
-    device: object = None,
-    options: dict[str, int] | None = None,
-    progress: Any = False,
-    max_memory: int | str | None = None,
+    A: Any, B: Any, C: Any, *, semiring: str, out: Any, dtype: Any, orders: intake.Orders
 ) -> Any:
     """Multiply two matrices over a semiring, lazily.
 
@@ -439,9 +369,11 @@ def minplus(
         The factors, with chunks of NumPy or CuPy. `B` becomes one chunk, which every worker holds.
     C : dask.array.Array or array_like, shape (m, n), optional
         What the product is joined with.
-    semiring, dtype, kernel, device, options, max_memory
+    semiring, dtype
         As for `gpudist.minplus`; each block is one call of it.
-    out, progress
+    orders : Orders
+        Its orders, not yet read; `progress` is refused, with advice.
+    out
         Refused, with advice.
 
     Returns
@@ -455,8 +387,8 @@ def minplus(
     TypeError, ValueError, MemoryError
         As for `cdist`.
     """
-    inputs.refuse("minplus", out=out, progress=progress)
-    orders = _orders(kernel, device, options, max_memory, "minplus")
+    inputs.refuse("minplus", out=out, progress=orders.progress)
+    orders = _read(orders, "minplus")
     named = {
         name: inputs.take(x, name)
         for name, x in (("A", A), ("B", B), ("C", C))
@@ -488,16 +420,10 @@ def _minplus_block(*operands: Any, how: dict[str, Any]) -> Any:
 # ------------------------------------------------------------------ what they share
 
 
-def _orders(
-    kernel: str,
-    device: object,
-    options: dict[str, int] | None,
-    max_memory: int | str | None,
-    op: str = "cdist",
-) -> intake.Orders:
+def _read(orders: intake.Orders, op: str = "cdist") -> intake.Orders:
     """Check what every block is told; whether its worker can obey, it will say itself."""
-    inputs.check_device(checks.device("device", device))
-    return intake.Orders(kernel, device, options, max_memory=max_memory).read(op)
+    inputs.check_device(checks.device("device", orders.device))
+    return orders.read(op)
 
 
 def _one(block: Any) -> Any:

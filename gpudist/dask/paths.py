@@ -28,22 +28,10 @@ _Tasks = dict[Any, Any]
 
 def apsp(
     graph: Any,
+    asked: paths_call.Asked,
     *,
     bands: int | None = None,
     checkpoint: Any = None,
-    no_edge: float | None = None,
-    directed: bool = True,
-    unweighted: bool = False,
-    overwrite: bool = False,
-    return_predecessors: bool = False,
-    out: Any = None,
-    dtype: Any = None,
-    semiring: str = "min_plus",
-    kernel: str = "auto",
-    device: object = None,
-    options: dict[str, int] | None = None,
-    progress: Any = False,
-    max_memory: int | str | None = None,
     weight: Any = "weight",
     nodelist: Sequence[Any] | None = None,
     labels: bool = False,
@@ -54,6 +42,10 @@ def apsp(
     ----------
     graph : dask.array.Array, shape (n, n)
         As `gpudist.apsp` reads dense arrays, with chunks of NumPy or CuPy.
+    asked : Asked
+        The call of `gpudist.apsp`. Chunks of NumPy are computed on the CPU, chunks of CuPy where
+        they are. `out`, `overwrite`, `unreachable`, `max_hops`, `kernel`, `options` and `progress`
+        are refused, with advice, if they are not the defaults.
     bands : int, optional
         Into how many bands of rows the matrix is cut: by default as many as `graph` has chunks of
         rows, at most 100. Bands begin at multiples of 128 nodes, so there are no more than
@@ -62,11 +54,7 @@ def apsp(
         A folder that all workers reach, for a Zarr group of some bands' worth of what is done: up
         to eight times in a run, the last complete set is there. The same call, made again, goes on
         from it.
-    no_edge, directed, unweighted, return_predecessors, dtype, semiring, max_memory
-        As for `gpudist.apsp`.
-    device : str, optional
-        Chunks of NumPy are computed on the CPU, chunks of CuPy where they are.
-    weight, nodelist, labels, out, overwrite, kernel, options, progress
+    weight, nodelist, labels
         Refused, with advice, if they are not the defaults.
 
     Returns
@@ -88,26 +76,17 @@ def apsp(
     graphs the nodes that seem to be on negative cycles by rounded sums are in the error, without a
     cycle in order, and negative cycles that rounding hides are not looked for.
     """
+    kernel, device, options, progress, max_memory = asked.orders
+    semiring, no_edge = asked.semiring, asked.no_edge
     semirings.check(semiring)
+    for name in ("unreachable", "max_hops"):
+        if getattr(asked, name) is not None:
+            raise TypeError(f"{name} is not for Dask arrays")
     if semiring == "or_and":
-        results.check_truths(return_predecessors, dtype)
-        return transitive_closure(
-            graph,
-            bands=bands,
-            checkpoint=checkpoint,
-            no_edge=no_edge,
-            directed=directed,
-            reflexive=True,
-            out=out,
-            kernel=kernel,
-            device=device,
-            options=options,
-            progress=progress,
-            max_memory=max_memory,
-        )
-    inputs.refuse(
-        "apsp", out=out, overwrite=overwrite, progress=progress, labels=labels, options=options
-    )
+        results.check_truths(asked.return_predecessors, asked.dtype)
+        return transitive_closure(graph, asked, True, bands=bands, checkpoint=checkpoint)
+    own = {"out": asked.out, "overwrite": asked.overwrite, "labels": labels}
+    inputs.refuse("apsp", **own, progress=progress, options=options)
     if kernel != "auto":
         raise ValueError(f"kernel must be 'auto' for bands of rows, got {kernel!r}")
     if weight != "weight" or nodelist is not None:
@@ -122,19 +101,19 @@ def apsp(
         )
     no_edge = None if no_edge is None else checks.number("no_edge", no_edge)
     space = inputs.space_of(graph=matrix)
-    result = results.dtype_of(space, matrix.dtype.name == "float32", dtype)
+    result = results.dtype_of(space, matrix.dtype.name == "float32", asked.dtype)
     if result in results.NARROW:
         raise ValueError(f"dtype must be float32, float64 or int32 for Dask arrays, got {result}")
     how = tasks.How(
         n=matrix.shape[0],
         rule="zero" if no_edge is None else "sentinel",
         sentinel=0.0 if no_edge is None else no_edge,
-        directed=checks.truth("directed", directed),
-        unweighted=checks.truth("unweighted", unweighted),
+        directed=checks.truth("directed", asked.directed),
+        unweighted=checks.truth("unweighted", asked.unweighted),
         semiring=semiring,
         result=result,
         unreachable=results.unreachable_of(result, no_edge, semiring),
-        predecessors=checks.truth("return_predecessors", return_predecessors),
+        predecessors=checks.truth("return_predecessors", asked.return_predecessors),
         max_memory=most,
         on_host=inputs.on_host(matrix),
     )
@@ -146,18 +125,11 @@ def apsp(
 
 def transitive_closure(
     graph: Any,
+    asked: paths_call.Asked,
+    reflexive: bool,
     *,
     bands: int | None = None,
     checkpoint: Any = None,
-    no_edge: float | None = None,
-    directed: bool = True,
-    reflexive: bool = False,
-    out: Any = None,
-    kernel: str = "auto",
-    device: object = None,
-    options: dict[str, int] | None = None,
-    progress: Any = False,
-    max_memory: int | str | None = None,
 ) -> Any:
     """Find out which nodes can be reached from which, lazily.
 
@@ -165,14 +137,15 @@ def transitive_closure(
     ----------
     graph : dask.array.Array, shape (n, n)
         As `gpudist.transitive_closure` reads dense arrays, with chunks of NumPy or CuPy.
+    asked : Asked
+        The call of `gpudist.transitive_closure`. `out`, `kernel`, `options` and `progress` are
+        refused, with advice, if they are not the defaults.
+    reflexive : bool
+        Whether every node reaches itself.
     bands : int, optional
         Into how many bands of rows the matrix is cut, as for `apsp`; they begin anywhere.
     checkpoint
         Refused: the work is that of products of bits, which are short.
-    no_edge, directed, reflexive, device, max_memory
-        As for `gpudist.transitive_closure`.
-    kernel, out, options, progress
-        Refused, with advice, if they are not the defaults.
 
     Returns
     -------
@@ -184,7 +157,9 @@ def transitive_closure(
     TypeError, ValueError
         As for `gpudist.transitive_closure`.
     """
-    inputs.refuse("transitive_closure", out=out, progress=progress, options=options)
+    kernel, device, options, progress, max_memory = asked.orders
+    no_edge = asked.no_edge
+    inputs.refuse("transitive_closure", out=asked.out, progress=progress, options=options)
     if kernel != "auto":
         raise ValueError(f"kernel must be 'auto' for bands of rows, got {kernel!r}")
     if checkpoint is not None:
@@ -199,7 +174,7 @@ def transitive_closure(
         n=matrix.shape[0],
         rule="zero" if no_edge is None else "sentinel",
         sentinel=0.0 if no_edge is None else no_edge,
-        directed=checks.truth("directed", directed),
+        directed=checks.truth("directed", asked.directed),
         unweighted=False,
         semiring="or_and",
         result="bool",
