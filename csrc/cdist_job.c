@@ -252,7 +252,7 @@ static gd_status gather(gd_job *job, gd_matrix *sample, gd_error *err)
     return status;
 }
 
-/* Of the whole of B, or of its sample: what parts of it must agree on. */
+/* Finds what parts of B must agree on: from the whole of it, or from its sample. */
 static gd_status hold_b(gd_job *job, gd_error *err)
 {
     const bool in_parts = job->parts.b < job->b->rows;

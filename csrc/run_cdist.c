@@ -114,7 +114,7 @@ static bool has_all_pairs(const gd_job *job)
     return job->pairs_of.first == 0 && job->pairs_of.end >= job->a->rows;
 }
 
-/* So many rows in a block that little is computed left of the diagonal, but enough to be worth the
+/* As many rows in a block that little is computed left of the diagonal, but enough to be worth the
  * launches. On the CPU a block stays in the last cache on its way to the result; a GPU is quicker
  * with fewer, larger ones. */
 static ptrdiff_t rows_of_block(const gd_job *job)
@@ -440,7 +440,7 @@ static gd_status run_in_parts(gd_job *job, const gd_matrix *out, bool pairs, gd_
     return GD_OK;
 }
 
-/* The same, or at once where it is small. */
+/* Computes a result in parts, or at once where it is small. */
 static gd_status run(const gd_matrix *a, const gd_matrix *b, gd_row_span rows, const gd_matrix *out,
                      const gd_measure *measure, const gd_orders *orders, gd_plan *plan,
                      gd_error *err)

@@ -512,7 +512,7 @@ class _Race:
                 continue
             first = found[0][1]  # on the device that ours runs on, if anything of it runs there
             there = [one for one, task in found if task is first]
-            # Of a library that is missing it is enough to say so once.
+            # It is enough to say once that a library is missing.
             there = there if there[0].version() else there[:1]
             yield from (self._run_rival(one, first) for one in there)
 

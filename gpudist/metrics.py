@@ -128,7 +128,7 @@ def resolve(
         There is no such metric; the message names near matches.
     """
     if not isinstance(metric, str):
-        # Of PyTorch's cdist the third argument is p.
+        # The third argument of PyTorch's cdist is p.
         number = isinstance(metric, (int, float)) and not isinstance(metric, bool) and metric > 0
         hint = f"; {_minkowski(metric)}" if number else ""
         raise TypeError(f"metric must be a string or a callable, got {type(metric).__name__}{hint}")

@@ -169,7 +169,7 @@ DEFINE_EXAMINE(float, f32)
 DEFINE_EXAMINE(double, f64)
 #undef DEFINE_EXAMINE
 
-/* The same for all of row i. */
+/* Examines all of row i. */
 static void examine(const gd_cdist *call, const double *vi, ptrdiff_t i, waiting *pairs)
 {
     const ptrdiff_t n = call->out.cols;

@@ -294,7 +294,7 @@ DEFINE_MULTIPLY(1)
 
 /* ---------------------------------------------------------------- few rows */
 
-/* The same of `few` packed rows and a vector of columns that nobody has packed: they are used once.
+/* Multiplies `few` packed rows and a vector of columns that nobody has packed: they are used once.
  * Sums have the order of the tiles. */
 GD_INLINE void multiply_strip(const int few, const product_plan *plan, const gd_matrix *b,
                               ptrdiff_t column, const double *centre, const double *a,
@@ -521,7 +521,7 @@ static void multiply_all(const product_job *job, const product_own *own, ptrdiff
     }
 }
 
-/* The same of few rows and the columns from `column` on, which are not packed. */
+/* Multiplies few rows and the columns from `column` on, which are not packed. */
 static void multiply_few(const product_job *job, const product_own *own, ptrdiff_t column,
                          ptrdiff_t cols, double *stage)
 {

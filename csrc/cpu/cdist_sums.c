@@ -369,7 +369,7 @@ static sums_plan plan_of(const gd_cdist *call)
     sums_plan plan = {.kind = GD_SUMS_OF(call->metric, call->weights != NULL, call->p),
                       .panels = gd_ceil_div(n, WIDTH)};
 
-    /* Of a 1 MB second-level cache, rows may fill 256 KB and panels 256 KB. */
+    /* Rows may fill 256 KB of a second-level cache of 1 MB, and panels 256 KB. */
     plan.rows = gd_least(gd_ceil_div(m, MR) * MR,
                          gd_most(1, gd_least(BLOCK, (256 << 10) / bytes) / MR) * MR);
     plan.chunk = gd_most(1, gd_least(PANELS, (256 << 10) / (bytes * WIDTH)));

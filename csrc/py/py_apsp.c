@@ -321,7 +321,7 @@ GD_FUNCTION(gd_py_apsp_band)
         !gd_take_output(dist_object, "dist", 2, &orders, &dist)) {
         return NULL;
     }
-    /* Who has the pivots writes their snapshots; others' may be read-only. */
+    /* The band that has the pivots writes their snapshots; those of others may be read-only. */
     taken = pivot >= first && pivot < first + dist.matrix.rows
                 ? gd_take_output(snapshots_object, "snapshots", 2, &orders, &snapshots)
                 : gd_take_input(snapshots_object, "snapshots", GD_I32, &orders, &snapshots);
