@@ -255,11 +255,11 @@ static gd_status work(gd_job *job, const gd_matrix *out, bool pairs, gd_error *e
 static gd_status count_memory(const gd_job *job, const gd_matrix *out, bool pairs,
                               const gd_parts *parts, size_t *bytes, gd_error *err)
 {
-    gd_budget budget = {.counting = true}, aside = {.counting = true};
+    gd_budget budget = {.counting = true}, reserve = {.counting = true};
     gd_job trial = *job;
     trial.parts = *parts;
     trial.stage.budget = &budget;
-    trial.aside.budget = job->staged ? &aside : &budget;
+    trial.reserve.budget = job->staged ? &reserve : &budget;
     const gd_status status = work(&trial, out, pairs, err);
     *bytes = budget.most;
     return status;
@@ -468,7 +468,7 @@ static gd_status run(const gd_matrix *a, const gd_matrix *b, gd_row_span rows, c
     job.stage = (gd_stage){.device = choice.device,
                            .stream = gd_stream_near(out->device, choice.device, orders),
                            .budget = &budget};
-    job.aside.budget = job.staged ? NULL : &budget;
+    job.reserve.budget = job.staged ? NULL : &budget;
     gd_watch_first(job.watch, first_piece(&job));
     if ((status = gd_enter(choice.device, &previous, err)) != GD_OK) {
         return status;

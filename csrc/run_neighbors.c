@@ -287,7 +287,7 @@ static gd_status attempt(gd_search *search, const gd_orders *orders, ptrdiff_t a
     const gd_device host = {GD_CPU, 0};
     gd_status status;
     job->stage = (gd_stage){.device = host, .budget = &budget};
-    job->aside = (gd_stage){.budget = &budget};
+    job->reserve = (gd_stage){.budget = &budget};
     if (takes_points(search)) {
         search->rows = gd_least(gd_least(job->a->rows, at_most), BLOCK_ROWS);
     }
