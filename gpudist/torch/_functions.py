@@ -117,7 +117,7 @@ class _Distances(torch.autograd.Function):  # type: ignore[misc]
 
 
 class _Plain(torch.autograd.Function):  # type: ignore[misc]
-    """The same where tensors are plain: PyTorch neither maps it nor differentiates it forward."""
+    """Distances of plain tensors: PyTorch neither maps it nor differentiates it forward."""
 
     @staticmethod
     def forward(ctx: Any, x1: Any, x2: Any, kind: str, p: float, weights: Any) -> Any:
