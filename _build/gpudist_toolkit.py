@@ -245,7 +245,7 @@ class Toolkit:
         own = re.search(r"_sm(\d+)([af])\.cu$", source.name)
         if own:
             number, kind = own.groups()
-            # Of the family 10.0f are 10.0 and 10.3.
+            # 10.0 and 10.3 are of the family 10.0f.
             same = {arch for arch in self.archs if arch.rstrip("af") == number}
             if kind == "f":
                 same |= {arch for arch in self.archs if arch.rstrip("af")[:-1] == number[:-1]}

@@ -1,4 +1,4 @@
-"""Pictures of recorded results, with matplotlib: races of bars, and the roof over all results.
+"""Pictures of recorded results, with matplotlib: gains as bars, and the roof over all results.
 
 How they look is `gpudist.measure.chart`'s. Every title names the device.
 """
@@ -13,7 +13,7 @@ from typing import Any
 
 from bench.report import title
 from gpudist.measure import chart
-from gpudist.measure.chart import bars, roofline, where
+from gpudist.measure.chart import roofline, where
 from gpudist.measure.wording import digits, duration
 
 Result = Mapping[str, Any]
@@ -131,28 +131,3 @@ def drawn_from(path: Path) -> str:
     """
     _, mark, rest = path.read_bytes().partition(b"Description\0gpudist ")
     return rest[:16].decode("ascii", "replace") if mark else ""
-
-
-def race(result: Result, ax: Any = None) -> Any:
-    """Draw one recorded result beside its rivals.
-
-    Parameters
-    ----------
-    result : mapping
-        A JSON line of a case.
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
-
-    Returns
-    -------
-    matplotlib Axes
-        As `bars` draws them.
-    """
-    others = [(str(r["name"]), r["median_s"], False) for r in result["rivals"] if "median_s" in r]
-    return bars(
-        [(str(result["kernel"]), result["median_s"], True), *others],
-        heading=f"{title(result)}\n{where(result)}",
-        label="milliseconds a call (logarithmic)",
-        floor=result["floor_s"],
-        ax=ax,
-    )

@@ -53,14 +53,14 @@ ptrdiff_t gd_panel_rows(ptrdiff_t rows, size_t row_bytes);
  * bytes from one row to the next. The host matrix has been read on return. */
 gd_status gd_send_rows(gd_device device, void *stream, void *to, size_t to_pitch, const void *from,
                        size_t from_pitch, size_t row_bytes, ptrdiff_t rows, gd_error *err);
-/* The same without waiting for what `stream` is at: the memory is in no use. */
+/* Copies as gd_send_rows does, without waiting for what `stream` is at: the memory is in no use. */
 gd_status gd_send_rows_ahead(gd_device device, void *stream, void *to, size_t to_pitch,
                              const void *from, size_t from_pitch, size_t row_bytes, ptrdiff_t rows,
                              gd_error *err);
 /* The way back, for rows that are complete when `stream` gets there. Finished on return. */
 gd_status gd_bring_rows(gd_device device, void *stream, void *to, size_t to_pitch, const void *from,
                         size_t from_pitch, size_t row_bytes, ptrdiff_t rows, gd_error *err);
-/* The same matrix on the device: a dense copy of a host view. */
+/* Copies a view on the host to the device, where it is a dense matrix. */
 gd_status gd_stage_bring(gd_stage *stage, const gd_matrix *host, const char *what, gd_matrix *there,
                          gd_error *err);
 /* Copies a matrix on the device, with dense rows, to dense memory on the host. Finished on return.

@@ -83,7 +83,7 @@ gd_status gd_send_rows_ahead(gd_device device, void *stream, void *to, size_t to
             gd_cuda_copy_rows(stream, to, to_pitch, from, from_pitch, row_bytes, (size_t)rows, err);
     }
     else {
-        /* Who writes into the slots next waits for their marks, or is the bus's stream. */
+        /* The next to write into the slots waits for their marks, or is the bus's stream. */
         status = send(bus, 0, GD_SLOTS, GD_SLOTS, bus->stream, to, to_pitch, from, from_pitch,
                       row_bytes, rows, err);
         status = status == GD_OK ? gd_bus_order(bus, bus->stream, stream, err)

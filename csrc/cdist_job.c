@@ -188,17 +188,17 @@ static ptrdiff_t prepared_columns(const gd_job *job, ptrdiff_t cols)
     }
 }
 
-/* Prepares the rows seen->given. */
-static gd_status prepare(gd_job *job, const gd_names *names, gd_seen *seen, gd_error *err)
+/* Makes prepared rows of made->given. */
+static gd_status prepare(gd_job *job, const gd_names *names, gd_prepared_rows *made, gd_error *err)
 {
     gd_prepare now = job->task;
     const bool has_terms = now.what != GD_UNIT && now.what != GD_CENTRED_UNIT;
-    const gd_matrix *x = &seen->given;
+    const gd_matrix *x = &made->given;
     const gd_dtype dtype = now.what == GD_BITS ? GD_I32 : x->dtype;
     void *memory = NULL;
     gd_status status;
-    seen->rows = *x;
-    seen->terms = NULL;
+    made->rows = *x;
+    made->terms = NULL;
     if (now.what == GD_AS_GIVEN) {
         return GD_OK;
     }
@@ -209,8 +209,8 @@ static gd_status prepare(gd_job *job, const gd_names *names, gd_seen *seen, gd_e
                                  &memory, err);
     }
     now.x = *x;
-    seen->rows = now.to;
-    seen->terms = now.terms = memory;
+    made->rows = now.to;
+    made->terms = now.terms = memory;
     if (status != GD_OK || gd_job_counts(job)) {
         return status;
     }
@@ -218,20 +218,20 @@ static gd_status prepare(gd_job *job, const gd_names *names, gd_seen *seen, gd_e
                                                 : gd_cpu_prepare(&now, err);
 }
 
-static gd_status see(gd_job *job, const gd_matrix *x, const gd_names *names, gd_seen *seen,
-                     gd_error *err)
+static gd_status bring_and_prepare(gd_job *job, const gd_matrix *x, const gd_names *names,
+                                   gd_prepared_rows *made, gd_error *err)
 {
-    const gd_status status = fetch(job, x, names, &seen->given, err);
-    return status == GD_OK ? prepare(job, names, seen, err) : status;
+    const gd_status status = fetch(job, x, names, &made->given, err);
+    return status == GD_OK ? prepare(job, names, made, err) : status;
 }
 
-/* What is seen of some of all rows; they may begin where the kernel cannot read them. */
-static gd_status see_some(gd_job *job, const gd_seen *all, ptrdiff_t first, ptrdiff_t count,
-                          const gd_names *names, gd_seen *some, gd_error *err)
+/* Gives some of all rows; they may begin where the kernel cannot read them. */
+static gd_status part_of(gd_job *job, const gd_prepared_rows *all, ptrdiff_t first, ptrdiff_t count,
+                         const gd_names *names, gd_prepared_rows *some, gd_error *err)
 {
-    *some = (gd_seen){.given = gd_rows_from(&all->given, first, count),
-                      .rows = gd_rows_from(&all->rows, first, count),
-                      .terms = all->terms != NULL ? all->terms + first : NULL};
+    *some = (gd_prepared_rows){.given = gd_rows_from(&all->given, first, count),
+                               .rows = gd_rows_from(&all->rows, first, count),
+                               .terms = all->terms != NULL ? all->terms + first : NULL};
     return lay_out(job, names, &some->rows, err);
 }
 
@@ -244,7 +244,7 @@ static gd_status gather(gd_job *job, gd_matrix *sample, gd_error *err)
     const ptrdiff_t count = b->rows < GD_SAMPLE ? b->rows : GD_SAMPLE;
     const size_t row_bytes = (size_t)b->cols * gd_dtype_size(b->dtype);
     gd_status status =
-        gd_stage_matrix(&job->aside, count, b->cols, b->dtype, "a sample of XB", sample, err);
+        gd_stage_matrix(&job->reserve, count, b->cols, b->dtype, "a sample of XB", sample, err);
     for (int i = 0; status == GD_OK && i < count && !gd_job_counts(job); ++i) {
         const gd_matrix from = gd_rows_from(b, gd_sample_row(b->rows, i), 1);
         memcpy(gd_rows_from(sample, i, 1).data, from.data, row_bytes);
@@ -252,7 +252,7 @@ static gd_status gather(gd_job *job, gd_matrix *sample, gd_error *err)
     return status;
 }
 
-/* Of the whole of B, or of its sample: what parts of it must agree on. */
+/* Finds what parts of B must agree on: from the whole of it, or from its sample. */
 static gd_status hold_b(gd_job *job, gd_error *err)
 {
     const bool in_parts = job->parts.b < job->b->rows;
@@ -276,18 +276,20 @@ gd_status gd_job_hold(gd_job *job, gd_error *err)
         job->all_a = job->all_b;
         return status;
     }
-    return status == GD_OK && whole_a ? see(job, job->a, &A_NAMES, &job->all_a, err) : status;
+    return status == GD_OK && whole_a ? bring_and_prepare(job, job->a, &A_NAMES, &job->all_a, err)
+                                      : status;
 }
 
 void gd_job_release(gd_job *job)
 {
     gd_stage_release(&job->stage);
-    gd_stage_release(&job->aside);
+    gd_stage_release(&job->reserve);
 }
 
 /* ---------------------------------------------------------------- the kernel */
 
-static gd_status launch(gd_job *job, const gd_seen *a, const gd_seen *b, gd_error *err)
+static gd_status launch(gd_job *job, const gd_prepared_rows *a, const gd_prepared_rows *b,
+                        gd_error *err)
 {
     const int kept = job->stage.owned_count;
     const bool on_cpu = job->stage.device.backend == GD_CPU;
@@ -329,10 +331,10 @@ gd_status gd_job_rows(gd_job *job, ptrdiff_t first, ptrdiff_t count, ptrdiff_t f
     const int kept = job->stage.owned_count;
     const bool whole_a = job->parts.a >= job->a->rows, whole_b = step >= n;
     const gd_matrix rows = gd_rows_from(job->a, first, count);
-    gd_seen a, b;
+    gd_prepared_rows a, b;
     gd_status status;
-    status = whole_a ? see_some(job, &job->all_a, first, count, &A_NAMES, &a, err)
-                     : see(job, &rows, &A_NAMES, &a, err);
+    status = whole_a ? part_of(job, &job->all_a, first, count, &A_NAMES, &a, err)
+                     : bring_and_prepare(job, &rows, &A_NAMES, &a, err);
     for (ptrdiff_t at = from, cols; status == GD_OK && at < to; at += cols) {
         const int held = job->stage.owned_count;
         /* The last part is as long as the others: kernels are not made for a few columns of many,
@@ -340,8 +342,8 @@ gd_status gd_job_rows(gd_job *job, ptrdiff_t first, ptrdiff_t count, ptrdiff_t f
         at = to - at < step && to - from > step ? to - step : at;
         cols = to - at < step ? to - at : step;
         const gd_matrix part = gd_rows_from(job->b, at, cols);
-        status = whole_b ? see_some(job, &job->all_b, at, cols, &B_NAMES, &b, err)
-                         : see(job, &part, &B_NAMES, &b, err);
+        status = whole_b ? part_of(job, &job->all_b, at, cols, &B_NAMES, &b, err)
+                         : bring_and_prepare(job, &part, &B_NAMES, &b, err);
         job->call.out = *out;
         job->call.out.rows = count;
         job->call.out.cols = cols;
@@ -371,8 +373,8 @@ bool gd_job_is_direct(const gd_job *job, const gd_matrix *out)
 
 gd_status gd_job_direct(gd_job *job, const gd_matrix *out, gd_error *err)
 {
-    const gd_seen a = {.given = *job->a, .rows = *job->a};
-    const gd_seen b = {.given = *job->b, .rows = *job->b};
+    const gd_prepared_rows a = {.given = *job->a, .rows = *job->a};
+    const gd_prepared_rows b = {.given = *job->b, .rows = *job->b};
     const gd_status status = set_arguments(job, err);
     job->call.whole_b = *job->b;
     job->call.out = *out;
@@ -396,8 +398,8 @@ static void ask_for_pairs(gd_job *job, void *out)
 gd_status gd_job_many(gd_job *job, const gd_axes *axes, ptrdiff_t count, bool pairs, bool sure_root,
                       const gd_matrix *out, gd_error *err)
 {
-    const gd_seen a = {.given = *job->a, .rows = *job->a};
-    const gd_seen b = {.given = *job->b, .rows = *job->b};
+    const gd_prepared_rows a = {.given = *job->a, .rows = *job->a};
+    const gd_prepared_rows b = {.given = *job->b, .rows = *job->b};
     const gd_status status = set_arguments(job, err);
     gd_cdist *const call = &job->call;
     call->whole_b = *job->b;

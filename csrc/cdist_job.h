@@ -21,10 +21,10 @@ typedef struct gd_parts {
 } gd_parts;
 
 /* What a kernel sees of some rows of an operand. */
-typedef struct gd_seen {
+typedef struct gd_prepared_rows {
     gd_matrix given, rows; /* on the device as they came, and prepared */
     const double *terms;   /* what preparation found out, or NULL */
-} gd_seen;
+} gd_prepared_rows;
 
 /* A call, between entering the device and leaving it. */
 typedef struct gd_job {
@@ -40,12 +40,12 @@ typedef struct gd_job {
     gd_watch *watch;     /* or NULL */
     ptrdiff_t *complete; /* rows of the result that are where the caller wants them */
     gd_stage stage;
-    gd_stage aside; /* on the host */
+    gd_stage reserve; /* on the host */
     gd_parts parts;
     /* Filled by gd_job_hold. */
     gd_cdist call;
     gd_prepare task;
-    gd_seen all_a, all_b; /* where these are there as a whole; or in all_b a sample of B */
+    gd_prepared_rows all_a, all_b; /* where these are there as a whole; or in all_b a sample of B */
 } gd_job;
 
 /* Whether these are points that the measure takes, to be worked on in `dtype`. */

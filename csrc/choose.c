@@ -42,12 +42,13 @@ enum { LARGE_BYTES = 640000, LONGER_COLS = 96, LONGER_BYTES = 256 << 10 };
 /* From so many rows and bytes of B on it pays to arrange the operands first, where blocks that take
  * so much of a multiprocessor's shared memory together, as it counts them, have room. */
 enum { MANY_ROWS = 1024, ARRANGED_BYTES = 256 << 10, ARRANGED_SHARED = 4 * (57 << 10) };
-/* So few rows of B are none that many launches pay for, however long they are. */
+/* Up to this many rows of B many launches do not pay, however long the rows are. */
 enum { FEW_ROWS = 64 };
 /* To arrange so few points, or for so few rows of A, takes longer than to look at all pairs, at
  * whatever number of the other: a point takes as long as some hundred pairs. */
 enum { FEW_POINTS = 512, FEW_OF_POINTS = 256 };
-/* The same on a device, whose steps take some 0.4 ms for 1,000,000 x 128 whatever the rows of A. */
+/* Rows of A that are as few on a device, whose steps take some 0.4 ms for 1,000,000 x 128 points of
+ * B, however many rows A has. */
 enum { FEW_OF_PRODUCT = 64 };
 /* The same of products on the CPU, for which a point is packed alone. */
 enum { FEW_OF_BOUNDS = 128 };
@@ -182,7 +183,7 @@ bool gd_no_card_runs(const gd_kernel *kernel, char *why, size_t size)
     return kernel->backend == GD_CUDA;
 }
 
-/* Of apsp: whether it closes over the other pair of semirings alone. */
+/* Whether a row of apsp closes over the other pair of semirings alone. */
 static bool closes_over_others(const gd_kernel *kernel, const gd_request *request)
 {
     const bool bottleneck = kernel->flags & GD_BOTTLENECKS;
@@ -294,7 +295,7 @@ static void estimate(const gd_request *request, const gd_card *card, double *hos
     const double card_steps = card_clock * card->multiprocessors * generation->lanes /
                               CARD_INSTRUCTIONS /
                               (request->dtype == GD_F64 ? card->double_ratio : 1);
-    /* Of a search there are few results; its distances pass the device's own memory twice. */
+    /* A search has few results; its distances pass the device's own memory twice. */
     const double over_bus =
         n * ((search ? 0 : n) + (graph ? n : depth)) * size / bus_bytes + bus_call;
     const double passing = search ? 2 * n * n * size / panel_bytes : 0;
@@ -445,10 +446,11 @@ gd_orders gd_orders_near(gd_device device, const gd_orders *orders)
     return near;
 }
 
-/* Those of equal bits (GD_EQUAL_BITS): all form differences and add them up in one order, in folds
- * and groups alike, and have the same root for so many dimensions; so the bits of a result do not
- * tell which of them it is from. Cityblock of one that arranges its operands is none of them: there
- * two dimensions are added to each other before they join the sum. */
+/* Whether a row is one of equal bits (GD_EQUAL_BITS): all of them form differences and add them up
+ * in one order, in folds and groups alike, and have the same root for so many dimensions; so the
+ * bits of a result do not tell which of them it is from. Cityblock of one that arranges its
+ * operands is none of them: there two dimensions are added to each other before they join the sum.
+ */
 static bool has_equal_bits(const gd_kernel *kernel, const gd_request *request)
 {
     return (kernel->flags & GD_EQUAL_BITS) &&
@@ -500,7 +502,7 @@ const gd_kernel *gd_for_many(const gd_request *request, ptrdiff_t rows, const gd
 {
     const gd_kernel *const chosen = choice->kernel;
     const bool asked = request->orders.kernel != NULL;
-    /* Of matrices so small, several make a block of the row that takes no other's place. */
+    /* Matrices are small if several make a block of the row that takes no other's place. */
     const bool small =
         rows < SMALL_OF_MANY || request->n < SMALL_OF_MANY || request->cols <= FEW_OF_COLS;
     const uint64_t way = GD_MANY | (small ? GD_STANDS_IN : 0);

@@ -75,7 +75,7 @@ bool gd_rejects(const gd_kernel *kernel, const gd_request *request, char *why, s
 /* Why this machine can never run the row, whatever the request and the device; false when it can.
  */
 bool gd_cannot_run(const gd_kernel *kernel, char *why, size_t size);
-/* The same, or why none of its devices can. */
+/* Why this machine can never run the row, or why none of its devices can; false when one can. */
 bool gd_no_card_runs(const gd_kernel *kernel, char *why, size_t size);
 
 #endif

@@ -211,7 +211,7 @@ void gd_cuda_leave(int index, int previous)
  * pools are our own, so that nobody else's allocations change their manners. */
 enum { LEAST_KEPT_BYTES = 64 << 20, KEPT_SHARE = 64 };
 
-/* Of the current device. */
+/* How much freed memory the current device's pool is to keep. */
 static cudaError_t bytes_to_keep(uint64_t *bytes)
 {
     size_t available, total;

@@ -135,7 +135,8 @@ typedef struct gd_matrix {
 /* What marks a pair without a predecessor, as in SciPy. */
 #define GD_NO_PREDECESSOR ((int32_t)-9999)
 
-/* So many axes of a batch a launcher takes on a CUDA device; what lies together is made one. */
+/* The most axes of a batch that a launcher takes on a CUDA device; what lies together is made one.
+ */
 #define GD_MOST_AXES 4
 
 /* ---------------------------------------------------------------- launching */
@@ -360,7 +361,7 @@ typedef struct gd_apsp {
      * Of the members here only launch, dtype and semiring count then. */
     struct gd_apsp_band *band;
 } gd_apsp;
-/* Of `found` for n nodes. */
+/* The bytes of `found` for n nodes. */
 #define GD_FOUND_BYTES(n) ((64 + (size_t)(n) + 255) / 256 * 256)
 typedef gd_status gd_apsp_kernel(gd_apsp *call, gd_error *err);
 
@@ -799,9 +800,10 @@ gd_status gd_cuda_paths_write(const gd_apsp *call, const gd_matrix *out, const g
 gd_status gd_cuda_paths_facts(const gd_apsp *call, uint8_t *negative_nodes, gd_paths_facts *facts,
                               gd_error *err);
 
-/* The same for reachability. Reading fills all rows of call->bits from the graph's edges, whose
- * matrix may also be GD_BOOL (an edge where it is true, whatever no_edge says); `reflexive` adds an
- * edge from every node to itself. Writing makes truths of them, n x n of GD_BOOL. Both enqueue. */
+/* Reachability, in these two steps. Reading fills all rows of call->bits from the graph's edges,
+ * whose matrix may also be GD_BOOL (an edge where it is true, whatever no_edge says); `reflexive`
+ * adds an edge from every node to itself. Writing makes truths of them, n x n of GD_BOOL. Both
+ * enqueue. */
 gd_status gd_cpu_edges_read(const gd_graph *graph, const gd_closure *call, bool reflexive,
                             gd_error *err);
 gd_status gd_cuda_edges_read(const gd_graph *graph, const gd_closure *call, bool reflexive,

@@ -191,8 +191,8 @@ static void write_chunk(const gd_apsp *call, ptrdiff_t i, ptrdiff_t j0, ptrdiff_
 
 static ptrdiff_t rows_at_a_time(const gd_graph *graph) { return graph->directed ? 1 : ROWS; }
 
-/* So many rows of `padded` elements; rows from n on hold no edge. A chunk is read before any of it
- * is written: the weights may be call->dist, if the graph is directed. */
+/* Reads a chunk of rows of `padded` elements; rows from n on hold no edge. A chunk is read before
+ * any of it is written: the weights may be call->dist, if the graph is directed. */
 static void read_rows(const gd_graph *graph, const gd_apsp *call, ptrdiff_t i0,
                       gd_graph_facts *facts)
 {

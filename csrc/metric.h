@@ -28,7 +28,7 @@ typedef struct gd_form {
 /* The rules by which arguments reduce a metric; `operands` is the dtype that the rows come in. */
 gd_form gd_form_of(gd_metric metric, bool weighted, double p, bool factored, bool periodic,
                    gd_dtype operands);
-/* The same for a measure. */
+/* The form of a measure, by these rules. */
 gd_form gd_form_of_measure(const gd_measure *measure, gd_dtype operands);
 
 /* One row of the table of metrics. */

@@ -185,11 +185,11 @@ static gd_status work(gd_hunt *hunt, gd_error *err)
 /* What the work holds at most. */
 static gd_status count_memory(const gd_hunt *hunt, size_t *bytes, gd_error *err)
 {
-    gd_budget budget = {.counting = true}, aside = {.counting = true};
+    gd_budget budget = {.counting = true}, reserve = {.counting = true};
     gd_job job = *hunt->job;
     gd_hunt trial = *hunt;
     job.stage.budget = &budget;
-    job.aside.budget = &aside;
+    job.reserve.budget = &reserve;
     trial.job = &job;
     const gd_status status = work(&trial, err);
     *bytes = budget.most;
@@ -239,7 +239,7 @@ gd_status gd_hunt_run(gd_hunt *hunt, const gd_orders *orders, gd_error *err)
     job->staged = home.backend == GD_CPU;
     job->stage = (gd_stage){
         .device = device, .stream = gd_stream_near(home, device, orders), .budget = &budget};
-    job->aside = (gd_stage){0};
+    job->reserve = (gd_stage){0};
     hunt->look.launch.stream = job->stage.stream;
     gd_watch_first(job->watch, most_pairs(job) / ((double)job->a->rows * (double)job->b->rows));
     if ((status = gd_enter(device, &previous, err)) != GD_OK) {

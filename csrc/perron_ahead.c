@@ -17,7 +17,8 @@
 
 enum { MOST = GD_PERRON_KEPT - 1 };
 
-/* Of the equations' diagonal, so that they can be solved where steps are nearly parallel. */
+/* The share of the equations' diagonal that is added to it, so that they can be solved where steps
+ * are nearly parallel. */
 static const double damping = 1e-13;
 
 /* ---------------------------------------------------------------- the weights */

@@ -10,7 +10,8 @@ typedef struct gd_perron_split {
     ptrdiff_t components, source, source_size, other;
 } gd_perron_split;
 
-/* Of the graph that has an edge from i to j where bit j of row i is set; rows are whole words. */
+/* Splits the graph that has an edge from i to j where bit j of row i is set; rows are whole words.
+ */
 gd_status gd_perron_components(const uint64_t *pattern, ptrdiff_t n, gd_perron_split *split,
                                gd_error *err);
 

@@ -21,7 +21,7 @@ static const double parallel_from = 0x1p15;
 /* Columns of a row in float64, zeros after the last one up to a whole fold. */
 static ptrdiff_t padded(ptrdiff_t cols) { return (cols / GD_FOLD + 1) * GD_FOLD; }
 
-/* The same with two cache lines more: in rows whose distance is a power of two, elements of one
+/* Such columns and two cache lines more: in rows whose distance is a power of two, elements of one
  * column would compete for the same places of the cache. */
 static ptrdiff_t spaced(ptrdiff_t cols) { return padded(cols) + 16; }
 

@@ -18,8 +18,9 @@ typedef struct gd_row_span {
 
 static inline gd_row_span gd_all_rows(const gd_matrix *x) { return (gd_row_span){0, x->rows}; }
 
-/* The same for every two rows i < j of x, i one of `rows`: out is one row, sorted by i, then by j,
- * of n * (n - 1) / 2 elements if these are all rows. Each has the bits that gd_run_cdist gives. */
+/* Computes the distances of every two rows i < j of x, i one of `rows`: out is one row, sorted by
+ * i, then by j, of n * (n - 1) / 2 elements if these are all rows. Each has the bits that
+ * gd_run_cdist gives. */
 gd_status gd_run_pdist(const gd_matrix *x, gd_row_span rows, const gd_matrix *out,
                        const gd_measure *measure, const gd_orders *orders, gd_error *err);
 
@@ -49,7 +50,7 @@ typedef struct gd_plan {
     double brought;
 } gd_plan;
 
-/* Of gd_run_cdist, or with b NULL of gd_run_pdist for these rows. Matrices need no data. */
+/* Plans gd_run_cdist, or with b NULL gd_run_pdist for these rows. Matrices need no data. */
 gd_status gd_plan_cdist(const gd_matrix *a, const gd_matrix *b, gd_row_span rows,
                         const gd_matrix *out, const gd_measure *measure, const gd_orders *orders,
                         gd_plan *plan, gd_error *err);

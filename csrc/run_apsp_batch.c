@@ -218,7 +218,7 @@ static gd_status run_on_device(gd_apsp_batch *call, const gd_batch *batch, const
                : GD_OK;
 }
 
-/* Of matrices of one size, how many elements they have; lay_out does more, for each graph. */
+/* Counts the elements of matrices of one size; lay_out does more, for each graph. */
 static gd_status count_elements(const gd_batch *batch, ptrdiff_t *elements, gd_error *err)
 {
     for (ptrdiff_t i = 0; batch->sizes != NULL && i < batch->count; ++i) {

@@ -54,10 +54,10 @@ typedef struct gd_band {
 } gd_band;
 
 /* What the carrier does in one go: home first, which makes room. */
-typedef struct gd_errand {
+typedef struct gd_copy_request {
     ptrdiff_t block, but; /* of this block all bands but one go home; -1: none */
     gd_band home, fetch;  /* without rows: none */
-} gd_errand;
+} gd_copy_request;
 
 typedef struct gd_carrier {
     gd_far *far;
@@ -68,7 +68,7 @@ typedef struct gd_carrier {
     pthread_cond_t turn;
     bool busy, leaving;
     _Atomic bool hurry; /* the call has failed: what is to be moved no longer matters */
-    gd_errand errand;
+    gd_copy_request request;
     gd_status status;
     gd_error err;
 } gd_carrier;
@@ -205,20 +205,20 @@ static gd_status move_band(gd_carrier *c, bool home, gd_band band, gd_error *err
 }
 
 /* Finished on return: who computes with the bands uses another stream. */
-static gd_status run_errand(gd_carrier *c, const gd_errand *errand, gd_error *err)
+static gd_status run_request(gd_carrier *c, const gd_copy_request *request, gd_error *err)
 {
     gd_far *far = c->far;
     gd_status status = GD_OK;
-    for (ptrdiff_t i = 0; errand->block >= 0 && i < bands_of_block(far, errand->block); ++i) {
-        if (i != errand->but && status == GD_OK && !c->hurry) {
-            status = move_band(c, true, band_of_block(far, errand->block, i), err);
+    for (ptrdiff_t i = 0; request->block >= 0 && i < bands_of_block(far, request->block); ++i) {
+        if (i != request->but && status == GD_OK && !c->hurry) {
+            status = move_band(c, true, band_of_block(far, request->block, i), err);
         }
     }
     if (status == GD_OK) {
-        status = move_band(c, true, errand->home, err);
+        status = move_band(c, true, request->home, err);
     }
     if (status == GD_OK) {
-        status = move_band(c, false, errand->fetch, err);
+        status = move_band(c, false, request->fetch, err);
     }
     return gd_settle(far->call.launch.device, GD_THREAD_STREAM, status, err);
 }
@@ -239,7 +239,7 @@ static void *carry(void *context)
             break;
         }
         pthread_mutex_unlock(&c->lock);
-        status = entered ? run_errand(c, &c->errand, &c->err) : status;
+        status = entered ? run_request(c, &c->request, &c->err) : status;
         pthread_mutex_lock(&c->lock);
         c->status = status;
         c->busy = false;
@@ -252,10 +252,10 @@ static void *carry(void *context)
     return NULL;
 }
 
-static void send_off(gd_carrier *c, gd_errand errand)
+static void send_off(gd_carrier *c, gd_copy_request request)
 {
     pthread_mutex_lock(&c->lock);
-    c->errand = errand;
+    c->request = request;
     c->busy = true;
     pthread_cond_broadcast(&c->turn);
     pthread_mutex_unlock(&c->lock);
@@ -309,21 +309,22 @@ static gd_status take_turn(gd_carrier *c, ptrdiff_t turn, gd_band *order, gd_err
         return status;
     }
     if (count == 0) {
-        return run_errand(c, &(gd_errand){turn, -1, none, none}, err);
+        return run_request(c, &(gd_copy_request){turn, -1, none, none}, err);
     }
     /* Room for the first band; the rest of the block goes home beside its arithmetic. */
     const ptrdiff_t taken = order[0].place;
     const bool held = taken < bands_of_block(far, turn);
-    const gd_errand first = {-1, 0, held ? band_of_block(far, turn, taken) : none, order[0]};
-    status = run_errand(c, &first, err);
+    const gd_copy_request first = {-1, 0, held ? band_of_block(far, turn, taken) : none, order[0]};
+    status = run_request(c, &first, err);
     for (ptrdiff_t i = 0; i < count && status == GD_OK; ++i) {
         const bool passed = i > 0 && order[i - 1].block != turn + 1;
-        send_off(c, (gd_errand){i == 0 ? turn : -1, taken, passed ? order[i - 1] : none,
-                                i + 1 < count ? order[i + 1] : none});
+        send_off(c, (gd_copy_request){i == 0 ? turn : -1, taken, passed ? order[i - 1] : none,
+                                      i + 1 < count ? order[i + 1] : none});
         status = await_carrier(c, compute(c, turn, order[i], err), err);
     }
-    return status == GD_OK && last >= 0 ? run_errand(c, &(gd_errand){-1, 0, order[last], none}, err)
-                                        : status;
+    return status == GD_OK && last >= 0
+               ? run_request(c, &(gd_copy_request){-1, 0, order[last], none}, err)
+               : status;
 }
 
 static gd_status take_turns(gd_carrier *c, gd_band *order, gd_error *err)
@@ -331,8 +332,8 @@ static gd_status take_turns(gd_carrier *c, gd_band *order, gd_error *err)
     gd_far *far = c->far;
     gd_status status = GD_OK;
     for (ptrdiff_t i = 0; i < bands_of_block(far, 0) && status == GD_OK; ++i) {
-        const gd_errand fetch = {-1, 0, {0}, band_of_block(far, 0, i)};
-        status = run_errand(c, &fetch, err);
+        const gd_copy_request fetch = {-1, 0, {0}, band_of_block(far, 0, i)};
+        status = run_request(c, &fetch, err);
         status = status == GD_OK ? gd_pass(&far->call.launch, 0, err) : status;
     }
     for (ptrdiff_t turn = 0; turn < far->blocks && status == GD_OK; ++turn) {

@@ -114,7 +114,7 @@ static bool has_all_pairs(const gd_job *job)
     return job->pairs_of.first == 0 && job->pairs_of.end >= job->a->rows;
 }
 
-/* So many rows in a block that little is computed left of the diagonal, but enough to be worth the
+/* As many rows in a block that little is computed left of the diagonal, but enough to be worth the
  * launches. On the CPU a block stays in the last cache on its way to the result; a GPU is quicker
  * with fewer, larger ones. */
 static ptrdiff_t rows_of_block(const gd_job *job)
@@ -255,11 +255,11 @@ static gd_status work(gd_job *job, const gd_matrix *out, bool pairs, gd_error *e
 static gd_status count_memory(const gd_job *job, const gd_matrix *out, bool pairs,
                               const gd_parts *parts, size_t *bytes, gd_error *err)
 {
-    gd_budget budget = {.counting = true}, aside = {.counting = true};
+    gd_budget budget = {.counting = true}, reserve = {.counting = true};
     gd_job trial = *job;
     trial.parts = *parts;
     trial.stage.budget = &budget;
-    trial.aside.budget = job->staged ? &aside : &budget;
+    trial.reserve.budget = job->staged ? &reserve : &budget;
     const gd_status status = work(&trial, out, pairs, err);
     *bytes = budget.most;
     return status;
@@ -440,7 +440,7 @@ static gd_status run_in_parts(gd_job *job, const gd_matrix *out, bool pairs, gd_
     return GD_OK;
 }
 
-/* The same, or at once where it is small. */
+/* Computes a result in parts, or at once where it is small. */
 static gd_status run(const gd_matrix *a, const gd_matrix *b, gd_row_span rows, const gd_matrix *out,
                      const gd_measure *measure, const gd_orders *orders, gd_plan *plan,
                      gd_error *err)
@@ -468,7 +468,7 @@ static gd_status run(const gd_matrix *a, const gd_matrix *b, gd_row_span rows, c
     job.stage = (gd_stage){.device = choice.device,
                            .stream = gd_stream_near(out->device, choice.device, orders),
                            .budget = &budget};
-    job.aside.budget = job.staged ? NULL : &budget;
+    job.reserve.budget = job.staged ? NULL : &budget;
     gd_watch_first(job.watch, first_piece(&job));
     if ((status = gd_enter(choice.device, &previous, err)) != GD_OK) {
         return status;

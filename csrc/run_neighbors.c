@@ -17,9 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bus.h"
 #include "cdist_job.h"
-#include "device.h"
 #include "neighbors_list.h"
 #include "registry.h"
 #include "run_neighbors_cuda.h"
@@ -322,7 +320,7 @@ static gd_status attempt(gd_search *search, const gd_orders *orders, ptrdiff_t a
     const gd_device host = {GD_CPU, 0};
     gd_status status;
     job->stage = (gd_stage){.device = host, .budget = &budget};
-    job->aside = (gd_stage){.budget = &budget};
+    job->reserve = (gd_stage){.budget = &budget};
     if (takes_points(search)) {
         search->rows = gd_least(gd_least(job->a->rows, at_most), BLOCK_ROWS);
     }
@@ -601,91 +599,6 @@ gd_status gd_run_nearest(const gd_matrix *a, const gd_matrix *b, const gd_matrix
 }
 
 /* ---------------------------------------------------------------- within a radius */
-
-gd_status gd_grow_neighborhoods(gd_neighborhoods *found, size_t size, ptrdiff_t more, gd_error *err)
-{
-    const ptrdiff_t needed = found->count + more;
-    if (needed <= found->allocated) {
-        return GD_OK;
-    }
-    const ptrdiff_t room = gd_most(needed, found->allocated + found->allocated / 2);
-    int64_t *const indices = realloc(found->indices, (size_t)room * sizeof *indices);
-    if (indices != NULL) {
-        found->indices = indices;
-    }
-    void *const distances = realloc(found->distances, (size_t)room * size);
-    if (distances != NULL) {
-        found->distances = distances;
-    }
-    if (indices == NULL || distances == NULL) {
-        return GD_FAIL(
-            err, GD_NO_MEMORY,
-            "there are more than %td neighbours, and no memory for their %zu bytes: give "
-            "a smaller radius, or max_neighbors",
-            needed, (size_t)needed * (size + sizeof *indices));
-    }
-    found->allocated = room;
-    return GD_OK;
-}
-
-/* Chunks one after the other. */
-static gd_status gather_chunks(const gd_neighborhoods *found, const gd_matrix *distances,
-                               int64_t *indices, void *stream, gd_error *err)
-{
-    const size_t size = gd_dtype_size(distances->dtype);
-    gd_status status = GD_OK;
-    ptrdiff_t at = 0;
-    for (ptrdiff_t i = 0; status == GD_OK && i < found->chunk_count; ++i) {
-        const gd_chunk *const chunk = &found->chunks[i];
-        const size_t bytes = (size_t)chunk->count * size;
-        const size_t index_bytes = (size_t)chunk->count * sizeof *indices;
-        if (chunk->count > 0) {
-            status =
-                gd_copy_rows(distances->device, stream, (char *)distances->data + (size_t)at * size,
-                             bytes, chunk->distances, bytes, bytes, 1, err);
-            status = status == GD_OK
-                         ? gd_copy_rows(distances->device, stream, indices + at, index_bytes,
-                                        chunk->indices, index_bytes, index_bytes, 1, err)
-                         : status;
-        }
-        at += chunk->count;
-    }
-    return status;
-}
-
-gd_status gd_gather_neighborhoods(const gd_neighborhoods *found, const gd_matrix *distances,
-                                  int64_t *indices, const void *places, size_t places_bytes,
-                                  void *places_there, void *stream, gd_error *err)
-{
-    int previous;
-    gd_status status = gd_enter(distances->device, &previous, err);
-    if (status != GD_OK) {
-        return status;
-    }
-    status = gd_send_rows(distances->device, stream, places_there, places_bytes, places,
-                          places_bytes, places_bytes, 1, err);
-    status = status == GD_OK ? gather_chunks(found, distances, indices, stream, err) : status;
-    gd_leave(distances->device, previous);
-    return status;
-}
-
-void gd_free_neighborhoods(gd_neighborhoods *found)
-{
-    int previous;
-    gd_error err;
-    if (found->chunk_count > 0 && gd_enter(found->device, &previous, &err) == GD_OK) {
-        for (ptrdiff_t i = 0; i < found->chunk_count; ++i) {
-            gd_free(found->device, found->stream, found->chunks[i].distances);
-            gd_free(found->device, found->stream, found->chunks[i].indices);
-        }
-        gd_leave(found->device, previous);
-    }
-    free(found->chunks);
-    free(found->distances);
-    free(found->indices);
-    free(found->indptr);
-    *found = (gd_neighborhoods){0};
-}
 
 static gd_status finish_within(gd_search *search, ptrdiff_t first, ptrdiff_t count, gd_error *err)
 {

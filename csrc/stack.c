@@ -36,7 +36,8 @@ static void note(gd_sharing *all, ptrdiff_t number, const gd_error *err)
     atomic_flag_clear_explicit(&all->writing, memory_order_release);
 }
 
-/* Those below a number that failed are done all the same: one of them may fail as well. */
+/* Computes some matrices. Numbers below one that failed are done all the same: one of them may fail
+ * as well. */
 static void compute_some(void *context, ptrdiff_t begin, ptrdiff_t end, int member)
 {
     gd_sharing *const all = context;

@@ -33,7 +33,7 @@ void gd_watch_part(gd_watch *watch, double before, double part);
 /* Before the first launch: which share of the call comes before it is known how long a share takes.
  * It is to take some tenths of a second at most. */
 void gd_watch_first(gd_watch *watch, double share);
-/* The same for a call of so many inner steps that are as quick as an addition and a minimum. */
+/* Tells it for a call of `work` inner steps that are as quick as an addition and a minimum. */
 void gd_watch_work(gd_watch *watch, double work);
 /* The share of the call to do before passing by again, for work that can be cut up anywhere: the
  * first, and then what took some 150 ms on the CPU, 30 ms on a device. */

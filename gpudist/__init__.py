@@ -117,7 +117,6 @@ from gpudist._core import DeviceError
 from gpudist.distance import cdist, pdist
 from gpudist.errors import ConvergenceWarning, NoPathError
 from gpudist.recycling import recycle_results
-from gpudist.registry import Explanation, Kernel, kernels
 from gpudist.staging import limit_pinned_memory
 
 if TYPE_CHECKING:
@@ -125,21 +124,16 @@ if TYPE_CHECKING:
     from gpudist.comparison import Comparison, compare
     from gpudist.edges import apsp_edges
     from gpudist.eigen import PerronResult, perron
+    from gpudist.explained import Explanation
     from gpudist.explanation import explain
     from gpudist.named import ShortestPaths
-    from gpudist.neighbors import (
-        KNearest,
-        Nearest,
-        Neighborhoods,
-        count_neighbors,
-        knn,
-        nearest,
-        radius_neighbors,
-    )
+    from gpudist.neighbors import count_neighbors, knn, nearest, radius_neighbors
     from gpudist.neighbors_kept import Neighbors
+    from gpudist.neighbors_one import KNearest, Nearest, Neighborhoods
     from gpudist.patch import Routed, patched_scipy
     from gpudist.paths import UNREACHABLE, apsp, transitive_closure
     from gpudist.products import minplus
+    from gpudist.registry import Kernel, kernels
     from gpudist.walks import reconstruct_path, reconstruct_paths
 
 
@@ -189,9 +183,11 @@ __all__ = [
 # What most programs do without is imported when it is first asked for.
 _LATE = {
     "Comparison": "comparison",
-    "KNearest": "neighbors",
-    "Nearest": "neighbors",
-    "Neighborhoods": "neighbors",
+    "Explanation": "explained",
+    "KNearest": "neighbors_one",
+    "Kernel": "registry",
+    "Nearest": "neighbors_one",
+    "Neighborhoods": "neighbors_one",
     "Neighbors": "neighbors_kept",
     "PerronResult": "eigen",
     "Routed": "patch",
@@ -202,6 +198,7 @@ _LATE = {
     "compare": "comparison",
     "count_neighbors": "neighbors",
     "explain": "explanation",
+    "kernels": "registry",
     "knn": "neighbors",
     "measures": "measures",
     "minplus": "products",

@@ -26,7 +26,7 @@ from gpudist.many_graphs import Graphs
 from gpudist.paths_call import Asked, number_or_none
 from gpudist.progress import watched
 
-# So many elements of narrow integers are made of int32 at a time.
+# How many elements of narrow integers are made of int32 at a time.
 _CHUNK = 1 << 20
 
 

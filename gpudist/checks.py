@@ -52,6 +52,8 @@ def refuse_recorded(name: str, value: Any) -> None:
 
 def number(name: str, value: Any) -> float:
     """Read a real number, whatever type it has; raise a TypeError for all else."""
+    if type(value) is float:
+        return value
     refuse_recorded(name, value)
     try:
         if isinstance(value, (str, bytes)) or np.ndim(value) != 0:

@@ -13,6 +13,7 @@ import numpy as np
 
 from gpudist import checks, errors, explanation, registry
 from gpudist._core import DeviceError
+from gpudist.explained import Explanation
 
 if TYPE_CHECKING:
     from gpudist.measure.devices import DeviceArrays
@@ -123,7 +124,7 @@ class Comparison:
     shape: tuple[int, ...]
     arguments: str
     entries: tuple[Entry, ...]
-    explanation: registry.Explanation
+    explanation: Explanation
     provenance: dict[str, Any]
     checked_rows: int
 
@@ -417,7 +418,7 @@ class _Race:
         op: str,
         operands: tuple[Any, ...],
         arguments: dict[str, Any],
-        said: registry.Explanation,
+        said: Explanation,
         repeats: int,
         budget: float,
     ) -> None:
@@ -513,7 +514,7 @@ class _Race:
                 continue
             first = found[0][1]  # on the device that ours runs on, if anything of it runs there
             there = [one for one, task in found if task is first]
-            # Of a library that is missing it is enough to say so once.
+            # It is enough to say once that a library is missing.
             there = there if there[0].version() else there[:1]
             yield from (self._run_rival(one, first) for one in there)
 

@@ -306,8 +306,8 @@ def _answer(asked: Asked) -> Any:
     if foreign.is_dask(*given[:-1]):
         from gpudist import dask
 
-        lazily = getattr(dask, asked.function)
-        return lazily(*given[:-1], asked.metric, **asked.keywords)
+        lazily = dask.cdist if asked.function == "cdist" else dask.pdist
+        return lazily(asked)
     home = homes.of(given[0], asked.out)
     if home is None:
         return _distances(asked)

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpudist import _core, arrays, checks, errors, metrics, registry, several_gpus
-from gpudist.intake import Operands, Orders, operands
+from gpudist import _core, arrays, checks, errors, metrics, several_gpus
+from gpudist.intake import SEARCHES, Operands, Orders, operands
 from gpudist.progress import Progress, watched
 
 # What the functions themselves take by name.
@@ -54,16 +54,9 @@ class Asked(NamedTuple):
         """Whether an operand is a stack of matrices."""
         return max(map(arrays.dimensions, self.named.values())) > 2
 
-    @property
-    def keywords(self) -> dict[str, Any]:
-        """What was given by keyword, the metric's arguments among it."""
-        own = {"out": self.out, "dtype": self.dtype, **self.orders._asdict()}
-        rows = {} if self.function == "pdist" else {"rows": self.rows}
-        return {**own, **rows, **self.metric_args}
-
     def ordered(self) -> Asked:
         """Return the call with its orders read."""
-        op = self.function if self.function in registry.SEARCHES else "cdist"
+        op = self.function if self.function in SEARCHES else "cdist"
         orders = self.orders.read(op)
         return self if orders is self.orders else self._replace(orders=orders)
 
@@ -185,53 +178,6 @@ def pairs_before(n: int, i: int) -> int:
     return i * (2 * n - i - 1) // 2
 
 
-def request(
-    op: str,
-    dtype: str,
-    metric: str,
-    arguments: metrics.Arguments,
-    sizes: tuple[int, int, int],
-    *,
-    truths: bool,
-    direct: bool = False,
-    neighbors: int = 0,
-) -> registry.Request:
-    """Return what distances, or a search among them, ask of a kernel.
-
-    Parameters
-    ----------
-    op : str
-        "cdist" or "neighbors".
-    dtype, metric, arguments, truths
-        As in a `Call`.
-    sizes : tuple of int
-        Rows of the first operand, rows of the second, and columns.
-    direct, neighbors
-        As in a `registry.Request`.
-
-    Returns
-    -------
-    Request
-        The record.
-    """
-    core = arguments.core
-    return registry.Request(
-        op=op,
-        dtype=dtype,
-        n=sizes[1],
-        cols=sizes[2],
-        metric=metric,
-        operands="bool" if truths else None,
-        weighted="weights" in core,
-        periodic="box" in core,
-        factored=core.get("factor") is not None or "vi" not in core,
-        p=core.get("p", 2.0),
-        rows=sizes[0],
-        direct=direct,
-        neighbors=neighbors,
-    )
-
-
 def matrices(asked: Asked) -> Any:
     """Compute the distances of two matrices, or of one.
 
@@ -282,10 +228,7 @@ def pairs_of_rows(asked: Asked, start: int, stop: int) -> Any:
     TypeError, ValueError, MemoryError, gpudist.DeviceError
         As for `gpudist.pdist`.
     """
-    call = read(asked)
-    part, place = call.pairs_of(start, stop)
-    if asked.orders.kernel == "reference":  # which knows no parts
-        return _compute(call, None, asked.orders)[place]
+    part, _ = read(asked).pairs_of(start, stop)
     return _compute(part, None, asked.orders)
 
 
@@ -429,8 +372,10 @@ def _reference(call: Call, out: Any) -> Any:
     space = call.operands.space
     arrays.refuse_devices(space, 'kernel="reference"')
     result = _on_host(call.shape, call.result, out)
-    compute = getattr(reference, call.function)
-    space.assign(result, compute(*call.operands.given, call.metric.name, **call.arguments.values))
+    compute, values = getattr(reference, call.function), call.arguments.values
+    if call.rows is not None:
+        values = values | {"rows": call.rows}
+    space.assign(result, compute(*call.operands.given, call.metric.name, **values))
     return result
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpudist import _core, arrays, checks, homes, registry, spreading
+from gpudist import _core, arrays, checks, homes, spreading
 from gpudist.errors import ConvergenceWarning
 from gpudist.intake import Operands, Orders, operands
 from gpudist.nx import graphs
@@ -184,7 +184,7 @@ def perron(
     array([1.   , 0.855, 0.855, 0.461])
     """
     orders = Orders(kernel, device, options, False, max_memory).read("perron")
-    matrix, name = _read(A)
+    matrix, name = read(A)
     start = None if x0 is None else _start(matrix, x0)
     rounds = _Rounds(*_numbers(tol, max_iter, shift), start)
     compute = _reference if kernel == "reference" else _compute
@@ -197,8 +197,8 @@ def perron(
             ConvergenceWarning,
             stacklevel=2,
         )
-    result: PerronResult = homes.brought(homes.of(A), found)
-    return result
+    home = homes.of(A)
+    return found if home is None else replace(found, vector=home.named(found.vector))
 
 
 class _Rounds(NamedTuple):
@@ -210,7 +210,7 @@ class _Rounds(NamedTuple):
     start: Any
 
 
-def _read(A: Any) -> tuple[Operands, str]:
+def read(A: Any) -> tuple[Operands, str]:
     """Read and check all that does not need the core; return also the dtype of the vector."""
     if graphs.is_graph(A):
         A = spreading.adjacency(A, "A")
@@ -274,19 +274,3 @@ def _reference(matrix: Operands, name: str, rounds: _Rounds, orders: Orders) -> 
     value, vector, lower, upper, done, converged = reference.perron(matrix.given[0], *rounds)
     vector = np.maximum(vector.astype(name), np.finfo(name).smallest_subnormal)
     return PerronResult(value, vector, lower, upper, done, converged)
-
-
-def explain_perron(
-    A: Any, *, kernel: str = "auto", device: str | None = None
-) -> registry.Explanation:
-    """Say what `perron` would do, and the work of one round; see `gpudist.explain`."""
-    matrix, name = _read(A)
-    n, space = matrix.shapes[0][0], matrix.space
-    return registry.choose(
-        "perron",
-        registry.Request(op="perron", dtype=name, n=n, cols=n),
-        registry.Amounts(moved=n * n, operations=n * n),
-        kernel=kernel,
-        device=arrays.device_for(space, matrix.given[0], device),
-        space=space,
-    )

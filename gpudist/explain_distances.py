@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from gpudist import _core, arrays, registry, several_gpus
-from gpudist.distance_call import Asked, Call, read, request
+from gpudist import _core, arrays, choosing, several_gpus
+from gpudist.distance_call import Asked, Call, read
+from gpudist.explained import Explanation
 from gpudist.intake import Orders
 
 
@@ -23,7 +24,7 @@ def explain_cdist(
     device: str | None = None,
     max_memory: int | None = None,
     **metric_args: Any,
-) -> registry.Explanation:
+) -> Explanation:
     """Say what `cdist` would do; see `gpudist.explain`."""
     orders = Orders(kernel, device, max_memory=max_memory)
     return _explain(Asked("cdist", {"XA": XA, "XB": XB}, metric, metric_args, dtype, orders=orders))
@@ -38,19 +39,19 @@ def explain_pdist(
     device: str | None = None,
     max_memory: int | None = None,
     **metric_args: Any,
-) -> registry.Explanation:
+) -> Explanation:
     """Say what `pdist` would do; see `gpudist.explain`."""
     orders = Orders(kernel, device, max_memory=max_memory)
     return _explain(Asked("pdist", {"X": X}, metric, metric_args, dtype, orders=orders))
 
 
-def _explain(asked: Asked) -> registry.Explanation:
+def _explain(asked: Asked) -> Explanation:
     if callable(asked.metric):
         raise TypeError("a callable metric is called from Python, it runs no kernel")
     return _explain_batch(asked) if asked.batched else _explain_matrices(asked, read(asked))
 
 
-def _explain_batch(asked: Asked) -> registry.Explanation:
+def _explain_batch(asked: Asked) -> Explanation:
     """Say what is done for each matrix of a batch, and how much that is for all."""
     from gpudist import distance_batches
 
@@ -78,7 +79,7 @@ def _explain_batch(asked: Asked) -> registry.Explanation:
     )
 
 
-def _explain_matrices(asked: Asked, call: Call) -> registry.Explanation:
+def _explain_matrices(asked: Asked, call: Call) -> Explanation:
     """Say what is done for two matrices, or one."""
     kernel = asked.orders.kernel
     space, _, given, _, shapes = call.operands
@@ -86,9 +87,9 @@ def _explain_matrices(asked: Asked, call: Call) -> registry.Explanation:
     n, cols = shapes[-1]
     pairs = math.prod(call.shape)
     elements = sum(shape[0] for shape in shapes) * cols
-    said = registry.choose(
+    said = choosing.choose(
         call.function,
-        request(
+        choosing.request_of_distances(
             "cdist",
             call.dtype,
             call.metric.name,
@@ -96,7 +97,7 @@ def _explain_matrices(asked: Asked, call: Call) -> registry.Explanation:
             (shapes[0][0], n, cols),
             truths=call.truths,
         ),
-        registry.Amounts(
+        choosing.Amounts(
             moved=pairs + (0 if call.truths else elements),
             written=pairs,
             operations=pairs * cols,

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from gpudist import arrays, registry, several_gpus
-from gpudist.distance_call import request
+from gpudist import arrays, choosing, several_gpus
+from gpudist.explained import Explanation
 from gpudist.intake import Orders
 from gpudist.neighbors_call import (
     NO_K,
@@ -33,7 +33,7 @@ def explain_nearest(
     rows: slice | None = None,
     index_dtype: Any = np.int64,
     **metric_args: Any,
-) -> registry.Explanation:
+) -> Explanation:
     """Say what `nearest` would do; see `gpudist.explain`."""
     orders = Orders(kernel, device)
     asked = asked_for("nearest", XA, XB, metric, metric_args, dtype, rows, orders)
@@ -53,7 +53,7 @@ def explain_knn(
     rows: slice | None = None,
     index_dtype: Any = np.int64,
     **metric_args: Any,
-) -> registry.Explanation:
+) -> Explanation:
     """Say what `knn` would do; see `gpudist.explain`."""
     if k is None:
         raise TypeError(NO_K)
@@ -75,7 +75,7 @@ def explain_radius_neighbors(
     rows: slice | None = None,
     index_dtype: Any = np.int64,
     **metric_args: Any,
-) -> registry.Explanation:
+) -> Explanation:
     """Say what `radius_neighbors` would do; see `gpudist.explain`.
 
     How many neighbours there are is not known before the search: none are counted.
@@ -100,7 +100,7 @@ def explain_count_neighbors(
     device: object = None,
     rows: slice | None = None,
     **metric_args: Any,
-) -> registry.Explanation:
+) -> Explanation:
     """Say what `count_neighbors` would do; see `gpudist.explain`."""
     if radii is None:
         raise TypeError(NO_RADII)
@@ -112,10 +112,10 @@ def explain_count_neighbors(
 def _pairs_of_bytes(call: Call, k: Any) -> int:
     """Count the bytes of the distances and indices of k neighbours of each row."""
     neighbors = count_of(k, call.columns, call.first is not None) * call.rows
-    return neighbors * (np.dtype(call.result).itemsize + call.index_dtype.itemsize)
+    return neighbors * (np.dtype(call.result).itemsize + np.dtype(call.index_dtype).itemsize)
 
 
-def _explain(call: Call, result_bytes: int, neighbors: int = 0) -> registry.Explanation:
+def _explain(call: Call, result_bytes: int, neighbors: int = 0) -> Explanation:
     if callable(call.metric):
         raise TypeError("a callable metric is called from Python, it runs no kernel")
     (m, d), n = (int(x) for x in call.points[0].shape), call.columns
@@ -128,7 +128,7 @@ def _explain(call: Call, result_bytes: int, neighbors: int = 0) -> registry.Expl
     by_distances = not by_name and kernel != "auto"
 
     sizes = m, n, d
-    search = request(
+    search = choosing.request_of_distances(
         "neighbors",
         call.dtype,
         call.metric,
@@ -144,10 +144,10 @@ def _explain(call: Call, result_bytes: int, neighbors: int = 0) -> registry.Expl
     if kernel != "reference" and not by_distances:
         finder, device, _, others = search.kernel_by(named, device)
     among_points = _takes_points(finder)
-    said = registry.choose(
+    said = choosing.choose(
         call.asked.function,
         search if among_points else search._replace(op="cdist"),
-        registry.Amounts(
+        choosing.Amounts(
             moved=0 if truths else read,
             operations=m * n * d,
             operand_bytes=read if truths else 0,

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from gpudist import _core, arrays, cuda, many_graphs, named, registry, results, semirings
+from gpudist import _core, arrays, choosing, cuda, many_graphs, named, registry, results, semirings
+from gpudist.explained import Explanation
 from gpudist.intake import Orders
 from gpudist.paths_call import Asked, Graph, directed_of, may_count_hops, read_graph
 from gpudist.work import Work
@@ -31,7 +32,7 @@ def explain_apsp(
     nodelist: Sequence[Any] | None = None,
     sizes: Any = None,
     indices: Any = None,
-) -> registry.Explanation:
+) -> Explanation:
     """Say what `apsp` would do; see `gpudist.explain`."""
     semirings.check(semiring)
     if semiring == "or_and":
@@ -54,7 +55,7 @@ def explain_apsp(
     return _explain_one(graph, asked)
 
 
-def _explain_one(graph: Any, asked: Asked) -> registry.Explanation:
+def _explain_one(graph: Any, asked: Asked) -> Explanation:
     """Say how all pairs of one graph are computed."""
     unweighted = bool(asked.unweighted)
     directed = directed_of(graph, asked.directed)
@@ -70,12 +71,12 @@ def _explain_one(graph: Any, asked: Asked) -> registry.Explanation:
     return _explain_by_weights(read_as, directed, name, asked)
 
 
-def _explain_hops(n: int, edges: int, dtype: str) -> registry.Explanation:
+def _explain_hops(n: int, edges: int, dtype: str) -> Explanation:
     """Say how hops are counted level by level."""
-    said = registry.choose(
+    said = choosing.choose(
         "hops",
-        registry.Request(op="hops", dtype=dtype, n=n, cols=0),
-        registry.Amounts(
+        choosing.Request(op="hops", dtype=dtype, n=n, cols=0),
+        choosing.Amounts(
             moved=2 * n * n,
             written=n * n,
             operations=n * -(-edges // 512),
@@ -92,17 +93,15 @@ def _explain_hops(n: int, edges: int, dtype: str) -> registry.Explanation:
     return dataclasses.replace(said, reason=why)
 
 
-def _explain_by_weights(
-    graph: Graph, directed: bool, dtype: str, asked: Asked
-) -> registry.Explanation:
+def _explain_by_weights(graph: Graph, directed: bool, dtype: str, asked: Asked) -> Explanation:
     """Say which kernel takes a matrix of weights, and how, if its device does not hold it."""
     space, weights, n = graph.space, graph.weights, graph.n
     kernel, device, _, _, max_memory = asked.orders
     predecessors = 4 * n * n if asked.return_predecessors else 0
-    said = registry.choose(
+    said = choosing.choose(
         "apsp",
-        registry.Request(op="apsp", dtype=dtype, n=n, cols=0, semiring=asked.semiring),
-        registry.Amounts(
+        choosing.Request(op="apsp", dtype=dtype, n=n, cols=0, semiring=asked.semiring),
+        choosing.Amounts(
             moved=2 * n * n,
             written=n * n,
             result_bytes=predecessors,
@@ -123,7 +122,7 @@ def _explain_by_weights(
     return explain_far(said, n, brought, asked.return_predecessors, max_memory, asked.semiring)
 
 
-def _explain_some(graph: Any, indices: Any, asked: Asked) -> registry.Explanation:
+def _explain_some(graph: Any, indices: Any, asked: Asked) -> Explanation:
     """Say whether paths from some nodes are SciPy's."""
     from gpudist import sources
 
@@ -137,7 +136,7 @@ def _explain_some(graph: Any, indices: Any, asked: Asked) -> registry.Explanatio
     negative = not asked.unweighted and bool((some.weights < 0).any())
     name = "johnson" if negative else "dijkstra"
     work = Work(m * (size + 4), k * n * size, k * m, "steps over edges")
-    return registry.Explanation(
+    return Explanation(
         "apsp",
         f"scipy.sparse.csgraph.{name}",
         "cpu",
@@ -151,7 +150,7 @@ def _explain_some(graph: Any, indices: Any, asked: Asked) -> registry.Explanatio
     )
 
 
-def _explain_many(graphs: many_graphs.Graphs, asked: Asked) -> registry.Explanation:
+def _explain_many(graphs: many_graphs.Graphs, asked: Asked) -> Explanation:
     """Say what becomes of graphs that are done side by side, or else of the largest of them."""
     name = results.dtype_of(graphs.space, graphs.dtype == "float32", asked.dtype, asked.semiring)
     computed = "int32" if name in results.NARROW else name
@@ -167,12 +166,12 @@ def _explain_many(graphs: many_graphs.Graphs, asked: Asked) -> registry.Explanat
         why = f"each of {graphs.count} graphs by itself, of which this is one; {said.reason}"
         return dataclasses.replace(said, reason=why)
     elements, before = graphs.elements, 4 * graphs.elements if asked.return_predecessors else 0
-    said = registry.choose(
+    said = choosing.choose(
         "apsp_batch",
-        registry.Request(
+        choosing.Request(
             op="apsp_batch", dtype=computed, n=graphs.n, cols=smallest, semiring=asked.semiring
         ),
-        registry.Amounts(
+        choosing.Amounts(
             moved=2 * elements, written=elements, result_bytes=before, operations=graphs.steps
         ),
         kernel="auto",
@@ -191,13 +190,13 @@ def _explain_many(graphs: many_graphs.Graphs, asked: Asked) -> registry.Explanat
 
 
 def explain_far(
-    said: registry.Explanation,
+    said: Explanation,
     n: int,
     brought: int,
     predecessors: bool,
     room: int,
     semiring: str = "min_plus",
-) -> registry.Explanation:
+) -> Explanation:
     """Say how the matrix goes through a device that has no room for it and `brought` bytes."""
     plan = _core.far_plan(n, said.dtype, predecessors, said.device, room, said.kernel, semiring)
     teaching = any(row.teaching for row in registry.kernels("apsp") if row.id == said.kernel)
@@ -214,7 +213,7 @@ def explain_closure(
     directed: bool = True,
     kernel: str = "auto",
     device: str | None = None,
-) -> registry.Explanation:
+) -> Explanation:
     """Say what `transitive_closure` would do; see `gpudist.explain`."""
     if many_graphs.are(graph):
         stack = arrays.HOST.array(graph, "graph")
@@ -228,10 +227,10 @@ def explain_closure(
     graph = named.take(graph, strict=False)[0]
     read_as = read_graph(graph, no_edge, truths=True)
     space, weights, n = read_as.space, read_as.weights, read_as.n
-    said = registry.choose(
+    said = choosing.choose(
         "closure",
-        registry.Request(op="closure", dtype="bool", n=n, cols=0),
-        registry.Amounts(
+        choosing.Request(op="closure", dtype="bool", n=n, cols=0),
+        choosing.Amounts(
             moved=n * n,
             written=n * n,
             operand_bytes=n * n * np.dtype(read_as.dtype).itemsize,

@@ -9,7 +9,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gpudist import arrays, checks, registry
-from gpudist.eigen import explain_perron
 from gpudist.explain_distances import explain_cdist, explain_pdist
 from gpudist.explain_neighbors import (
     explain_count_neighbors,
@@ -18,8 +17,9 @@ from gpudist.explain_neighbors import (
     explain_radius_neighbors,
 )
 from gpudist.explain_paths import explain_apsp, explain_closure
-from gpudist.products import explain_minplus
-from gpudist.registry import Explanation
+from gpudist.explain_perron import explain_perron
+from gpudist.explain_products import explain_minplus
+from gpudist.explained import Explanation
 
 if TYPE_CHECKING:
     from gpudist.measure.ceilings import Ceiling

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import is_dataclass, replace
 from functools import wraps
 from typing import Any, Protocol, TypeVar
 
@@ -189,7 +188,7 @@ def brought(home: Home | None, result: Any) -> Any:
     home : Home or None
         The library, None for NumPy.
     result : object
-        An array, a tuple of them, or another object with them; all else is returned as it is.
+        An array, or a tuple of them; all else is returned as it is.
 
     Returns
     -------
@@ -203,8 +202,6 @@ def brought(home: Home | None, result: Any) -> Any:
     if isinstance(result, tuple):
         parts = [brought(home, x) for x in result]
         return type(result)(*parts) if hasattr(result, "_fields") else tuple(parts)
-    if is_dataclass(result) and not isinstance(result, type) and hasattr(result, "vector"):
-        return replace(result, vector=brought(home, result.vector))
     return result
 
 

@@ -6,9 +6,10 @@ Every operation reads its arrays here before anything else, so that what it says
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, NamedTuple
 
-from gpudist import arrays, registry
+from gpudist import _core, arrays, checks, errors, several_gpus
 from gpudist.progress import Progress
 
 
@@ -27,10 +28,13 @@ class Orders(NamedTuple):
     def read(self, op: str) -> Orders:
         """Return the orders as the core takes them, or raise an error for what is none.
 
+        An unknown kernel is an error here, and so is what one without a row cannot obey; all else
+        about kernels the core checks.
+
         Parameters
         ----------
         op : str
-            The operation whose kernels may be asked for.
+            The function whose kernels may be asked for.
 
         Returns
         -------
@@ -40,10 +44,28 @@ class Orders(NamedTuple):
         Raises
         ------
         TypeError, ValueError
-            As for `gpudist.registry.read_orders`.
+            As for the functions.
         """
+        if self.plain:
+            return self
         kernel, given, options, progress, most = self
-        device, max_memory = registry.read_orders(op, kernel, options, given, progress, most)
+        checks.text("kernel", kernel)
+        device, max_memory = checks.device("device", given), checks.max_memory(most)
+        if op not in several_gpus.FUNCTIONS:
+            several_gpus.refuse(device, op)
+        if options is not None and not isinstance(options, dict):
+            raise TypeError(f"options must be a dictionary, got {type(options).__name__}")
+        if kernel not in ("auto", "reference"):
+            if kernel not in _ids(op):
+                hint = _near_ids(op, kernel, device)
+                raise ValueError(
+                    f"unknown kernel {kernel!r} for {op}; 'auto', 'reference', or {hint}"
+                )
+        elif options:
+            named = ", ".join(map(repr, options))
+            raise ValueError(f"kernel {kernel!r} takes no options, got {named}")
+        if kernel == "reference":
+            _check_for_numpy(device, progress, max_memory)
         if device is given and max_memory is most:
             return self
         return Orders(kernel, device, options, progress, max_memory)
@@ -53,7 +75,58 @@ class Orders(NamedTuple):
         """Whether nothing is ordered."""
         kernel, device, options, progress, most = self
         nothing = device is None and options is None and most is None
-        return nothing and progress is False and kernel == "auto"
+        return nothing and progress is False and isinstance(kernel, str) and kernel == "auto"
+
+
+# Under which names the table has the kernels of a function, where those are others. Neighbours are
+# told by distances that kernels of cdist compute, or found by one that computes what it needs.
+SEARCHES = ("nearest", "knn", "radius_neighbors", "count_neighbors")
+_TABLE_OPS = {
+    "transitive_closure": frozenset({"closure"}),
+    "pdist": frozenset({"cdist"}),
+} | dict.fromkeys(SEARCHES, frozenset({"cdist", "neighbors"}))
+
+
+def table_ops(function: str) -> frozenset[str]:
+    """Return under which names the table has the kernels of a function."""
+    return _TABLE_OPS.get(function, frozenset({function}))
+
+
+@cache  # the table is the same all along, and asking for it takes longer than a small call
+def _ids(function: str) -> tuple[str, ...]:
+    ops = table_ops(function)
+    return tuple(row["id"] for row in _core.kernels() if row["op"] in ops)
+
+
+def _near_ids(function: str, kernel: str, device: str | None) -> str:
+    """Suggest kernels that could run in place of an unknown one."""
+    if kernel.lower() in ("cpu", "cuda", "gpu"):
+        return f"an id; where to compute is device={'cpu' if kernel.lower() == 'cpu' else 'cuda'!r}"
+    backend = "" if device is None else device.partition(":")[0]
+    runs_here = {
+        row["id"]
+        for row in _core.kernels()
+        if row["why_not"] is None and row["backend"].startswith(backend)
+    }
+    fit = [id for id in _ids(function) if id in runs_here]
+    otherwise = f"an id that gpudist.kernels({function!r}) lists"
+    if "/" not in kernel:
+        otherwise = errors.suggest(f"{function}/{kernel}", fit, otherwise)
+    return errors.suggest(kernel, ["auto", *fit], otherwise)
+
+
+def _check_for_numpy(device: str | None, progress: Progress, max_memory: int | None) -> None:
+    """Raise a ValueError for orders that NumPy, which is the kernel "reference", cannot obey."""
+    if device not in (None, "cpu"):
+        raise ValueError(
+            f"device must be None or 'cpu' for kernel 'reference', which is NumPy, got {device!r}"
+        )
+    for name, given in (
+        ("progress", progress is not False),
+        ("max_memory", max_memory is not None),
+    ):
+        if given:
+            raise ValueError(f"{name} is not for kernel 'reference', which is NumPy")
 
 
 class Operands(NamedTuple):

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gpudist import _core, arrays, named, registry, results
+from gpudist import _core, arrays, named, results
 from gpudist.intake import Orders
 from gpudist.paths_call import number_or_none, read_graph
 
@@ -26,8 +26,8 @@ _FEW = 4
 @cache
 def most_nodes(backend: str) -> int:
     """Return how many nodes graphs have at most that "cpu" or "cuda" computes side by side."""
-    rows = registry.kernels("apsp_batch")
-    return max(row.columns[1] for row in rows if row.backend == backend)
+    rows = [row for row in _core.kernels() if row["op"] == "apsp_batch"]
+    return max(int(row["columns"][1]) for row in rows if row["backend"] == backend)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

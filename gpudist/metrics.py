@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,8 +13,7 @@ from gpudist import _core, arrays, checks, errors
 from gpudist.intake import Operands, operands
 
 
-@dataclass(frozen=True, slots=True)
-class Metric:
+class Metric(NamedTuple):
     """What there is to know about a metric, except how to compute it.
 
     Attributes
@@ -133,7 +131,7 @@ def resolve(
         There is no such metric; the message names near matches.
     """
     if not isinstance(metric, str):
-        # Of PyTorch's cdist the third argument is p.
+        # The third argument of PyTorch's cdist is p.
         number = isinstance(metric, (int, float)) and not isinstance(metric, bool) and metric > 0
         hint = f"; {_minkowski(metric)}" if number else ""
         raise TypeError(f"metric must be a string or a callable, got {type(metric).__name__}{hint}")

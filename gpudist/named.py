@@ -187,12 +187,15 @@ def take(
     TypeError
         A weight is no real number, or an argument is for other graphs.
     """
+    if type(graph) is np.ndarray and nodelist is None and weight == "weight":
+        return graph, None  # as in most small calls
     if isinstance(graph, EdgeList):
         return graph, graph.nodes
+    kind = _kind(graph)
     if graphs.is_graph(graph):
         listed = _of_networkx(graph, weight, nodelist, strict)
         return listed, listed.nodes
-    if (reader := _LIBRARIES.get(_kind(graph))) is not None:
+    if (reader := _LIBRARIES.get(kind)) is not None:
         listed = reader(graph, weight, nodelist, strict)
         return listed, listed.nodes
     # Some of SciPy's sparse matrices are dictionaries as well.
@@ -201,22 +204,18 @@ def take(
         return listed, listed.nodes
     if weight != "weight" or nodelist is not None:
         name = "nodelist" if weight == "weight" else "weight"
-        raise TypeError(
-            f"{name} is for NetworkX graphs, their like and dicts of dicts, got {_kind(graph)}"
-        )
-    if _kind(graph) == "pandas.DataFrame":
+        raise TypeError(f"{name} is for NetworkX graphs, their like and dicts of dicts, got {kind}")
+    if kind == "pandas.DataFrame":
         return _of_frame(graph, labels)
     return graph, None
 
 
 def is_named(thing: Any) -> bool:
     """Tell whether it is a graph, rather than an array: one of a library, a dict, a frame."""
-    return (
-        isinstance(thing, (EdgeList, Mapping))
-        or graphs.is_graph(thing)
-        or _kind(thing) == "pandas.DataFrame"
-        or _kind(thing) in _LIBRARIES
-    )
+    if isinstance(thing, (EdgeList, Mapping)) or graphs.is_graph(thing):
+        return True
+    kind = _kind(thing)
+    return kind == "pandas.DataFrame" or kind in _LIBRARIES
 
 
 def _kind(thing: Any) -> str:

@@ -43,7 +43,7 @@ class Call(NamedTuple):
     result: str
     dtype: str
     read_as: str
-    index_dtype: np.dtype[Any]
+    index_dtype: str
     kept: Any = None
 
     @property
@@ -181,17 +181,18 @@ def read(asked: Asked, index_dtype: Any = np.int64) -> Call:
     asked = asked.ordered()
     if foreign.is_dask(*asked.named.values()):
         raise TypeError(_of_parts(asked.function))
-    space = arrays.space_of(**asked.named)
     metric, similarity, result, dtype = asked.metric, False, "float64", "float64"
     read_as = dtype
-    if asked.orders.kernel == "reference":
-        arrays.refuse_devices(space, 'kernel="reference"')
     if callable(metric):
+        space = arrays.space_of(**asked.named)
         arrays.refuse_devices(space, "a callable metric")
         points = [arrays.host_objects(x, name) for name, x in asked.named.items()]
         arguments = metrics.Arguments(asked.metric_args, {})
     else:
         call = distance_call.read(asked)
+        space = call.operands.space
+        if asked.orders.kernel == "reference":
+            arrays.refuse_devices(space, 'kernel="reference"')
         points, arguments, result, dtype = call.cast(), call.arguments, call.result, call.dtype
         metric, similarity, read_as = call.metric.name, call.metric.similarity, call.read_as
     of, among = points[0], points[-1]
@@ -299,14 +300,16 @@ def count_of(k: Any, columns: int, among_themselves: bool) -> int:
     return count
 
 
-def index_type(dtype: Any, rows: int) -> np.dtype[Any]:
+def index_type(dtype: Any, rows: int) -> str:
     """Return the dtype of indices, or raise a ValueError if it does not number so many rows."""
     indices: np.dtype[Any] = np.dtype(dtype)
-    if indices not in (np.dtype(np.int64), np.dtype(np.int32)):
+    if indices == np.int64:
+        return "int64"
+    if indices != np.int32:
         raise ValueError(f"index_dtype must be int64 or int32, got {indices}")
-    if indices == np.int32 and rows > np.iinfo(np.int32).max:
+    if rows > np.iinfo(np.int32).max:
         raise ValueError(f"index_dtype int32 cannot number {rows} rows")
-    return indices
+    return "int32"
 
 
 def radii_of(r: Any, call: Call, name: str, shape: tuple[int, ...] | None) -> Array:

@@ -9,8 +9,8 @@ import numpy as np
 
 from gpudist import _core, arrays, homes
 from gpudist.intake import Orders
-from gpudist.neighbors import KNearest, Neighborhoods, k_nearest, within_radius
 from gpudist.neighbors_call import Array, Call, asked_for, read
+from gpudist.neighbors_one import KNearest, Neighborhoods, k_nearest, within_radius
 
 
 class Neighbors:

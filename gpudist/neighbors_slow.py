@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from gpudist import distance
+from gpudist.distance_call import Asked, matrices
+from gpudist.intake import Orders
 from gpudist.neighbors_call import Array, Call
 
+_BY_NUMPY = Orders("reference")
 # Distances that are held at once.
 _CHUNK = 1 << 20
 
@@ -20,13 +22,10 @@ def _chunks(call: Call) -> Iterator[tuple[int, Array]]:
     step = max(_CHUNK // max(len(b), 1), 1)
     for start in range(0, len(a), step):
         some = a[start : start + step]
-        if callable(call.metric):
-            keys = distance.cdist(some, b, call.metric, **call.arguments.values)
-        else:
-            keys = distance.cdist(
-                some, b, call.metric, kernel="reference", dtype=call.result, **call.arguments.values
-            )
-        keys = np.asarray(keys, dtype=np.float64)
+        asked = Asked("cdist", {"XA": some, "XB": b}, call.metric, call.arguments.values)
+        if not callable(call.metric):
+            asked = asked._replace(dtype=call.result, orders=_BY_NUMPY)
+        keys = np.asarray(matrices(asked), dtype=np.float64)
         if call.first is not None:
             i = np.arange(len(some))
             keys[i, call.first + start + i] = np.nan

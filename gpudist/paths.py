@@ -279,8 +279,12 @@ def apsp(
     )
     names: dict[str, Any] = {"weight": weight, "nodelist": nodelist, "labels": labels}
     if foreign.is_dask(graph):
-        return _lazily(graph, asked, sizes, indices, bands=bands, checkpoint=checkpoint, **names)
-    _refuse(_DASK_ALONE, bands=bands, checkpoint=checkpoint)
+        from gpudist import dask
+
+        _refuse("is not for Dask arrays", sizes=sizes, indices=indices)
+        return dask.apsp(graph, asked, bands=bands, checkpoint=checkpoint, **names)
+    if bands is not None or checkpoint is not None:
+        _refuse(_DASK_ALONE, bands=bands, checkpoint=checkpoint)
     semirings.check(semiring)
     names["labels"] = labels = checks.truth("labels", labels)
     if sizes is not None or many_graphs.are(graph):
@@ -298,16 +302,6 @@ def apsp(
     found = homes.brought(homes.of(graph), found)
     dist, before = found if return_predecessors else (found, None)
     return named.ShortestPaths(list(range(dist.shape[0])) if nodes is None else nodes, dist, before)
-
-
-def _lazily(graph: Any, asked: Asked, sizes: Any, indices: Any, **others: Any) -> Any:
-    """Hand a Dask array to those who compute it in bands."""
-    from gpudist import dask
-
-    given = asked.keywords
-    lengths = {name: given.pop(name) for name in ("unreachable", "max_hops")}
-    _refuse("is not for Dask arrays", sizes=sizes, **lengths, indices=indices)
-    return dask.apsp(graph, **given, **others)
 
 
 @homes.returned("graph")
@@ -387,20 +381,12 @@ def transitive_closure(
            [False, False, False]])
     """
     orders = Orders(kernel, device, options, progress, max_memory)
+    asked = Asked(no_edge, directed, out=out, orders=orders)
     if foreign.is_dask(graph):
         from gpudist import dask
 
-        return dask.transitive_closure(
-            graph,
-            bands=bands,
-            no_edge=no_edge,
-            directed=directed,
-            reflexive=reflexive,
-            out=out,
-            **orders._asdict(),
-        )
+        return dask.transitive_closure(graph, asked, reflexive, bands=bands)
     _refuse(_DASK_ALONE, bands=bands)
-    asked = Asked(no_edge, directed, out=out, orders=orders)
     if many_graphs.are(graph):
         return batches.closures(graph, asked, reflexive)
     return paths_one.closure(graph, asked, reflexive)

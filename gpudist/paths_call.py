@@ -30,13 +30,6 @@ class Asked(NamedTuple):
     orders: Orders = Orders()
 
     @property
-    def keywords(self) -> dict[str, Any]:
-        """The same as keywords of the function."""
-        given = self._asdict()
-        orders: Orders = given.pop("orders")
-        return given | orders._asdict()
-
-    @property
     def strict(self) -> bool:
         """Whether it matters what edges weigh, so that one without a weight is to be refused."""
         return self.semiring != "or_and" and self.unweighted is False
@@ -277,7 +270,9 @@ def read_graph(graph: Any, no_edge: float | None, *, truths: bool = False) -> Gr
         It is no graph, or not square; or `no_edge` is not for it.
     """
     listed: tuple[str, Any] | None = None
-    if isinstance(graph, named.EdgeList):
+    if type(graph) is np.ndarray:  # as in most small calls
+        pass
+    elif isinstance(graph, named.EdgeList):
         listed = "dense arrays; a graph of named nodes lists its edges", _from_edges
     elif hasattr(graph, "tocsr"):
         listed = "dense arrays; a sparse array stores its edges", _from_sparse

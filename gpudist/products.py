@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpudist import foreign, homes, products_one, registry, stacks
+from gpudist import foreign, homes, products_one, stacks
 from gpudist.intake import Orders
 from gpudist.progress import Progress
 
@@ -122,44 +122,20 @@ def minplus(
     >>> gpudist.minplus([[5, 1]], [[2], [9]], semiring="max_min")  # the wider of two ways
     array([[2.]])
     """
+    orders = Orders(kernel, device, options, progress, max_memory)
     if foreign.is_dask(A, B, C):
         from gpudist import dask
 
-        return dask.minplus(
-            A,
-            B,
-            C,
-            semiring=semiring,
-            out=out,
-            dtype=dtype,
-            kernel=kernel,
-            device=device,
-            options=options,
-            progress=progress,
-            max_memory=max_memory,
-        )
-    orders = Orders(kernel, device, options, progress, max_memory)
-    multiply = stacks.minplus if _are_stacks(A, B, C) else products_one.minplus
+        multiply = dask.minplus
+    else:
+        multiply = stacks.minplus if are_stacks(A, B, C) else products_one.minplus
     return multiply(A, B, C, semiring=semiring, out=out, dtype=dtype, orders=orders)
 
 
-def explain_minplus(
-    A: Any,
-    B: Any,
-    C: Any = None,
-    *,
-    semiring: str = "min_plus",
-    dtype: Any = None,
-    kernel: str = "auto",
-    device: str | None = None,
-) -> registry.Explanation:
-    """Say what `minplus` would do; see `gpudist.explain`."""
-    stacked = _are_stacks(A, B, C)
-    explain = stacks.explain_minplus if stacked else products_one.explain_minplus
-    return explain(A, B, C, semiring=semiring, dtype=dtype, kernel=kernel, device=device)
-
-
-def _are_stacks(*operands: Any) -> bool:
+def are_stacks(*operands: Any) -> bool:
     """Tell whether one of them has more than two dimensions."""
-    given = (getattr(x, "ndim", 2) for x in operands)
-    return any(isinstance(dimensions, int) and dimensions > 2 for dimensions in given)
+    for x in operands:
+        dimensions = getattr(x, "ndim", 2)
+        if isinstance(dimensions, int) and dimensions > 2:
+            return True
+    return False

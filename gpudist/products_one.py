@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import numpy as np
 
-from gpudist import _core, arrays, foreign, registry, several_gpus, spreading
+from gpudist import _core, arrays, foreign, several_gpus, spreading
 from gpudist.intake import Orders
 from gpudist.nx import graphs
 from gpudist.progress import Progress, watched
@@ -39,7 +38,7 @@ def minplus(
         As for `gpudist.minplus`.
     """
     orders = orders.read("minplus")
-    space, operands, name = _read(A, B, C, semiring, out, dtype)
+    space, operands, name = read(A, B, C, semiring, out, dtype)
     a, b, c = operands
     shape = (a.shape[0], b.shape[1])
     if orders.kernel == "reference":
@@ -96,10 +95,10 @@ def _share(a: Any, b: Any, c: Any, out: Any, semiring: str, orders: Orders) -> N
     several_gpus.share(task, devices, orders.progress)
 
 
-def _read(
+def read(
     A: Any, B: Any, C: Any, semiring: str, out: Any, dtype: Any
 ) -> tuple[arrays.Space, tuple[Any, Any, Any], str]:
-    """Read and check all that does not need the core."""
+    """Read and check all that does not need the core: space, operands, dtype of the product."""
     check(semiring)
     A, B, C = (_ways(x, name, semiring) for name, x in (("A", A), ("B", B), ("C", C)))
     space = arrays.space_of(A=A, B=B, C=C, out=out)
@@ -114,10 +113,12 @@ def _read(
 
 def _ways(value: Any, name: str, semiring: str) -> Any:
     """Spread a graph over a dense matrix; refuse what does not say what its gaps mean."""
+    if value is None or type(value) is np.ndarray:  # as in most small calls
+        return value
     truths, none = semiring == "or_and", neutral(semiring, "float64")
     if graphs.is_graph(value):
         return spreading.ways(value, name, truths=truths, none=none)
-    if value is not None and foreign.is_sparse(value):
+    if foreign.is_sparse(value):
         dense = foreign.densely(value, name)
         raise TypeError(
             f"{name} is sparse; give {dense}, in which what is not stored is False"
@@ -161,45 +162,3 @@ def _reference(
     result = reference.minplus(a, b, c, semiring)
     space.assign(out, np.where(np.isinf(result), none, result))
     return out
-
-
-def explain_minplus(
-    A: Any,
-    B: Any,
-    C: Any,
-    *,
-    semiring: str,
-    dtype: Any,
-    kernel: str,
-    device: str | None,
-) -> registry.Explanation:
-    """Say what `minplus` would do; see `gpudist.explain`.
-
-    Parameters
-    ----------
-    A, B, C, semiring, dtype, kernel, device
-        As for `gpudist.minplus`.
-
-    Returns
-    -------
-    Explanation
-        Of the product.
-    """
-    space, (a, b, c), name = _read(A, B, C, semiring, None, dtype)
-    (m, k), n = a.shape, b.shape[1]
-    packed = (m * k + k * n) * np.dtype(name).itemsize
-    first, devices = several_gpus.first_of(device, space)
-    said = registry.choose(
-        "minplus",
-        registry.Request(op="minplus", dtype=name, n=n, cols=k),
-        registry.Amounts(
-            moved=m * k + k * n + m * n * (1 if c is None else 2),
-            written=m * n,
-            operations=m * k * n,
-            copies=packed if name != "bool" else packed // 8,
-        ),
-        kernel=kernel,
-        device=arrays.device_for(space, a, first),
-        space=space,
-    )
-    return dataclasses.replace(said, devices=devices)

@@ -59,7 +59,7 @@ def _images(x: Any, lengths: Any) -> Any:
     return np.where(np.abs(rest) > lengths / 2, rest - np.copysign(lengths, rest), rest)
 
 
-def pdist(x: Any, metric: str, **arguments: Any) -> Any:
+def pdist(x: Any, metric: str, rows: tuple[int, int] | None = None, **arguments: Any) -> Any:
     """Compute a condensed distance matrix in float64, a row at a time.
 
     Parameters
@@ -68,6 +68,8 @@ def pdist(x: Any, metric: str, **arguments: Any) -> Any:
         The points.
     metric : str
         A canonical name.
+    rows : tuple of int, optional
+        Where i begins and ends, all by default.
     **arguments
         As for `cdist`.
 
@@ -77,8 +79,9 @@ def pdist(x: Any, metric: str, **arguments: Any) -> Any:
         The distances of the pairs (i, j), i < j, in order.
     """
     x = np.asarray(x, np.float64)
-    rows = [cdist(x[i : i + 1], x[i + 1 :], metric, **arguments)[0] for i in range(len(x))]
-    return np.concatenate(rows) if rows else np.empty(0)
+    first = range(len(x)) if rows is None else range(*rows)
+    parts = [cdist(x[i : i + 1], x[i + 1 :], metric, **arguments)[0] for i in first]
+    return np.concatenate(parts) if parts else np.empty(0)
 
 
 def _rule(

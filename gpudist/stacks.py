@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from typing import Any
 
@@ -14,12 +13,14 @@ from gpudist import (
     distance_batches,
     errors,
     products_one,
-    registry,
     semirings,
     several_gpus,
 )
 from gpudist.intake import Orders
 from gpudist.progress import watched
+
+# What several GPUs do not share, as their refusal calls it.
+MANY = "a batch of matrices"
 
 
 def minplus(
@@ -50,9 +51,9 @@ def minplus(
     """
     semirings.check(semiring)
     orders = orders.read("minplus")
-    several_gpus.refuse(orders.device, "a batch of matrices")
+    several_gpus.refuse(orders.device, MANY)
     space = arrays.space_of(A=A, B=B, C=C, out=out)
-    named, lead, shape = _factors(space, A, B, C)
+    named, lead, shape = factors(space, A, B, C)
     if space is not arrays.HOST:
         return _on_device(space, named, (lead, shape), out, dtype, semiring, orders)
     result = semirings.result_dtype(arrays.HOST, tuple(named.values()), semiring, out, dtype)
@@ -114,7 +115,7 @@ def _on_device(
     return out
 
 
-def _factors(
+def factors(
     space: arrays.Space, A: Any, B: Any, C: Any
 ) -> tuple[dict[str, Any], tuple[int, ...], tuple[int, int]]:
     """Return the operands by name, the shape of all leading dimensions, and that of a product."""
@@ -129,41 +130,6 @@ def _factors(
         shapes = " and ".join(f"{x.shape} of {name}" for name, x in named.items())
         raise ValueError(f"leading dimensions must match or be 1, got shapes {shapes}") from None
     return named, lead, semirings.check_shapes({n: tuple(x.shape[-2:]) for n, x in named.items()})
-
-
-def explain_minplus(
-    A: Any, B: Any, C: Any, *, semiring: str, dtype: Any, kernel: str, device: str | None
-) -> registry.Explanation:
-    """Say what `minplus` would do with stacks; see `gpudist.explain`.
-
-    Parameters
-    ----------
-    A, B, C, semiring, dtype, kernel, device
-        As for `gpudist.minplus`.
-
-    Returns
-    -------
-    Explanation
-        Of all products.
-    """
-    semirings.check(semiring)
-    space = arrays.space_of(A=A, B=B, C=C)
-    named, lead, (m, n) = _factors(space, A, B, C)
-    result = semirings.result_dtype(space, tuple(named.values()), semiring, None, dtype)
-    count, k = math.prod(lead), int(named["A"].shape[-1])
-    said = registry.choose(
-        "minplus",
-        registry.Request(op="minplus", dtype=result, n=n, cols=k),
-        registry.Amounts(
-            moved=sum(math.prod(x.shape) for x in named.values()) + count * m * n,
-            written=count * m * n,
-            operations=count * m * k * n,
-        ),
-        kernel=kernel,
-        device=arrays.device_for(space, named["A"], device),
-        space=space,
-    )
-    return dataclasses.replace(said, reason=f"each of {count} products; {said.reason}")
 
 
 def room(out: Any, shape: tuple[int, ...], dtype: str) -> Any:

@@ -1,6 +1,7 @@
 """What the pages for developers say is there, and what a new metric, kernel or operation needs."""
 
 import re
+from fnmatch import fnmatch
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,8 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = [
     ROOT / page
     for page in (
-        "CONTRIBUTING.md", "csrc/README.md", "kernels/README.md",
+        "CONTRIBUTING.md", "csrc/README.md", "csrc/cpu/README.md", "csrc/py/README.md",
+        "gpudist/README.md", "bench/README.md", "tests/README.md", "kernels/README.md",
         "docs/architecture.md", "docs/promises.md",
     )
 ]  # fmt: skip
@@ -35,11 +37,18 @@ OPERATIONS = sorted({row.op for row in gpudist.kernels()} - PARTS)
 FUNCTIONS = sorted({function_name(op) for op in OPERATIONS} | {"pdist"})
 
 
+def sources():
+    for folder in ("csrc", "kernels", "gpudist", "bench", "tests"):
+        for ending in ("*.[ch]", "*.def", "*.cu*", "*.py", "*.pyi"):
+            yield from (ROOT / folder).rglob(ending)
+    yield ROOT / "setup.py"
+
+
 # ---------------------------------------------------------------- the pages
 
 # Names in code that look like a file's: its ending tells. NAME, OP and NN stand for any.
-FILE = re.compile(r"[\w./*-]*\w\.(?:cuh|cu|c|h|def|pyi|py|md|toml)\b")
-MADE_UP = re.compile(r"\b(?:OP|NN|NAME)|_OP\b|_smNN|\*")
+FILE = re.compile(r"[\w./*?-]*\w\.(?:cuh|cu|c|h|def|pyi|py|md|toml)\b")
+MADE_UP = re.compile(r"\b(?:OP|NN|NAME)|_OP\b|_smNN|[*?]")
 
 
 def named_files(page):
@@ -86,24 +95,37 @@ def test_a_page_names_folders_and_words_of_the_code_that_are_there(page):
     assert unknown == [], f"{page.name} has names that no source has: {unknown}"
 
 
-def sources():
-    for folder in ("csrc", "kernels", "gpudist", "bench", "tests"):
-        for ending in ("*.[ch]", "*.def", "*.cu*", "*.py", "*.pyi"):
-            yield from (ROOT / folder).rglob(ending)
-    yield ROOT / "setup.py"
+CODE = {".c", ".h", ".def", ".cu", ".cuh", ".py"}
+FOLDERS = {path.parent for path in sources()} - {ROOT}
+# One sees at a glance what a dozen files are.
+LARGE = sorted(x for x in FOLDERS if sum(path.suffix in CODE for path in x.iterdir()) > 12)
+
+
+def maps_of(folder):
+    """Return the pages that may tell of a folder's files: its own, and that of the one above."""
+    above = [folder.parent] if folder.parent != ROOT else []
+    return [page for at in (folder, *above) if (page := at / "README.md").exists()]
 
 
 @in_the_checkout
-def test_every_file_of_the_host_code_is_on_its_map():
-    page = (ROOT / "csrc/README.md").read_text(encoding="utf-8")
-    files = sorted(
-        path.relative_to(ROOT / "csrc").as_posix()
-        for path in (ROOT / "csrc").rglob("*")
-        if path.is_file() and path.suffix in (".c", ".h", ".def")
-    )
-    assert len(files) > 50
-    forgotten = [name for name in files if f"`{name}`" not in page]
-    assert forgotten == [], f"csrc/README.md does not say what these are: {forgotten}"
+@pytest.mark.parametrize("folder", LARGE, ids=[str(x.relative_to(ROOT)) for x in LARGE])
+def test_a_folder_of_many_files_has_a_page_that_names_each(folder):
+    """The page names files, or patterns of theirs, in code spans or in its drawings."""
+    files = sorted(path.name for path in folder.iterdir() if path.suffix in CODE)
+    spans = [
+        span
+        for page in maps_of(folder)
+        for span in re.findall(r"```.*?```|`[^`\n]+`", page.read_text("utf-8"), re.DOTALL)
+    ]
+    named = re.findall(r"[\w./*?]+\.(?:cuh|cu|c|h|def|py)\b", "\n".join(spans))
+    patterns = {Path(name).name for name in named}
+    forgotten = [x for x in files if not any(fnmatch(x, pattern) for pattern in patterns)]
+    assert forgotten == [], f"no page of {folder.name} says what these are: {forgotten}"
+
+
+@in_the_checkout
+def test_large_folders_are_found():
+    assert {ROOT / "csrc/cpu", ROOT / "gpudist", ROOT / "tests/fuzz"} <= {*LARGE}
 
 
 @in_the_checkout

@@ -9,6 +9,7 @@ from conftest import RECORDS, TRUTHS, forms, points
 from lazily import da, dask, same, small_chunks
 
 import gpudist
+from gpudist import reference
 
 pytestmark = lazily.MARKS
 
@@ -185,3 +186,20 @@ def test_neighbours(metric, among_themselves, rng):
         one = gpudist.nearest(lazy[0], other, metric)
         assert isinstance(one, gpudist.Nearest)
         same(one.indices, gpudist.nearest(*given, metric=metric).indices)
+
+
+def test_a_block_of_pairs_by_numpy_computes_its_own_alone(monkeypatch, rng):
+    x, computed = rng.normal(size=(700, 3)), []
+    whole = gpudist.pdist(x, kernel="reference")
+
+    def counting(a, b, metric, **arguments):
+        computed.append(len(a) * len(b))
+        return cdist(a, b, metric, **arguments)
+
+    cdist = reference.cdist
+    monkeypatch.setattr(reference, "cdist", counting)
+    with small_chunks():
+        pairs = gpudist.pdist(da.from_array(x, chunks=100), kernel="reference")
+        assert pairs.numblocks[0] >= 3
+        same(pairs, whole)
+    assert sum(computed) == len(whole)

@@ -273,7 +273,7 @@ class ExportAlone:
         return self.array.__dlpack__(**keywords)
 
 
-# Of points, or of the distances between them as weights.
+# Calls for points, or for the distances between them as weights.
 CALLS = {
     "cdist": lambda x, **k: gpudist.cdist(x, x, **k),
     "pdist": lambda x, **k: gpudist.pdist(x, **k),

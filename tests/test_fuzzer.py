@@ -122,7 +122,7 @@ def test_a_planted_fault_is_found_and_made_small(family, op, spoil, relation, ax
     script.write_text(spoilt.program(small).snippet())
     done = ran(script)
     assert done.returncode == 1 and "AssertionError" in done.stderr, done.stderr
-    # The same without the fault has nothing to say.
+    # Without the fault, the case has nothing to say.
     script.write_text(family.program(small).snippet())
     done = ran(script)
     assert done.returncode == 0, done.stderr

@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse
 
 import gpudist
-from gpudist import checks, registry
+from gpudist import checks, choosing
 
 A = np.arange(12.0).reshape(4, 3) + np.eye(4, 3)
 B = A[:2] / 3
@@ -357,7 +357,7 @@ def test_functions_stand_for_their_names():
     assert gpudist.kernels(gpudist.pdist) == gpudist.kernels("cdist")
     found = gpudist.compare(gpudist.pdist, A, against=(), repeats=1, device=Place("cpu"))
     assert found.entries[0].name == gpudist.explain("pdist", A, device="cpu").kernel
-    for wrong in (len, np.linalg.norm, registry.choose):
+    for wrong in (len, np.linalg.norm, choosing.choose):
         says(lambda one=wrong: gpudist.explain(one, A), TypeError, "op must be a string, got ")
 
 

@@ -9,17 +9,23 @@ import gpudist
 CASES = [(metric, label) for metric in RECORDS for label, _ in forms(metric)]
 
 
-def keys_of(a, b, metric="euclidean", first=None, kernel="auto", **args):
+def keys_from(distances, metric="euclidean", first=None):
     """What the definition sorts: the smaller the nearer, NaN for no neighbour."""
+    keys = np.array(distances)
+    if first is not None:
+        i = np.arange(len(keys))
+        keys[i, first + i] = np.nan
+    return -keys if RECORDS[metric].similarity else keys
+
+
+def keys_of(a, b, metric="euclidean", first=None, kernel="auto", **args):
     device = "cpu"
     if kernel == "auto":  # auto may search on a GPU, whose distances these are then
         said = gpudist.explain("radius_neighbors", a, b, 1.0, metric, **args)
         device, kernel = said.device, kernel if said.device == "cpu" else said.kernel
-    keys = np.array(gpudist.cdist(a, b, metric, device=device, kernel=kernel, **args))
-    if first is not None:
-        i = np.arange(len(a))
-        keys[i, first + i] = np.nan
-    return -keys if RECORDS[metric].similarity else keys
+    return keys_from(
+        gpudist.cdist(a, b, metric, device=device, kernel=kernel, **args), metric, first
+    )
 
 
 def check(found, keys, k, similarity=False):
@@ -28,6 +34,29 @@ def check(found, keys, k, similarity=False):
     np.testing.assert_array_equal(found.indices, np.where(np.isnan(nearest), -1, order))
     np.testing.assert_array_equal(-found.distances if similarity else found.distances, nearest)
     assert found.distances.dtype == keys.dtype
+
+
+def check_searches(a, b, keys, radii, first=None, **how):
+    """Hold all four searches against the matrix; of rows of b alone, a are those from `first`."""
+    alone = first is not None
+    rows = {"rows": slice(first, first + len(a))} if alone else {}
+    xa, xb = (b, None) if alone else (a, b)
+    for k in {1, min(16, len(b) - alone), len(b) - alone}:
+        check(gpudist.knn(xa, xb, k, **how, **rows), keys, k)
+    nearest = gpudist.nearest(xa, xb, **how, **rows)
+    check(type(nearest)(*(x[:, None] for x in nearest)), keys, 1)
+    for r in radii:
+        found = gpudist.radius_neighbors(xa, xb, r, **how, **rows)
+        i, j = np.nonzero(keys <= r)
+        np.testing.assert_array_equal(found.indices, j)
+        np.testing.assert_array_equal(np.diff(found.indptr), (keys <= r).sum(axis=1))
+        np.testing.assert_array_equal(found.distances, keys[i, j])
+    few = gpudist.radius_neighbors(xa, xb, r, max_neighbors=3, sort="distance", **how, **rows)
+    order = np.argsort(keys, axis=1, kind="stable")[:, :3]
+    inside = np.take_along_axis(keys, order, axis=1) <= r
+    np.testing.assert_array_equal(few.indices, order[inside])
+    counted = gpudist.count_neighbors(xa, xb, radii, **how, **rows)
+    assert counted.tolist() == [int((keys <= r).sum()) for r in radii]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from conftest import fail_each_allocation
-from test_neighbors import check, keys_of
+from test_neighbors import check, check_searches, keys_of
 
 import gpudist
 
@@ -115,31 +115,10 @@ def radii_of(keys):
 
 def check_all(a, b, metric, args, kernel, first=None):
     """Hold all four calls against the matrix, of the same instruction set."""
-    alone = first is not None
-    how = {"metric": metric, "kernel": kernel, **args}
     family = "sums" if metric == "minkowski" else "tile"
     same = f"cdist/cpu_{family}_{kernel.rpartition('_')[2]}"
     keys = keys_of(a, b, metric, first=first, kernel=same, **args)
-    rows = {"rows": slice(first, first + len(a))} if alone else {}
-    xa, xb = (b, None) if alone else (a, b)
-    for k in {1, min(16, len(b) - alone), len(b) - alone}:
-        check(gpudist.knn(xa, xb, k, **how, **rows), keys, k)
-    nearest = gpudist.nearest(xa, xb, **how, **rows)
-    best = gpudist.knn(xa, xb, 1, **how, **rows)
-    np.testing.assert_array_equal(nearest.indices, best.indices[:, 0])
-    radii = radii_of(keys)
-    for r in radii:
-        found = gpudist.radius_neighbors(xa, xb, r, **how, **rows)
-        i, j = np.nonzero(keys <= r)
-        np.testing.assert_array_equal(found.indices, j)
-        np.testing.assert_array_equal(np.diff(found.indptr), (keys <= r).sum(axis=1))
-        np.testing.assert_array_equal(found.distances, keys[i, j])
-    few = gpudist.radius_neighbors(xa, xb, r, max_neighbors=3, sort="distance", **how, **rows)
-    order = np.argsort(keys, axis=1, kind="stable")[:, :3]
-    inside = np.take_along_axis(keys, order, axis=1) <= r
-    np.testing.assert_array_equal(few.indices, order[inside])
-    counted = gpudist.count_neighbors(xa, xb, radii, **how, **rows)
-    assert counted.tolist() == [int((keys <= r).sum()) for r in radii]
+    check_searches(a, b, keys, radii_of(keys), first, metric=metric, kernel=kernel, **args)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

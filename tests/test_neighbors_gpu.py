@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from conftest import RECORDS, forms, points
 from test_device_arrays import CuPy, Numba, Torch
-from test_neighbors import CASES, check
+from test_neighbors import CASES, check, keys_from
 from test_watching import seconds_to_hear
 
 import gpudist
@@ -20,13 +20,9 @@ def library(request):
 
 
 def keys_of(a, b, metric="euclidean", first=None, **args):
-    """What the definition sorts: the smaller the nearer, NaN for no neighbour."""
     said = gpudist.explain("radius_neighbors", a, b, 1.0, metric, device="cuda", **args)
-    keys = gpudist.cdist(a, b, metric, device="cuda", **{**args, "kernel": said.kernel})
-    if first is not None:
-        i = np.arange(len(a))
-        keys[i, first + i] = np.nan
-    return -keys if RECORDS[metric].similarity else keys
+    distances = gpudist.cdist(a, b, metric, device="cuda", **{**args, "kernel": said.kernel})
+    return keys_from(distances, metric, first)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

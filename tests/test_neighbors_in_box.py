@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy.spatial import cKDTree
-from test_neighbors import check, keys_of
+from test_neighbors import check, check_searches, keys_of
 from test_neighbors_boxes import radii_of, with_specials
 
 import gpudist
@@ -57,25 +57,10 @@ BOXES = {
 
 def check_all(a, b, metric, box, kernel, first=None):
     """Hold all four calls against the matrix, of the same instruction set."""
-    alone = first is not None
-    how = {"metric": metric, "kernel": kernel, "box": box}
     by = BEST if "filter" in kernel else kernel  # panels are of the distances that auto takes
     same = "cdist/cpu_sums_" + by.rpartition("_")[2]
     keys = keys_of(a, b, metric, first=first, kernel=same, box=box)
-    rows = {"rows": slice(first, first + len(a))} if alone else {}
-    xa, xb = (b, None) if alone else (a, b)
-    for k in {1, min(16, len(b) - alone), len(b) - alone}:
-        check(gpudist.knn(xa, xb, k, **how, **rows), keys, k)
-    nearest = gpudist.nearest(xa, xb, **how, **rows)
-    check(type(nearest)(*(x[:, None] for x in nearest)), keys, 1)
-    radii = radii_of(keys)
-    for r in radii:
-        found = gpudist.radius_neighbors(xa, xb, r, **how, **rows)
-        i, j = np.nonzero(keys <= r)
-        np.testing.assert_array_equal(found.indices, j)
-        np.testing.assert_array_equal(found.distances, keys[i, j])
-    counted = gpudist.count_neighbors(xa, xb, radii, **how, **rows)
-    assert counted.tolist() == [int((keys <= r).sum()) for r in radii]
+    check_searches(a, b, keys, radii_of(keys), first, metric=metric, kernel=kernel, box=box)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

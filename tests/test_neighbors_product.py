@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from test_neighbors import check, keys_from
 
 import gpudist
 from gpudist import neighbors_call
@@ -16,19 +17,9 @@ N, M = 16500, 33
 
 
 def keys_of(a, b, metric="euclidean", first=None):
-    """The distances that are sorted: of the direct form."""
-    keys = gpudist.cdist(a, b, metric, device="cuda", kernel="cdist/cuda_tile")
-    if first is not None:
-        i = np.arange(len(a))
-        keys[i, first + i] = np.nan
-    return keys
-
-
-def check(found, keys, k):
-    order = np.argsort(keys, axis=1, kind="stable")[:, :k]
-    nearest = np.take_along_axis(keys, order, axis=1)
-    np.testing.assert_array_equal(found.indices, np.where(np.isnan(nearest), -1, order))
-    np.testing.assert_array_equal(found.distances, nearest)
+    """What is sorted: distances of the direct form."""
+    distances = gpudist.cdist(a, b, metric, device="cuda", kernel="cdist/cuda_tile")
+    return keys_from(distances, metric, first)
 
 
 def knn(a, b, k, metric="euclidean", **more):

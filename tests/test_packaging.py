@@ -46,21 +46,24 @@ def sanitized():
 
 
 @pytest.mark.skipif(sanitized(), reason="a sanitizer's speed is not a user's")
-def test_import_adds_less_than_30_ms_to_numpy():
-    """Or, on a machine where NumPy's own import takes more than 50 ms, 60 % of that.
+def test_import_adds_less_than_30_percent_to_numpy(tmp_path):
+    """It is compared in the same process, in time of the thread that imports.
 
-    The processor's time counts: what other processes do meanwhile is not the import's.
+    What other processes do meanwhile does not count, nor do threads of NumPy's libraries. Bytecode
+    is there, as it is after an installation: the first run writes it.
     """
     code = """
 import time
-begun = time.process_time()
+begun = time.thread_time()
 import numpy
-there = time.process_time()
+there = time.thread_time()
 import gpudist
-print(there - begun, time.process_time() - there)
+print(there - begun, time.thread_time() - there)
 """
-    runs = [[float(word) for word in run_python(code).split()] for _ in range(7)]
-    assert min(ours for _, ours in runs) < max(0.030, 0.6 * min(numpys for numpys, _ in runs))
+    env = {name: x for name, x in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    env["PYTHONPYCACHEPREFIX"] = str(tmp_path)
+    runs = [[float(word) for word in run_python(code, env=env).split()] for _ in range(7)]
+    assert min(ours for _, ours in runs) < 0.3 * min(numpys for numpys, _ in runs)
 
 
 def test_import_loads_no_heavy_package_and_no_driver():

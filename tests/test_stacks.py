@@ -254,3 +254,13 @@ def test_the_core_refuses_what_its_callers_do_not_send():
     ):
         with pytest.raises((TypeError, ValueError), match=said):
             call()
+
+
+def test_explain_refuses_what_the_call_refuses_and_counts_one_product_s_copies():
+    a = np.ones((2, 3, 3))
+    for call in (gpudist.minplus, lambda *x, **how: gpudist.explain("minplus", *x, **how)):
+        with pytest.raises(ValueError, match=r"must name one GPU, .* for a batch of matrices"):
+            call(a, a, device="cuda:0,1")
+    said = gpudist.explain("minplus", a, a, device="cpu")
+    assert (said.copies, said.operations) == (2 * a[0].nbytes, 2 * 27)
+    assert said.reason.startswith("each of 2 products; ")

@@ -107,7 +107,7 @@ static void N(product)(const N(part) c, const N(part) a, const N(part) b, ptrdif
         WITH_TAGS(N(product_of), c, a, b, from, to, false);
 }
 
-/* The same where the tile's own rows are the pivots. Each goes to `snapshot` at its own stage, when
+/* Relaxes a tile whose own rows are the pivots. Each goes to `snapshot` at its own stage, when
  * it holds still, and is then offered to the others. */
 GD_INLINE void N(triangle_of)(const N(part) c, const N(part) a, const N(part) snapshot,
                               const int rows, const gd_tags tags)

@@ -124,7 +124,7 @@ static void N(gather)(N(group) * g)
         }
 }
 
-/* Of edges given twice the lightest counts. */
+/* Makes matrices of lists of edges. Where an edge is given twice, the lightest counts. */
 static void N(scatter)(N(group) * g)
 {
     const gd_apsp_batch *const call = g->call;

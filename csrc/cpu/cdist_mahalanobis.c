@@ -169,7 +169,7 @@ DEFINE_EXAMINE(float, f32)
 DEFINE_EXAMINE(double, f64)
 #undef DEFINE_EXAMINE
 
-/* The same for all of row i. */
+/* Examines all of row i. */
 static void examine(const gd_cdist *call, const double *vi, ptrdiff_t i, waiting *pairs)
 {
     const ptrdiff_t n = call->out.cols;
@@ -196,21 +196,21 @@ static void pack_panel(const gd_cdist *call, ptrdiff_t panel, double *vi)
 }
 
 /* A call that all members work on: V in panels, and each member's pairs. */
-typedef struct repairing {
+typedef struct recomputing {
     const gd_cdist *call;
     double *vi;
     char *own;
     size_t own_bytes;
-} repairing;
+} recomputing;
 
-static waiting *pairs_of(const repairing *r, ptrdiff_t member)
+static waiting *pairs_of(const recomputing *r, ptrdiff_t member)
 {
     return (waiting *)(r->own + (size_t)member * r->own_bytes);
 }
 
 static void pack_some(void *context, ptrdiff_t first, ptrdiff_t last, int member)
 {
-    const repairing *const r = context;
+    const recomputing *const r = context;
     (void)member;
     for (ptrdiff_t p = first; p < last; ++p)
         pack_panel(r->call, p, r->vi);
@@ -218,7 +218,7 @@ static void pack_some(void *context, ptrdiff_t first, ptrdiff_t last, int member
 
 static void repair_some(void *context, ptrdiff_t first, ptrdiff_t last, int member)
 {
-    const repairing *const r = context;
+    const recomputing *const r = context;
     const gd_cdist *const call = r->call;
     waiting *const mine = pairs_of(r, member);
     for (ptrdiff_t i = first; i < last; ++i) {
@@ -231,16 +231,16 @@ static void repair_some(void *context, ptrdiff_t first, ptrdiff_t last, int memb
 
 static void flush_some(void *context, ptrdiff_t first, ptrdiff_t last, int member)
 {
-    const repairing *const r = context;
+    const recomputing *const r = context;
     (void)member;
     for (ptrdiff_t m = first; m < last; ++m)
         flush(r->call, r->vi, pairs_of(r, m));
 }
 
 /* Computes the elements in direct form that do not hold, or all of them. */
-static void repair(const gd_cdist *call, double *vi, char *own, size_t own_bytes, int members)
+static void recompute(const gd_cdist *call, double *vi, char *own, size_t own_bytes, int members)
 {
-    repairing all = {call, vi, own, own_bytes};
+    recomputing all = {call, vi, own, own_bytes};
     memset(own, 0, (size_t)members * own_bytes);
     for (int m = 0; m < members; ++m)
         pairs_of(&all, m)->differences =
@@ -280,6 +280,6 @@ gd_status GD_ISA_NAME(gd_cpu_cdist_mahalanobis)(gd_cdist *call, gd_error *err)
     const double work =
         (double)call->out.rows * (double)call->out.cols * (call->a_terms ? 1 : (double)(d * d));
     threads = work < 0x1p15 ? 1 : (int)gd_least(threads, room);
-    repair(call, launch->workspace, (char *)launch->workspace + vi_bytes, own_bytes, threads);
+    recompute(call, launch->workspace, (char *)launch->workspace + vi_bytes, own_bytes, threads);
     return GD_OK;
 }

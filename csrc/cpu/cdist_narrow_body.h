@@ -27,7 +27,7 @@ static __attribute__((noinline)) void N(mend_sums)(gd_metric metric, const N(run
 {
     const T *y = (const T *)run->b->data + (run->column + c) * run->b->row_stride;
     for (ptrdiff_t i = 0; i < count; ++i, y += run->b->row_stride)
-        sums[i] = N(mend)(metric, sums[i], run->row, y, run->d);
+        sums[i] = N(recompute)(metric, sums[i], run->row, y, run->d);
 }
 
 /* The distances of `vectors` vectors of columns from c on, of which the last may lie past `count`

@@ -369,7 +369,7 @@ static sums_plan plan_of(const gd_cdist *call)
     sums_plan plan = {.kind = GD_SUMS_OF(call->metric, call->weights != NULL, call->p),
                       .panels = gd_ceil_div(n, WIDTH)};
 
-    /* Of a 1 MB second-level cache, rows may fill 256 KB and panels 256 KB. */
+    /* Rows may fill 256 KB of a second-level cache of 1 MB, and panels 256 KB. */
     plan.rows = gd_least(gd_ceil_div(m, MR) * MR,
                          gd_most(1, gd_least(BLOCK, (256 << 10) / bytes) / MR) * MR);
     plan.chunk = gd_most(1, gd_least(PANELS, (256 << 10) / (bytes * WIDTH)));
@@ -409,13 +409,13 @@ static void store_row(const gd_cdist *call, const sums_plan *plan, sums_at sums,
     const ptrdiff_t count = gd_least(sums.stride, out->cols - column);
     const ptrdiff_t at = row * out->row_stride + column;
     const bool terms = call->a_terms != NULL;
-    const bool mends = plan->kind == GD_SUM_POWERS && out->dtype == GD_F32;
+    const bool recomputes = plan->kind == GD_SUM_POWERS && out->dtype == GD_F32;
     double unfinished[PANELS * WIDTH];
-    if (mends)
+    if (recomputes)
         memcpy(unfinished, sums.at, (size_t)count * sizeof(double));
     finish(call, plan->kind, sums.at, sums.plane, count, terms ? call->b_terms + column : NULL,
            terms ? call->a_terms[row] : 0);
-    if (mends)
+    if (recomputes)
         mend_powers(call, unfinished, sums.at, count, row, column);
     if (out->dtype == GD_F32) {
         _Alignas(64) float narrow[PANELS * WIDTH];

@@ -156,8 +156,8 @@ GD_INLINE void N(some_strips)(const gd_metric terms, const int few, const thin_p
                 sum[r] = N(finish)(metric, sum[r]);
             else
                 for (int i = 0; i < N(lanes); ++i)
-                    sum[r][i] =
-                        N(mend)(metric, sum[r][i], singles[r], rows + i * plan->many.stride, d);
+                    sum[r][i] = N(recompute)(metric, sum[r][i], singles[r],
+                                             rows + i * plan->many.stride, d);
         N(put)(plan, few, sum, known, (T *)plan->out + (begin - known) * plan->many_stride);
     }
 }
@@ -280,8 +280,8 @@ GD_INLINE void N(join_groups)(const gd_metric terms, const thin_plan *plan, cons
         for (ptrdiff_t p = pair; p < m * n && p < pair + N(lanes); ++p) {
             const ptrdiff_t i = p / n, j = p % n;
             T *const to = (T *)plan->out + i * plan->few_stride + j * plan->many_stride;
-            *to = lost ? N(mend)(metric, found[p - pair], N(row)(&plan->few, i),
-                                 N(row)(&plan->many, j), plan->d)
+            *to = lost ? N(recompute)(metric, found[p - pair], N(row)(&plan->few, i),
+                                      N(row)(&plan->many, j), plan->d)
                        : found[p - pair];
         }
     }

@@ -111,7 +111,7 @@ static tile_plan plan_of(const gd_cdist *call)
     const ptrdiff_t width = NV * GD_VEC_BYTES / size;
     tile_plan plan = {.panels = gd_ceil_div(n, width), .slab = gd_least(depth, SLAB)};
 
-    /* Of a 1 MB second-level cache, rows may fill 384 KB and panels 128 KB. Longer runs of a row
+    /* Rows may fill 384 KB of a second-level cache of 1 MB, and panels 128 KB. Longer runs of a row
      * than 12 panels stream out no faster. All of a block's rows are packed at once: beyond 8 MB
      * fewer of them are, lest many threads ask for more memory than the inputs take. */
     const ptrdiff_t tiles = gd_most(

@@ -87,7 +87,7 @@ GD_INLINE pivot_set set_at(const gd_closure *call, ptrdiff_t row, ptrdiff_t firs
     return set;
 }
 
-/* Of the pivots among themselves. */
+/* Closes the pivots among themselves. */
 static void close_tile(pivot_set *sets, ptrdiff_t pivots)
 {
     for (ptrdiff_t k = 0; k < pivots; ++k)

@@ -24,7 +24,7 @@ enum {
     LANES = sizeof(gd_vi32) / sizeof(int32_t),
     NV = WORDS / LANES
 };
-/* So few bits of a word are stored one by one. */
+/* Up to this many bits of a word are stored one by one. */
 enum { FEW = 3 };
 
 typedef struct target_set {

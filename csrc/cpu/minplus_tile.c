@@ -190,8 +190,8 @@ GD_INLINE int32_t from_sum(int32_t y, bool flip)
 #define FOLD LARGER_AND_LESS
 #include "minplus_tile_body.h"
 
-/* The same where gd_pipes_are_shared(): integers of this width then have one pipe for minima and
- * maxima, and floats two. */
+/* The larger of two float32, as floats, where gd_pipes_are_shared(): integers of this width then
+ * have one pipe for minima and maxima, and floats two. */
 #define N(name) name##_larger_f32_shared
 #define E float
 #define T float

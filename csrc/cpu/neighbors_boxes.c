@@ -71,8 +71,7 @@ typedef struct boxes_plan {
     uint8_t *columns;                   /* in which column */
     int levels;
     boxes_level level[MOST_LEVELS];
-    /* Of a block of A's rows: each one's leaf, all in the order of leaves, where each leaf's begin.
-     */
+    /* A block of A's rows: each one's leaf, all in the order of leaves, where each leaf's begin. */
     int32_t *leaf_of, *order, *starts;
     size_t bytes, workspace_bytes; /* of the arrangement, and of all else */
 } boxes_plan;

@@ -37,7 +37,8 @@ GD_INLINE bool gd_lost_range(gd_metric metric, float sum)
                : sum < GD_F32_SQUARES_SAFE_MIN || sum > GD_F32_SQUARES_SAFE_MAX;
 }
 
-/* The same for vectors of sums, seen one after the other; NaN is no loss of squares. */
+/* Whether range was lost in vectors of sums, seen one after the other; NaN is no loss of squares.
+ */
 typedef struct gd_range {
     gd_vf32 low, high; /* of the squares */
     gd_vi32 lost;      /* the products' lanes */

@@ -3,8 +3,8 @@
  */
 
 /* The distance of two rows from its sum, which may have lost range: then from float64. */
-static __attribute__((noinline)) T N(mend)(gd_metric metric, T sum, const T *x, const T *y,
-                                           ptrdiff_t d)
+static __attribute__((noinline)) T N(recompute)(gd_metric metric, T sum, const T *x, const T *y,
+                                                ptrdiff_t d)
 {
     const bool root = metric == GD_EUCLIDEAN;
 #if GUARDED

@@ -45,7 +45,7 @@ GD_INLINE void gd_fetch(const void *p, ptrdiff_t ahead)
     GD_EXCHANGE(V, x, 1, 16)  \
     GD_EXCHANGE(V, x, 2, 16) GD_EXCHANGE(V, x, 4, 16) GD_EXCHANGE(V, x, 8, 16)
 
-/* The same where vectors hold two rows each, i and i + n / 2: then they are half as many. */
+/* An exchange where vectors hold two rows each, i and i + n / 2: then they are half as many. */
 #define GD_EXCHANGE_HALVES(V, x, s, n)                                                           \
     GD_UNROLL for (int i_ = 0; i_ < (n) / 2; ++i_)                                               \
         if (!(i_ & (s))) {                                                                       \
@@ -156,8 +156,8 @@ GD_DEFINE_TRANSPOSE_HALVES(gd_transpose_halves_f32, gd_vf32, 4)
         return depth;                                                                              \
     }
 
-/* The same for elements that keep their type, a vector V of them at a time; then H of them, half
- * of one or V again. */
+/* Packs elements that keep their type, a vector V of them at a time; then H of them, half of one or
+ * V again. */
 #define GD_DEFINE_PACK_VECTORS(name, T, V, transpose, H, transpose_half)                           \
     GD_DEFINE_PACK_PART(name, T, T)                                                                \
     GD_DEFINE_PACK_SQUARES(name##_whole, T, V, name##_row, transpose)                              \

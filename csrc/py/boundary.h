@@ -67,7 +67,14 @@ int gd_parse(const char *function, PyObject *const *args, Py_ssize_t nargs, PyOb
     {                                                                                       \
         "ordered", gd_to_bool, &(orders).ordered, false                                     \
     }
-/* And how much memory they may hold: the last parameter of most. */
+/* The parameters that say what an edge is in a matrix, for a gd_graph. */
+#define GD_EDGES(graph)                                      \
+    {"no_edge", gd_to_no_edge, &(graph).no_edge, true},      \
+        {"sentinel", gd_to_double, &(graph).sentinel, true}, \
+    {                                                        \
+        "directed", gd_to_bool, &(graph).directed, true      \
+    }
+/* How much memory an operation may hold: the last parameter of most. */
 #define GD_MAX_MEMORY(orders) {"max_memory", gd_to_max_memory, &(orders).max_memory, false}
 
 /* The bytes of a string, which live as long as it does, or NULL with an exception that names

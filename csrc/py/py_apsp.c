@@ -36,9 +36,7 @@ GD_FUNCTION(gd_py_apsp)
         {"graph", gd_to_object, &graph_object, true},
         {"out", gd_to_object, &out_object, true},
         {"pred", gd_to_object, &pred_object, true},
-        {"no_edge", gd_to_no_edge, &graph.no_edge, true},
-        {"sentinel", gd_to_double, &graph.sentinel, true},
-        {"directed", gd_to_bool, &graph.directed, true},
+        GD_EDGES(graph),
         {"unweighted", gd_to_bool, &graph.unweighted, true},
         {"unreachable", gd_to_double, &unreachable, true},
         GD_ORDERS(orders),
@@ -98,9 +96,7 @@ GD_FUNCTION(gd_py_closure)
     const gd_arg spec[] = {
         {"graph", gd_to_object, &graph_object, true},
         {"out", gd_to_object, &out_object, true},
-        {"no_edge", gd_to_no_edge, &graph.no_edge, true},
-        {"sentinel", gd_to_double, &graph.sentinel, true},
-        {"directed", gd_to_bool, &graph.directed, true},
+        GD_EDGES(graph),
         {"reflexive", gd_to_bool, &reflexive, true},
         GD_ORDERS(orders),
         {"options", gd_to_options, &orders, false},
@@ -138,9 +134,7 @@ GD_FUNCTION(gd_py_hops)
     const gd_arg spec[] = {
         {"graph", gd_to_object, &graph_object, true},
         {"out", gd_to_object, &out_object, true},
-        {"no_edge", gd_to_no_edge, &graph.no_edge, true},
-        {"sentinel", gd_to_double, &graph.sentinel, true},
-        {"directed", gd_to_bool, &graph.directed, true},
+        GD_EDGES(graph),
         {"unreachable", gd_to_double, &unreachable, true},
         {"most_hops", gd_to_size, &most_hops, true},
         GD_ORDERS(orders),
@@ -252,9 +246,7 @@ GD_FUNCTION(gd_py_apsp_batch)
         {"first_edges", gd_to_object, &lists[1], true},
         {"tails", gd_to_object, &lists[2], true},
         {"heads", gd_to_object, &lists[3], true},
-        {"no_edge", gd_to_no_edge, &graph.no_edge, true},
-        {"sentinel", gd_to_double, &graph.sentinel, true},
-        {"directed", gd_to_bool, &graph.directed, true},
+        GD_EDGES(graph),
         {"unweighted", gd_to_bool, &graph.unweighted, true},
         {"unreachable", gd_to_double, &unreachable, true},
         GD_ORDERS(orders),
@@ -329,7 +321,7 @@ GD_FUNCTION(gd_py_apsp_band)
         !gd_take_output(dist_object, "dist", 2, &orders, &dist)) {
         return NULL;
     }
-    /* Who has the pivots writes their snapshots; others' may be read-only. */
+    /* The band that has the pivots writes their snapshots; those of others may be read-only. */
     taken = pivot >= first && pivot < first + dist.matrix.rows
                 ? gd_take_output(snapshots_object, "snapshots", 2, &orders, &snapshots)
                 : gd_take_input(snapshots_object, "snapshots", GD_I32, &orders, &snapshots);

@@ -25,23 +25,25 @@ GD_FUNCTION(gd_py_cdist)
     ptrdiff_t complete = 0;
     PyObject *a_object, *b_object, *out_object, *result = NULL;
     gd_operand a = {0}, b = {0}, out = {0};
-    gd_told told = {.measure = {.p = 2}};
+    gd_point_arguments arguments = {.measure = {.p = 2}};
     gd_error err;
     gd_status status;
     const gd_arg spec[] = {{"a", gd_to_object, &a_object, true},
                            {"b", gd_to_object, &b_object, true},
                            {"out", gd_to_object, &out_object, true},
-                           GD_TOLD};
+                           GD_POINT_ARGUMENTS};
     if (!gd_parse("cdist", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
         return NULL;
     }
-    if (gd_take_measure(&told) && gd_take_output(out_object, "out", 2, &told.orders, &out) &&
-        gd_take_points(a_object, "XA", out.matrix.dtype, &told, &a) &&
-        gd_take_points(b_object, "XB", out.matrix.dtype, &told, &b)) {
-        told.orders.watch = gd_let_go(&told.attention);
-        told.orders.complete = &complete;
-        status = gd_run_cdist(&a.matrix, &b.matrix, &out.matrix, &told.measure, &told.orders, &err);
-        gd_take_back(&told.attention);
+    if (gd_take_measure(&arguments) &&
+        gd_take_output(out_object, "out", 2, &arguments.orders, &out) &&
+        gd_take_points(a_object, "XA", out.matrix.dtype, &arguments, &a) &&
+        gd_take_points(b_object, "XB", out.matrix.dtype, &arguments, &b)) {
+        arguments.orders.watch = gd_let_go(&arguments.attention);
+        arguments.orders.complete = &complete;
+        status = gd_run_cdist(&a.matrix, &b.matrix, &out.matrix, &arguments.measure,
+                              &arguments.orders, &err);
+        gd_take_back(&arguments.attention);
         result = status == GD_OK ? Py_NewRef(Py_None) : gd_raise(module, &err);
         if (status == GD_STOPPED) {
             tell_complete(complete);
@@ -58,22 +60,24 @@ GD_FUNCTION(gd_py_pdist)
     PyObject *x_object, *out_object, *result = NULL;
     gd_operand x = {0}, out = {0};
     gd_row_span rows = {0, PTRDIFF_MAX};
-    gd_told told = {.measure = {.p = 2}};
+    gd_point_arguments arguments = {.measure = {.p = 2}};
     gd_error err;
     gd_status status;
     const gd_arg spec[] = {{"x", gd_to_object, &x_object, true},
                            {"out", gd_to_object, &out_object, true},
-                           GD_TOLD{"first", gd_to_size, &rows.first, false},
+                           GD_POINT_ARGUMENTS{"first", gd_to_size, &rows.first, false},
                            {"end", gd_to_size, &rows.end, false}};
     if (!gd_parse("pdist", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
         return NULL;
     }
-    if (gd_take_measure(&told) && gd_take_output(out_object, "out", 1, &told.orders, &out) &&
-        gd_take_points(x_object, "X", out.matrix.dtype, &told, &x)) {
+    if (gd_take_measure(&arguments) &&
+        gd_take_output(out_object, "out", 1, &arguments.orders, &out) &&
+        gd_take_points(x_object, "X", out.matrix.dtype, &arguments, &x)) {
         rows.end = gd_least(rows.end, x.matrix.rows);
-        told.orders.watch = gd_let_go(&told.attention);
-        status = gd_run_pdist(&x.matrix, rows, &out.matrix, &told.measure, &told.orders, &err);
-        gd_take_back(&told.attention);
+        arguments.orders.watch = gd_let_go(&arguments.attention);
+        status =
+            gd_run_pdist(&x.matrix, rows, &out.matrix, &arguments.measure, &arguments.orders, &err);
+        gd_take_back(&arguments.attention);
         result = status == GD_OK ? Py_NewRef(Py_None) : gd_raise(module, &err);
     }
     gd_release(&x);
@@ -99,26 +103,27 @@ GD_FUNCTION(gd_py_plan_cdist)
     ptrdiff_t m, n, cols;
     gd_dtype dtype;
     bool truths, on_host, pairs;
-    gd_told told = {.measure = {.p = 2}};
+    gd_point_arguments arguments = {.measure = {.p = 2}};
     gd_plan plan;
     gd_error err;
     const gd_arg spec[] = {
         {"m", gd_to_size, &m, true},           {"n", gd_to_size, &n, true},
         {"cols", gd_to_size, &cols, true},     {"dtype", gd_to_dtype, &dtype, true},
         {"truths", gd_to_bool, &truths, true}, {"on_host", gd_to_bool, &on_host, true},
-        {"pairs", gd_to_bool, &pairs, true},   GD_TOLD};
+        {"pairs", gd_to_bool, &pairs, true},   GD_POINT_ARGUMENTS};
     if (!gd_parse("plan_cdist", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0]) ||
-        !gd_take_measure(&told)) {
+        !gd_take_measure(&arguments)) {
         return NULL;
     }
-    const gd_device device = {on_host ? GD_CPU : GD_CUDA, on_host ? 0 : told.orders.cuda_index};
+    const gd_device device = {on_host ? GD_CPU : GD_CUDA,
+                              on_host ? 0 : arguments.orders.cuda_index};
     const gd_dtype operands = truths ? GD_BOOL : dtype;
     const gd_matrix a = imagine(m, cols, operands, device, 1 << 12);
     const gd_matrix b = imagine(n, cols, operands, device, 1 << 13);
     const gd_matrix out = pairs ? imagine(1, m * (2 * n - m - 1) / 2, dtype, device, 1 << 14)
                                 : imagine(m, n, dtype, device, 1 << 14);
-    if (gd_plan_cdist(pairs ? &b : &a, pairs ? NULL : &b, (gd_row_span){0, m}, &out, &told.measure,
-                      &told.orders, &plan, &err) != GD_OK) {
+    if (gd_plan_cdist(pairs ? &b : &a, pairs ? NULL : &b, (gd_row_span){0, m}, &out,
+                      &arguments.measure, &arguments.orders, &plan, &err) != GD_OK) {
         return gd_raise(module, &err);
     }
     return Py_BuildValue("(nnnd)", (Py_ssize_t)plan.memory, (Py_ssize_t)plan.panels,

@@ -13,7 +13,7 @@ GD_FUNCTION(gd_py_cdist_batch)
 {
     PyObject *a, *b, *out;
     gd_matrices batch = {0};
-    gd_told told = {.measure = {.p = 2}};
+    gd_point_arguments arguments = {.measure = {.p = 2}};
     gd_taken taken_a = {.stack = &batch.a}, taken_b = {.stack = &batch.b};
     gd_taken result = {.stack = &batch.out};
     gd_error err;
@@ -21,14 +21,14 @@ GD_FUNCTION(gd_py_cdist_batch)
     const gd_arg spec[] = {{"a", gd_to_object, &a, true},
                            {"b", gd_to_object, &b, true},
                            {"out", gd_to_object, &out, true},
-                           GD_TOLD};
+                           GD_POINT_ARGUMENTS};
     if (!gd_parse("cdist_batch", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
         return NULL;
     }
     batch.pairs = b == Py_None;
     batch.axes = -1;
-    if (!gd_take_measure(&told) || !gd_take_result(module, out, "out", batch.pairs ? 1 : 2,
-                                                   &batch.axes, &batch.count, &result)) {
+    if (!gd_take_measure(&arguments) || !gd_take_result(module, out, "out", batch.pairs ? 1 : 2,
+                                                        &batch.axes, &batch.count, &result)) {
         return NULL;
     }
     batch.shape = result.array.shape;
@@ -37,12 +37,12 @@ GD_FUNCTION(gd_py_cdist_batch)
     if (!gd_take_operand(module, a, "XA", &result, batch.axes, 2, strided, &taken_a) ||
         (!batch.pairs &&
          !gd_take_operand(module, b, "XB", &result, batch.axes, 2, strided, &taken_b)) ||
-        !take_stream(module, &result, &told.orders)) {
+        !take_stream(module, &result, &arguments.orders)) {
         return NULL;
     }
-    told.orders.watch = gd_let_go(&told.attention);
-    status = gd_run_cdist_batch(&batch, &told.measure, &told.orders, &err);
-    gd_take_back(&told.attention);
+    arguments.orders.watch = gd_let_go(&arguments.attention);
+    status = gd_run_cdist_batch(&batch, &arguments.measure, &arguments.orders, &err);
+    gd_take_back(&arguments.attention);
     return status == GD_OK ? Py_NewRef(Py_None) : gd_raise(module, &err);
 }
 

@@ -54,9 +54,7 @@ GD_FUNCTION(gd_py_closure_batch)
     gd_status status;
     const gd_arg spec[] = {{"graph", gd_to_object, &graph, true},
                            {"out", gd_to_object, &out, true},
-                           {"no_edge", gd_to_no_edge, &batch.graph.no_edge, true},
-                           {"sentinel", gd_to_double, &batch.graph.sentinel, true},
-                           {"directed", gd_to_bool, &batch.graph.directed, true},
+                           GD_EDGES(batch.graph),
                            {"reflexive", gd_to_bool, &reflexive, true},
                            GD_ORDERS(orders),
                            {"options", gd_to_options, &orders, false},

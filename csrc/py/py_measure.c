@@ -17,11 +17,11 @@ static int check_box(const gd_measure *measure, ptrdiff_t count)
     return fits;
 }
 
-int gd_take_measure(gd_told *told)
+int gd_take_measure(gd_point_arguments *arguments)
 {
-    gd_measure *measure = &told->measure;
-    const gd_doubles *w = &told->weights, *vi = &told->vi, *factor = &told->factor;
-    const gd_doubles *box = &told->box;
+    gd_measure *measure = &arguments->measure;
+    const gd_doubles *w = &arguments->weights, *vi = &arguments->vi, *factor = &arguments->factor;
+    const gd_doubles *box = &arguments->box;
     measure->weights = w->data;
     measure->vi = vi->data;
     measure->factor = factor->data;
@@ -49,11 +49,11 @@ int gd_take_measure(gd_told *told)
     return check_box(measure, box->count);
 }
 
-int gd_take_points(PyObject *value, const char *name, gd_dtype dtype, const gd_told *told,
-                   gd_operand *operand)
+int gd_take_points(PyObject *value, const char *name, gd_dtype dtype,
+                   const gd_point_arguments *arguments, gd_operand *operand)
 {
-    const bool may_be_truths =
-        gd_metric_info(told->measure.metric)->domain != GD_NUMBERS && told->measure.weights == NULL;
+    const bool may_be_truths = gd_metric_info(arguments->measure.metric)->domain != GD_NUMBERS &&
+                               arguments->measure.weights == NULL;
     const int wanted = may_be_truths && gd_is_bool(value) ? (int)GD_BOOL : (int)dtype;
-    return gd_take_input(value, name, wanted, &told->orders, operand);
+    return gd_take_input(value, name, wanted, &arguments->orders, operand);
 }

@@ -83,7 +83,7 @@ GD_FUNCTION(gd_py_nearest)
 {
     PyObject *a_object, *b_object, *distances_object, *indices_object, *result = NULL;
     gd_operand a = {0}, b = {0}, distances = {0};
-    gd_told told = {.measure = {.p = 2}};
+    gd_point_arguments arguments = {.measure = {.p = 2}};
     gd_doubles radii = {0};
     gd_wanted wanted = {.self = -1};
     int64_t *indices;
@@ -94,23 +94,24 @@ GD_FUNCTION(gd_py_nearest)
                            {"indices", gd_to_object, &indices_object, true},
                            {"radii", gd_to_doubles, &radii, true},
                            {"first", to_self, &wanted.self, true},
-                           GD_TOLD{"kept", to_kept, &wanted.kept, false}};
+                           GD_POINT_ARGUMENTS{"kept", to_kept, &wanted.kept, false}};
     if (!gd_parse("nearest", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
         return NULL;
     }
-    if (gd_take_measure(&told) &&
-        gd_take_output(distances_object, "distances", 2, &told.orders, &distances) &&
+    if (gd_take_measure(&arguments) &&
+        gd_take_output(distances_object, "distances", 2, &arguments.orders, &distances) &&
         take_indices(indices_object, distances.matrix.rows * distances.matrix.cols,
                      distances.matrix.device, &indices) &&
-        gd_take_points(a_object, "XA", distances.matrix.dtype, &told, &a) &&
-        gd_take_points(b_object, "XB", distances.matrix.dtype, &told, &b) &&
+        gd_take_points(a_object, "XA", distances.matrix.dtype, &arguments, &a) &&
+        gd_take_points(b_object, "XB", distances.matrix.dtype, &arguments, &b) &&
         check_radii(&radii, &a)) {
         wanted.most = distances.matrix.cols;
         wanted.radii = radii.data;
-        told.orders.watch = gd_let_go(&told.attention);
-        const gd_status status = gd_run_nearest(&a.matrix, &b.matrix, &distances.matrix, indices,
-                                                &wanted, &told.measure, &told.orders, &err);
-        gd_take_back(&told.attention);
+        arguments.orders.watch = gd_let_go(&arguments.attention);
+        const gd_status status =
+            gd_run_nearest(&a.matrix, &b.matrix, &distances.matrix, indices, &wanted,
+                           &arguments.measure, &arguments.orders, &err);
+        gd_take_back(&arguments.attention);
         result = status == GD_OK ? Py_NewRef(Py_None) : gd_raise(module, &err);
     }
     gd_release(&a);
@@ -244,7 +245,7 @@ GD_FUNCTION(gd_py_within)
 {
     PyObject *a_object, *b_object, *result = NULL;
     gd_operand a = {0}, b = {0};
-    gd_told told = {.measure = {.p = 2}};
+    gd_point_arguments arguments = {.measure = {.p = 2}};
     gd_doubles radii = {0};
     gd_wanted wanted = {.self = -1};
     gd_neighborhoods found = {0};
@@ -257,17 +258,17 @@ GD_FUNCTION(gd_py_within)
                            {"most", gd_to_size, &wanted.most, true},
                            {"by_distance", gd_to_bool, &wanted.by_distance, true},
                            {"first", to_self, &wanted.self, true},
-                           GD_TOLD{"kept", to_kept, &wanted.kept, false}};
+                           GD_POINT_ARGUMENTS{"kept", to_kept, &wanted.kept, false}};
     if (!gd_parse("within", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
         return NULL;
     }
-    if (gd_take_measure(&told) && gd_take_points(a_object, "XA", dtype, &told, &a) &&
-        gd_take_points(b_object, "XB", dtype, &told, &b) && check_radii(&radii, &a)) {
+    if (gd_take_measure(&arguments) && gd_take_points(a_object, "XA", dtype, &arguments, &a) &&
+        gd_take_points(b_object, "XB", dtype, &arguments, &b) && check_radii(&radii, &a)) {
         wanted.radii = radii.data;
-        told.orders.watch = gd_let_go(&told.attention);
-        const gd_status status = gd_run_within(&a.matrix, &b.matrix, dtype, &wanted, &told.measure,
-                                               &told.orders, &found, &err);
-        gd_take_back(&told.attention);
+        arguments.orders.watch = gd_let_go(&arguments.attention);
+        const gd_status status = gd_run_within(&a.matrix, &b.matrix, dtype, &wanted,
+                                               &arguments.measure, &arguments.orders, &found, &err);
+        gd_take_back(&arguments.attention);
         result = status != GD_OK                      ? gd_raise(module, &err)
                  : a.matrix.device.backend == GD_CUDA ? found_on_device(&found, a.matrix.rows)
                                                       : arrays_of(&found, a.matrix.rows, dtype);
@@ -293,7 +294,7 @@ GD_FUNCTION(gd_py_count)
 {
     PyObject *a_object, *b_object, *result = NULL;
     gd_operand a = {0}, b = {0};
-    gd_told told = {.measure = {.p = 2}};
+    gd_point_arguments arguments = {.measure = {.p = 2}};
     gd_doubles bounds = {0}, a_weights = {0}, b_weights = {0};
     gd_census census = {.self = -1};
     gd_dtype dtype;
@@ -305,7 +306,7 @@ GD_FUNCTION(gd_py_count)
                            {"a_weights", gd_to_doubles, &a_weights, true},
                            {"b_weights", gd_to_doubles, &b_weights, true},
                            {"first", to_self, &census.self, true},
-                           GD_TOLD};
+                           GD_POINT_ARGUMENTS};
     if (!gd_parse("count", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
         return NULL;
     }
@@ -315,9 +316,9 @@ GD_FUNCTION(gd_py_count)
         PyErr_SetString(PyExc_ValueError, "either both or none of XA and XB have weights");
         return NULL;
     }
-    if (gd_take_measure(&told) && gd_take_points(a_object, "XA", dtype, &told, &a) &&
-        gd_take_points(b_object, "XB", dtype, &told, &b) && check_weights(&a_weights, &a, "XA") &&
-        check_weights(&b_weights, &b, "XB") &&
+    if (gd_take_measure(&arguments) && gd_take_points(a_object, "XA", dtype, &arguments, &a) &&
+        gd_take_points(b_object, "XB", dtype, &arguments, &b) &&
+        check_weights(&a_weights, &a, "XA") && check_weights(&b_weights, &b, "XB") &&
         (result = PyArray_ZEROS(1, &shape, weighted ? NPY_FLOAT64 : NPY_INT64, 0)) != NULL) {
         void *const memory = PyArray_DATA((PyArrayObject *)result);
         census.bounds = bounds.data;
@@ -326,10 +327,10 @@ GD_FUNCTION(gd_py_count)
         census.b_weights = b_weights.data;
         census.counts = weighted ? NULL : memory;
         census.sums = weighted ? memory : NULL;
-        told.orders.watch = gd_let_go(&told.attention);
-        const gd_status status =
-            gd_run_count(&a.matrix, &b.matrix, dtype, &census, &told.measure, &told.orders, &err);
-        gd_take_back(&told.attention);
+        arguments.orders.watch = gd_let_go(&arguments.attention);
+        const gd_status status = gd_run_count(&a.matrix, &b.matrix, dtype, &census,
+                                              &arguments.measure, &arguments.orders, &err);
+        gd_take_back(&arguments.attention);
         if (status != GD_OK) {
             Py_DECREF(result);
             result = gd_raise(module, &err);

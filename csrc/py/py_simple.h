@@ -5,8 +5,8 @@
 
 #include "boundary.h"
 
-/* Of results on the host: larger ones are allocated with a look at memory that can be used again.
- */
+/* The most bytes of a result on the host: larger ones are allocated with a look at memory that can
+ * be used again. */
 #define GD_MOST_BYTES_ON_HOST ((ptrdiff_t)1 << 20)
 
 /* Whether the operands fit each other, and the result is of no more bytes than that. */

@@ -9,7 +9,8 @@
 
 #include "dlpack_abi.h"
 
-/* Of results on a device: larger ones are allocated with a look at how much memory there is. */
+/* The most bytes of a result on a device: larger ones are allocated with a look at how much memory
+ * there is. */
 #define MOST_BYTES_ON_DEVICE ((ptrdiff_t)1 << 28)
 
 /* Its table is kept once it was found. */

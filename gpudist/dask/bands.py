@@ -52,7 +52,7 @@ class How(NamedTuple):
 
     @property
     def dtype(self) -> str:
-        """Of the computation: whole numbers of int32 are exact in float64 as well."""
+        """The type of the computation: whole numbers of int32 are exact in float64 as well."""
         return "float32" if self.result == "float32" else "float64"
 
     @property

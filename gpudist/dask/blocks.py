@@ -6,59 +6,77 @@ the bits of the same rows of one call, on a processor or a GPU of the same kind.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import dask.array as da
 import numpy as np
 
-import gpudist
 from gpudist import (
     arrays,
     checks,
     distance_call,
     intake,
     metrics,
-    neighbors,
     neighbors_call,
-    registry,
+    products_one,
     semirings,
 )
 from gpudist.dask import inputs
-from gpudist.neighbors_call import NO_K
+from gpudist.neighbors_one import KNearest, Nearest, k_nearest
 
 # The two metrics that take an argument from all points if none is given.
 _OF_ALL_POINTS = {"seuclidean": "V", "mahalanobis": "VI"}
 
 
+class _How(NamedTuple):
+    """What every block is told of a call: all but its points; `dtype` is that of its result."""
+
+    metric: Any
+    metric_args: dict[str, Any]
+    dtype: str
+    orders: intake.Orders
+
+    def asked(self, function: str, a: Any, b: Any = None, *statistics: Any) -> distance_call.Asked:
+        """Return the call for a block, its orders read.
+
+        Parameters
+        ----------
+        function : str
+            The function whose call it is.
+        a, b : array
+            Points, `b` of None for none.
+        *statistics : array
+            V or VI, if it was computed from all points.
+
+        Returns
+        -------
+        Asked
+            The record.
+        """
+        points = {"X": a} if function == "pdist" else {"XA": a}
+        if b is not None:
+            points["XB"] = b
+        given = self.metric_args
+        if statistics:
+            needed = _OF_ALL_POINTS[metrics.resolve(self.metric, {}).name]
+            given = given | {needed: _one(statistics[0])}
+        return distance_call.Asked(
+            function, points, self.metric, given, self.dtype, orders=self.orders
+        ).ordered()
+
+
 # ------------------------------------------------------------------ distances
 
 
-def cdist(
-    XA: Any,
-    XB: Any,
-    metric: Any = "euclidean",
-    *,
-    out: Any = None,
-    dtype: Any = None,
-    kernel: str = "auto",
-    device: object = None,
-    options: dict[str, int] | None = None,
-    progress: Any = False,
-    rows: slice | None = None,
-    max_memory: int | str | None = None,
-    **metric_args: Any,
-) -> Any:
+def cdist(asked: distance_call.Asked) -> Any:
     """Compute the distance between every row of `XA` and every row of `XB`, lazily.
 
     Parameters
     ----------
-    XA, XB : dask.array.Array or array_like, shapes (m, d) and (n, d)
-        Points, one a row; one of the two at least is a Dask array, with chunks of NumPy or CuPy.
-        `XB` becomes one chunk, which every worker holds.
-    metric, dtype, kernel, device, options, max_memory, **metric_args
-        As for `gpudist.cdist`; each block is one call of it.
-    out, progress, rows
-        Refused, with advice.
+    asked : Asked
+        The call of `gpudist.cdist`; each block is one such call. One of XA and XB at least is a
+        Dask array, with chunks of NumPy or CuPy. XB becomes one chunk, which every worker holds.
+        `out`, `progress` and `rows` are refused, with advice.
 
     Returns
     -------
@@ -82,13 +100,13 @@ def cdist(
     >>> gpudist.cdist(points, points[:1], "cityblock").compute().T
     array([[ 0.,  4.,  8., 12.]])
     """
-    inputs.refuse("cdist", out=out, progress=progress, rows=rows)
-    how = _orders(kernel, device, options, max_memory)
-    a, b = inputs.take(XA, "XA"), inputs.take(XB, "XB")
-    result = _checked("cdist", {"XA": a, "XB": b}, metric, dtype, device, metric_args)
+    inputs.refuse("cdist", out=asked.out, progress=asked.orders.progress, rows=asked.rows)
+    orders = _read(asked.orders)
+    named = {name: inputs.take(x, name) for name, x in asked.named.items()}
+    result, (a, b) = _checked(asked, named), named.values()
     a, b = inputs.whole_rows(a), inputs.whole(b, "XB")
     a = inputs.split_rows(a, b.shape[0], np.dtype(result).itemsize)
-    given = _statistics(metric, metric_args, {"XA": a, "XB": b})
+    given = _statistics(asked, {"XA": a, "XB": b})
     return da.blockwise(
         _cdist_block,
         "ij",
@@ -97,38 +115,21 @@ def cdist(
         b,
         "jk",
         *given,
-        metric=metric,
         dtype=np.dtype(result),
-        how=how | {"dtype": result},
-        metric_args=metric_args,
+        how=_How(asked.metric, asked.metric_args, result, orders),
         token="gpudist-cdist",
         meta=inputs.like(a, 2, result),
     )
 
 
-def pdist(
-    X: Any,
-    metric: Any = "euclidean",
-    *,
-    out: Any = None,
-    dtype: Any = None,
-    kernel: str = "auto",
-    device: object = None,
-    options: dict[str, int] | None = None,
-    progress: Any = False,
-    max_memory: int | str | None = None,
-    **metric_args: Any,
-) -> Any:
+def pdist(asked: distance_call.Asked) -> Any:
     """Compute the distance between every two rows of `X`, each pair once, lazily.
 
     Parameters
     ----------
-    X : dask.array.Array, shape (n, d)
-        Points, one a row. It becomes one chunk, which every worker holds.
-    metric, dtype, kernel, device, options, max_memory, **metric_args
-        As for `gpudist.pdist`.
-    out, progress
-        Refused, with advice.
+    asked : Asked
+        The call of `gpudist.pdist`. X, a Dask array, becomes one chunk, which every worker holds.
+        `out` and `progress` are refused, with advice.
 
     Returns
     -------
@@ -141,10 +142,10 @@ def pdist(
     TypeError, ValueError, MemoryError
         As for `cdist`.
     """
-    inputs.refuse("pdist", out=out, progress=progress)
-    how = _orders(kernel, device, options, max_memory)
-    x = inputs.take(X, "X")
-    result = _checked("pdist", {"X": x}, metric, dtype, device, metric_args)
+    inputs.refuse("pdist", out=asked.out, progress=asked.orders.progress)
+    orders = _read(asked.orders)
+    x = inputs.take(asked.named["X"], "X")
+    result = _checked(asked, {"X": x})
     n, itemsize = x.shape[0], np.dtype(result).itemsize
     x = inputs.whole(inputs.whole_rows(x), "X")
     bounds = _bounds_of_pairs(n, inputs.rows_of_a_chunk(1, itemsize))
@@ -159,43 +160,33 @@ def pdist(
         "i",
         x,
         "jk",
-        *_statistics(metric, metric_args, {"X": x}),
-        metric=metric,
+        *_statistics(asked, {"X": x}),
         dtype=np.dtype(result),
-        how=how | {"dtype": result},
-        metric_args=metric_args,
+        how=_How(asked.metric, asked.metric_args, result, orders),
         adjust_chunks={"i": tuple(map(int, np.diff(before)))},
         token="gpudist-pdist",
         meta=inputs.like(x, 1, result),
     )
 
 
-def _checked(
-    function: str,
-    named: dict[str, Any],
-    metric: Any,
-    dtype: Any,
-    device: Any,
-    metric_args: dict[str, Any],
-) -> str:
+def _checked(asked: distance_call.Asked, named: dict[str, Any]) -> str:
     """Check all of a call that values do not decide; return the dtype of its result."""
+    metric, dtype, function = asked.metric, asked.dtype, asked.function
     space = inputs.space_of(**named)
     if callable(metric):
         arrays.refuse_devices(space, "a callable metric")
         needed = _OF_ALL_POINTS.get(getattr(metric, "__name__", ""))
-        if needed is not None and metric_args.get(needed) is None:
+        if needed is not None and asked.metric_args.get(needed) is None:
             raise ValueError(f"give {needed}: a function that is called by blocks has no default")
         return arrays.float_dtype(arrays.HOST, (), "float64" if dtype is None else dtype, None)
     stand_ins = {name: inputs.stand_in(x) for name, x in named.items()}
-    given = dict(metric_args)
-    record = metrics.resolve(metric, metric_args, function, distance_call.OWN_ARGUMENTS)
+    given = dict(asked.metric_args)
+    record = metrics.resolve(metric, given, function, distance_call.OWN_ARGUMENTS)
     needed = _OF_ALL_POINTS.get(record.name)
     if needed is not None and given.get(needed) is None and given.get("box") is None:
         given[needed] = _of_no_points(next(iter(stand_ins.values())), needed)
-    orders = intake.Orders(device=device)
-    distance_call.read(
-        distance_call.Asked(function, stand_ins, metric, given, dtype, orders=orders)
-    )
+    orders = intake.Orders(device=asked.orders.device)
+    distance_call.read(asked._replace(named=stand_ins, metric_args=given, orders=orders))
     return arrays.float_dtype(space, [x.dtype.name for x in named.values()], dtype, None)
 
 
@@ -204,13 +195,13 @@ def _of_no_points(points: Any, needed: str) -> Any:
     return np.ones(columns) if needed == "V" else np.eye(columns)
 
 
-def _statistics(metric: Any, metric_args: dict[str, Any], named: dict[str, Any]) -> tuple[Any, ...]:
+def _statistics(asked: distance_call.Asked, named: dict[str, Any]) -> tuple[Any, ...]:
     """Return V or VI of all points as an operand of blockwise, computed once; else nothing."""
-    if callable(metric):
+    if callable(asked.metric):
         return ()
-    record = metrics.resolve(metric, metric_args)
+    record = metrics.resolve(asked.metric, asked.metric_args)
     needed = _OF_ALL_POINTS.get(record.name)
-    if needed is None or metric_args.get(needed) is not None:
+    if needed is None or asked.metric_args.get(needed) is not None:
         return ()
     columns = next(iter(named.values())).shape[1]
     operands: list[Any] = []
@@ -237,53 +228,29 @@ def _statistic(*points: Any, metric: str) -> Any:
     return values[_OF_ALL_POINTS[record.name]]
 
 
-def _cdist_block(
-    a: Any, b: Any, *given: Any, metric: Any, how: dict[str, Any], metric_args: dict[str, Any]
-) -> Any:
-    named = _named(metric, given)
-    return gpudist.cdist(_one(a), _one(b), metric, **how, **metric_args | named)
+def _cdist_block(a: Any, b: Any, *given: Any, how: _How) -> Any:
+    return distance_call.matrices(how.asked("cdist", _one(a), _one(b), *given))
 
 
-def _pdist_block(
-    first: Any,
-    last: Any,
-    x: Any,
-    *given: Any,
-    metric: Any,
-    how: dict[str, Any],
-    metric_args: dict[str, Any],
-) -> Any:
+def _pdist_block(first: Any, last: Any, x: Any, *given: Any, how: _How) -> Any:
     """Compute the distances of some rows to all after them."""
     x, i, j = _one(x), int(first[0]), int(last[0])
-    named = _named(metric, given)
-    if callable(metric):
-        parts = [
-            gpudist.cdist(x[row : row + 1], x[row + 1 :], metric, **how, **metric_args)[0]
-            for row in range(i, j)
-        ]
-        return np.concatenate(parts or [np.empty(0, how["dtype"])])
-    asked = distance_call.Asked(
-        "pdist",
-        {"X": x},
-        metric,
-        metric_args | named,
-        how["dtype"],
-        orders=intake.Orders(
-            how["kernel"], how["device"], how["options"], max_memory=how["max_memory"]
-        ),
-    )
-    return distance_call.pairs_of_rows(asked.ordered(), i, j)
+    if not callable(how.metric):
+        return distance_call.pairs_of_rows(how.asked("pdist", x, None, *given), i, j)
+    asked = [how.asked("cdist", x[row : row + 1], x[row + 1 :]) for row in range(i, j)]
+    parts = [distance_call.matrices(one)[0] for one in asked]
+    return np.concatenate(parts or [np.empty(0, how.dtype)])
 
 
 # ------------------------------------------------------------------ neighbours
 
 
-def nearest(XA: Any, XB: Any = None, metric: Any = "euclidean", **how: Any) -> neighbors.Nearest:
+def nearest(asked: distance_call.Asked, index_dtype: Any) -> Nearest:
     """Find the nearest row of `XB` to every row of `XA`, lazily.
 
     Parameters
     ----------
-    XA, XB, metric, **how
+    asked, index_dtype
         As for `knn`.
 
     Returns
@@ -291,22 +258,22 @@ def nearest(XA: Any, XB: Any = None, metric: Any = "euclidean", **how: Any) -> n
     gpudist.Nearest
         Of two Dask arrays of shape (m,).
     """
-    found = _neighbors("nearest", XA, XB, 1, metric, **how)
-    return neighbors.Nearest(found.distances[:, 0], found.indices[:, 0])
+    found = knn(asked, 1, index_dtype)
+    return Nearest(found.distances[:, 0], found.indices[:, 0])
 
 
-def knn(
-    XA: Any, XB: Any = None, k: Any = None, metric: Any = "euclidean", **how: Any
-) -> neighbors.KNearest:
+def knn(asked: distance_call.Asked, k: Any, index_dtype: Any, out: Any = None) -> KNearest:
     """Find the k nearest rows of `XB` to every row of `XA`, lazily.
 
     Parameters
     ----------
-    XA, XB : dask.array.Array or array_like, shapes (m, d) and (n, d)
-        Points, one a row, with chunks of NumPy; without `XB` those of `XA`. What is searched among
-        becomes one chunk, which every worker holds.
-    k, metric, **how
-        As for `gpudist.knn`; `out`, `progress` and `rows` are refused, with advice.
+    asked : Asked
+        The call of `gpudist.knn` or `nearest`, with chunks of NumPy. What is searched among becomes
+        one chunk, which every worker holds. `progress` and `rows` are refused, with advice.
+    k, index_dtype
+        As for `gpudist.knn`.
+    out
+        Refused, with advice.
 
     Returns
     -------
@@ -319,61 +286,36 @@ def knn(
     TypeError, ValueError, MemoryError
         As for `cdist`.
     """
-    if k is None:
-        raise TypeError(NO_K)
-    return _neighbors("knn", XA, XB, k, metric, **how)
-
-
-def _neighbors(
-    function: str,
-    XA: Any,
-    XB: Any,
-    k: Any,
-    metric: Any,
-    *,
-    out: Any = None,
-    dtype: Any = None,
-    kernel: str = "auto",
-    device: object = None,
-    progress: Any = False,
-    rows: slice | None = None,
-    max_memory: int | str | None = None,
-    index_dtype: Any = np.int64,
-    **metric_args: Any,
-) -> neighbors.KNearest:
-    inputs.refuse(function, out=out, progress=progress, rows=rows)
-    how = _orders(kernel, device, None, max_memory)
-    del how["options"]
+    function = asked.function
+    inputs.refuse(function, out=out, progress=asked.orders.progress, rows=asked.rows)
+    orders = _read(asked.orders)
+    XA, XB = asked.named["XA"], asked.named.get("XB")
     a = inputs.take(XA, "XA")
     b = a if XB is None else inputs.take(XB, "XB")
     if not (inputs.on_host(a) and inputs.on_host(b)):
         raise TypeError(f"{function} takes chunks of NumPy so far, not of CuPy")
     named = {"XA": a} if XB is None else {"XA": a, "XB": b}
-    result = _checked(function, {"XA": a, "XB": b}, metric, dtype, device, metric_args)
+    result = _checked(asked, {"XA": a, "XB": b})
     k = neighbors_call.count_of(k, b.shape[0], XB is None)
-    how |= {
-        "k": k,
-        "dtype": result,
-        "index_dtype": neighbors_call.index_type(index_dtype, b.shape[0]),
-    }
+    index_dtype = neighbors_call.index_type(index_dtype, b.shape[0])
     a = inputs.split_rows(inputs.whole_rows(a), b.shape[0], np.dtype(result).itemsize)
     b = inputs.whole(b, "XA" if XB is None else "XB")
     lengths = a.chunks[0]
     if XB is None:  # rows are asked for by their numbers
         first, last = _vectors([0, *np.cumsum(lengths)])
-        asked: tuple[Any, ...] = (first, "i", last, "i")
+        of: tuple[Any, ...] = (first, "i", last, "i")
     else:
-        asked = (a, "ik")
+        of = (a, "ik")
     found = da.blockwise(
         _knn_block,
         "im",
-        *asked,
+        *of,
         b,
         "jk",
-        *_statistics(metric, metric_args, named),
-        metric=metric,
-        how=how,
-        metric_args=metric_args,
+        *_statistics(asked, named),
+        how=_How(asked.metric, asked.metric_args, result, orders),
+        k=k,
+        index_dtype=index_dtype,
         among_themselves=XB is None,
         adjust_chunks={"i": lengths},
         new_axes={"m": k},
@@ -381,7 +323,7 @@ def _neighbors(
         dtype=np.dtype(result),
         meta=np.empty((0, 0)),
     )
-    return neighbors.KNearest(
+    return KNearest(
         *(
             da.blockwise(
                 _part,
@@ -393,28 +335,20 @@ def _neighbors(
                 token=f"gpudist-{function}-{name}",
                 meta=np.empty((0, 0), kind),
             )
-            for part, (name, kind) in enumerate(
-                (("distances", result), ("indices", how["index_dtype"]))
-            )
+            for part, (name, kind) in enumerate((("distances", result), ("indices", index_dtype)))
         )
     )
 
 
-def _knn_block(
-    *given: Any,
-    metric: Any,
-    how: dict[str, Any],
-    metric_args: dict[str, Any],
-    among_themselves: bool,
-) -> Any:
+def _knn_block(*given: Any, how: _How, k: int, index_dtype: Any, among_themselves: bool) -> Any:
     if among_themselves:
         first, last, points, *rest = given
-        asked, among, rows = _one(points), None, slice(int(first[0]), int(last[0]))
+        asked = how.asked("knn", _one(points), None, *rest)
+        asked = asked._replace(rows=slice(int(first[0]), int(last[0])))
     else:
         points, others, *rest = given
-        asked, among, rows = _one(points), _one(others), None
-    named = _named(metric, rest)
-    return gpudist.knn(asked, among, metric=metric, rows=rows, **how, **metric_args | named)
+        asked = how.asked("knn", _one(points), _one(others), *rest)
+    return k_nearest(neighbors_call.read(asked, index_dtype), k, None)
 
 
 def _part(found: Any, part: int) -> Any:
@@ -425,18 +359,7 @@ def _part(found: Any, part: int) -> Any:
 
 
 def minplus(
-    A: Any,
-    B: Any,
-    C: Any = None,
-    *,
-    semiring: str = "min_plus",
-    out: Any = None,
-    dtype: Any = None,
-    kernel: str = "auto",
-    device: object = None,
-    options: dict[str, int] | None = None,
-    progress: Any = False,
-    max_memory: int | str | None = None,
+    A: Any, B: Any, C: Any, *, semiring: str, out: Any, dtype: Any, orders: intake.Orders
 ) -> Any:
     """Multiply two matrices over a semiring, lazily.
 
@@ -446,9 +369,11 @@ def minplus(
         The factors, with chunks of NumPy or CuPy. `B` becomes one chunk, which every worker holds.
     C : dask.array.Array or array_like, shape (m, n), optional
         What the product is joined with.
-    semiring, dtype, kernel, device, options, max_memory
+    semiring, dtype
         As for `gpudist.minplus`; each block is one call of it.
-    out, progress
+    orders : Orders
+        Its orders, not yet read; `progress` is refused, with advice.
+    out
         Refused, with advice.
 
     Returns
@@ -462,8 +387,8 @@ def minplus(
     TypeError, ValueError, MemoryError
         As for `cdist`.
     """
-    inputs.refuse("minplus", out=out, progress=progress)
-    how = _orders(kernel, device, options, max_memory, "minplus")
+    inputs.refuse("minplus", out=out, progress=orders.progress)
+    orders = _read(orders, "minplus")
     named = {
         name: inputs.take(x, name)
         for name, x in (("A", A), ("B", B), ("C", C))
@@ -481,30 +406,24 @@ def minplus(
         "ij",
         *operands,
         dtype=np.dtype(result),
-        how=how | {"dtype": result, "semiring": semiring},
+        how={"dtype": result, "semiring": semiring, "orders": orders},
         token="gpudist-minplus",
         meta=inputs.like(a, 2, result),
     )
 
 
 def _minplus_block(*operands: Any, how: dict[str, Any]) -> Any:
-    return gpudist.minplus(*map(_one, operands), **how)
+    a, b, *c = map(_one, operands)
+    return products_one.minplus(a, b, c[0] if c else None, **how)
 
 
 # ------------------------------------------------------------------ what they share
 
 
-def _orders(
-    kernel: str,
-    device: object,
-    options: dict[str, int] | None,
-    max_memory: int | str | None,
-    op: str = "cdist",
-) -> dict[str, Any]:
+def _read(orders: intake.Orders, op: str = "cdist") -> intake.Orders:
     """Check what every block is told; whether its worker can obey, it will say itself."""
-    inputs.check_device(checks.device("device", device))
-    device, most = registry.read_orders(op, kernel, options, device, False, max_memory)
-    return {"kernel": kernel, "device": device, "options": options, "max_memory": most}
+    inputs.check_device(checks.device("device", orders.device))
+    return orders.read(op)
 
 
 def _one(block: Any) -> Any:
@@ -512,13 +431,6 @@ def _one(block: Any) -> Any:
     while isinstance(block, list):
         (block,) = block
     return block
-
-
-def _named(metric: Any, given: Any) -> dict[str, Any]:
-    """Name what was computed from all points."""
-    if not given:
-        return {}
-    return {_OF_ALL_POINTS[metrics.resolve(metric, {}).name]: _one(given[0])}
 
 
 def _vectors(bounds: Any) -> tuple[Any, Any]:

@@ -15,7 +15,7 @@ from dask.utils import format_bytes, parse_bytes
 
 from gpudist import arrays, errors, foreign
 
-# Of a worker's memory, what an operand may take that every worker holds as a whole.
+# One part in so many of a worker's memory is what an operand may take that it holds as a whole.
 _SHARE = 4
 
 

@@ -14,10 +14,10 @@ from dask.base import tokenize
 from dask.core import flatten
 from dask.highlevelgraph import HighLevelGraph
 
-import gpudist
-from gpudist import checks, paths_call, registry, results, semirings
+from gpudist import checks, paths_call, paths_one, products_one, results, semirings
 from gpudist.dask import bands as tasks
 from gpudist.dask import checkpoints, inputs
+from gpudist.intake import Orders
 
 # Where nobody says how many: a graph of T bands has more than T**2 tasks.
 _MOST_BANDS = 100
@@ -28,22 +28,10 @@ _Tasks = dict[Any, Any]
 
 def apsp(
     graph: Any,
+    asked: paths_call.Asked,
     *,
     bands: int | None = None,
     checkpoint: Any = None,
-    no_edge: float | None = None,
-    directed: bool = True,
-    unweighted: bool = False,
-    overwrite: bool = False,
-    return_predecessors: bool = False,
-    out: Any = None,
-    dtype: Any = None,
-    semiring: str = "min_plus",
-    kernel: str = "auto",
-    device: object = None,
-    options: dict[str, int] | None = None,
-    progress: Any = False,
-    max_memory: int | str | None = None,
     weight: Any = "weight",
     nodelist: Sequence[Any] | None = None,
     labels: bool = False,
@@ -54,6 +42,10 @@ def apsp(
     ----------
     graph : dask.array.Array, shape (n, n)
         As `gpudist.apsp` reads dense arrays, with chunks of NumPy or CuPy.
+    asked : Asked
+        The call of `gpudist.apsp`. Chunks of NumPy are computed on the CPU, chunks of CuPy where
+        they are. `out`, `overwrite`, `unreachable`, `max_hops`, `kernel`, `options` and `progress`
+        are refused, with advice, if they are not the defaults.
     bands : int, optional
         Into how many bands of rows the matrix is cut: by default as many as `graph` has chunks of
         rows, at most 100. Bands begin at multiples of 128 nodes, so there are no more than
@@ -62,11 +54,7 @@ def apsp(
         A folder that all workers reach, for a Zarr group of some bands' worth of what is done: up
         to eight times in a run, the last complete set is there. The same call, made again, goes on
         from it.
-    no_edge, directed, unweighted, return_predecessors, dtype, semiring, max_memory
-        As for `gpudist.apsp`.
-    device : str, optional
-        Chunks of NumPy are computed on the CPU, chunks of CuPy where they are.
-    weight, nodelist, labels, out, overwrite, kernel, options, progress
+    weight, nodelist, labels
         Refused, with advice, if they are not the defaults.
 
     Returns
@@ -88,53 +76,44 @@ def apsp(
     graphs the nodes that seem to be on negative cycles by rounded sums are in the error, without a
     cycle in order, and negative cycles that rounding hides are not looked for.
     """
+    kernel, device, options, progress, max_memory = asked.orders
+    semiring, no_edge = asked.semiring, asked.no_edge
     semirings.check(semiring)
+    for name in ("unreachable", "max_hops"):
+        if getattr(asked, name) is not None:
+            raise TypeError(f"{name} is not for Dask arrays")
     if semiring == "or_and":
-        results.check_truths(return_predecessors, dtype)
-        return transitive_closure(
-            graph,
-            bands=bands,
-            checkpoint=checkpoint,
-            no_edge=no_edge,
-            directed=directed,
-            reflexive=True,
-            out=out,
-            kernel=kernel,
-            device=device,
-            options=options,
-            progress=progress,
-            max_memory=max_memory,
-        )
-    inputs.refuse(
-        "apsp", out=out, overwrite=overwrite, progress=progress, labels=labels, options=options
-    )
+        results.check_truths(asked.return_predecessors, asked.dtype)
+        return transitive_closure(graph, asked, True, bands=bands, checkpoint=checkpoint)
+    own = {"out": asked.out, "overwrite": asked.overwrite, "labels": labels}
+    inputs.refuse("apsp", **own, progress=progress, options=options)
     if kernel != "auto":
         raise ValueError(f"kernel must be 'auto' for bands of rows, got {kernel!r}")
     if weight != "weight" or nodelist is not None:
         raise TypeError("weight and nodelist are for graphs of named nodes")
     inputs.check_device(checks.device("device", device))
-    device, most = registry.read_orders("apsp", kernel, None, device, False, max_memory)
+    _, where, _, _, most = Orders(kernel, device, max_memory=max_memory).read("apsp")
     matrix = _square(graph)
-    if device not in (None, "cpu") and inputs.on_host(matrix):
+    if where not in (None, "cpu") and inputs.on_host(matrix):
         raise ValueError(
             "bands of NumPy chunks are computed on the CPU; graph.map_blocks(cupy.asarray) makes "
             "chunks that are computed on their GPUs"
         )
     no_edge = None if no_edge is None else checks.number("no_edge", no_edge)
     space = inputs.space_of(graph=matrix)
-    result = results.dtype_of(space, matrix.dtype.name == "float32", dtype)
+    result = results.dtype_of(space, matrix.dtype.name == "float32", asked.dtype)
     if result in results.NARROW:
         raise ValueError(f"dtype must be float32, float64 or int32 for Dask arrays, got {result}")
     how = tasks.How(
         n=matrix.shape[0],
         rule="zero" if no_edge is None else "sentinel",
         sentinel=0.0 if no_edge is None else no_edge,
-        directed=checks.truth("directed", directed),
-        unweighted=checks.truth("unweighted", unweighted),
+        directed=checks.truth("directed", asked.directed),
+        unweighted=checks.truth("unweighted", asked.unweighted),
         semiring=semiring,
         result=result,
         unreachable=results.unreachable_of(result, no_edge, semiring),
-        predecessors=checks.truth("return_predecessors", return_predecessors),
+        predecessors=checks.truth("return_predecessors", asked.return_predecessors),
         max_memory=most,
         on_host=inputs.on_host(matrix),
     )
@@ -146,18 +125,11 @@ def apsp(
 
 def transitive_closure(
     graph: Any,
+    asked: paths_call.Asked,
+    reflexive: bool,
     *,
     bands: int | None = None,
     checkpoint: Any = None,
-    no_edge: float | None = None,
-    directed: bool = True,
-    reflexive: bool = False,
-    out: Any = None,
-    kernel: str = "auto",
-    device: object = None,
-    options: dict[str, int] | None = None,
-    progress: Any = False,
-    max_memory: int | str | None = None,
 ) -> Any:
     """Find out which nodes can be reached from which, lazily.
 
@@ -165,14 +137,15 @@ def transitive_closure(
     ----------
     graph : dask.array.Array, shape (n, n)
         As `gpudist.transitive_closure` reads dense arrays, with chunks of NumPy or CuPy.
+    asked : Asked
+        The call of `gpudist.transitive_closure`. `out`, `kernel`, `options` and `progress` are
+        refused, with advice, if they are not the defaults.
+    reflexive : bool
+        Whether every node reaches itself.
     bands : int, optional
         Into how many bands of rows the matrix is cut, as for `apsp`; they begin anywhere.
     checkpoint
         Refused: the work is that of products of bits, which are short.
-    no_edge, directed, reflexive, device, max_memory
-        As for `gpudist.transitive_closure`.
-    kernel, out, options, progress
-        Refused, with advice, if they are not the defaults.
 
     Returns
     -------
@@ -184,13 +157,15 @@ def transitive_closure(
     TypeError, ValueError
         As for `gpudist.transitive_closure`.
     """
-    inputs.refuse("transitive_closure", out=out, progress=progress, options=options)
+    kernel, device, options, progress, max_memory = asked.orders
+    no_edge = asked.no_edge
+    inputs.refuse("transitive_closure", out=asked.out, progress=progress, options=options)
     if kernel != "auto":
         raise ValueError(f"kernel must be 'auto' for bands of rows, got {kernel!r}")
     if checkpoint is not None:
         raise TypeError("checkpoint is for lengths of paths; what can be reached is found sooner")
     inputs.check_device(checks.device("device", device))
-    device, most = registry.read_orders("closure", kernel, None, device, False, max_memory)
+    _, where, _, _, most = Orders(kernel, device, max_memory=max_memory).read("closure")
     matrix = _square(graph)
     if matrix.dtype == bool and no_edge is not None:
         raise ValueError("no_edge is for numbers; in an array of bool False is no edge")
@@ -199,7 +174,7 @@ def transitive_closure(
         n=matrix.shape[0],
         rule="zero" if no_edge is None else "sentinel",
         sentinel=0.0 if no_edge is None else no_edge,
-        directed=checks.truth("directed", directed),
+        directed=checks.truth("directed", asked.directed),
         unweighted=False,
         semiring="or_and",
         result="bool",
@@ -210,8 +185,8 @@ def transitive_closure(
     )
     reflexive = checks.truth("reflexive", reflexive)
     heights = _heights(matrix, bands, 1)
-    token = tokenize(matrix.name, how, heights, reflexive, device)
-    return _closure(matrix, heights, how, reflexive, device, token)
+    token = tokenize(matrix.name, how, heights, reflexive, where)
+    return _closure(matrix, heights, how, reflexive, where, token)
 
 
 # ------------------------------------------------------------------ the input
@@ -418,18 +393,18 @@ def _closure(
     prefix = "gpudist-transitive_closure"
     dsk: _Tasks = {}
     current: list[Any] = []
-    orders = device, how.max_memory
+    orders = Orders(device=device, max_memory=how.max_memory)
     for i in range(count):
         key: tuple[Any, ...] = (f"{prefix}-start-{token}", i)
         dsk[key] = (tasks.start_truths, given.rows[i], given.across[i], how)
         current.append(key)
     for turn in range(count if how.n else 0):
         own = (f"{prefix}-band-{token}", turn, turn)
-        dsk[own] = (_close_own, current[turn], firsts[turn], *orders)
+        dsk[own] = (_close_own, current[turn], firsts[turn], orders)
         for i in range(count):
             key = (f"{prefix}-band-{token}", turn, i)
             if i != turn:
-                dsk[key] = (_close_other, current[i], own, firsts[turn], *orders)
+                dsk[key] = (_close_other, current[i], own, firsts[turn], orders)
             current[i] = key
     name = f"{prefix}-{token}"
     last: _Tasks = {
@@ -441,25 +416,15 @@ def _closure(
     ]
 
 
-def _close_own(band: Any, first: int, device: str | None, max_memory: int | None) -> Any:
-    orders: dict[str, Any] = {"device": device, "max_memory": max_memory}
-    inside = gpudist.transitive_closure(
-        band[:, first : first + band.shape[0]], reflexive=True, **orders
-    )
-    return gpudist.minplus(inside, band, semiring="or_and", **orders)
+def _close_own(band: Any, first: int, orders: Orders) -> Any:
+    within = band[:, first : first + band.shape[0]]
+    inside = paths_one.closure(within, paths_call.Asked(orders=orders), reflexive=True)
+    return products_one.minplus(inside, band, None, semiring="or_and", orders=orders)
 
 
-def _close_other(
-    band: Any, own: Any, first: int, device: str | None, max_memory: int | None
-) -> Any:
-    return gpudist.minplus(
-        band[:, first : first + own.shape[0]],
-        own,
-        band,
-        semiring="or_and",
-        device=device,
-        max_memory=max_memory,
-    )
+def _close_other(band: Any, own: Any, first: int, orders: Orders) -> Any:
+    to_own = band[:, first : first + own.shape[0]]
+    return products_one.minplus(to_own, own, band, semiring="or_and", orders=orders)
 
 
 def _close_last(band: Any, first: int, reflexive: bool) -> Any:

@@ -16,13 +16,14 @@ tensor([[-0.6000, -0.8000],
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 
 from gpudist import checks, errors, metrics
-from gpudist.torch import _functions
+from gpudist.torch import _functions, _operators
+from gpudist.torch._plain import is_plain
 
 __all__ = ["cdist", "pdist"]
 
@@ -285,11 +286,11 @@ def _weights(w: Any, x: Tensor, kind: str, p: float) -> Tensor | None:
 
 def _distances(x1: Tensor, x2: Tensor | None, kind: str, p: float, weights: Any) -> Tensor:
     if kind != "cosine":
-        return _functions.distances(x1, x2, (kind, p, weights))
+        return _by_rule(x1, x2, (kind, p, weights))
     # Half the squared distance of rows of length 1.
     u1 = _unit(x1, weights)
     u2 = None if x2 is None else _unit(x2, weights)
-    return _functions.distances(u1, u2, ("sqeuclidean", 2.0, None)) / 2
+    return _by_rule(u1, u2, ("sqeuclidean", 2.0, None)) / 2
 
 
 def _unit(x: Tensor, weights: Tensor | None) -> Tensor:
@@ -300,3 +301,18 @@ def _unit(x: Tensor, weights: Tensor | None) -> Tensor:
         return x
     x = x / x.detach().abs().amax(-1, keepdim=True)
     return x / torch.linalg.vector_norm(x, dim=-1, keepdim=True)
+
+
+def _by_rule(x1: Tensor, x2: Tensor | None, rule: tuple[str, float, Tensor | None]) -> Tensor:
+    """Return the distances of rows of x1 and x2, or of every two rows of x1; batches are equal."""
+    if is_plain(x1, x2):
+        if torch.is_grad_enabled() and (x1.requires_grad or (x2 is not None and x2.requires_grad)):
+            return cast(Tensor, _functions.apply_plain(x1, x2, *rule))
+        return _operators.compute(x1, x2, *rule)
+    function: Any = _functions.recorded
+    if torch.compiler.is_compiling():
+        from gpudist.torch import _whole
+
+        function = _whole.distances
+    result: Tensor = function(x1, x2, *rule)
+    return result

@@ -1,6 +1,6 @@
 """Distances as functions that PyTorch can differentiate, twice and forward, and map.
 
-`distances` calls an operator; its derivatives are `_pull` and `_push`, and theirs are `_curve` and
+`recorded` calls an operator; its derivatives are `_pull` and `_push`, and theirs are `_curve` and
 these two again. The distances that go along with points, in order not to be computed again, are not
 differentiated: each derivative given here is that of all that depends on the points.
 """
@@ -8,76 +8,20 @@ differentiated: each derivative given here is that of all that depends on the po
 from __future__ import annotations
 
 import inspect
-from functools import cache, partial
-from typing import Any, cast
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from gpudist import checks
 from gpudist.torch import _operators
-
-Rule = tuple[str, float, "Tensor | None"]
-_TENSORS = (Tensor, torch.nn.Parameter)
+from gpudist.torch._plain import is_plain
 
 _NO_THIRD = (
     "distances have no third derivatives here; torch.autograd.functional.hvp asks for one on its "
     "way, while its vhp, and torch.func.jvp of torch.func.grad, do not"
 )
-
-
-def distances(x1: Tensor, x2: Tensor | None, rule: Rule) -> Tensor:
-    """Return the distances of rows of x1 and x2, or of every two rows of x1; batches are equal."""
-    if _is_plain(x1, x2):
-        if torch.is_grad_enabled() and (x1.requires_grad or (x2 is not None and x2.requires_grad)):
-            return cast(Tensor, _apply_plain(x1, x2, *rule))
-        return _operators.compute(x1, x2, *rule)
-    function: Any = recorded
-    if torch.compiler.is_compiling():
-        from gpudist.torch import _whole
-
-        function = _whole.distances
-    result: Tensor = function(x1, x2, *rule)
-    return result
-
-
-def _is_plain(*points: Tensor | None) -> bool:
-    """Tell whether PyTorch does no more here than to record a call, and its tensors are memory.
-
-    All else (compilers, tracers, transforms, modes, subclasses) has to see operators and functions,
-    which takes longer than a small call.
-    """
-    return (
-        not torch.compiler.is_compiling()  # first, for the compiler reads no further
-        and not torch._C._are_functorch_transforms_active()
-        and torch._C._len_torch_dispatch_stack() == 0
-        and torch._C._len_torch_function_stack() == 0
-        and torch._C._get_tracing_state() is None
-        and not checks.in_forward_mode()
-        and all([x is None or _is_memory(x) for x in points])
-    )
-
-
-# Sets of keys, as numbers, of tensors that are no more than memory.
-_KEYS_OF_MEMORY: set[int] = set()
-
-
-def _is_memory(x: Tensor) -> bool:
-    keys = torch._C._dispatch_keys(x).raw_repr()
-    return type(x) in _TENSORS and (keys in _KEYS_OF_MEMORY or keys in _keys_of(x.device.type))
-
-
-@cache
-def _keys_of(device: str) -> frozenset[int]:
-    """Return the sets of keys of such tensors on a device, and note them."""
-    if device not in ("cpu", "cuda"):
-        return frozenset()
-    with torch.inference_mode():
-        inference = torch.empty(0, device=device)
-    tensors = torch.empty(0, device=device), inference
-    found = frozenset(torch._C._dispatch_keys(x).raw_repr() for x in tensors)
-    _KEYS_OF_MEMORY.update(found)
-    return found
 
 
 def recorded(x1: Tensor, x2: Tensor | None, kind: str, p: float, weights: Tensor | None) -> Any:
@@ -152,7 +96,7 @@ class _Distances(torch.autograd.Function):  # type: ignore[misc]
         x1, x2, d, weights = ctx.saved_tensors
         rule = *ctx.rule, weights
         if x2 is not None and all(ctx.needs_input_grad[:2]) and not _is_followed():
-            if _is_plain(g, x1, x2):
+            if is_plain(g, x1, x2):
                 return *_operators.compute_both(g, x1, x2, d, *rule), None, None, None
             g1, g2 = _below(_operators.pull_both, g, x1, x2, d, *rule)
             return g1, g2, None, None, None
@@ -173,7 +117,7 @@ class _Distances(torch.autograd.Function):  # type: ignore[misc]
 
 
 class _Plain(torch.autograd.Function):  # type: ignore[misc]
-    """The same for `_is_plain`: PyTorch neither maps it nor differentiates it forward."""
+    """Distances of plain tensors: PyTorch neither maps it nor differentiates it forward."""
 
     @staticmethod
     def forward(ctx: Any, x1: Any, x2: Any, kind: str, p: float, weights: Any) -> Any:
@@ -184,7 +128,7 @@ class _Plain(torch.autograd.Function):  # type: ignore[misc]
     backward = _Distances.backward
 
 
-def _apply_plain(*arguments: Any) -> Any:
+def apply_plain(*arguments: Any) -> Any:
     """Call PyTorch's own `apply`, without what it does before for transforms: there are none."""
     return super(torch.autograd.Function, _Plain).apply(*arguments)
 

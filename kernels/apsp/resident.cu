@@ -234,7 +234,7 @@ private:
         __pipeline_commit();
     }
 
-    /* Who does not close the next pivots takes its share, */
+    /* A block that does not close the next pivots takes its share, */
     __device__ __forceinline__ void take(int round)
     {
         const int thread = threadIdx.x;
@@ -379,7 +379,7 @@ private:
         if (has_both && threadIdx.x < kClosers) {
             hand_on_tile(next, my_row, my_col);
         }
-        /* Those who have no pivot tile to hand on begin. */
+        /* Warps that have no pivot tile to hand on begin. */
 #pragma unroll 1
         for (int at = mine; at < tiles; at += kWarps) {
             const int tile = find(at, &of_rows), line = threadIdx.x % 32;

@@ -25,7 +25,7 @@ constexpr int kThreads = 256, kEdge = 64, kParts = kThreads / kEdge, kLength = k
 /* What the table says: a tile of more would not fit the shared memory of every device. */
 template <typename T>
 constexpr int kMostDims = sizeof(T) == sizeof(float) ? 16 : 8;
-/* So many blocks give a device enough to do, whichever it is. */
+/* As many blocks as give a device enough to do, whichever it is. */
 constexpr ptrdiff_t kEnough = 400;
 
 template <typename Term, int D, typename T>

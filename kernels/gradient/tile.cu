@@ -456,7 +456,7 @@ cudaError_t launch_shape(const gd_gradient &call, bool turned)
                      : launch<Shape<Term, 32, T>>(call, turned);
 }
 
-/* Of the parts of the sums for the rows of one operand. */
+/* The bytes of the parts of the sums for the rows of one operand. */
 size_t bytes_of_parts(const gd_gradient &call, ptrdiff_t rows, ptrdiff_t others)
 {
     const size_t size = call.out.first.dtype == GD_F32 ? sizeof(float) : sizeof(double);

@@ -117,7 +117,7 @@ __device__ __forceinline__ void multiply_tile(const Product<Ring> &p, ptrdiff_t 
 #pragma unroll 1
         for (int s = 0; s < p.slabs; ++s) {
             const auto &slab = stream.wait(s);
-            /* Of the last one only what is needed is computed. */
+            /* The last slab is computed as far as is needed. */
             Tile::for_pairs(s + 1 < p.slabs ? kSlabPairs : last, slab.left[0], slab.right[0],
                             [&](int i, int j, const Pair<Word> &a, const Pair<Word> &b) {
                                 fold_at<decltype(loop)>(i + j, c[i][j], a, b);

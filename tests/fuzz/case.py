@@ -19,7 +19,7 @@ import numpy as np
 
 from . import helpers
 
-# Of any dtype: what is computed of one may be of another.
+# Arrays of any dtype: what is computed of one may be of another.
 Array = Any
 
 # An array of more elements is printed packed.

@@ -151,7 +151,7 @@ _LONG: dict[str, Callable[..., Array]] = {
 # ------------------------------------------------------------------ promises
 
 LP = ("euclidean", "sqeuclidean", "cityblock", "chebyshev", "minkowski", "seuclidean")
-# Of these float32 results hold over the whole range of float32.
+# The metrics whose float32 results hold over the whole range of float32.
 _WHOLE_RANGE = (*LP, "inner_product", "cosine", "correlation")
 
 

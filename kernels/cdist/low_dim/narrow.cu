@@ -108,7 +108,7 @@ __global__ void __launch_bounds__(kThreads, 3)
     }
     /* D is below GD_FOLD, so one accumulator makes the total. */
     T *to = call.row(row) + run.first;
-    /* Of pairs a row is shorter than the one before, so steps from one to the next are as well. */
+    /* A row of pairs is shorter than the one before, so steps from one to the next are as well. */
     ptrdiff_t next = call.step(row, down);
     const int start = run.start(call, row), fall = kForm == gd::Form::kPairs ? down : 0;
     unsigned unsafe = 0; /* a bit for each row */

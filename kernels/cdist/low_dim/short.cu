@@ -184,7 +184,7 @@ __global__ void __launch_bounds__(kThreads, kThreadsAtWork<D> / kThreads)
     const ptrdiff_t step = (ptrdiff_t)down << log_kinds;
     const ptrdiff_t row = first_row + ((ptrdiff_t)threadIdx.y << log_kinds);
     T *to = call.row(row) + span.first;
-    /* Of pairs a row is shorter than the one before, so steps from one to the next are as well. No
+    /* A row of pairs is shorter than the one before, so steps from one to the next are as well. No
      * matrix of them that fits into memory has so many columns that they outgrow 32 bits. */
     using Step = std::conditional_t<kForm == gd::Form::kPairs, int, ptrdiff_t>;
     Step next = (Step)call.step(row, step);

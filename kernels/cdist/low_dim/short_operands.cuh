@@ -55,7 +55,7 @@ __device__ __forceinline__ void take_columns(const Cdist<float, kForm> &call,
     __shared__ alignas(16) float staged[kShortThreads / 32][kPoints / kShortCols][kPitch];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, d = (int)call.d;
     if (blockDim.x < 32) {
-        /* So few columns that a warp spans several rows of threads. */
+        /* There are so few columns that a warp spans several rows of threads. */
 #pragma unroll 1
         for (int j = 0; j < kShortCols; ++j) {
             const ptrdiff_t point = span.column(call.b, j);

@@ -94,7 +94,7 @@ void recompute_by(Steps &steps, const gd_cdist &call, const Weights<T> &weights,
     compute_dense<M, T>(steps, call, weights, terms, suspects);
 }
 
-/* The same by what belongs to the call, whose products are those of kMetric. */
+/* Recomputes suspects by what belongs to the call, whose products are those of kMetric. */
 template <gd_metric kMetric, typename T>
 void recompute_suspects(Steps &steps, const gd_cdist &call, const Weights<T> &weights,
                         const RowTerms &terms, const Suspects &suspects, bool sorts)

@@ -47,7 +47,7 @@ void prepare_rows(Steps &steps, const gd_cdist &call, PlanOf<kCols> &plan, ptrdi
     const bool fine = R::may_be_fine && call.a.cols <= kFineDims;
     const bool words_a = reads_words<float>(call.a), words_b = reads_words<float>(call.b);
     plan.suspects.all_direct = R::shifts ? plan.all_direct : NULL;
-    /* Of scaled rows a warp computes nothing again by itself, which spares kernels. */
+    /* A warp computes nothing of scaled rows again by itself, which spares kernels. */
     const bool scaled = plan.weights.roots != NULL;
     plan.places = scaled ? 0 : places_of_list(call.a.cols);
     plan.most_listed = most_listed(results, rows, call.a.cols);

@@ -42,7 +42,7 @@ struct alignas(16) Facts {
     float norm[kCount], unscale[kCount];
 };
 
-/* The same from one of the rows on. kConst: in global memory, which nobody writes meanwhile. */
+/* These facts from one of the rows on. kConst: in global memory, which nobody writes meanwhile. */
 template <bool kConst>
 struct FactsFrom {
     const float *norms, *unscales;
@@ -57,7 +57,7 @@ struct FactsFrom {
         norm = kConst ? __ldg(norms + row) : norms[row];
         unscale = kConst ? __ldg(unscales + row) : unscales[row];
     }
-    /* Of a word of neighbours. */
+    /* Loads those of a word of neighbours. */
     __device__ __forceinline__ void load_words(int row, float *norm, float *unscale) const
     {
         if constexpr (kConst) {

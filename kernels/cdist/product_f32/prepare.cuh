@@ -146,8 +146,8 @@ struct Size {
     }
 };
 
-/* Of both halves of each of a lane's chunks, four of which make a hundred and twenty-eight
- * dimensions with those of other lanes. */
+/* The sizes of both halves of each of a lane's chunks, four of which make a hundred and
+ * twenty-eight dimensions with those of other lanes. */
 template <bool kLeast, int kEach>
 struct Sizes {
     double squares[kEach][2] = {};
@@ -213,7 +213,7 @@ __device__ __forceinline__ void find_facts(const Size &size, ptrdiff_t d, double
            : size.least >= 0x1p-3f * unscale ? 0.0f
                                              : (float)d * -0x1p7f;
     if (!usual) {
-        /* Of zeros every product is 0, and the other row's norm is the distance. */
+        /* A row of zeros has products of 0, and the other row's norm is the distance. */
         norm = squares == 0 ? 0.0f : -__builtin_huge_valf();
         unscale = 0;
     }
@@ -336,7 +336,7 @@ __global__ void __launch_bounds__(kPrepareWarps<kSplit> * 32, kSplit > 1 ? 3 : 0
         }
     }
 
-    /* Of a power of two the inverse, whose exponent has the other sign. */
+    /* The inverse of a power of two, whose exponent has the other sign. */
     const float inverse =
         kFine ? reciprocal(unscale) : __int_as_float((127 * 2 << 23) - __float_as_int(unscale));
     const ptrdiff_t plane = lane % kQuad * 2;

@@ -14,8 +14,8 @@ struct Call : Cdist<T> {
     double p, weight_sum, scale;
     Exponent power, root; /* p and 1 / p */
     float least;          /* last sum that is good, where sums can be too small */
-    /* Of swift forms: terms of the rows, what elements are multiplied by, the same if only the
-     * device knows it, and good sums (kSwiftPowers). */
+    /* What swift forms take: terms of the rows, what elements are multiplied by, the same if only
+     * the device knows it, and good sums (kSwiftPowers). */
     const void *a_rows, *b_rows;
     float unit;
     const float *unit_at;

@@ -38,7 +38,7 @@ static __device__ __noinline__ float2 logarithm(float x)
 {
     const double exact = log((double)x);
     const float high = (float)exact;
-    /* Of an infinity, the rest is none. A negative number's is NaN, which makes sums doubtful. */
+    /* The rest of an infinity is none. A negative number's is NaN, which makes sums doubtful. */
     return make_float2(high, isinf(high) ? 0.0f : (float)(exact - (double)high));
 }
 

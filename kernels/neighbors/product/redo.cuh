@@ -81,7 +81,7 @@ __device__ __forceinline__ void bring_fold(const Plan &plan, Redo &shared, int s
     end_copies();
 }
 
-/* Of each row and column of a thread. */
+/* A sum for each row and column of a thread. */
 using RedoSums = float[kRedoRows][kOfThread];
 
 /* Adds a fold to the sums of a thread's columns, kRedoThreads apart, and each row. */

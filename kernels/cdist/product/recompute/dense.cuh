@@ -391,7 +391,7 @@ __device__ __forceinline__ void keep_all(const Cdist<T, kForm> &call, ptrdiff_t 
     }
 }
 
-/* The same of scaled rows, a word of results after the other. (row, col): of the tile. */
+/* Keeps all of scaled rows, a word of results after the other. (row, col): the tile's. */
 template <typename T, Form kForm>
 __device__ __forceinline__ void keep_all_scaled(const Cdist<T, kForm> &call, ptrdiff_t row,
                                                 ptrdiff_t col, Tile<T> &tile,

@@ -30,7 +30,7 @@ struct Weights {
     const double *given = nullptr; /* one a dimension, or NULL: then every one has */
     double every = 1;
     double *roots = nullptr; /* one a dimension; NULL: rows are not scaled */
-    /* The same as T, NaN where float32 does not hold the weight: that makes suspects doubtful, and
+    /* Roots as T, NaN where float32 does not hold the weight: that makes suspects doubtful, and
      * doubtful ones are computed in float64. */
     T *rounded = nullptr;
 
@@ -94,7 +94,7 @@ struct ScaledCall : Cdist<T, kForm> {
                 sum += (T)term;
                 return sum <= 0 ? T(0) : gd_root(sum);
             }
-            /* Of the result, which is rounded, less may be left; a row's distance to itself is
+            /* Less may be left of the result, which is rounded; a row's distance to itself is
              * exact. */
             if (!(sum >= 1.001 * term) && !is_itself(*this, row, col)) {
                 *terms.lost = 1;

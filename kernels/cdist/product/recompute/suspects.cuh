@@ -76,7 +76,7 @@ struct Suspects {
             reinterpret_cast<uint4 *>(counts)[i] = uint4{};
         }
     }
-    /* Of a single group of rows any order is as good, and nothing is listed for dense.cuh
+    /* With a single group of rows any order is as good, and nothing is listed for dense.cuh
      * yet: what order.cuh would say. One thread says it. */
     __device__ __forceinline__ void keep_order() const { ordered[0] = listed[0] = *queued = 0; }
     __device__ __forceinline__ bool direct() const { return all_direct && *all_direct != 0; }
