@@ -121,38 +121,7 @@ static void N(pack_some)(void *context, ptrdiff_t first, ptrdiff_t last, int mem
 
 /* ---------------------------------------------------------------- distances */
 
-/* Adds dimensions k to k + lanes, of which `count` exist, to sums of squared differences of a row
- * and as many others. What does not exist adds 0. */
-GD_INLINE V N(add_differences)(V acc, const T *a, const T *const *b, ptrdiff_t k, ptrdiff_t count)
-{
-    V square[N(lanes)];
-    GD_UNROLL for (int i = 0; i < N(lanes); ++i)
-        square[i] = count >= N(lanes) ? gd_load(b[i] + k) : gd_load_first(b[i] + k, count);
-    N(gd_transpose)(square);
-    GD_UNROLL for (int i = 0; i < N(lanes); ++i)
-        acc = GD_TERM_SQEUCLIDEAN(acc, gd_splat(i < count ? a[k + i] : (T)0), square[i]);
-    return acc;
-}
-
-/* Sums of squared differences of a row and as many others as a vector has lanes, in the order of
- * metric_terms.h. */
-static V N(sums_between)(const T *a, const T *const *b, ptrdiff_t d)
-{
-    V sum = {0};
-    for (ptrdiff_t group = 0; group < d; group += GD_GROUP) {
-        const ptrdiff_t end = gd_least(group + GD_GROUP, d);
-        V total = {0};
-        for (ptrdiff_t fold = group; fold < end; fold += GD_FOLD) {
-            const ptrdiff_t fold_end = gd_least(fold + GD_FOLD, end);
-            V acc = {0};
-            for (ptrdiff_t k = fold; k < fold_end; k += N(lanes))
-                acc = N(add_differences)(acc, a, b, k, gd_least(N(lanes), fold_end - k));
-            total += acc;
-        }
-        sum += total;
-    }
-    return sum;
-}
+#include "direct_pairs.h"
 
 /* The distance of two rows from its sum. That of a cosine is the sum: rows are of length sqrt(1/2).
  */
@@ -200,10 +169,12 @@ static gd_status N(settle)(const product_job *job, product_own *own, ptrdiff_t r
     const int count = own->counts[r];
     gd_status status = GD_OK;
     for (int done = 0; done < count && status == GD_OK; done += N(lanes)) {
-        const T *b[N(lanes)];
-        for (int i = 0; i < N(lanes); ++i)
+        const T *same[N(lanes)], *b[N(lanes)];
+        for (int i = 0; i < N(lanes); ++i) {
+            same[i] = a;
             b[i] = N(row_of)(&call->b, first + pending[gd_least(done + i, count - 1)]);
-        const V sums = N(sums_between)(a, b, call->b.cols);
+        }
+        const V sums = N(direct)(same, b, call->b.cols);
         for (int i = 0; i < N(lanes) && done + i < count && status == GD_OK; ++i) {
             const double key = N(key_of)(call, sums[i], a, b[i]);
             const ptrdiff_t at = first + pending[done + i];
