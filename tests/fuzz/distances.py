@@ -297,6 +297,8 @@ def program(case: Case) -> Program:
         "",
     ]
     used = [lines[:3]] + ([lines[3:]] if "pdist(" in text else [])
+    if metric == "haversine":  # whole numbers are no latitudes, and their bits are the same
+        used.insert(0, ['warnings.filterwarnings("ignore", "haversine reads")', ""])
     return Program("\n".join(line for part in used for line in part) + text, data)
 
 

@@ -110,6 +110,7 @@ def _minkowski(x: Array, b: Array, w: Array, args: dict[str, Any]) -> Array:
     p, far = np.longdouble(args["p"]), np.abs(x - b)
     if np.isinf(p):
         return np.max(np.where(w > 0, far, 0), axis=1, initial=0)
+    far = np.where((w > 0) | np.isnan(far), far, 0)  # others have no say in the scale
     most = np.max(far, axis=1, keepdims=True, initial=0)
     most = np.where(most == 0, 1, most)
     return most[:, 0] * (w * (far / most) ** p).sum(axis=1) ** (1 / p)
@@ -120,11 +121,17 @@ def _cosine(x: Array, b: Array, w: Array, _args: dict[str, Any]) -> Array:
     return 1 - np.clip((w * x * b).sum(axis=1) / norms, -1, 1)
 
 
-def _correlation(x: Array, b: Array, w: Array, args: dict[str, Any]) -> Array:
+def _less_mean(rows: Array, w: Array) -> Array:
+    used = rows[:, w != 0]
+    constant = (used == used[:, :1]).all(axis=1)
     for _ in range(2):  # the second round takes what rounding left of the mean
-        x = x - (w * x).sum() / w.sum()
-        b = b - (w * b).sum(axis=1, keepdims=True) / w.sum()
-    return _cosine(x, b, w, args)
+        rows = rows - (w * rows).sum(axis=1, keepdims=True) / w.sum()
+    rows[constant] = 0  # and this what it left of nothing
+    return rows
+
+
+def _correlation(x: Array, b: Array, w: Array, args: dict[str, Any]) -> Array:
+    return _cosine(_less_mean(x[None], w)[0], _less_mean(b, w), w, args)
 
 
 def _canberra(x: Array, b: Array, w: Array, _args: dict[str, Any]) -> Array:
@@ -186,7 +193,7 @@ def _bound(
     elif metric == "jensenshannon":
         lost = 1e-12 if single else 2e-15
     elif metric == "haversine":  # the sine hardly changes on the other side of the earth
-        other = 1e-12 if single else 4e-16
+        other = 1e-12 if single else 6e-16  # of two terms, which are rounded five times in all
         lost = np.where(size > 3, 4 * other / np.maximum(np.pi - size, other**0.5) * size, 0.0)
     rooted = lost / (2 * np.maximum(size, np.sqrt(lost))) if np.any(lost) else 0.0
     return np.maximum(1e-5 * size, 1e-6) + rooted if single else 1e-12 * size + 1e-15 + rooted
