@@ -141,6 +141,7 @@ def test_relative_entropy_of_nothing_and_what_is_no_share(device):
             np.testing.assert_array_equal(got, expected, f"{dtype} {way}")
 
 
+@pytest.mark.filterwarnings("ignore:haversine reads latitude")
 def test_angles_of_many_turns(device):
     """Radians are reduced exactly, up to where the reduction by three parts of pi ends and on."""
     pytest.importorskip("mpmath", reason="mpmath is missing")
