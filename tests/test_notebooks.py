@@ -3,11 +3,13 @@
 import ast
 import copy
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from bench import notebooks
+from gpudist.measure import chart
 
 STORED = sorted(notebooks.FOLDER.glob("*.ipynb"))
 
@@ -57,6 +59,12 @@ def test_notebooks_use_public_names_alone(path):
                 names = [node.attr]
             assert not [name for name in names if name.startswith("_")], source
             assert "bench" not in names, source
+
+
+@pytest.mark.parametrize("path", STORED, ids=lambda path: path.name[:2])
+def test_colours_and_charts_that_notebooks_name_are_there(path):
+    names = set(re.findall(r"\bchart\.(\w+)", "\n".join(code(read(path)))))
+    assert {name for name in names if not hasattr(chart, name)} == set()
 
 
 @pytest.mark.parametrize("path", STORED, ids=lambda path: path.name[:2])

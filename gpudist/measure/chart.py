@@ -13,6 +13,7 @@ from gpudist.measure.wording import duration, quantity, threads
 
 BLACK, BLUE, ORANGE, GREEN = "#000000", "#0072B2", "#E69F00", "#009E73"
 VERMILLION, SKY, PURPLE, YELLOW = "#D55E00", "#56B4E9", "#CC79A7", "#F0E442"
+GREY = "#B0B0B0"
 
 COLOURS = (BLACK, ORANGE, BLUE, SKY, VERMILLION, GREEN, PURPLE, YELLOW)
 """In this order neighbours differ in lightness, too."""
