@@ -8,9 +8,10 @@
  * The rows of A are walked in blocks, and for each of them all of B: a block's lists are complete
  * before the next begins, and are the only thing that grows with the number of neighbours.
  *
- * With few dimensions there is a kernel that takes points and passes over most pairs
- * (neighbors_boxes.c). Whether it can, data tell: it looks for the neighbours of some rows first,
- * and where that is no less than looking at every pair, panels are what auto takes after all. */
+ * There are kernels that take points and pass over most pairs: with few dimensions by boxes
+ * (neighbors_boxes.c), with more by products that bound their distances (neighbors_product.c).
+ * Whether they can, data tell: they look for the neighbours of some rows first, and where that is
+ * no less than looking at every pair, panels are what auto takes after all. */
 #include "neighbors.h"
 
 #include <math.h>

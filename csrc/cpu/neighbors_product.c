@@ -74,12 +74,11 @@ typedef struct product_plan {
 
 /* What a member works with: a block of A's rows, packed, and what each has pending. */
 typedef struct product_own {
-    float *rows;       /* HIGH at a time */
-    double *norms;     /* less what its products may err by; NaN: a row without neighbours */
-    float *within;     /* what a column's norm less twice the product is below, for neighbours */
-    int32_t *pending;  /* up to LANES columns of each row, counted from the task's first */
-    int *counts;       /* of them */
-    gd_candidates *of; /* without lists, the neighbours of one row, for weights */
+    float *rows;      /* HIGH at a time */
+    double *norms;    /* less what its products may err by; infinite: a row without neighbours */
+    float *within;    /* what a column's norm less twice the product is below, for neighbours */
+    int32_t *pending; /* up to LANES columns of each row, counted from the round's first */
+    int *counts;      /* of them */
     size_t bytes;
 } product_own;
 
@@ -92,8 +91,8 @@ typedef struct product_job {
     double begun, part;     /* of the work, before this round and in it */
     _Atomic int64_t pairs;
     gd_passed passed;
-    _Atomic gd_status status; /* the first that failed; its words are in *err */
-    gd_error *err, *heard;
+    _Atomic gd_status status; /* the first that failed; its words are in *err, */
+    gd_error *err, *heard;    /* and those of who stopped the call in *heard */
 } product_job;
 
 /* What to add to |a|^2 + |b|^2 - 2ab, in shares of N = |a|^2 + |b|^2, for it to be no larger than

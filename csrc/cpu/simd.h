@@ -413,18 +413,14 @@ GD_INLINE unsigned gd_bits_f64(gd_vi64 mask)
 #endif
 }
 
-/* A bit for each lane in which x > y; none where either is NaN. */
-GD_INLINE uint32_t gd_lanes_above(gd_vf64 x, gd_vf64 y)
+/* A bit for each lane in which x > y; none where either is NaN. Compilers make a vector of a
+ * comparison before they make bits of it, where one instruction gives them. */
+GD_INLINE unsigned gd_lanes_above(gd_vf64 x, gd_vf64 y)
 {
 #if defined(__AVX512F__)
     return _mm512_cmp_pd_mask((__m512d)x, (__m512d)y, _CMP_GT_OQ);
-#elif defined(__AVX2__)
-    return (uint32_t)_mm256_movemask_pd((__m256d)(x > y));
 #else
-    uint32_t bits = 0;
-    for (size_t i = 0; i < sizeof x / sizeof x[0]; ++i)
-        bits |= (uint32_t)(x[i] > y[i]) << i;
-    return bits;
+    return gd_bits_f64((gd_vi64)(x > y));
 #endif
 }
 
