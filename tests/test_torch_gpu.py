@@ -84,6 +84,7 @@ def test_batches_are_read_as_they_lie():
 
 
 @DTYPES
+@pytest.mark.filterwarnings("ignore:Warning. Profiler clears events:UserWarning")
 def test_few_launches_do_small_matrices(dtype):
     """A profiler notes events of its own as it begins: the second time counts."""
     x, y = there(500, 8, 3, dtype=dtype), there(500, 8, 3, dtype=dtype)

@@ -90,7 +90,9 @@ def radii(x):
 whole, m, n = distances(a, b), len(a), len(b)
 """
 # Bits of distances on a GPU depend on the kernel; searches there have those of the direct form.
+# With few dimensions, or with weights, the bits are those of auto's row.
 _DIRECT = "cdist/cuda_tile"
+_FEW_COLUMNS = 4
 
 
 def draw(rng: np.random.Generator) -> Case:
@@ -132,7 +134,8 @@ def program(case: Case) -> Program:
         raise Skipped("numbers that the result's type does not hold")
     if min(len(case.arrays["a"]), len(case.arrays["b"])) < 2:
         raise Skipped("nobody to choose from")
-    rows = elsewhere.rows("cdist") if options["device"] == "cuda" else ()
+    few = case.arrays["b"].shape[1] <= _FEW_COLUMNS or "w" in case.arrays
+    rows = elsewhere.rows("cdist") if options["device"] == "cuda" and not few else ()
     direct = [
         row.id
         for row in rows
