@@ -104,7 +104,7 @@ def search(kernel, rng):
 def search_by_products(kernel, rng):
     """Look for neighbours where halves hold all, some or none of the rows."""
     for d in (9, 128, 150):
-        a, b = (rng.normal(size=(rows, d)).astype("float32") for rows in (300, 16500))
+        a, b = (rng.normal(size=(rows, d)).astype("float32") for rows in (300, 4500))
         b[::500] *= 1e7
         a[::7] *= 1e7
         a[3], b[5:7] = np.nan, np.nan
