@@ -231,19 +231,20 @@ typedef struct gd_cdist {
 typedef gd_status gd_cdist_kernel(gd_cdist *call, gd_error *err);
 
 /* Rows that all rows are known by, and which row is number i of them: one of every stretch of equal
- * length, in no regular place, as data may come in periods; consecutive ones are far apart. Of
- * fewer rows, and so of a sample itself, it is row i. */
-enum { GD_SAMPLE = 128, GD_SAMPLE_PARTIES = 4 };
+ * length, in no regular place, as data may come in periods; consecutive ones are far apart. The
+ * middle is one of the first GD_SAMPLE_MIDDLE, which are just as far apart. Of fewer rows, and so
+ * of a sample itself, it is row i. */
+enum { GD_SAMPLE = 128, GD_SAMPLE_MIDDLE = 32 };
 static inline
 #ifdef __CUDACC__
     __host__ __device__
 #endif
         ptrdiff_t gd_sample_row(ptrdiff_t rows, int i)
 {
-    const int middle = GD_SAMPLE / GD_SAMPLE_PARTIES;
+    const int middle = GD_SAMPLE_MIDDLE;
     const ptrdiff_t length = rows / GD_SAMPLE;
     const uint32_t step = length < UINT32_MAX ? (uint32_t)length : UINT32_MAX;
-    const int stretch = i % middle * GD_SAMPLE_PARTIES + i / middle;
+    const int stretch = i % middle * (GD_SAMPLE / middle) + i / middle;
     return rows > GD_SAMPLE
                ? stretch * length + (ptrdiff_t)((uint64_t)((uint32_t)i * 2654435761u) * step >> 32)
            : i < rows ? i

@@ -84,7 +84,7 @@ constexpr bool kLooksForHidden =
 
 /* What the weights of a team's graph are together. */
 template <typename T>
-struct Told {
+struct Facts {
     std::conditional_t<sizeof(T) == 8, unsigned long long, unsigned> max_abs;
     unsigned fractional, negative;
 };
@@ -240,7 +240,7 @@ struct Member {
     }
 
     /* What entering leaves for those who find a sign: -inf is no edge, and -0.0 is 0.0. */
-    __device__ __forceinline__ void mend(T (&c)[kM][kN]) const
+    __device__ __forceinline__ void drop_signs(T (&c)[kM][kN]) const
     {
         if constexpr (!std::is_same<T, int32_t>::value) {
 #pragma unroll
@@ -320,12 +320,12 @@ struct Member {
 
     /* Whether the thread knows a negative cycle, or one that rounding may hide. */
     __device__ __forceinline__ bool doubts(const T (&c)[kM][kN], bool rounds,
-                                           const Told<T> &told) const
+                                           const Facts<T> &facts) const
     {
         const T loop = shortest_loop(c);
         const double rounding =
             rounds ? gd_cycle_rounding(sizeof(T) == 4 ? GD_F32 : GD_F64, n,
-                                       value_of(told.max_abs, T()), told.fractional != 0)
+                                       value_of(facts.max_abs, T()), facts.fractional != 0)
                    : 0;
         return loop < 0 || (rounding > 0 && loop < far_of<T>() && (double)loop <= rounding);
     }
@@ -422,7 +422,7 @@ __global__ void __launch_bounds__(HeldShape<int, kSide, kM, kN>::kThreads *kTeam
     static_assert(kTeams == 1 || Shape::kThreads <= 32, "a team meets as a warp or as a block");
     using Lines = HeldLines<T, kSide, kTeams, kPred, kShared>;
     __shared__ Lines lines;
-    __shared__ Told<T> told[kTeams];
+    __shared__ Facts<T> facts[kTeams];
 
     const int team = threadIdx.x / Shape::kThreads, member = threadIdx.x % Shape::kThreads;
     const ptrdiff_t graph = (ptrdiff_t)blockIdx.x * kTeams + team;
@@ -433,7 +433,7 @@ __global__ void __launch_bounds__(HeldShape<int, kSide, kM, kN>::kThreads *kTeam
                                                                : job.n,
                                            0, 0};
     if (there && member == 0) {
-        told[team] = {0, 0, 0};
+        facts[team] = {0, 0, 0};
     }
     T c[kM][kN];
     int32_t before[kPred ? kM : 1][kPred ? kN : 1];
@@ -448,7 +448,7 @@ __global__ void __launch_bounds__(HeldShape<int, kSide, kM, kN>::kThreads *kTeam
                                         : __syncthreads_or((int)negative) != 0;
     }
     if (careful) {
-        mine.mend(c);
+        mine.drop_signs(c);
     }
     if constexpr (kPred) {
         mine.start_paths(c, before);
@@ -460,7 +460,7 @@ __global__ void __launch_bounds__(HeldShape<int, kSide, kM, kN>::kThreads *kTeam
         Held<Ring, kSide, kM, kN, kPred, OwnLines> held(c, before, lines, {});
         const bool rounds = job.directed && kLooksForHidden<T, kPred>;
         if (rounds) {
-            held.meet(); /* told is zero */
+            held.meet(); /* the facts are zero */
             bool fractional;
             T most = mine.largest(c, &fractional);
 #pragma unroll
@@ -468,15 +468,15 @@ __global__ void __launch_bounds__(HeldShape<int, kSide, kM, kN>::kThreads *kTeam
                 most = max(most, __shfl_xor_sync(~0u, most, offset));
             }
             if (member % 32 == 0) {
-                atomicMax(&told[team].max_abs, bits_of(most));
+                atomicMax(&facts[team].max_abs, bits_of(most));
             }
             if (fractional) {
-                told[team].fractional = 1;
+                facts[team].fractional = 1;
             }
         }
         held.close(pivots);
         held.meet();
-        alone |= mine.doubts(c, rounds, told[team]);
+        alone |= mine.doubts(c, rounds, facts[team]);
     }
     if (!there) {
         return;

@@ -47,11 +47,11 @@ QueuePlan<T> plan_queue(const Graphs<T> &job, int side, void *workspace)
     plan.count = job.count < most ? job.count : most;
     const size_t count = (size_t)plan.count;
     queue.tiles = (int)tiles;
-    queue.told = reinterpret_cast<Told<T> *>(static_cast<char *>(workspace) + 256);
+    queue.facts = reinterpret_cast<Facts<T> *>(static_cast<char *>(workspace) + 256);
     queue.next = static_cast<unsigned *>(workspace);
-    queue.done = reinterpret_cast<unsigned *>(queue.told + count);
+    queue.done = reinterpret_cast<unsigned *>(queue.facts + count);
     queue.signs = queue.done + count;
-    plan.zeros = 256 + count * (sizeof(Told<T>) + (1 + 2 * (size_t)tiles) * sizeof(unsigned));
+    plan.zeros = 256 + count * (sizeof(Facts<T>) + (1 + 2 * (size_t)tiles) * sizeof(unsigned));
     plan.zeros = (plan.zeros + 255) / 256 * 256;
     queue.lines = reinterpret_cast<T *>(static_cast<char *>(workspace) + plan.zeros);
     queue.tags = reinterpret_cast<int32_t *>(queue.lines + 2 * count * (size_t)tiles * panel);

@@ -230,19 +230,21 @@ gd_status Rounds<Ring, kPivots, kPred>::enqueue_all_rounds(int sms, gd_error *er
     if constexpr (kOneLaunch) {
         using Task = gd::OneLaunchTask<Ring, kPivots>;
         constexpr auto kernel = gd::close_all_rounds<Ring, kPivots>;
-        gd::OneLaunch<Ring> flow = {};
-        flow.paths[0] = paths_[0];
-        flow.paths[1] = paths_[1];
-        flow.first = (unsigned)first_;
-        flow.end = (unsigned)rounds_;
-        Task::plan(flow, flags_, (unsigned)tiles_, (unsigned)(sms * Work::Shape::kBlocksPerSm));
+        gd::OneLaunch<Ring> one_launch = {};
+        one_launch.paths[0] = paths_[0];
+        one_launch.paths[1] = paths_[1];
+        one_launch.first = (unsigned)first_;
+        one_launch.end = (unsigned)rounds_;
+        Task::plan(one_launch, flags_, (unsigned)tiles_,
+                   (unsigned)(sms * Work::Shape::kBlocksPerSm));
         GD_CUDA_TRY(
             err, kId,
             cudaMemsetAsync(flags_, 0, gd::OneLaunchFlags::count((size_t)tiles_) * sizeof *flags_,
                             (cudaStream_t)launch_.stream));
         GD_CUDA_TRY(err, kId,
-                    gd::enqueue(launch_, kernel, Task::tasks(flow.tiles, flow.end - flow.first),
-                                Task::kThreads, Task::kSharedBytes, flow));
+                    gd::enqueue(launch_, kernel,
+                                Task::tasks(one_launch.tiles, one_launch.end - one_launch.first),
+                                Task::kThreads, Task::kSharedBytes, one_launch));
     }
     return pass(rounds_ - 1, err);
 }

@@ -120,45 +120,45 @@ public:
     }
 
     /* The chain's links stand as far apart as they take on a device that holds so many blocks. */
-    static void plan(OneLaunch<Ring> &flow, unsigned *flags, unsigned tiles, unsigned blocks)
+    static void plan(OneLaunch<Ring> &launch, unsigned *flags, unsigned tiles, unsigned blocks)
     {
         const unsigned others = (tiles - 2) * (tiles - 2);
-        flow.flags = OneLaunchFlags(flags, tiles);
-        flow.tiles = tiles;
-        flow.lines_after = min(blocks / 2, others);
-        flow.strips_after = min(blocks * 5 / 2, others);
-        flow.round = Divider(tasks_a_round(tiles));
-        flow.group[0] = Divider(kTileGroup * (tiles - 2));
-        flow.group[1] = Divider(kTileGroup * (tiles - 1));
+        launch.flags = OneLaunchFlags(flags, tiles);
+        launch.tiles = tiles;
+        launch.lines_after = min(blocks / 2, others);
+        launch.strips_after = min(blocks * 5 / 2, others);
+        launch.round = Divider(tasks_a_round(tiles));
+        launch.group[0] = Divider(kTileGroup * (tiles - 2));
+        launch.group[1] = Divider(kTileGroup * (tiles - 1));
     }
 
     __device__ __forceinline__ OneLaunchTask(const OneLaunch<Ring> &f, unsigned number,
                                              void *shared)
-        : flow(f), task(number), memory(shared), lines(static_cast<Lines *>(shared))
+        : launch(f), task(number), memory(shared), lines(static_cast<Lines *>(shared))
     {
     }
 
     __device__ __forceinline__ void run() const
     {
-        const unsigned across = strips(flow.tiles);
-        unsigned i = flow.first, j = flow.first, before = 0, adds = kStrips;
+        const unsigned across = strips(launch.tiles);
+        unsigned i = launch.first, j = launch.first, before = 0, adds = kStrips;
         bool closes = true;
         /* Task 0 closes the first pivot tile, which has no round before it. */
         if (task > 0 && task <= across) {
-            close_strip(flow.first, task - 1);
+            close_strip(launch.first, task - 1);
             return;
         }
         if (task > across) {
             unsigned place;
-            before = flow.round.divide(task - 1 - across, place);
-            const unsigned round = flow.first + before, next = round + 1;
-            const unsigned others = 2 * (flow.tiles - 2);
-            const unsigned line = place - 1 - flow.lines_after;
-            const unsigned strip = place - 1 - flow.strips_after - others;
-            closes = next != flow.end && place == 0;
+            before = launch.round.divide(task - 1 - across, place);
+            const unsigned round = launch.first + before, next = round + 1;
+            const unsigned others = 2 * (launch.tiles - 2);
+            const unsigned line = place - 1 - launch.lines_after;
+            const unsigned strip = place - 1 - launch.strips_after - others;
+            closes = next != launch.end && place == 0;
             i = j = next;
-            if (next == flow.end) {
-                other_tile(place, flow.tiles - 1, flow.group[1], next, i, j);
+            if (next == launch.end) {
+                other_tile(place, launch.tiles - 1, launch.group[1], next, i, j);
             }
             else if (!closes && line < others) {
                 (line % 2 == 0 ? j : i) = wrapped(next + 1 + line / 2);
@@ -168,21 +168,21 @@ public:
                 return;
             }
             else if (!closes) {
-                place -= 1 + (place > flow.lines_after ? others : 0) +
-                         (place > flow.strips_after + others ? across : 0);
-                other_tile(place, flow.tiles - 2, flow.group[0], next + 1, i, j);
+                place -= 1 + (place > launch.lines_after ? others : 0) +
+                         (place > launch.strips_after + others ? across : 0);
+                other_tile(place, launch.tiles - 2, launch.group[0], next + 1, i, j);
             }
             await({done(i, j), before * kStrips}, {done(i, round), (before + 1) * kStrips},
                   {done(round, j), (before + 1) * kStrips});
-            Work::relax(flow.paths[round % 2], (ptrdiff_t)i * kPivots, (ptrdiff_t)j * kPivots,
+            Work::relax(launch.paths[round % 2], (ptrdiff_t)i * kPivots, (ptrdiff_t)j * kPivots,
                         memory, closes);
             if (closes) {
                 adds += kStrips;
                 if (threadIdx.x == 0) {
                     __threadfence();
-                    add_relaxed(flow.flags.relaxed + before, 1);
+                    add_relaxed(launch.flags.relaxed + before, 1);
                     if (before > 0) { /* whose panels are overwritten now */
-                        await_count(flow.flags.relaxed + before - 1, tiles_a_round());
+                        await_count(launch.flags.relaxed + before - 1, tiles_a_round());
                     }
                 }
                 __syncthreads();
@@ -190,14 +190,14 @@ public:
         }
         if (closes) {
             const ptrdiff_t pivot = (ptrdiff_t)i * kPivots;
-            Tile::close(flow.paths[i % 2], pivot, pivot, pivot, lines->of_tile);
+            Tile::close(launch.paths[i % 2], pivot, pivot, pivot, lines->of_tile);
         }
         __syncthreads();
         if (threadIdx.x == 0) {
             __threadfence();
             add_relaxed(done(i, j), adds);
             if (!closes) {
-                add_relaxed(flow.flags.relaxed + before, 1);
+                add_relaxed(launch.flags.relaxed + before, 1);
             }
         }
     }
@@ -210,15 +210,15 @@ private:
 
     __device__ __forceinline__ unsigned *done(unsigned i, unsigned j) const
     {
-        return flow.flags.done + i * flow.tiles + j;
+        return launch.flags.done + i * launch.tiles + j;
     }
     __device__ __forceinline__ unsigned tiles_a_round() const
     {
-        return (flow.tiles - 1) * (flow.tiles - 1);
+        return (launch.tiles - 1) * (launch.tiles - 1);
     }
     __device__ __forceinline__ unsigned wrapped(unsigned line) const
     {
-        return line < flow.tiles ? line : line - flow.tiles;
+        return line < launch.tiles ? line : line - launch.tiles;
     }
     /* The tile of that number among those in `side` rows and columns from `start` on, round the
      * end of the matrix: the next round's lines come first. */
@@ -251,7 +251,7 @@ private:
     /* Rows and columns in turn, from the next round's on. */
     __device__ __forceinline__ void close_strip(unsigned round, unsigned number) const
     {
-        const unsigned before = round - flow.first;
+        const unsigned before = round - launch.first;
         const bool of_rows = number % 2 == 0;
         const unsigned other = wrapped(round + 1 + number / (2 * kStrips));
         const unsigned i = of_rows ? round : other, j = of_rows ? other : round;
@@ -259,12 +259,12 @@ private:
         const ptrdiff_t start = (ptrdiff_t)other * kPivots + number / 2 % kStrips * kWide;
         const bool fresh = before < 2; /* panels */
         await({done(i, j), before * kStrips}, {done(round, round), (before + 1) * kStrips},
-              {flow.flags.relaxed + (fresh ? 0 : before - 2), fresh ? 0 : tiles_a_round()});
+              {launch.flags.relaxed + (fresh ? 0 : before - 2), fresh ? 0 : tiles_a_round()});
         if (of_rows) {
-            OfRows::close(flow.paths[round % 2], pivot, start, pivot, lines->of_rows);
+            OfRows::close(launch.paths[round % 2], pivot, start, pivot, lines->of_rows);
         }
         else {
-            OfCols::close(flow.paths[round % 2], start, pivot, pivot, lines->of_cols);
+            OfCols::close(launch.paths[round % 2], start, pivot, pivot, lines->of_cols);
         }
         __syncthreads();
         if (threadIdx.x == 0) {
@@ -273,7 +273,7 @@ private:
         }
     }
 
-    const OneLaunch<Ring> &flow;
+    const OneLaunch<Ring> &launch;
     const unsigned task;
     void *const memory;
     Lines *const lines;
@@ -282,15 +282,15 @@ private:
 template <typename Ring, int kPivots>
 __global__ void __launch_bounds__(Phase3<Ring, kPivots, false>::Tile::kThreads,
                                   Phase3<Ring, kPivots, false>::kBlocksPerSm)
-    close_all_rounds(const __grid_constant__ OneLaunch<Ring> flow)
+    close_all_rounds(const __grid_constant__ OneLaunch<Ring> launch)
 {
     extern __shared__ int4 shared[];
     __shared__ unsigned task;
     if (threadIdx.x == 0) {
-        task = atomicAdd(flow.flags.drawn, 1);
+        task = atomicAdd(launch.flags.drawn, 1);
     }
     __syncthreads();
-    OneLaunchTask<Ring, kPivots>(flow, task, shared).run();
+    OneLaunchTask<Ring, kPivots>(launch, task, shared).run();
 }
 
 }  // namespace gd

@@ -32,27 +32,27 @@ struct Phase3 {
     using Tile = MinplusTile<T, 8, 4, 2, 2>;
     static constexpr int kBlocksPerSm = (sizeof(T) == 4 ? 4 : 3) - (kPred ? 1 : 0);
     static constexpr int kSlabPairs = 8;
-    static constexpr int kStages = kPred ? kPivots / (2 * kSlabPairs) : 3; /* all, to look back */
+    static constexpr int kBuffers = kPred ? kPivots / (2 * kSlabPairs) : 3; /* all, to look back */
 };
 template <typename Ring>
 struct Phase3<Ring, 128, false> {
     using Tile = MinplusTile<typename Ring::Word, 16, 8, 2, 2>;
-    static constexpr int kBlocksPerSm = 2, kSlabPairs = 16, kStages = 3;
+    static constexpr int kBlocksPerSm = 2, kSlabPairs = 16, kBuffers = 3;
 };
 template <>
 struct Phase3<Plus<float>, 128, false> { /* where minima wait, more warps are better */
     using Tile = MinplusTile<float, 8, 8, 4, 1>;
-    static constexpr int kBlocksPerSm = 3, kSlabPairs = 16, kStages = 3;
+    static constexpr int kBlocksPerSm = 3, kSlabPairs = 16, kBuffers = 3;
 };
 template <>
 struct Phase3<Narrow, 128, false> { /* 64 words across */
     using Tile = MinplusTile<int32_t, 8, 8, 4, 1>;
-    static constexpr int kBlocksPerSm = 3, kSlabPairs = 16, kStages = 3;
+    static constexpr int kBlocksPerSm = 3, kSlabPairs = 16, kBuffers = 3;
 };
 template <typename Ring>
 struct Phase3<Ring, 128, true> {
     using Tile = MinplusTile<typename Ring::Word, 8, 4, 4, 2>;
-    static constexpr int kBlocksPerSm = 2, kSlabPairs = 8, kStages = 8;
+    static constexpr int kBlocksPerSm = 2, kSlabPairs = 8, kBuffers = 8;
 };
 
 /* Which tiles a grid relaxes, of those outside the pivots' rows and columns. */
@@ -172,7 +172,7 @@ struct Relaxing {
     static constexpr int kSlabs = kPivots / (2 * Shape::kSlabPairs);
     static constexpr int kRightWidth = Panels::kRowsWidth / kPerWord; /* in words */
     using Stream =
-        SlabStream<T, Tile::kBlockRows, Tile::kBlockCols, Shape::kSlabPairs, Shape::kStages,
+        SlabStream<T, Tile::kBlockRows, Tile::kBlockCols, Shape::kSlabPairs, Shape::kBuffers,
                    Tile::kThreads, Panels::kColsWidth, kRightWidth, kPred>;
     using Finding = Winners<Ring, Tile, kPivots, Shape::kSlabPairs>;
     using NextPivotTile = PivotTile<Ring, kPivots, Tile::kThreads, kPred, Panels>;
@@ -194,7 +194,7 @@ struct Relaxing {
                        (kPivots == Panels::kColsWidth && Tile::kBlockCols == Panels::kRowsWidth)),
                   "blocks of a panel follow each other by as many pivots as slabs have");
     static_assert(!kClosesNext || kParts == 1, "who closes a tile has relaxed all of it");
-    static_assert(!kPred || Shape::kStages >= kSlabs, "all slabs are there until the end");
+    static_assert(!kPred || Shape::kBuffers >= kSlabs, "all slabs are there until the end");
 
     /* `goes_on` if the block uses the shared memory for something else afterwards. */
     static __device__ __forceinline__ void relax(const Paths<Ring> &paths, ptrdiff_t i0,

@@ -21,7 +21,7 @@ namespace gd {
 template <typename T>
 struct Queue {
     unsigned *next, *done, *signs;
-    Told<T> *told;
+    Facts<T> *facts;
     T *lines;
     int32_t *tags;
     int tiles;       /* of a graph, across */
@@ -173,8 +173,8 @@ struct TileOf {
 
     /* What is known of all weights of a graph is the most of what its tiles know. */
     template <typename Its>
-    static __device__ __forceinline__ void tell(const Its &mine, const T (&c)[kM][kN],
-                                                Told<T> *told)
+    static __device__ __forceinline__ void note_facts(const Its &mine, const T (&c)[kM][kN],
+                                                      Facts<T> *facts)
     {
         bool fractional;
         T most = mine.largest(c, &fractional);
@@ -183,9 +183,9 @@ struct TileOf {
         }
         fractional = __any_sync(~0u, fractional);
         if (threadIdx.x % 32 == 0) {
-            atomicMax(&told->max_abs, bits_of(most));
+            atomicMax(&facts->max_abs, bits_of(most));
             if (fractional) {
-                *static_cast<volatile unsigned *>(&told->fractional) = 1;
+                *static_cast<volatile unsigned *>(&facts->fractional) = 1;
             }
         }
     }
@@ -203,7 +203,7 @@ struct TileOf {
         const ptrdiff_t graph = queue.first + task.graph;
         const Member<Shape, T, kM, kN> mine = {job, graph, task.n, task.down * kSide,
                                                task.across * kSide};
-        Told<T> *const told = queue.told + task.graph;
+        Facts<T> *const facts = queue.facts + task.graph;
         unsigned *const signs = queue.signs + task.graph * 2 * queue.tiles;
         T c[kM][kN];
         int32_t before[kPred ? kM : 1][kPred ? kN : 1];
@@ -211,12 +211,12 @@ struct TileOf {
         if (task.round == 0) {
             mine.load(c);
             alone = mine.enter_all(c);
-            mine.mend(c);
+            mine.drop_signs(c);
             if constexpr (kPred) {
                 mine.start_paths(c, before);
             }
             if (job.directed && kLooksForHidden<T, kPred>) {
-                tell(mine, c, told);
+                note_facts(mine, c, facts);
             }
         }
         else {
@@ -238,7 +238,7 @@ struct TileOf {
         }
         if (threadIdx.x == 0) {
             if (negative) {
-                *static_cast<volatile unsigned *>(&told->negative) = 1;
+                *static_cast<volatile unsigned *>(&facts->negative) = 1;
             }
             if (kOwnRows) {
                 signs[task.across] = careful;
@@ -249,8 +249,8 @@ struct TileOf {
         }
         if (more <= kSide) { /* the last round */
             const bool rounds =
-                job.directed && kLooksForHidden<T, kPred> && (job.flip || told->negative != 0);
-            alone |= task.down == task.across && mine.doubts(c, rounds, *told);
+                job.directed && kLooksForHidden<T, kPred> && (job.flip || facts->negative != 0);
+            alone |= task.down == task.across && mine.doubts(c, rounds, *facts);
             if constexpr (kPred) {
                 mine.leave_all(c, &before);
             }

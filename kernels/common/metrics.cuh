@@ -1,5 +1,5 @@
 /* metrics.cuh: what the kernels of cdist share: their parameters, the arithmetic of the metrics,
- * how results are stored, and the repair of float32 results that lost digits. */
+ * how results are stored, and float32 results that lost digits, computed again. */
 #ifndef GPUDIST_COMMON_METRICS_CUH
 #define GPUDIST_COMMON_METRICS_CUH
 

@@ -41,7 +41,7 @@ __device__ __forceinline__ typename Ring::Word word_at(const typename Ring::Elem
                                                        bool &flag)
 {
     auto y = Ring::enter(*from, flip);
-    flag |= Ring::marks(*from, y, flip);
+    flag |= Ring::flags(*from, y, flip);
     if constexpr (Ring::kElements > 1) {
         constexpr int kBits = 32 / Ring::kElements;
         const int count = left < Ring::kElements ? left : Ring::kElements;
@@ -50,7 +50,7 @@ __device__ __forceinline__ typename Ring::Word word_at(const typename Ring::Elem
         }
         for (int e = 1; e < count; ++e) {
             const auto z = Ring::enter(from[e * stride], flip);
-            flag |= Ring::marks(from[e * stride], z, flip);
+            flag |= Ring::flags(from[e * stride], z, flip);
             y |= (unsigned)z << e * kBits;
         }
     }

@@ -22,19 +22,19 @@ template <typename Ring, bool kWide>
 struct ProductShape {
     using Word = typename Ring::Word;
     using Tile = MinplusTile<Word, 8, 4, 2, 2>;
-    static constexpr int kBlocksPerSm = sizeof(Word) == 4 ? 4 : 3, kStages = 2;
+    static constexpr int kBlocksPerSm = sizeof(Word) == 4 ? 4 : 3, kBuffers = 2;
 };
 template <typename Ring>
 struct ProductShape<Ring, true> {
     using Tile = MinplusTile<typename Ring::Word, 16, 8, 2, 2>;
     using Half = MinplusTile<typename Ring::Word, 8, 8, 2, 2>; /* of its rows */
-    static constexpr int kBlocksPerSm = 2, kStages = 3;
+    static constexpr int kBlocksPerSm = 2, kBuffers = 3;
 };
 
 template <typename Ring, bool kWide, typename Tile = typename ProductShape<Ring, kWide>::Tile>
 using ProductStream = SlabStream<typename Ring::Word, Tile::kBlockRows, Tile::kBlockCols,
                                  kProductSlabPairs<typename Ring::Word>,
-                                 ProductShape<Ring, kWide>::kStages, Tile::kThreads>;
+                                 ProductShape<Ring, kWide>::kBuffers, Tile::kThreads>;
 
 template <typename Ring>
 struct Product {

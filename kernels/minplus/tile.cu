@@ -197,13 +197,13 @@ gd_status run(gd_minplus &call, bool flip, gd_error *err)
     if (status != GD_OK) {
         return status;
     }
-    int32_t *const marks = static_cast<int32_t *>(call.launch.workspace);
-    int32_t *const flagged = call.out_of_range != NULL ? call.out_of_range : marks;
+    int32_t *const flags = static_cast<int32_t *>(call.launch.workspace);
+    int32_t *const flagged = call.out_of_range != NULL ? call.out_of_range : flags;
     GD_CUDA_TRY(err, kId,
                 cudaMemsetAsync(flagged, 0, sizeof *flagged, (cudaStream_t)call.launch.stream));
     if constexpr (std::is_same<Ring, gd::Plus<int32_t>>::value) {
         if (form.wide && form.words) { /* enough work for the device to find out if all is small */
-            int32_t *const large = marks + 1;
+            int32_t *const large = flags + 1;
             GD_CUDA_TRY(err, kId,
                         cudaMemsetAsync(large, 0, sizeof *large, (cudaStream_t)call.launch.stream));
             const auto narrow = describe<gd::PlusNarrow>(call, form, flip, large, {large, false});

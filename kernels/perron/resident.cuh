@@ -50,7 +50,7 @@ template <typename T>
 struct Shared {
     double x[2][kSpanCols];
     double sums[2][kParts<T>][kGroupRows<T>]; /* of a group and the one before */
-    uint64_t full[kStages], empty[kStages];
+    uint64_t full[kBuffers], empty[kBuffers];
     uint64_t judged[2], heard[2]; /* verdicts on odd and even rounds are there, are done with */
     Verdict verdicts[2];
     gd_perron_found found[32]; /* by the lanes of the first warp, whose registers are few */

@@ -25,30 +25,30 @@ __device__ void fetch(const Job<T> &job, const Share<T> &share, char *ring, Shar
                 const int row = t % step.tiles * kTileRows<T>;
                 const int rows = min(kTileRows<T>, step.rows - row);
                 const int words = min(kTileWords<T>, share.words - chunk * kTileWords<T>);
-                const unsigned stage = tile % kStages, turn = tile / kStages;
-                /* Consumers that have stopped leave stages as they are. */
-                while (turn > 0 && !barrier_is_past(&shared.empty[stage], (turn - 1) & 1) &&
+                const unsigned buffer = tile % kBuffers, turn = tile / kBuffers;
+                /* Consumers that have stopped leave buffers as they are. */
+                while (turn > 0 && !barrier_is_past(&shared.empty[buffer], (turn - 1) & 1) &&
                        !has_stopped(shared)) {
                 }
                 if (__any_sync(~0u, has_stopped(shared))) {
                     break;
                 }
                 if (lane == 0) {
-                    barrier_expect(&shared.full[stage], (unsigned)(rows * words * 16));
+                    barrier_expect(&shared.full[buffer], (unsigned)(rows * words * 16));
                 }
                 __syncwarp();
                 if (lane < rows) {
-                    bulk_copy(ring + stage * kTileBytes + lane * kRowBytes<T>,
+                    bulk_copy(ring + buffer * kTileBytes + lane * kRowBytes<T>,
                               job.a + (share.first_row + step.row + row + lane) * job.stride +
                                   (ptrdiff_t)chunk * share.kChunkCols,
-                              (unsigned)(words * 16), &shared.full[stage]);
+                              (unsigned)(words * 16), &shared.full[buffer]);
                 }
             }
         }
     }
     /* Shared memory must outlive what is still on its way to it. */
-    for (unsigned t = tile > kStages ? tile - kStages : 0; t < tile; ++t) {
-        barrier_wait(&shared.full[t % kStages], t / kStages & 1);
+    for (unsigned t = tile > kBuffers ? tile - kBuffers : 0; t < tile; ++t) {
+        barrier_wait(&shared.full[t % kBuffers], t / kBuffers & 1);
     }
 }
 

@@ -40,7 +40,7 @@ __device__ __forceinline__ double2 span_of(const Vector &x, const Step<T> &step)
 }
 
 template <typename T>
-__device__ __forceinline__ void stage(double *to, double2 values)
+__device__ __forceinline__ void put(double *to, double2 values)
 {
     reinterpret_cast<double2 *>(to)[threadIdx.x] = {values.x * kUnwidened<T>,
                                                     values.y * kUnwidened<T>};
@@ -65,7 +65,7 @@ __device__ bool do_round(const Job<T> &job, const Share<T> &share, const char *r
     if (threadIdx.x < 32) {
         shared.found[threadIdx.x] = gd_perron_found_none();
     }
-    stage<T>(shared.x[0], span_of(x, Step<T>(share, 0, backwards)));
+    put<T>(shared.x[0], span_of(x, Step<T>(share, 0, backwards)));
     sync_consumers();
     for (int s = 0; s < share.steps; ++s) {
         const Step<T> step(share, s, backwards);
@@ -93,21 +93,21 @@ __device__ bool do_round(const Job<T> &job, const Share<T> &share, const char *r
 #pragma unroll
             for (int t = 0; t < kGroupTiles; ++t) {
                 if (t < step.tiles) {
-                    const unsigned stage = tile % kStages;
-                    barrier_wait(&shared.full[stage], share.stays ? 0 : tile / kStages & 1);
+                    const unsigned buffer = tile % kBuffers;
+                    barrier_wait(&shared.full[buffer], share.stays ? 0 : tile / kBuffers & 1);
                     if (word < words) {
-                        multiply<T, kScan>(sums + t * kRowsEach, ring + stage * kTileBytes, factors,
-                                           step.rows - t * kTileRows<T>, cols, doubts);
+                        multiply<T, kScan>(sums + t * kRowsEach, ring + buffer * kTileBytes,
+                                           factors, step.rows - t * kTileRows<T>, cols, doubts);
                     }
                     if (!share.stays) { /* each thread for its own reads, as checkers understand it
                                          */
-                        barrier_arrive(&shared.empty[stage]);
+                        barrier_arrive(&shared.empty[buffer]);
                     }
                     ++tile;
                 }
             }
         }
-        stage<T>(shared.x[(s + 1) % 2], ahead);
+        put<T>(shared.x[(s + 1) % 2], ahead);
         if (step.ends) {
             hand_over<T>(sums, shared.sums[step.group % 2]);
             if (kScan && doubts >= kDoubtful<T>) {

@@ -23,7 +23,7 @@ constexpr int kTileRows = kTileBytes / kRowBytes<T>;
 template <typename T>
 constexpr int kGroupRows = kGroupTiles * kTileRows<T>;
 constexpr int kSpanCols = 1024; /* so much of x is in shared memory at a time */
-constexpr int kStages = 6;
+constexpr int kBuffers = 6;
 
 /* The rows of a block in the order of the work: groups, in them spans of columns, in them chunks of
  * a tile's width, in them tiles. Odd rounds go backwards through all but the tiles of a chunk, and
@@ -49,7 +49,7 @@ struct Share {
         spans = (chunks + kChunksPerSpan - 1) / kChunksPerSpan;
         const int groups = (rows + kGroupRows<T> - 1) / kGroupRows<T>;
         steps = groups * spans;
-        stays = groups == 1 && (rows + kTileRows<T> - 1) / kTileRows<T> * chunks <= kStages;
+        stays = groups == 1 && (rows + kTileRows<T> - 1) / kTileRows<T> * chunks <= kBuffers;
     }
     __device__ bool backwards(int64_t round) const { return !stays && (round & 1); }
 };

@@ -35,9 +35,9 @@ template <typename T>
 __global__ void __launch_bounds__(kThreads, 1) iterate(const __grid_constant__ Job<T> job)
 {
     extern __shared__ __align__(128) char memory[];
-    Shared<T> &shared = *reinterpret_cast<Shared<T> *>(memory + kStages * kTileBytes);
+    Shared<T> &shared = *reinterpret_cast<Shared<T> *>(memory + kBuffers * kTileBytes);
     if (threadIdx.x == 0) {
-        for (int i = 0; i < kStages; ++i) {
+        for (int i = 0; i < kBuffers; ++i) {
             gd::barrier_init(&shared.full[i], 1);
             gd::barrier_init(&shared.empty[i], kConsumers);
         }
@@ -112,7 +112,7 @@ gd_status run(gd_perron *call, gd_error *err)
         call->roundings,
         call->scan,
     };
-    constexpr int kShared = kStages * kTileBytes + sizeof(Shared<T>);
+    constexpr int kShared = kBuffers * kTileBytes + sizeof(Shared<T>);
     static_assert(kShared <= 227 * 1024, "the ring and x exceed what a block may have");
     GD_CUDA_TRY(err, kId,
                 gd::enqueue<gd::Start::kTogether>(call->launch, iterate<T>,

@@ -84,7 +84,7 @@ struct Plus {
     static __device__ __forceinline__ T enter(T x, bool flip) { return tidy(x, flip); }
     static __device__ __forceinline__ T leave(T y, bool flip) { return untidy(y, flip); }
     /* Whether the word rules the faster loop out. */
-    static __device__ __forceinline__ bool marks(T, T y, bool) { return y < 0; }
+    static __device__ __forceinline__ bool flags(T, T y, bool) { return y < 0; }
 
     /* A term; c joined with one term, and with the two terms of a pair. */
     static __device__ __forceinline__ T term(T a, T b) { return a + b; }
@@ -136,14 +136,14 @@ struct Plus<int32_t> {
     static __device__ __forceinline__ int32_t neutral() { return GD_I32_FAR; }
     static __device__ __forceinline__ int32_t enter(int32_t x, bool flip)
     {
-        return marks(x, 0, flip) || x == (flip ? INT_MIN : INT_MAX) ? GD_I32_FAR : flip ? -x : x;
+        return flags(x, 0, flip) || x == (flip ? INT_MIN : INT_MAX) ? GD_I32_FAR : flip ? -x : x;
     }
     static __device__ __forceinline__ int32_t leave(int32_t y, bool flip)
     {
         return y >= GD_I32_NO_PATH ? (flip ? INT_MIN : INT_MAX) : (flip ? -y : y);
     }
     /* Whether the element is out of range. */
-    static __device__ __forceinline__ bool marks(int32_t x, int32_t, bool flip)
+    static __device__ __forceinline__ bool flags(int32_t x, int32_t, bool flip)
     {
         return (x <= -GD_I32_ADDEND_LIMIT || x >= GD_I32_ADDEND_LIMIT) &&
                x != (flip ? INT_MIN : INT_MAX);
@@ -195,7 +195,7 @@ struct PlusNarrow {
         return Plus<int32_t>::leave(x >= kNeutral ? GD_I32_FAR : x - 2 * kReach, flip);
     }
     /* Whether the element is a number, and not a small one. */
-    static __device__ __forceinline__ bool marks(int32_t x, int32_t y, bool flip)
+    static __device__ __forceinline__ bool flags(int32_t x, int32_t y, bool flip)
     {
         return y == kNeutral && x != (flip ? INT_MIN : INT_MAX);
     }
@@ -242,7 +242,7 @@ struct Larger {
     static __device__ __forceinline__ int32_t neutral() { return INT_MAX; }
     static __device__ __forceinline__ int32_t enter(int32_t x, bool flip) { return flip ? ~x : x; }
     static __device__ __forceinline__ int32_t leave(int32_t y, bool flip) { return flip ? ~y : y; }
-    static __device__ __forceinline__ bool marks(T, int32_t, bool) { return false; }
+    static __device__ __forceinline__ bool flags(T, int32_t, bool) { return false; }
     static __device__ __forceinline__ void fold(int32_t &c, Pair<int32_t> a, Pair<int32_t> b)
     {
         c = least(c, max(a.first, b.second), max(a.second, b.first));
@@ -267,12 +267,12 @@ struct Larger<float> : Larger<int32_t> {
     {
         return untidy(__int_as_float(sorted(y)), flip);
     }
-    static __device__ __forceinline__ bool marks(float, int32_t, bool) { return false; }
+    static __device__ __forceinline__ bool flags(float, int32_t, bool) { return false; }
 };
 
 template <>
 struct Larger<double> : Plus<double> {
-    static __device__ __forceinline__ bool marks(double, double, bool) { return false; }
+    static __device__ __forceinline__ bool flags(double, double, bool) { return false; }
     static __device__ __forceinline__ double larger(double x, double y) { return x > y ? x : y; }
     static __device__ __forceinline__ void fold(double &c, Pair<double> a, Pair<double> b)
     {
@@ -294,7 +294,7 @@ struct OrAnd {
     static __device__ __forceinline__ int32_t neutral() { return 0; }
     static __device__ __forceinline__ int32_t enter(uint8_t x, bool) { return x != 0; }
     static __device__ __forceinline__ uint8_t leave(int32_t y, bool) { return y != 0; }
-    static __device__ __forceinline__ bool marks(uint8_t, int32_t, bool) { return false; }
+    static __device__ __forceinline__ bool flags(uint8_t, int32_t, bool) { return false; }
     static __device__ __forceinline__ void fold(int32_t &c, Pair<int32_t> a, Pair<int32_t> b)
     {
         c |= a.first & b.second;

@@ -20,15 +20,15 @@
 
 namespace gd {
 
-/* Slabs of kPairs pairs of pivots, kLeft and kRight lines wide, kStages of them in shared memory,
+/* Slabs of kPairs pairs of pivots, kLeft and kRight lines wide, kBuffers of them in shared memory,
  * in blocks of lines as the panels have them. Used by all threads of a block together: wait(s) for
  * s = 0, 1, 2, ... gives slab s, release() gives its place back. With kStay there is a place for
  * each slab, and all can be read until the end. */
-template <typename T, int kLeft, int kRight, int kPairs, int kStages, int kThreads,
+template <typename T, int kLeft, int kRight, int kPairs, int kBuffers, int kThreads,
           int kLeftWidth = kLeft, int kRightWidth = kRight, bool kStay = false>
 class SlabStream {
     static constexpr int kTogether = kStay ? 2 : 1; /* slabs that are waited for together */
-    static_assert(kStages % kTogether == 0, "no slab is waited for alone");
+    static_assert(kBuffers % kTogether == 0, "no slab is waited for alone");
 
 public:
     /* A place for a slab, and its barriers: it is full, and all are done with it. They also keep a
@@ -38,7 +38,7 @@ public:
         Pair<T> right[kRight / kRightWidth][kPairs][kRightWidth];
         uint64_t full, empty;
     };
-    static constexpr size_t kSharedBytes = kStages * sizeof(Slab);
+    static constexpr size_t kSharedBytes = kBuffers * sizeof(Slab);
 
     /* `left` and `right` are where the slabs of this block's tile start. */
     __device__ __forceinline__ SlabStream(void *shared, const Pair<T> *left, const Pair<T> *right,
@@ -48,21 +48,21 @@ public:
 #ifdef GD_BULK_COPIES
         if (threadIdx.x == 0) {
 #pragma unroll
-            for (int stage = 0; stage < kStages; ++stage) {
-                barrier_init(&place_[stage].full, kTogether);
-                barrier_init(&place_[stage].empty, kThreads);
+            for (int buffer = 0; buffer < kBuffers; ++buffer) {
+                barrier_init(&place_[buffer].full, kTogether);
+                barrier_init(&place_[buffer].empty, kThreads);
             }
             show_barriers();
         }
         __syncthreads();
         if (threadIdx.x == 0) {
-            for (int slab = 0; slab < kStages && slab < slabs_; ++slab) {
+            for (int slab = 0; slab < kBuffers && slab < slabs_; ++slab) {
                 fetch(slab, &place_[slab]);
             }
         }
 #else
 #pragma unroll
-        for (int slab = 0; slab < kStages - 1; ++slab) {
+        for (int slab = 0; slab < kBuffers - 1; ++slab) {
             if (slab < slabs_) {
                 fetch(slab, &place_[slab]);
             }
@@ -76,12 +76,12 @@ public:
 #ifdef GD_BULK_COPIES
         /* The place of a slab is filled again when the next one but one is waited for: by then
          * all warps are likely to be done with it. */
-        constexpr int kLag = kStages > 2 ? 2 : 1;
-        if (!kStay && threadIdx.x == 0 && slab >= kLag && slab - kLag + kStages < slabs_) {
-            const bool before = stage_ < kLag; /* its turn was the one before this slab's */
-            Slab *const done = place_ + (before ? kStages - kLag : -kLag);
+        constexpr int kLag = kBuffers > 2 ? 2 : 1;
+        if (!kStay && threadIdx.x == 0 && slab >= kLag && slab - kLag + kBuffers < slabs_) {
+            const bool before = buffer_ < kLag; /* its turn was the one before this slab's */
+            Slab *const done = place_ + (before ? kBuffers - kLag : -kLag);
             barrier_wait(&done->empty, before ? 1 - turn_ : turn_);
-            fetch(slab - kLag + kStages, done);
+            fetch(slab - kLag + kBuffers, done);
         }
         /* Without this the compiler may leave the thread apart from its warp, whose arithmetic is
          * then done twice: int32 products ran at 10.7e12 updates a second instead of 17. */
@@ -92,10 +92,10 @@ public:
 #else
         /* Behind the barrier this slab has arrived for all threads, and all are done with the
          * previous one, whose place the next fetch takes. */
-        __pipeline_wait_prior(kStages - 2);
+        __pipeline_wait_prior(kBuffers - 2);
         __syncthreads();
-        if (slab + kStages - 1 < slabs_) {
-            fetch(slab + kStages - 1, place_ + (stage_ == 0 ? kStages - 1 : -1));
+        if (slab + kBuffers - 1 < slabs_) {
+            fetch(slab + kBuffers - 1, place_ + (buffer_ == 0 ? kBuffers - 1 : -1));
         }
         __pipeline_commit(); /* even if empty: the wait above counts commits */
 #endif
@@ -105,7 +105,7 @@ public:
     /* A slab that has been waited for and whose place has not been filled again. */
     __device__ __forceinline__ const Slab &at(int slab) const
     {
-        return place_[slab % kStages - stage_];
+        return place_[slab % kBuffers - buffer_];
     }
 
     /* Gives back what was waited for last. */
@@ -118,9 +118,9 @@ public:
             barrier_arrive(&place_->empty);
         }
 #endif
-        const bool last = stage_ == kStages - 1;
-        place_ += last ? 1 - kStages : 1;
-        stage_ = last ? 0 : stage_ + 1;
+        const bool last = buffer_ == kBuffers - 1;
+        place_ += last ? 1 - kBuffers : 1;
+        buffer_ = last ? 0 : buffer_ + 1;
         turn_ = last ? 1 - turn_ : turn_;
     }
 
@@ -130,7 +130,7 @@ public:
         __syncthreads();
 #ifdef GD_BULK_COPIES
         if (threadIdx.x == 0) {
-            for (Slab *place = place_ - stage_; place < place_ - stage_ + kStages; ++place) {
+            for (Slab *place = place_ - buffer_; place < place_ - buffer_ + kBuffers; ++place) {
                 barrier_drop(&place->full);
                 barrier_drop(&place->empty);
             }
@@ -179,10 +179,10 @@ private:
         }
     }
 #endif
-    Slab *place_; /* of the slab that is waited for, or was last: number stage_ of all places */
+    Slab *place_; /* of the slab that is waited for, or was last: number buffer_ of all places */
     const Pair<T> *left_, *right_;
     int slabs_;
-    int stage_ = 0;
+    int buffer_ = 0;
     unsigned turn_ = 0; /* odd or even, of all places */
 };
 

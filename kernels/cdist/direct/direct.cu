@@ -2,7 +2,7 @@
  *
  * Idea: the register tile of tile.cu, for matrices that are large enough to bring the operands into
  * a better order first (images.cuh). A block of 128 threads computes 128 x 64 results, each thread
- * 8 x 8, from stages of 16 dimensions, which asynchronous copies bring while the one before is
+ * 8 x 8, from slabs of 16 dimensions, which asynchronous copies bring while the one before is
  * added up. A pair-dimension is two instructions: of 16384 x 16384 x 128 the H200 issues them in
  * 2.06 ms at best.
  *
@@ -10,7 +10,7 @@
  *   from: that leaves a thread 128 registers, 64 for sums and 32 for operands. The totals wait in
  *   shared memory.
  * - Sums start afresh every GD_FOLD dimensions and are added to totals. That costs no additions:
- *   what the first dimension of a stage makes is the sum, and needs none. Of magnitudes, four
+ *   what the first dimension of a slab makes is the sum, and needs none. Of magnitudes, four
  *   dimensions are added to each other first, which costs no additions either: a sum of 64
  *   dimensions then has 18 roundings, and a quarter of the folds is left.
  * - Sums are never stored themselves, only what totals make of them: a store of a word wants its

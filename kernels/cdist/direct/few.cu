@@ -31,14 +31,14 @@ constexpr int kMostWarps = GD_GROUP / GD_FOLD;
 /* A group's dimensions of a block's points, a point a row. A warp reads words of 8 rows of `a`, or
  * of 4 of `b`, in one dimension: with a word of padding they are in different banks. */
 template <typename T>
-using Stage = T[kEdge][GD_GROUP + gd::kPerWord<T>];
+using Slab = T[kEdge][GD_GROUP + gd::kPerWord<T>];
 /* A fold's sums; the padding is for the same reason. */
 template <typename T>
 using Fold = T[kEdge][kEdge + 4];
 
 template <typename T>
 struct Memory {
-    Stage<T> a, b;
+    Slab<T> a, b;
     Fold<T> folds[kMostWarps];
 };
 
@@ -47,8 +47,8 @@ struct Memory {
  * missing to a whole word becomes zero, as in tile.cu's slabs. kUnit: how many elements lie
  * together and aligned. */
 template <int kUnit, typename T>
-__device__ __forceinline__ void copy_stage(Stage<T> &to, const gd::Points<T> &from, ptrdiff_t first,
-                                           ptrdiff_t dim, int depth)
+__device__ __forceinline__ void copy_slab(Slab<T> &to, const gd::Points<T> &from, ptrdiff_t first,
+                                          ptrdiff_t dim, int depth)
 {
     constexpr int kUnits = GD_GROUP / kUnit; /* of a row */
     const int whole = (int)gd::ceil_div(depth, gd::kPerWord<T>) * gd::kPerWord<T>;
@@ -68,10 +68,10 @@ __device__ __forceinline__ void copy_stage(Stage<T> &to, const gd::Points<T> &fr
     }
 }
 
-/* Adds dimensions first up to end of a stage to a thread's sums, in ascending order. */
+/* Adds dimensions first up to end of a slab to a thread's sums, in ascending order. */
 template <typename M, typename T>
-__device__ __forceinline__ void add_fold(T (&sum)[kRows][kCols], const Stage<T> &stage_a,
-                                         const Stage<T> &stage_b, int first, int end)
+__device__ __forceinline__ void add_fold(T (&sum)[kRows][kCols], const Slab<T> &slab_a,
+                                         const Slab<T> &slab_b, int first, int end)
 {
     constexpr int kWord = gd::kPerWord<T>;
     const int lane = threadIdx.x % 32;
@@ -80,11 +80,11 @@ __device__ __forceinline__ void add_fold(T (&sum)[kRows][kCols], const Stage<T> 
         T a[kRows][kWord], b[kCols][kWord];
 #pragma unroll
         for (int i = 0; i < kRows; ++i) {
-            gd::load_word(&stage_a[lane / 4 + 8 * i][dim], a[i]);
+            gd::load_word(&slab_a[lane / 4 + 8 * i][dim], a[i]);
         }
 #pragma unroll
         for (int j = 0; j < kCols; ++j) {
-            gd::load_word(&stage_b[lane % 4 + 4 * j][dim], b[j]);
+            gd::load_word(&slab_b[lane % 4 + 4 * j][dim], b[j]);
         }
 #pragma unroll
         for (int k = 0; k < kWord; ++k) {
@@ -115,8 +115,8 @@ __global__ void __launch_bounds__(32 * kMostWarps, 3)
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const auto copy = [&](ptrdiff_t start) {
         const int depth = (int)min(call.d - start, (ptrdiff_t)GD_GROUP);
-        copy_stage<kUnit>(memory.a, call.a, top, start, depth);
-        copy_stage<kUnit>(memory.b, call.b, left, start, depth);
+        copy_slab<kUnit>(memory.a, call.a, top, start, depth);
+        copy_slab<kUnit>(memory.b, call.b, left, start, depth);
         __pipeline_commit();
     };
     copy(0);
@@ -127,7 +127,7 @@ __global__ void __launch_bounds__(32 * kMostWarps, 3)
         const int depth = (int)min(call.d - start, (ptrdiff_t)GD_GROUP);
         const int count = (int)gd::ceil_div(depth, GD_FOLD);
         __pipeline_wait_prior(0);
-        __syncthreads(); /* the stage is there, and the last group is joined */
+        __syncthreads(); /* the slab is there, and the last group is joined */
         if (warp < count) {
             T sum[kRows][kCols] = {};
             const int first = warp * GD_FOLD;
@@ -140,7 +140,7 @@ __global__ void __launch_bounds__(32 * kMostWarps, 3)
                 }
             }
         }
-        __syncthreads(); /* all folds are there, and nobody reads the stage any more */
+        __syncthreads(); /* all folds are there, and nobody reads the slab any more */
         if (!last) {
             copy(start + GD_GROUP);
         }

@@ -63,7 +63,7 @@ __device__ __forceinline__ void make_image(Image<kPoints> &image, const Points<f
 }
 
 /* Terms' weights of the caller's, by all threads of a block: K::weigh(weight), and zeros that fill
- * up the last stage. */
+ * up the last slab. */
 struct Weights {
     const double *from;
     float *to;
@@ -76,25 +76,25 @@ __device__ __forceinline__ void make_weights(const Weights &weights, ptrdiff_t d
     }
 }
 
-/* All images of both operands: those of a tile are `stages`, one behind the other. The first
+/* All images of both operands: those of a tile are `slabs`, one behind the other. The first
  * blocks, of_a of them, make those of a, and the others b's. If K's terms take weights, there is a
  * block more, the first of all. */
 template <typename K, bool kWords>
 __global__ void __launch_bounds__(kImageThreads)
     make_images(const __grid_constant__ Points<float> a, const __grid_constant__ Points<float> b,
-                ptrdiff_t d, int stages, unsigned of_a, Image<kImagePointsA> *images_a,
+                ptrdiff_t d, int slabs, unsigned of_a, Image<kImagePointsA> *images_a,
                 Image<kImagePointsB> *images_b, Weights weights)
 {
     unsigned image = blockIdx.x;
     if constexpr (K::weighted) {
         if (image-- == 0) {
-            make_weights<K>(weights, d, (ptrdiff_t)stages * kImageDims);
+            make_weights<K>(weights, d, (ptrdiff_t)slabs * kImageDims);
             return;
         }
     }
     const bool is_a = image < of_a;
     image -= is_a ? 0 : of_a;
-    const ptrdiff_t tile = image / stages, dim = (ptrdiff_t)(image % stages) * kImageDims;
+    const ptrdiff_t tile = image / slabs, dim = (ptrdiff_t)(image % slabs) * kImageDims;
     if (is_a) {
         make_image<kImagePointsA, false, kWords>(images_a[image], a, d, tile * kImagePointsA, dim);
     }

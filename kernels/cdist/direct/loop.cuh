@@ -41,10 +41,10 @@ static_assert(kBlockRows == kImagePointsA && kBlockCols == kImagePointsB, "image
 template <typename K>
 constexpr bool kFolds = K::fold > 0;
 template <typename K>
-constexpr int kStagesOfFold = kFolds<K> ? K::fold / GD_FOLD : 1;
+constexpr int kSlabsOfFold = kFolds<K> ? K::fold / GD_FOLD : 1;
 /* A group's totals go a long way, so it has as many folds as any, however long they are. */
 template <typename K>
-constexpr int kStagesOfGroup = GD_GROUP / GD_FOLD * kStagesOfFold<K>;
+constexpr int kSlabsOfGroup = GD_GROUP / GD_FOLD * kSlabsOfFold<K>;
 
 using ImageA = Image<kBlockRows>;
 using ImageB = Image<kBlockCols>;
@@ -56,9 +56,9 @@ template <typename K>
 struct Call : K::Parameters {
     const ImageA *images_a;
     const ImageB *images_b;
-    const float *image_weights; /* of all stages' dimensions, 0 beyond the last one */
+    const float *image_weights; /* of all slabs' dimensions, 0 beyond the last one */
     unsigned char *outcomes;    /* a block's */
-    int stages, last_rows; /* of a tile's images; of the last one, those that are not all zero */
+    int slabs, last_rows; /* of a tile's images; of the last one, those that are not all zero */
 };
 
 struct Totals {
@@ -77,12 +77,12 @@ struct Memory {
  * are close enough to each other for one address. Images are counted in 32 bits, as are the blocks
  * that make them. */
 template <typename I>
-__device__ __forceinline__ void copy_image(I &to, const I *images, unsigned tile, unsigned stages,
-                                           unsigned stage, unsigned thread)
+__device__ __forceinline__ void copy_image(I &to, const I *images, unsigned tile, unsigned slabs,
+                                           unsigned slab, unsigned thread)
 {
     constexpr unsigned kEach = sizeof(I) / sizeof(float4) / kThreads;
     const unsigned place = thread / 32 * 32 * kEach + thread % 32;
-    const float4 *const from = (const float4 *)images[tile * stages + stage] + place;
+    const float4 *const from = (const float4 *)images[tile * slabs + slab] + place;
 #pragma unroll
     for (unsigned i = 0; i < kEach; ++i) {
         __pipeline_memcpy_async((float4 *)to + place + 32 * i, from + 32 * i, sizeof(float4));
@@ -133,7 +133,7 @@ __device__ __forceinline__ void add_dims(Sums &sum, const T *from_a, const T *fr
     }
 }
 
-/* Adds two rows of a stage, four dimensions; kFresh: to nothing. */
+/* Adds two rows of a slab, four dimensions; kFresh: to nothing. */
 template <typename K, bool kFresh>
 __device__ __forceinline__ void add_rows(Sums &sum, const T *from_a, const T *from_b,
                                          const T *weights)
@@ -175,17 +175,17 @@ __device__ __forceinline__ void add_rows(Sums &sum, const T *from_a, const T *fr
     }
 }
 
-/* Adds so many rows of a stage, an even number; fresh: to nothing, which costs one addition less.
+/* Adds so many rows of a slab, an even number; fresh: to nothing, which costs one addition less.
  * Loops longer than this one leave the cache of instructions. */
 template <typename K>
-__device__ __forceinline__ void add_stage(Sums &sum, const ImageA &a, const ImageB &b, int rows,
-                                          unsigned thread, const T *weights, bool fresh)
+__device__ __forceinline__ void add_slab(Sums &sum, const ImageA &a, const ImageB &b, int rows,
+                                         unsigned thread, const T *weights, bool fresh)
 {
     constexpr int kPitchA = 2 * kBlockRows, kPitchB = 2 * kBlockCols;
     const T *from_a = a[0] + (thread / 32 * 4 * kRows + thread % 32 / 8 * 2) * 2;
     const T *from_b = b[0] + thread % 8 * 2 * 2;
     const T *const end = from_a + rows * kPitchA;
-    if (kFolds<K> && (kStagesOfFold<K> == 1 || fresh)) {
+    if (kFolds<K> && (kSlabsOfFold<K> == 1 || fresh)) {
         add_rows<K, true>(sum, from_a, from_b, weights);
         from_a += 2 * kPitchA, from_b += 2 * kPitchB, weights += 4;
     }
@@ -332,31 +332,30 @@ __global__ void __launch_bounds__(kThreads, 4)
             return;
         }
     }
-    const auto copy = [&](unsigned stage) {
-        copy_image(memory.a[stage & 1], call.images_a, tile_row, call.stages, stage, thread);
-        copy_image(memory.b[stage & 1], call.images_b, tile_col, call.stages, stage, thread);
+    const auto copy = [&](unsigned slab) {
+        copy_image(memory.a[slab & 1], call.images_a, tile_row, call.slabs, slab, thread);
+        copy_image(memory.b[slab & 1], call.images_b, tile_col, call.slabs, slab, thread);
         __pipeline_commit();
     };
     copy(0);
 
     Sums sum = {};
 #pragma unroll 1
-    for (int stage = 0; stage < call.stages; ++stage) {
+    for (int slab = 0; slab < call.slabs; ++slab) {
         __pipeline_wait_prior(0);
-        __syncthreads(); /* the stage is there, and nobody reads the one before it any more */
+        __syncthreads(); /* the slab is there, and nobody reads the one before it any more */
         hide_origin(tile_row), hide_origin(tile_col), hide_origin(thread);
-        const bool last = stage + 1 == call.stages;
+        const bool last = slab + 1 == call.slabs;
         if (!last) {
-            copy(stage + 1);
+            copy(slab + 1);
         }
-        add_stage<K>(sum, memory.a[stage & 1], memory.b[stage & 1],
-                     last ? call.last_rows : kImageRows, thread,
-                     call.image_weights + stage * kImageDims, stage % kStagesOfFold<K> == 0);
-        const bool ends_group = kGroups && (stage + 1) % kStagesOfGroup<K> == 0;
-        const bool totals = (kGroups ? stage % kStagesOfGroup<K> : stage) >= kStagesOfFold<K>;
+        add_slab<K>(sum, memory.a[slab & 1], memory.b[slab & 1], last ? call.last_rows : kImageRows,
+                    thread, call.image_weights + slab * kImageDims, slab % kSlabsOfFold<K> == 0);
+        const bool ends_group = kGroups && (slab + 1) % kSlabsOfGroup<K> == 0;
+        const bool totals = (kGroups ? slab % kSlabsOfGroup<K> : slab) >= kSlabsOfFold<K>;
         if (!last && !ends_group) {
             if constexpr (kFolds<K>) {
-                if ((stage + 1) % kStagesOfFold<K> == 0) {
+                if ((slab + 1) % kSlabsOfFold<K> == 0) {
 #pragma unroll
                     for (int w = 0; w < kRows * kRuns; ++w) {
                         T word[kWord];
@@ -370,7 +369,7 @@ __global__ void __launch_bounds__(kThreads, 4)
         hide_origin(tile_row), hide_origin(tile_col), hide_origin(thread);
         const ptrdiff_t row = (ptrdiff_t)tile_row * kBlockRows + thread / 8 * kRows;
         const ptrdiff_t col = (ptrdiff_t)tile_col * kBlockCols + thread % 8 * kWord;
-        const bool first = stage < kStagesOfGroup<K>;
+        const bool first = slab < kSlabsOfGroup<K>;
         bool good;
         if (!kAnywhere && call.words && (ptrdiff_t)(tile_row + 1) * kBlockRows <= call.a.count &&
             (ptrdiff_t)(tile_col + 1) * kBlockCols <= call.b.count) {
@@ -379,7 +378,7 @@ __global__ void __launch_bounds__(kThreads, 4)
         }
         else {
             if (last) {
-                __syncthreads(); /* nobody reads the last stage any more */
+                __syncthreads(); /* nobody reads the last slab any more */
             }
             good = deliver<K, kGroups, kAnywhere ? Way::kRows : Way::kSegments>(
                 call, memory, sum, row, col, totals, first, last);

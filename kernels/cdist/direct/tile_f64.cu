@@ -3,11 +3,11 @@
  *
  * Idea: the register tile of tile.cu, for a pipe that is half as wide: it needs every other issue
  * slot, and shared memory is what it waits for. A block of 128 threads computes 64 x 64 results,
- * each thread 4 x 8, from stages of 16 dimensions. 16384 x 16384 x 128 is 34.4 G pair-dimensions,
+ * each thread 4 x 8, from slabs of 16 dimensions. 16384 x 16384 x 128 is 34.4 G pair-dimensions,
  * of two instructions each, which the H200 issues in 4.1 ms at best.
  *
- * - While one stage is added up the next one is on its way, by copies that need no registers; then
- *   one barrier a stage does.
+ * - While one slab is added up the next one is on its way, by copies that need no registers; then
+ *   one barrier a slab does.
  * - A word of shared memory is two dimensions of a point, as the point has them: nothing is
  *   transposed.
  * - Sums start afresh every GD_FOLD dimensions and are added to totals, and the totals every
@@ -41,7 +41,7 @@ using T = double;
 constexpr int kThreads = gd::kBufferThreads;
 constexpr unsigned kBand = 16;
 constexpr int kFolds = GD_GROUP / GD_FOLD; /* of a group */
-static_assert(gd::kBufferDims == GD_FOLD, "a stage is what is added to a fresh accumulator");
+static_assert(gd::kBufferDims == GD_FOLD, "a slab is what is added to a fresh accumulator");
 
 /* A warp is 4 rows by 8 columns of threads, a block 4 warps below each other. A thread's rows are
  * 16 apart; its columns are runs of one 16-byte store, 8 runs apart. */
@@ -219,12 +219,12 @@ __device__ __forceinline__ void add_word(Results &sum, const T *from_a, const T 
     }
 }
 
-/* kWords: both operands can be read by aligned 16-byte words along dimensions. stages: so many
+/* kWords: both operands can be read by aligned 16-byte words along dimensions. slabs: so many
  * cover d, the last has `last_depth` dimensions. */
 template <typename M, bool kWords>
 __global__ void __launch_bounds__(kThreads, 3)
     tile(const __grid_constant__ gd::Cdist<T> call, const __grid_constant__ gd::Grid grid,
-         int stages, int last_depth)
+         int slabs, int last_depth)
 {
     using Shape = Tile;
     constexpr int kRows = Shape::rows, kCols = Shape::cols, kWord = Shape::word;
@@ -250,16 +250,16 @@ __global__ void __launch_bounds__(kThreads, 3)
     };
     T total[kRows][kCols] = {};
     memory.parked.put(thread, total);
-    if (stages > 0) {
-        copy(0, stages > 1 ? gd::kBufferDims : last_depth);
+    if (slabs > 0) {
+        copy(0, slabs > 1 ? gd::kBufferDims : last_depth);
     }
 
     int at = 0;
 #pragma unroll 1
-    for (int left = stages; left > 0; --left, at ^= 1) {
+    for (int left = slabs; left > 0; --left, at ^= 1) {
         gd::hide_origin(tile_row), gd::hide_origin(tile_col), gd::hide_origin(thread);
         __pipeline_wait_prior(0);
-        __syncthreads(); /* the stage is there, and nobody reads the one before it any more */
+        __syncthreads(); /* the slab is there, and nobody reads the one before it any more */
         if (left > 1) {
             copy(at ^ 1, left > 2 ? gd::kBufferDims : last_depth);
         }
@@ -291,7 +291,7 @@ __global__ void __launch_bounds__(kThreads, 3)
                     total[i][j] = M::join(total[i][j], fresh[i][j]);
                 }
             }
-            const int done = stages - left + 1;
+            const int done = slabs - left + 1;
             if (left > 1 && done % kFolds == 0) {
                 const ptrdiff_t row =
                     (ptrdiff_t)tile_row * Shape::block_rows + Shape::row_of(thread);
@@ -317,11 +317,11 @@ __global__ void __launch_bounds__(kThreads, 3)
     const ptrdiff_t col = (ptrdiff_t)tile_col * Shape::block_cols + Shape::col_of(thread) * kWord;
     with_whole(whole, [&](auto is_whole) {
         constexpr bool kWhole = decltype(is_whole)::value;
-        if (M::folds && stages > kFolds) {
+        if (M::folds && slabs > kFolds) {
             join_group<M, kWhole>(call, total, row, col, false, false);
         }
         if constexpr (!kWhole) {
-            __syncthreads(); /* nobody reads the last stage any more */
+            __syncthreads(); /* nobody reads the last slab any more */
         }
         store_tile<M, kWhole>(call, total, row, col, memory.a);
     });
@@ -334,12 +334,12 @@ cudaError_t launch(const gd_cdist &call)
     const ptrdiff_t down = gd::ceil_div(call.out.rows, Tile::block_rows);
     const ptrdiff_t across = gd::ceil_div(call.out.cols, Tile::block_cols);
     const gd::Grid grid(call.pairs, down, across, kBand, Tile::block_rows, Tile::block_cols);
-    const ptrdiff_t stages = gd::ceil_div(call.a.cols, gd::kBufferDims);
+    const ptrdiff_t slabs = gd::ceil_div(call.a.cols, gd::kBufferDims);
     const auto kernel = words ? tile<M, true> : tile<M, false>;
     constexpr int kBytes = sizeof(Memory<M>);
     return gd::enqueue(call.launch, kernel, grid.blocks(), dim3(kThreads), kBytes,
-                       gd::parameters_of<T>(call), grid, (int)stages,
-                       (int)(call.a.cols - (stages - 1) * gd::kBufferDims));
+                       gd::parameters_of<T>(call), grid, (int)slabs,
+                       (int)(call.a.cols - (slabs - 1) * gd::kBufferDims));
 }
 
 }  // namespace

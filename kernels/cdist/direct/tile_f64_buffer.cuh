@@ -1,6 +1,6 @@
 /* tile_f64_buffer.cuh: how operands reach the shared memory of tile_f64.cu.
  *
- * A stage holds kBufferDims dimensions of a tile's points, a point a row, as they lie in memory: so
+ * A slab holds kBufferDims dimensions of a tile's points, a point a row, as they lie in memory: so
  * asynchronous copies bring it, which pass no registers and wait for nobody. Between rows are four
  * banks of padding: a warp's threads then read words of eight neighbouring rows at the same time
  * from all banks. */
@@ -22,10 +22,10 @@ constexpr int kBufferPitch = kBufferDims + kPerWord<T>;
 template <typename T, int kPoints>
 using Buffer = T[kPoints][kBufferPitch<T>];
 
-/* Brings the stages of one operand, one after the other.
+/* Brings the slabs of one operand, one after the other.
  *
  * kSpread: threads side by side have runs of columns that touch in the matrix, a word of results
- * each, and read the first of each run together. So in the stage it is these that touch: of every
+ * each, and read the first of each run together. So in the slab it is these that touch: of every
  * eight runs first the first columns, then the second ones.
  * kWords: points are aligned and full words. Else copies are of single elements. */
 template <typename T, int kPoints, bool kSpread, bool kWords>
@@ -35,7 +35,7 @@ struct Copier {
     static constexpr int step = kBufferThreads / across;  /* points at a time */
 
     const Points<T> &x;
-    const T *from; /* this thread's first element of the next stage */
+    const T *from; /* this thread's first element of the next slab */
     int points;    /* so many are there */
 
     __device__ __forceinline__ Copier(const Points<T> &x_, ptrdiff_t first, unsigned thread)
@@ -56,7 +56,7 @@ struct Copier {
         return kSpread ? point / kSpan * kSpan + point % kRun * 8 + point % kSpan / kRun : point;
     }
 
-    /* Starts to copy the next stage, of which `depth` dimensions are there. Zeros stand for the
+    /* Starts to copy the next slab, of which `depth` dimensions are there. Zeros stand for the
      * others, which add nothing to any metric, and for points that are not there. */
     __device__ __forceinline__ void copy(Buffer<T, kPoints> &to, int depth, unsigned thread)
     {

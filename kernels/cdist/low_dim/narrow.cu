@@ -161,7 +161,7 @@ __global__ void __launch_bounds__(kThreads, 3)
         }
     }
     if constexpr (M::template guarded<T>) {
-        /* Rare, and last: see repair. */
+        /* Rare, and last: see recompute_f64. */
         if constexpr (kShifted) {
             for (; unsafe != 0; unsafe &= unsafe - 1) {
                 const ptrdiff_t at = row + (__ffs((int)unsafe) - 1) * down;

@@ -48,7 +48,7 @@ constexpr int kCols = gd::kShortCols, kThreads = gd::kShortThreads;
 /* How many blocks a multiprocessor has, by their registers. */
 template <int D>
 constexpr int kThreadsAtWork = D <= GD_FOLD ? 512 : 384;
-constexpr int kCheck = 8; /* rows of a thread that are repaired together */
+constexpr int kCheck = 8; /* rows of a thread that are recomputed together */
 /* Rows of a block at most. Where writing binds, low blocks are better: those at work then write to
  * fewer places at once. Of pairs those at the diagonal end early, so that no round is a full one.
  */
@@ -251,7 +251,7 @@ __global__ void __launch_bounds__(kThreads, kThreadsAtWork<D> / kThreads)
         unsafe |= extremes.safe<M>() ? 0 : 1u << group;
     }
     if constexpr (M::template guarded<T>) {
-        /* Rare, and last: see repair. */
+        /* Rare, and last: see recompute_f64. */
         gd::hide_origin(block_row), gd::hide_origin(block_col);
         const Share<kForm> again(call, block_row, block_col, block_rows, log_kinds);
         for (; unsafe != 0; unsafe &= unsafe - 1) {

@@ -31,7 +31,7 @@ namespace gd {
 namespace product_form {
 
 /* Rows of the sample. The first kMiddle of them may be the one in the middle. */
-constexpr int kSample = GD_SAMPLE, kParties = GD_SAMPLE_PARTIES, kMiddle = kSample / kParties;
+constexpr int kSample = GD_SAMPLE, kMiddle = GD_SAMPLE_MIDDLE, kLaneRows = kSample / kMiddle;
 constexpr int kMeasureThreads = 1024;
 constexpr int kCentreDims = 32, kCentreWarps = 16, kCentreRows = kSample / kCentreWarps;
 
@@ -78,10 +78,10 @@ __global__ void __launch_bounds__(kMeasureThreads)
     measure(const __grid_constant__ Points<T> whole_b, ptrdiff_t d, const double *weights,
             Sample *sample)
 {
-    static_assert(kMeasureThreads / 32 * kParties == kSample, "a row a warp");
+    static_assert(kMeasureThreads / 32 * kLaneRows == kSample, "a row a warp");
     follow();
-    const int from = (int)blockIdx.x / kParties, lane = threadIdx.x % 32;
-    const int to = (int)blockIdx.x % kParties * 32 + (int)threadIdx.x / 32;
+    const int from = (int)blockIdx.x / kLaneRows, lane = threadIdx.x % 32;
+    const int to = (int)blockIdx.x % kLaneRows * 32 + (int)threadIdx.x / 32;
     const ptrdiff_t from_row = gd_sample_row(whole_b.count, from);
     const ptrdiff_t to_row = gd_sample_row(whole_b.count, to);
     double sum = 0;
@@ -97,17 +97,18 @@ __global__ void __launch_bounds__(kMeasureThreads)
     }
 }
 
-/* The choice that a warp made of the sample. Its rows are 0 to kSample, party * 32 + lane. */
+/* The choice that a warp made of the sample. Its rows are 0 to kSample, 32 i + lane for i below
+ * kLaneRows. */
 struct Choice {
     int middle;
     bool moves;
-    unsigned near[kParties]; /* a bit a row: whether it is near the middle */
+    unsigned near[kLaneRows]; /* a bit a row: whether it is near the middle */
 
     __device__ __forceinline__ bool is_near(int row) const
     {
         unsigned bits = 0;
 #pragma unroll
-        for (int i = 0; i < kParties; ++i) {
+        for (int i = 0; i < kLaneRows; ++i) {
             bits = row / 32 == i ? near[i] : bits;
         }
         return bits >> row % 32 & 1;
@@ -116,7 +117,7 @@ struct Choice {
     {
         int sum = 0;
 #pragma unroll
-        for (int i = 0; i < kParties; ++i) {
+        for (int i = 0; i < kLaneRows; ++i) {
             sum += __popc(near[i]);
         }
         return sum;
@@ -137,18 +138,18 @@ __device__ __forceinline__ void sum_distances(const Sample *sample, int rows, Kn
 {
     constexpr int kOwn = kMiddle / kCentreWarps;
     const int lane = threadIdx.x % 32, first = threadIdx.x / 32 * kOwn;
-    double distances[kOwn][kParties];
+    double distances[kOwn][kLaneRows];
 #pragma unroll
-    for (int i = 0; i < kOwn * kParties; ++i) {
-        distances[i / kParties][i % kParties] =
-            sample->distances[first + i / kParties][i % kParties * 32 + lane];
+    for (int i = 0; i < kOwn * kLaneRows; ++i) {
+        distances[i / kLaneRows][i % kLaneRows] =
+            sample->distances[first + i / kLaneRows][i % kLaneRows * 32 + lane];
     }
 #pragma unroll
     for (int r = 0; r < kOwn; ++r) {
         double sum = 0, squares = 0;
         unsigned distant = 0;
 #pragma unroll
-        for (int i = 0; i < kParties; ++i) {
+        for (int i = 0; i < kLaneRows; ++i) {
             const double x = distances[r][i];
             const bool there = i * 32 + lane < rows, finite = x < __builtin_huge_val();
             known.distances[first + r][i * 32 + lane] = x;
@@ -192,7 +193,7 @@ __device__ __forceinline__ Choice choose(const Known &known, int rows, double sp
     const unsigned half = __ballot_sync(~0u, lane < candidates && nearer == candidates / 2);
     const double cut = 1.5 * distances[__ffs((int)half) - 1];
 #pragma unroll
-    for (int i = 0; i < kParties; ++i) {
+    for (int i = 0; i < kLaneRows; ++i) {
         choice.near[i] =
             __ballot_sync(~0u, i * 32 + lane < rows && distances[i * 32 + lane] <= cut);
     }
@@ -211,7 +212,7 @@ __device__ __forceinline__ double share_of_suspects(const Known &known, const Ch
     for (int i = warp; i < kMiddle; i += kCentreWarps) {
         double sum = 0;
 #pragma unroll
-        for (int p = 0; p < kParties; ++p) {
+        for (int p = 0; p < kLaneRows; ++p) {
             const double x = known.distances[i][p * 32 + lane];
             sum += choice.near[p] >> lane & 1 ? x * x : 0.0;
         }

@@ -25,7 +25,7 @@ void find_centre_of(Steps &steps, const gd_cdist &call, Sample *sample, const We
         steps.code =
             cudaFuncSetAttribute(measure<T>, cudaFuncAttributePreferredSharedMemoryCarveout, 40);
     }
-    steps.enqueue(measure<T>, kMiddle * kParties, dim3(kMeasureThreads), 0, whole_b, d,
+    steps.enqueue(measure<T>, kMiddle * kLaneRows, dim3(kMeasureThreads), 0, whole_b, d,
                   weights.given, sample);
     steps.enqueue(find_centre<T>, ceil_div(d, kCentreDims) + 1, dim3(kCentreWarps * 32), 0, whole_b,
                   d, sample, bounds, direct_from<T>(d), weights, shift, all_direct);

@@ -29,9 +29,9 @@ constexpr int kWarps = 4, kThreads = kWarps * kLanes;
 static_assert(kTileCols == 2 * kPartCols, "two warps beside each other, two below");
 
 /* Two blocks share a multiprocessor that has room for them; 7.5 has for one, to the last byte. */
-constexpr int kBlocks = 2, kStages = 2;
-constexpr int kStageWords = S::image_a + S::image_b;
-constexpr size_t kSharedBytes = kStages * kStageWords * sizeof(uint4);
+constexpr int kBlocks = 2, kBuffers = 2;
+constexpr int kBufferWords = S::image_a + S::image_b;
+constexpr size_t kSharedBytes = kBuffers * kBufferWords * sizeof(uint4);
 static_assert(kSharedBytes <= 64 << 10, "shared memory of a block on 7.5");
 
 /* Blocks, at most. */
@@ -103,20 +103,20 @@ struct Fetch {
         b = plan.image_b + place.col * plan.slabs * S::image_b + this_thread();
     }
     /* One of as many shares as there are eights. */
-    __device__ __forceinline__ void begin(uint4 *stage, int share)
+    __device__ __forceinline__ void begin(uint4 *buffer, int share)
     {
         if (more) {
             const int at = share * kEachA * kThreads;
-            copy_a.begin(stage + at + this_thread(), a + at);
-            copy_b.begin(stage + S::image_a + at + this_thread(), b + at);
+            copy_a.begin(buffer + at + this_thread(), a + at);
+            copy_b.begin(buffer + S::image_a + at + this_thread(), b + at);
         }
     }
-    __device__ __forceinline__ void end(uint4 *stage, int share) const
+    __device__ __forceinline__ void end(uint4 *buffer, int share) const
     {
         if (more) {
             const int at = share * kEachA * kThreads;
-            copy_a.end(stage + at + this_thread());
-            copy_b.end(stage + S::image_a + at + this_thread());
+            copy_a.end(buffer + at + this_thread());
+            copy_b.end(buffer + S::image_a + at + this_thread());
         }
     }
     /* All shares are on their way. */
@@ -129,8 +129,8 @@ struct Fetch {
 };
 static_assert(Fetch::kEachA == Fetch::kEachB && Fetch::kEachA > 0, "shares are equal");
 
-/* Adds a slab's products to a warp's sums, and has the next one fetched to `stage`. from_a, from_b:
- * where the lane's rows of the first matrices are.
+/* Adds a slab's products to a warp's sums, and has the next one fetched to `buffer`. from_a,
+ * from_b: where the lane's rows of the first matrices are.
  *
  * What 16 x 8 results get are three sums of two products: hi lo, lo hi, which is added to it, and
  * hi hi on top of both. As the first two are sums of their own they change places when a and b do,
@@ -140,7 +140,7 @@ static_assert(Fetch::kEachA == Fetch::kEachB && Fetch::kEachA > 0, "shares are e
  * Each step below waits for the one three products before it: hi hi of some results stands between
  * the others of the next ones, and is added to the sums after one more turn. */
 __device__ __forceinline__ void multiply_slab(WarpSums &sums, unsigned from_a, unsigned from_b,
-                                              Fetch &fetch, uint4 *stage)
+                                              Fetch &fetch, uint4 *buffer)
 {
     constexpr unsigned kWord = sizeof(uint4);
     constexpr int kTwos = kChunks / 2; /* of chunks: 16 dimensions, those of a product */
@@ -172,7 +172,7 @@ __device__ __forceinline__ void multiply_slab(WarpSums &sums, unsigned from_a, u
         const auto &now = b[eight % 2];
         if (turn < kTurns) {
             if (unit == 0) {
-                fetch.begin(stage, eight);
+                fetch.begin(buffer, eight);
             }
             if (unit == 1 && eight + 1 < kEights) {
                 fetch_b(eight + 1);
@@ -203,7 +203,7 @@ __device__ __forceinline__ void multiply_slab(WarpSums &sums, unsigned from_a, u
             }
         }
         if (turn < kTurns && unit == kWarpUnits - 1) {
-            fetch.end(stage, eight);
+            fetch.end(buffer, eight);
         }
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
@@ -294,7 +294,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
     multiply_tiles(const __grid_constant__ Cdist<float> call, const __grid_constant__ Plan plan)
 {
     extern __shared__ __align__(128) uint4 memory[];
-    constexpr unsigned kWord = sizeof(uint4), kStageBytes = kStageWords * kWord;
+    constexpr unsigned kWord = sizeof(uint4), kBufferBytes = kBufferWords * kWord;
     /* Where the lane's rows of matrices begin: of a the two halves of a unit, then the same of the
      * next chunk; of b lo of both chunks, then hi. */
     const unsigned lane = this_thread() % kLanes, shared = shared_address(memory);
@@ -302,7 +302,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
     const unsigned from_b =
         shared +
         (S::image_a + (lane / 8 % 2 * 2 + lane / 16) * S::plane_b + warp_col() + lane % 8) * kWord;
-    unsigned tile = tile_from(plan, call.packed(), blockIdx.x), stage = 0, suspected = 0;
+    unsigned tile = tile_from(plan, call.packed(), blockIdx.x), buffer = 0, suspected = 0;
     int listed = 0;
     follow<true>();
     if (plan.suspects.direct()) {
@@ -334,9 +334,9 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
                     fetch.aim(plan, next);
                 }
             }
-            multiply_slab(sums, from_a + stage, from_b + stage, fetch,
-                          memory + (stage ? 0 : kStageWords));
-            stage ^= kStageBytes;
+            multiply_slab(sums, from_a + buffer, from_b + buffer, fetch,
+                          memory + (buffer ? 0 : kBufferWords));
+            buffer ^= kBufferBytes;
             if (slab % kGroupSlabs == kGroupSlabs - 1 && slab + 1 < slabs) {
                 leave_sums(plan, slab < kGroupSlabs, sums);
             }

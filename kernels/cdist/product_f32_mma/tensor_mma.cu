@@ -2,9 +2,9 @@
  * every device from 7.5 on has them.
  *
  * Idea: that of product_f32_sm90/tensor_sm90a.cu, three products of split halves of rows around a
- * centre, with its preparation, rules, guard and repair (product_f32), by the instruction that all
- * generations share (mma.sync) in place of Hopper's. Its bits are not quite the same: products are
- * added up in another order.
+ * centre, with its preparation, rules, guard and what is recomputed (product_f32), by the
+ * instruction that all generations share (mma.sync) in place of Hopper's. Its bits are not quite
+ * the same: products are added up in another order.
  *
  * Floor of 16384 x 16384 on an H200: writing, 0.23 ms; products of 16 dimensions, 6.0 cycles each
  * of a quarter of a multiprocessor where they add to a sum and 4.6 where they start one, as timed

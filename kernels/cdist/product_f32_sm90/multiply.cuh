@@ -30,7 +30,7 @@ namespace tensor {
 
 constexpr int kGroup = 128, kGroupRows = 64, kConsumers = 2 * kGroup,
               kThreads = kConsumers + kGroup;
-constexpr int kStages = 3, kRing = 3;
+constexpr int kBuffers = 3, kRing = 3;
 /* Slabs whose sums are added up before they join the total: 512 dimensions. Where one element of
  * each row outweighs the rest, all sums after it are rounded to its digits: d = 1024 erred by
  * 5.2e-7, 4096 by 7.5e-7 and cosine distances by 1.1e-6; now 3.8e-7, 4.5e-7, 6.5e-7, and d = 1024
@@ -45,7 +45,7 @@ constexpr int kProducerRegisters = 24, kConsumerRegisters = 240;
 struct Shared {
     struct {
         uint4 a[kImageA], b[kImageB];
-    } stages[kStages];
+    } buffers[kBuffers];
     struct {
         FactsA a;
         FactsB b;
@@ -54,7 +54,7 @@ struct Shared {
     Staged<kTileCols> staged[kConsumers / 32];
     unsigned suspected[kConsumers / 32]; /* elements, by each warp */
     int listed[kConsumers / 32];         /* elements that wait in its list */
-    uint64_t full[kStages], empty[kStages], facts_full[kRing], facts_empty[kRing];
+    uint64_t full[kBuffers], empty[kBuffers], facts_full[kRing], facts_empty[kRing];
 };
 
 static_assert(sizeof(Shared) <= 227 * 1024, "shared memory of a block");
@@ -63,7 +63,7 @@ static_assert(sizeof(Shared) <= 227 * 1024, "shared memory of a block");
  * before: the others wait for what it brings. */
 __device__ __forceinline__ void produce(const Plan &plan, bool pairs, Shared &shared)
 {
-    constexpr int kBytes = sizeof shared.stages[0];
+    constexpr int kBytes = sizeof shared.buffers[0];
     unsigned slot = 0, turn = 0, ring = 0, ring_turn = 0;
     Walk walk(plan, pairs, blockIdx.x);
     follow<true>();
@@ -90,9 +90,9 @@ __device__ __forceinline__ void produce(const Plan &plan, bool pairs, Shared &sh
         for (ptrdiff_t slab = 0; slab < plan.slabs; ++slab, a += kImageA, b += kImageB) {
             barrier_wait(&shared.empty[slot], turn ^ 1);
             barrier_expect(&shared.full[slot], kBytes);
-            bulk_copy(shared.stages[slot].a, a, kImageA * 16, &shared.full[slot]);
-            bulk_copy(shared.stages[slot].b, b, kImageB * 16, &shared.full[slot]);
-            if (++slot == kStages) {
+            bulk_copy(shared.buffers[slot].a, a, kImageA * 16, &shared.full[slot]);
+            bulk_copy(shared.buffers[slot].b, b, kImageB * 16, &shared.full[slot]);
+            if (++slot == kBuffers) {
                 slot = 0, turn ^= 1;
             }
         }
@@ -112,9 +112,9 @@ struct Consumer {
     __device__ __forceinline__ void start(Accumulator &acc)
     {
         barrier_wait(&shared.full[slot], turn);
-        const auto &stage = shared.stages[slot];
-        multiply_slab<kPlaneA, kPlaneB>(acc, stage.a + this_thread() / kGroup * kGroupRows,
-                                        stage.b);
+        const auto &buffer = shared.buffers[slot];
+        multiply_slab<kPlaneA, kPlaneB>(acc, buffer.a + this_thread() / kGroup * kGroupRows,
+                                        buffer.b);
     }
 
     /* Waits for the products, and gives back the slot. */
@@ -135,7 +135,7 @@ struct Consumer {
         if (this_thread() % 32 == 0) {
             barrier_arrive(&shared.empty[slot]);
         }
-        if (++slot == kStages) {
+        if (++slot == kBuffers) {
             slot = 0, turn ^= 1;
         }
     }
@@ -268,7 +268,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     }
     if (threadIdx.x == 0) {
         /* Warps give back what they have read: eight of them. */
-        for (int i = 0; i < kStages; ++i) {
+        for (int i = 0; i < kBuffers; ++i) {
             barrier_init(&shared.full[i], 1);
             barrier_init(&shared.empty[i], kConsumers / 32);
         }

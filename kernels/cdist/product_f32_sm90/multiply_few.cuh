@@ -15,20 +15,20 @@
 namespace gd {
 namespace tensor {
 
-constexpr int kFewStages = 6, kFewThreads = kGroup + kLanes;
+constexpr int kFewBuffers = 6, kFewThreads = kGroup + kLanes;
 
 struct FewShared {
     union {
         struct {
             uint4 a[kPlanes * kGroupRows], b[kPlanes * kPartCols];
-        } stages[kFewStages];
+        } buffers[kFewBuffers];
         Staged<kPartCols> staged[kGroup / 32]; /* when all products are there */
     };
     Facts<kGroupRows> a;
     Facts<kPartCols> b;
     unsigned suspected[kGroup / 32];
     int listed[kGroup / 32];
-    uint64_t full[kFewStages], empty[kFewStages], facts_full;
+    uint64_t full[kFewBuffers], empty[kFewBuffers], facts_full;
 };
 
 /* A warp brings everything; row counts halves of tiles, col their thirds. */
@@ -54,18 +54,18 @@ __device__ __forceinline__ void produce_few(const Plan &plan, unsigned row, unsi
     }
     unsigned slot = 0, turn = 0;
     for (ptrdiff_t slab = 0; slab < plan.slabs; ++slab) {
-        auto &stage = shared.stages[slot];
+        auto &buffer = shared.buffers[slot];
         barrier_wait(&shared.empty[slot], turn ^ 1);
         if (lane == 0) {
-            barrier_expect(&shared.full[slot], sizeof stage);
+            barrier_expect(&shared.full[slot], sizeof buffer);
         }
         __syncwarp();
         if (lane < 2 * kPlanes) {
-            bulk_copy(of_a ? stage.a + plane * kGroupRows : stage.b + plane * kPartCols, from,
+            bulk_copy(of_a ? buffer.a + plane * kGroupRows : buffer.b + plane * kPartCols, from,
                       kGroupRows * sizeof(uint4), &shared.full[slot]);
         }
         from += of_a ? kImageA : kImageB;
-        if (++slot == kFewStages) {
+        if (++slot == kFewBuffers) {
             slot = 0, turn ^= 1;
         }
     }
@@ -80,15 +80,15 @@ __device__ __forceinline__ void sum_few(FewShared &shared, ptrdiff_t slabs, Sums
     unsigned slot = 0, turn = 0;
 #pragma unroll 1
     for (ptrdiff_t slab = 0; slab < slabs; ++slab) {
-        const auto &stage = shared.stages[slot];
+        const auto &buffer = shared.buffers[slot];
         barrier_wait(&shared.full[slot], turn);
-        multiply_slab<kGroupRows, kPartCols>(acc, stage.a, stage.b);
+        multiply_slab<kGroupRows, kPartCols>(acc, buffer.a, buffer.b);
         await_products();
         pin(acc);
         if (this_thread() % 32 == 0) {
             barrier_arrive(&shared.empty[slot]);
         }
-        if (++slot == kFewStages) {
+        if (++slot == kFewBuffers) {
             slot = 0, turn ^= 1;
         }
         const bool first = slab % kGroupSlabs == 0;
@@ -122,7 +122,7 @@ __global__ void __launch_bounds__(kFewThreads, 1)
         shared.listed[threadIdx.x] = 0;
     }
     if (threadIdx.x == 0) {
-        for (int i = 0; i < kFewStages; ++i) {
+        for (int i = 0; i < kFewBuffers; ++i) {
             barrier_init(&shared.full[i], 1);
             barrier_init(&shared.empty[i], kGroup / 32);
         }

@@ -1,7 +1,7 @@
 /* multiply.cuh: the products of tensor_f64.cu, and the results made of them.
  *
  * A block of four warps takes 128 x 64 results, each warp 32 x 64, whose sums fill half of its
- * registers. Slabs of 16 dimensions come through four stages of asynchronous copies. Two blocks
+ * registers. Slabs of 16 dimensions come through four buffers of asynchronous copies. Two blocks
  * share a multiprocessor: while one finishes its tile, the other keeps the tensor cores busy.
  *
  * What keeps cdist(X, X) symmetric to the last bit: a sum adds its dimensions in the same order
@@ -16,10 +16,10 @@
 namespace gd {
 namespace tensor_f64 {
 
-constexpr int kThreads = 128, kStages = 4, kStageWords = 3 * kPanelWords;
+constexpr int kThreads = 128, kBuffers = 4, kBufferWords = 3 * kPanelWords;
 /* The norms of a tile come with its first slab: registers have no room for them until its end. */
 constexpr int kNormWords = (kTileRows + kPartCols) / 2;
-constexpr size_t kShared = sizeof(double2) * (kStages * kStageWords + kNormWords);
+constexpr size_t kShared = sizeof(double2) * (kBuffers * kBufferWords + kNormWords);
 
 /* A warp's sums: 2 x 8 products of 16 rows by 8 columns; and its results, if they start anywhere,
  * for which the slabs make room. */
@@ -31,12 +31,12 @@ static_assert(sizeof(Staged) * (kThreads / 32) <= kShared, "shared memory of a b
 /* The panels that a block copies: two of rows and one of columns, slab after slab. */
 struct Source {
     const double2 *upper, *lower, *columns;
-    unsigned to; /* the thread's first word in the first stage */
+    unsigned to; /* the thread's first word in the first buffer */
 
-    __device__ __forceinline__ void bring(ptrdiff_t slab, unsigned stage) const
+    __device__ __forceinline__ void bring(ptrdiff_t slab, unsigned buffer) const
     {
         constexpr int kEach = kPanelWords / kThreads, kBytes = sizeof(double2);
-        const unsigned at = to + stage * kStageWords * kBytes;
+        const unsigned at = to + buffer * kBufferWords * kBytes;
         const ptrdiff_t from = slab * kPanelWords;
 #pragma unroll
         for (int i = 0; i < kEach; ++i) {
@@ -179,7 +179,7 @@ __global__ void __launch_bounds__(kThreads, 2)
     multiply(const __grid_constant__ Cdist<double, kForm> call, const __grid_constant__ Plan plan,
              const __grid_constant__ Grid grid)
 {
-    extern __shared__ __align__(128) double2 stages[];
+    extern __shared__ __align__(128) double2 buffers[];
     follow();
     unsigned found_row, found_col;
     if (plan.suspects.direct() || !grid.find<kForm>(&found_row, &found_col) ||
@@ -193,8 +193,8 @@ __global__ void __launch_bounds__(kThreads, 2)
     source.upper = plan.panels_a + tile_row * 2 * slabs * kPanelWords + thread;
     source.lower = source.upper + slabs * kPanelWords;
     source.columns = plan.panels_b + tile_col * slabs * kPanelWords + thread;
-    source.to = shared_address(stages + thread);
-    double *const tile_norms = (double *)(stages + kStages * kStageWords);
+    source.to = shared_address(buffers + thread);
+    double *const tile_norms = (double *)(buffers + kBuffers * kBufferWords);
     if (thread < kNormWords) {
         const double *const from = thread < kTileRows / 2
                                        ? plan.norms_a + tile_row * kTileRows
@@ -202,7 +202,7 @@ __global__ void __launch_bounds__(kThreads, 2)
         copy_word(shared_address(tile_norms + thread * 2), (const double2 *)(from + thread * 2));
     }
 #pragma unroll
-    for (int s = 0; s < kStages - 1; ++s) {
+    for (int s = 0; s < kBuffers - 1; ++s) {
         if (s < slabs) {
             source.bring(s, s);
         }
@@ -211,24 +211,24 @@ __global__ void __launch_bounds__(kThreads, 2)
 
     const ptrdiff_t row = tile_row * kTileRows + warp * kDown * kUnitRows + lane / 4;
     const ptrdiff_t col = tile_col * kPartCols + lane % 4 * 2;
-    const double2 *const from_a = stages + warp * kDown * kUnitWords + lane;
-    const double2 *const from_b = stages + 2 * kPanelWords + lane;
+    const double2 *const from_a = buffers + warp * kDown * kUnitWords + lane;
+    const double2 *const from_b = buffers + 2 * kPanelWords + lane;
     Sums sums = {};
-    unsigned stage = 0;
+    unsigned buffer = 0;
     ptrdiff_t slab = 0;
 #pragma unroll 1
     while (true) {
         const ptrdiff_t end = min(slab + kGroupSlabs, slabs);
 #pragma unroll 1
         for (; slab < end; ++slab) {
-            await_copies<kStages - 2>();
+            await_copies<kBuffers - 2>();
             __syncthreads(); /* the slab is there, and nobody reads the last one any more */
-            if (slab + kStages - 1 < slabs) {
-                source.bring(slab + kStages - 1, (stage + kStages - 1) % kStages);
+            if (slab + kBuffers - 1 < slabs) {
+                source.bring(slab + kBuffers - 1, (buffer + kBuffers - 1) % kBuffers);
             }
             end_copies();
-            add_slab(sums, from_a + stage * kStageWords, from_b + stage * kStageWords);
-            stage = (stage + 1) % kStages;
+            add_slab(sums, from_a + buffer * kBufferWords, from_b + buffer * kBufferWords);
+            buffer = (buffer + 1) % kBuffers;
         }
         if (slab == slabs) {
             break;
@@ -242,7 +242,7 @@ __global__ void __launch_bounds__(kThreads, 2)
                        (tile_col + 1) * kPartCols <= call.b.count;
     const ptrdiff_t unit =
         (tile_row * plan.suspects.parts_across + tile_col) * kUnits + warp * kDown;
-    Staged &staged = reinterpret_cast<Staged *>(stages)[warp];
+    Staged &staged = reinterpret_cast<Staged *>(buffers)[warp];
     if (whole) {
         store_tile<kMetric, true>(call, plan, sums, row, col, unit, tile_norms, staged);
     }

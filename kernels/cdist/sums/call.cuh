@@ -1,4 +1,5 @@
-/* call.cuh: a call as sums.cu sees it, and what becomes of a pair's sums: a result, or a repair. */
+/* call.cuh: a call as sums.cu sees it, and what becomes of a pair's sums: a result, or one that is
+ * computed again. */
 #ifndef GPUDIST_CDIST_SUMS_CALL_CUH
 #define GPUDIST_CDIST_SUMS_CALL_CUH
 
@@ -145,8 +146,8 @@ static __device__ double unit_of(const Call<float> &call, ptrdiff_t row, ptrdiff
     return largest > 0 && largest <= DBL_MAX ? largest : 1;
 }
 
-/* Computes a run's results that are NaN again, in float64 from global memory, as gd::repair does.
- */
+/* Computes a run's results that are NaN again, in float64 from global memory, as gd::recompute_f64
+ * does. */
 template <int kSum, bool kWeighted>
 __device__ __noinline__ void recompute_f64(const Call<float> &call, ptrdiff_t row, ptrdiff_t end,
                                            Run<float> run)

@@ -1,4 +1,5 @@
-/* careful.cuh: the careful form, where a swift one did not answer, and the repair after it. */
+/* careful.cuh: the careful form, where a swift one did not answer, and what is computed again after
+ * it. */
 #ifndef GPUDIST_CDIST_SUMS_CAREFUL_CUH
 #define GPUDIST_CDIST_SUMS_CAREFUL_CUH
 

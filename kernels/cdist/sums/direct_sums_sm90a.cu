@@ -1,8 +1,8 @@
 /* direct_sums_sm90a.cu: metrics of sums.cu that are one sum of a few instructions, by the loop of
  * direct.cu.
  *
- * Idea: terms, results and repairs are those of sums.cu (terms.cuh, swift.cuh); what adds
- * them up is direct/loop.cuh. So images, copies ahead, four blocks a multiprocessor and folds
+ * Idea: terms, results and what is recomputed are those of sums.cu (terms.cuh, swift.cuh); what
+ * adds them up is direct/loop.cuh. So images, copies ahead, four blocks a multiprocessor and folds
  * without additions are there for them as well, and results have the bits that sums.cu gives them,
  * but for braycurtis, whose terms are added in fours, and p = 3 and 4, whose folds are twice as
  * long.

@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(kClosers)
 
 /* Copies a tile to shared memory, a word a thread at a time. */
 template <int kPitch>
-__device__ __forceinline__ void stage(int32_t (&to)[kTile][kPitch], const int32_t *from,
+__device__ __forceinline__ void bring(int32_t (&to)[kTile][kPitch], const int32_t *from,
                                       ptrdiff_t padded)
 {
 #pragma unroll
@@ -86,8 +86,8 @@ __device__ __forceinline__ void relax_tile(int32_t *dist, ptrdiff_t padded, ptrd
     for (int i = 0; i < kSide; ++i) {
         gd::load_word(mine + i * padded, c[i]);
     }
-    stage(left, dist + row * padded + pivot, padded);
-    stage(right, dist + pivot * padded + col, padded);
+    bring(left, dist + row * padded + pivot, padded);
+    bring(right, dist + pivot * padded + col, padded);
     __syncthreads();
 
 #pragma unroll 4 /* a body of 16 pivots; all 64 would be more than the instruction cache likes */

@@ -25,7 +25,7 @@ constexpr int kMostEdge = 32, kSlab = 16; /* dimensions at a time */
 
 /* Brings `width` dimensions from `first` on of a tile's rows, to rows of `width` elements. The last
  * row stands in for rows beyond the end. */
-__device__ __forceinline__ void stage(const float *from, ptrdiff_t rows, ptrdiff_t tile,
+__device__ __forceinline__ void bring(const float *from, ptrdiff_t rows, ptrdiff_t tile,
                                       ptrdiff_t d, ptrdiff_t first, int width, float *to)
 {
     const int edge = blockDim.x, thread = threadIdx.y * edge + threadIdx.x;
@@ -43,8 +43,8 @@ __global__ void shared(const float *a, ptrdiff_t m, const float *b, ptrdiff_t n,
     float sum = 0;
     for (ptrdiff_t first = 0; first < d; first += kSlab) {
         const int width = (int)min(d - first, (ptrdiff_t)kSlab);
-        stage(a, m, tile_row, d, first, width, a_rows);
-        stage(b, n, tile_col, d, first, width, b_rows);
+        bring(a, m, tile_row, d, first, width, a_rows);
+        bring(b, n, tile_col, d, first, width, b_rows);
         __syncthreads();
         for (int k = 0; k < width; ++k) {
             const float t = a_rows[threadIdx.y * width + k] - b_rows[threadIdx.x * width + k];

@@ -33,7 +33,7 @@ struct Operand {
 /* Brings kSlab dimensions of kRows rows, transposed. Dimensions beyond the last are 0 in both
  * operands and add nothing; the last row stands in for rows beyond the end. */
 template <int kRows>
-__device__ __forceinline__ void stage(const Operand &x, ptrdiff_t first_row, ptrdiff_t first_dim,
+__device__ __forceinline__ void bring(const Operand &x, ptrdiff_t first_row, ptrdiff_t first_dim,
                                       float (&to)[kSlab][kRows])
 {
     constexpr int kWords = kSlab / kWord; /* of a row */
@@ -87,8 +87,8 @@ __global__ void __launch_bounds__(kThreads)
     const ptrdiff_t first_col = blockIdx.x % across * (ptrdiff_t)(kSide * kCols);
     float sum[kRows][kCols] = {};
     for (ptrdiff_t first = 0; first < a.d; first += kSlab) {
-        stage(a, first_row, first, a_slab);
-        stage(b, first_col, first, b_slab);
+        bring(a, first_row, first, a_slab);
+        bring(b, first_col, first, b_slab);
         __syncthreads();
         const int depth = (int)min(a.d - first, (ptrdiff_t)kSlab);
 #pragma unroll 4

@@ -26,11 +26,11 @@ constexpr bool kTakesTurns = kSteps > 4;
 
 template <int kSteps>
 struct Shared {
-    static constexpr int kStages = kSteps > 6 ? 2 : kSteps > 4 ? 3 : kSteps > 2 ? 4 : 8;
-    Columns<kSteps> stages[kStages];
+    static constexpr int kBuffers = kSteps > 6 ? 2 : kSteps > 4 ? 3 : kSteps > 2 ? 4 : 8;
+    Columns<kSteps> buffers[kBuffers];
     Rows<kSteps> rows[2];
     RowFacts facts[kTileRows];
-    uint64_t full[kStages], empty[kStages], rows_full[2], rows_empty[2];
+    uint64_t full[kBuffers], empty[kBuffers], rows_full[2], rows_empty[2];
 };
 static_assert(sizeof(Shared<8>) <= 227 << 10 && sizeof(Shared<6>) <= 227 << 10 &&
                   sizeof(Shared<4>) <= 227 << 10 && sizeof(Shared<2>) <= 227 << 10,
@@ -83,9 +83,9 @@ __device__ __forceinline__ void produce(const Plan &plan, const Units &units,
         for (int tile = units.first(unit); tile < units.end(unit); ++tile) {
             barrier_wait(&shared.empty[slot], turn ^ 1);
             barrier_expect(&shared.full[slot], sizeof(Columns<kSteps>));
-            bulk_copy(&shared.stages[slot], columns + (ptrdiff_t)tile * units.tiles.apart,
+            bulk_copy(&shared.buffers[slot], columns + (ptrdiff_t)tile * units.tiles.apart,
                       sizeof(Columns<kSteps>), &shared.full[slot]);
-            if (++slot == S::kStages) {
+            if (++slot == S::kBuffers) {
                 slot = 0, turn ^= 1;
             }
         }
@@ -145,7 +145,7 @@ __device__ __forceinline__ void consume(const Plan &plan, const Units &units,
         barrier_wait(&shared.rows_full[group], rows_turn);
 #pragma unroll 1
         for (int tile = units.first(unit); tile < end; ++tile) {
-            const auto &columns = shared.stages[slot];
+            const auto &columns = shared.buffers[slot];
             barrier_wait(&shared.full[slot], turn);
 #pragma unroll 1
             for (int half = 0; half < 2; ++half) {
@@ -160,7 +160,7 @@ __device__ __forceinline__ void consume(const Plan &plan, const Units &units,
             if (this_thread() % kLanes == 0) {
                 barrier_arrive(&shared.empty[slot]);
             }
-            if (++slot == S::kStages) {
+            if (++slot == S::kBuffers) {
                 slot = 0, turn ^= 1;
             }
         }
@@ -186,7 +186,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     extern __shared__ __align__(128) unsigned char memory[];
     auto &shared = *reinterpret_cast<Shared<kSteps> *>(memory);
     if (threadIdx.x == 0) {
-        for (int i = 0; i < Shared<kSteps>::kStages; ++i) {
+        for (int i = 0; i < Shared<kSteps>::kBuffers; ++i) {
             barrier_init(&shared.full[i], 1);
             barrier_init(&shared.empty[i], kWarps);
         }

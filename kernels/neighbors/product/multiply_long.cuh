@@ -13,16 +13,16 @@ namespace gd {
 namespace filter {
 
 struct LongShared {
-    static constexpr int kStages = 4, kRing = 2;
+    static constexpr int kBuffers = 4, kRing = 2;
     struct {
         RowSlab a;
         ColumnSlab b;
-    } stages[kStages];
+    } buffers[kBuffers];
     struct {
         ColumnFacts columns;
         RowFacts rows[kGroupRows];
     } facts[kRing];
-    uint64_t full[kStages], empty[kStages], facts_full[kRing], facts_empty[kRing];
+    uint64_t full[kBuffers], empty[kBuffers], facts_full[kRing], facts_empty[kRing];
 };
 static_assert(sizeof(LongShared) <= 227 << 10, "shared memory of a block");
 
@@ -49,12 +49,12 @@ __device__ __forceinline__ void produce_long(const Plan &plan, const Units &unit
                 ring = 0, ring_turn ^= 1;
             }
             for (int slab = 0; slab < slabs; ++slab) {
-                auto &stage = shared.stages[slot];
+                auto &buffer = shared.buffers[slot];
                 barrier_wait(&shared.empty[slot], turn ^ 1);
-                barrier_expect(&shared.full[slot], sizeof stage.a + sizeof stage.b);
-                bulk_copy(&stage.a, rows + slab, sizeof stage.a, &shared.full[slot]);
-                bulk_copy(&stage.b, columns + slab, sizeof stage.b, &shared.full[slot]);
-                if (++slot == LongShared::kStages) {
+                barrier_expect(&shared.full[slot], sizeof buffer.a + sizeof buffer.b);
+                bulk_copy(&buffer.a, rows + slab, sizeof buffer.a, &shared.full[slot]);
+                bulk_copy(&buffer.b, columns + slab, sizeof buffer.b, &shared.full[slot]);
+                if (++slot == LongShared::kBuffers) {
                     slot = 0, turn ^= 1;
                 }
             }
@@ -95,11 +95,11 @@ __device__ __forceinline__ void consume_long(const Plan &plan, const Units &unit
 #pragma unroll 1
             for (int slab = 0; slab < slabs; ++slab) {
                 barrier_wait(&shared.full[slot], turn);
-                add_slab(acc, shared.stages[slot].a, group, shared.stages[slot].b);
+                add_slab(acc, shared.buffers[slot].a, group, shared.buffers[slot].b);
                 if (this_thread() % kLanes == 0) {
                     barrier_arrive(&shared.empty[slot]);
                 }
-                if (++slot == LongShared::kStages) {
+                if (++slot == LongShared::kBuffers) {
                     slot = 0, turn ^= 1;
                 }
             }
@@ -131,7 +131,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     extern __shared__ __align__(128) unsigned char memory[];
     auto &shared = *reinterpret_cast<LongShared *>(memory);
     if (threadIdx.x == 0) {
-        for (int i = 0; i < LongShared::kStages; ++i) {
+        for (int i = 0; i < LongShared::kBuffers; ++i) {
             barrier_init(&shared.full[i], 1);
             barrier_init(&shared.empty[i], kWarps);
         }

@@ -181,7 +181,7 @@ __device__ __forceinline__ void write_neighbor(const Plan &plan, int row, int nt
     plan.indices[at] = key == kNoKey ? -1 : (int64_t)(unsigned)key;
 }
 
-/* Sorts `count` numbers in shared memory, a power of two, by all threads of a party, which is the
+/* Sorts `count` numbers in shared memory, a power of two, by all threads of a scope, which is the
  * block or a warp. They are together before and after. */
 struct Block {
     static __device__ __forceinline__ int thread() { return (int)threadIdx.x; }
@@ -193,13 +193,13 @@ struct Warp {
     static __device__ __forceinline__ int threads() { return kLanes; }
     static __device__ __forceinline__ void sync() { __syncwarp(); }
 };
-template <typename Party, typename T>
+template <typename Scope, typename T>
 __device__ __forceinline__ void sort(T *numbers, int count)
 {
     for (int size = 2; size <= count; size *= 2) {
         for (int step = size / 2; step > 0; step /= 2) {
-            Party::sync();
-            for (int i = Party::thread(); i < count / 2; i += Party::threads()) {
+            Scope::sync();
+            for (int i = Scope::thread(); i < count / 2; i += Scope::threads()) {
                 const int low = 2 * i - (i & (step - 1)), high = low + step;
                 const T x = numbers[low], y = numbers[high];
                 if ((x > y) == ((low & size) == 0)) {
@@ -209,7 +209,7 @@ __device__ __forceinline__ void sort(T *numbers, int count)
             }
         }
     }
-    Party::sync();
+    Scope::sync();
 }
 
 /* A number that orders as x does, and back. */

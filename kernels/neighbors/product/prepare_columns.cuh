@@ -36,7 +36,7 @@ static_assert(sizeof(Sorting<8>) <= 227 << 10 && sizeof(Sorting<6>) <= 227 << 10
 
 /* Brings a block's columns to shared memory. */
 template <int kSteps>
-__device__ __forceinline__ void stage_columns(const Plan &plan, ptrdiff_t first,
+__device__ __forceinline__ void bring_columns(const Plan &plan, ptrdiff_t first,
                                               Sorting<kSteps> &shared)
 {
     using S = Sorting<kSteps>;
@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(1024, 1) prepare_columns(const __grid_constant
     extern __shared__ __align__(128) unsigned char memory[];
     auto &shared = *reinterpret_cast<S *>(memory);
     const ptrdiff_t first = (ptrdiff_t)blockIdx.x * S::kCols;
-    stage_columns<kSteps>(plan, first, shared);
+    bring_columns<kSteps>(plan, first, shared);
     __syncthreads();
     for (int i = threadIdx.x; i < S::kKeys; i += 1024) {
         shared.keys[i] = i < S::kCols

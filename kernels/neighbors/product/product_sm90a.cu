@@ -19,14 +19,15 @@
  * clock; a hit costs what some hundred pairs do, as others wait for the warp that has it.
  *
  * Steps, a file each: prepare.cuh, prepare_columns.cuh, multiply.cuh or multiply_long.cuh with
- * look.cuh, lists.cuh, rank.cuh, redo.cuh. README.md beside this folder has a drawing of them. */
+ * look.cuh, lists.cuh, rank.cuh, recompute.cuh. README.md beside this folder has a drawing of them.
+ */
 #include <numeric>
 
 #include "common/steps.cuh"
 #include "neighbors/product/lists.cuh"
 #include "neighbors/product/multiply_long.cuh"
 #include "neighbors/product/prepare_columns.cuh"
-#include "neighbors/product/redo.cuh"
+#include "neighbors/product/recompute.cuh"
 
 namespace {
 
@@ -226,8 +227,8 @@ void search(Steps &steps, const Plan &plan, bool check)
                   dim3(kFewWarps * gd::filter::kLanes), 0, plan);
     steps.enqueue(rank_many<M>, 4 * steps.processors, dim3(kManyThreads),
                   many_bytes(plan.list_room), plan);
-    steps.enqueue(redo<M>, kRedoBlocks * steps.processors, dim3(kRedoThreads), redo_bytes(plan.d),
-                  plan, slices);
+    steps.enqueue(recompute_direct<M>, kRecomputeBlocks * steps.processors, dim3(kRecomputeThreads),
+                  recompute_bytes(plan.d), plan, slices);
     steps.enqueue(merge, steps.processors, dim3(kMergeThreads),
                   (size_t)plan.list_room * sizeof(Key), plan, slices);
 }

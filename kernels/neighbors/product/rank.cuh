@@ -14,7 +14,7 @@ constexpr int kShare = GD_GROUP / GD_FOLD; /* lanes that compute a distance, a f
 
 /* The distance in float64 from global memory, for totals that are not safe. */
 template <typename M>
-__device__ __noinline__ float repaired(const Plan &plan, int row, int column)
+__device__ __noinline__ float distance_f64(const Plan &plan, int row, int column)
 {
     Cdist<float> call = {};
     call.a = plan.a, call.b = plan.b, call.d = plan.d;
@@ -53,7 +53,7 @@ __device__ __forceinline__ float distance(const Plan &plan, int row, int column)
     const bool equal = (__ballot_sync(~0u, unequal) & of_pair) == 0;
     float result = finish<M>(total, plan.d);
     if (!is_good<M>(result)) {
-        result = equal ? 0.0f : repaired<M>(plan, row, column);
+        result = equal ? 0.0f : distance_f64<M>(plan, row, column);
     }
     return result;
 }
@@ -75,16 +75,16 @@ __device__ __forceinline__ void fail(const Plan &plan, int row)
     plan.failed_rows[atomicAdd(&plan.found->failed, 1)] = row;
 }
 
-/* Computes the distances of chosen and odd columns. All threads of a party. */
-template <typename M, typename Party>
+/* Computes the distances of chosen and odd columns. All threads of a scope. */
+template <typename M, typename Scope>
 __device__ __forceinline__ void measure_chosen(const Plan &plan, Key *keys, const int *chosen,
                                                int row, ptrdiff_t self, int near, int odd)
 {
     constexpr int kPairs = kLanes / kShare; /* of a warp at once */
     const int total = near + odd;
 #pragma unroll 2
-    for (int first = Party::thread() / kLanes * kPairs; first < total;
-         first += Party::threads() / kShare) {
+    for (int first = Scope::thread() / kLanes * kPairs; first < total;
+         first += Scope::threads() / kShare) {
         const int i = first + (int)threadIdx.x % kLanes / kShare;
         const int column = i < near    ? chosen[i]
                            : i < total ? plan.odd_columns[i - near]
@@ -97,23 +97,23 @@ __device__ __forceinline__ void measure_chosen(const Plan &plan, Key *keys, cons
 }
 
 /* Sorts the first `count`, with as many behind them as make it a power of two. */
-template <typename Party>
+template <typename Scope>
 __device__ __forceinline__ void sort_keys(const Plan &plan, Key *keys, int count)
 {
     const int padded = next_power(max(count, plan.wanted));
-    for (int i = count + Party::thread(); i < padded; i += Party::threads()) {
+    for (int i = count + Scope::thread(); i < padded; i += Scope::threads()) {
         keys[i] = kNoKey;
     }
-    sort<Party>(keys, padded);
+    sort<Scope>(keys, padded);
 }
 
 /* Writes a row's neighbours. Where a check found a bound that does not hold: none at all, rather
  * than a wrong one. */
-template <typename Party>
+template <typename Scope>
 __device__ __forceinline__ void write_row(const Plan &plan, int row, const Key *keys)
 {
     const bool holds = plan.found->worst <= __float_as_uint(1.0f);
-    for (int i = Party::thread(); i < plan.wanted; i += Party::threads()) {
+    for (int i = Scope::thread(); i < plan.wanted; i += Scope::threads()) {
         write_neighbor(plan, row, i, holds ? keys[i] : kNoKey);
     }
 }

@@ -352,7 +352,7 @@ __device__ __forceinline__ void store_share(const Cdist<T, kForm> &call, const T
                 const ptrdiff_t row = rows[__ffs((int)lost) - 1];
                 Run<T> run(call, col, 1);
                 run.count = 1; /* the neighbours may not be suspect */
-                repair<M>(call, row, row + 1, run);
+                recompute_run<M>(call, row, row + 1, run);
             }
         }
     }
@@ -418,7 +418,7 @@ __device__ __forceinline__ void keep_all_scaled(const Cdist<T, kForm> &call, ptr
         run.store(call.row(at) + run.first, results, run.start(call, at));
         if constexpr (Scaled::guarded<T>) {
             if (!safe) {
-                repair<Scaled>(call, at, at + 1, run);
+                recompute_run<Scaled>(call, at, at + 1, run);
             }
         }
     }

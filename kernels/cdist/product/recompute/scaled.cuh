@@ -213,8 +213,8 @@ __device__ __noinline__ float scaled_in_f64(const ScaledCall<float, kForm> &call
 
 /* Computes what a thread has stored and is not safe again: runs in rows [row, end). */
 template <typename M, Form kForm>
-__device__ __forceinline__ void repair(const Cdist<float, kForm> &call, ptrdiff_t row,
-                                       ptrdiff_t end, const Run<float> &run)
+__device__ __forceinline__ void recompute_run(const Cdist<float, kForm> &call, ptrdiff_t row,
+                                              ptrdiff_t end, const Run<float> &run)
 {
     if constexpr (!kScales<M>) {
         recompute_f64<M>(call, row, end, 1, run);

@@ -17,7 +17,7 @@ namespace product_form {
  * holds both folds of a line (d = 24 0.493 ms instead of 0.508, heavy tails d = 32 0.89 instead of
  * 0.95). */
 template <typename T>
-constexpr int kSinglesStages = sizeof(T) == sizeof(float) ? 2 : 3;
+constexpr int kSinglesBuffers = sizeof(T) == sizeof(float) ? 2 : 3;
 /* Folds of a step: 32 of rows of `a`, then as many of `b`. */
 template <typename T>
 using Folds = T[2 * kLanes][GD_FOLD];
@@ -33,7 +33,7 @@ __device__ __forceinline__ int place_in_fold(int slot, int k)
  * fewer than that and those of one part may come together. */
 template <typename T>
 struct Singles {
-    alignas(16) Folds<T> folds[kSinglesStages<T>];
+    alignas(16) Folds<T> folds[kSinglesBuffers<T>];
     int2 elements[kLanes + kUnits * kPlaces];
 };
 
@@ -145,16 +145,16 @@ __device__ __forceinline__ void recompute_elements(const Cdist<T> &call, Singles
     const int step = share * GD_FOLD;
     const Copier<T, kEach> copier(call, elements, count, shift);
 #pragma unroll 1
-    for (int i = 0; i < kSinglesStages<T>; ++i) {
+    for (int i = 0; i < kSinglesBuffers<T>; ++i) {
         copier.start_step(i * step, singles.folds[i]);
     }
     T total = 0, group = 0;
-    int stage = 0;
+    int buffer = 0;
 #pragma unroll 1
     for (ptrdiff_t dim = 0; dim < call.d; dim += step) {
-        await_copies<kSinglesStages<T> - 1>();
+        await_copies<kSinglesBuffers<T> - 1>();
         __syncwarp();
-        const T *const from_a = singles.folds[stage][lane];
+        const T *const from_a = singles.folds[buffer][lane];
         const T *const from_b = from_a + kLanes * GD_FOLD;
         const ptrdiff_t first = dim + (lane & (share - 1)) * GD_FOLD;
         T fold = 0;
@@ -170,8 +170,8 @@ __device__ __forceinline__ void recompute_elements(const Cdist<T> &call, Singles
         }
         join_folds<M>(fold, lane, share, dim, call.d, group, total);
         __syncwarp(); /* everybody has read the folds */
-        copier.start_step(dim + kSinglesStages<T> * step, singles.folds[stage]);
-        stage = stage + 1 == kSinglesStages<T> ? 0 : stage + 1;
+        copier.start_step(dim + kSinglesBuffers<T> * step, singles.folds[buffer]);
+        buffer = buffer + 1 == kSinglesBuffers<T> ? 0 : buffer + 1;
     }
     if ((lane & (share - 1)) == 0 && lane >> shift < count) {
         const int2 element = elements[lane >> shift];

@@ -242,7 +242,7 @@ __device__ __noinline__ void finish_element(const Cdist<T> &call, ptrdiff_t row,
         if (!is_safe<M>(call, result)) {
             Run<T> run(call, col, 1);
             run.count = 1; /* the neighbours may be other threads' */
-            repair<M>(call, row, row + 1, run);
+            recompute_run<M>(call, row, row + 1, run);
         }
     }
 }

@@ -1,12 +1,12 @@
-/* redo.cuh: the nearest of listed rows by direct distances to all of B, for rows whose guess failed
- * or which halves do not hold.
+/* recompute.cuh: the nearest of listed rows by direct distances to all of B, for rows whose guess
+ * failed or which halves do not hold.
  *
  * A block takes some of these rows and a slice of the columns, two columns a thread; each row has a
  * list in shared memory that is cut to the nearest when it is full. What slices have left is sorted
  * by a block a row. Nothing waits for the host: how many rows there are is read on the device.
  * Bound by issue slots: 2 instructions a dimension and pair, 80 ms for 10,000 x 1,000,000 x 128. */
-#ifndef GPUDIST_NEIGHBORS_PRODUCT_REDO_CUH
-#define GPUDIST_NEIGHBORS_PRODUCT_REDO_CUH
+#ifndef GPUDIST_NEIGHBORS_PRODUCT_RECOMPUTE_CUH
+#define GPUDIST_NEIGHBORS_PRODUCT_RECOMPUTE_CUH
 
 #include <type_traits>
 
@@ -16,39 +16,39 @@
 namespace gd {
 namespace filter {
 
-constexpr int kRedoThreads = 128, kRedoRows = 8, kRedoRoom = 512;
-constexpr int kOfThread = 2, kRedoCols = kOfThread * kRedoThreads; /* columns at once */
-constexpr int kRedoBlocks = 2;                                     /* of a multiprocessor */
+constexpr int kRecomputeThreads = 128, kRecomputeRows = 8, kRecomputeRoom = 512;
+constexpr int kOfThread = 2, kRecomputeCols = kOfThread * kRecomputeThreads; /* columns at once */
+constexpr int kRecomputeBlocks = 2; /* of a multiprocessor */
 constexpr int kMostSlices = 64;
 constexpr int kMergeThreads = 512;
-static_assert(kMostNeighbors + kRedoCols <= kRedoRoom, "a list takes all columns");
+static_assert(kMostNeighbors + kRecomputeCols <= kRecomputeRoom, "a list takes all columns");
 
-struct Redo {
-    Key keys[kRedoRows][kRedoRoom];
+struct Recompute {
+    Key keys[kRecomputeRows][kRecomputeRoom];
     /* A fold of each column; words of eight that follow each other are in all banks. */
-    float columns[2][kRedoCols][GD_FOLD + 4];
-    int counts[kRedoRows];
-    int rows[kRedoRows];
-    Key limits[kRedoRows]; /* what is not below belongs to no list */
-    /* Rows of A follow, kRedoRows times whole folds of d dimensions. */
+    float columns[2][kRecomputeCols][GD_FOLD + 4];
+    int counts[kRecomputeRows];
+    int rows[kRecomputeRows];
+    Key limits[kRecomputeRows]; /* what is not below belongs to no list */
+    /* Rows of A follow, kRecomputeRows times whole folds of d dimensions. */
     __device__ __forceinline__ float *a() { return reinterpret_cast<float *>(this + 1); }
 };
 __host__ __device__ constexpr int whole_folds(ptrdiff_t d)
 {
     return (int)((d + GD_FOLD - 1) / GD_FOLD * GD_FOLD);
 }
-inline size_t redo_bytes(ptrdiff_t d)
+inline size_t recompute_bytes(ptrdiff_t d)
 {
-    return sizeof(Redo) + (size_t)kRedoRows * whole_folds(d) * sizeof(float);
+    return sizeof(Recompute) + (size_t)kRecomputeRows * whole_folds(d) * sizeof(float);
 }
 
 /* Cuts a full list to the nearest. All threads of the block. */
-__device__ __forceinline__ void cut_list(Redo &shared, int r, int wanted)
+__device__ __forceinline__ void cut_list(Recompute &shared, int r, int wanted)
 {
-    for (int i = shared.counts[r] + (int)threadIdx.x; i < kRedoRoom; i += kRedoThreads) {
+    for (int i = shared.counts[r] + (int)threadIdx.x; i < kRecomputeRoom; i += kRecomputeThreads) {
         shared.keys[r][i] = kNoKey;
     }
-    sort<Block>(shared.keys[r], kRedoRoom);
+    sort<Block>(shared.keys[r], kRecomputeRoom);
     if (threadIdx.x == 0) {
         shared.counts[r] = min(shared.counts[r], wanted);
         shared.limits[r] = shared.keys[r][wanted - 1];
@@ -57,18 +57,18 @@ __device__ __forceinline__ void cut_list(Redo &shared, int r, int wanted)
 }
 
 /* Starts to bring a fold, from dimension `dim` on, of the columns from `start` on. */
-__device__ __forceinline__ void bring_fold(const Plan &plan, Redo &shared, int stage,
+__device__ __forceinline__ void bring_fold(const Plan &plan, Recompute &shared, int buffer,
                                            ptrdiff_t start, ptrdiff_t end, ptrdiff_t dim)
 {
     const auto bring = [&](auto each) {
         constexpr int kEach = decltype(each)::value, kAcross = GD_FOLD / kEach;
-        for (int i = threadIdx.x; i < kRedoCols * kAcross; i += kRedoThreads) {
+        for (int i = threadIdx.x; i < kRecomputeCols * kAcross; i += kRecomputeThreads) {
             const int k = i % kAcross * kEach;
             const ptrdiff_t column = min(start + i / kAcross, end - 1);
             const bool there = dim + k < plan.d;
             const float *const from =
                 plan.b.data + column * plan.b.row_stride + (dim + k) * plan.b.col_stride;
-            copy_async<kEach *(int)sizeof(float)>(&shared.columns[stage][i / kAcross][k],
+            copy_async<kEach *(int)sizeof(float)>(&shared.columns[buffer][i / kAcross][k],
                                                   there ? from : plan.b.data, there);
         }
     };
@@ -82,23 +82,23 @@ __device__ __forceinline__ void bring_fold(const Plan &plan, Redo &shared, int s
 }
 
 /* A sum for each row and column of a thread. */
-using RedoSums = float[kRedoRows][kOfThread];
+using RecomputeSums = float[kRecomputeRows][kOfThread];
 
-/* Adds a fold to the sums of a thread's columns, kRedoThreads apart, and each row. */
+/* Adds a fold to the sums of a thread's columns, kRecomputeThreads apart, and each row. */
 template <typename M>
 __device__ __forceinline__ void add_fold(const float (*columns)[GD_FOLD + 4], const float *rows,
-                                         int pitch, RedoSums &sums)
+                                         int pitch, RecomputeSums &sums)
 {
-    RedoSums folds = {};
+    RecomputeSums folds = {};
 #pragma unroll
     for (int k = 0; k < GD_FOLD; k += 4) {
         float y[kOfThread][4];
 #pragma unroll
         for (int c = 0; c < kOfThread; ++c) {
-            load_word(columns[c * kRedoThreads] + k, y[c]);
+            load_word(columns[c * kRecomputeThreads] + k, y[c]);
         }
 #pragma unroll
-        for (int r = 0; r < kRedoRows; ++r) {
+        for (int r = 0; r < kRecomputeRows; ++r) {
             float x[4];
             load_word(rows + r * pitch + k, x);
 #pragma unroll
@@ -111,7 +111,7 @@ __device__ __forceinline__ void add_fold(const float (*columns)[GD_FOLD + 4], co
         }
     }
 #pragma unroll
-    for (int r = 0; r < kRedoRows; ++r) {
+    for (int r = 0; r < kRecomputeRows; ++r) {
 #pragma unroll
         for (int c = 0; c < kOfThread; ++c) {
             sums[r][c] = M::join(sums[r][c], folds[r][c]);
@@ -121,20 +121,21 @@ __device__ __forceinline__ void add_fold(const float (*columns)[GD_FOLD + 4], co
 
 /* Lists what a thread's columns are to the rows, and cuts lists that are full. */
 template <typename M>
-__device__ __forceinline__ void list_columns(const Plan &plan, Redo &shared, int rows,
-                                             ptrdiff_t first, ptrdiff_t end, const RedoSums &totals)
+__device__ __forceinline__ void list_columns(const Plan &plan, Recompute &shared, int rows,
+                                             ptrdiff_t first, ptrdiff_t end,
+                                             const RecomputeSums &totals)
 {
 #pragma unroll
-    for (int i = 0; i < kRedoRows * kOfThread; ++i) {
+    for (int i = 0; i < kRecomputeRows * kOfThread; ++i) {
         const int r = i / kOfThread, c = i % kOfThread;
-        const ptrdiff_t column = first + threadIdx.x + c * kRedoThreads;
+        const ptrdiff_t column = first + threadIdx.x + c * kRecomputeThreads;
         const bool itself = plan.self >= 0 && column == plan.self + shared.rows[r];
         if (r >= rows || column >= end || itself) {
             continue;
         }
         float result = gd::finish<M>(totals[r][c], plan.d);
         if (!is_good<M>(result)) {
-            result = repaired<M>(plan, shared.rows[r], (int)column);
+            result = distance_f64<M>(plan, shared.rows[r], (int)column);
         }
         const Key key = key_of(result, (int)column);
         if (key < shared.limits[r]) {
@@ -143,7 +144,7 @@ __device__ __forceinline__ void list_columns(const Plan &plan, Redo &shared, int
     }
     __syncthreads();
     for (int r = 0; r < rows; ++r) {
-        if (shared.counts[r] > kRedoRoom - kRedoCols) {
+        if (shared.counts[r] > kRecomputeRoom - kRecomputeCols) {
             cut_list(shared, r, plan.wanted);
         }
     }
@@ -151,36 +152,36 @@ __device__ __forceinline__ void list_columns(const Plan &plan, Redo &shared, int
 
 /* The nearest of a slice of the columns, for some rows. */
 template <typename M>
-__device__ __forceinline__ void search_slice(const Plan &plan, Redo &shared, int rows,
+__device__ __forceinline__ void search_slice(const Plan &plan, Recompute &shared, int rows,
                                              ptrdiff_t first, ptrdiff_t end)
 {
     const int pitch = whole_folds(plan.d);
-    for (int i = threadIdx.x; i < kRedoRows * pitch; i += kRedoThreads) {
+    for (int i = threadIdx.x; i < kRecomputeRows * pitch; i += kRecomputeThreads) {
         const int dim = i % pitch;
         shared.a()[i] = dim < plan.d ? plan.a.at(shared.rows[i / pitch], dim) : 0.0f;
     }
-    RedoSums totals = {}, sums = {};
+    RecomputeSums totals = {}, sums = {};
     ptrdiff_t start = first;
-    int dim = 0, stage = 0;
+    int dim = 0, buffer = 0;
     if (first < end) {
         bring_fold(plan, shared, 0, first, end, 0);
     }
     while (start < end) {
         const bool last = dim + GD_FOLD >= plan.d;
-        const ptrdiff_t next_start = last ? start + kRedoCols : start;
+        const ptrdiff_t next_start = last ? start + kRecomputeCols : start;
         const int next_dim = last ? 0 : dim + GD_FOLD;
         if (next_start < end) {
-            bring_fold(plan, shared, stage ^ 1, next_start, end, next_dim);
+            bring_fold(plan, shared, buffer ^ 1, next_start, end, next_dim);
         }
         else {
             end_copies();
         }
         await_copies<1>();
         __syncthreads();
-        add_fold<M>(shared.columns[stage] + threadIdx.x, shared.a() + dim, pitch, sums);
+        add_fold<M>(shared.columns[buffer] + threadIdx.x, shared.a() + dim, pitch, sums);
         if (last || (dim + GD_FOLD) % GD_GROUP == 0) {
 #pragma unroll
-            for (int r = 0; r < kRedoRows; ++r) {
+            for (int r = 0; r < kRecomputeRows; ++r) {
 #pragma unroll
                 for (int c = 0; c < kOfThread; ++c) {
                     totals[r][c] = dim < GD_GROUP ? sums[r][c] : M::join(totals[r][c], sums[r][c]);
@@ -192,24 +193,24 @@ __device__ __forceinline__ void search_slice(const Plan &plan, Redo &shared, int
             list_columns<M>(plan, shared, rows, start, end, totals);
         }
         __syncthreads(); /* everybody has read the fold */
-        start = next_start, dim = next_dim, stage ^= 1;
+        start = next_start, dim = next_dim, buffer ^= 1;
     }
 }
 
 template <typename M>
-__global__ void __launch_bounds__(kRedoThreads, kRedoBlocks)
-    redo(const __grid_constant__ Plan plan, int slices)
+__global__ void __launch_bounds__(kRecomputeThreads, kRecomputeBlocks)
+    recompute_direct(const __grid_constant__ Plan plan, int slices)
 {
     follow();
     extern __shared__ __align__(128) unsigned char memory[];
-    auto &shared = *reinterpret_cast<Redo *>(memory);
+    auto &shared = *reinterpret_cast<Recompute *>(memory);
     const int failed = (int)plan.found->failed;
-    const int items = (failed + kRedoRows - 1) / kRedoRows * slices;
+    const int items = (failed + kRecomputeRows - 1) / kRecomputeRows * slices;
     for (int item = blockIdx.x; item < items; item += gridDim.x) {
-        const int top = item / slices * kRedoRows, slice = item % slices;
-        const int rows = min(failed - top, kRedoRows);
+        const int top = item / slices * kRecomputeRows, slice = item % slices;
+        const int rows = min(failed - top, kRecomputeRows);
         __syncthreads();
-        if (threadIdx.x < kRedoRows) {
+        if (threadIdx.x < kRecomputeRows) {
             shared.rows[threadIdx.x] = plan.failed_rows[top + min((int)threadIdx.x, rows - 1)];
             shared.counts[threadIdx.x] = 0;
             shared.limits[threadIdx.x] = kNoKey;
@@ -222,7 +223,7 @@ __global__ void __launch_bounds__(kRedoThreads, kRedoBlocks)
             Key *const to =
                 reinterpret_cast<Key *>(plan.lists + (ptrdiff_t)(top + r) * plan.list_room) +
                 slice * plan.wanted;
-            for (int i = threadIdx.x; i < plan.wanted; i += kRedoThreads) {
+            for (int i = threadIdx.x; i < plan.wanted; i += kRecomputeThreads) {
                 to[i] = shared.keys[r][i];
             }
         }
