@@ -28,6 +28,7 @@
 #include "minkowski_pair.h"
 #include "neighbors_list.h"
 #include "one_sum.h"
+#include "pass.h"
 #include "simd_math.h"
 #include "sizes.h"
 #include "team.h"
@@ -37,11 +38,12 @@
 #include <stdatomic.h>
 
 enum {
-    LEAF = 32,        /* points */
-    MOST_COLS = 8,    /* as the row of the table says */
-    MOST_LEVELS = 12, /* of boxes, for 2**31 points */
-    STEP = 64,        /* rows of A that a member takes at a time */
-    UNIT = 16,        /* bytes: records are some of them */
+    LEAF = 32,         /* points */
+    MOST_COLS = 8,     /* as the row of the table says */
+    MOST_LEVELS = 12,  /* of boxes, for 2**31 points */
+    STEP = 64,         /* rows of A that a member takes at a time */
+    WATCHED_SPAN = 64, /* leaves that are split between two looks at the watcher, at most */
+    UNIT = 16,         /* bytes: records are some of them */
 };
 
 /* Which sums bound a distance. */
@@ -83,8 +85,15 @@ typedef struct boxes_job {
     ptrdiff_t span; /* leaves of what is split, while arranging */
     _Atomic int64_t pairs;
     _Atomic gd_status status; /* the first that failed; its words are in *err */
-    gd_error *err;
+    gd_passed passed;         /* while arranging, */
+    gd_error *err;            /* and the words of who stopped that likewise */
 } boxes_job;
+
+/* Whether to go on arranging, of which no share of the call is done. */
+static bool goes_on(boxes_job *job, int member)
+{
+    return gd_goes_on(&job->call->launch, 0, member, &job->passed, job->err);
+}
 
 static boxes_kind kind_of(const gd_neighbors *call)
 {
@@ -231,8 +240,12 @@ gd_status GD_ISA_NAME(gd_cpu_neighbors_boxes)(gd_neighbors *call, gd_error *err)
                                      : call->b.dtype == GD_F32 ? &of_f32
                                                                : &of_f64;
     boxes_plan plan = plan_of(call);
-    boxes_job job = {
-        .call = call, .plan = &plan, .kind = kind_of(call), .status = GD_OK, .err = err};
+    boxes_job job = {.call = call,
+                     .plan = &plan,
+                     .kind = kind_of(call),
+                     .status = GD_OK,
+                     .passed = GD_OK,
+                     .err = err};
     if (call->b.rows > INT32_MAX) {
         return GD_FAIL(err, GD_BAD_VALUE, "boxes hold at most %d points, not %td", INT32_MAX,
                        call->b.rows);
@@ -244,8 +257,8 @@ gd_status GD_ISA_NAME(gd_cpu_neighbors_boxes)(gd_neighbors *call, gd_error *err)
     }
     if (!call->arranged) {
         steps->arrange(&job, &plan);
-        call->arranged = true;
-        return GD_OK;
+        call->arranged = atomic_load(&job.passed) == GD_OK;
+        return atomic_load(&job.passed);
     }
     set_rows(&plan, *plan.rows);
     if (*plan.rows == 0) {
