@@ -153,4 +153,18 @@ static inline ptrdiff_t gd_bin_of(double key, const double *bounds, ptrdiff_t co
     return first;
 }
 
+/* Counts a distance of row `row` of A in the bin of its key, or adds the weight of row `column` of
+ * B there. */
+static inline void gd_count_key(const gd_neighbors *call, ptrdiff_t row, double key,
+                                ptrdiff_t column)
+{
+    const ptrdiff_t bins = call->bound_count, bin = gd_bin_of(key, call->bounds, bins);
+    if (bin < bins && call->sums != NULL) {
+        call->sums[row * bins + bin] += call->weights[column];
+    }
+    else if (bin < bins) {
+        ++call->counts[row * bins + bin];
+    }
+}
+
 #endif

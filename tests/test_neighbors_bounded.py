@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from conftest import fail_each_allocation
-from test_neighbors import check, keys_of
-from test_neighbors_boxes import SETS, check_all
+from test_neighbors import check
+from test_neighbors_boxes import SETS, check_a_radius_for_each_row, check_all, keys_like
 
 import gpudist
 
@@ -166,12 +166,7 @@ def test_sets_of_one_array_in_several_metrics(rng):
 
 
 def test_a_radius_for_each_row(rng):
-    x = rng.random((800, 30))
-    keys = keys_of(x, x, first=0, kernel=BEST.replace("neighbors/cpu_product", "cdist/cpu_tile"))
-    radii = np.take_along_axis(keys, np.argsort(keys, axis=1)[:, 6:7], 1)[:, 0]
-    found = gpudist.radius_neighbors(x, r=radii, kernel=BEST)
-    assert (np.diff(found.indptr) >= 7).all()
-    np.testing.assert_array_equal(found.indices, np.nonzero(keys <= radii[:, None])[1])
+    check_a_radius_for_each_row(rng.random((800, 30)), BEST)
 
 
 @pytest.mark.parametrize(
@@ -197,8 +192,7 @@ def test_a_stop_comes_through(rng):
     for kernel in (BEST, "auto"):
         with pytest.raises(InterruptedError, match="enough"):
             gpudist.knn(x, x, 3, kernel=kernel, device="cpu", progress=stop)
-    keys = keys_of(x[:5], x, kernel=BEST.replace("neighbors/cpu_product", "cdist/cpu_tile"))
-    check(gpudist.knn(x[:5], x, 3, kernel=BEST), keys, 3)
+    check(gpudist.knn(x[:5], x, 3, kernel=BEST), keys_like(BEST, x[:5], x), 3)
 
 
 def test_memory(rng):

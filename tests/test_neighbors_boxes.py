@@ -113,11 +113,24 @@ def radii_of(keys):
     return np.append(np.unique(np.quantile(known, [0, 0.003, 0.05, 0.5], method="lower")), np.inf)
 
 
-def check_all(a, b, metric, args, kernel, first=None):
-    """Hold all four calls against the matrix, of the same instruction set."""
+def keys_like(kernel, a, b, metric="euclidean", first=None, **args):
+    """Give what the definition sorts, of the kernel's instruction set."""
     family = "sums" if metric == "minkowski" else "tile"
     same = f"cdist/cpu_{family}_{kernel.rpartition('_')[2]}"
-    keys = keys_of(a, b, metric, first=first, kernel=same, **args)
+    return keys_of(a, b, metric, first=first, kernel=same, **args)
+
+
+def check_a_radius_for_each_row(x, kernel):
+    keys = keys_like(kernel, x, x, first=0)
+    radii = np.take_along_axis(keys, np.argsort(keys, axis=1)[:, 6:7], 1)[:, 0]
+    found = gpudist.radius_neighbors(x, r=radii, kernel=kernel)
+    assert (np.diff(found.indptr) >= 7).all()
+    np.testing.assert_array_equal(found.indices, np.nonzero(keys <= radii[:, None])[1])
+
+
+def check_all(a, b, metric, args, kernel, first=None):
+    """Hold all four calls against the matrix."""
+    keys = keys_like(kernel, a, b, metric, first, **args)
     check_searches(a, b, keys, radii_of(keys), first, metric=metric, kernel=kernel, **args)
 
 
@@ -183,12 +196,7 @@ def test_weights_are_added_in_the_order_of_the_rows(rng):
 
 
 def test_a_radius_for_each_row(rng):
-    x = rng.random((800, 3))
-    keys = keys_of(x, x, first=0)
-    radii = np.take_along_axis(keys, np.argsort(keys, axis=1)[:, 6:7], 1)[:, 0]
-    found = gpudist.radius_neighbors(x, r=radii, kernel=BEST)
-    assert (np.diff(found.indptr) >= 7).all()
-    np.testing.assert_array_equal(found.indices, np.nonzero(keys <= radii[:, None])[1])
+    check_a_radius_for_each_row(rng.random((800, 3)), BEST)
 
 
 def test_auto_goes_back_to_panels_where_boxes_pass_over_nothing(rng):

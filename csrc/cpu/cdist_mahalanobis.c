@@ -216,7 +216,7 @@ static void pack_some(void *context, ptrdiff_t first, ptrdiff_t last, int member
         pack_panel(r->call, p, r->vi);
 }
 
-static void repair_some(void *context, ptrdiff_t first, ptrdiff_t last, int member)
+static void recompute_some(void *context, ptrdiff_t first, ptrdiff_t last, int member)
 {
     const recomputing *const r = context;
     const gd_cdist *const call = r->call;
@@ -246,7 +246,7 @@ static void recompute(const gd_cdist *call, double *vi, char *own, size_t own_by
         pairs_of(&all, m)->differences =
             (double *)(own + (size_t)m * own_bytes + round_up_256(sizeof(waiting)));
     gd_team_run(members, panels_of(call->a.cols), 0, pack_some, &all);
-    gd_team_run(members, call->out.rows, 1 + RUN / call->out.cols, repair_some, &all);
+    gd_team_run(members, call->out.rows, 1 + RUN / call->out.cols, recompute_some, &all);
     gd_team_run(members, members, 1, flush_some, &all);
 }
 

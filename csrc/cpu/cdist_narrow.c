@@ -29,7 +29,6 @@ enum {
     MOST_DIMS = 8,     /* with more, tiles are quicker */
     KNOWN_DIMS = 4,    /* so many or fewer have functions of their own */
     VECTORS = 4,       /* of a row's results at a time */
-    LINE = 64,         /* bytes that are written past the caches together */
     PLANES = 24 << 10, /* bytes of columns' points in one task: they stay in L1 */
     LEAST_ROWS = 32,   /* in a task, which packs its columns' points for itself */
 };
@@ -126,7 +125,7 @@ static narrow_plan plan_of(const gd_cdist *call)
 {
     const ptrdiff_t m = call->out.rows, n = call->out.cols, d = call->a.cols;
     const ptrdiff_t size = call->out.dtype == GD_F32 ? sizeof(float) : sizeof(double);
-    const ptrdiff_t line = LINE / size;
+    const ptrdiff_t line = GD_LINE / size;
     const ptrdiff_t held = call->box != NULL ? (ptrdiff_t)sizeof(double) : size;
     const double pairs = (double)m * (double)n;
     narrow_plan plan = {.spans = gd_ceil_div(n, PLANES / (d * held))};
@@ -141,7 +140,7 @@ static narrow_plan plan_of(const gd_cdist *call)
                                  gd_ceil_div(4 * (ptrdiff_t)plan.threads, plan.spans));
     plan.rows = gd_ceil_div(m, plan.blocks);
     plan.width = plan.chunk + line;
-    plan.own_bytes = ((size_t)(plan.width * d * held) + LINE - 1) / LINE * LINE;
+    plan.own_bytes = ((size_t)(plan.width * d * held) + GD_LINE - 1) / GD_LINE * GD_LINE;
     plan.stream = gd_worth_streaming(m, n, (size_t)size) && (uintptr_t)call->out.data % size == 0;
     return plan;
 }

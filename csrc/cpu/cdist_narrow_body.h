@@ -4,7 +4,7 @@
 
 enum {
     N(lanes) = sizeof(V) / sizeof(T),
-    N(line) = LINE / sizeof(O),
+    N(line) = GD_LINE / sizeof(O),
     N(store) = sizeof(T) / sizeof(O), /* vectors of T that make one of O */
 };
 
@@ -22,8 +22,8 @@ typedef struct N(run) {
 } N(run);
 
 /* Finishes the sums of columns [c, c + count) one by one, of which some lost range. */
-static __attribute__((noinline)) void N(mend_sums)(gd_metric metric, const N(run) * run,
-                                                   ptrdiff_t c, ptrdiff_t count, T *sums)
+static __attribute__((noinline)) void N(recompute_sums)(gd_metric metric, const N(run) * run,
+                                                        ptrdiff_t c, ptrdiff_t count, T *sums)
 {
     const T *y = (const T *)run->b->data + (run->column + c) * run->b->row_stride;
     for (ptrdiff_t i = 0; i < count; ++i, y += run->b->row_stride)
@@ -60,7 +60,7 @@ GD_INLINE void N(distances)(const gd_metric metric, const int dims, const int ve
     T sums[VECTORS * N(lanes)];
     GD_UNROLL for (int v = 0; v < vectors; ++v)
         gd_store(sums + v * N(lanes), result[v]);
-    N(mend_sums)(metric, run, c, count, sums);
+    N(recompute_sums)(metric, run, c, count, sums);
     GD_UNROLL for (int v = 0; v < vectors; ++v)
         result[v] = gd_load(sums + v * N(lanes));
 }
@@ -96,7 +96,7 @@ GD_INLINE void N(put_run)(const gd_metric metric, const int dims, const N(run) *
 {
     O *const to = run->to;
     const bool stream = run->stream;
-    const ptrdiff_t count = run->count, head = -(uintptr_t)to % LINE / sizeof(O);
+    const ptrdiff_t count = run->count, head = -(uintptr_t)to % GD_LINE / sizeof(O);
     ptrdiff_t c = stream ? gd_least(head, count) : 0;
     if (c > 0)
         N(put_part)(metric, dims, run, 0, c);

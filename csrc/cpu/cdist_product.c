@@ -43,21 +43,15 @@
  * Not where additions have pipes of their own (gd_host_shares_pipes): there cdist_tile.c is as
  * quick. */
 #include "kernels.h"
+#include "memory.h"
 #include "one_sum.h"
 #include "pack.h"
+#include "product_tile.h"
 #include "sizes.h"
 #include "store_run.h"
 #include "team.h"
 
-/* The register tile, with room left for the columns' vectors and a row's value. A tile's rows are
- * packed in squares, so they are a multiple of a vector's lanes, or half as many. */
-#if defined(__AVX512F__) || defined(__aarch64__)
-enum { MR = 8 };
-#else
-enum { MR = 4 };
-#endif
 enum {
-    NV = 3,
     SLAB = 128,              /* dimensions at a time: a panel of them stays in L1 */
     SQUARES = 16,            /* that a norm adds to one chain */
     ROWS = 128,              /* of a task: a slab of them stays in L2 */
@@ -67,7 +61,6 @@ enum {
     TOGETHER = 4,            /* rows that are computed again with a panel */
     DENSE_ROWS = 32,         /* so few are none that a panel is packed for */
     DENSE_SHARE = 4,         /* from this part of suspects on it is */
-    LINE = 64,
     /* Rows by which a call is judged: differences are quicker where more than one of so many are of
      * nothing but suspects. */
     JUDGED_ROWS = 16,
@@ -91,15 +84,6 @@ typedef struct product_plan {
     size_t own_bytes; /* of a thread */
     size_t shared_bytes;
 } product_plan;
-
-/* Memory for so many bytes, of which `used` are taken; without any, how much there has to be is
- * counted all the same. */
-static void *carve(char *memory, size_t *used, ptrdiff_t bytes)
-{
-    char *const here = memory == NULL ? NULL : memory + *used;
-    *used += ((size_t)bytes + 255) / 256 * 256;
-    return here;
-}
 
 /* ---------------------------------------------------------------- float64 */
 

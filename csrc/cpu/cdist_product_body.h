@@ -11,7 +11,7 @@
 #define DOUBLES ((int)(sizeof(gd_vf64) / sizeof(double)))
 #define WIDTH (NV * LANES)             /* columns of a panel */
 #define STEP (LANES < MR ? MR : LANES) /* rows that are packed at a time */
-#define PER_RUN (LINE / (int)sizeof(T))
+#define PER_RUN (GD_LINE / (int)sizeof(T))
 
 enum { N(lanes) = LANES };
 #include "put_body.h"
@@ -242,7 +242,7 @@ GD_INLINE void N(multiply)(const int mr, const product_plan *plan, const T *a, c
                 V column[NV];
                 GD_UNROLL for (int v = 0; v < NV; ++v)
                     column[v] = gd_load(b + (k * NV + v) * LANES);
-                gd_fetch(next, k * LINE);
+                gd_fetch(next, k * GD_LINE);
                 GD_UNROLL for (int r = 0; r < mr; ++r) {
                     const V row = gd_splat(a[k * MR + r]);
                     GD_UNROLL for (int v = 0; v < NV; ++v)
@@ -444,17 +444,17 @@ static bool N(recompute)(const N(job) * job, const N(own) * own, ptrdiff_t row, 
 
 #if GUARDED
 /* Makes distances of a row's squares, those that lost range of differences in float64. */
-static void N(mend_row)(const gd_cdist *call, ptrdiff_t row, ptrdiff_t column, ptrdiff_t cols,
-                        T *squares)
+static void N(recompute_lost)(const gd_cdist *call, ptrdiff_t row, ptrdiff_t column, ptrdiff_t cols,
+                              T *squares)
 {
-    enum { TOGETHER_MENDED = 8 };
+    enum { MOST = 8 };
     const bool root = call->metric == GD_EUCLIDEAN;
-    const T *const a = N(row_of)(&call->a, row), *b[TOGETHER_MENDED];
-    ptrdiff_t at[TOGETHER_MENDED];
+    const T *const a = N(row_of)(&call->a, row), *b[MOST];
+    ptrdiff_t at[MOST];
     for (ptrdiff_t c = 0; c < cols;) {
-        double exact[TOGETHER_MENDED] = {0};
+        double exact[MOST] = {0};
         int count = 0;
-        for (; c < cols && count < TOGETHER_MENDED; ++c)
+        for (; c < cols && count < MOST; ++c)
             if (gd_lost_range(call->metric, squares[c])) {
                 b[count] = N(row_of)(&call->b, column + c);
                 at[count++] = c;
@@ -463,10 +463,10 @@ static void N(mend_row)(const gd_cdist *call, ptrdiff_t row, ptrdiff_t column, p
                 squares[c] = __builtin_sqrtf(squares[c]);
         if (count == 0)
             break;
-        for (int i = count; i < TOGETHER_MENDED; ++i)
+        for (int i = count; i < MOST; ++i)
             b[i] = b[0];
         for (ptrdiff_t k = 0; k < call->a.cols; ++k)
-            for (int i = 0; i < TOGETHER_MENDED; ++i)
+            for (int i = 0; i < MOST; ++i)
                 exact[i] += gd_wide_term(call->metric, a[k], b[i][k]);
         for (int i = 0; i < count; ++i)
             squares[at[i]] = (T)(root ? __builtin_sqrt(exact[i]) : exact[i]);
@@ -482,29 +482,29 @@ static void N(mend_row)(const gd_cdist *call, ptrdiff_t row, ptrdiff_t column, p
 static size_t N(carve_own)(const product_plan *plan, char *memory, N(own) * own)
 {
     const ptrdiff_t cols = plan->chunk * WIDTH, alone = plan->packs && plan->blocks == 1;
-    const ptrdiff_t rows = gd_ceil_div(plan->rows, STEP) * STEP, size = sizeof(T);
+    const ptrdiff_t rows = gd_ceil_div(plan->rows, STEP) * STEP;
     size_t used = 0;
-    own->rows = carve(memory, &used, rows * plan->depth * size);
-    own->stage[0] = carve(memory, &used, plan->rows * cols * size);
-    own->stage[1] = carve(memory, &used, plan->rows * cols * size);
-    own->columns = carve(memory, &used, alone * cols * plan->depth * size);
-    own->zeros = carve(memory, &used, plan->depth * size);
-    own->panel = carve(memory, &used, plan->depth * WIDTH * size);
-    own->row_norms = carve(memory, &used, rows * (ptrdiff_t)sizeof(double));
-    own->column_norms = carve(memory, &used, alone * cols * (ptrdiff_t)sizeof(double));
-    own->panel_norms = carve(memory, &used, WIDTH * sizeof(double));
-    own->totals = carve(memory, &used, GUARDED * plan->rows * cols * (ptrdiff_t)sizeof(double));
-    own->marks = carve(memory, &used, plan->rows * plan->chunk * (ptrdiff_t)sizeof *own->marks);
+    own->rows = gd_next_array(memory, &used, rows * plan->depth, sizeof(T));
+    own->stage[0] = gd_next_array(memory, &used, plan->rows * cols, sizeof(T));
+    own->stage[1] = gd_next_array(memory, &used, plan->rows * cols, sizeof(T));
+    own->columns = gd_next_array(memory, &used, alone * cols * plan->depth, sizeof(T));
+    own->zeros = gd_next_array(memory, &used, plan->depth, sizeof(T));
+    own->panel = gd_next_array(memory, &used, plan->depth * WIDTH, sizeof(T));
+    own->row_norms = gd_next_array(memory, &used, rows, sizeof(double));
+    own->column_norms = gd_next_array(memory, &used, alone * cols, sizeof(double));
+    own->panel_norms = gd_next_array(memory, &used, WIDTH, sizeof(double));
+    own->totals = gd_next_array(memory, &used, GUARDED * plan->rows * cols, sizeof(double));
+    own->marks = gd_next_array(memory, &used, plan->rows * plan->chunk, sizeof *own->marks);
     return used;
 }
 
 static size_t N(carve_shared)(const product_plan *plan, char *memory, N(job) * job)
 {
-    const ptrdiff_t cols = plan->blocks == 1 ? 0 : plan->panels * WIDTH, size = sizeof(T);
+    const ptrdiff_t cols = plan->blocks == 1 ? 0 : plan->panels * WIDTH;
     size_t used = 0;
-    job->centre = carve(memory, &used, plan->depth * size);
-    job->norms = carve(memory, &used, cols * (ptrdiff_t)sizeof(double));
-    job->packed = carve(memory, &used, cols * plan->depth * size);
+    job->centre = gd_next_array(memory, &used, plan->depth, sizeof(T));
+    job->norms = gd_next_array(memory, &used, cols, sizeof(double));
+    job->packed = gd_next_array(memory, &used, cols * plan->depth, sizeof(T));
     return used;
 }
 
@@ -639,7 +639,7 @@ static void N(do_block)(const N(job) * job, const N(own) * own, ptrdiff_t row, p
         if (N(recompute)(job, own, row, rows, column, cols, stage)) {
 #if GUARDED
             for (ptrdiff_t r = 0; r < rows; ++r)
-                N(mend_row)(call, row + r, column, cols, stage + r * stride);
+                N(recompute_lost)(call, row + r, column, cols, stage + r * stride);
             metric = GD_SQEUCLIDEAN; /* they are distances now */
 #endif
         }

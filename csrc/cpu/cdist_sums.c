@@ -390,8 +390,8 @@ static sums_plan plan_of(const gd_cdist *call)
 
 /* Computes those of a row's distances again whose sums were not good: `sums`, before they were
  * finished. A column without weight may have made one NaN. */
-static void mend_powers(const gd_cdist *call, const double *sums, double *distances,
-                        ptrdiff_t count, ptrdiff_t row, ptrdiff_t column)
+static void recompute_powers(const gd_cdist *call, const double *sums, double *distances,
+                             ptrdiff_t count, ptrdiff_t row, ptrdiff_t column)
 {
     const float *const a = (const float *)call->a.data + row * call->a.row_stride;
     const float *const b = (const float *)call->b.data + column * call->b.row_stride;
@@ -416,7 +416,7 @@ static void store_row(const gd_cdist *call, const sums_plan *plan, sums_at sums,
     finish(call, plan->kind, sums.at, sums.plane, count, terms ? call->b_terms + column : NULL,
            terms ? call->a_terms[row] : 0);
     if (recomputes)
-        mend_powers(call, unfinished, sums.at, count, row, column);
+        recompute_powers(call, unfinished, sums.at, count, row, column);
     if (out->dtype == GD_F32) {
         _Alignas(64) float narrow[PANELS * WIDTH];
         for (ptrdiff_t c = 0; c < count; ++c)

@@ -30,7 +30,6 @@
 enum {
     FEW = 4,          /* rows that are broadcast; with more, tiles are quicker */
     VERY_FEW = 6,     /* of these a fold is worth it that fills half a vector */
-    LINE = 64,        /* bytes that come from memory together */
     STRIPS_AHEAD = 8, /* to ask for them where a strip is a few lines */
     DEEP_ROWS = 24,   /* of both operands: a fold of so many, transposed, stays in L1 */
 };

@@ -76,7 +76,7 @@ GD_INLINE void N(sum_up)(const gd_metric terms, const int few, const T *rows, pt
             /* The hardware foresees no loads of parts of vectors: from memory they would take up to
              * six times as long. */
             const ptrdiff_t apart = stride * (ptrdiff_t)sizeof(T);
-            for (ptrdiff_t at = 0; at<ahead; at += apart> LINE ? apart : LINE)
+            for (ptrdiff_t at = 0; at<ahead; at += apart> GD_LINE ? apart : GD_LINE)
                 gd_fetch(rows, STRIPS_AHEAD * ahead + at);
             N(add_tail)(terms, few, rows, stride, d, tails, sum);
         }

@@ -63,7 +63,6 @@ enum {
     SLAB = 2 * GD_GROUP,
     MAX_CHUNK = 12,
     DEFER_FROM = 32, /* with fewer dimensions there are too few sums to hide stores behind */
-    LINE = 64,       /* bytes that are written past the caches together */
 };
 
 /* How a call is cut up. Every part but `threads` is the same when sizing and when launched. */

@@ -224,7 +224,7 @@ static void N(block)(const gd_cdist *call, const tile_plan *plan, T *own, ptrdif
                     continue;
                 if (plan->stream && (plan->staged > MR || call->metric == GD_EUCLIDEAN ||
                                      call->metric == GD_COSINE)) {
-                    const ptrdiff_t lines = cols * (ptrdiff_t)sizeof(T) / LINE * full;
+                    const ptrdiff_t lines = cols * (ptrdiff_t)sizeof(T) / GD_LINE * full;
                     const ptrdiff_t folds = (end - panel) * gd_ceil_div(gd_most(depth, 1), GD_FOLD);
                     N(put)(&queue, PTRDIFF_MAX);
                     queue = (N(queue)){.stream = true,

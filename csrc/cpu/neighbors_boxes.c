@@ -25,6 +25,7 @@
  */
 #include "box.h"
 #include "kernels.h"
+#include "memory.h"
 #include "minkowski_pair.h"
 #include "neighbors_list.h"
 #include "one_sum.h"
@@ -84,15 +85,14 @@ typedef struct boxes_job {
     boxes_kind kind;
     ptrdiff_t span; /* leaves of what is split, while arranging */
     _Atomic int64_t pairs;
-    _Atomic gd_status status; /* the first that failed; its words are in *err */
-    gd_passed passed;         /* while arranging, */
-    gd_error *err;            /* and the words of who stopped that likewise */
+    gd_passed passed; /* while arranging */
+    gd_failure failure;
 } boxes_job;
 
 /* Whether to go on arranging, of which no share of the call is done. */
 static bool goes_on(boxes_job *job, int member)
 {
-    return gd_goes_on(&job->call->launch, 0, member, &job->passed, job->err);
+    return gd_goes_on(&job->call->launch, 0, member, &job->passed, job->failure.err);
 }
 
 static boxes_kind kind_of(const gd_neighbors *call)
@@ -107,15 +107,6 @@ static boxes_kind kind_of(const gd_neighbors *call)
         default:
             return SQUARES;
     }
-}
-
-/* The next `count` elements of `bytes` each of a workspace that begins at `base`, or is being
- * sized. */
-static void *take(char *base, size_t *used, ptrdiff_t count, size_t bytes)
-{
-    void *const at = base == NULL ? NULL : base + *used;
-    *used += ((size_t)count * bytes + 255) / 256 * 256;
-    return at;
 }
 
 /* Sets what follows from the number of rows in boxes. */
@@ -141,20 +132,20 @@ static boxes_plan plan_of(const gd_neighbors *call)
     size_t used = 0, worked = 0;
     plan.record = gd_ceil_div(d + 1, unit) * unit;
     set_rows(&plan, n);
-    plan.rows = take(base, &used, 2, sizeof *plan.rows);
-    plan.points = take(base, &used, plan.leaves * LEAF * d, size);
-    plan.index = take(base, &used, plan.leaves * LEAF, sizeof *plan.index);
-    plan.cuts = take(base, &used, plan.leaves, size);
-    plan.columns = take(base, &used, plan.leaves, sizeof *plan.columns);
+    plan.rows = gd_next_array(base, &used, 2, sizeof *plan.rows);
+    plan.points = gd_next_array(base, &used, plan.leaves * LEAF * d, size);
+    plan.index = gd_next_array(base, &used, plan.leaves * LEAF, sizeof *plan.index);
+    plan.cuts = gd_next_array(base, &used, plan.leaves, size);
+    plan.columns = gd_next_array(base, &used, plan.leaves, sizeof *plan.columns);
     for (int i = 0; i < plan.levels; ++i) {
         const ptrdiff_t nodes = gd_ceil_div(plan.level[i].nodes, plan.arity) * plan.arity;
-        plan.level[i].groups = take(base, &used, nodes * 2 * d, size);
-        plan.level[i].least = take(base, &used, nodes, sizeof *plan.level[i].least);
+        plan.level[i].groups = gd_next_array(base, &used, nodes * 2 * d, size);
+        plan.level[i].least = gd_next_array(base, &used, nodes, sizeof *plan.level[i].least);
     }
-    plan.leaf_of = take(work, &worked, call->a.rows, sizeof *plan.leaf_of);
-    plan.order = take(work, &worked, call->a.rows, sizeof *plan.order);
-    plan.starts = take(work, &worked, plan.leaves + 1, sizeof *plan.starts);
-    plan.records = take(work, &worked, n * plan.record, size);
+    plan.leaf_of = gd_next_array(work, &worked, call->a.rows, sizeof *plan.leaf_of);
+    plan.order = gd_next_array(work, &worked, call->a.rows, sizeof *plan.order);
+    plan.starts = gd_next_array(work, &worked, plan.leaves + 1, sizeof *plan.starts);
+    plan.records = gd_next_array(work, &worked, n * plan.record, size);
     plan.bytes = used;
     plan.workspace_bytes = worked;
     return plan;
@@ -243,9 +234,8 @@ gd_status GD_ISA_NAME(gd_cpu_neighbors_boxes)(gd_neighbors *call, gd_error *err)
     boxes_job job = {.call = call,
                      .plan = &plan,
                      .kind = kind_of(call),
-                     .status = GD_OK,
                      .passed = GD_OK,
-                     .err = err};
+                     .failure = {.err = err}};
     if (call->b.rows > INT32_MAX) {
         return GD_FAIL(err, GD_BAD_VALUE, "boxes hold at most %d points, not %td", INT32_MAX,
                        call->b.rows);
@@ -268,5 +258,5 @@ gd_status GD_ISA_NAME(gd_cpu_neighbors_boxes)(gd_neighbors *call, gd_error *err)
     sort_rows(call, &plan);
     gd_team_run(gd_team_size(), call->a.rows, STEP, steps->search_some, &job);
     call->pairs = (double)atomic_load(&job.pairs);
-    return atomic_load(&job.status);
+    return atomic_load(&job.failure.status);
 }

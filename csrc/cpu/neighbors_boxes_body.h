@@ -693,11 +693,8 @@ static void N(search_some)(void *context, ptrdiff_t first, ptrdiff_t last, int m
     (void)member;
     for (; first < last; ++first) {
         gd_error err;
-        gd_status none = GD_OK;
-        const gd_status status =
-            N(search_row)(job, job->plan->order[first], &scratch, &pairs, &err);
-        if (status != GD_OK && atomic_compare_exchange_strong(&job->status, &none, status))
-            *job->err = err;
+        gd_note_failure(&job->failure,
+                        N(search_row)(job, job->plan->order[first], &scratch, &pairs, &err), &err);
     }
     free(scratch.list);
     atomic_fetch_add(&job->pairs, pairs);

@@ -11,11 +11,11 @@
 #include "gpudist.h"
 #include "kernels.h"
 #include "neighbors_list.h"
+#include "pass.h"
 #include "simd.h"
 #include "team.h"
 
 #include <math.h>
-#include <stdatomic.h>
 
 /* ---------------------------------------------------------------- a row's candidates */
 
@@ -67,8 +67,7 @@ static gd_status add(gd_candidates *to, double key, ptrdiff_t index, gd_error *e
 
 typedef struct filter_job {
     const gd_neighbors *call;
-    _Atomic gd_status status; /* the first that failed; its words are in *err */
-    gd_error *err;
+    gd_failure failure;
 } filter_job;
 
 static gd_status filter_row(const gd_neighbors *call, ptrdiff_t row, gd_error *err)
@@ -87,11 +86,7 @@ static void filter_some(void *context, ptrdiff_t first, ptrdiff_t last, int memb
     (void)member;
     for (ptrdiff_t row = first; row < last; ++row) {
         gd_error err;
-        gd_status none = GD_OK;
-        const gd_status status = filter_row(job->call, row, &err);
-        if (status != GD_OK && atomic_compare_exchange_strong(&job->status, &none, status)) {
-            *job->err = err;
-        }
+        gd_note_failure(&job->failure, filter_row(job->call, row, &err), &err);
     }
 }
 
@@ -102,7 +97,7 @@ gd_status GD_ISA_NAME(gd_cpu_neighbors_filter)(gd_neighbors *call, gd_error *err
         return GD_OK;
     }
     const double elements = (double)call->panel.rows * (double)call->panel.cols;
-    filter_job job = {.call = call, .status = GD_OK, .err = err};
+    filter_job job = {.call = call, .failure = {.err = err}};
     gd_team_run(elements < 0x1p16 ? 1 : gd_team_size(), call->panel.rows, 0, filter_some, &job);
-    return atomic_load(&job.status);
+    return atomic_load(&job.failure.status);
 }

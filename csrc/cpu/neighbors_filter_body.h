@@ -47,15 +47,9 @@ static gd_status N(filter)(const gd_neighbors *call, ptrdiff_t row, gd_error *er
 static void N(count)(const gd_neighbors *call, ptrdiff_t row)
 {
     const T *const x = (const T *)call->panel.data + row * call->panel.row_stride;
-    const ptrdiff_t bins = call->bound_count;
     const double sign = call->larger ? -1 : 1;
-    for (ptrdiff_t j = 0; j < call->panel.cols; ++j) {
-        const ptrdiff_t bin = gd_bin_of(sign * (double)x[j], call->bounds, bins);
-        if (bin < bins && call->sums != NULL)
-            call->sums[row * bins + bin] += call->weights[call->first + j];
-        else if (bin < bins)
-            ++call->counts[row * bins + bin];
-    }
+    for (ptrdiff_t j = 0; j < call->panel.cols; ++j)
+        gd_count_key(call, row, sign * (double)x[j], call->first + j);
 }
 
 #undef N

@@ -29,28 +29,23 @@
 #include <stdatomic.h>
 
 #include "kernels.h"
+#include "memory.h"
 #include "neighbors_list.h"
 #include "one_sum.h"
 #include "pack.h"
 #include "pass.h"
+#include "product_tile.h"
 #include "sizes.h"
 #include "team.h"
 
-#if defined(__AVX512F__) || defined(__aarch64__)
-enum { MR = 8 };
-#else
-enum { MR = 4 };
-#endif
 enum {
-    NV = 3,
     LANES = sizeof(gd_vf32) / sizeof(float),
     WIDTH = NV * LANES,             /* columns of a panel */
     FOLD = 128,                     /* dimensions of a chain of additions */
     HIGH = LANES > MR ? LANES : MR, /* rows of A that are packed side by side */
     ROWS = 128,      /* of A that a member takes at a time; their packed rows stay in L2 */
     CENTRE_ROWS = 9, /* that the centre and the scale are taken of */
-    LINE = 64,
-    LINE_FLOATS = 16,
+    LINE_FLOATS = GD_LINE / sizeof(float),
 };
 /* Pair-dimensions between two looks at the watcher: some 20 ms of a member. */
 static const double TASK_STEPS = 0x1p31;
@@ -91,8 +86,8 @@ typedef struct product_job {
     double begun, part;     /* of the work, before this round and in it */
     _Atomic int64_t pairs;
     gd_passed passed;
-    _Atomic gd_status status; /* the first that failed; its words are in *err, */
-    gd_error *err, *heard;    /* and those of who stopped the call in *heard */
+    gd_failure failure;
+    gd_error *heard; /* the words of who stopped the call */
 } product_job;
 
 /* What to add to |a|^2 + |b|^2 - 2ab, in shares of N = |a|^2 + |b|^2, for it to be no larger than
@@ -116,34 +111,27 @@ static double slack_of(ptrdiff_t d)
     return (16 + 8 + (double)gd_ceil_div(d, 128) + 4) * 2 * HALF_ULP;
 }
 
-static void *take(char *base, size_t *used, ptrdiff_t count, size_t bytes)
-{
-    void *const at = base == NULL ? NULL : base + *used;
-    *used += ((size_t)count * bytes + LINE - 1) / LINE * LINE;
-    return at;
-}
-
 static product_plan plan_of(const gd_neighbors *call)
 {
     char *const base = call->launch.sizing ? NULL : call->arrangement;
     const ptrdiff_t n = call->b.rows, d = call->b.cols;
     product_plan plan = {.d = d, .n = n, .panels = gd_ceil_div(n, WIDTH)};
-    plan.scale = take(base, &plan.bytes, 1, sizeof *plan.scale);
-    plan.centre =
-        take(base, &plan.bytes, d, call->b.dtype == GD_F32 ? sizeof(float) : sizeof(double));
-    plan.columns = take(base, &plan.bytes, plan.panels * WIDTH * d, sizeof(float));
-    plan.norms = take(base, &plan.bytes, plan.panels * WIDTH, sizeof(float));
+    plan.scale = gd_next_array(base, &plan.bytes, 1, sizeof *plan.scale);
+    plan.centre = gd_next_array(base, &plan.bytes, d,
+                                call->b.dtype == GD_F32 ? sizeof(float) : sizeof(double));
+    plan.columns = gd_next_array(base, &plan.bytes, plan.panels * WIDTH * d, sizeof(float));
+    plan.norms = gd_next_array(base, &plan.bytes, plan.panels * WIDTH, sizeof(float));
     return plan;
 }
 
 static product_own own_of(char *base, ptrdiff_t d)
 {
     product_own own = {.bytes = 0};
-    own.rows = take(base, &own.bytes, ROWS * d, sizeof(float));
-    own.norms = take(base, &own.bytes, ROWS, sizeof *own.norms);
-    own.within = take(base, &own.bytes, ROWS, sizeof *own.within);
-    own.pending = take(base, &own.bytes, ROWS * LANES, sizeof *own.pending);
-    own.counts = take(base, &own.bytes, ROWS, sizeof *own.counts);
+    own.rows = gd_next_array(base, &own.bytes, ROWS * d, sizeof(float));
+    own.norms = gd_next_array(base, &own.bytes, ROWS, sizeof *own.norms);
+    own.within = gd_next_array(base, &own.bytes, ROWS, sizeof *own.within);
+    own.pending = gd_next_array(base, &own.bytes, ROWS * LANES, sizeof *own.pending);
+    own.counts = gd_next_array(base, &own.bytes, ROWS, sizeof *own.counts);
     return own;
 }
 
@@ -165,7 +153,7 @@ static void mark(const float *a, const float *b, ptrdiff_t d, const float *norms
             gd_vf32 column[NV];
             GD_UNROLL for (int v = 0; v < NV; ++v)
                 column[v] = gd_load(b + (k * NV + v) * LANES);
-            gd_fetch(next, k * LINE);
+            gd_fetch(next, k * GD_LINE);
             GD_UNROLL for (int r = 0; r < MR; ++r) {
                 const gd_vf32 row = gd_splat(a[k * HIGH + r]);
                 GD_UNROLL for (int v = 0; v < NV; ++v)
@@ -239,13 +227,11 @@ static void search_some(void *context, ptrdiff_t first, ptrdiff_t last, int memb
         const double done =
             job->begun + job->part * (double)task * (double)job->rows / (double)call->a.rows;
         gd_error err;
-        gd_status none = GD_OK;
         if (!gd_goes_on(&call->launch, done, member, &job->passed, job->heard))
             break;
         const gd_status status = (single ? search_block_f32 : search_block_f64)(
             job, &own, task * job->rows, &pairs, &err);
-        if (status != GD_OK && atomic_compare_exchange_strong(&job->status, &none, status))
-            *job->err = err;
+        gd_note_failure(&job->failure, status, &err);
     }
     atomic_fetch_add(&job->pairs, pairs);
 }
@@ -264,7 +250,7 @@ static gd_status search_all(product_job *job, int members)
         job->begun = (double)job->panel / (double)plan->panels;
         job->part = (double)(job->until - job->panel) / (double)plan->panels;
         gd_team_run(members, gd_ceil_div(call->a.rows, job->rows), 1, search_some, job);
-        status = atomic_load(&job->status);
+        status = atomic_load(&job->failure.status);
         status = status == GD_OK ? atomic_load(&job->passed) : status;
     }
     return status;
@@ -285,8 +271,7 @@ gd_status GD_ISA_NAME(gd_cpu_neighbors_product)(gd_neighbors *call, gd_error *er
                        .plan = &plan,
                        .share = share_of(plan.d),
                        .passed = GD_OK,
-                       .status = GD_OK,
-                       .err = err,
+                       .failure = {.err = err},
                        .heard = &heard};
     gd_status status;
     if (!call->arranged) {

@@ -164,7 +164,7 @@ static gd_status N(settle)(const product_job *job, product_own *own, ptrdiff_t r
                            gd_error *err)
 {
     const gd_neighbors *const call = job->call;
-    const ptrdiff_t first = job->panel * WIDTH, bins = call->bound_count;
+    const ptrdiff_t first = job->panel * WIDTH;
     const int32_t *const pending = own->pending + r * LANES;
     const T *const a = N(row_of)(&call->a, row + r);
     const int count = own->counts[r];
@@ -185,11 +185,7 @@ static gd_status N(settle)(const product_job *job, product_own *own, ptrdiff_t r
                     status = gd_put_candidate(to, (gd_candidate){key, at}, err);
                 continue;
             }
-            const ptrdiff_t bin = gd_bin_of(key, call->bounds, bins);
-            if (bin < bins && call->sums != NULL)
-                call->sums[(row + r) * bins + bin] += call->weights[at];
-            else if (bin < bins)
-                ++call->counts[(row + r) * bins + bin];
+            gd_count_key(call, row + r, key, at);
         }
     }
     own->counts[r] = 0;

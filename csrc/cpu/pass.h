@@ -1,4 +1,5 @@
-/* pass.h: passing by the watcher from within shared work. */
+/* pass.h: what members of a call tell each other: that the watcher wants it to end, or that
+ * something went wrong. */
 #ifndef GPUDIST_CPU_PASS_H
 #define GPUDIST_CPU_PASS_H
 
@@ -23,6 +24,20 @@ static inline bool gd_goes_on(const gd_launch *launch, double done, int member, 
         }
     }
     return now == GD_OK;
+}
+
+/* What went wrong first in a call, for all its members; its words are in *err. */
+typedef struct gd_failure {
+    _Atomic gd_status status;
+    gd_error *err;
+} gd_failure;
+
+static inline void gd_note_failure(gd_failure *failure, gd_status status, const gd_error *err)
+{
+    gd_status none = GD_OK;
+    if (status != GD_OK && atomic_compare_exchange_strong(&failure->status, &none, status)) {
+        *failure->err = *err;
+    }
 }
 
 #endif

@@ -1,6 +1,6 @@
 /* put_body.h: rows of totals that wait to be stored, some lines at a time, between sums that keep
  * other units of the processor busy. Included once per type, with T, V and N as in
- * cdist_tile_body.h, N(lanes) and LINE, the bytes that are written together. */
+ * cdist_tile_body.h, and N(lanes). */
 
 /* Staged rows of totals on their way to the result, where distances are made of them. */
 typedef struct N(queue) {
@@ -44,9 +44,9 @@ GD_INLINE void N(put_part)(N(queue) * queue, ptrdiff_t count)
 /* Stores the next `lines` lines. */
 static __attribute__((noinline)) void N(put)(N(queue) * queue, ptrdiff_t lines)
 {
-    enum { PER_LINE = LINE / sizeof(T) };
+    enum { PER_LINE = GD_LINE / sizeof(T) };
     while (lines > 0 && queue->rows > 0) {
-        const ptrdiff_t head = -(uintptr_t)queue->to % LINE / sizeof(T);
+        const ptrdiff_t head = -(uintptr_t)queue->to % GD_LINE / sizeof(T);
         if (head > 0)
             N(put_part)(queue, gd_least(head, queue->left));
         const ptrdiff_t run = gd_least(lines, queue->left / PER_LINE), count = run * PER_LINE;

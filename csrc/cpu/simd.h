@@ -28,6 +28,8 @@
 #define GD_ISA_NAME(name) name##_baseline
 #endif
 
+enum { GD_LINE = 64 }; /* bytes that caches and memory move together */
+
 #define GD_INLINE static inline __attribute__((always_inline))
 
 typedef float gd_vf32 __attribute__((vector_size(GD_VEC_BYTES)));

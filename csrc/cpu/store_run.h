@@ -17,17 +17,16 @@ GD_INLINE int gd_worth_streaming(ptrdiff_t rows, ptrdiff_t cols, size_t size)
  * gd_stream_end() must follow before another thread reads them. */
 GD_INLINE void gd_store_run(void *to, const void *from, size_t bytes, int stream)
 {
-    enum { LINE = 64 };
     char *t = to;
     const char *f = from;
     if (stream) {
-        const size_t head = -(uintptr_t)t % LINE;
+        const size_t head = -(uintptr_t)t % GD_LINE;
         if (head != 0 && head <= bytes) {
             memcpy(t, f, head);
             t += head, f += head, bytes -= head;
         }
-        for (; bytes >= LINE && (uintptr_t)t % LINE == 0; bytes -= LINE)
-            for (int v = 0; v < LINE / GD_VEC_BYTES; ++v, t += GD_VEC_BYTES, f += GD_VEC_BYTES) {
+        for (; bytes >= GD_LINE && (uintptr_t)t % GD_LINE == 0; bytes -= GD_LINE)
+            for (int v = 0; v < GD_LINE / GD_VEC_BYTES; ++v, t += GD_VEC_BYTES, f += GD_VEC_BYTES) {
                 gd_vf32 x;
                 memcpy(&x, f, sizeof x);
                 gd_stream(t, x);
