@@ -13,6 +13,11 @@
 #include "bus.h"
 #include "device.h"
 #include "registry.h"
+#include "watch.h"
+
+/* Elements of rows that are prepared on the host between two looks at the watcher, times the
+ * columns of a factor; and rows that share what a factor takes, which is laid out for each time. */
+static const double WATCHED_STEPS = 0x1p24, FEWEST_PREPARED = 128;
 
 /* ---------------------------------------------------------------- checks and the choice */
 
@@ -188,6 +193,27 @@ static ptrdiff_t prepared_columns(const gd_job *job, ptrdiff_t cols)
     }
 }
 
+/* Prepares rows on the host, some at a time: each is prepared by itself. */
+static gd_status prepare_here(gd_job *job, const gd_prepare *all, gd_error *err)
+{
+    const double width = (double)(all->x.cols + 1);
+    const double work = width * (all->what == GD_FACTORED ? width : 1);
+    const ptrdiff_t rows = all->x.rows;
+    const ptrdiff_t step =
+        job->watch == NULL ? rows : (ptrdiff_t)fmax(WATCHED_STEPS / work, FEWEST_PREPARED);
+    gd_status status = GD_OK;
+    for (ptrdiff_t first = 0; status == GD_OK && first < rows; first += step) {
+        const ptrdiff_t count = rows - first < step ? rows - first : step;
+        gd_prepare some = *all;
+        some.x = gd_rows_from(&all->x, first, count);
+        some.to = gd_rows_from(&all->to, first, count);
+        some.terms = all->terms != NULL ? all->terms + first : NULL;
+        status = gd_watch_aside(job->watch, err);
+        status = status == GD_OK ? gd_cpu_prepare(&some, err) : status;
+    }
+    return status;
+}
+
 /* Makes prepared rows of made->given. */
 static gd_status prepare(gd_job *job, const gd_names *names, gd_prepared_rows *made, gd_error *err)
 {
@@ -215,7 +241,7 @@ static gd_status prepare(gd_job *job, const gd_names *names, gd_prepared_rows *m
         return status;
     }
     return job->stage.device.backend == GD_CUDA ? gd_cuda_prepare(&now, err)
-                                                : gd_cpu_prepare(&now, err);
+                                                : prepare_here(job, &now, err);
 }
 
 static gd_status bring_and_prepare(gd_job *job, const gd_matrix *x, const gd_names *names,
@@ -257,6 +283,11 @@ static gd_status hold_b(gd_job *job, gd_error *err)
 {
     const bool in_parts = job->parts.b < job->b->rows;
     gd_matrix sample;
+    if (job->ready_b != NULL) {
+        job->all_b = (gd_prepared_rows){.given = *job->b, .rows = *job->ready_b};
+        job->call.whole_b = *job->ready_b;
+        return GD_OK;
+    }
     gd_status status = in_parts ? gather(job, &sample, err) : GD_OK;
     if (status == GD_OK) {
         status = fetch(job, in_parts ? &sample : job->b, &B_NAMES, &job->all_b.given, err);

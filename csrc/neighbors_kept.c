@@ -1,98 +1,99 @@
 /* neighbors_kept.c: points that are arranged once for several searches among them.
  *
- * An arrangement depends on the points, the metric and the box, and on the kernel. These are noted
- * beside it, so that a search for anything else goes without. Nobody waits: the lock is held while
- * points are arranged, and a child of fork may have been born meanwhile. */
+ * An arrangement depends on the points, the measure and the kernel. These are noted beside it, so
+ * that a search for anything else goes without. Nobody waits, and nothing is locked: whoever
+ * finds no arrangement makes one, and the first that is complete stays until the end. */
 #include "neighbors_kept.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "device.h"
 
-enum { MOST_COLS = 8 }; /* of points in a box that is noted */
-
-struct gd_kept {
-    pthread_mutex_t lock;
-    const gd_kernel *kernel; /* which arranged them; NULL while none has */
+/* What points were arranged for, and how. */
+typedef struct kept_points {
+    gd_arrangement arrangement;
+    const gd_kernel *kernel;
     gd_matrix points;
     gd_metric metric;
     double p;
-    bool periodic;
-    double box[MOST_COLS];
-    void *memory;
+    bool weighted, periodic;
+    double arguments[]; /* weights, lengths of the box */
+} kept_points;
+
+struct gd_kept {
+    _Atomic(kept_points *) first;
 };
 
 static const gd_device host = {GD_CPU, 0};
 
-gd_kept *gd_kept_new(void)
-{
-    gd_kept *const kept = calloc(1, sizeof *kept);
-    if (kept != NULL && pthread_mutex_init(&kept->lock, NULL) != 0) {
-        free(kept);
-        return NULL;
-    }
-    return kept;
-}
+gd_kept *gd_kept_new(void) { return calloc(1, sizeof(gd_kept)); }
 
 void gd_kept_free(gd_kept *kept)
 {
-    if (kept != NULL) {
-        gd_free(host, NULL, kept->memory);
-        pthread_mutex_destroy(&kept->lock);
-        free(kept);
+    kept_points *const first = kept != NULL ? atomic_load(&kept->first) : NULL;
+    if (first != NULL) {
+        gd_free(host, NULL, first->arrangement.memory);
+        gd_free(host, NULL, first->arrangement.rows.data);
+        free(first);
     }
+    free(kept);
 }
 
-static bool is_for(const gd_kept *kept, const gd_kernel *kernel, const gd_neighbors *look)
+/* Whether numbers of columns are those that were noted, or as few as none. */
+static bool are_noted(const double *numbers, bool noted, const double *at, ptrdiff_t columns)
 {
-    const gd_matrix *const x = &kept->points, *const y = &look->b;
+    return noted == (numbers != NULL) &&
+           (!noted || memcmp(numbers, at, (size_t)columns * sizeof *at) == 0);
+}
+
+static bool is_for(const kept_points *one, const gd_kernel *kernel, const gd_matrix *points,
+                   const gd_measure *measure)
+{
+    const gd_matrix *const x = &one->points, *const y = points;
     const bool alike = x->data == y->data && x->rows == y->rows && x->cols == y->cols &&
                        x->row_stride == y->row_stride && x->dtype == y->dtype;
-    return kept->kernel == kernel && alike && kept->metric == look->metric && kept->p == look->p &&
-           kept->periodic == (look->box != NULL) &&
-           (look->box == NULL ||
-            memcmp(kept->box, look->box, (size_t)y->cols * sizeof *look->box) == 0);
+    return alike && one->kernel == kernel && one->metric == measure->metric &&
+           one->p == measure->p &&
+           are_noted(measure->weights, one->weighted, one->arguments, x->cols) &&
+           are_noted(measure->box, one->periodic, one->arguments + x->cols, x->cols);
 }
 
-static gd_status fill(gd_kept *kept, const gd_kernel *kernel, gd_neighbors *look, gd_error *err)
+gd_arrangement *gd_kept_find(gd_kept *kept, const gd_kernel *kernel, const gd_matrix *points,
+                             const gd_measure *measure)
 {
-    void *memory;
-    gd_status status = gd_alloc(host, NULL, look->arrangement_bytes, "XB, arranged", &memory, err);
-    if (status != GD_OK) {
-        return status;
-    }
-    look->arrangement = memory;
-    if ((status = kernel->launch.neighbors(look, err)) != GD_OK) {
-        gd_free(host, NULL, memory);
-        return status;
-    }
-    kept->memory = memory;
-    kept->points = look->b;
-    kept->metric = look->metric;
-    kept->p = look->p;
-    kept->periodic = look->box != NULL;
-    if (kept->periodic) {
-        memcpy(kept->box, look->box, (size_t)look->b.cols * sizeof *look->box);
-    }
-    kept->kernel = kernel;
-    return GD_OK;
+    kept_points *const first = atomic_load(&kept->first);
+    return first != NULL && is_for(first, kernel, points, measure) ? &first->arrangement : NULL;
 }
 
-gd_status gd_kept_arrange(gd_kept *kept, const gd_kernel *kernel, gd_neighbors *look, gd_error *err)
+bool gd_kept_take(gd_kept *kept, const gd_kernel *kernel, const gd_matrix *points,
+                  const gd_measure *measure, const gd_arrangement *made)
 {
-    gd_status status = GD_OK;
-    if (look->b.cols > MOST_COLS || pthread_mutex_trylock(&kept->lock) != 0) {
-        return GD_OK;
+    const size_t bytes = (size_t)points->cols * sizeof(double);
+    kept_points *none = NULL;
+    kept_points *const one =
+        atomic_load(&kept->first) == NULL ? malloc(sizeof *one + 2 * bytes) : NULL;
+    if (one == NULL) {
+        return false;
     }
-    if (kept->kernel == NULL) {
-        status = fill(kept, kernel, look, err);
+    one->arrangement.rows = made->rows;
+    one->arrangement.memory = made->memory;
+    atomic_init(&one->arrangement.worth, false);
+    one->kernel = kernel;
+    one->points = *points;
+    one->metric = measure->metric;
+    one->p = measure->p;
+    one->weighted = measure->weights != NULL;
+    one->periodic = measure->box != NULL;
+    if (one->weighted) {
+        memcpy(one->arguments, measure->weights, bytes);
     }
-    else if (is_for(kept, kernel, look)) {
-        look->arrangement = kept->memory;
-        look->arranged = true;
+    if (one->periodic) {
+        memcpy(one->arguments + points->cols, measure->box, bytes);
     }
-    pthread_mutex_unlock(&kept->lock);
-    return status;
+    if (!atomic_compare_exchange_strong(&kept->first, &none, one)) {
+        free(one);
+        return false;
+    }
+    return true;
 }

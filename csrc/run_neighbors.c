@@ -50,10 +50,11 @@ typedef struct gd_search {
     ptrdiff_t rows, cols; /* of a panel */
     gd_neighbors look;
     const gd_kernel *filter;
-    bool asked;          /* for it by name */
-    bool in_panels;      /* on a device: not by points, for which there was too little memory */
-    gd_kept *kept;       /* where B is arranged for other searches as well, or NULL */
-    ptrdiff_t neighbors; /* as in gd_request */
+    bool asked;            /* for it by name */
+    bool in_panels;        /* on a device: not by points, for which there was too little memory */
+    gd_kept *kept;         /* where B is arranged for other searches as well, or NULL; */
+    gd_arrangement *there; /* and what was found there, or NULL */
+    ptrdiff_t neighbors;   /* as in gd_request */
     ptrdiff_t self;
     const struct gd_search_kind *kind;
     void *context; /* of that kind */
@@ -186,9 +187,10 @@ static gd_status look_among(gd_search *search, ptrdiff_t first, ptrdiff_t count,
     return search->filter->launch.neighbors(&search->look, err);
 }
 
-/* Rows that take no longer than a panel where one takes so many pairs. */
-static ptrdiff_t rows_at_pace(const gd_search *search, double pairs)
+/* Rows that take no longer than a panel where one takes as many pairs as each of the last. */
+static ptrdiff_t rows_at_pace(const gd_search *search)
 {
+    const double pairs = search->look.pairs / (double)search->look.a.rows;
     if (takes_products(search)) {
         return search->rows;
     }
@@ -196,6 +198,29 @@ static ptrdiff_t rows_at_pace(const gd_search *search, double pairs)
     const bool quick = gd_metric_info(form->metric)->cost == GD_CHEAP;
     const double steps = (quick ? QUICK_STEPS : SLOW_STEPS) / (double)(search->job.b->cols + 1);
     return (ptrdiff_t)fmax(fmin(steps / fmax(pairs, 1), (double)search->rows), 1);
+}
+
+/* Finds what an earlier search among B left. */
+static void find_kept(gd_search *search)
+{
+    gd_job *const job = &search->job;
+    search->there = gd_kept_find(search->kept, search->filter, job->b, job->measure);
+    job->ready_b = search->there != NULL && takes_prepared(search) ? &search->there->rows : NULL;
+}
+
+/* Leaves B, as it is prepared and arranged now, for searches to come. */
+static void keep(gd_search *search)
+{
+    gd_job *const job = &search->job;
+    gd_arrangement made = {.memory = search->look.arrangement};
+    if (takes_prepared(search)) {
+        made.rows = job->all_b.rows;
+    }
+    if (gd_kept_take(search->kept, search->filter, job->b, job->measure, &made)) {
+        gd_stage_leave(&job->stage, made.memory);
+        gd_stage_leave(&job->stage, made.rows.data);
+        search->there = gd_kept_find(search->kept, search->filter, job->b, job->measure);
+    }
 }
 
 /* Arranges B, unless it is kept from a search before; nothing if memory is counted. */
@@ -210,23 +235,55 @@ static gd_status arrange(gd_search *search, gd_error *err)
     look->metric = job->form.metric;
     look->p = job->measure->p;
     look->box = job->measure->box;
-    look->arrangement = NULL;
-    look->arranged = false;
+    look->arrangement = search->there != NULL ? search->there->memory : NULL;
+    look->arranged = search->there != NULL;
     status = search->filter->launch.neighbors(look, err);
     status = status == GD_OK ? gd_stage_memory(&job->stage, 1, look->launch.workspace_bytes,
                                                "arranging XB", &look->launch.workspace, err)
                              : status;
     look->launch.sizing = false;
-    if (status == GD_OK && search->kept != NULL && !takes_prepared(search) && !gd_job_counts(job)) {
-        status = gd_kept_arrange(search->kept, search->filter, look, err);
-    }
     if (status != GD_OK || look->arranged) {
         return status;
     }
     status = gd_stage_memory(&job->stage, 1, look->arrangement_bytes, "XB, arranged",
                              &look->arrangement, err);
-    return status == GD_OK && !gd_job_counts(job) ? search->filter->launch.neighbors(look, err)
-                                                  : status;
+    if (status != GD_OK || gd_job_counts(job)) {
+        return status;
+    }
+    status = search->filter->launch.neighbors(look, err);
+    if (status == GD_OK && search->kept != NULL) {
+        keep(search);
+    }
+    return status;
+}
+
+/* Whether looking at every pair of the last rows would have taken longer. */
+static bool was_worth_it(const gd_search *search)
+{
+    const double rows = (double)search->look.a.rows;
+    const double lists = takes_products(search) ? 0 : LIST_PAIRS;
+    return PANEL_PAIRS * search->look.pairs + SWEPT_PAIRS * search->look.swept <=
+           ((double)search->job.b->rows + lists) * rows;
+}
+
+/* Tries some rows, and leaves search->filter NULL where panels are quicker. Products that were
+ * asked for, or worth it the last time, need no trial. */
+static gd_status try_some(gd_search *search, gd_error *err)
+{
+    gd_job *const job = &search->job;
+    const ptrdiff_t m = job->a->rows;
+    const ptrdiff_t some = takes_products(search) ? gd_most(m / TRIED_SHARE, 1) : m;
+    const ptrdiff_t tried = gd_least(gd_least(some, TRIED_ROWS), search->rows);
+    gd_status status;
+    if (takes_products(search) &&
+        (search->asked || (search->there != NULL && atomic_load(&search->there->worth)))) {
+        return GD_OK;
+    }
+    status = look_among(search, 0, tried, m / tried, err);
+    if (status == GD_OK && !search->asked && !was_worth_it(search)) {
+        search->filter = NULL;
+    }
+    return status;
 }
 
 /* Arranges B, tries some rows, and does all if it is worth that; else search->filter is NULL. */
@@ -234,25 +291,22 @@ static gd_status walk_points(gd_search *search, gd_error *err)
 {
     gd_job *const job = &search->job;
     const ptrdiff_t m = job->a->rows;
-    const ptrdiff_t some = takes_products(search) ? gd_most(m / TRIED_SHARE, 1) : m;
-    const ptrdiff_t tried = gd_least(gd_least(some, TRIED_ROWS), search->rows);
     const gd_launch launch = {.device = job->stage.device, .watch = job->watch};
-    gd_status status = arrange(search, err);
-    if (status != GD_OK || gd_job_counts(job)) {
+    const bool counts = gd_job_counts(job);
+    gd_status status;
+    if (!counts) {
+        gd_watch_part(job->watch, 0, 0);
+    }
+    status = arrange(search, err);
+    if (status != GD_OK || counts) {
         return status;
     }
-    gd_watch_part(job->watch, 0, 0);
-    status = look_among(search, 0, tried, m / tried, err);
+    status = try_some(search, err);
     gd_watch_part(job->watch, 0, 1);
-    const double pairs = search->look.pairs / (double)tried;
-    const double swept = search->look.swept / (double)tried;
-    const double lists = takes_products(search) ? 0 : LIST_PAIRS;
-    if (status == GD_OK && !search->asked &&
-        PANEL_PAIRS * pairs + SWEPT_PAIRS * swept > (double)job->b->rows + lists) {
-        search->filter = NULL;
-        return GD_OK;
+    if (search->filter == NULL) {
+        return status;
     }
-    const ptrdiff_t step = rows_at_pace(search, pairs);
+    const ptrdiff_t step = rows_at_pace(search);
     for (ptrdiff_t row = 0, rows; status == GD_OK && row < m; row += rows) {
         rows = gd_least(m - row, step);
         status = gd_pass(&launch, (double)row / (double)m, err);
@@ -260,6 +314,9 @@ static gd_status walk_points(gd_search *search, gd_error *err)
         status = status == GD_OK ? look_among(search, row, rows, 1, err) : status;
         gd_watch_part(job->watch, 0, 1);
         status = status == GD_OK ? search->kind->finish(search, row, rows, err) : status;
+        if (status == GD_OK && search->there != NULL) {
+            atomic_store(&search->there->worth, was_worth_it(search));
+        }
     }
     return status;
 }
@@ -270,6 +327,9 @@ static gd_status work(gd_search *search, gd_error *err)
 {
     const bool counts = gd_job_counts(&search->job);
     const bool points = takes_points(search);
+    if (!counts && search->kept != NULL) {
+        find_kept(search);
+    }
     gd_status status = points && !takes_prepared(search) ? GD_OK : gd_job_hold(&search->job, err);
     status = status == GD_OK ? search->kind->prepare(search, err) : status;
     if (status == GD_OK) {

@@ -91,6 +91,20 @@ gd_status gd_stage_matrix(gd_stage *stage, ptrdiff_t rows, ptrdiff_t cols, gd_dt
     return gd_stage_memory(stage, (size_t)rows, row_bytes, what, &out->data, err);
 }
 
+void gd_stage_leave(gd_stage *stage, const void *memory)
+{
+    int left = 0;
+    for (int i = 0; i < stage->owned_count; ++i) {
+        if (stage->owned[i].memory != memory) {
+            stage->owned[left++] = stage->owned[i];
+        }
+        else if (stage->budget != NULL) {
+            stage->budget->held -= stage->owned[i].bytes;
+        }
+    }
+    stage->owned_count = left;
+}
+
 void gd_stage_release_to(gd_stage *stage, int kept)
 {
     while (stage->owned_count > kept) {

@@ -52,6 +52,8 @@ gd_status gd_stage_memory(gd_stage *stage, size_t rows, size_t row_bytes, const 
 /* A dense matrix. */
 gd_status gd_stage_matrix(gd_stage *stage, ptrdiff_t rows, ptrdiff_t cols, gd_dtype dtype,
                           const char *what, gd_matrix *out, gd_error *err);
+/* Leaves a block to somebody else, who gives it back with gd_free. */
+void gd_stage_leave(gd_stage *stage, const void *memory);
 /* Gives back what came after the first `kept` blocks. */
 void gd_stage_release_to(gd_stage *stage, int kept);
 /* Gives everything back; may be called again. */

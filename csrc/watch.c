@@ -119,6 +119,16 @@ void gd_watch_part(gd_watch *watch, double before, double part)
     }
 }
 
+gd_status gd_watch_aside(gd_watch *watch, gd_error *err)
+{
+    gd_watcher *w = (gd_watcher *)watch;
+    if (w == NULL) {
+        return GD_OK;
+    }
+    w->last = now();
+    return look_if_due(w, w->last, w->marked, err);
+}
+
 void gd_watch_first(gd_watch *watch, double share)
 {
     gd_watcher *w = (gd_watcher *)watch;

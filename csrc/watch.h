@@ -30,6 +30,8 @@ void gd_watcher_start(gd_watcher *watcher, gd_look *look, void *context);
 void gd_watcher_end(gd_watcher *watcher);
 /* From here on the work is a part of the call, begun anew. watch may be NULL, here and below. */
 void gd_watch_part(gd_watch *watch, double before, double part);
+/* On the CPU: passes by in work that is no share of the call. */
+gd_status gd_watch_aside(gd_watch *watch, gd_error *err);
 /* Before the first launch: which share of the call comes before it is known how long a share takes.
  * It is to take some tenths of a second at most. */
 void gd_watch_first(gd_watch *watch, double share);

@@ -17,9 +17,11 @@ class Neighbors:
     """A set of points to be asked for neighbours again and again.
 
     It has the methods of `sklearn.neighbors.NearestNeighbors`, with their names, arguments and
-    shapes, so that code which asks one of those can ask this. Points of up to 8 columns that are
-    searched on the CPU are put into boxes once, by the first query, and kept there for all others;
-    any number of threads may ask at once.
+    shapes, so that code which asks one of those can ask this. Where points are searched on the CPU,
+    by boxes or by products as `knn` says, the first query arranges them, and the set keeps that for
+    all others; any number of threads may ask at once. It takes memory beside the copy of `X`: of
+    boxes two to six times as much as that; of products what `X` takes in float32, and for cosine
+    and correlation distances what `X` takes once more, for rows of unit length.
 
     Parameters
     ----------
@@ -71,7 +73,7 @@ class Neighbors:
         self._kept = _core.keep()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what a copy or a pickle has: all but the boxes, which it makes for itself."""
+        """Return what a copy or a pickle has: all but what the points are arranged in."""
         return {name: value for name, value in self.__dict__.items() if name != "_kept"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ from test_neighbors import check
 from test_neighbors_boxes import SETS, check_a_radius_for_each_row, check_all, keys_like
 
 import gpudist
+from gpudist import _core
 
 KERNELS = [k.id for k in gpudist.kernels("neighbors") if "cpu_product" in k.id and not k.why_not]
 BEST = KERNELS[0]
@@ -23,6 +24,23 @@ def tight_clusters(rng, rows, d, dtype):
 def same(found, expected):
     for ours, theirs in zip(found, expected, strict=True):
         np.testing.assert_array_equal(ours, theirs)
+
+
+def looks_through_panels(call):
+    """Tell whether a call comes to do so, from what it says of memory that it is denied.
+
+    What products are denied is no fault: panels are what auto takes then.
+    """
+    said = []
+    for nth in range(1, 40):
+        _core.fail_allocation(nth)
+        try:
+            call()
+        except MemoryError as error:
+            said.append(str(error))
+        finally:
+            _core.fail_allocation(0)
+    return any("a panel of distances" in one for one in said)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -128,6 +146,14 @@ def test_auto_goes_back_to_panels_where_products_rule_nothing_out(dtype, rng):
     told = []
     gpudist.knn(a, b, 7, device="cpu", progress=lambda done, total: told.append(done / total))
     assert told == sorted(told) and told[-1] == 1
+    assert looks_through_panels(lambda: gpudist.knn(a, b, 7, device="cpu"))
+    c = rng.random((3000, 32)).astype(dtype)
+    assert not looks_through_panels(lambda: gpudist.knn(c[:300], c, 7, device="cpu"))
+    both = np.concatenate([c[:1500], b])
+    index = gpudist.Neighbors(both, n_neighbors=7, device="cpu")
+    for rows, in_panels in ((c[:300], False), (a, True), (c[:300], False), (a, True)):
+        same(index.kneighbors(rows), gpudist.knn(rows, both, 7, kernel=PANELS))
+        assert looks_through_panels(lambda rows=rows: index.kneighbors(rows)) is in_panels
 
 
 def test_more_dimensions_than_one_round_does(rng):

@@ -1,4 +1,4 @@
-"""`Neighbors`: points that are put into boxes once have the bits of those that are so each time."""
+"""`Neighbors`: points that are arranged once have the bits of those that are so each time."""
 
 import copy
 import gc
@@ -11,7 +11,7 @@ import pytest
 import gpudist
 from gpudist import _core
 
-BOXED = 2000  # so many points are worth boxes
+MANY = 2000  # so many points are worth boxes, or products
 
 
 @pytest.fixture
@@ -54,52 +54,87 @@ def rows_of(found):
 )
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_query_after_query_has_the_bits_of_a_call(none_kept, metric, arguments, dtype):
-    x = points(BOXED, dtype=dtype)
+    ask_again_and_again(3, 0.05, metric, arguments, dtype)
+
+
+@pytest.mark.parametrize(
+    ("metric", "arguments"),
+    [
+        ("euclidean", {}),
+        ("sqeuclidean", {}),
+        ("cosine", {}),
+        ("cosine", {"w": np.arange(20) % 3}),
+        ("correlation", {}),
+        ("hellinger", {}),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_query_after_query_of_many_columns(none_kept, metric, arguments, dtype):
+    ask_again_and_again(20, 0.1, metric, arguments, dtype)
+
+
+def ask_again_and_again(columns, radius, metric, arguments, dtype):
+    x = points(MANY, columns, dtype=dtype)
     x[7] = x[1900]
-    if metric != "cosine":
-        x[11] = np.nan
+    x[11] = np.nan
     index = gpudist.Neighbors(x, metric, **arguments)
     for rows in (1, 5, 0, 300, 3000):
-        a = points(rows, seed=rows, dtype=dtype)
+        a = points(rows, columns, seed=rows, dtype=dtype)
         same(index.kneighbors(a, 4), gpudist.knn(a, x, 4, metric, **arguments))
-        near = gpudist.radius_neighbors(a, x, 0.05, metric, **arguments)
+        near = gpudist.radius_neighbors(a, x, radius, metric, **arguments)
         if rows:
-            found = rows_of(index.radius_neighbors(a, 0.05))
+            found = rows_of(index.radius_neighbors(a, radius))
             same(found, (near.distances, near.indices))
     same(index.kneighbors(None, 3), gpudist.knn(x, None, 3, metric, **arguments))
-    other = points(40, seed=1, dtype="float64" if dtype == "float32" else "float32")
+    other = points(40, columns, seed=1, dtype="float64" if dtype == "float32" else "float32")
     same(index.kneighbors(other), gpudist.knn(other.astype(dtype), x, 5, metric, **arguments))
 
 
-def test_boxes_are_made_once_and_given_back(none_kept):
-    index = gpudist.Neighbors(points(BOXED))
+@pytest.mark.parametrize(
+    ("columns", "metric", "blocks"),
+    [(3, "euclidean", 1), (20, "euclidean", 1), (20, "cosine", 2)],  # prepared rows are kept too
+)
+def test_points_are_arranged_once_and_given_back(none_kept, columns, metric, blocks):
+    index = gpudist.Neighbors(points(MANY, columns), metric)
     assert _core.allocations() == none_kept
-    for _ in range(3):
-        index.kneighbors(points(2, seed=1))
-        assert _core.allocations() == none_kept + 1
+    for rows in (2, 200, 2):
+        index.kneighbors(points(rows, columns, seed=1))
+        assert _core.allocations() == none_kept + blocks
     index.radius_neighbors(radius=0.01)
-    assert _core.allocations() == none_kept + 1
+    assert _core.allocations() == none_kept + blocks
     del index
 
 
-def test_few_points_and_many_columns_have_no_boxes(none_kept):
-    for x in (points(100), points(BOXED, 9)):
-        index = gpudist.Neighbors(x)
-        same(index.kneighbors(x[:3]), gpudist.knn(x[:3], x, 5))
+def test_what_is_not_arranged(none_kept):
+    for x, metric in ((points(100), "euclidean"), (points(MANY, 20), "hellinger")):
+        index = gpudist.Neighbors(x, metric)
+        same(index.kneighbors(x[:3]), gpudist.knn(x[:3], x, 5, metric))
         assert _core.allocations() == none_kept
 
 
+def test_an_earlier_search_is_no_promise(none_kept):
+    """Points that products tell apart for some rows, and for others not."""
+    x = np.concatenate([points(MANY, 20), 5 + 1e-8 * points(MANY, 20, seed=1)])
+    index = gpudist.Neighbors(x)
+    for first in (0, 3900, 3900, 0):
+        a = x[first : first + 90]
+        same(index.kneighbors(a), gpudist.knn(a, x, 5))
+
+
 def test_the_points_are_a_copy(none_kept):
-    x = points(BOXED)
+    x = points(MANY)
     index, was = gpudist.Neighbors(x), x.copy()
     index.kneighbors(x[:2])
     x[:] = 0
     same(index.kneighbors(was[:9]), gpudist.knn(was[:9], was, 5))
 
 
-def test_threads_ask_at_once(none_kept):
-    x, a = points(50_000), points(64, seed=2)
-    wanted, index = gpudist.knn(a, x, 5), gpudist.Neighbors(x)
+@pytest.mark.parametrize(
+    ("columns", "metric", "blocks"), [(3, "euclidean", 1), (20, "euclidean", 1), (20, "cosine", 2)]
+)
+def test_threads_ask_at_once(none_kept, columns, metric, blocks):
+    x, a = points(20_000, columns), points(64, columns, seed=2)
+    wanted, index = gpudist.knn(a, x, 5, metric), gpudist.Neighbors(x, metric)
     start, faults = threading.Barrier(6), []
 
     def ask():
@@ -116,14 +151,14 @@ def test_threads_ask_at_once(none_kept):
     for thread in threads:
         thread.join()
     assert not faults
-    assert _core.allocations() == none_kept + 1
+    assert _core.allocations() == none_kept + blocks
 
 
 @pytest.mark.parametrize(
     "copied", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))]
 )
 def test_a_copy_has_boxes_of_its_own(none_kept, copied):
-    x = points(BOXED)
+    x = points(MANY)
     index = gpudist.Neighbors(x, "cityblock", n_neighbors=2)
     index.kneighbors(x[:1])
     other = copied(index)
@@ -132,11 +167,14 @@ def test_a_copy_has_boxes_of_its_own(none_kept, copied):
     assert _core.allocations() == none_kept + 2
 
 
-def test_what_fails_leaves_nothing_behind(none_kept):
-    x = points(BOXED)
-    index = gpudist.Neighbors(x)
-    wanted = gpudist.knn(x[:5], x, 5)
-    for nth in range(1, 9):
+@pytest.mark.parametrize(
+    ("columns", "metric", "blocks"), [(3, "euclidean", 1), (20, "euclidean", 1), (20, "cosine", 2)]
+)
+def test_what_fails_leaves_nothing_behind(none_kept, columns, metric, blocks):
+    x = points(MANY, columns)
+    index = gpudist.Neighbors(x, metric)
+    wanted = gpudist.knn(x[:5], x, 5, metric)
+    for nth in range(1, 13):
         _core.fail_allocation(nth)
         try:
             same(index.kneighbors(x[:5]), wanted)
@@ -144,9 +182,28 @@ def test_what_fails_leaves_nothing_behind(none_kept):
             pass
         finally:
             _core.fail_allocation(0)
-        assert _core.allocations() <= none_kept + 1
+        assert _core.allocations() in (none_kept, none_kept + blocks)
     same(index.kneighbors(x[:5]), wanted)
-    assert _core.allocations() == none_kept + 1
+    assert _core.allocations() == none_kept + blocks
+
+
+@pytest.mark.parametrize("columns", [3, 512])
+def test_a_stop_is_heard_while_points_are_arranged(none_kept, columns):
+    """Among so many that this takes a while; a stop in the search would leave them arranged."""
+
+    def stop(done):
+        raise InterruptedError("enough")
+
+    a, out = np.ones((1, columns)), (np.empty((1, 1)), np.empty((1, 1), np.int64))
+    for rows in (2 ** np.arange(5) << 24) // 3 // columns:
+        kept, x = _core.keep(), points(rows, columns)
+        try:
+            _core.nearest(a, x, *out, None, None, "euclidean", kept=kept, progress=stop)
+        except InterruptedError:
+            if _core.allocations() == none_kept:
+                return
+        del kept
+    pytest.fail("nobody looked up while points were arranged")
 
 
 def test_the_core_takes_what_keep_gave_alone():
@@ -155,11 +212,11 @@ def test_the_core_takes_what_keep_gave_alone():
     with pytest.raises((TypeError, ValueError)):
         _core.nearest(a, a, *out, None, None, "euclidean", kept=a)
     kept = _core.keep()
-    x, y = points(BOXED), points(BOXED, seed=1)
+    x, y = points(MANY), points(MANY, seed=1)
     for among in (x, y, x[::-1], x[:1500]):  # others than the first go without
         _core.nearest(a, among, *out, None, None, "euclidean", kept=kept)
         same(out, gpudist.knn(a, among, 1))
-    nan = points(BOXED)
+    nan = points(MANY)
     nan[:4] = [np.nan, 0.5, 0.5]  # which chebyshev passes over
     kept, a = _core.keep(), np.tile([9.0, 0.5, 0.5], (4, 1))
     for metric in ("euclidean", "chebyshev", "euclidean"):
@@ -169,3 +226,13 @@ def test_the_core_takes_what_keep_gave_alone():
     for box in (np.array([1.0, 1.0, 1.0]), np.array([1.0, np.inf, 1.0]), None):
         _core.nearest(a, x, *out, None, None, "euclidean", box=box, kept=kept)
         same(out, gpudist.knn(a, x, 1, **({} if box is None else {"box": box})))
+
+
+def test_weights_and_metrics_are_told_apart():
+    a, x = points(9, 20), points(MANY, 20, seed=1)
+    out, kept = (np.empty((9, 1)), np.empty((9, 1), np.int64)), _core.keep()
+    weights = [None, np.arange(20.0), np.arange(20.0)[::-1].copy(), None]
+    for metric in ("cosine", "correlation", "euclidean", "cosine"):
+        for w in weights if metric != "euclidean" else [None]:
+            _core.nearest(a, x, *out, None, None, metric, weights=w, kept=kept)
+            same(out, gpudist.knn(a, x, 1, metric, **({} if w is None else {"w": w})))

@@ -39,11 +39,12 @@
 #include <stdatomic.h>
 
 enum {
-    LEAF = 32,        /* points */
-    MOST_COLS = 8,    /* as the row of the table says */
-    MOST_LEVELS = 12, /* of boxes, for 2**31 points */
-    STEP = 64,        /* rows of A that a member takes at a time */
-    UNIT = 16,        /* bytes: records are some of them */
+    LEAF = 32,         /* points */
+    MOST_COLS = 8,     /* as the row of the table says */
+    MOST_LEVELS = 12,  /* of boxes, for 2**31 points */
+    STEP = 64,         /* rows of A that a member takes at a time */
+    WATCHED_SPAN = 64, /* leaves that are split between two looks at the watcher, at most */
+    UNIT = 16,         /* bytes: records are some of them */
 };
 
 /* Which sums bound a distance. */
@@ -84,8 +85,15 @@ typedef struct boxes_job {
     boxes_kind kind;
     ptrdiff_t span; /* leaves of what is split, while arranging */
     _Atomic int64_t pairs;
+    gd_passed passed; /* while arranging */
     gd_failure failure;
 } boxes_job;
+
+/* Whether to go on arranging, of which no share of the call is done. */
+static bool goes_on(boxes_job *job, int member)
+{
+    return gd_goes_on(&job->call->launch, 0, member, &job->passed, job->failure.err);
+}
 
 static boxes_kind kind_of(const gd_neighbors *call)
 {
@@ -223,7 +231,11 @@ gd_status GD_ISA_NAME(gd_cpu_neighbors_boxes)(gd_neighbors *call, gd_error *err)
                                      : call->b.dtype == GD_F32 ? &of_f32
                                                                : &of_f64;
     boxes_plan plan = plan_of(call);
-    boxes_job job = {.call = call, .plan = &plan, .kind = kind_of(call), .failure = {.err = err}};
+    boxes_job job = {.call = call,
+                     .plan = &plan,
+                     .kind = kind_of(call),
+                     .passed = GD_OK,
+                     .failure = {.err = err}};
     if (call->b.rows > INT32_MAX) {
         return GD_FAIL(err, GD_BAD_VALUE, "boxes hold at most %d points, not %td", INT32_MAX,
                        call->b.rows);
@@ -235,8 +247,8 @@ gd_status GD_ISA_NAME(gd_cpu_neighbors_boxes)(gd_neighbors *call, gd_error *err)
     }
     if (!call->arranged) {
         steps->arrange(&job, &plan);
-        call->arranged = true;
-        return GD_OK;
+        call->arranged = atomic_load(&job.passed) == GD_OK;
+        return atomic_load(&job.passed);
     }
     set_rows(&plan, *plan.rows);
     if (*plan.rows == 0) {

@@ -134,21 +134,22 @@ static void N(split)(const boxes_plan *plan, ptrdiff_t good, ptrdiff_t first, pt
 
 static void N(split_some)(void *context, ptrdiff_t first, ptrdiff_t last, int member)
 {
-    const boxes_job *const job = context;
-    (void)member;
-    for (; first < last; ++first)
+    boxes_job *const job = context;
+    for (; first < last && goes_on(job, member); ++first)
         N(split)(job->plan, job->plan->rows[1], first * job->span, job->span);
 }
 
 /* Splits what has `span` leaves until each is by itself. */
 static void N(split_all)(void *context, ptrdiff_t first, ptrdiff_t last, int member)
 {
-    const boxes_job *const job = context;
-    (void)member;
+    boxes_job *const job = context;
     for (; first < last; ++first)
         for (ptrdiff_t span = job->span; span > 1; span /= 2)
-            for (ptrdiff_t at = 0; at < job->span; at += span)
+            for (ptrdiff_t at = 0; at < job->span; at += span) {
+                if ((span >= WATCHED_SPAN || at == 0) && !goes_on(job, member))
+                    return;
                 N(split)(job->plan, job->plan->rows[1], first * job->span + at, span);
+            }
 }
 
 /* A row's coordinates, or their images. */
@@ -267,6 +268,8 @@ static void N(arrange)(boxes_job *job, boxes_plan *plan)
     for (job->span = span; job->span > 1 && job->span * 8 * members > span; job->span /= 2)
         gd_team_run(members, gd_ceil_div(plan->leaves, job->span), 1, N(split_some), job);
     gd_team_run(members, gd_ceil_div(plan->leaves, job->span), 1, N(split_all), job);
+    if (atomic_load(&job->passed) != GD_OK)
+        return;
     for (int level = 0; level < plan->levels; ++level) {
         /* No node beyond the last is looked at, but it is read. */
         const ptrdiff_t size = 2 * N(arity) * plan->d * (ptrdiff_t)sizeof(T);

@@ -267,23 +267,26 @@ gd_status GD_ISA_NAME(gd_cpu_neighbors_product)(gd_neighbors *call, gd_error *er
         call->launch.workspace_bytes = (size_t)gd_team_size() * own;
         return GD_OK;
     }
-    if (!call->arranged) {
-        product_job job = {.call = call, .plan = &plan, .share = share_of(plan.d)};
-        (single ? find_frame_f32 : find_frame_f64)(&call->b, &plan);
-        gd_team_run(gd_team_size(), plan.panels, 0, single ? pack_some_f32 : pack_some_f64, &job);
-        call->arranged = true;
-        return GD_OK;
-    }
-    /* The team's size may have changed since; the workspace has not. */
-    const int members =
-        (int)gd_least(gd_team_size(), (ptrdiff_t)(call->launch.workspace_bytes / own));
     product_job job = {.call = call,
                        .plan = &plan,
                        .share = share_of(plan.d),
                        .passed = GD_OK,
                        .failure = {.err = err},
                        .heard = &heard};
-    const gd_status status = search_all(&job, members);
+    gd_status status;
+    if (!call->arranged) {
+        (single ? find_frame_f32 : find_frame_f64)(&call->b, &plan);
+        gd_team_run(gd_team_size(), plan.panels, 0, single ? pack_some_f32 : pack_some_f64, &job);
+        status = atomic_load(&job.passed);
+        if (status != GD_OK)
+            *err = heard;
+        call->arranged = status == GD_OK;
+        return status;
+    }
+    /* The team's size may have changed since; the workspace has not. */
+    const int members =
+        (int)gd_least(gd_team_size(), (ptrdiff_t)(call->launch.workspace_bytes / own));
+    status = search_all(&job, members);
     if (status != GD_OK && status == atomic_load(&job.passed))
         *err = heard;
     call->pairs = (double)atomic_load(&job.pairs);

@@ -106,12 +106,13 @@ static void N(pack)(const product_job *job, const gd_matrix *x, ptrdiff_t from, 
 
 static void N(pack_some)(void *context, ptrdiff_t first, ptrdiff_t last, int member)
 {
-    const product_job *const job = context;
+    product_job *const job = context;
     const product_plan *const plan = job->plan;
-    (void)member;
     for (ptrdiff_t panel = first; panel < last; ++panel) {
         const ptrdiff_t column = panel * WIDTH;
         double norms[WIDTH];
+        if (!gd_goes_on(&job->call->launch, 0, member, &job->passed, job->heard))
+            break;
         N(pack)(job, &job->call->b, column, gd_least(plan->n - column, WIDTH), WIDTH,
                 plan->columns + column * plan->d, norms);
         for (int i = 0; i < WIDTH; ++i)
