@@ -448,8 +448,12 @@ gd_status gd_cuda_send(void *stream, int to_index, void *to, int from_index, con
  * owner has had memory of gd_alloc, and so its pool is there. */
 static gd_status let_reach(int owner, int reader, gd_error *err)
 {
+    static _Atomic bool lets[GD_MOST_DEVICES][GD_MOST_DEVICES]; /* the driver takes long to ask */
     int can = 0;
     cudaMemPool_t pool;
+    if (atomic_load(&lets[owner][reader]) == !gd_peers_are_refused()) {
+        return GD_OK;
+    }
     CUDA_TRY(cudaDeviceCanAccessPeer(&can, reader, owner), "asking what devices can reach");
     if (!can) {
         return GD_OK;
@@ -461,6 +465,7 @@ static gd_status let_reach(int owner, int reader, gd_error *err)
     };
     CUDA_TRY(pool_of(owner, &pool), "creating a memory pool");
     CUDA_TRY(cudaMemPoolSetAccess(pool, &leave, 1), "letting devices reach each other's memory");
+    atomic_store(&lets[owner][reader], leave.flags != cudaMemAccessFlagsProtNone);
     return GD_OK;
 }
 

@@ -155,7 +155,12 @@ gd_status gd_several_grant(gd_several *s, gd_error *err)
                                        err)
                      : status;
     }
-    return status;
+    gd_error late; /* the first device is the current one again */
+    const gd_status back = enter(s->holders, &late);
+    if (status == GD_OK && back != GD_OK) {
+        *err = late;
+    }
+    return status == GD_OK ? back : status;
 }
 
 static gd_turn turn_at(gd_several *s, ptrdiff_t pivot, ptrdiff_t number)

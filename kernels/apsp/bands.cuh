@@ -151,7 +151,12 @@ public:
         for (ptrdiff_t round = 0; round < rounds_ && status == GD_OK; ++round) {
             paths_.rows = rows + round * pairs;
             paths_.preds = kPred ? preds + round * pairs : NULL;
-            GD_CUDA_TRY(err, id_, enqueue_round(call_.pivot / kPivots + round, has_pivots));
+            const ptrdiff_t pivot = call_.pivot / kPivots + round;
+            /* What comes before may be another stream's event, which is to be waited for. */
+            GD_CUDA_TRY(err, id_,
+                        round == 0 && call_.filled
+                            ? enqueue_round<Start::kInTurn>(pivot, has_pivots)
+                            : enqueue_round<Start::kEarly>(pivot, has_pivots));
             const double part = (double)(round + 1) / (double)rounds_;
             status = gd_pass(&call_.launch, call_.done + call_.share * part, err);
         }
@@ -166,6 +171,8 @@ private:
     static constexpr auto strip_kernel = close_band_strips<Ring, kPivots, kPred>;
     static constexpr auto phase3_kernel = relax_band<Ring, kPivots, kPred>;
 
+    /* kStart: of its first kernel. */
+    template <Start kStart>
     cudaError_t enqueue_round(ptrdiff_t pivot, bool has_pivots) const
     {
         constexpr int kStrips = kPivots / kStripWidth<kPivots>; /* a tile */
@@ -177,19 +184,29 @@ private:
         const ptrdiff_t row_strips = has_pivots ? kStrips * band.across : 0;
         cudaError_t code = cudaSuccess;
         if (has_pivots) {
-            code = enqueue<Start::kEarly>(call_.launch, tile_kernel, 1, kStripThreads<kPivots>,
-                                          kTileShared, paths_, pivot * kPivots);
+            code = enqueue<kStart>(call_.launch, tile_kernel, 1, kStripThreads<kPivots>,
+                                   kTileShared, paths_, pivot * kPivots);
+            code = code == cudaSuccess
+                       ? enqueue_strips<Start::kEarly>(band, col_strips + row_strips)
+                       : code;
         }
-        if (code == cudaSuccess) {
-            code = enqueue<Start::kEarly>(call_.launch, strip_kernel, col_strips + row_strips,
-                                          kStripThreads<kPivots>, kStripShared, paths_, band,
-                                          (unsigned)col_strips);
+        else {
+            code = enqueue_strips<kStart>(band, col_strips);
         }
-        return code != cudaSuccess
+        const bool rest = !(has_pivots && band.down == 1);
+        return code != cudaSuccess || !rest
                    ? code
                    : enqueue<Start::kEarly>(call_.launch, phase3_kernel,
                                             band.down * band.across * Work::kParts,
                                             Work::Tile::kThreads, Work::kSharedBytes, paths_, band);
+    }
+
+    template <Start kStart>
+    cudaError_t enqueue_strips(const BandRegion &band, ptrdiff_t strips) const
+    {
+        constexpr int kStrips = kPivots / kStripWidth<kPivots>;
+        return enqueue<kStart>(call_.launch, strip_kernel, strips, kStripThreads<kPivots>,
+                               kStripShared, paths_, band, (unsigned)(kStrips * band.down));
     }
 
     const gd_apsp_band &call_;
