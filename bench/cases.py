@@ -731,7 +731,7 @@ class TransferCase:
         need, there = self._result_bytes(), memory.available()
         if there is not None and need > there:
             raise MemoryError(f"the result has {need} bytes, and the host {there}")
-        return (*given, _touched(self._result_shape(), self.dtype))
+        return (*given, touched(self._result_shape(), self.dtype))
 
     def _result_shape(self) -> tuple[int, ...]:
         m, n = self.shape[:2]
@@ -768,8 +768,21 @@ class TransferCase:
         return self.inner.sample(operands[:-1] if self.into else operands)
 
 
-def _touched(shape: tuple[int, ...], dtype: str) -> Array:
-    """Make an array whose memory the system has handed out, by all cores: until then none has."""
+def touched(shape: tuple[int, ...], dtype: str) -> Array:
+    """Make an array whose memory the system has handed out, by all cores: until then none has.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Its shape.
+    dtype : str
+        Its type.
+
+    Returns
+    -------
+    array
+        Of zeros.
+    """
     array = np.empty(shape, dtype)
     flat = array.reshape(-1)
 

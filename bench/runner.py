@@ -26,6 +26,7 @@ from bench.cases import (
     TransferCase,
 )
 from bench.clocks import Card
+from bench.several import SeveralCase
 from gpudist.measure import ceilings, records, rivals
 from gpudist.measure.ceilings import Ceiling
 from gpudist.measure.devices import DeviceArrays, device_arrays
@@ -161,7 +162,7 @@ class Runner:
         self, case: Case | SweepCase | AccuracyCase | FirstCallCase
     ) -> DeviceArrays | None:
         """Give the library that holds the case's arrays on the device, None for NumPy."""
-        on_host = isinstance(case, TransferCase | FirstCallCase | AfterProductCase)
+        on_host = isinstance(case, TransferCase | FirstCallCase | AfterProductCase | SeveralCase)
         return None if on_host else self.arrays
 
     def _measure_case(self, case: Case) -> dict[str, Any]:
@@ -178,6 +179,8 @@ class Runner:
         # What auto puts elsewhere, this device's ceilings do not bind.
         here = self.ceilings if said.kernel.partition("/")[2].startswith(self.backend) else {}
         floor = ceilings.floor(work, said.dtype, here, through_host=through_host)
+        if floor is not None and said.devices:
+            floor = dataclasses.replace(floor, seconds=floor.seconds / len(said.devices))
         task = rivals.Task(
             f"{case.inner.op}, there and back" if isinstance(case, TransferCase) else case.op,
             self.backend,
@@ -204,10 +207,30 @@ class Runner:
             "error_rows": sample.rows,
             **(self._measure_transfer(case, operands) if isinstance(case, TransferCase) else {}),
             **(self._measure_quiet(case, operands) if isinstance(case, AfterProductCase) else {}),
+            **({"devices": list(said.devices)} if said.devices else {}),
             "rivals": [
                 self._measure_rival(rival, task, ours, clock, sample)
                 for rival in (rivals.rivals_for(task) if self.with_rivals else ())
-            ],
+            ]
+            + (
+                [self._measure_alone(case, operands, ours, sample)]
+                if isinstance(case, SeveralCase)
+                else []
+            ),
+        }
+
+    def _measure_alone(
+        self, case: SeveralCase, operands: tuple[Any, ...], ours: Timing, sample: Sample
+    ) -> dict[str, Any]:
+        """Time the call on one GPU, as a rival of the one that several share."""
+        call = functools.partial(case.call_on, operands, self.device)
+        timing, error = self._measure(call, HostClock(), sample)
+        return {
+            "name": "one GPU",
+            "version": gpudist.__version__,
+            **timing.fields(),
+            "ratio": timing.median / ours.median,
+            "max_relative_error": _json_number(error),
         }
 
     def _measure_transfer(

@@ -22,6 +22,7 @@ from bench.cases import (
     SweepCase,
     TransferCase,
 )
+from bench.several import SeveralCase
 from bench.training import TrainingCase
 from gpudist.measure import rivals
 
@@ -259,6 +260,17 @@ _TRAINING_CUDA: Cases = (
     TrainingCase(1, 4096, 4096, 128, "cityblock"),
     *(TrainingCase(1, 16384, 16384, 128, metric) for metric in ("euclidean", "cityblock")),
 )
+_SEVERAL: Cases = tuple(
+    SeveralCase(inner)
+    for inner in (
+        CdistCase(30336, 30336, 2, "float32"),
+        CdistCase(100_000, 100_000, 16, "float32"),
+        CdistCase(16384, 16384, 128, "float32"),
+        ApspCase(16384, "float32"),
+        ApspCase(32768, "float32"),
+        KnnCase(1_000_000, 100_000, 128, 10, "float32"),
+    )
+)
 _ACCURACY = tuple(
     AccuracyCase(variant, dtype) for dtype in ("float32", "float64") for variant in variants()
 )
@@ -343,6 +355,10 @@ SUITES = {
     "transfer": Suite(
         "from NumPy to NumPy, the way to a GPU and back included",
         {"cpu": _TRANSFER_ANYWHERE + _TRANSFER_CPU, "cuda": _TRANSFER_ANYWHERE + _TRANSFER_CUDA},
+    ),
+    "several": Suite(
+        "calls that several GPUs share, from NumPy to NumPy, beside one of them",
+        {"cpu": _SEVERAL, "cuda": _SEVERAL},
     ),
     "cpu": Suite(
         "cdist, metrics, apsp, minplus and neighbors on the CPU, whether there is a GPU or not",

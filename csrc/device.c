@@ -88,6 +88,12 @@ bool gd_allocation_fails(void)
            atomic_fetch_sub(&until_failure, 1) == 1;
 }
 
+static _Atomic bool peers_refused;
+
+void gd_refuse_peers(bool refuse) { atomic_store(&peers_refused, refuse); }
+
+bool gd_peers_are_refused(void) { return atomic_load(&peers_refused); }
+
 gd_status gd_alloc(gd_device device, void *stream, size_t bytes, const char *what, void **out,
                    gd_error *err)
 {

@@ -78,13 +78,27 @@ gd_status gd_cuda_order(void *stream, void *other, gd_error *err);
 
 /* A stream of our own, apart from the legacy default stream; it is kept. */
 gd_status gd_cuda_stream_create(void **stream, gd_error *err);
+/* One that a call gives back; what is in an urgent one goes before other streams' blocks. */
+gd_status gd_cuda_stream_take(bool urgent, void **stream, gd_error *err);
+void gd_cuda_stream_give(void *stream);
 
 /* A point in a stream that a thread or another stream waits for; it is kept and set again and
  * again. Who waits for one that is not set does not wait. */
 gd_status gd_cuda_mark_create(void **mark, gd_error *err);
+void gd_cuda_mark_free(void *mark); /* of one that is not kept; NULL is none */
 gd_status gd_cuda_mark_set(void *mark, void *stream, gd_error *err);
 gd_status gd_cuda_mark_wait(void *mark, gd_error *err);                /* the thread */
 gd_status gd_cuda_mark_order(void *stream, void *mark, gd_error *err); /* the stream */
+
+/* Copies between the memories of two devices, or within one's. A stream of either's. */
+gd_status gd_cuda_send(void *stream, int to_index, void *to, int from_index, const void *from,
+                       size_t bytes, gd_error *err);
+/* Lets two devices that have memory of gd_alloc reach it on each other, where they can and no test
+ * refuses it. Where they do not, the driver takes what is sent by way of the host. */
+gd_status gd_cuda_befriend(int one, int other, gd_error *err);
+/* For tests: whether devices are denied each other's memory from now on. */
+void gd_refuse_peers(bool refuse);
+bool gd_peers_are_refused(void);
 
 gd_status gd_cuda_pinned_alloc(size_t bytes, void **out, gd_error *err);
 void gd_cuda_pinned_free(void *p);

@@ -380,6 +380,24 @@ gd_status gd_cuda_stream_create(void **stream, gd_error *err)
     return GD_OK;
 }
 
+gd_status gd_cuda_stream_take(bool urgent, void **stream, gd_error *err)
+{
+    int least, most;
+    cudaStream_t fresh;
+    CUDA_TRY(cudaDeviceGetStreamPriorityRange(&least, &most), "asking for priorities");
+    CUDA_TRY(cudaStreamCreateWithPriority(&fresh, cudaStreamNonBlocking, urgent ? most : least),
+             "creating a stream");
+    *stream = fresh;
+    return GD_OK;
+}
+
+void gd_cuda_stream_give(void *stream)
+{
+    if (stream != NULL) {
+        (void)cudaStreamDestroy((cudaStream_t)stream);
+    }
+}
+
 /* A thread that waits sleeps: it has no time to measure, and others need its core. */
 gd_status gd_cuda_mark_create(void **mark, gd_error *err)
 {
@@ -388,6 +406,13 @@ gd_status gd_cuda_mark_create(void **mark, gd_error *err)
              "creating an event");
     *mark = fresh;
     return GD_OK;
+}
+
+void gd_cuda_mark_free(void *mark)
+{
+    if (mark != NULL) {
+        (void)cudaEventDestroy((cudaEvent_t)mark);
+    }
 }
 
 gd_status gd_cuda_mark_set(void *mark, void *stream, gd_error *err)
@@ -407,6 +432,47 @@ gd_status gd_cuda_mark_order(void *stream, void *mark, gd_error *err)
     CUDA_TRY(cudaStreamWaitEvent((cudaStream_t)stream, (cudaEvent_t)mark, 0),
              "ordering two streams");
     return GD_OK;
+}
+
+gd_status gd_cuda_send(void *stream, int to_index, void *to, int from_index, const void *from,
+                       size_t bytes, gd_error *err)
+{
+    CUDA_TRY(to_index == from_index
+                 ? cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, (cudaStream_t)stream)
+                 : cudaMemcpyPeerAsync(to, to_index, from, from_index, bytes, (cudaStream_t)stream),
+             "copying from device to device");
+    return GD_OK;
+}
+
+/* Memory of a pool is reached by leave of the pool, whatever cudaDeviceEnablePeerAccess says. The
+ * owner has had memory of gd_alloc, and so its pool is there. */
+static gd_status let_reach(int owner, int reader, gd_error *err)
+{
+    static _Atomic bool lets[GD_MOST_DEVICES][GD_MOST_DEVICES]; /* the driver takes long to ask */
+    int can = 0;
+    cudaMemPool_t pool;
+    if (atomic_load(&lets[owner][reader]) == !gd_peers_are_refused()) {
+        return GD_OK;
+    }
+    CUDA_TRY(cudaDeviceCanAccessPeer(&can, reader, owner), "asking what devices can reach");
+    if (!can) {
+        return GD_OK;
+    }
+    const struct cudaMemAccessDesc leave = {
+        .location = {.type = cudaMemLocationTypeDevice, .id = reader},
+        .flags =
+            gd_peers_are_refused() ? cudaMemAccessFlagsProtNone : cudaMemAccessFlagsProtReadWrite,
+    };
+    CUDA_TRY(pool_of(owner, &pool), "creating a memory pool");
+    CUDA_TRY(cudaMemPoolSetAccess(pool, &leave, 1), "letting devices reach each other's memory");
+    atomic_store(&lets[owner][reader], leave.flags != cudaMemAccessFlagsProtNone);
+    return GD_OK;
+}
+
+gd_status gd_cuda_befriend(int one, int other, gd_error *err)
+{
+    const gd_status status = one == other ? GD_OK : let_reach(one, other, err);
+    return one == other || status != GD_OK ? status : let_reach(other, one, err);
 }
 
 gd_status gd_cuda_pinned_alloc(size_t bytes, void **out, gd_error *err)

@@ -86,9 +86,32 @@ gd_status gd_cuda_stream_create(void **stream, gd_error *err)
     return refuse(err);
 }
 
+gd_status gd_cuda_stream_take(bool urgent, void **stream, gd_error *err)
+{
+    (void)urgent, (void)stream;
+    return refuse(err);
+}
+
+void gd_cuda_stream_give(void *stream) { (void)stream; }
+
 gd_status gd_cuda_mark_create(void **mark, gd_error *err)
 {
     (void)mark;
+    return refuse(err);
+}
+
+void gd_cuda_mark_free(void *mark) { (void)mark; }
+
+gd_status gd_cuda_send(void *stream, int to_index, void *to, int from_index, const void *from,
+                       size_t bytes, gd_error *err)
+{
+    (void)stream, (void)to_index, (void)to, (void)from_index, (void)from, (void)bytes;
+    return refuse(err);
+}
+
+gd_status gd_cuda_befriend(int one, int other, gd_error *err)
+{
+    (void)one, (void)other;
     return refuse(err);
 }
 

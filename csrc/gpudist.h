@@ -371,6 +371,8 @@ typedef gd_status gd_apsp_kernel(gd_apsp *call, gd_error *err);
  * the band alone, in rows of `padded` elements, as gd_apsp says; columns and rows from n on are
  * filled in here. A band that holds one of the stages' rows holds them all: it goes first, and
  * leaves in `snapshots` each of these rows as it is at its own stage. The other bands read them.
+ * Rows that are spared have been through these stages already, and are left alone; if the pivots'
+ * rows are, the snapshots are there.
  * Sizing sets `padded`, `step`, of which first, rows, pivot and pivots are multiples, the bytes of
  * snapshots for so many pivots, and the workspace for so many rows. */
 typedef struct gd_apsp_band {
@@ -382,6 +384,8 @@ typedef struct gd_apsp_band {
     void *dist;
     int32_t *pred;
     ptrdiff_t first, rows, pivot, pivots;
+    ptrdiff_t spared, spared_rows; /* multiples of step, within the band */
+    bool filled;                   /* columns and rows from n on are filled in already */
     void *snapshots;
     size_t snapshot_bytes;
     double done, share; /* of the whole call's work: before this part, and in it */

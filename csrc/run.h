@@ -64,13 +64,17 @@ typedef struct gd_cycles_facts {
     double rounding;
 } gd_cycles_facts;
 
+struct gd_devices;
+
 /* The best path lengths of the graph over a semiring (any but GD_OR_AND) into `out`, predecessors
- * into `pred` unless pred->data is NULL. Finished on return. negative_nodes (n host bytes) tells
- * the nodes that seem to be on negative cycles; with one, out and pred are unspecified.
- * graph->flip is filled in here. */
+ * into `pred` unless pred->data is NULL. With devices (NULL: the one that the orders name), whose
+ * first the orders name, all on the host, each holds some of the rows. Finished on return.
+ * negative_nodes (n host bytes) tells the nodes that seem to be on negative cycles; with one, out
+ * and pred are unspecified. graph->flip is filled in here. */
 gd_status gd_run_apsp(const gd_graph *graph, const gd_matrix *out, const gd_matrix *pred,
                       gd_semiring semiring, double unreachable, const gd_orders *orders,
-                      uint8_t *negative_nodes, gd_cycles_facts *cycles, gd_error *err);
+                      const struct gd_devices *devices, uint8_t *negative_nodes,
+                      gd_cycles_facts *cycles, gd_error *err);
 
 /* How many graphs lie in one operand: each has `n` nodes, or sizes[i] of them. Their matrices, and
  * those of the results, take n rows of n each; or, if they are `packed`, as many as they have

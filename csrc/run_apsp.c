@@ -10,6 +10,7 @@
 #include "run_apsp.h"
 #include "run_apsp_ends.h"
 #include "run_apsp_far.h"
+#include "run_apsp_several.h"
 #include "stage.h"
 #include "watch.h"
 
@@ -436,6 +437,77 @@ static gd_status close_far(apsp_job *job, const gd_orders *orders, gd_stage *hos
     return gd_far_run(&far, job->budget, err);
 }
 
+/* ---------------------------------------------------------------- shared by several devices */
+
+static gd_status judge(void *context, const gd_graph_facts *facts, bool *nonnegative, gd_error *err)
+{
+    apsp_job *job = context;
+    const gd_status status = check_facts(&job->graph, job->out.dtype, facts, err);
+    tell(job, facts);
+    *nonnegative = job->call.nonnegative;
+    return status;
+}
+
+/* Plans, and refuses what does not fit. */
+static gd_status plan_shared(apsp_job *job, const gd_orders *orders, const gd_devices *devices,
+                             gd_several *several, gd_error *err)
+{
+    const gd_apsp *call = &job->call;
+    const bool on_cuda = call->launch.device.backend == GD_CUDA;
+    if (job->kernel->flags & GD_TEACHING) {
+        return GD_FAIL(err, GD_BAD_VALUE,
+                       "kernel '%s' is for one device: several close bands of rows, as "
+                       "kernel='auto' does",
+                       job->kernel->id);
+    }
+    *several = (gd_several){.launch = on_cuda ? gd_cuda_apsp_band : gd_cpu_apsp_band,
+                            .dist = job->out.data,
+                            .pred = job->pred.data};
+    several->call.launch = call->launch;
+    several->call.n = call->n;
+    several->call.dtype = call->dtype;
+    several->call.semiring = call->semiring;
+    several->graph = on_cuda && lands_in_place(job) ? &job->graph : NULL;
+    const gd_status status = gd_several_plan(several, devices, orders->max_memory, err);
+    return status == GD_OK ? gd_several_grant(several, err) : status;
+}
+
+/* Leaves the answer where it belongs. What devices do not read themselves is read and written on
+ * the host, as by close_far. */
+static gd_status close_shared(apsp_job *job, const gd_orders *orders, const gd_devices *devices,
+                              double unreachable, uint8_t *negative_nodes, gd_paths_facts *found,
+                              gd_stage *host, gd_error *err)
+{
+    gd_several several;
+    gd_graph_facts facts;
+    gd_status status = plan_shared(job, orders, devices, &several, err);
+    if (status == GD_OK && several.graph != NULL) {
+        several.unreachable = unreachable;
+        several.negative_nodes = negative_nodes;
+        several.judge = judge;
+        several.context = job;
+        status = gd_several_run(&several, err);
+        *found = several.found;
+        return status;
+    }
+    status = status == GD_OK ? read_far(job, host, &facts, err) : status;
+    status = status == GD_OK ? judge(job, &facts, &several.call.nonnegative, err) : status;
+    if (status == GD_OK && leaves_int32(job, &facts)) {
+        gd_stage_release(host);
+        if ((status = choose_float64(job, orders, &facts, err)) != GD_OK ||
+            (status = plan_shared(job, orders, devices, &several, err)) != GD_OK ||
+            (status = read_far(job, host, &facts, err)) != GD_OK) {
+            return status;
+        }
+        status = judge(job, &facts, &several.call.nonnegative, err);
+    }
+    several.dist = job->call.dist;
+    status = status == GD_OK ? gd_several_run(&several, err) : status;
+    return status == GD_OK ? gd_cpu_paths_write(&job->call, &job->out, &job->pred, unreachable,
+                                                job->graph.flip, negative_nodes, found, err)
+                           : status;
+}
+
 /* ---------------------------------------------------------------- one call */
 
 /* Leaves the graph where it is closed, after the stages that rows go through as they come. */
@@ -479,13 +551,19 @@ static gd_status close_near(apsp_job *job, const gd_orders *orders, gd_error *er
     return job->kernel->launch.apsp(&job->call, err);
 }
 
-static gd_status solve(apsp_job *job, const gd_orders *orders, double unreachable,
-                       uint8_t *negative_nodes, gd_cycles_facts *cycles, gd_error *err)
+static gd_status solve(apsp_job *job, const gd_orders *orders, const gd_devices *devices,
+                       double unreachable, uint8_t *negative_nodes, gd_cycles_facts *cycles,
+                       gd_error *err)
 {
     gd_paths_facts found;
     gd_stage host = {.device = {GD_CPU, 0}};
-    gd_status status = count_memory(*job, err);
-    if (status == GD_NO_MEMORY && can_go_far(job)) {
+    gd_status status = devices == NULL ? count_memory(*job, err) : GD_OK;
+    if (devices != NULL) {
+        status =
+            close_shared(job, orders, devices, unreachable, negative_nodes, &found, &host, err);
+        gd_stage_release(&host);
+    }
+    else if (status == GD_NO_MEMORY && can_go_far(job)) {
         status = close_far(job, orders, &host, err);
         if (status == GD_OK) {
             status = gd_cpu_paths_write(&job->call, &job->out, &job->pred, unreachable,
@@ -511,7 +589,8 @@ static gd_status solve(apsp_job *job, const gd_orders *orders, double unreachabl
 
 gd_status gd_run_apsp(const gd_graph *graph, const gd_matrix *out, const gd_matrix *pred,
                       gd_semiring semiring, double unreachable, const gd_orders *orders,
-                      uint8_t *negative_nodes, gd_cycles_facts *cycles, gd_error *err)
+                      const gd_devices *devices, uint8_t *negative_nodes, gd_cycles_facts *cycles,
+                      gd_error *err)
 {
     const bool narrow = graph->weights.dtype == GD_F32;
     const double n = (double)graph->weights.rows;
@@ -547,7 +626,7 @@ gd_status gd_run_apsp(const gd_graph *graph, const gd_matrix *out, const gd_matr
         status = gd_cuda_page_take(&job.call.page, err);
     }
     if (status == GD_OK) {
-        status = solve(&job, orders, unreachable, negative_nodes, cycles, err);
+        status = solve(&job, orders, devices, unreachable, negative_nodes, cycles, err);
     }
     gd_stage_release(&job.own);
     gd_stage_release(&job.brought);

@@ -19,6 +19,7 @@ from gpudist import (
     paths_one,
     results,
     semirings,
+    several_gpus,
     stacks,
 )
 from gpudist.intake import Orders
@@ -179,6 +180,7 @@ def _in_lists(graphs: Graphs, asked: Asked) -> Any:
 
 def _computed(graphs: Graphs, asked: Asked, lead: tuple[int, ...] | None) -> _Results:
     """Return lengths and predecessors or None, of shape (*lead, n, n), or in one row."""
+    several_gpus.refuse(asked.orders.device, several_gpus.MANY_GRAPHS)
     orders, out, space = asked.orders.read("apsp"), asked.out, graphs.space
     most = results.read_max_hops(asked.max_hops, asked.unweighted, asked.semiring)
     single = graphs.dtype == "float32"

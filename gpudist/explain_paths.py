@@ -9,7 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from gpudist import _core, arrays, choosing, cuda, many_graphs, named, registry, results, semirings
+from gpudist import (
+    _core,
+    arrays,
+    choosing,
+    cuda,
+    many_graphs,
+    named,
+    registry,
+    results,
+    semirings,
+    several_gpus,
+)
 from gpudist.explained import Explanation
 from gpudist.intake import Orders
 from gpudist.paths_call import Asked, Graph, directed_of, may_count_hops, read_graph
@@ -98,6 +109,7 @@ def _explain_by_weights(graph: Graph, directed: bool, dtype: str, asked: Asked) 
     space, weights, n = graph.space, graph.weights, graph.n
     kernel, device, _, _, max_memory = asked.orders
     predecessors = 4 * n * n if asked.return_predecessors else 0
+    first, devices = several_gpus.first_of(device, space)
     said = choosing.choose(
         "apsp",
         choosing.Request(op="apsp", dtype=dtype, n=n, cols=0, semiring=asked.semiring),
@@ -109,12 +121,24 @@ def _explain_by_weights(graph: Graph, directed: bool, dtype: str, asked: Asked) 
             copies=n * n * np.dtype(dtype).itemsize + predecessors,  # the kernel's own, padded
         ),
         kernel=kernel,
-        device=arrays.device_for(space, weights, device),
+        device=arrays.device_for(space, weights, first),
         space=space,
     )
+    in_place = directed and dtype != "int32" and graph.dtype == dtype
+    if devices:
+        predecessors = asked.return_predecessors
+        shares = _core.several_plan(
+            n, dtype, predecessors, in_place, devices, max_memory, asked.semiring
+        )
+        return dataclasses.replace(
+            said,
+            devices=devices[: len(shares)],
+            rows=tuple((share["first"], share["end"]) for share in shares),
+            held=max((share["bytes"] for share in shares), default=0),
+            copies=sum(share["bytes"] for share in shares),
+        )
     if space is not arrays.HOST or said.device == "cpu":
         return said
-    in_place = directed and dtype != "int32" and graph.dtype == dtype
     if max_memory is None:
         index = int(said.device.removeprefix("cuda:"))
         max_memory = _core.cuda()["devices"][index]["memory_bytes"]
@@ -152,6 +176,7 @@ def _explain_some(graph: Any, indices: Any, asked: Asked) -> Explanation:
 
 def _explain_many(graphs: many_graphs.Graphs, asked: Asked) -> Explanation:
     """Say what becomes of graphs that are done side by side, or else of the largest of them."""
+    several_gpus.refuse(asked.orders.device, several_gpus.MANY_GRAPHS)
     name = results.dtype_of(graphs.space, graphs.dtype == "float32", asked.dtype, asked.semiring)
     computed = "int32" if name in results.NARROW else name
     side_by_side = many_graphs.where_side_by_side(graphs, asked.orders, asked.semiring)

@@ -57,8 +57,9 @@ class Explanation:
         How a matrix that the device does not hold goes through it: in how many "blocks" of "block"
         nodes each, what that holds there ("bytes"), and the bytes that cross the bus "each_way".
     held : int or None
-        For distances: the most bytes of the device's memory that the call holds at once, which
-        ``max_memory=`` bounds; arrays that are the caller's do not count.
+        For distances, and for shortest paths on several GPUs: the most bytes of the device's memory
+        that the call holds at once, which ``max_memory=`` bounds; arrays that are the caller's do
+        not count.
     panels, parts : int
         For distances: into how many panels of rows the result is cut, and into how many parts the
         second operand, which is brought to the device again for each panel if there are several:
@@ -71,7 +72,11 @@ class Explanation:
         Whether the text says of every kernel that is not taken why.
     devices : tuple of str
         The GPUs that share the rows of the result, where several were asked for: ``device`` is the
-        first of them, and memory is counted for one of their panels of rows.
+        first of them, and memory is counted for one of their panels of rows, or for all rows of
+        shortest paths.
+    rows : tuple of pairs of int
+        For shortest paths, of each of these GPUs the first row that it holds, and the one after its
+        last.
     """
 
     op: str
@@ -93,6 +98,7 @@ class Explanation:
     ceilings: Mapping[str, Ceiling] | None = None
     verbose: bool = False
     devices: tuple[str, ...] = ()
+    rows: tuple[tuple[int, int], ...] = ()
 
     @property
     def memory(self) -> int:
@@ -206,7 +212,11 @@ def _facts(said: Explanation) -> dict[str, str]:
         + (", and as many as XB has in float32 for its products" if by_bounds else "")
         + (f", and some {panels} for panels of distances" if in_panels else ""),
     }
-    if said.devices:
+    if said.rows:
+        shares = zip(said.devices, said.rows, strict=True)
+        held = (f"{device} with rows {first:,} to {end - 1:,}" for device, (first, end) in shares)
+        facts["shared by"] = f"{' and '.join(held)}, which send each other the pivots' rows"
+    elif said.devices:
         facts["shared by"] = f"{' and '.join(said.devices)}, each for the next panel of rows"
     if said.out_of_core is not None:
         facts["goes"] = (
@@ -214,7 +224,8 @@ def _facts(said: Explanation) -> dict[str, str]:
             "nodes: {bytes:,} bytes there, {each_way:,} over the bus each way"
         ).format_map(said.out_of_core)
     if said.held is not None:
-        facts["holds"] = f"at most {said.held:,} bytes on {said.device}, beside the caller's"
+        where = "each of them" if said.rows else said.device
+        facts["holds"] = f"at most {said.held:,} bytes on {where}, beside the caller's"
         if said.panels > 1:
             facts["holds"] += f"; the result in {said.panels:,} panels of rows"
         if said.parts > 1:

@@ -104,7 +104,8 @@ def apsp(
         "auto", "reference" (NumPy in float64, slow, on host arrays only), or an id from
         `gpudist.kernels`.
     device : str, or device of PyTorch or CuPy, optional
-        For host input, where to compute: "cpu", "cuda" or "cuda:N".
+        For host input, where to compute: "cpu", "cuda" or "cuda:N"; "cuda:all" or "cuda:0,2" for
+        several GPUs, each of which holds some of the rows.
     options : dict, optional
         Launch parameters of a kernel asked for by name; ``gpudist.kernels()`` lists what it takes.
     progress : bool or callable
@@ -237,6 +238,11 @@ def apsp(
     ``gpudist.explain("apsp", ...)`` says how many blocks and bytes there are. A device that holds
     a block of 64 nodes (128 in four bytes without predecessors) thrice is enough. On the CPU the
     matrix is in place in any case.
+
+    Several GPUs hold a host array's rows between them, each as many as the others, and send each
+    other the rows of the nodes whose turn it is. The bits are the same. `max_memory` is that of
+    each, and what does not fit is refused: one GPU alone takes a matrix in parts. Many graphs,
+    or_and and kernels of ladders are for one GPU.
 
     References
     ----------

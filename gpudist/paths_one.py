@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gpudist import _core, arrays, checks, named, results, semirings
+from gpudist import _core, arrays, checks, named, results, semirings, several_gpus
 from gpudist.paths_call import (
     Asked,
     Call,
@@ -166,6 +166,7 @@ def _compute(call: Call) -> Any:
         out = space.empty((n, n), call.result, like=weights)
     pred = space.empty((n, n), "int32", like=weights) if call.predecessors else None
     kernel, device, options, progress, max_memory = call.orders
+    first, devices = several_gpus.first_of(device, space)
     with watched(progress, n**3, "apsp") as watch:
         on_cycle, rounding = _core.apsp(
             space.operand(weights, dtype, (n, n)),
@@ -177,13 +178,14 @@ def _compute(call: Call) -> Any:
             call.unweighted,
             value,
             kernel,
-            device,
+            first,
             space.stream(weights),
             space.ordered,
             options,
             call.semiring,
             watch,
             max_memory,
+            devices,
         )
     if on_cycle or rounding:
         lost = arrays.in_place(space, weights, out) or not hasattr(weights, "__getitem__")

@@ -2,7 +2,8 @@
 
 The rows of a result are cut into panels, and a GPU that is done with one takes the next. A panel is
 the same call for some rows of the first operand, whose bits do not depend on the others, so that
-the result has the bits that one of these GPUs gives.
+the result has the bits that one of these GPUs gives. Shortest paths are one call of the core, in
+which each GPU holds some rows from the beginning to the end.
 """
 
 from __future__ import annotations
@@ -23,11 +24,15 @@ FUNCTIONS: Final = (
     "cdist",
     "pdist",
     "minplus",
+    "apsp",
     "nearest",
     "knn",
     "radius_neighbors",
     "count_neighbors",
 )
+
+# What they do not share, as its refusal calls it.
+MANY_GRAPHS: Final = "many graphs"
 
 Panels = list[tuple[int, int]]
 

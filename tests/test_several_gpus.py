@@ -235,12 +235,12 @@ def test_panels_have_all_rows_once():
 @pytest.mark.parametrize(
     "call",
     [
-        lambda x: gpudist.apsp(x, device="cuda:0,1"),
+        lambda x: gpudist.apsp(x[None], device="cuda:0,1"),
         lambda x: gpudist.transitive_closure(x, device="cuda:all"),
         lambda x: gpudist.perron(x, device="cuda:all"),
         lambda x: gpudist.cdist(x[None], x, device="cuda:all"),
         lambda x: gpudist.minplus(x[None], x[None], device="cuda:all"),
-        lambda x: gpudist.explain("apsp", x, device="cuda:all"),
+        lambda x: gpudist.explain("apsp", x[None], device="cuda:all"),
     ],
 )
 def test_what_runs_on_one_gpu_says_so(call):
@@ -251,6 +251,8 @@ def test_what_runs_on_one_gpu_says_so(call):
 def test_without_cuda_they_are_refused():
     if gpudist.cuda.is_available():
         pytest.skip("CUDA can be used here")
+    with pytest.raises(gpudist.DeviceError, match="CUDA cannot be used"):
+        gpudist.apsp(points(3, 3), device="cuda:all")
     for call in (gpudist.cdist, gpudist.minplus, gpudist.nearest):
         with pytest.raises(gpudist.DeviceError, match="CUDA cannot be used"):
             call(points(3, 3), points(3, 3), device="cuda:all")

@@ -381,9 +381,10 @@ GD_INLINE void N(copy_rows)(const N(part) to, const N(part) from, ptrdiff_t rows
 
 typedef struct N(band_job) {
     N(job) all;
-    N(part) snapshots; /* of this round's pivots */
-    ptrdiff_t above;   /* strips of the matrix above the band */
-    bool own;          /* whether the pivots are rows of the band */
+    N(part) snapshots;            /* of this round's pivots */
+    ptrdiff_t above;              /* strips of the matrix above the band */
+    bool own;                     /* whether the pivots are rows of the band that are not spared */
+    ptrdiff_t spared, spared_end; /* strips of the band that are left alone */
 } N(band_job);
 
 /* Phase 2: a strip of the band's part of the pivots' columns, or one of the pivots' rows, which
@@ -398,9 +399,11 @@ static void N(do_band_panels)(void *context, ptrdiff_t begin, ptrdiff_t end, int
         const ptrdiff_t i = of_rows ? task - j->down : task, at = i * N(width);
         if (!of_rows) {
             const bool diagonal = band->above + i >= j->first && band->above + i < j->last;
-            j->a_reached[i] = !diagonal && N(close_column_strip)(N(at)(j->c, at, j->k), j->rows,
-                                                                 N(at)(j->a, i * j->block, 0),
-                                                                 j->size, j->pivots);
+            const bool spared = i >= band->spared && i < band->spared_end;
+            j->a_reached[i] =
+                !diagonal && !spared &&
+                N(close_column_strip)(N(at)(j->c, at, j->k), j->rows, N(at)(j->a, i * j->block, 0),
+                                      j->size, j->pivots);
             continue;
         }
         const N(part) strip = N(at)(j->b, i * j->block, 0), row = N(at)(band->snapshots, 0, at);
@@ -471,12 +474,16 @@ static gd_status N(run_band)(gd_apsp_band *call, const gd_apsp *whole, T far, T 
                 .passed = GD_OK,
                 .err = err},
         .above = call->first / N(width),
-        .own = call->pivot >= call->first && call->pivot < call->first + call->rows,
+        .own = call->pivot >= call->first && call->pivot < call->first + call->rows &&
+               !(call->pivot >= call->spared && call->pivot < call->spared + call->spared_rows),
+        .spared = (call->spared - call->first) / N(width),
+        .spared_end = (call->spared + call->spared_rows - call->first) / N(width),
     };
     N(job) *const j = &band.all;
     j->spans = gd_least(j->strips, 1 + 4 * members / j->down);
     j->share = call->share * (double)block / (double)call->pivots;
-    N(fill_padding)(call, far, loop);
+    if (!call->filled)
+        N(fill_padding)(call, far, loop);
     for (j->k = call->pivot; j->k < end && j->passed == GD_OK; j->k += block) {
         j->size = j->pivots = gd_least(block, end - j->k);
         j->first = j->k / N(width);

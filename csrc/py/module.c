@@ -94,10 +94,10 @@ static PyMethodDef methods[] = {
     FAST(apsp,
          "apsp($module, /, graph, out, pred, no_edge, sentinel, directed, unweighted, unreachable, "
          "kernel=None, device=None, stream=0, ordered=False, options=None, "
-         "semiring='min_plus', progress=None, max_memory=None)\n--\n\n"
+         "semiring='min_plus', progress=None, max_memory=None, devices=())\n--\n\n"
          "Best path lengths into out, predecessors into pred unless that is None; returns the "
          "list of nodes that seem to be on negative cycles, and by how much rounding may hide "
-         "others."),
+         "others. With devices, of which `device` is the first, each holds some of the rows."),
     FAST(apsp_batch,
          "apsp_batch($module, /, graph, out, pred, doubts, n, packed, sizes, first_edges, tails, "
          "heads, no_edge, sentinel, directed, unweighted, unreachable, kernel=None, device=None, "
@@ -138,6 +138,11 @@ static PyMethodDef methods[] = {
          "far($module, /, dist, pred, semiring, device, progress=None, max_memory=None)\n--\n\n"
          "For tests: closes host matrices in place by way of a device with so much memory; returns "
          "the plan, and what was moved."),
+    FAST(several_plan,
+         "several_plan($module, /, n, dtype, predecessors, in_place, devices, max_memory=None, "
+         "semiring='min_plus')\n--\n\n"
+         "How apsp would share out the rows among devices, a dictionary for each that holds some; "
+         "in_place: devices read the graph where it is closed."),
     FAST(minplus,
          "minplus($module, /, a, b, c, out, semiring, kernel=None, device=None, stream=0, "
          "ordered=False, options=None, progress=None, max_memory=None)\n--\n\n"
@@ -213,6 +218,9 @@ static PyMethodDef methods[] = {
     FAST(fail_allocation,
          "fail_allocation($module, /, nth)\n--\n\n"
          "For tests: the nth allocation from now on fails; 0 for none."),
+    FAST(refuse_peers,
+         "refuse_peers($module, /, refuse)\n--\n\n"
+         "For tests: whether devices are denied each other's memory from now on."),
     FAST(limit_pinned,
          "limit_pinned($module, /, bytes)\n--\n\n"
          "Bounds the pinned memory of each device; gives back what there is."),

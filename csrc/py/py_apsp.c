@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "../run_apsp_far.h"
+#include "../run_apsp_several.h"
 
 static PyObject *list_marked(const uint8_t *marks, ptrdiff_t n)
 {
@@ -18,6 +19,31 @@ static PyObject *list_marked(const uint8_t *marks, ptrdiff_t n)
     return list;
 }
 
+/* A tuple of texts, as gd_to_device takes them. */
+static int to_devices(PyObject *value, const char *name, void *into)
+{
+    gd_devices *devices = into;
+    devices->count = 0;
+    if (!PyTuple_Check(value) || PyTuple_Size(value) > GD_MOST_DEVICES) {
+        PyErr_Format(PyExc_TypeError, "%s must be a tuple of at most %d devices", name,
+                     GD_MOST_DEVICES);
+        return 0;
+    }
+    for (Py_ssize_t i = 0; i < PyTuple_Size(value); ++i) {
+        gd_orders orders = {0};
+        if (!gd_to_device(PyTuple_GetItem(value, i), name, &orders)) {
+            return 0;
+        }
+        const gd_backend backend = orders.where == GD_WHERE_CUDA ? GD_CUDA : GD_CPU;
+        devices->each[devices->count++] = (gd_device){backend, orders.cuda_index};
+        if (backend != devices->each[0].backend) {
+            PyErr_Format(PyExc_ValueError, "%s must be of one backend", name);
+            return 0;
+        }
+    }
+    return 1;
+}
+
 GD_FUNCTION(gd_py_apsp)
 {
     PyObject *graph_object, *out_object, *pred_object, *nodes, *result = NULL;
@@ -26,6 +52,7 @@ GD_FUNCTION(gd_py_apsp)
     gd_orders orders = {0};
     gd_semiring semiring = GD_MIN_PLUS;
     gd_attention attention = {0};
+    gd_devices devices = {0};
     double unreachable;
     uint8_t *negative_nodes = NULL;
     gd_cycles_facts cycles;
@@ -44,6 +71,7 @@ GD_FUNCTION(gd_py_apsp)
         {"semiring", gd_to_semiring, &semiring, false},
         {"progress", gd_to_object, &attention.progress, false},
         GD_MAX_MEMORY(orders),
+        {"devices", to_devices, &devices, false},
     };
     if (!gd_parse("apsp", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
         return NULL;
@@ -58,6 +86,12 @@ GD_FUNCTION(gd_py_apsp)
         goto done;
     }
     graph.weights = weights.matrix;
+    if (devices.count > 0 &&
+        (weights.matrix.device.backend != GD_CPU || out.matrix.device.backend != GD_CPU ||
+         pred.matrix.device.backend != GD_CPU)) {
+        PyErr_SetString(PyExc_TypeError, "several devices take arrays on the host");
+        goto done;
+    }
     n = weights.matrix.rows;
     negative_nodes = PyMem_Malloc(n > 0 ? (size_t)n : 1);
     if (negative_nodes == NULL) {
@@ -67,7 +101,7 @@ GD_FUNCTION(gd_py_apsp)
     memset(negative_nodes, 0, n > 0 ? (size_t)n : 1);
     orders.watch = gd_let_go(&attention);
     status = gd_run_apsp(&graph, &out.matrix, &pred.matrix, semiring, unreachable, &orders,
-                         negative_nodes, &cycles, &err);
+                         devices.count > 0 ? &devices : NULL, negative_nodes, &cycles, &err);
     gd_take_back(&attention);
     if (status != GD_OK) {
         result = gd_raise(module, &err);
@@ -406,4 +440,53 @@ GD_FUNCTION(gd_py_far)
     gd_release(&dist);
     gd_release(&pred);
     return result;
+}
+
+GD_FUNCTION(gd_py_several_plan)
+{
+    static int32_t some; /* only whether there are any is asked */
+    ptrdiff_t n;
+    gd_dtype dtype;
+    bool predecessors, in_place;
+    gd_semiring semiring = GD_MIN_PLUS;
+    gd_orders orders = {0};
+    gd_devices devices = {0};
+    gd_graph graph = {0};
+    gd_error err;
+    PyObject *shares = NULL;
+    const gd_arg spec[] = {
+        {"n", gd_to_size, &n, true},
+        {"dtype", gd_to_dtype, &dtype, true},
+        {"predecessors", gd_to_bool, &predecessors, true},
+        {"in_place", gd_to_bool, &in_place, true},
+        {"devices", to_devices, &devices, true},
+        GD_MAX_MEMORY(orders),
+        {"semiring", gd_to_semiring, &semiring, false},
+    };
+    if (!gd_parse("several_plan", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
+        return NULL;
+    }
+    const bool on_cuda = devices.count > 0 && devices.each[0].backend == GD_CUDA;
+    gd_several several = {.launch = on_cuda ? gd_cuda_apsp_band : gd_cpu_apsp_band,
+                          .pred = predecessors ? &some : NULL,
+                          .graph = in_place && on_cuda ? &graph : NULL};
+    several.call.n = n;
+    several.call.dtype = dtype;
+    several.call.semiring = gd_ring_within(semiring);
+    if (n > 0 && devices.count > 0 &&
+        gd_several_plan(&several, &devices, orders.max_memory, &err) != GD_OK) {
+        return gd_raise(module, &err);
+    }
+    shares = PyList_New(0);
+    for (int i = 0; shares != NULL && i < several.count; ++i) {
+        const gd_holder *h = &several.holders[i];
+        const ptrdiff_t end = h->first + h->rows < n ? h->first + h->rows : n;
+        PyObject *share = Py_BuildValue("{s:n,s:n,s:n,s:n}", "first", h->first, "end", end, "bytes",
+                                        (Py_ssize_t)h->bytes, "pivots", several.pivots);
+        if (share == NULL || PyList_Append(shares, share) < 0) {
+            Py_CLEAR(shares);
+        }
+        Py_XDECREF(share);
+    }
+    return shares;
 }

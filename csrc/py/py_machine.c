@@ -355,6 +355,18 @@ GD_FUNCTION(gd_py_fail_allocation)
     return Py_NewRef(Py_None);
 }
 
+GD_FUNCTION(gd_py_refuse_peers)
+{
+    bool refuse;
+    const gd_arg spec[] = {{"refuse", gd_to_bool, &refuse, true}};
+    (void)module;
+    if (!gd_parse("refuse_peers", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
+        return NULL;
+    }
+    gd_refuse_peers(refuse);
+    return Py_NewRef(Py_None);
+}
+
 PyObject *gd_py_allocations(PyObject *module, PyObject *ignored)
 {
     (void)module, (void)ignored;

@@ -214,7 +214,7 @@ def roofline(
 
 def _kind(result: Mapping[str, Any]) -> str:
     """Tell to which of few kinds a kernel belongs."""
-    if result["op"] == "transfer":
+    if result["op"] in ("transfer", "several"):
         return "over the bus and back"
     kind = str(result["kernel"]).partition("/")[0]
     return f"{kind} on tensor cores" if "tensor" in result["kernel"] else kind

@@ -28,9 +28,10 @@
 
 namespace gd {
 
-/* Rows of tiles in a band, where in the matrix they begin, and which tile has the pivots. */
+/* Rows of tiles in a band, where in the matrix they begin, which tile has the pivots, and which
+ * rows of tiles are left alone. */
 struct BandRegion {
-    ptrdiff_t first, down, across, pivot;
+    ptrdiff_t first, down, across, pivot, spared, spared_end;
 };
 
 /* Phase 2. The first `col_strips` blocks close the band's part of the pivots' columns; others,
@@ -50,6 +51,9 @@ __global__ void __launch_bounds__(kStripThreads<kPivots>, kPivots == 64 ? 3 : 2)
     follow<true>();
     if (start >= pivot && start < pivot + kPivots) {
         return; /* the pivot tile itself */
+    }
+    if (of_cols && start >= band.spared * kPivots && start < band.spared_end * kPivots) {
+        return;
     }
     if (of_cols) {
         OfCols::close(paths, start, pivot, pivot,
@@ -76,7 +80,7 @@ __global__ void __launch_bounds__(Phase3<Ring, kPivots, kPred>::Tile::kThreads,
     const ptrdiff_t place = block % (kTileGroup * band.across);
     const ptrdiff_t i = band.first + group + place % rows, j = place / rows;
     follow<true>();
-    if (i != band.pivot && j != band.pivot) {
+    if (i != band.pivot && j != band.pivot && !(i >= band.spared && i < band.spared_end)) {
         Work::relax(paths, i * kPivots, j * kPivots + part * (kPivots / Work::kParts), shared);
     }
 }
@@ -132,19 +136,27 @@ public:
     gd_status enqueue_all(T loop, gd_error *err)
     {
         const bool has_pivots =
-            call_.pivot >= call_.first && call_.pivot < call_.first + call_.rows;
+            call_.pivot >= call_.first && call_.pivot < call_.first + call_.rows &&
+            !(call_.pivot >= call_.spared && call_.pivot < call_.spared + call_.spared_rows);
         const ptrdiff_t pairs = kPivots / 2 * call_.padded;
         Pair<T> *const rows = static_cast<Pair<T> *>(call_.snapshots);
         Pair<int32_t> *const preds = reinterpret_cast<Pair<int32_t> *>(rows + rounds_ * pairs);
         gd_status status = GD_OK;
-        GD_CUDA_TRY(err, id_,
-                    enqueue(call_.launch, fill_padding<Ring>, call_.rows, kFillThreads, 0,
-                            static_cast<T *>(call_.dist), call_.pred, call_.first, call_.n,
-                            call_.padded, loop));
+        if (!call_.filled) {
+            GD_CUDA_TRY(err, id_,
+                        enqueue(call_.launch, fill_padding<Ring>, call_.rows, kFillThreads, 0,
+                                static_cast<T *>(call_.dist), call_.pred, call_.first, call_.n,
+                                call_.padded, loop));
+        }
         for (ptrdiff_t round = 0; round < rounds_ && status == GD_OK; ++round) {
             paths_.rows = rows + round * pairs;
             paths_.preds = kPred ? preds + round * pairs : NULL;
-            GD_CUDA_TRY(err, id_, enqueue_round(call_.pivot / kPivots + round, has_pivots));
+            const ptrdiff_t pivot = call_.pivot / kPivots + round;
+            /* What comes before may be another stream's event, which is to be waited for. */
+            GD_CUDA_TRY(err, id_,
+                        round == 0 && call_.filled
+                            ? enqueue_round<Start::kInTurn>(pivot, has_pivots)
+                            : enqueue_round<Start::kEarly>(pivot, has_pivots));
             const double part = (double)(round + 1) / (double)rounds_;
             status = gd_pass(&call_.launch, call_.done + call_.share * part, err);
         }
@@ -159,28 +171,42 @@ private:
     static constexpr auto strip_kernel = close_band_strips<Ring, kPivots, kPred>;
     static constexpr auto phase3_kernel = relax_band<Ring, kPivots, kPred>;
 
+    /* kStart: of its first kernel. */
+    template <Start kStart>
     cudaError_t enqueue_round(ptrdiff_t pivot, bool has_pivots) const
     {
         constexpr int kStrips = kPivots / kStripWidth<kPivots>; /* a tile */
-        const BandRegion band = {call_.first / kPivots, call_.rows / kPivots,
-                                 call_.padded / kPivots, pivot};
+        const BandRegion band = {
+            call_.first / kPivots,  call_.rows / kPivots,
+            call_.padded / kPivots, pivot,
+            call_.spared / kPivots, (call_.spared + call_.spared_rows) / kPivots};
         const ptrdiff_t col_strips = kStrips * band.down;
         const ptrdiff_t row_strips = has_pivots ? kStrips * band.across : 0;
         cudaError_t code = cudaSuccess;
         if (has_pivots) {
-            code = enqueue<Start::kEarly>(call_.launch, tile_kernel, 1, kStripThreads<kPivots>,
-                                          kTileShared, paths_, pivot * kPivots);
+            code = enqueue<kStart>(call_.launch, tile_kernel, 1, kStripThreads<kPivots>,
+                                   kTileShared, paths_, pivot * kPivots);
+            code = code == cudaSuccess
+                       ? enqueue_strips<Start::kEarly>(band, col_strips + row_strips)
+                       : code;
         }
-        if (code == cudaSuccess) {
-            code = enqueue<Start::kEarly>(call_.launch, strip_kernel, col_strips + row_strips,
-                                          kStripThreads<kPivots>, kStripShared, paths_, band,
-                                          (unsigned)col_strips);
+        else {
+            code = enqueue_strips<kStart>(band, col_strips);
         }
-        return code != cudaSuccess
+        const bool rest = !(has_pivots && band.down == 1);
+        return code != cudaSuccess || !rest
                    ? code
                    : enqueue<Start::kEarly>(call_.launch, phase3_kernel,
                                             band.down * band.across * Work::kParts,
                                             Work::Tile::kThreads, Work::kSharedBytes, paths_, band);
+    }
+
+    template <Start kStart>
+    cudaError_t enqueue_strips(const BandRegion &band, ptrdiff_t strips) const
+    {
+        constexpr int kStrips = kPivots / kStripWidth<kPivots>;
+        return enqueue<kStart>(call_.launch, strip_kernel, strips, kStripThreads<kPivots>,
+                               kStripShared, paths_, band, (unsigned)(kStrips * band.down));
     }
 
     const gd_apsp_band &call_;

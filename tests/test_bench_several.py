@@ -1,0 +1,57 @@
+"""Calls on several GPUs are measured beside one; the CPU plays two here."""
+
+import json
+
+import pytest
+
+import gpudist
+from bench import cases, report, suites
+from bench.runner import Runner
+from bench.several import SeveralCase
+from gpudist import several_gpus
+
+
+@pytest.fixture(scope="module")
+def runner():
+    return Runner("cpu", repeats=2, source="abc")
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        cases.CdistCase(60, 50, 3, "float64"),
+        cases.ApspCase(90, "float32"),
+        cases.KnnCase(70, 40, 3, 4, "float64"),
+    ],
+    ids=lambda inner: inner.op,
+)
+def test_several_are_timed_beside_one(runner, monkeypatch, capsys, inner):
+    monkeypatch.setattr(several_gpus, "of", lambda named: ("cpu", "cpu"))
+    case = SeveralCase(inner)
+    record = json.loads(json.dumps(runner.run(case), allow_nan=False))
+    assert "failed" not in record, record
+    assert (record["op"], tuple(record["shape"])) == ("several", case.shape)
+    assert record["arguments"].startswith(inner.op) and "into out=" in record["arguments"]
+    assert record["devices"] == ["cpu", "cpu"] and record["arrays"] == "numpy"
+    assert record["max_relative_error"] < 1e-6
+    (one,) = record["rivals"]
+    assert one["name"] == "one GPU" and one["version"] == gpudist.__version__
+    assert one["ratio"] == pytest.approx(one["median_s"] / record["median_s"])
+    assert one["max_relative_error"] < 1e-6
+    there = inner.explain(inner.operands(), "cpu")
+    limits = gpudist.measure.ceilings.floors(there.work, there.dtype, runner.ceilings)
+    if limits:
+        assert record["floor_s"] == pytest.approx(limits[0].seconds / 2)
+    report.show_result(record)
+    assert "one GPU" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_without_two_gpus_nothing_is_measured(runner, monkeypatch, count):
+    if count:
+        monkeypatch.setattr(several_gpus, "of", lambda named: ("cuda:0",))
+    elif gpudist.cuda.is_available():
+        pytest.skip("CUDA can be used here")
+    said = "there is one GPU of its kind" if count else "CUDA cannot be used"
+    for case in suites.SUITES["several"].cases["cuda"]:
+        assert said in runner.run(case)["failed"]
