@@ -201,6 +201,8 @@ _NEIGHBORS_CUDA: Cases = (
     KnnCase(1, 1_000_000, 128, 10, "float32"),
     KnnCase(10_000, 100_000, 960, 10, "float32"),
     KnnCase(0, 100_000, 3, 16, "float32"),
+    KnnCase(0, 1_000_000, 3, 16, "float32"),
+    KnnCase(10_000, 1_000_000, 3, 10, "float32"),
     KnnCase(0, 20_000, 128, 1000, "float32"),
     KnnCase(10_000, 100_000, 64, 10, "float64"),
     KnnCase(10_000, 100_000, 128, 10, "float32", "cosine"),

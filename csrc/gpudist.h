@@ -875,8 +875,10 @@ enum {
 #define GD_BY_WARPS GD_BIT(21)     /* cdist: warps multiply halves (see `products`) */
 #define GD_PERIODIC GD_BIT(22)     /* takes periodic columns */
 
-/* What neighbors/cuda_product takes: neighbours of a row, and points that they are among. */
-enum { GD_PRODUCT_NEIGHBORS = 128, GD_PRODUCT_FEWEST = 1 << 14, GD_PRODUCT_MOST = 1 << 30 };
+/* What rows of neighbors with GD_POINTS take on a CUDA device: neighbours of a row, and points that
+ * they are among; how many columns cuda_boxes takes, and the fewest points of cuda_product. */
+enum { GD_POINTS_NEIGHBORS = 128, GD_POINTS_MOST = 1 << 30 };
+enum { GD_BOXES_COLS = 8, GD_PRODUCT_FEWEST = 1 << 14 };
 
 /* Bytes of shared memory that a block of apsp/cuda_blocked takes for float64 with predecessors. */
 enum { GD_PATHS64_SHARED = 74048 };

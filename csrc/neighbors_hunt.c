@@ -22,7 +22,8 @@ enum {
     PANEL_STEP = 128,        /* rows and columns of a panel are so many times a whole number */
     FEWEST_ROWS = 32,        /* of a panel that has all columns */
     LIST_BYTES = 256 << 20,  /* of a block's lists, unless one row has more */
-    POINTS_ROWS = 5 * 12288, /* whose neighbours are looked for among points, at most */
+    POINTS_ROWS = 5 * 12288, /* whose neighbours are looked for among points, at most, */
+    BOXES_ROWS = 1 << 20,    /* and of points with few dimensions */
 };
 /* Pair-dimensions between two looks at the watcher, as some tenths of a second take. */
 static const double QUICK_STEPS = 0x1p38, SLOW_STEPS = 0x1p32;
@@ -46,14 +47,17 @@ static void shape_panel(gd_hunt *hunt, size_t bytes)
 {
     const gd_job *const job = hunt->job;
     const ptrdiff_t m = job->a->rows, n = job->b->rows;
+    const double listed = fmax((double)LIST_BYTES / fmax(hunt->prey->row_bytes, 1), 1);
     if (gd_hunts_points(hunt)) { /* no panel, but lists */
-        hunt->rows = gd_least(m, POINTS_ROWS / (ptrdiff_t)(PANEL_BYTES / bytes) + 1);
+        const bool few_cols = hunt->finder->max_cols <= GD_BOXES_COLS;
+        const ptrdiff_t most =
+            few_cols ? (ptrdiff_t)fmin(listed, BOXES_ROWS) : (ptrdiff_t)POINTS_ROWS;
+        hunt->rows = gd_least(m, most / (ptrdiff_t)(PANEL_BYTES / bytes) + 1);
         hunt->cols = n;
         return;
     }
     const double room = (double)bytes / (double)gd_dtype_size(job->dtype);
     const double pairs = fmax(fmin(room, most_pairs(job)), 1);
-    const double listed = fmax((double)LIST_BYTES / fmax(hunt->prey->row_bytes, 1), 1);
     const double fewest = hunt->prey->all_columns ? FEWEST_ROWS : sqrt(pairs);
     const double fitting = pairs / (double)n >= fewest ? pairs / (double)n : sqrt(pairs);
     const ptrdiff_t at_most = stepped((ptrdiff_t)fmin(fmin(fitting, listed), 0x1p30), m);
@@ -259,7 +263,9 @@ gd_hunt gd_hunt_begin(gd_job *job, const gd_choice *finder, ptrdiff_t self)
         .job = job,
         .finder = finder->kernel,
         .self = self,
-        .look = {.launch = {.device = finder->device, .options = finder->options},
+        .look = {.launch = {.device = finder->device,
+                            .options = finder->options,
+                            .watch = job->watch},
                  .larger = gd_metric_info(job->measure->metric)->order == GD_LARGER_IS_NEARER,
                  .metric = job->form.metric,
                  .p = job->measure->p},

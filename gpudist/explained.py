@@ -198,7 +198,7 @@ def _facts(said: Explanation) -> dict[str, str]:
     from gpudist.measure.wording import duration, quantity
 
     work = said.work
-    in_boxes = said.kernel.startswith("neighbors/cpu_boxes")
+    in_boxes = said.kernel.startswith(("neighbors/cpu_boxes", "neighbors/cuda_boxes"))
     by_bounds = said.kernel.startswith("neighbors/cpu_product")
     in_panels = said.op in _BY_PANELS and said.kernel.startswith("cdist/")
     panels = "megabytes" if said.device == "cpu" else "hundreds of megabytes"

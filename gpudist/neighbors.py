@@ -163,7 +163,8 @@ def knn(
     1 to 8 columns and euclidean, sqeuclidean, cityblock, chebyshev or minkowski distances without
     weights, `XB` is put into boxes of a few points instead [1]_, most of which are too far away to
     be looked into; the answer has the same bits. A periodic box has these in all but minkowski with
-    other exponents than 1, 2 and inf. With 9 columns or more, and from some 100 rows on, cosine and
+    other exponents than 1, 2 and inf. A device has boxes too, for up to 128 neighbours in the first
+    four of these distances. With 9 columns or more, and from some 100 rows on, cosine and
     correlation distances, and euclidean and sqeuclidean ones without weights, have a product in
     float32 that bounds each from below, and only those that it does not rule out are computed, as
     always from differences.

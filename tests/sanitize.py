@@ -81,8 +81,10 @@ def search(kernel, rng):
     """Look for neighbours by the row: of few rows and many, in lists of few and many."""
     for dtype in kernel.dtypes:
         for metric in set(kernel.metrics) or {"euclidean", "inner_product"}:
-            for m, n in ((3, 20000), (131, 901)):
-                a, b = (rng.normal(size=(rows, 19)).astype(dtype) for rows in (m, n))
+            for m, n, d in ((3, 20000, 19), (131, 901, 19), (3, 20000, 3), (131, 901, 8)):
+                if not kernel.metrics and d < 19:
+                    continue
+                a, b = (rng.normal(size=(rows, d)).astype(dtype) for rows in (m, n))
                 told = {"metric": metric, "kernel": kernel.id}
                 for k in (1, 32, 100):
                     try:
@@ -112,6 +114,17 @@ def search_by_products(kernel, rng):
             gpudist.knn(a, b, k, kernel=kernel.id)
         gpudist.knn(a[:9] + 3000, b, 10, "sqeuclidean", kernel=kernel.id)
         gpudist.knn(a[:9], np.full_like(b, 0.3), 10, kernel=kernel.id)
+
+
+def search_by_boxes(kernel, rng):
+    """Look for neighbours in each number of columns, among points and of many rows."""
+    for dtype in kernel.dtypes:
+        for d in range(1, 9):
+            a, b = (rng.normal(size=(rows, d)).astype(dtype) for rows in (4100, 2500))
+            b[3::100], b[5::100], b[7::100, 0] = np.nan, np.inf, -1e30
+            for k in (1, 40):
+                gpudist.knn(a, b, k, kernel=kernel.id)
+                gpudist.knn(b, k=k, kernel=kernel.id)
 
 
 def cuda_rows(op):
@@ -195,6 +208,8 @@ def main() -> None:
         search(kernel, rng)
         if kernel.id == "neighbors/cuda_product":
             search_by_products(kernel, rng)
+        elif kernel.id == "neighbors/cuda_boxes":
+            search_by_boxes(kernel, rng)
     chain = np.eye(300, k=1) + np.eye(300, k=-1)
     for kernel in cuda_rows("perron"):
         # The second stays in no block's shared memory, the third is slow and has zeros.

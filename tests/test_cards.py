@@ -142,7 +142,6 @@ def test_neighbours_by_products_are_for_one_generation_and_some_shapes(pretend):
     pretend("H200")
     for n, d, k, rows in (
         (16383, 64, 10, 1000),
-        (20000, 8, 10, 1000),
         (20000, 1025, 10, 1000),
         (20000, 64, 129, 1000),
         (20000, 64, 10, 63),
@@ -150,6 +149,24 @@ def test_neighbours_by_products_are_for_one_generation_and_some_shapes(pretend):
     ):
         assert taken(*search, n, d, neighbors=k, rows=rows) == "cuda_panels"
     assert taken(*search, 16384, 1024, neighbors=128, rows=64) == "cuda_product"
+
+
+def test_neighbours_by_boxes_are_for_few_columns_and_many_pairs(pretend):
+    for card in CARDS:
+        pretend(card)
+        for dtype in ("float32", "float64"):
+            for metric, d in (("euclidean", 3), ("chebyshev", 1), ("cityblock", 8)):
+                search = "neighbors", dtype, metric
+                assert taken(*search, 20000, d, neighbors=10, rows=10**5) == "cuda_boxes"
+                for n, columns, k, rows in (
+                    (8191, d, 10, 10**6),
+                    (20000, 9 if metric != "euclidean" else d, 129, 10**5),
+                    (20000, d, 10, 3000),
+                    (10**7, d, 10, 127),
+                    (20000, d, 0, 10**5),  # all within a radius
+                ):
+                    found = taken(*search, n, columns, neighbors=k, rows=rows)
+                    assert found == "cuda_panels", (card, search, n, columns, k, rows)
 
 
 @pytest.mark.parametrize("case", FROM_THE_HOST, ids=str)

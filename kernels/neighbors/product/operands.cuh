@@ -35,7 +35,7 @@ constexpr int kGroupRows = 128; /* of a group of four warps */
 constexpr int kStepDims = 16;   /* of one instruction */
 constexpr int kLanes = 32;
 
-constexpr int kMostNeighbors = GD_PRODUCT_NEIGHBORS;
+constexpr int kMostNeighbors = GD_POINTS_NEIGHBORS;
 constexpr int kMostOdd = 128; /* columns that halves do not hold, which each row is held against */
 
 /* In units of v. */

@@ -254,7 +254,8 @@ gd_status run(gd_neighbors *call, gd_error *err)
     const ptrdiff_t rows = call->a.rows, pieces = gd::ceil_div(rows, kMostRows);
     const ptrdiff_t each =
         gd::ceil_div(gd::ceil_div(rows, pieces), (ptrdiff_t)kTileRows) * kTileRows;
-    for (ptrdiff_t first = 0; first < rows && steps.code == cudaSuccess; first += each) {
+    gd_status status = GD_OK;
+    for (ptrdiff_t first = 0; status == GD_OK && first < rows; first += each) {
         plan.rows = (int)min(rows - first, each);
         plan.strips = (int)gd::ceil_div(plan.rows, kTileRows);
         plan.a.data = (const float *)call->a.data + first * call->a.row_stride;
@@ -263,9 +264,10 @@ gd_status run(gd_neighbors *call, gd_error *err)
         plan.distances = (float *)call->ranked.distances + first * plan.wanted;
         plan.indices = call->ranked.indices + first * plan.wanted;
         search<kSteps, M>(steps, plan, call->launch.options.value[0] != 0);
+        GD_CUDA_TRY(err, kId, steps.code);
+        status = gd_pass(&call->launch, (double)(first + plan.rows) / (double)rows, err);
     }
-    GD_CUDA_TRY(err, kId, steps.code);
-    return GD_OK;
+    return status;
 }
 
 template <int kSteps>
@@ -280,11 +282,11 @@ gd_status run_metric(gd_neighbors *call, gd_error *err)
 extern "C" gd_status gd_cuda_neighbors_product(gd_neighbors *call, gd_error *err)
 {
     if (call->b.cols > kMostDims || call->b.rows < GD_PRODUCT_FEWEST ||
-        call->b.rows > GD_PRODUCT_MOST || call->ranked.most > kMostNeighbors) {
+        call->b.rows > GD_POINTS_MOST || call->ranked.most > kMostNeighbors) {
         return GD_FAIL(err, GD_BAD_VALUE,
                        "%s looks for up to %d neighbours among %d to %d points of up to %td "
                        "dimensions",
-                       kId, kMostNeighbors, GD_PRODUCT_FEWEST, GD_PRODUCT_MOST, kMostDims);
+                       kId, kMostNeighbors, GD_PRODUCT_FEWEST, GD_POINTS_MOST, kMostDims);
     }
     switch (steps_of(call->b.cols)) {
         case 1:

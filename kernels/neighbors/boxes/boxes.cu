@@ -1,0 +1,45 @@
+/* boxes.cu: the nearest points of points with few dimensions, without most of their distances.
+ *
+ * Idea: points that follow each other on a curve through space are near each other. 32 of them have
+ * a box, 32 of these have one, and so on; a row of A goes to the nearest box first, and passes over
+ * one that is further away than the last of its list (plan.cuh, which says why that is exact). As
+ * on the CPU (cpu/neighbors_boxes.c), but for the curve: a sort takes the place of splits at
+ * medians.
+ *
+ * Floor of 1,000,000 x 1,000,000, d = 3, k = 16, float32, on an H200: a row looks at some 14 groups
+ * and 18 leaves, each 50 instructions, and its list takes 600: 1.9 ms where each is issued at once.
+ * Sorting 1,000,000 places takes 0.1 ms, all that comes before the search 0.3.
+ *
+ * Where space has many dimensions boxes are of little use: they are looked at nearly all, and a
+ * pair then takes two instructions, about as long as in a panel of distances. */
+#include <cub/device/device_radix_sort.cuh>
+
+#include "neighbors/boxes/run.cuh"
+
+namespace gd {
+namespace boxes {
+
+cudaError_t sort_places(void *memory, size_t *bytes, const uint64_t *places,
+                        uint64_t *sorted_places, const unsigned *numbers, unsigned *sorted,
+                        unsigned count, int bits, void *stream)
+{
+    return cub::DeviceRadixSort::SortPairs(memory, *bytes, places, sorted_places, numbers, sorted,
+                                           (int)count, std::max(bits - kSortedBits, 0), bits,
+                                           (cudaStream_t)stream);
+}
+
+}  // namespace boxes
+}  // namespace gd
+
+extern "C" gd_status gd_cuda_neighbors_boxes(gd_neighbors *call, gd_error *err)
+{
+    using namespace gd::boxes;
+    if (call->b.cols < 1 || call->b.cols > kMostDims || call->b.rows > GD_POINTS_MOST ||
+        call->ranked.most > GD_POINTS_NEIGHBORS) {
+        return GD_FAIL(
+            err, GD_BAD_VALUE,
+            "%s looks for up to %d neighbours among up to %d points of up to %d dimensions", kId,
+            GD_POINTS_NEIGHBORS, GD_POINTS_MOST, kMostDims);
+    }
+    return gd::with_float_type(call->b.dtype, [&](auto type) { return find(call, type, err); });
+}

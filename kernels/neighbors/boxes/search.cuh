@@ -1,0 +1,127 @@
+/* search.cuh: the nearest points of rows of A, by boxes.
+ *
+ * A warp looks for a row's neighbours: of a group it holds each node's box, or of a leaf each
+ * point, in a lane, goes to the nearest node first, and comes back to a group until what is left
+ * there is too far away. Rows that follow each other on the curve are looked for by neighbouring
+ * warps, which find in the cache what these have read.
+ *
+ * Bound by issue slots: a group or a leaf takes some 50 instructions, a list some 25 for each that
+ * comes alone. */
+#ifndef GPUDIST_NEIGHBORS_BOXES_SEARCH_CUH
+#define GPUDIST_NEIGHBORS_BOXES_SEARCH_CUH
+
+#include "neighbors/boxes/list.cuh"
+
+namespace gd {
+namespace boxes {
+
+/* What no point of each node of a group is nearer than, a node a lane; behind all where none is. */
+template <typename M, typename T, int kDims>
+__device__ __forceinline__ T look_at(const Plan<T, kDims> &plan, int level, unsigned group,
+                                     const T (&a)[kDims])
+{
+    const unsigned lane = threadIdx.x % kWarp;
+    if (group * kWarp + lane >= plan.nodes[level]) {
+        return behind_all<T>();
+    }
+    const T *const from = plan.ends[level] + (ptrdiff_t)group * (2 * kDims * kWarp) + lane;
+    T low[kDims], high[kDims];
+#pragma unroll
+    for (int k = 0; k < kDims; ++k) {
+        low[k] = __ldg(from + 2 * k * kWarp);
+        high[k] = __ldg(from + (2 * k + 1) * kWarp);
+    }
+    return nearest_in<M, T, kDims>(a, low, high);
+}
+
+/* Adds what belongs to the list of a leaf's points, but for the row itself. */
+template <typename M, int kSlots, typename T, int kDims>
+__device__ __forceinline__ void take_leaf(const Plan<T, kDims> &plan, unsigned leaf, unsigned own,
+                                          const T (&a)[kDims], List<T, kSlots> &list)
+{
+    const unsigned lane = threadIdx.x % kWarp;
+    const T *const from = plan.points + (ptrdiff_t)leaf * (kDims * kWarp) + lane;
+    const unsigned index = __ldg(plan.index + (ptrdiff_t)leaf * kWarp + lane);
+    T b[kDims];
+#pragma unroll
+    for (int k = 0; k < kDims; ++k) {
+        b[k] = __ldg(from + k * kWarp);
+    }
+    const T distance = reported<M, T, kDims>(a, b);
+    const bool counts = index != kNone && index != own && distance >= 0; /* not NaN */
+    list.take(counts ? Key<T>::of(distance, index) : Key<T>::none());
+}
+
+template <typename M, int kSlots, typename T, int kDims>
+__device__ __forceinline__ void search(const Plan<T, kDims> &plan, unsigned own,
+                                       const T (&a)[kDims], T (*lows)[kWarp], List<T, kSlots> &list)
+{
+    const unsigned lane = threadIdx.x % kWarp;
+    int level = plan.levels - 1;
+    unsigned group = 0;
+    lows[level][lane] = look_at<M>(plan, level, group, a);
+    while (true) {
+        const T low = lows[level][lane]; /* the lane's own: nobody else writes it */
+        const unsigned word = word_of(low), least = least_of_warp(word);
+        if (least == ~0u || least > list.last.word()) {
+            if (++level == plan.levels) {
+                return;
+            }
+            group /= kWarp;
+            continue;
+        }
+        const int next = __ffs((int)__ballot_sync(kAll, word == least)) - 1;
+        const unsigned node = group * kWarp + next;
+        const T nearest = __shfl_sync(kAll, low, next);
+        if ((int)lane == next) {
+            lows[level][lane] = behind_all<T>();
+        }
+        if (!(Key<T>::of(nearest, __ldg(plan.least[level] + node)) < list.last)) {
+            continue;
+        }
+        if (level == 0) {
+            take_leaf<M>(plan, node, own, a, list);
+        }
+        else {
+            --level;
+            group = node;
+            lows[level][lane] = look_at<M>(plan, level, group, a);
+        }
+    }
+}
+
+/* Blocks of a multiprocessor: few registers hide more of the way to the cache. */
+template <typename T, int kDims>
+constexpr int kBlocks = kDims * sizeof(T) <= 12   ? 4
+                        : kDims * sizeof(T) <= 32 ? 3
+                                                  : 2;
+
+template <typename M, int kSlots, typename T, int kDims>
+__global__ void __launch_bounds__(kThreads, kBlocks<T, kDims>)
+    find_nearest(const __grid_constant__ Plan<T, kDims> plan)
+{
+    follow();
+    __shared__ T lows[kWarps][kMostLevels][kWarp];
+    const unsigned warp = threadIdx.x / kWarp, at = blockIdx.x * kWarps + warp;
+    if (at >= plan.rows) {
+        return;
+    }
+    const unsigned row = plan.order != NULL ? plan.order[plan.first + at] : plan.first + at;
+    T a[kDims];
+    bool is_nan = false;
+#pragma unroll
+    for (int k = 0; k < kDims; ++k) {
+        a[k] = k < plan.d ? plan.a.at(row, k) : T(0);
+        is_nan |= a[k] != a[k];
+    }
+    List<T, kSlots> list(plan.wanted);
+    if (!is_nan || plan.drops_nan) {
+        search<M>(plan, plan.self == kNone ? kNone : plan.self + row, a, lows[warp], list);
+    }
+    list.store(plan.distances + (ptrdiff_t)row * plan.wanted,
+               plan.indices + (ptrdiff_t)row * plan.wanted);
+}
+
+}  // namespace boxes
+}  // namespace gd
+#endif
