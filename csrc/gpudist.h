@@ -610,7 +610,10 @@ static inline bool gd_closure_has_few_edges(ptrdiff_t n, ptrdiff_t edges)
  * Bits are as for closure, of n rows of `words` words, `edges` of them set, and only read.
  * `unreachable` stands where there is no path, or none of most_hops edges or fewer. A kernel that
  * would take more than most_steps steps over edges sets gave_up, and out is unspecified. Sizing
- * sets `members`, for whom the workspace is made. */
+ * sets `members`, for whom the workspace is made.
+ * On a device `words` is a multiple of GD_HOPS_WORDS, bits of no nodes are zero, n is GD_HOPS_MOST
+ * at most, and a step is one over GD_HOPS_WORDS words of a set. */
+enum { GD_HOPS_WORDS = 128, GD_HOPS_MOST = 32 * 32 * GD_HOPS_WORDS };
 typedef struct gd_hops {
     gd_launch launch;
     ptrdiff_t n, words, edges;

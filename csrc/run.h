@@ -106,12 +106,13 @@ gd_status gd_run_apsp_band(const gd_matrix *dist, const gd_matrix *pred, const g
                            gd_semiring semiring, ptrdiff_t first, ptrdiff_t pivot, ptrdiff_t pivots,
                            const gd_orders *orders, gd_error *err);
 
-/* The least numbers of edges between all nodes into `out`, on the host, `unreachable` where that is
- * more than most_hops. It is given up, out unspecified, where another way is quicker. */
+/* The least numbers of edges between all nodes into `out`, `unreachable` where that is more than
+ * most_hops, on the device where apsp would be computed. It is given up, out unspecified, where
+ * another way is quicker. Waits for the device. */
 gd_status gd_run_hops(const gd_graph *graph, const gd_matrix *out, double unreachable,
                       ptrdiff_t most_hops, const gd_orders *orders, bool *gave_up, gd_error *err);
-/* Whether it is tried. */
-bool gd_hops_worth(ptrdiff_t n, ptrdiff_t edges);
+/* Whether it is tried; on a CUDA device for any number of edges. */
+bool gd_hops_worth(ptrdiff_t n, ptrdiff_t edges, bool on_cuda);
 
 /* Which nodes can be reached from which into `out`, truths, by one edge or more, or if `reflexive`
  * by none. Work on host arrays is finished on return, work on device arrays enqueued. */

@@ -75,31 +75,41 @@ def _explain_one(graph: Any, asked: Asked) -> Explanation:
     name = results.dtype_of(read_as.space, single, asked.dtype, asked.semiring)
     name = "int32" if name in results.NARROW else name
     hops = unweighted and asked.semiring == "min_plus" and not asked.return_predecessors
-    if hops and may_count_hops(read_as, asked.orders):
-        edges = read_as.count_edges(directed)
-        if _core.few_edges("hops", read_as.n, edges):
-            return _explain_hops(read_as.n, edges, name)
-    return _explain_by_weights(read_as, directed, name, asked)
+    by_weights = _explain_by_weights(read_as, directed, name, asked)
+    if not (hops and may_count_hops(read_as, asked.orders)):
+        return by_weights
+    on_cuda = by_weights.device != "cpu"
+    edges = 0 if on_cuda else read_as.count_edges(directed)
+    if not _core.few_edges("hops", read_as.n, edges, on_cuda):
+        return by_weights
+    return _explain_hops(read_as, edges, by_weights)
 
 
-def _explain_hops(n: int, edges: int, dtype: str) -> Explanation:
-    """Say how hops are counted level by level."""
+def _explain_hops(graph: Graph, edges: int, by_weights: Explanation) -> Explanation:
+    """Say how hops are counted level by level, where others have weights.
+
+    On a GPU nobody counts the edges, and the steps of one level with as many as nodes are said.
+    """
+    n, device = graph.n, by_weights.device
+    on_cuda = device != "cpu"
+    at_a_time = 4096 if on_cuda else 512
     said = choosing.choose(
         "hops",
-        choosing.Request(op="hops", dtype=dtype, n=n, cols=0),
+        choosing.Request(op="hops", dtype=by_weights.dtype, n=n, cols=0),
         choosing.Amounts(
             moved=2 * n * n,
             written=n * n,
-            operations=n * -(-edges // 512),
-            copies=n * n // 8 + 4 * (n + edges),
+            operations=(n if on_cuda else edges) * -(-n // at_a_time),
+            copies=n * n // 2 if on_cuda else n * n // 8 + 4 * (n + edges),
         ),
         kernel="auto",
-        device="cpu",
-        space=arrays.HOST,
+        device=device,
+        space=graph.space,
     )
     why = (
-        f"{edges} edges that weigh 1: hops are counted level by level; should there be so "
-        "many levels that apsp/cpu_blocked takes less time, it takes over"
+        f"{'edges' if on_cuda else f'{edges} edges'} that weigh 1: hops are counted level by "
+        f"level; should there be so many levels that {by_weights.kernel} takes less time, it "
+        "takes over"
     )
     return dataclasses.replace(said, reason=why)
 

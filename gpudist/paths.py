@@ -221,9 +221,10 @@ def apsp(
     take no operand's place with `overwrite`. Errors name the graph, and have its index as
     ``graph``.
 
-    With ``unweighted=True`` on the CPU, sums without predecessors are numbers of hops, and found by
-    sets of bits, level by level over the edges [3]_; with so many levels that this takes longer, as
-    all pairs by weights. `gpudist.explain` says which is tried. The results are the same.
+    With ``unweighted=True``, sums without predecessors are numbers of hops, and found by sets of
+    bits, level by level over the edges [3]_; with so many levels that this takes longer, as all
+    pairs by weights. On a GPU that is so from 1024 nodes on. `gpudist.explain` says which is tried.
+    The results are the same.
 
     With `indices`, paths from few nodes are SciPy's, by Dijkstra's method, or by Johnson's where
     weights are negative: sums of floats are formed in another order there, so lengths agree to

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpudist import _core, arrays, checks, named, results, spreading
+from gpudist import _core, arrays, checks, named, results, several_gpus, spreading
 from gpudist.intake import Orders
 
 
@@ -106,7 +106,7 @@ class Call(NamedTuple):
 
     @property
     def counts_hops(self) -> bool:
-        """Whether lengths may be found by sets of bits: numbers of hops, if edges are few."""
+        """Whether lengths may be found by sets of bits, as numbers of hops."""
         return (
             self.unweighted
             and self.semiring == "min_plus"
@@ -116,7 +116,7 @@ class Call(NamedTuple):
 
 
 def may_count_hops(graph: Graph, orders: Orders) -> bool:
-    """Tell whether numbers of hops may be found by sets of bits: on the CPU, if edges are few.
+    """Tell whether numbers of hops may be found by sets of bits.
 
     Parameters
     ----------
@@ -130,11 +130,9 @@ def may_count_hops(graph: Graph, orders: Orders) -> bool:
     bool
         Whether it is worth a trial.
     """
-    device = orders.device
     return (
-        graph.space is arrays.HOST
-        and orders.kernel == "auto"
-        and (device == "cpu" or (device is None and _core.cuda()["why_not"] is not None))
+        orders.kernel == "auto"
+        and not several_gpus.are_named(orders.device)
         and _core.few_edges("hops", graph.n, 0)
         and not graph.sentinel < 0  # which leaves no room for some weights
     )

@@ -127,22 +127,26 @@ def _narrowed(call: Call) -> Any:
 
 def _hops(call: Call) -> Any:
     """Count hops level by level; None where that would take longer than all pairs by weights."""
-    (_, weights, _, rule, sentinel), out, n = call.graph, call.out, call.graph.n
-    given, value = weights, call.unreachable
+    (space, weights, dtype, rule, sentinel), out, n = call.graph, call.out, call.graph.n
+    given = weights
     if out is None:
-        out = arrays.HOST.empty((n, n), call.result, like=None)
-    elif arrays.overlap(arrays.HOST, weights, out):  # it may be given up
+        out = space.empty((n, n), call.result, like=weights)
+    elif arrays.overlap(space, weights, out):  # it may be given up
+        if space is not arrays.HOST:
+            return None
         given = weights.copy()
     with watched(call.orders.progress, n**3, "apsp") as watch:
         done = _core.hops(
-            given,
-            out,
+            space.operand(given, dtype, (n, n)),
+            space.operand(out, call.result, (n, n)),
             rule,
             sentinel,
             call.directed,
-            value,
+            call.unreachable,
             n if call.most is None else call.most,
-            device="cpu",
+            device=call.orders.device,
+            stream=space.stream(weights),
+            ordered=space.ordered,
             progress=watch,
             max_memory=call.orders.max_memory,
         )

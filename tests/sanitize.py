@@ -182,6 +182,11 @@ def main() -> None:
                     plan = _core.far_plan(133, dtype, predecessors, "cuda", 1, semiring=semiring)
                     pred = np.zeros(weights.shape, "int32") if predecessors else None
                     _core.far(weights.astype(dtype), pred, semiring, "cuda", None, plan["bytes"])
+    for kernel in cuda_rows("hops"):
+        graph = rng.random((1100, 1100)) < 0.002
+        graph[5:9, :400] = True
+        for dtype in kernel.dtypes:
+            gpudist.apsp(graph, unweighted=True, dtype=dtype, device="cuda")
     for _ in cuda_rows("apsp_batch"):
         for n in (5, 31, 64, 100, 133, 300):
             graphs = rng.integers(0, 9, size=(9, n, n)) * (rng.random((9, n, n)) < 4 / n)

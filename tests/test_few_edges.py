@@ -1,4 +1,4 @@
-"""Graphs of few edges go other ways on the CPU; what they find is the same."""
+"""Graphs of few edges go other ways, and hops do; what they find is the same."""
 
 import numpy as np
 import pytest
@@ -47,6 +47,65 @@ def test_hops_are_those_of_all_pairs_by_weights(n, degree, ways, rng):
             assert ways == [True]
         assert got.dtype == want.dtype
         np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("n", [1023, 1024, 1025, 2500, 4095, 4097, 5000])
+@pytest.mark.parametrize("degree", [0, 0.5, 3, 40, 70, "half", "all", "line"])
+def test_hops_on_a_gpu_are_those_of_all_pairs_by_weights(n, degree, ways, rng):
+    """Around the targets of a part and the successors of a list; ends of searches of any kind."""
+    torch = pytest.importorskip("torch")
+    if isinstance(degree, str):
+        graph = {
+            "half": (rng.random((n, n)) < 0.5).astype("f4"),
+            "all": np.triu(np.ones((n, n), "f4"), 1),
+            "line": np.eye(n, k=7, dtype="f4") + np.eye(n, k=-3, dtype="f4"),
+        }[degree]
+        graph[n // 2] = 0
+    else:
+        graph = sparse_graph(rng, n, degree)
+        graph[3, : n // 3] = 1  # more successors than a list has room for
+    there = torch.as_tensor(graph, device="cuda")
+    for how in (
+        {}, {"dtype": "float64"}, {"dtype": "int32", "directed": False}, {"dtype": "uint8"},
+        {"unreachable": -1, "max_hops": 3}, {"no_edge": 3.0}, {"max_hops": 0},
+    ):  # fmt: skip
+        want = gpudist.apsp(there, unweighted=True, kernel="apsp/cuda_blocked", **how)
+        del ways[:]
+        got = gpudist.apsp(there, unweighted=True, **how)
+        assert len(ways) == (n >= 1024) and (degree == "line" or all(ways))
+        assert got.dtype == want.dtype and torch.equal(got, want)
+    home = gpudist.apsp(graph, unweighted=True, device="cuda")
+    assert torch.equal(torch.as_tensor(home), gpudist.apsp(there, unweighted=True).cpu())
+
+
+@pytest.mark.gpu
+def test_hops_on_a_gpu_in_places_of_the_callers(ways, rng):
+    torch = pytest.importorskip("torch")
+    n = 1500
+    graph = torch.as_tensor(sparse_graph(rng, n, 3), device="cuda")
+    want = gpudist.apsp(graph, unweighted=True, kernel="apsp/cuda_blocked")
+    out = torch.full((n, n), -7.0, device="cuda")
+    assert gpudist.apsp(graph, unweighted=True, out=out) is out and torch.equal(out, want)
+    assert torch.equal(gpudist.apsp(graph.t(), unweighted=True), want.t())
+    assert ways == [True, True]
+    again = graph.clone()
+    assert gpudist.apsp(again, unweighted=True, out=again) is again and torch.equal(again, want)
+    assert len(ways) == 2
+    said = gpudist.explain("apsp", graph, unweighted=True)
+    assert said.kernel == "hops/cuda_levels" and "level by level" in said.reason
+    assert gpudist.explain("apsp", graph).kernel == "apsp/cuda_blocked"
+
+
+@pytest.mark.gpu
+def test_a_long_search_on_a_gpu_is_given_up_and_right(ways):
+    torch = pytest.importorskip("torch")
+    n = 2048
+    line = torch.diag(torch.ones(n - 1, device="cuda"), 1)
+    apart = torch.arange(n, device="cuda") - torch.arange(n, device="cuda")[:, None]
+    got = gpudist.apsp(line, unweighted=True)
+    assert torch.equal(got, torch.where(apart < 0, torch.inf, apart.float()))
+    assert ways == [False]
 
 
 def test_other_forms_of_graphs_count_hops_too(ways, rng):

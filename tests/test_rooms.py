@@ -21,6 +21,7 @@ MAY_INCLUDE = {
     "minplus": ANYBODY | {"semiring"},
     "closure": ANYBODY,
     "gradient": ANYBODY,
+    "hops": ANYBODY,
     "neighbors": ANYBODY,
     "perron": ANYBODY,
     "ceiling": ANYBODY | {"semiring"},

@@ -113,7 +113,7 @@ static PyMethodDef methods[] = {
          "The least numbers of edges between all nodes, into out; returns whether it was not given "
          "up."),
     FAST(few_edges,
-         "few_edges($module, /, op, n, edges)\n--\n\n"
+         "few_edges($module, /, op, n, edges, on_cuda=False)\n--\n\n"
          "Whether hops is tried for such a graph, or closure finds components first."),
     FAST(closure,
          "closure($module, /, graph, out, no_edge, sentinel, directed, reflexive, kernel=None, "

@@ -195,14 +195,16 @@ GD_FUNCTION(gd_py_few_edges)
 {
     gd_op op;
     ptrdiff_t n, edges;
+    bool on_cuda = false;
     const gd_arg spec[] = {{"op", gd_to_op, &op, true},
                            {"n", gd_to_size, &n, true},
-                           {"edges", gd_to_size, &edges, true}};
+                           {"edges", gd_to_size, &edges, true},
+                           {"on_cuda", gd_to_bool, &on_cuda, false}};
     (void)module;
     if (!gd_parse("few_edges", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
         return NULL;
     }
-    return PyBool_FromLong(op == GD_OP_HOPS ? gd_hops_worth(n, edges)
+    return PyBool_FromLong(op == GD_OP_HOPS ? gd_hops_worth(n, edges, on_cuda)
                                             : gd_closure_has_few_edges(n, edges));
 }
 
