@@ -16,6 +16,15 @@ constexpr int kTileSide = 32, kTileRows = 8; /* of a tile; of a block's threads 
 constexpr int kTileThreads = kTileSide * kTileRows;
 constexpr int kTilesPerBlock = 16;
 
+/* Whether what stands in the matrix is an edge's weight. */
+__device__ __forceinline__ bool is_edge(const gd_graph &graph, double value)
+{
+    return isfinite(value) && !(graph.no_edge == GD_NO_EDGE_ZERO && value == 0) &&
+           !(graph.no_edge == GD_NO_EDGE_SENTINEL && value == graph.sentinel);
+}
+/* A bool is an edge where it is true. */
+__device__ __forceinline__ bool is_edge(const gd_graph &, uint8_t value) { return value != 0; }
+
 /* The weight of edge [i, j] as a double, which holds every dtype exactly; infinity is no edge. A
  * bool is an edge where it is true. */
 __device__ __forceinline__ double edge_weight(const gd_graph &graph, ptrdiff_t i, ptrdiff_t j)
@@ -35,9 +44,7 @@ __device__ __forceinline__ double edge_weight(const gd_graph &graph, ptrdiff_t i
     else {
         value = static_cast<const int32_t *>(w.data)[at];
     }
-    const bool edge = isfinite(value) && !(graph.no_edge == GD_NO_EDGE_ZERO && value == 0) &&
-                      !(graph.no_edge == GD_NO_EDGE_SENTINEL && value == graph.sentinel);
-    return !edge ? HUGE_VAL : graph.unweighted ? 1.0 : value;
+    return !is_edge(graph, value) ? HUGE_VAL : graph.unweighted ? 1.0 : value;
 }
 
 /* tile[a][b] = weight of edge [i0 + a, j0 + b], or with `mirrored` of edge [j0 + b, i0 + a].

@@ -15,9 +15,10 @@
  * edges * n / 8 bytes, from the second cache where three sets of n^2 / 8 bytes fit: 8 edges a node
  * are 268 MB a level, some 0.06 ms.
  *
- * A graph of many levels has launches to wait for, about 4 us each. Where levels and loads become
- * so many that Floyd-Warshall is quicker, the search is given up (gd_hops). The loads are counted
- * in many places, so that warps do not wait for each other; each of them stands for its share.
+ * A graph of many levels has launches to wait for, and each a few loads one after the other. Where
+ * levels and loads become so many that Floyd-Warshall is quicker, the search is given up (gd_hops);
+ * sooner if a level finds a few targets a node, as on a path, where most levels are yet to come.
+ * What blocks have loaded and found is counted in many places, lest they wait for each other.
  *
  * Launch: 8 warps a block, a node each; a launch a level. The host looks whether a level found
  * anybody after 4 levels, and then ever less often. */
@@ -28,12 +29,21 @@ namespace {
 
 constexpr const char *kId = "hops/cuda_levels";
 constexpr int kWarps = 8, kThreads = 32 * kWarps;
+constexpr int kBlocks = 5; /* on a multiprocessor in a level, by its registers */
 constexpr int kWords = GD_HOPS_WORDS, kTargets = 32 * kWords; /* of a part of a set */
 constexpr int kListed = 64;                                   /* successors, two a lane */
-constexpr int kCounters = 64;
-constexpr ptrdiff_t kFewLevels = 4, kManyLevels = 256; /* between two looks of the host */
-/* How many loads of a part take as long as a launch. */
-constexpr unsigned kLaunchLoads = 31000;
+constexpr int kCounters = 64, kApart = 16;                    /* 128 bytes */
+constexpr ptrdiff_t kFewLevels = 4, kManyLevels = 256;        /* between two looks of the host */
+/* How many loads of a part take as long as a launch, and as long as a node in it. */
+constexpr double kLaunchLoads = 27000, kNodeLoads = 2;
+/* A level is thin that finds so few targets a node, and then so many levels more are foreseen. */
+constexpr double kThin = 8, kForeseen = 24;
+
+/* What some blocks did: loads in all levels, and what they found in those that the host looks at.
+ */
+struct Counter {
+    unsigned long long loads, pairs, others[kApart - 2];
+};
 
 /* Successors of a node: `listed` are in its list, and others in the bits from word `rest` on. */
 struct Successors {
@@ -48,9 +58,9 @@ struct Levels {
     unsigned *live, *live_next; /* which parts of a node's set are not empty */
     int *lists;
     Successors *successors;
-    unsigned *going;           /* by level: whether it found anybody */
-    unsigned long long *loads; /* kCounters of them */
-    unsigned long long most;   /* that a counter may say */
+    unsigned *going; /* by level: whether it found anybody */
+    Counter *counters;
+    unsigned long long most; /* loads that a counter may say */
     ptrdiff_t row_stride;
 };
 
@@ -211,19 +221,15 @@ __device__ __forceinline__ void write(const uint4 &fresh, T *row, int part, T le
     }
 }
 
+/* What a warp, or a block, did in a level. */
+struct Deeds {
+    unsigned parts, loads, pairs; /* which parts are not empty */
+};
+
 template <typename T>
-__global__ void __launch_bounds__(kThreads)
-    go_on(const __grid_constant__ Levels job, T *out, unsigned level)
+__device__ __forceinline__ Deeds visit(const Levels &job, int node, T *row, T level)
 {
-    const int node = (int)blockIdx.x * kWarps + (int)threadIdx.x / 32, lane = threadIdx.x % 32;
-    unsigned long long *const counter = job.loads + blockIdx.x % kCounters;
-    if (node >= job.n || job.going[level - 1] == 0) {
-        return;
-    }
-    /* Warps of one level may disagree about this: the search is given up then. */
-    if (__any_sync(~0u, *(volatile unsigned long long *)counter > job.most)) {
-        return;
-    }
+    const int lane = threadIdx.x % 32;
     const Successors successors = job.successors[node];
     int listed[2];
     unsigned live[2];
@@ -234,7 +240,7 @@ __global__ void __launch_bounds__(kThreads)
         listed[s] = there ? job.lists[(ptrdiff_t)node * kListed + at] : 0;
         live[s] = there ? job.live[listed[s]] : 0;
     }
-    unsigned found = 0, loads = 0;
+    Deeds done = {};
     for (int part = 0; part < job.parts; ++part) {
         const unsigned first = __ballot_sync(~0u, live[0] >> part & 1);
         const unsigned second = __ballot_sync(~0u, live[1] >> part & 1);
@@ -248,26 +254,62 @@ __global__ void __launch_bounds__(kThreads)
             continue;
         }
         uint4 sum = make_uint4(0, 0, 0, 0);
-        loads += take_in(job, part, first, listed[0], sum);
-        loads += take_in(job, part, second, listed[1], sum);
+        done.loads += take_in(job, part, first, listed[0], sum);
+        done.loads += take_in(job, part, second, listed[1], sum);
         if (more && !is_full(sum | before)) {
-            loads += take_in_rest(job, node, part, successors.rest, before, sum);
+            done.loads += take_in_rest(job, node, part, successors.rest, before, sum);
         }
         const uint4 fresh = without(sum, before);
         if (__any_sync(~0u, (fresh.x | fresh.y | fresh.z | fresh.w) != 0)) {
             *met = before | fresh;
             *part_of(job.next, job, node, part) = fresh;
-            write(fresh, out + node * job.row_stride, part, (T)level);
-            found |= 1u << part;
+            write(fresh, row, part, level);
+            done.parts |= 1u << part;
+            done.pairs += __popc(fresh.x) + __popc(fresh.y) + __popc(fresh.z) + __popc(fresh.w);
         }
     }
-    if (lane == 0) {
-        job.live_next[node] = found;
-        if (found != 0) {
+    return done;
+}
+
+/* A level; with `last`, the host looks after it. */
+template <typename T>
+__global__ void __launch_bounds__(kThreads, kBlocks)
+    go_on(const __grid_constant__ Levels job, T *out, unsigned level, bool last)
+{
+    __shared__ Deeds all;
+    __shared__ bool goes_on;
+    Counter *const counter = job.counters + blockIdx.x % kCounters;
+    if (threadIdx.x == 0) {
+        all = {};
+        /* Blocks of one level may disagree about the second: the search is given up then. */
+        goes_on = job.going[level - 1] != 0 &&
+                  *(const volatile unsigned long long *)&counter->loads <= job.most;
+    }
+    __syncthreads();
+    if (!goes_on) {
+        return;
+    }
+    const int node = (int)blockIdx.x * kWarps + (int)threadIdx.x / 32;
+    if (node < job.n) {
+        const Deeds done = visit(job, node, out + node * job.row_stride, (T)level);
+        const unsigned pairs = last ? gd::sum_of_warp(done.pairs) : 0;
+        if (threadIdx.x % 32 == 0) {
+            job.live_next[node] = done.parts;
+            atomicOr(&all.parts, done.parts);
+            atomicAdd(&all.loads, done.loads);
+            atomicAdd(&all.pairs, pairs);
+        }
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        if (all.parts != 0) {
             job.going[level] = 1;
         }
-        if (loads != 0) {
-            atomicAdd(counter, loads);
+        if (all.loads != 0) {
+            atomicAdd(&counter->loads, all.loads);
+        }
+        if (all.pairs != 0) {
+            atomicAdd(&counter->pairs, all.pairs);
         }
     }
 }
@@ -298,29 +340,33 @@ size_t arrange(const gd_hops &call, Levels *job)
     next_array(n, job->live_next);
     next_array(n * kListed, job->lists);
     next_array(n, job->successors);
-    next_array(kCounters, job->loads);
+    next_array(kCounters, job->counters);
     next_array(n + 2, job->going);
     return used;
 }
 
-/* What the host asks from time to time: whether the latest level found anybody, and whether there
- * were too many loads for the levels to be complete. */
-gd_status look(const gd_hops &call, const Levels &job, ptrdiff_t level, bool *going, bool *many,
-               gd_error *err)
+/* What the host sees from time to time. */
+struct Sight {
+    bool going, complete; /* found anybody; loads were few enough for the levels to be complete */
+    double pairs;         /* found in all levels that it looked at */
+};
+
+gd_status look(const gd_hops &call, const Levels &job, ptrdiff_t level, Sight *seen, gd_error *err)
 {
     const cudaStream_t stream = (cudaStream_t)call.launch.stream;
-    unsigned long long loads[kCounters];
+    Counter counters[kCounters];
     unsigned found = 0;
-    GD_CUDA_TRY(err, kId,
-                cudaMemcpyAsync(loads, job.loads, sizeof loads, cudaMemcpyDeviceToHost, stream));
+    GD_CUDA_TRY(
+        err, kId,
+        cudaMemcpyAsync(counters, job.counters, sizeof counters, cudaMemcpyDeviceToHost, stream));
     GD_CUDA_TRY(
         err, kId,
         cudaMemcpyAsync(&found, job.going + level, sizeof found, cudaMemcpyDeviceToHost, stream));
     GD_CUDA_TRY(err, kId, cudaStreamSynchronize(stream));
-    *going = found != 0;
-    *many = false;
-    for (const unsigned long long some : loads) {
-        *many |= some > job.most;
+    *seen = {found != 0, true, 0};
+    for (const Counter &counter : counters) {
+        seen->complete &= counter.loads <= job.most;
+        seen->pairs += (double)counter.pairs;
     }
     return GD_OK;
 }
@@ -332,35 +378,41 @@ gd_status search(gd_hops *call, gd_error *err)
     const cudaStream_t stream = (cudaStream_t)launch.stream;
     const ptrdiff_t blocks = gd::ceil_div(call->n, (ptrdiff_t)kWarps);
     const ptrdiff_t most = call->most_hops < call->n ? call->most_hops : call->n;
+    const double nodes = (double)call->n, level_loads = kLaunchLoads + kNodeLoads * nodes;
     T *const out = static_cast<T *>(call->out.data);
     Levels job;
     (void)arrange(*call, &job);
     job.most = (unsigned long long)(call->most_steps / kCounters);
-    GD_CUDA_TRY(err, kId, cudaMemsetAsync(job.loads, 0, kCounters * sizeof *job.loads, stream));
+    GD_CUDA_TRY(err, kId,
+                cudaMemsetAsync(job.counters, 0, kCounters * sizeof *job.counters, stream));
     GD_CUDA_TRY(err, kId,
                 cudaMemsetAsync(job.going, 0, (size_t)(call->n + 2) * sizeof *job.going, stream));
     GD_CUDA_TRY(err, kId, cudaMemsetAsync(job.going, 1, sizeof *job.going, stream));
     GD_CUDA_TRY(err, kId,
                 gd::enqueue(launch, begin<T>, blocks, kThreads, 0, job, out, (T)call->unreachable));
-    bool going = true;
+    Sight seen = {true, true, 0};
     ptrdiff_t level = 0;
-    for (ptrdiff_t some = kFewLevels; going && level < most; some = min(2 * some, kManyLevels)) {
+    for (ptrdiff_t some = kFewLevels; seen.going && level < most;
+         some = min(2 * some, kManyLevels)) {
+        const double pairs = seen.pairs;
         for (const ptrdiff_t last = min(level + some, most); level < last;) {
-            GD_CUDA_TRY(
-                err, kId,
-                gd::enqueue(launch, go_on<T>, blocks, kThreads, 0, job, out, (unsigned)++level));
+            ++level;
+            GD_CUDA_TRY(err, kId,
+                        gd::enqueue(launch, go_on<T>, blocks, kThreads, 0, job, out,
+                                    (unsigned)level, level == last));
             std::swap(job.now, job.next);
             std::swap(job.live, job.live_next);
         }
-        bool many;
-        gd_status status = look(*call, job, level, &going, &many, err);
+        gd_status status = look(*call, job, level, &seen, err);
         if (status == GD_OK) {
-            status = gd_pass(&launch, (double)level / (double)call->n, err);
+            status = gd_pass(&launch, (double)level / nodes, err);
         }
         if (status != GD_OK) {
             return status;
         }
-        call->gave_up = many || (going && (double)level * kLaunchLoads > call->most_steps);
+        const double foreseen = seen.pairs - pairs < kThin * nodes ? kForeseen : 1;
+        const bool slow = (double)level * level_loads * foreseen > call->most_steps;
+        call->gave_up = !seen.complete || (seen.going && slow);
         if (call->gave_up) {
             return GD_OK;
         }
