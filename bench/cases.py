@@ -66,11 +66,6 @@ class Case(Protocol):
         """The operation's sizes."""
         ...
 
-    @property
-    def on_host(self) -> bool:
-        """Whether arguments and results stay on the host when a GPU computes."""
-        ...
-
     def operands(self) -> tuple[Array, ...]:
         """Make the arguments, the same in every run."""
         ...
@@ -88,8 +83,61 @@ class Case(Protocol):
         ...
 
 
+class _Plain(Case, Protocol):
+    """A case that is one call of one function."""
+
+    @property
+    def function(self) -> str:
+        """The function's name."""
+        ...
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """What the function is called with beside its operands."""
+        ...
+
+
+class _Call:
+    """What cases have in common that are one call of one function."""
+
+    __slots__ = ()
+
+    @property
+    def arguments(self) -> str:
+        """Name nothing."""
+        return ""
+
+    @property
+    def metric_args(self) -> dict[str, Any]:
+        """Give no arguments."""
+        return {}
+
+    @property
+    def function(self: Case) -> str:
+        """Give the operation: functions are called like them."""
+        return self.op
+
+    @property
+    def given(self: Case) -> dict[str, Any]:
+        """Give the metric, if there is one, and its arguments."""
+        return self.metric_args | ({} if self.metric is None else {"metric": self.metric})
+
+    def call(self: _Plain, operands: tuple[Any, ...], device: str, kernel: str = "auto") -> Any:
+        """Do the operation."""
+        function = getattr(gpudist, self.function)
+        return function(*operands, kernel=kernel, device=device, **self.given)
+
+    def explain(self: _Plain, operands: tuple[Any, ...], device: str) -> gpudist.Explanation:
+        """Say which kernel ``auto`` takes."""
+        return gpudist.explain(self.function, *operands, device=device, **self.given)
+
+    def sample(self: _Plain, operands: tuple[Array, ...]) -> Sample:
+        """Compute a part of the result in float64."""
+        return samples.sample(self.function, operands, self.given)
+
+
 @dataclass(frozen=True, slots=True)
-class CdistCase:
+class CdistCase(_Call):
     """Distances between `m` and `n` points in `d` dimensions, drawn uniformly.
 
     Parameters
@@ -115,7 +163,6 @@ class CdistCase:
     p: float | None = None
     weighted: bool = False
     op: ClassVar[str] = "cdist"
-    on_host: ClassVar[bool] = False
 
     @property
     def arguments(self) -> str:
@@ -137,20 +184,6 @@ class CdistCase:
         rng = np.random.default_rng(_SEED)
         points = (_points(rng, rows, self.d, self.metric) for rows in (self.m, self.n))
         return tuple(p.astype(self.dtype) for p in points)
-
-    def call(self, operands: tuple[Any, ...], device: str, kernel: str = "auto") -> Any:
-        """Compute the distances."""
-        a, b = operands
-        return gpudist.cdist(a, b, self.metric, kernel=kernel, device=device, **self.metric_args)
-
-    def explain(self, operands: tuple[Any, ...], device: str) -> gpudist.Explanation:
-        """Say which kernel ``auto`` takes."""
-        a, b = operands
-        return gpudist.explain("cdist", a, b, metric=self.metric, device=device, **self.metric_args)
-
-    def sample(self, operands: tuple[Array, ...]) -> Sample:
-        """Compute some rows in float64."""
-        return samples.sample("cdist", operands, {"metric": self.metric, **self.metric_args})
 
 
 def _points(rng: np.random.Generator, rows: int, d: int, metric: str) -> Array:
@@ -180,7 +213,7 @@ def _metric_args(metric: str, columns: int, p: float | None, weighted: bool) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class PdistCase:
+class PdistCase(_Call):
     """Distances between every two of `n` points in `d` dimensions, drawn uniformly.
 
     Parameters
@@ -198,9 +231,6 @@ class PdistCase:
     dtype: str
     metric: str = "euclidean"
     op: ClassVar[str] = "pdist"
-    arguments: ClassVar[str] = ""
-    metric_args: ClassVar[dict[str, Any]] = {}
-    on_host: ClassVar[bool] = False
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -212,21 +242,9 @@ class PdistCase:
         rng = np.random.default_rng(_SEED)
         return (_points(rng, self.n, self.d, self.metric).astype(self.dtype),)
 
-    def call(self, operands: tuple[Any, ...], device: str, kernel: str = "auto") -> Any:
-        """Compute the distances."""
-        return gpudist.pdist(operands[0], self.metric, kernel=kernel, device=device)
-
-    def explain(self, operands: tuple[Any, ...], device: str) -> gpudist.Explanation:
-        """Say which kernel ``auto`` takes."""
-        return gpudist.explain("pdist", operands[0], metric=self.metric, device=device)
-
-    def sample(self, operands: tuple[Array, ...]) -> Sample:
-        """Compute some rows in float64."""
-        return samples.sample("pdist", operands, {"metric": self.metric})
-
 
 @dataclass(frozen=True, slots=True)
-class KnnCase:
+class KnnCase(_Call):
     """The `k` nearest neighbours of `m` points among `n` others in `d` dimensions.
 
     Parameters
@@ -252,7 +270,6 @@ class KnnCase:
     metric: str = "euclidean"
     kind: str = "uniform"
     op: ClassVar[str] = "knn"
-    on_host: ClassVar[bool] = False
 
     @property
     def arguments(self) -> str:
@@ -279,24 +296,12 @@ class KnnCase:
             sets = [middles[rng.integers(100, size=len(x))] + x / 100 for x in sets]
         return tuple(x.astype(self.dtype) for x in sets)
 
-    def call(self, operands: tuple[Any, ...], device: str, kernel: str = "auto") -> Any:
-        """Find the neighbours."""
-        a, b = operands if self.m else (operands[0], None)
-        return gpudist.knn(a, b, self.k, self.metric, kernel=kernel, device=device)
 
-    def explain(self, operands: tuple[Any, ...], device: str) -> gpudist.Explanation:
-        """Say which kernel ``auto`` takes."""
-        return gpudist.explain("knn", *operands, k=self.k, metric=self.metric, device=device)
-
-    def sample(self, operands: tuple[Array, ...]) -> Sample:
-        """Find the neighbours of some points in float64."""
-        return samples.sample("knn", operands, {"metric": self.metric, "k": self.k})
-
-
-class _PathsCase:
+class _PathsCase(_Call):
     """What cases of shortest paths have in common, of one graph or of many."""
 
     __slots__ = ()
+    dtype: str
     predecessors: bool
     kind: str
 
@@ -312,6 +317,11 @@ class _PathsCase:
         return special.get(self.kind, {}) | (
             {"return_predecessors": True} if self.predecessors else {}
         )
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """Give the type as well."""
+        return {"dtype": self.dtype, **self.metric_args}
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,7 +347,6 @@ class ApspCase(_PathsCase):
     kind: str = ""
     op: ClassVar[str] = "apsp"
     metric: ClassVar[str | None] = None
-    on_host: ClassVar[bool] = False
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -357,30 +366,21 @@ class ApspCase(_PathsCase):
             return None
         return np.arange(self.n, dtype=np.float32) % 5 * 2000  # no weight becomes 0
 
-    def call(self, operands: tuple[Any, ...], device: str, kernel: str = "auto") -> Any:
-        """Find the shortest paths."""
-        return gpudist.apsp(
-            operands[0], dtype=self.dtype, kernel=kernel, device=device, **self.metric_args
-        )
-
     def explain(self, operands: tuple[Any, ...], device: str) -> gpudist.Explanation:
         """Say which kernel ``auto`` takes; updates that it need not do have no limit."""
-        said = gpudist.explain(
-            "apsp", operands[0], dtype=self.dtype, device=device, **self.metric_args
-        )
+        said = _Call.explain(self, operands, device)
         if self.metric_args.keys() & {"directed", "unweighted"}:
             return dataclasses.replace(said, work=dataclasses.replace(said.work, pipe=None))
         return said
 
     def sample(self, operands: tuple[Array, ...]) -> Sample:
         """Find the paths from some nodes in float64."""
-        arguments = {"dtype": self.dtype, **self.metric_args}
         heights = self._heights()
         if heights is None:
-            return samples.sample("apsp", operands, arguments)
+            return _Call.sample(self, operands)
         # A path is as much longer as its ends are apart in height: the nearest nodes come first.
         level = _draw_weights(self.n, np.zeros_like(heights))
-        found = samples.sample("apsp", (level,), arguments)
+        found = _Call.sample(self, (level,))
         rows = samples.sample_rows(self.n, found.rows)
         apart = heights[rows, None] - heights
         return dataclasses.replace(found, exact=found.exact + apart.ravel())
@@ -432,7 +432,11 @@ class ApspBatchCase(_PathsCase):
     kind: str = ""
     op: ClassVar[str] = "apsp_batch"
     metric: ClassVar[str | None] = None
-    on_host: ClassVar[bool] = False
+
+    @property
+    def function(self) -> str:
+        """Give the one function of paths."""
+        return "apsp"
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -450,25 +454,10 @@ class ApspBatchCase(_PathsCase):
             np.floor(weights, out=weights)
         return (weights.astype(self.dtype, copy=False),)
 
-    def call(self, operands: tuple[Any, ...], device: str, kernel: str = "auto") -> Any:
-        """Find the shortest paths in all graphs."""
-        return gpudist.apsp(
-            operands[0], dtype=self.dtype, kernel=kernel, device=device, **self.metric_args
-        )
-
-    def explain(self, operands: tuple[Any, ...], device: str) -> gpudist.Explanation:
-        """Say which kernel ``auto`` takes."""
-        return gpudist.explain(
-            "apsp", operands[0], dtype=self.dtype, device=device, **self.metric_args
-        )
-
     def sample(self, operands: tuple[Array, ...]) -> Sample:
         """Find the paths in some graphs in float64."""
         some = samples.sample_rows(self.count, _GRAPHS_CHECKED)
-        parts = [
-            samples.sample("apsp", (operands[0][k],), {"dtype": self.dtype, **self.metric_args})
-            for k in some
-        ]
+        parts = [_Call.sample(self, (operands[0][k],)) for k in some]
 
         def pick(result: Any) -> list[Any]:
             whole = result[0] if self.predecessors else result
@@ -479,7 +468,7 @@ class ApspBatchCase(_PathsCase):
 
 
 @dataclass(frozen=True, slots=True)
-class MinplusCase:
+class MinplusCase(_Call):
     """A product of an `m` x `k` and a `k` x `n` matrix over a semiring.
 
     Parameters
@@ -502,7 +491,6 @@ class MinplusCase:
     below: int = 1000
     op: ClassVar[str] = "minplus"
     metric: ClassVar[str | None] = None
-    on_host: ClassVar[bool] = False
 
     @property
     def arguments(self) -> str:
@@ -529,25 +517,14 @@ class MinplusCase:
         )
         return tuple((x < 10 if self.dtype == "bool" else x).astype(self.dtype) for x in drawn)
 
-    def call(self, operands: tuple[Any, ...], device: str, kernel: str = "auto") -> Any:
-        """Multiply."""
-        return gpudist.minplus(
-            *operands, semiring=self.semiring, dtype=self.dtype, kernel=kernel, device=device
-        )
-
-    def explain(self, operands: tuple[Any, ...], device: str) -> gpudist.Explanation:
-        """Say which kernel ``auto`` takes."""
-        return gpudist.explain(
-            "minplus", *operands, semiring=self.semiring, dtype=self.dtype, device=device
-        )
-
-    def sample(self, operands: tuple[Array, ...]) -> Sample:
-        """Compute some rows in float64."""
-        return samples.sample("minplus", operands, {"semiring": self.semiring, "dtype": self.dtype})
+    @property
+    def given(self) -> dict[str, Any]:
+        """Give the type as well."""
+        return {"dtype": self.dtype, **self.metric_args}
 
 
 @dataclass(frozen=True, slots=True)
-class ClosureCase:
+class ClosureCase(_Call):
     """What can be reached in a graph of `n` nodes, four edges a node.
 
     Parameters
@@ -560,9 +537,6 @@ class ClosureCase:
     op: ClassVar[str] = "transitive_closure"
     dtype: ClassVar[str] = "bool"
     metric: ClassVar[str | None] = None
-    arguments: ClassVar[str] = ""
-    metric_args: ClassVar[dict[str, Any]] = {}
-    on_host: ClassVar[bool] = False
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -576,21 +550,9 @@ class ClosureCase:
         edges[np.arange(self.n)[:, None], rng.integers(self.n, size=(self.n, 4))] = True
         return (edges,)
 
-    def call(self, operands: tuple[Any, ...], device: str, kernel: str = "auto") -> Any:
-        """Find what can be reached."""
-        return gpudist.transitive_closure(operands[0], kernel=kernel, device=device)
-
-    def explain(self, operands: tuple[Any, ...], device: str) -> gpudist.Explanation:
-        """Say which kernel ``auto`` takes."""
-        return gpudist.explain("transitive_closure", operands[0], device=device)
-
-    def sample(self, operands: tuple[Array, ...]) -> Sample:
-        """Find what can be reached from some nodes."""
-        return samples.sample("transitive_closure", operands, {})
-
 
 @dataclass(frozen=True, slots=True)
-class PerronCase:
+class PerronCase(_Call):
     """The largest eigenvalue of an `n` x `n` matrix.
 
     Parameters
@@ -608,8 +570,6 @@ class PerronCase:
     matrix: str = "uniform"
     op: ClassVar[str] = "perron"
     metric: ClassVar[str | None] = None
-    metric_args: ClassVar[dict[str, Any]] = {}
-    on_host: ClassVar[bool] = False
 
     @property
     def arguments(self) -> str:
@@ -628,10 +588,6 @@ class PerronCase:
             return ((1.0 / (i[:, None] + i + 1.0)).astype(self.dtype),)
         rng = np.random.default_rng(_SEED)
         return (rng.random((self.n, self.n)).astype(self.dtype),)
-
-    def call(self, operands: tuple[Any, ...], device: str, kernel: str = "auto") -> Any:
-        """Find the eigenvalue."""
-        return gpudist.perron(operands[0], kernel=kernel, device=device)
 
     def do_rounds(self, operands: tuple[Any, ...], device: str, rounds: int) -> Any:
         """Do so many rounds, converged or not.
@@ -656,19 +612,47 @@ class PerronCase:
 
     def explain(self, operands: tuple[Any, ...], device: str) -> gpudist.Explanation:
         """Say which kernel ``auto`` takes, and count the work of all rounds."""
-        said = gpudist.explain("perron", operands[0], device=device)
+        said = _Call.explain(self, operands, device)
         rounds = self.call(operands, device).iterations
         read, operations = said.work.read * rounds, said.work.operations * rounds
         work = dataclasses.replace(said.work, read=read, operations=operations)
         return dataclasses.replace(said, work=work)
 
-    def sample(self, operands: tuple[Array, ...]) -> Sample:
-        """Find the eigenvalue in float64."""
-        return samples.sample("perron", operands, {})
+
+class _Around:
+    """What cases have in common that do another one, in some way or some place."""
+
+    __slots__ = ()
+    inner: CdistCase | PdistCase | ApspCase
+
+    @property
+    def dtype(self) -> str:
+        """Give the type of arguments and result."""
+        return self.inner.dtype
+
+    @property
+    def metric(self) -> str | None:
+        """Give the metric."""
+        return self.inner.metric
+
+    @property
+    def arguments(self) -> str:
+        """Name the metric's arguments."""
+        return self.inner.arguments
+
+    @property
+    def metric_args(self) -> dict[str, Any]:
+        """Give the metric's arguments."""
+        return self.inner.metric_args
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Give the sizes."""
+        return self.inner.shape
 
 
 @dataclass(frozen=True, slots=True)
-class TransferCase:
+class TransferCase(_Around):
     """A call from NumPy arrays to a NumPy array, the ways to a GPU and back included.
 
     Parameters
@@ -689,17 +673,6 @@ class TransferCase:
     anywhere: bool = False
     recycled: bool = False
     op: ClassVar[str] = "transfer"
-    on_host: ClassVar[bool] = True
-
-    @property
-    def dtype(self) -> str:
-        """Give the type of arguments and result."""
-        return self.inner.dtype
-
-    @property
-    def metric(self) -> str | None:
-        """Give the metric."""
-        return self.inner.metric
 
     @property
     def arguments(self) -> str:
@@ -708,16 +681,6 @@ class TransferCase:
         words += ["where auto puts it"] if self.anywhere else []
         place = "recycled" if self.recycled else "new"
         return ", ".join([*words, "into out=" if self.into else f"into {place} memory"])
-
-    @property
-    def metric_args(self) -> dict[str, Any]:
-        """Give the metric's arguments."""
-        return self.inner.metric_args
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Give the sizes."""
-        return self.inner.shape
 
     def device(self, device: str) -> str | None:
         """Say what the call is told, where the run is on `device`."""
@@ -748,19 +711,13 @@ class TransferCase:
         if self.into:
             given["out"] = operands[-1]
             operands = operands[:-1]
-        if isinstance(self.inner, ApspCase):
-            return gpudist.apsp(operands[0], dtype=self.dtype, **given, **self.metric_args)
-        given |= {"metric": self.metric, **self.metric_args}
-        if isinstance(self.inner, PdistCase):
-            return gpudist.pdist(*operands, **given)
-        return gpudist.cdist(*operands, **given)
+        return getattr(gpudist, self.inner.op)(*operands, **given, **self.inner.given)
 
     def explain(self, operands: tuple[Any, ...], device: str) -> gpudist.Explanation:
         """Say which kernel runs."""
         given = operands[:-1] if self.into else operands
         if self.anywhere:
-            metric: Any = self.metric
-            return gpudist.explain(self.inner.op, *given, metric=metric, **self.metric_args)
+            return gpudist.explain(self.inner.op, *given, **self.inner.given)
         return self.inner.explain(given, device)
 
     def sample(self, operands: tuple[Array, ...]) -> Sample:
@@ -795,7 +752,7 @@ def touched(shape: tuple[int, ...], dtype: str) -> Array:
 
 
 @dataclass(frozen=True, slots=True)
-class AfterProductCase:
+class AfterProductCase(_Around):
     """A call right after a product of NumPy's, whose BLAS keeps its threads busy for a while.
 
     Parameters
@@ -805,7 +762,6 @@ class AfterProductCase:
     """
 
     inner: CdistCase | ApspCase
-    on_host: ClassVar[bool] = True
 
     @property
     def op(self) -> str:
@@ -813,29 +769,9 @@ class AfterProductCase:
         return self.inner.op
 
     @property
-    def dtype(self) -> str:
-        """Give the type of arguments and result."""
-        return self.inner.dtype
-
-    @property
-    def metric(self) -> str | None:
-        """Give the metric."""
-        return self.inner.metric
-
-    @property
     def arguments(self) -> str:
         """Name the metric's arguments, and say what comes before."""
         return ", ".join(filter(None, (self.inner.arguments, "after a product")))
-
-    @property
-    def metric_args(self) -> dict[str, Any]:
-        """Give the metric's arguments."""
-        return self.inner.metric_args
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Give the sizes."""
-        return self.inner.shape
 
     def product(self) -> Array:
         """Multiply as matrices what takes NumPy's BLAS a few milliseconds."""
@@ -926,7 +862,7 @@ print(json.dumps(dict(zip(names, np.diff(times).tolist(), strict=True))))
 
 
 @dataclass(frozen=True, slots=True)
-class SweepCase:
+class SweepCase(_Around):
     """What ``auto`` takes for a shape, against every kernel that can do it.
 
     Parameters
@@ -937,26 +873,6 @@ class SweepCase:
 
     inner: CdistCase
     op: ClassVar[str] = "sweep"
-
-    @property
-    def dtype(self) -> str:
-        """Give the type of arguments and result."""
-        return self.inner.dtype
-
-    @property
-    def metric(self) -> str:
-        """Give the metric."""
-        return self.inner.metric
-
-    @property
-    def arguments(self) -> str:
-        """Name the metric's arguments."""
-        return self.inner.arguments
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Give rows, columns and dimensions."""
-        return self.inner.shape
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,29 +7,36 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from bench.report import title
 from gpudist.measure import chart
-from gpudist.measure.chart import roofline, where
+from gpudist.measure.chart import where
 from gpudist.measure.wording import digits, duration
 
 Result = Mapping[str, Any]
 
 
-def save_roofline(results: Sequence[Result], path: Path) -> None:
-    """Save the picture that `roofline` draws.
+def save(draw: Callable[[Sequence[Result]], Any], results: Sequence[Result], path: Path) -> None:
+    """Save a picture with the digest of its data.
 
     Parameters
     ----------
+    draw : callable
+        `chart.roofline` or `headlines`.
     results : sequence of mapping
-        Results of one run, those of the ceilings among them.
+        What it draws.
     path : Path
         Where to; the ending says in which format.
     """
-    _save(roofline(results), path, results)
+    import matplotlib.pyplot as plt
+
+    described = {"Description": f"gpudist {digest(results)}"} if path.suffix == ".png" else None
+    figure = draw(results).figure
+    figure.savefig(path, dpi=110, bbox_inches="tight", metadata=described)
+    plt.close(figure)
 
 
 def headlines(results: Sequence[Result]) -> Any:
@@ -74,27 +81,6 @@ def headlines(results: Sequence[Result]) -> Any:
     return ax
 
 
-def save_headlines(results: Sequence[Result], path: Path) -> None:
-    """Save the picture that `headlines` draws.
-
-    Parameters
-    ----------
-    results : sequence of mapping
-        Results, each with one rival.
-    path : Path
-        Where to; the ending says in which format.
-    """
-    _save(headlines(results), path, results)
-
-
-def _save(ax: Any, path: Path, results: Sequence[Result]) -> None:
-    """Save a picture with the digest of its data, and close it."""
-    import matplotlib.pyplot as plt
-
-    ax.figure.savefig(path, dpi=110, bbox_inches="tight", metadata=_metadata(path, results))
-    plt.close(ax.figure)
-
-
 def digest(results: Sequence[Result]) -> str:
     """Name the data behind a picture, so that a stale one can be told.
 
@@ -112,17 +98,13 @@ def digest(results: Sequence[Result]) -> str:
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
 
-def _metadata(path: Path, results: Sequence[Result]) -> dict[str, str] | None:
-    return {"Description": f"gpudist {digest(results)}"} if path.suffix == ".png" else None
-
-
 def drawn_from(path: Path) -> str:
     """Read which data a picture was drawn from.
 
     Parameters
     ----------
     path : Path
-        A PNG file of `save_roofline`.
+        A PNG file of `save`.
 
     Returns
     -------

@@ -26,6 +26,7 @@ from bench.lines import newest, read_lines
 from bench.report import MEASURES, parts_text
 from gpudist._tables import Column, Table
 from gpudist.ladder import STUDIES
+from gpudist.measure import chart
 from gpudist.measure.wording import digits, duration, error_text, quantity, threads
 
 _BLOCK = re.compile(
@@ -311,18 +312,18 @@ def _draw(results: Sequence[Result], root: Path, *, check: bool) -> list[Path]:
     """Draw the pictures anew whose data have changed; give their paths."""
     points = _pictured(results)
     lines: list[Result] = [{**result, "rivals": [rival]} for result, rival in _chosen(results)]
-    pictures: tuple[tuple[str, list[Result], Callable[[Sequence[Result], Path], None]], ...] = (
-        (PICTURE, points, plots.save_roofline),
-        (HEADLINES, lines, plots.save_headlines),
+    pictures: tuple[tuple[str, list[Result], Callable[[Sequence[Result]], Any]], ...] = (
+        (PICTURE, points, chart.roofline),
+        (HEADLINES, lines, plots.headlines),
     )
     stale = []
-    for name, drawn, save in pictures:
+    for name, drawn, draw in pictures:
         path = root / name
         if drawn and not (path.is_file() and plots.drawn_from(path) == plots.digest(drawn)):
             stale.append(path)
             if not check:
                 path.parent.mkdir(parents=True, exist_ok=True)
-                save(drawn, path)
+                plots.save(draw, drawn, path)
     return stale
 
 

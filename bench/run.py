@@ -92,8 +92,9 @@ def run_suite(
     _show_together(results)
     if roofline is not None:
         from bench import plots
+        from gpudist.measure import chart
 
-        plots.save_roofline([*limits, *results], roofline)
+        plots.save(chart.roofline, [*limits, *results], roofline)
         print(f"saved {roofline}\n")
     all_ran = not any("failed" in result for result in results)
     return all_ran and (compare is None or _hold_against(results, recorded, compare))

@@ -192,16 +192,11 @@ class Runner:
             self.device,
         )
         return {
-            "kernel": said.kernel,
-            "clock": clock.name,
+            **_timed(said, clock, ours, floor),
             "l2_flushed": arrays is not None,
-            **ours.fields(),
-            "rate": work.operations / ours.median,
-            "unit": f"{work.unit}/s",
             "bytes_written_per_s": work.written / ours.median,
             "bytes_moved": work.read + work.written,
             "pipe_operations": work.operations * work.slots,
-            **_floor_fields(floor, ours),
             **(self._measure_round(case, operands, clock) if isinstance(case, PerronCase) else {}),
             "max_relative_error": _json_number(error),
             "error_rows": sample.rows,
@@ -261,16 +256,7 @@ class Runner:
         whole = Timing(tuple(run["device_s"] + run["first_s"] for run in runs))
         points = np.zeros((case.n, case.d), case.dtype)
         said = gpudist.explain("cdist", points, points, device=self.device)
-        return {
-            "kernel": said.kernel,
-            "clock": HostClock.name,
-            **whole.fields(),
-            "parts": parts,
-            "rate": said.work.operations / whole.median,
-            "unit": f"{said.work.unit}/s",
-            **_floor_fields(None, whole),
-            "rivals": [],
-        }
+        return {**_timed(said, HostClock(), whole, None), "parts": parts, "rivals": []}
 
     def _measure_round(
         self, case: PerronCase, operands: tuple[Any, ...], clock: Clock
@@ -316,12 +302,7 @@ class Runner:
         best = min(timings, key=lambda id: timings[id].median)
         floor = ceilings.floor(said.work, said.dtype, self.ceilings)
         return {
-            "kernel": said.kernel,
-            "clock": clock.name,
-            **ours.fields(),
-            "rate": said.work.operations / ours.median,
-            "unit": f"{said.work.unit}/s",
-            **_floor_fields(floor, ours),
+            **_timed(said, clock, ours, floor),
             "best_kernel": best,
             "ratio_to_best": ours.median / timings[best].median,
             "kernels": {id: timing.median for id, timing in timings.items()},
@@ -442,9 +423,16 @@ class Runner:
             self.arrays.free()
 
 
-def _floor_fields(floor: ceilings.Floor | None, ours: Timing) -> dict[str, Any]:
-    """Say which ceiling binds, and how near the time comes to what it allows."""
+def _timed(
+    said: gpudist.Explanation, clock: Clock, ours: Timing, floor: ceilings.Floor | None
+) -> dict[str, Any]:
+    """Say what ran how fast, which ceiling binds, and how near the time comes to what it allows."""
     return {
+        "kernel": said.kernel,
+        "clock": clock.name,
+        **ours.fields(),
+        "rate": said.work.operations / ours.median,
+        "unit": f"{said.work.unit}/s",
         "floor_s": floor.seconds if floor else None,
         "bound_by": floor.ceiling.name if floor else None,
         "ceiling_rate": floor.ceiling.rate if floor else None,

@@ -47,7 +47,6 @@ class TrainingCase:
     back: bool = True
     dtype: str = "float32"
     op: ClassVar[str] = "training"
-    on_host: ClassVar[bool] = False
 
     @property
     def arguments(self) -> str:

@@ -10,7 +10,7 @@ from gpudist.measure import ceilings, chart, rivals
 
 
 def test_the_roofline(pyplot):
-    ax = plots.roofline([*limits(), *points_of_a_plot()])
+    ax = chart.roofline([*limits(), *points_of_a_plot()])
     handles, labels = ax.get_legend_handles_labels()
     named = dict(zip(labels, handles, strict=True))
     assert list(named) == [
@@ -28,7 +28,7 @@ def test_the_roofline(pyplot):
     assert "A Processor, 2 threads" in ax.get_title("left")
     assert "second" in ax.get_ylabel()
     with pytest.raises(ValueError, match="at least one result"):
-        plots.roofline(limits())
+        chart.roofline(limits())
 
 
 def test_kinds_of_kernels_differ_in_marker_colour_and_lightness(pyplot):
@@ -37,7 +37,7 @@ def test_kinds_of_kernels_differ_in_marker_colour_and_lightness(pyplot):
     kinds = ("cdist/a", "cdist/tensor", "apsp/a", "minplus/a", "perron/a", "closure/a")
     points = [line(kernel=kind, bytes_moved=1e8, pipe_operations=1e9) for kind in kinds]
     points.append(line(op="transfer", bytes_moved=1e8, pipe_operations=1e9))
-    drawn = plots.roofline([*limits(), *points]).lines[2:]
+    drawn = chart.roofline([*limits(), *points]).lines[2:]
     assert len({one.get_marker() for one in drawn}) == len({one.get_color() for one in drawn}) == 7
     light = [sum(np.array([0.299, 0.587, 0.114]) * to_rgb(colour)) for colour in chart.COLOURS]
     assert min(abs(np.diff(light))) > 0.04
@@ -46,7 +46,7 @@ def test_kinds_of_kernels_differ_in_marker_colour_and_lightness(pyplot):
 def test_more_kinds_than_colours_still_differ(pyplot):
     kinds = [f"kind{i}/a" for i in range(20)]
     points = [line(kernel=kind, bytes_moved=1e8, pipe_operations=1e9) for kind in kinds]
-    drawn = plots.roofline([*limits(), *points]).lines[2:]
+    drawn = chart.roofline([*limits(), *points]).lines[2:]
     assert len({(one.get_marker(), one.get_color()) for one in drawn}) == 20
 
 
@@ -60,12 +60,12 @@ def test_bars_tell_ours_without_colour(pyplot):
 
 def test_a_saved_picture_tells_its_data(pyplot, tmp_path):
     results = [*limits(), *points_of_a_plot()]
-    plots.save_roofline(results, tmp_path / "a.png")
+    plots.save(chart.roofline, results, tmp_path / "a.png")
     assert (
         plots.drawn_from(tmp_path / "a.png") == plots.digest(results) != plots.digest(results[1:])
     )
     assert plots.digest(results[::-1]) == plots.digest(results)
-    plots.save_roofline(results, tmp_path / "a.svg")
+    plots.save(chart.roofline, results, tmp_path / "a.svg")
     assert plots.drawn_from(tmp_path / "a.svg") == ""
 
 

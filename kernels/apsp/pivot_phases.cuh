@@ -196,6 +196,33 @@ private:
         }
     }
 
+    /* The owner's: two rows of its elements, or two columns, for everybody. */
+    static __device__ __forceinline__ void publish_rows(const Held &held, int row, Pair<T> *line,
+                                                        Pair<int32_t> *pred_line)
+    {
+#pragma unroll
+        for (int j = 0; j < kN; j += 2) {
+            const int at = Tile::col(0) + Tile::col_step(j);
+            const Pair<T> two[2] = {{held.d[row + 1][j], held.d[row][j]},
+                                    {held.d[row + 1][j + 1], held.d[row][j + 1]}};
+            store_run(line + at, two);
+            if constexpr (kPred) {
+                const Pair<int32_t> vias[2] = {{held.p[row + 1][j], held.p[row][j]},
+                                               {held.p[row + 1][j + 1], held.p[row][j + 1]}};
+                store_run(pred_line + at, vias);
+            }
+        }
+    }
+    static __device__ __forceinline__ void publish_cols(const Held &held, int col, Pair<T> *line)
+    {
+#pragma unroll
+        for (int i = 0; i < kM; i += 2) {
+            const Pair<T> two[2] = {{held.d[i][col], held.d[i][col + 1]},
+                                    {held.d[i + 1][col], held.d[i + 1][col + 1]}};
+            store_run(line + Tile::row(0) + Tile::row_step(i), two);
+        }
+    }
+
     /* One pair of pivots, k and k + 1 with k = trip + run + 2 * lane. All that depends on
      * run and lane is known when this is compiled. */
     static __device__ __forceinline__ void step(const Outlet &outlet, Lines &lines, int trip,
@@ -217,26 +244,10 @@ private:
         const bool writes_row = kHasRows && (my_row + kRows / 2) % kRows + Tile::row_step(row) == k;
         const bool writes_col = kHasCols && (my_col + kCols / 2) % kCols + Tile::col_step(col) == k;
         if (owns_row) {
-#pragma unroll
-            for (int j = 0; j < kN; j += 2) {
-                const int at = my_col + Tile::col_step(j);
-                const Pair<T> two[2] = {{held.d[row + 1][j], held.d[row][j]},
-                                        {held.d[row + 1][j + 1], held.d[row][j + 1]}};
-                store_run(row_line + at, two);
-                if constexpr (kPred) {
-                    const Pair<int32_t> vias[2] = {{held.p[row + 1][j], held.p[row][j]},
-                                                   {held.p[row + 1][j + 1], held.p[row][j + 1]}};
-                    store_run(pred_line + at, vias);
-                }
-            }
+            publish_rows(held, row, row_line, pred_line);
         }
         if (owns_col) {
-#pragma unroll
-            for (int i = 0; i < kM; i += 2) {
-                const Pair<T> two[2] = {{held.d[i][col], held.d[i][col + 1]},
-                                        {held.d[i + 1][col], held.d[i + 1][col + 1]}};
-                store_run(col_line + my_row + Tile::row_step(i), two);
-            }
+            publish_cols(held, col, col_line);
         }
         __syncthreads();
 

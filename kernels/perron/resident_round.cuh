@@ -46,14 +46,49 @@ __device__ __forceinline__ void put(double *to, double2 values)
                                                     values.y * kUnwidened<T>};
 }
 
+/* Multiplies a chunk of the columns by its part of x, which is in `x`: the tiles that a step has
+ * there, as they come. */
+template <typename T, bool kScan>
+__device__ __forceinline__ void multiply_chunk(const Job<T> &job, const Share<T> &share,
+                                               const Step<T> &step, int chunk, const char *ring,
+                                               const double *x, Shared<T> &shared, unsigned &tile,
+                                               double *sums, unsigned &doubts)
+{
+    constexpr int kEach = kPerWord<T>;
+    const int word = threadIdx.x % kTileWords<T>;
+    const int words = min(kTileWords<T>, share.words - chunk * kTileWords<T>);
+    const int cols =
+        (int)min(job.n - (ptrdiff_t)chunk * share.kChunkCols, (ptrdiff_t)share.kChunkCols);
+    double factors[kEach];
+#pragma unroll
+    for (int j = 0; j < kEach; j += 2) {
+        load_word(x + (chunk - step.first_chunk) * share.kChunkCols + word * kEach + j,
+                  factors + j);
+    }
+#pragma unroll
+    for (int t = 0; t < kGroupTiles; ++t) {
+        if (t < step.tiles) {
+            const unsigned buffer = tile % kBuffers;
+            barrier_wait(&shared.full[buffer], share.stays ? 0 : tile / kBuffers & 1);
+            if (word < words) {
+                multiply<T, kScan>(sums + t * kRowsEach, ring + buffer * kTileBytes, factors,
+                                   step.rows - t * kTileRows<T>, cols, doubts);
+            }
+            /* Each thread arrives for its own reads, as checkers understand it. */
+            if (!share.stays) {
+                barrier_arrive(&shared.empty[buffer]);
+            }
+            ++tile;
+        }
+    }
+}
+
 /* The consumers' part of one round; false if the verdict on the round before was to stop. */
 template <typename T, bool kScan>
 __device__ bool do_round(const Job<T> &job, const Share<T> &share, const char *ring,
                          Shared<T> &shared, int64_t round, int64_t first, unsigned &tile)
 {
-    constexpr int kEach = kPerWord<T>;
     const bool backwards = share.backwards(round);
-    const int word = threadIdx.x % kTileWords<T>;
     const Vector x = {round == first ? job.vectors + round % GD_PERRON_KEPT * job.padded
                                      : job.exchange + (round - 1) % 2 * job.padded,
                       job.n, job.padded, round > first, stamp_of(round - 1)};
@@ -79,33 +114,8 @@ __device__ bool do_round(const Job<T> &job, const Share<T> &share, const char *r
             shared.own[threadIdx.x] = load_relaxed(x.from + row);
         }
         for (int c = 0; c < step.chunks; ++c) {
-            const int chunk = step.chunk(c);
-            const int words = min(kTileWords<T>, share.words - chunk * kTileWords<T>);
-            const int cols =
-                (int)min(job.n - (ptrdiff_t)chunk * share.kChunkCols, (ptrdiff_t)share.kChunkCols);
-            double factors[kEach];
-#pragma unroll
-            for (int j = 0; j < kEach; j += 2) {
-                load_word(shared.x[s % 2] + (chunk - step.first_chunk) * share.kChunkCols +
-                              word * kEach + j,
-                          factors + j);
-            }
-#pragma unroll
-            for (int t = 0; t < kGroupTiles; ++t) {
-                if (t < step.tiles) {
-                    const unsigned buffer = tile % kBuffers;
-                    barrier_wait(&shared.full[buffer], share.stays ? 0 : tile / kBuffers & 1);
-                    if (word < words) {
-                        multiply<T, kScan>(sums + t * kRowsEach, ring + buffer * kTileBytes,
-                                           factors, step.rows - t * kTileRows<T>, cols, doubts);
-                    }
-                    if (!share.stays) { /* each thread for its own reads, as checkers understand it
-                                         */
-                        barrier_arrive(&shared.empty[buffer]);
-                    }
-                    ++tile;
-                }
-            }
+            multiply_chunk<T, kScan>(job, share, step, step.chunk(c), ring, shared.x[s % 2], shared,
+                                     tile, sums, doubts);
         }
         put<T>(shared.x[(s + 1) % 2], ahead);
         if (step.ends) {

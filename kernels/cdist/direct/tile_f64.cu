@@ -219,6 +219,19 @@ __device__ __forceinline__ void add_word(Results &sum, const T *from_a, const T 
     }
 }
 
+/* Joins a thread's sums of a fold with those before. */
+template <typename M>
+__device__ __forceinline__ void join_fold(Results &total, const Results &fresh)
+{
+#pragma unroll
+    for (int i = 0; i < Tile::rows; ++i) {
+#pragma unroll
+        for (int j = 0; j < Tile::cols; ++j) {
+            total[i][j] = M::join(total[i][j], fresh[i][j]);
+        }
+    }
+}
+
 /* kWords: both operands can be read by aligned 16-byte words along dimensions. slabs: so many
  * cover d, the last has `last_depth` dimensions. */
 template <typename M, bool kWords>
@@ -284,13 +297,7 @@ __global__ void __launch_bounds__(kThreads, 3)
                 add_word<M, false>(fresh, from_a, from_b);
             }
             memory.parked.take(thread, total);
-#pragma unroll
-            for (int i = 0; i < kRows; ++i) {
-#pragma unroll
-                for (int j = 0; j < kCols; ++j) {
-                    total[i][j] = M::join(total[i][j], fresh[i][j]);
-                }
-            }
+            join_fold<M>(total, fresh);
             const int done = slabs - left + 1;
             if (left > 1 && done % kFolds == 0) {
                 const ptrdiff_t row =

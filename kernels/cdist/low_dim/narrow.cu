@@ -55,6 +55,60 @@ __device__ __forceinline__ bool is_empty(const gd::Span<T> &span)
     return span.empty();
 }
 
+/* The columns of a thread, which start at `col` for the block. */
+template <int D, bool kShifted, gd::Form kForm, typename T>
+__device__ __forceinline__ auto run_of(const gd::Cdist<T, kForm> &call, ptrdiff_t col,
+                                       unsigned log_kinds, unsigned kind)
+{
+    if constexpr (kShifted) {
+        return gd::Span<T>::in_block(call, col, log_kinds, kind);
+    }
+    else {
+        const bool words = call.words && !kApart<T, D>;
+        return gd::Run<T>(call, col + threadIdx.x * (words ? gd::kPerWord<T> : 1),
+                          words ? 1 : blockDim.x);
+    }
+}
+
+/* Brings a thread's columns. Single elements, because inputs may have any strides. Neighbouring
+ * threads share the lines, and all of it is read once for every kRows rows of results. */
+template <bool kShifted, int D, typename R, gd::Form kForm, typename T>
+__device__ __forceinline__ void take_columns(const gd::Cdist<T, kForm> &call, const R &run,
+                                             T (&b)[gd::kPerWord<T>][D])
+{
+#pragma unroll
+    for (int j = 0; j < gd::kPerWord<T>; ++j) {
+#pragma unroll
+        for (int k = 0; k < D; ++k) {
+            if constexpr (kShifted) {
+                b[j][k] = call.b.at(run.column(call.b, j), k);
+            }
+            else {
+                b[j][k] = call.b.at(call.b.clamp(run.first + j * run.step), k);
+            }
+        }
+    }
+}
+
+/* The distances of kTogether rows from the thread's columns, row after row. D is below GD_FOLD, so
+ * one accumulator makes the total. */
+template <typename M, int D, typename T, int kResults>
+__device__ __forceinline__ void find_rows(T (&results)[kResults], const T (*a)[D],
+                                          const T (&b)[gd::kPerWord<T>][D])
+{
+    constexpr int kCols = gd::kPerWord<T>;
+#pragma unroll
+    for (int at = 0; at < kResults; ++at) {
+        T total = 0;
+#pragma unroll
+        for (int k = 0; k < D; ++k) {
+            total = M::term(total, a[at / kCols][k], b[at % kCols][k]);
+        }
+        results[at] = total;
+    }
+    gd::finish_all<M>(results);
+}
+
 /* D is the number of dimensions: a constant, so that points stay in registers. log_row_kinds: see
  * span.cuh; without kShifted it is 0. */
 template <typename M, int D, bool kShifted, gd::Form kForm, typename T>
@@ -77,36 +131,13 @@ __global__ void __launch_bounds__(kThreads, 3)
         (ptrdiff_t)(block_row >> log_kinds) * down * kRows + threadIdx.y * kinds + kind;
     const int left = call.a.count - row < down * kRows ? (int)(call.a.count - row) : down * kRows;
     const ptrdiff_t col = (ptrdiff_t)block_col * blockDim.x * kCols;
-    const auto run = [&] {
-        if constexpr (kShifted) {
-            return gd::Span<T>::in_block(call, col, log_kinds, kind);
-        }
-        else {
-            const bool words = call.words && !kApart<T, D>;
-            return gd::Run<T>(call, col + threadIdx.x * (words ? kCols : 1),
-                              words ? 1 : blockDim.x);
-        }
-    }();
+    const auto run = run_of<D, kShifted>(call, col, log_kinds, kind);
     if (left <= 0 || is_empty(run) || !call.has(row, run.first + (kCols - 1) * run.step + 1)) {
         return;
     }
 
-    /* Single elements, because inputs may have any strides. Neighbouring threads share the lines,
-     * and all of it is read once for every kRows rows of results. */
     T b[kCols][D];
-#pragma unroll
-    for (int j = 0; j < kCols; ++j) {
-#pragma unroll
-        for (int k = 0; k < D; ++k) {
-            if constexpr (kShifted) {
-                b[j][k] = call.b.at(run.column(call.b, j), k);
-            }
-            else {
-                b[j][k] = call.b.at(call.b.clamp(run.first + j * run.step), k);
-            }
-        }
-    }
-    /* D is below GD_FOLD, so one accumulator makes the total. */
+    take_columns<kShifted>(call, run, b);
     T *to = call.row(row) + run.first;
     /* A row of pairs is shorter than the one before, so steps from one to the next are as well. */
     ptrdiff_t next = call.step(row, down);
@@ -133,16 +164,7 @@ __global__ void __launch_bounds__(kThreads, 3)
 #pragma unroll
         for (int i = 0; i < kAhead<T>; i += kTogether<T>) {
             T results[kTogether<T> * kCols];
-#pragma unroll
-            for (int at = 0; at < kTogether<T> * kCols; ++at) {
-                T total = 0;
-#pragma unroll
-                for (int k = 0; k < D; ++k) {
-                    total = M::term(total, a[i + at / kCols][k], b[at % kCols][k]);
-                }
-                results[at] = total;
-            }
-            gd::finish_all<M>(results);
+            find_rows<M>(results, a + i, b);
 #pragma unroll
             for (int at = 0; at < kTogether<T>; to += next, next -= fall * fall, ++at) {
                 const T *const of_row = results + at * kCols;

@@ -142,6 +142,50 @@ __device__ __forceinline__ void find_row(T (&results)[kCols], const T (&a)[kFill
     }
 }
 
+/* Brings a row from shared memory. */
+template <int kFill>
+__device__ __forceinline__ void load_row(const T *from, T (&to)[kFill])
+{
+#pragma unroll
+    for (int k = 0; k < kFill; k += kCols) {
+        gd::load_word(from + k, to + k);
+    }
+}
+
+/* Rows of a block's kind that have results in a thread's columns. */
+template <gd::Form kForm>
+__device__ __forceinline__ int rows_left(const gd::Cdist<T, kForm> &call, const gd::Span<T> &span,
+                                         ptrdiff_t first_row, int block_rows, unsigned log_kinds)
+{
+    const int left =
+        (int)max(min(((call.a.count - first_row - 1) >> log_kinds) + 1, (ptrdiff_t)block_rows),
+                 (ptrdiff_t)0);
+    if (kForm == gd::Form::kPairs) {
+        const ptrdiff_t within = span.first + kCols - 2 - first_row;
+        return within < 0 ? 0 : (int)min((ptrdiff_t)left, (within >> log_kinds) + 1);
+    }
+    return left;
+}
+
+/* Computes again what of a thread's results is not safe, a bit of `unsafe` for every kCheck of its
+ * rows. Rare, and last: see recompute_f64. */
+template <typename M, gd::Form kForm>
+__device__ __forceinline__ void recompute_unsafe(const gd::Cdist<T, kForm> &call, unsigned unsafe,
+                                                 unsigned block_row, unsigned block_col,
+                                                 int block_rows, unsigned log_kinds, int left)
+{
+    const int down = (int)blockDim.y;
+    gd::hide_origin(block_row), gd::hide_origin(block_col);
+    const Share<kForm> again(call, block_row, block_col, block_rows, log_kinds);
+    for (; unsafe != 0; unsafe &= unsafe - 1) {
+        const int from = threadIdx.y + (__ffs((int)unsafe) - 1) * kCheck * down;
+        const int end = min(left, from + kCheck * down);
+        gd::recompute_f64<M>(call, again.first_row + ((ptrdiff_t)from << log_kinds),
+                             again.first_row + ((ptrdiff_t)end << log_kinds),
+                             (ptrdiff_t)down << log_kinds, again.span.run(call));
+    }
+}
+
 /* log_kinds: see span.cuh. words: both operands can be read by aligned words along dimensions. */
 template <typename M, int D, gd::Form kForm>
 __global__ void __launch_bounds__(kThreads, kThreadsAtWork<D> / kThreads)
@@ -157,32 +201,24 @@ __global__ void __launch_bounds__(kThreads, kThreadsAtWork<D> / kThreads)
         return;
     }
     const Share<kForm> share(call, block_row, block_col, block_rows, log_kinds);
-    const ptrdiff_t first_row = share.first_row;
     const gd::Span<T> span = share.span;
-    if (!call.has(first_row, (ptrdiff_t)(block_col + 1) * blockDim.x * kCols)) {
+    if (!call.has(share.first_row, (ptrdiff_t)(block_col + 1) * blockDim.x * kCols)) {
         return;
     }
 
     T b[kCols][D];
     gd::Sizes<M> sizes;
-    gd::take_rows(call, first_row, block_rows, log_kinds, words, sizes, rows);
+    gd::take_rows(call, share.first_row, block_rows, log_kinds, words, sizes, rows);
     gd::take_columns<D>(call, span, words, sizes, b);
     const bool ordinary = !__syncthreads_or(!sizes.ordinary());
 
-    /* Rows of this kind, but those that have no results here. */
-    int left =
-        (int)max(min(((call.a.count - first_row - 1) >> log_kinds) + 1, (ptrdiff_t)block_rows),
-                 (ptrdiff_t)0);
-    if (kForm == gd::Form::kPairs) {
-        const ptrdiff_t within = span.first + kCols - 2 - first_row;
-        left = within < 0 ? 0 : (int)min((ptrdiff_t)left, (within >> log_kinds) + 1);
-    }
+    const int left = rows_left(call, span, share.first_row, block_rows, log_kinds);
     const int down = (int)blockDim.y, mine = (left - (int)threadIdx.y + down - 1) / down;
     if (span.empty() || mine <= 0) {
         return;
     }
     const ptrdiff_t step = (ptrdiff_t)down << log_kinds;
-    const ptrdiff_t row = first_row + ((ptrdiff_t)threadIdx.y << log_kinds);
+    const ptrdiff_t row = share.first_row + ((ptrdiff_t)threadIdx.y << log_kinds);
     T *to = call.row(row) + span.first;
     /* A row of pairs is shorter than the one before, so steps from one to the next are as well. No
      * matrix of them that fits into memory has so many columns that they outgrow 32 bits. */
@@ -193,10 +229,7 @@ __global__ void __launch_bounds__(kThreads, kThreadsAtWork<D> / kThreads)
     const T *from = rows[threadIdx.y * ((block_rows + down - 1) / down)];
     T a[2][kFill]; /* row i, and the next, which is on its way meanwhile */
     const auto fetch = [&](T(&to_row)[kFill], int ahead) {
-#pragma unroll
-        for (int k = 0; k < kFill; k += kCols) {
-            gd::load_word(from + ahead * kFill + k, to_row + k);
-        }
+        load_row(from + ahead * kFill, to_row);
     };
     fetch(a[0], 0);
     int i = 0;
@@ -251,16 +284,7 @@ __global__ void __launch_bounds__(kThreads, kThreadsAtWork<D> / kThreads)
         unsafe |= extremes.safe<M>() ? 0 : 1u << group;
     }
     if constexpr (M::template guarded<T>) {
-        /* Rare, and last: see recompute_f64. */
-        gd::hide_origin(block_row), gd::hide_origin(block_col);
-        const Share<kForm> again(call, block_row, block_col, block_rows, log_kinds);
-        for (; unsafe != 0; unsafe &= unsafe - 1) {
-            const int from = threadIdx.y + (__ffs((int)unsafe) - 1) * kCheck * down;
-            const int end = min(left, from + kCheck * down);
-            gd::recompute_f64<M>(call, again.first_row + ((ptrdiff_t)from << log_kinds),
-                                 again.first_row + ((ptrdiff_t)end << log_kinds), step,
-                                 again.span.run(call));
-        }
+        recompute_unsafe<M>(call, unsafe, block_row, block_col, block_rows, log_kinds, left);
     }
 }
 

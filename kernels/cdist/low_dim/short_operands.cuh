@@ -39,6 +39,27 @@ struct Sizes {
     }
 };
 
+/* Brings a thread's columns to registers where there are so few that a warp spans several rows of
+ * threads. */
+template <int D, Form kForm, typename S>
+__device__ __forceinline__ void take_few_columns(const Cdist<float, kForm> &call,
+                                                 const Span<float> &span, S &sizes,
+                                                 float (&b)[kShortCols][D])
+{
+    const int d = (int)call.d;
+#pragma unroll 1
+    for (int j = 0; j < kShortCols; ++j) {
+        const ptrdiff_t point = span.column(call.b, j);
+#pragma unroll
+        for (int k = 0; k < D; ++k) {
+            b[0][k] = b[1][k], b[1][k] = b[2][k], b[2][k] = b[3][k];
+            b[3][k] = call.b.at(point, min(k, d - 1));
+            b[3][k] = k < d ? b[3][k] : float(0);
+            sizes.see(b[3][k]);
+        }
+    }
+}
+
 /* Brings a thread's columns to registers. A warp reads the points of all its threads, some of them
  * at a time, as they lie in memory, and the threads take theirs from a shared copy: read by each
  * thread for itself, every element would be a line of its own, or every word. words: points are
@@ -55,21 +76,10 @@ __device__ __forceinline__ void take_columns(const Cdist<float, kForm> &call,
     __shared__ alignas(16) float staged[kShortThreads / 32][kPoints / kShortCols][kPitch];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, d = (int)call.d;
     if (blockDim.x < 32) {
-        /* There are so few columns that a warp spans several rows of threads. */
-#pragma unroll 1
-        for (int j = 0; j < kShortCols; ++j) {
-            const ptrdiff_t point = span.column(call.b, j);
-#pragma unroll
-            for (int k = 0; k < D; ++k) {
-                b[0][k] = b[1][k], b[1][k] = b[2][k], b[2][k] = b[3][k];
-                b[3][k] = call.b.at(point, min(k, d - 1));
-                b[3][k] = k < d ? b[3][k] : float(0);
-                sizes.see(b[3][k]);
-            }
-        }
+        take_few_columns<D>(call, span, sizes, b);
         return;
     }
-    /* Threads of the further rows (blockDim.y) stage the same columns, each warp for itself. */
+    /* Threads of the further rows (blockDim.y) bring the same columns, each warp for itself. */
     float (*mine)[kPitch] = staged[threadIdx.y * (blockDim.x / 32) + warp];
     const auto point_at = [&](int point) {
         return call.b.clamp(max(span.first - lane * kShortCols + point, (ptrdiff_t)0));

@@ -219,6 +219,97 @@ __device__ __forceinline__ void find_facts(const Size &size, ptrdiff_t d, double
     }
 }
 
+/* Joins what warps have found of the rows that they share. */
+template <int kSplit>
+__device__ __forceinline__ void join_warps(Size &size)
+{
+    const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+    __shared__ Size shares[kSplit][kQuads];
+    if (lane % kQuad == 0) {
+        shares[warp][lane / kQuad] = size;
+    }
+    __syncthreads();
+    size = shares[0][lane / kQuad];
+#pragma unroll
+    for (int i = 1; i < kSplit; ++i) {
+        size.join(shares[i][lane / kQuad]);
+    }
+}
+
+/* What a row of an operand is, with the terms of scaled rows; zeros where there is none. */
+template <gd_metric kMetric, bool kFine, int kCols>
+__device__ __forceinline__ void find_facts_of(const PlanOf<kCols> &plan, const Points<float> &x,
+                                              const Size &size, ptrdiff_t d, unsigned row,
+                                              bool of_a, float &norm, float &unscale)
+{
+    find_facts<kMetric, kFine>(size, d, plan.keep, norm, unscale);
+    if (Rules<kMetric>::scalable && plan.terms.a && norm >= 0) {
+        norm = (float)(plan.terms.norm(size.squares, x.clamp(row), of_a) * plan.keep);
+    }
+    if (row >= x.count) {
+        norm = unscale = 0;
+    }
+}
+
+/* Where a row is in the images of an operand: its tile, and its place there. */
+struct RowPlace {
+    unsigned tile;
+    int in_tile;
+};
+
+/* Puts what a row is where those look who finish its results. */
+template <int kCols>
+__device__ __forceinline__ void put_facts(const PlanOf<kCols> &plan, const RowPlace &in_a,
+                                          const RowPlace &in_b, bool of_a, bool of_b, float norm,
+                                          float unscale)
+{
+    if (of_a) {
+        plan.facts_a[in_a.tile].norm[in_a.in_tile] = norm;
+        plan.facts_a[in_a.tile].unscale[in_a.in_tile] = unscale;
+    }
+    if (of_b) {
+        plan.facts_b[in_b.tile].norm[in_b.in_tile] = norm;
+        plan.facts_b[in_b.tile].unscale[in_b.in_tile] = unscale;
+    }
+}
+
+/* Puts a chunk into the images of the operands that it is of, as halves and what these leave over,
+ * which lie in another order in B's. */
+template <int kCols, bool kFine>
+__device__ __forceinline__ void put_chunk(const float (&chunk)[kChunk], float unscale,
+                                          float inverse, bool of_a, bool of_b, uint4 *at_a,
+                                          uint4 *at_b)
+{
+    unsigned hi[4], lo[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        split<kFine>(chunk + 2 * i, unscale, inverse, hi[i], lo[i]);
+    }
+    const uint4 high = make_uint4(hi[0], hi[1], hi[2], hi[3]);
+    const uint4 low = make_uint4(lo[0], lo[1], lo[2], lo[3]);
+    if (of_a) {
+        at_a[0] = high;
+        at_a[Shape<kCols>::plane_a] = low;
+    }
+    if (of_b) {
+        at_b[0] = low;
+        at_b[Shape<kCols>::plane_b] = high;
+    }
+}
+
+/* Says that nothing is suspect yet. */
+template <int kCols>
+__device__ __forceinline__ void begin_suspects(const PlanOf<kCols> &plan)
+{
+    *plan.suspects.total = 0;
+    if (plan.terms.lost) {
+        *plan.terms.lost = 0;
+    }
+    if (plan.suspects.tiles_down == 1) { /* nobody looks for an order */
+        *plan.suspects.queued = plan.suspects.listed[0] = plan.suspects.ordered[0] = 0;
+    }
+}
+
 /* kSplit warps share eight rows. kEach: chunks that a lane holds at a time. */
 template <gd_metric kMetric, int kSplit, int kEach, bool kFine, int kCols>
 __global__ void __launch_bounds__(kPrepareWarps<kSplit> * 32, kSplit > 1 ? 3 : 0)
@@ -226,7 +317,6 @@ __global__ void __launch_bounds__(kPrepareWarps<kSplit> * 32, kSplit > 1 ? 3 : 0
             bool words_a, bool words_b, bool same)
 {
     constexpr bool kShifts = Rules<kMetric>::shifts, kScalable = Rules<kMetric>::scalable;
-    constexpr int kPlaneA = Shape<kCols>::plane_a, kPlaneB = Shape<kCols>::plane_b;
     constexpr int kImageA = Shape<kCols>::image_a, kImageB = Shape<kCols>::image_b;
     constexpr int kRows = kPrepareWarps<kSplit> / kSplit * kQuads;
     static_assert(kTileRows % kRows == 0 && kCols % kRows == 0, "a block, one tile");
@@ -248,24 +338,22 @@ __global__ void __launch_bounds__(kPrepareWarps<kSplit> * 32, kSplit > 1 ? 3 : 0
     const auto left_of = [&](int slab) {
         return (int)min(call.d - (ptrdiff_t)slab * kDims, (ptrdiff_t)kDims) - in_slab;
     };
-    const auto fetch_piece = [&](int slab) {
+    const auto bring = [&](int slab) {
         const float *const start = from + ((ptrdiff_t)slab * kDims + in_slab) * x.col_stride;
 #pragma unroll
         for (int j = 0; j < kEach; ++j) {
             fetch(start + j * kDims * x.col_stride, x.col_stride, words, left_of(slab + j), y[j]);
         }
     };
-    const auto move_piece = [&](int slab) {
-        if constexpr (kShifts) {
+    const auto shift = [&](int slab) {
 #pragma unroll
-            for (int j = 0; j < kEach; ++j) {
-                const ptrdiff_t first = (ptrdiff_t)(slab + j) * kDims + in_slab;
-                if (kScalable && plan.weights.roots && slab + j < slabs) {
-                    scale(plan.shift + first, plan.weights.roots + first, left_of(slab + j), y[j]);
-                }
-                else if (slab + j < slabs) {
-                    move(plan.shift + first, left_of(slab + j), y[j]);
-                }
+        for (int j = 0; kShifts && j < kEach; ++j) {
+            const ptrdiff_t first = (ptrdiff_t)(slab + j) * kDims + in_slab;
+            if (kScalable && plan.weights.roots && slab + j < slabs) {
+                scale(plan.shift + first, plan.weights.roots + first, left_of(slab + j), y[j]);
+            }
+            else if (slab + j < slabs) {
+                move(plan.shift + first, left_of(slab + j), y[j]);
             }
         }
     };
@@ -274,18 +362,12 @@ __global__ void __launch_bounds__(kPrepareWarps<kSplit> * 32, kSplit > 1 ? 3 : 0
     if constexpr (!kShifts) {
         follow();
     }
-    fetch_piece(first_slab);
+    bring(first_slab);
     if constexpr (kShifts) {
         follow<true>();
     }
     if (blockIdx.x == 0 && threadIdx.x == 0) {
-        *plan.suspects.total = 0;
-        if (plan.terms.lost) {
-            *plan.terms.lost = 0;
-        }
-        if (plan.suspects.tiles_down == 1) { /* nobody looks for an order */
-            *plan.suspects.queued = plan.suspects.listed[0] = plan.suspects.ordered[0] = 0;
-        }
+        begin_suspects(plan);
     }
     if (call.packed()) {
         plan.suspects.clear();
@@ -294,8 +376,8 @@ __global__ void __launch_bounds__(kPrepareWarps<kSplit> * 32, kSplit > 1 ? 3 : 0
     Sizes<!kShifts, kEach> sizes;
     int slab = first_slab;
 #pragma unroll 1
-    for (;; fetch_piece(slab)) {
-        move_piece(slab);
+    for (;; bring(slab)) {
+        shift(slab);
         sizes.add(y);
         if (kSplit == 1 || slab + kPiece >= slabs) {
             break;
@@ -304,45 +386,24 @@ __global__ void __launch_bounds__(kPrepareWarps<kSplit> * 32, kSplit > 1 ? 3 : 0
     }
     Size size = sizes.sum();
     if constexpr (kSplit > 1) {
-        __shared__ Size shares[kSplit][kQuads];
-        if (lane % kQuad == 0) {
-            shares[warp][lane / kQuad] = size;
-        }
-        __syncthreads();
-        size = shares[0][lane / kQuad];
-#pragma unroll
-        for (int i = 1; i < kSplit; ++i) {
-            size.join(shares[i][lane / kQuad]);
-        }
+        join_warps<kSplit>(size);
     }
     float norm, unscale;
-    find_facts<kMetric, kFine>(size, call.d, plan.keep, norm, unscale);
-    if (kScalable && plan.terms.a && norm >= 0) {
-        norm = (float)(plan.terms.norm(size.squares, x.clamp(row), of_a) * plan.keep);
-    }
-    if (row >= x.count) {
-        norm = unscale = 0;
-    }
-    const unsigned tile_a = row / kTileRows, tile_b = row / kCols;
-    const int in_a = (int)(row % kTileRows), in_b = (int)(row % kCols);
+    find_facts_of<kMetric, kFine>(plan, x, size, call.d, row, of_a, norm, unscale);
+    const RowPlace in_a = {row / kTileRows, (int)(row % kTileRows)};
+    const RowPlace in_b = {row / kCols, (int)(row % kCols)};
     if (warp % kSplit == 0 && lane % kQuad == 0) {
-        if (of_a) {
-            plan.facts_a[tile_a].norm[in_a] = norm;
-            plan.facts_a[tile_a].unscale[in_a] = unscale;
-        }
-        if (of_b) {
-            plan.facts_b[tile_b].norm[in_b] = norm;
-            plan.facts_b[tile_b].unscale[in_b] = unscale;
-        }
+        put_facts(plan, in_a, in_b, of_a, of_b, norm, unscale);
     }
 
     /* The inverse of a power of two, whose exponent has the other sign. */
     const float inverse =
         kFine ? reciprocal(unscale) : __int_as_float((127 * 2 << 23) - __float_as_int(unscale));
     const ptrdiff_t plane = lane % kQuad * 2;
-    uint4 *const image_a = plan.image_a + tile_a * plan.slabs * kImageA + plane * kPlaneA + in_a;
-    uint4 *const image_b =
-        plan.image_b + tile_b * plan.slabs * kImageB + plane * kPlaneB + place_of_column(in_b);
+    uint4 *const image_a = plan.image_a + in_a.tile * plan.slabs * kImageA +
+                           plane * Shape<kCols>::plane_a + in_a.in_tile;
+    uint4 *const image_b = plan.image_b + in_b.tile * plan.slabs * kImageB +
+                           plane * Shape<kCols>::plane_b + place_of_column(in_b.in_tile);
     /* The last piece is still there. */
 #pragma unroll 1
     while (true) {
@@ -351,30 +412,16 @@ __global__ void __launch_bounds__(kPrepareWarps<kSplit> * 32, kSplit > 1 ? 3 : 0
             if (slab + j >= slabs) {
                 break;
             }
-            unsigned hi[4], lo[4];
-#pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                split<kFine>(y[j] + 2 * i, unscale, inverse, hi[i], lo[i]);
-            }
-            const uint4 high = make_uint4(hi[0], hi[1], hi[2], hi[3]);
-            const uint4 low = make_uint4(lo[0], lo[1], lo[2], lo[3]);
-            if (of_a) {
-                uint4 *const at = image_a + (ptrdiff_t)(slab + j) * kImageA;
-                at[0] = high;
-                at[kPlaneA] = low;
-            }
-            if (of_b) {
-                uint4 *const at = image_b + (ptrdiff_t)(slab + j) * kImageB;
-                at[0] = low;
-                at[kPlaneB] = high;
-            }
+            put_chunk<kCols, kFine>(y[j], unscale, inverse, of_a, of_b,
+                                    image_a + (ptrdiff_t)(slab + j) * kImageA,
+                                    image_b + (ptrdiff_t)(slab + j) * kImageB);
         }
         if (kSplit == 1 || slab == first_slab) {
             return;
         }
         slab -= kPiece;
-        fetch_piece(slab);
-        move_piece(slab);
+        bring(slab);
+        shift(slab);
     }
 }
 

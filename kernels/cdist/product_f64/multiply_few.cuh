@@ -63,6 +63,187 @@ constexpr size_t few_bytes(bool groups)
     return groups ? sizeof(Shared) : offsetof(Shared, groups);
 }
 
+/* Moves a share of each of a lane's rows by the shifts of a slab. */
+template <int kShares>
+__device__ __forceinline__ void move_by(Share (&x)[kShares], const Shift<double> *shifts)
+{
+    ShareShift by;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        by[i / 2][i % 2] = shifts[i / 2 * 8 + threadIdx.x % 4 * 2 + i % 2];
+    }
+#pragma unroll
+    for (Share &share : x) {
+        move_share(share, by);
+    }
+}
+
+/* Moves the warp's slab of a unit of rows, and puts it and its squares into a turn. third: which of
+ * the turns' shifts are that turn's. */
+template <gd_metric kMetric, int kDown, int kTiles>
+__device__ __forceinline__ void put_unit(Share (&x)[2], FewTile<kDown, kTiles> &shared, int turn,
+                                         int unit, int third)
+{
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    if constexpr (Rules<kMetric>::shifts) {
+        move_by(x, shared.shift[third] + warp * kDims);
+    }
+    put_a(shared.turns[turn].words[warp][unit], x[0], x[1]);
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+        shared.turns[turn].squares[warp][unit][h][lane] = squares_of(x[h]);
+    }
+}
+
+/* Adds a slab to the products: a lane's columns by rows from shared memory. */
+template <int kDown, int kTiles>
+__device__ __forceinline__ void add_slab(double (&sums)[kDown][kTiles][2][2],
+                                         const double2 (&words)[kDown][kUnitWords],
+                                         const Share (&columns)[kTiles])
+{
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+#pragma unroll
+        for (int i = 0; i < kDown; ++i) {
+            const double2 *const from = words[i] + half * 64 + threadIdx.x % 32;
+            const double2 rows[2] = {from[0], from[32]};
+#pragma unroll
+            for (int j = 0; j < kTiles; ++j) {
+                multiply_add(sums[i][j], rows, columns[j][half]);
+            }
+        }
+    }
+}
+
+/* Calls f(a pair of sums, its place among those of the groups so far) for each pair. */
+template <int kDown, int kTiles, typename F>
+__device__ __forceinline__ void for_groups(double (&sums)[kDown][kTiles][2][2],
+                                           FewTile<kDown, kTiles> &shared, F f)
+{
+#pragma unroll
+    for (int i = 0; i < kDown * kTiles * 2; ++i) {
+        f(sums[i / 2 / kTiles][i / 2 % kTiles][i % 2], shared.groups[i][threadIdx.x]);
+    }
+}
+/* Adds a group's sums to those before, unless it is the first, and starts them afresh. */
+template <int kDown, int kTiles>
+__device__ __forceinline__ void end_group(double (&sums)[kDown][kTiles][2][2],
+                                          FewTile<kDown, kTiles> &shared, bool first)
+{
+    for_groups(sums, shared, [&](double (&sum)[2], double2 &group) {
+        const double2 before = first ? double2{} : group;
+        group = {sum[0] + before.x, sum[1] + before.y};
+        sum[0] = sum[1] = 0;
+    });
+}
+
+template <int kDown, int kTiles>
+__device__ __forceinline__ void join_groups(double (&sums)[kDown][kTiles][2][2],
+                                            FewTile<kDown, kTiles> &shared)
+{
+    for_groups(sums, shared, [&](double (&sum)[2], double2 &group) {
+        sum[0] += group.x;
+        sum[1] += group.y;
+    });
+}
+
+/* Adds a turn's squares of the half unit that is the warp's role; `left`: slabs that there are. */
+template <int kDown>
+__device__ __forceinline__ void add_squares(Sum &of_rows, const Turn<kDown> &turn, int role,
+                                            ptrdiff_t left)
+{
+#pragma unroll
+    for (int s = 0; s < kTurn; ++s) {
+        if (s < left) {
+            of_rows.add(turn.squares[s][role / 2][role % 2][threadIdx.x % 32]);
+        }
+    }
+}
+
+/* Makes results of a block's products. `role`: which half of which unit's squares the warp has in
+ * `of_rows`, if there are so many. Returns the suspects of each of a lane's units. */
+template <gd_metric kMetric, int kDown, int kTiles>
+__device__ __forceinline__ void store_few(const Cdist<double> &call, const Plan &plan,
+                                          FewTile<kDown, kTiles> &shared, int role,
+                                          const Sum &of_rows, const Sum (&of_cols)[kTiles],
+                                          const double (&sums)[kDown][kTiles][2][2], ptrdiff_t top,
+                                          ptrdiff_t first_col, uint32_t (&suspects)[kDown])
+{
+    const int lane = threadIdx.x % 32;
+    if (role < 2 * kDown) {
+        const double norm = norm_of<kMetric>(of_rows);
+        if (lane % 4 == 0) {
+            shared.norms[role * 8 + lane / 4] = norm;
+        }
+    }
+    double across[kTiles][2];
+#pragma unroll
+    for (int j = 0; j < kTiles; ++j) {
+        spread_norm<kMetric>(of_cols[j], across[j]);
+    }
+    __syncthreads(); /* the norms are there */
+#pragma unroll
+    for (int i = 0; i < kDown; ++i) {
+        suspects[i] = store_products<kMetric>(call, plan, sums[i], top + i * kUnitRows + lane / 4,
+                                              first_col + lane % 4 * 2,
+                                              shared.norms + i * kUnitRows + lane / 4, across);
+    }
+}
+
+/* Computes a block's suspects again; a warp does it. suspects: a lane's. */
+template <gd_metric kMetric, bool kWords, int kTiles>
+__device__ __forceinline__ void recompute_few(const Cdist<double> &call, FewTile<1, kTiles> &shared,
+                                              uint32_t suspects, ptrdiff_t top, ptrdiff_t left)
+{
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    if (threadIdx.x == 0) {
+        shared.own.listed = 0;
+    }
+    __syncthreads();
+    shared.own.append(suspects, [&](int bit) {
+        const int i = kTiles * 4 - 1 - bit; /* the lane's i-th */
+        const int row = i / 2 % 2 * 8 + lane / 4;
+        const int col = warp * (kTiles * 8) + i / 4 * 8 + lane % 4 * 2 + i % 2;
+        return row * kListCols + col;
+    });
+    __syncthreads(); /* the list is there */
+    if (warp == 0) {
+        shared.own.template compute<kMetric, kWords>(call, top, left);
+    }
+}
+
+/* Notes which elements of a block are suspect, if `any` are, for those who compute them again. */
+template <int kDown, int kTiles>
+__device__ __forceinline__ void note_suspects(const Cdist<double> &call, const Plan &plan,
+                                              FewTile<kDown, kTiles> &shared, bool any,
+                                              const uint32_t (&suspects)[kDown], ptrdiff_t top,
+                                              ptrdiff_t left)
+{
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const ptrdiff_t part = left / kPartCols, tile = top / kTileRows;
+    const int own = (int)(top / kUnitRows % kUnits);
+    const int end = top + FewTile<kDown, kTiles>::rows < call.a.count ? own + kDown : kUnits;
+    if (any) {
+        if (threadIdx.x == 0) {
+            note_some(plan.suspects);
+        }
+#pragma unroll
+        for (int i = 0; i < kDown; ++i) {
+            shared.suspects[i][lane][warp] = (unsigned char)suspects[i];
+        }
+        __syncthreads();
+    }
+    for (int unit = own + warp; unit < end; unit += kUnpreparedWarps) {
+        uint32_t word = 0;
+        if (any && unit < own + kDown) { /* the bytes from the top on */
+            word = __byte_perm(
+                *reinterpret_cast<const unsigned *>(shared.suspects[unit - own][lane]), 0, 0x0123);
+        }
+        plan.suspects.note<double>((tile * plan.suspects.parts_across + part) * kUnits + unit,
+                                   word);
+    }
+}
+
 /* down: blocks below each other, which follow each other closely, as they read the same columns. */
 template <gd_metric kMetric, int kDown, int kTiles, bool kWords>
 __global__ void __launch_bounds__(kUnpreparedThreads, kDown == 1 ? 3 : 2)
@@ -102,29 +283,6 @@ __global__ void __launch_bounds__(kUnpreparedThreads, kDown == 1 ? 3 : 2)
                                place, slab);
         }
     };
-    /* Moves a share of each of a lane's rows, as the third of the turns' shifts tells. */
-    const auto move = [&](auto &x, int third, int slab) {
-        if constexpr (R::shifts) {
-            ShareShift by;
-#pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                by[i / 2][i % 2] =
-                    shared.shift[third][slab * kDims + i / 2 * 8 + lane % 4 * 2 + i % 2];
-            }
-#pragma unroll
-            for (Share &share : x) {
-                move_share(share, by);
-            }
-        }
-    };
-    const auto move_a = [&](Share(&x)[2], int to, int unit, int third) {
-        move(x, third, warp);
-        put_a(shared.turns[to].words[warp][unit], x[0], x[1]);
-#pragma unroll
-        for (int h = 0; h < 2; ++h) {
-            shared.turns[to].squares[warp][unit][h][lane] = squares_of(x[h]);
-        }
-    };
     const auto shift_of = [&](ptrdiff_t k) { return k < call.d ? plan.shift[k] : Shift<double>{}; };
     Share first_a[kDown][2];
     const auto load_first = [&] {
@@ -157,19 +315,13 @@ __global__ void __launch_bounds__(kUnpreparedThreads, kDown == 1 ? 3 : 2)
     }
 #pragma unroll
     for (int i = 0; i < kDown; ++i) {
-        move_a(first_a[i], 0, i, 0);
+        put_unit<kMetric>(first_a[i], shared, 0, i, 0);
     }
     __syncthreads();
 
     double sums[kDown][kTiles][2][2] = {};
     Sum of_cols[kTiles], of_rows; /* the latter of the half unit that is the warp's role */
-    const auto for_groups = [&](auto f) {
-#pragma unroll
-        for (int i = 0; i < kDown * kTiles * 2; ++i) {
-            f(sums[i / 2 / kTiles][i / 2 % kTiles][i % 2], shared.groups[i][threadIdx.x]);
-        }
-    };
-    int at = 0, third = 0; /* which of the turns' rows and shifts are this turn's */
+    int at = 0, third = 0;        /* which of the turns' rows and shifts are this turn's */
 #pragma unroll 1
     for (ptrdiff_t first = 0; first < slabs;
          first += kTurn, at ^= 1, third = third == 2 ? 0 : third + 1) {
@@ -194,120 +346,46 @@ __global__ void __launch_bounds__(kUnpreparedThreads, kDown == 1 ? 3 : 2)
                 load_a(a, s / kPeriod, place, kTurn + warp);
             }
             Share(&columns)[kTiles] = b[s % kAhead];
-            move(columns, third, s);
+            if constexpr (R::shifts) {
+                move_by(columns, shared.shift[third] + s * kDims);
+            }
 #pragma unroll
             for (int j = 0; j < kTiles; ++j) {
                 of_cols[j].add(squares_of(columns[j]));
             }
-#pragma unroll
-            for (int half = 0; half < 2; ++half) {
-#pragma unroll
-                for (int i = 0; i < kDown; ++i) {
-                    const double2 *const from = shared.turns[at].words[s][i] + half * 64 + lane;
-                    const double2 rows[2] = {from[0], from[32]};
-#pragma unroll
-                    for (int j = 0; j < kTiles; ++j) {
-                        multiply_add(sums[i][j], rows, columns[j][half]);
-                    }
-                }
-            }
+            add_slab(sums, shared.turns[at].words[s], columns);
             load_b(s % kAhead, place, s + kAhead);
             if (more && s % kPeriod == kPeriod - 1) {
-                move_a(a, at ^ 1, s / kPeriod, third == 2 ? 0 : third + 1);
+                put_unit<kMetric>(a, shared, at ^ 1, s / kPeriod, third == 2 ? 0 : third + 1);
             }
         }
         if (role < 2 * kDown) {
-#pragma unroll
-            for (int s = 0; s < kTurn; ++s) {
-                if (first + s < slabs) {
-                    of_rows.add(shared.turns[at].squares[s][role / 2][role % 2][lane]);
-                }
-            }
+            add_squares(of_rows, shared.turns[at], role, slabs - first);
         }
         if (R::shifts && brings) {
             shared.shift[third == 0 ? 2 : third - 1][threadIdx.x] = brought;
         }
         if (more && (first + kTurn) % kGroupSlabs == 0) {
-            const bool fresh = first + kTurn == kGroupSlabs;
-            for_groups([&](double (&sum)[2], double2 &group) {
-                const double2 before = fresh ? double2{} : group;
-                group = {sum[0] + before.x, sum[1] + before.y};
-                sum[0] = sum[1] = 0;
-            });
+            end_group(sums, shared, first + kTurn == kGroupSlabs);
         }
         __syncthreads(); /* the next turn's rows are there, and nobody reads this one's any more */
     }
     if (slabs > kGroupSlabs) {
-        for_groups([&](double (&sum)[2], double2 &group) {
-            sum[0] += group.x;
-            sum[1] += group.y;
-        });
+        join_groups(sums, shared);
     }
 
-    if (role < 2 * kDown) {
-        const double norm = norm_of<kMetric>(of_rows);
-        if (lane % 4 == 0) {
-            shared.norms[role * 8 + lane / 4] = norm;
-        }
-    }
-    double across[kTiles][2];
-#pragma unroll
-    for (int j = 0; j < kTiles; ++j) {
-        spread_norm<kMetric>(of_cols[j], across[j]);
-    }
-    __syncthreads(); /* the norms are there */
     uint32_t suspects[kDown], some = 0;
+    store_few<kMetric>(call, plan, shared, role, of_rows, of_cols, sums, top, first_col, suspects);
 #pragma unroll
     for (int i = 0; i < kDown; ++i) {
-        suspects[i] = store_products<kMetric>(call, plan, sums[i], top + i * kUnitRows + lane / 4,
-                                              first_col + lane % 4 * 2,
-                                              shared.norms + i * kUnitRows + lane / 4, across);
         some |= suspects[i];
     }
     const bool any = __syncthreads_or(some != 0);
-    if constexpr (FewTile<kDown, kTiles>::by_itself) {
-        if (!any) {
-            return;
-        }
-        if (threadIdx.x == 0) {
-            shared.own.listed = 0;
-        }
-        __syncthreads();
-        shared.own.append(suspects[0], [&](int bit) {
-            const int i = kTiles * 4 - 1 - bit; /* the lane's i-th */
-            const int row = i / 2 % 2 * 8 + lane / 4;
-            const int col = warp * (kTiles * 8) + i / 4 * 8 + lane % 4 * 2 + i % 2;
-            return row * kListCols + col;
-        });
-        __syncthreads(); /* the list is there */
-        if (warp == 0) {
-            shared.own.template compute<kMetric, kWords>(call, top, left);
-        }
+    if constexpr (!FewTile<kDown, kTiles>::by_itself) {
+        note_suspects(call, plan, shared, any, suspects, top, left);
     }
-    else {
-        const ptrdiff_t part = left / kPartCols, tile = top / kTileRows;
-        const int own = (int)(top / kUnitRows % kUnits);
-        const int end = top + FewTile<kDown, kTiles>::rows < call.a.count ? own + kDown : kUnits;
-        if (any) {
-            if (threadIdx.x == 0) {
-                note_some(plan.suspects);
-            }
-#pragma unroll
-            for (int i = 0; i < kDown; ++i) {
-                shared.suspects[i][lane][warp] = (unsigned char)suspects[i];
-            }
-            __syncthreads();
-        }
-        for (int unit = own + warp; unit < end; unit += kUnpreparedWarps) {
-            uint32_t word = 0;
-            if (any && unit < own + kDown) { /* the bytes from the top on */
-                word = __byte_perm(
-                    *reinterpret_cast<const unsigned *>(shared.suspects[unit - own][lane]), 0,
-                    0x0123);
-            }
-            plan.suspects.note<double>((tile * plan.suspects.parts_across + part) * kUnits + unit,
-                                       word);
-        }
+    else if (any) {
+        recompute_few<kMetric, kWords>(call, shared, suspects[0], top, left);
     }
 }
 

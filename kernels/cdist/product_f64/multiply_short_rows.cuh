@@ -42,6 +42,78 @@ size_t short_rows_bytes(int units)
     return offsetof(ShortRows<kSlabs>, words) + sizeof(double2) * kSlabs * kUnitWords * units;
 }
 
+/* Moves a lane's columns, and finds the norms of those that it has results in. */
+template <gd_metric kMetric, int kSlabs>
+__device__ __forceinline__ void move_columns(Share (&b)[kSlabs][kShortTiles], const Plan &plan,
+                                             const Place &place, double (&across)[kShortTiles][2])
+{
+    Sum sums[kShortTiles];
+#pragma unroll
+    for (int s = 0; s < kSlabs; ++s) {
+        if constexpr (Rules<kMetric>::shifts) {
+            move_shares(b[s], plan.shift, place, s);
+        }
+#pragma unroll
+        for (int j = 0; j < kShortTiles; ++j) {
+            sums[j].add(squares_of(b[s][j]));
+        }
+    }
+#pragma unroll
+    for (int j = 0; j < kShortTiles; ++j) {
+        spread_norm<kMetric>(sums[j], across[j]);
+    }
+}
+
+/* Multiplies a unit of rows, and makes results of the products; a lane's suspects. row, col: the
+ * lane's first result. */
+template <gd_metric kMetric, int kSlabs>
+__device__ __forceinline__ uint32_t multiply_unit(const Cdist<double> &call, const Plan &plan,
+                                                  const ShortRows<kSlabs> &shared, int unit,
+                                                  const Share (&b)[kSlabs][kShortTiles],
+                                                  ptrdiff_t row, ptrdiff_t col,
+                                                  const double (&across)[kShortTiles][2])
+{
+    const int lane = threadIdx.x % 32;
+    double sums[kShortTiles][2][2] = {};
+#pragma unroll
+    for (int s = 0; s < kSlabs; ++s) {
+        if (s > 0 && s >= plan.slabs) {
+            break;
+        }
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            const double2 *const from = shared.words[unit][s] + half * 64 + lane;
+            const double2 rows[2] = {from[0], from[32]};
+#pragma unroll
+            for (int j = 0; j < kShortTiles; ++j) {
+                multiply_add(sums[j], rows, b[s][j][half]);
+            }
+        }
+    }
+    return store_products<kMetric>(call, plan, sums, row, col, shared.norms[unit] + lane / 4,
+                                   across);
+}
+
+/* Notes which elements are suspect, if `any` of the block are. first: the tile's first unit. */
+template <int kSlabs>
+__device__ __forceinline__ void note_suspects(const Plan &plan, const ShortRows<kSlabs> &shared,
+                                              int units, bool any, ptrdiff_t first)
+{
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    /* A lane's word of a unit: the bytes from the top on. */
+    const auto word_of = [&](int unit) {
+        const unsigned *const bytes =
+            reinterpret_cast<const unsigned *>(shared.suspects[unit][lane]);
+        return any ? __byte_perm(*bytes, 0, 0x0123) : 0;
+    };
+    if (any && threadIdx.x == 0) {
+        note_some(plan.suspects);
+    }
+    for (int unit = warp; unit < kUnits; unit += kUnpreparedWarps) {
+        plan.suspects.note<double>(first + unit, unit < units ? word_of(unit) : 0);
+    }
+}
+
 /* units: of rows, that a block takes; of a tile those that there are. */
 template <gd_metric kMetric, int kSlabs, bool kWords>
 __global__ void __launch_bounds__(kUnpreparedThreads, kSlabs == 1 ? 4 : 2)
@@ -103,23 +175,7 @@ __global__ void __launch_bounds__(kUnpreparedThreads, kSlabs == 1 ? 4 : 2)
         load_first();
     }
     double across[kTiles][2];
-    {
-        Sum sums[kTiles];
-#pragma unroll
-        for (int s = 0; s < kSlabs; ++s) {
-            if constexpr (R::shifts) {
-                move_shares(b[s], plan.shift, place, s);
-            }
-#pragma unroll
-            for (int j = 0; j < kTiles; ++j) {
-                sums[j].add(squares_of(b[s][j]));
-            }
-        }
-#pragma unroll
-        for (int j = 0; j < kTiles; ++j) {
-            spread_norm<kMetric>(sums[j], across[j]);
-        }
-    }
+    move_columns<kMetric>(b, plan, place, across);
 #pragma unroll 1
     for (int unit = warp; unit < units; unit += kUnpreparedWarps) {
         Sum sums[2];
@@ -156,43 +212,15 @@ __global__ void __launch_bounds__(kUnpreparedThreads, kSlabs == 1 ? 4 : 2)
     unsigned some = 0;
 #pragma unroll 1
     for (int unit = 0; unit < units; ++unit) {
-        double sums[kTiles][2][2] = {};
-#pragma unroll
-        for (int s = 0; s < kSlabs; ++s) {
-            if (s > 0 && s >= plan.slabs) {
-                break;
-            }
-#pragma unroll
-            for (int half = 0; half < 2; ++half) {
-                const double2 *const from = shared.words[unit][s] + half * 64 + lane;
-                const double2 rows[2] = {from[0], from[32]};
-#pragma unroll
-                for (int j = 0; j < kTiles; ++j) {
-                    multiply_add(sums[j], rows, b[s][j][half]);
-                }
-            }
-        }
         const uint32_t suspects =
-            store_products<kMetric>(call, plan, sums, top + unit * kUnitRows + lane / 4,
-                                    col + lane % 4 * 2, shared.norms[unit] + lane / 4, across);
+            multiply_unit<kMetric>(call, plan, shared, unit, b, top + unit * kUnitRows + lane / 4,
+                                   col + lane % 4 * 2, across);
         shared.suspects[unit][lane][warp] = (unsigned char)suspects;
         some |= suspects;
     }
     const bool any = __syncthreads_or(some != 0);
-    /* A lane's word of a unit: the bytes from the top on. */
-    const auto word_of = [&](int unit) {
-        const unsigned *const bytes =
-            reinterpret_cast<const unsigned *>(shared.suspects[unit][lane]);
-        return any ? __byte_perm(*bytes, 0, 0x0123) : 0;
-    };
-    const ptrdiff_t first =
-        ((ptrdiff_t)found_row * plan.suspects.parts_across + found_col) * kUnits;
-    if (any && threadIdx.x == 0) {
-        note_some(plan.suspects);
-    }
-    for (int unit = warp; unit < kUnits; unit += kUnpreparedWarps) {
-        plan.suspects.note<double>(first + unit, unit < units ? word_of(unit) : 0);
-    }
+    note_suspects(plan, shared, units, any,
+                  ((ptrdiff_t)found_row * plan.suspects.parts_across + found_col) * kUnits);
 }
 
 }  // namespace tensor_f64

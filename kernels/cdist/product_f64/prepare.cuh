@@ -37,6 +37,44 @@ __device__ __forceinline__ void clear_beyond(Share (&x)[2], ptrdiff_t count)
     }
 }
 
+/* Adds a lane's squares of a slab of two rows to their sums; if other warps have slabs of theirs as
+ * well, leaves them for those who add up all. */
+__device__ __forceinline__ void take_squares(const Share (&x)[2], bool alone, Sum (&sums)[2],
+                                             double (&squares)[2][32])
+{
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+        const double share = squares_of(x[h]);
+        if (alone) {
+            sums[h].add(share);
+        }
+        else {
+            squares[h][threadIdx.x % 32] = share;
+        }
+    }
+}
+
+/* Writes the norm of a row, and makes it 1 if there is no such row. */
+template <gd_metric kMetric>
+__device__ __forceinline__ void put_norm(const Plan &plan, const Points<double> &points,
+                                         const Sum &sum, ptrdiff_t row, bool of_a, bool of_b,
+                                         bool writes)
+{
+    double norm = norm_of<kMetric>(sum);
+    if (Rules<kMetric>::scalable && plan.terms.a && norm >= 0) {
+        norm = plan.terms.norm(norm, points.clamp(row), of_a);
+    }
+    norm = row < points.count ? norm : 1.0;
+    if (writes) {
+        if (of_a) {
+            plan.norms_a[row] = norm;
+        }
+        if (of_b) {
+            plan.norms_b[row] = norm;
+        }
+    }
+}
+
 /* Rows beyond the last become zeros with the norm 1: nothing of theirs is guarded. */
 template <gd_metric kMetric, bool kWords>
 __global__ void __launch_bounds__(kPrepareThreads, 2)
@@ -115,16 +153,7 @@ __global__ void __launch_bounds__(kPrepareThreads, 2)
                     put_b(plan.panels_b + at, x[i][0], x[i][1]);
                 }
             }
-#pragma unroll
-            for (int h = 0; h < 2; ++h) {
-                const double share = squares_of(x[i][h]);
-                if (warps == 1) {
-                    sums[h].add(share);
-                }
-                else {
-                    squares[warp * kEachSlabs + i][h][lane] = share;
-                }
-            }
+            take_squares(x[i], warps == 1, sums, squares[warp * kEachSlabs + i]);
         }
         first += kEachSlabs << log_warps;
         if (first < plan.slabs) {
@@ -145,20 +174,8 @@ __global__ void __launch_bounds__(kPrepareThreads, 2)
     for (int h = 0; h < 2; ++h) {
         /* With several warps one has the upper rows' sums, the next the lower ones'. */
         const int low = warps == 1 ? h : own;
-        const ptrdiff_t row = upper + low * 8;
-        double norm = norm_of<kMetric>(sums[h]);
-        if (R::scalable && plan.terms.a && norm >= 0) {
-            norm = plan.terms.norm(norm, points.clamp(row), of_a);
-        }
-        norm = row < points.count ? norm : 1.0;
-        if (there && lane % 4 == 0 && (warps == 1 || (h == 0 && own < 2))) {
-            if (of_a) {
-                plan.norms_a[row] = norm;
-            }
-            if (of_b) {
-                plan.norms_b[row] = norm;
-            }
-        }
+        put_norm<kMetric>(plan, points, sums[h], upper + low * 8, of_a, of_b,
+                          there && lane % 4 == 0 && (warps == 1 || (h == 0 && own < 2)));
     }
 }
 

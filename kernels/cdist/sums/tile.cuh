@@ -186,6 +186,22 @@ size_t bytes_of_groups(ptrdiff_t d)
     return d > GD_GROUP ? (size_t)kTileThreads * sizeof(typename S::R) * S::held : 0;
 }
 
+/* Joins a thread's sums with those of the groups before. */
+template <int kForm, int kSums, typename R>
+__device__ __forceinline__ void join_groups(
+    R *total, const R (&before)[kSums / kPerWord<R>][kTileThreads][kPerWord<R>])
+{
+#pragma unroll
+    for (int n = 0; n < kSums; n += kPerWord<R>) {
+        R sum[kPerWord<R>];
+        load_word(before[n / kPerWord<R>][threadIdx.x], sum);
+#pragma unroll
+        for (int s = 0; s < kPerWord<R>; ++s) {
+            total[n + s] = join<kForm>(sum[s], total[n + s]);
+        }
+    }
+}
+
 /* A thread's sums over all dimensions. `groups` has room for those of the groups before. */
 template <int kForm, bool kWeighted, typename T, typename R>
 __device__ __forceinline__ void add_up(const Call<T> &call, const Place &place, R *total,
@@ -256,15 +272,7 @@ __device__ __forceinline__ void add_up(const Call<T> &call, const Place &place, 
         }
         if ((dim + kSlabDims) % GD_GROUP == 0 && ahead > kSlabDims) {
             if (dim >= GD_GROUP) {
-#pragma unroll
-                for (int n = 0; n < kSums; n += kPerWord<R>) {
-                    R sum[kPerWord<R>];
-                    load_word(before[n / kPerWord<R>][threadIdx.x], sum);
-#pragma unroll
-                    for (int s = 0; s < kPerWord<R>; ++s) {
-                        total[n + s] = join<kForm>(sum[s], total[n + s]);
-                    }
-                }
+                join_groups<kForm, kSums>(total, before);
             }
             park<kSums>(before, total);
 #pragma unroll
@@ -277,15 +285,7 @@ __device__ __forceinline__ void add_up(const Call<T> &call, const Place &place, 
         }
     }
     if (call.d > GD_GROUP) {
-#pragma unroll
-        for (int n = 0; n < kSums; n += kPerWord<R>) {
-            R sum[kPerWord<R>];
-            load_word(before[n / kPerWord<R>][threadIdx.x], sum);
-#pragma unroll
-            for (int s = 0; s < kPerWord<R>; ++s) {
-                total[n + s] = join<kForm>(sum[s], total[n + s]);
-            }
-        }
+        join_groups<kForm, kSums>(total, before);
     }
 }
 
