@@ -164,9 +164,9 @@ def knn(
     weights, `XB` is put into boxes of a few points instead [1]_, most of which are too far away to
     be looked into; the answer has the same bits. A periodic box has these in all but minkowski with
     other exponents than 1, 2 and inf. With 9 columns or more, and from some 100 rows on, cosine and
-    correlation distances, and euclidean and sqeuclidean ones without weights, have a product in
-    float32 that bounds each from below, and only those that it does not rule out are computed, as
-    always from differences.
+    correlation distances, inner_product, and euclidean and sqeuclidean distances without weights,
+    have a product in float32 that bounds each, and only those that it does not rule out are
+    computed, as always in the direct form.
 
     References
     ----------
