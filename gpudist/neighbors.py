@@ -165,9 +165,9 @@ def knn(
     be looked into; the answer has the same bits. A periodic box has these in all but minkowski with
     other exponents than 1, 2 and inf. A device has boxes too, for up to 128 neighbours in the first
     four of these distances. With 9 columns or more, and from some 100 rows on, cosine and
-    correlation distances, and euclidean and sqeuclidean ones without weights, have a product in
-    float32 that bounds each from below, and only those that it does not rule out are computed, as
-    always from differences.
+    correlation distances, inner_product, and euclidean and sqeuclidean distances without weights,
+    have a product in float32 that bounds each, and only those that it does not rule out are
+    computed, as always in the direct form.
 
     References
     ----------

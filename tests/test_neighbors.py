@@ -37,25 +37,32 @@ def check(found, keys, k, similarity=False):
 
 
 def check_searches(a, b, keys, radii, first=None, **how):
-    """Hold all four searches against the matrix; of rows of b alone, a are those from `first`."""
+    """Hold all four searches against the matrix; of rows of b alone, a are those from `first`.
+
+    Of similarities the keys, and so the radii here, have the other sign.
+    """
     alone = first is not None
     rows = {"rows": slice(first, first + len(a))} if alone else {}
     xa, xb = (b, None) if alone else (a, b)
+    similarity = RECORDS[how.get("metric", "euclidean")].similarity
+    sign = -1 if similarity else 1
     for k in {1, min(16, len(b) - alone), len(b) - alone}:
-        check(gpudist.knn(xa, xb, k, **how, **rows), keys, k)
+        check(gpudist.knn(xa, xb, k, **how, **rows), keys, k, similarity)
     nearest = gpudist.nearest(xa, xb, **how, **rows)
-    check(type(nearest)(*(x[:, None] for x in nearest)), keys, 1)
+    check(type(nearest)(*(x[:, None] for x in nearest)), keys, 1, similarity)
     for r in radii:
-        found = gpudist.radius_neighbors(xa, xb, r, **how, **rows)
+        found = gpudist.radius_neighbors(xa, xb, sign * r, **how, **rows)
         i, j = np.nonzero(keys <= r)
         np.testing.assert_array_equal(found.indices, j)
         np.testing.assert_array_equal(np.diff(found.indptr), (keys <= r).sum(axis=1))
-        np.testing.assert_array_equal(found.distances, keys[i, j])
-    few = gpudist.radius_neighbors(xa, xb, r, max_neighbors=3, sort="distance", **how, **rows)
+        np.testing.assert_array_equal(found.distances, sign * keys[i, j])
+    few = gpudist.radius_neighbors(
+        xa, xb, sign * r, max_neighbors=3, sort="distance", **how, **rows
+    )
     order = np.argsort(keys, axis=1, kind="stable")[:, :3]
     inside = np.take_along_axis(keys, order, axis=1) <= r
     np.testing.assert_array_equal(few.indices, order[inside])
-    counted = gpudist.count_neighbors(xa, xb, radii, **how, **rows)
+    counted = gpudist.count_neighbors(xa, xb, sign * np.asarray(radii), **how, **rows)
     assert counted.tolist() == [int((keys <= r).sum()) for r in radii]
 
 

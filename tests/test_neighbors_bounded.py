@@ -45,7 +45,7 @@ def looks_through_panels(call):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", SETS)
-@pytest.mark.parametrize("metric", ["euclidean", "sqeuclidean"])
+@pytest.mark.parametrize("metric", ["euclidean", "sqeuclidean", "inner_product"])
 def test_products_have_the_bits_of_the_definition(metric, name, dtype, rng):
     d = (130, 9, 16, 40, 300)[len(name) % 5]
     b = SETS[name](rng, d, dtype)
@@ -78,6 +78,7 @@ def test_cosines_are_those_of_prepared_rows(name, dtype, rng):
 def test_each_instruction_set_and_number_of_columns(kernel, d, dtype, rng):
     b = rng.normal(size=(1500, d)).astype(dtype)
     check_all(b[:5] + dtype(0.1), b, "euclidean", {}, kernel)
+    check_all(b[:5] + dtype(0.1), b, "inner_product", {}, kernel)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -95,6 +96,7 @@ def test_rows_at_all_distances_from_the_others(dtype, rng):
     b = rng.normal(size=(1500, 24)) * 10.0 ** rng.uniform(-12, 12, (1500, 1))
     a = b[::30] * (1 + 1e-6 * rng.normal(size=(50, 24)))
     check_all(a.astype(dtype), b.astype(dtype), "euclidean", {}, BEST)
+    check_all(a.astype(dtype), b.astype(dtype), "inner_product", {}, BEST)
 
 
 @pytest.mark.parametrize("tiny", [1e-21, 1e-22, 3e-23])
@@ -111,6 +113,7 @@ def test_columns_of_mostly_no_numbers(special, rng):
     b[rng.random(1500) < 0.8, 3] = special
     b[rng.random(1500) < 0.8, 7] = -special
     check_all(b[:40] * 1.5, b, "euclidean", {}, BEST)
+    check_all(b[:40] * 1.5, b, "inner_product", {}, BEST)
 
 
 @pytest.mark.parametrize("power", [-534, -536, -538])
@@ -118,6 +121,17 @@ def test_squares_that_underflow(power, rng):
     """In float64 a distance is then smaller than the rows' own, and 0 in the end."""
     b = rng.normal(size=(1500, 24)) * 2.0**power
     check_all(b[:20] * 1.5, b, "euclidean", {}, BEST)
+    check_all(b[:20] * 1.5, b, "inner_product", {}, BEST)
+
+
+@pytest.mark.parametrize(("dtype", "power"), [("f4", 62), ("f4", 63), ("f8", 510), ("f8", 511)])
+def test_products_that_go_beyond_the_range(dtype, power, rng):
+    """Some on the way to a sum that is a number; infinite ones are the nearest of all."""
+    b = rng.normal(size=(1500, 24)) * 2.0**power
+    b[::3] = np.repeat(b[::3, ::2], 2, axis=1) * ([1, -1] * 12)  # whose sums are differences
+    a = np.concatenate([b[:10], np.abs(b[:10]), np.full((1, 24), 2.0**power)])
+    b[::7] = np.abs(b[::7]) * 8
+    check_all(a.astype(dtype), b.astype(dtype), "inner_product", {}, BEST)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

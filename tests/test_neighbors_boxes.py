@@ -106,11 +106,15 @@ SETS = {
 
 
 def radii_of(keys):
-    """Give some distances that there are, as equal to a distance as can be, and infinity."""
+    """Give some distances that there are, as equal to a distance as can be, and infinity.
+
+    An infinite similarity as well, if there is one.
+    """
     known = keys[np.isfinite(keys)]
     if known.size == 0:
         return np.array([0.0, np.inf])
-    return np.append(np.unique(np.quantile(known, [0, 0.003, 0.05, 0.5], method="lower")), np.inf)
+    some = np.unique(np.quantile(known, [0, 0.003, 0.05, 0.5], method="lower"))
+    return np.concatenate([[-np.inf] if np.any(keys == -np.inf) else [], some, [np.inf]])
 
 
 def keys_like(kernel, a, b, metric="euclidean", first=None, **args):

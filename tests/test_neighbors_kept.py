@@ -65,6 +65,7 @@ def test_query_after_query_has_the_bits_of_a_call(none_kept, metric, arguments, 
         ("cosine", {}),
         ("cosine", {"w": np.arange(20) % 3}),
         ("correlation", {}),
+        ("inner_product", {}),
         ("hellinger", {}),
     ],
 )

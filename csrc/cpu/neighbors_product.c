@@ -2,11 +2,12 @@
  * computed.
  *
  * A product in float32 bounds every distance from below, d^2 >= |a|^2 + |b|^2 - 2ab - share *
- * (|a|^2
- * + |b|^2), which takes half the instructions of differences, or a quarter of theirs in float64. A
- * pair whose bound is beyond the limit of its row's list is passed over; all others are computed
- * from the rows as given, operation by operation as cdist_tile.c does it. So the answer has the
- * bits of one that looks at every distance, and rounding in the products can only cost time.
+ * (|a|^2 + |b|^2), which takes half the instructions of differences, or a quarter of theirs in
+ * float64. It bounds inner_product likewise, of which the largest are nearest: -2ab without the
+ * norms, but for their share, and about no centre. A pair whose bound is beyond the limit of its
+ * row's list is passed over; all others are computed from the rows as given, operation by operation
+ * as cdist_tile.c does it. So the answer has the bits of one that looks at every distance, and
+ * rounding in the products can only cost time.
  *
  * Rows are packed less a centre, the median in each dimension of a few rows of B, and times a power
  * of two, so that a usual row's length is about 1. A panel of WIDTH columns stays in L1, or with
@@ -23,7 +24,9 @@
  * force 1222. One core, ms, this and panels: float32 k = 10 388 and 760, k = 100 560 and 935;
  * float64 409 and 1610; 2000 among 50000 x 16 47 and 118; 1000 among 20000 x 1024 333 and 561.
  * Clusters 1e-3 and less of what is between them: 133 where panels take 53, and 64 with the trial.
- */
+ * Inner_product, whose panels take products as well, 2000 among 50000: float32 x 16 47 and 91, x
+ * 128 204 and 236; float64 48 and 125, 211 and 426. Ten rows among 100000 x 128 that are kept
+ * packed take 4.3; to pack them as well takes 15, and to prepare cosines before 51. */
 #include <float.h>
 #include <math.h>
 #include <stdatomic.h>
@@ -52,7 +55,7 @@ static const double TASK_STEPS = 0x1p31;
 
 /* Half a unit in the last place of float32. */
 #define HALF_ULP 0x1p-24
-/* Packed rows with larger squares of their lengths are computed with everybody. */
+/* Products of packed rows with no larger squares of their lengths stay in the range. */
 #define NORM_MOST 0x1p80
 /* More than all that is lost to underflow in packed rows and in their products. */
 #define LEAST 0x1p-90
@@ -63,14 +66,14 @@ typedef struct product_plan {
     double *scale;  /* packed rows are rows less the centre, which is of the rows' type, */
     void *centre;   /* times the scale */
     float *columns; /* panel after panel: WIDTH columns of each dimension */
-    float *norms;   /* of each column, less what its products may err by */
+    float *norms;   /* what each column brings to a bound (see part_of) */
     size_t bytes;
 } product_plan;
 
 /* What a member works with: a block of A's rows, packed, and what each has pending. */
 typedef struct product_own {
     float *rows;      /* HIGH at a time */
-    double *norms;    /* less what its products may err by; infinite: a row without neighbours */
+    double *norms;    /* what each row brings to a bound; infinite: a row without neighbours */
     float *within;    /* what a column's norm less twice the product is below, for neighbours */
     int32_t *pending; /* up to LANES columns of each row, counted from the round's first */
     int *counts;      /* of them */
@@ -82,7 +85,8 @@ typedef struct product_job {
     const product_plan *plan;
     ptrdiff_t rows;         /* of A in a task */
     ptrdiff_t panel, until; /* which panels this round is about */
-    double share;           /* see share_of */
+    double part_of_norm;    /* see part_of */
+    double most_norm;       /* packed rows with larger ones are computed with everybody */
     double begun, part;     /* of the work, before this round and in it */
     _Atomic int64_t pairs;
     gd_passed passed;
@@ -105,10 +109,28 @@ static double share_of(ptrdiff_t d)
 }
 
 /* What a distance of the direct form may be smaller by than the rows' own, in shares of its square:
- * a sum of 16, of 8 such and of all those of 128, and a root. */
+ * a sum of 16, of 8 such and of all those of 128, and a root. It is more than what twice a product
+ * of the direct form may be larger by than the rows' own, in shares of N. */
 static double slack_of(ptrdiff_t d)
 {
     return (16 + 8 + (double)gd_ceil_div(d, 128) + 4) * 2 * HALF_ULP;
+}
+
+/* What a row brings to a bound, in shares of the square of its length: this and the other row's
+ * less twice their product is at most the square of their distance. Of inner_product it is to be at
+ * most -2ab as the direct form has it: nothing, less what twice the product may err by. This is as
+ * above, where packing moves no norm, and norms err by nothing that counts. */
+static double part_of(gd_metric metric, ptrdiff_t d)
+{
+    return metric == GD_INNER_PRODUCT ? -(share_of(d) + slack_of(d)) : 1 - share_of(d);
+}
+
+/* The largest norm that a packed row may have. Sums of products in float64, whose additions may go
+ * beyond the range and come back, are to stay in it. */
+static double most_norm_of(const gd_neighbors *call, double scale)
+{
+    const bool sums = call->metric == GD_INNER_PRODUCT && call->b.dtype == GD_F64;
+    return sums ? fmin(NORM_MOST, 0x1p1000 * scale * scale) : NORM_MOST;
 }
 
 static product_plan plan_of(const gd_neighbors *call)
@@ -269,13 +291,15 @@ gd_status GD_ISA_NAME(gd_cpu_neighbors_product)(gd_neighbors *call, gd_error *er
     }
     product_job job = {.call = call,
                        .plan = &plan,
-                       .share = share_of(plan.d),
+                       .part_of_norm = part_of(call->metric, plan.d),
                        .passed = GD_OK,
                        .failure = {.err = err},
                        .heard = &heard};
     gd_status status;
+    if (!call->arranged)
+        (single ? find_frame_f32 : find_frame_f64)(call, &plan);
+    job.most_norm = most_norm_of(call, *plan.scale);
     if (!call->arranged) {
-        (single ? find_frame_f32 : find_frame_f64)(&call->b, &plan);
         gd_team_run(gd_team_size(), plan.panels, 0, single ? pack_some_f32 : pack_some_f64, &job);
         status = atomic_load(&job.passed);
         if (status != GD_OK)

@@ -19,21 +19,24 @@ static void N(insert)(T *sorted, int count, T one)
     sorted[count] = one;
 }
 
-/* The median of a few rows of B in each dimension, 0 where that is not finite, and a power of two
- * that brings the median of their largest distance from it, in any dimension, to about 1. */
-static void N(find_frame)(const gd_matrix *b, const product_plan *plan)
+/* The median of a few rows of B in each dimension, 0 where that is not finite or products are asked
+ * for, and a power of two that brings the median of their largest distance from it, in any
+ * dimension, to about 1. */
+static void N(find_frame)(const gd_neighbors *call, const product_plan *plan)
 {
     enum {
         MOST = sizeof(T) == sizeof(float) ? 126 : 1000
     }; /* a power that T has, as its inverse */
+    const gd_matrix *const b = &call->b;
     const ptrdiff_t d = b->cols;
     const int count = (int)gd_least(CENTRE_ROWS, b->rows - (b->rows + 1) % 2);
+    const bool moves = call->metric != GD_INNER_PRODUCT;
     T *const centre = plan->centre;
     T x[CENTRE_ROWS], largest[CENTRE_ROWS];
     for (ptrdiff_t k = 0; k < d; ++k) {
         for (int i = 0; i < count; ++i)
             N(insert)(x, i, N(row_of)(b, gd_sample_row(b->rows, i))[k]);
-        centre[k] = isfinite(x[count / 2]) ? x[count / 2] : 0;
+        centre[k] = moves && isfinite(x[count / 2]) ? x[count / 2] : 0;
     }
     for (int i = 0; i < count; ++i) {
         const T *const row = N(row_of)(b, gd_sample_row(b->rows, i));
@@ -67,9 +70,8 @@ GD_INLINE void N(take_square)(const product_job *job, const T *const *rows, ptrd
 }
 
 /* Packs `count` rows from `from` on to to[k * width + r], and the last again for what is missing to
- * `width`, and gives the squares of their lengths less what products with them may err by: infinite
- * ones for rows that are none or have a NaN, and -inf for those too long for products. These are
- * packed as zeros. */
+ * `width`, and gives what each brings to a bound: infinity for rows that are none or have a NaN,
+ * and -inf for those too long for products. These are packed as zeros. */
 static void N(pack)(const product_job *job, const gd_matrix *x, ptrdiff_t from, ptrdiff_t count,
                     ptrdiff_t width, float *to, double *norms)
 {
@@ -96,7 +98,7 @@ static void N(pack)(const product_job *job, const gd_matrix *x, ptrdiff_t from, 
         for (int i = 0; i < N(lanes); ++i) {
             const double norm = (double)total[i];
             norms[r + i] = r + i >= count || norm != norm ? (double)INFINITY
-                           : norm <= NORM_MOST            ? norm * (1 - job->share)
+                           : norm <= job->most_norm       ? norm * job->part_of_norm
                                                           : -(double)INFINITY;
             for (ptrdiff_t k = 0; isinf(norms[r + i]) && k < d; ++k)
                 to[k * width + r + i] = 0;
@@ -124,34 +126,50 @@ static void N(pack_some)(void *context, ptrdiff_t first, ptrdiff_t last, int mem
 
 #include "direct_pairs.h"
 
-/* The distance of two rows from its sum. That of a cosine is the sum: rows are of length sqrt(1/2).
- */
+static V N(direct_products)(const T *const *a, const T *const *b, ptrdiff_t d)
+{
+    return N(add_pairs)(GD_INNER_PRODUCT, a, b, d);
+}
+
+/* The key of two rows from their sum. The distance of a cosine is the sum: rows are of length
+ * sqrt(1/2). */
 static double N(key_of)(const gd_neighbors *call, T sum, const T *a, const T *b)
 {
     const bool root = call->metric == GD_EUCLIDEAN;
+    const double sign = call->metric == GD_INNER_PRODUCT ? -1 : 1;
     if (call->metric == GD_COSINE)
         return sum > 2 ? 2 : (double)sum;
 #if GUARDED
-    if (gd_lost_range(GD_EUCLIDEAN, sum)) {
+    if (gd_lost_range(call->metric, sum)) {
         double exact = 0;
         for (ptrdiff_t k = 0; k < call->b.cols; ++k)
-            exact += gd_wide_term(GD_EUCLIDEAN, a[k], b[k]);
-        return (double)(T)(root ? __builtin_sqrt(exact) : exact);
+            exact += gd_wide_term(call->metric, a[k], b[k]);
+        return sign * (double)(T)(root ? __builtin_sqrt(exact) : exact);
     }
-    return (double)(root ? __builtin_sqrtf(sum) : sum);
+    return sign * (double)(root ? __builtin_sqrtf(sum) : sum);
 #else
     (void)a, (void)b;
-    return root ? __builtin_sqrt(sum) : sum;
+    return sign * (root ? __builtin_sqrt(sum) : sum);
 #endif
 }
 
 /* What `within` has to be for a row's neighbours at this key or nearer. Distances of the direct
  * form may be smaller than those of the rows by slack_of, and by what is lost to underflow: of
- * their squares, or where these are computed again (see key_of) of the result alone. */
+ * their squares, or where these are computed again (see key_of) of the result alone. Products that
+ * are 0 are not computed again. */
 static float N(reach)(const product_job *job, double norm, double key)
 {
     const double scale = *job->plan->scale, d = (double)job->plan->d;
     const double least = GUARDED ? 0x1p-149 : DBL_TRUE_MIN;
+    if (isinf(norm))
+        return norm > 0 ? -INFINITY : INFINITY;
+    if (job->call->metric == GD_INNER_PRODUCT) {
+        /* Infinite products are of any size beyond the largest number. */
+        const double from = fmax(key, GUARDED ? -(double)FLT_MAX : -DBL_MAX);
+        const double twice = 2 * (from + (d + 1) * least) * scale * scale;
+        /* What is computed with everybody is within any reach. */
+        return fmaxf(rounded_up(twice + LEAST - norm), -FLT_MAX);
+    }
     const bool root = job->call->metric == GD_EUCLIDEAN, cosine = job->call->metric == GD_COSINE;
     const double most = key + least;
     const double square = root ? most * scale * (most * scale) : most * scale * scale;
@@ -175,7 +193,8 @@ static gd_status N(settle)(const product_job *job, product_own *own, ptrdiff_t r
             same[i] = a;
             b[i] = N(row_of)(&call->b, first + pending[gd_least(done + i, count - 1)]);
         }
-        const V sums = N(direct)(same, b, call->b.cols);
+        const V sums = (call->metric == GD_INNER_PRODUCT ? N(direct_products) : N(direct))(
+            same, b, call->b.cols);
         for (int i = 0; i < N(lanes) && done + i < count && status == GD_OK; ++i) {
             const double key = N(key_of)(call, sums[i], a, b[i]);
             const ptrdiff_t at = first + pending[done + i];
@@ -209,7 +228,6 @@ static void N(begin)(const product_job *job, product_own *own, ptrdiff_t row, pt
                              : call->lists != NULL ? limit_of(&call->lists[row + r])
                                                    : call->bounds[call->bound_count - 1];
         own->counts[r] = 0;
-        /* An infinite norm is that of a row with a NaN, and leaves nothing within reach. */
         own->within[r] = none ? -INFINITY : N(reach)(job, own->norms[r], limit);
     }
 }
