@@ -265,11 +265,12 @@ static gd_status await_snapshots(gd_holder *h, gd_turn turn, gd_error *err)
     return follow(h, h->stream, h == turn.owner ? h->closed[slot] : turn.owner->told[slot], err);
 }
 
-/* Takes all rows through a turn but its pivots, which are closed, and the next one's. */
+/* Takes all rows through a turn but its pivots, which are closed, and the next one's. The first
+ * device is told last, as its watch may wait for it. */
 static gd_status take_turn(gd_several *s, gd_turn turn, gd_turn next, gd_error *err)
 {
     gd_status status = GD_OK;
-    for (int i = 0; i < s->count && status == GD_OK; ++i) {
+    for (int i = s->count - 1; i >= 0 && status == GD_OK; --i) {
         gd_holder *h = &s->holders[i];
         const gd_span rows = {h->first, h->rows};
         gd_span spared = {h == turn.owner ? turn.pivot : next.pivot, 0};

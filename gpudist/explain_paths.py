@@ -119,7 +119,7 @@ def _explain_by_weights(graph: Graph, directed: bool, dtype: str, asked: Asked) 
     space, weights, n = graph.space, graph.weights, graph.n
     kernel, device, _, _, max_memory = asked.orders
     predecessors = 4 * n * n if asked.return_predecessors else 0
-    first, devices = several_gpus.first_of(device, space)
+    first, devices = several_gpus.holders(device, space)
     said = choosing.choose(
         "apsp",
         choosing.Request(op="apsp", dtype=dtype, n=n, cols=0, semiring=asked.semiring),

@@ -170,7 +170,7 @@ def _compute(call: Call) -> Any:
         out = space.empty((n, n), call.result, like=weights)
     pred = space.empty((n, n), "int32", like=weights) if call.predecessors else None
     kernel, device, options, progress, max_memory = call.orders
-    first, devices = several_gpus.first_of(device, space)
+    first, devices = several_gpus.holders(device, space)
     with watched(progress, n**3, "apsp") as watch:
         on_cycle, rounding = _core.apsp(
             space.operand(weights, dtype, (n, n)),

@@ -98,6 +98,15 @@ def first_of(device: Any, space: arrays.Space) -> tuple[Any, tuple[str, ...]]:
     return devices[0], devices
 
 
+def holders(device: Any, space: arrays.Space) -> tuple[Any, tuple[str, ...]]:
+    """Return as `first_of`, but none where all GPUs are one, which takes any matrix by itself.
+
+    Raises as `of` and `check_on_host` do.
+    """
+    first, devices = first_of(device, space)
+    return first, devices if len(devices) > 1 else ()
+
+
 def refuse(device: Any, function: str) -> None:
     """Raise a ValueError if several GPUs are asked for what runs on one."""
     if are_named(device):

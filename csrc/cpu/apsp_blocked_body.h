@@ -481,14 +481,15 @@ static gd_status N(run_band)(gd_apsp_band *call, const gd_apsp *whole, T far, T 
     };
     N(job) *const j = &band.all;
     j->spans = gd_least(j->strips, 1 + 4 * members / j->down);
-    j->share = call->share * (double)block / (double)call->pivots;
+    const double each = call->share / (double)call->pivots;
     if (!call->filled)
         N(fill_padding)(call, far, loop);
     for (j->k = call->pivot; j->k < end && j->passed == GD_OK; j->k += block) {
         j->size = j->pivots = gd_least(block, end - j->k);
         j->first = j->k / N(width);
         j->last = j->first + j->size / N(width);
-        j->before = call->done + j->share * (double)((j->k - call->pivot) / block);
+        j->before = call->done + each * (double)(j->k - call->pivot);
+        j->share = each * (double)j->pivots;
         const ptrdiff_t at = (j->k - call->pivot) * call->padded;
         band.snapshots = (N(part)){kept + at, paths ? kept_p + at : NULL, call->padded};
         if (band.own)
