@@ -72,12 +72,14 @@ __device__ __forceinline__ void search(const Plan<T, kDims> &plan, unsigned own,
         }
         const int next = __ffs((int)__ballot_sync(kAll, word == least)) - 1;
         const unsigned node = group * kWarp + next;
-        const T nearest = __shfl_sync(kAll, low, next);
         if ((int)lane == next) {
             lows[level][lane] = behind_all<T>();
         }
-        if (!(Key<T>::of(nearest, __ldg(plan.least[level] + node)) < list.last)) {
-            continue;
+        if (least == list.last.word()) { /* indices may decide */
+            const T nearest = __shfl_sync(kAll, low, next);
+            if (!(Key<T>::of(nearest, __ldg(plan.least[level] + node)) < list.last)) {
+                continue;
+            }
         }
         if (level == 0) {
             take_leaf<M>(plan, node, own, a, list);
