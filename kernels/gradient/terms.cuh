@@ -10,7 +10,9 @@ namespace gd {
 
 /* The least quotient whose digits are safe; the largest is its reciprocal. */
 template <typename T>
-constexpr T kLeastFactor = sizeof(T) == sizeof(float) ? T(FLT_MIN * 0x1p24f) : T(DBL_MIN * 0x1p53);
+constexpr T kLeastFactor = FLT_MIN * 0x1p24f;
+template <>
+constexpr double kLeastFactor<double> = DBL_MIN * 0x1p53;
 
 __device__ __forceinline__ float power(float x, float p) { return powf(x, p); }
 __device__ __forceinline__ double power(double x, double p) { return pow(x, p); }
