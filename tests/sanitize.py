@@ -105,12 +105,12 @@ def search(kernel, rng):
 
 def search_by_products(kernel, rng):
     """Look for neighbours where halves hold all, some or none of the rows."""
-    for d in (9, 128, 150):
-        a, b = (rng.normal(size=(rows, d)).astype("float32") for rows in (300, 4500))
+    for d in (9, 150):
+        a, b = (rng.normal(size=(rows, d)).astype("float32") for rows in (130, 16500))
         b[::500] *= 1e7
         a[::7] *= 1e7
         a[3], b[5:7] = np.nan, np.nan
-        for k in (1, 10, 100):
+        for k in (1, 100):
             gpudist.knn(a, b, k, kernel=kernel.id)
         gpudist.knn(a[:9] + 3000, b, 10, "sqeuclidean", kernel=kernel.id)
         gpudist.knn(a[:9], np.full_like(b, 0.3), 10, kernel=kernel.id)
