@@ -14,8 +14,8 @@
  *
  * How many pivots a turn has. More of them cost the first device longer before others can begin;
  * fewer cost a chain of small launches and a copy more often, some 0.2 ms that a turn has to hide.
- * A turn of one step, 128 pivots in float32, takes two H200s 1 ms from n = 16384 on; smaller
- * matrices have more steps a turn, but some turns for each device.
+ * By the rates of one H200, a turn of one step, 128 pivots in float32, takes two of them 1 ms at
+ * n = 16384. Smaller matrices have more steps a turn, but some turns for each device.
  *
  * The first turn and the last. Bands of rows go through the first turn's stages as they arrive, and
  * through the last one's before they leave (run_apsp_ends.c, which says how many stages hide behind
