@@ -51,9 +51,9 @@ enum { FEW_POINTS = 512, FEW_OF_POINTS = 256 };
 /* Rows of A that are as few on a device, whose steps take some 0.4 ms for 1,000,000 x 128 points of
  * B, however many rows A has. */
 enum { FEW_OF_PRODUCT = 64 };
-/* The same of boxes on a device: points that they are made of take 0.1 ms, and a million 0.3; at
- * its worst, where no box is passed over, a search takes half as long again as panels do, so the
- * data need not be asked. */
+/* The same of boxes on a device: to arrange points takes a dozen launches and a sort, which so many
+ * points, rows of A, and pairs are reckoned to be worth. The data need not be asked: where no box
+ * is passed over, a pair takes about as long as in a panel. */
 enum { FEW_IN_BOXES = 1 << 13, FEW_OF_BOXES = 128, PAIRS_OF_BOXES = 1 << 26 };
 /* The same of products on the CPU, for which a point is packed alone. */
 enum { FEW_OF_BOUNDS = 128 };

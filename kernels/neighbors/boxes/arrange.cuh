@@ -22,26 +22,29 @@ __host__ __device__ constexpr int bits_of(int d)
 }
 
 /* A block finds a column's knots, of values from anywhere in B: regular places would meet regular
- * data. */
+ * data. A thread compares a pair at a time, and reads no other. */
+constexpr int kPairs = kSample / 2;
 template <typename T, int kDims>
-__global__ void __launch_bounds__(kSample) find_knots(const __grid_constant__ Plan<T, kDims> plan)
+__global__ void __launch_bounds__(kPairs) find_knots(const __grid_constant__ Plan<T, kDims> plan)
 {
     follow();
     __shared__ T values[kSample];
     const int i = (int)threadIdx.x, column = (int)blockIdx.x;
     const T most = sizeof(T) == sizeof(float) ? (T)(FLT_MAX / 4) : (T)(DBL_MAX / 4);
-    const double part = (i + (i + 1) * 2654435761u * 0x1p-32) / kSample;
-    const ptrdiff_t row = (ptrdiff_t)(part * plan.count);
-    const T x = plan.b.at(row < (ptrdiff_t)plan.count ? row : plan.count - 1, column);
-    values[i] = x < -most ? -most : x < most ? x : most; /* NaN too is large */
+    for (int at = i; at < kSample; at += kPairs) {
+        const double part = (at + (at + 1) * 2654435761u * 0x1p-32) / kSample;
+        const ptrdiff_t row = (ptrdiff_t)(part * plan.count);
+        const T x = plan.b.at(row < (ptrdiff_t)plan.count ? row : plan.count - 1, column);
+        values[at] = x < -most ? -most : x < most ? x : most; /* NaN too is large */
+    }
     for (int run = 2; run <= kSample; run *= 2) {
         for (int apart = run / 2; apart > 0; apart /= 2) {
             __syncthreads();
-            const int other = i ^ apart;
-            if (i < other && (values[i] > values[other]) == ((i & run) == 0)) {
-                const T swapped = values[i];
-                values[i] = values[other];
-                values[other] = swapped;
+            const int at = 2 * i - (i & (apart - 1)), other = at + apart;
+            const T x = values[at], y = values[other];
+            if ((x > y) == ((at & run) == 0)) {
+                values[at] = y;
+                values[other] = x;
             }
         }
     }

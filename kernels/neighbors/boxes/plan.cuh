@@ -157,7 +157,9 @@ __device__ __forceinline__ T nearest_in(const T (&a)[kDims], const T (&low)[kDim
             result = equal ? result : result * (1 - 0x1p-19f);
         }
     }
-    return result >= 0 ? result : T(0); /* NaN: not known */
+    /* NaN: not known. To hold it against 0 would not do: a compiler knows sums of sizes to be no
+     * less, and forgets NaN. */
+    return result == result ? result : T(0);
 }
 
 }  // namespace boxes

@@ -13,8 +13,8 @@ namespace boxes {
 
 constexpr const char *kId = "neighbors/cuda_boxes";
 
-/* Puts numbers in the order of their places' last `bits` bits, equal ones as they stand, of at most
- * `count`; or sets the bytes that this takes, if `memory` is NULL. */
+/* Puts numbers in the order of their places' last `bits` bits, equal ones as they stand; or sets
+ * the bytes that this takes for up to `count` and as many bits, if `memory` is NULL. */
 cudaError_t sort_places(void *memory, size_t *bytes, const uint64_t *places,
                         uint64_t *sorted_places, const unsigned *numbers, unsigned *sorted,
                         unsigned count, int bits, void *stream);
@@ -70,7 +70,7 @@ cudaError_t lay_out(const gd_neighbors &call, Plan<T, kDims> &plan, Scratch &scr
     take(plan.sorted_places, most);
     take(plan.numbers, most);
     const cudaError_t code = sort_places(NULL, &scratch.sorting_bytes, NULL, NULL, NULL, NULL,
-                                         (unsigned)most, 1, call.launch.stream);
+                                         (unsigned)most, plan.d * plan.bits, call.launch.stream);
     take(scratch.sorting, (ptrdiff_t)scratch.sorting_bytes);
     return code;
 }
@@ -93,7 +93,7 @@ void order_rows(Steps &steps, const Plan<T, kDims> &plan, const Scratch &scratch
 template <typename T, int kDims>
 void arrange(Steps &steps, const Plan<T, kDims> &plan, const Scratch &scratch)
 {
-    steps.enqueue(find_knots<T, kDims>, plan.d, dim3(kSample), 0, plan);
+    steps.enqueue(find_knots<T, kDims>, plan.d, dim3(kPairs), 0, plan);
     order_rows(steps, plan, scratch, plan.b, plan.index);
     steps.enqueue(fill_leaves<T, kDims>, ceil_div((ptrdiff_t)plan.leaves(), (ptrdiff_t)kWarps),
                   dim3(kThreads), 0, plan);

@@ -48,7 +48,7 @@ __device__ __forceinline__ void take_leaf(const Plan<T, kDims> &plan, unsigned l
         b[k] = __ldg(from + k * kWarp);
     }
     const T distance = reported<M, T, kDims>(a, b);
-    const bool counts = index != kNone && index != own && distance >= 0; /* not NaN */
+    const bool counts = index != kNone && index != own && distance == distance; /* no NaN */
     list.take(counts ? Key<T>::of(distance, index) : Key<T>::none());
 }
 
