@@ -499,6 +499,7 @@ static gd_status close_shared(apsp_job *job, const gd_orders *orders, const gd_d
             (status = read_far(job, host, &facts, err)) != GD_OK) {
             return status;
         }
+        several.graph = NULL; /* float64 lands in place, but results are int32, made on the host */
         status = judge(job, &facts, &several.call.nonnegative, err);
     }
     several.dist = job->call.dist;
