@@ -555,6 +555,7 @@ typedef struct gd_neighbors {
     const int64_t *last;
     gd_ranked ranked;
     gd_listed listed;
+    double done, share; /* GD_POINTS: of the call before this launch, and its own part of it */
 } gd_neighbors;
 typedef gd_status gd_neighbors_kernel(gd_neighbors *call, gd_error *err);
 

@@ -10,7 +10,6 @@
 #include "device.h"
 #include "neighbors_hunt.h"
 #include "sizes.h"
-#include "watch.h"
 
 /* ---------------------------------------------------------------- the nearest */
 
@@ -89,7 +88,7 @@ static gd_status nearest_block(gd_hunt *hunt, ptrdiff_t first, ptrdiff_t count, 
     gd_neighbors *const look = &hunt->look;
     const ptrdiff_t at = nearest->to != NULL ? 0 : first;
     const double *const limits = look->limits;
-    gd_status status = GD_OK;
+    gd_status status;
     look->ranked.distances = gd_rows_from(&nearest->distances, at, count).data;
     look->ranked.indices = nearest->indices + at * look->ranked.most;
     if (!gd_hunts_points(hunt)) {
@@ -100,11 +99,13 @@ static gd_status nearest_block(gd_hunt *hunt, ptrdiff_t first, ptrdiff_t count, 
     else {
         look->a = gd_rows_from(&job->all_a.rows, first, count);
         look->self = hunt->self < 0 ? -1 : hunt->self + first;
-        if (!gd_job_counts(job)) { /* it passes by the watcher by itself */
-            const double rows = (double)job->a->rows;
-            gd_watch_part(job->watch, (double)first / rows, (double)count / rows);
-            status = hunt->finder->launch.neighbors(look, err);
-            gd_watch_part(job->watch, 0, 1);
+        look->done = (double)first / (double)job->a->rows;
+        look->share = (double)count / (double)job->a->rows;
+        status = gd_job_counts(job) ? GD_OK : hunt->finder->launch.neighbors(look, err);
+        if (status == GD_OK && !gd_job_counts(job)) {
+            const gd_launch launch = {
+                .device = job->stage.device, .stream = job->stage.stream, .watch = job->watch};
+            status = gd_pass(&launch, (double)(first + count) / (double)job->a->rows, err);
         }
     }
     return status == GD_OK && nearest->to != NULL && !gd_job_counts(job)

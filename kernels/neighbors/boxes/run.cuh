@@ -116,7 +116,8 @@ gd_status search_all(Steps &steps, const gd_neighbors &call, Plan<T, kDims> &pla
         steps.enqueue(find_nearest<M, kSlots, T, kDims>,
                       ceil_div((ptrdiff_t)plan.rows, (ptrdiff_t)kWarps), dim3(kThreads), 0, plan);
         GD_CUDA_TRY(err, kId, steps.code);
-        status = gd_pass(&call.launch, (double)(plan.first + plan.rows) / all, err);
+        const double part = (double)(plan.first + plan.rows) / all;
+        status = gd_pass(&call.launch, call.done + call.share * part, err);
     }
     return status;
 }

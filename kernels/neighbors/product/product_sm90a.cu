@@ -254,8 +254,7 @@ gd_status run(gd_neighbors *call, gd_error *err)
     const ptrdiff_t rows = call->a.rows, pieces = gd::ceil_div(rows, kMostRows);
     const ptrdiff_t each =
         gd::ceil_div(gd::ceil_div(rows, pieces), (ptrdiff_t)kTileRows) * kTileRows;
-    gd_status status = GD_OK;
-    for (ptrdiff_t first = 0; status == GD_OK && first < rows; first += each) {
+    for (ptrdiff_t first = 0; first < rows && steps.code == cudaSuccess; first += each) {
         plan.rows = (int)min(rows - first, each);
         plan.strips = (int)gd::ceil_div(plan.rows, kTileRows);
         plan.a.data = (const float *)call->a.data + first * call->a.row_stride;
@@ -264,10 +263,9 @@ gd_status run(gd_neighbors *call, gd_error *err)
         plan.distances = (float *)call->ranked.distances + first * plan.wanted;
         plan.indices = call->ranked.indices + first * plan.wanted;
         search<kSteps, M>(steps, plan, call->launch.options.value[0] != 0);
-        GD_CUDA_TRY(err, kId, steps.code);
-        status = gd_pass(&call->launch, (double)(first + plan.rows) / (double)rows, err);
     }
-    return status;
+    GD_CUDA_TRY(err, kId, steps.code);
+    return GD_OK;
 }
 
 template <int kSteps>
