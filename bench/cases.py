@@ -460,8 +460,13 @@ class ApspBatchCase(_PathsCase):
         parts = [_Call.sample(self, (operands[0][k],)) for k in some]
 
         def pick(result: Any) -> list[Any]:
-            whole = result[0] if self.predecessors else result
-            return [row for k in some for row in whole[int(k)]]
+            return [
+                row
+                for part, k in zip(parts, map(int, some), strict=True)
+                for row in part.pick(
+                    (result[0][k], result[1][k]) if self.predecessors else result[k]
+                )
+            ]
 
         exact = np.concatenate([part.exact for part in parts])
         return Sample(sum(part.rows for part in parts), exact, pick)

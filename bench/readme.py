@@ -161,6 +161,7 @@ def _order(result: Result) -> tuple[object, ...]:
 def _case(result: Result) -> str:
     """Name what was measured."""
     case = ["first call"] if result["op"] == "first call" else []
+    case += [f"{len(result['devices'])} GPUs"] if result["op"] == "several" else []
     case += [_sizes(result["op"], result["shape"])]
     words = filter(None, [result["metric"], result.get("arguments")])
     return ", ".join([*case, *words, result["dtype"]])
@@ -449,6 +450,7 @@ _TABLES: Mapping[str, Callable[[Iterable[Result]], str]] = {
     "perron-cuda": lambda results: _operation(("perron",), "cuda", results),
     "perron-cpu": lambda results: _operation(("perron",), "cpu", results),
     "transfer-cuda": lambda results: _operation(("transfer", "first call"), "cuda", results),
+    "several-cuda": lambda results: _operation(("several",), "cuda", results),
     "roofline": lambda results: _picture(results),
     "ceilings": _ceilings,
     "kernels": _kernels,

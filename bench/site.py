@@ -56,6 +56,11 @@ _SECTIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "arrives, and through the last ones while the paths leave.",
         ("transfer-cuda",),
     ),
+    (
+        "Several GPUs",
+        "From NumPy to NumPy, beside one of them in the same run.",
+        ("several-cuda",),
+    ),
     ("What the device can do at most", "", ("ceilings",)),
 )
 

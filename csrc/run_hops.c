@@ -13,7 +13,7 @@ enum { FROM = 128, EDGES_SHARE = 1, STEPS_SHARE = 512 };
 /* On a device, where smaller ones take Floyd-Warshall little more than a launch takes. Half of the
  * time that it takes for others (29e12 updates/s, and 0.12 us a pivot, which nothing hides), in
  * steps of 0.13 ns each: what is given up has cost half as much again. */
-enum { FROM_THERE = 1024, UPDATES_A_STEP = 7500, STEPS_A_PIVOT = 470 };
+enum { FROM_THERE = 2048, UPDATES_A_STEP = 7500, STEPS_A_PIVOT = 470 };
 
 typedef struct hops_job {
     gd_hops call;

@@ -223,7 +223,7 @@ def apsp(
 
     With ``unweighted=True``, sums without predecessors are numbers of hops, and found by sets of
     bits, level by level over the edges [3]_; with so many levels that this takes longer, as all
-    pairs by weights. On a GPU that is so from 1024 nodes on. `gpudist.explain` says which is tried.
+    pairs by weights. On a GPU that is so from 2048 nodes on. `gpudist.explain` says which is tried.
     The results are the same.
 
     With `indices`, paths from few nodes are SciPy's, by Dijkstra's method, or by Johnson's where

@@ -183,7 +183,7 @@ def main() -> None:
                     pred = np.zeros(weights.shape, "int32") if predecessors else None
                     _core.far(weights.astype(dtype), pred, semiring, "cuda", None, plan["bytes"])
     for kernel in cuda_rows("hops"):
-        graph = rng.random((1100, 1100)) < 0.002
+        graph = rng.random((2050, 2050)) < 0.002
         graph[5:9, :400] = True
         for dtype in kernel.dtypes:
             gpudist.apsp(graph, unweighted=True, dtype=dtype, device="cuda")

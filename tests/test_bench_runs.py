@@ -476,3 +476,16 @@ def test_a_suite_may_insist_on_the_cpu(monkeypatch, capsys):
     monkeypatch.setattr(rivals, "RIVALS", ())
     assert run.run_suite("cpu", device="cuda", repeats=1)
     assert "cdist 60x50x3" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("count", "n", "predecessors"), [(3, 40, True), (2, 520, True), (2, 520, False)]
+)
+def test_samples_of_many_graphs_are_of_the_rows_that_were_computed(count, n, predecessors):
+    """Of large graphs some rows are computed, of small ones all."""
+    case = cases.ApspBatchCase(count, n, "float64", predecessors)
+    operands = case.operands()
+    sample = case.sample(operands)
+    found = np.concatenate(sample.pick(case.call(operands, "cpu")))
+    assert found.shape == sample.exact.shape and sample.rows * n == found.size
+    np.testing.assert_allclose(found, sample.exact, rtol=1e-12)

@@ -12,7 +12,13 @@
  *
  * Of 300,000 uniform points a row looks at 5 leaves at d = 2, 35 at d = 5 and 165 at d = 8, k = 10.
  * Where it looks at all of them a pair takes two instructions, and no memory but the cache: not
- * much longer than in a panel of distances. */
+ * much longer than in a panel of distances.
+ *
+ * Reached on an H200 (3f9522e), float32, k = 16 unless said, ms: 1,000,000 uniform points among
+ * themselves d = 2 2.5, d = 3 3.8 (k = 1 2.4, k = 64 12.6; float64 6.6), d = 4 7.6, d = 5 9.3, d =
+ * 6 23, d = 8 61; d = 3 of 64 clusters 6.0, all equal 5.6, with heavy tails 33. 10,000 rows among
+ * 1,000,000, d = 3, k = 10 0.36 to 0.47, where panels take 21. Of the 3.9 the search is 3.8, twice
+ * the floor, and all before it 0.2. */
 #include <cub/device/device_radix_sort.cuh>
 
 #include "neighbors/boxes/run.cuh"
