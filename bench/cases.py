@@ -624,11 +624,11 @@ class PerronCase(_Call):
         return dataclasses.replace(said, work=work)
 
 
-class _Around:
+class Around:
     """What cases have in common that do another one, in some way or some place."""
 
     __slots__ = ()
-    inner: CdistCase | PdistCase | ApspCase
+    inner: CdistCase | PdistCase | ApspCase | KnnCase
 
     @property
     def dtype(self) -> str:
@@ -657,7 +657,7 @@ class _Around:
 
 
 @dataclass(frozen=True, slots=True)
-class TransferCase(_Around):
+class TransferCase(Around):
     """A call from NumPy arrays to a NumPy array, the ways to a GPU and back included.
 
     Parameters
@@ -757,7 +757,7 @@ def touched(shape: tuple[int, ...], dtype: str) -> Array:
 
 
 @dataclass(frozen=True, slots=True)
-class AfterProductCase(_Around):
+class AfterProductCase(Around):
     """A call right after a product of NumPy's, whose BLAS keeps its threads busy for a while.
 
     Parameters
@@ -867,7 +867,7 @@ print(json.dumps(dict(zip(names, np.diff(times).tolist(), strict=True))))
 
 
 @dataclass(frozen=True, slots=True)
-class SweepCase(_Around):
+class SweepCase(Around):
     """What ``auto`` takes for a shape, against every kernel that can do it.
 
     Parameters

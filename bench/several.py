@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import gpudist
-from bench.cases import ApspCase, Array, CdistCase, KnnCase, touched
+from bench.cases import ApspCase, Around, Array, CdistCase, KnnCase, touched
 from gpudist import several_gpus
 from gpudist.measure.samples import Sample
 
@@ -14,7 +14,7 @@ _ALL = "cuda:all"
 
 
 @dataclass(frozen=True, slots=True)
-class SeveralCase:
+class SeveralCase(Around):
     """A call on all GPUs of the kind of the first, from NumPy arrays into arrays that are there.
 
     Parameters
@@ -25,32 +25,11 @@ class SeveralCase:
 
     inner: CdistCase | ApspCase | KnnCase
     op: ClassVar[str] = "several"
-    on_host: ClassVar[bool] = True
-
-    @property
-    def dtype(self) -> str:
-        """Give the type of arguments and result."""
-        return self.inner.dtype
-
-    @property
-    def metric(self) -> str | None:
-        """Give the metric."""
-        return self.inner.metric
 
     @property
     def arguments(self) -> str:
         """Name the function and what else it is told."""
         return ", ".join(filter(None, (self.inner.op, self.inner.arguments, "into out=")))
-
-    @property
-    def metric_args(self) -> dict[str, Any]:
-        """Give the metric's arguments."""
-        return self.inner.metric_args
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Give the sizes."""
-        return self.inner.shape
 
     def operands(self) -> tuple[Array, ...]:
         """Make the arguments, and the places of the results last, if there are several GPUs."""
