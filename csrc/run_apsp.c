@@ -467,7 +467,9 @@ static gd_status plan_shared(apsp_job *job, const gd_orders *orders, const gd_de
     several->call.n = call->n;
     several->call.dtype = call->dtype;
     several->call.semiring = call->semiring;
-    several->graph = on_cuda && lands_in_place(job) ? &job->graph : NULL;
+    /* Whole numbers that are closed in float64 are made on the host again. */
+    const bool reads = on_cuda && lands_in_place(job) && job->out.dtype == call->dtype;
+    several->graph = reads ? &job->graph : NULL;
     const gd_status status = gd_several_plan(several, devices, orders->max_memory, err);
     return status == GD_OK ? gd_several_grant(several, err) : status;
 }
@@ -499,7 +501,6 @@ static gd_status close_shared(apsp_job *job, const gd_orders *orders, const gd_d
             (status = read_far(job, host, &facts, err)) != GD_OK) {
             return status;
         }
-        several.graph = NULL; /* float64 lands in place, but results are int32, made on the host */
         status = judge(job, &facts, &several.call.nonnegative, err);
     }
     several.dist = job->call.dist;

@@ -24,6 +24,7 @@
 #define GPUDIST_APSP_WINNERS_CUH
 
 #include "apsp/panels.cuh"
+#include "arch/warp.cuh"
 #include "semiring/slabs.cuh"
 
 namespace gd {
@@ -101,13 +102,8 @@ public:
             }
         }
         const unsigned mine = __popc(todo & 0xffff) | __popc(todo >> 16) << 16;
-        unsigned end = mine;
-#pragma unroll
-        for (unsigned step = 1; step < 32; step *= 2) {
-            const unsigned before = __shfl_up_sync(~0u, end, step);
-            end += lane >= step ? before : 0;
-        }
-        const unsigned starts = end - mine, all = __shfl_sync(~0u, end, 31);
+        const unsigned end = sum_to_lane(mine), starts = end - mine,
+                       all = __shfl_sync(~0u, end, 31);
         const unsigned shortened = (all & 0xffff) + (all >> 16);
         const bool many = __syncthreads_or(shortened > kFew);
         const int32_t *const via = &paths.preds[paths.template rows_at<Panels>(0, j0)].first;

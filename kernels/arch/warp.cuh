@@ -28,6 +28,19 @@ __device__ __forceinline__ unsigned least_of_warp(unsigned x)
     return x;
 }
 
+/* The sum of a lane's number and those of all lanes before it. */
+template <typename T>
+__device__ __forceinline__ T sum_to_lane(T x)
+{
+    const unsigned lane = threadIdx.x % 32;
+#pragma unroll
+    for (unsigned step = 1; step < 32; step *= 2) {
+        const T before = __shfl_up_sync(~0u, x, step);
+        x += lane >= step ? before : 0;
+    }
+    return x;
+}
+
 /* Loads what nobody writes while the kernel runs, where it stands in the code. The compiler would
  * put a __ldg off until it knows whether it is needed. */
 __device__ __forceinline__ uint4 load_const_now(const uint4 *from)

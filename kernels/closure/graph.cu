@@ -131,12 +131,11 @@ extern "C" gd_status gd_cuda_edges_read(const gd_graph *graph, const gd_closure 
 {
     const gd_dtype dtype = graph->weights.dtype;
     if (graph->directed && graph->weights.col_stride == 1) {
-        GD_CUDA_TRY(err, kReadId,
-                    dtype == GD_BOOL  ? enqueue_rows<uint8_t>(*graph, *call, reflexive)
-                    : dtype == GD_F32 ? enqueue_rows<float>(*graph, *call, reflexive)
-                    : dtype == GD_F64 ? enqueue_rows<double>(*graph, *call, reflexive)
-                                      : enqueue_rows<int32_t>(*graph, *call, reflexive));
-        return GD_OK;
+        const auto read = [&](auto zero) {
+            GD_CUDA_TRY(err, kReadId, enqueue_rows<decltype(zero)>(*graph, *call, reflexive));
+            return GD_OK;
+        };
+        return dtype == GD_BOOL ? read(uint8_t{}) : gd::with_weight_type(dtype, read);
     }
     const ptrdiff_t down = call->rows / gd::kTileSide;
     const ptrdiff_t across = gd::ceil_div(call->words, gd::kTilesPerBlock);

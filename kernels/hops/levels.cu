@@ -118,11 +118,7 @@ __device__ Successors list_successors(const Levels &job, int node)
     int count = 0, word = 0;
     for (; word < job.words_used; word += 32) {
         uint32_t bits = job.bits[(ptrdiff_t)node * job.words + word + lane];
-        int end = __popc(bits); /* of this lane's, among the warp's */
-        for (int step = 1; step < 32; step *= 2) {
-            const int before = __shfl_up_sync(~0u, end, step);
-            end += lane >= step ? before : 0;
-        }
+        const int end = gd::sum_to_lane(__popc(bits)); /* of this lane's, among the warp's */
         const int last = __shfl_sync(~0u, end, 31);
         const bool fits = count + end <= kListed;
         int at = count + end - __popc(bits);
@@ -186,7 +182,7 @@ __device__ __forceinline__ unsigned take_in(const Levels &job, int part, unsigne
     return count;
 }
 
-/* The same of the successors that are in no list, until nobody is left to be met. */
+/* Takes in the sets of successors that are in no list, until nobody is left to be met. */
 __device__ __forceinline__ unsigned take_in_rest(const Levels &job, int node, int part, int rest,
                                                  uint4 met, uint4 &sum)
 {

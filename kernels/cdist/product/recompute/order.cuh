@@ -145,12 +145,7 @@ __global__ void __launch_bounds__(kKeyThreads)
 __device__ __forceinline__ int sum_before(int own, int *of_warps)
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    int sum = own;
-#pragma unroll
-    for (int step = 1; step < 32; step *= 2) {
-        const int other = __shfl_up_sync(~0u, sum, step);
-        sum += lane >= step ? other : 0;
-    }
+    int sum = sum_to_lane(own);
     if (lane == 31) {
         of_warps[warp] = sum;
     }
