@@ -124,6 +124,26 @@ def test_squares_that_underflow(power, rng):
     check_all(b[:20] * 1.5, b, "inner_product", {}, BEST)
 
 
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize(("dtype", "tiny"), [("f4", 2e-44), ("f8", 2e-322)])
+def test_products_too_small_for_their_type_keep_their_sign(kernel, dtype, tiny):
+    """They are 0 or -0, as in the matrix: a last fold that is not whole adds nothing to that."""
+    signs = []
+    for d in (1, 5, 16, 17, 40, 150, 300):
+        a, b = np.full((2, d), -tiny, dtype), np.full((3, d), tiny, dtype)
+        b[1, :-1], a[1, 1:] = 0, 0
+        tile = kernel.replace("neighbors/cpu_product", "cdist/cpu_tile")
+        expected = gpudist.cdist(a, b, "inner_product", kernel=tile)
+        found = gpudist.knn(a, b, 3, "inner_product", kernel=kernel)
+        assert not found.distances.any()
+        there = np.take_along_axis(np.signbit(expected), found.indices, axis=1)
+        np.testing.assert_array_equal(np.signbit(found.distances), there, f"{d} columns")
+        signs.append(there)
+    fused = not kernel.endswith("baseline")  # what is rounded first adds -0 to 0, which is 0
+    assert np.any(signs) == fused
+    assert not np.all(signs)
+
+
 @pytest.mark.parametrize(("dtype", "power"), [("f4", 62), ("f4", 63), ("f8", 510), ("f8", 511)])
 def test_products_that_go_beyond_the_range(dtype, power, rng):
     """Some on the way to a sum that is a number; infinite ones are the nearest of all."""

@@ -69,6 +69,24 @@ def test_columns_without_weight_do_not_scale_powers(device):
         assert_close(got, b[0, :1].astype(float), 5e-7, 0, way)
 
 
+@pytest.mark.parametrize("metric", ["cosine", "correlation"])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_columns_without_weight_do_not_scale_directions(metric, dtype, device):
+    large, small = (6e37, 4e-38) if dtype == "f4" else (6e263, 4e-238)
+    a = np.array([[1, 0, 0], [1, 0, 0], [small, 0, large]], dtype)
+    b = np.array([[0, -small, -large], [small, small / 2, large], [small, 0, 1]], dtype)
+    used = b[:, :2].astype(float) / small
+    own = np.array([1.0, 0.0])
+    if metric == "correlation":
+        used, own = used - used.mean(axis=1, keepdims=True), own - own.mean()
+    lengths = np.linalg.norm(used, axis=1) * np.linalg.norm(own)
+    expected = 1 - used @ own / lengths
+    for way, got in each_way(a, b, metric, device, w=[1.0, 1.0, 0.0]):
+        if way == "reference":
+            continue  # plain formulas: a square that is infinite times 0 is NaN
+        assert_close(got, expected, 1e-6 if dtype == "f4" else 1e-12, 1e-12, way)
+
+
 def test_products_beyond_float32_that_cancel(device):
     a = np.array(
         [[1e30, 1e30], [1e30, 1e30], [1e30, 1e30], [3e38, -3e38], [inf, 1], [inf, 0]], "f4"

@@ -55,17 +55,20 @@ __device__ __forceinline__ double combine(double x, F both)
 }
 
 /* A lane's share of a row, every 32nd element. kHeld: as many as it keeps in registers, so that a
- * row of up to 32 times as many is read once; 0: any number, each read when it is needed. */
+ * row of up to 32 times as many is read once; 0: any number, each read when it is needed, and 0
+ * where its column has no weight, lest a scale that is others' makes it infinite. NaN and infinity
+ * are NaN there. */
 template <typename T, int kHeld>
 struct Row {
     const gd::Points<T> &x;
     ptrdiff_t row, d;
     unsigned lane;
+    const double *weights; /* NULL: none, as for rows that are held */
     T held[kHeld > 0 ? kHeld : 1];
 
     __device__ __forceinline__ Row(const gd::Points<T> &x_, ptrdiff_t row_, ptrdiff_t d_,
-                                   unsigned lane_)
-        : x(x_), row(row_), d(d_), lane(lane_)
+                                   unsigned lane_, const double *weights_)
+        : x(x_), row(row_), d(d_), lane(lane_), weights(weights_)
     {
 #pragma unroll
         for (int i = 0; i < kHeld; ++i) {
@@ -88,7 +91,8 @@ struct Row {
         }
         else {
             for (ptrdiff_t k = lane; k < d; k += kLanes) {
-                f(k, (double)x.at(row, k));
+                const double element = (double)x.at(row, k);
+                f(k, weights != NULL && weights[k] == 0 ? element * 0 : element);
             }
         }
     }
@@ -181,8 +185,8 @@ struct Centre {
 template <bool kCentred, int kHeld, typename T>
 __device__ __forceinline__ void make_unit(const Job<T, T> &job, ptrdiff_t number, unsigned lane)
 {
-    const Row<T, kHeld> row(job.x, number, job.d, lane);
     const double *const weights = kHeld > 0 ? NULL : job.weights;
+    const Row<T, kHeld> row(job.x, number, job.d, lane, weights);
     const auto directed = [&](auto centred, bool none) {
         const auto value = [&](ptrdiff_t k, double x) {
             const double t = centred(x);
@@ -261,7 +265,7 @@ __device__ void make_roots(const Job<T, T> &job, ptrdiff_t row, unsigned lane)
 template <typename T>
 __device__ void make_distribution(const Job<T, T> &job, ptrdiff_t row, unsigned lane)
 {
-    const Row<T, 0> elements(job.x, row, job.d, lane);
+    const Row<T, 0> elements(job.x, row, job.d, lane, NULL);
     const double sum = elements.sum([](ptrdiff_t, double x) { return x; });
     const bool negative = elements.largest([](ptrdiff_t, double x) { return -x; }) > 0;
     const bool none = sum == 0 || negative;
