@@ -233,7 +233,8 @@ class Toolkit:
     def flags(self):
         """Return what nvcc is told whatever the file.
 
-        A release is compressed as well as can be; that takes a tenth of a build's time.
+        A release is compressed as well as can be; that takes a tenth of a build's time. Kernels
+        that came from PTX of older devices cannot wait for the one before them.
         """
         flags = ["--compress-mode=size"] if self.release else []
         if self.ptx and int(self.archs[-1].rstrip("af")) < 90:

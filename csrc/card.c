@@ -52,7 +52,7 @@ void gd_generations_text(uint64_t set, char *text, size_t size)
 
 /* ---------------------------------------------------------------- the build's code */
 
-gd_code gd_code_for(const char *targets, int capability)
+gd_code gd_code_for(const char *targets, int capability, int *generation)
 {
     gd_code code = GD_NO_CODE;
     long target = 0;
@@ -65,7 +65,9 @@ gd_code gd_code_for(const char *targets, int capability)
         at = *end == 'a' || *end == 'f' ? end + 1 : end;
     }
     const bool ptx = strchr(targets, '+') != NULL && capability >= target; /* of the last target */
-    return code == GD_NO_CODE && ptx ? GD_FROM_PTX : code;
+    code = code == GD_NO_CODE && ptx ? GD_FROM_PTX : code;
+    *generation = gd_generation_of(code == GD_FROM_PTX ? (int)target : capability);
+    return code;
 }
 
 /* ---------------------------------------------------------------- the card */
@@ -106,6 +108,7 @@ bool gd_has_halfwords(gd_device device)
     if (gd_card_at(device.index, &card, &err) != GD_OK) {
         return false;
     }
-    const int generation = gd_generation_of(card->capability);
-    return generation >= 0 && table[generation].halfwords;
+    int generation;
+    return gd_code_for(card->targets, card->capability, &generation) != GD_NO_CODE &&
+           generation >= 0 && table[generation].halfwords;
 }

@@ -36,15 +36,17 @@ int gd_generation_of(int capability);
 /* In words: "7.5 or newer", "9.0 and no other", "8.0, 9.0 or 10.0". */
 void gd_generations_text(uint64_t set, char *text, size_t size);
 
-/* How code for `targets` gets to run on a device. */
+/* How code for `targets` gets to run on a device. And the generation that it is written for, where
+ * there is any: the device's, or that of the PTX, whose instructions are all that the driver's
+ * machine code has. */
 typedef enum gd_code { GD_NO_CODE, GD_FROM_PTX, GD_MACHINE_CODE } gd_code;
-gd_code gd_code_for(const char *targets, int capability);
+gd_code gd_code_for(const char *targets, int capability, int *generation);
 
 /* What the chooser asks in place of the functions of device.h. What is returned stays. */
 const char *gd_card_why_not(void);
 int gd_card_count(void);
 gd_status gd_card_at(int index, const gd_card **card, gd_error *err);
-/* Whether the device has instructions for halves of a word; false where nobody knows. */
+/* Whether code for the device has instructions for halves of a word; false where nobody knows. */
 bool gd_has_halfwords(gd_device device);
 
 /* For tests: the chooser believes that this card is cuda:0, alone, with all that the table has;

@@ -161,17 +161,27 @@ static bool unfit_for_card(const gd_kernel *kernel, int index, char *why, size_t
     if (gd_card_at(index, &card, &err) != GD_OK) {
         return say(why, size, "%s", err.msg);
     }
+    int written_for;
+    const gd_code code = gd_code_for(card->targets, card->capability, &written_for);
     const int generation = gd_generation_of(card->capability);
     if (generation < 0 || !(kernel->needs & GD_BIT(generation))) {
         gd_generations_text(kernel->needs, needs, sizeof needs);
         return say(why, size, "it needs compute capability %s, cuda:%d has %d.%d", needs, index,
                    card->capability / 10, card->capability % 10);
     }
-    if (gd_code_for(card->targets, card->capability) == GD_NO_CODE) {
+    if (code == GD_NO_CODE) {
         return say(why, size,
                    "this build has code for compute capability %s, cuda:%d has %d.%d; build it "
                    "with GPUDIST_CUDA_ARCHS=%d",
                    card->targets, index, card->capability / 10, card->capability % 10,
+                   card->capability);
+    }
+    if (!(kernel->needs & GD_BIT(written_for))) {
+        gd_generations_text(kernel->needs, needs, sizeof needs);
+        return say(why, size,
+                   "it needs compute capability %s, and this build's code for cuda:%d is PTX of "
+                   "%s; build it with GPUDIST_CUDA_ARCHS=%d",
+                   needs, index, gd_generation_info((gd_generation)written_for)->name,
                    card->capability);
     }
     return false;

@@ -227,14 +227,13 @@ def test_only_a_release_is_compressed_as_well_as_can_be(monkeypatch):
 @pytest.mark.parametrize(
     ("archs", "kept"), [("80+PTX", True), ("75;80+PTX", True), ("80", False), ("80;90+PTX", False)]
 )
-def test_kernels_on_halves_stay_where_a_newer_device_may_compile_the_code(archs, kept):
-    """Before 9.0 nobody launches them, but a driver may compile PTX of 8.0 for a 9.0."""
+def test_kernels_start_in_turn_where_a_newer_device_may_compile_the_code(archs, kept):
+    """From 9.0 on they start early and wait, which machine code made of PTX of 8.0 cannot."""
     made = toolkit.Toolkit.__new__(toolkit.Toolkit)
     made.archs, made.ptx = toolkit.Toolkit.parse_archs(archs)
     made.release = False
     assert ("-DGD_PTX_BELOW_90" in made.flags) is kept
-    header = (ROOT / "kernels" / "arch" / "halfwords.cuh").read_text()
-    assert "!defined(GD_PTX_BELOW_90)" in header
+    assert "#ifdef GD_PTX_BELOW_90" in (ROOT / "kernels/common/launch.cuh").read_text()
 
 
 def test_a_release_is_for_every_generation_of_the_table():

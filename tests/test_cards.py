@@ -278,6 +278,24 @@ def test_who_asks_for_float64_products_by_name_gets_them(pretend):
         _core.choose(*FLOAT64, "euclidean", 4096, 64, **asked)
 
 
+@pytest.mark.parametrize("ptx", ["75+PTX", "80+PTX", "90+PTX"])
+def test_ptx_runs_what_its_own_generation_runs(ptx, pretend):
+    """What a driver makes of it for a newer card lacks whatever older cards could not do."""
+    own = int(ptx[:2])
+    rows = {row.id: row for row in gpudist.kernels() if row.backend == "cuda"}
+    pretend("H200", ptx)
+    *_, rejected = _core.choose(*FLOAT64, "euclidean", 4096, 64, device="cuda")
+    assert ("cdist/cuda_tensor_f64" in rejected) == (own < 80)
+    for name, row in rows.items():
+        asked = {"kernel": name, "device": "cuda"}
+        if row.op != "cdist" or "9.0" not in row.generations or "float64" not in row.dtypes:
+            continue
+        if _core.generation(own)["name"] in row.generations:
+            continue
+        with pytest.raises(ValueError, match=rf"is PTX of {own / 10}; build it with .*=90"):
+            _core.choose(*FLOAT64, "euclidean", 100, 24, **asked)
+
+
 def test_predecessors_of_float64_paths_need_shared_memory(pretend):
     """A block takes 72 KB, which a T4 does not have: words, instead of a launch that fails."""
     paths = ("apsp", "float64", None, 4000, 0)

@@ -2,18 +2,23 @@
 
 import numpy as np
 import pytest
+from conftest import runnable
 from test_neighbors import check, keys_from
 
 import gpudist
 from gpudist import neighbors_call
 
 ID = "neighbors/cuda_product"
-WHY_NOT = next(kernel.why_not for kernel in gpudist.kernels("neighbors") if kernel.id == ID)
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif("compute capability" in (WHY_NOT or ""), reason=str(WHY_NOT)),
-]
+KERNEL = next(kernel for kernel in gpudist.kernels("neighbors") if kernel.id == ID)
+pytestmark = pytest.mark.gpu
 N, M = 16500, 33
+
+
+@pytest.fixture(autouse=True)
+def _there():
+    if "compute capability" in (KERNEL.why_not or ""):
+        pytest.skip(KERNEL.why_not)
+    runnable(KERNEL)
 
 
 def keys_of(a, b, metric="euclidean", first=None):

@@ -286,7 +286,8 @@ GD_FUNCTION(gd_py_code_for)
         (text = gd_text(targets, "targets")) == NULL) {
         return NULL;
     }
-    return PyUnicode_FromString(codes[gd_code_for(text, (int)capability)]);
+    int generation;
+    return PyUnicode_FromString(codes[gd_code_for(text, (int)capability, &generation)]);
 }
 
 GD_FUNCTION(gd_py_generation)

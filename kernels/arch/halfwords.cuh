@@ -2,9 +2,7 @@
  *
  * A launcher takes them where gd_has_halfwords (card.h) says that this is one or two instructions,
  * which no generation before 9.0 has. Elsewhere it is eight of them, on which the compiler spends
- * more time than on any other kernel, and nobody can launch it: so there it is not compiled. The
- * build defines GD_PTX_BELOW_90 where code for older devices may come to run on 9.0, compiled by
- * the driver. */
+ * more time than on any other kernel, and nobody can launch it: so there it is not compiled. */
 #ifndef GPUDIST_ARCH_HALFWORDS_CUH
 #define GPUDIST_ARCH_HALFWORDS_CUH
 
@@ -23,7 +21,7 @@ constexpr bool kOnHalfwords = false;
 template <typename Ring>
 __device__ __forceinline__ bool left_out()
 {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900 && !defined(GD_PTX_BELOW_90)
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
     if constexpr (kOnHalfwords<Ring>) {
         __trap();
         return true;

@@ -24,6 +24,14 @@
 
 namespace gd {
 
+/* Whether devices may come to run code that their driver made of PTX for older ones, in which
+ * follow() (arch/dependent.cuh) is nothing. The build says so. */
+#ifdef GD_PTX_BELOW_90
+constexpr bool kMayNotFollow = true;
+#else
+constexpr bool kMayNotFollow = false;
+#endif
+
 /* When the blocks of a kernel start. */
 enum class Start {
     kInTurn,   /* after all that the stream did before */
@@ -73,7 +81,10 @@ cudaError_t enqueue(const gd_launch &launch, void (*kernel)(Parameters...), ptrd
     }
     cudaLaunchAttribute attribute = {};
     unsigned attributes = kStart != Start::kInTurn;
-    if constexpr (kStart == Start::kEarly) {
+    if constexpr (kStart == Start::kEarly && kMayNotFollow) {
+        attributes = 0;
+    }
+    else if constexpr (kStart == Start::kEarly) {
         attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
         attribute.val.programmaticStreamSerializationAllowed = 1;
         int generation = 0;
