@@ -67,7 +67,7 @@ gd_code gd_code_for(const char *targets, int capability, int *generation)
     const bool ptx = strchr(targets, '+') != NULL && capability >= target; /* of the last target */
     code = code == GD_NO_CODE && ptx ? GD_FROM_PTX : code;
     *generation = gd_generation_of(code == GD_FROM_PTX ? (int)target : capability);
-    return code;
+    return *generation < 0 ? GD_NO_CODE : code;
 }
 
 /* ---------------------------------------------------------------- the card */

@@ -111,6 +111,8 @@ def _explain_hops(graph: Graph, edges: int, by_weights: Explanation) -> Explanat
         f"level; should there be so many levels that {by_weights.kernel} takes less time, it "
         "takes over"
     )
+    if by_weights.devices:
+        why += f"; of several GPUs {device} does it alone"
     return dataclasses.replace(said, reason=why)
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpudist import _core, arrays, checks, named, results, several_gpus, spreading
+from gpudist import _core, arrays, checks, named, results, spreading
 from gpudist.intake import Orders
 
 
@@ -132,7 +132,6 @@ def may_count_hops(graph: Graph, orders: Orders) -> bool:
     """
     return (
         orders.kernel == "auto"
-        and not several_gpus.are_named(orders.device)
         and _core.few_edges("hops", graph.n, 0)
         and not graph.sentinel < 0  # which leaves no room for some weights
     )

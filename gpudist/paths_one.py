@@ -126,8 +126,12 @@ def _narrowed(call: Call) -> Any:
 
 
 def _hops(call: Call) -> Any:
-    """Count hops level by level; None where that would take longer than all pairs by weights."""
+    """Count hops level by level; None where that would take longer than all pairs by weights.
+
+    Of several GPUs one does it: sets of bits are so much quicker that the bus is what binds.
+    """
     (space, weights, dtype, rule, sentinel), out, n = call.graph, call.out, call.graph.n
+    device = several_gpus.first_of(call.orders.device, space)[0]
     given = weights
     if out is None:
         out = space.empty((n, n), call.result, like=weights)
@@ -144,7 +148,7 @@ def _hops(call: Call) -> Any:
             call.directed,
             call.unreachable,
             n if call.most is None else call.most,
-            device=call.orders.device,
+            device=device,
             stream=space.stream(weights),
             ordered=space.ordered,
             progress=watch,
