@@ -11,6 +11,9 @@ from gpudist.intake import Orders
 from gpudist.paths import apsp
 from gpudist.paths_call import Asked
 
+# Results of more nodes would take a petabyte: such numbers are ids.
+_MOST_NODES = 1 << 24
+
 
 @homes.returned("edges")
 def apsp_edges(
@@ -107,6 +110,12 @@ def apsp_edges(
     n = largest + 1 if n is None else checks.whole("n", n)
     if min(tails.min(initial=0), heads.min(initial=0)) < 0 or largest >= n:
         raise ValueError(f"edges must join nodes from 0 to {n - 1}, got {_stray(tails, heads, n)}")
+    if n > _MOST_NODES:
+        raise ValueError(
+            f"edges number their nodes from 0, and one is {largest}: the result has as many rows. "
+            'Ids go by name: give a frame of them as text, frame.astype({"source": str, '
+            '"target": str}), and labels=True'
+        )
     given = np.ones(len(tails)) if weights is None else _weights(weights, len(tails))
     listed = named.EdgeList(
         tails,

