@@ -85,7 +85,10 @@ yule             0      0              0               0           0    0       
 
 def edges():
     head, *lines = [line.split() for line in EDGES.strip().splitlines()]
-    assert {line[0] for line in lines} == set(RECORDS) - {"haversine"}
+    known = {line[0] for line in lines}
+    assert known == set(RECORDS) - {"haversine"}, (
+        f"EDGES must have a line of each metric but haversine: {known ^ set(RECORDS)} differ"
+    )
     for metric, *values in lines:
         for case, value in zip(head, values, strict=True):
             if value != "-":
