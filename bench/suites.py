@@ -194,8 +194,10 @@ _NEIGHBORS_CPU: Cases = (
     KnnCase(2000, 20_000, 32, 10, "float64", "cityblock"),
 )
 _NEIGHBORS_CUDA: Cases = (
-    *(KnnCase(10_000, 1_000_000, 128, k, "float32") for k in (1, 10, 100)),
+    *(KnnCase(10_000, 1_000_000, 128, k, "float32") for k in (1, 10, 100, 1000)),
     *(KnnCase(10_000, 1_000_000, 16, k, "float32") for k in (1, 10, 100)),
+    KnnCase(10_000, 1_000_000, 128, 10, "float64"),
+    KnnCase(10_000, 1_000_000, 128, 10, "float32", "cosine"),
     KnnCase(0, 100_000, 128, 10, "float32"),
     KnnCase(100, 1_000_000, 128, 10, "float32"),
     KnnCase(1, 1_000_000, 128, 10, "float32"),

@@ -42,7 +42,8 @@ typedef struct gd_job {
     gd_stage stage;
     gd_stage reserve; /* on the host */
     gd_parts parts;
-    /* On the host: all of B as it was prepared before, where that is asked for again; or NULL. */
+    /* All of B as it was prepared before, where that is asked for again, or nobody reads it; NULL.
+     */
     const gd_matrix *ready_b;
     /* Filled by gd_job_hold. */
     gd_cdist call;

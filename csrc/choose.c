@@ -49,8 +49,13 @@ enum { FEW_ROWS = 64 };
  * whatever number of the other: a point takes as long as some hundred pairs. */
 enum { FEW_POINTS = 512, FEW_OF_POINTS = 256 };
 /* Rows of A that are as few on a device, whose steps take some 0.4 ms for 1,000,000 x 128 points of
- * B, however many rows A has. */
-enum { FEW_OF_PRODUCT = 64 };
+ * B, however many rows A has; of few points 0.2 to 0.35, which so many pairs take in panels. */
+enum { FEW_OF_PRODUCT = 64, PAIRS_OF_PRODUCT = 1 << 23 };
+/* More neighbours than these are ranked by whole blocks of threads, for which so many rows are few
+ * if a neighbour has so few elements of B. On an H200 1000 rows take for 1000 neighbours among
+ * 20,000 points 1.1 ms there and 0.83 in panels with 9 columns, 0.97 and 0.81 with 16, 0.78 and
+ * 0.82 with 64; 10,000 rows among 50,000 points 7.2 and 8.0 with 9 columns, 5.7 and 8.1 with 16. */
+enum { FEW_OF_BLOCKS = 128, ELEMENTS_OF_BLOCKS = 1 << 10, ROWS_OF_BLOCKS = 1 << 12 };
 /* The same of boxes on a device: to arrange points takes a dozen launches and a sort, which so many
  * points, rows of A, and pairs are worth: on an H200 8192 points among themselves take 0.19 ms of
  * boxes and 0.33 of panels with d = 3, 0.37 and 0.32 with d = 8; 128 rows among 1,000,000 0.44 and
@@ -208,12 +213,6 @@ static bool closes_over_others(const gd_kernel *kernel, const gd_request *reques
            !(kernel->flags & GD_ANY_RING);
 }
 
-/* Whether a row of neighbors arranges points in boxes, which it does if they have few columns. */
-static bool by_boxes(const gd_kernel *kernel)
-{
-    return (kernel->flags & GD_POINTS) && kernel->max_cols <= GD_BOXES_COLS;
-}
-
 /* What a row can never do for this request, even when asked for by name. */
 static bool unfit(const gd_kernel *kernel, const gd_request *request, char *why, size_t size)
 {
@@ -255,14 +254,18 @@ static bool unfit(const gd_kernel *kernel, const gd_request *request, char *why,
     if (points && request->in_panels) {
         return say(why, size, "it computes distances by itself");
     }
-    if (points && on_cuda && request->neighbors == 0) {
-        return say(why, size, "it finds a certain number of neighbours alone");
+    if (points && on_cuda && request->sums) {
+        return say(why, size, "weights are added up in the order of XB");
     }
-    if (points && on_cuda && request->neighbors > GD_POINTS_NEIGHBORS) {
-        return say(why, size, "it finds up to %d neighbours, not %td", GD_POINTS_NEIGHBORS,
-                   request->neighbors);
+    if (points && on_cuda && !gd_is_by_boxes(kernel) && request->neighbors == 0 &&
+        !request->bounded) {
+        return say(why, size, "it lists neighbours, and does not count them");
     }
-    const ptrdiff_t fewest = by_boxes(kernel) ? 1 : GD_PRODUCT_FEWEST;
+    const ptrdiff_t most = gd_is_by_boxes(kernel) ? GD_BOXES_NEIGHBORS : GD_PRODUCT_NEIGHBORS;
+    if (points && on_cuda && request->neighbors > most) {
+        return say(why, size, "it finds up to %td neighbours, not %td", most, request->neighbors);
+    }
+    const ptrdiff_t fewest = gd_is_by_boxes(kernel) ? 1 : GD_PRODUCT_FEWEST;
     if (points && on_cuda && (request->n < fewest || request->n > GD_POINTS_MOST)) {
         return say(why, size, "it looks among %td to %d points, not %td", fewest, GD_POINTS_MOST,
                    request->n);
@@ -411,7 +414,7 @@ bool gd_rejects(const gd_kernel *kernel, const gd_request *request, char *why, s
     if (unfit(kernel, request, why, size)) {
         return true;
     }
-    const bool there = kernel->backend == GD_CUDA && by_boxes(kernel);
+    const bool there = kernel->backend == GD_CUDA && gd_is_by_boxes(kernel);
     if ((kernel->flags & GD_POINTS) && request->n < (there ? FEW_IN_BOXES : FEW_POINTS)) {
         return say(why, size, "n = %td is not worth arranging XB", request->n);
     }
@@ -564,13 +567,23 @@ static const gd_kernel *row_of_panels(const gd_request *request, const gd_kernel
     return NULL;
 }
 
+/* Rows of A that are not worth products on a device. */
+static int few_of_product(const gd_request *request)
+{
+    const double elements = (double)request->n * (double)request->cols;
+    const bool blocks = request->neighbors > FEW_OF_BLOCKS &&
+                        elements < (double)ELEMENTS_OF_BLOCKS * (double)request->neighbors;
+    const double few = fmax(FEW_OF_PRODUCT, PAIRS_OF_PRODUCT / (double)request->n);
+    return blocks ? ROWS_OF_BLOCKS : (int)few;
+}
+
 void gd_stand_in(const gd_request *request, ptrdiff_t rows, gd_choice *choice)
 {
     const bool asked = request->orders.kernel != NULL || request->op != GD_OP_CDIST;
     const bool there = choice->kernel->backend == GD_CUDA;
-    const int few = there && by_boxes(choice->kernel)
+    const int few = there && gd_is_by_boxes(choice->kernel)
                         ? (int)fmax(FEW_OF_BOXES, PAIRS_OF_BOXES / (double)request->n)
-                    : there                              ? FEW_OF_PRODUCT
+                    : there                              ? few_of_product(request)
                     : choice->kernel->flags & GD_PRODUCT ? FEW_OF_BOUNDS
                                                          : FEW_OF_POINTS;
     if (request->orders.kernel == NULL && (choice->kernel->flags & GD_POINTS) && rows < few) {

@@ -45,6 +45,7 @@ typedef struct gd_request {
     bool bottleneck;     /* apsp: over GD_MIN_MAX */
     bool predecessors;   /* apsp: are wanted as well */
     ptrdiff_t neighbors; /* neighbors: the most of a row; 0 where that is not known before */
+    bool bounded, sums;  /* neighbors: within a radius; weights of neighbours are added up */
     ptrdiff_t n;         /* rows of B; nodes of the graph; columns of a product */
     ptrdiff_t cols;      /* dimensions d; 0 for graphs; rows of a product's B */
 } gd_request;
@@ -55,6 +56,12 @@ typedef struct gd_choice {
     gd_options options;
     const char *because; /* and not another; what is good about it is its idea */
 } gd_choice;
+
+/* Whether a row of neighbors arranges points in boxes, which it does if they have few columns. */
+static inline bool gd_is_by_boxes(const gd_kernel *kernel)
+{
+    return (kernel->flags & GD_POINTS) && kernel->max_cols <= GD_BOXES_COLS;
+}
 
 /* Fills *choice, or fails with the reason why nothing can run. */
 gd_status gd_choose(const gd_request *request, gd_choice *choice, gd_error *err);

@@ -520,6 +520,20 @@ typedef struct gd_listed {
     int64_t *indices;
 } gd_listed;
 
+/* On a CUDA device, of rows of the table with GD_POINTS: all neighbours of each row that are within
+ * its limit, or the nearest of these, for whose lists `ranked` has room. A launch without `indices`
+ * counts them, and tells where each row's are to begin, after `base` before the first; the next one
+ * writes them, those of row i to elements from starts[i] - starts[0] on. Products list less than
+ * GD_PRODUCT_NEIGHBORS of a row, and a row that has many has more. */
+typedef struct gd_within {
+    int64_t *starts; /* of rows + 2: of each row, the end, and whether a row has many; or NULL */
+    int64_t base;
+    bool by_distance; /* the nearest first, else in the order of B */
+    bool any_long;    /* what starts[rows + 1] was, for the launch that writes */
+    void *distances;  /* of the points' dtype */
+    int64_t *indices;
+} gd_within;
+
 /* neighbors: looks through a panel of distances, whose columns are rows `first` and following of B,
  * and adds what belongs to each of its rows' lists, or counts it. The panel has col_stride 1.
  * Rows of the table with GD_POINTS have no panel: they compute the distances that they need, with
@@ -535,7 +549,8 @@ typedef struct gd_neighbors {
     gd_metric metric; /* GD_POINTS, and p, minkowski's exponent */
     double p;
     const double *box; /* GD_POINTS: as in gd_cdist */
-    /* GD_POINTS on the CPU: where B is arranged, and how large that is, which sizing tells. */
+    /* GD_POINTS: where B is arranged, and how large that is, which sizing tells; 0, as it was, of
+     * rows of the table that arrange it in the workspace. */
     void *arrangement;
     size_t arrangement_bytes;
     ptrdiff_t self;       /* GD_POINTS and CUDA: the row of B that is the first of A's, none its */
@@ -553,8 +568,10 @@ typedef struct gd_neighbors {
      * of those at just the limit it is the ones with indices up to that. */
     const double *limits;
     const int64_t *last;
+    bool one_limit; /* GD_POINTS: all rows have the first */
     gd_ranked ranked;
     gd_listed listed;
+    gd_within within;
     double done, share; /* GD_POINTS: of the call before this launch, and its own part of it */
 } gd_neighbors;
 typedef gd_status gd_neighbors_kernel(gd_neighbors *call, gd_error *err);
@@ -879,10 +896,12 @@ enum {
 #define GD_BY_WARPS GD_BIT(21)     /* cdist: warps multiply halves (see `products`) */
 #define GD_PERIODIC GD_BIT(22)     /* takes periodic columns */
 
-/* What rows of neighbors with GD_POINTS take on a CUDA device: neighbours of a row, and points that
- * they are among; how many columns cuda_boxes takes, and the fewest points of cuda_product. */
-enum { GD_POINTS_NEIGHBORS = 128, GD_POINTS_MOST = 1 << 30 };
-enum { GD_BOXES_COLS = 8, GD_PRODUCT_FEWEST = 1 << 14 };
+/* What rows of neighbors with GD_POINTS take on a CUDA device: how many points neighbours are
+ * among; cuda_boxes how many columns and neighbours of a row, cuda_product how many of these, and
+ * of points the fewest. */
+enum { GD_POINTS_MOST = 1 << 30 };
+enum { GD_BOXES_COLS = 8, GD_BOXES_NEIGHBORS = 128 };
+enum { GD_PRODUCT_NEIGHBORS = 1024, GD_PRODUCT_FEWEST = 1 << 14 };
 
 /* Bytes of shared memory that a block of apsp/cuda_blocked takes for float64 with predecessors. */
 enum { GD_PATHS64_SHARED = 74048 };

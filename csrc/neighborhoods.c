@@ -61,16 +61,18 @@ static gd_status gather_chunks(const gd_neighborhoods *found, const gd_matrix *d
 }
 
 gd_status gd_gather_neighborhoods(const gd_neighborhoods *found, const gd_matrix *distances,
-                                  int64_t *indices, const void *places, size_t places_bytes,
-                                  void *places_there, void *stream, gd_error *err)
+                                  int64_t *indices, int64_t *places, void *stream, gd_error *err)
 {
+    const size_t bytes = ((size_t)found->rows + 1) * sizeof *places;
     int previous;
     gd_status status = gd_enter(distances->device, &previous, err);
     if (status != GD_OK) {
         return status;
     }
-    status = gd_send_rows(distances->device, stream, places_there, places_bytes, places,
-                          places_bytes, places_bytes, 1, err);
+    status = found->places != NULL ? gd_copy_rows(distances->device, stream, places, bytes,
+                                                  found->places, bytes, bytes, 1, err)
+                                   : gd_send_rows(distances->device, stream, places, bytes,
+                                                  found->indptr, bytes, bytes, 1, err);
     status = status == GD_OK ? gather_chunks(found, distances, indices, stream, err) : status;
     gd_leave(distances->device, previous);
     return status;
@@ -80,11 +82,13 @@ void gd_free_neighborhoods(gd_neighborhoods *found)
 {
     int previous;
     gd_error err;
-    if (found->chunk_count > 0 && gd_enter(found->device, &previous, &err) == GD_OK) {
+    if ((found->chunk_count > 0 || found->places != NULL) &&
+        gd_enter(found->device, &previous, &err) == GD_OK) {
         for (ptrdiff_t i = 0; i < found->chunk_count; ++i) {
             gd_free(found->device, found->stream, found->chunks[i].distances);
             gd_free(found->device, found->stream, found->chunks[i].indices);
         }
+        gd_free(found->device, found->stream, found->places);
         gd_leave(found->device, previous);
     }
     free(found->chunks);

@@ -12,6 +12,7 @@
 typedef struct gd_wanted {
     ptrdiff_t most;      /* at most the nearest so many; PTRDIFF_MAX for all */
     const double *radii; /* within this distance, for each row of A, inclusive; NULL: any */
+    bool one_radius;     /* the first is that of all rows */
     /* A's rows are rows `self` and following of B, and none is a neighbour of itself; -1 if they
      * are others. */
     ptrdiff_t self;
@@ -40,6 +41,9 @@ typedef struct gd_chunk {
 typedef struct gd_neighborhoods {
     void *distances; /* of the computation's dtype */
     int64_t *indices, *indptr;
+    int64_t *places;            /* indptr where that is on the device; or NULL */
+    ptrdiff_t rows;             /* of A */
+    bool dense;                 /* so many that boxes were not worth it: nothing else is there */
     ptrdiff_t count, allocated; /* elements */
     gd_chunk *chunks;
     ptrdiff_t chunk_count;
@@ -50,11 +54,10 @@ typedef struct gd_neighborhoods {
 /* Makes room for `more` elements of `size` bytes in the arrays on the host. */
 gd_status gd_grow_neighborhoods(gd_neighborhoods *found, size_t size, ptrdiff_t more,
                                 gd_error *err);
-/* Copies what is in chunks, and places that begin on the host, to arrays on the same device,
- * enqueued on `stream`. `distances` is one row. */
+/* Copies what is in chunks, and where rows begin, to arrays on the same device, enqueued on
+ * `stream`. `distances` is one row. */
 gd_status gd_gather_neighborhoods(const gd_neighborhoods *found, const gd_matrix *distances,
-                                  int64_t *indices, const void *places, size_t places_bytes,
-                                  void *places_there, void *stream, gd_error *err);
+                                  int64_t *indices, int64_t *places, void *stream, gd_error *err);
 /* Gives back all that is there. */
 void gd_free_neighborhoods(gd_neighborhoods *found);
 

@@ -49,9 +49,8 @@ static void shape_panel(gd_hunt *hunt, size_t bytes)
     const ptrdiff_t m = job->a->rows, n = job->b->rows;
     const double listed = fmax((double)LIST_BYTES / fmax(hunt->prey->row_bytes, 1), 1);
     if (gd_hunts_points(hunt)) { /* no panel, but lists */
-        const bool few_cols = hunt->finder->max_cols <= GD_BOXES_COLS;
-        const ptrdiff_t most =
-            few_cols ? (ptrdiff_t)fmin(listed, BOXES_ROWS) : (ptrdiff_t)POINTS_ROWS;
+        const bool few_cols = gd_is_by_boxes(hunt->finder);
+        const ptrdiff_t most = (ptrdiff_t)fmin(listed, few_cols ? BOXES_ROWS : POINTS_ROWS);
         hunt->rows = gd_least(m, most / (ptrdiff_t)(PANEL_BYTES / bytes) + 1);
         hunt->cols = n;
         return;
@@ -127,6 +126,70 @@ gd_status gd_hunt_workspace(gd_hunt *hunt, gd_error *err)
                ? gd_stage_memory(&hunt->job->stage, 1, look->launch.workspace_bytes,
                                  "the workspace of neighbors", &look->launch.workspace, err)
                : status;
+}
+
+/* Leaves B, as it is arranged in the stage's memory, for searches to come. Those need not wait for
+ * more than that: it has a stream of its own, where the memory is given back one day. */
+static gd_status keep(gd_hunt *hunt, gd_error *err)
+{
+    gd_stage *const stage = &hunt->job->stage;
+    const gd_matrix *const b = hunt->job->b;
+    const gd_measure *const measure = hunt->job->measure;
+    gd_arrangement made = {.memory = hunt->look.arrangement, .device = stage->device};
+    gd_status status = gd_cuda_mark_create(&made.mark, err);
+    status = status == GD_OK ? gd_cuda_stream_take(false, &made.stream, err) : status;
+    status = status == GD_OK ? gd_cuda_mark_set(made.mark, stage->stream, err) : status;
+    if (status == GD_OK && gd_kept_take(hunt->kept, hunt->finder, b, measure, &made)) {
+        gd_stage_leave(stage, made.memory);
+        hunt->there = gd_kept_find(hunt->kept, hunt->finder, stage->device, b, measure);
+    }
+    else {
+        gd_cuda_mark_free(made.mark);
+        gd_cuda_stream_give(made.stream);
+    }
+    return status;
+}
+
+gd_status gd_hunt_arrange(gd_hunt *hunt, gd_error *err)
+{
+    gd_job *const job = hunt->job;
+    gd_neighbors *const look = &hunt->look;
+    gd_status status;
+    look->a = gd_rows_from(&job->all_a.rows, 0, gd_least(job->a->rows, hunt->rows));
+    look->b = job->all_b.rows;
+    look->self = hunt->self;
+    look->arranged = hunt->there != NULL;
+    look->arrangement = hunt->there != NULL ? hunt->there->memory : NULL;
+    look->arrangement_bytes = 0;
+    status = gd_hunt_workspace(hunt, err);
+    if (status == GD_OK && look->arranged) {
+        return gd_cuda_mark_order(job->stage.stream, hunt->there->mark, err);
+    }
+    status = status == GD_OK ? gd_stage_memory(&job->stage, 1, look->arrangement_bytes,
+                                               "XB, arranged", &look->arrangement, err)
+                             : status;
+    if (status != GD_OK || gd_job_counts(job)) {
+        return status;
+    }
+    status = hunt->finder->launch.neighbors(look, err);
+    return status == GD_OK && hunt->kept != NULL && look->arrangement != NULL ? keep(hunt, err)
+                                                                              : status;
+}
+
+gd_status gd_hunt_among(gd_hunt *hunt, ptrdiff_t first, ptrdiff_t count, double from, double to,
+                        gd_error *err)
+{
+    gd_job *const job = hunt->job;
+    gd_neighbors *const look = &hunt->look;
+    const double all = (double)job->a->rows;
+    const gd_launch launch = {
+        .device = job->stage.device, .stream = job->stage.stream, .watch = job->watch};
+    look->a = gd_rows_from(&job->all_a.rows, first, count);
+    look->self = hunt->self < 0 ? -1 : hunt->self + first;
+    look->done = ((double)first + from * (double)count) / all;
+    look->share = (to - from) * (double)count / all;
+    const gd_status status = hunt->finder->launch.neighbors(look, err);
+    return status == GD_OK ? gd_pass(&launch, look->done + look->share, err) : status;
 }
 
 gd_status gd_hunt_panel(gd_hunt *hunt, gd_error *err)
@@ -233,6 +296,23 @@ static gd_status fit(gd_hunt *hunt, gd_error *err)
                            "search for those of fewer rows at once", err);
 }
 
+/* Finds what an earlier search among B left. A graph that is captured may outlive it, and has none
+ * of its work before it. */
+static void find_kept(gd_hunt *hunt)
+{
+    gd_job *const job = hunt->job;
+    gd_error ignored;
+    if (hunt->kept == NULL ||
+        gd_refuse_capture(job->stage.device, job->stage.stream, "keeping XB", &ignored) != GD_OK) {
+        hunt->kept = NULL;
+        return;
+    }
+    hunt->there = gd_kept_find(hunt->kept, hunt->finder, job->stage.device, job->b, job->measure);
+    if (hunt->there != NULL && job->a != job->b) {
+        job->ready_b = job->b; /* as it is arranged nobody reads it any more */
+    }
+}
+
 gd_status gd_hunt_run(gd_hunt *hunt, const gd_orders *orders, gd_error *err)
 {
     gd_job *const job = hunt->job;
@@ -250,7 +330,16 @@ gd_status gd_hunt_run(gd_hunt *hunt, const gd_orders *orders, gd_error *err)
         return status;
     }
     status = fit(hunt, err);
-    status = status == GD_OK ? work(hunt, err) : status;
+    if (status == GD_OK) {
+        find_kept(hunt);
+        status = work(hunt, err);
+    }
+    if (hunt->there != NULL) {
+        gd_error ignored;
+        const gd_status ordered =
+            gd_cuda_order(hunt->there->stream, job->stage.stream, status == GD_OK ? err : &ignored);
+        status = status == GD_OK ? ordered : status;
+    }
     gd_job_release(job);
     status = job->staged ? gd_settle(device, job->stage.stream, status, err) : status;
     gd_leave(device, previous);
@@ -272,12 +361,18 @@ gd_hunt gd_hunt_begin(gd_job *job, const gd_choice *finder, ptrdiff_t self)
     };
 }
 
-double *gd_hunt_keys(const gd_hunt *hunt, const double *radii)
+ptrdiff_t gd_hunt_key_count(const gd_hunt *hunt, const gd_wanted *wanted)
 {
-    const ptrdiff_t m = hunt->job->a->rows;
-    double *const keys = malloc((size_t)m * sizeof *keys);
-    for (ptrdiff_t i = 0; keys != NULL && i < m; ++i) {
-        keys[i] = hunt->look.larger ? -radii[i] : radii[i];
+    return gd_hunts_points(hunt) && wanted->one_radius ? 1 : hunt->job->a->rows;
+}
+
+double *gd_hunt_keys(const gd_hunt *hunt, const gd_wanted *wanted)
+{
+    const ptrdiff_t count = gd_hunt_key_count(hunt, wanted);
+    double *const keys = malloc((size_t)count * sizeof *keys);
+    for (ptrdiff_t i = 0; keys != NULL && i < count; ++i) {
+        const double radius = wanted->radii[wanted->one_radius ? 0 : i];
+        keys[i] = hunt->look.larger ? -radius : radius;
     }
     return keys;
 }

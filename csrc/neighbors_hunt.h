@@ -3,6 +3,7 @@
 #define GPUDIST_NEIGHBORS_HUNT_H
 
 #include "cdist_job.h"
+#include "neighbors.h"
 
 /* A search. */
 typedef struct gd_hunt {
@@ -13,6 +14,8 @@ typedef struct gd_hunt {
     ptrdiff_t rows, cols;         /* of a panel */
     gd_matrix panel;              /* room for one, */
     ptrdiff_t row, count, column; /* and which rows and columns there are in it; none if -1 */
+    gd_kept *kept;                /* where B is arranged for other searches as well, or NULL; */
+    gd_arrangement *there;        /* and what was found there, or NULL */
     const struct gd_prey *prey;
     void *context; /* of that kind */
 } gd_hunt;
@@ -41,11 +44,18 @@ gd_status gd_hunt_workspace(gd_hunt *hunt, gd_error *err);
 gd_status gd_hunt_numbers(gd_hunt *hunt, const void *host, ptrdiff_t count, const char *what,
                           const void **there, gd_error *err);
 
+/* The same of rows of the table that take points: what they need, and B arranged in it. */
+gd_status gd_hunt_arrange(gd_hunt *hunt, gd_error *err);
+
 /* For prey->block: all panels of some rows, one after the other. Each is computed, unless it is the
  * one that is there, and looked through as hunt->look says; `each`, which may be NULL, is called
  * before with the panel's number. */
 gd_status gd_hunt_look(gd_hunt *hunt, ptrdiff_t row, ptrdiff_t count,
                        void (*each)(gd_hunt *hunt, ptrdiff_t number), gd_error *err);
+/* The same of rows of the table that take points, as hunt->look says: rows [first, first + count),
+ * as the part [from, to) of the work on these. */
+gd_status gd_hunt_among(gd_hunt *hunt, ptrdiff_t first, ptrdiff_t count, double from, double to,
+                        gd_error *err);
 /* `count` pieces of `size` bytes, each `pitch` after the one before, to dense memory on the host;
  * finished on return. And bytes to the device, which have been read on return. */
 gd_status gd_hunt_home(const gd_hunt *hunt, void *host, const void *there, size_t pitch,
@@ -53,9 +63,11 @@ gd_status gd_hunt_home(const gd_hunt *hunt, void *host, const void *there, size_
 gd_status gd_hunt_send(const gd_hunt *hunt, void *there, const void *host, size_t bytes,
                        gd_error *err);
 
-/* The keys of rows' radii, to be freed: of similarities they are minus these. NULL where there is
- * no memory for them, which the other one says. */
-double *gd_hunt_keys(const gd_hunt *hunt, const double *radii);
+/* The keys of rows' radii, to be freed: of similarities they are minus these. There is one a row,
+ * or where points are searched and all radii are one, that one: gd_hunt_key_count. NULL where there
+ * is no memory for them, which the last one says. */
+double *gd_hunt_keys(const gd_hunt *hunt, const gd_wanted *wanted);
+ptrdiff_t gd_hunt_key_count(const gd_hunt *hunt, const gd_wanted *wanted);
 gd_status gd_hunt_no_keys(const gd_hunt *hunt, gd_error *err);
 
 #endif

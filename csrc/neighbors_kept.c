@@ -25,16 +25,22 @@ struct gd_kept {
     _Atomic(kept_points *) first;
 };
 
-static const gd_device host = {GD_CPU, 0};
-
 gd_kept *gd_kept_new(void) { return calloc(1, sizeof(gd_kept)); }
 
 void gd_kept_free(gd_kept *kept)
 {
     kept_points *const first = kept != NULL ? atomic_load(&kept->first) : NULL;
     if (first != NULL) {
-        gd_free(host, NULL, first->arrangement.memory);
-        gd_free(host, NULL, first->arrangement.rows.data);
+        const gd_arrangement *const made = &first->arrangement;
+        int previous;
+        gd_error err;
+        if (gd_enter(made->device, &previous, &err) == GD_OK) {
+            gd_free(made->device, made->stream, made->memory);
+            gd_free(made->device, made->stream, made->rows.data);
+            gd_cuda_mark_free(made->mark);
+            gd_cuda_stream_give(made->stream);
+            gd_leave(made->device, previous);
+        }
         free(first);
     }
     free(kept);
@@ -47,23 +53,26 @@ static bool are_noted(const double *numbers, bool noted, const double *at, ptrdi
            (!noted || memcmp(numbers, at, (size_t)columns * sizeof *at) == 0);
 }
 
-static bool is_for(const kept_points *one, const gd_kernel *kernel, const gd_matrix *points,
-                   const gd_measure *measure)
+static bool is_for(const kept_points *one, const gd_kernel *kernel, gd_device device,
+                   const gd_matrix *points, const gd_measure *measure)
 {
+    const bool there = one->arrangement.device.index == device.index;
     const gd_matrix *const x = &one->points, *const y = points;
     const bool alike = x->data == y->data && x->rows == y->rows && x->cols == y->cols &&
-                       x->row_stride == y->row_stride && x->dtype == y->dtype;
-    return alike && one->kernel == kernel && one->metric == measure->metric &&
+                       x->row_stride == y->row_stride && x->col_stride == y->col_stride &&
+                       x->dtype == y->dtype;
+    return alike && there && one->kernel == kernel && one->metric == measure->metric &&
            one->p == measure->p &&
            are_noted(measure->weights, one->weighted, one->arguments, x->cols) &&
            are_noted(measure->box, one->periodic, one->arguments + x->cols, x->cols);
 }
 
-gd_arrangement *gd_kept_find(gd_kept *kept, const gd_kernel *kernel, const gd_matrix *points,
-                             const gd_measure *measure)
+gd_arrangement *gd_kept_find(gd_kept *kept, const gd_kernel *kernel, gd_device device,
+                             const gd_matrix *points, const gd_measure *measure)
 {
     kept_points *const first = atomic_load(&kept->first);
-    return first != NULL && is_for(first, kernel, points, measure) ? &first->arrangement : NULL;
+    return first != NULL && is_for(first, kernel, device, points, measure) ? &first->arrangement
+                                                                           : NULL;
 }
 
 bool gd_kept_take(gd_kept *kept, const gd_kernel *kernel, const gd_matrix *points,
@@ -78,6 +87,9 @@ bool gd_kept_take(gd_kept *kept, const gd_kernel *kernel, const gd_matrix *point
     }
     one->arrangement.rows = made->rows;
     one->arrangement.memory = made->memory;
+    one->arrangement.device = made->device;
+    one->arrangement.mark = made->mark;
+    one->arrangement.stream = made->stream;
     atomic_init(&one->arrangement.worth, false);
     one->kernel = kernel;
     one->points = *points;

@@ -54,7 +54,8 @@ typedef struct gd_search {
     bool in_panels;        /* on a device: not by points, for which there was too little memory */
     gd_kept *kept;         /* where B is arranged for other searches as well, or NULL; */
     gd_arrangement *there; /* and what was found there, or NULL */
-    ptrdiff_t neighbors;   /* as in gd_request */
+    ptrdiff_t neighbors;   /* as in gd_request, as these: */
+    bool bounded, sums;
     ptrdiff_t self;
     const struct gd_search_kind *kind;
     void *context; /* of that kind */
@@ -204,7 +205,8 @@ static ptrdiff_t rows_at_pace(const gd_search *search)
 static void find_kept(gd_search *search)
 {
     gd_job *const job = &search->job;
-    search->there = gd_kept_find(search->kept, search->filter, job->b, job->measure);
+    search->there =
+        gd_kept_find(search->kept, search->filter, job->stage.device, job->b, job->measure);
     job->ready_b = search->there != NULL && takes_prepared(search) ? &search->there->rows : NULL;
 }
 
@@ -212,14 +214,15 @@ static void find_kept(gd_search *search)
 static void keep(gd_search *search)
 {
     gd_job *const job = &search->job;
-    gd_arrangement made = {.memory = search->look.arrangement};
+    gd_arrangement made = {.memory = search->look.arrangement, .device = job->stage.device};
     if (takes_prepared(search)) {
         made.rows = job->all_b.rows;
     }
     if (gd_kept_take(search->kept, search->filter, job->b, job->measure, &made)) {
         gd_stage_leave(&job->stage, made.memory);
         gd_stage_leave(&job->stage, made.rows.data);
-        search->there = gd_kept_find(search->kept, search->filter, job->b, job->measure);
+        search->there =
+            gd_kept_find(search->kept, search->filter, made.device, job->b, job->measure);
     }
 }
 
@@ -424,6 +427,8 @@ static gd_status choose(gd_search *search, const gd_orders *orders, gd_request *
                             .form = gd_form_of_measure(job->measure, job->a->dtype),
                             .in_panels = by_distances || search->in_panels,
                             .neighbors = search->neighbors,
+                            .bounded = search->bounded,
+                            .sums = search->sums,
                             .n = job->b->rows,
                             .cols = job->b->cols};
     if (by_distances) {
@@ -436,8 +441,8 @@ static gd_status choose(gd_search *search, const gd_orders *orders, gd_request *
     if ((status = gd_choose(request, finder, err)) != GD_OK) {
         return status;
     }
-    if (search->kept == NULL || finder->device.backend == GD_CUDA) {
-        /* B that is kept is not arranged for these rows alone. */
+    const bool keeps = finder->device.backend == GD_CPU || gd_is_by_boxes(finder->kernel);
+    if (search->kept == NULL || !keeps) { /* B that is kept is not arranged for these rows alone */
         gd_stand_in(request, job->a->rows, finder);
     }
     of_distances = orders_at(finder->device, &of_distances);
@@ -539,7 +544,9 @@ static void start_lists(gd_search *search, ptrdiff_t first, ptrdiff_t count)
     const gd_wanted *const wanted = listing->wanted;
     for (ptrdiff_t i = 0; i < count; ++i) {
         gd_candidates *const list = &listing->lists[i];
-        const double radius = wanted->radii != NULL ? wanted->radii[first + i] : (double)INFINITY;
+        const double radius = wanted->radii != NULL
+                                  ? wanted->radii[wanted->one_radius ? 0 : first + i]
+                                  : (double)INFINITY;
         list->count = 0;
         list->cut = false;
         list->most = wanted->most;
@@ -623,6 +630,15 @@ static ptrdiff_t rows_of_lists(ptrdiff_t room)
     return gd_most(LIST_BYTES / (ptrdiff_t)sizeof(gd_candidate) / gd_most(room, 1), 1);
 }
 
+/* Whether a search among points on a device, for which there was too little memory, is to be done
+ * again by panels. */
+static bool goes_through_panels(gd_search *search, const gd_choice *there, gd_status status)
+{
+    const bool points = there->kernel->flags & GD_POINTS;
+    search->in_panels = status == GD_NO_MEMORY && points && !search->asked && !search->in_panels;
+    return search->in_panels;
+}
+
 gd_status gd_run_nearest(const gd_matrix *a, const gd_matrix *b, const gd_matrix *distances,
                          int64_t *indices, const gd_wanted *wanted, const gd_measure *measure,
                          const gd_orders *orders, gd_error *err)
@@ -635,7 +651,8 @@ gd_status gd_run_nearest(const gd_matrix *a, const gd_matrix *b, const gd_matrix
                         .kind = &nearest,
                         .context = &listing,
                         .kept = wanted->kept,
-                        .neighbors = wanted->radii != NULL ? 0 : wanted->most};
+                        .neighbors = wanted->most,
+                        .bounded = wanted->radii != NULL};
     gd_choice there;
     if (distances->rows != a->rows || distances->cols != wanted->most) {
         return GD_FAIL(err, GD_BAD_VALUE, "distances must have shape (%td, %td), got (%td, %td)",
@@ -651,11 +668,9 @@ gd_status gd_run_nearest(const gd_matrix *a, const gd_matrix *b, const gd_matrix
             return status;
         }
         status = gd_cuda_run_nearest(&search.job, &there, distances, indices, wanted, orders, err);
-        const bool points = there.kernel->flags & GD_POINTS;
-        if (status != GD_NO_MEMORY || !points || search.asked || search.in_panels) {
+        if (!goes_through_panels(&search, &there, status)) {
             return status;
         }
-        search.in_panels = true;
     }
 }
 
@@ -696,20 +711,39 @@ gd_status gd_run_within(const gd_matrix *a, const gd_matrix *b, gd_dtype dtype,
     const bool all = wanted->most >= b->rows;
     gd_listing listing = {
         .wanted = wanted, .room = all ? 0 : room_for(wanted->most, b->rows), .found = found};
-    gd_search search = {
-        .self = wanted->self, .kind = &within, .context = &listing, .kept = wanted->kept};
+    gd_search search = {.self = wanted->self,
+                        .kind = &within,
+                        .context = &listing,
+                        .kept = wanted->kept,
+                        .neighbors = all ? 0 : wanted->most,
+                        .bounded = true};
     gd_choice there;
     gd_status status = GD_OK;
     *found = (gd_neighborhoods){0};
-    found->indptr = calloc((size_t)a->rows + 1, sizeof *found->indptr);
-    if (found->indptr == NULL) {
-        return GD_FAIL(err, GD_NO_MEMORY, "no memory for the lists of %td rows", a->rows);
-    }
-    if (b->rows > 0) {
+    while (status == GD_OK) {
+        gd_free_neighborhoods(found);
+        found->rows = a->rows;
+        found->indptr = calloc((size_t)a->rows + 1, sizeof *found->indptr);
+        if (found->indptr == NULL) {
+            return GD_FAIL(err, GD_NO_MEMORY, "no memory for the lists of %td rows", a->rows);
+        }
+        if (b->rows == 0) {
+            break;
+        }
         status = run(&search, a, b, dtype, measure, orders,
                      all ? GROWING_ROWS : rows_of_lists(listing.room), &there, err);
-        if (status == GD_OK && a->rows > 0 && there.device.backend == GD_CUDA) {
-            status = gd_cuda_run_within(&search.job, &there, wanted, orders, found, err);
+        if (status != GD_OK || a->rows == 0 || there.device.backend == GD_CPU) {
+            break;
+        }
+        status = gd_cuda_run_within(&search.job, &there, wanted, orders, found, err);
+        if (found->dense) {
+            search.in_panels = true;
+        }
+        else if (found->count == 0 && goes_through_panels(&search, &there, status)) {
+            status = GD_OK;
+        }
+        else {
+            break;
         }
     }
     return status;
@@ -776,15 +810,20 @@ gd_status gd_run_count(const gd_matrix *a, const gd_matrix *b, gd_dtype dtype,
                        gd_error *err)
 {
     gd_counting counting = {.census = census};
-    gd_search search = {.self = census->self, .kind = &count, .context = &counting};
+    gd_search search = {
+        .self = census->self, .kind = &count, .context = &counting, .sums = census->sums != NULL};
     const ptrdiff_t at_most =
         gd_most(LIST_BYTES / (ptrdiff_t)sizeof(double) / gd_most(census->bound_count, 1), 1);
     gd_choice there;
     gd_status status = GD_OK;
-    if (b->rows > 0 && census->bound_count > 0) {
+    while (b->rows > 0 && census->bound_count > 0) {
         status = run(&search, a, b, dtype, measure, orders, at_most, &there, err);
-        if (status == GD_OK && a->rows > 0 && there.device.backend == GD_CUDA) {
-            status = gd_cuda_run_count(&search.job, &there, census, orders, err);
+        if (status != GD_OK || a->rows == 0 || there.device.backend == GD_CPU) {
+            break;
+        }
+        status = gd_cuda_run_count(&search.job, &there, census, orders, err);
+        if (!goes_through_panels(&search, &there, status)) {
+            break;
         }
     }
     return status;

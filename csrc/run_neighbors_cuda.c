@@ -18,22 +18,9 @@ typedef struct gd_nearest_job {
     int64_t *indices;
     const gd_matrix *to; /* where a block's go, on the host; or NULL */
     int64_t *to_indices;
+    const gd_wanted *wanted;
     const double *limits;
 } gd_nearest_job;
-
-/* Arranges B for a row of the table that takes points. */
-static gd_status arrange(gd_hunt *hunt, gd_error *err)
-{
-    gd_neighbors *const look = &hunt->look;
-    gd_status status;
-    look->a = gd_rows_from(&hunt->job->all_a.rows, 0, gd_least(hunt->job->a->rows, hunt->rows));
-    look->b = hunt->job->all_b.rows;
-    look->self = hunt->self;
-    look->arranged = false;
-    status = gd_hunt_workspace(hunt, err);
-    return status != GD_OK || gd_job_counts(hunt->job) ? status
-                                                       : hunt->finder->launch.neighbors(look, err);
-}
 
 static gd_status hold_nearest(gd_hunt *hunt, gd_error *err)
 {
@@ -53,14 +40,16 @@ static gd_status hold_nearest(gd_hunt *hunt, gd_error *err)
     }
     if (status == GD_OK && nearest->limits != NULL) {
         const void *limits;
-        status = gd_hunt_numbers(hunt, nearest->limits, hunt->job->a->rows, "radii", &limits, err);
+        status = gd_hunt_numbers(hunt, nearest->limits, gd_hunt_key_count(hunt, nearest->wanted),
+                                 "radii", &limits, err);
         hunt->look.limits = limits;
+        hunt->look.one_limit = nearest->wanted->one_radius;
     }
     if (status != GD_OK) {
         return status;
     }
     if (gd_hunts_points(hunt)) {
-        return arrange(hunt, err);
+        return gd_hunt_arrange(hunt, err);
     }
     status = gd_hunt_panel(hunt, err);
     return status == GD_OK ? gd_hunt_workspace(hunt, err) : status;
@@ -91,23 +80,15 @@ static gd_status nearest_block(gd_hunt *hunt, ptrdiff_t first, ptrdiff_t count, 
     gd_status status;
     look->ranked.distances = gd_rows_from(&nearest->distances, at, count).data;
     look->ranked.indices = nearest->indices + at * look->ranked.most;
-    if (!gd_hunts_points(hunt)) {
-        look->limits = limits != NULL ? limits + first : NULL;
+    const bool points = gd_hunts_points(hunt), one = points && look->one_limit;
+    look->limits = limits != NULL && !one ? limits + first : limits;
+    if (!points) {
         status = gd_hunt_look(hunt, first, count, NULL, err);
-        look->limits = limits;
     }
     else {
-        look->a = gd_rows_from(&job->all_a.rows, first, count);
-        look->self = hunt->self < 0 ? -1 : hunt->self + first;
-        look->done = (double)first / (double)job->a->rows;
-        look->share = (double)count / (double)job->a->rows;
-        status = gd_job_counts(job) ? GD_OK : hunt->finder->launch.neighbors(look, err);
-        if (status == GD_OK && !gd_job_counts(job)) {
-            const gd_launch launch = {
-                .device = job->stage.device, .stream = job->stage.stream, .watch = job->watch};
-            status = gd_pass(&launch, (double)(first + count) / (double)job->a->rows, err);
-        }
+        status = gd_job_counts(job) ? GD_OK : gd_hunt_among(hunt, first, count, 0, 1, err);
     }
+    look->limits = limits;
     return status == GD_OK && nearest->to != NULL && !gd_job_counts(job)
                ? bring_lists(hunt, first, count, err)
                : status;
@@ -121,7 +102,8 @@ gd_status gd_cuda_run_nearest(gd_job *job, const gd_choice *finder, const gd_mat
     gd_nearest_job nearest = {.distances = *distances,
                               .indices = indices,
                               .to = home ? distances : NULL,
-                              .to_indices = indices};
+                              .to_indices = indices,
+                              .wanted = wanted};
     const size_t size = gd_dtype_size(job->dtype) + sizeof(int64_t);
     const gd_prey prey = {.hold = hold_nearest,
                           .block = nearest_block,
@@ -130,7 +112,8 @@ gd_status gd_cuda_run_nearest(gd_job *job, const gd_choice *finder, const gd_mat
     hunt.prey = &prey;
     hunt.context = &nearest;
     hunt.look.ranked.most = wanted->most;
-    double *const limits = wanted->radii != NULL ? gd_hunt_keys(&hunt, wanted->radii) : NULL;
+    hunt.kept = wanted->kept;
+    double *const limits = wanted->radii != NULL ? gd_hunt_keys(&hunt, wanted) : NULL;
     if (wanted->radii != NULL && limits == NULL) {
         return gd_hunt_no_keys(&hunt, err);
     }
@@ -186,7 +169,19 @@ static gd_status hold_census(gd_hunt *hunt, gd_error *err)
             status = gd_hunt_send(hunt, memory, census->counts, bins * sizeof(int64_t), err);
         }
     }
-    return status == GD_OK ? gd_hunt_panel(hunt, err) : status;
+    if (status != GD_OK) {
+        return status;
+    }
+    return gd_hunts_points(hunt) ? gd_hunt_arrange(hunt, err) : gd_hunt_panel(hunt, err);
+}
+
+/* Counts pairs of some rows. */
+static gd_status count_some(gd_hunt *hunt, ptrdiff_t first, ptrdiff_t count, gd_error *err)
+{
+    if (!gd_hunts_points(hunt)) {
+        return gd_hunt_look(hunt, first, count, NULL, err);
+    }
+    return gd_job_counts(hunt->job) ? GD_OK : gd_hunt_among(hunt, first, count, 0, 1, err);
 }
 
 static gd_status census_block(gd_hunt *hunt, ptrdiff_t first, ptrdiff_t count, gd_error *err)
@@ -197,13 +192,13 @@ static gd_status census_block(gd_hunt *hunt, ptrdiff_t first, ptrdiff_t count, g
     const size_t bytes = (size_t)(count * bins) * sizeof(double);
     gd_status status = GD_OK;
     if (gd_job_counts(hunt->job)) {
-        return gd_hunt_look(hunt, first, count, NULL, err);
+        return count_some(hunt, first, count, err);
     }
     if (counting->host_sums != NULL) {
         memset(counting->host_sums, 0, bytes);
         status = gd_hunt_send(hunt, hunt->look.sums, counting->host_sums, bytes, err);
     }
-    status = status == GD_OK ? gd_hunt_look(hunt, first, count, NULL, err) : status;
+    status = status == GD_OK ? count_some(hunt, first, count, err) : status;
     if (status != GD_OK || counting->host_sums == NULL) {
         const bool last = first + count == hunt->job->a->rows;
         return status == GD_OK && last ? gd_hunt_home(hunt, census->counts, hunt->look.counts,

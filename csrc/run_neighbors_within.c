@@ -2,7 +2,10 @@
  *
  * They are counted first, and written when it is known where each row's begin; where a panel has
  * all columns it is computed once for both. Where only the nearest so many of a row are wanted, but
- * in the order of B, these are found before: the last of them says which others belong to them. */
+ * in the order of B, these are found before: the last of them says which others belong to them.
+ *
+ * Rows of the table that take points count and write by themselves, and the host learns no more
+ * than how many neighbours a block of rows has. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,10 +14,14 @@
 #include "run_neighbors_cuda.h"
 #include "sizes.h"
 
+/* Neighbours of a row, on average, and how many rows of B are fewer than as many times that. */
+enum { MANY_OF_ROW = 1024, MANY_SHARE = 256 };
+
 typedef struct gd_within_job {
     const gd_wanted *wanted;
     gd_neighborhoods *found;
     bool home, capped;    /* to the host; at most wanted->most of a row, in the order of B */
+    bool may_leave;       /* points: to panels */
     ptrdiff_t panels;     /* of a block of rows */
     double *keys;         /* limits of all rows */
     const double *limits; /* the same on the device */
@@ -28,6 +35,16 @@ typedef struct gd_within_job {
     ptrdiff_t segments;
 } gd_within_job;
 
+static gd_status limit_rows(gd_hunt *hunt, gd_error *err)
+{
+    gd_within_job *const within = hunt->context;
+    const void *limits;
+    const gd_status status = gd_hunt_numbers(
+        hunt, within->keys, gd_hunt_key_count(hunt, within->wanted), "radii", &limits, err);
+    within->limits = limits;
+    return status;
+}
+
 static gd_status room_for(gd_hunt *hunt, size_t count, size_t size, const char *what, void *into,
                           gd_error *err)
 {
@@ -37,16 +54,25 @@ static gd_status room_for(gd_hunt *hunt, size_t count, size_t size, const char *
     return status;
 }
 
+/* Room for the nearest wanted->most of a block's rows. */
+static gd_status room_for_lists(gd_hunt *hunt, gd_error *err)
+{
+    gd_within_job *const within = hunt->context;
+    const size_t list = (size_t)within->wanted->most * (size_t)hunt->rows;
+    const gd_status status = room_for(hunt, list, gd_dtype_size(hunt->job->dtype),
+                                      "lists of neighbours", &within->nearest.distances, err);
+    return status == GD_OK ? room_for(hunt, list, sizeof(int64_t), "lists of neighbours",
+                                      &within->nearest.indices, err)
+                           : status;
+}
+
 static gd_status hold_within(gd_hunt *hunt, gd_error *err)
 {
     gd_within_job *const within = hunt->context;
     const gd_wanted *const wanted = within->wanted;
-    const size_t rows = (size_t)hunt->rows, size = gd_dtype_size(hunt->job->dtype);
+    const size_t rows = (size_t)hunt->rows;
     gd_neighbors *const look = &hunt->look;
-    const void *limits;
-    gd_status status =
-        gd_hunt_numbers(hunt, within->keys, hunt->job->a->rows, "radii", &limits, err);
-    within->limits = limits;
+    gd_status status = limit_rows(hunt, err);
     status = status == GD_OK ? gd_hunt_panel(hunt, err) : status;
     if (status == GD_OK && (within->capped || wanted->by_distance)) {
         look->ranked.most = within->capped ? wanted->most : 1;
@@ -54,11 +80,7 @@ static gd_status hold_within(gd_hunt *hunt, gd_error *err)
         look->ranked.most = 0;
     }
     if (status == GD_OK && within->capped) {
-        const size_t list = (size_t)wanted->most * rows;
-        status = room_for(hunt, list, size, "lists of neighbours", &within->nearest.distances, err);
-        status = status == GD_OK ? room_for(hunt, list, sizeof(int64_t), "lists of neighbours",
-                                            &within->nearest.indices, err)
-                                 : status;
+        status = room_for_lists(hunt, err);
         status = status == GD_OK
                      ? room_for(hunt, rows, sizeof(double), "limits of rows", &within->cuts, err)
                      : status;
@@ -299,18 +321,125 @@ static gd_status within_block(gd_hunt *hunt, ptrdiff_t first, ptrdiff_t count, g
     return status;
 }
 
+/* ---------------------------------------------------------------- among points */
+
+static gd_status hold_points(gd_hunt *hunt, gd_error *err)
+{
+    gd_within_job *const within = hunt->context;
+    gd_neighborhoods *const found = within->found;
+    const gd_stage *const stage = &hunt->job->stage;
+    gd_neighbors *const look = &hunt->look;
+    gd_status status = limit_rows(hunt, err);
+    if (status == GD_OK && within->capped) {
+        status = room_for_lists(hunt, err);
+        look->ranked = within->nearest;
+        look->ranked.most = within->wanted->most;
+    }
+    status = status == GD_OK ? room_for(hunt, (size_t)hunt->rows + 2, sizeof(int64_t),
+                                        "places of neighbours", &within->starts, err)
+                             : status;
+    if (status == GD_OK && !within->home && !gd_job_counts(hunt->job)) {
+        void *places;
+        status = gd_alloc(stage->device, stage->stream,
+                          ((size_t)found->rows + 1) * sizeof *found->places, "places of neighbours",
+                          &places, err);
+        found->places = status == GD_OK ? places : NULL;
+    }
+    look->one_limit = within->wanted->one_radius;
+    look->within = (gd_within){.starts = within->starts};
+    return status == GD_OK ? gd_hunt_arrange(hunt, err) : status;
+}
+
+/* Where a block's rows begin, to where they stay. */
+static gd_status bring_places(const gd_hunt *hunt, ptrdiff_t first, ptrdiff_t count, gd_error *err)
+{
+    const gd_within_job *const within = hunt->context;
+    const gd_stage *const stage = &hunt->job->stage;
+    const size_t bytes = ((size_t)count + 1) * sizeof(int64_t);
+    if (within->home) {
+        return gd_hunt_home(hunt, within->found->indptr + first, within->starts, sizeof(int64_t),
+                            sizeof(int64_t), count + 1, err);
+    }
+    return gd_copy_rows(stage->device, stage->stream, within->found->places + first, bytes,
+                        within->starts, bytes, bytes, 1, err);
+}
+
+/* Whether rows have so many neighbours that to put them in order takes longer than panels take,
+ * where auto has the choice: their first block tells. A row of 1024 is in order in the time of some
+ * thousand pairs, and one of more than a block has room for takes a hundred times as long. */
+static bool is_dense(const gd_hunt *hunt, ptrdiff_t first, ptrdiff_t count, int64_t all)
+{
+    const gd_within_job *const within = hunt->context;
+    const double mean = (double)all / (double)count;
+    return first == 0 && within->may_leave && mean > MANY_OF_ROW &&
+           mean * MANY_SHARE > (double)hunt->job->b->rows;
+}
+
+static gd_status points_block(gd_hunt *hunt, ptrdiff_t first, ptrdiff_t count, gd_error *err)
+{
+    gd_within_job *const within = hunt->context;
+    gd_neighborhoods *const found = within->found;
+    gd_neighbors *const look = &hunt->look;
+    int64_t ends[2]; /* of all of them, and whether any row has many */
+    gd_status status;
+    if (gd_job_counts(hunt->job) || found->dense) {
+        return GD_OK;
+    }
+    look->limits = within->limits + (look->one_limit ? 0 : first);
+    look->within = (gd_within){.starts = within->starts,
+                               .base = (int64_t)found->count,
+                               .by_distance = within->wanted->by_distance};
+    status = gd_hunt_among(hunt, first, count, 0, 0.5, err);
+    status = status == GD_OK ? gd_hunt_home(hunt, ends, within->starts + count, sizeof ends,
+                                            sizeof ends, 1, err)
+                             : status;
+    found->dense =
+        status == GD_OK &&
+        (gd_is_by_boxes(hunt->finder) ? is_dense(hunt, first, count, ends[0]) : ends[1] != 0);
+    if (found->dense) {
+        return within->may_leave ? GD_OK
+                                 : GD_FAIL(err, GD_BAD_VALUE,
+                                           "%s lists less than %d neighbours of a row within a "
+                                           "radius, and some row has as many or more",
+                                           hunt->finder->id, GD_PRODUCT_NEIGHBORS);
+    }
+    status = status == GD_OK ? bring_places(hunt, first, count, err) : status;
+    status = status == GD_OK ? add_chunk(hunt, (ptrdiff_t)ends[0] - found->count, err) : status;
+    if (status != GD_OK) {
+        return status;
+    }
+    const gd_chunk chunk = found->chunks[found->chunk_count - 1];
+    if (chunk.count > 0) {
+        look->within.distances = chunk.distances;
+        look->within.indices = chunk.indices;
+        look->within.any_long = ends[1] != 0;
+        status = gd_hunt_among(hunt, first, count, 0.5, 1, err);
+    }
+    if (within->home) {
+        return status == GD_OK ? bring_chunk(hunt, err) : status;
+    }
+    found->count += chunk.count;
+    return status;
+}
+
 gd_status gd_cuda_run_within(gd_job *job, const gd_choice *finder, const gd_wanted *wanted,
                              const gd_orders *orders, gd_neighborhoods *found, gd_error *err)
 {
     const size_t size = gd_dtype_size(job->dtype) + sizeof(int64_t);
-    gd_within_job within = {.wanted = wanted,
-                            .found = found,
-                            .home = job->a->device.backend == GD_CPU,
-                            .capped = wanted->most < job->b->rows && !wanted->by_distance};
+    const bool points = finder->kernel->flags & GD_POINTS;
+    gd_within_job within = {
+        .wanted = wanted,
+        .found = found,
+        .home = job->a->device.backend == GD_CPU,
+        .may_leave = orders->kernel == NULL,
+        .capped = wanted->most < job->b->rows && (points || !wanted->by_distance)};
+    /* Products list what is within in any case. */
+    const bool by_products = points && !gd_is_by_boxes(finder->kernel);
+    const ptrdiff_t listed = within.capped ? wanted->most : by_products ? GD_PRODUCT_NEIGHBORS : 0;
     const gd_prey prey = {
-        .hold = hold_within,
-        .block = within_block,
-        .row_bytes = within.capped ? (double)wanted->most * (double)size : 0,
+        .hold = points ? hold_points : hold_within,
+        .block = points ? points_block : within_block,
+        .row_bytes = (double)listed * (double)size,
         .all_columns = true,
     };
     gd_hunt hunt = gd_hunt_begin(job, finder, wanted->self);
@@ -318,9 +447,10 @@ gd_status gd_cuda_run_within(gd_job *job, const gd_choice *finder, const gd_want
     gd_status status = gd_refuse_capture(finder->device, stream, "a search within a radius", err);
     hunt.prey = &prey;
     hunt.context = &within;
+    hunt.kept = wanted->kept;
     found->device = finder->device;
     found->stream = stream;
-    within.keys = gd_hunt_keys(&hunt, wanted->radii);
+    within.keys = gd_hunt_keys(&hunt, wanted);
     status = status == GD_OK && within.keys == NULL ? gd_hunt_no_keys(&hunt, err) : status;
     status = status == GD_OK ? gd_hunt_run(&hunt, orders, err) : status;
     free(within.keys);

@@ -324,10 +324,9 @@ def within(
     progress: Any = None,
     max_memory: int | None = None,
     kept: Any = None,
-) -> tuple[Any, Any, Any]: ...
+) -> tuple[Any, Any, Any] | tuple[Any, int]: ...
 def gather(
     found: Any,
-    indptr: Any,
     distances: Any,
     indices: int,
     places: int,
@@ -401,6 +400,7 @@ def choose(
     in_panels: bool = False,
     direct: bool = False,
     neighbors: int = 0,
+    bounded: bool = False,
     factored: bool = True,
     periodic: bool = False,
 ) -> tuple[str, str, str, dict[str, str]]: ...

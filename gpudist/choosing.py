@@ -40,6 +40,8 @@ class Request(NamedTuple):
         Whether distances must be of the direct form, as searches have them.
     neighbors : int
         How many neighbours are searched for.
+    bounded : bool
+        Whether these are to be within a radius.
     semiring : str
         Of products and paths, the semiring.
     """
@@ -57,6 +59,7 @@ class Request(NamedTuple):
     rows: int = 0
     direct: bool = False
     neighbors: int = 0
+    bounded: bool = False
     semiring: str = "min_plus"
 
     def kernel_by(
@@ -89,6 +92,7 @@ class Request(NamedTuple):
             in_panels=in_panels,
             direct=self.direct,
             neighbors=self.neighbors,
+            bounded=self.bounded,
             factored=self.factored,
             periodic=self.periodic,
         )
@@ -104,6 +108,7 @@ def request_of_distances(
     truths: bool,
     direct: bool = False,
     neighbors: int = 0,
+    bounded: bool = False,
 ) -> Request:
     """Return what distances, or a search among them, ask of a kernel.
 
@@ -115,7 +120,7 @@ def request_of_distances(
         As in a `distance_call.Call`.
     sizes : tuple of int
         Rows of the first operand, rows of the second, and columns.
-    direct, neighbors
+    direct, neighbors, bounded
         As in a `Request`.
 
     Returns
@@ -138,6 +143,7 @@ def request_of_distances(
         rows=sizes[0],
         direct=direct,
         neighbors=neighbors,
+        bounded=bounded,
     )
 
 

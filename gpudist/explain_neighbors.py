@@ -86,7 +86,7 @@ def explain_radius_neighbors(
     asked = asked_for("radius_neighbors", XA, XB, metric, metric_args, dtype, rows, orders)
     call = read(asked, index_dtype)
     radii_of(r, call, "r", (call.rows,))
-    return _explain(call, 8 * (call.rows + 1))
+    return _explain(call, 8 * (call.rows + 1), bounded=True)
 
 
 def explain_count_neighbors(
@@ -115,7 +115,9 @@ def _pairs_of_bytes(call: Call, k: Any) -> int:
     return neighbors * (np.dtype(call.result).itemsize + np.dtype(call.index_dtype).itemsize)
 
 
-def _explain(call: Call, result_bytes: int, neighbors: int = 0) -> Explanation:
+def _explain(
+    call: Call, result_bytes: int, neighbors: int = 0, *, bounded: bool = False
+) -> Explanation:
     if callable(call.metric):
         raise TypeError("a callable metric is called from Python, it runs no kernel")
     (m, d), n = (int(x) for x in call.points[0].shape), call.columns
@@ -137,6 +139,7 @@ def _explain(call: Call, result_bytes: int, neighbors: int = 0) -> Explanation:
         truths=truths,
         direct=True,
         neighbors=neighbors,
+        bounded=bounded,
     )
     named = kernel if by_name else None
     finder = ""
@@ -165,6 +168,8 @@ def _explain(call: Call, result_bytes: int, neighbors: int = 0) -> Explanation:
         more = (
             "; tried on some rows first, and panels of distances do what is near most of XB"
             if tried
+            else "; in panels of distances where a row has 1024 neighbours or more"
+            if bounded and "product" in said.kernel and said.device != "cpu"
             else ""
         )
     # Distances are chosen for one device alone: why that one, the rows that search can tell.

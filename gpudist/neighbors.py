@@ -163,11 +163,13 @@ def knn(
     1 to 8 columns and euclidean, sqeuclidean, cityblock, chebyshev or minkowski distances without
     weights, `XB` is put into boxes of a few points instead [1]_, most of which are too far away to
     be looked into; the answer has the same bits. A periodic box has these in all but minkowski with
-    other exponents than 1, 2 and inf. A device has boxes too, for up to 128 neighbours in the first
-    four of these distances. With 9 columns or more, and from some 100 rows on, cosine and
-    correlation distances, inner_product, and euclidean and sqeuclidean distances without weights,
-    have a product in float32 that bounds each, and only those that it does not rule out are
-    computed, as always in the direct form.
+    other exponents than 1, 2 and inf. A device has boxes too, in the first four of these distances,
+    for up to 128 neighbours or all within a radius; and where its compute capability is 9.0,
+    products of halves that bound distances, for up to 1024 neighbours in euclidean, sqeuclidean,
+    cosine and correlation distances. On the CPU, with 9 columns or more, and from some 100 rows on,
+    cosine and correlation distances, inner_product, and euclidean and sqeuclidean distances without
+    weights, have a product in float32 that bounds each, and only those that it does not rule out
+    are computed, as always in the direct form.
 
     References
     ----------

@@ -313,7 +313,10 @@ def index_type(dtype: Any, rows: int) -> str:
 
 
 def radii_of(r: Any, call: Call, name: str, shape: tuple[int, ...] | None) -> Array:
-    """Return radii as float64, the largest that are still within `r` in the dtype of distances."""
+    """Return radii as float64, the largest that are still within `r` in the dtype of distances.
+
+    Those of rows, which have a `shape`, are one for each of them, or a single one for all.
+    """
     checks.refuse_recorded(name, r)
     if arrays.space_of(**{name: r}) is not arrays.HOST:
         r = arrays.parameter(call.space, r, name)
@@ -327,7 +330,7 @@ def radii_of(r: Any, call: Call, name: str, shape: tuple[int, ...] | None) -> Ar
     if np.isnan(radii).any() or (not call.similarity and (radii < 0).any()):
         raise ValueError(f"{name} must be 0 or more and not NaN, got {r!r}")
     if shape is not None:
-        radii = np.broadcast_to(radii, shape)
+        radii = np.atleast_1d(radii)
     with np.errstate(over="ignore"):
         rounded = radii.astype(call.result)
     limits = rounded.astype(np.float64)

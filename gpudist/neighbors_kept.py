@@ -17,11 +17,12 @@ class Neighbors:
     """A set of points to be asked for neighbours again and again.
 
     It has the methods of `sklearn.neighbors.NearestNeighbors`, with their names, arguments and
-    shapes, so that code which asks one of those can ask this. Where points are searched on the CPU,
-    by boxes or by products as `knn` says, the first query arranges them, and the set keeps that for
-    all others; any number of threads may ask at once. It takes memory beside the copy of `X`: of
-    boxes two to six times as much as that; of products what `X` takes in float32, and for cosine
-    and correlation distances what `X` takes once more, for rows of unit length.
+    shapes, so that code which asks one of those can ask this. Where points are searched by boxes,
+    or on the CPU by products, as `knn` says, the first query arranges them, and the set keeps that
+    for all others; any number of threads may ask at once. It takes memory beside the copy of `X`,
+    on the device that searches: of boxes two to six times as much as that; of products what `X`
+    takes in float32, and for cosine and correlation distances what `X` takes once more, for rows of
+    unit length.
 
     Parameters
     ----------

@@ -98,7 +98,7 @@ def within_radius(call: Call, r: Any, max_neighbors: int | None, sort: str) -> N
     most = call.columns if max_neighbors is None else at_least(max_neighbors, "max_neighbors", 0)
     radii = radii_of(r, call, "r", (call.rows,))
     by_distance = sort == "distance"
-    found: tuple[Any, Any, Any]
+    found: Any
     if call.slow:
         found = neighbors_slow.within(call, radii, most, by_distance)
     else:
@@ -195,16 +195,16 @@ def pairs_within(call: Call, radii: Any, weights: Any, cumulative: bool) -> Any:
     return there
 
 
-def _within(call: Call, radii: Array, most: int, by_distance: bool) -> tuple[Any, Any, Any]:
+def _within(call: Call, radii: Array, most: int, by_distance: bool) -> Any:
     """Return what the core finds within the radii; of several GPUs' parts the whole."""
-    parts: dict[int, tuple[Any, Any, Any]] = {}
+    parts: dict[int, Any] = {}
 
     def found_by(part: Call, start: int, stop: int) -> None:
         with part.watching() as watch:
             parts[start] = _core.within(
                 *part.described,
                 part.dtype,
-                radii[start:stop],
+                radii if radii.size == 1 else radii[start:stop],
                 most,
                 by_distance,
                 part.first,
@@ -245,13 +245,12 @@ def _counts(call: Call, bounds: Array, weights: tuple[Any, Any]) -> Array:
     return sum(parts) if parts else np.zeros(bounds.shape, np.int64)  # type: ignore[return-value]
 
 
-def _gathered(call: Call, indptr: Array, found: Any, count: int) -> tuple[Any, Any, Any]:
+def _gathered(call: Call, found: Any, count: int) -> tuple[Any, Any, Any]:
     """Return what was found on a device as arrays of the caller's library."""
-    places, indices = call.empty(indptr.shape, "int64"), call.empty((count,), "int64")
+    places, indices = call.empty((call.rows + 1,), "int64"), call.empty((count,), "int64")
     distances = call.empty((count,), call.dtype)
     _core.gather(
         found,
-        indptr,
         call.operand(distances, call.dtype),
         call.numbers(indices),
         call.numbers(places),

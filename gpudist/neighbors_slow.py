@@ -51,8 +51,9 @@ def nearest(call: Call, count: int) -> tuple[Array, Array]:
 def within(call: Call, radii: Array, most: int, by_distance: bool) -> tuple[Array, Array, Array]:
     """Find at most so many neighbours of each row within its radius: a CSR matrix in parts."""
     indptr, indices, distances = [0], [np.empty(0, np.int64)], [np.empty(0)]
+    limits = call.sign * np.broadcast_to(radii, (call.rows,))
     for start, keys in _chunks(call):
-        for row, limit in zip(keys, call.sign * radii[start : start + len(keys)], strict=True):
+        for row, limit in zip(keys, limits[start : start + len(keys)], strict=True):
             (inside,) = np.nonzero(row <= limit)
             order = np.argsort(row[inside], kind="stable")[:most]
             chosen = inside[order if by_distance else np.sort(order)]

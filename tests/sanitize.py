@@ -5,6 +5,7 @@ minutes. The argument ``beyond`` makes one call that reads beyond an array's end
 that finds nothing there is not watching, and what it says of the others means nothing.
 """
 
+import itertools
 import sys
 import time
 import warnings
@@ -105,19 +106,21 @@ def search(kernel, rng):
 
 def search_by_products(kernel, rng):
     """Look for neighbours where halves hold all, some or none of the rows."""
-    for d in (9, 150):
-        a, b = (rng.normal(size=(rows, d)).astype("float32") for rows in (130, 16500))
+    for dtype, (d, r) in itertools.product(kernel.dtypes, ((9, 2.0), (150, 15.2))):
+        a, b = (rng.normal(size=(rows, d)).astype(dtype) for rows in (130, 16500))
         b[::500] *= 1e7
         a[::7] *= 1e7
         a[3], b[5:7] = np.nan, np.nan
-        for k in (1, 100):
+        for k in (1, 100, 300):
             gpudist.knn(a, b, k, kernel=kernel.id)
+        for sort in ("index", "distance"):
+            gpudist.radius_neighbors(a[1:6], b, r, sort=sort, kernel=kernel.id)
         gpudist.knn(a[:9] + 3000, b, 10, "sqeuclidean", kernel=kernel.id)
-        gpudist.knn(a[:9], np.full_like(b, 0.3), 10, kernel=kernel.id)
+        gpudist.knn(a[:9], np.full_like(b, 0.3), 10, "cosine", kernel=kernel.id)
 
 
 def search_by_boxes(kernel, rng):
-    """Look for neighbours in each number of columns, among points and of many rows."""
+    """Look for neighbours in each number of columns, in radii too, of few rows and many."""
     for dtype in kernel.dtypes:
         for d in range(1, 9):
             a, b = (rng.normal(size=(rows, d)).astype(dtype) for rows in (4100, 2500))
@@ -125,6 +128,14 @@ def search_by_boxes(kernel, rng):
             for k in (1, 40):
                 gpudist.knn(a, b, k, kernel=kernel.id)
                 gpudist.knn(b, k=k, kernel=kernel.id)
+            for r in (0.5, 20.0):  # of few, and of so many that a block or memory sorts them
+                gpudist.count_neighbors(b, radii=r, kernel=kernel.id)
+                for more in ({}, {"sort": "distance"}, {"max_neighbors": 9}):
+                    gpudist.radius_neighbors(a[:90], b, r, kernel=kernel.id, **more)
+                    gpudist.radius_neighbors(b, r=r / 9, kernel=kernel.id, **more)
+            gpudist.count_neighbors(a, b, [0.1, 0.5], kernel=kernel.id)
+        index = gpudist.Neighbors(b, n_neighbors=3, device="cuda")
+        index.kneighbors(a[:9]), index.kneighbors()
 
 
 def cuda_rows(op):

@@ -143,12 +143,22 @@ def test_neighbours_by_products_are_for_one_generation_and_some_shapes(pretend):
     for n, d, k, rows in (
         (16383, 64, 10, 1000),
         (20000, 1025, 10, 1000),
-        (20000, 64, 129, 1000),
-        (20000, 64, 10, 63),
-        (20000, 64, 0, 1000),  # all within a radius
+        (20000, 64, 1025, 1000),
+        (20000, 64, 10, 300),
+        (10**6, 64, 10, 63),
+        (50000, 9, 1000, 1000),
+        (20000, 64, 0, 1000),  # counts
     ):
         assert taken(*search, n, d, neighbors=k, rows=rows) == "cuda_panels"
-    assert taken(*search, 16384, 1024, neighbors=128, rows=64) == "cuda_product"
+    for dtype in ("float32", "float64"):
+        for metric in ("euclidean", "sqeuclidean", "cosine"):
+            search = "neighbors", dtype, metric
+            assert taken(*search, 16384, 1024, neighbors=1024, rows=512) == "cuda_product"
+            assert taken(*search, 50000, 9, neighbors=1000, rows=5000) == "cuda_product"
+            assert taken(*search, 10**6, 64, neighbors=1, rows=64) == "cuda_product"
+            assert taken(*search, 16384, 1024, bounded=True, rows=512) == "cuda_product"
+            assert taken(*search, 20000, 64, bounded=True, rows=300) == "cuda_panels"
+    assert taken("neighbors", "float32", "cityblock", 20000, 64, neighbors=9) == "cuda_panels"
 
 
 def test_neighbours_by_boxes_are_for_few_columns_and_many_pairs(pretend):
@@ -157,13 +167,13 @@ def test_neighbours_by_boxes_are_for_few_columns_and_many_pairs(pretend):
         for dtype in ("float32", "float64"):
             for metric, d in (("euclidean", 3), ("chebyshev", 1), ("cityblock", 8)):
                 search = "neighbors", dtype, metric
-                assert taken(*search, 20000, d, neighbors=10, rows=10**5) == "cuda_boxes"
+                for k in (10, 0):  # 0: all within a radius
+                    assert taken(*search, 20000, d, neighbors=k, rows=10**5) == "cuda_boxes"
                 for n, columns, k, rows in (
                     (8191, d, 10, 10**6),
                     (20000, 9 if metric != "euclidean" else d, 129, 10**5),
                     (20000, d, 10, 3000),
                     (10**7, d, 10, 127),
-                    (20000, d, 0, 10**5),  # all within a radius
                 ):
                     found = taken(*search, n, columns, neighbors=k, rows=rows)
                     assert found == "cuda_panels", (card, search, n, columns, k, rows)

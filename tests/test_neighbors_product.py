@@ -55,9 +55,12 @@ def equal_at_the_kth(rng, d):
     return b[700] + a * 1e-2, b
 
 
-def ulps_apart(rng, d):
-    steps = [rng.integers(-40, 40, (rows, d)).astype("f4") for rows in (M, N)]
-    return tuple(np.float32(0.7) + step * np.spacing(np.float32(0.7)) for step in steps)
+def ulps_apart(dtype):
+    middle = dtype(0.7)
+    return lambda rng, d: tuple(
+        middle + rng.integers(-40, 40, (rows, d)).astype(dtype) * np.spacing(middle)
+        for rows in (M, N)
+    )
 
 
 def with_specials(rng, d):
@@ -120,7 +123,8 @@ SETS = {
     "clusters": clusters,
     "every row twice": doubled,
     "a thousand equal rows": equal_at_the_kth,
-    "ulps apart": ulps_apart,
+    "ulps apart": ulps_apart(np.float32),
+    "ulps of float64 apart": ulps_apart(np.float64),
     "NaN and infinity": with_specials,
     "one huge coordinate": one_huge,
     "far away": far_away,
@@ -137,37 +141,114 @@ SETS = {
     "squares overflow": scaled(80),
     "squares underflow": scaled(-73),
     "subnormal": scaled(-140),
+    "squares overflow in float64": scaled(600),
+    "squares underflow in float64": scaled(-547),
+    "subnormal in float64": scaled(-1060),
 }
 
 
-def points(rng, name, d):
-    return tuple(x.astype("f4") for x in SETS[name](rng, d))
+FORMS = [
+    ("float32", "euclidean"),
+    ("float32", "sqeuclidean"),
+    ("float32", "cosine"),
+    ("float64", "euclidean"),
+    ("float64", "cosine"),
+]
 
 
-@pytest.mark.parametrize("metric", ["euclidean", "sqeuclidean"])
-@pytest.mark.parametrize("d", [9, 20, 64, 128, 200])
-@pytest.mark.parametrize("name", SETS)
-def test_neighbours_are_the_first_of_a_stable_sort(name, d, metric, rng):
-    a, b = points(rng, name, d)
+def points(rng, name, d, dtype="float32"):
+    with np.errstate(over="ignore"):
+        return tuple(x.astype(dtype) for x in SETS[name](rng, d))
+
+
+def of_float64(name):
+    return "float64" in name
+
+
+ALL = [(name, *form) for form in FORMS for name in SETS if not of_float64(name) or "64" in form[0]]
+
+
+@pytest.mark.parametrize("d", [9, 20, 128, 200])
+@pytest.mark.parametrize(("name", "dtype", "metric"), ALL)
+def test_neighbours_are_the_first_of_a_stable_sort(name, dtype, d, metric, rng):
+    a, b = points(rng, name, d, dtype)
     keys = keys_of(a, b, metric)
-    for k in (1, 10, 128):
+    for k in (1, 10, 128, 200, 1000):
         check(knn(a, b, k, metric), keys, k)
 
 
+BOUNDED = (
+    "normal",
+    "clusters",
+    "heavy tails",
+    "one hot",
+    "growing",
+    "squares overflow in float64",
+)
+
+
 @pytest.mark.parametrize("d", [9, 16, 31, 100, 128, 129, 400])
-@pytest.mark.parametrize("name", ["normal", "clusters", "heavy tails", "one hot", "growing"])
-def test_no_product_is_further_off_than_its_bound_says(name, d, rng, monkeypatch):
+@pytest.mark.parametrize(
+    ("name", "dtype", "metric"),
+    [case for case in ALL if case[0] in BOUNDED and case[2] != "sqeuclidean"],
+)
+def test_no_product_is_further_off_than_its_bound_says(name, d, metric, dtype, rng, monkeypatch):
     """The row's option `check` computes them all in float64, and writes NaN where that fails."""
     told = neighbors_call.Call.told
     more = {"options": {"check": 1}}
     monkeypatch.setattr(neighbors_call.Call, "told", lambda call, watch: told(call, watch) | more)
-    a, b = points(rng, name, d)
-    assert (knn(a, b, 3).indices >= 0).all()
+    a, b = points(rng, name, d, dtype)
+    assert (knn(a, b, 3, metric).indices >= 0).all()
 
 
+@pytest.mark.parametrize("d", [16, 150])
+@pytest.mark.parametrize(("name", "dtype", "metric"), ALL)
+def test_all_within_a_radius_in_any_order(name, d, dtype, metric, rng):
+    a, b = points(rng, name, d, dtype)
+    keys = keys_of(a, b, metric)
+    order = np.argsort(keys, axis=1, kind="stable")
+    radii = np.nan_to_num(np.take_along_axis(keys, order, 1)[:, 20], nan=0.5, posinf=np.inf)
+    radii[::3] *= 0.9
+    inside = keys <= radii[:, None]
+    i, j = np.nonzero(inside)
+    nearest = [row[:count] for row, count in zip(order, inside.sum(axis=1), strict=True)]
+    how = {"kernel": ID, "device": "cuda"}
+    for sort in ("index", "distance"):
+        found = gpudist.radius_neighbors(a, b, radii, metric, max_neighbors=7, sort=sort, **how)
+        rows = [np.sort(row[:7]) if sort == "index" else row[:7] for row in nearest]
+        np.testing.assert_array_equal(found.indices, np.concatenate(rows))
+    if inside.sum(axis=1).max() >= 1024:
+        with pytest.raises(ValueError, match="1024 neighbours"):
+            gpudist.radius_neighbors(a, b, radii, metric, **how)
+        return
+    found = gpudist.radius_neighbors(a, b, radii, metric, **how)
+    np.testing.assert_array_equal(np.diff(found.indptr), inside.sum(axis=1))
+    np.testing.assert_array_equal(found.indices, j)
+    np.testing.assert_array_equal(found.distances, keys[i, j])
+    outwards = gpudist.radius_neighbors(a, b, radii, metric, sort="distance", **how)
+    np.testing.assert_array_equal(outwards.indices, np.concatenate(nearest))
+    one = radii.min()
+    found = gpudist.radius_neighbors(a, b, one, metric, **how)
+    np.testing.assert_array_equal(found.indices, np.nonzero(keys <= one)[1])
+
+
+def test_a_row_with_many_within_a_radius_sends_all_to_panels(rng):
+    a, b = (rng.normal(size=(rows, 16)).astype("f4") for rows in (600, N))
+    b[:1024] = a[7]
+    for same in (1023, 1024):
+        b[same - 1 : 1024] += 9
+        keys = keys_of(a, b)
+        said = gpudist.explain("radius_neighbors", a, b, 1.0, device="cuda")
+        assert said.kernel == ID and "1024 neighbours" in said.reason
+        found = gpudist.radius_neighbors(a, b, r=1.5, device="cuda")
+        np.testing.assert_array_equal(found.indices, np.nonzero(keys <= 1.5)[1])
+        b[:1024] = a[7]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("d", [16, 128, 150])
-def test_no_row_is_its_own_neighbour(d, rng):
-    b = rng.normal(size=(N, d)).astype("f4")
+def test_no_row_is_its_own_neighbour(d, dtype, rng):
+    b = rng.normal(size=(N, d)).astype(dtype)
     b[1::2] = b[::2]
     found = gpudist.knn(b, k=7, kernel=ID, device="cuda")
     for rows in (slice(0, 40), slice(12280, 12300), slice(N - 20, N)):
@@ -176,10 +257,11 @@ def test_no_row_is_its_own_neighbour(d, rng):
         check(gpudist.knn(b, k=7, kernel=ID, device="cuda", rows=rows), keys, 7)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("library", ["torch", "cupy"])
-def test_rows_of_any_strides(library, rng):
+def test_rows_of_any_strides(library, dtype, rng):
     lib = pytest.importorskip(library)
-    whole_a, whole_b = (rng.normal(size=(rows, 150)).astype("f4") for rows in (M, 2 * N))
+    whole_a, whole_b = (rng.normal(size=(rows, 150)).astype(dtype) for rows in (M, 2 * N))
     to = lib.from_numpy if library == "torch" else lib.asarray
     a, b = to(whole_a), to(whole_b)
     if library == "torch":
@@ -192,11 +274,13 @@ def test_rows_of_any_strides(library, rng):
         check(type(found)(*home), keys, 10)
 
 
-def test_the_same_bits_whatever_finds_them(rng):
-    a, b = (rng.normal(size=(rows, 40)).astype("f4") for rows in (300, N))
-    panels = gpudist.knn(a, b, 100, kernel="neighbors/cuda_panels", device="cuda")
-    for k in (1, 32, 100):
-        found = knn(a, b, k)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("metric", ["euclidean", "cosine", "correlation"])
+def test_the_same_bits_whatever_finds_them(metric, dtype, rng):
+    a, b = (rng.normal(size=(rows, 40)).astype(dtype) for rows in (300, N))
+    panels = gpudist.knn(a, b, 1000, metric, kernel="neighbors/cuda_panels", device="cuda")
+    for k in (1, 32, 100, 257, 1000):
+        found = knn(a, b, k, metric)
         np.testing.assert_array_equal(found.indices, panels.indices[:, :k])
         np.testing.assert_array_equal(found.distances, panels.distances[:, :k])
 
@@ -204,14 +288,14 @@ def test_the_same_bits_whatever_finds_them(rng):
 def test_what_it_does_not_take(rng):
     a, b = (rng.normal(size=(rows, 40)).astype("f4") for rows in (3, N))
     for k, columns, points_, why in (
-        (129, 40, b, "up to 128 neighbours"),
+        (1025, 40, b, "up to 1024 neighbours"),
         (5, 8, b, "9 to 1024 dimensions"),
         (5, 40, b[:9000], "among 16384 to"),
     ):
         with pytest.raises(ValueError, match=why):
             knn(a[:, :columns], points_[:, :columns], k)
-    with pytest.raises(ValueError, match="float64"):
-        knn(a.astype("f8"), b.astype("f8"), 5)
+    with pytest.raises(ValueError, match="metric cityblock"):
+        knn(a, b, 5, "cityblock")
 
 
 def test_little_memory_is_no_reason_to_fail(rng):

@@ -171,11 +171,11 @@ static PyMethodDef methods[] = {
          "progress=None, "
          "max_memory=None, kept=None)\n--\n\n"
          "The rows of b within a radius of every row of a: (indptr, indices, distances); on a "
-         "device (indptr, what gather takes, how many there are)."),
+         "device (what gather takes, how many there are)."),
     FAST(gather,
-         "gather($module, /, found, indptr, distances, indices, places, stream=0, ordered=False)"
+         "gather($module, /, found, distances, indices, places, stream=0, ordered=False)"
          "\n--\n\n"
-         "What within found on a device into arrays there, indptr into places."),
+         "What within found on a device into arrays there; where each row's begin into places."),
     FAST(count,
          "count($module, /, a, b, dtype, bounds, a_weights, b_weights, first, metric, kernel=None, "
          "device=None, stream=0, ordered=False, "
@@ -195,7 +195,8 @@ static PyMethodDef methods[] = {
     FAST(choose,
          "choose($module, /, op, dtype, metric, n, cols, kernel=None, device=None, operands=None, "
          "weighted=False, p=2.0, semiring='min_plus', rows=0, predecessors=False, "
-         "in_panels=False, direct=False, neighbors=0, factored=True, periodic=False)\n--\n\n"
+         "in_panels=False, direct=False, neighbors=0, bounded=False, factored=True, "
+         "periodic=False)\n--\n\n"
          "The kernel that would run: (id, device, reason, {id: why another is not taken})."),
     FAST(describe,
          "describe($module, /, value, name)\n--\n\n"

@@ -199,6 +199,7 @@ GD_FUNCTION(gd_py_choose)
         {"in_panels", gd_to_bool, &request.in_panels, false},
         {"direct", gd_to_bool, &request.direct, false},
         {"neighbors", gd_to_size, &request.neighbors, false},
+        {"bounded", gd_to_bool, &request.bounded, false},
         {"factored", gd_to_bool, &factored, false},
         {"periodic", gd_to_bool, &periodic, false},
     };

@@ -29,14 +29,17 @@ static int take_indices(PyObject *value, ptrdiff_t count, gd_device device, int6
     return 1;
 }
 
-/* None, or a number for each row of A. */
-static int check_radii(const gd_doubles *radii, const gd_operand *a)
+/* None, or a number for each row of A, or one for all. */
+static int take_radii(const gd_doubles *radii, const gd_operand *a, gd_wanted *wanted)
 {
-    if (radii->data != NULL && radii->count != a->matrix.rows) {
-        PyErr_Format(PyExc_ValueError, "radii must have an element for each of %zd rows, got %zd",
+    if (radii->data != NULL && radii->count != a->matrix.rows && radii->count != 1) {
+        PyErr_Format(PyExc_ValueError,
+                     "radii must have one element, or one for each of %zd rows, got %zd",
                      (Py_ssize_t)a->matrix.rows, (Py_ssize_t)radii->count);
         return 0;
     }
+    wanted->radii = radii->data;
+    wanted->one_radius = radii->count == 1;
     return 1;
 }
 
@@ -104,9 +107,8 @@ GD_FUNCTION(gd_py_nearest)
                      distances.matrix.device, &indices) &&
         gd_take_points(a_object, "XA", distances.matrix.dtype, &arguments, &a) &&
         gd_take_points(b_object, "XB", distances.matrix.dtype, &arguments, &b) &&
-        check_radii(&radii, &a)) {
+        take_radii(&radii, &a, &wanted)) {
         wanted.most = distances.matrix.cols;
-        wanted.radii = radii.data;
         arguments.orders.watch = gd_let_go(&arguments.attention);
         const gd_status status =
             gd_run_nearest(&a.matrix, &b.matrix, &distances.matrix, indices, &wanted,
@@ -173,10 +175,9 @@ static void free_found(PyObject *capsule)
     PyMem_Free(found);
 }
 
-/* (indptr, what `gather` takes, how many there are), where they are on a device. */
-static PyObject *found_on_device(gd_neighborhoods *found, ptrdiff_t rows)
+/* (what `gather` takes, how many there are), where they are on a device. */
+static PyObject *found_on_device(gd_neighborhoods *found)
 {
-    PyObject *const indptr = array_of((void **)&found->indptr, rows + 1, NPY_INT64);
     gd_neighborhoods *const kept = PyMem_Malloc(sizeof *kept);
     PyObject *capsule = NULL;
     if (kept != NULL) {
@@ -191,17 +192,12 @@ static PyObject *found_on_device(gd_neighborhoods *found, ptrdiff_t rows)
     else {
         PyErr_NoMemory();
     }
-    if (indptr == NULL || capsule == NULL) {
-        Py_XDECREF(indptr);
-        Py_XDECREF(capsule);
-        return NULL;
-    }
-    return Py_BuildValue("(NNn)", indptr, capsule, (Py_ssize_t)kept->count);
+    return capsule != NULL ? Py_BuildValue("(Nn)", capsule, (Py_ssize_t)kept->count) : NULL;
 }
 
 GD_FUNCTION(gd_py_gather)
 {
-    PyObject *found_object, *distances_object, *indices_object, *indptr_object, *places_object;
+    PyObject *found_object, *distances_object, *indices_object, *places_object;
     PyObject *result = NULL;
     gd_operand distances = {0};
     gd_orders orders = {0};
@@ -209,7 +205,6 @@ GD_FUNCTION(gd_py_gather)
     int64_t *indices, *places;
     gd_error err;
     const gd_arg spec[] = {{"found", gd_to_object, &found_object, true},
-                           {"indptr", gd_to_object, &indptr_object, true},
                            {"distances", gd_to_object, &distances_object, true},
                            {"indices", gd_to_object, &indices_object, true},
                            {"places", gd_to_object, &places_object, true},
@@ -219,21 +214,14 @@ GD_FUNCTION(gd_py_gather)
         (found = PyCapsule_GetPointer(found_object, found_name)) == NULL) {
         return NULL;
     }
-    PyArrayObject *const starts = (PyArrayObject *)indptr_object;
-    if (!PyArray_Check(indptr_object) || PyArray_TYPE(starts) != NPY_INT64 ||
-        !PyArray_ISCARRAY(starts)) {
-        PyErr_SetString(PyExc_TypeError, "indptr must be what `within` gave");
-        return NULL;
-    }
     if (gd_take_output(distances_object, "distances", 1, &orders, &distances) &&
         distances.matrix.device.backend == GD_CUDA &&
         take_indices(indices_object, found->count, distances.matrix.device, &indices) &&
-        take_indices(places_object, PyArray_SIZE(starts), distances.matrix.device, &places)) {
-        const size_t bytes = (size_t)PyArray_SIZE(starts) * sizeof(int64_t);
+        take_indices(places_object, found->rows + 1, distances.matrix.device, &places)) {
         gd_status status;
         Py_BEGIN_ALLOW_THREADS;
-        status = gd_gather_neighborhoods(found, &distances.matrix, indices, PyArray_DATA(starts),
-                                         bytes, places, orders.stream, &err);
+        status =
+            gd_gather_neighborhoods(found, &distances.matrix, indices, places, orders.stream, &err);
         Py_END_ALLOW_THREADS;
         result = status == GD_OK ? Py_NewRef(Py_None) : gd_raise(module, &err);
     }
@@ -263,14 +251,13 @@ GD_FUNCTION(gd_py_within)
         return NULL;
     }
     if (gd_take_measure(&arguments) && gd_take_points(a_object, "XA", dtype, &arguments, &a) &&
-        gd_take_points(b_object, "XB", dtype, &arguments, &b) && check_radii(&radii, &a)) {
-        wanted.radii = radii.data;
+        gd_take_points(b_object, "XB", dtype, &arguments, &b) && take_radii(&radii, &a, &wanted)) {
         arguments.orders.watch = gd_let_go(&arguments.attention);
         const gd_status status = gd_run_within(&a.matrix, &b.matrix, dtype, &wanted,
                                                &arguments.measure, &arguments.orders, &found, &err);
         gd_take_back(&arguments.attention);
         result = status != GD_OK                      ? gd_raise(module, &err)
-                 : a.matrix.device.backend == GD_CUDA ? found_on_device(&found, a.matrix.rows)
+                 : a.matrix.device.backend == GD_CUDA ? found_on_device(&found)
                                                       : arrays_of(&found, a.matrix.rows, dtype);
     }
     gd_free_neighborhoods(&found);

@@ -9,7 +9,7 @@
 #ifndef GPUDIST_NEIGHBORS_BOXES_ARRANGE_CUH
 #define GPUDIST_NEIGHBORS_BOXES_ARRANGE_CUH
 
-#include "neighbors/boxes/plan.cuh"
+#include "neighbors/boxes/look.cuh"
 
 namespace gd {
 namespace boxes {
@@ -206,7 +206,7 @@ __global__ void __launch_bounds__(kThreads) fill_leaves(const __grid_constant__ 
     bool is_nan = false;
 #pragma unroll
     for (int k = 0; k < kDims; ++k) {
-        x[k] = there && k < plan.d ? plan.b.at(index, k) : T(0);
+        x[k] = !there ? behind_all<T>() : k < plan.d ? plan.b.at(index, k) : T(0);
         is_nan |= x[k] != x[k];
         plan.points[((ptrdiff_t)leaf * kDims + k) * kWarp + lane] = x[k];
     }

@@ -7,19 +7,23 @@
  * medians.
  *
  * Floor of 1,000,000 x 1,000,000, d = 3, k = 16, float32, on an H200: of uniform points a row looks
- * at 7 groups and 12 leaves, each some 50 instructions, and its list takes 800: 1.9 ms where one is
- * issued at once. All that comes before the search passes some 0.3 GB, most of them for the sort.
+ * at 6 groups and 8 leaves, each some 40 instructions, and to know a limit and put what is within
+ * it in order takes 500: 1.2 ms where one is issued at once. All that comes before the search
+ * passes some 0.3 GB, most of them for the sort.
  *
  * Of 300,000 uniform points a row looks at 5 leaves at d = 2, 35 at d = 5 and 165 at d = 8, k = 10.
  * Where it looks at all of them a pair takes two instructions, and no memory but the cache: not
  * much longer than in a panel of distances.
  *
- * Reached on an H200 (3f9522e), float32, k = 16 unless said, ms: 1,000,000 uniform points among
- * themselves d = 2 2.5, d = 3 3.8 (k = 1 2.4, k = 64 12.6; float64 6.6), d = 4 7.6, d = 5 9.3, d =
- * 6 23, d = 8 61; d = 3 of 64 clusters 6.0, all equal 5.6, with heavy tails 33. 10,000 rows among
- * 1,000,000, d = 3, k = 10 0.36 to 0.47, where panels take 21. Of the 3.9 the search is 3.8, twice
- * the floor, and all before it 0.2. */
+ * Reached on an H200 (d76ccf4), float32, k = 16 unless said, ms: 1,000,000 uniform points among
+ * themselves d = 2 1.5, d = 3 2.4 (k = 1 1.4, k = 20 3.0, k = 64 11.7; float64 3.8), d = 4 5.8, d =
+ * 5 9.5, d = 8 54; d = 3 of 64 clusters 3.4, all equal 8.3, with heavy tails 55. 10,000 rows among
+ * 1,000,000, d = 3, k = 16 0.5, and among those that a set keeps 0.3. Of the 2.4 the search is 2.1,
+ * and all before it 0.2. 524,288 uniform points, d = 3, within a radius with 39 neighbours
+ * each: 2.2, of which 0.7 count, 0.9 list and 0.2 arrange them; the number of pairs 1.1, by 20
+ * radii 2.0. */
 #include <cub/device/device_radix_sort.cuh>
+#include <cub/device/device_scan.cuh>
 
 #include "neighbors/boxes/run.cuh"
 
@@ -35,6 +39,13 @@ cudaError_t sort_places(void *memory, size_t *bytes, const uint64_t *places,
                                            (cudaStream_t)stream);
 }
 
+cudaError_t scan_counts(void *memory, size_t *bytes, const int *counts, int64_t *starts,
+                        unsigned rows, int64_t base, void *stream)
+{
+    return cub::DeviceScan::ExclusiveScan(memory, *bytes, counts, starts, cuda::std::plus<>{}, base,
+                                          (int64_t)rows + 1, (cudaStream_t)stream);
+}
+
 }  // namespace boxes
 }  // namespace gd
 
@@ -42,11 +53,11 @@ extern "C" gd_status gd_cuda_neighbors_boxes(gd_neighbors *call, gd_error *err)
 {
     using namespace gd::boxes;
     if (call->b.cols < 1 || call->b.cols > kMostDims || call->b.rows > GD_POINTS_MOST ||
-        call->ranked.most > GD_POINTS_NEIGHBORS) {
+        call->ranked.most > GD_BOXES_NEIGHBORS) {
         return GD_FAIL(
             err, GD_BAD_VALUE,
             "%s looks for up to %d neighbours among up to %d points of up to %d dimensions", kId,
-            GD_POINTS_NEIGHBORS, GD_POINTS_MOST, kMostDims);
+            GD_BOXES_NEIGHBORS, GD_POINTS_MOST, kMostDims);
     }
     return gd::with_float_type(call->b.dtype, [&](auto type) { return find(call, type, err); });
 }

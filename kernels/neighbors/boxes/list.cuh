@@ -2,79 +2,15 @@
  *
  * Element e lies in lane e % 32, in register e / 32. A candidate that comes alone moves what is
  * behind its place on by one lane; many at once are sorted and merged (Batcher's bitonic network).
- * A key is a distance's bits, which for numbers that are not below 0 are in their order, and an
- * index; kNone and all ones stand where nobody is. */
+ * Where nobody is, kNone stands with a distance that none in the list is beyond: a limit, or all
+ * ones. */
 #ifndef GPUDIST_NEIGHBORS_BOXES_LIST_CUH
 #define GPUDIST_NEIGHBORS_BOXES_LIST_CUH
 
-#include "neighbors/boxes/plan.cuh"
+#include "neighbors/boxes/order.cuh"
 
 namespace gd {
 namespace boxes {
-
-/* The number that a distance is ordered by first: all its bits, or the upper half of them. */
-__device__ __forceinline__ unsigned word_of(float distance) { return __float_as_uint(distance); }
-__device__ __forceinline__ unsigned word_of(double distance)
-{
-    return (unsigned)__double2hiint(distance);
-}
-/* A distance that is behind all others, NaN with the largest word. */
-template <typename T>
-__device__ __forceinline__ T behind_all()
-{
-    return sizeof(T) == sizeof(float) ? (T)__uint_as_float(~0u) : (T)__longlong_as_double(-1ll);
-}
-
-template <typename T>
-struct Key;
-
-template <>
-struct Key<float> {
-    unsigned long long bits;
-
-    static __device__ __forceinline__ Key none() { return {~0ull}; }
-    static __device__ __forceinline__ Key of(float distance, unsigned index)
-    {
-        return {(unsigned long long)__float_as_uint(distance) << 32 | index};
-    }
-    __device__ __forceinline__ float distance() const
-    {
-        return __uint_as_float((unsigned)(bits >> 32));
-    }
-    __device__ __forceinline__ unsigned index() const { return (unsigned)bits; }
-    __device__ __forceinline__ unsigned word() const { return (unsigned)(bits >> 32); }
-    __device__ __forceinline__ bool operator<(const Key &other) const { return bits < other.bits; }
-    __device__ __forceinline__ Key from_lane(int lane) const
-    {
-        return {__shfl_sync(kAll, bits, lane)};
-    }
-};
-
-template <>
-struct Key<double> {
-    unsigned long long bits;
-    unsigned number;
-
-    static __device__ __forceinline__ Key none() { return {~0ull, kNone}; }
-    static __device__ __forceinline__ Key of(double distance, unsigned index)
-    {
-        return {(unsigned long long)__double_as_longlong(distance), index};
-    }
-    __device__ __forceinline__ double distance() const
-    {
-        return __longlong_as_double((long long)bits);
-    }
-    __device__ __forceinline__ unsigned index() const { return number; }
-    __device__ __forceinline__ unsigned word() const { return (unsigned)(bits >> 32); }
-    __device__ __forceinline__ bool operator<(const Key &other) const
-    {
-        return bits < other.bits || (bits == other.bits && number < other.number);
-    }
-    __device__ __forceinline__ Key from_lane(int lane) const
-    {
-        return {__shfl_sync(kAll, bits, lane), __shfl_sync(kAll, number, lane)};
-    }
-};
 
 /* The nearest `wanted`, up to 32 * kSlots. */
 template <typename T, int kSlots>
@@ -82,12 +18,13 @@ class List {
 public:
     Key<T> last; /* what is not before belongs to no list */
 
-    __device__ __forceinline__ List(int wanted)
-        : last(Key<T>::none()), end_(wanted - 1), lane_((int)(threadIdx.x % kWarp))
+    /* `beyond` stands where nobody is, and everybody in the list is before it. */
+    __device__ __forceinline__ List(int wanted, Key<T> beyond)
+        : last(beyond), end_(wanted - 1), lane_((int)(threadIdx.x % kWarp))
     {
 #pragma unroll
         for (int s = 0; s < kSlots; ++s) {
-            keys_[s] = Key<T>::none();
+            keys_[s] = beyond;
         }
     }
 

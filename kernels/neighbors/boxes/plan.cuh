@@ -48,11 +48,19 @@ namespace boxes {
 
 constexpr int kMostDims = GD_BOXES_COLS;
 constexpr int kMostLevels = 5; /* of boxes, for 2^30 points */
-constexpr int kMostSlots = GD_POINTS_NEIGHBORS / kWarp;
+constexpr int kMostSlots = GD_BOXES_NEIGHBORS / kWarp;
 constexpr unsigned kNone = 0xffffffffu; /* the index of no point */
 constexpr int kThreads = 256, kWarps = kThreads / kWarp;
 /* Columns that have equally many values of a sample below, from one to the next. */
 constexpr int kSample = 1024, kKnots = 64;
+
+/* The largest number of a type that is no larger. */
+template <typename T>
+__device__ __forceinline__ T at_most(double x)
+{
+    const T near = (T)x;
+    return (double)near <= x ? near : below(near);
+}
 
 /* kDims: columns that points are arranged in, those beyond d being 0. */
 template <typename T, int kDims>
@@ -74,12 +82,27 @@ struct Plan {
      * B that is A's first, or no row's; where neighbours go. */
     const unsigned *order;
     unsigned first, rows;
+    unsigned *left, *left_count; /* rows that mates.cuh leaves to others; or NULL */
     unsigned self;
     int wanted;
     T *distances;
     int64_t *indices;
+    /* What no neighbour of a row is beyond: of each row of A, or one for all; NULL: none has one.
+     */
+    const double *limits;
+    bool one_limit;
 
     __host__ __device__ unsigned leaves() const { return nodes[0]; }
+    __device__ __forceinline__ unsigned row_at(unsigned at) const
+    {
+        return order != NULL ? order[first + at] : first + at;
+    }
+    __device__ __forceinline__ T limit_of(unsigned row) const
+    {
+        const T limit =
+            limits == NULL ? infinity<T>() : at_most<T>(limits[one_limit ? 0 : (ptrdiff_t)row]);
+        return limit > 0 ? limit : T(0); /* the bits of -0 are no distance's */
+    }
 };
 
 /* Where c is (see above), for low <= high. A column of a that is NaN stays so, as differences to it
@@ -106,6 +129,18 @@ __device__ __forceinline__ float in_f64(const float (&a)[kDims], const float (&b
     return (float)M::finish(total);
 }
 
+/* The distance of a sum that is within the safe range. */
+template <typename M, typename T, int kDims>
+__device__ __forceinline__ T distance_of(T sum)
+{
+    if constexpr (kSureRoot<M, T, kDims>) {
+        return M::finish(sum);
+    }
+    else {
+        return finish<M>(sum, kMostDims);
+    }
+}
+
 /* The distance that cdist reports, with the bits of the kernels that auto takes for so many columns
  * and with those of cuda_tile. Columns beyond d, which are 0 here and there, add 0. */
 template <typename M, typename T, int kDims>
@@ -120,7 +155,7 @@ __device__ __forceinline__ T reported(const T (&a)[kDims], const T (&b)[kDims])
         return M::finish(total);
     }
     else {
-        float result = kSureRoot<M, T, kDims> ? M::finish(total) : finish<M>(total, kMostDims);
+        float result = distance_of<M, T, kDims>(total);
         if (!is_good<M>(result)) {
             bool equal = true;
 #pragma unroll

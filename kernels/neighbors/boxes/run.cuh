@@ -6,18 +6,12 @@
 
 #include "common/steps.cuh"
 #include "neighbors/boxes/arrange.cuh"
+#include "neighbors/boxes/mates.cuh"
 #include "neighbors/boxes/search.cuh"
+#include "neighbors/boxes/workspace.cuh"
 
 namespace gd {
 namespace boxes {
-
-constexpr const char *kId = "neighbors/cuda_boxes";
-
-/* Puts numbers in the order of their places' last `bits` bits, equal ones as they stand; or sets
- * the bytes that this takes for up to `count` and as many bits, if `memory` is NULL. */
-cudaError_t sort_places(void *memory, size_t *bytes, const uint64_t *places,
-                        uint64_t *sorted_places, const unsigned *numbers, unsigned *sorted,
-                        unsigned count, int bits, void *stream);
 
 /* The whole call, for elements of one type. */
 gd_status find(gd_neighbors *call, float, gd_error *err);
@@ -25,20 +19,11 @@ gd_status find(gd_neighbors *call, double, gd_error *err);
 
 /* From so many rows of A on these are looked for in an order of their own. */
 constexpr unsigned kManyRows = 4096;
-/* Rows of A between two looks at the watcher: of few points many, lest launches be short. */
-constexpr unsigned kMostRows = 1 << 17, kFewestRows = 1 << 14;
-constexpr double kPairsOfRows = 0x1p37;
-
-/* A call's workspace beside what the plan has. */
-struct Scratch {
-    unsigned *order;
-    unsigned char *sorting;
-    size_t sorting_bytes;
-};
-
-/* Places what is kept between launches first: the rest may be of fewer rows than when sizing. */
+/* Lays out what B is arranged as, and what a launch needs beside it, of no more rows than when
+ * sizing. */
 template <typename T, int kDims>
-cudaError_t lay_out(const gd_neighbors &call, Plan<T, kDims> &plan, Scratch &scratch, Layout &take)
+cudaError_t lay_out(const gd_neighbors &call, Plan<T, kDims> &plan, Scratch &scratch, Layout &keep,
+                    Layout &take)
 {
     plan = {};
     plan.a = points_of<T>(call.a);
@@ -55,24 +40,32 @@ cudaError_t lay_out(const gd_neighbors &call, Plan<T, kDims> &plan, Scratch &scr
             (unsigned)ceil_div((ptrdiff_t)plan.nodes[plan.levels - 1], (ptrdiff_t)kWarp);
         ++plan.levels;
     }
-    take(plan.knots, kDims * (kKnots + 1));
-    take(plan.spreads, kDims);
-    take(plan.index, (ptrdiff_t)plan.leaves() * kWarp);
-    take(plan.points, (ptrdiff_t)plan.leaves() * kWarp * kDims);
+    keep(plan.knots, kDims * (kKnots + 1));
+    keep(plan.spreads, kDims);
+    keep(plan.index, (ptrdiff_t)plan.leaves() * kWarp);
+    keep(plan.points, (ptrdiff_t)plan.leaves() * kWarp * kDims);
     for (int level = 0; level < plan.levels; ++level) {
         const ptrdiff_t groups = ceil_div((ptrdiff_t)plan.nodes[level], (ptrdiff_t)kWarp);
-        take(plan.ends[level], groups * kWarp * 2 * kDims);
-        take(plan.least[level], groups * kWarp);
+        keep(plan.ends[level], groups * kWarp * 2 * kDims);
+        keep(plan.least[level], groups * kWarp);
     }
-    const ptrdiff_t most = std::max(call.a.rows, call.b.rows);
+    const ptrdiff_t most = call.arranged ? call.a.rows : std::max(call.a.rows, call.b.rows);
     take(scratch.order, call.a.rows);
+    take(scratch.left_count, 1);
     take(plan.places, most);
     take(plan.sorted_places, most);
     take(plan.numbers, most);
     const cudaError_t code = sort_places(NULL, &scratch.sorting_bytes, NULL, NULL, NULL, NULL,
                                          (unsigned)most, plan.d * plan.bits, call.launch.stream);
     take(scratch.sorting, (ptrdiff_t)scratch.sorting_bytes);
-    return code;
+    if (code != cudaSuccess || call.within.starts == NULL) {
+        return code;
+    }
+    take(scratch.counts, call.a.rows + 1);
+    const cudaError_t scanned = scan_counts(NULL, &scratch.scan_bytes, NULL, NULL,
+                                            (unsigned)call.a.rows, 0, call.launch.stream);
+    take(scratch.scan, (ptrdiff_t)scratch.scan_bytes);
+    return scanned;
 }
 
 /* Numbers of the rows of B, or of some of A, in the order of the curve. */
@@ -107,19 +100,32 @@ void arrange(Steps &steps, const Plan<T, kDims> &plan, const Scratch &scratch)
 template <typename M, int kSlots, typename T, int kDims>
 gd_status search_all(Steps &steps, const gd_neighbors &call, Plan<T, kDims> &plan, gd_error *err)
 {
-    const unsigned all = (unsigned)call.a.rows;
-    const auto at_pace = (unsigned)std::max(std::min(kPairsOfRows / plan.count, (double)kMostRows),
-                                            (double)kFewestRows);
-    gd_status status = GD_OK;
-    for (plan.first = 0; status == GD_OK && plan.first < all; plan.first += plan.rows) {
-        plan.rows = std::min(all - plan.first, at_pace);
+    const ptrdiff_t few = steps.processors * kBlocks<T, kDims>;
+    return in_pieces(steps, call, plan, err, [&] {
+        const ptrdiff_t blocks = ceil_div((ptrdiff_t)plan.rows, (ptrdiff_t)kWarps);
         steps.enqueue(find_nearest<M, kSlots, T, kDims>,
-                      ceil_div((ptrdiff_t)plan.rows, (ptrdiff_t)kWarps), dim3(kThreads), 0, plan);
-        GD_CUDA_TRY(err, kId, steps.code);
-        const double part = (double)(plan.first + plan.rows) / all;
-        status = gd_pass(&call.launch, call.done + call.share * part, err);
-    }
-    return status;
+                      plan.left_count != NULL ? std::min(few, blocks) : blocks, dim3(kThreads), 0,
+                      plan);
+    });
+}
+
+/* Rows of A that are the points of B: those whose mates tell where their neighbours are at once,
+ * and then, which are few, the others. */
+template <typename M, typename T, int kDims>
+gd_status search_near(Steps &steps, const gd_neighbors &call, Plan<T, kDims> &plan,
+                      const Scratch &scratch, gd_error *err)
+{
+    plan.left = scratch.order;
+    plan.left_count = scratch.left_count;
+    GD_CUDA_TRY(err, kId,
+                cudaMemsetAsync(plan.left_count, 0, sizeof *plan.left_count,
+                                (cudaStream_t)steps.launch.stream));
+    plan.first = 0;
+    plan.rows = (unsigned)call.a.rows;
+    steps.enqueue(find_near<M, T, kDims>, ceil_div((ptrdiff_t)plan.rows, (ptrdiff_t)kWarps),
+                  dim3(kThreads), 0, plan);
+    plan.order = plan.left;
+    return search_all<M, 1>(steps, call, plan, err);
 }
 
 template <typename T, int kDims>
@@ -127,11 +133,13 @@ gd_status run(gd_neighbors *call, gd_error *err)
 {
     Plan<T, kDims> plan;
     Scratch scratch = {};
+    Layout keep = {(unsigned char *)call->arrangement};
     Layout take = {(unsigned char *)call->launch.workspace};
     Steps steps(call->launch);
     GD_CUDA_TRY(err, kId, steps.code);
-    GD_CUDA_TRY(err, kId, lay_out(*call, plan, scratch, take));
+    GD_CUDA_TRY(err, kId, lay_out(*call, plan, scratch, keep, take));
     if (call->launch.sizing) {
+        call->arrangement_bytes = keep.bytes;
         call->launch.workspace_bytes = take.bytes;
         return GD_OK;
     }
@@ -144,6 +152,12 @@ gd_status run(gd_neighbors *call, gd_error *err)
     plan.self = call->self < 0 ? kNone : (unsigned)call->self;
     plan.distances = static_cast<T *>(call->ranked.distances);
     plan.indices = call->ranked.indices;
+    plan.limits = call->limits;
+    plan.one_limit = call->one_limit;
+    const bool lists = call->within.starts != NULL, writes = call->within.indices != NULL;
+    if (lists && writes && plan.wanted > 0) {
+        return gather_lists(steps, *call, plan, scratch, err);
+    }
     if (call->self == 0 && call->a.rows == call->b.rows) {
         plan.order = plan.index; /* they are the rows of B */
     }
@@ -152,11 +166,22 @@ gd_status run(gd_neighbors *call, gd_error *err)
         GD_CUDA_TRY(err, kId, steps.code);
         plan.order = scratch.order;
     }
-    return with_lp_metric(call->metric, [&](auto metric) {
+    if (plan.wanted == 0) {
+        return lists ? list_within(steps, *call, plan, scratch, err)
+                     : count_within(steps, *call, plan, err);
+    }
+    const gd_status status = with_lp_metric(call->metric, [&](auto metric) {
         using M = decltype(metric);
+        if constexpr (kDims <= kMatesDims) {
+            if (plan.order == plan.index && plan.leaves() >= kMates && plan.limits == NULL &&
+                plan.wanted <= kMatesWanted && plan.d <= kMatesCols) {
+                return search_near<M>(steps, *call, plan, scratch, err);
+            }
+        }
         return plan.wanted <= kWarp ? search_all<M, 1>(steps, *call, plan, err)
                                     : search_all<M, kMostSlots>(steps, *call, plan, err);
     });
+    return status == GD_OK && lists ? gather_lists(steps, *call, plan, scratch, err) : status;
 }
 
 template <typename T>

@@ -20,18 +20,9 @@ template <typename M, typename T, int kDims>
 __device__ __forceinline__ T look_at(const Plan<T, kDims> &plan, int level, unsigned group,
                                      const T (&a)[kDims])
 {
-    const unsigned lane = threadIdx.x % kWarp;
-    if (group * kWarp + lane >= plan.nodes[level]) {
-        return behind_all<T>();
-    }
-    const T *const from = plan.ends[level] + (ptrdiff_t)group * (2 * kDims * kWarp) + lane;
     T low[kDims], high[kDims];
-#pragma unroll
-    for (int k = 0; k < kDims; ++k) {
-        low[k] = __ldg(from + 2 * k * kWarp);
-        high[k] = __ldg(from + (2 * k + 1) * kWarp);
-    }
-    return nearest_in<M, T, kDims>(a, low, high);
+    return read_box(plan, level, group, low, high) ? nearest_in<M, T, kDims>(a, low, high)
+                                                   : behind_all<T>();
 }
 
 /* Adds what belongs to the list of a leaf's points, but for the row itself. */
@@ -39,14 +30,9 @@ template <typename M, int kSlots, typename T, int kDims>
 __device__ __forceinline__ void take_leaf(const Plan<T, kDims> &plan, unsigned leaf, unsigned own,
                                           const T (&a)[kDims], List<T, kSlots> &list)
 {
-    const unsigned lane = threadIdx.x % kWarp;
-    const T *const from = plan.points + (ptrdiff_t)leaf * (kDims * kWarp) + lane;
-    const unsigned index = __ldg(plan.index + (ptrdiff_t)leaf * kWarp + lane);
     T b[kDims];
-#pragma unroll
-    for (int k = 0; k < kDims; ++k) {
-        b[k] = __ldg(from + k * kWarp);
-    }
+    read_leaf(plan, leaf, b);
+    const unsigned index = index_in(plan, leaf);
     const T distance = reported<M, T, kDims>(a, b);
     const bool counts = index != kNone && index != own && distance == distance; /* no NaN */
     list.take(counts ? Key<T>::of(distance, index) : Key<T>::none());
@@ -104,24 +90,23 @@ __global__ void __launch_bounds__(kThreads, kBlocks<T, kDims>)
 {
     follow();
     __shared__ T lows[kWarps][kMostLevels][kWarp];
-    const unsigned warp = threadIdx.x / kWarp, at = blockIdx.x * kWarps + warp;
-    if (at >= plan.rows) {
-        return;
+    const unsigned warp = threadIdx.x / kWarp;
+    const unsigned all = plan.left_count != NULL ? *plan.left_count : plan.first + plan.rows;
+    const unsigned end = min(plan.first + plan.rows, all);
+    for (unsigned at = plan.first + blockIdx.x * kWarps + warp; at < end;
+         at += gridDim.x * kWarps) {
+        const unsigned row = plan.order != NULL ? plan.order[at] : at;
+        T a[kDims];
+        const bool is_near = read_row(plan, row, a);
+        List<T, kSlots> list(plan.wanted, plan.limits != NULL
+                                              ? Key<T>::of(plan.limit_of(row), kNone)
+                                              : Key<T>::none());
+        if (is_near) {
+            search<M>(plan, plan.self == kNone ? kNone : plan.self + row, a, lows[warp], list);
+        }
+        list.store(plan.distances + (ptrdiff_t)row * plan.wanted,
+                   plan.indices + (ptrdiff_t)row * plan.wanted);
     }
-    const unsigned row = plan.order != NULL ? plan.order[plan.first + at] : plan.first + at;
-    T a[kDims];
-    bool is_nan = false;
-#pragma unroll
-    for (int k = 0; k < kDims; ++k) {
-        a[k] = k < plan.d ? plan.a.at(row, k) : T(0);
-        is_nan |= a[k] != a[k];
-    }
-    List<T, kSlots> list(plan.wanted);
-    if (!is_nan || plan.drops_nan) {
-        search<M>(plan, plan.self == kNone ? kNone : plan.self + row, a, lows[warp], list);
-    }
-    list.store(plan.distances + (ptrdiff_t)row * plan.wanted,
-               plan.indices + (ptrdiff_t)row * plan.wanted);
 }
 
 }  // namespace boxes

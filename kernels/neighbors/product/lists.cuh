@@ -37,8 +37,28 @@ __global__ void __launch_bounds__(kGuessWarps *kLanes) guess(const __grid_consta
     high = __reduce_max_sync(~0u, high);
     high = nth_least(values, plan.nth, low, high, kNearEnough);
     if (lane == 0) {
-        plan.row_facts[row].limit = fminf(unordered(high), kFar / 2);
+        const float most = plan.radii != NULL ? plan.bounds[row] : kFar / 2;
+        plan.row_facts[row].limit = fminf(unordered(high), most);
     }
+}
+
+/* Places in a row's list for as many hits as each lane has, which are eight at most: lanes with the
+ * same row, of which there are many, ask together. All lanes of a warp call this. */
+__device__ __forceinline__ unsigned claim_places(unsigned *counts, int row, unsigned hits)
+{
+    const unsigned lane = threadIdx.x % kLanes, same = __match_any_sync(~0u, row);
+    unsigned total = 0, before = 0, first = 0;
+#pragma unroll
+    for (int bit = 0; bit < 4; ++bit) {
+        const unsigned set = __ballot_sync(~0u, hits >> bit & 1) & same;
+        total += __popc(set) << bit;
+        before += __popc(set & ((1u << lane) - 1)) << bit;
+    }
+    const unsigned leader = __ffs(same) - 1;
+    if (lane == leader && total > 0) {
+        first = atomicAdd(&counts[row], total);
+    }
+    return __shfl_sync(~0u, first, leader) + before;
 }
 
 /* Log to lists, a block a chunk, from the chunks on that are listed already. */
@@ -48,27 +68,32 @@ __global__ void __launch_bounds__(kChunk) scatter(const __grid_constant__ Plan p
     const unsigned chunks = min(plan.found->chunks, plan.chunks);
     for (unsigned i = plan.found->listed + blockIdx.x; i < chunks; i += gridDim.x) {
         const Chunk &chunk = plan.log[i];
-        if (threadIdx.x >= chunk.count) {
-            continue;
+        Place first = {-1, 0};
+        Eight eight = {};
+        float limit = -INFINITY;
+        if (threadIdx.x < chunk.count) {
+            first = chunk.places[threadIdx.x];
+            eight = chunk.eights[threadIdx.x];
+            const RowFacts facts = plan.row_facts[first.row];
+            limit = facts.limit + bound(facts, plan.tile_facts[first.place / kTileCols]);
         }
-        const Place first = chunk.places[threadIdx.x];
-        const Eight eight = chunk.eights[threadIdx.x];
-        const RowFacts facts = plan.row_facts[first.row];
-        const float limit = facts.limit + bound(facts, plan.tile_facts[first.place / kTileCols]);
+        unsigned hits = 0;
 #pragma unroll
         for (int k = 0; k < 8; ++k) {
-            if (eight.v[k] <= limit) {
-                const unsigned at = atomicAdd(&plan.counts[first.row], 1);
-                if (at < (unsigned)plan.list_room) {
-                    plan.lists[(ptrdiff_t)first.row * plan.list_room + at] = {
-                        first.place + k / 2 * 8 + k % 2, eight.v[k]};
-                }
+            hits += eight.v[k] <= limit;
+        }
+        unsigned at = claim_places(plan.counts, first.row, hits);
+        Candidate *const list = plan.lists + (ptrdiff_t)first.row * plan.list_room;
+#pragma unroll
+        for (int k = 0; k < 8; ++k) {
+            if (eight.v[k] <= limit && at++ < (unsigned)plan.list_room) {
+                list[at - 1] = {first.place + k / 2 * 8 + k % 2, eight.v[k]};
             }
         }
     }
 }
 
-constexpr int kTightened = 512; /* candidates of a row that are looked at */
+constexpr int kTightened = 1024; /* candidates of a row that are looked at */
 
 /* Lowers limits to the k-th least of the upper bounds that there are by now, which is no guess any
  * more: a row has fewer hits in the tiles that are left. A warp a row. */

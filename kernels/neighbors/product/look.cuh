@@ -163,7 +163,8 @@ __device__ __forceinline__ unsigned find_runs(const Accumulator &acc, const Colu
 
 /* Holds the products of a thread's two rows against float64: the largest share of its bound that an
  * error takes goes to found->worst. */
-__device__ __noinline__ void check_pair(const Plan &plan, const ColumnFacts &columns,
+template <typename T>
+__device__ __noinline__ void check_pair(const PlanOf<T> &plan, const ColumnFacts &columns,
                                         const RowFacts &facts, int row, int tile, int column,
                                         float product)
 {
@@ -171,18 +172,20 @@ __device__ __noinline__ void check_pair(const Plan &plan, const ColumnFacts &col
     if (from < 0 || row >= plan.rows || facts.limit == -INFINITY) {
         return;
     }
+    const double scale = plan.found->scale;
     double apart = 0, square = 0;
     for (ptrdiff_t dim = 0; dim < plan.d; ++dim) {
         const double a = plan.a.at(row, dim), moved = a - plan.centre[dim];
-        apart = gd_add_square(apart, a - plan.b.at(from, dim));
-        square = gd_add_square(square, moved);
+        apart = gd_add_square(apart, (a - plan.b.at(from, dim)) * scale);
+        square = gd_add_square(square, moved * scale);
     }
-    const double scale = plan.found->scale, exact = 0.5 * scale * scale * (apart - square);
+    const double exact = 0.5 * (apart - square);
     const double error = fabs(columns.half_squares[column] - product - exact);
     const float share = (float)(error / bound(facts, columns.tile));
     atomicMax(&plan.found->worst, __float_as_uint(share));
 }
-__device__ __forceinline__ void check(const Plan &plan, const Accumulator &acc,
+template <typename T>
+__device__ __forceinline__ void check(const PlanOf<T> &plan, const Accumulator &acc,
                                       const ColumnFacts &columns, const RowFacts *facts, int row,
                                       int tile)
 {
@@ -195,8 +198,8 @@ __device__ __forceinline__ void check(const Plan &plan, const Accumulator &acc,
 }
 
 /* row: the first of a lane's two, of which facts are. */
-template <Look kLook>
-__device__ __forceinline__ void look(const Plan &plan, const Accumulator &acc,
+template <Look kLook, typename P>
+__device__ __forceinline__ void look(const P &plan, const Accumulator &acc,
                                      const ColumnFacts &columns, const RowFacts *facts, int row,
                                      int tile, Log &log)
 {

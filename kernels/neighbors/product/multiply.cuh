@@ -127,9 +127,8 @@ __device__ __forceinline__ void multiply_tile(Accumulator &acc, const Rows<kStep
     pin(acc);
 }
 
-template <int kSteps, Look kLook>
-__device__ __forceinline__ void consume(const Plan &plan, const Units &units,
-                                        Shared<kSteps> &shared)
+template <int kSteps, Look kLook, typename P>
+__device__ __forceinline__ void consume(const P &plan, const Units &units, Shared<kSteps> &shared)
 {
     using S = Shared<kSteps>;
     const int group = (int)this_thread() / kGroup;
@@ -178,9 +177,10 @@ __device__ __forceinline__ void consume(const Plan &plan, const Units &units,
     }
 }
 
-template <int kSteps, Look kLook>
+/* P: a Plan, or a PlanOf the points that products are held against. */
+template <int kSteps, Look kLook, typename P>
 __global__ void __launch_bounds__(kThreads, 1)
-    multiply_rows(const __grid_constant__ Plan plan, const __grid_constant__ Units units)
+    multiply_rows(const __grid_constant__ P plan, const __grid_constant__ Units units)
 {
     follow();
     extern __shared__ __align__(128) unsigned char memory[];

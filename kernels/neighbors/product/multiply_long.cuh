@@ -79,9 +79,8 @@ __device__ __forceinline__ void add_slab(Accumulator &acc, const RowSlab &rows, 
     pin(acc);
 }
 
-template <Look kLook>
-__device__ __forceinline__ void consume_long(const Plan &plan, const Units &units,
-                                             LongShared &shared)
+template <Look kLook, typename P>
+__device__ __forceinline__ void consume_long(const P &plan, const Units &units, LongShared &shared)
 {
     const int slabs = plan.planes / kSlabPlanes, group = (int)this_thread() / kGroup;
     Log log;
@@ -123,9 +122,9 @@ __device__ __forceinline__ void consume_long(const Plan &plan, const Units &unit
     }
 }
 
-template <Look kLook>
+template <Look kLook, typename P>
 __global__ void __launch_bounds__(kThreads, 1)
-    multiply_long(const __grid_constant__ Plan plan, const __grid_constant__ Units units)
+    multiply_long(const __grid_constant__ P plan, const __grid_constant__ Units units)
 {
     follow();
     extern __shared__ __align__(128) unsigned char memory[];

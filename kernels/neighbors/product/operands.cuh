@@ -18,14 +18,23 @@
  *
  * So e is a sum of products of what belongs to a row of A and what belongs to a tile of B. With
  * any limit G, the pairs with v - e <= G have all neighbours among them if k of them have
- * v + e <= G. */
+ * v + e <= G; and all that are within a radius r, if G is (r^2 - |a|^2) / 2 at least, whose own
+ * rounding the fourth term bounds as well.
+ *
+ * Points of float64 are moved in float64 and rounded to float32, which is less than float32 itself
+ * loses; their distances are computed without roundings that count here. Cosine distances are
+ * squared ones of rows whose squares are a half; those beyond 2, which only rounding makes, become
+ * 2, which is nearer to what they are. */
 #ifndef GPUDIST_NEIGHBORS_PRODUCT_OPERANDS_CUH
 #define GPUDIST_NEIGHBORS_PRODUCT_OPERANDS_CUH
 
 #include <cuda_fp16.h>
 
+#include <type_traits>
+
 #include "arch/dependent.cuh"
 #include "common/metrics.cuh"
+#include "neighbors/keys.cuh"
 
 namespace gd {
 namespace filter {
@@ -35,13 +44,16 @@ constexpr int kGroupRows = 128; /* of a group of four warps */
 constexpr int kStepDims = 16;   /* of one instruction */
 constexpr int kLanes = 32;
 
-constexpr int kMostNeighbors = GD_POINTS_NEIGHBORS;
+constexpr int kMostNeighbors = GD_PRODUCT_NEIGHBORS;
 constexpr int kMostOdd = 128; /* columns that halves do not hold, which each row is held against */
 
 /* In units of v. */
 constexpr float kLeast = 0x1p-40f;
 constexpr float kLargest = 6e4f; /* of an element that a half holds */
 constexpr float kFar = 1e38f;    /* beyond any v */
+/* Of elements, beyond what they have where sums of them do not overflow. */
+template <typename T>
+constexpr T kFarAway = (T)(sizeof(T) == sizeof(float) ? 1e38 : 1e300);
 
 __host__ __device__ constexpr float products_error(ptrdiff_t steps)
 {
@@ -118,7 +130,7 @@ struct Candidate {
 /* What is found out of a sample of B, and how many columns and rows there are to be done otherwise.
  */
 struct Found {
-    float scale;
+    double scale; /* a power of two that the points' type has */
     float quantum;
     unsigned odd;    /* columns that are not in the images, but may be neighbours */
     unsigned failed; /* rows */
@@ -128,9 +140,8 @@ struct Found {
     unsigned worst;  /* bits of the largest share of its bound that an error took, if checked */
 };
 
-/* Everything of a call, as its kernels see it. */
+/* What kernels see of a call whatever the points' type is. */
 struct Plan {
-    Points<float> a, b;
     ptrdiff_t d;
     bool words_a, words_b; /* rows are read by 16-byte words */
     int rows;              /* of A; some at a time, if there are many */
@@ -140,7 +151,6 @@ struct Plan {
     int nth;               /* of the sample's least is the guess */
     ptrdiff_t self;        /* the column that is row 0, or -1 */
 
-    float *centre;
     Found *found;
     int planes;                /* of an image */
     unsigned char *columns;    /* images of tiles: Columns<kSteps>, or ColumnSlabs */
@@ -159,26 +169,100 @@ struct Plan {
     Candidate *lists;
     int list_room;
     int *failed_rows, *left_rows;
+    int64_t *indices; /* rows x wanted */
 
-    float *distances; /* rows x wanted */
-    int64_t *indices;
+    /* Neighbours within a radius: what a row's distances are at most, or NULL; and what its limit
+     * is at most, as beyond that there are none. */
+    const double *radii;
+    float *bounds;
+    bool one_radius, root; /* all rows have the first; distances are roots of sums of squares */
+    int *tallies;          /* of all rows of the call */
+
+    __device__ __forceinline__ double radius_of(int row) const
+    {
+        return radii[one_radius ? 0 : row];
+    }
 };
 constexpr unsigned kLost = 1u << 31;
 
-/* The candidate for a place of the result as a number that sorts: smaller is nearer. */
-using Key = unsigned long long;
-constexpr Key kNoKey = ~0ull;
-__device__ __forceinline__ Key key_of(float distance, int column)
+/* Everything of a call. */
+template <typename T>
+struct PlanOf : Plan {
+    Points<T> a, b;
+    T *centre;
+    T *distances;        /* rows x wanted */
+    T *listed_distances; /* of all rows, where there is no other place for what is listed */
+    int64_t *listed_indices;
+
+    /* What a row's distances are at most. */
+    __device__ __forceinline__ T radius(int row) const
+    {
+        return radii != NULL ? (T)radius_of(row) : (T)INFINITY;
+    }
+};
+
+/* Whether a row's limit lets all through that are within its radius, however few they are. */
+__device__ __forceinline__ bool has_all(const Plan &plan, int row, const RowFacts &facts)
 {
-    return distance != distance ? kNoKey : (Key)__float_as_uint(distance) << 32 | (unsigned)column;
+    return plan.radii != NULL && facts.limit == plan.bounds[row];
+}
+
+/* The candidate for a place of the result as a number that sorts: smaller is nearer. Its upper part
+ * are the bits of a distance, which is never below 0, the lower one a column. */
+using Key = unsigned long long;
+struct alignas(16) WideKey {
+    unsigned long long bits, column;
+
+    __device__ __forceinline__ bool operator<(const WideKey &other) const
+    {
+        return bits < other.bits || (bits == other.bits && column < other.column);
+    }
+    __device__ __forceinline__ bool operator>(const WideKey &other) const { return other < *this; }
+};
+template <typename T>
+using KeyOf = std::conditional_t<sizeof(T) == sizeof(float), Key, WideKey>;
+
+__device__ __forceinline__ unsigned bits_of(Key key) { return (unsigned)(key >> 32); }
+__device__ __forceinline__ unsigned long long bits_of(const WideKey &key) { return key.bits; }
+__device__ __forceinline__ unsigned index_of(Key key) { return (unsigned)key; }
+__device__ __forceinline__ unsigned index_of(const WideKey &key) { return (unsigned)key.column; }
+__device__ __forceinline__ float distance_of(Key key) { return __uint_as_float(bits_of(key)); }
+__device__ __forceinline__ double distance_of(const WideKey &key)
+{
+    return __longlong_as_double((long long)key.bits);
+}
+/* Behind all others, which NaN, too, is. */
+template <typename T>
+__device__ __forceinline__ KeyOf<T> no_key()
+{
+    if constexpr (sizeof(T) == sizeof(float)) {
+        return ~0ull;
+    }
+    else {
+        return {~0ull, ~0ull};
+    }
+}
+__device__ __forceinline__ bool is_none(Key key) { return key == ~0ull; }
+__device__ __forceinline__ bool is_none(const WideKey &key) { return key.bits == ~0ull; }
+__device__ __forceinline__ Key key_of(float distance, unsigned column)
+{
+    return distance != distance ? no_key<float>() : (Key)__float_as_uint(distance) << 32 | column;
+}
+__device__ __forceinline__ WideKey key_of(double distance, unsigned column)
+{
+    return distance != distance
+               ? no_key<double>()
+               : WideKey{(unsigned long long)__double_as_longlong(distance), column};
 }
 
 /* Writes the n-th neighbour of a row. */
-__device__ __forceinline__ void write_neighbor(const Plan &plan, int row, int nth, Key key)
+template <typename T>
+__device__ __forceinline__ void write_neighbor(const PlanOf<T> &plan, int row, int nth,
+                                               const KeyOf<T> &key)
 {
     const ptrdiff_t at = (ptrdiff_t)row * plan.wanted + nth;
-    plan.distances[at] = key == kNoKey ? __int_as_float(0x7fc00000) : __uint_as_float(key >> 32);
-    plan.indices[at] = key == kNoKey ? -1 : (int64_t)(unsigned)key;
+    plan.distances[at] = is_none(key) ? no_distance(T{}) : distance_of(key);
+    plan.indices[at] = is_none(key) ? -1 : (int64_t)index_of(key);
 }
 
 /* Sorts `count` numbers in shared memory, a power of two, by all threads of a scope, which is the
@@ -260,35 +344,41 @@ __device__ __forceinline__ float sum_lanes(float x)
     }
     return x;
 }
-__device__ __forceinline__ float max_lanes(float x)
+template <typename T>
+__device__ __forceinline__ T max_lanes(T x)
 {
 #pragma unroll
     for (int step = kLanes / 2; step > 0; step /= 2) {
-        x = fmaxf(x, __shfl_xor_sync(~0u, x, step));
+        x = fmax(x, __shfl_xor_sync(~0u, x, step));
     }
     return x;
 }
 
 /* Four dimensions of a row from dim on, zeros beyond d. */
-__device__ __forceinline__ float4 load_dims(const Points<float> &x, bool words, ptrdiff_t row,
-                                            ptrdiff_t dim, ptrdiff_t d)
+template <typename T>
+struct Four {
+    T x[4];
+};
+template <typename T>
+__device__ __forceinline__ Four<T> load_dims(const Points<T> &x, bool words, ptrdiff_t row,
+                                             ptrdiff_t dim, ptrdiff_t d)
 {
-    const float *const from = x.data + row * x.row_stride + dim * x.col_stride;
+    const T *const from = x.data + row * x.row_stride + dim * x.col_stride;
+    Four<T> four = {};
     if (words) {
-        return dim < d ? __ldg(reinterpret_cast<const float4 *>(from)) : float4{};
+#pragma unroll
+        for (int i = 0; i < 4; i += kPerWord<T>) {
+            if (dim + i < d) {
+                load_word_const(from + i, four.x + i);
+            }
+        }
+        return four;
     }
-    float4 four = {};
-    if (dim < d) {
-        four.x = __ldg(from);
-    }
-    if (dim + 1 < d) {
-        four.y = __ldg(from + x.col_stride);
-    }
-    if (dim + 2 < d) {
-        four.z = __ldg(from + 2 * x.col_stride);
-    }
-    if (dim + 3 < d) {
-        four.w = __ldg(from + 3 * x.col_stride);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        if (dim + i < d) {
+            four.x[i] = __ldg(from + i * x.col_stride);
+        }
     }
     return four;
 }

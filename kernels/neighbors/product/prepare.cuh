@@ -17,37 +17,39 @@ namespace filter {
 constexpr int kSampleParts = 32, kSampleEach = 16;
 constexpr int kSampleRows = kSampleParts * kSampleEach;
 
-__device__ __forceinline__ ptrdiff_t sample_row(const Plan &plan, int i)
+template <typename T>
+__device__ __forceinline__ ptrdiff_t sample_row(const PlanOf<T> &plan, int i)
 {
     return plan.b.count * i / kSampleRows;
 }
 
 /* A block finds 32 dimensions of the centre; those beyond d are 0. */
+template <typename T>
 __global__ void __launch_bounds__(kLanes *kSampleParts)
-    find_centre(const __grid_constant__ Plan plan)
+    find_centre(const __grid_constant__ PlanOf<T> plan)
 {
     follow();
-    __shared__ float means[kSampleParts][kLanes + 1];
+    __shared__ T means[kSampleParts][kLanes + 1];
     const int lane = threadIdx.x % kLanes, part = threadIdx.x / kLanes;
     const ptrdiff_t dim = (ptrdiff_t)blockIdx.x * kLanes + lane;
-    float sum = 0;
+    T sum = 0;
     int count = 0;
     if (dim < plan.d) {
 #pragma unroll
         for (int i = 0; i < kSampleEach; ++i) {
-            const float x = plan.b.at(sample_row(plan, i * kSampleParts + part), dim);
-            if (fabsf(x) < kFar / kSampleEach) {
+            const T x = plan.b.at(sample_row(plan, i * kSampleParts + part), dim);
+            if (fabs(x) < kFarAway<T> / kSampleEach) {
                 sum += x;
                 ++count;
             }
         }
     }
-    const float mean = count == 0 ? 0.0f : sum / (float)count;
+    const T mean = count == 0 ? T(0) : sum / (T)count;
     means[part][lane] = mean;
     __syncthreads();
     int rank = 0;
     for (int i = 0; i < kSampleParts; ++i) {
-        const float other = means[i][lane];
+        const T other = means[i][lane];
         rank += other < mean || (other == mean && i < part);
     }
     if (rank == kSampleParts / 2) {
@@ -55,40 +57,49 @@ __global__ void __launch_bounds__(kLanes *kSampleParts)
     }
 }
 
-/* One block. squared: reported distances are squares, which underflow. */
-__global__ void __launch_bounds__(1024) find_scale(const __grid_constant__ Plan plan, bool squared)
+/* One block. least: the square of this, times half of a squared length, is what reported distances
+ * may lose where their squares underflow. */
+template <typename T>
+__global__ void __launch_bounds__(1024)
+    find_scale(const __grid_constant__ PlanOf<T> plan, double least)
 {
     follow();
-    __shared__ float largest[kSampleRows];
+    constexpr T kTiny = (T)(sizeof(T) == sizeof(float) ? 0x1p-100 : 0x1p-900);
+    __shared__ T largest[kSampleRows];
     const int lane = threadIdx.x % kLanes, warp = threadIdx.x / kLanes;
-    float most[kSampleEach] = {}; /* of as many rows at once: what counts is how long loads take */
-    for (ptrdiff_t dim = lane; dim < plan.d; dim += kLanes) {
-        const float centre = plan.centre[dim];
+    /* Of as many rows at once as registers have room for: what counts is how long loads take. */
+    constexpr int kAtOnce = 64 / (int)sizeof(T);
+    for (int first = 0; first < kSampleEach; first += kAtOnce) {
+        T most[kAtOnce] = {};
+        for (ptrdiff_t dim = lane; dim < plan.d; dim += kLanes) {
+            const T centre = plan.centre[dim];
 #pragma unroll
-        for (int i = 0; i < kSampleEach; ++i) {
-            const ptrdiff_t row = sample_row(plan, i * kSampleParts + warp);
-            const float x = fabsf(plan.b.at(row, dim) - centre);
-            most[i] = x <= most[i] ? most[i] : x <= kFar ? x : kFar; /* NaN, too, becomes far */
+            for (int i = 0; i < kAtOnce; ++i) {
+                const ptrdiff_t row = sample_row(plan, (first + i) * kSampleParts + warp);
+                const T x = fabs(plan.b.at(row, dim) - centre);
+                /* NaN, too, becomes far. */
+                most[i] = x <= most[i] ? most[i] : x <= kFarAway<T> ? x : kFarAway<T>;
+            }
         }
-    }
 #pragma unroll
-    for (int i = 0; i < kSampleEach; ++i) {
-        const float of_row = max_lanes(most[i]);
-        if (lane == 0) {
-            largest[i * kSampleParts + warp] = of_row;
+        for (int i = 0; i < kAtOnce; ++i) {
+            const T of_row = max_lanes(most[i]);
+            if (lane == 0) {
+                largest[(first + i) * kSampleParts + warp] = of_row;
+            }
         }
     }
     __syncthreads();
     if (threadIdx.x < kSampleRows) {
-        const float own = largest[threadIdx.x];
+        const T own = largest[threadIdx.x];
         int rank = 0;
         for (int i = 0; i < kSampleRows; ++i) {
             rank += largest[i] < own || (largest[i] == own && i < (int)threadIdx.x);
         }
         if (rank == kSampleRows / 8 * 7) {
-            const float scale = ldexpf(1.0f, 8 - ilogbf(fmaxf(own, 0x1p-100f)));
+            const double scale = ldexp(1.0, 8 - ilogb(own > kTiny ? own : kTiny));
             plan.found->scale = scale;
-            plan.found->quantum = squared ? scale * 0x1p-73f * (scale * 0x1p-74f) : 0.0f;
+            plan.found->quantum = (float)(scale * least * (scale * least));
             plan.found->odd = 0;
             plan.found->worst = 0;
         }
@@ -101,10 +112,12 @@ struct Moved {
     bool whole, number; /* halves hold it; it is not NaN */
     uint2 halves;
 
-    __device__ __forceinline__ Moved(float4 x, float4 centre, float scale)
+    template <typename T>
+    __device__ __forceinline__ Moved(const Four<T> &x, const Four<T> &centre, T scale)
     {
-        const float moved[4] = {(x.x - centre.x) * scale, (x.y - centre.y) * scale,
-                                (x.z - centre.z) * scale, (x.w - centre.w) * scale};
+        const float moved[4] = {
+            (float)((x.x[0] - centre.x[0]) * scale), (float)((x.x[1] - centre.x[1]) * scale),
+            (float)((x.x[2] - centre.x[2]) * scale), (float)((x.x[3] - centre.x[3]) * scale)};
         __half2 high[2];
         square = low_square = 0;
         whole = number = true;
@@ -131,16 +144,19 @@ constexpr float kUp = 1 + 0x1p-14f; /* more than norms are rounded by */
  * halves of a word. */
 constexpr int kRowsOfWarp = 8, kPlanesAtOnce = kLanes / kRowsOfWarp;
 __device__ __forceinline__ int row_of_lane() { return (int)threadIdx.x % kRowsOfWarp; }
-template <typename F>
-__device__ __forceinline__ void walk_planes(const Plan &plan, const Points<float> &x, bool words,
+template <typename T, typename F>
+__device__ __forceinline__ void walk_planes(const PlanOf<T> &plan, const Points<T> &x, bool words,
                                             ptrdiff_t row, bool there, F &&f)
 {
-    const float scale = plan.found->scale;
+    const T scale = (T)plan.found->scale;
 #pragma unroll 4
     for (int plane = (int)threadIdx.x % kLanes / kRowsOfWarp; plane < plan.planes;
          plane += kPlanesAtOnce) {
-        const float4 *const centre = reinterpret_cast<const float4 *>(plan.centre) + 2 * plane;
-        const float4 c[2] = {centre[0], centre[1]};
+        Four<T> c[2];
+#pragma unroll
+        for (int i = 0; i < 8; i += kPerWord<T>) {
+            load_word(plan.centre + 8 * plane + i, c[i / 4].x + i % 4);
+        }
         const Moved first(there ? load_dims(x, words, row, 8 * plane, plan.d) : c[0], c[0], scale);
         const Moved second(there ? load_dims(x, words, row, 8 * plane + 4, plan.d) : c[1], c[1],
                            scale);
@@ -194,9 +210,21 @@ __device__ __forceinline__ void list_odd(const Plan &plan, ptrdiff_t column)
     }
 }
 
+/* The limit of a row within whose radius v - e <= limit lets all through: of half of that squared,
+ * less half of the row's own square, in units of v. */
+__device__ __forceinline__ float bound_of_radius(const Plan &plan, double radius, float square)
+{
+    const double scale = plan.found->scale, scaled = radius * scale;
+    const double most = plan.root ? scaled * scaled : scaled * scale;
+    const double limit = 0.5 * (most - square) + rest_error(plan.d) * square;
+    return radius >= 0 ? fminf(__double2float_ru(limit), kFar / 2) : -kFar;
+}
+
 /* The images of rows. */
 constexpr int kRowWarps = 4;
-__global__ void __launch_bounds__(kRowWarps *kLanes) prepare_rows(const __grid_constant__ Plan plan)
+template <typename T>
+__global__ void __launch_bounds__(kRowWarps *kLanes)
+    prepare_rows(const __grid_constant__ PlanOf<T> plan)
 {
     follow();
     const int row =
@@ -221,10 +249,13 @@ __global__ void __launch_bounds__(kRowWarps *kLanes) prepare_rows(const __grid_c
         const bool good = there && of_row.whole;
         /* |ah| is |a| and |al| at most. */
         const float low = sqrtf(of_row.low_square), high = sqrtf(of_row.square) + low;
+        float limit = good ? 0.0f : -INFINITY;
+        if (good && plan.radii != NULL) {
+            limit = plan.bounds[row] = bound_of_radius(plan, plan.radius_of(row), of_row.square);
+        }
         const RowFacts facts = {
             high * kUp, (low + products_error(plan.planes / 2) * high) * kUp,
-            rest_error(plan.d) * of_row.square * kUp + kLeast + plan.found->quantum,
-            good ? 0.0f : -INFINITY};
+            rest_error(plan.d) * of_row.square * kUp + kLeast + plan.found->quantum, limit};
         plan.row_facts[row] = facts;
         plan.counts[row] = good ? 0 : kLost;
     }

@@ -35,21 +35,25 @@ static_assert(sizeof(Sorting<8>) <= 227 << 10 && sizeof(Sorting<6>) <= 227 << 10
               "shared memory of a block");
 
 /* Brings a block's columns to shared memory. */
-template <int kSteps>
-__device__ __forceinline__ void bring_columns(const Plan &plan, ptrdiff_t first,
+template <int kSteps, typename T>
+__device__ __forceinline__ void bring_columns(const PlanOf<T> &plan, ptrdiff_t first,
                                               Sorting<kSteps> &shared)
 {
     using S = Sorting<kSteps>;
-    constexpr int kWidth = kLanesOfRow<kSteps>, kRowsOfWarp = kLanes / kWidth, kAtOnce = 4;
+    constexpr int kWidth = kLanesOfRow<kSteps>, kRowsOfWarp = kLanes / kWidth;
+    constexpr int kAtOnce = 16 / sizeof(T); /* words of them are in registers */
     constexpr int kApart = 1024 / kLanes * kRowsOfWarp;
     const int lane = threadIdx.x % kLanes, part = lane % kWidth;
     const bool active = part < 4 * kSteps;
-    const float scale = plan.found->scale;
-    const float4 centre =
-        active ? *reinterpret_cast<const float4 *>(plan.centre + 4 * part) : float4{};
+    const T scale = (T)plan.found->scale;
+    Four<T> centre = {};
+#pragma unroll
+    for (int i = 0; active && i < 4; i += kPerWord<T>) {
+        load_word(plan.centre + 4 * part + i, centre.x + i);
+    }
     for (int start = (int)threadIdx.x / kLanes * kRowsOfWarp; start < S::kCols;
          start += kApart * kAtOnce) {
-        float4 x[kAtOnce];
+        Four<T> x[kAtOnce];
 #pragma unroll
         for (int i = 0; i < kAtOnce; ++i) {
             const int col = start + lane / kWidth + i * kApart;
@@ -86,20 +90,19 @@ __device__ __forceinline__ void bring_columns(const Plan &plan, ptrdiff_t first,
 }
 
 /* The images of columns, sorted within a block. */
-template <int kSteps>
-__global__ void __launch_bounds__(1024, 1) prepare_columns(const __grid_constant__ Plan plan)
+template <int kSteps, typename T>
+__global__ void __launch_bounds__(1024, 1) prepare_columns(const __grid_constant__ PlanOf<T> plan)
 {
     follow();
     using S = Sorting<kSteps>;
     extern __shared__ __align__(128) unsigned char memory[];
     auto &shared = *reinterpret_cast<S *>(memory);
     const ptrdiff_t first = (ptrdiff_t)blockIdx.x * S::kCols;
-    bring_columns<kSteps>(plan, first, shared);
+    bring_columns(plan, first, shared);
     __syncthreads();
     for (int i = threadIdx.x; i < S::kKeys; i += 1024) {
-        shared.keys[i] = i < S::kCols
-                             ? (Key)__float_as_uint(shared.half_squares[i]) << 32 | (unsigned)i
-                             : kNoKey;
+        shared.keys[i] =
+            i < S::kCols ? (Key)__float_as_uint(shared.half_squares[i]) << 32 | (unsigned)i : ~0ull;
     }
     sort<Block>(shared.keys, S::kKeys);
     auto *const columns =
@@ -145,8 +148,9 @@ __device__ __forceinline__ ptrdiff_t column_of_lane()
            row_of_lane();
 }
 
+template <typename T>
 __global__ void __launch_bounds__(kColumnWarps *kLanes)
-    measure_columns(const __grid_constant__ Plan plan)
+    measure_columns(const __grid_constant__ PlanOf<T> plan)
 {
     follow();
     const ptrdiff_t column = column_of_lane();
@@ -202,8 +206,9 @@ __global__ void __launch_bounds__(kSortedCols) sort_columns(const __grid_constan
     }
 }
 
+template <typename T>
 __global__ void __launch_bounds__(kColumnWarps *kLanes)
-    write_columns(const __grid_constant__ Plan plan)
+    write_columns(const __grid_constant__ PlanOf<T> plan)
 {
     follow();
     const ptrdiff_t place = column_of_lane();

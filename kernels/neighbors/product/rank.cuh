@@ -1,7 +1,9 @@
 /* rank.cuh: from a row's candidates to its neighbours, by direct distances.
  *
  * The k-th least upper bound says which candidates may be neighbours; their distances are computed
- * and sorted. A warp does that for a row with few candidates, a block for one with many. */
+ * and sorted. A warp does that for a row with few candidates, a block for one with many. Blocks are
+ * as many as registers have room for: 8 bytes of a thread go to memory around the call for totals
+ * that are not safe, which hardly a pair takes. */
 #ifndef GPUDIST_NEIGHBORS_PRODUCT_RANK_CUH
 #define GPUDIST_NEIGHBORS_PRODUCT_RANK_CUH
 
@@ -14,46 +16,99 @@ constexpr int kShare = GD_GROUP / GD_FOLD; /* lanes that compute a distance, a f
 
 /* The distance in float64 from global memory, for totals that are not safe. */
 template <typename M>
-__device__ __noinline__ float distance_f64(const Plan &plan, int row, int column)
+__device__ __noinline__ float distance_f64(const PlanOf<float> &plan, int row, int column)
 {
     Cdist<float> call = {};
     call.a = plan.a, call.b = plan.b, call.d = plan.d;
     return result_in_f64<M>(call, row, column);
 }
 
+/* Some dimensions of a row from dim on, zeros beyond d: all of them are on their way at once. */
+template <typename T>
+constexpr int kLoaded = 64 / (int)sizeof(T);
+template <typename T>
+__device__ __forceinline__ void load_some(const Points<T> &x, bool words, ptrdiff_t row,
+                                          ptrdiff_t dim, ptrdiff_t d, T (&some)[kLoaded<T>])
+{
+    constexpr int kEach = kPerWord<T>;
+    const T *const from = x.data + row * x.row_stride + dim * x.col_stride;
+#pragma unroll
+    for (int k = 0; k < kLoaded<T>; ++k) {
+        some[k] = 0;
+    }
+    if (words) {
+#pragma unroll
+        for (int k = 0; k < kLoaded<T>; k += kEach) {
+            if (dim + k < d) {
+                load_word_const(from + k, some + k);
+            }
+        }
+    }
+    else {
+        const T *at = from; /* step by step: multiples of the stride would stay in registers */
+#pragma unroll
+        for (int k = 0; k < kLoaded<T>; ++k) {
+            if (dim + k < d) {
+                some[k] = __ldg(at);
+            }
+            at += x.col_stride;
+        }
+    }
+}
+
+/* The result of a total, with the bits of the direct form. */
+template <typename M, typename T>
+__device__ __forceinline__ T result_of(T total, ptrdiff_t d)
+{
+    if constexpr (sizeof(T) == sizeof(double)) {
+        T one[1] = {total};
+        finish_all<M>(one);
+        return one[0];
+    }
+    else {
+        return gd::finish<M>(total, d);
+    }
+}
+
 /* The distance that is reported, in the direct form's order of additions: kShare neighbouring lanes
  * together, and all get it. All lanes of the warp call this. */
-template <typename M>
-__device__ __forceinline__ float distance(const Plan &plan, int row, int column)
+template <typename M, typename T>
+__device__ __forceinline__ T distance(const PlanOf<T> &plan, int row, int column)
 {
     const int lane = threadIdx.x % kLanes, part = lane % kShare;
-    float total = 0;
+    T total = 0;
     bool unequal = false;
     for (ptrdiff_t group = 0; group < plan.d; group += GD_GROUP) {
-        float fold = 0;
+        T fold = 0;
 #pragma unroll
-        for (int k = 0; k < GD_FOLD; k += 4) {
-            const ptrdiff_t dim = group + part * GD_FOLD + k;
-            const float4 x = load_dims(plan.a, plan.words_a, row, dim, plan.d);
-            const float4 y = load_dims(plan.b, plan.words_b, column, dim, plan.d);
-            fold = M::term(fold, x.x, y.x);
-            fold = M::term(fold, x.y, y.y);
-            fold = M::term(fold, x.z, y.z);
-            fold = M::term(fold, x.w, y.w);
-            unequal = unequal || x.x != y.x || x.y != y.y || x.z != y.z || x.w != y.w;
+        for (int first = 0; first < GD_FOLD; first += kLoaded<T>) {
+            const ptrdiff_t dim = group + part * GD_FOLD + first;
+            T y[kLoaded<T>];
+            load_some(plan.b, plan.words_b, column, dim, plan.d, y);
+#pragma unroll
+            for (int k = 0; k < kLoaded<T>; k += 4) { /* the row is in the cache */
+                const Four<T> x = load_dims(plan.a, plan.words_a, row, dim + k, plan.d);
+#pragma unroll
+                for (int i = 0; i < 4; ++i) {
+                    fold = M::term(fold, x.x[i], y[k + i]);
+                    unequal = unequal || x.x[i] != y[k + i];
+                }
+            }
         }
-        float joined = 0;
+        T joined = 0;
 #pragma unroll
         for (int i = 0; i < kShare; ++i) {
             joined = M::join(joined, __shfl_sync(~0u, fold, lane / kShare * kShare + i));
         }
         total = group == 0 ? joined : M::join(total, joined);
     }
-    const unsigned of_pair = ((1u << kShare) - 1) << lane / kShare * kShare;
-    const bool equal = (__ballot_sync(~0u, unequal) & of_pair) == 0;
-    float result = finish<M>(total, plan.d);
-    if (!is_good<M>(result)) {
-        result = equal ? 0.0f : distance_f64<M>(plan, row, column);
+    T result = result_of<M>(total, plan.d);
+    if constexpr (M::template guarded<T>) {
+        const unsigned of_pair = ((1u << kShare) - 1) << lane / kShare * kShare;
+        const bool equal = (__ballot_sync(~0u, unequal) & of_pair) == 0;
+        if (!is_good<M>(result)) {
+            result = equal ? 0.0f : distance_f64<M>(plan, row, column);
+        }
     }
     return result;
 }
@@ -63,11 +118,15 @@ __device__ __forceinline__ int next_power(int count)
     return count <= 1 ? 1 : 1 << (32 - __clz(count - 1));
 }
 
-/* Whether the k-th of sorted distances is infinite: such are equal though products tell them apart.
- */
-__device__ __forceinline__ bool is_settled(const Plan &plan, const Key *keys)
+/* Whether the k-th of `count` sorted distances, if there is one, is not infinite: such are equal
+ * though products tell them apart. */
+template <typename T>
+__device__ __forceinline__ bool is_settled(const PlanOf<T> &plan, const KeyOf<T> *keys, int count)
 {
-    return keys[plan.wanted - 1] >> 32 < __float_as_uint(INFINITY);
+    if (count < plan.wanted || is_none(keys[plan.wanted - 1])) {
+        return plan.radii != NULL; /* there are no more */
+    }
+    return bits_of(keys[plan.wanted - 1]) < bits_of(key_of((T)INFINITY, 0));
 }
 
 __device__ __forceinline__ void fail(const Plan &plan, int row)
@@ -75,46 +134,49 @@ __device__ __forceinline__ void fail(const Plan &plan, int row)
     plan.failed_rows[atomicAdd(&plan.found->failed, 1)] = row;
 }
 
-/* Computes the distances of chosen and odd columns. All threads of a scope. */
-template <typename M, typename Scope>
-__device__ __forceinline__ void measure_chosen(const Plan &plan, Key *keys, const int *chosen,
-                                               int row, ptrdiff_t self, int near, int odd)
+/* Computes the distances of chosen and odd columns, of which there is one at least. All threads of
+ * a scope. */
+template <typename M, typename Scope, typename T>
+__device__ __forceinline__ void measure_chosen(const PlanOf<T> &plan, KeyOf<T> *keys,
+                                               const int *chosen, int row, ptrdiff_t self, int near,
+                                               int odd)
 {
     constexpr int kPairs = kLanes / kShare; /* of a warp at once */
     const int total = near + odd;
-#pragma unroll 2
+    const T radius = plan.radius(row);
+#pragma unroll 1
     for (int first = Scope::thread() / kLanes * kPairs; first < total;
          first += Scope::threads() / kShare) {
         const int i = first + (int)threadIdx.x % kLanes / kShare;
-        const int column = i < near    ? chosen[i]
-                           : i < total ? plan.odd_columns[i - near]
-                                       : chosen[0];
-        const float x = distance<M>(plan, row, column);
+        const int j = i < total ? i : 0;
+        const int column = j < near ? chosen[j] : plan.odd_columns[j - near];
+        const T x = distance<M>(plan, row, column);
         if (i < total && threadIdx.x % kShare == 0) {
-            keys[i] = column == self ? kNoKey : key_of(x, column);
+            keys[i] = column == self || !(x <= radius) ? no_key<T>() : key_of(x, (unsigned)column);
         }
     }
 }
 
 /* Sorts the first `count`, with as many behind them as make it a power of two. */
-template <typename Scope>
-__device__ __forceinline__ void sort_keys(const Plan &plan, Key *keys, int count)
+template <typename Scope, typename T>
+__device__ __forceinline__ void sort_keys(KeyOf<T> *keys, int count)
 {
-    const int padded = next_power(max(count, plan.wanted));
+    const int padded = next_power(count);
     for (int i = count + Scope::thread(); i < padded; i += Scope::threads()) {
-        keys[i] = kNoKey;
+        keys[i] = no_key<T>();
     }
     sort<Scope>(keys, padded);
 }
 
-/* Writes a row's neighbours. Where a check found a bound that does not hold: none at all, rather
- * than a wrong one. */
-template <typename Scope>
-__device__ __forceinline__ void write_row(const Plan &plan, int row, const Key *keys)
+/* Writes a row's neighbours, of `count` sorted keys. Where a check found a bound that does not
+ * hold: none at all, rather than a wrong one. */
+template <typename Scope, typename T>
+__device__ __forceinline__ void write_row(const PlanOf<T> &plan, int row, const KeyOf<T> *keys,
+                                          int count)
 {
     const bool holds = plan.found->worst <= __float_as_uint(1.0f);
     for (int i = Scope::thread(); i < plan.wanted; i += Scope::threads()) {
-        write_neighbor(plan, row, i, holds ? keys[i] : kNoKey);
+        write_neighbor(plan, row, i, holds && i < count ? keys[i] : no_key<T>());
     }
 }
 
@@ -122,7 +184,6 @@ __device__ __forceinline__ void write_row(const Plan &plan, int row, const Key *
 
 constexpr int kFewWarps = 4, kFewOfLane = 16, kFew = kFewOfLane * kLanes, kFewChosen = 256;
 constexpr unsigned kCloseEnough = 64; /* steps of a float */
-static_assert(kFewChosen >= kMostNeighbors, "there is room for all");
 
 /* Finds the candidates that may be neighbours, of `count` that there are. Returns how many they
  * are, more than there is room for among them; -1 if the guess failed. */
@@ -149,11 +210,13 @@ __device__ __forceinline__ int choose_few(const Plan &plan, int row, const RowFa
         low = min(low, upper[i]);
         below += upper[i] <= limit;
     }
-    if ((int)__reduce_add_sync(~0u, below) < plan.wanted) {
+    const bool enough = (int)__reduce_add_sync(~0u, below) >= plan.wanted;
+    if (!enough && !has_all(plan, row, facts)) {
         return -1;
     }
-    const float most =
-        unordered(nth_least(upper, plan.wanted, __reduce_min_sync(~0u, low), limit, kCloseEnough));
+    const float most = enough ? unordered(nth_least(upper, plan.wanted, __reduce_min_sync(~0u, low),
+                                                    limit, kCloseEnough))
+                              : facts.limit;
     int near = 0;
 #pragma unroll
     for (int i = 0; i < kFewOfLane; ++i) {
@@ -169,11 +232,12 @@ __device__ __forceinline__ int choose_few(const Plan &plan, int row, const RowFa
     return near;
 }
 
-template <typename M>
-__global__ void __launch_bounds__(kFewWarps *kLanes) rank_few(const __grid_constant__ Plan plan)
+template <typename M, typename T>
+__global__ void __launch_bounds__(kFewWarps *kLanes, sizeof(T) == sizeof(float) ? 7 : 4)
+    rank_few(const __grid_constant__ PlanOf<T> plan)
 {
     follow();
-    __shared__ Key keys[kFewWarps][kFewChosen];
+    __shared__ KeyOf<T> keys[kFewWarps][kFewChosen];
     __shared__ int chosen[kFewWarps][kFewChosen];
     const int warp = threadIdx.x / kLanes, lane = threadIdx.x % kLanes;
     const int row = (int)blockIdx.x * kFewWarps + warp;
@@ -182,20 +246,21 @@ __global__ void __launch_bounds__(kFewWarps *kLanes) rank_few(const __grid_const
     }
     const int odd = (int)min(plan.found->odd, (unsigned)kMostOdd + 1);
     const int count = (int)min(plan.counts[row], (unsigned)plan.list_room + 1);
-    bool fails = count > plan.list_room || count < plan.wanted || odd > kMostOdd;
-    bool left = !fails && count > kFew;
+    const RowFacts facts = plan.row_facts[row];
+    bool fails = count > plan.list_room || odd > kMostOdd ||
+                 (count < plan.wanted && !has_all(plan, row, facts));
+    bool left = !fails && (count > kFew || (plan.wanted > kFewChosen && count >= plan.wanted));
     if (!fails && !left) {
         const ptrdiff_t self = plan.self < 0 ? -1 : plan.self + row;
-        const int near =
-            choose_few(plan, row, plan.row_facts[row], self, count, kFewChosen, chosen[warp]);
+        const int near = choose_few(plan, row, facts, self, count, kFewChosen, chosen[warp]);
         fails = near < 0;
         left = near + odd > kFewChosen;
         if (!fails && !left) {
             measure_chosen<M, Warp>(plan, keys[warp], chosen[warp], row, self, near, odd);
-            sort_keys<Warp>(plan, keys[warp], near + odd);
-            fails = !is_settled(plan, keys[warp]);
+            sort_keys<Warp, T>(keys[warp], near + odd);
+            fails = !is_settled(plan, keys[warp], near + odd);
             if (!fails) {
-                write_row<Warp>(plan, row, keys[warp]);
+                write_row<Warp>(plan, row, keys[warp], near + odd);
             }
         }
     }
@@ -209,27 +274,32 @@ __global__ void __launch_bounds__(kFewWarps *kLanes) rank_few(const __grid_const
 
 /* ---------------------------------------------------------------- a block a row */
 
-constexpr int kManyThreads = 256;
+constexpr int kManyOfThread = 16; /* candidates */
 
-/* What a block of rank_many has in shared memory, with lists of so much room. */
+/* What a block of rank_many has in shared memory, with lists of as much room as its threads take.
+ */
+template <typename T, int kThreadCount>
 struct Many {
-    Key *keys;   /* of candidates and odd columns */
-    int *chosen; /* columns; when they are measured, keys that are sorted */
-    Key *sorted;
-    int sorted_room;
+    using Number = T;
+    static constexpr int kThreads = kThreadCount, kRoom = kManyOfThread * kThreads;
+    static constexpr int kSortedRoom = kRoom / 2;
+    static constexpr size_t kBytes = (size_t)(kRoom + kMostOdd + kSortedRoom) * sizeof(KeyOf<T>);
+    static constexpr int kBlocks = /* of a multiprocessor */
+        (int)(1024 / kThreads * sizeof(float) / sizeof(T));
+    static_assert(kBlocks * (kBytes + 2048) <= 228 << 10, "shared memory of a multiprocessor");
 
-    __device__ __forceinline__ Many(Key *memory, int room)
+    KeyOf<T> *keys; /* of candidates and odd columns */
+    int *chosen;    /* columns; when they are measured, keys that are sorted */
+    KeyOf<T> *sorted;
+
+    explicit __device__ __forceinline__ Many(KeyOf<T> *memory)
         : keys(memory),
-          chosen(reinterpret_cast<int *>(memory + room + kMostOdd)),
-          sorted(reinterpret_cast<Key *>(chosen)),
-          sorted_room(room / 2)
+          chosen(reinterpret_cast<int *>(memory + kRoom + kMostOdd)),
+          sorted(memory + kRoom + kMostOdd)
     {
     }
 };
-constexpr size_t many_bytes(int room)
-{
-    return (size_t)(room + kMostOdd) * sizeof(Key) + (size_t)room * sizeof(int);
-}
+static_assert(sizeof(Key) / 2 >= sizeof(int), "chosen columns have room where keys are sorted");
 
 /* Sums over the block, one after the other. */
 struct BlockSums {
@@ -248,18 +318,29 @@ __device__ __forceinline__ int sum_block(BlockSums &shared, int turn, int x)
     return shared.sums[turn % 3];
 }
 
+/* A place in a list for each thread that wants one. All threads of a warp call this. */
+__device__ __forceinline__ int claim(int &count, bool wants)
+{
+    const unsigned lane = threadIdx.x % kLanes, some = __ballot_sync(~0u, wants);
+    int first = 0;
+    if (lane == 0 && some != 0) {
+        first = atomicAdd(&count, __popc(some));
+    }
+    return __shfl_sync(~0u, first, 0) + __popc(some & ((1u << lane) - 1));
+}
+
 /* The nth least of a block's numbers, or a little more: as nth_least, count(x) being how many of a
  * thread's are at most x. */
-template <typename Count>
-__device__ __forceinline__ unsigned nth_of_block(BlockSums &shared, int nth, unsigned low,
-                                                 unsigned high, unsigned steps, Count &&count)
+template <typename Number, typename Count>
+__device__ __forceinline__ Number nth_of_block(BlockSums &shared, int nth, Number low, Number high,
+                                               unsigned steps, Count &&count)
 {
     if (threadIdx.x < 3) {
         shared.sums[threadIdx.x] = 0;
     }
     __syncthreads();
     for (int turn = 0; high - low > steps; ++turn) {
-        const unsigned middle = low + (high - low) / 2;
+        const Number middle = low + (high - low) / 2;
         const int below = sum_block(shared, turn, count(middle));
         if (below >= nth) {
             high = middle;
@@ -276,26 +357,24 @@ __device__ __forceinline__ unsigned nth_of_block(BlockSums &shared, int nth, uns
 }
 
 /* Finds the candidates that may be neighbours, as choose_few. All threads get their number. */
+template <typename S>
 __device__ __forceinline__ int choose_many(const Plan &plan, int row, ptrdiff_t self, int count,
-                                           const Many &shared, BlockSums &sums, int &near)
+                                           const S &shared, BlockSums &sums, int &near)
 {
-    constexpr int kOfThread = 16;
+    constexpr int kOfThread = kManyOfThread;
     const Candidate *const list = plan.lists + (ptrdiff_t)row * plan.list_room;
     const RowFacts facts = plan.row_facts[row];
     const unsigned limit = ordered(facts.limit);
     unsigned upper[kOfThread], low = ~0u;
-    float lower[kOfThread];
 #pragma unroll
     for (int i = 0; i < kOfThread; ++i) {
-        const int at = i * kManyThreads + (int)threadIdx.x;
+        const int at = i * S::kThreads + (int)threadIdx.x;
         upper[i] = ~0u;
-        lower[i] = INFINITY;
         if (at < count) {
             const Candidate one = list[at];
             const float e = bound(facts, plan.tile_facts[one.place / kTileCols]);
             if (self < 0 || plan.column_of[one.place] != self) {
                 upper[i] = ordered(one.v + e);
-                lower[i] = one.v - e;
             }
         }
         low = min(low, upper[i]);
@@ -326,30 +405,43 @@ __device__ __forceinline__ int choose_many(const Plan &plan, int row, ptrdiff_t 
     const int all = sums.sums[0];
     least = ~(unsigned)sums.sums[2];
     __syncthreads();
-    if (all < plan.wanted) {
+    if (all < plan.wanted && !has_all(plan, row, facts)) {
         return -1;
     }
     const float most =
-        unordered(nth_of_block(sums, plan.wanted, least, limit, kCloseEnough, count_below));
-#pragma unroll
-    for (int i = 0; i < kOfThread; ++i) {
-        if (lower[i] <= most) {
-            shared.chosen[atomicAdd(&near, 1)] =
-                plan.column_of[list[i * kManyThreads + (int)threadIdx.x].place];
+        all >= plan.wanted
+            ? unordered(nth_of_block(sums, plan.wanted, least, limit, kCloseEnough, count_below))
+            : facts.limit;
+    for (int first = 0; first < count; first += S::kThreads) {
+        const int i = first + (int)threadIdx.x;
+        bool is_near = false;
+        int column = -1;
+        if (i < count) { /* read again: lower bounds as well would not stay in registers */
+            const Candidate one = list[i];
+            column = plan.column_of[one.place];
+            is_near = one.v - bound(facts, plan.tile_facts[one.place / kTileCols]) <= most &&
+                      column != self;
+        }
+        const int at = claim(near, is_near);
+        if (is_near) {
+            shared.chosen[at] = column;
         }
     }
     __syncthreads();
     return near;
 }
 
-/* Sorts the nearest keys. Returns false if too many are equal to the k-th. */
-__device__ __forceinline__ bool sort_nearest(const Plan &plan, const Many &shared, BlockSums &sums,
-                                             int &chosen, int total)
+/* Sorts the nearest keys. Returns how many they are, -1 if too many are equal to the k-th. */
+template <typename S>
+__device__ __forceinline__ int sort_nearest(const Plan &plan, const S &shared, BlockSums &sums,
+                                            int &chosen, int total)
 {
-    const auto bits = [&](int i) { return (unsigned)(shared.keys[i] >> 32); };
-    const unsigned most = nth_of_block(sums, plan.wanted, 0, ~0u, 1, [&](unsigned middle) {
+    using T = typename S::Number;
+    using Bits = decltype(bits_of(KeyOf<T>{}));
+    const auto bits = [&](int i) { return bits_of(shared.keys[i]); };
+    const Bits most = nth_of_block<Bits>(sums, plan.wanted, 0, ~Bits(0), 1, [&](Bits middle) {
         int below = 0;
-        for (int i = threadIdx.x; i < total; i += kManyThreads) {
+        for (int i = threadIdx.x; i < total; i += S::kThreads) {
             below += bits(i) <= middle;
         }
         return below;
@@ -358,44 +450,46 @@ __device__ __forceinline__ bool sort_nearest(const Plan &plan, const Many &share
         chosen = 0;
     }
     __syncthreads();
-    for (int i = threadIdx.x; i < total; i += kManyThreads) {
-        const int at = bits(i) <= most ? atomicAdd(&chosen, 1) : shared.sorted_room;
-        if (at < shared.sorted_room) {
+    for (int first = 0; first < total; first += S::kThreads) {
+        const int i = first + (int)threadIdx.x;
+        const bool is_near = i < total && bits(i) <= most && !is_none(shared.keys[i]);
+        const int at = claim(chosen, is_near);
+        if (is_near && at < S::kSortedRoom) {
             shared.sorted[at] = shared.keys[i];
         }
     }
     __syncthreads();
     const int count = chosen;
-    if (count > shared.sorted_room) {
-        return false;
+    if (count > S::kSortedRoom) {
+        return -1;
     }
-    sort_keys<Block>(plan, shared.sorted, count);
-    return true;
+    sort_keys<Block, T>(shared.sorted, count);
+    return count;
 }
 
 /* Rows that rank_few left. */
-template <typename M>
-__global__ void __launch_bounds__(kManyThreads) rank_many(const __grid_constant__ Plan plan)
+template <typename M, typename S, typename T>
+__global__ void __launch_bounds__(S::kThreads, S::kBlocks)
+    rank_many(const __grid_constant__ PlanOf<T> plan)
 {
     follow();
-    extern __shared__ Key many_keys[];
+    extern __shared__ __align__(128) unsigned char memory[];
     __shared__ int near;
     __shared__ BlockSums sums;
-    const Many shared(many_keys, plan.list_room);
+    const S shared(reinterpret_cast<KeyOf<T> *>(memory));
     for (int at = blockIdx.x; at < (int)plan.found->left; at += gridDim.x) {
         const int row = plan.left_rows[at], odd = (int)plan.found->odd;
         const ptrdiff_t self = plan.self < 0 ? -1 : plan.self + row;
         __syncthreads();
         const int chosen = choose_many(plan, row, self, (int)plan.counts[row], shared, sums, near);
-        bool good = chosen >= 0;
-        if (good) {
+        int count = chosen;
+        if (chosen >= 0) {
             measure_chosen<M, Block>(plan, shared.keys, shared.chosen, row, self, chosen, odd);
             __syncthreads();
-            good = sort_nearest(plan, shared, sums, near, chosen + odd) &&
-                   is_settled(plan, shared.sorted);
+            count = sort_nearest(plan, shared, sums, near, chosen + odd);
         }
-        if (good) {
-            write_row<Block>(plan, row, shared.sorted);
+        if (count >= 0 && is_settled(plan, shared.sorted, count)) {
+            write_row<Block>(plan, row, shared.sorted, count);
         }
         else if (threadIdx.x == 0) {
             fail(plan, row);

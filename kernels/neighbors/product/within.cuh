@@ -1,0 +1,105 @@
+/* within.cuh: from lists of neighbours within a radius, the nearest first, to rows of a sparse
+ * matrix: how many each row has, and they themselves in the order of their indices or as they are.
+ * What they take is nothing beside the search. */
+#ifndef GPUDIST_NEIGHBORS_PRODUCT_WITHIN_CUH
+#define GPUDIST_NEIGHBORS_PRODUCT_WITHIN_CUH
+
+#include "neighbors/product/operands.cuh"
+
+namespace gd {
+namespace filter {
+
+constexpr int kWithinThreads = 128;
+
+/* A thread a row: -1 follows the last neighbour. */
+__global__ void __launch_bounds__(kWithinThreads)
+    count_listed(const __grid_constant__ gd_ranked lists, int rows, int32_t *counts)
+{
+    follow();
+    const int row = (int)(blockIdx.x * kWithinThreads + threadIdx.x);
+    if (row >= rows) {
+        return;
+    }
+    const int64_t *const indices = lists.indices + row * lists.most;
+    int low = 0, high = (int)lists.most; /* there are low at least, and high at most */
+    while (low < high) {
+        const int middle = (low + high) / 2;
+        if (indices[middle] >= 0) {
+            low = middle + 1;
+        }
+        else {
+            high = middle;
+        }
+    }
+    counts[row] = low;
+}
+
+/* One block: where each row's begin, and whether a row has as many as are listed at most. A thread
+ * has rows that follow each other. */
+constexpr int kPlaceThreads = 1024;
+__global__ void __launch_bounds__(kPlaceThreads)
+    place_listed(const int32_t *counts, int rows, int most, const __grid_constant__ gd_within to)
+{
+    follow();
+    __shared__ long long sums[2][kPlaceThreads];
+    const int each = (rows + kPlaceThreads - 1) / kPlaceThreads, thread = (int)threadIdx.x;
+    const int first = min(thread * each, rows), end = min(first + each, rows);
+    long long sum = 0;
+    bool many = false;
+    for (int row = first; row < end; ++row) {
+        sum += counts[row];
+        many = many || counts[row] >= most;
+    }
+    sums[0][thread] = sum;
+    many = __syncthreads_or(many);
+    int from = 0;
+    for (int apart = 1; apart < kPlaceThreads; apart *= 2, from ^= 1) {
+        sums[from ^ 1][thread] =
+            sums[from][thread] + (thread >= apart ? sums[from][thread - apart] : 0);
+        __syncthreads();
+    }
+    long long at = to.base + sums[from][thread] - sum;
+    for (int row = first; row < end; ++row) {
+        to.starts[row] = at;
+        at += counts[row];
+    }
+    if (thread == kPlaceThreads - 1) {
+        to.starts[rows] = to.base + sums[from][thread];
+        to.starts[rows + 1] = many;
+    }
+}
+
+/* A block a row. In shared memory is room for as many keys as a list has, up to a power of two. */
+template <typename T>
+__global__ void __launch_bounds__(kWithinThreads)
+    write_listed(const __grid_constant__ gd_ranked lists, const __grid_constant__ gd_within to)
+{
+    follow();
+    extern __shared__ __align__(128) unsigned char memory[];
+    auto *const keys = reinterpret_cast<Key *>(memory);
+    const ptrdiff_t from = blockIdx.x * lists.most;
+    const int64_t *const indices = lists.indices + from;
+    const T *const distances = (const T *)lists.distances + from;
+    const int64_t start = to.starts[blockIdx.x];
+    const int count = (int)(to.starts[blockIdx.x + 1] - start);
+    int padded = 1;
+    while (padded < count) {
+        padded *= 2;
+    }
+    for (int i = (int)threadIdx.x; i < padded; i += kWithinThreads) {
+        keys[i] = i < count ? (Key)indices[i] << 32 | (unsigned)i : ~0ull;
+    }
+    if (!to.by_distance) {
+        sort<Block>(keys, padded);
+    }
+    __syncthreads();
+    for (int i = (int)threadIdx.x; i < count; i += kWithinThreads) {
+        const ptrdiff_t at = start - to.starts[0] + i;
+        ((T *)to.distances)[at] = distances[(unsigned)keys[i]];
+        to.indices[at] = (int64_t)(keys[i] >> 32);
+    }
+}
+
+}  // namespace filter
+}  // namespace gd
+#endif
