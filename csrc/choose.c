@@ -43,6 +43,10 @@ enum { LARGE_BYTES = 640000, LONGER_COLS = 96, LONGER_BYTES = 256 << 10 };
 /* From so many rows and bytes of B on it pays to arrange the operands first, where blocks that take
  * so much of a multiprocessor's shared memory together, as it counts them, have room. */
 enum { MANY_ROWS = 1024, ARRANGED_BYTES = 256 << 10, ARRANGED_SHARED = 4 * (57 << 10) };
+/* The same of products in one launch, whose blocks each split what they read. At this bound a
+ * matrix takes as long by differences, 512 x 512 x 64 8 us, a batch of such ones two and a half
+ * times as long. */
+enum { MIDDLING_ROWS = 512, MIDDLING_BYTES = 128 << 10 };
 /* Up to this many rows of B many launches do not pay, however long the rows are. */
 enum { FEW_ROWS = 64 };
 /* To arrange so few points, or for so few rows of A, takes longer than to look at all pairs, at
@@ -367,6 +371,11 @@ static bool unwanted(const gd_kernel *kernel, const gd_request *request, char *w
             "it takes %d KB of shared memory a multiprocessor for its speed, cuda:%d has %zu",
             ARRANGED_SHARED >> 10, device_of(request), card->shared_multiprocessor >> 10);
     }
+    if ((kernel->flags & GD_FOR_MIDDLING) &&
+        (request->n < MIDDLING_ROWS || bytes < share * MIDDLING_BYTES)) {
+        return say(why, size, "with n = %td, d = %td differences take as little time", request->n,
+                   request->cols);
+    }
     if (too_small || too_few) {
         return say(why, size, "n = %td, d = %td is not worth its several launches", request->n,
                    request->cols);
@@ -533,19 +542,19 @@ const gd_kernel *gd_for_many(const gd_request *request, ptrdiff_t rows, const gd
     /* Matrices are small if several make a block of the row that takes no other's place. */
     const bool small =
         rows < SMALL_OF_MANY || request->n < SMALL_OF_MANY || request->cols <= FEW_OF_COLS;
-    const uint64_t way = GD_MANY | (small ? GD_STANDS_IN : 0);
+    const uint64_t way = GD_MANY | GD_EQUAL_BITS | (small ? GD_STANDS_IN : 0);
     size_t count;
     const gd_kernel *table = gd_kernels(&count);
     *sure_root = chosen->flags & GD_SURE_ROOT;
-    if (chosen->backend == GD_CPU || request->form.preparation != GD_AS_GIVEN ||
-        (!has_equal_bits(chosen, request) && !*sure_root)) {
+    if (chosen->backend == GD_CPU || request->form.preparation != GD_AS_GIVEN) {
         return NULL;
     }
-    if (asked) {
+    const bool equal = has_equal_bits(chosen, request) || *sure_root;
+    if (asked || !equal) {
         return chosen->flags & GD_MANY ? chosen : NULL;
     }
     for (size_t i = 0; i < count; ++i) {
-        if ((table[i].flags & (GD_MANY | GD_STANDS_IN)) == way &&
+        if ((table[i].flags & (GD_MANY | GD_EQUAL_BITS | GD_STANDS_IN)) == way &&
             !unfit(&table[i], request, NULL, 0)) {
             return &table[i];
         }

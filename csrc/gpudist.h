@@ -895,6 +895,7 @@ enum {
 #define GD_SURE_ROOT GD_BIT(20)    /* cdist: rows with GD_MANY have its bits, with sure_root */
 #define GD_BY_WARPS GD_BIT(21)     /* cdist: warps multiply halves (see `products`) */
 #define GD_PERIODIC GD_BIT(22)     /* takes periodic columns */
+#define GD_FOR_MIDDLING GD_BIT(23) /* cdist: one launch, which a very small B is not worth */
 
 /* What rows of neighbors with GD_POINTS take on a CUDA device: how many points neighbours are
  * among; cuda_boxes how many columns and neighbours of a row, cuda_product how many of these, and

@@ -93,10 +93,10 @@ def knn(
 
     By definition these are the first k of a stable sort of each row of ``cdist(XA, XB, metric)``,
     to the bit; the matrix itself is never there. These are distances of the direct form: where
-    `cdist` takes the products of "cdist/cuda_tensor", "cdist/cuda_tensor_f64" or
-    ``cdist/cpu_product_*``, those of "cdist/cuda_tile" or ``cdist/cpu_tile_*``, unless `kernel`
-    names one of the former. Of rows at the same distance that with the smaller index comes first,
-    so the answer is one, whatever the number of threads or of rows asked for.
+    `cdist` takes the products of ``cdist/cuda_tensor*`` or ``cdist/cpu_product_*``, those of
+    "cdist/cuda_tile" or ``cdist/cpu_tile_*``, unless `kernel` names one of the former. Of rows at
+    the same distance that with the smaller index comes first, so the answer is one, whatever the
+    number of threads or of rows asked for.
 
     Parameters
     ----------

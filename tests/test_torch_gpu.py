@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from functools import partial
 
 import pytest
 
@@ -32,6 +33,11 @@ def same(x, y):
     return torch.equal(x.isnan(), y.isnan()) and torch.equal(x.nan_to_num(), y.nan_to_num())
 
 
+def runs(name):
+    """Tell whether a GPU of this machine runs the row of the table."""
+    return next(k for k in gpudist.kernels() if k.id == name).why_not is None
+
+
 # ---------------------------------------------------------------- batches
 
 # Sizes whose single matrices are computed by different kernels, and some that no launch shares.
@@ -46,6 +52,7 @@ SIZES = [
     (0, 4, 3),
     (5, 4, 0),
     (1500, 1500, 3),
+    (200, 1100, 64),
 ]
 
 
@@ -94,6 +101,57 @@ def test_few_launches_do_small_matrices(dtype):
             torch.cuda.synchronize()
     on_device = [e for e in seen.events() if e.device_type == torch.autograd.DeviceType.CUDA]
     assert len(on_device) < 50, sorted({e.name for e in on_device})
+
+
+def gathered(kind, *shape):
+    """Points as they come, about few centres, and with rows that are equal or far away."""
+    x = there(*shape, dtype=torch.float32)
+    if kind == "clusters":
+        x = 1e-3 * x + 10 * there(5, shape[-1], dtype=torch.float32)[torch.arange(shape[-2]) % 5]
+    if kind == "outliers" and shape[-2] > 11:
+        x[..., ::31, :] *= 1e6
+        x[..., 7, :] = x[..., 5, :] = 3
+        x[..., 9, 1] = math.inf
+        x[..., 11, 2] = math.nan
+    if kind == "sparse" and shape[-2] > 11:
+        x[x.abs() < 1.6] = 0
+        x[..., 7:11, :] = 0
+        x[..., 8, 1] = math.nan
+        x[..., 9, 1] = 1e-41
+    return x
+
+
+@pytest.mark.skipif(not runs("cdist/cuda_tensor_once"), reason="it is for other cards")
+@pytest.mark.parametrize("kind", ["normal", "clusters", "outliers", "sparse"])
+@pytest.mark.parametrize("m, n, d", [(300, 1100, 64), (129, 1029, 70), (1, 66, 33), (64, 64, 21)])
+def test_products_of_one_launch_have_the_bits_of_single_ones(kind, m, n, d):
+    """Whatever part of the rows is asked for, however they lie; near pairs keep their digits."""
+    x, y = gathered(kind, 5, m, d), gathered(kind, 5, n, d)
+    y[:, :1] = x[:, :1] * (1 + 1e-5)
+    for metric, limit in (("euclidean", 5e-7), ("sqeuclidean", 1e-6)):
+        compute = partial(gpudist.cdist, metric=metric, kernel="cdist/cuda_tensor_once")
+        got = compute(x, y)
+        for k in range(5):
+            assert same(got[k], compute(x[k], y[k]))
+        assert same(got[3, m // 2 :], compute(x[3, m // 2 :], y[3]))
+        assert same(got, compute(x.mT.contiguous().mT, y))
+        assert same(compute(x, y[:1])[4], compute(x[4], y[0]))
+        exact = gpudist.cdist(x.cpu().double(), y.cpu().double(), metric)
+        torch.testing.assert_close(
+            got.cpu().double(), exact, rtol=limit, atol=1e-43, equal_nan=True
+        )
+        whole = compute(y, y)
+        assert same(whole, whole.mT)
+        pairs = gpudist.pdist(y, metric, kernel="cdist/cuda_tensor_once")
+        i, j = torch.triu_indices(n, n, 1, device="cuda")
+        assert same(pairs, whole[:, i, j])
+
+
+@pytest.mark.skipif(not runs("cdist/cuda_tensor_once"), reason="it is for other cards")
+def test_matrices_of_middling_size_take_products_of_one_launch():
+    x = there(2, 1100, 64, dtype=torch.float32)
+    said = gpudist.explain("cdist", x, x, ceilings={})
+    assert said.kernel == "cdist/cuda_tensor_once"
 
 
 def test_a_batch_refuses_what_a_matrix_refuses():

@@ -24,13 +24,14 @@ struct Batch {
         unsigned left = (unsigned)number; /* a batch is no larger than a grid */
         ptrdiff_t offset = 0;
 #pragma unroll
-        for (int axis = GD_MOST_AXES - 1; axis >= 0; --axis) {
+        for (int axis = GD_MOST_AXES - 1; axis > 0; --axis) {
             if (axis < axes) {
                 offset += left % shape[axis] * apart.along[axis];
                 left /= shape[axis];
             }
         }
-        return offset;
+        /* What is left is below the first length: mostly nothing has been divided. */
+        return offset + left * apart.along[0];
     }
 };
 

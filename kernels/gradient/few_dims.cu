@@ -12,16 +12,19 @@
  *   meet in the workspace (join.cuh), in the same order. Those of b's rows do so in any case.
  *
  * Floors: (4096, 64, 64, 3) reads 134 MB, in 29 us at 4.7 TB/s; (8, 3900, 176, 4) 44 MB, in 9 us.
+ * Float32 of up to four dimensions goes another way, by registers (quads.cuh).
  * Launch: 256 threads a tile. Reached on an H200 for both sides, with some 8 us that timing a
- * launch adds: euclidean (4096, 64, 64, 3) 81 us, in float64 121; cityblock (8, 3900, 176, 4) 53
- * us; 16384 x 16384 with 3 dimensions 0.92 ms, with 8 1.32, with 16 2.37. With pairs read one by
- * one and places computed anew these were 104, 165 and 56 us, and 1.35, 2.00 and 2.88 ms. */
+ * launch adds: euclidean (4096, 64, 64, 3) in float64 121 us; 16384 x 16384 with 8 dimensions 1.32
+ * ms, with 16 2.37. With pairs read one by one and places computed anew these were 165 us, and 2.00
+ * and 2.88 ms. */
 #include "gradient/join.cuh"
-#include "gradient/terms.cuh"
+#include "gradient/quads.cuh"
 
 namespace {
 
-constexpr int kThreads = 256, kEdge = 64, kParts = kThreads / kEdge, kLength = kEdge / kParts;
+using gd::kEdge;
+
+constexpr int kThreads = 256, kParts = kThreads / kEdge, kLength = kEdge / kParts;
 /* What the table says: a tile of more would not fit the shared memory of every device. */
 template <typename T>
 constexpr int kMostDims = sizeof(T) == sizeof(float) ? 16 : 8;
@@ -47,39 +50,6 @@ __device__ __forceinline__ void take_points(T (*to)[D], const T *from, const gd:
                          ? __ldg(from + (first + row) * rows.stride + k)
                          : T(0);
     }
-}
-
-/* Four numbers of pairs that touch, in a tile whose threads walk `along` b's rows, or along a's. */
-template <typename T>
-__device__ __forceinline__ void load_four(T (&to)[4], const T *from, ptrdiff_t step, bool words,
-                                          bool there)
-{
-    if (!there) {
-#pragma unroll
-        for (int k = 0; k < 4; ++k) {
-            to[k] = 0;
-        }
-        return;
-    }
-    if (words) {
-#pragma unroll
-        for (int k = 0; k < 4; k += gd::kPerWord<T>) {
-            gd::load_word_const(from + k, to + k);
-        }
-        return;
-    }
-#pragma unroll
-    for (int k = 0; k < 4; ++k) {
-        to[k] = __ldg(from + k * step);
-    }
-}
-
-/* Whether all fours of a matrix are aligned words, where `step` lies between neighbours, and `row`
- * from one row of fours to the next. */
-template <typename T>
-__device__ __forceinline__ bool are_words(const T *data, ptrdiff_t step, ptrdiff_t row)
-{
-    return step == 1 && (uintptr_t)data % 16 == 0 && row % gd::kPerWord<T> == 0;
 }
 
 /* Brings a tile's factors to shared memory; whether some of its pairs are to be added alone. */
@@ -114,18 +84,18 @@ __device__ __forceinline__ bool take_pairs(Memory<Term, D, T> &memory,
                         down_x = along ? away.down : away.along;
         const T *from_g = asked.data + row * asked.down + col * asked.along;
         const T *from_x = away.data + row * away.down + col * away.along;
-        const bool words_g = are_words(asked.data, step_g, down_g);
-        const bool words_x = Term::has_away && are_words(away.data, step_x, down_x);
+        const bool words_g = gd::are_words(asked.data, step_g, down_g);
+        const bool words_x = Term::has_away && gd::are_words(away.data, step_x, down_x);
 #pragma unroll
         for (int half = 0; half < kEdge / kStep; half += 2) {
             T g[2][4], x[2][4] = {};
 #pragma unroll
             for (int q = 0; q < 2; ++q) {
                 const bool there = here && first + (half + q) * kStep < others;
-                load_four(g[q], from_g, step_g, words_g, there);
+                gd::load_four(g[q], from_g, step_g, words_g, there);
                 from_g += kStep * down_g;
                 if constexpr (Term::has_away) {
-                    load_four(x[q], from_x, step_x, words_x, there);
+                    gd::load_four(x[q], from_x, step_x, words_x, there);
                     from_x += kStep * down_x;
                 }
             }
@@ -189,25 +159,6 @@ __device__ __forceinline__ T sum_of_tile(const Memory<Term, D, T> &memory, int r
            (memory.parts[2][row][k] + memory.parts[3][row][k]);
 }
 
-/* The terms of a row that are to be added alone: those of pairs with `others` from `first` on. */
-template <typename Term, bool kTurned, typename T>
-__device__ __noinline__ T sum_alone(const gd::PairsOfOne<T> &asked, const gd::PairsOfOne<T> &away,
-                                    ptrdiff_t row, const T *point, ptrdiff_t first, ptrdiff_t count,
-                                    const T *others, ptrdiff_t stride)
-{
-    T sum = 0;
-    for (ptrdiff_t other = first; other < count && other < first + kEdge; ++other) {
-        const ptrdiff_t i = kTurned ? other : row, j = kTurned ? row : other;
-        if (asked.has(i, j)) {
-            const T g = *asked.at(i, j), x = *away.at(i, j);
-            bool apart = false;
-            (void)Term::factor(g, x, &apart);
-            sum += apart ? Term::alone(g, x, *point - others[other * stride]) : T(0);
-        }
-    }
-    return sum;
-}
-
 /* parts: where those of a's rows go if several blocks share them, as join_parts wants them, and of
  * b's rows, unless a has no more than one tile of them: these go to out_b then. */
 template <typename Term, int D, typename T>
@@ -247,8 +198,8 @@ __global__ void __launch_bounds__(kThreads, D <= 4 && sizeof(T) == sizeof(float)
             if (own < kEdge * D && k < d && top + row < m) {
                 T x = sum_of_tile<Term, D, T>(memory, row, k);
                 if (apart) {
-                    x += sum_alone<Term, false>(asked, away, top + row, &memory.a[row][k], left, n,
-                                                b + k, call.b.stride);
+                    x += gd::sum_alone<Term, false>(asked, away, top + row, &memory.a[row][k], left,
+                                                    n, b + k, call.b.stride);
                 }
                 if (parts != nullptr) {
                     parts[((number * tiles + tile) * m + top + row) * d + k] = x;
@@ -268,8 +219,8 @@ __global__ void __launch_bounds__(kThreads, D <= 4 && sizeof(T) == sizeof(float)
                 if (own < kEdge * D && k < d && left + row < n) {
                     T x = sum_of_tile<Term, D, T>(memory, row, k);
                     if (apart) {
-                        x += sum_alone<Term, true>(asked, away, left + row, &memory.b[row][k], top,
-                                                   m, a + k, call.a.stride);
+                        x += gd::sum_alone<Term, true>(asked, away, left + row, &memory.b[row][k],
+                                                       top, m, a + k, call.a.stride);
                     }
                     if (parts_b != nullptr) {
                         parts_b[((number * down + top / kEdge) * n + left + row) * d + k] = x;
@@ -295,54 +246,90 @@ __global__ void __launch_bounds__(kThreads, D <= 4 && sizeof(T) == sizeof(float)
     }
 }
 
-/* How the work is shared out. */
+/* How the work is shared out. turned: what the kernel calls a is the call's b. */
 struct Plan {
-    bool both;
+    bool turned, wants_a, wants_b;
     ptrdiff_t down, tiles, chunks, tiles_each;
     size_t parts, parts_b; /* elements */
 
-    explicit Plan(const gd_gradient &call)
-        : both(call.out_b.first.data != nullptr),
-          down(gd::ceil_div(call.a.first.rows, kEdge)),
-          tiles(gd::ceil_div(call.b.first.rows, kEdge)),
+    Plan(const gd_gradient &call, bool turned_)
+        : turned(turned_),
+          wants_a(!turned || call.out_b.first.data != nullptr),
+          wants_b(turned || call.out_b.first.data != nullptr),
           chunks(1),
-          tiles_each(tiles),
           parts(0),
           parts_b(0)
     {
         const ptrdiff_t d = call.a.first.cols;
+        const ptrdiff_t m = (turned ? call.b : call.a).first.rows;
+        const ptrdiff_t n = (turned ? call.a : call.b).first.rows;
+        down = gd::ceil_div(m, kEdge);
+        tiles = tiles_each = gd::ceil_div(n, kEdge);
         if (down * call.count < kEnough && tiles > 1) {
             const ptrdiff_t wanted = gd::ceil_div(kEnough, down * call.count);
             tiles_each = gd::ceil_div(tiles, wanted);
             chunks = gd::ceil_div(tiles, tiles_each);
         }
-        if (chunks > 1) {
-            parts = (size_t)(call.count * tiles * call.a.first.rows * d);
+        if (wants_a && chunks > 1) {
+            parts = (size_t)(call.count * tiles * m * d);
         }
-        if (both && down > 1) {
-            parts_b = (size_t)(call.count * down * call.b.first.rows * d);
+        if (wants_b && down > 1) {
+            parts_b = (size_t)(call.count * down * n * d);
         }
     }
 };
 
+/* Whether points have so few dimensions that a thread adds up pairs in registers. */
+template <typename T>
+bool by_quads(const gd_gradient &call)
+{
+    return sizeof(T) == sizeof(float) && call.a.first.cols <= gd::quads::kMostDims;
+}
+
+/* Quads are read along a's rows, so that is the side that memory lies along. */
+bool turns(const gd_gradient &call)
+{
+    const bool has_away = call.metric != GD_SQEUCLIDEAN && call.metric != GD_INNER_PRODUCT;
+    const gd_matrix &pairs = (has_away ? call.distances : call.asked).first;
+    return !call.pairs && llabs(pairs.col_stride) > llabs(pairs.row_stride);
+}
+
 template <typename Term, int D, typename T>
 cudaError_t launch(const gd_gradient &call, const Plan &plan)
 {
-    const gd::Gradient<T> one = gd::gradient_of<T>(call, false);
-    const gd::Gradient<T> turned = gd::gradient_of<T>(call, plan.both);
+    gd_gradient sides = call;
+    if (call.out_b.first.data == nullptr) {
+        sides.out_b = call.out;
+    }
+    gd::Gradient<T> one = gd::gradient_of<T>(sides, plan.turned);
+    gd::Sums<T> out_b = gd::gradient_of<T>(sides, !plan.turned).out;
+    one.out.data = plan.wants_a ? one.out.data : nullptr;
+    out_b.data = plan.wants_b ? out_b.data : nullptr;
     T *const parts = plan.parts > 0 ? (T *)call.launch.workspace : nullptr;
     T *const parts_b = plan.parts_b > 0 ? (T *)call.launch.workspace + plan.parts : nullptr;
-    cudaError_t code = gd::enqueue(
-        call.launch, few_dims<Term, D, T>, plan.down * plan.chunks * call.count, dim3(kThreads),
-        sizeof(Memory<Term, D, T>), one, turned.out, plan.both, (unsigned)plan.down,
-        (unsigned)plan.chunks, (unsigned)plan.tiles_each, parts, parts_b);
+    const ptrdiff_t blocks = plan.down * plan.chunks * call.count;
+    const unsigned down = (unsigned)plan.down, chunks = (unsigned)plan.chunks;
+    const unsigned tiles_each = (unsigned)plan.tiles_each;
+    cudaError_t code;
+    if constexpr (D <= gd::quads::kMostDims && sizeof(T) == sizeof(float)) {
+        const bool regular = one.d == D && gd::quads::is_regular(one, Term::has_away);
+        code = gd::enqueue(
+            call.launch,
+            regular ? gd::quads::add_up<Term, D, true> : gd::quads::add_up<Term, D, false>, blocks,
+            dim3(gd::quads::kThreads), 0, one, out_b, down, chunks, tiles_each, parts, parts_b);
+    }
+    else {
+        code = gd::enqueue(call.launch, few_dims<Term, D, T>, blocks, dim3(kThreads),
+                           sizeof(Memory<Term, D, T>), one, out_b, plan.wants_b, down, chunks,
+                           tiles_each, parts, parts_b);
+    }
     if (code == cudaSuccess && parts != nullptr) {
         code = gd::join(call.launch, parts, plan.tiles, call.count, one.a.count, one.d, one.out,
                         one.batch);
     }
     if (code == cudaSuccess && parts_b != nullptr) {
-        code = gd::join(call.launch, parts_b, plan.down, call.count, turned.a.count, one.d,
-                        turned.out, one.batch);
+        code = gd::join(call.launch, parts_b, plan.down, call.count, one.b.count, one.d, out_b,
+                        one.batch);
     }
     return code;
 }
@@ -350,7 +337,7 @@ cudaError_t launch(const gd_gradient &call, const Plan &plan)
 template <typename T>
 gd_status run(gd_gradient *call, const char *id, gd_error *err)
 {
-    const Plan plan(*call);
+    const Plan plan(*call, by_quads<T>(*call) && turns(*call));
     call->launch.workspace_bytes = (plan.parts + plan.parts_b) * sizeof(T);
     if (call->launch.sizing) {
         return GD_OK;
@@ -360,10 +347,12 @@ gd_status run(gd_gradient *call, const char *id, gd_error *err)
         /* Powers take so long that what is filled up with zeros does not count; and longer to
          * compile. */
         constexpr int kEight = Term::metric == GD_MINKOWSKI && kMostDims<T> > 8 ? kMostDims<T> : 8;
+        constexpr int kThree = sizeof(T) == sizeof(float) ? 3 : 4;
         const ptrdiff_t d = call->a.first.cols;
-        const cudaError_t code = d <= 4   ? launch<Term, 4, T>(*call, plan)
-                                 : d <= 8 ? launch<Term, kEight, T>(*call, plan)
-                                          : launch<Term, kMostDims<T>, T>(*call, plan);
+        const cudaError_t code = d <= kThree ? launch<Term, kThree, T>(*call, plan)
+                                 : d <= 4    ? launch<Term, 4, T>(*call, plan)
+                                 : d <= 8    ? launch<Term, kEight, T>(*call, plan)
+                                             : launch<Term, kMostDims<T>, T>(*call, plan);
         GD_CUDA_TRY(err, id, code);
         return GD_OK;
     });

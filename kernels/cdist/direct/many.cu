@@ -12,11 +12,13 @@
  * columns in registers and walks down eight rows.
  *
  * Floor: (4096, 64, 64, 3) float32 writes 67 MB, 14 us at 4.7 TB/s. Launch: at most 256 threads;
- * blocks of 64 x 64 results, or as it suits the matrices. Reached on an H200, with some 8 us that
- * timing a launch adds: euclidean (4096, 64, 64, 3) 39 us (57 by way of shared memory), (100000, 8,
- * 8, 3) 27, (20000, 16, 16, 8) 98, (10000, 32, 32, 16) 114; cityblock (8, 3900, 176, 4) 21. From 48
- * rows and columns on tile.cu is quicker: (64, 1024, 1024, 64) 0.43 ms, here 1.04. */
+ * blocks of 64 x 64 results, or as it suits the matrices. Reached on an H200, the kernel alone:
+ * euclidean (4096, 64, 64, 3) 29 us, cityblock (8, 3900, 176, 4) 10; with some 8 us that timing a
+ * launch adds, euclidean (100000, 8, 8, 3) 27, (20000, 16, 16, 8) 98, (10000, 32, 32, 16) 114. A
+ * kernel for matrices of whole shares alone, without tests, was as quick. From 48 rows and columns
+ * on tile.cu is quicker: (64, 1024, 1024, 64) 0.43 ms, here 1.04. */
 #include "cdist/direct/matrices.cuh"
+#include "common/points.cuh"
 
 namespace {
 
@@ -160,17 +162,42 @@ template <typename T>
 struct Low {
     gd::Cdist<T> first;
     gd::Matrices all;
-    bool sure_root;
     /* Shares of a matrix, and side by side in it; matrices of a block, or blocks of a matrix. */
     unsigned shares, across, each, blocks;
+    /* What divides numbers below kThreads by the first two: that many 65536ths are their inverses.
+     */
+    unsigned by_shares, by_across;
 };
 
-template <typename M, int D, typename T>
+constexpr unsigned kInverse = 65536;
+static_assert(kThreads * kThreads <= kInverse, "quotients of numbers of threads are right");
+
+/* Brings four points that follow each other. */
+template <int D, typename T>
+__device__ __forceinline__ void take_four(T (&to)[kAhead][D], const gd::Points<T> &points,
+                                          ptrdiff_t first)
+{
+    if (points.row_stride == D && (D == 1 || points.col_stride == 1) &&
+        first + kAhead <= points.count && (uintptr_t)points.data % 16 == 0) {
+        gd::load_four_points<D>(points.data + first * D, to);
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) {
+#pragma unroll
+        for (int k = 0; k < D; ++k) {
+            to[i][k] = points.at(points.clamp(first + i), k);
+        }
+    }
+}
+
+/* kSureRoot: roots are those of narrow.cu. */
+template <typename M, int D, bool kSureRoot, typename T>
 __global__ void __launch_bounds__(kThreads, sizeof(T) == sizeof(float) ? 4 : 2)
     low(const __grid_constant__ Low<T> call)
 {
     constexpr int kWord = gd::kPerWord<T>;
-    const unsigned local = call.each > 0 ? threadIdx.x / call.shares : 0;
+    const unsigned local = call.each > 0 ? threadIdx.x * call.by_shares / kInverse : 0;
     const unsigned share = call.each > 0 ? threadIdx.x - local * call.shares
                                          : blockIdx.x % call.blocks * kThreads + threadIdx.x;
     const ptrdiff_t number =
@@ -178,54 +205,52 @@ __global__ void __launch_bounds__(kThreads, sizeof(T) == sizeof(float) ? 4 : 2)
     if (local > 0 && local >= call.each) {
         return;
     }
-    const ptrdiff_t top = (ptrdiff_t)(share / call.across) * kHigh;
-    const ptrdiff_t left = (ptrdiff_t)(share % call.across) * kEdge;
+    const unsigned above = call.each > 0 ? share * call.by_across / kInverse : share / call.across;
+    const ptrdiff_t top = (ptrdiff_t)above * kHigh;
+    const ptrdiff_t left = (ptrdiff_t)(share - above * call.across) * kEdge;
     if (share >= call.shares || number >= call.all.count || !call.first.has(top, left + kEdge)) {
         return;
     }
     const gd::Cdist<T> one = call.all.one(call.first, number);
-    T b[kEdge][D];
-#pragma unroll
-    for (int j = 0; j < kEdge; ++j) {
-#pragma unroll
-        for (int k = 0; k < D; ++k) {
-            b[j][k] = one.b.at(one.b.clamp(left + j), k);
-        }
-    }
+    /* As many as there are registers for are asked for before the first is used. */
+    constexpr int kHeld = D <= 3 ? kHigh : kAhead;
+    T b[kEdge][D], a[kHeld / kAhead][kAhead][D];
+    take_four<D>(b, one.b, left);
+    const bool whole =
+        one.words && top + kHigh <= one.a.count && left + kEdge <= one.cols && !one.packed();
+    T *to = one.row(top) + left;
     bool good = true;
 #pragma unroll
-    for (int half = 0; half < kHigh; half += kAhead) {
-        /* These are asked for before the first is used, to wait for memory once. */
-        T a[kAhead][D];
+    for (int i = 0; i < kHigh; ++i) {
+        T results[kEdge];
+        if (i % kHeld == 0) {
 #pragma unroll
-        for (int i = 0; i < kAhead; ++i) {
+            for (int part = 0; part < kHeld / kAhead; ++part) {
+                take_four<D>(a[part], one.a, top + i + part * kAhead);
+            }
+        }
+#pragma unroll
+        for (int j = 0; j < kEdge; ++j) {
+            T total = 0;
 #pragma unroll
             for (int k = 0; k < D; ++k) {
-                a[i][k] = one.a.at(one.a.clamp(top + half + i), k);
+                total = M::term(total, a[i % kHeld / kAhead][i % kAhead][k], b[j][k]);
+            }
+            results[j] = kSureRoot ? M::finish(total) : gd::finish<M>(total, D);
+            good &= gd::is_good<M>(results[j]);
+        }
+        const ptrdiff_t row = top + i;
+#pragma unroll
+        for (int j = 0; j < kEdge; j += kWord) {
+            if (whole) {
+                gd::stream_word(to + j, results + j);
+            }
+            else if (row < one.a.count) {
+                const gd::Run<T> run(one, left + j, 1);
+                run.store(one.row(row) + left + j, results + j, run.start(one, row));
             }
         }
-#pragma unroll
-        for (int i = 0; i < kAhead; ++i) {
-            const ptrdiff_t row = top + half + i;
-            T results[kEdge];
-#pragma unroll
-            for (int j = 0; j < kEdge; ++j) {
-                T total = 0;
-#pragma unroll
-                for (int k = 0; k < D; ++k) {
-                    total = M::term(total, a[i][k], b[j][k]);
-                }
-                results[j] = call.sure_root ? M::finish(total) : gd::finish<M>(total, D);
-                good &= gd::is_good<M>(results[j]);
-            }
-            if (row < one.a.count) {
-#pragma unroll
-                for (int j = 0; j < kEdge; j += kWord) {
-                    const gd::Run<T> run(one, left + j, 1);
-                    run.store(one.row(row) + left + j, results + j, run.start(one, row));
-                }
-            }
-        }
+        to += one.out_stride;
     }
     if constexpr (M::template guarded<T>) {
         if (!good) {
@@ -241,7 +266,6 @@ cudaError_t launch_low(const gd_cdist &call)
     Low<T> low = {};
     low.all = gd::matrices_of<T>(call);
     low.first = gd::first_of<T>(call, low.all);
-    low.sure_root = call.many.sure_root;
     low.across = (unsigned)gd::ceil_div(call.out.cols, kEdge);
     const ptrdiff_t shares = gd::ceil_div(call.out.rows, kHigh) * low.across;
     if (shares > UINT_MAX / 2) {
@@ -250,9 +274,15 @@ cudaError_t launch_low(const gd_cdist &call)
     low.shares = (unsigned)shares;
     low.each = kThreads / low.shares;
     low.blocks = (unsigned)gd::ceil_div(shares, kThreads);
+    low.by_shares = (unsigned)gd::ceil_div(kInverse, low.shares);
+    low.by_across = (unsigned)gd::ceil_div(kInverse, low.across);
     const ptrdiff_t blocks =
         low.each > 0 ? gd::ceil_div(low.all.count, low.each) : low.all.count * low.blocks;
-    return gd::enqueue(call.launch, ::low<M, D, T>, blocks, dim3(kThreads), 0, low);
+    /* No other result is a root that could be another. */
+    constexpr bool kRoot = M::root && sizeof(T) == sizeof(float);
+    return gd::enqueue(
+        call.launch, !kRoot || call.many.sure_root ? ::low<M, D, true, T> : ::low<M, D, !kRoot, T>,
+        blocks, dim3(kThreads), 0, low);
 }
 
 unsigned log_of(ptrdiff_t x, unsigned most)

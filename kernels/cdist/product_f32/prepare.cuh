@@ -171,11 +171,11 @@ struct Sizes {
     __device__ __forceinline__ Size sum()
     {
 #pragma unroll
-        for (int half = kEach / 2; half > 0; half /= 2) {
+        for (int left = kEach; left > 1; left = (left + 1) / 2) {
 #pragma unroll
-            for (int j = 0; j < half; ++j) {
-                squares[j][0] += squares[j + half][0];
-                squares[j][1] += squares[j + half][1];
+            for (int j = 0; j < left / 2; ++j) {
+                squares[j][0] += squares[j + (left + 1) / 2][0];
+                squares[j][1] += squares[j + (left + 1) / 2][1];
             }
         }
         double first = squares[0][0], second = squares[0][1];
