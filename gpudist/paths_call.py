@@ -132,7 +132,7 @@ def may_count_hops(graph: Graph, orders: Orders) -> bool:
     """
     return (
         orders.kernel == "auto"
-        and _core.few_edges("hops", graph.n, 0)
+        and _core.few_edges("hops", graph.n, 0, graph.space is not arrays.HOST)
         and not graph.sentinel < 0  # which leaves no room for some weights
     )
 

@@ -75,6 +75,37 @@ def test_each_graph_has_its_own_bits(n, kind, library, rng):
         check(library, stack, dtype=kind, return_predecessors=True)
 
 
+# Teams of one block and of many, in one turn and in several, and as many graphs as go to a queue.
+@pytest.mark.parametrize(
+    ("n", "count"),
+    [(129, 2), (160, 70), (256, 3), (256, 66), (256, 150), (256, 700), (300, 40), (513, 9)],
+)
+@pytest.mark.parametrize("kind", ["float32", "int32"])
+def test_each_graph_of_a_team_has_its_own_bits(n, count, kind, torch, rng):
+    for signed in (False, True):
+        stack = draw(rng, (min(count, 10),), n, kind, max(0.02, 3 / n), signed)
+        graphs = torch.put(np.concatenate([stack] * -(-count // len(stack)))[:count])
+        for how in ({}, {"return_predecessors": True}):
+            found = gpudist.apsp(graphs, dtype=kind, **how)
+            found = found if isinstance(found, tuple) else (found,)
+            for got, wanted in zip(found, alone(stack, dtype=kind, **how), strict=True):
+                got = torch.get(got)
+                for k in range(count):
+                    np.testing.assert_array_equal(got[k], wanted[k % len(stack)], err_msg=str(k))
+
+
+def test_teams_tell_negative_graphs_from_others(torch, rng):
+    """Each graph of a team's has the loop that its own weights need."""
+    stack = draw(rng, (300,), 200, density=0.03)
+    signed = draw(rng, (300,), 200, density=0.03, signed=True)
+    mixed = np.where((np.arange(300) % 3 == 1)[:, None, None], signed, stack)
+    check(torch, mixed)
+    check(torch, mixed, return_predecessors=True)
+    mixed[[7, 299], 5, 6], mixed[[7, 299], 6, 5] = 1, -2
+    with pytest.raises(gpudist.NegativeCycleError, match="graph 7:"):
+        gpudist.apsp(torch.put(mixed))
+
+
 @pytest.mark.parametrize(
     "how",
     [
@@ -96,6 +127,36 @@ def test_arguments_mean_what_they_mean_for_one_graph(how, kind, n, torch, rng):
     for index in np.ndindex(2, 4):
         wanted = gpudist.apsp(torch.put(stack[index]), **how)
         np.testing.assert_array_equal(got[index], torch.get(wanted))
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {}, {"no_edge": 3.0}, {"no_edge": np.inf}, {"unweighted": True}, {"directed": False},
+        {"unreachable": -1.0}, {"return_predecessors": True}, {"semiring": "max_plus"},
+        {"semiring": "min_max"},
+    ],
+    ids=str,
+)  # fmt: skip
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n", [1, 18, 64, 100, 128])
+def test_one_small_graph_has_the_bits_of_the_cpu(how, kind, n, torch, rng):
+    for signed in (False,) if "no_edge" in how else (False, True):  # zeros are edges there
+        graph = draw(rng, (), n, kind, 3 / n, signed)
+        if how.get("semiring") == "max_plus":
+            graph = np.triu(graph, 1)
+        if "directed" in how:
+            graph = np.abs(graph)
+        want = gpudist.apsp(graph, device="cpu", dtype=kind, **how)
+        there = torch.put(graph)
+        for form in (there, torch.put(graph.T.copy()).T, there.clone()):
+            found = gpudist.apsp(form, dtype=kind, **how)
+            parts = zip(found, want, strict=True) if isinstance(want, tuple) else [(found, want)]
+            for got, wanted in parts:
+                np.testing.assert_array_equal(torch.get(got), wanted)
+        if not isinstance(want, tuple):
+            assert gpudist.apsp(there, out=there, **how) is there  # read before it is written
+            np.testing.assert_array_equal(torch.get(there), want)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -3,7 +3,8 @@
  * Idea: a graph of up to 128 nodes stays in the registers of a team of threads while the plain loop
  * runs over it, so that the weights are read once and the lengths written once: half a warp, two
  * warps or a block of 256, with 64 elements a thread (held.cuh, batch.cuh). Larger ones are cut
- * into tiles of 128 x 128, which blocks draw from one queue for all graphs (queue.cuh). Lengths and
+ * into tiles of 128 x 128, which blocks draw from one queue for all graphs (queue.cuh); or, where
+ * there are few graphs, a team of blocks holds each in shared memory (batch_teams.cuh). Lengths and
  * predecessors are the loop's, and so apsp's, bit for bit.
  *
  * What is not plainly there (another dtype than that of the lengths, edges without direction or all
@@ -22,13 +23,15 @@
  *
  * Launch: by graphs as above; tiles by as many blocks as the device holds.
  *
- * Reached on an H200, the kernel alone, float32 that is not negative: 100 000 x 32 nodes 0.323 ms,
- * with predecessors 0.695; 4096 x 64 0.110 and 0.227, 20 000 x 64 0.477 and 1.03; 1000 x 128 0.218
- * and 0.458. With negative weights 100 000 x 32 take 0.43, 4096 x 64 0.131, 1000 x 128 0.249; int32
- * 0.337, 0.105 and 0.211; float64 4096 x 64 0.371. Queues: NOTES.md. */
+ * Reached on an H200, the kernel alone, float32 that is not negative: 100 000 x 32 nodes 0.312 ms,
+ * with predecessors 0.695; 4096 x 64 0.110 and 0.227, 20 000 x 64 0.476 and 1.01; 1000 x 128 0.212
+ * and 0.447; by a queue 500 x 256 0.88 and 2.39, 100 x 512 1.31 and 3.31. With negative weights
+ * 100 000 x 32 take 0.373, 4096 x 64 0.131, 1000 x 128 0.249; int32 0.337, 0.105 and 0.211; float64
+ * 4096 x 64 0.371. */
 #include <float.h>
 
 #include "apsp/batch.cuh"
+#include "apsp/resident.cuh"
 #include "common/edges.cuh"
 
 namespace {
@@ -105,6 +108,14 @@ bool is_plain(const gd_apsp_batch &call)
 
 bool in_words(const void *p, int n) { return n % 4 == 0 && (uintptr_t)p % 16 == 0; }
 
+/* How many graphs one after the other teams close sooner than a queue does, as measured (NOTES.md).
+ */
+int turns_for(const gd_apsp_batch &call)
+{
+    const int most = call.pred != NULL ? 4 : 5;
+    return call.pitch <= 192 ? most : 2;
+}
+
 template <typename T>
 gd::Graphs<T> describe(const gd_apsp_batch &call)
 {
@@ -128,6 +139,8 @@ gd::Graphs<T> describe(const gd_apsp_batch &call)
     job.has_absent = graph.no_edge != GD_NO_EDGE_INFINITE && held && (double)job.absent == sentinel;
     job.rounded = graph.weights.dtype == GD_F64 && call.dtype == GD_F32;
     job.unreachable = (T)call.unreachable;
+    job.together = gd::resident_blocks(call.launch.device.index);
+    job.most_turns = turns_for(call);
     job.doubts = call.doubts;
     job.doubted = call.page;
     return job;

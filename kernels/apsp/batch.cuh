@@ -22,6 +22,8 @@ struct Graphs {
     bool in_words, out_words;
     bool rounded; /* weights were more than T holds */
     T absent, unreachable;
+    int together;      /* blocks of teams that start together */
+    int most_turns;    /* graphs that a team takes one after the other */
     uint8_t *doubts;   /* one a graph, zero at first: whether it is to be looked at alone */
     unsigned *doubted; /* whether one is */
 };
@@ -96,6 +98,15 @@ __device__ __forceinline__ double value_of(unsigned x, int32_t) { return x; }
 __device__ __forceinline__ double value_of(unsigned long long x, double)
 {
     return __longlong_as_double(x);
+}
+
+/* Whether a way around of this length may be negative but for rounding. */
+template <typename T>
+__device__ __forceinline__ bool rounding_may_hide(T loop, int n, const Facts<T> &facts)
+{
+    const double rounding = gd_cycle_rounding(sizeof(T) == 4 ? GD_F32 : GD_F64, n,
+                                              value_of(facts.max_abs, T()), facts.fractional != 0);
+    return rounding > 0 && loop < far_of<T>() && (double)loop <= rounding;
 }
 
 /* A team's graph, or the tile of it that begins at row0, col0. Diagonals begin without a path, so
@@ -323,11 +334,7 @@ struct Member {
                                            const Facts<T> &facts) const
     {
         const T loop = shortest_loop(c);
-        const double rounding =
-            rounds ? gd_cycle_rounding(sizeof(T) == 4 ? GD_F32 : GD_F64, n,
-                                       value_of(facts.max_abs, T()), facts.fractional != 0)
-                   : 0;
-        return loop < 0 || (rounding > 0 && loop < far_of<T>() && (double)loop <= rounding);
+        return loop < 0 || (rounds && rounding_may_hide(loop, n, facts));
     }
 
     /* Lengths, and where paths come from, as the caller wants them. */
@@ -441,58 +448,62 @@ __global__ void __launch_bounds__(HeldShape<int, kSide, kM, kN>::kThreads *kTeam
     bool alone = mine.enter_all(c);
     constexpr bool kQuick = !std::is_same<Quick, Ring>::value;
     const int pivots = kTeams == 1 ? mine.n : job.n;
-    bool careful = !kQuick || job.flip;
-    if (kQuick && !careful) {
+    const auto leave = [&] {
+        if (!there) {
+            return;
+        }
+        if (alone) {
+            job.doubts[graph] = 1;
+            *job.doubted = 1;
+        }
+        if constexpr (kPred) {
+            mine.leave_all(c, &before);
+            mine.store(job.pred, before);
+        }
+        else {
+            mine.leave_all(c, (void *)NULL);
+        }
+        mine.store(job.out, c);
+    };
+    /* Each loop leaves by itself: where they meet again, registers would have to be moved. */
+    if (kQuick && !job.flip) {
         const bool negative = mine.negative(c);
-        careful = Shape::kThreads <= 32 ? __any_sync(~0u, negative) != 0
-                                        : __syncthreads_or((int)negative) != 0;
+        const bool careful = Shape::kThreads <= 32 ? __any_sync(~0u, negative) != 0
+                                                   : __syncthreads_or((int)negative) != 0;
+        if (!careful) {
+            if constexpr (kPred) {
+                mine.start_paths(c, before);
+            }
+            Held<Quick, kSide, kM, kN, kPred, OwnLines>(c, before, lines, {}).close(pivots);
+            leave();
+            return;
+        }
     }
-    if (careful) {
-        mine.drop_signs(c);
-    }
+    mine.drop_signs(c);
     if constexpr (kPred) {
         mine.start_paths(c, before);
     }
-    if (kQuick && !careful) {
-        Held<Quick, kSide, kM, kN, kPred, OwnLines>(c, before, lines, {}).close(pivots);
-    }
-    else {
-        Held<Ring, kSide, kM, kN, kPred, OwnLines> held(c, before, lines, {});
-        const bool rounds = job.directed && kLooksForHidden<T, kPred>;
-        if (rounds) {
-            held.meet(); /* the facts are zero */
-            bool fractional;
-            T most = mine.largest(c, &fractional);
+    Held<Ring, kSide, kM, kN, kPred, OwnLines> held(c, before, lines, {});
+    const bool rounds = job.directed && kLooksForHidden<T, kPred>;
+    if (rounds) {
+        held.meet(); /* the facts are zero */
+        bool fractional;
+        T most = mine.largest(c, &fractional);
 #pragma unroll
-            for (int offset = min(Shape::kThreads, 32) / 2; offset > 0; offset /= 2) {
-                most = max(most, __shfl_xor_sync(~0u, most, offset));
-            }
-            if (member % 32 == 0) {
-                atomicMax(&facts[team].max_abs, bits_of(most));
-            }
-            if (fractional) {
-                facts[team].fractional = 1;
-            }
+        for (int offset = min(Shape::kThreads, 32) / 2; offset > 0; offset /= 2) {
+            most = max(most, __shfl_xor_sync(~0u, most, offset));
         }
-        held.close(pivots);
-        held.meet();
-        alone |= mine.doubts(c, rounds, facts[team]);
+        if (member % 32 == 0) {
+            atomicMax(&facts[team].max_abs, bits_of(most));
+        }
+        if (fractional) {
+            facts[team].fractional = 1;
+        }
     }
-    if (!there) {
-        return;
-    }
-    if (alone) {
-        job.doubts[graph] = 1;
-        *job.doubted = 1;
-    }
-    if constexpr (kPred) {
-        mine.leave_all(c, &before);
-        mine.store(job.pred, before);
-    }
-    else {
-        mine.leave_all(c, (void *)NULL);
-    }
-    mine.store(job.out, c);
+    held.close(pivots);
+    held.meet();
+    alone |= mine.doubts(c, rounds, facts[team]);
+    leave();
 }
 
 }  // namespace gd

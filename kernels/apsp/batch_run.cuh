@@ -3,6 +3,7 @@
 #ifndef GPUDIST_APSP_BATCH_RUN_CUH
 #define GPUDIST_APSP_BATCH_RUN_CUH
 
+#include "apsp/batch_teams.cuh"
 #include "apsp/queue.cuh"
 
 namespace gd {
@@ -17,8 +18,9 @@ constexpr size_t kMostLineBytes = (size_t)256 << 20;
 template <typename T, bool kPred>
 struct Tiling {
     static constexpr int kN = sizeof(T) == 8 || kPred ? 4 : 8;
-    static constexpr int kSmallTeams = kN == 4 ? 4 : 8;
+    static constexpr int kSmallTeams = 4; /* of up to 32 nodes, a block */
     static constexpr int kWarpsDeep = sizeof(T) == 8 && kPred ? 3 : 4; /* of 128 threads */
+    static constexpr int kSmallBlocks = kN == 4 ? kWarpsDeep : 8;
     static constexpr bool kHolds128 = sizeof(T) == 4;
     static constexpr int kSide = sizeof(T) == 4 ? 128 : 64; /* of a queue's tile */
     static constexpr int kSideN = sizeof(T) == 4 ? 8 : 4;
@@ -95,6 +97,87 @@ gd_status close_queued(const gd_launch &launch, const Graphs<typename Ring::Word
     return GD_OK;
 }
 
+/* Teams of as few blocks as hold a graph, or of more where there are blocks for all graphs. */
+template <typename T>
+struct TeamPlan {
+    Teams<T> teams;
+    size_t bytes, facts, shared; /* of all, of what is known of graphs, and of a block */
+};
+
+/* Doubles the blocks of a team along the side where that is shorter; false if neither can be. */
+template <typename T>
+bool grow_team(resident::Job<T> *team)
+{
+    const auto grows = [&](int log, int most) {
+        return 1 << log < most && 2 << log <= team->tiles;
+    };
+    const bool across = grows(team->log_across, resident::kAcross);
+    const bool down =
+        grows(team->log_down, resident::kDown) && (team->log_down <= team->log_across || !across);
+    if (down || across) {
+        ++(down ? team->log_down : team->log_across);
+    }
+    return down || across;
+}
+
+template <typename T>
+TeamPlan<T> plan_teams(const Graphs<T> &job, void *workspace)
+{
+    TeamPlan<T> plan = {};
+    resident::Job<T> &team = plan.teams.first;
+    const bool tagged = job.pred != NULL;
+    const auto measure = [&] {
+        team.most_rows = (int)ceil_div(team.tiles, (ptrdiff_t)1 << team.log_down);
+        team.most_cols = (int)ceil_div(team.tiles, (ptrdiff_t)1 << team.log_across);
+        plan.shared = resident::shared_bytes<T>(team.most_rows, team.most_cols, tagged);
+        return team.most_rows <= resident::kMostRows && team.most_cols <= resident::kMostCols &&
+               plan.shared <=
+                   resident::shared_bytes<float>(resident::kMostRows, resident::kMostCols, false);
+    };
+    team.tiles = (int)ceil_div(job.n, (ptrdiff_t)resident::kSide);
+    while (!measure() && grow_team(&team)) {
+    }
+    const auto log_blocks = [&] { return team.log_down + team.log_across; };
+    while (measure() && job.count << (log_blocks() + 1) <= job.together && grow_team(&team)) {
+    }
+    plan.teams.log_blocks = log_blocks();
+    plan.teams.count =
+        measure() ? (unsigned)min(job.count, (ptrdiff_t)job.together >> log_blocks()) : 0;
+    plan.facts = tagged ? ((size_t)job.count * sizeof(Facts<T>) + 255) / 256 * 256 : 0;
+    plan.teams.facts = static_cast<Facts<T> *>(workspace);
+    const size_t each =
+        resident::lay_out(team, static_cast<char *>(workspace) + plan.facts, tagged);
+    plan.teams.apart = (each + 255) / 256 * 256;
+    plan.bytes = plan.facts + plan.teams.count * plan.teams.apart;
+    return plan;
+}
+
+/* Whether teams close these graphs sooner than a queue. */
+template <typename T>
+bool teams_pay(const Graphs<T> &job)
+{
+    return sizeof(T) == 4 &&
+           job.count <= (ptrdiff_t)plan_teams(job, NULL).teams.count * job.most_turns;
+}
+
+template <typename Ring, bool kPred>
+gd_status close_teamed(const gd_launch &launch, const Graphs<typename Ring::Word> &job,
+                       gd_error *err)
+{
+    using T = typename Ring::Word;
+    const TeamPlan<T> plan = plan_teams(job, launch.workspace);
+    const cudaStream_t stream = (cudaStream_t)launch.stream;
+    GD_CUDA_TRY(err, kBatchId, cudaMemsetAsync(launch.workspace, 0, plan.facts, stream));
+    GD_CUDA_TRY(err, kBatchId,
+                cudaMemset2DAsync(plan.teams.first.flags, plan.teams.apart, 0,
+                                  resident::zeroed_bytes<T>(kPred), plan.teams.count, stream));
+    GD_CUDA_TRY(err, kBatchId,
+                enqueue<Start::kTogether>(launch, close_by_teams<Ring, kPred>,
+                                          (ptrdiff_t)plan.teams.count << plan.teams.log_blocks,
+                                          kTeamThreads<kPred>, plan.shared, job, plan.teams));
+    return GD_OK;
+}
+
 template <typename Ring, int kSide, int kN, int kTeams, int kBlocks, bool kPred>
 gd_status close_held(const gd_launch &launch, const Graphs<typename Ring::Word> &job, gd_error *err)
 {
@@ -111,8 +194,8 @@ gd_status close_all(const gd_launch &launch, const Graphs<typename Ring::Word> &
     using T = typename Ring::Word;
     using How = Tiling<T, kPred>;
     if (job.n <= 32) {
-        return close_held<Ring, 32, How::kN, How::kSmallTeams, How::kWarpsDeep, kPred>(launch, job,
-                                                                                       err);
+        return close_held<Ring, 32, How::kN, How::kSmallTeams, How::kSmallBlocks, kPred>(launch,
+                                                                                         job, err);
     }
     if (job.n <= 64) {
         return close_held<Ring, 64, How::kSideN, 1, How::k64Blocks, kPred>(launch, job, err);
@@ -120,6 +203,11 @@ gd_status close_all(const gd_launch &launch, const Graphs<typename Ring::Word> &
     if constexpr (How::kHolds128) {
         if (job.n <= 128) {
             return close_held<Ring, 128, 8, 1, kPred ? 1 : 2, kPred>(launch, job, err);
+        }
+    }
+    if constexpr (sizeof(T) == 4) {
+        if (teams_pay(job)) {
+            return close_teamed<Ring, kPred>(launch, job, err);
         }
     }
     return close_queued<Ring, kPred>(launch, job, err);
@@ -131,7 +219,9 @@ size_t workspace_of(const Graphs<T> &job)
 {
     const int side = Tiling<T, false>::kSide;
     const bool held = job.n <= 64 || (Tiling<T, false>::kHolds128 && job.n <= 128);
-    return held ? 0 : plan_queue(job, side, NULL).bytes;
+    return held             ? 0
+           : teams_pay(job) ? plan_teams(job, NULL).bytes
+                            : plan_queue(job, side, NULL).bytes;
 }
 
 template <typename Ring>

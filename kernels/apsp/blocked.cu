@@ -35,8 +35,8 @@
  * where few elements change (n = 8192). By streams, n = 4096 waits for the chain of a round, 157
  * us, of which 63 for the next lines, half of it waiting for room, 56 for the tile beside other
  * blocks and 33 for the strips, while the rest is done after 150: float32 13.5. Small n would wait
- * for the chain of pivot tile and strips, 20 us a round of 64 pivots: without predecessors and in
- * 32 bits, up to 2048 nodes go the way of resident.cu. */
+ * for the chain of pivot tile and strips, 20 us a round of 64 pivots: what fits in shared memory,
+ * up to 2048 nodes, goes the way of resident.cu. */
 #include "card.h"
 #include "apsp/one_launch.cuh"
 #include "apsp/resident.cuh"

@@ -12,7 +12,7 @@
 #ifndef GPUDIST_APSP_HELD_CUH
 #define GPUDIST_APSP_HELD_CUH
 
-#include "semiring/rings.cuh"
+#include "apsp/tagged.cuh"
 
 namespace gd {
 
@@ -81,16 +81,6 @@ __device__ __forceinline__ void store_four(T *to, T a, T b, T c, T d)
         store_word(to + e, four + e);
     }
 }
-
-/* Whether lengths are ordered as the integers that their bits are: the least of three is one
- * instruction then. */
-template <typename Ring>
-constexpr bool kOrderedAsInts =
-    std::is_same<Ring, PlusUnsigned>::value || std::is_same<Ring, Plus<int32_t>>::value;
-__device__ __forceinline__ int32_t as_int(float x) { return __float_as_int(x); }
-__device__ __forceinline__ int32_t as_int(int32_t x) { return x; }
-__device__ __forceinline__ float from_int(int32_t x, float) { return __int_as_float(x); }
-__device__ __forceinline__ int32_t from_int(int32_t x, int32_t) { return x; }
 
 /* A matrix that is a team's as a whole: no lines come from elsewhere, and none go there. */
 struct OwnLines {
@@ -179,17 +169,8 @@ struct Held {
                                            const Pair<T> (&b)[kN],
                                            const Pair<int32_t> (&from)[kPred ? kN : 1])
     {
-        if constexpr (kPred && kOrderedAsInts<Ring>) {
-            const int32_t x = as_int(Ring::term(a[i].first, b[j].second));
-            const int32_t old = as_int(c[i][j]);
-            const int32_t now = least(old, x, as_int(Ring::term(a[i].second, b[j].first)));
-            before[i][j] = now == old ? before[i][j] : now == x ? from[j].second : from[j].first;
-            c[i][j] = from_int(now, T());
-        }
-        else if constexpr (kPred) {
-            const bool first = Ring::take(c[i][j], Ring::term(a[i].first, b[j].second));
-            const bool second = Ring::take(c[i][j], Ring::term(a[i].second, b[j].first));
-            before[i][j] = second ? from[j].first : first ? from[j].second : before[i][j];
+        if constexpr (kPred) {
+            fold_tagged<Ring>(c[i][j], before[i][j], a[i], b[j], from[j]);
         }
         else {
             fold_at<Ring>(i + j, c[i][j], a[i], b[j]);
@@ -244,8 +225,7 @@ struct Held {
 #pragma unroll
             for (int j = 0; j < kN; ++j) {
                 if constexpr (kPred) {
-                    const bool taken = Ring::take(b[j].first, Ring::term(back, b[j].second));
-                    from[j].first = taken ? from[j].second : from[j].first;
+                    join_tagged<Ring>(b[j], from[j], back);
                 }
                 else {
                     Ring::join(b[j].first, back, b[j].second);
@@ -264,9 +244,12 @@ struct Held {
                 feed.keep_cols(pair, a);
             }
         }
+        /* Where columns alone are left, the compiler would put predecessors off until after that,
+         * and spill what they follow from. */
+        constexpr bool kAhead = !kPred || sizeof(T) == 8 || Feed::kRows;
         const auto is_next = [](int i, int j) {
-            return (Feed::kRows && i / kRun == kRunOf && (i & 2) == kNext) ||
-                   (Feed::kCols && j / kRun == kColRun && (j & 2) == kNext);
+            return kAhead && ((Feed::kRows && i / kRun == kRunOf && (i & 2) == kNext) ||
+                              (Feed::kCols && j / kRun == kColRun && (j & 2) == kNext));
         };
         const bool stays = kFirst == 0 || owner + 1 < kDown; /* in this run of registers */
 #pragma unroll
@@ -278,7 +261,7 @@ struct Held {
                 }
             }
         }
-        if (stays) {
+        if (kAhead && stays) {
             leave<kRunOf, kNext>(kFirst == 0 ? owner : owner + 1);
         }
 #pragma unroll
@@ -289,6 +272,9 @@ struct Held {
                     update(i, j, a, b, from);
                 }
             }
+        }
+        if (!kAhead && stays) {
+            leave<kRunOf, kNext>(kFirst == 0 ? owner : owner + 1);
         }
         if constexpr (kRunOf + 1 < Shape::kRowRuns) {
             if (!stays) {

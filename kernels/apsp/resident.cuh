@@ -6,6 +6,9 @@
 
 namespace gd {
 
+/* How many blocks that hold as much as a block can hold of a matrix the device starts together,
+ * 0 if none. */
+int resident_blocks(int device);
 /* Whether it is one for this call, of which the size, the dtype, the device and whether there are
  * predecessors are known. */
 bool fits_resident(const gd_apsp &call);
