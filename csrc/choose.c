@@ -49,6 +49,8 @@ enum { MANY_ROWS = 1024, ARRANGED_BYTES = 256 << 10, ARRANGED_SHARED = 4 * (57 <
 enum { MIDDLING_ROWS = 512, MIDDLING_BYTES = 128 << 10 };
 /* Up to this many rows of B many launches do not pay, however long the rows are. */
 enum { FEW_ROWS = 64 };
+/* Gradients by products take six launches a side, and pay for sums over so many rows. */
+enum { MANY_OF_GRADIENT = 3072 };
 /* To arrange so few points, or for so few rows of A, takes longer than to look at all pairs, at
  * whatever number of the other: a point takes as long as some hundred pairs. */
 enum { FEW_POINTS = 512, FEW_OF_POINTS = 256 };
@@ -240,6 +242,12 @@ static bool unfit(const gd_kernel *kernel, const gd_request *request, char *why,
     if (!(kernel->dtypes & GD_BIT(request->dtype))) {
         return say(why, size, "it does not compute in %s", gd_dtype_name(request->dtype));
     }
+    if (request->op == GD_OP_GRADIENT && !(kernel->metrics & GD_BIT(request->form.metric))) {
+        return say(why, size, "it knows no gradient of %s", gd_metric_name(request->form.metric));
+    }
+    if (request->condensed && (kernel->flags & GD_TWO_OPERANDS)) {
+        return say(why, size, "it does not take the pairs of one operand");
+    }
     if (on_cuda && request->form.periodic) {
         return say(why, size, "periodic columns (box) are computed on the CPU alone");
     }
@@ -379,6 +387,10 @@ static bool unwanted(const gd_kernel *kernel, const gd_request *request, char *w
     if (too_small || too_few) {
         return say(why, size, "n = %td, d = %td is not worth its several launches", request->n,
                    request->cols);
+    }
+    if (kernel->op == GD_OP_GRADIENT && (kernel->flags & GD_PRODUCT) &&
+        request->n < MANY_OF_GRADIENT) {
+        return say(why, size, "sums over %td rows are not worth its several launches", request->n);
     }
     double host, there;
     estimate(request, card, &host, &there);

@@ -39,7 +39,8 @@ typedef struct gd_request {
     gd_op op;
     gd_orders orders;
     gd_dtype dtype;      /* of the computation */
-    gd_form form;        /* cdist and neighbors alone */
+    gd_form form;        /* cdist and neighbors alone; gradient has a metric */
+    bool condensed;      /* gradient: of the pairs of one operand */
     bool direct;         /* cdist: for neighbours, whose distances are of the direct form */
     bool in_panels;      /* neighbors: of distances that a certain kernel of cdist computes */
     bool bottleneck;     /* apsp: over GD_MIN_MAX */

@@ -889,13 +889,15 @@ enum {
 #define GD_WIDE_BLOCKS GD_BIT(15)  /* cdist: a block has many columns, which few leave empty */
 #define GD_POINTS GD_BIT(16)       /* neighbors: takes points, not panels of their distances */
 #define GD_PRODUCT GD_BIT(17)      /* cdist: distances from products, not of the direct form; */
-                                   /* neighbors: products bound those of the direct form */
+                                   /* neighbors: products bound those of the direct form; */
+                                   /* gradient: sums are products */
 #define GD_BY_FACTOR GD_BIT(18)    /* cdist: takes mahalanobis of rows times a factor alone */
 #define GD_MANY GD_BIT(19)         /* cdist: takes batches */
 #define GD_SURE_ROOT GD_BIT(20)    /* cdist: rows with GD_MANY have its bits, with sure_root */
 #define GD_BY_WARPS GD_BIT(21)     /* cdist: warps multiply halves (see `products`) */
 #define GD_PERIODIC GD_BIT(22)     /* takes periodic columns */
 #define GD_FOR_MIDDLING GD_BIT(23) /* cdist: one launch, which a very small B is not worth */
+#define GD_TWO_OPERANDS GD_BIT(24) /* gradient: takes no pairs of one operand */
 
 /* What rows of neighbors with GD_POINTS take on a CUDA device: how many points neighbours are
  * among; cuda_boxes how many columns and neighbours of a row, cuda_product how many of these, and

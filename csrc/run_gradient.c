@@ -124,34 +124,60 @@ static gd_status launch_on_device(gd_gradient *call, const gd_kernel *kernel, gd
     return status;
 }
 
-gd_status gd_run_gradient(gd_gradient *call, const gd_orders *orders, gd_error *err)
+/* Chooses for the sums over so many rows. */
+static gd_status choose(const gd_gradient *call, ptrdiff_t rows, const gd_orders *orders,
+                        gd_choice *choice, gd_error *err)
 {
     const gd_matrix *const out = &call->out.first;
     gd_request request = {.op = GD_OP_GRADIENT,
                           .orders = gd_orders_near(out->device, orders),
                           .dtype = out->dtype,
-                          .n = call->b.first.rows,
+                          .form = {.metric = call->metric},
+                          .condensed = call->pairs,
+                          .n = rows,
                           .cols = out->cols};
+    if (out->device.backend == GD_CPU) {
+        request.orders.where = GD_WHERE_CPU;
+    }
+    return gd_choose(&request, choice, err);
+}
+
+/* Whether the rows of b are to have a call of their own. Kernels of the host do one side; of an
+ * empty one there is nothing to do; and what is taken for one side must not depend on the other. */
+static gd_status is_apart(const gd_gradient *call, const gd_choice *choice, const gd_orders *orders,
+                          bool *apart, gd_error *err)
+{
+    gd_choice other;
+    *apart = choice->device.backend == GD_CPU || call->out.first.rows == 0;
+    if (*apart || call->a.first.rows == call->b.first.rows) {
+        return GD_OK;
+    }
+    const gd_status status = choose(call, call->a.first.rows, orders, &other, err);
+    *apart = status == GD_OK && other.kernel != choice->kernel;
+    return status;
+}
+
+gd_status gd_run_gradient(gd_gradient *call, const gd_orders *orders, gd_error *err)
+{
+    const gd_matrix *const out = &call->out.first;
     gd_choice choice;
     int previous;
+    bool apart = false;
     gd_status status = check(call, err);
-    const bool both = call->out_b.first.data != NULL;
-    if (status == GD_OK && both && (out->rows == 0 || out->device.backend == GD_CPU)) {
-        /* Kernels of the host do one side; and of an empty one there is nothing to do. */
+    if (status != GD_OK || call->count == 0 || out->cols == 0 ||
+        (status = choose(call, call->b.first.rows, orders, &choice, err)) != GD_OK) {
+        return status;
+    }
+    if (call->out_b.first.data != NULL) {
+        status = is_apart(call, &choice, orders, &apart, err);
+    }
+    if (status == GD_OK && apart) {
         gd_gradient other = other_side(call);
         call->out_b.first.data = NULL;
         status = gd_run_gradient(&other, orders, err);
     }
-    if (out->device.backend == GD_CPU) {
-        request.orders.where = GD_WHERE_CPU;
-    }
-    if (status != GD_OK || call->count == 0 || out->rows == 0 || out->cols == 0 ||
-        (status = gd_choose(&request, &choice, err)) != GD_OK) {
+    if (status != GD_OK || out->rows == 0) {
         return status;
-    }
-    if (!(choice.kernel->metrics & GD_BIT(call->metric))) {
-        return GD_FAIL(err, GD_BAD_VALUE, "%s knows no gradient of %s", choice.kernel->id,
-                       gd_metric_name(call->metric));
     }
     call->launch = (gd_launch){.device = choice.device,
                                .stream = orders->stream,

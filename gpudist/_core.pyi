@@ -403,6 +403,7 @@ def choose(
     bounded: bool = False,
     factored: bool = True,
     periodic: bool = False,
+    condensed: bool = False,
 ) -> tuple[str, str, str, dict[str, str]]: ...
 def describe(value: Any, name: str) -> tuple[tuple[int, ...], str, int, tuple[int, ...] | None]: ...
 def ceiling(

@@ -179,6 +179,29 @@ def test_neighbours_by_boxes_are_for_few_columns_and_many_pairs(pretend):
                     assert found == "cuda_panels", (card, search, n, columns, k, rows)
 
 
+def test_gradients_by_products_are_for_one_generation_and_long_sums(pretend):
+    found = []
+    for card in CARDS:
+        if CARDS[card][0] < 80:
+            continue  # it has PyTorch's operations
+        pretend(card)
+        found.append(taken("gradient", "float32", "euclidean", 16384, 128))
+    assert found == ["cuda_tile"] * 5 + ["cuda_product"] * 2 + ["cuda_tile"] * 2
+    pretend("H200")
+    sums = "gradient", "float32", "euclidean"
+    for asked, more in (
+        ((*sums, 3071, 128), {}),
+        ((*sums, 16384, 16), {}),
+        ((*sums, 16384, 257), {}),
+        ((*sums, 16384, 128), {"condensed": True}),
+        (("gradient", "float64", "euclidean", 16384, 128), {}),
+        (("gradient", "float32", "cityblock", 16384, 128), {}),
+    ):
+        assert taken(*asked, **more) != "cuda_product", asked
+    for metric, n, d in (("euclidean", 3072, 17), ("sqeuclidean", 3072, 256)):
+        assert taken("gradient", "float32", metric, n, d) == "cuda_product"
+
+
 @pytest.mark.parametrize("case", FROM_THE_HOST, ids=str)
 def test_what_is_taken_for_arrays_of_the_host(case, pretend):
     found = []

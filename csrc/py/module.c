@@ -196,7 +196,7 @@ static PyMethodDef methods[] = {
          "choose($module, /, op, dtype, metric, n, cols, kernel=None, device=None, operands=None, "
          "weighted=False, p=2.0, semiring='min_plus', rows=0, predecessors=False, "
          "in_panels=False, direct=False, neighbors=0, bounded=False, factored=True, "
-         "periodic=False)\n--\n\n"
+         "periodic=False, condensed=False)\n--\n\n"
          "The kernel that would run: (id, device, reason, {id: why another is not taken})."),
     FAST(describe,
          "describe($module, /, value, name)\n--\n\n"

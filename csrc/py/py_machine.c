@@ -202,6 +202,7 @@ GD_FUNCTION(gd_py_choose)
         {"bounded", gd_to_bool, &request.bounded, false},
         {"factored", gd_to_bool, &factored, false},
         {"periodic", gd_to_bool, &periodic, false},
+        {"condensed", gd_to_bool, &request.condensed, false},
     };
     if (!gd_parse("choose", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
         return NULL;
@@ -210,7 +211,8 @@ GD_FUNCTION(gd_py_choose)
     if (operands != Py_None && !gd_to_dtype(operands, "operands", &rows)) {
         return NULL;
     }
-    /* Only distances have a metric; the chooser looks at none of the form for the others. */
+    /* Only distances and their gradients have a metric; the chooser looks at none of the form for
+     * the others. */
     if ((request.op == GD_OP_CDIST || metric_name != Py_None) &&
         !gd_to_metric(metric_name, "metric", &metric)) {
         return NULL;

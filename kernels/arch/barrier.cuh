@@ -46,6 +46,14 @@ __device__ __forceinline__ void barrier_expect(uint64_t *barrier, unsigned bytes
         : "memory");
 }
 
+/* Arrives when all asynchronous copies that this thread has begun are done. */
+__device__ __forceinline__ void barrier_arrive_after_copies(uint64_t *barrier)
+{
+    asm volatile(
+        "cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(shared_address(barrier))
+        : "memory");
+}
+
 /* Waits until the phase of this parity is over. */
 __device__ __forceinline__ void barrier_wait(uint64_t *barrier, unsigned parity)
 {

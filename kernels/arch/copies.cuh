@@ -37,6 +37,16 @@ __device__ __forceinline__ void copy_word(unsigned to, const void *from)
 #endif
 }
 
+/* Copies the first `bytes` of a word of 16 past L1 to an address in shared memory, and zeros behind
+ * them. */
+__device__ __forceinline__ void copy_part_of_word(unsigned to, const void *from, int bytes)
+{
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes)
+                 : "memory");
+#endif
+}
+
 /* A copy of kCount words of 16 bytes that are kApart words apart. It is asynchronous where devices
  * can do that; on older ones the words are loaded where it begins and stored where it ends, so that
  * what stands between hides their way. */

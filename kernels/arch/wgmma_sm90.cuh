@@ -102,6 +102,26 @@ __device__ __forceinline__ void multiply(float (&acc)[128], uint64_t a, uint64_t
         : GD_ACC32(0), GD_ACC32(32), GD_ACC32(64), GD_ACC32(96)
         : "l"(a), "l"(b), "n"((int)kAdd));
 }
+/* The same for 128 columns, with the thread's share of a in registers: as of a product by a warp
+ * (arch/mma.cuh), whose number in the warpgroup tells which 16 rows it has. */
+template <bool kAdd>
+__device__ __forceinline__ void multiply(float (&acc)[64], const unsigned (&a)[4], uint64_t b)
+{
+    asm volatile(
+        "{\n"
+        ".reg .pred add;\n"
+        "setp.ne.b32 add, %69, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, "
+        "%17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, "
+        "%47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, "
+        "%62, %63}, "
+        "{%64, %65, %66, %67}, %68, add, 1, 1, 0;\n"
+        "}"
+        : GD_ACC32(0), GD_ACC32(32)
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"((int)kAdd));
+}
 #undef GD_ACC32
 #undef GD_ACC8
 

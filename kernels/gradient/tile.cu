@@ -25,12 +25,15 @@
  * each copy euclidean took 4.73 ms. The compiler itself keeps the operands of differences in
  * registers of both kinds. */
 #include "arch/copies.cuh"
+#include "common/steps.cuh"
+#include "gradient/direct.cuh"
 #include "gradient/join.cuh"
 #include "gradient/terms.cuh"
 
 namespace {
 
 constexpr int kThreads = 128, kDims = 4 /* of a thread */, kSlab = 32;
+constexpr int kBlocks = 3; /* on a multiprocessor */
 template <typename T>
 constexpr int kRows = sizeof(T) == sizeof(float) ? 8 : 4; /* of a thread */
 
@@ -42,6 +45,9 @@ struct Shape {
     static constexpr int rows = kRows<T>, across = kAcross, dims = kAcross * kDims;
     static constexpr int block_rows = kThreads / kAcross * rows;
     static constexpr int pitch = block_rows + gd::kPerWord<T>;
+    static constexpr bool may_be_wanted =
+        sizeof(T) == sizeof(float) &&
+        (Term::metric == GD_EUCLIDEAN || Term::metric == GD_SQEUCLIDEAN);
     static constexpr bool signs = Term::metric == GD_CITYBLOCK && sizeof(T) == sizeof(float);
     using Results = T[rows][kDims];
 };
@@ -323,20 +329,21 @@ __device__ __forceinline__ void store_sums(T *to, ptrdiff_t stride,
     }
 }
 
-/* Sums go to the workspace, as join_parts wants them, where there are several parts. */
+/* What a block does, whose number tells its rows, columns, part and matrix. Sums go to the
+ * workspace, as join_parts wants them, where there are several parts. */
 template <typename S>
-__global__ void __launch_bounds__(kThreads, 3)
-    tile(const __grid_constant__ gd::Gradient<typename S::T> call, unsigned down, unsigned across,
-         unsigned parts, ptrdiff_t part_rows, typename S::T *workspace)
+__device__ __forceinline__ void sum_block(const gd::Gradient<typename S::T> &call, unsigned block,
+                                          unsigned down, unsigned across, unsigned parts,
+                                          ptrdiff_t part_rows, typename S::T *workspace)
 {
     using T = typename S::T;
     extern __shared__ float4 dynamic[];
     auto &memory = *reinterpret_cast<Memory<S> *>(dynamic);
-    const unsigned part = blockIdx.x / down / across % parts;
-    const ptrdiff_t number = blockIdx.x / down / across / parts;
+    const unsigned part = block / down / across % parts;
+    const ptrdiff_t number = block / down / across / parts;
     const Share<T> share = {
-        (ptrdiff_t)(blockIdx.x % down) * S::block_rows,
-        (ptrdiff_t)(blockIdx.x / down % across) * S::dims,
+        (ptrdiff_t)(block % down) * S::block_rows,
+        (ptrdiff_t)(block / down % across) * S::dims,
         part * part_rows,
         min((part + 1) * part_rows, call.b.count),
         call.a.data + call.batch.offset(call.a.apart, number),
@@ -424,41 +431,79 @@ __global__ void __launch_bounds__(kThreads, 3)
     }
 }
 
+template <typename S>
+__global__ void __launch_bounds__(kThreads, kBlocks)
+    tile(const __grid_constant__ gd::Gradient<typename S::T> call, unsigned down, unsigned across,
+         unsigned parts, ptrdiff_t part_rows, typename S::T *workspace)
+{
+    sum_block<S>(call, blockIdx.x, down, across, parts, part_rows, workspace);
+}
+
+/* Of the matrices that are wanted (direct.cuh). A block goes through several numbers, as one that
+ * finds nothing to do takes a microsecond all the same. */
+template <typename S>
+__global__ void __launch_bounds__(kThreads, kBlocks)
+    tile_wanted(const __grid_constant__ gd::Gradient<typename S::T> call, unsigned blocks,
+                unsigned down, unsigned across, unsigned parts, ptrdiff_t part_rows,
+                typename S::T *workspace, const unsigned *wanted)
+{
+    for (unsigned block = blockIdx.x; block < blocks; block += gridDim.x) {
+        if (wanted[block / down / across / parts] != 0) {
+            sum_block<S>(call, block, down, across, parts, part_rows, workspace);
+            __syncthreads();
+        }
+    }
+}
+
 /* How many rows of b make a part of the sum: whole slabs, and so many that parts are few. */
 ptrdiff_t rows_of_part(ptrdiff_t n) { return n <= 1024 ? 256 : n <= 8192 ? 512 : 1024; }
 /* One of no rows writes zeros. */
 ptrdiff_t parts_of(ptrdiff_t n) { return n > 0 ? gd::ceil_div(n, rows_of_part(n)) : 1; }
 
 template <typename S>
-cudaError_t launch(const gd_gradient &call, bool turned)
+cudaError_t launch(const gd_gradient &call, bool turned, const unsigned *wanted)
 {
     using T = typename S::T;
     const gd::Gradient<T> one = gd::gradient_of<T>(call, turned);
     const ptrdiff_t down = gd::ceil_div(one.a.count, S::block_rows);
     const ptrdiff_t across = gd::ceil_div(one.d, S::dims);
     const ptrdiff_t part_rows = rows_of_part(one.b.count);
-    const ptrdiff_t parts = parts_of(one.b.count);
+    const ptrdiff_t parts = parts_of(one.b.count), blocks = down * across * parts * call.count;
     T *const workspace = parts > 1 ? (T *)call.launch.workspace : nullptr;
-    const cudaError_t code = gd::enqueue(call.launch, tile<S>, down * across * parts * call.count,
-                                         dim3(kThreads), sizeof(Memory<S>), one, (unsigned)down,
-                                         (unsigned)across, (unsigned)parts, part_rows, workspace);
-    return code == cudaSuccess && parts > 1 ? gd::join(call.launch, workspace, parts, call.count,
-                                                       one.a.count, one.d, one.out, one.batch)
-                                            : code;
+    cudaError_t code = cudaErrorInvalidConfiguration;
+    if constexpr (S::may_be_wanted) {
+        if (wanted != nullptr && blocks <= INT_MAX) {
+            const gd::Steps steps(call.launch);
+            const ptrdiff_t most = (ptrdiff_t)steps.processors * kBlocks;
+            code = gd::enqueue(call.launch, tile_wanted<S>, min(blocks, most), dim3(kThreads),
+                               sizeof(Memory<S>), one, (unsigned)blocks, (unsigned)down,
+                               (unsigned)across, (unsigned)parts, part_rows, workspace, wanted);
+        }
+    }
+    if (wanted == nullptr) {
+        code = gd::enqueue(call.launch, tile<S>, blocks, dim3(kThreads), sizeof(Memory<S>), one,
+                           (unsigned)down, (unsigned)across, (unsigned)parts, part_rows, workspace);
+    }
+    return code == cudaSuccess && parts > 1
+               ? gd::join(call.launch, workspace, parts, call.count, one.a.count, one.d, one.out,
+                          one.batch, wanted)
+               : code;
 }
 
 template <typename Term, typename T>
-cudaError_t launch_shape(const gd_gradient &call, bool turned)
+cudaError_t launch_shape(const gd_gradient &call, bool turned, const unsigned *wanted = nullptr)
 {
     const ptrdiff_t d = call.a.first.cols;
-    return d <= 32   ? launch<Shape<Term, 8, T>>(call, turned)
-           : d <= 64 ? launch<Shape<Term, 16, T>>(call, turned)
-                     : launch<Shape<Term, 32, T>>(call, turned);
+    return d <= 32   ? launch<Shape<Term, 8, T>>(call, turned, wanted)
+           : d <= 64 ? launch<Shape<Term, 16, T>>(call, turned, wanted)
+                     : launch<Shape<Term, 32, T>>(call, turned, wanted);
 }
 
-/* The bytes of the parts of the sums for the rows of one operand. */
-size_t bytes_of_parts(const gd_gradient &call, ptrdiff_t rows, ptrdiff_t others)
+/* The bytes of the parts of one side's sums. */
+size_t bytes_of_parts(const gd_gradient &call, bool turned)
 {
+    const ptrdiff_t rows = turned ? call.b.first.rows : call.a.first.rows;
+    const ptrdiff_t others = turned ? call.a.first.rows : call.b.first.rows;
     const size_t size = call.out.first.dtype == GD_F32 ? sizeof(float) : sizeof(double);
     const ptrdiff_t parts = parts_of(others);
     return parts > 1 ? (size_t)(call.count * parts * rows * call.a.first.cols) * size : 0;
@@ -466,11 +511,25 @@ size_t bytes_of_parts(const gd_gradient &call, ptrdiff_t rows, ptrdiff_t others)
 
 }  // namespace
 
+namespace gd {
+
+cudaError_t sum_directly(const gd_gradient &call, bool turned, const unsigned *wanted)
+{
+    return call.metric == GD_SQEUCLIDEAN
+               ? launch_shape<Term<GD_SQEUCLIDEAN>, float>(call, turned, wanted)
+               : launch_shape<Term<GD_EUCLIDEAN>, float>(call, turned, wanted);
+}
+size_t bytes_of_direct(const gd_gradient &call, bool turned)
+{
+    return bytes_of_parts(call, turned);
+}
+
+}  // namespace gd
+
 extern "C" gd_status gd_cuda_gradient_tile(gd_gradient *call, gd_error *err)
 {
     const bool both = call->out_b.first.data != nullptr;
-    const ptrdiff_t m = call->a.first.rows, n = call->b.first.rows;
-    const size_t bytes = bytes_of_parts(*call, m, n), bytes_b = bytes_of_parts(*call, n, m);
+    const size_t bytes = bytes_of_parts(*call, false), bytes_b = bytes_of_parts(*call, true);
     call->launch.workspace_bytes = both && bytes_b > bytes ? bytes_b : bytes;
     if (call->launch.sizing) {
         return GD_OK;
