@@ -172,6 +172,20 @@ def test_not_a_number_stays_one(name, rng):
 
 
 @pytest.mark.gpu
+def test_near_rows_whose_squares_leave_float32_lose_no_digits():
+    """Their distance does not leave it, and is of the rows as they are, not as they are rounded."""
+    rng = np.random.default_rng(4)
+    b = (rng.normal(size=(40, 24)) * 1e37).astype("f4")
+    a = b[::-1] * np.float32(1 + 3e-7) + (rng.normal(size=(40, 24)) * 1e30).astype("f4")
+    factor = np.tril(rng.normal(size=(24, 24)) / 24 + np.eye(24))
+    vi = factor @ factor.T
+    apart = a[:, None].astype(float) - b.astype(float)
+    expected = np.sqrt(np.einsum("ijk,kl,ijl->ij", apart, vi, apart))
+    got = gpudist.cdist(a, b, "mahalanobis", VI=vi, kernel=kernel_named("cuda_tensor"))
+    assert_close(got, expected, 1e-5, 0.0, "cuda_tensor")
+
+
+@pytest.mark.gpu
 @on_tensor_cores
 def test_only_a_positive_definite_matrix_has_a_factor(name, rng):
     kernel = kernel_named(name)

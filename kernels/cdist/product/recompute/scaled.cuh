@@ -86,19 +86,22 @@ struct ScaledCall : Cdist<T, kForm> {
 
     /* Nothing that is added vanishes where rows are equal. */
     __device__ __forceinline__ bool adds() const { return terms.a && terms.added; }
+    /* Notes where less may be left of a sum than what rounding took from the rows; a row's distance
+     * to itself is exact. */
+    __device__ __forceinline__ void judge(double sum, ptrdiff_t row, ptrdiff_t col) const
+    {
+        if (!(sum >= 1.001 * terms.of(row, col)) && !is_itself(*this, row, col)) {
+            *terms.lost = 1;
+        }
+    }
     __device__ __forceinline__ T result(T sum, ptrdiff_t row, ptrdiff_t col) const
     {
+        if (adds()) {
+            sum += (T)terms.of(row, col);
+            return sum <= 0 ? T(0) : gd_root(sum);
+        }
         if (terms.a) {
-            const double term = terms.of(row, col);
-            if (terms.added) {
-                sum += (T)term;
-                return sum <= 0 ? T(0) : gd_root(sum);
-            }
-            /* Less may be left of the result, which is rounded; a row's distance to itself is
-             * exact. */
-            if (!(sum >= 1.001 * term) && !is_itself(*this, row, col)) {
-                *terms.lost = 1;
-            }
+            judge((double)sum, row, col);
         }
         return is_root ? gd_root(sum) : sum;
     }
@@ -207,6 +210,9 @@ __device__ __noinline__ float scaled_in_f64(const ScaledCall<float, kForm> &call
     if (call.adds()) {
         sum += call.terms.of(row, col);
         return sum <= 0 ? 0 : (float)sqrt(sum);
+    }
+    if (call.terms.a) { /* a sum beyond float32 seemed to be enough */
+        call.judge(sum, row, col);
     }
     return (float)(call.is_root ? sqrt(sum) : sum);
 }
