@@ -108,7 +108,8 @@ def _caption(results: Sequence[Result]) -> str:
     if first["device"] == "cpu":
         where += [first["isa"], threads(first["threads"])]
     else:
-        where += [f"driver {first['driver']}", f"CUDA {first['cuda']}"]
+        for name, key in (("driver", "driver"), ("CUDA", "cuda")):
+            where.append(f"{name} {' and '.join(sorted({str(one[key]) for one in results}))}")
     revisions = sorted({_revision(str(result["revision"])) for result in results})
     days = sorted({str(result["date"])[:10] for result in results})
     return f"{', '.join(where)}; revision {', '.join(revisions)}; {' and '.join(days)}."
