@@ -110,5 +110,5 @@ bool gd_has_halfwords(gd_device device)
     }
     int generation;
     return gd_code_for(card->targets, card->capability, &generation) != GD_NO_CODE &&
-           generation >= 0 && table[generation].halfwords;
+           table[generation].halfwords;
 }

@@ -36,8 +36,8 @@ int gd_generation_of(int capability);
 /* In words: "7.5 or newer", "9.0 and no other", "8.0, 9.0 or 10.0". */
 void gd_generations_text(uint64_t set, char *text, size_t size);
 
-/* How code for `targets` gets to run on a device. And the generation that it is written for, where
- * there is any: the device's, or that of the PTX, whose instructions are all that the driver's
+/* How code for `targets` gets to run on a device. *generation, where there is code: the one that it
+ * is written for, the device's or that of the PTX, whose instructions are all that the driver's
  * machine code has. */
 typedef enum gd_code { GD_NO_CODE, GD_FROM_PTX, GD_MACHINE_CODE } gd_code;
 gd_code gd_code_for(const char *targets, int capability, int *generation);

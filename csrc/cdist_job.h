@@ -42,8 +42,8 @@ typedef struct gd_job {
     gd_stage stage;
     gd_stage reserve; /* on the host */
     gd_parts parts;
-    /* All of B as it was prepared before, where that is asked for again, or nobody reads it; NULL.
-     */
+    /* What stands for all of B prepared, where it is not to be prepared here: B as it was prepared
+     * before, or as given where it is arranged already and nobody reads it; or NULL. */
     const gd_matrix *ready_b;
     /* Filled by gd_job_hold. */
     gd_cdist call;

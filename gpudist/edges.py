@@ -110,7 +110,7 @@ def apsp_edges(
     n = largest + 1 if n is None else checks.whole("n", n)
     if min(tails.min(initial=0), heads.min(initial=0)) < 0 or largest >= n:
         raise ValueError(f"edges must join nodes from 0 to {n - 1}, got {_stray(tails, heads, n)}")
-    if n > _MOST_NODES:
+    if largest >= _MOST_NODES:
         raise ValueError(
             f"edges number their nodes from 0, and one is {largest}: the result has as many rows. "
             'Ids go by name: give a frame of them as text, frame.astype({"source": str, '

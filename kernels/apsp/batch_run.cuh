@@ -174,7 +174,7 @@ gd_status close_teamed(const gd_launch &launch, const Graphs<typename Ring::Word
     GD_CUDA_TRY(err, kBatchId,
                 enqueue<Start::kTogether>(launch, close_by_teams<Ring, kPred>,
                                           (ptrdiff_t)plan.teams.count << plan.teams.log_blocks,
-                                          kTeamThreads<kPred>, plan.shared, job, plan.teams));
+                                          kTeamThreads, plan.shared, job, plan.teams));
     return GD_OK;
 }
 

@@ -28,7 +28,6 @@ namespace gd {
 
 /* Of a block. All blocks of a team are in the chain of pivots in most rounds, so that it takes more
  * warps than resident.cu to keep a multiprocessor busy. */
-template <bool kPred>
 constexpr int kTeamThreads = 512;
 
 /* Teams are alike; `first` is the job of the first one, which has the memory before the second. */
@@ -96,7 +95,7 @@ struct TeamGraph {
     {
         return (int)threadIdx.x / 32 * 4 + (int)threadIdx.x % 32 / kWords;
     }
-    static constexpr int kRowStep = kTeamThreads<kPred> / 32 * 4;
+    static constexpr int kRowStep = kTeamThreads / 32 * 4;
     /* Where row i of the part, and tile j of this thread's column, are in the graph. */
     __device__ __forceinline__ int row_of(int i) const
     {
@@ -252,13 +251,13 @@ __device__ __forceinline__ bool team_has(bool negative, const resident::Job<T> &
 }
 
 template <typename Ring, bool kPred>
-__global__ void __launch_bounds__(kTeamThreads<kPred>, 1)
+__global__ void __launch_bounds__(kTeamThreads, 1)
     close_by_teams(const __grid_constant__ Graphs<typename Ring::Word> job,
                    const __grid_constant__ Teams<typename Ring::Word> teams)
 {
     using T = typename Ring::Word;
     using Quick = typename QuickOf<Ring>::Type;
-    constexpr int kThreads = kTeamThreads<kPred>;
+    constexpr int kThreads = kTeamThreads;
     constexpr bool kLooks = kLooksForHidden<T, kPred>, kWhole = std::is_same<T, int32_t>::value;
     extern __shared__ int4 memory[];
     __shared__ resident::Job<T> team;

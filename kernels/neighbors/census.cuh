@@ -37,22 +37,59 @@ struct Bins {
     }
 };
 
-/* A warp takes a segment of a row. With `copies`, of which there is room for each bin, counts are
- * gathered in shared memory. */
+/* What a block's threads count, in `gathered` with `copies` of each bin, or without copies in the
+ * totals at once. */
+template <int kThreads>
+struct Tally {
+    const Bins &bins;
+    int copies, *gathered;
+    unsigned long long *totals;
+
+    __device__ __forceinline__ void begin() const
+    {
+        const int room = (int)bins.count * copies;
+        for (int i = (int)threadIdx.x; i < room; i += kThreads) {
+            gathered[i] = 0;
+        }
+        __syncthreads();
+    }
+    __device__ __forceinline__ void count(double key, int lane) const
+    {
+        const ptrdiff_t bin = bins.of(key);
+        if (copies > 0) {
+            atomicAdd(&gathered[bin * copies + lane % copies], 1);
+        }
+        else {
+            atomicAdd(&totals[bin], 1ull);
+        }
+    }
+    __device__ __forceinline__ void end() const
+    {
+        __syncthreads();
+        for (int bin = (int)threadIdx.x; copies > 0 && bin < bins.count; bin += kThreads) {
+            unsigned long long sum = 0;
+            for (int copy = 0; copy < copies; ++copy) {
+                sum += (unsigned)gathered[bin * copies + copy];
+            }
+            if (sum > 0) {
+                atomicAdd(&totals[bin], sum);
+            }
+        }
+    }
+};
+
+/* A warp takes a segment of a row. */
 template <typename T, bool kLarger>
 __global__ void __launch_bounds__(kCensusThreads)
     count_bins(const __grid_constant__ Panel<T> panel, Bins bins, int copies, int64_t *counts)
 {
     constexpr int kStep = kCensusDeep * kWarp;
     __shared__ int gathered[kCensusRoom];
-    auto *const totals = reinterpret_cast<unsigned long long *>(counts);
+    const Tally<kCensusThreads> tally = {bins, copies, gathered,
+                                         reinterpret_cast<unsigned long long *>(counts)};
     const int lane = (int)(threadIdx.x % kWarp);
     const ptrdiff_t number = blockIdx.x * (ptrdiff_t)(kCensusThreads / kWarp) + threadIdx.x / kWarp;
-    const int room = (int)bins.count * copies;
-    for (int i = (int)threadIdx.x; i < room; i += kCensusThreads) {
-        gathered[i] = 0;
-    }
-    __syncthreads();
+    tally.begin();
     if (number < panel.rows * panel.segments) {
         const Segment<T> segment(panel, number / panel.segments, number % panel.segments);
         const double last = bins.last();
@@ -64,29 +101,13 @@ __global__ void __launch_bounds__(kCensusThreads)
             }
 #pragma unroll
             for (int u = 0; u < kCensusDeep; ++u) {
-                if (!((double)x[u] <= last)) {
-                    continue;
-                }
-                const ptrdiff_t bin = bins.of((double)x[u]);
-                if (copies > 0) {
-                    atomicAdd(&gathered[bin * copies + lane % copies], 1);
-                }
-                else {
-                    atomicAdd(&totals[bin], 1ull);
+                if ((double)x[u] <= last) {
+                    tally.count((double)x[u], lane);
                 }
             }
         }
     }
-    __syncthreads();
-    for (int bin = (int)threadIdx.x; copies > 0 && bin < bins.count; bin += kCensusThreads) {
-        unsigned long long sum = 0;
-        for (int copy = 0; copy < copies; ++copy) {
-            sum += (unsigned)gathered[bin * copies + copy];
-        }
-        if (sum > 0) {
-            atomicAdd(&totals[bin], sum);
-        }
-    }
+    tally.end();
 }
 
 /* A warp a block takes 32 rows, a row a lane. `weights` are those of the panel's columns. */

@@ -333,11 +333,14 @@ def _constants(case: Case, args: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def _scales_powers(case: Case) -> bool:
+def _scales_powers(case: Case, dims: int, args: dict[str, Any]) -> bool:
     """Tell whether a GPU may take minkowski's powers by the quick logarithm, scaled before it."""
     options = case.options
     on_cuda = options["device"] == "cuda" or options["kernel"].startswith("cdist/cuda")
-    return on_cuda and options["metric"] == "minkowski" and result_of(case) == "float32"
+    if not on_cuda or options["metric"] != "minkowski" or result_of(case) != "float32":
+        return False
+    p = args.get("p", 2)
+    return "w" not in args and dims >= 16 and 1 < p <= 32 and p not in (2, 3, 4)
 
 
 def _refuse(case: Case, a: Any, b: Any, args: dict[str, Any]) -> None:
@@ -377,7 +380,7 @@ def _refuse(case: Case, a: Any, b: Any, args: dict[str, Any]) -> None:
     kernel = case.options["kernel"]
     if relation == "place" and any(word in kernel for word in ("product", "tensor")):
         raise Skipped("products take a centre from some rows of B, by where these stand in it")
-    if relation == "place" and _scales_powers(case):
+    if relation == "place" and _scales_powers(case, a.shape[1], args):
         raise Skipped(
             "powers are scaled by what some rows of B are apart, by where these stand in it"
         )

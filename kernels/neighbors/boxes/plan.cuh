@@ -141,16 +141,24 @@ __device__ __forceinline__ T distance_of(T sum)
     }
 }
 
-/* The distance that cdist reports, with the bits of the kernels that auto takes for so many columns
- * and with those of cuda_tile. Columns beyond d, which are 0 here and there, add 0. */
+/* The sum behind a distance. Columns beyond d, which are 0 here and there, add 0. */
 template <typename M, typename T, int kDims>
-__device__ __forceinline__ T reported(const T (&a)[kDims], const T (&b)[kDims])
+__device__ __forceinline__ T sum_of(const T (&a)[kDims], const T (&b)[kDims])
 {
     T total = 0;
 #pragma unroll
     for (int k = 0; k < kDims; ++k) {
         total = M::term(total, a[k], b[k]);
     }
+    return total;
+}
+
+/* The distance that cdist reports, with the bits of the kernels that auto takes for so many columns
+ * and with those of cuda_tile. */
+template <typename M, typename T, int kDims>
+__device__ __forceinline__ T reported(const T (&a)[kDims], const T (&b)[kDims])
+{
+    const T total = sum_of<M, T, kDims>(a, b);
     if constexpr (!M::template guarded<T>) {
         return M::finish(total);
     }

@@ -65,17 +65,6 @@ __device__ __forceinline__ Reach<T> reach_of(T limit)
     return reach_of_sum<M>(M::root ? limit * limit : limit);
 }
 
-template <typename M, typename T, int kDims>
-__device__ __forceinline__ T sum_of(const T (&a)[kDims], const T (&b)[kDims])
-{
-    T total = 0;
-#pragma unroll
-    for (int k = 0; k < kDims; ++k) {
-        total = M::term(total, a[k], b[k]);
-    }
-    return total;
-}
-
 /* What stands for the distance of a point whose sum is within reach: the sum, since its root can
  * wait until all are there; or where a sum of the warp's does not tell, minus the distance, and
  * then it is one of those that are wanted if it is within the limit. Zero has a sign, too. */

@@ -289,8 +289,8 @@ __global__ void __launch_bounds__(kThreads)
     }
 }
 
-/* Adds up how many pairs are in each bin. Counts are gathered as count_bins does; a warp takes a
- * row after the other, so that few blocks add theirs to the total. */
+/* Adds up how many pairs are in each bin. A warp takes a row after the other, so that few blocks
+ * add theirs to the total. */
 template <typename M, typename T, int kDims>
 __global__ void __launch_bounds__(kThreads, kWalkers<T, kDims>)
     count_near(const __grid_constant__ Plan<T, kDims> plan, Bins bins, int copies, int64_t *counts)
@@ -298,12 +298,9 @@ __global__ void __launch_bounds__(kThreads, kWalkers<T, kDims>)
     follow();
     __shared__ int gathered[kCensusRoom];
     const unsigned lane = threadIdx.x % kWarp, step = gridDim.x * kWarps;
-    auto *const totals = reinterpret_cast<unsigned long long *>(counts);
-    const int room = (int)bins.count * copies;
-    for (int i = (int)threadIdx.x; i < room; i += kThreads) {
-        gathered[i] = 0;
-    }
-    __syncthreads();
+    const Tally<kThreads> tally = {bins, copies, gathered,
+                                   reinterpret_cast<unsigned long long *>(counts)};
+    tally.begin();
     const T limit = at_most<T>(bins.last());
     const Reach<T> reach = reach_of<M>(limit);
     for (unsigned at = blockIdx.x * kWarps + threadIdx.x / kWarp; at < plan.rows; at += step) {
@@ -314,30 +311,14 @@ __global__ void __launch_bounds__(kThreads, kWalkers<T, kDims>)
         }
         walk_leaves<M>(plan, a, reach.most, [&](unsigned leaf) {
             list_leaf<M>(plan, leaf, own, a, limit, reach, [&](T x, unsigned, bool is_one) {
-                if (!is_one) {
-                    return;
-                }
-                const ptrdiff_t bin = bins.of((double)distance_behind<M, T, kDims>(x));
-                if (copies > 0) {
-                    atomicAdd(&gathered[bin * copies + (int)lane % copies], 1);
-                }
-                else {
-                    atomicAdd(&totals[bin], 1ull);
+                if (is_one) {
+                    tally.count((double)distance_behind<M, T, kDims>(x), (int)lane);
                 }
             });
             return true;
         });
     }
-    __syncthreads();
-    for (int bin = (int)threadIdx.x; copies > 0 && bin < bins.count; bin += kThreads) {
-        unsigned long long sum = 0;
-        for (int copy = 0; copy < copies; ++copy) {
-            sum += (unsigned)gathered[bin * copies + copy];
-        }
-        if (sum > 0) {
-            atomicAdd(&totals[bin], sum);
-        }
-    }
+    tally.end();
 }
 
 /* ---------------------------------------------------------------- launches */
