@@ -14,18 +14,7 @@ from gpudist._arguments import add_measuring
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a suite.
-
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        What follows ``python -m bench``; the process's own by default.
-
-    Returns
-    -------
-    int
-        The exit status: 0 done, 1 failed or slower than recorded, 2 misused.
-    """
+    """Run a suite; give the exit status: 0 done, 1 failed or slower than recorded, 2 misused."""
     suites = "\n".join(f"  {name:13}{suite.summary}" for name, suite in SUITES.items())
     parser = argparse.ArgumentParser(
         prog="python -m bench",
@@ -58,15 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     options = parser.parse_args(arguments)
     try:
-        well = run_suite(
-            options.suite,
-            device=options.device,
-            json_path=options.json,
-            repeats=options.repeats,
-            source=options.revision,
-            compare=options.compare,
-            roofline=options.roofline,
-        )
+        well = run_suite(**vars(options))
     except gpudist.DeviceError as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)
         return 1

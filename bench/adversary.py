@@ -25,17 +25,7 @@ _TRUTHS = tuple(record.name for record in METRICS if record.domain == "truths")
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A metric with arguments.
-
-    Parameters
-    ----------
-    metric : str
-        Its name.
-    arguments : str
-        The arguments in words, empty without.
-    metric_args : dict
-        The arguments, for `COLUMNS` columns.
-    """
+    """A metric with arguments, also in words; those that are one a column are for `COLUMNS`."""
 
     metric: str
     arguments: str = ""
@@ -43,13 +33,7 @@ class Variant:
 
 
 def variants() -> tuple[Variant, ...]:
-    """Give every metric of the package, some with several arguments.
-
-    Returns
-    -------
-    tuple of Variant
-        In the order of `gpudist.metrics.METRICS`.
-    """
+    """Give every metric of the package in its order, some with several arguments."""
     rng = np.random.default_rng(1)
     weights = rng.uniform(0.1, 2.0, COLUMNS)
     weights[5] = 0.0
@@ -72,24 +56,17 @@ def variants() -> tuple[Variant, ...]:
 def adversarial(metric: str, dtype: Any, *, wide: bool = False) -> dict[str, Points]:
     """Make the data sets on which a metric is hard to get right.
 
-    Every second operand ends with a row that equals the first one's first.
-
-    Parameters
-    ----------
-    metric : str
-        A canonical name. It decides what rows are: numbers, truths, distributions, or latitude and
-        longitude in radians.
-    dtype : {float32, float64}
-        Their type. It decides how far magnitudes reach: 1e-18 to 1e18 and 1e-150 to 1e150, less
-        where powers of them leave float64.
-    wide : bool, default False
-        Also data sets of 256 columns and more rows, where the metric can be had from a product of
-        matrices: no others meet the kernels that take it.
+    The metric decides what rows are: numbers, truths, distributions, or latitude and longitude in
+    radians. The type decides how far magnitudes reach: 1e-18 to 1e18 and 1e-150 to 1e150, less
+    where powers of them leave float64. Every second operand ends with a row that equals the first
+    one's first.
 
     Returns
     -------
     dict
-        By name, two arrays of 10 and 26 rows; of 37 columns, or 2. Wide ones: 8 and 100 rows.
+        By name, two arrays of 10 and 26 rows; of 37 columns, or 2. Where `wide` ones are wanted
+        and the metric can be had from a product of matrices, also sets of 8 and 100 rows of 256
+        columns: no others meet the kernels that take it.
     """
     dtype = np.dtype(dtype)
     rng = np.random.default_rng(2)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import json
 import math
 import subprocess
 import sys
-import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ import numpy.typing as npt
 import gpudist
 from bench import memory
 from bench.adversary import COLUMNS, DISTRIBUTIONS, ROWS, Variant
+from gpudist import several_gpus
 from gpudist.measure import samples
 from gpudist.measure.samples import Sample
 from gpudist.metrics import METRICS
@@ -29,115 +30,93 @@ _SEED = 20_240_229
 _ROWS_AT_ONCE = 512
 _TOUCHED_AT_ONCE = 1 << 24
 _GRAPHS_CHECKED = 16
+_ALL = "cuda:all"
 
 _TRUTHS = tuple(record.name for record in METRICS if record.domain != "numbers")
 
 
-class Case(Protocol):
-    """One operation on one shape, type and metric. A new operation is one class like these."""
+class Case:
+    """One operation on one shape, type and metric: a call of a function on what `operands` makes.
 
-    @property
-    def op(self) -> str:
-        """The operation."""
-        ...
+    A new operation is one class like those below.
 
-    @property
-    def dtype(self) -> str:
-        """The type of arguments and result."""
-        ...
+    Attributes
+    ----------
+    op : str
+        The operation.
+    dtype : str
+        The type of arguments and result.
+    metric : str or None
+        The metric, for distances.
+    sizes : tuple of str
+        The names of the operation's sizes.
+    typed : bool
+        Whether the function is told the type.
+    on_host : bool
+        Whether NumPy holds the operands wherever the call computes.
+    """
 
-    @property
-    def metric(self) -> str | None:
-        """The metric, for distances."""
-        ...
+    __slots__ = ()
+    op: str
+    dtype: str
+    metric: str | None
+    sizes: tuple[str, ...]
+    typed = False
+    on_host = False
 
     @property
     def arguments(self) -> str:
         """The metric's arguments in words, empty without."""
-        ...
-
-    @property
-    def metric_args(self) -> dict[str, Any]:
-        """The metric's arguments."""
-        ...
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The operation's sizes."""
-        ...
-
-    def operands(self) -> tuple[Array, ...]:
-        """Make the arguments, the same in every run."""
-        ...
-
-    def call(self, operands: tuple[Any, ...], device: str, kernel: str = "auto") -> Any:
-        """Do the operation."""
-        ...
-
-    def explain(self, operands: tuple[Any, ...], device: str) -> gpudist.Explanation:
-        """Say which kernel `call` runs, and what it has to do at least."""
-        ...
-
-    def sample(self, operands: tuple[Array, ...]) -> Sample:
-        """Compute a part of the result in float64."""
-        ...
-
-
-class _Plain(Case, Protocol):
-    """A case that is one call of one function."""
-
-    @property
-    def function(self) -> str:
-        """The function's name."""
-        ...
-
-    @property
-    def given(self) -> dict[str, Any]:
-        """What the function is called with beside its operands."""
-        ...
-
-
-class _Call:
-    """What cases have in common that are one call of one function."""
-
-    __slots__ = ()
-
-    @property
-    def arguments(self) -> str:
-        """Name nothing."""
         return ""
 
     @property
     def metric_args(self) -> dict[str, Any]:
-        """Give no arguments."""
+        """The metric's arguments."""
         return {}
 
     @property
-    def function(self: Case) -> str:
-        """Give the operation: functions are called like them."""
+    def shape(self) -> tuple[int, ...]:
+        """The operation's sizes."""
+        return tuple(getattr(self, name) for name in self.sizes)
+
+    @property
+    def results(self) -> tuple[tuple[tuple[int, ...], str], ...]:
+        """The shape and the type of each result."""
+        return ((self.shape[:2], self.dtype),)
+
+    @property
+    def function(self) -> str:
+        """The function's name."""
         return self.op
 
     @property
-    def given(self: Case) -> dict[str, Any]:
-        """Give the metric, if there is one, and its arguments."""
-        return self.metric_args | ({} if self.metric is None else {"metric": self.metric})
+    def given(self) -> dict[str, Any]:
+        """What the function is called with beside its operands."""
+        named = {"metric": self.metric} if self.metric else {}
+        return self.metric_args | named | ({"dtype": self.dtype} if self.typed else {})
 
-    def call(self: _Plain, operands: tuple[Any, ...], device: str, kernel: str = "auto") -> Any:
+    def operands(self) -> tuple[Array, ...]:
+        """Make the arguments, the same in every run."""
+        raise NotImplementedError
+
+    def call(
+        self, operands: tuple[Any, ...], device: str | None, kernel: str = "auto", **how: Any
+    ) -> Any:
         """Do the operation."""
         function = getattr(gpudist, self.function)
-        return function(*operands, kernel=kernel, device=device, **self.given)
+        return function(*operands, kernel=kernel, device=device, **how, **self.given)
 
-    def explain(self: _Plain, operands: tuple[Any, ...], device: str) -> gpudist.Explanation:
-        """Say which kernel ``auto`` takes."""
+    def explain(self, operands: tuple[Any, ...], device: str | None) -> gpudist.Explanation:
+        """Say which kernel `call` runs, and what it has to do at least."""
         return gpudist.explain(self.function, *operands, device=device, **self.given)
 
-    def sample(self: _Plain, operands: tuple[Array, ...]) -> Sample:
+    def sample(self, operands: tuple[Array, ...]) -> Sample:
         """Compute a part of the result in float64."""
         return samples.sample(self.function, operands, self.given)
 
 
 @dataclass(frozen=True, slots=True)
-class CdistCase(_Call):
+class CdistCase(Case):
     """Distances between `m` and `n` points in `d` dimensions, drawn uniformly.
 
     Parameters
@@ -162,7 +141,8 @@ class CdistCase(_Call):
     metric: str = "euclidean"
     p: float | None = None
     weighted: bool = False
-    op: ClassVar[str] = "cdist"
+    op = "cdist"
+    sizes = "m", "n", "d"
 
     @property
     def arguments(self) -> str:
@@ -172,12 +152,17 @@ class CdistCase(_Call):
     @property
     def metric_args(self) -> dict[str, Any]:
         """Give the arguments that the metric needs, the same in every run."""
-        return _metric_args(self.metric, self.d, self.p, self.weighted)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Give rows, columns and dimensions."""
-        return self.m, self.n, self.d
+        rng = np.random.default_rng(_SEED)
+        drawn = rng.uniform(0.5, 2.0, self.d)
+        arguments: dict[str, Any] = {} if self.p is None else {"p": self.p}
+        if self.weighted:
+            arguments["w"] = drawn
+        if self.metric == "seuclidean":
+            arguments["V"] = drawn
+        if self.metric == "mahalanobis":
+            factor = rng.standard_normal((self.d, self.d)) / self.d + np.eye(self.d)
+            arguments["VI"] = factor @ factor.T
+        return arguments
 
     def operands(self) -> tuple[Array, ...]:
         """Draw both sets of points."""
@@ -197,45 +182,21 @@ def _points(rng: np.random.Generator, rows: int, d: int, metric: str) -> Array:
     return points
 
 
-@functools.cache
-def _metric_args(metric: str, columns: int, p: float | None, weighted: bool) -> dict[str, Any]:
-    rng = np.random.default_rng(_SEED)
-    drawn = rng.uniform(0.5, 2.0, columns)
-    arguments: dict[str, Any] = {} if p is None else {"p": p}
-    if weighted:
-        arguments["w"] = drawn
-    if metric == "seuclidean":
-        arguments["V"] = drawn
-    if metric == "mahalanobis":
-        factor = rng.standard_normal((columns, columns)) / columns + np.eye(columns)
-        arguments["VI"] = factor @ factor.T
-    return arguments
-
-
 @dataclass(frozen=True, slots=True)
-class PdistCase(_Call):
-    """Distances between every two of `n` points in `d` dimensions, drawn uniformly.
-
-    Parameters
-    ----------
-    n, d : int
-        Points and dimensions.
-    dtype : str
-        ``float32`` or ``float64``.
-    metric : str
-        The metric, one without arguments.
-    """
+class PdistCase(Case):
+    """Distances between every two of `n` points in `d` dimensions, drawn uniformly."""
 
     n: int
     d: int
     dtype: str
-    metric: str = "euclidean"
-    op: ClassVar[str] = "pdist"
+    op = "pdist"
+    metric = "euclidean"
+    sizes = "n", "n", "d"
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """Give the points, twice, and the dimensions."""
-        return self.n, self.n, self.d
+    def results(self) -> tuple[tuple[tuple[int, ...], str], ...]:
+        """Give one distance a pair."""
+        return (((self.n * (self.n - 1) // 2,), self.dtype),)
 
     def operands(self) -> tuple[Array, ...]:
         """Draw the points."""
@@ -244,22 +205,11 @@ class PdistCase(_Call):
 
 
 @dataclass(frozen=True, slots=True)
-class KnnCase(_Call):
+class KnnCase(Case):
     """The `k` nearest neighbours of `m` points among `n` others in `d` dimensions.
 
-    Parameters
-    ----------
-    m, n, d : int
-        Points, points to search among, and dimensions. With `m` of 0 the `n` points are searched
-        for each other.
-    k : int
-        How many neighbours.
-    dtype : str
-        ``float32`` or ``float64``.
-    metric : str
-        The metric, one without arguments.
-    kind : {"uniform", "clusters"}
-        How points are spread: clusters are a hundred of a hundredth of the space's width.
+    With `m` of 0 the `n` points are searched for each other. They are spread uniformly, or in a
+    hundred clusters of a hundredth of the space's width.
     """
 
     m: int
@@ -269,7 +219,7 @@ class KnnCase(_Call):
     dtype: str
     metric: str = "euclidean"
     kind: str = "uniform"
-    op: ClassVar[str] = "knn"
+    op = "knn"
 
     @property
     def arguments(self) -> str:
@@ -287,6 +237,12 @@ class KnnCase(_Call):
         """Give the points on both sides, and the dimensions."""
         return self.m or self.n, self.n, self.d
 
+    @property
+    def results(self) -> tuple[tuple[tuple[int, ...], str], ...]:
+        """Give distances and indices."""
+        found = self.shape[0], self.k
+        return (found, self.dtype), (found, "int64")
+
     def operands(self) -> tuple[Array, ...]:
         """Draw the points."""
         rng = np.random.default_rng(_SEED)
@@ -297,13 +253,13 @@ class KnnCase(_Call):
         return tuple(x.astype(self.dtype) for x in sets)
 
 
-class _PathsCase(_Call):
+class _PathsCase(Case):
     """What cases of shortest paths have in common, of one graph or of many."""
 
     __slots__ = ()
-    dtype: str
     predecessors: bool
     kind: str
+    typed = True
 
     @property
     def arguments(self) -> str:
@@ -317,11 +273,6 @@ class _PathsCase(_Call):
         return special.get(self.kind, {}) | (
             {"return_predecessors": True} if self.predecessors else {}
         )
-
-    @property
-    def given(self) -> dict[str, Any]:
-        """Give the type as well."""
-        return {"dtype": self.dtype, **self.metric_args}
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,13 +296,9 @@ class ApspCase(_PathsCase):
     dtype: str
     predecessors: bool = False
     kind: str = ""
-    op: ClassVar[str] = "apsp"
-    metric: ClassVar[str | None] = None
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Give the nodes, twice."""
-        return self.n, self.n
+    op = "apsp"
+    sizes = "n", "n"
+    metric = None
 
     def operands(self) -> tuple[Array, ...]:
         """Draw weights from 1 to 1000, in int32 to 32000, lest most paths tie; 0 is no edge."""
@@ -366,9 +313,9 @@ class ApspCase(_PathsCase):
             return None
         return np.arange(self.n, dtype=np.float32) % 5 * 2000  # no weight becomes 0
 
-    def explain(self, operands: tuple[Any, ...], device: str) -> gpudist.Explanation:
+    def explain(self, operands: tuple[Any, ...], device: str | None) -> gpudist.Explanation:
         """Say which kernel ``auto`` takes; updates that it need not do have no limit."""
-        said = _Call.explain(self, operands, device)
+        said = Case.explain(self, operands, device)
         if self.metric_args.keys() & {"directed", "unweighted"}:
             return dataclasses.replace(said, work=dataclasses.replace(said.work, pipe=None))
         return said
@@ -377,10 +324,10 @@ class ApspCase(_PathsCase):
         """Find the paths from some nodes in float64."""
         heights = self._heights()
         if heights is None:
-            return _Call.sample(self, operands)
+            return Case.sample(self, operands)
         # A path is as much longer as its ends are apart in height: the nearest nodes come first.
         level = _draw_weights(self.n, np.zeros_like(heights))
-        found = _Call.sample(self, (level,))
+        found = Case.sample(self, (level,))
         rows = samples.sample_rows(self.n, found.rows)
         apart = heights[rows, None] - heights
         return dataclasses.replace(found, exact=found.exact + apart.ravel())
@@ -396,10 +343,7 @@ def _draw_weights(n: int, heights: Array | None) -> Array:
     def draw(first: int) -> None:
         part = weights[first : first + _ROWS_AT_ONCE]
         np.random.default_rng((_SEED, first)).random(out=part, dtype=np.float32)
-        part *= 1998.0
-        part -= 998.0
-        np.clip(part, 0.0, None, out=part)
-        np.ceil(part, out=part, where=part < 1.0)
+        _make_weights(part)
         if heights is not None:
             np.ceil(part, out=part)
             part += (heights[first : first + len(part), None] - heights) * (part > 0)
@@ -409,20 +353,20 @@ def _draw_weights(n: int, heights: Array | None) -> Array:
     return weights
 
 
+def _make_weights(x: Array) -> None:
+    """Turn numbers below 1 into weights from 1 to 1000, and half of them into 0."""
+    x *= 1998.0
+    x -= 998.0
+    np.clip(x, 0.0, None, out=x)
+    np.ceil(x, out=x, where=x < 1.0)
+
+
 @dataclass(frozen=True, slots=True)
 class ApspBatchCase(_PathsCase):
     """Shortest paths in `count` graphs of `n` nodes each, half of the edges there.
 
-    Parameters
-    ----------
-    count, n : int
-        Graphs, and nodes of each.
-    dtype : str
-        Of the result. Weights are whole numbers from 1 to 999 where it holds whole numbers alone.
-    predecessors : bool, default False
-        Whether predecessors are asked for.
-    kind : {"", "undirected", "unweighted"}
-        What is special about the graphs.
+    Weights are whole numbers from 1 to 999 where the type holds whole numbers alone. The kind is
+    one of `ApspCase`, if it is not of weights.
     """
 
     count: int
@@ -430,26 +374,19 @@ class ApspBatchCase(_PathsCase):
     dtype: str
     predecessors: bool = False
     kind: str = ""
-    op: ClassVar[str] = "apsp_batch"
-    metric: ClassVar[str | None] = None
+    op = "apsp_batch"
+    sizes = "count", "n", "n"
+    metric = None
 
     @property
     def function(self) -> str:
         """Give the one function of paths."""
         return "apsp"
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Give the graphs, and the nodes twice."""
-        return self.count, self.n, self.n
-
     def operands(self) -> tuple[Array, ...]:
         """Draw weights from 1 to 1000; 0 is no edge."""
         weights = np.random.default_rng(_SEED).random(self.shape, np.float32)
-        weights *= 1998.0
-        weights -= 998.0
-        np.clip(weights, 0.0, None, out=weights)
-        np.ceil(weights, out=weights, where=weights < 1.0)
+        _make_weights(weights)
         if "int" in self.dtype:
             np.floor(weights, out=weights)
         return (weights.astype(self.dtype, copy=False),)
@@ -457,7 +394,7 @@ class ApspBatchCase(_PathsCase):
     def sample(self, operands: tuple[Array, ...]) -> Sample:
         """Find the paths in some graphs in float64."""
         some = samples.sample_rows(self.count, _GRAPHS_CHECKED)
-        parts = [_Call.sample(self, (operands[0][k],)) for k in some]
+        parts = [Case.sample(self, (operands[0][k],)) for k in some]
 
         def pick(result: Any) -> list[Any]:
             return [
@@ -473,19 +410,10 @@ class ApspBatchCase(_PathsCase):
 
 
 @dataclass(frozen=True, slots=True)
-class MinplusCase(_Call):
-    """A product of an `m` x `k` and a `k` x `n` matrix over a semiring.
+class MinplusCase(Case):
+    """A product of an `m` x `k` and a `k` x `n` matrix over a semiring, bool for or_and.
 
-    Parameters
-    ----------
-    m, k, n : int
-        Sizes.
-    dtype : str
-        ``float32``, ``float64`` or ``int32``; ``bool`` for or_and.
-    semiring : str
-        As `gpudist.minplus` takes it.
-    below : int, default 1000
-        The numbers are smaller. In int32 smaller ones than 8192 take half the instructions.
+    Their numbers are below `below`. In int32 those below 8192 take half the instructions.
     """
 
     m: int
@@ -494,8 +422,10 @@ class MinplusCase(_Call):
     dtype: str
     semiring: str = "min_plus"
     below: int = 1000
-    op: ClassVar[str] = "minplus"
-    metric: ClassVar[str | None] = None
+    op = "minplus"
+    typed = True
+    sizes = "m", "k", "n"
+    metric = None
 
     @property
     def arguments(self) -> str:
@@ -509,11 +439,6 @@ class MinplusCase(_Call):
         """Give the semiring."""
         return {"semiring": self.semiring}
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Give the sizes."""
-        return self.m, self.k, self.n
-
     def operands(self) -> tuple[Array, ...]:
         """Draw whole numbers; a hundredth of those below 1000 is true for or_and."""
         rng = np.random.default_rng(_SEED)
@@ -522,31 +447,16 @@ class MinplusCase(_Call):
         )
         return tuple((x < 10 if self.dtype == "bool" else x).astype(self.dtype) for x in drawn)
 
-    @property
-    def given(self) -> dict[str, Any]:
-        """Give the type as well."""
-        return {"dtype": self.dtype, **self.metric_args}
-
 
 @dataclass(frozen=True, slots=True)
-class ClosureCase(_Call):
-    """What can be reached in a graph of `n` nodes, four edges a node.
-
-    Parameters
-    ----------
-    n : int
-        Nodes.
-    """
+class ClosureCase(Case):
+    """What can be reached in a graph of `n` nodes, four edges a node."""
 
     n: int
-    op: ClassVar[str] = "transitive_closure"
-    dtype: ClassVar[str] = "bool"
-    metric: ClassVar[str | None] = None
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Give the nodes, twice."""
-        return self.n, self.n
+    op = "transitive_closure"
+    sizes = "n", "n"
+    dtype = "bool"
+    metric = None
 
     def operands(self) -> tuple[Array, ...]:
         """Draw the edges."""
@@ -557,34 +467,23 @@ class ClosureCase(_Call):
 
 
 @dataclass(frozen=True, slots=True)
-class PerronCase(_Call):
+class PerronCase(Case):
     """The largest eigenvalue of an `n` x `n` matrix.
 
-    Parameters
-    ----------
-    n : int
-        Rows.
-    dtype : str
-        ``float32`` or ``float64``.
-    matrix : {'uniform', 'Hilbert'}
-        Numbers drawn uniformly, or ``1 / (i + j + 1)``.
+    Its numbers are drawn uniformly, or are ``1 / (i + j + 1)`` of the Hilbert matrix.
     """
 
     n: int
     dtype: str
     matrix: str = "uniform"
-    op: ClassVar[str] = "perron"
-    metric: ClassVar[str | None] = None
+    op = "perron"
+    sizes = "n", "n"
+    metric = None
 
     @property
     def arguments(self) -> str:
         """Name the matrix."""
         return self.matrix
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Give the rows, twice."""
-        return self.n, self.n
 
     def operands(self) -> tuple[Array, ...]:
         """Make the matrix."""
@@ -594,51 +493,35 @@ class PerronCase(_Call):
         rng = np.random.default_rng(_SEED)
         return (rng.random((self.n, self.n)).astype(self.dtype),)
 
-    def do_rounds(self, operands: tuple[Any, ...], device: str, rounds: int) -> Any:
-        """Do so many rounds, converged or not.
-
-        Parameters
-        ----------
-        operands : tuple of array
-            The matrix.
-        device : str
-            Where to compute.
-        rounds : int
-            Products with the matrix.
-
-        Returns
-        -------
-        gpudist.PerronResult
-            What they found.
-        """
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", gpudist.ConvergenceWarning)
-            return gpudist.perron(operands[0], tol=0, max_iter=rounds, device=device)
-
-    def explain(self, operands: tuple[Any, ...], device: str) -> gpudist.Explanation:
+    def explain(self, operands: tuple[Any, ...], device: str | None) -> gpudist.Explanation:
         """Say which kernel ``auto`` takes, and count the work of all rounds."""
-        said = _Call.explain(self, operands, device)
+        said = Case.explain(self, operands, device)
         rounds = self.call(operands, device).iterations
         read, operations = said.work.read * rounds, said.work.operations * rounds
         work = dataclasses.replace(said.work, read=read, operations=operations)
         return dataclasses.replace(said, work=work)
 
 
-class Around:
-    """What cases have in common that do another one, in some way or some place."""
+class Around(Case):
+    """What cases have in common that do another one, in some way or some place.
+
+    Attributes
+    ----------
+    inner : Case
+        What is computed.
+    into : bool
+        Whether the results are written into arrays that are there. Fresh ones cost the first touch
+        of their memory.
+    """
 
     __slots__ = ()
-    inner: CdistCase | PdistCase | ApspCase | KnnCase
+    inner: Case
+    into = False
+    on_host = True
 
-    @property
-    def dtype(self) -> str:
-        """Give the type of arguments and result."""
-        return self.inner.dtype
-
-    @property
-    def metric(self) -> str | None:
-        """Give the metric."""
-        return self.inner.metric
+    def __getattr__(self, name: str) -> Any:
+        """Give what such a case does not say itself: the other one's operation, type and metric."""
+        return getattr(self.inner, name)
 
     @property
     def arguments(self) -> str:
@@ -655,6 +538,40 @@ class Around:
         """Give the sizes."""
         return self.inner.shape
 
+    def operands(self) -> tuple[Array, ...]:
+        """Make the arguments, and the places of results last if there are to be any."""
+        given = self.inner.operands()
+        return (*given, *itertools.starmap(touched, self.inner.results if self.into else ()))
+
+    def place(self, device: str | None) -> str | None:
+        """Say what the call is told, where the run is on `device`."""
+        return device
+
+    def _split(self, operands: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        count = len(operands) - (len(self.inner.results) if self.into else 0)
+        return operands[:count], operands[count:]
+
+    def call(
+        self, operands: tuple[Any, ...], device: str | None, kernel: str = "auto", **how: Any
+    ) -> Any:
+        """Do the operation where `place` says."""
+        return self.call_on(self.place(device), operands, kernel=kernel, **how)
+
+    def call_on(self, device: str | None, operands: tuple[Any, ...], **how: Any) -> Any:
+        """Do the operation on this device."""
+        given, places = self._split(operands)
+        if places:
+            how["out"] = places if len(places) > 1 else places[0]
+        return self.inner.call(given, device, **how)
+
+    def explain(self, operands: tuple[Any, ...], device: str | None) -> gpudist.Explanation:
+        """Say which kernel runs."""
+        return self.inner.explain(self._split(operands)[0], self.place(device))
+
+    def sample(self, operands: tuple[Array, ...]) -> Sample:
+        """Compute a part of the result in float64."""
+        return self.inner.sample(self._split(operands)[0])
+
 
 @dataclass(frozen=True, slots=True)
 class TransferCase(Around):
@@ -662,89 +579,54 @@ class TransferCase(Around):
 
     Parameters
     ----------
-    inner : CdistCase, PdistCase or ApspCase
+    inner : Case
         What is computed.
     into : bool, default False
-        Whether the result is written into an array that is there. A fresh one costs the first
-        touch of its memory.
+        Whether the result is written into an array that is there.
     anywhere : bool, default False
         Whether ``auto`` chooses the device.
     recycled : bool, default False
         Whether a new result takes the memory of the one before (`gpudist.recycle_results`).
     """
 
-    inner: CdistCase | PdistCase | ApspCase
+    inner: Case
     into: bool = False
     anywhere: bool = False
     recycled: bool = False
-    op: ClassVar[str] = "transfer"
+    op = "transfer"
 
     @property
     def arguments(self) -> str:
         """Say what of the points is wanted, and where the result goes."""
-        words = ["pairs"] if isinstance(self.inner, PdistCase) else []
+        words = ["pairs"] if self.inner.op == "pdist" else []
         words += ["where auto puts it"] if self.anywhere else []
         place = "recycled" if self.recycled else "new"
         return ", ".join([*words, "into out=" if self.into else f"into {place} memory"])
 
-    def device(self, device: str) -> str | None:
-        """Say what the call is told, where the run is on `device`."""
-        return None if self.anywhere else device
-
     def operands(self) -> tuple[Array, ...]:
-        """Make the arguments, and the result's place last if there is to be one."""
-        given = self.inner.operands()
-        if not self.into:
-            return given
+        """Make the arguments, and the result's place last if there is to be one and has room."""
         need, there = self._result_bytes(), memory.available()
-        if there is not None and need > there:
+        if self.into and there is not None and need > there:
             raise MemoryError(f"the result has {need} bytes, and the host {there}")
-        return (*given, touched(self._result_shape(), self.dtype))
-
-    def _result_shape(self) -> tuple[int, ...]:
-        m, n = self.shape[:2]
-        return (m * (m - 1) // 2,) if isinstance(self.inner, PdistCase) else (m, n)
+        return Around.operands(self)
 
     def _result_bytes(self) -> int:
-        return math.prod(self._result_shape()) * np.dtype(self.dtype).itemsize
+        ((shape, dtype),) = self.inner.results
+        return math.prod(shape) * np.dtype(dtype).itemsize
 
-    def call(self, operands: tuple[Any, ...], device: str, kernel: str = "auto") -> Any:
+    def place(self, device: str | None) -> str | None:
+        """Leave the place to ``auto`` if it is to choose."""
+        return None if self.anywhere else device
+
+    def call_on(self, device: str | None, operands: tuple[Any, ...], **how: Any) -> Any:
         """Do the operation. Who measures a case of recycled memory gives it back afterwards."""
-        given: dict[str, Any] = {"kernel": kernel, "device": self.device(device)}
         if self.recycled:
             gpudist.recycle_results(2 * self._result_bytes())  # memory comes in huge pages
-        if self.into:
-            given["out"] = operands[-1]
-            operands = operands[:-1]
-        return getattr(gpudist, self.inner.op)(*operands, **given, **self.inner.given)
-
-    def explain(self, operands: tuple[Any, ...], device: str) -> gpudist.Explanation:
-        """Say which kernel runs."""
-        given = operands[:-1] if self.into else operands
-        if self.anywhere:
-            return gpudist.explain(self.inner.op, *given, **self.inner.given)
-        return self.inner.explain(given, device)
-
-    def sample(self, operands: tuple[Array, ...]) -> Sample:
-        """Compute a part of the result in float64."""
-        return self.inner.sample(operands[:-1] if self.into else operands)
+        return Around.call_on(self, device, operands, **how)
 
 
 def touched(shape: tuple[int, ...], dtype: str) -> Array:
-    """Make an array whose memory the system has handed out, by all cores: until then none has.
-
-    Parameters
-    ----------
-    shape : tuple of int
-        Its shape.
-    dtype : str
-        Its type.
-
-    Returns
-    -------
-    array
-        Of zeros.
-    """
+    """Make an array of zeros whose memory the system has handed out, by all cores."""
     array = np.empty(shape, dtype)
     flat = array.reshape(-1)
 
@@ -757,21 +639,34 @@ def touched(shape: tuple[int, ...], dtype: str) -> Array:
 
 
 @dataclass(frozen=True, slots=True)
-class AfterProductCase(Around):
-    """A call right after a product of NumPy's, whose BLAS keeps its threads busy for a while.
+class SeveralCase(Around):
+    """A call that all GPUs of the first one's kind share, from NumPy arrays into others."""
 
-    Parameters
-    ----------
-    inner : CdistCase or ApspCase
-        The call.
-    """
-
-    inner: CdistCase | ApspCase
+    inner: Case
+    op = "several"
+    into = True
 
     @property
-    def op(self) -> str:
-        """Give the operation."""
-        return self.inner.op
+    def arguments(self) -> str:
+        """Name the function and what else it is told."""
+        return ", ".join(filter(None, (self.inner.op, self.inner.arguments, "into out=")))
+
+    def operands(self) -> tuple[Array, ...]:
+        """Make the arguments, and the places of the results last, if there are several GPUs."""
+        if len(several_gpus.of(_ALL)) < 2:
+            raise ValueError("there is one GPU of its kind, and several are measured here")
+        return Around.operands(self)
+
+    def place(self, device: str | None) -> str | None:
+        """Name all GPUs, whichever is at hand."""
+        return _ALL
+
+
+@dataclass(frozen=True, slots=True)
+class AfterProductCase(Around):
+    """A call right after a product of NumPy's, whose BLAS keeps its threads busy for a while."""
+
+    inner: Case
 
     @property
     def arguments(self) -> str:
@@ -782,22 +677,6 @@ class AfterProductCase(Around):
         """Multiply as matrices what takes NumPy's BLAS a few milliseconds."""
         return _factor() @ _factor()
 
-    def operands(self) -> tuple[Array, ...]:
-        """Make the arguments."""
-        return self.inner.operands()
-
-    def call(self, operands: tuple[Any, ...], device: str, kernel: str = "auto") -> Any:
-        """Do the operation."""
-        return self.inner.call(operands, device, kernel)
-
-    def explain(self, operands: tuple[Any, ...], device: str) -> gpudist.Explanation:
-        """Say which kernel ``auto`` takes."""
-        return self.inner.explain(operands, device)
-
-    def sample(self, operands: tuple[Array, ...]) -> Sample:
-        """Compute a part of the result in float64."""
-        return self.inner.sample(operands)
-
 
 @functools.cache
 def _factor() -> Array:
@@ -805,42 +684,20 @@ def _factor() -> Array:
 
 
 @dataclass(frozen=True, slots=True)
-class FirstCallCase:
-    """The first distances of a process, and what they wait for.
+class FirstCallCase(Around):
+    """The first distances of a process, of other numbers, and what they wait for."""
 
-    Parameters
-    ----------
-    n, d : int
-        Points, twice, and dimensions.
-    """
-
-    n: int
-    d: int
-    op: ClassVar[str] = "first call"
-    dtype: ClassVar[str] = "float32"
-    metric: ClassVar[str] = "euclidean"
-    arguments: ClassVar[str] = "of a process"
+    inner: CdistCase
+    op = "first call"
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """Give rows, columns and dimensions."""
-        return self.n, self.n, self.d
+    def arguments(self) -> str:
+        """Say whose first call it is."""
+        return "of a process"
 
     def run(self, device: str) -> dict[str, float]:
-        """Start a process and have it tell its times.
-
-        Parameters
-        ----------
-        device : str
-            ``cpu`` or ``cuda:0``.
-
-        Returns
-        -------
-        dict
-            Seconds: ``import_s`` of gpudist after NumPy, ``device_s`` until the device answers,
-            ``first_s`` of the first call after that and ``later_s`` of the next one.
-        """
-        command = [sys.executable, "-c", _FIRST_CALL, str(self.n), str(self.d), device]
+        """Start a process and have it tell its times in seconds: see `_FIRST_CALL`."""
+        command = [sys.executable, "-c", _FIRST_CALL, *map(str, self.shape[1:]), device]
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
         times: dict[str, float] = json.loads(done.stdout)
         return times
@@ -868,33 +725,21 @@ print(json.dumps(dict(zip(names, np.diff(times).tolist(), strict=True))))
 
 @dataclass(frozen=True, slots=True)
 class SweepCase(Around):
-    """What ``auto`` takes for a shape, against every kernel that can do it.
-
-    Parameters
-    ----------
-    inner : CdistCase
-        What is computed.
-    """
+    """What ``auto`` takes for distances of a shape, against every kernel that can do it."""
 
     inner: CdistCase
-    op: ClassVar[str] = "sweep"
+    op = "sweep"
+    on_host = False
 
 
 @dataclass(frozen=True, slots=True)
 class AccuracyCase:
-    """The worst errors of a metric on the data sets that are hard for it.
-
-    Parameters
-    ----------
-    variant : Variant
-        The metric and its arguments.
-    dtype : str
-        ``float32`` or ``float64``.
-    """
+    """The worst errors of a metric with arguments on the data sets that are hard for it."""
 
     variant: Variant
     dtype: str
-    op: ClassVar[str] = "accuracy"
+    op = "accuracy"
+    on_host = False
 
     @property
     def metric(self) -> str:

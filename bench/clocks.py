@@ -14,7 +14,7 @@ import contextlib
 import ctypes
 import time
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 # nvmlClockType_t and bits of nvmlClocksEventReasons.
 _SM_CLOCK = 1
@@ -23,33 +23,17 @@ _HELD_BY_HEAT = 0x20 | 0x40  # the driver's limit, the hardware's
 _MOST_WAIT, _STEP = 3.0, 0.05
 
 
-class Library(Protocol):
-    """A library of C functions that return 0 if all went well."""
-
-    def __getattr__(self, name: str) -> Callable[..., int]:
-        """Give a function."""
-        ...
-
-
 class Card:
-    """What the driver tells about one GPU; nothing where its management library is missing.
-
-    Parameters
-    ----------
-    index : int
-        The CUDA ordinal.
-    load : callable, optional
-        Opens a library by its file name.
-    """
+    """What the driver tells of a GPU by its CUDA ordinal, if its management library is there."""
 
     def __init__(self, index: int, load: Callable[[str], Any] = ctypes.CDLL) -> None:
         self._handle = ctypes.c_void_p()
-        self._nvml: Library | None = None
+        self._nvml: Any = None
         # There may be no such library, or one without these functions.
         with contextlib.suppress(OSError, AttributeError):
             self._nvml = self._find(load("libcuda.so.1"), load("libnvidia-ml.so.1"), index)
 
-    def _find(self, cuda: Library, nvml: Library, index: int) -> Library | None:
+    def _find(self, cuda: Any, nvml: Any, index: int) -> Any:
         """Find the device by its place on the bus: ordinals of both libraries differ."""
         device, place = ctypes.c_int(), ctypes.create_string_buffer(32)
         failed = (
@@ -62,13 +46,9 @@ class Card:
         return None if failed else nvml
 
     def state(self) -> dict[str, object]:
-        """Tell the clock of the multiprocessors now, and what holds it down.
+        """Tell the clock of the multiprocessors now, and what holds it down: power, heat, or None.
 
-        Returns
-        -------
-        dict
-            ``sm_clock_hz`` and ``held_by``: ``power``, ``heat``, or None; nothing where the driver
-            does not tell.
+        The driver may not tell; the dict is empty then.
         """
         clock, reasons = ctypes.c_uint(), ctypes.c_ulonglong()
         nvml = self._nvml
@@ -85,13 +65,7 @@ class Card:
         }
 
     def rest(self, most: float = _MOST_WAIT) -> None:
-        """Wait until nothing holds the clock down.
-
-        Parameters
-        ----------
-        most : float, default 3
-            Seconds after which to go on in any case.
-        """
+        """Wait until nothing holds the clock down, or so many seconds have passed."""
         end = time.monotonic() + most
         while self.state().get("held_by") and time.monotonic() < end:
             time.sleep(_STEP)

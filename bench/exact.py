@@ -74,19 +74,9 @@ def exact_cdist(
         Points: bool, integers, float32 or float64, and finite.
     metric : str
         A canonical name from `gpudist.metrics.METRICS`.
-    w : array_like, optional
-        Weights of the columns, where the metric takes them.
-    p : float, default 2
-        minkowski's exponent.
-    V : array_like, optional
-        seuclidean's variances, above 0; by default those of the columns of both operands, exact.
-    VI : array_like, optional
-        mahalanobis's matrix; by default what SciPy computes, in float64.
-    base : float, optional
-        Of jensenshannon's logarithm; e by default.
-    box : float or array_like, optional
-        Lengths of the columns, where differences are those of the nearest images; 0 for a column
-        that is not periodic. For metrics of differences alone.
+    w, p, V, VI, base, box : optional
+        As `gpudist.cdist` takes them. V is by default that of both operands, exact; VI what SciPy
+        computes, in float64. A box is for metrics of differences alone.
 
     Returns
     -------
@@ -102,7 +92,7 @@ def exact_cdist(
     Examples
     --------
     >>> import numpy as np
-    >>> from bench.accuracy import exact_cdist
+    >>> from bench.exact import exact_cdist
     >>> exact_cdist(np.array([[1e8, 1.0]]), np.array([[1e8, 0.0]]), "euclidean")
     array([[1.]])
     """
@@ -454,3 +444,40 @@ _PAIRS: dict[str, Callable[..., Any]] = {
         lambda tt, tf, ft, ff: _ratio(2 * tf * ft, (tt * ff + tf * ft) if tf * ft else 1)
     ),
 }
+
+
+# ------------------------------------------------------------------ errors
+
+# What errors are relative to where that is not the distance.
+_MEASURES = {
+    "cosine": "one",
+    "correlation": "one",
+    "hellinger": "one",
+    "jensenshannon": "one",
+    "kl_divergence": "one",
+    "inner_product": "terms",
+}
+
+
+def measure_of(metric: str) -> str:
+    """Say what errors of a metric are relative to.
+
+    That is the `distance`; at least `one` where near rows leave a small difference of numbers near
+    1; the sum of the `terms`' magnitudes where terms of both signs can cancel.
+    """
+    return _MEASURES.get(metric, "distance")
+
+
+def error_scale(metric: str, a: Array, b: Array, exact: Array) -> Array:
+    """Give what the errors of distances are divided by, by the rule that `measure_of` names.
+
+    A distance below the smallest normal number of the points' type counts as that number, since it
+    cannot have all digits; 0 remains 0.
+    """
+    measure = measure_of(metric)
+    if measure == "one":
+        return np.maximum(np.abs(exact), 1.0)
+    if measure == "terms":
+        exact = exact_cdist(np.abs(a), np.abs(b), metric)
+    tiny = np.finfo(a.dtype).tiny
+    return np.where(exact == 0, 0.0, np.maximum(np.abs(exact), tiny))

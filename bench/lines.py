@@ -9,18 +9,7 @@ from typing import Any
 
 
 def case_key(result: Mapping[str, Any]) -> tuple[object, ...]:
-    """Say what was measured on what: equal for two results that can be compared.
-
-    Parameters
-    ----------
-    result : mapping
-        A JSON line.
-
-    Returns
-    -------
-    tuple
-        Device, operation, shape, types, metric and its arguments, and whose arrays they were.
-    """
+    """Say what was measured on what and whose arrays: equal for results that can be compared."""
     ladder = result["op"] == "ladder"
     return (
         result["device_name"],
@@ -38,18 +27,7 @@ def case_key(result: Mapping[str, Any]) -> tuple[object, ...]:
 
 
 def newest(results: Iterable[dict[str, Any]]) -> dict[tuple[object, ...], dict[str, Any]]:
-    """Keep the newest of several results for one case.
-
-    Parameters
-    ----------
-    results : iterable of dict
-        JSON lines.
-
-    Returns
-    -------
-    dict
-        Results by `case_key`.
-    """
+    """Keep the newest of several results for one case, by `case_key`."""
     found: dict[tuple[object, ...], dict[str, Any]] = {}
     for result in results:
         key = case_key(result)
@@ -59,18 +37,7 @@ def newest(results: Iterable[dict[str, Any]]) -> dict[tuple[object, ...], dict[s
 
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Read a file of JSON lines.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-
-    Yields
-    ------
-    dict
-        One result.
-    """
+    """Read a file of JSON lines."""
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         try:
             yield json.loads(line)

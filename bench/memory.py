@@ -20,36 +20,31 @@ import numpy as np
 
 from gpudist import _core
 
-_PROCESS = Path("/proc/self")
+_PROC = Path("/proc")
+
+
+def _told(file: str, field: str) -> int:
+    lines = (_PROC / file).read_text().splitlines()
+    (line,) = (line for line in lines if line.startswith(f"{field}:"))
+    return int(line.split()[1]) * 1024
 
 
 def _resident(field: str) -> int:
-    lines = (_PROCESS / "status").read_text().splitlines()
-    (line,) = (line for line in lines if line.startswith(f"{field}:"))
-    return int(line.split()[1]) * 1024
+    return _told("self/status", field)
 
 
 def available() -> int | None:
     """Give the bytes that the system can hand out without swapping, None where it does not tell."""
     try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-    except OSError:
+        return _told("meminfo", "MemAvailable")
+    except (OSError, ValueError):
         return None
-    found = [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
-    return found[0] if found else None
 
 
 def extra_memory(call: Callable[[], Any], operands: tuple[Any, ...], device: str) -> dict[str, int]:
     """Measure what a call takes; it should have been done before, lest its first time counts.
 
-    Parameters
-    ----------
-    call : callable
-        The call; gives an array on the host.
-    operands : tuple of array
-        What it is called with. A result that is one of them is not new.
-    device : str
-        ``cpu``, or a CUDA device.
+    The call gives an array on the host; a result that is one of `operands` is not new.
 
     Returns
     -------
@@ -58,7 +53,7 @@ def extra_memory(call: Callable[[], Any], operands: tuple[Any, ...], device: str
         where the system does not tell.
     """
     try:
-        (_PROCESS / "clear_refs").write_text("5")
+        (_PROC / "self/clear_refs").write_text("5")
         before = _resident("VmRSS")
     except (OSError, ValueError):
         return {}

@@ -24,42 +24,16 @@ Notebook = dict[str, Any]
 
 
 def structure(cell: Notebook) -> list[tuple[str, ...]]:
-    """Describe a cell's outputs by their types alone.
-
-    Parameters
-    ----------
-    cell : mapping
-        A code cell.
-
-    Returns
-    -------
-    list of tuple of str
-        The kind of each output and the types that it comes in. What was printed in several pieces
-        counts once, since how it is cut is a matter of time.
-    """
-    found: list[tuple[str, ...]] = []
+    """Describe a cell's outputs by their kinds, and by the types that each comes in."""
+    found = []
     for output in cell["outputs"]:
-        kind = output["output_type"]
-        types = (output["name"],) if kind == "stream" else sorted(output.get("data", ()))
-        described = (kind, *types)
-        if not (kind == "stream" and found and found[-1] == described):
-            found.append(described)
+        types = [output["name"]] if "name" in output else sorted(output.get("data", ()))
+        found.append((output["output_type"], *types))
     return found
 
 
 def faults(notebook: Notebook) -> list[str]:
-    """Say what is wrong with stored outputs.
-
-    Parameters
-    ----------
-    notebook : mapping
-        A notebook.
-
-    Returns
-    -------
-    list of str
-        One sentence a fault.
-    """
+    """Say what is wrong with stored outputs, one sentence a fault."""
     found = []
     for cell in _code(notebook):
         for output in cell["outputs"]:
@@ -76,18 +50,7 @@ def faults(notebook: Notebook) -> list[str]:
 
 
 def differences(stored: Notebook, executed: Notebook) -> list[str]:
-    """Compare the structure of two notebooks' outputs.
-
-    Parameters
-    ----------
-    stored, executed : mapping
-        The same notebook, as it is stored and as it comes out now.
-
-    Returns
-    -------
-    list of str
-        One sentence a cell that differs.
-    """
+    """Compare the structure of a notebook's outputs as they are stored and as they are now."""
     return [
         f"cell {old['id']} has stored {structure(old)}, and now gives {structure(new)}"
         for old, new in zip(_code(stored), _code(executed), strict=True)
@@ -102,16 +65,8 @@ def _code(notebook: Notebook) -> list[Notebook]:
 def execute(path: Path) -> Any:
     """Run a notebook in its folder.
 
-    Parameters
-    ----------
-    path : Path
-        The notebook.
-
-    Returns
-    -------
-    nbformat.NotebookNode
-        With outputs, and with nothing else that differs from run to run: no times of execution, no
-        version of Python.
+    The result has nothing but outputs that differs from run to run: no times of execution, no
+    version of Python.
     """
     import nbformat
     from nbclient import NotebookClient
@@ -151,33 +106,18 @@ def _smaller(png: str) -> str:
 
 
 def _joined(outputs: Iterable[Any]) -> list[Any]:
-    """Join what was printed in several pieces."""
+    """Join what was printed in several pieces: how it is cut is a matter of time."""
     found: list[Any] = []
     for output in outputs:
-        last = found[-1] if found else None
-        printed = last is not None and "stream" == output.output_type == last.output_type
-        if last is not None and printed and output.name == last.name:
-            last.text += output.text
+        if found and "name" in output and output["name"] == found[-1].get("name"):
+            found[-1]["text"] += output["text"]
         else:
             found.append(output)
     return found
 
 
 def check(path: Path, executed: Any) -> list[str]:
-    """Hold a stored notebook against what executing it gave.
-
-    Parameters
-    ----------
-    path : Path
-        The stored notebook.
-    executed : nbformat.NotebookNode
-        What `execute` gave.
-
-    Returns
-    -------
-    list of str
-        One sentence a fault.
-    """
+    """Hold a stored notebook against what executing it gave, one sentence a fault."""
     import nbformat
 
     stored = nbformat.read(path, as_version=4)
@@ -188,18 +128,7 @@ def check(path: Path, executed: Any) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Execute notebooks, and store or check their outputs.
-
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        The command line; the process's own by default.
-
-    Returns
-    -------
-    int
-        The exit status: 1 where ``--check`` finds a fault.
-    """
+    """Execute notebooks, and store or check their outputs; status 1 if there is a fault."""
     parser = argparse.ArgumentParser(
         prog="python -m bench.notebooks", description="Execute the notebooks and store outputs."
     )

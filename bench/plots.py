@@ -20,17 +20,7 @@ Result = Mapping[str, Any]
 
 
 def save(draw: Callable[[Sequence[Result]], Any], results: Sequence[Result], path: Path) -> None:
-    """Save a picture with the digest of its data.
-
-    Parameters
-    ----------
-    draw : callable
-        `chart.roofline` or `headlines`.
-    results : sequence of mapping
-        What it draws.
-    path : Path
-        Where to; the ending says in which format.
-    """
+    """Save a picture that a function draws of results, in a PNG file with their digest."""
     import matplotlib.pyplot as plt
 
     described = {"Description": f"gpudist {digest(results)}"} if path.suffix == ".png" else None
@@ -40,17 +30,9 @@ def save(draw: Callable[[Sequence[Result]], Any], results: Sequence[Result], pat
 
 
 def headlines(results: Sequence[Result]) -> Any:
-    """Draw how many times as long other libraries take, a bar each.
+    """Draw how many times as long the one other library of each result takes, a bar each.
 
-    Parameters
-    ----------
-    results : sequence of mapping
-        Results, each with one rival.
-
-    Returns
-    -------
-    matplotlib Axes
-        With ratios to the right, logarithmic; bars of GPUs are dark, those of CPUs hatched.
+    Ratios go to the right, logarithmic; bars of GPUs are dark, those of CPUs hatched.
     """
     import matplotlib.pyplot as plt
 
@@ -82,34 +64,12 @@ def headlines(results: Sequence[Result]) -> Any:
 
 
 def digest(results: Sequence[Result]) -> str:
-    """Name the data behind a picture, so that a stale one can be told.
-
-    Parameters
-    ----------
-    results : sequence of mapping
-        What was drawn.
-
-    Returns
-    -------
-    str
-        A short hash; the same data give the same one.
-    """
+    """Name the data behind a picture by a short hash, so that a stale one can be told."""
     lines = sorted(json.dumps(result, sort_keys=True) for result in results)
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
 
 def drawn_from(path: Path) -> str:
-    """Read which data a picture was drawn from.
-
-    Parameters
-    ----------
-    path : Path
-        A PNG file of `save`.
-
-    Returns
-    -------
-    str
-        Their `digest`, empty where the file has none.
-    """
+    """Read the digest of the data that a picture of `save` was drawn from, empty without."""
     _, mark, rest = path.read_bytes().partition(b"Description\0gpudist ")
     return rest[:16].decode("ascii", "replace") if mark else ""

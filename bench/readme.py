@@ -10,7 +10,6 @@ writes nothing and fails where a page is stale.
 from __future__ import annotations
 
 import argparse
-import math
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,10 +20,9 @@ from typing import Any
 
 import gpudist
 from bench import plots, site
-from bench.adversary import variants
 from bench.lines import newest, read_lines
-from bench.report import MEASURES, parts_text
-from gpudist._tables import Column, Table
+from bench.report import ceilings_table, errors_table, headings, parts_text
+from gpudist._tables import Table
 from gpudist.ladder import STUDIES
 from gpudist.measure import chart
 from gpudist.measure.wording import digits, duration, error_text, quantity, threads
@@ -43,13 +41,6 @@ _NOT_OURS = {"_build", "_templates", "gallery", "generated", site.FOLDER}
 _TELLING = 0.02
 # The metrics that have a table of several shapes.
 _USUAL = ("euclidean", "cityblock")
-# Columns of the table of errors, by the rivals' names.
-_RIVALS = {
-    "torch.cdist": "torch",
-    "cupyx cdist": "CuPy (cuVS)",
-    "scipy cdist": "SciPy",
-    "scikit-learn pairwise_distances": "scikit-learn",
-}
 # What the README shows of all results: backend, operation, metric, arguments, sizes, dtype, and the
 # library that people have for it. Of several devices of a backend the one that was measured last is
 # shown.
@@ -65,22 +56,13 @@ _HEADLINES: tuple[tuple[str, str, str | None, str, list[int], str, str], ...] = 
     ("cpu", "apsp", None, "", [2000, 2000], "float64", "scipy floyd_warshall"),
 )  # fmt: skip
 
+_NAMES = "op", "metric", "arguments", "shape", "dtype"
+
 Result = Mapping[str, Any]
 
 
 def recorded(folder: Path) -> list[dict[str, Any]]:
-    """Read all recorded results.
-
-    Parameters
-    ----------
-    folder : Path
-        Where the files of JSON lines are.
-
-    Returns
-    -------
-    list of dict
-        Of several results for one case on one device, the newest.
-    """
+    """Read all results of a folder; of several for one case on one device, the newest."""
     results = []
     for path in sorted(folder.glob("*.jsonl")):
         for result in read_lines(path):
@@ -88,17 +70,6 @@ def recorded(folder: Path) -> list[dict[str, Any]]:
                 raise ValueError(f"{path}: a line that bench did not write")
             results.append(result)
     return list(newest(results).values())
-
-
-def _by_device(
-    results: Iterable[Result], backend: str, ops: tuple[str, ...]
-) -> dict[str, list[Result]]:
-    """Group the results of operations by the device that they were measured on."""
-    found: dict[str, list[Result]] = {}
-    for result in results:
-        if result["op"] in ops and result["device"].partition(":")[0] == backend:
-            found.setdefault(result["device_name"], []).append(result)
-    return dict(sorted(found.items()))
 
 
 def _caption(results: Sequence[Result]) -> str:
@@ -115,6 +86,27 @@ def _caption(results: Sequence[Result]) -> str:
     return f"{', '.join(where)}; revision {', '.join(revisions)}; {' and '.join(days)}."
 
 
+def _revision(text: str) -> str:
+    """Shorten a revision, but keep that the source differed from it."""
+    commit, dash, state = text.partition("-")
+    return commit[:12] + dash + state
+
+
+def _on_devices(
+    backend: str,
+    results: Iterable[Result],
+    ops: tuple[str, ...],
+    table: Callable[[list[Result]], Table],
+) -> str:
+    """Set the results of operations on one backend, a table for each device."""
+    found: dict[str, list[Result]] = {}
+    for result in results:
+        if result["op"] in ops and result["device"].partition(":")[0] == backend:
+            found.setdefault(result["device_name"], []).append(result)
+    parts = [f"{_caption(of)}\n\n{table(of).markdown()}" for _, of in sorted(found.items())]
+    return "\n\n".join(parts) or site.NOTHING
+
+
 def _cdist(backend: str, results: Iterable[Result], *, usual: bool) -> str:
     """Set the results of the two metrics that are measured at several shapes, or of the others."""
     chosen = [
@@ -122,34 +114,17 @@ def _cdist(backend: str, results: Iterable[Result], *, usual: bool) -> str:
         for result in results
         if usual == (result.get("metric") in _USUAL and not result.get("arguments"))
     ]
-    return _operation(("cdist", "pdist"), backend, chosen)
+    return _on_devices(backend, chosen, ("cdist", "pdist"), _operation)
 
 
-def _revision(text: str) -> str:
-    """Shorten a revision, but keep that the source differed from it."""
-    commit, dash, state = text.partition("-")
-    return commit[:12] + dash + state
-
-
-def _operation(ops: tuple[str, ...], backend: str, results: Iterable[Result]) -> str:
-    """Set the results of one operation, or of two alike, on one backend."""
-    parts = []
-    for measured in _by_device(results, backend, ops).values():
-        table = Table(
-            [
-                Column("case"),
-                Column("time", right=True),
-                Column("rate", right=True),
-                Column("of the measured limit", right=True),
-                Column("max relative error", right=True),
-                Column("others, in gpudist's time"),
-            ]
-        )
-        for result in sorted(measured, key=_order):
-            if "failed" not in result:
-                table.add(*_operation_row(result))
-        parts.append(f"{_caption(measured)}\n\n{table.markdown()}")
-    return "\n\n".join(parts) or site.NOTHING
+def _operation(results: Iterable[Result]) -> Table:
+    """Set the results of one operation, or of two alike, on one device."""
+    titles = "case", ">time", ">rate", ">of the measured limit", ">max relative error"
+    table = Table(headings(*titles, "others, in gpudist's time"))
+    for result in sorted(results, key=_order):
+        if "failed" not in result:
+            table.add(*_operation_row(result))
+    return table
 
 
 def _order(result: Result) -> tuple[object, ...]:
@@ -213,18 +188,8 @@ def _sizes(op: str, shape: Sequence[int]) -> str:
 
 def _beside(pairs: Sequence[tuple[Result, Result]]) -> str:
     """Set results, each beside another library's of the same run."""
-    table = Table(
-        [
-            Column("what"),
-            Column("where"),
-            Column("gpudist", right=True),
-            Column("error", right=True),
-            Column("other"),
-            Column("its time", right=True),
-            Column("its error", right=True),
-            Column("times as fast", right=True),
-        ]
-    )
+    ours = "what", "where", ">gpudist", ">error"
+    table = Table(headings(*ours, "other", ">its time", ">its error", ">times as fast"))
     for result, rival in pairs:
         table.add(
             f"{result['op']}: {_case(result)}",
@@ -236,10 +201,14 @@ def _beside(pairs: Sequence[tuple[Result, Result]]) -> str:
             error_text(rival["max_relative_error"]),
             f"{digits(rival['ratio'])}x",
         )
-    measured = [result for result, _ in pairs]
+    return _under_captions([result for result, _ in pairs], table)
+
+
+def _under_captions(measured: Sequence[Result], table: Table) -> str:
+    """Set a table of results from several devices, under what is to be said of each."""
     devices = dict.fromkeys(result["device_name"] for result in measured)
     captions = [_caption([r for r in measured if r["device_name"] == name]) for name in devices]
-    return "\n\n".join([*captions, table.markdown()]) if pairs else site.NOTHING
+    return "\n\n".join([*captions, table.markdown()]) if measured else site.NOTHING
 
 
 def _timed(result: Result) -> Iterable[Result]:
@@ -252,13 +221,12 @@ def _chosen(results: Iterable[Result]) -> list[tuple[Result, Result]]:
     results = sorted(results, key=lambda result: str(result["date"]), reverse=True)
     pairs: list[tuple[Result, Result]] = []
     for backend, op, metric, arguments, shape, dtype, library in _HEADLINES:
+        wanted = op, metric, arguments, shape, dtype
         measured = (
             (result, rival)
             for result in results
             if result["device"].partition(":")[0] == backend
-            and result["op"] == op
-            and (result["metric"], result["shape"], result["dtype"]) == (metric, shape, dtype)
-            and (result.get("arguments") or "") == arguments
+            and tuple(result.get(name, "") for name in _NAMES) == wanted
             for rival in _timed(result)
             if rival["name"] == library
         )
@@ -329,99 +297,20 @@ def _draw(results: Sequence[Result], root: Path, *, check: bool) -> list[Path]:
     return stale
 
 
-def _ceilings(results: Iterable[Result]) -> str:
-    """Set what the devices can do at most."""
-    results = list(results)
-    parts = []
-    for backend in ("cuda", "cpu"):
-        for measured in _by_device(results, backend, ("ceiling",)).values():
-            table = Table([Column("limit"), Column("type"), Column("measured", right=True)])
-            for result in measured:
-                table.add(
-                    result["ceiling"], result["dtype"], quantity(result["rate"], result["unit"])
-                )
-            parts.append(f"{_caption(measured)}\n\n{table.markdown()}")
-    return "\n\n".join(parts) or site.NOTHING
-
-
-def _metric(name: str, arguments: str) -> str:
-    """Name a metric with its arguments."""
-    return f"{name}, {arguments}" if arguments else name
-
-
 def _accuracy(results: Iterable[Result]) -> str:
     """Set the worst errors of every metric beside those of other libraries."""
     measured = [r for r in results if r["op"] == "accuracy" and "failed" not in r]
-    if not measured:
-        return site.NOTHING
-    devices: dict[str, list[Result]] = {}
-    found: dict[tuple[str, str], dict[str, dict[str, float]]] = {}
-    for result in measured:
-        devices.setdefault(result["device_name"], []).append(result)
-        columns = found.setdefault((result["metric"], result["arguments"]), {})
-        ours = "CPU" if result["device"] == "cpu" else "GPU"
-        for name, entry in (
-            (ours, result),
-            *((rival["name"], rival) for rival in result["rivals"]),
-        ):
-            if "max_error" in entry:
-                errors = columns.setdefault(name, {})
-                error = float(entry["max_error"])
-                errors[result["dtype"]] = max(error, errors.get(result["dtype"], 0.0))
-    rivals = [name for name in _RIVALS if any(name in columns for columns in found.values())]
-    table = Table(
-        [
-            Column("metric"),
-            *(
-                Column(f"{where} {dtype}", right=True)
-                for where in ("CPU", "GPU")
-                for dtype in ("float32", "float64")
-            ),
-            *(Column(_RIVALS[name], right=True) for name in rivals),
-        ]
-    )
-    rules = {(r["metric"], r["arguments"]): MEASURES[r["errors_relative_to"]] for r in measured}
-    for variant in variants():
-        key = (variant.metric, variant.arguments)
-        if key not in found:
-            continue
-        name = _metric(*key)
-        table.add(
-            f"{name} ({rules[key]})" if rules[key] else name,
-            *(
-                _error(found[key].get(where, {}), dtype)
-                for where in ("CPU", "GPU")
-                for dtype in ("float32", "float64")
-            ),
-            *(
-                ""
-                if rival not in found[key]
-                else " / ".join(_error(found[key][rival], t) for t in ("float32", "float64"))
-                for rival in rivals
-            ),
-        )
-    captions = [_caption(devices[name]) for name in sorted(devices)]
-    return "\n\n".join([*captions, table.markdown()])
-
-
-def _error(errors: Mapping[str, float], dtype: str) -> str:
-    """Write an error with two digits, and what JSON's infinity stands for as a word."""
-    if dtype not in errors:
-        return ""
-    return error_text(errors[dtype]) if errors[dtype] < math.inf else "wrong"
+    measured.sort(key=lambda result: str(result["device_name"]))
+    return _under_captions(measured, errors_table(measured))
 
 
 def _kernels(_results: Iterable[Result]) -> str:
     """Set what runs where, by the kernel table."""
-    table = Table([Column("kernel"), Column("needs"), Column("types"), Column("metrics")])
+    table = Table(headings("kernel", "needs", "types", "metrics"))
     for kernel in gpudist.kernels():
         if kernel.op != "ceiling":
-            table.add(
-                f"`{kernel.id}`",
-                kernel.needs,
-                ", ".join(kernel.dtypes),
-                ", ".join(kernel.metrics),
-            )
+            lists = (", ".join(listed) for listed in (kernel.dtypes, kernel.metrics))
+            table.add(f"`{kernel.id}`", kernel.needs, *lists)
     return table.markdown()
 
 
@@ -430,59 +319,44 @@ def _leads(name: str) -> bool:
     return not any(name in study.along for study in STUDIES.values())
 
 
-_GRAPHS = ("apsp", "transitive_closure")
+# Tables of operations, each for either backend.
+_OPERATIONS: Mapping[str, tuple[str, ...]] = {
+    "apsp": ("apsp", "transitive_closure"),
+    "batches": ("apsp_batch",),
+    "minplus": ("minplus",),
+    "neighbors": ("knn",),
+    "perron": ("perron",),
+    "several": ("several",),
+    "training": ("training",),
+    "transfer": ("transfer", "first call"),
+}
+_OF_BACKENDS: Mapping[str, Callable[[str, Iterable[Result]], str]] = {
+    "cdist": partial(_cdist, usual=True),
+    "metrics": partial(_cdist, usual=False),
+    "ceilings": partial(_on_devices, ops=("ceiling",), table=ceilings_table),
+    **{name: partial(_on_devices, ops=ops, table=_operation) for name, ops in _OPERATIONS.items()},
+}
 _TABLES: Mapping[str, Callable[[Iterable[Result]], str]] = {
     "headlines": _headlines,
     "slower": _slower,
-    "cdist-cuda": lambda results: _cdist("cuda", results, usual=True),
-    "cdist-cpu": lambda results: _cdist("cpu", results, usual=True),
-    "metrics-cuda": lambda results: _cdist("cuda", results, usual=False),
-    "metrics-cpu": lambda results: _cdist("cpu", results, usual=False),
     "accuracy": _accuracy,
-    "apsp-cuda": lambda results: _operation(_GRAPHS, "cuda", results),
-    "apsp-cpu": lambda results: _operation(_GRAPHS, "cpu", results),
-    "neighbors-cuda": lambda results: _operation(("knn",), "cuda", results),
-    "neighbors-cpu": lambda results: _operation(("knn",), "cpu", results),
-    "batches-cuda": lambda results: _operation(("apsp_batch",), "cuda", results),
-    "batches-cpu": lambda results: _operation(("apsp_batch",), "cpu", results),
-    "training-cuda": lambda results: _operation(("training",), "cuda", results),
-    "minplus-cuda": lambda results: _operation(("minplus",), "cuda", results),
-    "minplus-cpu": lambda results: _operation(("minplus",), "cpu", results),
-    "perron-cuda": lambda results: _operation(("perron",), "cuda", results),
-    "perron-cpu": lambda results: _operation(("perron",), "cpu", results),
-    "transfer-cuda": lambda results: _operation(("transfer", "first call"), "cuda", results),
-    "several-cuda": lambda results: _operation(("several",), "cuda", results),
-    "roofline": lambda results: _picture(results),
-    "ceilings": _ceilings,
+    "roofline": _picture,
     "kernels": _kernels,
     "chart": _chart,
     "devices": site.devices,
     "metrics": site.metrics,
     "edges": site.edges,
     **{f"ladder-{name}": partial(site.ladder, name) for name in STUDIES if _leads(name)},
+    **{
+        f"{name}-{backend}": partial(of_backend, backend)
+        for name, of_backend in _OF_BACKENDS.items()
+        for backend in ("cuda", "cpu")
+    },
 }
 
 
 def render(text: str, results: Sequence[Result]) -> str:
-    """Replace the tables of a page.
-
-    Parameters
-    ----------
-    text : str
-        The page.
-    results : sequence of dict
-        As `recorded` gives them.
-
-    Returns
-    -------
-    str
-        The page with its tables up to date.
-
-    Raises
-    ------
-    ValueError
-        If a marker names no table, or one without an end.
-    """
+    """Replace the tables of a page; a marker without a table or an end is a ValueError."""
 
     def replace(match: re.Match[str]) -> str:
         name = match["name"]
@@ -496,18 +370,7 @@ def render(text: str, results: Sequence[Result]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Bring the pages up to date, or check that they are.
-
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        The command line; the process's own by default.
-
-    Returns
-    -------
-    int
-        The exit status: 1 where ``--check`` finds a page or a picture stale.
-    """
+    """Bring the pages up to date, or check that they are; status 1 if one is stale."""
     parser = argparse.ArgumentParser(
         prog="python -m bench.readme",
         description="Write the tables of README.md and docs/ from the recorded results.",
@@ -517,15 +380,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     results = recorded(options.root / "notebooks" / "data")
     stale = _draw(results, options.root, check=options.check)
-    for page, text in _pages(options.root, results).items():
+    pages = _pages(options.root, results)
+    for page, text in pages.items():
         if page.is_file() and page.read_text(encoding="utf-8") == text:
             continue
         stale.append(page)
         if not options.check:
             page.parent.mkdir(parents=True, exist_ok=True)
             page.write_text(text, encoding="utf-8")
-    for page in _left_over(options.root / "docs", results):
-        stale.append(page)
+    for page in sorted({*(options.root / "docs" / site.FOLDER).glob("*.*")} - pages.keys()):
+        stale.append(page)  # of a device that no result is of any more
         if not options.check:
             page.unlink()
     if not (options.check and stale):
@@ -538,18 +402,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _pages(root: Path, results: Sequence[Result]) -> dict[Path, str]:
     """Give what every page has to be: those with tables in them, and those made as a whole."""
     docs = root / "docs"
-    pages = [root / "README.md"]
-    for page in sorted(docs.rglob("*.md")):
-        if not _NOT_OURS.intersection(page.relative_to(docs).parts):
-            pages.append(page)
-    texts = {page: render(page.read_text(encoding="utf-8"), results) for page in pages}
+    texts = {
+        page: render(page.read_text(encoding="utf-8"), results)
+        for page in (root / "README.md", *sorted(docs.rglob("*.md")))
+        if not _NOT_OURS.intersection(page.relative_to(root).parts)
+    }
     return texts | {docs / name: text for name, text in site.files(results, _TABLES).items()}
-
-
-def _left_over(docs: Path, results: Sequence[Result]) -> list[Path]:
-    """Give the pages of devices that no result is of any more."""
-    made = {docs / name for name in site.files(results, _TABLES)}
-    return sorted(path for path in (docs / site.FOLDER).glob("*.*") if path not in made)
 
 
 if __name__ == "__main__":

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from bench.lines import case_key, newest
-from bench.report import title
-from gpudist._tables import Column, Table
+from bench.report import headings, title
+from gpudist._tables import Table
 from gpudist.measure.wording import digits, duration
 
 # Clocks and neighbours move the median from run to run by so much, which no run by itself shows.
@@ -19,16 +19,7 @@ Result = Mapping[str, Any]
 def regressed(now: Result, before: Result) -> bool:
     """Tell whether a case became slower, beyond the spread of both measurements.
 
-    Parameters
-    ----------
-    now, before : mapping
-        Results for one case.
-
-    Returns
-    -------
-    bool
-        True where the lower quartile lies 3 % above the recorded upper one, or where what ran now
-        fails.
+    That is where the lower quartile lies 3 % above the recorded upper one, or what ran now fails.
     """
     if "failed" in before:
         return False
@@ -46,29 +37,14 @@ def _name(result: Result) -> str:
 def compare(
     results: Iterable[dict[str, Any]], recorded: Iterable[dict[str, Any]]
 ) -> tuple[Table, int, int]:
-    """Hold results against recorded ones.
+    """Hold results against recorded ones; ceilings and accuracies are left aside.
 
-    Parameters
-    ----------
-    results, recorded : iterable of dict
-        JSON lines, of now and of then. Ceilings and accuracies are left aside.
-
-    Returns
-    -------
-    table : Table
-        One row for each case that is in both.
-    compared, slower : int
-        How many cases those are, and how many of them became slower.
+    Give a table with a row for each case that is in both, how many cases those are, and how many of
+    them became slower.
     """
     before = newest(recorded)
     table = Table(
-        [
-            Column("case"),
-            Column("recorded", right=True),
-            Column("now", right=True),
-            Column("now / recorded", right=True),
-            Column("verdict"),
-        ],
+        headings("case", ">recorded", ">now", ">now / recorded", "verdict"),
         title="Beside what was recorded",
     )
     compared = slower = 0

@@ -1,27 +1,18 @@
-"""Results for people: tables in the terminal."""
+"""Results for people: tables of the terminal, and two that pages have as well."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from typing import Any, TextIO
 
+from bench.adversary import variants
 from gpudist._tables import Column, Table, show
 from gpudist.measure.wording import digits, duration, error_text, quantity
 
 
 def title(record: Mapping[str, Any]) -> str:
-    """Name a result's case.
-
-    Parameters
-    ----------
-    record : mapping
-        A result of an operation.
-
-    Returns
-    -------
-    str
-        Like ``cdist 3000x3000x128 float64 euclidean``.
-    """
+    """Name a result's case, like ``cdist 3000x3000x128 float64 euclidean``."""
     parts = [record["op"], "x".join(map(str, record["shape"])), record["dtype"]]
     if record["metric"] is not None:
         parts.append(record["metric"])
@@ -31,18 +22,9 @@ def title(record: Mapping[str, Any]) -> str:
 
 
 def parts_text(record: Mapping[str, Any]) -> str:
-    """Say what a time consists of.
+    """Say what a time consists of, if that is known.
 
-    Parameters
-    ----------
-    record : mapping
-        A result of an operation.
-
-    Returns
-    -------
-    str
-        Like ``271 ms on the device alone, 15.5 ms for the bus and back``; empty where nothing is
-        known.
+    Like ``271 ms on the device alone, 15.5 ms for the bus and back``.
     """
     if "on_device_s" in record:
         work = record["on_device_s"]
@@ -57,49 +39,21 @@ def parts_text(record: Mapping[str, Any]) -> str:
     return ""
 
 
-def show_ceilings(results: list[dict[str, Any]], file: TextIO | None = None) -> None:
-    """Print what the machine can do at most.
+def headings(*titles: str) -> list[Column]:
+    """Make columns by their titles; ``>`` stands before those whose cells are set flush right."""
+    return [Column(title.removeprefix(">"), right=title.startswith(">")) for title in titles]
 
-    Parameters
-    ----------
-    results : list of dict
-        Results of ceilings.
-    file : text stream, optional
-        Standard output by default.
-    """
-    table = Table(
-        [
-            Column("ceiling", width=8),
-            Column("type"),
-            Column("measured", right=True),
-            Column("median", right=True),
-            Column("quartiles", right=True),
-            Column("kernel"),
-        ],
-        title="What this machine can do at most, measured now",
-    )
+
+def ceilings_table(results: Iterable[Mapping[str, Any]]) -> Table:
+    """Set what a device can do at most."""
+    table = Table(headings("limit", "type", ">measured"))
     for result in results:
-        table.add(
-            result["ceiling"],
-            result["dtype"],
-            quantity(result["rate"], result["unit"]),
-            duration(result["median_s"]),
-            _spread(result),
-            result["kernel"],
-        )
-    show(table, file)
+        table.add(result["ceiling"], result["dtype"], quantity(result["rate"], result["unit"]))
+    return table
 
 
 def show_result(record: Mapping[str, Any], file: TextIO | None = None) -> None:
-    """Print one case and its rivals.
-
-    Parameters
-    ----------
-    record : mapping
-        A result of an operation.
-    file : text stream, optional
-        Standard output by default.
-    """
+    """Print one case and its rivals."""
     heading = title(record)
     if record.get("bound_by"):
         heading += f"   (at least {duration(record['floor_s'])}: {record['bound_by']} limit)"
@@ -121,15 +75,17 @@ def show_result(record: Mapping[str, Any], file: TextIO | None = None) -> None:
         print(f"gpudist: {record['failed']}\n", file=file)
         return
     fraction = record["fraction_of_ceiling"]
-    table.add(
-        record["kernel"],
-        duration(record["median_s"]),
-        _spread(record),
-        quantity(record["rate"], record["unit"]),
-        "" if fraction is None else f"{fraction:.0%}",
-        "1x",
-        error_text(record["max_relative_error"]) if "max_relative_error" in record else "",
-    )
+    for timing in (record, *(rival for rival in record["rivals"] if "median_s" in rival)):
+        ours, ratio = timing is record, timing.get("ratio", 1.0)
+        table.add(
+            record["kernel"] if ours else f"{timing['name']} {timing['version']}",
+            duration(timing["median_s"]),
+            f"{duration(timing['q1_s'])} - {duration(timing['q3_s'])}",
+            quantity(record["rate"] / ratio, record["unit"]),
+            f"{fraction:.0%}" if ours and fraction is not None else "",
+            "1x" if ours else f"{digits(ratio)}x",
+            error_text(timing["max_relative_error"]) if "max_relative_error" in timing else "",
+        )
     notes = []
     if record.get("held_by"):
         megahertz = record["sm_clock_hz"] / 1e6
@@ -149,72 +105,62 @@ def show_result(record: Mapping[str, Any], file: TextIO | None = None) -> None:
         notes.append(f"without a product before it: {duration(record['quiet_s'])}; {times}x of it")
     notes += filter(None, [parts_text(record)])
     for rival in record["rivals"]:
-        if "median_s" in rival:
-            table.add(
-                f"{rival['name']} {rival['version']}",
-                duration(rival["median_s"]),
-                _spread(rival),
-                quantity(record["rate"] / rival["ratio"], record["unit"]),
-                "",
-                f"{digits(rival['ratio'])}x",
-                error_text(rival["max_relative_error"]),
-            )
-        else:
-            state = "missing" if "missing" in rival else "failed"
-            table.add(rival["name"], state, "", "", "", "", "")
-            notes.append(f"{rival['name']}: {rival[state]}")
+        if state := {"missing", "failed"} & rival.keys():
+            table.add(rival["name"], *state, "", "", "", "", "")
+            notes.append(f"{rival['name']}: {rival[state.pop()]}")
     show(table, file)
     if notes:
         print("\n".join(notes) + "\n", file=file)
 
 
 # What errors are relative to where that is not the distance.
-MEASURES = {"distance": "", "one": "absolute", "terms": "of the terms' sum"}
+MEASURES = {"distance": "", "one": " (absolute)", "terms": " (of the terms' sum)"}
+# Columns of the table of errors: ours, each of one type, and those of other libraries by name.
+_OURS, _TYPES = ("CPU", "GPU"), ("float32", "float64")
+_RIVALS = {
+    "torch.cdist": "torch",
+    "cupyx cdist": "CuPy (cuVS)",
+    "scipy cdist": "SciPy",
+    "scikit-learn pairwise_distances": "scikit-learn",
+}
 
 
-def show_accuracy(results: list[dict[str, Any]], file: TextIO | None = None) -> None:
-    """Print the worst error of every metric, and the data on which it was made.
-
-    Parameters
-    ----------
-    results : list of dict
-        Results of accuracy cases.
-    file : text stream, optional
-        Standard output by default.
-    """
-    table = Table(
-        [
-            Column("metric"),
-            Column("type"),
-            Column("max error", right=True),
-            Column("on"),
-            Column("counted", wrap=True),
-            Column("others", wrap=True),
-        ],
-        title="The largest error on data that is hard to get right",
-    )
+def errors_table(results: Iterable[Mapping[str, Any]]) -> Table:
+    """Set the worst errors of every metric beside those of other libraries."""
+    found: dict[tuple[str, str], dict[tuple[str, str], float]] = {}
+    rules = {}
     for result in results:
-        name = f"{result['metric']} {result['arguments']}".rstrip()
         if "failed" in result:
-            table.add(name, result["dtype"], "failed", "", "", result["failed"])
             continue
-        worst = max(result["errors"], key=lambda data: float(result["errors"][data]))
-        others = [
-            f"{rival['name']} {error_text(rival['max_error'])}"
-            if "max_error" in rival
-            else f"{rival['name']} {rival.get('missing') or rival['failed']}"
-            for rival in result["rivals"]
-        ]
-        table.add(
-            name,
-            result["dtype"],
-            error_text(result["max_error"]),
-            worst,
-            MEASURES[result["errors_relative_to"]],
-            ", ".join(others),
-        )
-    show(table, file)
+        metric = result["metric"], result["arguments"]
+        rules[metric] = MEASURES[result["errors_relative_to"]]
+        errors = found.setdefault(metric, {})
+        mine = {**result, "name": "CPU" if result["device"] == "cpu" else "GPU"}
+        for entry in (mine, *result["rivals"]):
+            if "max_error" in entry:
+                key = entry["name"], result["dtype"]
+                errors[key] = max(float(entry["max_error"]), errors.get(key, 0.0))
+    named = {name for errors in found.values() for name, _ in errors}
+    rivals = [name for name in _RIVALS if name in named]
+    ours = (f">{name} {dtype}" for name in _OURS for dtype in _TYPES)
+    table = Table(headings("metric", *ours, *(f">{_RIVALS[name]}" for name in rivals)))
+    for variant in variants():
+        metric = variant.metric, variant.arguments
+        if metric in found:
+            cells = {
+                name: [_error(found[metric].get((name, dtype))) for dtype in _TYPES]
+                for name in (*_OURS, *rivals)
+            }
+            table.add(
+                ", ".join(filter(None, metric)) + rules[metric],
+                *(cell for name in _OURS for cell in cells[name]),
+                *(" / ".join(cells[name]) if any(cells[name]) else "" for name in rivals),
+            )
+    return table
 
 
-def _spread(timing: Mapping[str, Any]) -> str:
-    return f"{duration(timing['q1_s'])} - {duration(timing['q3_s'])}"
+def _error(error: float | None) -> str:
+    """Write an error with two digits, and what JSON's infinity stands for as a word."""
+    if error is None:
+        return ""
+    return error_text(error) if error < math.inf else "wrong"

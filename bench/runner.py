@@ -6,15 +6,16 @@ import dataclasses
 import functools
 import gc
 import statistics
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+import warnings
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 import gpudist
-from bench import accuracy, memory
+from bench import exact, memory
+from bench.adversary import adversarial
 from bench.cases import (
     AccuracyCase,
     AfterProductCase,
@@ -22,11 +23,11 @@ from bench.cases import (
     Case,
     FirstCallCase,
     PerronCase,
+    SeveralCase,
     SweepCase,
     TransferCase,
 )
 from bench.clocks import Card
-from bench.several import SeveralCase
 from gpudist.measure import ceilings, records, rivals
 from gpudist.measure.ceilings import Ceiling
 from gpudist.measure.devices import DeviceArrays, device_arrays
@@ -47,15 +48,6 @@ _SWEEP_BUDGET = 0.3
 _FIRST_CALLS = 3
 
 
-@dataclass(frozen=True, slots=True)
-class _DataSet:
-    """Points where they are worked on, their exact distances, and what errors are divided by."""
-
-    task: rivals.Task
-    exact: Array
-    scale: Array
-
-
 class Runner:
     """Measures cases on one device, after its ceilings.
 
@@ -69,8 +61,6 @@ class Runner:
         The revision to record, where neither git nor the installation knows it.
     with_ceilings : bool, default True
         Whether to measure ceilings; no case is compared with one otherwise.
-    with_rivals : bool, default True
-        Whether to time other libraries.
     """
 
     def __init__(
@@ -80,12 +70,10 @@ class Runner:
         repeats: int = 7,
         source: str | None = None,
         with_ceilings: bool = True,
-        with_rivals: bool = True,
     ) -> None:
         self.device = device
         self.backend, _, index = device.partition(":")
         self.repeats = repeats
-        self.with_rivals = with_rivals
         self.provenance = records.provenance(device, source=source)
         self.ceilings: dict[str, Ceiling] = (
             ceilings.measure_ceilings(device, repeats=repeats) if with_ceilings else {}
@@ -98,13 +86,7 @@ class Runner:
             self.arrays, self.arrays_reason = device_arrays(int(index or 0))
 
     def ceiling_records(self) -> Iterator[dict[str, Any]]:
-        """Give one result for each ceiling of the device.
-
-        Yields
-        ------
-        dict
-            Ready for a JSON line.
-        """
+        """Give a result for each ceiling of the device."""
         for ceiling in self.ceilings.values():
             yield {
                 **self.provenance,
@@ -117,22 +99,12 @@ class Runner:
                 **ceiling.timing.fields(),
             }
 
-    def run(self, case: Case | SweepCase | AccuracyCase | FirstCallCase) -> dict[str, Any]:
-        """Measure one case and its rivals.
+    def run(self, case: Case | AccuracyCase) -> dict[str, Any]:
+        """Measure one case and its rivals, and give what makes a JSON line.
 
         A case or a rival that fails, for want of memory say, gives a result that says so.
-
-        Parameters
-        ----------
-        case : Case, SweepCase, AccuracyCase or FirstCallCase
-            What to time, with every kernel or not, or to hold against exact distances.
-
-        Returns
-        -------
-        dict
-            Ready for a JSON line.
         """
-        arrays = self._arrays_for(case)
+        arrays = None if case.on_host else self.arrays
         record: dict[str, Any] = {
             **self.provenance,
             "op": case.op,
@@ -158,24 +130,14 @@ class Runner:
         self._free()
         return record
 
-    def _arrays_for(
-        self, case: Case | SweepCase | AccuracyCase | FirstCallCase
-    ) -> DeviceArrays | None:
-        """Give the library that holds the case's arrays on the device, None for NumPy."""
-        on_host = isinstance(case, TransferCase | FirstCallCase | AfterProductCase | SeveralCase)
-        return None if on_host else self.arrays
-
     def _measure_case(self, case: Case) -> dict[str, Any]:
         host = case.operands()
-        arrays = self._arrays_for(case)
-        operands = host if arrays is None else tuple(map(arrays.put, host))
-        product = case.product if isinstance(case, AfterProductCase) else None
-        clock = self._clock(arrays, product)
+        operands, clock = self._place(case, host)
         said = case.explain(operands, self.device)
         sample = case.sample(host)
         ours, error = self._measure(lambda: case.call(operands, self.device), clock, sample)
         work = said.work
-        through_host = self.backend == "cuda" and arrays is None
+        through_host = self.backend == "cuda" and isinstance(clock, HostClock)
         # What auto puts elsewhere, this device's ceilings do not bind.
         here = self.ceilings if said.kernel.partition("/")[2].startswith(self.backend) else {}
         floor = ceilings.floor(work, said.dtype, here, through_host=through_host)
@@ -191,38 +153,49 @@ class Runner:
             case.metric_args,
             self.device,
         )
-        return {
+        record = {
             **_timed(said, clock, ours, floor),
-            "l2_flushed": arrays is not None,
-            "bytes_written_per_s": work.written / ours.median,
+            "l2_flushed": isinstance(clock, EventClock),
             "bytes_moved": work.read + work.written,
             "pipe_operations": work.operations * work.slots,
-            **(self._measure_round(case, operands, clock) if isinstance(case, PerronCase) else {}),
             "max_relative_error": _json_number(error),
             "error_rows": sample.rows,
-            **(self._measure_transfer(case, operands) if isinstance(case, TransferCase) else {}),
-            **(self._measure_quiet(case, operands) if isinstance(case, AfterProductCase) else {}),
             **({"devices": list(said.devices)} if said.devices else {}),
             "rivals": [
-                self._measure_rival(rival, task, ours, clock, sample)
-                for rival in (rivals.rivals_for(task) if self.with_rivals else ())
-            ]
-            + (
-                [self._measure_alone(case, operands, ours, sample)]
-                if isinstance(case, SeveralCase)
-                else []
-            ),
+                self._try_rival(
+                    rival,
+                    task,
+                    lambda prepare: self._beside(prepare(task), ours, clock, sample),
+                )
+                for rival in rivals.rivals_for(task)
+            ],
         }
+        match case:
+            case PerronCase():
+                record |= self._measure_round(case, operands, clock)
+            case TransferCase():
+                record |= self._measure_transfer(case, operands)
+            case AfterProductCase():
+                record |= self._measure_quiet(case, operands)
+            case SeveralCase():
+                alone = functools.partial(case.call_on, self.device, operands)
+                one = {"name": "one GPU", "version": gpudist.__version__}
+                record["rivals"].append(one | self._beside(alone, ours, clock, sample))
+        return record
 
-    def _measure_alone(
-        self, case: SeveralCase, operands: tuple[Any, ...], ours: Timing, sample: Sample
+    def _place(self, case: Case, host: tuple[Array, ...]) -> tuple[tuple[Any, ...], Clock]:
+        """Bring operands to where the case takes them from, and give the clock for calls there."""
+        if self.arrays is None or case.on_host:
+            return host, HostClock(case.product if isinstance(case, AfterProductCase) else None)
+        clock = EventClock(self.device, self.arrays.stream(), before=self.arrays.flush)
+        return tuple(map(self.arrays.put, host)), clock
+
+    def _beside(
+        self, call: Callable[[], Any], ours: Timing, clock: Clock, sample: Sample
     ) -> dict[str, Any]:
-        """Time the call on one GPU, as a rival of the one that several share."""
-        call = functools.partial(case.call_on, operands, self.device)
-        timing, error = self._measure(call, HostClock(), sample)
+        """Time another way to do what was done in our time."""
+        timing, error = self._measure(call, clock, sample)
         return {
-            "name": "one GPU",
-            "version": gpudist.__version__,
             **timing.fields(),
             "ratio": timing.median / ours.median,
             "max_relative_error": _json_number(error),
@@ -236,10 +209,10 @@ class Runner:
             **memory.extra_memory(lambda: case.call(operands, self.device), operands, self.device)
         }
         if isinstance(case.inner, ApspCase) and self.arrays is not None:
-            there = (self.arrays.put(operands[0]),)
+            there, clock = self._place(case.inner, operands[:1])
             found["on_device_s"] = time_call(
                 lambda: case.inner.call(there, self.device),
-                clock=self._clock(self.arrays),
+                clock=clock,
                 repeats=self.repeats,
                 budget=_BUDGET,
             ).median
@@ -254,22 +227,22 @@ class Runner:
         runs = [case.run(self.device) for _ in range(_FIRST_CALLS)]
         parts = {name: statistics.median(run[name] for run in runs) for name in runs[0]}
         whole = Timing(tuple(run["device_s"] + run["first_s"] for run in runs))
-        points = np.zeros((case.n, case.d), case.dtype)
-        said = gpudist.explain("cdist", points, points, device=self.device)
+        said = case.explain(case.operands(), self.device)
         return {**_timed(said, HostClock(), whole, None), "parts": parts, "rivals": []}
 
     def _measure_round(
         self, case: PerronCase, operands: tuple[Any, ...], clock: Clock
     ) -> dict[str, Any]:
         """Time one round by itself, and hold it against one read of the matrix."""
-        few, many = (
-            time_call(
-                functools.partial(case.do_rounds, operands, self.device, rounds),
-                clock=clock,
-                repeats=self.repeats,
-            ).median
-            for rounds in (_FEW_ROUNDS, _MANY_ROUNDS)
-        )
+        times = []
+        for rounds in (_FEW_ROUNDS, _MANY_ROUNDS):
+            call = functools.partial(
+                gpudist.perron, operands[0], tol=0, max_iter=rounds, device=self.device
+            )
+            with warnings.catch_warnings():  # not converged
+                warnings.simplefilter("ignore", gpudist.ConvergenceWarning)
+                times.append(time_call(call, clock=clock, repeats=self.repeats).median)
+        few, many = times
         if many <= few:  # a matrix so small that nothing but the clock's noise is left
             return {}
         seconds = (many - few) / (_MANY_ROUNDS - _FEW_ROUNDS)
@@ -282,9 +255,7 @@ class Runner:
 
     def _measure_sweep(self, case: SweepCase) -> dict[str, Any]:
         inner = case.inner
-        host = inner.operands()
-        operands = host if self.arrays is None else tuple(map(self.arrays.put, host))
-        clock = self._clock(self.arrays)
+        operands, clock = self._place(inner, inner.operands())
         said = inner.explain(operands, self.device)
         timings = {}
         for kernel in gpudist.kernels("cdist"):
@@ -307,24 +278,6 @@ class Runner:
             "ratio_to_best": ours.median / timings[best].median,
             "kernels": {id: timing.median for id, timing in timings.items()},
         }
-
-    def _measure_rival(
-        self,
-        rival: rivals.Rival,
-        task: rivals.Task,
-        ours: Timing,
-        clock: Clock,
-        sample: Sample,
-    ) -> dict[str, Any]:
-        def measure() -> dict[str, Any]:
-            timing, error = self._measure(rival.prepare(task), clock, sample)
-            return {
-                **timing.fields(),
-                "ratio": timing.median / ours.median,
-                "max_relative_error": _json_number(error),
-            }
-
-        return self._try_rival(rival, task, measure)
 
     def _measure(
         self,
@@ -353,50 +306,39 @@ class Runner:
 
     def _measure_accuracy(self, case: AccuracyCase) -> dict[str, Any]:
         args = case.variant.metric_args
-        sets = {}
+        tasks, right = {}, {}
         # Arguments that are one a column are for so many columns.
-        wide = case.variant.metric_args.keys().isdisjoint({"w", "V", "VI"})
-        hard = accuracy.adversarial(case.metric, case.dtype, wide=wide)
-        for name, (a, b) in hard.items():
-            exact = accuracy.exact_cdist(a, b, case.metric, **args)
-            scale = accuracy.error_scale(case.metric, a, b, exact)
+        wide = args.keys().isdisjoint({"w", "V", "VI"})
+        for name, (a, b) in adversarial(case.metric, case.dtype, wide=wide).items():
+            distances = exact.exact_cdist(a, b, case.metric, **args)
+            right[name] = distances, exact.error_scale(case.metric, a, b, distances)
             operands = (a, b) if self.arrays is None else tuple(map(self.arrays.put, (a, b)))
-            task = rivals.Task(
+            tasks[name] = rivals.Task(
                 "cdist", self.backend, operands, len(a), case.dtype, case.metric, args
             )
-            sets[name] = _DataSet(task, exact, scale)
-        first = next(iter(sets.values())).task
+        first = next(iter(tasks.values()))
 
-        def ours(task: rivals.Task) -> Callable[[], Any]:
-            a, b = task.operands
-            return lambda: gpudist.cdist(a, b, case.metric, device=self.device, **args)
+        def errors(prepare: rivals.Prepare) -> dict[str, Any]:
+            found = {}
+            for name, task in tasks.items():
+                with np.errstate(all="ignore"):
+                    result = self._on_host(prepare(task)())
+                found[name] = _json_number(max_error(result, *right[name]))
+            return {"max_error": max(found.values(), key=float), "errors": found}
 
+        given = {"metric": case.metric, "device": self.device, **args}
         return {
-            "kernel": gpudist.explain(
-                "cdist", *first.operands, metric=case.metric, device=self.device, **args
-            ).kernel,
-            "errors_relative_to": accuracy.measure_of(case.metric),
-            **self._errors(ours, sets),
-            "rivals": [
-                self._try_rival(rival, first, functools.partial(self._errors, rival.prepare, sets))
-                for rival in rivals.rivals_for(first)
-            ],
-        }
-
-    def _errors(self, prepare: rivals.Prepare, sets: Mapping[str, _DataSet]) -> dict[str, Any]:
-        """Find the worst error on each data set and on all."""
-        errors = {}
-        for name, data in sets.items():
-            with np.errstate(all="ignore"):
-                result = self._on_host(prepare(data.task)())
-            errors[name] = max_error(result, data.exact, data.scale)
-        return {
-            "max_error": _json_number(max(errors.values())),
-            "errors": {name: _json_number(error) for name, error in errors.items()},
+            "kernel": gpudist.explain("cdist", *first.operands, **given).kernel,
+            "errors_relative_to": exact.measure_of(case.metric),
+            **errors(lambda task: lambda: gpudist.cdist(*task.operands, **given)),
+            "rivals": [self._try_rival(rival, first, errors) for rival in rivals.rivals_for(first)],
         }
 
     def _try_rival(
-        self, rival: rivals.Rival, task: rivals.Task, measure: Callable[[], dict[str, Any]]
+        self,
+        rival: rivals.Rival,
+        task: rivals.Task,
+        measure: Callable[[rivals.Prepare], dict[str, Any]],
     ) -> dict[str, Any]:
         self._free()
         result: dict[str, Any] = {"name": rival.name, "version": rival.version()}
@@ -404,18 +346,11 @@ class Runner:
         if reason is not None:
             return result | {"missing": reason}
         try:
-            return result | measure()
+            return result | measure(rival.prepare)
         except rivals.Refusal as refusal:
             return result | {"missing": str(refusal)}
         except Exception as failure:
             return result | {"failed": _describe(failure)}
-
-    def _clock(
-        self, arrays: DeviceArrays | None, before: Callable[[], object] | None = None
-    ) -> Clock:
-        if arrays is None:
-            return HostClock(before)
-        return EventClock(self.device, arrays.stream(), before=arrays.flush)
 
     def _free(self) -> None:
         gc.collect()
@@ -435,8 +370,6 @@ def _timed(
         "unit": f"{said.work.unit}/s",
         "floor_s": floor.seconds if floor else None,
         "bound_by": floor.ceiling.name if floor else None,
-        "ceiling_rate": floor.ceiling.rate if floor else None,
-        "ceiling_unit": floor.ceiling.unit if floor else None,
         "fraction_of_ceiling": floor.seconds / ours.median if floor else None,
     }
 

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 import gpudist
-from gpudist._tables import Column, Table
+from bench.report import headings
+from gpudist._tables import Table
 from gpudist.ladder import STUDIES
 from gpudist.measure.wording import duration, error_text, quantity
 from gpudist.metrics import METRICS
@@ -29,45 +30,44 @@ NOTHING = "Nothing is recorded yet."
 # Where the page of each device lies, below docs/.
 FOLDER = "performance"
 
-# The sections of a device's page: a heading, what to know, and the tables, of which a device has
-# those of its backend.
-_SECTIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
-    ("Distances", "", ("cdist-cuda", "cdist-cpu")),
-    ("Other metrics", "", ("metrics-cuda", "metrics-cpu")),
+# The sections of a device's page: a heading, what to know, and the table, which is of its backend.
+_SECTIONS = (
+    ("Distances", "", "cdist"),
+    ("Other metrics", "", "metrics"),
     (
         "Nearest neighbours",
         "The limit is that of reading the points once; it leaves out that all pairs are looked at.",
-        ("neighbors-cuda", "neighbors-cpu"),
+        "neighbors",
     ),
     (
         "Distances with gradients",
         "Forward, or forward and back by PyTorch's autograd, whose own work counts.",
-        ("training-cuda",),
+        "training",
     ),
-    ("Shortest paths", "", ("apsp-cuda", "apsp-cpu")),
-    ("Shortest paths in many graphs", "", ("batches-cuda", "batches-cpu")),
-    ("Products over semirings", "", ("minplus-cuda", "minplus-cpu")),
-    ("Largest eigenvalues", "", ("perron-cuda", "perron-cpu")),
+    ("Shortest paths", "", "apsp"),
+    ("Shortest paths in many graphs", "", "batches"),
+    ("Products over semirings", "", "minplus"),
+    ("Largest eigenvalues", "", "perron"),
     (
         "From NumPy to NumPy",
         "The ways over the bus and back are counted. A result in new memory also costs the first\n"
         "touch of its pages; `out=` takes an array that is there. Results travel while later rows\n"
         "are computed; a graph of 8192 nodes or more goes through its first stages while it\n"
         "arrives, and through the last ones while the paths leave.",
-        ("transfer-cuda",),
+        "transfer",
     ),
-    (
-        "Several GPUs",
-        "From NumPy to NumPy, beside one of them in the same run.",
-        ("several-cuda",),
-    ),
-    ("What the device can do at most", "", ("ceilings",)),
+    ("Several GPUs", "From NumPy to NumPy, beside one of them in the same run.", "several"),
+    ("What the device can do at most", "", "ceilings"),
 )
 
-_MEASURED = (
+# Columns of a device's CSV file: what a case says, of other libraries' lines too, and the rest.
+_OF_CASES = (
     "date", "revision", "device", "device_name", "op", "metric", "arguments", "shape", "dtype",
-    "library", "version", "kernel", "median_s", "rate", "unit", "bound_by", "fraction_of_ceiling",
-    "max_relative_error", "time_over_gpudists",
+    "unit", "bound_by",
+)  # fmt: skip
+_MEASURED = (
+    *_OF_CASES[:9], "library", "version", "kernel", "median_s", "rate", *_OF_CASES[9:],
+    "fraction_of_ceiling", "max_relative_error", "time_over_gpudists",
 )  # fmt: skip
 
 
@@ -87,19 +87,8 @@ def _measured(results: Iterable[Result]) -> dict[str, list[Result]]:
 
 
 def devices(results: Iterable[Result]) -> str:
-    """Set the list of devices with links to their pages.
-
-    Parameters
-    ----------
-    results : iterable of dict
-        All recorded results.
-
-    Returns
-    -------
-    str
-        A Markdown table, for a page in ``docs/``.
-    """
-    table = Table([Column("device"), Column("cases", right=True), Column("last"), Column("data")])
+    """Set the list of devices with links to their pages, for a page in ``docs/``."""
+    table = Table(headings("device", ">cases", "last", "data"))
     for name, measured in _measured(results).items():
         cases = [result for result in measured if result["op"] != "ceiling"]
         place = f"{FOLDER}/{_slug(name)}"
@@ -109,20 +98,7 @@ def devices(results: Iterable[Result]) -> str:
 
 
 def files(results: Sequence[Result], tables: Tables) -> dict[Path, str]:
-    """Make the files of the site that are generated as a whole.
-
-    Parameters
-    ----------
-    results : sequence of dict
-        All recorded results.
-    tables : mapping
-        The tables by name, each from results.
-
-    Returns
-    -------
-    dict
-        Their text by their path below ``docs/``.
-    """
+    """Make the text of the files below ``docs/`` that are generated as a whole."""
     made = {Path("accuracy.csv"): _errors(results), Path("kernels.csv"): _kernels()}
     for name, measured in _measured(results).items():
         place = Path(FOLDER, _slug(name))
@@ -138,10 +114,11 @@ def _page(name: str, slug: str, measured: Sequence[Result], tables: Tables) -> s
         "This page is generated. [How fast it is](../performance.md) says how these figures were\n"
         f"measured and what the columns mean; [the same as CSV]({slug}.csv) has them unrounded.",
     ]
-    for heading, words, names in _SECTIONS:
-        shown = [text for table in names if (text := tables[table](measured)) != NOTHING]
-        if shown:
-            parts += [f"## {heading}", *filter(None, [words]), *shown]
+    backend = str(measured[0]["device"]).partition(":")[0]
+    for heading, words, table in _SECTIONS:
+        shown = tables[f"{table}-{backend}"](measured)
+        if shown != NOTHING:
+            parts += [f"## {heading}", *filter(None, [words]), shown]
     return "\n\n".join(parts) + "\n"
 
 
@@ -157,27 +134,22 @@ def _lines(measured: Iterable[Result]) -> str:
     """Write a row for each result, and one for each other library that was timed beside it."""
     rows = []
     for result in measured:
-        entries = [{"library": "gpudist", "version": result.get("versions", {}).get("gpudist")}]
+        case = {**result, "shape": "x".join(map(str, result.get("shape", ())))}
+        if result["op"] == "ceiling":
+            case["bound_by"] = result["ceiling"]
+        version = result.get("versions", {}).get("gpudist")
+        entries = [{**case, "library": "gpudist", "version": version}]
         entries += [
             {
+                **{name: case.get(name) for name in _OF_CASES},
+                **rival,
                 "library": rival["name"],
-                "version": rival.get("version"),
-                "median_s": rival.get("median_s"),
-                "max_relative_error": rival.get("max_relative_error"),
                 "time_over_gpudists": rival["ratio"],
-                "kernel": None,
-                "rate": None,
-                "fraction_of_ceiling": None,
             }
             for rival in result.get("rivals", ())
             if "ratio" in rival
         ]
-        sizes = {"shape": "x".join(map(str, result.get("shape", ())))}
-        if result["op"] == "ceiling":
-            sizes["bound_by"] = result["ceiling"]
-        for entry in entries:
-            row = {**result, **sizes, **entry}
-            rows.append([row.get(column) for column in _MEASURED])
+        rows += [[entry.get(column) for column in _MEASURED] for entry in entries]
     return _csv(_MEASURED, sorted(rows, key=lambda row: [str(cell) for cell in row[4:10]]))
 
 
@@ -217,21 +189,8 @@ def _kernels() -> str:
 
 
 def metrics(_results: Iterable[Result]) -> str:
-    """Set the table of metrics.
-
-    Parameters
-    ----------
-    _results : iterable of dict
-        Not needed: the table is the package's own.
-
-    Returns
-    -------
-    str
-        A Markdown table, for a page that has a heading for each metric.
-    """
-    table = Table(
-        [Column(title) for title in ("metric", "aliases", "arguments", "reads", "the nearest has")]
-    )
+    """Set the table of metrics, for a page that has a heading for each."""
+    table = Table(headings("metric", "aliases", "arguments", "reads", "the nearest has"))
     for metric in METRICS:
         reads = {"either": "numbers, or truths quicker"}.get(metric.domain, metric.domain)
         table.add(
@@ -255,20 +214,8 @@ _EDGES: tuple[tuple[str, list[float], list[float]], ...] = (
 
 
 def edges(_results: Iterable[Result]) -> str:
-    """Set what metrics give at their edges, by the formulas in NumPy.
-
-    Parameters
-    ----------
-    _results : iterable of dict
-        Not needed: the results are computed.
-
-    Returns
-    -------
-    str
-        A Markdown table.
-    """
-    titles = (Column(title, right=True) for title, _, _ in _EDGES)
-    table = Table([Column("metric"), *titles])
+    """Set what metrics give at their edges, by the formulas in NumPy."""
+    table = Table(headings("metric", *(f">{title}" for title, _, _ in _EDGES)))
     for metric in METRICS:
         cells = []
         for _, x, y in _EDGES:
@@ -292,17 +239,7 @@ def edges(_results: Iterable[Result]) -> str:
 def ladder(name: str, results: Iterable[Result]) -> str:
     """Set a ladder: its steps as they were measured, then each step's file.
 
-    Parameters
-    ----------
-    name : str
-        One of the studies.
-    results : iterable of dict
-        All recorded results.
-
-    Returns
-    -------
-    str
-        Tables, and a section for each step with the directive ``ladder-step`` of ``docs/conf.py``.
+    A step has a section with the directive ``ladder-step`` of ``docs/conf.py``.
     """
     names = (name, *STUDIES[name].along)
     parts = [_climbed(one, results) for one in names]
@@ -340,16 +277,9 @@ def _climbed(name: str, results: Iterable[Result]) -> str:
     if not steps:
         return ""
     last = max(steps, key=lambda result: str(result["date"]))
-    table = Table(
-        [
-            Column("step"),
-            Column("time", right=True),
-            Column("rate", right=True),
-            Column("of the measured limit", right=True),
-            Column("max error", right=True),
-            Column(f"the study's own figure, on {study.card}", right=True),
-        ]
-    )
+    theirs = f">the study's own figure, on {study.card}"
+    titles = "step", ">time", ">rate", ">of the measured limit", ">max error", theirs
+    table = Table(headings(*titles))
     for result in sorted(steps, key=lambda result: result["step"]):
         if result["device_name"] == last["device_name"]:
             share = result["fraction_of_ceiling"]

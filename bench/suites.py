@@ -19,30 +19,22 @@ from bench.cases import (
     MinplusCase,
     PdistCase,
     PerronCase,
+    SeveralCase,
     SweepCase,
     TransferCase,
 )
-from bench.several import SeveralCase
 from bench.training import TrainingCase
 from gpudist.measure import rivals
 
-Cases = tuple[Case | SweepCase | AccuracyCase | FirstCallCase, ...]
+Cases = tuple[Case | AccuracyCase, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Suite:
     """A named list of cases for each backend.
 
-    Parameters
-    ----------
-    summary : str
-        One line for ``--help``.
-    cases : mapping
-        Cases by backend.
-    ceilings : bool, default True
-        Whether to measure first what the machine can do at most.
-    device : str, optional
-        Where the suite runs whatever the machine has; by default the GPU where one can be used.
+    It runs on `device` whatever the machine has, by default on the GPU where one can be used, and
+    after the ceilings unless they are not wanted.
     """
 
     summary: str
@@ -132,7 +124,7 @@ _APSP_CUDA: Cases = (
     ApspCase(16384, "float64"),
     ClosureCase(16384),
 )
-_BATCHES: Cases = (
+_BATCHES_CPU: Cases = (
     *(
         ApspBatchCase(count, n, dtype)
         for count, n in ((100_000, 32), (4096, 64))
@@ -242,7 +234,7 @@ _TRANSFER_CUDA: Cases = (
     ),
 )
 _TRANSFER_ANYWHERE: Cases = (
-    FirstCallCase(2048, 2),
+    FirstCallCase(CdistCase(2048, 2048, 2, "float32")),
     TransferCase(CdistCase(64, 64, 16, "float32"), anywhere=True),
 )
 _TRAINING_CPU: Cases = tuple(
@@ -336,15 +328,7 @@ SUITES = {
     "cdist": Suite("euclidean and cityblock", {"cpu": _CDIST_CPU, "cuda": _CDIST_CUDA}),
     "metrics": Suite("the other metrics", {"cpu": _METRICS_CPU, "cuda": _METRICS_CUDA}),
     "apsp": Suite("all-pairs shortest paths", {"cpu": _APSP_CPU, "cuda": _APSP_CUDA}),
-    "batches": Suite(
-        "shortest paths in many small graphs, on the CPU",
-        {"cpu": _BATCHES, "cuda": _BATCHES},
-        device="cpu",
-    ),
-    "batches_cuda": Suite(
-        "shortest paths in many graphs, on a GPU where there is one",
-        {"cpu": (ApspBatchCase(4096, 64, "float32"),), "cuda": _BATCHES_CUDA},
-    ),
+    "batches": Suite("shortest paths in many graphs", {"cpu": _BATCHES_CPU, "cuda": _BATCHES_CUDA}),
     "training": Suite(
         "distances of batches with their gradients, beside PyTorch's",
         {"cpu": _TRAINING_CPU, "cuda": _TRAINING_CUDA},

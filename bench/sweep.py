@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from bench.report import title
-from gpudist._tables import Column, Table
+from bench.report import headings, title
+from gpudist._tables import Table
 from gpudist.measure.wording import digits, duration
 
 # How far behind the best kernel `auto` may be, and a shape behind a larger one, before it is said.
@@ -20,20 +20,12 @@ Result = Mapping[str, Any]
 
 
 def flags(results: Sequence[Result]) -> list[str]:
-    """Name the shapes that a sweep found wanting.
+    """Name the shapes that a sweep found wanting, one line each.
 
-    Parameters
-    ----------
-    results : sequence of mapping
-        Results of sweep cases.
-
-    Returns
-    -------
-    list of str
-        One line for each shape on which another kernel is clearly faster, or on which a call takes
-        longer than on a neighbouring larger shape, beyond the spread of both. As how many rows
-        ``XA`` has may not decide between kernels that round differently, the line of a kernel that
-        is the faster one for another number of rows says so.
+    On these another kernel is clearly faster, or a call takes longer than on a neighbouring larger
+    shape, beyond the spread of both. As how many rows ``XA`` has may not decide between kernels
+    that round differently, the line of a kernel that is the faster one for another number of rows
+    says so.
     """
     found = []
     measured = [result for result in results if "failed" not in result]
@@ -81,27 +73,9 @@ def _neighbours(results: Sequence[Result]) -> Iterator[tuple[Result, Result]]:
 
 
 def table(results: Iterable[Result]) -> Table:
-    """Set the results of a sweep.
-
-    Parameters
-    ----------
-    results : iterable of mapping
-        Results of sweep cases.
-
-    Returns
-    -------
-    Table
-        One row a shape.
-    """
+    """Set the results of a sweep, one row a shape."""
     made = Table(
-        [
-            Column("shape"),
-            Column("auto takes"),
-            Column("time", right=True),
-            Column("of limit", right=True),
-            Column("to the best", right=True),
-            Column("the others"),
-        ],
+        headings("shape", "auto takes", ">time", ">of limit", ">to the best", "the others"),
         title="What auto takes against every kernel that can do it",
     )
     for result in results:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 import gpudist
+from bench.cases import Array, Case
 from gpudist import work
 from gpudist.measure import rivals
 from gpudist.measure.samples import Sample
-
-Array = npt.NDArray[Any]
 
 _SEED = 20_240_229
 # Rows of the first matrix whose results are held against exact ones.
@@ -23,20 +21,11 @@ _EXPONENTS = {"euclidean": 2.0, "cityblock": 1.0}
 
 
 @dataclass(frozen=True, slots=True)
-class TrainingCase:
-    """Distances between `m` and `n` points in `d` dimensions, in each of `count` matrices.
+class TrainingCase(Case):
+    """Distances of `m` and `n` points in `d` dimensions, in each of `count` matrices.
 
-    Parameters
-    ----------
-    count, m, n, d : int
-        Matrices, points and dimensions. The points of the second operand are at least 1 away in
-        each dimension, lest terms of a gradient cancel.
-    metric : {"euclidean", "cityblock"}
-        The metric.
-    back : bool, default True
-        Whether gradients go back to both operands; their sum is the result then.
-    dtype : str, default "float32"
-        The type of the points.
+    With `back`, gradients of their sum go back to both operands; the first one's is the result. The
+    points of the second operand are at least 1 away in each dimension, lest terms of it cancel.
     """
 
     count: int
@@ -46,7 +35,8 @@ class TrainingCase:
     metric: str = "euclidean"
     back: bool = True
     dtype: str = "float32"
-    op: ClassVar[str] = "training"
+    op = "training"
+    sizes = "count", "m", "n", "d"
 
     @property
     def arguments(self) -> str:
@@ -58,11 +48,6 @@ class TrainingCase:
         """Say it to rivals."""
         return {"back": self.back}
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Give the matrices, rows, columns and dimensions."""
-        return self.count, self.m, self.n, self.d
-
     def operands(self) -> tuple[Array, ...]:
         """Draw both sets of points."""
         rng = np.random.default_rng(_SEED)
@@ -70,16 +55,16 @@ class TrainingCase:
         a, b = (rng.random(size, dtype=np.float32) for size in sizes)
         return a.astype(self.dtype), (b + 2).astype(self.dtype)
 
-    def call(self, operands: tuple[Any, ...], device: str, kernel: str = "auto") -> Any:
+    def call(
+        self, operands: tuple[Any, ...], device: str | None, kernel: str = "auto", **how: Any
+    ) -> Any:
         """Compute the distances, and the gradients of their sum."""
         import gpudist.torch
 
-        task = rivals.Task(
-            self.op, device, operands, self.m, self.dtype, self.metric, self.metric_args
-        )
+        task = rivals.Task(self.op, "", operands, self.m, self.dtype, self.metric, self.metric_args)
         return rivals.training_step(gpudist.torch.cdist, task)()
 
-    def explain(self, operands: tuple[Any, ...], device: str) -> gpudist.Explanation:
+    def explain(self, operands: tuple[Any, ...], device: str | None) -> gpudist.Explanation:
         """Say which kernel ``auto`` takes for one matrix, and what there is to do in all."""
         a, b = (x[0] for x in operands)
         said = gpudist.explain("cdist", a, b, metric=self.metric, device=device)

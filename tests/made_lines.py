@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from bench import accuracy, cases, suites
+from bench import adversary, cases, suites
 
 ROOT = Path(__file__).resolve().parents[1]
 SMALL = cases.CdistCase(60, 50, 3, "float32")
@@ -14,7 +14,7 @@ def said(case):
 
 
 def accuracy_case(metric, dtype="float32", arguments=""):
-    (variant,) = (v for v in accuracy.variants() if (v.metric, v.arguments) == (metric, arguments))
+    (variant,) = (v for v in adversary.variants() if (v.metric, v.arguments) == (metric, arguments))
     return cases.AccuracyCase(variant, dtype)
 
 

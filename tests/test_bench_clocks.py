@@ -6,6 +6,7 @@ import pytest
 
 from bench import cases, clocks, report
 from bench.runner import Runner
+from gpudist.measure import rivals
 
 PLACE = b"0000:3B:00.0"
 
@@ -104,8 +105,9 @@ class Rested:
 
 
 @pytest.mark.parametrize("held_by", ["power", None])
-def test_a_line_tells_the_clock_that_it_was_taken_at(held_by):
-    runner = Runner("cpu", repeats=2, with_ceilings=False, with_rivals=False)
+def test_a_line_tells_the_clock_that_it_was_taken_at(held_by, monkeypatch):
+    monkeypatch.setattr(rivals, "RIVALS", ())
+    runner = Runner("cpu", repeats=2, with_ceilings=False)
     runner.card = Rested(held_by)
     record = runner.run(cases.CdistCase(20, 30, 2, "float64"))
     assert runner.card.log == ["rest", "state"]

@@ -7,7 +7,6 @@ import pytest
 import gpudist
 from bench import cases, report, suites
 from bench.runner import Runner
-from bench.several import SeveralCase
 from gpudist import several_gpus
 
 
@@ -27,7 +26,7 @@ def runner():
 )
 def test_several_are_timed_beside_one(runner, monkeypatch, capsys, inner):
     monkeypatch.setattr(several_gpus, "of", lambda named: ("cpu", "cpu"))
-    case = SeveralCase(inner)
+    case = cases.SeveralCase(inner)
     record = json.loads(json.dumps(runner.run(case), allow_nan=False))
     assert "failed" not in record, record
     assert (record["op"], tuple(record["shape"])) == ("several", case.shape)

@@ -121,7 +121,7 @@ def test_run_suite_compares(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(rivals, "RIVALS", ())
     tiny_suite(monkeypatch, SMALL)
     path = tmp_path / "then.jsonl"
-    assert run.run_suite("quick", device="cpu", json_path=path, repeats=1)
+    assert run.run_suite("quick", device="cpu", json=path, repeats=1)
     written = list(lines.read_lines(path))
 
     def run_against(factor):
@@ -159,7 +159,7 @@ def test_run_suite_climbs_the_ladders(tmp_path, monkeypatch, capsys):
 
     monkeypatch.setattr(ladder, "climb", climb)
     path = tmp_path / "then.jsonl"
-    assert run.run_suite("ladders", device="cpu", json_path=path)
+    assert run.run_suite("ladders", device="cpu", json=path)
     assert len(readme.recorded(tmp_path)) == 3
     assert run.run_suite("ladders", device="cpu", compare=path)
     text = capsys.readouterr().out

@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from bench import accuracy, adversary, report
+from bench import adversary, report
+from bench.exact import error_scale, exact_cdist, measure_of
 from gpudist.measure import errors, rivals
 from gpudist.metrics import METRICS
 
@@ -18,7 +19,7 @@ ULP = np.spacing(1.0)
 
 def exact(x, y, metric, **metric_args):
     pytest.importorskip("mpmath")
-    ((distance,),) = accuracy.exact_cdist(np.array([x]), np.array([y]), metric, **metric_args)
+    ((distance,),) = exact_cdist(np.array([x]), np.array([y]), metric, **metric_args)
     return distance
 
 
@@ -86,7 +87,7 @@ def test_exact_distances_of_no_columns(metric):
     if metric == "haversine":
         pytest.skip("has two columns")
     nothing = {"VI": np.zeros((0, 0))} if metric == "mahalanobis" else {}
-    found = accuracy.exact_cdist(np.zeros((1, 0)), np.zeros((2, 0)), metric, **nothing)
+    found = exact_cdist(np.zeros((1, 0)), np.zeros((2, 0)), metric, **nothing)
     special = {"inner_product": 0.0, "hellinger": 1.0, "kl_divergence": 0.0, "kulczynski1": NAN}
     if metric in special:
         assert np.array_equal(found, np.full((1, 2), special[metric]), equal_nan=True)
@@ -106,14 +107,14 @@ def test_exact_distances_are_near_scipys(rng):
         takes_w = metric not in ("mahalanobis", "seuclidean", "jensenshannon")
         for given in (args, {"w": w}) if takes_w else (args,):
             np.testing.assert_allclose(
-                accuracy.exact_cdist(a, b, metric, **given),
+                exact_cdist(a, b, metric, **given),
                 distance.cdist(a, b, metric, **given),
                 rtol=1e-13,
                 atol=1e-15,
                 err_msg=f"{metric} {given}",
             )
     few = distance.cdist(a[:, :3], b[:, :3], "mahalanobis")
-    np.testing.assert_allclose(accuracy.exact_cdist(a[:, :3], b[:, :3], "mahalanobis"), few)
+    np.testing.assert_allclose(exact_cdist(a[:, :3], b[:, :3], "mahalanobis"), few)
 
 
 @pytest.mark.parametrize(
@@ -136,9 +137,9 @@ def test_exact_distances_refuse(x, metric, metric_args, message):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("metric", [record.name for record in METRICS])
 def test_adversarial_data(metric, dtype):
-    sets = accuracy.adversarial(metric, dtype, wide=True)
-    again = accuracy.adversarial(metric, dtype, wide=True)
-    usual = accuracy.adversarial(metric, dtype)
+    sets = adversary.adversarial(metric, dtype, wide=True)
+    again = adversary.adversarial(metric, dtype, wide=True)
+    usual = adversary.adversarial(metric, dtype)
     assert len(usual) >= 3
     assert (len(sets) > len(usual)) == (metric in adversary.PRODUCTS)
     for name, (a, b) in sets.items():
@@ -153,7 +154,7 @@ def test_adversarial_data(metric, dtype):
 
 
 def test_near_duplicates_are_one_ulp_apart():
-    a, b = accuracy.adversarial("euclidean", "float32")["one ulp apart"]
+    a, b = adversary.adversarial("euclidean", "float32")["one ulp apart"]
     same = a[np.arange(adversary.ROWS[1]) % adversary.ROWS[0]]
     steps = np.abs(b - same) / np.spacing(np.abs(same))
     assert set(np.unique(steps[:-1])) <= {0.0, 0.5, 1.0}
@@ -162,13 +163,13 @@ def test_near_duplicates_are_one_ulp_apart():
 
 def test_magnitudes_reach_the_ends():
     for dtype, reach in (("float32", 17), ("float64", 145)):
-        exponents = np.log10(np.abs(accuracy.adversarial("cosine", dtype)["wide"][0]))
+        exponents = np.log10(np.abs(adversary.adversarial("cosine", dtype)["wide"][0]))
         assert exponents.min() < -reach
         assert exponents.max() > reach
 
 
 def test_every_metric_has_a_variant():
-    found = accuracy.variants()
+    found = adversary.variants()
     assert {v.metric for v in found} == {record.name for record in METRICS}
     assert len({(v.metric, v.arguments) for v in found}) == len(found)
 
@@ -185,8 +186,8 @@ def test_what_errors_are_relative_to():
         ("kl_divergence", -3.0, 3.0),
         ("inner_product", -5.0, 11.0),
     ):
-        assert accuracy.error_scale(metric, a, b, np.array([[distance]])) == [[scale]]
-        assert accuracy.measure_of(metric) in report.MEASURES
+        assert error_scale(metric, a, b, np.array([[distance]])) == [[scale]]
+        assert measure_of(metric) in report.MEASURES
 
 
 def test_an_exact_distance_beyond_the_type_is_infinite():

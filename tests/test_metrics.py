@@ -356,7 +356,8 @@ def variants():
 def test_hard_data_keep_their_digits(variant, dtype, device):
     """Offsets, near-duplicates, magnitudes to the ends of the range, mixed signs: 50 digits."""
     pytest.importorskip("mpmath", reason="mpmath is missing")
-    from bench.accuracy import adversarial, exact_cdist
+    from bench.adversary import adversarial
+    from bench.exact import exact_cdist
 
     metric, args = variant.metric, variant.metric_args
     for name, (a, b) in adversarial(metric, dtype).items():
@@ -403,7 +404,7 @@ def test_opposite_rows_are_two_apart_and_never_more(device, rng):
 def test_mahalanobis_of_neighbours_far_from_the_first_row(device, rng):
     """Rows are transformed before they are subtracted, which is no way for near-duplicates."""
     pytest.importorskip("mpmath", reason="mpmath is missing")
-    from bench.accuracy import exact_cdist
+    from bench.exact import exact_cdist
 
     half = rng.normal(size=(9, 9)) * np.geomspace(1, 1e-3, 9)
     vi = half @ half.T

@@ -90,18 +90,21 @@ def made(*outputs):
 
 
 def test_the_structure_is_that_of_types():
-    pieces = made(stream("1"), stream("2"), picture(), stream("3"))["cells"][1]
-    assert notebooks.structure(pieces) == [
+    pieces = [stream("1"), stream("2"), picture(), stream("3"), stream("4", "stderr")]
+    joined = notebooks._joined(pieces)
+    assert [output.get("text") for output in joined] == ["12", None, "3", "4"]
+    assert notebooks.structure(made(*joined)["cells"][1]) == [
         ("stream", "stdout"),
         ("display_data", "image/png", "text/plain"),
         ("stream", "stdout"),
+        ("stream", "stderr"),
     ]
 
 
 @pytest.mark.parametrize(
     ("now", "same"),
     [
-        (made(stream("other"), stream(" text"), picture()), True),
+        (made(stream("other text"), picture()), True),
         (made(stream("text")), False),
         (made(picture(), stream("text")), False),
         (made(stream("text"), picture(), picture()), False),
