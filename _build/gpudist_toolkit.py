@@ -183,16 +183,30 @@ class Toolkit:
                 raise SetupError(missing)
             toolkit = cls(nvcc)
         except SetupError as why:
-            if cuda == "1":
-                raise
-            say(f"CPU only: {why}")
-            return None
+            return cls.without(cuda, why)
         archs = os.environ.get("GPUDIST_CUDA_ARCHS", "")
         toolkit.archs, toolkit.ptx = cls.parse_archs(archs)
         toolkit.release = archs == "release"
         if fault := toolkit.fault():
+            if "75" in toolkit.archs:
+                return cls.without(cuda, toolkit.broken())
             say(fault)
         return toolkit
+
+    @staticmethod
+    def without(cuda, why):
+        """Say why there will be no GPU kernels, which is an error where they were asked for."""
+        if cuda == "1":
+            raise why
+        say(f"CPU only: {why}")
+
+    def broken(self):
+        """Return the error of a compiler with the fault that is to make code for 7.5."""
+        return SetupError(
+            f"{self.name} compiles the search for neighbours in boxes wrongly for compute "
+            f'capability 7.5. CUDA 13.2.2 or newer does not; "{REQUIREMENT}" on the package '
+            "index is one"
+        )
 
     def fault(self):
         """Return what is wrong with the compiler, in words, or None."""
@@ -200,8 +214,8 @@ class Toolkit:
             return None
         return (
             f"WARNING: {self.name} has a fault that can make GPU kernels compute wrong results "
-            "(CUDA 12.8 to 13.2.1 compile some branches inside of branches wrongly). No kernel of "
-            "gpudist is known to be hit. Compile by CUDA 13.2.2 or newer where you can; "
+            "(CUDA 12.8 to 13.2.1 compile some branches inside of branches wrongly). Of gpudist that "
+            "is known of one kernel for compute capability 7.5, which is refused. Compile by CUDA 13.2.2 or newer where you can; "
             f'"{REQUIREMENT}" on the package index is one'
         )
 

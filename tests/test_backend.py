@@ -261,6 +261,25 @@ def test_a_compiler_with_the_fault_is_told(version, faulty):
         assert made.name in said and "wrong results" in said and toolkit.REQUIREMENT in said
 
 
+@pytest.mark.parametrize("archs", ["75", "75;80+PTX", "release"])
+def test_a_compiler_with_the_fault_makes_no_code_for_what_it_breaks(archs, monkeypatch, capsys):
+    """Neighbours in boxes were wrong by PTX of 7.5 that nvcc 13.0 had made, and right by 13.3."""
+
+    def found(self, nvcc):
+        self.version, self.name = (13, 0, 88), "nvcc 13.0.88"
+
+    monkeypatch.setattr(toolkit, "find_nvcc", lambda: "nvcc")
+    monkeypatch.setattr(toolkit.Toolkit, "__init__", found)
+    monkeypatch.setenv("GPUDIST_CUDA_ARCHS", archs)
+    monkeypatch.setenv("GPUDIST_CUDA", "1")
+    with pytest.raises(toolkit.SetupError, match=r"wrongly for compute capability 7\.5"):
+        toolkit.Toolkit.find()
+    monkeypatch.setenv("GPUDIST_CUDA", "auto")
+    assert toolkit.Toolkit.find() is None and toolkit.REQUIREMENT in capsys.readouterr().out
+    monkeypatch.setenv("GPUDIST_CUDA_ARCHS", "80;90+PTX")
+    assert toolkit.Toolkit.find().archs == ["80", "90"]
+
+
 def test_the_backend_is_the_one_that_pyproject_names():
     system = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["build-system"]
     assert system["backend-path"] == [BUILD.name]
