@@ -12,7 +12,8 @@ typedef struct gd_measure {
     double p;              /* minkowski's exponent */
     double base;           /* jensenshannon's, 0 for the natural logarithm */
     const double *vi;      /* mahalanobis's d x d matrix, symmetric */
-    const double *factor;  /* d x d, factor @ factor.T == vi; NULL if vi is not positive definite */
+    const double *factor;  /* d x d, lower triangular, factor @ factor.T == vi; NULL if vi is
+                            * not positive definite */
     ptrdiff_t columns;     /* of the arrays */
 } gd_measure;
 

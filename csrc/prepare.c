@@ -3,8 +3,8 @@
  * A row is prepared by itself, in float64, and its sums are added in one order whatever its
  * length, its neighbours or the number of threads: so a row's bits depend on that row alone.
  * All of it is one pass over the operands (a few, over a row that the cache holds) and no more
- * than memory bandwidth asks for, but for GD_FACTORED, which is two d x d products a row: 4 d * d
- * operations, as much as 2 d pairs of rows cost the kernel. */
+ * than memory bandwidth asks for, but for GD_FACTORED, which is two products a row with half of a
+ * d x d matrix: 2 d * d operations, as much as d pairs of rows cost the kernel. */
 #include "device.h"
 #include "gpudist.h"
 #include "team.h"
@@ -299,8 +299,8 @@ static void factored(const gd_prepare *job, ptrdiff_t first, const double *shift
     }
     for (ptrdiff_t k = 0; k < d; k += GD_FOLD)
         for (ptrdiff_t r = 0; r < rows; r += PAIR)
-            for (ptrdiff_t j = 0; j < d; j += RUN * LANES) {
-                const ptrdiff_t at = r * stride + j;
+            for (ptrdiff_t j = 0; j < gd_least(d, k + GD_FOLD); j += RUN * LANES) {
+                const ptrdiff_t at = r * stride + j; /* right of these the factor is 0 */
                 fold(factor + k * stride + j, stride, t + r * stride + k, stride,
                      gd_least(GD_FOLD, d - k), y + at, g + at);
             }

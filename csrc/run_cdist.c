@@ -37,13 +37,14 @@ static gd_status pass(const gd_job *job, ptrdiff_t done, ptrdiff_t all, gd_error
 }
 
 /* How much of the call to begin with, where the first launches tell how long the others may be:
- * less than some tenths of a second for the slowest metrics, several for the quickest. */
+ * less than some tenths of a second for the slowest metrics, several for the quickest. Rows times a
+ * factor are quick but where their distances lost digits, and then not that slow. */
 static double first_piece(const gd_job *job)
 {
     const gd_matrix *a = job->a, *b = job->b;
     const bool quick =
         gd_metric_info(job->form.metric)->cost == GD_CHEAP || job->form.preparation == GD_BITS;
-    const bool narrow = job->dtype != GD_F64;
+    const bool narrow = job->dtype != GD_F64 || job->form.preparation == GD_FACTORED;
     const double all = (double)a->rows * (double)b->rows * (double)(a->cols + 1);
     const double cuda = quick ? (narrow ? 0x1p39 : 0x1p37) : (narrow ? 0x1p36 : 0x1p32);
     const double cpu = quick ? 0x1p32 : 0x1p26;

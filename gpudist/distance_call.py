@@ -95,9 +95,9 @@ class Call(NamedTuple):
     def panels(self, count: int) -> several_gpus.Panels:
         """Return the rows that so many GPUs take one after the other."""
         rows = self.operands.shapes[0][0]
-        if self.function == "pdist":
-            return several_gpus.panels_of_pairs(rows, count)
-        return several_gpus.panels(rows, count)
+        size = math.prod(self.shape) * np.dtype(self.dtype).itemsize
+        cut = several_gpus.panels_of_pairs if self.function == "pdist" else several_gpus.panels
+        return cut(rows, count, several_gpus.panels_each(size, count))
 
     def pairs_of(self, start: int, stop: int) -> tuple[Call, slice]:
         """Return the call of pdist for the pairs of some rows, and where in its result they are."""

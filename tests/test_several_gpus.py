@@ -118,6 +118,19 @@ def test_ctrl_c_says_what_is_complete(device, monkeypatch):
     assert device != "cpu" or (out[:1500] == -1).any()  # none of the first panels was finished
 
 
+def test_rows_of_a_stopped_panel_count():
+    def compute(device, start, stop, tell):
+        if start == 100:
+            error = RuntimeError("stopped")
+            error.rows_complete = 7
+            raise error
+
+    task = several_gpus.Task("cdist", [(0, 100), (100, 200), (200, 300)], 1, compute)
+    with pytest.raises(RuntimeError, match="stopped") as caught:
+        several_gpus.share(task, ("cuda:0",), False)
+    assert caught.value.rows_complete == 107
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("metric", ["euclidean", "cityblock", "seuclidean", "jaccard"])
 def test_pairs_have_the_bits_of_one_gpu(device, metric, dtype):
@@ -218,7 +231,7 @@ def test_sums_of_weights_are_of_one_gpu():
 def test_panels_have_pairs_alike():
     for rows in (0, 1, 2, 128, 129, 300, 5003, 100_000):
         for count in (1, 2, 5):
-            parts = several_gpus.panels_of_pairs(rows, count)
+            parts = several_gpus.panels_of_pairs(rows, count, 4)
             assert [i for start, stop in parts for i in range(start, stop)] == [*range(rows)]
     pairs = [(stop - start) * (2 * 100_000 - start - stop) / 2 for start, stop in parts]
     assert len(parts) == 20 and max(pairs) < 1.01 * min(pairs)
@@ -227,9 +240,16 @@ def test_panels_have_pairs_alike():
 def test_panels_have_all_rows_once():
     for rows in (0, 1, 128, 129, 1000, 5003, 100_000):
         for count in (1, 2, 5):
-            parts = several_gpus.panels(rows, count)
+            parts = several_gpus.panels(rows, count, 4)
             assert [i for start, stop in parts for i in range(start, stop)] == [*range(rows)]
             assert rows < 10_000 or len(parts) >= 4 * count
+
+
+@pytest.mark.parametrize(
+    ("size", "each"), [(0, 1), (1 << 30, 1), (8 << 30, 2), (15 << 30, 3), (40 << 30, 4)]
+)
+def test_panels_are_large(size, each):
+    assert several_gpus.panels_each(size, 2) == each
 
 
 @pytest.mark.parametrize(

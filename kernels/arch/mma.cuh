@@ -33,6 +33,30 @@ __device__ __forceinline__ void multiply_add(double &c0, double &c1, double &c2,
 #endif
 }
 
+/* The same on any device, with the same bits: the instruction is a chain of fma that goes up the
+ * dimensions. */
+__device__ __forceinline__ void multiply_add_anywhere(double (&c)[2][2], const double (&a)[4],
+                                                      const double (&b)[2])
+{
+#if __CUDA_ARCH__ >= 800
+    multiply_add(c[0][0], c[0][1], c[1][0], c[1][1], a[0], a[1], a[2], a[3], b[0], b[1]);
+#else
+    const int lane = (int)threadIdx.x % 32;
+#pragma unroll
+    for (int k = 0; k < 8; ++k) {
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+            const double x = __shfl_sync(~0u, a[k / 4 * 2 + h], (lane & ~3) + k % 4);
+#pragma unroll
+            for (int s = 0; s < 2; ++s) {
+                const double y = __shfl_sync(~0u, b[k / 4], lane % 4 * 8 + s * 4 + k % 4);
+                c[h][s] = fma(x, y, c[h][s]);
+            }
+        }
+    }
+#endif
+}
+
 /* acc += a * b for 16 rows, 8 columns and 16 dimensions of halves, two a register, from sm_80 on.
  */
 __device__ __forceinline__ void multiply_add(float (&c)[4], const unsigned (&a)[4],

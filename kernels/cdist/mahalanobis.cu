@@ -20,6 +20,7 @@
  * tile.cu 2.8. */
 #include <math.h>
 
+#include "arch/dependent.cuh"
 #include "cdist/mahalanobis.cuh"
 #include "common/grid.cuh"
 
@@ -139,6 +140,7 @@ __global__ void __launch_bounds__(kThreads)
     __shared__ unsigned short list[kRows * kCols];
     __shared__ T limits[kRows];
     __shared__ int bad;
+    gd::follow();
     if (call.lost && *call.lost == 0) {
         return;
     }
@@ -197,8 +199,9 @@ cudaError_t launch(const gd_cdist &call, const unsigned *lost)
     const ptrdiff_t most = (ptrdiff_t)processors * kBlocks;
     return code != cudaSuccess
                ? code
-               : gd::enqueue(call.launch, forms<T>, grid.blocks() < most ? grid.blocks() : most,
-                             dim3(kThreads), 0, arguments, grid, (unsigned)grid.blocks());
+               : gd::enqueue<gd::Start::kEarly>(
+                     call.launch, forms<T>, grid.blocks() < most ? grid.blocks() : most,
+                     dim3(kThreads), 0, arguments, grid, (unsigned)grid.blocks());
 }
 
 }  // namespace

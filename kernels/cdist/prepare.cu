@@ -4,21 +4,24 @@
  * in float64, and the 32 sums meet in a butterfly: so a row's bits depend on that row and its
  * length alone. A row is looked at two to five times; if it is not long, and has no weights, each
  * lane keeps its elements in registers, else they come from the cache. Rows times a factor are a
- * matrix product instead, by tiles of 64 x 64 in registers.
+ * matrix product instead, on FP64 tensor cores.
  *
  * Cost: 16384 rows of 128 float32 are 8 MB read and written, 4 us of the H200's memory. They take 9
  * us to be made unit, 13 if they are centred as well (17 and 23 when every look was at the cache),
  * rows of 512 25 and 40. Held rows of 512 that are centred, or rows of 1024, need too many
  * registers: no gain. 16384 rows times a 128 x 128 factor are 0.27e9 multiply-adds of float64, and
- * as many for the size of what is added up: 32 us at 17e12 a second. They take 60, d = 32 12, d =
- * 256 250. Condensing reads and writes half of the result: 0.25 ms for 16384 x 16384 float32 at
- * 4.27 TB/s.
+ * as many for the size of what is added up: 16 us at 33e12 a second. They take 29 in float32 and 34
+ * in float64, d = 32 6.8, d = 256 100 and 119, one operand after the other; without tensor cores it
+ * was 58 and 63, 11, 215 and 225. Condensing reads and writes half of the result: 0.25 ms for 16384
+ * x 16384 float32 at 4.27 TB/s.
  *
  * Launch: 256 threads. The eight warps of a block have neighbouring rows, so that they share cache
- * lines where it is the columns that lie close together. */
+ * lines where it is the columns that lie close together. Rows times a factor are made by blocks of
+ * 128 threads, whose sums leave room for two of a multiprocessor. */
 #include <math.h>
 
 #include "arch/dependent.cuh"
+#include "arch/mma.cuh"
 #include "common/metrics.cuh"
 
 namespace {
@@ -328,95 +331,106 @@ __global__ void __launch_bounds__(kThreads) prepare_rows(const __grid_constant__
 
 /* ---------------------------------------------------------------- rows times a factor */
 
-/* A block makes 64 rows, 64 columns at a time, each thread 4 x 4 of these, from 16 dimensions of
- * both operands in shared memory; the next ones are on their way meanwhile. */
-constexpr int kSide = 64, kDeep = 16, kEach = 4, kAcross = kSide / kEach;
-constexpr int kBrought = kSide * kDeep / kThreads; /* by a thread */
-static_assert(kAcross * kAcross == kThreads, "the threads of a block");
+/* A block makes 64 rows, 64 columns at a time, each warp 16 of the rows, from 16 dimensions of both
+ * operands in shared memory; the next ones are on their way meanwhile. The factor is 0 right of its
+ * diagonal, so columns begin with the dimensions of the first. FP64 tensor cores add up products,
+ * and their sizes in another sum. */
+constexpr int kSide = 64, kDeep = 16, kMultiplyThreads = 128, kTiles = kSide / 8;
+constexpr int kBrought = kSide * kDeep / kMultiplyThreads; /* by a thread */
+constexpr int kGap = 4; /* between rows in shared memory: no two threads meet in a bank */
+static_assert(kMultiplyThreads / kLanes * 16 == kSide, "sixteen rows a warp");
 
-/* Two pairs of neighbours, half of a side apart: threads side by side read words side by side. */
-__device__ __forceinline__ int column_of(int i)
+/* What a thread (g, t) = (lane / 4, lane % 4) has of a warp's sixteen rows by 64 columns: of each
+ * eight columns 2t and 2t + 1, in rows g and g + 8. */
+using Sums = double[kTiles][2][2];
+
+/* Adds eight dimensions. rows: the warp's rows, from the first of them on. */
+__device__ __forceinline__ void add_products(const double (*rows)[kDeep + kGap],
+                                             const double (*part)[kSide + kGap], int first,
+                                             Sums &value, Sums &size)
 {
-    return i / 2 * (kSide / 2) + (int)threadIdx.x % kAcross * 2 + i % 2;
+    const int lane = (int)threadIdx.x % kLanes, g = lane / 4, t = lane % 4;
+    const double x[4] = {rows[g][first + t], rows[g + 8][first + t], rows[g][first + t + 4],
+                         rows[g + 8][first + t + 4]};
+    const double sizes[4] = {fabs(x[0]), fabs(x[1]), fabs(x[2]), fabs(x[3])};
+#pragma unroll
+    for (int j = 0; j < kTiles; ++j) {
+        const double f[2] = {part[first + t][j * 8 + g], part[first + t + 4][j * 8 + g]};
+        gd::multiply_add_anywhere(value[j], x, f);
+        gd::multiply_add_anywhere(size[j], sizes, {fabs(f[0]), fabs(f[1])});
+    }
 }
 
 template <typename T>
-__global__ void __launch_bounds__(kThreads, 2)
+__global__ void __launch_bounds__(kMultiplyThreads, 2)
     multiply(const __grid_constant__ Job<T, T> job, const __grid_constant__ gd::Points<T> shift,
              const double *__restrict__ factor)
 {
-    __shared__ __align__(16) double rows[kDeep][kSide + 2], part[kDeep][kSide + 2];
+    __shared__ double rows[kSide][kDeep + kGap], part[kDeep][kSide + kGap];
     const ptrdiff_t top = (ptrdiff_t)blockIdx.x * kSide;
     constexpr bool kRounded = sizeof(T) == sizeof(float);
     constexpr double kSums = kRounded ? GD_F32_FACTORED_SUMS : GD_F64_FACTORED_SUMS;
     constexpr double kFloor = kRounded ? GD_F32_FACTORED_FLOOR : GD_F64_FACTORED_FLOOR;
-    const int thread = (int)threadIdx.x, first = thread / kAcross * kEach;
-    double squares[kEach] = {}, own_part[kBrought];
+    const int thread = (int)threadIdx.x, lane = thread % kLanes;
+    const int first = thread / kLanes * 16, own = first + lane / 4; /* rows of the warp, the lane */
+    double squares[2] = {}, own_part[kBrought];
     T own_rows[kBrought], own_shift; /* all of one dimension */
     const auto fetch = [&](ptrdiff_t left, ptrdiff_t dim) {
         const ptrdiff_t k = dim + thread % kDeep, col = left + thread % kSide;
         own_shift = k < job.d ? shift.at(0, k) : T(0);
 #pragma unroll
         for (int i = 0; i < kBrought; ++i) {
-            const int at = thread + i * kThreads;
+            const int at = thread + i * kMultiplyThreads;
             const ptrdiff_t from = dim + at / kSide;
             own_rows[i] = k < job.d ? job.x.at(job.x.clamp(top + at / kDeep), k) : T(0);
             own_part[i] = from < job.d && col < job.d ? factor[from * job.d + col] : 0;
         }
     };
+    gd::follow<true>(); /* as rows that are prepared by themselves do */
     fetch(0, 0);
     for (ptrdiff_t left = 0; left < job.d; left += kSide) {
-        double value[kEach][kEach] = {}, size[kEach][kEach] = {};
-        for (ptrdiff_t dim = 0; dim < job.d; dim += kDeep) {
+        Sums value = {}, size = {};
+        for (ptrdiff_t dim = left; dim < job.d; dim += kDeep) {
             __syncthreads(); /* nobody reads the last dimensions any more */
 #pragma unroll
             for (int i = 0; i < kBrought; ++i) {
-                const int at = thread + i * kThreads;
-                rows[thread % kDeep][at / kDeep] = (double)own_rows[i] - (double)own_shift;
+                const int at = thread + i * kMultiplyThreads;
+                rows[at / kDeep][thread % kDeep] = (double)own_rows[i] - (double)own_shift;
                 part[at / kSide][at % kSide] = own_part[i];
             }
             __syncthreads();
             const bool ends = dim + kDeep >= job.d;
-            fetch(ends ? left + kSide : left, ends ? 0 : dim + kDeep);
-#pragma unroll 2
-            for (int k = 0; k < kDeep; ++k) {
-                double t[kEach], f[kEach];
+            fetch(ends ? left + kSide : left, ends ? left + kSide : dim + kDeep);
 #pragma unroll
-                for (int i = 0; i < kEach; i += 2) {
-                    gd::load_word(&rows[k][first + i], t + i);
-                    gd::load_word(&part[k][column_of(i)], f + i);
-                }
-#pragma unroll
-                for (int i = 0; i < kEach; ++i) {
-#pragma unroll
-                    for (int j = 0; j < kEach; ++j) {
-                        value[i][j] = fma(t[i], f[j], value[i][j]);
-                        size[i][j] = fma(fabs(t[i]), fabs(f[j]), size[i][j]);
-                    }
-                }
+            for (int k = 0; k < kDeep; k += 8) {
+                add_products(rows + first, part, k, value, size);
             }
         }
 #pragma unroll
-        for (int i = 0; i < kEach; ++i) {
-            const ptrdiff_t row = top + first + i;
+        for (int j = 0; j < kTiles; ++j) {
 #pragma unroll
-            for (int j = 0; j < kEach; ++j) {
-                const ptrdiff_t col = left + column_of(j);
-                if (row < job.x.count && col < job.d) {
-                    job.to[row * job.to_stride + col] = (T)value[i][j];
-                }
-                squares[i] += kSums * size[i][j] * size[i][j];
-                if constexpr (kRounded) {
-                    squares[i] += GD_F32_FACTORED_ROWS * value[i][j] * value[i][j];
+            for (int h = 0; h < 2; ++h) {
+                const ptrdiff_t row = top + own + h * 8;
+#pragma unroll
+                for (int s = 0; s < 2; ++s) {
+                    const ptrdiff_t col = left + j * 8 + lane % 4 * 2 + s;
+                    const double y = value[j][h][s];
+                    if (row < job.x.count && col < job.d) {
+                        job.to[row * job.to_stride + col] = (T)y;
+                    }
+                    squares[h] += kSums * size[j][h][s] * size[j][h][s];
+                    if constexpr (kRounded) {
+                        squares[h] += GD_F32_FACTORED_ROWS * y * y;
+                    }
                 }
             }
         }
     }
 #pragma unroll
-    for (int i = 0; i < kEach; ++i) {
-        const ptrdiff_t row = top + first + i;
-        const double term = combine<kAcross>(squares[i], [](double x, double y) { return x + y; });
-        if (thread % kAcross == 0 && row < job.x.count) {
+    for (int h = 0; h < 2; ++h) {
+        const ptrdiff_t row = top + own + h * 8;
+        const double term = combine<4>(squares[h], [](double x, double y) { return x + y; });
+        if (lane % 4 == 0 && row < job.x.count) {
             job.terms[row] = term + kFloor;
         }
     }
@@ -464,8 +478,9 @@ cudaError_t launch_numbers(const gd_launch &launch, const gd_prepare &job)
         case GD_BITS:
             return launch_rows<GD_BITS, T, int32_t>(launch, job);
         default:
-            return gd::enqueue(launch, multiply<T>, gd::ceil_div(job.x.rows, kSide), dim3(kThreads),
-                               0, job_of<T, T>(job), gd::points_of<T>(job.origin), job.factor);
+            return gd::enqueue<gd::Start::kEarly>(
+                launch, multiply<T>, gd::ceil_div(job.x.rows, kSide), dim3(kMultiplyThreads), 0,
+                job_of<T, T>(job), gd::points_of<T>(job.origin), job.factor);
     }
 }
 

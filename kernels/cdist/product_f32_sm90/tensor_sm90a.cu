@@ -34,10 +34,10 @@
  * computed one by one, 64 0.52, 128 0.67. Errors stand in product_f32/operands.cuh; that of
  * sqeuclidean is twice as large, up to 9e-7.
  *
- * Scaled rows (recompute/scaled.cuh), d = 128: weighted euclidean and sqeuclidean 0.49, hellinger
- * 0.51 with its roots, mahalanobis 0.66, of which rows times the factor take 0.12; direct sums took
- * 3.9 and 3.0, and mahalanobis 4.0. d = 64 0.35, 256 0.75; d = 32 0.40, where the suspects of
- * ordinary data go the way of recompute/share_out.cuh. Sixteen clusters 1.36, heavy tails 0.75.
+ * Scaled rows (recompute/scaled.cuh), d = 128: weighted euclidean and sqeuclidean 0.50, hellinger
+ * 0.51 with its roots, mahalanobis 0.58 with its rows times the factor; direct sums took 3.9 and
+ * 3.0, and mahalanobis 4.0. d = 64 0.35, 256 0.75; d = 32 0.40, where the suspects of ordinary data
+ * go the way of recompute/share_out.cuh. Sixteen clusters 1.36, heavy tails 0.75.
  *
  * Steps, a file each: product/centre.cuh, product_f32/prepare.cuh, multiply.cuh with walk.cuh,
  * product_f32/store.cuh and product/lines.cuh, or multiply_few.cuh for few results, and for the

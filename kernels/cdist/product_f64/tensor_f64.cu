@@ -29,8 +29,8 @@
  * suspects, and all is direct: d = 5 to 9 0 to 3 % over tile.cu, d = 12 9 %, d = 16 14 %.
  *
  * Scaled rows (recompute/scaled.cuh), d = 128: weighted euclidean 1.70 ms, hellinger 1.66,
- * mahalanobis 1.83, of which rows times the factor take 0.14; d = 32 0.76, 0.78, 0.81. They are
- * always prepared ahead, however few there are.
+ * mahalanobis 1.73 with its rows times the factor; d = 32 0.76, 0.78, 0.83. They are always
+ * prepared ahead, however few there are.
  *
  * Steps: product/centre.cuh; prepare.cuh and multiply.cuh, or else
  * multiply_short_rows.cuh, or multiply_few.cuh, all of which move rows by
