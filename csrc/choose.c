@@ -248,9 +248,6 @@ static bool unfit(const gd_kernel *kernel, const gd_request *request, char *why,
     if (request->condensed && (kernel->flags & GD_TWO_OPERANDS)) {
         return say(why, size, "it does not take the pairs of one operand");
     }
-    if (on_cuda && request->form.periodic) {
-        return say(why, size, "periodic columns (box) are computed on the CPU alone");
-    }
     const bool points = kernel->flags & GD_POINTS;
     if ((request->op == GD_OP_CDIST || points) &&
         unfit_for_form(kernel, &request->form, why, size)) {

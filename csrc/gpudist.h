@@ -548,7 +548,7 @@ typedef struct gd_neighbors {
     gd_matrix a, b;   /* GD_POINTS: of one dtype; on the CPU with col_stride 1 */
     gd_metric metric; /* GD_POINTS, and p, minkowski's exponent */
     double p;
-    const double *box; /* GD_POINTS: as in gd_cdist */
+    const double *box; /* GD_POINTS: as in gd_cdist, but on the host */
     /* GD_POINTS: where B is arranged, and how large that is, which sizing tells; 0, as it was, of
      * rows of the table that arrange it in the workspace. */
     void *arrangement;

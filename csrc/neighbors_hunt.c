@@ -357,7 +357,8 @@ gd_hunt gd_hunt_begin(gd_job *job, const gd_choice *finder, ptrdiff_t self)
                             .watch = job->watch},
                  .larger = gd_metric_info(job->measure->metric)->order == GD_LARGER_IS_NEARER,
                  .metric = job->form.metric,
-                 .p = job->measure->p},
+                 .p = job->measure->p,
+                 .box = job->measure->box},
     };
 }
 
