@@ -266,10 +266,6 @@ static bool unfit(const gd_kernel *kernel, const gd_request *request, char *why,
     if (points && on_cuda && request->sums) {
         return say(why, size, "weights are added up in the order of XB");
     }
-    if (points && on_cuda && !gd_is_by_boxes(kernel) && request->neighbors == 0 &&
-        !request->bounded) {
-        return say(why, size, "it lists neighbours, and does not count them");
-    }
     const ptrdiff_t most = gd_is_by_boxes(kernel) ? GD_BOXES_NEIGHBORS : GD_PRODUCT_NEIGHBORS;
     if (points && on_cuda && request->neighbors > most) {
         return say(why, size, "it finds up to %td neighbours, not %td", most, request->neighbors);
