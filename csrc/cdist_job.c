@@ -104,7 +104,6 @@ static gd_status set_arguments(gd_job *job, gd_error *err)
     gd_status status = GD_OK;
     call->metric = job->form.metric;
     call->p = measure->p;
-    call->box = measure->box;
     call->scale = 0.5 / (measure->base > 0 ? log(measure->base) : 1);
     call->weight_sum = (double)d;
     job->task = (gd_prepare){.what = what, .stream = job->stage.stream};
@@ -114,7 +113,8 @@ static gd_status set_arguments(gd_job *job, gd_error *err)
             call->weight_sum += measure->weights[k];
         }
     }
-    if (in_kernel || in_preparation) {
+    status = bring_array(job, measure->box, d, "box", &call->box, err);
+    if (status == GD_OK && (in_kernel || in_preparation)) {
         status = bring_array(job, measure->weights, d, "weights", &weights, err);
         call->weights = in_kernel ? weights : NULL;
         job->task.weights = in_preparation ? weights : NULL;

@@ -248,9 +248,6 @@ static bool unfit(const gd_kernel *kernel, const gd_request *request, char *why,
     if (request->condensed && (kernel->flags & GD_TWO_OPERANDS)) {
         return say(why, size, "it does not take the pairs of one operand");
     }
-    if (on_cuda && request->form.periodic) {
-        return say(why, size, "periodic columns (box) are computed on the CPU alone");
-    }
     const bool points = kernel->flags & GD_POINTS;
     if ((request->op == GD_OP_CDIST || points) &&
         unfit_for_form(kernel, &request->form, why, size)) {
@@ -268,10 +265,6 @@ static bool unfit(const gd_kernel *kernel, const gd_request *request, char *why,
     }
     if (points && on_cuda && request->sums) {
         return say(why, size, "weights are added up in the order of XB");
-    }
-    if (points && on_cuda && !gd_is_by_boxes(kernel) && request->neighbors == 0 &&
-        !request->bounded) {
-        return say(why, size, "it lists neighbours, and does not count them");
     }
     const ptrdiff_t most = gd_is_by_boxes(kernel) ? GD_BOXES_NEIGHBORS : GD_PRODUCT_NEIGHBORS;
     if (points && on_cuda && request->neighbors > most) {

@@ -524,7 +524,8 @@ typedef struct gd_listed {
  * its limit, or the nearest of these, for whose lists `ranked` has room. A launch without `indices`
  * counts them, and tells where each row's are to begin, after `base` before the first; the next one
  * writes them, those of row i to elements from starts[i] - starts[0] on. Products list less than
- * GD_PRODUCT_NEIGHBORS of a row, and a row that has many has more. */
+ * GD_PRODUCT_NEIGHBORS of a row, and a row that has many has more; so they count, and an element
+ * behind the counts says whether a row has many. */
 typedef struct gd_within {
     int64_t *starts; /* of rows + 2: of each row, the end, and whether a row has many; or NULL */
     int64_t base;
@@ -548,7 +549,7 @@ typedef struct gd_neighbors {
     gd_matrix a, b;   /* GD_POINTS: of one dtype; on the CPU with col_stride 1 */
     gd_metric metric; /* GD_POINTS, and p, minkowski's exponent */
     double p;
-    const double *box; /* GD_POINTS: as in gd_cdist */
+    const double *box; /* GD_POINTS: as in gd_cdist, but on the host */
     /* GD_POINTS: where B is arranged, and how large that is, which sizing tells; 0, as it was, of
      * rows of the table that arrange it in the workspace. */
     void *arrangement;
@@ -561,7 +562,7 @@ typedef struct gd_neighbors {
     gd_candidates *lists; /* one a row, or NULL: to count */
     const double *bounds; /* ascending keys: an element counts where it is at most bounds[i] */
     ptrdiff_t bound_count; /* and above bounds[i - 1] */
-    int64_t *counts;       /* rows x bound_count, added to; or NULL: */
+    int64_t *counts;       /* rows x bound_count, added to (CUDA: of all rows); or NULL: */
     double *sums;          /* the same of weights */
     const double *weights; /* one a row of B */
     /* CUDA. No key of a row is larger than its limit; NULL: none has one. Where `last` is not NULL,
@@ -573,6 +574,7 @@ typedef struct gd_neighbors {
     gd_listed listed;
     gd_within within;
     double done, share; /* GD_POINTS: of the call before this launch, and its own part of it */
+    bool may_leave;     /* CUDA, GD_POINTS: rows that seem to have many need not be searched for */
 } gd_neighbors;
 typedef gd_status gd_neighbors_kernel(gd_neighbors *call, gd_error *err);
 

@@ -176,6 +176,14 @@ gd_status gd_hunt_arrange(gd_hunt *hunt, gd_error *err)
                                                                               : status;
 }
 
+gd_status gd_hunt_dense(const gd_hunt *hunt, gd_error *err)
+{
+    return GD_FAIL(err, GD_BAD_VALUE,
+                   "%s lists less than %d neighbours of a row within a radius, and some row has as "
+                   "many or more",
+                   hunt->finder->id, GD_PRODUCT_NEIGHBORS);
+}
+
 gd_status gd_hunt_among(gd_hunt *hunt, ptrdiff_t first, ptrdiff_t count, double from, double to,
                         gd_error *err)
 {
@@ -357,7 +365,8 @@ gd_hunt gd_hunt_begin(gd_job *job, const gd_choice *finder, ptrdiff_t self)
                             .watch = job->watch},
                  .larger = gd_metric_info(job->measure->metric)->order == GD_LARGER_IS_NEARER,
                  .metric = job->form.metric,
-                 .p = job->measure->p},
+                 .p = job->measure->p,
+                 .box = job->measure->box},
     };
 }
 

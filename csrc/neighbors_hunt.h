@@ -47,6 +47,9 @@ gd_status gd_hunt_numbers(gd_hunt *hunt, const void *host, ptrdiff_t count, cons
 /* The same of rows of the table that take points: what they need, and B arranged in it. */
 gd_status gd_hunt_arrange(gd_hunt *hunt, gd_error *err);
 
+/* Refuses rows of which products would not list all that is within a radius. */
+gd_status gd_hunt_dense(const gd_hunt *hunt, gd_error *err);
+
 /* For prey->block: all panels of some rows, one after the other. Each is computed, unless it is the
  * one that is there, and looked through as hunt->look says; `each`, which may be NULL, is called
  * before with the panel's number. */

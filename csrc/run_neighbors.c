@@ -816,13 +816,17 @@ gd_status gd_run_count(const gd_matrix *a, const gd_matrix *b, gd_dtype dtype,
         gd_most(LIST_BYTES / (ptrdiff_t)sizeof(double) / gd_most(census->bound_count, 1), 1);
     gd_choice there;
     gd_status status = GD_OK;
+    bool dense = false;
     while (b->rows > 0 && census->bound_count > 0) {
         status = run(&search, a, b, dtype, measure, orders, at_most, &there, err);
         if (status != GD_OK || a->rows == 0 || there.device.backend == GD_CPU) {
             break;
         }
-        status = gd_cuda_run_count(&search.job, &there, census, orders, err);
-        if (!goes_through_panels(&search, &there, status)) {
+        status = gd_cuda_run_count(&search.job, &there, census, orders, &dense, err);
+        if (status == GD_OK && dense) {
+            search.in_panels = true;
+        }
+        else if (!goes_through_panels(&search, &there, status)) {
             break;
         }
     }

@@ -128,6 +128,7 @@ gd_status gd_cuda_run_nearest(gd_job *job, const gd_choice *finder, const gd_mat
 typedef struct gd_census_job {
     const gd_census *census;
     double *host_sums; /* of a block's rows */
+    int64_t many;      /* of products: whether a row has more than are listed */
 } gd_census_job;
 
 static gd_status hold_census(gd_hunt *hunt, gd_error *err)
@@ -137,6 +138,7 @@ static gd_status hold_census(gd_hunt *hunt, gd_error *err)
     const size_t bins = (size_t)census->bound_count;
     gd_neighbors *const look = &hunt->look;
     const bool sums = census->counts == NULL;
+    const bool points = gd_hunts_points(hunt);
     const void *bounds, *weights = NULL;
     void *memory;
     gd_status status =
@@ -147,7 +149,7 @@ static gd_status hold_census(gd_hunt *hunt, gd_error *err)
     }
     status = status == GD_OK
                  ? gd_stage_memory(&hunt->job->stage, sums ? (size_t)hunt->rows : 1,
-                                   bins * sizeof(double), "counts of pairs", &memory, err)
+                                   (bins + !sums) * sizeof(double), "counts of pairs", &memory, err)
                  : status;
     if (status != GD_OK) {
         return status;
@@ -167,12 +169,19 @@ static gd_status hold_census(gd_hunt *hunt, gd_error *err)
         }
         else { /* counts of all rows are added to each other, those of the host are 0 */
             status = gd_hunt_send(hunt, memory, census->counts, bins * sizeof(int64_t), err);
+            status = status == GD_OK ? gd_hunt_send(hunt, look->counts + bins, &counting->many,
+                                                    sizeof counting->many, err)
+                                     : status;
         }
     }
     if (status != GD_OK) {
         return status;
     }
-    return gd_hunts_points(hunt) ? gd_hunt_arrange(hunt, err) : gd_hunt_panel(hunt, err);
+    if (points) { /* what is beyond the last bound is nobody's neighbour */
+        look->limits = look->bounds + bins - 1;
+        look->one_limit = true;
+    }
+    return points ? gd_hunt_arrange(hunt, err) : gd_hunt_panel(hunt, err);
 }
 
 /* Counts pairs of some rows. */
@@ -182,6 +191,24 @@ static gd_status count_some(gd_hunt *hunt, ptrdiff_t first, ptrdiff_t count, gd_
         return gd_hunt_look(hunt, first, count, NULL, err);
     }
     return gd_job_counts(hunt->job) ? GD_OK : gd_hunt_among(hunt, first, count, 0, 1, err);
+}
+
+/* The counts of all rows up to `end`, if these are all there are. */
+static gd_status bring_counts(gd_hunt *hunt, ptrdiff_t end, gd_error *err)
+{
+    gd_census_job *const counting = hunt->context;
+    const ptrdiff_t bins = counting->census->bound_count;
+    const bool by_products = gd_hunts_points(hunt) && !gd_is_by_boxes(hunt->finder);
+    const bool last = end == hunt->job->a->rows;
+    gd_status status = GD_OK;
+    if (by_products && counting->many == 0) {
+        status = gd_hunt_home(hunt, &counting->many, hunt->look.counts + bins, sizeof(int64_t),
+                              sizeof(int64_t), 1, err);
+    }
+    return status == GD_OK && last && counting->many == 0
+               ? gd_hunt_home(hunt, counting->census->counts, hunt->look.counts, sizeof(int64_t),
+                              sizeof(int64_t), bins, err)
+               : status;
 }
 
 static gd_status census_block(gd_hunt *hunt, ptrdiff_t first, ptrdiff_t count, gd_error *err)
@@ -194,16 +221,16 @@ static gd_status census_block(gd_hunt *hunt, ptrdiff_t first, ptrdiff_t count, g
     if (gd_job_counts(hunt->job)) {
         return count_some(hunt, first, count, err);
     }
+    if (counting->many != 0) {
+        return GD_OK;
+    }
     if (counting->host_sums != NULL) {
         memset(counting->host_sums, 0, bytes);
         status = gd_hunt_send(hunt, hunt->look.sums, counting->host_sums, bytes, err);
     }
     status = status == GD_OK ? count_some(hunt, first, count, err) : status;
     if (status != GD_OK || counting->host_sums == NULL) {
-        const bool last = first + count == hunt->job->a->rows;
-        return status == GD_OK && last ? gd_hunt_home(hunt, census->counts, hunt->look.counts,
-                                                      sizeof(int64_t), sizeof(int64_t), bins, err)
-                                       : status;
+        return status == GD_OK ? bring_counts(hunt, first + count, err) : status;
     }
     status = gd_hunt_home(hunt, counting->host_sums, hunt->look.sums, sizeof(double),
                           sizeof(double), count * bins, err);
@@ -216,19 +243,26 @@ static gd_status census_block(gd_hunt *hunt, ptrdiff_t first, ptrdiff_t count, g
 }
 
 gd_status gd_cuda_run_count(gd_job *job, const gd_choice *finder, const gd_census *census,
-                            const gd_orders *orders, gd_error *err)
+                            const gd_orders *orders, bool *dense, gd_error *err)
 {
     gd_census_job counting = {.census = census};
+    const bool points = finder->kernel->flags & GD_POINTS;
+    const bool by_products = points && !gd_is_by_boxes(finder->kernel);
+    const size_t listed = by_products ? GD_PRODUCT_NEIGHBORS : 0; /* and then counted */
+    const size_t sums = census->counts == NULL ? (size_t)census->bound_count : 0;
     const gd_prey prey = {
         .hold = hold_census,
         .block = census_block,
-        .row_bytes = census->counts == NULL ? (double)census->bound_count * sizeof(double) : 0};
+        .row_bytes = (double)(sums * sizeof(double) +
+                              listed * (gd_dtype_size(job->dtype) + sizeof(int64_t)))};
     gd_hunt hunt = gd_hunt_begin(job, finder, census->self);
     void *const stream = gd_stream_near(job->a->device, finder->device, orders);
     gd_status status = gd_refuse_capture(finder->device, stream, "counting pairs", err);
     hunt.prey = &prey;
     hunt.context = &counting;
+    hunt.look.may_leave = orders->kernel == NULL;
     status = status == GD_OK ? gd_hunt_run(&hunt, orders, err) : status;
     free(counting.host_sums);
-    return status;
+    *dense = counting.many != 0;
+    return status == GD_OK && *dense && orders->kernel != NULL ? gd_hunt_dense(&hunt, err) : status;
 }

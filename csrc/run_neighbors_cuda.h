@@ -11,7 +11,8 @@ gd_status gd_cuda_run_nearest(gd_job *job, const gd_choice *finder, const gd_mat
                               gd_error *err);
 gd_status gd_cuda_run_within(gd_job *job, const gd_choice *finder, const gd_wanted *wanted,
                              const gd_orders *orders, gd_neighborhoods *found, gd_error *err);
+/* Sets *dense, and counts nothing, where some row has more neighbours than the finder lists. */
 gd_status gd_cuda_run_count(gd_job *job, const gd_choice *finder, const gd_census *census,
-                            const gd_orders *orders, gd_error *err);
+                            const gd_orders *orders, bool *dense, gd_error *err);
 
 #endif

@@ -21,7 +21,6 @@ typedef struct gd_within_job {
     const gd_wanted *wanted;
     gd_neighborhoods *found;
     bool home, capped;    /* to the host; at most wanted->most of a row, in the order of B */
-    bool may_leave;       /* points: to panels */
     ptrdiff_t panels;     /* of a block of rows */
     double *keys;         /* limits of all rows */
     const double *limits; /* the same on the device */
@@ -369,9 +368,8 @@ static gd_status bring_places(const gd_hunt *hunt, ptrdiff_t first, ptrdiff_t co
  * thousand pairs, and one of more than a block has room for takes a hundred times as long. */
 static bool is_dense(const gd_hunt *hunt, ptrdiff_t first, ptrdiff_t count, int64_t all)
 {
-    const gd_within_job *const within = hunt->context;
     const double mean = (double)all / (double)count;
-    return first == 0 && within->may_leave && mean > MANY_OF_ROW &&
+    return first == 0 && hunt->look.may_leave && mean > MANY_OF_ROW &&
            mean * MANY_SHARE > (double)hunt->job->b->rows;
 }
 
@@ -397,11 +395,7 @@ static gd_status points_block(gd_hunt *hunt, ptrdiff_t first, ptrdiff_t count, g
         status == GD_OK &&
         (gd_is_by_boxes(hunt->finder) ? is_dense(hunt, first, count, ends[0]) : ends[1] != 0);
     if (found->dense) {
-        return within->may_leave ? GD_OK
-                                 : GD_FAIL(err, GD_BAD_VALUE,
-                                           "%s lists less than %d neighbours of a row within a "
-                                           "radius, and some row has as many or more",
-                                           hunt->finder->id, GD_PRODUCT_NEIGHBORS);
+        return look->may_leave ? GD_OK : gd_hunt_dense(hunt, err);
     }
     status = status == GD_OK ? bring_places(hunt, first, count, err) : status;
     status = status == GD_OK ? add_chunk(hunt, (ptrdiff_t)ends[0] - found->count, err) : status;
@@ -431,7 +425,6 @@ gd_status gd_cuda_run_within(gd_job *job, const gd_choice *finder, const gd_want
         .wanted = wanted,
         .found = found,
         .home = job->a->device.backend == GD_CPU,
-        .may_leave = orders->kernel == NULL,
         .capped = wanted->most < job->b->rows && (points || !wanted->by_distance)};
     /* Products list what is within in any case. */
     const bool by_products = points && !gd_is_by_boxes(finder->kernel);
@@ -447,6 +440,7 @@ gd_status gd_cuda_run_within(gd_job *job, const gd_choice *finder, const gd_want
     gd_status status = gd_refuse_capture(finder->device, stream, "a search within a radius", err);
     hunt.prey = &prey;
     hunt.context = &within;
+    hunt.look.may_leave = orders->kernel == NULL;
     hunt.kept = wanted->kept;
     found->device = finder->device;
     found->stream = stream;

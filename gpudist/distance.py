@@ -99,7 +99,7 @@ def cdist(
           sqeuclidean, cityblock, chebyshev, minkowski, and seuclidean with `V`: a difference is
           that of the nearest images, the smallest ``|x - y - k * box|`` over all whole k. 0 (as
           `scipy.spatial.cKDTree` has it) or inf for a column that is not periodic. Coordinates may
-          be anywhere, in the box or not. On the CPU alone.
+          be anywhere, in the box or not.
 
     Returns
     -------

@@ -142,8 +142,6 @@ def read(asked: Asked) -> Call:
     half = function in ("cdist", "pdist")
     result = arrays.float_dtype(given.space, given.dtypes, asked.dtype, out, half=half)
     arguments = metrics.read(metric, asked.metric_args, given)
-    if "box" in arguments.core:
-        refuse_cuda(given.space, asked.orders.device)
     if metric.name == "haversine":
         metrics.warn_of_degrees(given)
     wide = result == "float64" or not arguments.fit_float32
@@ -151,15 +149,6 @@ def read(asked: Asked) -> Call:
     truths = metric.domain != "numbers" and {*given.dtypes} == {"bool"}
     read_as = "bool" if truths and "weights" not in arguments.core else dtype
     return Call(function, given, metric, arguments, shape, result, dtype, read_as)
-
-
-def refuse_cuda(space: arrays.Space, device: Any) -> None:
-    """Refuse a periodic box for arrays on a device, or for a device that is asked for."""
-    arrays.refuse_devices(space, "box, which is computed on the CPU alone,")
-    if device is not None and str(device) != "cpu":
-        raise ValueError(
-            f"box is computed on the CPU alone: leave device out or give 'cpu', got {str(device)!r}"
-        )
 
 
 def _shape(names: Iterable[str], shapes: list[tuple[int, ...]]) -> tuple[int, ...]:

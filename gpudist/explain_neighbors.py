@@ -169,7 +169,7 @@ def _explain(
             "; tried on some rows first, and panels of distances do what is near most of XB"
             if tried
             else "; in panels of distances where a row has 1024 neighbours or more"
-            if bounded and "product" in said.kernel and said.device != "cpu"
+            if (bounded or neighbors == 0) and "product" in said.kernel and said.device != "cpu"
             else ""
         )
     # Distances are chosen for one device alone: why that one, the rows that search can tell.

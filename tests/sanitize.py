@@ -41,6 +41,8 @@ def call(kernel, metric, dtype, rng):
         for d in {max(kernel.columns[0], 1), min(kernel.columns[1], 37)}:
             for kind in (dtype,) if RECORDS[metric].domain == "numbers" else (dtype, "bool"):
                 args = make(rng, d) | {"kernel": kernel.id, "dtype": dtype}
+                if kernel.id == "cdist/cuda_in_box":
+                    args["box"] = rng.uniform(0.5, 2, d)
                 for m, n in SHAPES if kernel.id in OTHER_FORMS else SHAPES[:1]:
                     a, b = points(rng, m, d, metric, kind), points(rng, n, d, metric, kind)
                     try:
@@ -128,15 +130,17 @@ def search_by_boxes(kernel, rng):
         for d in range(1, 9):
             a, b = (rng.normal(size=(rows, d)).astype(dtype) for rows in (4100, 2500))
             b[3::100], b[5::100], b[7::100, 0] = np.nan, np.inf, -1e30
-            for k in (1, 40):
-                gpudist.knn(a, b, k, kernel=kernel.id)
-                gpudist.knn(b, k=k, kernel=kernel.id)
-            for r in (0.5, 20.0):  # of few, and of so many that a block or memory sorts them
-                gpudist.count_neighbors(b, radii=r, kernel=kernel.id)
-                for more in ({}, {"sort": "distance"}, {"max_neighbors": 9}):
-                    gpudist.radius_neighbors(a[:90], b, r, kernel=kernel.id, **more)
-                    gpudist.radius_neighbors(b, r=r / 9, kernel=kernel.id, **more)
-            gpudist.count_neighbors(a, b, [0.1, 0.5], kernel=kernel.id)
+            for box in (0, 1.5) if d in (2, 7) else (0,):
+                told = {"kernel": kernel.id, "box": box}
+                for k in (1, 40):
+                    gpudist.knn(a, b, k, **told)
+                    gpudist.knn(b, k=k, **told)
+                for r in (0.5, 20.0):  # of few, and of so many that a block or memory sorts them
+                    gpudist.count_neighbors(b, radii=r, **told)
+                    for more in ({}, {"sort": "distance"}, {"max_neighbors": 9}):
+                        gpudist.radius_neighbors(a[:90], b, r, **told, **more)
+                        gpudist.radius_neighbors(b, r=r / 9, **told, **more)
+                gpudist.count_neighbors(a, b, [0.1, 0.5], **told)
         index = gpudist.Neighbors(b, n_neighbors=3, device="cuda")
         index.kneighbors(a[:9]), index.kneighbors()
 

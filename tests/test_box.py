@@ -299,39 +299,27 @@ def test_seuclidean_has_no_default_in_a_box():
         gpudist.cdist(P, P, boxsize=1)
 
 
-@pytest.mark.parametrize("device", ["cuda", "cuda:0", "cuda:all", "cuda:0,1"])
-def test_no_other_device_takes_a_box(device):
-    for call in calls():
-        with pytest.raises(
-            ValueError, match=r"box is computed on the CPU alone|device must name one"
-        ):
-            call(box=1, device=device)
-    kernel = "cdist/cuda_tile"
+def test_rows_that_take_no_box():
     with pytest.raises((ValueError, gpudist.DeviceError), match="cannot do this"):
-        gpudist.cdist(P, P, box=1, kernel=kernel)
+        gpudist.cdist(P, P, box=1, kernel="cdist/cuda_tile")
     with pytest.raises(ValueError, match="it takes no periodic columns"):
         gpudist.cdist(P, P, box=1, kernel="cdist/cpu_tile_baseline")
 
 
-def test_auto_computes_on_the_cpu_though_there_is_a_gpu():
+def test_auto_takes_a_gpu_where_there_is_one():
     sizes = {"shared_block": 227 << 10, "shared_multiprocessor": 228 << 10}
     _core.pretend("90", capability=90, multiprocessors=132, double_ratio=2, **sizes)
     try:
-        x = np.zeros((20_000, 3))
-        plain = _core.choose("cdist", "float64", "euclidean", 20_000, 3)
-        assert plain[1] == "cuda:0"
-        said = gpudist.explain("cdist", x, x, box=1)
-        assert said.device == "cpu" and said.kernel.startswith("cdist/cpu_sums")
-        assert "computed on the CPU alone" in said.rejected["cdist/cuda_tile"]
-        said = gpudist.explain("knn", x, k=4, box=1)
-        assert said.device == "cpu" and said.kernel.startswith("neighbors/cpu_boxes")
-        assert "computed on the CPU alone" in said.rejected["neighbors/cuda_panels"]
-        wide = np.zeros((20_000, 30))
-        said = gpudist.explain("knn", wide, k=4, box=1)
-        assert said.device == "cpu" and said.kernel.startswith("cdist/cpu_sums")
-        assert "computed on the CPU alone" in said.rejected["neighbors/cuda_panels"]
-        far = gpudist.cdist([[0.25]], [[1.25]], box=1.5)  # which goes to the CPU as well
-        assert far.tolist() == [[0.5]]
+        there = {"periodic": True, "device": "cuda", "neighbors": 4, "rows": 20_000}
+        taken = _core.choose("cdist", "float64", "euclidean", 20_000, 3, periodic=True)
+        assert taken[:2] == ("cdist/cuda_in_box", "cuda:0")
+        taken = _core.choose("neighbors", "float32", "euclidean", 20_000, 3, **there)
+        assert taken[:2] == ("neighbors/cuda_boxes", "cuda:0")
+        taken = _core.choose("neighbors", "float32", "euclidean", 20_000, 30, **there)
+        assert taken[:2] == ("neighbors/cuda_panels", "cuda:0")
+        small = gpudist.explain("cdist", [[0.25]], [[1.25]], box=1.5)
+        assert small.device == "cpu" and "not worth the way" in small.rejected["cdist/cuda_in_box"]
+        assert "no periodic columns" in small.rejected["cdist/cuda_tile"]
     finally:
         _core.pretend(None)
 
@@ -356,8 +344,6 @@ def test_dask_passes_a_box_on(rng):
     ):
         with pytest.raises(ValueError, match="box must hold"):
             call(box=-1)
-        with pytest.raises(ValueError, match="on the CPU alone"):
-            call(box=1, device="cuda")
     with pytest.raises(ValueError, match="give V"):
         gpudist.cdist(lazy, lazy, "seuclidean", box=1)
 

@@ -147,7 +147,6 @@ def test_neighbours_by_products_are_for_one_generation_and_some_shapes(pretend):
         (20000, 64, 10, 300),
         (10**6, 64, 10, 63),
         (50000, 9, 1000, 1000),
-        (20000, 64, 0, 1000),  # counts
     ):
         assert taken(*search, n, d, neighbors=k, rows=rows) == "cuda_panels"
     for dtype in ("float32", "float64"):
@@ -158,6 +157,7 @@ def test_neighbours_by_products_are_for_one_generation_and_some_shapes(pretend):
             assert taken(*search, 10**6, 64, neighbors=1, rows=64) == "cuda_product"
             assert taken(*search, 16384, 1024, bounded=True, rows=512) == "cuda_product"
             assert taken(*search, 20000, 64, bounded=True, rows=300) == "cuda_panels"
+            assert taken(*search, 16384, 64, rows=512) == "cuda_product"  # counts
     assert taken("neighbors", "float32", "cityblock", 20000, 64, neighbors=9) == "cuda_panels"
 
 

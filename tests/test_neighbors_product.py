@@ -232,6 +232,41 @@ def test_all_within_a_radius_in_any_order(name, d, dtype, metric, rng):
     np.testing.assert_array_equal(found.indices, np.nonzero(keys <= one)[1])
 
 
+@pytest.mark.parametrize("d", [16, 150])
+@pytest.mark.parametrize(("name", "dtype", "metric"), ALL)
+def test_counts_of_pairs_within_radii(name, d, dtype, metric, rng):
+    a, b = points(rng, name, d, dtype)
+    keys = keys_of(a, b, metric)
+    known = keys[np.isfinite(keys)]
+    known = known if known.size else np.zeros(1)
+    for shares in ([0.001], [0.0003, 0.0005, 0.001], [0, 0.001, 0.5]):
+        radii = np.quantile(known, shares, method="lower").astype(float)
+        expected = [(keys <= r).sum() for r in radii]
+        if (keys <= radii[-1]).sum(axis=1).max() < 1024:
+            found = gpudist.count_neighbors(a, b, radii, metric, kernel=ID, device="cuda")
+            assert found.tolist() == expected
+        else:
+            with pytest.raises(ValueError, match="1024 neighbours"):
+                gpudist.count_neighbors(a, b, radii, metric, kernel=ID, device="cuda")
+        assert gpudist.count_neighbors(a, b, radii, metric, device="cuda").tolist() == expected
+
+
+def test_counts_among_many_rows_and_bins(rng):
+    """Several blocks of rows, of which the last has one with many; and more bins than fit."""
+    b = rng.normal(size=(25_000, 20)).astype("f4")
+    how = {"device": "cuda", "kernel": ID}
+    panels = how | {"kernel": "neighbors/cuda_panels"}
+    radii = np.linspace(0.5, 2.2, 5000)
+    for some in (radii[-1], radii[::100], radii):
+        wanted = gpudist.count_neighbors(b, radii=some, **panels)
+        assert gpudist.explain("count_neighbors", b, radii=some, device="cuda").kernel == ID
+        np.testing.assert_array_equal(gpudist.count_neighbors(b, radii=some, **how), wanted)
+    b[-2000:] = b[-1]
+    wanted = gpudist.count_neighbors(b, radii=radii[::100], **panels)
+    found = gpudist.count_neighbors(b, radii=radii[::100], device="cuda")
+    np.testing.assert_array_equal(found, wanted)
+
+
 def test_a_row_with_many_within_a_radius_sends_all_to_panels(rng):
     a, b = (rng.normal(size=(rows, 16)).astype("f4") for rows in (600, N))
     b[:1024] = a[7]

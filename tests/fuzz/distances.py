@@ -161,8 +161,8 @@ _OF_ALL_METRICS = (
 )  # fmt: skip
 # The sizes of metrics' arguments.
 SIZES = {"w": ("d",), "V": ("d",), "VI": ("d", "d"), "box": ("d",)}
-# A box is not SciPy's, nor a GPU's, and has no default of V.
-_WITHOUT_BOX = ("patched", "device arrays", "defaults")
+# A box is not SciPy's, and has no default of V.
+_WITHOUT_BOX = ("patched", "defaults")
 # These are about what the package chooses.
 _BY_CHOICE = ("patched", "device arrays", "out", "kinds")
 
@@ -213,7 +213,7 @@ def draw(rng: np.random.Generator) -> Case:
         },
     )
     case = with_arguments(rng, case)
-    if _on_gpu() and rng.random() < 0.6 and "box" not in case.arrays:
+    if _on_gpu() and rng.random() < 0.6:
         case = case.having(device="cuda")
     result = result_of(case)
     rows = [
@@ -250,8 +250,7 @@ def with_arguments(rng: np.random.Generator, case: Case) -> Case:
         arrays["V"] = rng.uniform(0.1, 3, d)
     if "VI" in takes and case.relation != "defaults":
         arrays["VI"] = values.definite(rng, d)
-    here = options["device"] != "cuda" and case.relation not in _WITHOUT_BOX
-    if "box" in takes and here and rng.random() < 0.2:
+    if "box" in takes and case.relation not in _WITHOUT_BOX and rng.random() < 0.2:
         arrays["box"] = values.box(rng, case.arrays["b"])
     if "base" in takes and rng.random() < 0.3:
         options["base"] = pick(rng, (2.0, 10.0, 1.5))

@@ -134,7 +134,7 @@ def program(case: Case) -> Program:
         raise Skipped("numbers that the result's type does not hold")
     if min(len(case.arrays["a"]), len(case.arrays["b"])) < 2:
         raise Skipped("nobody to choose from")
-    few = case.arrays["b"].shape[1] <= _FEW_COLUMNS or "w" in case.arrays
+    few = case.arrays["b"].shape[1] <= _FEW_COLUMNS or bool(case.arrays.keys() & {"w", "box"})
     rows = elsewhere.rows("cdist") if options["device"] == "cuda" and not few else ()
     direct = [
         row.id

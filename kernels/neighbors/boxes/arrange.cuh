@@ -34,7 +34,8 @@ __global__ void __launch_bounds__(kPairs) find_knots(const __grid_constant__ Pla
     for (int at = i; at < kSample; at += kPairs) {
         const double part = (at + (at + 1) * 2654435761u * 0x1p-32) / kSample;
         const ptrdiff_t row = (ptrdiff_t)(part * plan.count);
-        const T x = plan.b.at(row < (ptrdiff_t)plan.count ? row : plan.count - 1, column);
+        const T x =
+            (T)plan.place(plan.b, row < (ptrdiff_t)plan.count ? row : plan.count - 1, column);
         values[at] = x < -most ? -most : x < most ? x : most; /* NaN too is large */
     }
     for (int run = 2; run <= kSample; run *= 2) {
@@ -145,7 +146,7 @@ __global__ void __launch_bounds__(kThreads) find_places(const __grid_constant__ 
 #pragma unroll
     for (int k = 0; k < kDims; ++k) {
         if (k < plan.d) {
-            const T value = points.at(row, k);
+            const T value = (T)plan.place(points, row, k);
             is_nan |= value != value;
             x[k] = place_in(knots[k], value, plan.bits) >> zeros[k];
         }
@@ -206,9 +207,14 @@ __global__ void __launch_bounds__(kThreads) fill_leaves(const __grid_constant__ 
     bool is_nan = false;
 #pragma unroll
     for (int k = 0; k < kDims; ++k) {
-        x[k] = !there ? behind_all<T>() : k < plan.d ? plan.b.at(index, k) : T(0);
+        const double exact = there && k < plan.d ? plan.place(plan.b, index, k) : 0;
+        const ptrdiff_t at = ((ptrdiff_t)leaf * kDims + k) * kWarp + lane;
+        x[k] = there ? (T)exact : behind_all<T>();
         is_nan |= x[k] != x[k];
-        plan.points[((ptrdiff_t)leaf * kDims + k) * kWarp + lane] = x[k];
+        plan.points[at] = x[k];
+        if (sizeof(T) < sizeof(double) && plan.periodic) {
+            plan.images[at] = there ? exact : behind_all<double>();
+        }
     }
     if (!there) {
         plan.index[place] = kNone;

@@ -1,4 +1,4 @@
-/* boxes_f32.cu: the kernels of boxes.cu for float. */
+/* boxes_f32.cu: the call of boxes.cu, and the kernels that arrange points, for float. */
 #include "neighbors/boxes/run.cuh"
 
 namespace gd {

@@ -1,4 +1,4 @@
-/* boxes_f64.cu: the kernels of boxes.cu for double. */
+/* boxes_f64.cu: the call of boxes.cu, and the kernels that arrange points, for double. */
 #include "neighbors/boxes/run.cuh"
 
 namespace gd {

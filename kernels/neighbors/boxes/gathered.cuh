@@ -32,13 +32,16 @@ struct alignas(16) Gathered {
     }
 
     /* Replaces what stands for distances by these. */
-    template <typename M, int kDims>
-    __device__ __forceinline__ void settle(int count)
+    template <typename M, typename Row, int kDims>
+    __device__ __forceinline__ void settle(const Plan<T, kDims> &plan, const Row &a, int count)
     {
         __syncwarp();
+        if constexpr (kStandsIn<M, T, Row>) {
+            const auto from = for_distances(plan, a);
 #pragma unroll 1
-        for (int i = (int)(threadIdx.x % kWarp); !kIsSum<M, T> && i < count; i += kWarp) {
-            distances[i] = distance_behind<M, T, kDims>(distances[i]);
+            for (int i = (int)(threadIdx.x % kWarp); i < count; i += kWarp) {
+                distances[i] = distance_behind<M>(plan, from, distances[i]);
+            }
         }
     }
 

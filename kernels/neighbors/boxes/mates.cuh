@@ -66,7 +66,7 @@ __device__ __forceinline__ T sum_of_mates(const T (&sums)[kMates], int wanted)
 }
 
 /* Rows are the points of B in the order of the curve. */
-template <typename M, typename T, int kDims>
+template <typename M, typename Row, typename T, int kDims>
 __global__ void __launch_bounds__(kThreads, kFinders<T, kDims>)
     find_near(const __grid_constant__ Plan<T, kDims> plan)
 {
@@ -80,7 +80,8 @@ __global__ void __launch_bounds__(kThreads, kFinders<T, kDims>)
     const unsigned row = plan.order[at];
     const unsigned before = at / kWarp > 0 ? at / kWarp - 1 : 0;
     const unsigned mates = min(before, plan.leaves() - kMates);
-    T a[kDims], b[kMates][kDims], sums[kMates], most = behind_all<T>();
+    Row a;
+    T b[kMates][kDims], sums[kMates], most = behind_all<T>();
     unsigned indices[kMates];
     int count = 0, leaves = 0;
     if (read_row(plan, row, a)) {
@@ -89,27 +90,27 @@ __global__ void __launch_bounds__(kThreads, kFinders<T, kDims>)
             read_leaf(plan, mates + i, b[i]);
             indices[i] = index_in(plan, mates + i);
             const bool is_mate = indices[i] != kNone && indices[i] != row;
-            sums[i] = is_mate ? sum_of<M, T, kDims>(a, b[i]) : behind_all<T>();
+            sums[i] = is_mate ? sum_to<M>(plan, a, b[i]) : behind_all<T>();
         }
-        most = reach_of_sum<M>(sum_of_mates(sums, plan.wanted)).most;
+        most = reach_from<M>(plan, a, sum_of_mates(sums, plan.wanted));
     }
     bool all_fit = most <= kMostSum<T>;
     if (all_fit) {
 #pragma unroll
         for (int i = 0; i < kMates; ++i) {
             bool is_one = sums[i] <= most;
-            const T x =
-                stand_in<M, T, kDims>(a, b[i], sums[i], infinity<T>(), infinity<T>(), is_one);
+            const T x = stand_in<M>(plan, mates + i, a, b[i], sums[i], infinity<T>(), infinity<T>(),
+                                    is_one);
             count = gathered.add(count, is_one, x, indices[i]);
         }
-        walk_leaves<M>(plan, a, most, [&](unsigned leaf) {
+        walk_leaves<M, Row>(plan, a, most, [&](unsigned leaf) {
             if (leaf - mates < (unsigned)kMates) {
                 return true;
             }
             all_fit = ++leaves <= kMatesLeaves;
             T other[kDims];
             read_leaf(plan, leaf, other);
-            const T sum = sum_of<M, T, kDims>(a, other);
+            const T sum = sum_to<M>(plan, a, other);
             bool is_one = sum <= most;
             if (!__any_sync(kAll, is_one)) {
                 return all_fit;
@@ -119,14 +120,14 @@ __global__ void __launch_bounds__(kThreads, kFinders<T, kDims>)
             if (all_fit) {
                 is_one = is_one && (!kDropsNan<M> || index != kNone);
                 const T x =
-                    stand_in<M, T, kDims>(a, other, sum, infinity<T>(), infinity<T>(), is_one);
+                    stand_in<M>(plan, leaf, a, other, sum, infinity<T>(), infinity<T>(), is_one);
                 count = gathered.add(count, is_one, x, index);
             }
             return all_fit;
         });
     }
     if (all_fit) {
-        gathered.template settle<M, kDims>(count);
+        gathered.template settle<M, Row>(plan, a, count);
         gathered.template write_sorted<true>(count, plan.wanted,
                                              plan.distances + (ptrdiff_t)row * plan.wanted,
                                              plan.indices + (ptrdiff_t)row * plan.wanted);

@@ -40,6 +40,7 @@
 
 #include "arch/dependent.cuh"
 #include "arch/warp.cuh"
+#include "cdist/sums/images.cuh"
 #include "common/metrics.cuh"
 #include "neighbors/keys.cuh"
 
@@ -75,6 +76,12 @@ struct Plan {
     uint64_t *places, *sorted_places;
     unsigned *numbers, *index;
     T *points;
+    /* In a periodic box: its columns' lengths, infinity where one is not periodic, and rounded; how
+     * far sums of places may be off (images.cuh); and exact images beside the points. */
+    bool periodic;
+    double lengths[kDims];
+    T sizes[kDims], slack;
+    double *images;
     T *ends[kMostLevels];
     unsigned *least[kMostLevels];
     unsigned nodes[kMostLevels];
@@ -93,6 +100,12 @@ struct Plan {
     bool one_limit;
 
     __host__ __device__ unsigned leaves() const { return nodes[0]; }
+    /* Where a column of a row is: its image, rounded, in a periodic box. */
+    __device__ __forceinline__ double place(const Points<T> &rows, ptrdiff_t row, int k) const
+    {
+        const T x = rows.at(row, k);
+        return periodic ? image_in((double)x, lengths[k]) : (double)x;
+    }
     __device__ __forceinline__ unsigned row_at(unsigned at) const
     {
         return order != NULL ? order[first + at] : first + at;
@@ -179,8 +192,8 @@ __device__ __forceinline__ T reported(const T (&a)[kDims], const T (&b)[kDims])
 
 /* What no point of a box is nearer than. */
 template <typename M, typename T, int kDims>
-__device__ __forceinline__ T nearest_in(const T (&a)[kDims], const T (&low)[kDims],
-                                        const T (&high)[kDims])
+__device__ __forceinline__ T nearest_in(const Plan<T, kDims> &, const T (&a)[kDims],
+                                        const T (&low)[kDims], const T (&high)[kDims])
 {
     T c[kDims];
 #pragma unroll

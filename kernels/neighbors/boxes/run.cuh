@@ -6,8 +6,7 @@
 
 #include "common/steps.cuh"
 #include "neighbors/boxes/arrange.cuh"
-#include "neighbors/boxes/mates.cuh"
-#include "neighbors/boxes/search.cuh"
+#include "neighbors/boxes/images.cuh"
 #include "neighbors/boxes/workspace.cuh"
 
 namespace gd {
@@ -31,6 +30,9 @@ cudaError_t lay_out(const gd_neighbors &call, Plan<T, kDims> &plan, Scratch &scr
     plan.d = (int)call.b.cols;
     plan.bits = bits_of(plan.d);
     plan.count = (unsigned)call.b.rows;
+    if (call.box != NULL) {
+        set_lengths(plan, call.box);
+    }
     plan.drops_nan = call.metric == GD_CHEBYSHEV;
     plan.wanted = (int)call.ranked.most;
     plan.nodes[0] = (unsigned)ceil_div(call.b.rows, (ptrdiff_t)kWarp);
@@ -44,6 +46,12 @@ cudaError_t lay_out(const gd_neighbors &call, Plan<T, kDims> &plan, Scratch &scr
     keep(plan.spreads, kDims);
     keep(plan.index, (ptrdiff_t)plan.leaves() * kWarp);
     keep(plan.points, (ptrdiff_t)plan.leaves() * kWarp * kDims);
+    if constexpr (std::is_same_v<T, double>) {
+        plan.images = plan.points;
+    }
+    else if (plan.periodic) {
+        keep(plan.images, (ptrdiff_t)plan.leaves() * kWarp * kDims);
+    }
     for (int level = 0; level < plan.levels; ++level) {
         const ptrdiff_t groups = ceil_div((ptrdiff_t)plan.nodes[level], (ptrdiff_t)kWarp);
         keep(plan.ends[level], groups * kWarp * 2 * kDims);
@@ -97,35 +105,18 @@ void arrange(Steps &steps, const Plan<T, kDims> &plan, const Scratch &scratch)
     }
 }
 
-template <typename M, int kSlots, typename T, int kDims>
-gd_status search_all(Steps &steps, const gd_neighbors &call, Plan<T, kDims> &plan, gd_error *err)
+/* What is wanted of the rows of A, which are held as such. */
+template <typename Row, typename T, int kDims>
+gd_status find_for(Steps &steps, const gd_neighbors &call, Plan<T, kDims> &plan,
+                   const Scratch &scratch, gd_error *err)
 {
-    const ptrdiff_t few = steps.processors * kBlocks<T, kDims>;
-    return in_pieces(steps, call, plan, err, [&] {
-        const ptrdiff_t blocks = ceil_div((ptrdiff_t)plan.rows, (ptrdiff_t)kWarps);
-        steps.enqueue(find_nearest<M, kSlots, T, kDims>,
-                      plan.left_count != NULL ? std::min(few, blocks) : blocks, dim3(kThreads), 0,
-                      plan);
-    });
-}
-
-/* Rows of A that are the points of B: those whose mates tell where their neighbours are at once,
- * and then, which are few, the others. */
-template <typename M, typename T, int kDims>
-gd_status search_near(Steps &steps, const gd_neighbors &call, Plan<T, kDims> &plan,
-                      const Scratch &scratch, gd_error *err)
-{
-    plan.left = scratch.order;
-    plan.left_count = scratch.left_count;
-    GD_CUDA_TRY(err, kId,
-                cudaMemsetAsync(plan.left_count, 0, sizeof *plan.left_count,
-                                (cudaStream_t)steps.launch.stream));
-    plan.first = 0;
-    plan.rows = (unsigned)call.a.rows;
-    steps.enqueue(find_near<M, T, kDims>, ceil_div((ptrdiff_t)plan.rows, (ptrdiff_t)kWarps),
-                  dim3(kThreads), 0, plan);
-    plan.order = plan.left;
-    return search_all<M, 1>(steps, call, plan, err);
+    const bool lists = call.within.starts != NULL;
+    if (plan.wanted == 0) {
+        return lists ? list_within<Row>(steps, call, plan, scratch, err)
+                     : count_within<Row>(steps, call, plan, err);
+    }
+    const gd_status status = search_nearest<Row>(steps, call, plan, scratch, err);
+    return status == GD_OK && lists ? gather_lists(steps, call, plan, scratch, err) : status;
 }
 
 template <typename T, int kDims>
@@ -166,30 +157,21 @@ gd_status run(gd_neighbors *call, gd_error *err)
         GD_CUDA_TRY(err, kId, steps.code);
         plan.order = scratch.order;
     }
-    if (plan.wanted == 0) {
-        return lists ? list_within(steps, *call, plan, scratch, err)
-                     : count_within(steps, *call, plan, err);
-    }
-    const gd_status status = with_lp_metric(call->metric, [&](auto metric) {
-        using M = decltype(metric);
-        if constexpr (kDims <= kMatesDims) {
-            if (plan.order == plan.index && plan.leaves() >= kMates && plan.limits == NULL &&
-                plan.wanted <= kMatesWanted && plan.d <= kMatesCols) {
-                return search_near<M>(steps, *call, plan, scratch, err);
-            }
+    if constexpr (kHasImages<kDims>) {
+        if (plan.periodic) {
+            return find_for<Image<T, kDims>>(steps, *call, plan, scratch, err);
         }
-        return plan.wanted <= kWarp ? search_all<M, 1>(steps, *call, plan, err)
-                                    : search_all<M, kMostSlots>(steps, *call, plan, err);
-    });
-    return status == GD_OK && lists ? gather_lists(steps, *call, plan, scratch, err) : status;
+    }
+    return find_for<AsGiven<T, kDims>>(steps, *call, plan, scratch, err);
 }
 
 template <typename T>
 gd_status run_dims(gd_neighbors *call, gd_error *err)
 {
-    return call->b.cols <= 3   ? run<T, 3>(call, err)
-           : call->b.cols <= 5 ? run<T, 5>(call, err)
-                               : run<T, kMostDims>(call, err);
+    const ptrdiff_t cols = call->b.cols;
+    return cols <= 3                        ? run<T, 3>(call, err)
+           : cols <= 5 && call->box == NULL ? run<T, 5>(call, err)
+                                            : run<T, kMostDims>(call, err);
 }
 
 }  // namespace boxes

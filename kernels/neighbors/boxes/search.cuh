@@ -16,36 +16,44 @@ namespace gd {
 namespace boxes {
 
 /* What no point of each node of a group is nearer than, a node a lane; behind all where none is. */
-template <typename M, typename T, int kDims>
+template <typename M, typename Row, typename T, int kDims>
 __device__ __forceinline__ T look_at(const Plan<T, kDims> &plan, int level, unsigned group,
-                                     const T (&a)[kDims])
+                                     const Row &a)
 {
     T low[kDims], high[kDims];
-    return read_box(plan, level, group, low, high) ? nearest_in<M, T, kDims>(a, low, high)
+    return read_box(plan, level, group, low, high) ? nearest_in<M>(plan, a, low, high)
                                                    : behind_all<T>();
 }
 
+/* The distance to a leaf's point, a lane each. */
+template <typename M, typename T, int kDims>
+__device__ __forceinline__ T distance_in(const Plan<T, kDims> &, unsigned, const T (&a)[kDims],
+                                         const T (&b)[kDims], unsigned)
+{
+    return reported<M, T, kDims>(a, b);
+}
+
 /* Adds what belongs to the list of a leaf's points, but for the row itself. */
-template <typename M, int kSlots, typename T, int kDims>
+template <typename M, typename Row, int kSlots, typename T, int kDims>
 __device__ __forceinline__ void take_leaf(const Plan<T, kDims> &plan, unsigned leaf, unsigned own,
-                                          const T (&a)[kDims], List<T, kSlots> &list)
+                                          const Row &a, List<T, kSlots> &list)
 {
     T b[kDims];
     read_leaf(plan, leaf, b);
     const unsigned index = index_in(plan, leaf);
-    const T distance = reported<M, T, kDims>(a, b);
+    const T distance = distance_in<M>(plan, leaf, a, b, list.last.word());
     const bool counts = index != kNone && index != own && distance == distance; /* no NaN */
     list.take(counts ? Key<T>::of(distance, index) : Key<T>::none());
 }
 
-template <typename M, int kSlots, typename T, int kDims>
-__device__ __forceinline__ void search(const Plan<T, kDims> &plan, unsigned own,
-                                       const T (&a)[kDims], T (*lows)[kWarp], List<T, kSlots> &list)
+template <typename M, typename Row, int kSlots, typename T, int kDims>
+__device__ __forceinline__ void search(const Plan<T, kDims> &plan, unsigned own, const Row &a,
+                                       T (*lows)[kWarp], List<T, kSlots> &list)
 {
     const unsigned lane = threadIdx.x % kWarp;
     int level = plan.levels - 1;
     unsigned group = 0;
-    lows[level][lane] = look_at<M>(plan, level, group, a);
+    lows[level][lane] = look_at<M, Row>(plan, level, group, a);
     while (true) {
         const T low = lows[level][lane]; /* the lane's own: nobody else writes it */
         const unsigned word = word_of(low), least = least_of_warp(word);
@@ -68,12 +76,12 @@ __device__ __forceinline__ void search(const Plan<T, kDims> &plan, unsigned own,
             }
         }
         if (level == 0) {
-            take_leaf<M>(plan, node, own, a, list);
+            take_leaf<M, Row>(plan, node, own, a, list);
         }
         else {
             --level;
             group = node;
-            lows[level][lane] = look_at<M>(plan, level, group, a);
+            lows[level][lane] = look_at<M, Row>(plan, level, group, a);
         }
     }
 }
@@ -84,7 +92,7 @@ constexpr int kBlocks = kDims * sizeof(T) <= 12   ? 4
                         : kDims * sizeof(T) <= 32 ? 3
                                                   : 2;
 
-template <typename M, int kSlots, typename T, int kDims>
+template <typename M, typename Row, int kSlots, typename T, int kDims>
 __global__ void __launch_bounds__(kThreads, kBlocks<T, kDims>)
     find_nearest(const __grid_constant__ Plan<T, kDims> plan)
 {
@@ -96,13 +104,13 @@ __global__ void __launch_bounds__(kThreads, kBlocks<T, kDims>)
     for (unsigned at = plan.first + blockIdx.x * kWarps + warp; at < end;
          at += gridDim.x * kWarps) {
         const unsigned row = plan.order != NULL ? plan.order[at] : at;
-        T a[kDims];
+        Row a;
         const bool is_near = read_row(plan, row, a);
         List<T, kSlots> list(plan.wanted, plan.limits != NULL
                                               ? Key<T>::of(plan.limit_of(row), kNone)
                                               : Key<T>::none());
         if (is_near) {
-            search<M>(plan, plan.self == kNone ? kNone : plan.self + row, a, lows[warp], list);
+            search<M, Row>(plan, plan.self == kNone ? kNone : plan.self + row, a, lows[warp], list);
         }
         list.store(plan.distances + (ptrdiff_t)row * plan.wanted,
                    plan.indices + (ptrdiff_t)row * plan.wanted);

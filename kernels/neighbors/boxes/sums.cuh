@@ -39,12 +39,24 @@ template <>
 constexpr double kSumMargin<double> = 0x1p-40;
 static_assert(kLeastSum<float> > 2 * GD_F32_SQUARES_SAFE_MIN, "their roots are good");
 
-/* Sums beyond `most` are of distances beyond a limit; those from kLeastSum to `sure` are not. */
+/* Sums beyond `most` are of distances beyond a limit; those up to `sure` are not. */
 template <typename T>
 struct Reach {
     T sure, most;
 };
 
+/* That of a limit whose sum is between these. */
+template <typename T>
+__device__ __forceinline__ Reach<T> reach_between(T inner, T outer)
+{
+    const T sure = inner * (1 - kSumMargin<T>), most = outer * (1 + kSumMargin<T>);
+    const T least = 2 * kLeastSum<T>, at_least = most < least ? least : most;
+    /* What a sum may have lost counts where the limit itself is so little. */
+    return {sure < 2 * least     ? T(-1)
+            : sure < kMostSum<T> ? sure
+                                 : kMostSum<T>,
+            at_least > kMostSum<T> ? infinity<T>() : at_least};
+}
 /* That of the limit whose sum this is. */
 template <typename M, typename T>
 __device__ __forceinline__ Reach<T> reach_of_sum(T sum)
@@ -53,24 +65,47 @@ __device__ __forceinline__ Reach<T> reach_of_sum(T sum)
         return {sum, sum};
     }
     else {
-        const T sure = sum * (1 - kSumMargin<T>), most = sum * (1 + kSumMargin<T>);
-        const T least = 2 * kLeastSum<T>, at_least = most < least ? least : most;
-        return {sure < kMostSum<T> ? sure : kMostSum<T>,
-                at_least > kMostSum<T> ? infinity<T>() : at_least};
+        return reach_between(sum, sum);
     }
 }
-template <typename M, typename T>
-__device__ __forceinline__ Reach<T> reach_of(T limit)
+/* What sums of points are up to that are as near as others with this sum. */
+template <typename M, typename T, int kDims>
+__device__ __forceinline__ T reach_from(const Plan<T, kDims> &, const T (&)[kDims], T sum)
+{
+    return reach_of_sum<M>(sum).most;
+}
+/* That of a limit. */
+template <typename M, typename T, int kDims>
+__device__ __forceinline__ Reach<T> reach_for(const Plan<T, kDims> &, const T (&)[kDims], T limit)
 {
     return reach_of_sum<M>(M::root ? limit * limit : limit);
+}
+
+template <typename M, typename T, int kDims>
+__device__ __forceinline__ T sum_to(const Plan<T, kDims> &, const T (&a)[kDims],
+                                    const T (&b)[kDims])
+{
+    return sum_of<M, T, kDims>(a, b);
+}
+/* Whether a leaf's point, that of the lane, is within a limit, and whether the row itself is. */
+template <typename M, typename T, int kDims>
+__device__ __forceinline__ bool is_within(const Plan<T, kDims> &, unsigned, const T (&a)[kDims],
+                                          const T (&b)[kDims], T limit)
+{
+    return reported<M, T, kDims>(a, b) <= limit;
+}
+template <typename M, typename T, int kDims>
+__device__ __forceinline__ bool is_own_within(const Plan<T, kDims> &, const T (&a)[kDims], T limit)
+{
+    return reported<M, T, kDims>(a, a) <= limit;
 }
 
 /* What stands for the distance of a point whose sum is within reach: the sum, since its root can
  * wait until all are there; or where a sum of the warp's does not tell, minus the distance, and
  * then it is one of those that are wanted if it is within the limit. Zero has a sign, too. */
 template <typename M, typename T, int kDims>
-__device__ __forceinline__ T stand_in(const T (&a)[kDims], const T (&b)[kDims], T sum, T limit,
-                                      T sure, bool &is_one)
+__device__ __forceinline__ T stand_in(const Plan<T, kDims> &, unsigned, const T (&a)[kDims],
+                                      const T (&b)[kDims], T sum, T limit, T sure, bool &is_one)
 {
     if constexpr (!kIsSum<M, T>) {
         if (__any_sync(kAll, is_one && !(sum >= kLeastSum<T> && sum <= sure))) {
@@ -83,9 +118,19 @@ __device__ __forceinline__ T stand_in(const T (&a)[kDims], const T (&b)[kDims], 
 }
 __device__ __forceinline__ bool has_sign(float x) { return __float_as_int(x) < 0; }
 __device__ __forceinline__ bool has_sign(double x) { return __double2hiint(x) < 0; }
+/* Whether it need not be the distance itself. */
+template <typename M, typename T, typename Row>
+constexpr bool kStandsIn = !kIsSum<M, T>;
+/* What distances are made with, of a row that is as it is: nothing. */
+struct Nothing {};
+template <typename T, int kDims>
+__device__ __forceinline__ Nothing for_distances(const Plan<T, kDims> &, const T (&)[kDims])
+{
+    return {};
+}
 /* The distance that it stands for. */
 template <typename M, typename T, int kDims>
-__device__ __forceinline__ T distance_behind(T x)
+__device__ __forceinline__ T distance_behind(const Plan<T, kDims> &, Nothing, T x)
 {
     if constexpr (kIsSum<M, T>) {
         return x;
@@ -110,8 +155,8 @@ __device__ __forceinline__ double beyond(double a, double low, double high)
 
 /* No point of a box has a smaller sum. */
 template <typename M, typename T, int kDims>
-__device__ __forceinline__ T least_sum(const T (&a)[kDims], const T (&low)[kDims],
-                                       const T (&high)[kDims])
+__device__ __forceinline__ T least_sum(const Plan<T, kDims> &, const T (&a)[kDims],
+                                       const T (&low)[kDims], const T (&high)[kDims])
 {
     T total = 0;
 #pragma unroll

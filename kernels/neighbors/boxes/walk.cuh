@@ -32,24 +32,24 @@ constexpr int kListers = at_most_blocks(kDims * sizeof(T) <= 20   ? 5
                                                                   : 3);
 
 /* Nodes of a group that may have points with sums up to `most`, a bit each. */
-template <typename M, typename T, int kDims>
+template <typename M, typename Row, typename T, int kDims>
 __device__ __forceinline__ unsigned near_nodes(const Plan<T, kDims> &plan, int level,
-                                               unsigned group, const T (&a)[kDims], T most)
+                                               unsigned group, const Row &a, T most)
 {
     T low[kDims], high[kDims];
     const bool there = read_box(plan, level, group, low, high);
-    return __ballot_sync(kAll, there && least_sum<M, T, kDims>(a, low, high) <= most);
+    return __ballot_sync(kAll, there && least_sum<M>(plan, a, low, high) <= most);
 }
 
 /* Calls take(leaf) until that is false, for every leaf that may have points with such sums. */
-template <typename M, typename T, int kDims, typename Take>
-__device__ __forceinline__ void walk_leaves(const Plan<T, kDims> &plan, const T (&a)[kDims], T most,
+template <typename M, typename Row, typename T, int kDims, typename Take>
+__device__ __forceinline__ void walk_leaves(const Plan<T, kDims> &plan, const Row &a, T most,
                                             Take &&take)
 {
     const int lane = (int)(threadIdx.x % kWarp);
     int level = plan.levels - 1;
     unsigned group = 0, words = 0;
-    unsigned word = near_nodes<M>(plan, level, group, a, most);
+    unsigned word = near_nodes<M, Row>(plan, level, group, a, most);
     while (true) {
         for (; level == 0 && word != 0; word &= word - 1) {
             if (!take(group * kWarp + (unsigned)(__ffs((int)word) - 1))) {
@@ -67,7 +67,7 @@ __device__ __forceinline__ void walk_leaves(const Plan<T, kDims> &plan, const T 
         group = group * kWarp + (unsigned)(__ffs((int)word) - 1);
         words = lane == level ? word & (word - 1) : words;
         --level;
-        word = near_nodes<M>(plan, level, group, a, most);
+        word = near_nodes<M, Row>(plan, level, group, a, most);
     }
 }
 

@@ -51,28 +51,28 @@ __device__ __forceinline__ void note_count(const Within<T> &to, ptrdiff_t rows, 
 
 /* How many points of a leaf are within a limit, the row itself too. Distances are computed where a
  * sum does not tell. */
-template <typename M, typename T, int kDims>
-__device__ __forceinline__ int count_leaf(const Plan<T, kDims> &plan, unsigned leaf,
-                                          const T (&a)[kDims], T limit, const Reach<T> &reach)
+template <typename M, typename Row, typename T, int kDims>
+__device__ __forceinline__ int count_leaf(const Plan<T, kDims> &plan, unsigned leaf, const Row &a,
+                                          T limit, const Reach<T> &reach)
 {
     T b[kDims];
     read_leaf(plan, leaf, b);
-    const T sum = sum_of<M, T, kDims>(a, b);
+    const T sum = sum_to<M>(plan, a, b);
     bool within = sum <= reach.most;
     if constexpr (kDropsNan<M>) {
         within = within && index_in(plan, leaf) != kNone;
     }
-    if constexpr (!kIsSum<M, T>) {
-        const bool sure = sum >= kLeastSum<T> && sum <= reach.sure;
+    if constexpr (kStandsIn<M, T, Row>) {
+        const bool sure = sum <= reach.sure;
         if (__any_sync(kAll, within && !sure)) {
-            within = within && (sure || reported<M, T, kDims>(a, b) <= limit);
+            within = within && (sure || is_within<M>(plan, leaf, a, b, limit));
         }
     }
     return __popc(__ballot_sync(kAll, within));
 }
 
 /* Counts the neighbours of each row, and notes them or adds them up. */
-template <typename M, typename T, int kDims>
+template <typename M, typename Row, typename T, int kDims>
 __global__ void __launch_bounds__(kThreads, kWalkers<T, kDims>)
     count_rows(const __grid_constant__ Plan<T, kDims> plan, const __grid_constant__ Within<T> to,
                const double *bound, int64_t *total)
@@ -84,15 +84,15 @@ __global__ void __launch_bounds__(kThreads, kWalkers<T, kDims>)
     for (unsigned at = blockIdx.x * kWarps + warp; at < plan.rows; at += step) {
         const unsigned row = plan.row_at(at);
         int count = 0;
-        T a[kDims];
+        Row a;
         if (read_row(plan, row, a)) {
             const T limit = bound != NULL ? at_most<T>(*bound) : plan.limit_of(row);
-            const Reach<T> reach = reach_of<M>(limit);
-            walk_leaves<M>(plan, a, reach.most, [&](unsigned leaf) {
-                count += count_leaf<M>(plan, leaf, a, limit, reach);
+            const Reach<T> reach = reach_for<M>(plan, a, limit);
+            walk_leaves<M, Row>(plan, a, reach.most, [&](unsigned leaf) {
+                count += count_leaf<M, Row>(plan, leaf, a, limit, reach);
                 return true;
             });
-            count -= plan.self != kNone && reported<M, T, kDims>(a, a) <= limit;
+            count -= plan.self != kNone && is_own_within<M>(plan, a, limit);
         }
         sum += (unsigned)count;
         if (total == NULL && threadIdx.x % kWarp == 0) {
@@ -116,24 +116,23 @@ __global__ void __launch_bounds__(kThreads, kWalkers<T, kDims>)
 
 /* Calls take(what stands for a distance, index, whether it is one) for points of a leaf, one a
  * lane, if one has a sum within reach. */
-template <typename M, typename T, int kDims, typename Take>
+template <typename M, typename Row, typename T, int kDims, typename Take>
 __device__ __forceinline__ void list_leaf(const Plan<T, kDims> &plan, unsigned leaf, unsigned own,
-                                          const T (&a)[kDims], T limit, const Reach<T> &reach,
-                                          Take &&take)
+                                          const Row &a, T limit, const Reach<T> &reach, Take &&take)
 {
     T b[kDims];
     read_leaf(plan, leaf, b);
-    const T sum = sum_of<M, T, kDims>(a, b);
+    const T sum = sum_to<M>(plan, a, b);
     if (__any_sync(kAll, sum <= reach.most)) {
         const unsigned index = index_in(plan, leaf);
         bool is_one = sum <= reach.most && index != own && (!kDropsNan<M> || index != kNone);
-        const T x = stand_in<M, T, kDims>(a, b, sum, limit, reach.sure, is_one);
+        const T x = stand_in<M>(plan, leaf, a, b, sum, limit, reach.sure, is_one);
         take(x, index, is_one);
     }
 }
 
 /* Writes the neighbours of each row to where there is a place for them. */
-template <typename M, typename T, int kDims>
+template <typename M, typename Row, typename T, int kDims>
 __global__ void __launch_bounds__(kThreads, kListers<T, kDims>)
     list_near(const __grid_constant__ Plan<T, kDims> plan, const __grid_constant__ Within<T> to)
 {
@@ -147,16 +146,16 @@ __global__ void __launch_bounds__(kThreads, kListers<T, kDims>)
     Gathered<T, kRoom> &gathered = all[threadIdx.x / kWarp];
     const int64_t start = to.starts[row] - to.starts[0];
     int count = 0, written = 0;
-    T a[kDims];
+    Row a;
     if (!read_row(plan, row, a)) {
         return;
     }
     const T limit = plan.limit_of(row);
-    const Reach<T> reach = reach_of<M>(limit);
-    walk_leaves<M>(plan, a, reach.most, [&](unsigned leaf) {
-        list_leaf<M>(plan, leaf, own, a, limit, reach, [&](T x, unsigned index, bool is_one) {
+    const Reach<T> reach = reach_for<M>(plan, a, limit);
+    walk_leaves<M, Row>(plan, a, reach.most, [&](unsigned leaf) {
+        list_leaf<M, Row>(plan, leaf, own, a, limit, reach, [&](T x, unsigned index, bool is_one) {
             if (count > kShort) {
-                gathered.template settle<M, kDims>(count);
+                gathered.template settle<M, Row>(plan, a, count);
                 gathered.spill(count, to.distances + start + written, to.indices + start + written);
                 written += count;
                 count = 0;
@@ -165,7 +164,7 @@ __global__ void __launch_bounds__(kThreads, kListers<T, kDims>)
         });
         return true;
     });
-    gathered.template settle<M, kDims>(count);
+    gathered.template settle<M, Row>(plan, a, count);
     if (written == 0) {
         gathered.write(count, to.by_distance, to.distances + start, to.indices + start);
     }
@@ -291,7 +290,7 @@ __global__ void __launch_bounds__(kThreads)
 
 /* Adds up how many pairs are in each bin. A warp takes a row after the other, so that few blocks
  * add theirs to the total. */
-template <typename M, typename T, int kDims>
+template <typename M, typename Row, typename T, int kDims>
 __global__ void __launch_bounds__(kThreads, kWalkers<T, kDims>)
     count_near(const __grid_constant__ Plan<T, kDims> plan, Bins bins, int copies, int64_t *counts)
 {
@@ -302,17 +301,18 @@ __global__ void __launch_bounds__(kThreads, kWalkers<T, kDims>)
                                    reinterpret_cast<unsigned long long *>(counts)};
     tally.begin();
     const T limit = at_most<T>(bins.last());
-    const Reach<T> reach = reach_of<M>(limit);
     for (unsigned at = blockIdx.x * kWarps + threadIdx.x / kWarp; at < plan.rows; at += step) {
         const unsigned row = plan.row_at(at), own = plan.self == kNone ? kNone : plan.self + row;
-        T a[kDims];
+        Row a;
         if (!read_row(plan, row, a)) {
             continue;
         }
-        walk_leaves<M>(plan, a, reach.most, [&](unsigned leaf) {
-            list_leaf<M>(plan, leaf, own, a, limit, reach, [&](T x, unsigned, bool is_one) {
+        const Reach<T> reach = reach_for<M>(plan, a, limit);
+        walk_leaves<M, Row>(plan, a, reach.most, [&](unsigned leaf) {
+            list_leaf<M, Row>(plan, leaf, own, a, limit, reach, [&](T x, unsigned, bool is_one) {
                 if (is_one) {
-                    tally.count((double)distance_behind<M, T, kDims>(x), (int)lane);
+                    tally.count((double)distance_behind<M>(plan, for_distances(plan, a), x),
+                                (int)lane);
                 }
             });
             return true;
@@ -354,7 +354,7 @@ gd_status place_rows(Steps &steps, const gd_neighbors &call, const Within<T> &to
     return GD_OK;
 }
 
-template <typename T, int kDims>
+template <typename Row, typename T, int kDims>
 gd_status list_within(Steps &steps, const gd_neighbors &call, Plan<T, kDims> &plan,
                       const Scratch &scratch, gd_error *err)
 {
@@ -367,11 +367,11 @@ gd_status list_within(Steps &steps, const gd_neighbors &call, Plan<T, kDims> &pl
             return in_pieces(steps, call, plan, err, [&] {
                 const ptrdiff_t blocks = ceil_div((ptrdiff_t)plan.rows, (ptrdiff_t)kWarps);
                 if (counts) {
-                    steps.enqueue(count_rows<M, T, kDims>, blocks, dim3(kThreads), 0, plan, to,
+                    steps.enqueue(count_rows<M, Row, T, kDims>, blocks, dim3(kThreads), 0, plan, to,
                                   (const double *)NULL, (int64_t *)NULL);
                 }
                 else {
-                    steps.enqueue(list_near<M, T, kDims>, blocks, dim3(kThreads), 0, plan, to);
+                    steps.enqueue(list_near<M, Row, T, kDims>, blocks, dim3(kThreads), 0, plan, to);
                 }
             });
         });
@@ -407,7 +407,7 @@ gd_status gather_lists(Steps &steps, const gd_neighbors &call, const Plan<T, kDi
     return GD_OK;
 }
 
-template <typename T, int kDims>
+template <typename Row, typename T, int kDims>
 gd_status count_within(Steps &steps, const gd_neighbors &call, Plan<T, kDims> &plan, gd_error *err)
 {
     const Bins bins = {call.bounds, call.bound_count};
@@ -418,14 +418,14 @@ gd_status count_within(Steps &steps, const gd_neighbors &call, Plan<T, kDims> &p
         return in_pieces(steps, call, plan, err, [&] {
             const int blocks = std::min((int)ceil_div(plan.rows, (ptrdiff_t)kWarps), most);
             if (bins.count == 1) {
-                steps.enqueue(count_rows<M, T, kDims>, blocks, dim3(kThreads), 0, plan, Within<T>{},
-                              bins.bounds, call.counts);
+                steps.enqueue(count_rows<M, Row, T, kDims>, blocks, dim3(kThreads), 0, plan,
+                              Within<T>{}, bins.bounds, call.counts);
                 return;
             }
             /* What a block adds to one count is to fit there. */
             const double pairs = (double)ceil_div(plan.rows, (ptrdiff_t)blocks * kWarps) * kWarps *
                                  (double)plan.count;
-            steps.enqueue(count_near<M, T, kDims>, blocks, dim3(kThreads), 0, plan, bins,
+            steps.enqueue(count_near<M, Row, T, kDims>, blocks, dim3(kThreads), 0, plan, bins,
                           pairs < 0x1p32 ? (int)copies : 0, call.counts);
         });
     });
@@ -434,10 +434,10 @@ gd_status count_within(Steps &steps, const gd_neighbors &call, Plan<T, kDims> &p
 }  // namespace boxes
 }  // namespace gd
 
-#define GD_FOR_COLUMNS(T, dims)                                                           \
-    template gd_status list_within(Steps &, const gd_neighbors &, Plan<T, dims> &,        \
-                                   const Scratch &, gd_error *);                          \
-    template gd_status gather_lists(Steps &, const gd_neighbors &, const Plan<T, dims> &, \
-                                    const Scratch &, gd_error *);                         \
-    template gd_status count_within(Steps &, const gd_neighbors &, Plan<T, dims> &, gd_error *);
+/* For rows as they are, or as images: Row is a type with two parameters. */
+#define GD_WITHIN_FOR(Row, T, dims)                                                               \
+    template gd_status list_within<Row<T, dims>>(Steps &, const gd_neighbors &, Plan<T, dims> &,  \
+                                                 const Scratch &, gd_error *);                    \
+    template gd_status count_within<Row<T, dims>>(Steps &, const gd_neighbors &, Plan<T, dims> &, \
+                                                  gd_error *);
 #endif

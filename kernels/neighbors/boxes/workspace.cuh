@@ -56,15 +56,29 @@ gd_status in_pieces(Steps &steps, const gd_neighbors &call, Plan<T, kDims> &plan
     return status;
 }
 
+/* A row of A as kernels hold it: its columns, or in a periodic box images of them (images.cuh),
+ * which not all numbers of columns have. */
+template <typename T, int kDims>
+using AsGiven = T[kDims];
+template <typename T, int kDims>
+struct Image;
+template <int kDims>
+constexpr bool kHasImages = kDims <= 3 || kDims == kMostDims;
+
+/* nearest.cuh: the nearest of each row. */
+template <typename Row, typename T, int kDims>
+gd_status search_nearest(Steps &steps, const gd_neighbors &call, Plan<T, kDims> &plan,
+                         const Scratch &scratch, gd_error *err);
+
 /* within.cuh: all neighbours within limits, counted or written; of lists of the nearest as many as
  * these have; and how many pairs are in each bin. */
-template <typename T, int kDims>
+template <typename Row, typename T, int kDims>
 gd_status list_within(Steps &steps, const gd_neighbors &call, Plan<T, kDims> &plan,
                       const Scratch &scratch, gd_error *err);
 template <typename T, int kDims>
 gd_status gather_lists(Steps &steps, const gd_neighbors &call, const Plan<T, kDims> &plan,
                        const Scratch &scratch, gd_error *err);
-template <typename T, int kDims>
+template <typename Row, typename T, int kDims>
 gd_status count_within(Steps &steps, const gd_neighbors &call, Plan<T, kDims> &plan, gd_error *err);
 
 }  // namespace boxes

@@ -39,6 +39,9 @@ __global__ void __launch_bounds__(kGuessWarps *kLanes) guess(const __grid_consta
     if (lane == 0) {
         const float most = plan.radii != NULL ? plan.bounds[row] : kFar / 2;
         plan.row_facts[row].limit = fminf(unordered(high), most);
+        if (plan.radii != NULL && unordered(high) < most) {
+            atomicAdd(&plan.found->many, 1);
+        }
     }
 }
 

@@ -135,6 +135,7 @@ struct Found {
     unsigned odd;    /* columns that are not in the images, but may be neighbours */
     unsigned failed; /* rows */
     unsigned left;   /* rows whose candidates are too many for a warp */
+    unsigned many;   /* rows that seem to have more within their radius than are wanted */
     unsigned chunks; /* of the log that were asked for: there may be fewer */
     unsigned listed; /* of these, whose hits are in the lists */
     unsigned worst;  /* bits of the largest share of its bound that an error took, if checked */

@@ -262,6 +262,7 @@ __global__ void __launch_bounds__(kRowWarps *kLanes)
     if (row == 0 && plane == 0) {
         plan.found->failed = 0;
         plan.found->left = 0;
+        plan.found->many = 0;
         plan.found->chunks = 0;
         plan.found->listed = 0;
     }

@@ -21,7 +21,9 @@
  * 1000: float32 4.4 / 4.8 / 5.7 / 11, of which 3.4 go for the distances of 10,000,000 neighbours
  * and 1.1 for their lists (in panels 156); float64 4.5 / 4.8 / 6.2 / 16; cosine 4.7 / 5.3 / 6.3,
  * where 0.32 make rows of unit length; 31 within a radius 5.0; 64 tight clusters 7.7 / 9.6 / 20
- * / 95.
+ * / 95. On an H100, where k = 10 takes 6.5, pairs within a radius with 1 neighbour are counted
+ * in 6.9, by five radii in 7.2 (in panels 118); and where a radius has more neighbours than are
+ * listed, the sample says so after 3.
  *
  * Steps, a file each: prepare.cuh, prepare_columns.cuh, multiply.cuh or multiply_long.cuh with
  * look.cuh, lists.cuh, rank.cuh, recompute.cuh. README.md beside this folder has a drawing of them.
@@ -159,7 +161,8 @@ void lay_out(const gd_neighbors &call, int processors, PlanOf<T> &plan, Layout &
     plan.d = call.b.cols;
     plan.words_a = gd::reads_words<T>(call.a);
     plan.words_b = gd::reads_words<T>(call.b);
-    const bool lists = call.within.starts != NULL && call.ranked.most == 0;
+    const bool counts = call.bound_count > 0;
+    const bool lists = (call.within.starts != NULL || counts) && call.ranked.most == 0;
     plan.wanted = lists ? kMostNeighbors : (int)call.ranked.most;
     plan.tiles = (int)gd::ceil_div(call.b.rows, (ptrdiff_t)kTileCols);
     plan.list_room = kManyOfThread * (plan.wanted <= kFewWanted ? kThreadsOfFew : kThreadsOfMany);
@@ -300,8 +303,24 @@ void rank(Steps &steps, const PlanOf<T> &plan)
                   plan, slices);
 }
 
+/* Whether no row seems to have more within its radius than are wanted; waits for the guess. */
+bool has_few(Steps &steps, const Plan &plan)
+{
+    const auto stream = (cudaStream_t)steps.launch.stream;
+    unsigned many = 0;
+    if (steps.code == cudaSuccess) {
+        steps.code =
+            cudaMemcpyAsync(&many, &plan.found->many, sizeof many, cudaMemcpyDeviceToHost, stream);
+    }
+    if (steps.code == cudaSuccess) {
+        steps.code = cudaStreamSynchronize(stream);
+    }
+    return many == 0;
+}
+
+/* may_leave: not to be done where has_few() says no; returns whether it is. */
 template <int kSteps, typename M, typename T>
-void search(Steps &steps, const PlanOf<T> &typed, bool check)
+bool search(Steps &steps, const PlanOf<T> &typed, bool check, bool may_leave)
 {
     const Plan &plan = typed;
     const ptrdiff_t rows = (ptrdiff_t)plan.strips * kTileRows;
@@ -309,6 +328,9 @@ void search(Steps &steps, const PlanOf<T> &typed, bool check)
                   dim3(kRowWarps * gd::filter::kLanes), 0, typed);
     multiply_with<kSteps, Look::kMinima>(steps, plan, {0, plan.sampled, plan.stride});
     steps.enqueue(guess, rows / kGuessWarps, dim3(kGuessWarps * gd::filter::kLanes), 0, plan);
+    if (may_leave && !has_few(steps, plan)) {
+        return false;
+    }
     if (check) {
         multiply_with<kSteps, Look::kCheck>(steps, typed, {0, plan.tiles, 1});
     }
@@ -328,6 +350,7 @@ void search(Steps &steps, const PlanOf<T> &typed, bool check)
     else {
         rank<M, true>(steps, typed);
     }
+    return true;
 }
 
 template <int kSteps, typename M, typename T>
@@ -359,6 +382,7 @@ gd_status run(gd_neighbors *call, gd_error *err)
         return GD_OK;
     }
     const ptrdiff_t rows = call->a.rows;
+    const bool may_leave = call->may_leave && call->ranked.most == 0;
     const ptrdiff_t pieces = gd::ceil_div(rows, rows_at_once(plan.wanted));
     const ptrdiff_t each =
         gd::ceil_div(gd::ceil_div(rows, pieces), (ptrdiff_t)kTileRows) * kTileRows;
@@ -373,7 +397,19 @@ gd_status run(gd_neighbors *call, gd_error *err)
         plan.one_radius = call->one_limit;
         plan.radii = call->limits == NULL || call->one_limit ? call->limits : call->limits + first;
         plan.root = M::root;
-        search<kSteps, M>(steps, plan, call->launch.options.value[0] != 0);
+        if (!search<kSteps, M>(steps, plan, call->launch.options.value[0] != 0, may_leave)) {
+            steps.enqueue(tell_many, 1, dim3(1), 0,
+                          call->bound_count > 0 ? call->counts + call->bound_count
+                                                : call->within.starts + rows + 1);
+            GD_CUDA_TRY(err, kId, steps.code);
+            return GD_OK;
+        }
+    }
+    if (call->bound_count > 0) {
+        const gd::Bins bins = {call->bounds, call->bound_count};
+        const int copies = (int)min(gd::kCensusRoom / bins.count, (ptrdiff_t)gd::filter::kLanes);
+        steps.enqueue(tally_listed<T>, 8 * steps.processors, dim3(kWithinThreads), 0, ranked,
+                      (int)rows, bins, copies, call->counts);
     }
     if (call->within.starts != NULL) {
         steps.enqueue(count_listed, gd::ceil_div(rows, (ptrdiff_t)kWithinThreads),

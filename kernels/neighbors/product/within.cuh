@@ -1,9 +1,10 @@
 /* within.cuh: from lists of neighbours within a radius, the nearest first, to rows of a sparse
- * matrix: how many each row has, and they themselves in the order of their indices or as they are.
- * What they take is nothing beside the search. */
+ * matrix: how many each row has, and they themselves in the order of their indices or as they are;
+ * or to counts of pairs. What they take is nothing beside the search. */
 #ifndef GPUDIST_NEIGHBORS_PRODUCT_WITHIN_CUH
 #define GPUDIST_NEIGHBORS_PRODUCT_WITHIN_CUH
 
+#include "neighbors/census.cuh"
 #include "neighbors/product/operands.cuh"
 
 namespace gd {
@@ -98,6 +99,45 @@ __global__ void __launch_bounds__(kWithinThreads)
         ((T *)to.distances)[at] = distances[(unsigned)keys[i]];
         to.indices[at] = (int64_t)(keys[i] >> 32);
     }
+}
+
+/* Says that some row has as many as are listed at most. */
+__global__ void tell_many(int64_t *to)
+{
+    follow();
+    *to = 1;
+}
+
+/* Adds up how many of the listed are in each bin, a warp a row. The count after the last bin's
+ * becomes one where some row has as many as are listed at most: those may not be all. */
+template <typename T>
+__global__ void __launch_bounds__(kWithinThreads)
+    tally_listed(const __grid_constant__ gd_ranked lists, int rows, Bins bins, int copies,
+                 int64_t *counts)
+{
+    follow();
+    constexpr int kRowsOfBlock = kWithinThreads / kWarp;
+    __shared__ int gathered[kCensusRoom];
+    const Tally<kWithinThreads> tally = {bins, copies, gathered,
+                                         reinterpret_cast<unsigned long long *>(counts)};
+    const int lane = (int)(threadIdx.x % kWarp);
+    const double last = bins.last();
+    tally.begin();
+    for (int row = (int)(blockIdx.x * kRowsOfBlock + threadIdx.x / kWarp); row < rows;
+         row += (int)gridDim.x * kRowsOfBlock) {
+        const ptrdiff_t from = row * lists.most;
+        const T *const distances = (const T *)lists.distances + from;
+        for (ptrdiff_t i = lane; i < lists.most && lists.indices[from + i] >= 0; i += kWarp) {
+            const double distance = (double)distances[i];
+            if (distance <= last) {
+                tally.count(distance, lane);
+            }
+        }
+        if (lane == 0 && lists.indices[from + lists.most - 1] >= 0) {
+            counts[bins.count] = 1;
+        }
+    }
+    tally.end();
 }
 
 }  // namespace filter
