@@ -40,6 +40,7 @@
 #include <type_traits>
 
 #include "cdist/direct/matrices.cuh"
+#include "cdist/ends.cuh"
 #include "common/grid.cuh"
 #include "common/segments.cuh"
 #include "common/slab.cuh"
@@ -189,8 +190,8 @@ __device__ __forceinline__ void join_group(const gd::Cdist<typename Shape::T> &c
  * of a run; nobody reads it any more. */
 template <typename M, typename Shape>
 __device__ __forceinline__ void store_tile(const gd::Cdist<typename Shape::T> &call,
-                                           const typename Shape::Results &total, ptrdiff_t row,
-                                           ptrdiff_t col, void *memory)
+                                           const typename Shape::Results &total, gd_metric metric,
+                                           ptrdiff_t row, ptrdiff_t col, void *memory)
 {
     using T = typename Shape::T;
     constexpr int kRows = Shape::rows, kWord = Shape::word, kRuns = Shape::cols / kWord;
@@ -206,11 +207,14 @@ __device__ __forceinline__ void store_tile(const gd::Cdist<typename Shape::T> &c
 #pragma unroll
         for (int i = 0; i < kRows; ++i, to += call.out_stride) {
             T results[kWord];
+            gd::with_end<M, false>(metric, [&](auto end) {
+                using End = decltype(end);
 #pragma unroll
-            for (int j = 0; j < kWord; ++j) {
-                results[j] = gd::finish<M>(total[i][r * kWord + j], call.d);
-                safe &= gd::is_good<M>(results[j]);
-            }
+                for (int j = 0; j < kWord; ++j) {
+                    results[j] = gd::finish<End>(total[i][r * kWord + j], call.d);
+                    safe &= gd::is_good<End>(results[j]);
+                }
+            });
             if (!call.words) {
                 gd::store_word(&segments[own + i][lane % 8 * kWord], results);
             }
@@ -228,7 +232,9 @@ __device__ __forceinline__ void store_tile(const gd::Cdist<typename Shape::T> &c
     if constexpr (M::template guarded<T>) {
         /* After all stores, when no total is needed any more. */
         if (!safe) {
-            gd::recompute_tile_f64<M, kRows, kRuns>(call, row, col);
+            gd::with_end<M, false>(metric, [&](auto end) {
+                gd::recompute_tile_f64<decltype(end), kRows, kRuns>(call, row, col);
+            });
         }
     }
 }
@@ -243,11 +249,12 @@ struct Alone {
 };
 
 /* kWords: both operands can be read by aligned 16-byte words along dimensions. All: the matrices
- * that there are, `each` blocks for one, or Alone. */
+ * that there are, `each` blocks for one, or Alone. M has the terms of `metric`. */
 template <typename M, bool kWords, typename Shape, typename All>
 __global__ void __launch_bounds__(kThreads, Shape::blocks)
     tile(const __grid_constant__ gd::Cdist<typename Shape::T> first,
-         const __grid_constant__ gd::Grid grid, const __grid_constant__ All all, unsigned each)
+         const __grid_constant__ gd::Grid grid, const __grid_constant__ All all, unsigned each,
+         gd_metric metric)
 {
     using T = typename Shape::T;
     constexpr bool kMany = !std::is_same_v<All, Alone>;
@@ -331,7 +338,7 @@ __global__ void __launch_bounds__(kThreads, Shape::blocks)
     if (!call.words) {
         __syncthreads(); /* nobody reads the last slab any more */
     }
-    store_tile<M, Shape>(call, total, row, col, slab_a);
+    store_tile<M, Shape>(call, total, metric, row, col, slab_a);
 }
 
 template <typename Shape>
@@ -365,9 +372,10 @@ cudaError_t launch(const gd_cdist &call)
                         Shape::block_cols);
     const ptrdiff_t blocks = grid.blocks();
     if (call.many.count == 0) {
-        return gd::enqueue(
-            call.launch, words ? tile<M, true, Shape, Alone> : tile<M, false, Shape, Alone>, blocks,
-            dim3(kThreads), 0, gd::parameters_of<T>(call), grid, Alone{}, (unsigned)blocks);
+        return gd::enqueue(call.launch,
+                           words ? tile<M, true, Shape, Alone> : tile<M, false, Shape, Alone>,
+                           blocks, dim3(kThreads), 0, gd::parameters_of<T>(call), grid, Alone{},
+                           (unsigned)blocks, call.metric);
     }
     const gd::Matrices all = gd::matrices_of<T>(call);
     const bool all_words =
@@ -376,7 +384,7 @@ cudaError_t launch(const gd_cdist &call)
         call.launch,
         all_words ? tile<M, true, Shape, gd::Matrices> : tile<M, false, Shape, gd::Matrices>,
         blocks * all.count, dim3(kThreads), 0, gd::first_of<T>(call, all), grid, all,
-        (unsigned)blocks);
+        (unsigned)blocks, call.metric);
 }
 
 /* A round of low tiles takes two thirds of one of high ones, if a little more for each result. They
@@ -408,7 +416,15 @@ cudaError_t launch_tiles(const gd_cdist &call)
 
 extern "C" gd_status gd_cuda_cdist_tile(gd_cdist *call, gd_error *err)
 {
-    return gd::launch_one_sum<false>(call, "cdist/cuda_tile", err, [&](auto metric, auto type) {
-        return launch_tiles<decltype(metric), decltype(type)>(*call);
+    call->launch.workspace_bytes = 0;
+    if (call->launch.sizing) {
+        return GD_OK;
+    }
+    return gd::with_float_type(call->out.dtype, [&](auto type) {
+        return gd::with_terms<false>(call->metric, [&](auto terms) {
+            const cudaError_t code = launch_tiles<decltype(terms), decltype(type)>(*call);
+            GD_CUDA_TRY(err, "cdist/cuda_tile", code);
+            return GD_OK;
+        });
     });
 }

@@ -38,6 +38,7 @@
  * multiprocessors have no block. */
 #include <type_traits>
 
+#include "cdist/ends.cuh"
 #include "common/grid.cuh"
 #include "cdist/low_dim/short_operands.cuh"
 
@@ -101,11 +102,17 @@ struct Extremes {
     }
     /* Whether all are good. */
     template <typename M>
-    __device__ __forceinline__ bool safe() const
+    __device__ __forceinline__ bool safe(gd_metric metric) const
     {
-        return !M::template guarded<T> ||
-               (M::safe(__uint_as_float(least)) && M::safe(__uint_as_float(most)) &&
-                __uint_as_float(most) <= FLT_MAX);
+        bool good = true;
+        if constexpr (M::template guarded<T>) {
+            gd::with_end<M, true>(metric, [&](auto end) {
+                using End = decltype(end);
+                good = End::safe(__uint_as_float(least)) && End::safe(__uint_as_float(most)) &&
+                       __uint_as_float(most) <= FLT_MAX;
+            });
+        }
+        return good;
     }
 };
 
@@ -113,7 +120,7 @@ struct Extremes {
  * dimensions, as in all direct forms. */
 template <typename M, int D, int kFill>
 __device__ __forceinline__ void find_row(T (&results)[kCols], const T (&a)[kFill],
-                                         const T (&b)[kCols][D])
+                                         const T (&b)[kCols][D], gd_metric metric)
 {
 #pragma unroll
     for (int first = 0; first < D; first += GD_FOLD) {
@@ -136,7 +143,7 @@ __device__ __forceinline__ void find_row(T (&results)[kCols], const T (&a)[kFill
     }
 #pragma unroll
     for (int j = 0; j < kCols; ++j) {
-        if constexpr (M::root) {
+        if (M::squares && metric == GD_EUCLIDEAN) {
             results[j] = gd::approximate_sqrt_ftz(results[j]);
         }
     }
@@ -171,8 +178,9 @@ __device__ __forceinline__ int rows_left(const gd::Cdist<T, kForm> &call, const 
  * rows. Rare, and last: see recompute_f64. */
 template <typename M, gd::Form kForm>
 __device__ __forceinline__ void recompute_unsafe(const gd::Cdist<T, kForm> &call, unsigned unsafe,
-                                                 unsigned block_row, unsigned block_col,
-                                                 int block_rows, unsigned log_kinds, int left)
+                                                 gd_metric metric, unsigned block_row,
+                                                 unsigned block_col, int block_rows,
+                                                 unsigned log_kinds, int left)
 {
     const int down = (int)blockDim.y;
     gd::hide_origin(block_row), gd::hide_origin(block_col);
@@ -180,18 +188,22 @@ __device__ __forceinline__ void recompute_unsafe(const gd::Cdist<T, kForm> &call
     for (; unsafe != 0; unsafe &= unsafe - 1) {
         const int from = threadIdx.y + (__ffs((int)unsafe) - 1) * kCheck * down;
         const int end = min(left, from + kCheck * down);
-        gd::recompute_f64<M>(call, again.first_row + ((ptrdiff_t)from << log_kinds),
-                             again.first_row + ((ptrdiff_t)end << log_kinds),
-                             (ptrdiff_t)down << log_kinds, again.span.run(call));
+        gd::with_end<M, true>(metric, [&](auto ends) {
+            gd::recompute_f64<decltype(ends)>(call,
+                                              again.first_row + ((ptrdiff_t)from << log_kinds),
+                                              again.first_row + ((ptrdiff_t)end << log_kinds),
+                                              (ptrdiff_t)down << log_kinds, again.span.run(call));
+        });
     }
 }
 
-/* log_kinds: see span.cuh. words: both operands can be read by aligned words along dimensions. */
+/* M has the terms of `metric`. log_kinds: see span.cuh. words: both operands can be read by aligned
+ * words along dimensions. */
 template <typename M, int D, gd::Form kForm>
 __global__ void __launch_bounds__(kThreads, kThreadsAtWork<D> / kThreads)
     short_points(const __grid_constant__ gd::Cdist<T, kForm> call,
                  const __grid_constant__ gd::Grid grid, int block_rows, unsigned log_kinds,
-                 bool words)
+                 bool words, gd_metric metric)
 {
     static_assert(kRows<D, kForm> <= kCheck * 32, "a bit for every kCheck rows");
     constexpr int kFill = (D + kCols - 1) / kCols * kCols;     /* a row in whole words */
@@ -240,7 +252,7 @@ __global__ void __launch_bounds__(kThreads, kThreadsAtWork<D> / kThreads)
         constexpr int kTurn = kPlain ? kCheck : 2; /* rows a turn of the loop */
         const auto add_row = [&](const T(&of_a)[kFill]) {
             T results[kCols];
-            find_row<M, D>(results, of_a, b);
+            find_row<M, D>(results, of_a, b, metric);
             if constexpr (kPlain) {
                 gd::stream_word(to, results);
             }
@@ -281,10 +293,11 @@ __global__ void __launch_bounds__(kThreads, kThreadsAtWork<D> / kThreads)
         const int group = i / kCheck;
         extremes = Extremes{};
         walk(std::false_type{}, min(mine, i + kCheck));
-        unsafe |= extremes.safe<M>() ? 0 : 1u << group;
+        unsafe |= extremes.safe<M>(metric) ? 0 : 1u << group;
     }
     if constexpr (M::template guarded<T>) {
-        recompute_unsafe<M>(call, unsafe, block_row, block_col, block_rows, log_kinds, left);
+        recompute_unsafe<M>(call, unsafe, metric, block_row, block_col, block_rows, log_kinds,
+                            left);
     }
 }
 
@@ -328,7 +341,8 @@ cudaError_t launch(const gd_cdist &call, unsigned log_kinds)
     const gd::Grid grid(call.pairs, down, blocks_across, call.pairs ? 1u << log_kinds : 1, rows,
                         across * kCols);
     return gd::enqueue(call.launch, short_points<M, D, kForm>, grid.blocks(),
-                       dim3(across, threads_down), 0, parameters, grid, rows, log_kinds, words);
+                       dim3(across, threads_down), 0, parameters, grid, rows, log_kinds, words,
+                       call.metric);
 }
 
 template <int D, typename M>
@@ -350,8 +364,8 @@ extern "C" gd_status gd_cuda_cdist_short(gd_cdist *call, gd_error *err)
     if (call->launch.sizing) {
         return GD_OK;
     }
-    return gd::with_lp_metric(call->metric, [&](auto metric) {
-        using M = decltype(metric);
+    return gd::with_terms<true>(call->metric, [&](auto terms) {
+        using M = decltype(terms);
         const ptrdiff_t d = call->a.cols;
         const cudaError_t code = d <= 4    ? launch_form<4, M>(*call)
                                  : d <= 6  ? launch_form<6, M>(*call)
