@@ -5,6 +5,10 @@
  * through some 2500 stages at a time (csrc/run_apsp_far.c). */
 #include "apsp/bands.cuh"
 
+#define GD_ELSEWHERE(...) extern template struct gd::ClosingKernels<__VA_ARGS__>;
+GD_CLOSED_FOR_BANDS(GD_ELSEWHERE)
+#undef GD_ELSEWHERE
+
 namespace {
 
 constexpr const char *kId = "apsp/cuda_blocked, out of core";

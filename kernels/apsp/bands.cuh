@@ -34,37 +34,6 @@ struct BandRegion {
     ptrdiff_t first, down, across, pivot, spared, spared_end;
 };
 
-/* Phase 2. The first `col_strips` blocks close the band's part of the pivots' columns; others,
- * where the band has the pivots, their rows. */
-template <typename Ring, int kPivots, bool kPred>
-__global__ void __launch_bounds__(kStripThreads<kPivots>, kPivots == 64 ? 3 : 2)
-    close_band_strips(const __grid_constant__ Paths<Ring> paths,
-                      const __grid_constant__ BandRegion band, unsigned col_strips)
-{
-    using OfRows = RowStrip<Ring, kPivots, kPred, Whole<Ring, kPivots>>;
-    using OfCols = ColStrip<Ring, kPivots, kPred, Whole<Ring, kPivots>>;
-    extern __shared__ int4 shared[];
-    const bool of_cols = blockIdx.x < col_strips;
-    const ptrdiff_t pivot = band.pivot * kPivots;
-    const ptrdiff_t start = of_cols ? band.first * kPivots + blockIdx.x * kStripWidth<kPivots>
-                                    : (ptrdiff_t)(blockIdx.x - col_strips) * kStripWidth<kPivots>;
-    follow<true>();
-    if (start >= pivot && start < pivot + kPivots) {
-        return; /* the pivot tile itself */
-    }
-    if (of_cols && start >= band.spared * kPivots && start < band.spared_end * kPivots) {
-        return;
-    }
-    if (of_cols) {
-        OfCols::close(paths, start, pivot, pivot,
-                      *reinterpret_cast<typename OfCols::Lines *>(shared));
-    }
-    else {
-        OfRows::close(paths, pivot, start, pivot,
-                      *reinterpret_cast<typename OfRows::Lines *>(shared));
-    }
-}
-
 /* Phase 3. Some rows of tiles go along the columns together, so that their part of the panels is
  * read once from device memory. */
 template <typename Ring, int kPivots, bool kPred>
@@ -129,8 +98,9 @@ public:
         paths_.dist = static_cast<T *>(call.dist) - above;
         paths_.pred = kPred ? call.pred - above : NULL;
         paths_.padded = paths_.stride = call.padded;
+        paths_.pivots = kPivots;
         paths_.cols = static_cast<Pair<T> *>(call.launch.workspace) -
-                      panel_at<kPivots, Panels::kColsWidth>(0, call.first);
+                      panel_at<Panels::kColsWidth>(kPivots, 0, call.first);
     }
 
     gd_status enqueue_all(T loop, gd_error *err)
@@ -164,34 +134,25 @@ public:
     }
 
 private:
-    static constexpr size_t kStripShared = sizeof(StripLines<Ring, kPivots, kPred, Panels>);
-    static constexpr size_t kTileShared =
-        sizeof(typename PivotTile<Ring, kPivots, kStripThreads<kPivots>, kPred, Panels>::Lines);
-    static constexpr auto tile_kernel = close_pivot_tile<Ring, kPivots, kPred, Panels>;
-    static constexpr auto strip_kernel = close_band_strips<Ring, kPivots, kPred>;
+    using Kernels = ClosingKernels<Ring, kPivots, kPred>;
     static constexpr auto phase3_kernel = relax_band<Ring, kPivots, kPred>;
 
     /* kStart: of its first kernel. */
     template <Start kStart>
     cudaError_t enqueue_round(ptrdiff_t pivot, bool has_pivots) const
     {
-        constexpr int kStrips = kPivots / kStripWidth<kPivots>; /* a tile */
         const BandRegion band = {
             call_.first / kPivots,  call_.rows / kPivots,
             call_.padded / kPivots, pivot,
             call_.spared / kPivots, (call_.spared + call_.spared_rows) / kPivots};
-        const ptrdiff_t col_strips = kStrips * band.down;
-        const ptrdiff_t row_strips = has_pivots ? kStrips * band.across : 0;
         cudaError_t code = cudaSuccess;
         if (has_pivots) {
-            code = enqueue<kStart>(call_.launch, tile_kernel, 1, kStripThreads<kPivots>,
-                                   kTileShared, paths_, pivot * kPivots);
-            code = code == cudaSuccess
-                       ? enqueue_strips<Start::kEarly>(band, col_strips + row_strips)
-                       : code;
+            code = enqueue<kStart>(call_.launch, Kernels::tile(), 1, kStripThreads<kPivots>,
+                                   Kernels::kTileShared, paths_, pivot * kPivots);
+            code = code == cudaSuccess ? enqueue_strips<Start::kEarly>(band, band.across) : code;
         }
         else {
-            code = enqueue_strips<kStart>(band, col_strips);
+            code = enqueue_strips<kStart>(band, 0);
         }
         const bool rest = !(has_pivots && band.down == 1);
         return code != cudaSuccess || !rest
@@ -201,12 +162,16 @@ private:
                                             Work::Tile::kThreads, Work::kSharedBytes, paths_, band);
     }
 
+    /* Closes the band's part of the pivots' columns, and so many tiles of their rows. */
     template <Start kStart>
-    cudaError_t enqueue_strips(const BandRegion &band, ptrdiff_t strips) const
+    cudaError_t enqueue_strips(const BandRegion &band, ptrdiff_t tiles_of_rows) const
     {
-        constexpr int kStrips = kPivots / kStripWidth<kPivots>;
-        return enqueue<kStart>(call_.launch, strip_kernel, strips, kStripThreads<kPivots>,
-                               kStripShared, paths_, band, (unsigned)(kStrips * band.down));
+        constexpr int kEach = kPivots / kStripWidth<kPivots>; /* of a tile */
+        const Strips strips = {band.pivot * kPivots,  (unsigned)(kEach * band.down),
+                               band.first * kPivots,  0,
+                               band.spared * kPivots, band.spared_end * kPivots};
+        return enqueue<kStart>(call_.launch, Kernels::strips(), kEach * (band.down + tiles_of_rows),
+                               kStripThreads<kPivots>, Kernels::kStripShared, paths_, strips);
     }
 
     const gd_apsp_band &call_;

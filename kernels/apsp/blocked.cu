@@ -69,6 +69,7 @@ class Rounds {
     using Panels = std::conditional_t<kTurns == 1, gd::Whole<Ring, kPivots>, gd::Halves>;
     using Work = gd::Relaxing<Ring, kPivots, kPred, Panels>;
     using Lines = gd::Relaxing<Ring, kClosed, kPred, Panels>;
+    using Kernels = gd::ClosingKernels<Ring, kClosed, kPred>;
 
 public:
     /* `stride` counts what the ring stores from a row of the matrix to the next. */
@@ -88,6 +89,7 @@ public:
             paths.padded = call.padded;
             paths.stride = stride;
             paths.symmetric = symmetric_;
+            paths.pivots = kPivots;
             paths.cols = panel;
             paths.rows = panel + pairs;
             panel = paths.rows + pairs / Hold::kPerWord;
@@ -132,11 +134,6 @@ private:
                       ? Work::kSharedBytes == GD_PATHS64_SHARED
                       : true,
                   "csrc/choose.c knows how much it takes");
-    static constexpr size_t kStripShared = sizeof(gd::StripLines<Ring, kClosed, kPred, Panels>);
-    static constexpr size_t kTileShared = sizeof(
-        typename gd::PivotTile<Ring, kClosed, gd::kStripThreads<kClosed>, kPred, Panels>::Lines);
-    static constexpr auto tile_kernel = gd::close_pivot_tile<Ring, kClosed, kPred, Panels>;
-    static constexpr auto strip_kernel = gd::close_strips<Ring, kClosed, kPred, Panels>;
     static constexpr auto phase3_kernel = gd::relax_phase3<Ring, kPivots, kPred, Panels>;
 
     static size_t panel_pairs(ptrdiff_t padded) { return kPivots / 2 * (size_t)padded; }
@@ -158,17 +155,21 @@ private:
     template <gd::Start kStart>
     cudaError_t close_tile(const gd_launch &launch, ptrdiff_t round, int turn) const
     {
-        return gd::enqueue<kStart>(launch, tile_kernel, 1, gd::kStripThreads<kClosed>, kTileShared,
-                                   paths_of(round, turn), round * kPivots + turn * kClosed);
+        return gd::enqueue<kStart>(launch, Kernels::tile(), 1, gd::kStripThreads<kClosed>,
+                                   Kernels::kTileShared, paths_of(round, turn),
+                                   round * kPivots + turn * kClosed);
     }
     template <gd::Start kStart>
     cudaError_t close_strips(const gd_launch &launch, ptrdiff_t round, int turn) const
     {
-        const ptrdiff_t strips =
-            (symmetric_ ? 1 : 2) * tiles_ * (kPivots / gd::kStripWidth<kClosed>);
-        return gd::enqueue<kStart>(launch, strip_kernel, strips, gd::kStripThreads<kClosed>,
-                                   kStripShared, paths_of(round, turn),
-                                   round * kPivots + turn * kClosed);
+        const ptrdiff_t all = tiles_ * (kPivots / gd::kStripWidth<kClosed>);
+        const ptrdiff_t pivot = round * kPivots + turn * kClosed;
+        const ptrdiff_t above = symmetric_ ? pivot / gd::kStripWidth<kClosed> : 0;
+        const gd::Strips strips = {
+            pivot, (unsigned)(symmetric_ ? above : all), 0, symmetric_ ? pivot : 0, 0, 0};
+        return gd::enqueue<kStart>(launch, Kernels::strips(), symmetric_ ? all : 2 * all,
+                                   gd::kStripThreads<kClosed>, Kernels::kStripShared,
+                                   paths_of(round, turn), strips);
     }
     /* Relaxes the lines of a round's other pivots with those of this turn. */
     cudaError_t relax_others(const gd_launch &launch, ptrdiff_t round, int turn) const
@@ -443,6 +444,10 @@ gd_status run(gd_apsp &call, gd_error *err)
 }
 
 }  // namespace
+
+#define GD_HAVE(...) template struct gd::ClosingKernels<__VA_ARGS__>;
+GD_CLOSED_FOR_BANDS(GD_HAVE)
+#undef GD_HAVE
 
 extern "C" gd_status gd_cuda_apsp_blocked(gd_apsp *call, gd_error *err)
 {

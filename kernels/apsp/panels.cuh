@@ -87,9 +87,9 @@ __device__ __forceinline__ void fold_values(typename Storage<Ring>::Value &c,
     }
 }
 
-/* The panels of a round of so many pivots, in blocks of so many lines of columns and of rows. What
- * phase 3 reads of a tile is then whole blocks. The panel of predecessors is laid out like that of
- * rows. */
+/* The panels of a round of so many pivots (0: the call knows), in blocks of so many lines of
+ * columns and of rows. What phase 3 reads of a tile is then whole blocks. The panel of predecessors
+ * is laid out like that of rows. */
 template <int kRoundPivots, int kColsLines, int kRowsLines>
 struct Layout {
     static constexpr int kPivots = kRoundPivots, kColsWidth = kColsLines, kRowsWidth = kRowsLines;
@@ -100,13 +100,17 @@ using Whole =
            kPivots == 128 && std::is_same<Ring, Plus<float>>::value ? kPivots / 2 : kPivots>;
 /* A round of 128 pivots of which 64 are closed at a time. */
 using Halves = Layout<128, 64, 64>;
+/* What closes pivots of a round sees of its panels. Those that are closed 64 at a time with
+ * predecessors, of either round, have one kernel. */
+template <typename Ring, int kPivots, bool kPred>
+using Closing = std::conditional_t<kPred, Layout<0, 64, 64>, Whole<Ring, kPivots>>;
 
 /* Where a pair of pivots and a line are in a panel of blocks of kWidth lines, with so many lines in
  * a word. */
-template <int kPivots, int kWidth, int kPerWord = 1>
-__host__ __device__ constexpr ptrdiff_t panel_at(int pair, ptrdiff_t line)
+template <int kWidth, int kPerWord = 1>
+__host__ __device__ constexpr ptrdiff_t panel_at(int pivots, int pair, ptrdiff_t line)
 {
-    return ((line / kWidth * (kPivots / 2) + pair) * kWidth + line % kWidth) / kPerWord;
+    return ((line / kWidth * (pivots / 2) + pair) * kWidth + line % kWidth) / kPerWord;
 }
 
 /* The matrices that are closed in place; pred is NULL without predecessors. A symmetric matrix
@@ -119,19 +123,25 @@ struct Paths {
     int32_t *pred;
     ptrdiff_t padded, stride; /* lines; elements from a row of dist to the next */
     bool symmetric;
+    int pivots; /* of a round */
     Pair<typename Hold::Word> *cols, *rows;
     Pair<int32_t> *preds; /* in the order of rows: {k + 1, k} */
 
+    template <typename Panels>
+    __device__ __forceinline__ int pivots_of() const
+    {
+        return Panels::kPivots > 0 ? Panels::kPivots : pivots;
+    }
     /* Where a pair of pivots and a line are in the panels. */
     template <typename Panels>
-    static __device__ __forceinline__ ptrdiff_t cols_at(int pair, ptrdiff_t line)
+    __device__ __forceinline__ ptrdiff_t cols_at(int pair, ptrdiff_t line) const
     {
-        return panel_at<Panels::kPivots, Panels::kColsWidth>(pair, line);
+        return panel_at<Panels::kColsWidth>(pivots_of<Panels>(), pair, line);
     }
     template <typename Panels>
-    static __device__ __forceinline__ ptrdiff_t rows_at(int pair, ptrdiff_t line)
+    __device__ __forceinline__ ptrdiff_t rows_at(int pair, ptrdiff_t line) const
     {
-        return panel_at<Panels::kPivots, Panels::kRowsWidth, Hold::kPerWord>(pair, line);
+        return panel_at<Panels::kRowsWidth, Hold::kPerWord>(pivots_of<Panels>(), pair, line);
     }
 };
 

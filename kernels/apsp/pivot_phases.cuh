@@ -129,13 +129,13 @@ private:
 
         __device__ __forceinline__ Outlet(const Paths<Ring> &paths, ptrdiff_t row, ptrdiff_t col)
         {
-            const ptrdiff_t rows_at = Paths<Ring>::template rows_at<Panels>(0, col);
+            const ptrdiff_t rows_at = paths.template rows_at<Panels>(0, col);
             rows = paths.rows + rows_at;
-            cols = paths.cols + Paths<Ring>::template cols_at<Panels>(0, row);
+            cols = paths.cols + paths.template cols_at<Panels>(0, row);
             preds = kPred ? paths.preds + rows_at : NULL;
             mirrored = kPred || !paths.symmetric || (kHasRows && kHasCols) ? NULL
-                       : kHasRows ? paths.cols + Paths<Ring>::template cols_at<Panels>(0, col)
-                                  : paths.rows + Paths<Ring>::template rows_at<Panels>(0, row);
+                       : kHasRows ? paths.cols + paths.template cols_at<Panels>(0, col)
+                                  : paths.rows + paths.template rows_at<Panels>(0, row);
         }
         __device__ __forceinline__ void put_rows(int pair, int step, const Pair<T> *b,
                                                  const Pair<int32_t> *via) const
@@ -165,17 +165,18 @@ private:
                                                           Lines &lines)
     {
         if constexpr (!kHasCols) {
-            const auto *const from = paths.cols + Paths<Ring>::template cols_at<Panels>(0, pivot);
+            const auto *const from = paths.cols + paths.template cols_at<Panels>(0, pivot);
             for_snapshots([&](int pair, int line) {
                 Hold::get_cols(from + pair * Panels::kColsWidth + line, &lines.cols[pair][line]);
             });
         }
         else {
             constexpr int kWidth = Panels::kRowsWidth;
-            const ptrdiff_t at = Paths<Ring>::template rows_at<Panels>(0, pivot);
+            const int pivots = paths.template pivots_of<Panels>();
+            const ptrdiff_t at = paths.template rows_at<Panels>(0, pivot);
             for_snapshots([&](int pair, int line) {
                 const int place =
-                    line / kWidth * (Panels::kPivots / 2 * kWidth) + pair * kWidth + line % kWidth;
+                    line / kWidth * (pivots / 2 * kWidth) + pair * kWidth + line % kWidth;
                 Hold::get_rows(paths.rows + at + place / Hold::kPerWord, &lines.rows[pair][line]);
                 if constexpr (kPred) {
                     Storage<Plus<int32_t>>::get_rows(paths.preds + at + place,
@@ -365,18 +366,28 @@ union StripLines {
     typename ColStrip<Ring, kPivots, kPred, Panels>::Lines of_cols;
 };
 
-/* Even blocks close strips of the pivots' rows, odd ones strips of their columns. In a symmetric
- * matrix there is one block a strip: of rows right of the pivot tile, of columns above it. */
+/* Which strips a launch closes: a block each, those of the pivots' columns first. A symmetric
+ * matrix has but one for each line: of columns above the pivot tile, of rows right of it. */
+struct Strips {
+    ptrdiff_t pivot;                /* the first of the round's */
+    unsigned of_cols;               /* blocks */
+    ptrdiff_t cols_from, rows_from; /* lines that the first of either begin with */
+    ptrdiff_t spared, spared_end;   /* strips of columns that begin between these are left alone */
+};
+
 template <typename Ring, int kPivots, bool kPred, typename Panels>
 __global__ void __launch_bounds__(kStripThreads<kPivots>, kPivots == 64 ? 3 : 2)
-    close_strips(const __grid_constant__ Paths<Ring> paths, ptrdiff_t pivot)
+    close_strips(const __grid_constant__ Paths<Ring> paths, const __grid_constant__ Strips strips)
 {
     using OfRows = RowStrip<Ring, kPivots, kPred, Panels>;
     using OfCols = ColStrip<Ring, kPivots, kPred, Panels>;
     extern __shared__ int4 shared[];
-    const ptrdiff_t strip = paths.symmetric ? blockIdx.x : blockIdx.x / 2;
-    const ptrdiff_t start = strip * kStripWidth<kPivots>;
-    const bool of_rows = paths.symmetric ? start > pivot : blockIdx.x % 2 == 0;
+    const bool of_cols = blockIdx.x < strips.of_cols;
+    const ptrdiff_t pivot = strips.pivot;
+    const ptrdiff_t start =
+        of_cols
+            ? strips.cols_from + (ptrdiff_t)blockIdx.x * kStripWidth<kPivots>
+            : strips.rows_from + (ptrdiff_t)(blockIdx.x - strips.of_cols) * kStripWidth<kPivots>;
     if (left_out<Ring>()) {
         return;
     }
@@ -384,15 +395,52 @@ __global__ void __launch_bounds__(kStripThreads<kPivots>, kPivots == 64 ? 3 : 2)
     if (start >= pivot && start < pivot + kPivots) {
         return; /* the pivot tile itself */
     }
-    if (of_rows) {
-        OfRows::close(paths, pivot, start, pivot,
-                      *reinterpret_cast<typename OfRows::Lines *>(shared));
+    if (of_cols && start >= strips.spared && start < strips.spared_end) {
+        return;
     }
-    else {
+    if (of_cols) {
         OfCols::close(paths, start, pivot, pivot,
                       *reinterpret_cast<typename OfCols::Lines *>(shared));
     }
+    else {
+        OfRows::close(paths, pivot, start, pivot,
+                      *reinterpret_cast<typename OfRows::Lines *>(shared));
+    }
 }
+
+/* The kernels of both phases, for kPivots that are closed at a time. blocked.cu has those that
+ * bands.cu takes as well (GD_CLOSED_FOR_BANDS): they take long to compile. */
+template <typename Ring, int kPivots, bool kPred>
+struct ClosingKernels {
+    using Panels = Closing<Ring, kPivots, kPred>;
+    static constexpr size_t kTileShared =
+        sizeof(typename PivotTile<Ring, kPivots, kStripThreads<kPivots>, kPred, Panels>::Lines);
+    static constexpr size_t kStripShared = sizeof(StripLines<Ring, kPivots, kPred, Panels>);
+
+    static void (*tile())(Paths<Ring>, ptrdiff_t);
+    static void (*strips())(Paths<Ring>, Strips);
+};
+template <typename Ring, int kPivots, bool kPred>
+void (*ClosingKernels<Ring, kPivots, kPred>::tile())(Paths<Ring>, ptrdiff_t)
+{
+    return close_pivot_tile<Ring, kPivots, kPred, Panels>;
+}
+template <typename Ring, int kPivots, bool kPred>
+void (*ClosingKernels<Ring, kPivots, kPred>::strips())(Paths<Ring>, Strips)
+{
+    return close_strips<Ring, kPivots, kPred, Panels>;
+}
+
+#define GD_CLOSED_FOR_BANDS(X)      \
+    X(gd::Plus<float>, 64, false)   \
+    X(gd::Plus<float>, 64, true)    \
+    X(gd::Plus<float>, 128, false)  \
+    X(gd::PlusUnsigned, 128, false) \
+    X(gd::Plus<int>, 64, false)     \
+    X(gd::Plus<int>, 64, true)      \
+    X(gd::Plus<int>, 128, false)    \
+    X(gd::Plus<double>, 64, false)  \
+    X(gd::Plus<double>, 64, true)
 
 }  // namespace gd
 #endif
