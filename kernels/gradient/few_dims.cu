@@ -312,11 +312,13 @@ cudaError_t launch(const gd_gradient &call, const Plan &plan)
     const unsigned tiles_each = (unsigned)plan.tiles_each;
     cudaError_t code;
     if constexpr (D <= gd::quads::kMostDims && sizeof(T) == sizeof(float)) {
-        const bool regular = one.d == D && gd::quads::is_regular(one, Term::has_away);
-        code = gd::enqueue(
-            call.launch,
-            regular ? gd::quads::add_up<Term, D, true> : gd::quads::add_up<Term, D, false>, blocks,
-            dim3(gd::quads::kThreads), 0, one, out_b, down, chunks, tiles_each, parts, parts_b);
+        auto *kernel = gd::quads::add_up<Term, D, false>;
+        if constexpr (Term::metric != GD_MINKOWSKI) { /* beside powers nothing is spared */
+            const bool regular = one.d == D && gd::quads::is_regular(one, Term::has_away);
+            kernel = regular ? gd::quads::add_up<Term, D, true> : kernel;
+        }
+        code = gd::enqueue(call.launch, kernel, blocks, dim3(gd::quads::kThreads), 0, one, out_b,
+                           down, chunks, tiles_each, parts, parts_b);
     }
     else {
         code = gd::enqueue(call.launch, few_dims<Term, D, T>, blocks, dim3(kThreads),

@@ -21,7 +21,11 @@ __device__ __forceinline__ double power(double x, double p) { return pow(x, p); 
 template <typename T>
 __device__ __forceinline__ T slope(T share, T p)
 {
-    return p == 3 ? share * share : p < 1 ? 1 / power(share, 1 - p) : power(share, p - 1);
+    if (p == 3) {
+        return share * share;
+    }
+    const T of_size = power(share, fabs(p - 1)); /* once: it is a hundred instructions */
+    return p < 1 ? 1 / of_size : of_size;
 }
 
 /* factor: what the terms of a pair have in common; `apart` says that the pair is to be added by
