@@ -310,13 +310,37 @@ __device__ __forceinline__ void begin_suspects(const PlanOf<kCols> &plan)
     }
 }
 
+/* Dimensions of a lane's chunk in a slab, at most; none, or less, beyond the last. */
+__device__ __forceinline__ int left_of(ptrdiff_t d, int slab, int in_slab)
+{
+    return (int)min(d - (ptrdiff_t)slab * kDims, (ptrdiff_t)kDims) - in_slab;
+}
+
+/* Moves, or scales, the chunks that a lane holds of slabs from `slab` on. */
+template <gd_metric kMetric, int kEach, int kCols>
+__device__ __forceinline__ void shift_piece(const PlanOf<kCols> &plan, ptrdiff_t d, int slab,
+                                            int slabs, int in_slab, Held<kEach> &y)
+{
+#pragma unroll
+    for (int j = 0; j < kEach; ++j) {
+        const ptrdiff_t first = (ptrdiff_t)(slab + j) * kDims + in_slab;
+        if (Rules<kMetric>::scalable && plan.weights.roots && slab + j < slabs) {
+            scale(plan.shift + first, plan.weights.roots + first, left_of(d, slab + j, in_slab),
+                  y[j]);
+        }
+        else if (slab + j < slabs) {
+            move(plan.shift + first, left_of(d, slab + j, in_slab), y[j]);
+        }
+    }
+}
+
 /* kSplit warps share eight rows. kEach: chunks that a lane holds at a time. */
 template <gd_metric kMetric, int kSplit, int kEach, bool kFine, int kCols>
 __global__ void __launch_bounds__(kPrepareWarps<kSplit> * 32, kSplit > 1 ? 3 : 0)
     prepare(const __grid_constant__ Cdist<float> call, const __grid_constant__ PlanOf<kCols> plan,
             bool words_a, bool words_b, bool same)
 {
-    constexpr bool kShifts = Rules<kMetric>::shifts, kScalable = Rules<kMetric>::scalable;
+    constexpr bool kShifts = Rules<kMetric>::shifts;
     constexpr int kImageA = Shape<kCols>::image_a, kImageB = Shape<kCols>::image_b;
     constexpr int kRows = kPrepareWarps<kSplit> / kSplit * kQuads;
     static_assert(kTileRows % kRows == 0 && kCols % kRows == 0, "a block, one tile");
@@ -334,27 +358,17 @@ __global__ void __launch_bounds__(kPrepareWarps<kSplit> * 32, kSplit > 1 ? 3 : 0
     const int slabs = (int)plan.slabs, first_slab = warp % kSplit * kEach;
     Held<kEach> y;
     const int in_slab = lane % kQuad * kChunk;
-    /* Dimensions of this lane's chunk in a slab, at most; none, or less, beyond the last. */
-    const auto left_of = [&](int slab) {
-        return (int)min(call.d - (ptrdiff_t)slab * kDims, (ptrdiff_t)kDims) - in_slab;
-    };
     const auto bring = [&](int slab) {
         const float *const start = from + ((ptrdiff_t)slab * kDims + in_slab) * x.col_stride;
 #pragma unroll
         for (int j = 0; j < kEach; ++j) {
-            fetch(start + j * kDims * x.col_stride, x.col_stride, words, left_of(slab + j), y[j]);
+            fetch(start + j * kDims * x.col_stride, x.col_stride, words,
+                  left_of(call.d, slab + j, in_slab), y[j]);
         }
     };
     const auto shift = [&](int slab) {
-#pragma unroll
-        for (int j = 0; kShifts && j < kEach; ++j) {
-            const ptrdiff_t first = (ptrdiff_t)(slab + j) * kDims + in_slab;
-            if (kScalable && plan.weights.roots && slab + j < slabs) {
-                scale(plan.shift + first, plan.weights.roots + first, left_of(slab + j), y[j]);
-            }
-            else if (slab + j < slabs) {
-                move(plan.shift + first, left_of(slab + j), y[j]);
-            }
+        if constexpr (kShifts) {
+            shift_piece<kMetric>(plan, call.d, slab, slabs, in_slab, y);
         }
     };
 
