@@ -13,6 +13,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from setuptools import Distribution
 
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = ROOT / "_build"
@@ -324,6 +325,15 @@ def test_a_compiler_elsewhere_is_no_reason_to_compile_again(job, tmp_path):
     assert not job("second", 2).fresh(), "another version of it is a reason"
     (tmp_path / "own.h").write_text("enum { OWN = 2 };\n")
     assert not job("second", 1).fresh(), "a header of the package is a reason"
+
+
+def test_what_one_version_of_python_compiled_serves_the_next(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(sys, "argv", ["setup.py", "--quiet", "--name"])
+    setup = runpy.run_path("setup.py")
+    build = setup["BuildExt"](Distribution())
+    build.ensure_finalized()
+    assert (sys.implementation.cache_tag in build.build_temp) != setup["ABI3"]
 
 
 def test_what_the_compiler_said_is_kept(job, tmp_path):
