@@ -2,7 +2,7 @@
  *
  * Idea: as on the CPU (cpu/cdist_sums.c), whose bits these are but for powers: coordinates become
  * their images on the way to shared memory, in float64 whatever they are given in, and what a term
- * is of is how far two images are apart (images.cuh). Sums have the order of all kernels, and the
+ * is of is how far two images are apart (periodic.cuh). Sums have the order of all kernels, and the
  * result is rounded once. Without lengths no column is periodic. A block of 128 threads has 32 x 64
  * results, 4 x 4 of them a thread's; a column without a weight has weight 1, which changes no bit.
  *
@@ -14,7 +14,7 @@
  * chebyshev 0.7; d = 128 euclidean 10.7, of which the floor is a third: with 160 registers there
  * are too few threads to hide the way through float64's pipe. Pairs take half of that. */
 #include "cdist/sums/call.cuh"
-#include "cdist/sums/images.cuh"
+#include "common/periodic.cuh"
 #include "common/grid.cuh"
 
 namespace {

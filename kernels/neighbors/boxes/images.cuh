@@ -1,6 +1,6 @@
 /* images.cuh: a row of A in a periodic box, as searches by boxes see it.
  *
- * Points lie along the curve, and in boxes, as their images near 0 (cdist/sums/images.cuh), rounded
+ * Points lie along the curve, and in boxes, as their images near 0 (common/periodic.cuh), rounded
  * to the type of the elements. What a search asks of a row (sums.cuh, plan.cuh) it is told of
  * these: from image to image it is as far as straight on, or as a length less that. Both are off by
  * no more than the images' and three more roundings, each of which takes at most half a last digit

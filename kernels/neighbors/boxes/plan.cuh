@@ -40,7 +40,7 @@
 
 #include "arch/dependent.cuh"
 #include "arch/warp.cuh"
-#include "cdist/sums/images.cuh"
+#include "common/periodic.cuh"
 #include "common/metrics.cuh"
 #include "neighbors/keys.cuh"
 

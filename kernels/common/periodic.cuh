@@ -1,11 +1,11 @@
-/* images.cuh: differences of coordinates in a periodic box, with the bits that the CPU gives them
+/* periodic.cuh: differences of coordinates in a periodic box, with the bits that the CPU gives them
  * (csrc/cpu/box.h, which says why they are right).
  *
  * A coordinate's image is the place within half a length of 0 that it stands for. Two of them are
  * as far apart as the nearer way is: straight on, or over the end of the box. All of it is float64,
  * whatever coordinates are given in. */
-#ifndef GPUDIST_CDIST_SUMS_IMAGES_CUH
-#define GPUDIST_CDIST_SUMS_IMAGES_CUH
+#ifndef GPUDIST_COMMON_PERIODIC_CUH
+#define GPUDIST_COMMON_PERIODIC_CUH
 
 namespace gd {
 
