@@ -60,6 +60,8 @@ bool gd_allocation_fails(void);
  * written when the stream gets there. Pitches are the bytes from one row to the next. */
 gd_status gd_copy_rows(gd_device device, void *stream, void *dst, size_t dst_pitch, const void *src,
                        size_t src_pitch, size_t row_bytes, size_t rows, gd_error *err);
+/* Makes zeros of device memory when the stream gets there. */
+gd_status gd_cuda_clear(void *stream, void *memory, size_t bytes, gd_error *err);
 gd_status gd_wait(gd_device device, void *stream, gd_error *err);
 /* Bytes of the current device that an allocation can count on: what the driver has, and what we
  * keep. */
@@ -104,7 +106,7 @@ gd_status gd_cuda_pinned_alloc(size_t bytes, void **out, gd_error *err);
 void gd_cuda_pinned_free(void *p);
 /* A page of pinned memory, for what kernels write to tell the host. Asking the driver for one takes
  * longer than a small call, so those given back are kept for the next. */
-enum { GD_PAGE_BYTES = 4096 };
+enum { GD_PAGE_BYTES = 8192 };
 gd_status gd_cuda_page_take(void **page, gd_error *err);
 void gd_cuda_page_give(void *page);
 

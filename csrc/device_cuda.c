@@ -312,6 +312,12 @@ gd_status gd_cuda_alloc(void *stream, size_t bytes, const char *what, void **out
 
 void gd_cuda_free(void *stream, void *p) { (void)cudaFreeAsync(p, (cudaStream_t)stream); }
 
+gd_status gd_cuda_clear(void *stream, void *memory, size_t bytes, gd_error *err)
+{
+    CUDA_TRY(cudaMemsetAsync(memory, 0, bytes, (cudaStream_t)stream), "clearing memory");
+    return GD_OK;
+}
+
 gd_status gd_cuda_copy_rows(void *stream, void *dst, size_t dst_pitch, const void *src,
                             size_t src_pitch, size_t row_bytes, size_t rows, gd_error *err)
 {

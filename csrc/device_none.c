@@ -42,6 +42,12 @@ gd_status gd_cuda_alloc(void *stream, size_t bytes, const char *what, void **out
 
 void gd_cuda_free(void *stream, void *p) { (void)stream, (void)p; }
 
+gd_status gd_cuda_clear(void *stream, void *memory, size_t bytes, gd_error *err)
+{
+    (void)stream, (void)memory, (void)bytes;
+    return refuse(err);
+}
+
 gd_status gd_cuda_copy_rows(void *stream, void *dst, size_t dst_pitch, const void *src,
                             size_t src_pitch, size_t row_bytes, size_t rows, gd_error *err)
 {

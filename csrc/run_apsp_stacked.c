@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "bus.h"
 #include "device.h"
@@ -17,6 +18,9 @@
 
 /* What a part of host arrays takes on the device at most. */
 static const double PART_BYTES = 0x1p30;
+/* Where the marks of graphs begin in the page, behind the one for all, and for how many there is
+ * room. Those of more graphs are in device memory. */
+enum { MARKS_AT = 64, MARKS = GD_PAGE_BYTES - MARKS_AT };
 
 typedef struct stacked {
     gd_apsp_batch all; /* as the caller has it */
@@ -31,6 +35,8 @@ typedef struct stacked {
     bool *left;
     ptrdiff_t part; /* graphs at a time */
 } stacked;
+
+static uint8_t *marks_of(const stacked *job) { return (uint8_t *)job->page + MARKS_AT; }
 
 /* The matrices of some graphs in one of the caller's rows, one below the other. */
 static gd_matrix rows_of(const stacked *job, const void *data, gd_dtype dtype, ptrdiff_t first,
@@ -89,9 +95,11 @@ static gd_status settle(const stacked *job, ptrdiff_t first, ptrdiff_t count, gd
     call->launch.sizing = true;
     status = status == GD_OK ? job->kernel->launch.apsp_batch(call, err) : status;
     call->launch.sizing = false;
-    status = status == GD_OK ? gd_stage_memory(stage, (size_t)count, 1,
-                                               "what is found of each graph", &doubts, err)
-                             : status;
+    doubts = marks_of(job);
+    if (status == GD_OK && count > MARKS) {
+        status =
+            gd_stage_memory(stage, (size_t)count, 1, "what is found of each graph", &doubts, err);
+    }
     if (status != GD_OK) {
         return status;
     }
@@ -105,24 +113,27 @@ static gd_status learn(const stacked *job, ptrdiff_t first, const gd_apsp_batch 
                        gd_error *err)
 {
     const size_t count = (size_t)call->count;
-    uint8_t *found;
+    uint8_t *own = NULL;
     gd_status status = gd_wait(job->device, job->stream, err);
     if (status != GD_OK || *job->page == 0) {
         return status;
     }
-    if ((found = malloc(count)) == NULL) {
-        return GD_FAIL(err, GD_NO_MEMORY, "%zu graphs need %zu bytes", count, count);
+    if (call->count > MARKS) {
+        if ((own = malloc(count)) == NULL) {
+            return GD_FAIL(err, GD_NO_MEMORY, "%zu graphs need %zu bytes", count, count);
+        }
+        status =
+            gd_copy_rows(job->device, job->stream, own, count, call->doubts, count, count, 1, err);
+        status = gd_settle(job->device, job->stream, status, err);
     }
-    status =
-        gd_copy_rows(job->device, job->stream, found, count, call->doubts, count, count, 1, err);
-    status = gd_settle(job->device, job->stream, status, err);
+    const uint8_t *const found = own != NULL ? own : call->doubts;
     for (size_t i = 0; status == GD_OK && i < count; ++i) {
         if (found[i] != 0) {
             job->doubts[first + (ptrdiff_t)i] = (double)NAN;
             *job->left = true;
         }
     }
-    free(found);
+    free(own);
     return status;
 }
 
@@ -135,7 +146,13 @@ static gd_status do_part(const stacked *job, ptrdiff_t first, ptrdiff_t count, g
         return status;
     }
     *job->page = 0;
-    status = job->kernel->launch.apsp_batch(&call, err);
+    if (count > MARKS) {
+        status = gd_cuda_clear(job->stream, call.doubts, (size_t)count, err);
+    }
+    else {
+        memset(call.doubts, 0, (size_t)count);
+    }
+    status = status == GD_OK ? job->kernel->launch.apsp_batch(&call, err) : status;
     if (status == GD_OK && job->staged) {
         gd_matrix there = rows_of(job, job->all.out, call.dtype, first, count);
         void *const home = there.data;

@@ -151,8 +151,6 @@ gd_status run(const gd_apsp_batch &call, gd_error *err)
 {
     const gd_launch &launch = call.launch;
     gd::Graphs<T> job = describe<T>(call);
-    GD_CUDA_TRY(err, kReadId,
-                cudaMemsetAsync(call.doubts, 0, (size_t)call.count, (cudaStream_t)launch.stream));
     if (!is_plain<T>(call)) {
         const ptrdiff_t pieces = gd::ceil_div(job.stride, (ptrdiff_t)kThreads * 8);
         const unsigned share = (unsigned)(pieces < 64 ? pieces : 64);
