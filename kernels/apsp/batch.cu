@@ -4,8 +4,9 @@
  * runs over it, so that the weights are read once and the lengths written once: half a warp, two
  * warps or a block of 256, with 64 elements a thread (held.cuh, batch.cuh). Larger ones are cut
  * into tiles of 128 x 128, which blocks draw from one queue for all graphs (queue.cuh); or, where
- * there are few graphs, a team of blocks holds each in shared memory (batch_teams.cuh). Lengths and
- * predecessors are the loop's, and so apsp's, bit for bit.
+ * there are few graphs, two blocks hold each in their registers (batch_pairs.cuh), or a team of
+ * blocks in shared memory (batch_teams.cuh). Lengths and predecessors are the loop's, and so
+ * apsp's, bit for bit.
  *
  * What is not plainly there (another dtype than that of the lengths, edges without direction or all
  * of weight 1, weights to be turned over, a negative number for no edge) is read by a pass of its
@@ -25,9 +26,10 @@
  *
  * Reached on an H200, the kernel alone, float32 that is not negative: 100 000 x 32 nodes 0.312 ms,
  * with predecessors 0.695; 4096 x 64 0.110 and 0.227, 20 000 x 64 0.476 and 1.01; 1000 x 128 0.212
- * and 0.447; by a queue 500 x 256 0.88 and 2.39, 100 x 512 1.31 and 3.31. With negative weights
- * 100 000 x 32 take 0.373, 4096 x 64 0.131, 1000 x 128 0.249; int32 0.337, 0.105 and 0.211; float64
- * 4096 x 64 0.371. */
+ * and 0.447. With negative weights 100 000 x 32 take 0.373, 4096 x 64 0.131, 1000 x 128 0.249;
+ * int32 0.337, 0.105 and 0.211; float64 4096 x 64 0.371. On an H100: by a queue 500 x 256 0.744,
+ * with predecessors 1.87, with negative weights 1.09; 100 x 512 1.10 and 2.64, 97 x 1024 7.48
+ * (14e12 updates a second); by pairs 64 x 256 0.115, 132 x 256 0.231. */
 #include <float.h>
 
 #include "apsp/batch.cuh"
@@ -116,6 +118,13 @@ int turns_for(const gd_apsp_batch &call)
     return call.pitch <= 192 ? most : 2;
 }
 
+bool has_bulk(int device)
+{
+    int generation = 0;
+    cudaDeviceGetAttribute(&generation, cudaDevAttrComputeCapabilityMajor, device);
+    return generation >= 9;
+}
+
 template <typename T>
 gd::Graphs<T> describe(const gd_apsp_batch &call)
 {
@@ -140,6 +149,7 @@ gd::Graphs<T> describe(const gd_apsp_batch &call)
     job.rounded = graph.weights.dtype == GD_F64 && call.dtype == GD_F32;
     job.unreachable = (T)call.unreachable;
     job.together = gd::resident_blocks(call.launch.device.index);
+    job.bulk = has_bulk(call.launch.device.index);
     job.most_turns = turns_for(call);
     job.doubts = call.doubts;
     job.doubted = call.page;

@@ -24,6 +24,7 @@ struct Graphs {
     T absent, unreachable;
     int together;      /* blocks of teams that start together */
     int most_turns;    /* graphs that a team takes one after the other */
+    bool bulk;         /* whether the device has bulk copies, and clusters */
     uint8_t *doubts;   /* one a graph, zero at first: whether it is to be looked at alone */
     unsigned *doubted; /* whether one is */
 };
@@ -111,8 +112,8 @@ __device__ __forceinline__ bool rounding_may_hide(T loop, int n, const Facts<T> 
 
 /* A team's graph, or the tile of it that begins at row0, col0. Diagonals begin without a path, so
  * that they end as the shortest way around: below zero on a negative cycle, and little above it
- * where rounding may hide one. */
-template <typename Shape, typename T, int kM, int kN>
+ * where rounding may hide one. With kTile it is never a whole graph. */
+template <typename Shape, typename T, int kM, int kN, bool kTile = false>
 struct Member {
     const Graphs<T> &job;
     const ptrdiff_t graph;
@@ -125,7 +126,7 @@ struct Member {
     /* Whether the team holds just the graph, and so where its elements are is known. */
     __device__ __forceinline__ bool whole() const
     {
-        return job.in_words && job.row_stride == Shape::kNodes && n == Shape::kNodes &&
+        return !kTile && job.in_words && job.row_stride == Shape::kNodes && n == Shape::kNodes &&
                job.n == Shape::kNodes;
     }
     __device__ __forceinline__ bool on_diagonal(int i, int j) const
@@ -219,7 +220,7 @@ struct Member {
                 c[i][j] = edge ? within_far(c[i][j]) : far_of<T>();
             }
         }
-        if (n < max(row0, col0) + Shape::kNodes) {
+        if (n < max(row0 + Shape::kNodes, col0 + Shape::kNodesAcross)) {
 #pragma unroll
             for (int i = 0; i < kM; ++i) {
 #pragma unroll
@@ -427,7 +428,7 @@ __global__ void __launch_bounds__(HeldShape<int, kSide, kM, kN>::kThreads *kTeam
     using Shape = HeldShape<T, kSide, kM, kN>;
     constexpr bool kShared = Shape::kThreads < 32;
     static_assert(kTeams == 1 || Shape::kThreads <= 32, "a team meets as a warp or as a block");
-    using Lines = HeldLines<T, kSide, kTeams, kPred, kShared>;
+    using Lines = HeldLines<T, Shape, kTeams, kPred, kShared>;
     __shared__ Lines lines;
     __shared__ Facts<T> facts[kTeams];
 
@@ -474,7 +475,7 @@ __global__ void __launch_bounds__(HeldShape<int, kSide, kM, kN>::kThreads *kTeam
             if constexpr (kPred) {
                 mine.start_paths(c, before);
             }
-            Held<Quick, kSide, kM, kN, kPred, OwnLines>(c, before, lines, {}).close(pivots);
+            Held<Quick, Shape, kPred, OwnLines>(c, before, lines, {}).close(pivots);
             leave();
             return;
         }
@@ -483,7 +484,7 @@ __global__ void __launch_bounds__(HeldShape<int, kSide, kM, kN>::kThreads *kTeam
     if constexpr (kPred) {
         mine.start_paths(c, before);
     }
-    Held<Ring, kSide, kM, kN, kPred, OwnLines> held(c, before, lines, {});
+    Held<Ring, Shape, kPred, OwnLines> held(c, before, lines, {});
     const bool rounds = job.directed && kLooksForHidden<T, kPred>;
     if (rounds) {
         held.meet(); /* the facts are zero */

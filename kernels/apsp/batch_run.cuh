@@ -3,6 +3,7 @@
 #ifndef GPUDIST_APSP_BATCH_RUN_CUH
 #define GPUDIST_APSP_BATCH_RUN_CUH
 
+#include "apsp/batch_pairs.cuh"
 #include "apsp/batch_teams.cuh"
 #include "apsp/queue.cuh"
 
@@ -68,10 +69,10 @@ gd_status close_queued(const gd_launch &launch, const Graphs<typename Ring::Word
     using T = typename Ring::Word;
     using How = Tiling<T, kPred>;
     constexpr int kSide = How::kSide;
-    using Shape = HeldShape<T, kSide, 8, How::kSideN>;
-    constexpr auto kernel = close_by_tiles<Ring, kSide, 8, How::kSideN, How::kSideBlocks, kPred>;
-    constexpr size_t kShared =
-        TileOf<Ring, kSide, 8, How::kSideN, kPred, false, false>::kSharedBytes;
+    constexpr auto kernel = close_by_tiles<Ring, kSide, 8, How::kN, How::kSideBlocks, kPred>;
+    using All = Tiles<Ring, kSide, 8, How::kN, kPred>;
+    const size_t shared = job.bulk ? sizeof(typename All::template SharedOf<true>)
+                                   : sizeof(typename All::template SharedOf<false>);
     QueuePlan<T> plan = plan_queue(job, kSide, launch.workspace);
     int multiprocessors;
     GD_CUDA_TRY(err, kBatchId,
@@ -87,7 +88,7 @@ gd_status close_queued(const gd_launch &launch, const Graphs<typename Ring::Word
         GD_CUDA_TRY(
             err, kBatchId,
             enqueue(launch, kernel, min(tasks, (ptrdiff_t)multiprocessors * How::kSideBlocks),
-                    Shape::kThreads, kShared, job, queue));
+                    All::Shape::kThreads, shared, job, queue));
         const gd_status status =
             gd_pass(&launch, (double)(first + queue.count) / (double)job.count, err);
         if (status != GD_OK) {
@@ -178,6 +179,28 @@ gd_status close_teamed(const gd_launch &launch, const Graphs<typename Ring::Word
     return GD_OK;
 }
 
+/* Whether pairs of blocks close these graphs sooner than teams or a queue (NOTES.md). With fewer
+ * graphs teams have four blocks each; of up to 160 nodes one block holds a graph by itself. */
+template <typename T>
+bool pairs_pay(const Graphs<T> &job)
+{
+    const bool has_form = !kMayNotFollow && job.bulk && sizeof(T) == 4 && job.pred == NULL &&
+                          job.n > kPairRows && job.n <= kPairNodes;
+    const ptrdiff_t a_turn = job.together / 2;
+    return has_form && job.count > a_turn / 2 && job.count <= a_turn * (job.n > 160 ? 3 : 1);
+}
+
+template <typename Ring>
+gd_status close_paired(const gd_launch &launch, const Graphs<typename Ring::Word> &job,
+                       gd_error *err)
+{
+    using T = typename Ring::Word;
+    GD_CUDA_TRY(err, kBatchId,
+                enqueue(launch, close_by_pairs<Ring>, 2 * job.count, PairShape<T>::kThreads,
+                        sizeof(PairShared<T>), job));
+    return GD_OK;
+}
+
 template <typename Ring, int kSide, int kN, int kTeams, int kBlocks, bool kPred>
 gd_status close_held(const gd_launch &launch, const Graphs<typename Ring::Word> &job, gd_error *err)
 {
@@ -205,6 +228,11 @@ gd_status close_all(const gd_launch &launch, const Graphs<typename Ring::Word> &
             return close_held<Ring, 128, 8, 1, kPred ? 1 : 2, kPred>(launch, job, err);
         }
     }
+    if constexpr (sizeof(T) == 4 && !kPred) {
+        if (pairs_pay(job)) {
+            return close_paired<Ring>(launch, job, err);
+        }
+    }
     if constexpr (sizeof(T) == 4) {
         if (teams_pay(job)) {
             return close_teamed<Ring, kPred>(launch, job, err);
@@ -218,7 +246,8 @@ template <typename T>
 size_t workspace_of(const Graphs<T> &job)
 {
     const int side = Tiling<T, false>::kSide;
-    const bool held = job.n <= 64 || (Tiling<T, false>::kHolds128 && job.n <= 128);
+    const bool held =
+        job.n <= 64 || (Tiling<T, false>::kHolds128 && job.n <= 128) || pairs_pay(job);
     return held             ? 0
            : teams_pay(job) ? plan_teams(job, NULL).bytes
                             : plan_queue(job, side, NULL).bytes;

@@ -14,10 +14,9 @@
  * Launch: as many teams of 1, 2, 4, ... blocks of 512 threads as the device starts together, a
  * block a multiprocessor.
  *
- * Reached on an H200, the kernel alone, float32: 64 x 256 nodes 0.166 ms, where a queue takes
- * 0.312; 16 x 256 0.082 (0.224), 16 x 512 0.270 (0.601), 4 x 1024 0.452 (1.13); with predecessors
- * 16 x 256 0.160 (0.427), 66 x 192 0.258 (0.389). From how many graphs on a queue is quicker:
- * NOTES.md. */
+ * Reached on an H200, the kernel alone, float32: 16 x 256 nodes 0.082 ms, 16 x 512 0.270, 4 x 1024
+ * 0.452; with predecessors 16 x 256 0.160, 66 x 192 0.258. From how many graphs on pairs of blocks
+ * or a queue are quicker: NOTES.md. */
 #ifndef GPUDIST_APSP_BATCH_TEAMS_CUH
 #define GPUDIST_APSP_BATCH_TEAMS_CUH
 
@@ -250,6 +249,17 @@ __device__ __forceinline__ bool team_has(bool negative, const resident::Job<T> &
     return some;
 }
 
+/* Closes a part with predecessors over any weights. In one function with the quicker loop, neither
+ * would have the registers it needs. */
+template <typename Ring>
+__device__ __noinline__ void close_apart(const resident::Job<typename Ring::Word> &team,
+                                         resident::Place at)
+{
+    extern __shared__ int4 memory[];
+    const resident::Part<typename Ring::Word, true> part(team, at, memory);
+    resident::Resident<Ring, true, kTeamThreads>(part).close();
+}
+
 template <typename Ring, bool kPred>
 __global__ void __launch_bounds__(kTeamThreads, 1)
     close_by_teams(const __grid_constant__ Graphs<typename Ring::Word> job,
@@ -257,7 +267,6 @@ __global__ void __launch_bounds__(kTeamThreads, 1)
 {
     using T = typename Ring::Word;
     using Quick = typename QuickOf<Ring>::Type;
-    constexpr int kThreads = kTeamThreads;
     constexpr bool kLooks = kLooksForHidden<T, kPred>, kWhole = std::is_same<T, int32_t>::value;
     extern __shared__ int4 memory[];
     __shared__ resident::Job<T> team;
@@ -281,11 +290,14 @@ __global__ void __launch_bounds__(kTeamThreads, 1)
             note_entered(found, teams.facts + graph);
         }
         const bool careful = team_has(found.negative, team, turn, &negatives) || job.flip;
-        if (!std::is_same<Quick, Ring>::value && !careful) {
-            resident::Resident<Quick, kPred, kThreads>(part).close();
+        if (std::is_same<Quick, Ring>::value || !careful) {
+            resident::Resident<Quick, kPred, kTeamThreads>(part).close();
+        }
+        else if constexpr (kPred) {
+            close_apart<Ring>(team, {block, turn});
         }
         else {
-            resident::Resident<Ring, kPred, kThreads>(part).close();
+            resident::Resident<Ring, kPred, kTeamThreads>(part).close();
         }
         const T loop = mine.leave();
         alone |= loop < 0;
