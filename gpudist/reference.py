@@ -99,8 +99,7 @@ def _rule(
     if metric == "seuclidean":
         return lambda x, b: np.sqrt(((x - b) ** 2 / V).sum(axis=1))
     if metric == "mahalanobis":
-        # einsum adds up each row of b in the same order, however many there are.
-        return lambda x, b: np.sqrt(np.einsum("nj,jk,nk->n", x - b, VI, x - b))
+        return lambda x, b: np.sqrt(_quadratic(x - b, VI))
     if metric == "jensenshannon":
         scale = 2.0 if base is None else 2.0 * np.log(base)
         return lambda x, b: _jensenshannon(x, b, scale)
@@ -135,6 +134,12 @@ def _cosine(x: Any, b: Any, w: Any) -> Any:
 
 def _correlation(x: Any, b: Any, w: Any) -> Any:
     return _cosine(_centred(x[None], w)[0], _centred(b, w), w)
+
+
+def _quadratic(e: Any, VI: Any) -> Any:
+    # einsum adds up each row in the same order, however many there are.
+    through = np.einsum("nj,jk->nk", e, VI)
+    return np.einsum("nk,nk->n", through, e)
 
 
 def _centred(b: Any, w: Any) -> Any:

@@ -1,5 +1,6 @@
 """What all tests share: the GPU marker's meaning, and data that is hard to get right."""
 
+import gc
 import os
 import signal
 import sys
@@ -13,6 +14,7 @@ import scipy.spatial.distance
 
 import gpudist
 from gpudist import _core
+from gpudist.measure import ceilings
 from gpudist.metrics import METRICS
 
 # The package under test is the installed one; bench is found in the checkout, after it.
@@ -34,6 +36,19 @@ def pytest_configure(config):
         os.environ.setdefault("OMP_NUM_THREADS", "2")
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Let the collector of garbage leave all tests alone, which stay until the end: it would look
+    through tens of thousands while they are made, and whenever one of them asks for a collection.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_runtest_setup(item):
@@ -301,6 +316,14 @@ def _quiet(function, /, *positional, **args):
 # Until SciPy 1.16 cdist rounds the sums of yule's weights to whole numbers.
 _OPPOSED = [[True, True, False, False]], [[True, False, True, False]]
 SCIPY_WEIGHS_YULE = scipy_cdist(*_OPPOSED, "yule", w=np.full(4, 0.5)) == 1
+
+
+@pytest.fixture(scope="session", autouse=True)
+def small_buffers():
+    """Let limits of the CPU be measured on a few megabytes: quickly, if not truly."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ceilings, "_CPU_BYTES", 1 << 24)
+        yield
 
 
 @pytest.fixture(scope="session")

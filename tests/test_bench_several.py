@@ -6,13 +6,7 @@ import pytest
 
 import gpudist
 from bench import cases, report, suites
-from bench.runner import Runner
 from gpudist import several_gpus
-
-
-@pytest.fixture(scope="module")
-def runner():
-    return Runner("cpu", repeats=2, source="abc")
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def same(one, several):
 @pytest.mark.parametrize("predecessors", [False, True])
 @pytest.mark.parametrize("semiring", ["min_plus", "min_max"])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
-@pytest.mark.parametrize("n", [1, 5, 127, 300, 1000, 1031])
+@pytest.mark.parametrize("n", [1, 5, 127, 300, 1031])
 def test_paths_have_the_bits_of_one_gpu(device, monkeypatch, n, dtype, semiring, predecessors):
     how = {
         "dtype": dtype,
