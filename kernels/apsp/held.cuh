@@ -16,6 +16,7 @@
 
 #include "apsp/tagged.cuh"
 #include "arch/barrier.cuh"
+#include "arch/registers.cuh"
 
 /* Where arriving and waiting are apart, and bulk copies are (arch/barrier.cuh). */
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -137,13 +138,6 @@ struct OwnLines {
     {
     }
 };
-
-/* A number that the compiler keeps in a register rather than compute it again in every stage. */
-__device__ __forceinline__ int kept(int x)
-{
-    asm volatile("" : "+r"(x));
-    return x;
-}
 
 /* Closes c over pivots 0 to `pivots`, which all threads of a block, or of a warp that teams share,
  * agree on. before[i][j] is where the path to (i, j) comes from. `feed` has the lines that are not

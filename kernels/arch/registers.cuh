@@ -12,6 +12,14 @@ namespace gd {
 __device__ __forceinline__ void hide_origin(unsigned &x) { asm volatile("" : "+r"(x)); }
 __device__ __forceinline__ void hide_origin(ptrdiff_t &x) { asm volatile("" : "+l"(x)); }
 
+/* A number that the compiler keeps in a register rather than compute it again at each use. */
+__device__ __forceinline__ int kept(int x)
+{
+    unsigned word = (unsigned)x;
+    hide_origin(word);
+    return (int)word;
+}
+
 /* The thread's number, asked for anew: registers are too scarce to keep it. */
 __device__ __forceinline__ unsigned this_thread()
 {

@@ -249,4 +249,10 @@ def settled(
     plain = np.isfinite(a).all(axis=1)[:, None] & np.isfinite(b).all(axis=1)
     with np.errstate(invalid="ignore", over="ignore"):
         bound = np.where(finite, 1e-6 * (1 + size), np.where(np.isfinite(found), np.inf, 0.0))
+        if metric == "minkowski" and dtype == "float32" and "w" in args:
+            # A power of float64 that overflows is NaN times 0, and here it is scaled.
+            for row, left_out in zip(a.astype(np.float64), plain, strict=True):
+                apart = np.abs(row - b)
+                powers = apart[:, args["w"] == 0] ** args["p"]
+                left_out |= (np.isinf(powers) & np.isfinite(apart[:, args["w"] == 0])).any(axis=1)
         return found, np.where(plain, np.inf, bound)
