@@ -118,11 +118,11 @@ int turns_for(const gd_apsp_batch &call)
     return call.pitch <= 192 ? most : 2;
 }
 
-bool has_bulk(int device)
+bool is_roomy(int device)
 {
     int generation = 0;
     cudaDeviceGetAttribute(&generation, cudaDevAttrComputeCapabilityMajor, device);
-    return generation >= 9;
+    return generation >= 9 && generation < 12;
 }
 
 template <typename T>
@@ -149,7 +149,7 @@ gd::Graphs<T> describe(const gd_apsp_batch &call)
     job.rounded = graph.weights.dtype == GD_F64 && call.dtype == GD_F32;
     job.unreachable = (T)call.unreachable;
     job.together = gd::resident_blocks(call.launch.device.index);
-    job.bulk = has_bulk(call.launch.device.index);
+    job.roomy = is_roomy(call.launch.device.index);
     job.most_turns = turns_for(call);
     job.doubts = call.doubts;
     job.doubted = call.page;

@@ -24,7 +24,7 @@ struct Graphs {
     T absent, unreachable;
     int together;      /* blocks of teams that start together */
     int most_turns;    /* graphs that a team takes one after the other */
-    bool bulk;         /* whether the device has bulk copies, and clusters */
+    bool roomy;        /* whether the device has clusters, and 227 KB of shared memory */
     uint8_t *doubts;   /* one a graph, zero at first: whether it is to be looked at alone */
     unsigned *doubted; /* whether one is */
 };

@@ -71,8 +71,9 @@ gd_status close_queued(const gd_launch &launch, const Graphs<typename Ring::Word
     constexpr int kSide = How::kSide;
     constexpr auto kernel = close_by_tiles<Ring, kSide, 8, How::kN, How::kSideBlocks, kPred>;
     using All = Tiles<Ring, kSide, 8, How::kN, kPred>;
-    const size_t shared = job.bulk ? sizeof(typename All::template SharedOf<true>)
-                                   : sizeof(typename All::template SharedOf<false>);
+    static_assert(sizeof(typename All::template SharedOf<false>) <= 64 << 10, "7.5 has no more");
+    const size_t shared = job.roomy ? sizeof(typename All::template SharedOf<true>)
+                                    : sizeof(typename All::template SharedOf<false>);
     QueuePlan<T> plan = plan_queue(job, kSide, launch.workspace);
     int multiprocessors;
     GD_CUDA_TRY(err, kBatchId,
@@ -184,7 +185,7 @@ gd_status close_teamed(const gd_launch &launch, const Graphs<typename Ring::Word
 template <typename T>
 bool pairs_pay(const Graphs<T> &job)
 {
-    const bool has_form = !kMayNotFollow && job.bulk && sizeof(T) == 4 && job.pred == NULL &&
+    const bool has_form = !kMayNotFollow && job.roomy && sizeof(T) == 4 && job.pred == NULL &&
                           job.n > kPairRows && job.n <= kPairNodes;
     const ptrdiff_t a_turn = job.together / 2;
     return has_form && job.count > a_turn / 2 && job.count <= a_turn * (job.n > 160 ? 3 : 1);

@@ -25,12 +25,6 @@
 
 namespace gd {
 
-#ifdef GD_SPLIT_BARRIERS
-constexpr bool kBulkHere = true; /* whether code is compiled for such a device */
-#else
-constexpr bool kBulkHere = false;
-#endif
-
 /* A team of kThreads threads holds kSide x kWide elements, a thread kRows x kCols of them. Teams of
  * less than a warp share one. */
 template <typename T, int kSide, int kM, int kN, int kWide = kSide>

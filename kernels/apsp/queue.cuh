@@ -41,12 +41,19 @@ struct Queue {
 template <typename T, int kSide>
 constexpr ptrdiff_t kPanelOf = (ptrdiff_t)kSide * kSide;
 
+/* Whether code is compiled for a device that has 227 KB of shared memory a multiprocessor. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1200
+constexpr bool kRoomyHere = true;
+#else
+constexpr bool kRoomyHere = false;
+#endif
+
 /* Lines of other tiles on their way through shared memory, slab by slab, one slab ahead. Where
- * there are bulk copies, one thread asks for a slab, and a barrier says when it is there. Devices
- * without them have less shared memory as well. */
-template <typename T, typename Shape, bool kPred, bool kBulk>
+ * there are bulk copies, one thread asks for a slab, and a barrier says when it is there. Slabs are
+ * half as long where there is not much shared memory. */
+template <typename T, typename Shape, bool kPred, bool kRoomy>
 struct Slabs {
-    static constexpr int kLine = 2 * Shape::kNodes, kPairs = Shape::kNodes / (kBulk ? 8 : 16);
+    static constexpr int kLine = 2 * Shape::kNodes, kPairs = Shape::kNodes / (kRoomy ? 8 : 16);
     static constexpr int kSlab = kPairs * kLine, kPlaces = 2;
     alignas(16) T rows[kPlaces][kSlab], cols[kPlaces][kSlab];
     alignas(16) int32_t tags[kPred ? kPlaces : 1][kPred ? kSlab : 4];
@@ -76,7 +83,7 @@ struct Slabs {
 /* The lines of a tile at a round's pivots: its own are kept in memory, and the others fetched. */
 template <typename T, typename Shape, bool kPred, bool kOwnRows, bool kOwnCols>
 struct PanelLines {
-    using Place = Slabs<T, Shape, kPred, kBulkHere>;
+    using Place = Slabs<T, Shape, kPred, kRoomyHere>;
     static constexpr bool kRows = kOwnRows, kCols = kOwnCols, kFetches = !kRows || !kCols;
     static constexpr bool kSplit = true;
     static constexpr bool kRaw = kRows; /* lines that come are as at their own stages */
@@ -220,13 +227,13 @@ struct Tiles {
     using Lines = HeldLines<T, Shape, 1, kPred, false>;
 
     /* A block's memory. */
-    template <bool kBulk>
+    template <bool kRoomy>
     struct SharedOf {
         Lines lines;
-        Slabs<T, Shape, kPred, kBulk> slabs;
+        Slabs<T, Shape, kPred, kRoomy> slabs;
         Task task;
     };
-    using Shared = SharedOf<kBulkHere>;
+    using Shared = SharedOf<kRoomyHere>;
 
     const Graphs<T> &job;
     const Queue<T> &queue;
