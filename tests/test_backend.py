@@ -13,13 +13,12 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from setuptools import Distribution
 
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = ROOT / "_build"
 if not BUILD.is_dir():
     pytest.skip("the tests run apart from the source tree", allow_module_level=True)
-pytest.importorskip("setuptools", reason="setuptools is not installed")
+setuptools = pytest.importorskip("setuptools", reason="setuptools is not installed")
 sys.path.insert(0, str(BUILD))
 toolkit = pytest.importorskip("gpudist_toolkit")
 sys.path.remove(str(BUILD))
@@ -330,10 +329,10 @@ def test_a_compiler_elsewhere_is_no_reason_to_compile_again(job, tmp_path):
 def test_what_one_version_of_python_compiled_serves_the_next(monkeypatch):
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr(sys, "argv", ["setup.py", "--quiet", "--name"])
-    setup = runpy.run_path("setup.py")
-    build = setup["BuildExt"](Distribution())
+    built = runpy.run_path("setup.py")
+    build = built["BuildExt"](setuptools.Distribution())
     build.ensure_finalized()
-    assert (sys.implementation.cache_tag in build.build_temp) != setup["ABI3"]
+    assert (sys.implementation.cache_tag in build.build_temp) != built["ABI3"]
 
 
 def test_what_the_compiler_said_is_kept(job, tmp_path):
