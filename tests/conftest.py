@@ -38,16 +38,22 @@ def pytest_configure(config):
         os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 
+# From here on Hypothesis is known to draw the same again where tests are frozen. 6.100 asks the
+# collector who refers to its generators, and lets go of those that it then does not see.
+MAY_FREEZE = hypothesis.__version_info__ >= (6, 170)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
-    """Leave the collector of garbage off while tests are made: it would look through tens of
-    thousands of them again and again, and they all stay.
+    """Let the collector of garbage leave all tests alone, which stay until the end: it would look
+    through tens of thousands while they are made, and whenever one of them asks for a collection.
     """
-    # Frozen as well, they would hide from Hypothesis who refers to its generators.
     gc.disable()
     try:
         return (yield)
     finally:
+        if MAY_FREEZE:
+            gc.freeze()
         gc.enable()
 
 
