@@ -199,6 +199,7 @@ class Toolkit:
         if cuda == "1":
             raise why
         say(f"CPU only: {why}")
+        return None
 
     def broken(self):
         """Return the error of a compiler with the fault that is to make code for 7.5."""

@@ -44,9 +44,9 @@ static double first_piece(const gd_job *job)
     const gd_matrix *a = job->a, *b = job->b;
     const bool quick =
         gd_metric_info(job->form.metric)->cost == GD_CHEAP || job->form.preparation == GD_BITS;
-    const bool narrow = job->dtype != GD_F64 || job->form.preparation == GD_FACTORED;
+    const bool light = job->dtype != GD_F64 || job->form.preparation == GD_FACTORED;
     const double all = (double)a->rows * (double)b->rows * (double)(a->cols + 1);
-    const double cuda = quick ? (narrow ? 0x1p39 : 0x1p37) : (narrow ? 0x1p36 : 0x1p32);
+    const double cuda = quick ? (light ? 0x1p39 : 0x1p37) : (light ? 0x1p36 : 0x1p32);
     const double cpu = quick ? 0x1p32 : 0x1p26;
     return (job->stage.device.backend == GD_CUDA ? cuda : cpu) / all;
 }

@@ -263,7 +263,7 @@ def test_a_compiler_with_the_fault_is_told(version, faulty):
 
 @pytest.mark.parametrize("archs", ["75", "75;80+PTX", "release"])
 def test_a_compiler_with_the_fault_makes_no_code_for_what_it_breaks(archs, monkeypatch, capsys):
-    """Neighbours in boxes were wrong by PTX of 7.5 that nvcc 13.0 had made, and right by 13.3."""
+    """PTX of 7.5 by nvcc 13.0 ended in an illegal access in boxes, and by 13.3 all was right."""
 
     def found(self, nvcc):
         self.version, self.name = (13, 0, 88), "nvcc 13.0.88"
