@@ -63,6 +63,11 @@ static inline bool gd_is_by_boxes(const gd_kernel *kernel)
 {
     return (kernel->flags & GD_POINTS) && kernel->max_cols <= GD_BOXES_COLS;
 }
+/* Whether it finds points by products, as others that take points do. */
+static inline bool gd_is_by_products(const gd_kernel *kernel)
+{
+    return (kernel->flags & GD_POINTS) && !gd_is_by_boxes(kernel);
+}
 
 /* Fills *choice, or fails with the reason why nothing can run. */
 gd_status gd_choose(const gd_request *request, gd_choice *choice, gd_error *err);

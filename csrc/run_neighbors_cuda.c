@@ -198,7 +198,7 @@ static gd_status bring_counts(gd_hunt *hunt, ptrdiff_t end, gd_error *err)
 {
     gd_census_job *const counting = hunt->context;
     const ptrdiff_t bins = counting->census->bound_count;
-    const bool by_products = gd_hunts_points(hunt) && !gd_is_by_boxes(hunt->finder);
+    const bool by_products = gd_is_by_products(hunt->finder);
     const bool last = end == hunt->job->a->rows;
     gd_status status = GD_OK;
     if (by_products && counting->many == 0) {
@@ -246,9 +246,8 @@ gd_status gd_cuda_run_count(gd_job *job, const gd_choice *finder, const gd_censu
                             const gd_orders *orders, bool *dense, gd_error *err)
 {
     gd_census_job counting = {.census = census};
-    const bool points = finder->kernel->flags & GD_POINTS;
-    const bool by_products = points && !gd_is_by_boxes(finder->kernel);
-    const size_t listed = by_products ? GD_PRODUCT_NEIGHBORS : 0; /* and then counted */
+    /* What is listed, and then counted. */
+    const size_t listed = gd_is_by_products(finder->kernel) ? GD_PRODUCT_NEIGHBORS : 0;
     const size_t sums = census->counts == NULL ? (size_t)census->bound_count : 0;
     const gd_prey prey = {
         .hold = hold_census,

@@ -427,7 +427,7 @@ gd_status gd_cuda_run_within(gd_job *job, const gd_choice *finder, const gd_want
         .home = job->a->device.backend == GD_CPU,
         .capped = wanted->most < job->b->rows && (points || !wanted->by_distance)};
     /* Products list what is within in any case. */
-    const bool by_products = points && !gd_is_by_boxes(finder->kernel);
+    const bool by_products = gd_is_by_products(finder->kernel);
     const ptrdiff_t listed = within.capped ? wanted->most : by_products ? GD_PRODUCT_NEIGHBORS : 0;
     const gd_prey prey = {
         .hold = points ? hold_points : hold_within,

@@ -71,6 +71,10 @@ def ulps_apart(rng, box, dtype):
 SETS = [inside, over_the_end, far_outside, beyond_all_digits, half_a_box_apart, ulps_apart]
 
 
+def operands(make, rng, box, dtype):
+    return make(rng, box, dtype), np.vstack([make(rng, box, dtype), inside(rng, box, dtype, 2)])
+
+
 def assert_within(got, exact, metric, args):
     p = args.get("p", 2)
     if got.dtype == np.float64:
@@ -87,7 +91,7 @@ def assert_within(got, exact, metric, args):
 @pytest.mark.parametrize(("metric", "args"), FORMS)
 def test_distances_are_those_of_the_nearest_images(metric, args, make, dtype, rng):
     for box in BOXES:
-        a, b = make(rng, box, dtype), np.vstack([make(rng, box, dtype), inside(rng, box, dtype, 2)])
+        a, b = operands(make, rng, box, dtype)
         exact = exact_cdist(a, b, metric, box=box, **args)
         assert_within(gpudist.cdist(a, b, metric, box=box, **args), exact, metric, args)
         slow = gpudist.cdist(a, b, metric, box=box, kernel="reference", dtype=np.float64, **args)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from test_box import BOXES, FORMS, KERNELS, SETS, D, assert_within, inside
+from test_box import BOXES, FORMS, KERNELS, SETS, D, assert_within, operands
 
 import gpudist
 from bench.exact import exact_cdist
@@ -28,7 +28,7 @@ def on_gpu(a, b, metric="euclidean", **args):
 @pytest.mark.parametrize(("metric", "args"), FORMS)
 def test_distances_are_those_of_the_nearest_images(metric, args, make, dtype, rng):
     for box in BOXES:
-        a, b = make(rng, box, dtype), np.vstack([make(rng, box, dtype), inside(rng, box, dtype, 2)])
+        a, b = operands(make, rng, box, dtype)
         got = on_gpu(a, b, metric, box=box, **args)
         assert_within(got, exact_cdist(a, b, metric, box=box, **args), metric, args)
         if FUSED and (metric, args) in SAME:

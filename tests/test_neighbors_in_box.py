@@ -55,6 +55,15 @@ BOXES = {
 }
 
 
+def set_in_box(name, shape, dtype, rng):
+    """Return rows, what they are searched among, of which some are, and the box."""
+    d = (3, 2, 5, 8, 1)[(len(name) + len(shape)) % 5]
+    box = BOXES[shape](rng, d)
+    lengths = np.where(box > 0, box, 1)
+    b = SETS[name](rng, lengths, dtype)
+    return np.concatenate([b[:6], SETS[name](rng, lengths, dtype)[:15], b[-6:]]), b, box
+
+
 def check_all(a, b, metric, box, kernel, first=None):
     """Hold all four calls against the matrix, of the same instruction set."""
     by = BEST if "filter" in kernel else kernel  # panels are of the distances that auto takes
@@ -68,11 +77,7 @@ def check_all(a, b, metric, box, kernel, first=None):
 @pytest.mark.parametrize("name", SETS)
 @pytest.mark.parametrize("metric", METRICS)
 def test_boxes_have_the_bits_of_the_definition(metric, name, shape, dtype, rng):
-    d = (3, 2, 5, 8, 1)[(len(name) + len(shape)) % 5]
-    box = BOXES[shape](rng, d)
-    lengths = np.where(box > 0, box, 1)
-    b = SETS[name](rng, lengths, dtype)
-    a = np.concatenate([b[:6], SETS[name](rng, lengths, dtype)[:15], b[-6:]])
+    a, b, box = set_in_box(name, shape, dtype, rng)
     check_all(a, b, metric, box, BEST)
     check_all(b[700:715], b, metric, box, BEST, first=700)
 

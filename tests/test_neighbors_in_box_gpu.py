@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from test_neighbors import check, check_searches, keys_from
 from test_neighbors_boxes import radii_of
-from test_neighbors_in_box import BOXES, METRICS, SETS
+from test_neighbors_in_box import BOXES, METRICS, SETS, set_in_box
 
 import gpudist
 from gpudist import _core
@@ -57,11 +57,7 @@ def check_all(a, b, metric, box, kernel=ID, first=None):
 @pytest.mark.parametrize("name", SETS)
 @pytest.mark.parametrize("metric", METRICS)
 def test_boxes_have_the_bits_of_the_definition(metric, name, shape, dtype, rng):
-    d = (3, 2, 5, 8, 1)[(len(name) + len(shape)) % 5]
-    box = BOXES[shape](rng, d)
-    lengths = np.where(box > 0, box, 1)
-    b = SETS[name](rng, lengths, dtype)
-    a = np.concatenate([b[:6], SETS[name](rng, lengths, dtype)[:15], b[-6:]])
+    a, b, box = set_in_box(name, shape, dtype, rng)
     check_all(a, b, metric, box)
     check_all(b[700:715], b, metric, box, first=700)
 

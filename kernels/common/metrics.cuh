@@ -247,27 +247,37 @@ gd_status with_one_sum_metric(gd_metric metric, F &&f)
     }
 }
 
-/* What a launcher of such metrics does: it needs no workspace, and calls launch(metric, type) for
- * the call's metric and dtype. kLpOnly: the others are not compiled. */
-template <bool kLpOnly, typename F>
-gd_status launch_one_sum(gd_cdist *call, const char *id, gd_error *err, F &&launch)
+/* What a launcher does that needs no workspace: it calls launch(metric, type) for the call's dtype
+ * and the metric for which with_metric(metric, f) calls f. */
+template <typename With, typename F>
+gd_status launch_for_metric(gd_cdist *call, const char *id, gd_error *err, With &&with_metric,
+                            F &&launch)
 {
     call->launch.workspace_bytes = 0;
     if (call->launch.sizing) {
         return GD_OK;
     }
     return with_float_type(call->out.dtype, [&](auto type) {
-        const auto launch_it = [&](auto metric) {
+        return with_metric(call->metric, [&](auto metric) {
             GD_CUDA_TRY(err, id, launch(metric, type));
             return GD_OK;
-        };
+        });
+    });
+}
+
+/* The same for metrics that are one sum without weights. kLpOnly: the others are not compiled. */
+template <bool kLpOnly, typename F>
+gd_status launch_one_sum(gd_cdist *call, const char *id, gd_error *err, F &&launch)
+{
+    const auto with_metric = [](gd_metric metric, auto &&f) {
         if constexpr (kLpOnly) {
-            return with_lp_metric(call->metric, launch_it);
+            return with_lp_metric(metric, f);
         }
         else {
-            return with_one_sum_metric(call->metric, launch_it);
+            return with_one_sum_metric(metric, f);
         }
-    });
+    };
+    return launch_for_metric(call, id, err, with_metric, static_cast<F &&>(launch));
 }
 
 template <typename F>

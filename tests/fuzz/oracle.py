@@ -252,7 +252,6 @@ def settled(
         if metric == "minkowski" and dtype == "float32" and "w" in args:
             # A power of float64 that overflows is NaN times 0, and here it is scaled.
             for row, left_out in zip(a.astype(np.float64), plain, strict=True):
-                apart = np.abs(row - b)
-                powers = apart[:, args["w"] == 0] ** args["p"]
-                left_out |= (np.isinf(powers) & np.isfinite(apart[:, args["w"] == 0])).any(axis=1)
+                apart = np.abs(row - b)[:, args["w"] == 0]
+                left_out |= (np.isinf(apart ** args["p"]) & np.isfinite(apart)).any(axis=1)
         return found, np.where(plain, np.inf, bound)

@@ -416,15 +416,11 @@ cudaError_t launch_tiles(const gd_cdist &call)
 
 extern "C" gd_status gd_cuda_cdist_tile(gd_cdist *call, gd_error *err)
 {
-    call->launch.workspace_bytes = 0;
-    if (call->launch.sizing) {
-        return GD_OK;
-    }
-    return gd::with_float_type(call->out.dtype, [&](auto type) {
-        return gd::with_terms<false>(call->metric, [&](auto terms) {
-            const cudaError_t code = launch_tiles<decltype(terms), decltype(type)>(*call);
-            GD_CUDA_TRY(err, "cdist/cuda_tile", code);
-            return GD_OK;
-        });
-    });
+    const auto with_metric = [](gd_metric metric, auto &&f) {
+        return gd::with_terms<false>(metric, f);
+    };
+    return gd::launch_for_metric(call, "cdist/cuda_tile", err, with_metric,
+                                 [&](auto terms, auto type) {
+                                     return launch_tiles<decltype(terms), decltype(type)>(*call);
+                                 });
 }

@@ -255,4 +255,12 @@ __device__ __forceinline__ T distance_in(const Plan<T, kDims> &plan, unsigned le
 
 }  // namespace boxes
 }  // namespace gd
+
+/* All searches in a periodic box, where nearest.cuh and within.cuh are included too. */
+#define GD_IMAGES_FOR(T, dims)     \
+    GD_NEAREST_FOR(Image, T, dims) \
+    GD_WITHIN_FOR(Image, T, dims)
+#define GD_IMAGES_OF(T) \
+    GD_IMAGES_FOR(T, 3) \
+    GD_IMAGES_FOR(T, kMostDims)
 #endif

@@ -6,11 +6,7 @@
 namespace gd {
 namespace boxes {
 
-#define GD_FOR_COLUMNS(dims)            \
-    GD_NEAREST_FOR(Image, double, dims) \
-    GD_WITHIN_FOR(Image, double, dims)
-GD_FOR_COLUMNS(3)
-GD_FOR_COLUMNS(kMostDims)
+GD_IMAGES_OF(double)
 
 }  // namespace boxes
 }  // namespace gd

@@ -64,4 +64,8 @@ gd_status search_nearest(Steps &steps, const gd_neighbors &call, Plan<T, kDims> 
 #define GD_NEAREST_FOR(Row, T, dims)                                               \
     template gd_status search_nearest<Row<T, dims>>(Steps &, const gd_neighbors &, \
                                                     Plan<T, dims> &, const Scratch &, gd_error *);
+#define GD_NEAREST_OF(T)          \
+    GD_NEAREST_FOR(AsGiven, T, 3) \
+    GD_NEAREST_FOR(AsGiven, T, 5) \
+    GD_NEAREST_FOR(AsGiven, T, kMostDims)
 #endif

@@ -4,9 +4,7 @@
 namespace gd {
 namespace boxes {
 
-GD_NEAREST_FOR(AsGiven, float, 3)
-GD_NEAREST_FOR(AsGiven, float, 5)
-GD_NEAREST_FOR(AsGiven, float, kMostDims)
+GD_NEAREST_OF(float)
 
 }  // namespace boxes
 }  // namespace gd

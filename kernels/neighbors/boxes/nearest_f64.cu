@@ -4,9 +4,7 @@
 namespace gd {
 namespace boxes {
 
-GD_NEAREST_FOR(AsGiven, double, 3)
-GD_NEAREST_FOR(AsGiven, double, 5)
-GD_NEAREST_FOR(AsGiven, double, kMostDims)
+GD_NEAREST_OF(double)
 
 }  // namespace boxes
 }  // namespace gd

@@ -440,4 +440,12 @@ gd_status count_within(Steps &steps, const gd_neighbors &call, Plan<T, kDims> &p
                                                  const Scratch &, gd_error *);                    \
     template gd_status count_within<Row<T, dims>>(Steps &, const gd_neighbors &, Plan<T, dims> &, \
                                                   gd_error *);
+#define GD_WITHIN_AS_GIVEN(T, dims)                                                       \
+    GD_WITHIN_FOR(AsGiven, T, dims)                                                       \
+    template gd_status gather_lists(Steps &, const gd_neighbors &, const Plan<T, dims> &, \
+                                    const Scratch &, gd_error *);
+#define GD_WITHIN_OF(T)      \
+    GD_WITHIN_AS_GIVEN(T, 3) \
+    GD_WITHIN_AS_GIVEN(T, 5) \
+    GD_WITHIN_AS_GIVEN(T, kMostDims)
 #endif

@@ -4,13 +4,7 @@
 namespace gd {
 namespace boxes {
 
-#define GD_FOR_COLUMNS(dims)                                                                   \
-    GD_WITHIN_FOR(AsGiven, double, dims)                                                       \
-    template gd_status gather_lists(Steps &, const gd_neighbors &, const Plan<double, dims> &, \
-                                    const Scratch &, gd_error *);
-GD_FOR_COLUMNS(3)
-GD_FOR_COLUMNS(5)
-GD_FOR_COLUMNS(kMostDims)
+GD_WITHIN_OF(double)
 
 }  // namespace boxes
 }  // namespace gd
