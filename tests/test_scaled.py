@@ -196,3 +196,19 @@ def test_only_a_positive_definite_matrix_has_a_factor(name, rng):
     for make, expected in ((definite, kernel), (saddle, "cdist/cuda_mahalanobis")):
         found = gpudist.explain("cdist", many, many, "mahalanobis", VI=make(rng, 40), device="cuda")
         assert found.kernel == expected
+
+
+@pytest.mark.gpu
+@on_tensor_cores
+def test_a_distance_that_leaves_the_range_is_the_same_in_any_company(name, rng):
+    """Rows near each other, which are computed as a form, must not take such results along."""
+    kernel = kernel_named(name)
+    a, b = (rng.normal(size=(count, 40)).astype(WAYS[name][0]) for count in (30, 50))
+    a[7:20] *= np.finfo(a.dtype).max / 4
+    b[:3] = np.nextafter(a[:3], np.inf, dtype=a.dtype)
+    vi = definite(rng, 40)
+    whole = gpudist.cdist(a, b, "mahalanobis", VI=vi, kernel=kernel)
+    assert not np.isfinite(whole[7:20]).all()
+    for part in (slice(7, 8), slice(7, 20), slice(0, 10)):
+        alone = gpudist.cdist(a[part], b, "mahalanobis", VI=vi, kernel=kernel)
+        np.testing.assert_array_equal(alone, whole[part])

@@ -36,7 +36,12 @@ namespace {
 
 constexpr const char *kId = "hops/cuda_levels";
 constexpr int kWarps = 8, kThreads = 32 * kWarps;
-constexpr int kBlocks = 5; /* on a multiprocessor in a level, by its registers */
+/* Blocks on a multiprocessor in a level, by its registers; 7.5 has room for 1024 threads. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+constexpr int kBlocks = 4;
+#else
+constexpr int kBlocks = 5;
+#endif
 constexpr int kWords = GD_HOPS_WORDS, kTargets = 32 * kWords; /* of a part of a set */
 constexpr int kListed = 64;                                   /* successors, two a lane */
 constexpr int kCounters = 64, kApart = 16;                    /* 128 bytes */

@@ -86,11 +86,12 @@ struct ScaledCall : Cdist<T, kForm> {
 
     /* Nothing that is added vanishes where rows are equal. */
     __device__ __forceinline__ bool adds() const { return terms.a && terms.added; }
-    /* Notes where less may be left of a sum than what rounding took from the rows; a row's distance
-     * to itself is exact. */
-    __device__ __forceinline__ void judge(double sum, ptrdiff_t row, ptrdiff_t col) const
+    /* Notes where less may be left of a sum than what rounding took from the rows, or its root left
+     * the range of results; a row's distance to itself is exact. */
+    __device__ __forceinline__ void judge(double sum, T root, ptrdiff_t row, ptrdiff_t col) const
     {
-        if (!(sum >= 1.001 * terms.of(row, col)) && !is_itself(*this, row, col)) {
+        if (!(sum >= 1.001 * terms.of(row, col) && root < (T)HUGE_VAL) &&
+            !is_itself(*this, row, col)) {
             *terms.lost = 1;
         }
     }
@@ -100,10 +101,11 @@ struct ScaledCall : Cdist<T, kForm> {
             sum += (T)terms.of(row, col);
             return sum <= 0 ? T(0) : gd_root(sum);
         }
-        if (terms.a) {
-            judge((double)sum, row, col);
+        const T found = is_root ? gd_root(sum) : sum;
+        if (terms.a && safe(found)) {
+            judge((double)sum, found, row, col);
         }
-        return is_root ? gd_root(sum) : sum;
+        return found;
     }
     /* Whether a result is known to be good. What is added is of the order of 1: nothing that
      * vanishes beside it matters. */
@@ -211,10 +213,11 @@ __device__ __noinline__ float scaled_in_f64(const ScaledCall<float, kForm> &call
         sum += call.terms.of(row, col);
         return sum <= 0 ? 0 : (float)sqrt(sum);
     }
-    if (call.terms.a) { /* a sum beyond float32 seemed to be enough */
-        call.judge(sum, row, col);
+    const float found = (float)(call.is_root ? sqrt(sum) : sum);
+    if (call.terms.a) {
+        call.judge(sum, found, row, col);
     }
-    return (float)(call.is_root ? sqrt(sum) : sum);
+    return found;
 }
 
 /* Computes what a thread has stored and is not safe again: runs in rows [row, end). */
