@@ -49,8 +49,9 @@ enum { MANY_ROWS = 1024, ARRANGED_BYTES = 256 << 10, ARRANGED_SHARED = 4 * (57 <
 enum { MIDDLING_ROWS = 512, MIDDLING_BYTES = 128 << 10 };
 /* Up to this many rows of B many launches do not pay, however long the rows are. */
 enum { FEW_ROWS = 64 };
-/* Gradients by products take six launches a side, and pay for sums over so many rows. */
-enum { MANY_OF_GRADIENT = 3072 };
+/* Gradients by products take six launches a side, and pay for sums over so many rows; products of
+ * signs three, and one more a side. */
+enum { MANY_OF_GRADIENT = 3072, MANY_OF_SIGNS = 128 };
 /* To arrange so few points, or for so few rows of A, takes longer than to look at all pairs, at
  * whatever number of the other: a point takes as long as some hundred pairs. */
 enum { FEW_POINTS = 512, FEW_OF_POINTS = 256 };
@@ -381,8 +382,8 @@ static bool unwanted(const gd_kernel *kernel, const gd_request *request, char *w
         return say(why, size, "n = %td, d = %td is not worth its several launches", request->n,
                    request->cols);
     }
-    if (kernel->op == GD_OP_GRADIENT && (kernel->flags & GD_PRODUCT) &&
-        request->n < MANY_OF_GRADIENT) {
+    const ptrdiff_t many = request->form.metric == GD_CITYBLOCK ? MANY_OF_SIGNS : MANY_OF_GRADIENT;
+    if (kernel->op == GD_OP_GRADIENT && (kernel->flags & GD_PRODUCT) && request->n < many) {
         return say(why, size, "sums over %td rows are not worth its several launches", request->n);
     }
     double host, there;

@@ -202,6 +202,24 @@ def test_gradients_by_products_are_for_one_generation_and_long_sums(pretend):
         assert taken("gradient", "float32", metric, n, d) == "cuda_product"
 
 
+def test_gradients_by_products_of_signs_are_for_one_generation_and_some_rows(pretend):
+    found = []
+    for card in CARDS:
+        if CARDS[card][0] < 80:
+            continue  # it has PyTorch's operations
+        pretend(card)
+        found.append(taken("gradient", "float32", "cityblock", 16384, 128))
+    assert found == ["cuda_tile"] * 5 + ["cuda_signs"] * 2 + ["cuda_tile"] * 2
+    pretend("H200")
+    sums = "gradient", "float32", "cityblock"
+    for n, d in ((127, 128), (16384, 16), (16384, 513)):
+        assert taken(*sums, n, d) != "cuda_signs", (n, d)
+    for n, d in ((128, 17), (16384, 512)):
+        assert taken(*sums, n, d) == "cuda_signs", (n, d)
+    assert taken(*sums, 16384, 128, condensed=True) == "cuda_signs"
+    assert taken("gradient", "float64", "cityblock", 16384, 128) == "cuda_tile"
+
+
 @pytest.mark.parametrize("case", FROM_THE_HOST, ids=str)
 def test_what_is_taken_for_arrays_of_the_host(case, pretend):
     found = []

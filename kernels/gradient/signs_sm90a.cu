@@ -1,0 +1,681 @@
+/* signs_sm90a.cu: gradients of cityblock distances in float32, by products of signs; on 9.0.
+ *
+ * Idea: of a pair and a dimension all that counts is the sign of a difference. Elements become
+ * ranks of half precision (ranks.cuh). One addition of two halves, cut off to [0, 1], makes the
+ * signs of two pairs: 1, 1/2 or 0. Tensor cores add up what is asked times these, less half of what
+ * is asked, with which a sum begins. A product of 16 x 8 x 16 has 16 dimensions, the pairs of four
+ * rows of a with four rows of b, and eight columns: for each row of a two halves of what is asked,
+ * scaled so that the largest of the row's pairs in a slab is from 2^14 to 2^15. What is asked of
+ * other rows is 0 in a column: so a column is a thread's own, or nothing, and threads load only
+ * their own.
+ *
+ * - Steps: keys of both operands; ranks; a walk over both sides; join.cuh for each, where blocks
+ *   have parts of sums. Where there are enough blocks, one has all parts, and adds them up as
+ *   join.cuh does. A side has the bits that it has alone.
+ * - Sums begin anew with each 32 rows of b, and parts are so many rows as these alone tell.
+ * - Distances say no more than whether they are NaN. They are read where a point is not finite.
+ * - What is asked infinitely for is added alone at the end; NaN makes NaN of the row's scale.
+ * - Ranks of a slab are one bulk copy. What is asked is copied by words of a row or a column, or
+ * one number after the other where it lies otherwise, and at the edges.
+ *
+ * The bound: four products take 24 cycles of a scheduler, and sixteen additions of two halves 17.
+ * They use one pipe: beside each other they take 44 to 48, which is 3.4 ms of 16384 x 16384 x 128,
+ * both sides, at 1.755 GHz.
+ *
+ * Launch: 128 threads, three blocks a multiprocessor; a block has 16 rows of a in 128 dimensions,
+ * 32 in 64, or 64 in 32. A warp has 16 rows in 32. Of 128 dimensions some numbers spill that a slab
+ * needs once.
+ *
+ * Reached on an H100, both sides, beside tile.cu in the same run: 16384 x 16384 x 128 5.08 ms
+ * (ranks 0.19), and 10.19; 4096 x 4096 x 128 0.365 (0.036), and 0.705; (64, 512, 512, 64) 0.298
+ * (0.067), and 0.420; 512 x 16384 x 128 0.224, and 0.360; 128 x 128 x 128 0.021, and 0.039. */
+#include <cuda_fp16.h>
+
+#include "arch/barrier.cuh"
+#include "arch/copies.cuh"
+#include "arch/mma.cuh"
+#include "common/steps.cuh"
+#include "gradient/join.cuh"
+#include "gradient/ranks.cuh"
+#include "gradient/terms.cuh"
+
+namespace {
+
+using gd::kChunk;
+using gd::Rank;
+using Cityblock = gd::Term<GD_CITYBLOCK>;
+
+constexpr int kThreads = 128, kWarps = kThreads / 32;
+constexpr int kBlocks = 3; /* on a multiprocessor */
+constexpr int kGroups = 4; /* of four rows of a, that a warp has */
+constexpr int kWide = 2;   /* products of 16 dimensions, that a warp has side by side */
+constexpr int kSlab = gd::kTogether;
+constexpr int kOwn = kSlab / 8; /* rows of a slab that a thread makes halves of; a word of them */
+constexpr int kChains = 2;      /* of products of a slab, each with sums of its own */
+constexpr int kSteps = kOwn / kChains;
+/* With room that keeps banks apart: of what is asked, row by row, and of its halves, in words. */
+constexpr int kRowPitch = kSlab + 8, kImagePitch = 8 + 1;
+constexpr unsigned kInfinity = 0x7f800000u;
+
+template <int kAcross_>
+struct Shape {
+    static constexpr int across = kAcross_, dims = 16 * kWide * across;
+    static constexpr int rows = kWarps / across * 4 * kGroups;
+    static constexpr int pitch = rows + 4; /* of what is asked, column by column */
+    static constexpr int asked = rows * kRowPitch > kSlab *pitch ? rows * kRowPitch : kSlab * pitch;
+};
+
+template <typename S>
+struct Memory {
+    alignas(128) Rank ranks[2][S::dims][gd::kRankPitch];
+    alignas(16) uint4 image[2][S::rows / 4][kOwn][kImagePitch];
+    alignas(16) float4 start[2][kChains][S::rows];
+    float scale[2][S::rows];
+    /* What is asked of a slab's pairs, row by row or column by column. */
+    alignas(128) float asked[2][S::asked];
+    uint64_t ranks_there[2]; /* barriers */
+};
+
+/* How what is asked of a tile's pairs lies in memory. */
+enum class Lies { kOne, kAlong, kDown, kAnyhow };
+
+/* One side: sums for the rows of call.a over those of call.b. */
+struct Side {
+    gd::Gradient<float> call;
+    gd::Ranks own, other;
+    const unsigned char *odd[2]; /* of both operands, so many of a matrix */
+    unsigned tiles[2];
+    unsigned down, parts; /* blocks of a's rows; parts of b's rows */
+    ptrdiff_t blocks;     /* of all */
+    unsigned at_once;     /* parts that a block does */
+    int part_slabs;
+    float *workspace;
+    Lies lies;
+    bool own_sorted;
+};
+struct Sides {
+    Side side[2];
+};
+
+struct Share {
+    ptrdiff_t number, top, dim, first, last;
+    int rows, dims;
+    gd::PairsOfOne<float> asked, away;
+};
+
+/* Which words of what is asked a thread copies, slab by slab: where they lie in memory, and in a
+ * buffer. Where rows are missing, or are no words, all threads copy one number after the other. */
+template <typename S>
+struct Copies {
+    static constexpr int words = S::rows * kSlab / 4 / kThreads;
+    const float *from;
+    ptrdiff_t next, slab; /* from one word to the next, and to that of the next slab */
+    unsigned to, next_to; /* bytes */
+    bool whole;
+
+    __device__ __forceinline__ Copies(const Side &side, const Share &share)
+    {
+        const bool along = side.lies == Lies::kAlong;
+        const int row = along ? threadIdx.x / (kSlab / 4) : threadIdx.x % (S::rows / 4) * 4;
+        const int col = along ? threadIdx.x % (kSlab / 4) * 4 : threadIdx.x / (S::rows / 4);
+        constexpr int kDown = kThreads / (kSlab / 4), kRight = kThreads / (S::rows / 4);
+        whole = share.rows == S::rows && (along || side.lies == Lies::kDown);
+        from = share.asked.data + (share.top + row) * share.asked.down +
+               (share.first + col) * share.asked.along;
+        next = along ? kDown * share.asked.down : kRight * share.asked.along;
+        slab = kSlab * share.asked.along;
+        to = (along ? row * kRowPitch + col : col * S::pitch + row) * (unsigned)sizeof(float);
+        next_to = (along ? kDown * kRowPitch : kRight * S::pitch) * (unsigned)sizeof(float);
+    }
+};
+
+/* Starts to copy what is asked of a slab's pairs, which begins at row j of b and has so many. */
+template <typename S>
+__device__ __forceinline__ void copy_asked(float *to, Copies<S> &own, const Side &side,
+                                           const Share &share, ptrdiff_t j, int cols)
+{
+    if (own.whole && cols == kSlab) {
+        const unsigned place = gd::shared_address(to) + own.to;
+#pragma unroll
+        for (int i = 0; i < Copies<S>::words; ++i) {
+            gd::copy_word(place + i * own.next_to, own.from + i * own.next);
+        }
+        own.from += own.slab;
+    }
+    else if (side.lies != Lies::kOne) {
+        const bool rows = share.asked.lies_along(share.top, j);
+        const int down = side.lies == Lies::kDown ? 1 : kRowPitch;
+        const int right = side.lies == Lies::kDown ? S::pitch : 1;
+#pragma unroll 1
+        for (int pair = threadIdx.x; pair < S::rows * kSlab; pair += kThreads) {
+            const int row = rows ? pair / kSlab : pair % S::rows;
+            const int col = rows ? pair % kSlab : pair / S::rows;
+            const bool there =
+                row < share.rows && col < cols && share.asked.has(share.top + row, j + col);
+            gd::copy_async<4>(to + row * down + col * right,
+                              there ? share.asked.at(share.top + row, j + col) : share.asked.data,
+                              there);
+        }
+    }
+}
+
+__device__ __forceinline__ unsigned size_of(float x) { return __float_as_uint(x) & 0x7fffffffu; }
+
+/* Makes halves of what is asked of a slab's pairs. Eight threads have a row, each eighth of its
+ * pairs each. Whether some are to be added alone. */
+template <typename S>
+__device__ __forceinline__ bool make_image(Memory<S> &memory, int at, const Side &side,
+                                           const Share &share, ptrdiff_t j, int cols, bool odd)
+{
+    bool apart = false;
+    const int down = side.lies == Lies::kDown ? 1 : kRowPitch;
+    const int along = side.lies == Lies::kDown ? S::pitch : 1;
+#pragma unroll 1
+    for (int i = 0; i < S::rows * 8 / kThreads; ++i) {
+        const int row = (threadIdx.x + i * kThreads) / 8, first = threadIdx.x % 8;
+        const float *from = memory.asked[at] + row * down + first * along;
+        float x[kOwn];
+        if (side.lies == Lies::kOne) {
+            const float one = __ldg(share.asked.data);
+#pragma unroll
+            for (int k = 0; k < kOwn; ++k) {
+                x[k] = row < share.rows && first + 8 * k < cols ? one : 0.0f;
+            }
+        }
+        else {
+#pragma unroll
+            for (int k = 0; k < kOwn; ++k) {
+                x[k] = from[8 * k * along];
+            }
+        }
+        if (odd) {
+#pragma unroll 1
+            for (int col = 0; col < kSlab; col += 8) {
+                const ptrdiff_t to = share.top + row, of = j + first + col;
+                if (row < share.rows && first + col < cols && share.asked.has(to, of)) {
+                    const float away = *share.away.at(to, of);
+#pragma unroll
+                    for (int k = 0; k < kOwn; ++k) {
+                        x[k] = col == 8 * k && x[k] != 0 && away != away ? away : x[k];
+                    }
+                }
+            }
+        }
+        unsigned most = 0;
+#pragma unroll
+        for (const float value : x) {
+            most = max(most, size_of(value));
+        }
+#pragma unroll
+        for (int lane = 1; lane < 8; lane *= 2) {
+            most = max(most, __shfl_xor_sync(~0u, most, lane));
+        }
+        bool none = false; /* whether there is NaN among the row's */
+        if (__any_sync(~0u, most >= kInfinity)) {
+            most = 0;
+#pragma unroll
+            for (float &value : x) {
+                const unsigned size = size_of(value);
+                none |= size > kInfinity;
+                apart |= size == kInfinity;
+                value = size >= kInfinity ? 0 : value;
+                most = max(most, size_of(value));
+            }
+#pragma unroll
+            for (int lane = 1; lane < 8; lane *= 2) {
+                most = max(most, __shfl_xor_sync(~0u, most, lane));
+                none |= __shfl_xor_sync(~0u, (int)none, lane) != 0;
+            }
+        }
+        const unsigned exponent = max(most >> 23, 15u);
+        const float scale = __uint_as_float((268 - exponent) << 23);
+        float sum = 0;
+        unsigned high[kOwn / 2], low[kOwn / 2];
+#pragma unroll
+        for (int k = 0; k < kOwn / 2; ++k) {
+            const float one = x[2 * k] * scale, two = x[2 * k + 1] * scale;
+            const __half2 taken = __floats2half2_rn(one, two);
+            const float2 back = __half22float2(taken);
+            const __half2 left = __floats2half2_rn(one - back.x, two - back.y);
+            high[k] = *reinterpret_cast<const unsigned *>(&taken);
+            low[k] = *reinterpret_cast<const unsigned *>(&left);
+            sum = k == 0 ? one + two : sum + (one + two);
+        }
+#pragma unroll
+        for (int lane = 1; lane < 8 / kChains; lane *= 2) {
+            sum += __shfl_xor_sync(~0u, sum, lane);
+        }
+        uint4 *const place = &memory.image[at][row / 4][first][row % 4 * 2];
+        place[0] = make_uint4(high[0], high[1], high[2], high[3]);
+        place[1] = make_uint4(low[0], low[1], low[2], low[3]);
+        if (first % (8 / kChains) == 0) {
+            sum *= -0.5f;
+            memory.start[at][first / (8 / kChains)][row] = make_float4(sum, 0, sum, 0);
+            memory.scale[at][row] =
+                none ? __uint_as_float(~0u >> 1) : __uint_as_float((exponent - 13) << 23);
+        }
+    }
+    return apart;
+}
+
+/* Whether the points of a matrix, of either operand, are not all finite. */
+__device__ __forceinline__ bool has_odd(const Side &side, ptrdiff_t number)
+{
+    bool odd = false;
+    for (int i = 0; i < 2; ++i) {
+        const unsigned char *from = side.odd[i] + number * side.tiles[i];
+        for (unsigned tile = threadIdx.x; tile < side.tiles[i]; tile += kThreads) {
+            odd |= from[tile] != 0;
+        }
+    }
+    return __syncthreads_or(odd);
+}
+
+/* Adds what is asked of pairs for so much that halves cannot have it. */
+template <typename S>
+__device__ __noinline__ void add_alone(const Side &side, const Share &share, float *to,
+                                       ptrdiff_t stride)
+{
+    const gd::Gradient<float> &call = side.call;
+    const float *a = call.a.data + call.batch.offset(call.a.apart, share.number);
+    const float *b = call.b.data + call.batch.offset(call.b.apart, share.number);
+    for (int at = threadIdx.x; at < S::rows * S::dims; at += kThreads) {
+        const int row = at / S::dims, dim = at % S::dims;
+        const ptrdiff_t i = share.top + row, k = share.dim + dim;
+        if (row >= share.rows || dim >= share.dims) {
+            continue;
+        }
+        for (ptrdiff_t j = share.first; j < share.last; ++j) {
+            if (!share.asked.has(i, j)) {
+                continue;
+            }
+            const float asked = *share.asked.at(i, j), away = *share.away.at(i, j);
+            const unsigned size = size_of(asked);
+            if (away == away && size == kInfinity) {
+                to[row * stride + dim] += Cityblock::alone(
+                    asked, away, a[i * call.a.stride + k] - b[j * call.b.stride + k]);
+            }
+        }
+    }
+}
+
+/* Adds two products to a warp's sums for four rows of a in 16 dimensions: signs of four rows of a
+ * and of eight rows of b, times what is asked. */
+__device__ __forceinline__ void add_products(float (&sum)[4], const __half2 (&own)[2],
+                                             const __half2 (&there)[2][4],
+                                             const unsigned (&asked)[4])
+{
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+        unsigned signs[4];
+#pragma unroll
+        for (int r = 0; r < 4; ++r) {
+            const __half2 sign = __hadd2_sat(own[r % 2], there[r % 2][2 * half + r / 2]);
+            signs[r] = *reinterpret_cast<const unsigned *>(&sign);
+        }
+        const unsigned of_half[2] = {asked[2 * half], asked[2 * half + 1]};
+        gd::multiply_add(sum, signs, of_half);
+    }
+}
+
+template <typename S>
+__global__ void __launch_bounds__(kThreads, kBlocks) walk(const __grid_constant__ Sides sides)
+{
+    extern __shared__ uint4 dynamic[];
+    auto &memory = *reinterpret_cast<Memory<S> *>(dynamic);
+    const bool second = blockIdx.x >= sides.side[0].blocks;
+    const Side &side = sides.side[second];
+    const gd::Gradient<float> &call = side.call;
+    const unsigned block = blockIdx.x - (second ? (unsigned)sides.side[0].blocks : 0);
+    const unsigned across = (unsigned)gd::ceil_div(call.d, S::dims);
+    const unsigned shares = (side.parts + side.at_once - 1) / side.at_once;
+    const ptrdiff_t part_rows = side.part_slabs * (ptrdiff_t)kSlab;
+    const unsigned first_part = block / side.down / across % shares * side.at_once;
+    const unsigned parts = min(side.at_once, side.parts - first_part);
+    const ptrdiff_t number = block / side.down / across / shares;
+    const ptrdiff_t top = (ptrdiff_t)(block % side.down) * S::rows;
+    const ptrdiff_t dim = (ptrdiff_t)(block / side.down % across) * S::dims;
+    Share share = {number,
+                   top,
+                   dim,
+                   first_part * part_rows,
+                   min((first_part + parts) * part_rows, call.b.count),
+                   (int)min(call.a.count - top, (ptrdiff_t)S::rows),
+                   (int)min(call.d - dim, (ptrdiff_t)S::dims),
+                   {call.asked, call.batch, number, call.pairs, call.b.count},
+                   {call.away, call.batch, number, call.pairs, call.b.count}};
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
+    const int own_dims = warp % S::across * 16 * kWide, own_rows = warp / S::across * 4 * kGroups;
+
+    /* Ranks of the slab that begins at row j of b. */
+    const auto copy_ranks = [&](int at, ptrdiff_t j) {
+        if (threadIdx.x == 0) {
+            const ptrdiff_t chunk = (side.own_sorted ? top : j) / kChunk;
+            const ptrdiff_t there = side.other.piece / gd::kRankPitch - dim;
+            const unsigned bytes =
+                (unsigned)min((ptrdiff_t)S::dims, there) * gd::kRankPitch * (unsigned)sizeof(Rank);
+            gd::barrier_expect(&memory.ranks_there[at], bytes);
+            gd::bulk_copy(memory.ranks[at], side.other.at(number, chunk) + side.other.place(j, dim),
+                          bytes, &memory.ranks_there[at]);
+        }
+    };
+    __half2 own[kGroups][kWide][2];
+    const auto load_own = [&](ptrdiff_t j) {
+        const ptrdiff_t chunk = (side.own_sorted ? top : j) / kChunk;
+        const Rank *from = side.own.at(number, chunk) + side.own.place(top + own_rows, dim);
+#pragma unroll
+        for (int q = 0; q < kGroups; ++q) {
+            const int row = own_rows + q * 4 + t;
+            const int place = gd::place_of_row((int)(top % kSlab) + row);
+#pragma unroll
+            for (int i = 0; i < 2 * kWide; ++i) {
+                const int k = own_dims + i * 8 + g;
+                const Rank rank = k < share.dims && row < share.rows
+                                      ? from[k * gd::kRankPitch + place]
+                                      : Rank(0.0f);
+                own[q][i / 2][i % 2] = __half2half2(__hsub(Rank(0.5f), rank));
+            }
+        }
+    };
+
+    const int slabs = (int)gd::ceil_div(share.last - share.first, kSlab);
+    const int last_cols = (int)(share.last - share.first - (slabs - 1) * (ptrdiff_t)kSlab);
+    const auto row_of = [&](int slab) { return share.first + slab * (ptrdiff_t)kSlab; };
+    const auto cols_of = [&](int slab) { return slab + 1 < slabs ? kSlab : last_cols; };
+
+    if (threadIdx.x == 0) {
+        gd::barrier_init(&memory.ranks_there[0], 1);
+        gd::barrier_init(&memory.ranks_there[1], 1);
+        gd::show_barriers();
+    }
+    gd::follow();
+    __syncthreads();
+    Copies<S> copies(side, share);
+    copy_ranks(0, share.first);
+    copy_asked<S>(memory.asked[0], copies, side, share, share.first, cols_of(0));
+    gd::end_copies();
+    if (slabs > 1) {
+        copy_asked<S>(memory.asked[1], copies, side, share, row_of(1), cols_of(1));
+    }
+    gd::end_copies();
+    load_own(share.first);
+    const bool odd = has_odd(side, number);
+    float total[kGroups][kWide][2] = {};
+    bool apart = false;
+    unsigned asked[2][4] = {}; /* of other threads' rows nothing is ever loaded */
+    gd::await_copies<1>();
+    __syncthreads();
+    apart |= make_image<S>(memory, 0, side, share, share.first, cols_of(0), odd);
+
+    const ptrdiff_t stride = side.workspace != nullptr ? call.d : call.out.stride;
+    const ptrdiff_t size = call.a.count * call.d; /* of a part of the sums */
+    float *to =
+        (side.workspace != nullptr ? side.workspace + (number * side.parts + first_part) * size
+                                   : call.out.data + call.batch.offset(call.out.apart, number)) +
+        top * stride + dim;
+    const auto store = [&] {
+#pragma unroll
+        for (int q = 0; q < kGroups; ++q) {
+            const int row = own_rows + q * 4 + t;
+#pragma unroll
+            for (int i = 0; i < 2 * kWide; ++i) {
+                const int k = own_dims + i * 8 + g;
+                if (row < share.rows && k < share.dims) {
+                    to[row * stride + k] = -total[q][i / 2][i % 2];
+                }
+                total[q][i / 2][i % 2] = 0;
+            }
+        }
+    };
+    /* Slabs until a part ends, and until own ranks are of another chunk. */
+    int of_part = side.part_slabs;
+    int of_chunk = side.own_sorted ? INT_MAX : (int)((kChunk - share.first % kChunk) / kSlab);
+    int at = 0;
+#pragma unroll 1
+    for (int slab = 0; slab < slabs; ++slab, at ^= 1) {
+        gd::await_copies<0>();
+        __syncthreads();
+        if (of_part == 0) {
+            store();
+            to += size;
+            of_part = side.part_slabs;
+            if (of_chunk == 0) {
+                load_own(row_of(slab));
+                of_chunk = kChunk / kSlab;
+            }
+        }
+        --of_part;
+        --of_chunk;
+        if (slab + 1 < slabs) {
+            copy_ranks(at ^ 1, row_of(slab + 1));
+            if (slab + 2 < slabs) {
+                copy_asked<S>(memory.asked[at], copies, side, share, row_of(slab + 2),
+                              cols_of(slab + 2));
+            }
+            gd::end_copies();
+        }
+        gd::barrier_wait(&memory.ranks_there[at], slab / 2 % 2);
+        const unsigned image = gd::shared_address(&memory.image[at][own_rows / 4][0][g]);
+#pragma unroll
+        for (int chain = 0; chain < kChains; ++chain) {
+            float sum[kGroups][kWide][4];
+#pragma unroll
+            for (int step = chain * kSteps; step < (chain + 1) * kSteps; ++step) {
+                __half2 there[kWide][2][4];
+#pragma unroll
+                for (int i = 0; i < 2 * kWide; ++i) {
+                    *reinterpret_cast<uint4 *>(there[i / 2][i % 2]) =
+                        *reinterpret_cast<const uint4 *>(
+                            &memory.ranks[at][own_dims + i * 8 + g][step * 8]);
+                }
+#pragma unroll
+                for (int q = 0; q < kGroups; ++q) {
+                    unsigned (&words)[4] = asked[q % 2];
+                    gd::load_word_if(words, image + (q * kOwn + step) * kImagePitch * 16,
+                                     g / 2 == t);
+#pragma unroll
+                    for (int i = 0; i < kWide; ++i) {
+                        if (step % kSteps == 0) {
+                            const float4 start = memory.start[at][chain][own_rows + q * 4 + t];
+                            sum[q][i][0] = start.x, sum[q][i][1] = start.y;
+                            sum[q][i][2] = start.z, sum[q][i][3] = start.w;
+                        }
+                        add_products(sum[q][i], own[q][i], there[i], words);
+                    }
+                }
+            }
+#pragma unroll
+            for (int q = 0; q < kGroups; ++q) {
+                const float scale = memory.scale[at][own_rows + q * 4 + t];
+#pragma unroll
+                for (int i = 0; i < kWide; ++i) {
+                    total[q][i][0] = __fmaf_rn(sum[q][i][0] + sum[q][i][1], scale, total[q][i][0]);
+                    total[q][i][1] = __fmaf_rn(sum[q][i][2] + sum[q][i][3], scale, total[q][i][1]);
+                }
+            }
+        }
+        if (slab + 1 < slabs) {
+            apart |= make_image<S>(memory, at ^ 1, side, share, row_of(slab + 1), cols_of(slab + 1),
+                                   odd);
+        }
+    }
+    store();
+    to -= (parts - 1) * size;
+
+    if (__syncthreads_or(apart)) {
+        const ptrdiff_t last = share.last;
+        for (unsigned part = 0; part < parts; ++part) {
+            share.last = min(share.first + part_rows, last);
+            add_alone<S>(side, share, to + part * size, stride);
+            share.first = share.last;
+        }
+        __syncthreads();
+    }
+    if (parts == side.parts && parts > 1) { /* all are here: this is what join_parts would do */
+        float *const out =
+            call.out.data + call.batch.offset(call.out.apart, number) + top * call.out.stride + dim;
+        for (int place = threadIdx.x; place < S::rows * S::dims; place += kThreads) {
+            const int row = place / S::dims, k = place % S::dims;
+            if (row < share.rows && k < share.dims) {
+                float sum = 0, lost = 0;
+#pragma unroll 8
+                for (unsigned part = 0; part < parts; ++part) {
+                    gd::add_exactly(sum, lost, to[part * size + row * stride + k]);
+                }
+                out[row * call.out.stride + k] = gd::both_parts(sum, lost);
+            }
+        }
+    }
+}
+
+/* How many rows of b make a part of the sum: whole slabs, and so many that parts are few. */
+ptrdiff_t rows_of_part(ptrdiff_t n) { return n <= 1024 ? 256 : n <= 2048 ? 512 : 1024; }
+ptrdiff_t parts_of(ptrdiff_t n) { return n > 0 ? gd::ceil_div(n, rows_of_part(n)) : 1; }
+
+/* What the launches of a call share: of a and b keys, ranks, and parts of sums. */
+struct Plan {
+    unsigned *keys[2];
+    unsigned char *odd[2];
+    ptrdiff_t down[2], across; /* tiles of points, of which keys are made */
+    gd::Ranks ranks[2];
+    float *parts[2];
+    size_t bytes;
+    int sorted;              /* 0 or 1: a or b */
+    ptrdiff_t sorts, chunks; /* of the sorted operand: rows that a block sorts, that ranks are of */
+
+    Plan(const gd_gradient &call, void *workspace, bool both)
+    {
+        const ptrdiff_t rows[] = {call.a.first.rows, call.b.first.rows}, d = call.a.first.cols;
+        gd::Layout layout = {(unsigned char *)workspace};
+        sorted = rows[1] <= rows[0];
+        sorts = gd::ceil_div(rows[sorted], gd::kSorted);
+        chunks = gd::ceil_div(rows[sorted], kChunk);
+        across = gd::ceil_div(d, gd::kTurn);
+        for (int i = 0; i < 2; ++i) {
+            gd::Ranks &r = ranks[i];
+            r.pitch = gd::ceil_div(rows[i], gd::kTogether) * gd::kTogether;
+            r.piece = gd::ceil_div(d, 16 * kWide) * 16 * kWide * gd::kRankPitch;
+            r.chunk = i == sorted ? 0 : r.pitch / gd::kTogether * r.piece;
+            r.matrix = r.pitch / gd::kTogether * r.piece * (i == sorted ? 1 : chunks);
+            layout(keys[i], call.count * d * r.pitch);
+            layout(r.data, call.count * r.matrix);
+            down[i] = gd::ceil_div(rows[i], gd::kTurn);
+            layout(odd[i], call.count * down[i] * across);
+            const ptrdiff_t count = parts_of(rows[!i]);
+            const bool some = count > 1 && (i == 0 || both);
+            layout(parts[i], some ? call.count * count * rows[i] * d : 0);
+            parts[i] = some ? parts[i] : nullptr;
+        }
+        bytes = layout.bytes;
+    }
+};
+
+bool is_word(ptrdiff_t elements) { return elements % 4 == 0; }
+
+Lies lie_of(const gd::Gradient<float> &call)
+{
+    const gd::OfPairs<float> &asked = call.asked;
+    bool words = (uintptr_t)asked.data % 16 == 0;
+    for (int axis = 0; axis < call.batch.axes; ++axis) {
+        words &= is_word(asked.apart.along[axis]);
+    }
+    return call.pairs                                         ? Lies::kAnyhow
+           : asked.down == 0 && asked.along == 0              ? Lies::kOne
+           : words && asked.along == 1 && is_word(asked.down) ? Lies::kAlong
+           : words && asked.down == 1 && is_word(asked.along) ? Lies::kDown
+                                                              : Lies::kAnyhow;
+}
+
+template <typename S>
+Side side_of(const gd_gradient &call, const Plan &plan, bool turned, ptrdiff_t enough)
+{
+    Side side = {};
+    side.call = gd::gradient_of<float>(call, turned);
+    side.own = plan.ranks[turned];
+    side.other = plan.ranks[!turned];
+    for (int i = 0; i < 2; ++i) {
+        side.odd[i] = plan.odd[i];
+        side.tiles[i] = (unsigned)(plan.down[i] * plan.across);
+    }
+    side.down = (unsigned)gd::ceil_div(side.call.a.count, S::rows);
+    side.parts = (unsigned)parts_of(side.call.b.count);
+    side.part_slabs = (int)(rows_of_part(side.call.b.count) / kSlab);
+    const ptrdiff_t all = call.count * side.down * gd::ceil_div(side.call.d, S::dims);
+    side.at_once = all >= enough ? side.parts : 1;
+    side.blocks = all * gd::ceil_div(side.parts, side.at_once);
+    side.workspace = plan.parts[turned];
+    side.lies = lie_of(side.call);
+    side.own_sorted = plan.sorted == (int)turned;
+    return side;
+}
+
+template <typename S>
+cudaError_t launch(const gd_gradient &call, const Plan &plan, bool both)
+{
+    constexpr int kTurners = 256;
+    const ptrdiff_t d = call.a.first.cols;
+    gd::Steps steps(call.launch);
+    /* So many blocks of each side keep the device busy. */
+    const ptrdiff_t enough = (both ? 1 : 2) * kBlocks * (ptrdiff_t)steps.processors;
+    const Side first = side_of<S>(call, plan, false, enough);
+    const Side second = both ? side_of<S>(call, plan, true, enough) : first;
+    const int sorted = plan.sorted;
+    gd::Turns turns = {};
+    for (int i = 0; i < 2; ++i) {
+        gd::Turn &turn = turns.of[i];
+        turn.points = i == 0 ? first.call.a : first.call.b;
+        turn.keys = plan.keys[i];
+        turn.pitch = plan.ranks[i].pitch;
+        turn.odd = plan.odd[i];
+        turn.down = (unsigned)plan.down[i];
+        turn.blocks = call.count * plan.down[i] * plan.across;
+    }
+    steps.enqueue(gd::make_keys<kTurners>, turns.of[0].blocks + turns.of[1].blocks, dim3(kTurners),
+                  0, turns, first.call.batch, d, (unsigned)plan.across);
+    const ptrdiff_t sorted_rows = turns.of[sorted].points.count;
+    int keys = gd::kFewestKeys;
+    while (keys < sorted_rows && keys < gd::kSorted) {
+        keys *= 2;
+    }
+    const int threads = keys / gd::kKeysOfThread;
+    const ptrdiff_t segments =
+        gd::ceil_div(plan.ranks[!sorted].pitch, threads * (ptrdiff_t)gd::kPlaced);
+    steps.enqueue(gd::rank<gd::kSorted / gd::kKeysOfThread>, call.count * d * plan.sorts * segments,
+                  dim3(threads), gd::shared_of_keys(keys), plan.keys[sorted], plan.keys[!sorted],
+                  keys, sorted_rows, (unsigned)d, (unsigned)segments, (unsigned)plan.sorts,
+                  plan.ranks[sorted], plan.ranks[!sorted]);
+    steps.enqueue(walk<S>, first.blocks + (both ? second.blocks : 0), dim3(kThreads),
+                  sizeof(Memory<S>), Sides{{first, second}});
+    const auto join = [&](const Side &side) {
+        if (steps.code == cudaSuccess && side.at_once < side.parts) {
+            steps.code = gd::join(call.launch, (const float *)side.workspace, side.parts,
+                                  call.count, side.call.a.count, d, side.call.out, side.call.batch);
+        }
+    };
+    join(first);
+    if (both) {
+        join(second);
+    }
+    return steps.code;
+}
+
+}  // namespace
+
+extern "C" gd_status gd_cuda_gradient_signs(gd_gradient *call, gd_error *err)
+{
+    const bool both = call->out_b.first.data != nullptr;
+    const ptrdiff_t d = call->a.first.cols;
+    if (call->b.first.rows == 0) {
+        return gd_cuda_gradient_tile(call, err); /* writes zeros */
+    }
+    const Plan plan(*call, call->launch.workspace, both);
+    call->launch.workspace_bytes = plan.bytes;
+    if (call->launch.sizing) {
+        return GD_OK;
+    }
+    GD_CUDA_TRY(err, "gradient/cuda_signs",
+                (d <= 32   ? launch<Shape<1>>(*call, plan, both)
+                 : d <= 64 ? launch<Shape<2>>(*call, plan, both)
+                           : launch<Shape<4>>(*call, plan, both)));
+    return GD_OK;
+}
