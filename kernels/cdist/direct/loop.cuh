@@ -25,6 +25,7 @@
 #include "common/grid.cuh"
 #include "cdist/direct/images.cuh"
 #include "common/segments.cuh"
+#include "common/tile.cuh"
 
 namespace gd {
 namespace direct {
@@ -144,34 +145,7 @@ __device__ __forceinline__ void add_rows(Sums &sum, const T *from_a, const T *fr
         add_dims<K, false>(sum, from_a + kPitchA, from_b + kPitchB, weights + 2);
     }
     else {
-        T a[2][kRows * 2];
-#pragma unroll
-        for (int i = 0; i < kRows; i += 2) {
-#pragma unroll
-            for (int row = 0; row < 2; ++row) {
-                load_word(from_a + row * kPitchA + i * 4 * 2, a[row] + i * 2);
-            }
-        }
-        /* All of b beside all of a would need more registers than there are. */
-#pragma unroll
-        for (int j = 0; j < kCols; j += 2) {
-            T b[2][kWord];
-#pragma unroll
-            for (int row = 0; row < 2; ++row) {
-                load_word(from_b + row * kPitchB + j * 8 * 2, b[row]);
-            }
-#pragma unroll
-            for (int i = 0; i < kRows; ++i) {
-#pragma unroll
-                for (int e = 0; e < 2; ++e) {
-                    T four = K::first(a[0][i * 2], b[0][e * 2 + 1], 0.0f);
-                    four = K::join(four, K::first(a[0][i * 2 + 1], b[0][e * 2], 0.0f));
-                    four = K::join(four, K::first(a[1][i * 2], b[1][e * 2 + 1], 0.0f));
-                    four = K::join(four, K::first(a[1][i * 2 + 1], b[1][e * 2], 0.0f));
-                    sum[i][j + e] = kFresh ? four : K::join(sum[i][j + e], four);
-                }
-            }
-        }
+        gd::add_fours<K, kFresh, kPitchA, kPitchB>(sum, from_a, from_b);
     }
 }
 

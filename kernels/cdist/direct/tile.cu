@@ -43,28 +43,13 @@
 #include "cdist/ends.cuh"
 #include "common/grid.cuh"
 #include "common/segments.cuh"
-#include "common/slab.cuh"
+#include "common/tile.cuh"
 
 namespace {
 
+using gd::add_slab, gd::Tile;
 constexpr int kThreads = gd::kTileThreads;
 constexpr unsigned kBand = 16;
-
-/* A warp is 4 rows by 8 columns of threads, a block 4 warps below each other. A thread's rows touch
- * in the matrix; its columns are runs of one 16-byte store, 8 runs apart. */
-template <typename T_, int kRows>
-struct Tile {
-    using T = T_;
-    static constexpr int word = gd::kPerWord<T>, cell = gd::kPerCell<T>;
-    static constexpr int rows = kRows, cols = 8; /* of a thread */
-    static constexpr int block_rows = 16 * rows, block_cols = 8 * cols;
-    static constexpr int blocks = sizeof(T) == sizeof(float) && rows == 4 ? 4 : 3; /* at once */
-    using Results = T[rows][cols];
-    using SlabA = gd::Slab<T, block_rows>;
-    using SlabB = gd::Slab<T, block_cols>;
-    using LoaderA = gd::Loader<T, block_rows, false, gd::Order<rows / 2, 4>>;
-    using LoaderB = gd::Loader<T, block_cols, true, gd::Order<word / 2, 8>>;
-};
 
 /* The totals of a thread's last rows wait in shared memory: with them the loop over dimensions
  * would need more than the 168 registers that let three blocks share a multiprocessor. */
@@ -95,55 +80,6 @@ __device__ __forceinline__ void unpark(const P &parked, unsigned thread,
     for (int w = 0; w < P::words; ++w) {
         gd::load_word(parked.at[w][thread],
                       &total[P::first + w / P::in_row][w % P::in_row * Shape::word]);
-    }
-}
-
-/* Adds `depth` dimensions of a slab, from `first` on, to a thread's sums, in ascending order. */
-template <typename M, typename Shape>
-__device__ __forceinline__ void add_slab(typename Shape::Results &sum,
-                                         const typename Shape::SlabA &slab_a,
-                                         const typename Shape::SlabB &slab_b, int first, int depth,
-                                         unsigned thread)
-{
-    using T = typename Shape::T;
-    constexpr int kRows = Shape::rows, kCols = Shape::cols, kCell = Shape::cell;
-    constexpr int kStep = Shape::word / kCell; /* rows of the slab in a turn of the loop */
-    constexpr int kPitchA = sizeof slab_a[0] / sizeof(T), kPitchB = sizeof slab_b[0] / sizeof(T);
-    /* A word is two points (of both dimensions of the cell). Of a warp's 32 words of b eight
-     * differ, side by side, and four of a: the others are broadcasts. */
-    const T *from_a =
-        &slab_a[first / kCell][(thread / 32 * 4 * kRows + thread % 32 / 8 * 2) * kCell];
-    const T *from_b = &slab_b[first / kCell][thread % 8 * 2 * kCell];
-    /* The end of the loop as an address saves the register of a counter. */
-    const T *const end = from_a + gd::ceil_div(depth, Shape::word) * kStep * kPitchA;
-#pragma unroll 1
-    while (from_a != end) {
-#pragma unroll
-        for (int step = 0; step < kStep; ++step) {
-            T a[kRows * kCell], b[kCols * kCell];
-#pragma unroll
-            for (int i = 0; i < kRows; i += 2) {
-                gd::load_word(from_a + i * 4 * kCell, a + i * kCell);
-            }
-#pragma unroll
-            for (int j = 0; j < kCols; j += 2) {
-                gd::load_word(from_b + j * 8 * kCell, b + j * kCell);
-            }
-#pragma unroll
-            for (int s = 0; s < kCell; ++s) {
-#pragma unroll
-                for (int i = 0; i < kRows; ++i) {
-#pragma unroll
-                    for (int j = 0; j < kCols; ++j) {
-                        /* The cells of b are swapped: dimension s stands at the other end. */
-                        sum[i][j] =
-                            M::term(sum[i][j], a[i * kCell + s], b[j * kCell + kCell - 1 - s]);
-                    }
-                }
-            }
-            from_a += kPitchA;
-            from_b += kPitchB;
-        }
     }
 }
 
