@@ -15,9 +15,13 @@ constexpr unsigned kNearEnough = 4096; /* steps of a float: the guess need not b
 
 /* The guess is the nth least of a row's sampled minima, upper bounds of as many columns: so if nth
  * is at least the number of neighbours that are wanted, it cannot fail. A warp a row. */
-__global__ void __launch_bounds__(kGuessWarps *kLanes) guess(const __grid_constant__ Plan plan)
+static __global__ void __launch_bounds__(kGuessWarps *kLanes)
+    guess(const __grid_constant__ Plan plan)
 {
     follow();
+    if (!plan.is_taken()) {
+        return;
+    }
     const int lane = threadIdx.x % kLanes;
     const int row = (int)blockIdx.x * kGuessWarps + (int)threadIdx.x / kLanes;
     if (row >= plan.rows || plan.counts[row] != 0) {
@@ -37,7 +41,7 @@ __global__ void __launch_bounds__(kGuessWarps *kLanes) guess(const __grid_consta
     high = __reduce_max_sync(~0u, high);
     high = nth_least(values, plan.nth, low, high, kNearEnough);
     if (lane == 0) {
-        const float most = plan.radii != NULL ? plan.bounds[row] : kFar / 2;
+        const float most = plan.radii != NULL ? fminf(plan.bounds[row], plan.most) : plan.most;
         plan.row_facts[row].limit = fminf(unordered(high), most);
         if (plan.radii != NULL && unordered(high) < most) {
             atomicAdd(&plan.found->many, 1);
@@ -65,9 +69,12 @@ __device__ __forceinline__ unsigned claim_places(unsigned *counts, int row, unsi
 }
 
 /* Log to lists, a block a chunk, from the chunks on that are listed already. */
-__global__ void __launch_bounds__(kChunk) scatter(const __grid_constant__ Plan plan)
+static __global__ void __launch_bounds__(kChunk) scatter(const __grid_constant__ Plan plan)
 {
     follow();
+    if (!plan.is_taken()) {
+        return;
+    }
     const unsigned chunks = min(plan.found->chunks, plan.chunks);
     for (unsigned i = plan.found->listed + blockIdx.x; i < chunks; i += gridDim.x) {
         const Chunk &chunk = plan.log[i];
@@ -90,7 +97,7 @@ __global__ void __launch_bounds__(kChunk) scatter(const __grid_constant__ Plan p
 #pragma unroll
         for (int k = 0; k < 8; ++k) {
             if (eight.v[k] <= limit && at++ < (unsigned)plan.list_room) {
-                list[at - 1] = {first.place + k / 2 * 8 + k % 2, eight.v[k]};
+                list[at - 1] = {first.place + k / 2 * plan.apart + k % 2, eight.v[k]};
             }
         }
     }
@@ -100,9 +107,13 @@ constexpr int kTightened = 1024; /* candidates of a row that are looked at */
 
 /* Lowers limits to the k-th least of the upper bounds that there are by now, which is no guess any
  * more: a row has fewer hits in the tiles that are left. A warp a row. */
-__global__ void __launch_bounds__(kGuessWarps *kLanes) tighten(const __grid_constant__ Plan plan)
+static __global__ void __launch_bounds__(kGuessWarps *kLanes)
+    tighten(const __grid_constant__ Plan plan)
 {
     follow();
+    if (!plan.is_taken()) {
+        return;
+    }
     const int lane = threadIdx.x % kLanes;
     const int row = (int)blockIdx.x * kGuessWarps + (int)threadIdx.x / kLanes;
     if (row == 0 && lane == 0) {

@@ -20,6 +20,11 @@ enum class Look { kMinima, kLog, kCheck };
 constexpr int kRun = 32, kRuns = kTileCols / kRun; /* columns that share a least square */
 constexpr int kMinima = 8;                         /* of a row and sampled tile */
 
+/* Tiles from `begin` to before `end`, or, with `apart`, of these times that. */
+struct Tiles {
+    int begin, end, apart;
+};
+
 /* A thread of a group of four has rows g and g + 8 of its warp's sixteen, and of every eight
  * columns two: for row r of these, column 8 i + c is accumulator 4 i + 2 r + c. */
 using Accumulator = float[kTileCols / 2];

@@ -36,10 +36,6 @@ static_assert(sizeof(Shared<8>) <= 227 << 10 && sizeof(Shared<6>) <= 227 << 10 &
                   sizeof(Shared<4>) <= 227 << 10 && sizeof(Shared<2>) <= 227 << 10,
               "shared memory of a block");
 
-/* Tiles from `begin` to before `end`, or, with `apart`, of these times that. */
-struct Tiles {
-    int begin, end, apart;
-};
 /* Units of work: `each` tiles for a strip of rows. Strips are next to each other, so that blocks
  * that work at the same time read the same tiles. */
 struct Units {

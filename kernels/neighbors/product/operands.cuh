@@ -106,8 +106,9 @@ constexpr int kSlabPlanes = 8, kSlabDims = 8 * kSlabPlanes;
 using ColumnSlab = ColumnPlanes<kSlabPlanes>;
 using RowSlab = RowPlanes<kSlabPlanes>;
 
-/* What the product lets through: eight v of a row, with columns at `place` + 0, 1, 8, 9, 16, 17,
- * 24, 25, of which one or more may be near. Warps take the log in chunks, one after the other. */
+/* What is let through: eight v of a row, with columns at `place` + 0, 1, 8, 9, 16, 17, 24, 25 (or
+ * pairs as far apart as Plan says), of which one or more may be near. Warps take the log in chunks,
+ * one after the other. */
 struct Place {
     int row, place;
 };
@@ -139,6 +140,7 @@ struct Found {
     unsigned chunks; /* of the log that were asked for: there may be fewer */
     unsigned listed; /* of these, whose hits are in the lists */
     unsigned worst;  /* bits of the largest share of its bound that an error took, if checked */
+    unsigned way;    /* to bounds that is taken, where a row of the table has two */
 };
 
 /* What kernels see of a call whatever the points' type is. */
@@ -150,6 +152,9 @@ struct Plan {
     int stride, sampled;   /* of these tiles every such one is looked at for the guess */
     int wanted;            /* neighbours */
     int nth;               /* of the sample's least is the guess */
+    unsigned way;          /* to bounds that the kernels are of */
+    int apart;             /* columns of pairs of an eight in the log */
+    float most;            /* that a limit can be */
     ptrdiff_t self;        /* the column that is row 0, or -1 */
 
     Found *found;
@@ -179,6 +184,7 @@ struct Plan {
     bool one_radius, root; /* all rows have the first; distances are roots of sums of squares */
     int *tallies;          /* of all rows of the call */
 
+    __device__ __forceinline__ bool is_taken() const { return found->way == way; }
     __device__ __forceinline__ double radius_of(int row) const
     {
         return radii[one_radius ? 0 : row];
@@ -295,6 +301,31 @@ __device__ __forceinline__ void sort(T *numbers, int count)
         }
     }
     Scope::sync();
+}
+
+/* Sums of magnitudes of more than kShortDims dimensions, in the order of additions of
+ * cdist/cuda_direct, which is cdist's own with as many points: four dimensions are added to each
+ * other before they join a sum, and folds and groups have four times as many. */
+struct MagnitudesByFours : Metric<GD_CITYBLOCK> {
+    static __device__ __forceinline__ float first(float a, float b, float) { return fabsf(a - b); }
+};
+template <typename M>
+constexpr bool kByFours = std::is_same_v<M, MagnitudesByFours>;
+template <typename M>
+constexpr int kFoldOf = kByFours<M> ? 4 * GD_FOLD : GD_FOLD;
+template <typename M>
+constexpr int kGroupOf = kByFours<M> ? 4 * GD_GROUP : GD_GROUP;
+
+/* The sum of four dimensions. */
+template <typename M, typename T>
+__device__ __forceinline__ T four_of(const T (&x)[4], const T *y)
+{
+    T four = M::first(x[0], y[0], 0);
+#pragma unroll
+    for (int i = 1; i < 4; ++i) {
+        four = M::join(four, M::first(x[i], y[i], 0));
+    }
+    return four;
 }
 
 /* A number that orders as x does, and back. */

@@ -58,8 +58,9 @@ __global__ void __launch_bounds__(kLanes *kSampleParts)
 }
 
 /* One block. least: the square of this, times half of a squared length, is what reported distances
- * may lose where their squares underflow. */
-template <typename T>
+ * may lose where their squares underflow. kInBytes: the scale takes that length to half of 255, and
+ * is no power of two. */
+template <typename T, bool kInBytes = false>
 __global__ void __launch_bounds__(1024)
     find_scale(const __grid_constant__ PlanOf<T> plan, double least)
 {
@@ -97,7 +98,9 @@ __global__ void __launch_bounds__(1024)
             rank += largest[i] < own || (largest[i] == own && i < (int)threadIdx.x);
         }
         if (rank == kSampleRows / 8 * 7) {
-            const double scale = ldexp(1.0, 8 - ilogb(own > kTiny ? own : kTiny));
+            const T length = own > kTiny ? own : kTiny;
+            const double scale =
+                kInBytes ? (double)(T(127) / length) : ldexp(1.0, 8 - ilogb(length));
             plan.found->scale = scale;
             plan.found->quantum = (float)(scale * least * (scale * least));
             plan.found->odd = 0;
@@ -220,6 +223,12 @@ __device__ __forceinline__ float bound_of_radius(const Plan &plan, double radius
     return radius >= 0 ? fminf(__double2float_ru(limit), kFar / 2) : -kFar;
 }
 
+/* Nothing is found of some rows yet. One thread. */
+__device__ __forceinline__ void begin_rows(Found &found)
+{
+    found.failed = found.left = found.many = found.chunks = found.listed = found.way = 0;
+}
+
 /* The images of rows. */
 constexpr int kRowWarps = 4;
 template <typename T>
@@ -260,11 +269,7 @@ __global__ void __launch_bounds__(kRowWarps *kLanes)
         plan.counts[row] = good ? 0 : kLost;
     }
     if (row == 0 && plane == 0) {
-        plan.found->failed = 0;
-        plan.found->left = 0;
-        plan.found->many = 0;
-        plan.found->chunks = 0;
-        plan.found->listed = 0;
+        begin_rows(*plan.found);
     }
 }
 

@@ -172,7 +172,8 @@ __global__ void __launch_bounds__(kColumnWarps *kLanes)
 }
 
 /* A block sorts kSortedCols columns. */
-__global__ void __launch_bounds__(kSortedCols) sort_columns(const __grid_constant__ Plan plan)
+static __global__ void __launch_bounds__(kSortedCols)
+    sort_columns(const __grid_constant__ Plan plan)
 {
     follow();
     __shared__ Key keys[kSortedCols];

@@ -113,6 +113,42 @@ __device__ __forceinline__ T distance(const PlanOf<T> &plan, int row, int column
     return result;
 }
 
+/* The same where four dimensions are added to each other first: a lane adds up four times four of a
+ * group of GD_GROUP, which are two folds. */
+template <typename M>
+__device__ __forceinline__ float distance_by_fours(const PlanOf<float> &plan, int row, int column)
+{
+    constexpr int kFours = GD_FOLD / 4, kLanesOfFold = kFoldOf<M> / GD_FOLD;
+    const int lane = threadIdx.x % kLanes, part = lane % kShare, first = lane - part;
+    float total = 0, of_group = 0;
+    for (ptrdiff_t dims = 0; dims < plan.d; dims += GD_GROUP) {
+        const ptrdiff_t dim = dims + part * GD_FOLD;
+        float y[kLoaded<float>], fours[kFours];
+        static_assert(kLoaded<float> == GD_FOLD, "a lane's dimensions");
+        load_some(plan.b, plan.words_b, column, dim, plan.d, y);
+#pragma unroll
+        for (int k = 0; k < kFours; ++k) { /* the row is in the cache */
+            fours[k] =
+                four_of<M>(load_dims(plan.a, plan.words_a, row, dim + 4 * k, plan.d).x, y + 4 * k);
+        }
+#pragma unroll
+        for (int fold = 0; fold < kShare; fold += kLanesOfFold) {
+            float sum = 0;
+#pragma unroll
+            for (int i = 0; i < kLanesOfFold * kFours; ++i) {
+                sum = M::join(sum, __shfl_sync(~0u, fours[i % kFours], first + fold + i / kFours));
+            }
+            of_group = M::join(of_group, sum);
+        }
+        const ptrdiff_t next = dims + GD_GROUP;
+        if (next % kGroupOf<M> == 0 || next >= plan.d) {
+            total = next <= kGroupOf<M> ? of_group : M::join(total, of_group);
+            of_group = 0;
+        }
+    }
+    return M::finish(total);
+}
+
 __device__ __forceinline__ int next_power(int count)
 {
     return count <= 1 ? 1 : 1 << (32 - __clz(count - 1));
@@ -150,7 +186,13 @@ __device__ __forceinline__ void measure_chosen(const PlanOf<T> &plan, KeyOf<T> *
         const int i = first + (int)threadIdx.x % kLanes / kShare;
         const int j = i < total ? i : 0;
         const int column = j < near ? chosen[j] : plan.odd_columns[j - near];
-        const T x = distance<M>(plan, row, column);
+        T x;
+        if constexpr (kByFours<M>) {
+            x = distance_by_fours<M>(plan, row, column);
+        }
+        else {
+            x = distance<M>(plan, row, column);
+        }
         if (i < total && threadIdx.x % kShare == 0) {
             keys[i] = column == self || !(x <= radius) ? no_key<T>() : key_of(x, (unsigned)column);
         }
@@ -237,6 +279,9 @@ __global__ void __launch_bounds__(kFewWarps *kLanes, sizeof(T) == sizeof(float) 
     rank_few(const __grid_constant__ PlanOf<T> plan)
 {
     follow();
+    if (!plan.is_taken()) {
+        return;
+    }
     __shared__ KeyOf<T> keys[kFewWarps][kFewChosen];
     __shared__ int chosen[kFewWarps][kFewChosen];
     const int warp = threadIdx.x / kLanes, lane = threadIdx.x % kLanes;
@@ -473,6 +518,9 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
     rank_many(const __grid_constant__ PlanOf<T> plan)
 {
     follow();
+    if (!plan.is_taken()) {
+        return;
+    }
     extern __shared__ __align__(128) unsigned char memory[];
     __shared__ int near;
     __shared__ BlockSums sums;

@@ -97,16 +97,15 @@ __device__ __forceinline__ void bring_fold(const PlanOf<T> &plan, R &shared, int
 template <typename R>
 using RecomputeSums = typename R::Number[R::kRows][kOfThread];
 
-/* Adds a fold to the sums of a thread's columns, kThreads apart, and each row. */
+/* Adds GD_FOLD dimensions to the fold of a thread's columns, kThreads apart, and each row. */
 template <typename M, typename R>
 __device__ __forceinline__ void add_fold(R &shared, int buffer, int dim, int pitch,
-                                         RecomputeSums<R> &sums)
+                                         RecomputeSums<R> &folds)
 {
     using T = typename R::Number;
     constexpr int kEach = kPerWord<T>;
     const auto *const columns = shared.columns[buffer] + threadIdx.x;
     const T *const rows = shared.a() + dim;
-    RecomputeSums<R> folds = {};
 #pragma unroll
     for (int k = 0; k < GD_FOLD; k += kEach) {
         T y[kOfThread][kEach];
@@ -118,20 +117,35 @@ __device__ __forceinline__ void add_fold(R &shared, int buffer, int dim, int pit
         for (int r = 0; r < R::kRows; ++r) {
             T x[kEach];
             load_word(rows + r * pitch + k, x);
-#pragma unroll
-            for (int i = 0; i < kEach; ++i) {
+            if constexpr (kByFours<M>) {
 #pragma unroll
                 for (int c = 0; c < kOfThread; ++c) {
-                    folds[r][c] = M::term(folds[r][c], x[i], y[c][i]);
+                    folds[r][c] = M::join(folds[r][c], four_of<M>(x, y[c]));
+                }
+            }
+            else {
+#pragma unroll
+                for (int i = 0; i < kEach; ++i) {
+#pragma unroll
+                    for (int c = 0; c < kOfThread; ++c) {
+                        folds[r][c] = M::term(folds[r][c], x[i], y[c][i]);
+                    }
                 }
             }
         }
     }
+}
+
+/* Joins a fold, or a group, with what there is, and begins the next. */
+template <typename M, typename R>
+__device__ __forceinline__ void join_all(RecomputeSums<R> &sums, RecomputeSums<R> &more, bool first)
+{
 #pragma unroll
     for (int r = 0; r < R::kRows; ++r) {
 #pragma unroll
         for (int c = 0; c < kOfThread; ++c) {
-            sums[r][c] = M::join(sums[r][c], folds[r][c]);
+            sums[r][c] = first ? more[r][c] : M::join(sums[r][c], more[r][c]);
+            more[r][c] = 0;
         }
     }
 }
@@ -179,7 +193,7 @@ __device__ __forceinline__ void search_slice(const PlanOf<T> &plan, R &shared, i
         const int dim = i % pitch;
         shared.a()[i] = dim < plan.d ? plan.a.at(shared.rows[i / pitch], dim) : T(0);
     }
-    RecomputeSums<R> totals = {}, sums = {};
+    RecomputeSums<R> totals = {}, sums = {}, folds = {};
     ptrdiff_t start = first;
     int dim = 0, buffer = 0;
     if (first < end) {
@@ -197,16 +211,12 @@ __device__ __forceinline__ void search_slice(const PlanOf<T> &plan, R &shared, i
         }
         await_copies<1>();
         __syncthreads();
-        add_fold<M>(shared, buffer, dim, pitch, sums);
-        if (last || (dim + GD_FOLD) % GD_GROUP == 0) {
-#pragma unroll
-            for (int r = 0; r < R::kRows; ++r) {
-#pragma unroll
-                for (int c = 0; c < kOfThread; ++c) {
-                    totals[r][c] = dim < GD_GROUP ? sums[r][c] : M::join(totals[r][c], sums[r][c]);
-                    sums[r][c] = 0;
-                }
-            }
+        add_fold<M>(shared, buffer, dim, pitch, folds);
+        if (last || (dim + GD_FOLD) % kFoldOf<M> == 0) {
+            join_all<M, R>(sums, folds, false);
+        }
+        if (last || (dim + GD_FOLD) % kGroupOf<M> == 0) {
+            join_all<M, R>(totals, sums, dim < kGroupOf<M>);
         }
         if (last) {
             list_columns<M>(plan, shared, rows, start, end, totals);

@@ -13,7 +13,7 @@ namespace filter {
 constexpr int kWithinThreads = 128;
 
 /* A thread a row: -1 follows the last neighbour. */
-__global__ void __launch_bounds__(kWithinThreads)
+static __global__ void __launch_bounds__(kWithinThreads)
     count_listed(const __grid_constant__ gd_ranked lists, int rows, int32_t *counts)
 {
     follow();
@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(kWithinThreads)
 /* One block: where each row's begin, and whether a row has as many as are listed at most. A thread
  * has rows that follow each other. */
 constexpr int kPlaceThreads = 1024;
-__global__ void __launch_bounds__(kPlaceThreads)
+static __global__ void __launch_bounds__(kPlaceThreads)
     place_listed(const int32_t *counts, int rows, int most, const __grid_constant__ gd_within to)
 {
     follow();
@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(kWithinThreads)
 }
 
 /* Says that some row has as many as are listed at most. */
-__global__ void tell_many(int64_t *to)
+static __global__ void tell_many(int64_t *to)
 {
     follow();
     *to = 1;

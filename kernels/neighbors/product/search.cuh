@@ -1,0 +1,391 @@
+/* search.cuh: a search for neighbours by bounds of distances, whatever the bounds come from: which
+ * columns are a sample, what is laid out where, and the steps in their order.
+ *
+ * A way to bounds is a type that has
+ *
+ *      Number, Metric          the points' type and the distances' arithmetic
+ *      kId, kLogs              the row of the table; warps of a multiprocessor that write a log
+ *      kMostLimit              what a limit can be at most, in units of its bounds
+ *      lay_out, lay_out_rows   what it keeps of B and of some rows of A; sets `planes`
+ *      arrange, prepare_rows   make that
+ *      look_at<Look>           lets a kernel look at the bounds of all rows with some tiles
+ *
+ * and may have another way, `other`, to take the call over: `judge` looks at the sample and tells
+ * on the device, as the host waits for nothing. All kernels of a way that is not taken return at
+ * once.
+ */
+#ifndef GPUDIST_NEIGHBORS_PRODUCT_SEARCH_CUH
+#define GPUDIST_NEIGHBORS_PRODUCT_SEARCH_CUH
+
+#include <numeric>
+#include <type_traits>
+
+#include "common/steps.cuh"
+#include "neighbors/product/lists.cuh"
+#include "neighbors/product/look.cuh"
+#include "neighbors/product/recompute.cuh"
+#include "neighbors/product/within.cuh"
+
+namespace gd {
+namespace filter {
+
+/* Neighbours of a row that are few, and rows that are searched for at once, of few neighbours and
+ * of many: their lists take memory. */
+constexpr int kFewWanted = 128;
+constexpr ptrdiff_t kMostRows = 48 * kTileRows, kMostRowsOfMany = 24 * kTileRows;
+/* The threads of a block that ranks a row with many candidates. */
+constexpr int kThreadsOfFew = 256, kThreadsOfMany = 512;
+constexpr int kSampleEvery = 17; /* tiles */
+constexpr int kMostEach = 34;    /* tiles of a unit of work */
+/* Hits of a row that there is room for, on average: some, and of those that are expected. Of tight
+ * clusters, whose bounds are wide beside their distances, there are many more than expected. */
+constexpr int kHits = 1024, kMoreHits = 7, kMoreOfMany = 3;
+
+/* Every so many tiles are sampled: few enough, and with no factor in common with how many are
+ * sorted together, as those are sorted by their squares. */
+inline int sample_stride(ptrdiff_t tiles)
+{
+    ptrdiff_t stride = kSampleEvery;
+    while (std::gcd(stride, (ptrdiff_t)30) != 1 ||
+           ceil_div(tiles, stride) * kMinima > kMostMinima) {
+        ++stride;
+    }
+    return (int)stride;
+}
+
+/* Which of the sample's least is the guess. It fails if so many of the wanted - 1 nearest are in
+ * the sample, of which every stride-th column is: a binomial law says how likely that is. Rows that
+ * are near each other in B may be so in space; but a tile gives kMinima of the least at most. */
+inline int guess_of_few(int wanted, int stride)
+{
+    constexpr double kSeldom = 1e-6;
+    const double share = 1.0 / stride;
+    double exactly = pow(1 - share, wanted - 1), above = 1 - exactly; /* 0 of them; more */
+    int nth = 1;
+    for (; nth < wanted && above > kSeldom; ++nth) {
+        exactly *= share / (1 - share) * (wanted - nth) / nth;
+        above -= exactly;
+    }
+    return min(wanted, max(nth, kMinima + 1));
+}
+
+/* The same for many, of whom several may be in one run of columns, which gives the least alone: the
+ * runs that have one are binomial, and as good as normal. */
+inline int guess_of_many(int wanted, ptrdiff_t columns, int sampled)
+{
+    constexpr double kSigmas = 6;
+    const double in_run = 1 - pow(1 - wanted / (double)columns, kRun);
+    const double mean = in_run * sampled * kMinima, variance = mean * (1 - in_run);
+    return min(wanted, max((int)(mean + kSigmas * sqrt(variance)) + 4, kMinima + 1));
+}
+
+/* Sets which tiles are sampled, and which of their least is the guess. */
+inline void plan_sample(Plan &plan, ptrdiff_t columns)
+{
+    const auto sample = [&](int stride) {
+        plan.stride = stride;
+        plan.sampled = (int)ceil_div(plan.tiles, stride);
+    };
+    sample(sample_stride(plan.tiles));
+    if (plan.wanted <= kFewWanted) {
+        plan.nth = guess_of_few(plan.wanted, plan.stride);
+        return;
+    }
+    /* Where most of a sample's runs would have a neighbour, it has to be larger. */
+    for (const int stride : {plan.stride, 7, 1}) {
+        if (stride > plan.stride || ceil_div(plan.tiles, stride) * kMinima > kMostMinima) {
+            continue;
+        }
+        sample(stride);
+        plan.nth = guess_of_many(plan.wanted, columns, plan.sampled);
+        if (plan.nth <= plan.sampled * kMinima * 9 / 10) {
+            break;
+        }
+    }
+    plan.nth = min(plan.nth, plan.sampled * kMinima);
+}
+
+/* Hits of a row that the guess lets through, if its minima are what is to be expected. */
+inline double expected_hits(const Plan &plan)
+{
+    const double runs = plan.sampled * (double)kMinima + 1;
+    return plan.wanted <= kFewWanted ? plan.nth * (double)plan.stride
+                                     : -log1p(-plan.nth / runs) / kRun * plan.tiles * kTileCols;
+}
+
+inline ptrdiff_t rows_at_once(int wanted)
+{
+    return wanted <= kFewWanted ? kMostRows : kMostRowsOfMany;
+}
+
+template <typename Way, typename T>
+void lay_out(const gd_neighbors &call, int processors, Way &way, PlanOf<T> &plan, Layout &take)
+{
+    plan = {};
+    plan.a = points_of<T>(call.a);
+    plan.b = points_of<T>(call.b);
+    plan.d = call.b.cols;
+    plan.words_a = reads_words<T>(call.a);
+    plan.words_b = reads_words<T>(call.b);
+    const bool counts = call.bound_count > 0;
+    const bool lists = (call.within.starts != NULL || counts) && call.ranked.most == 0;
+    plan.most = Way::kMostLimit;
+    plan.apart = 8;
+    plan.wanted = lists ? kMostNeighbors : (int)call.ranked.most;
+    plan.tiles = (int)ceil_div(call.b.rows, (ptrdiff_t)kTileCols);
+    plan.list_room = kManyOfThread * (plan.wanted <= kFewWanted ? kThreadsOfFew : kThreadsOfMany);
+    plan_sample(plan, call.b.rows);
+    take(plan.found, 1);
+    take(plan.odd_columns, kMostOdd);
+    way.lay_out(plan, take);
+
+    const ptrdiff_t most = min(call.a.rows, rows_at_once(plan.wanted));
+    plan.strips = (int)ceil_div(most, (ptrdiff_t)kTileRows);
+    const ptrdiff_t rows = (ptrdiff_t)plan.strips * kTileRows;
+    const double more = plan.wanted <= kFewWanted ? kMoreHits : kMoreOfMany;
+    const ptrdiff_t hits = kHits + (ptrdiff_t)(more * expected_hits(plan));
+    plan.chunks = (unsigned)(rows * hits / kChunk + 2 * processors * Way::kLogs);
+    way.lay_out_rows(plan, take, rows);
+    take(plan.row_facts, rows);
+    take(plan.counts, rows);
+    take(plan.failed_rows, rows);
+    take(plan.left_rows, rows);
+    take(plan.bounds, rows);
+    take(plan.tallies, call.within.starts != NULL ? call.a.rows : 0);
+    take(plan.listed_distances, lists ? call.a.rows * plan.wanted : 0);
+    take(plan.listed_indices, lists ? call.a.rows * plan.wanted : 0);
+    take(plan.log, plan.chunks);
+    take(plan.lists, rows * plan.list_room);
+    plan.minima = reinterpret_cast<float *>(plan.lists); /* until there are lists */
+    static_assert(kMostMinima * sizeof(float) <= kManyOfThread * kThreadsOfFew * sizeof(Candidate),
+                  "they fit");
+}
+
+/* Tiles of a unit of work: many, for the image of its rows comes once and takes half as long as a
+ * tile, but so few that all blocks have about as much to do, in as many rounds. */
+inline int tiles_of_unit(ptrdiff_t strips, ptrdiff_t tiles, ptrdiff_t blocks)
+{
+    const ptrdiff_t most =
+        max(min(strips * tiles / (blocks * 32), (ptrdiff_t)kMostEach), (ptrdiff_t)2);
+    ptrdiff_t best = most, least = PTRDIFF_MAX;
+    for (ptrdiff_t each = most; each >= max(most * 2 / 3, (ptrdiff_t)2); --each) {
+        const ptrdiff_t rounds = ceil_div(strips * ceil_div(tiles, each), blocks);
+        if (rounds * (2 * each + 1) < least) {
+            least = rounds * (2 * each + 1);
+            best = each;
+        }
+    }
+    return (int)best;
+}
+
+/* Tiles that are multiplied before limits are lowered. Of a share s of them as many as s times the
+ * guess's hits pass, of the others wanted / s in as many as all: so the best s is the root of
+ * wanted by the guess's. With few tiles the steps between would count. */
+inline int first_tiles(const Plan &plan)
+{
+    constexpr int kManyTiles = 512;
+    const double share = sqrt(plan.wanted / expected_hits(plan));
+    return plan.tiles < kManyTiles || 2 * plan.wanted > kTightened ? 0 : (int)(plan.tiles * share);
+}
+
+/* From lists to neighbours, but for rows that fail. */
+template <typename M, bool kOfMany, typename T>
+void rank(Steps &steps, const PlanOf<T> &plan)
+{
+    using S = Many<T, kOfMany ? kThreadsOfMany : kThreadsOfFew>;
+    steps.enqueue(rank_few<M, T>, ceil_div(plan.rows, kFewWarps), dim3(kFewWarps * kLanes), 0,
+                  plan);
+    steps.enqueue(rank_many<M, S, T>, S::kBlocks * steps.processors, dim3(S::kThreads), S::kBytes,
+                  plan);
+}
+
+/* The neighbours of rows that failed. */
+template <typename M, bool kOfMany, typename T>
+void recompute(Steps &steps, const PlanOf<T> &plan)
+{
+    using R = Recompute<T, kOfMany>;
+    const int slices = slices_of<T>(plan);
+    steps.enqueue(recompute_direct<M, R, T>, R::kBlocks * steps.processors, dim3(R::kThreads),
+                  recompute_bytes<R>(plan.d), plan, slices);
+    steps.enqueue(merge<T>, steps.processors, dim3(kMergeThreads), kMostMerged * sizeof(KeyOf<T>),
+                  plan, slices);
+}
+
+/* Whether no row seems to have more within its radius than are wanted; waits for the guess. */
+inline bool has_few(Steps &steps, const Plan &plan)
+{
+    const auto stream = (cudaStream_t)steps.launch.stream;
+    unsigned many = 0;
+    if (steps.code == cudaSuccess) {
+        steps.code =
+            cudaMemcpyAsync(&many, &plan.found->many, sizeof many, cudaMemcpyDeviceToHost, stream);
+    }
+    if (steps.code == cudaSuccess) {
+        steps.code = cudaStreamSynchronize(stream);
+    }
+    return many == 0;
+}
+
+template <typename Way>
+using OtherOf = decltype(std::declval<Way>().other());
+template <typename Way, typename = void>
+constexpr bool kHasOther = false;
+template <typename Way>
+constexpr bool kHasOther<Way, std::void_t<OtherOf<Way>>> = true;
+
+/* A guess for each row of what its neighbours are up to. */
+template <typename Way, typename T>
+void guess_limits(Steps &steps, const Way &way, const PlanOf<T> &plan)
+{
+    const ptrdiff_t rows = (ptrdiff_t)plan.strips * kTileRows;
+    way.prepare_rows(steps, plan);
+    way.template look_at<Look::kMinima>(steps, plan, {0, plan.sampled, plan.stride});
+    steps.enqueue(guess, rows / kGuessWarps, dim3(kGuessWarps * kLanes), 0, (const Plan &)plan);
+}
+
+/* From limits to neighbours, but for rows that fail. */
+template <typename Way, typename T>
+void find(Steps &steps, const Way &way, const PlanOf<T> &typed)
+{
+    using M = typename Way::Metric;
+    const Plan &plan = typed;
+    const auto list_hits = [&](int begin, int end) {
+        way.template look_at<Look::kLog>(steps, typed, {begin, end, 1});
+        steps.enqueue(scatter, 8 * steps.processors, dim3(kChunk), 0, plan);
+    };
+    const int first = first_tiles(plan);
+    if (first > 0) {
+        const ptrdiff_t rows = (ptrdiff_t)plan.strips * kTileRows;
+        list_hits(0, first);
+        steps.enqueue(tighten, rows / kGuessWarps, dim3(kGuessWarps * kLanes), 0, plan);
+    }
+    list_hits(first, plan.tiles);
+    if (plan.wanted <= kFewWanted) {
+        rank<M, false>(steps, typed);
+    }
+    else {
+        rank<M, true>(steps, typed);
+    }
+}
+
+/* may_leave: not to be done where has_few() says no; returns whether it is. */
+template <typename Way, typename T>
+bool search(Steps &steps, const Way &way, const PlanOf<T> &plan, bool check, bool may_leave)
+{
+    using M = typename Way::Metric;
+    guess_limits(steps, way, plan);
+    if (may_leave && !has_few(steps, plan)) {
+        return false;
+    }
+    if (check) {
+        way.template look_at<Look::kCheck>(steps, plan, {0, plan.tiles, 1});
+    }
+    if constexpr (kHasOther<Way>) {
+        const auto other = way.other();
+        PlanOf<T> again = plan;
+        way.judge(steps, plan);
+        find(steps, way, plan);
+        other.take_over(again);
+        guess_limits(steps, other, again);
+        find(steps, other, again);
+    }
+    else {
+        find(steps, way, plan);
+    }
+    if (plan.wanted <= kFewWanted) {
+        recompute<M, false>(steps, plan);
+    }
+    else {
+        recompute<M, true>(steps, plan);
+    }
+    return true;
+}
+
+/* What the launcher of a row does. */
+template <typename Way>
+gd_status run(gd_neighbors *call, gd_error *err)
+{
+    using T = typename Way::Number;
+    constexpr const char *kId = Way::kId;
+    Way way;
+    PlanOf<T> plan;
+    Layout take = {(unsigned char *)call->launch.workspace};
+    Steps steps(call->launch);
+    GD_CUDA_TRY(err, kId, steps.code);
+    lay_out(*call, steps.processors, way, plan, take);
+    if (call->launch.sizing) {
+        call->launch.workspace_bytes = take.bytes;
+        return GD_OK;
+    }
+    if (!call->arranged) {
+        way.arrange(steps, plan);
+        GD_CUDA_TRY(err, kId, steps.code);
+        call->arranged = true;
+        return GD_OK;
+    }
+    gd_ranked ranked = call->ranked;
+    if (ranked.most == 0) {
+        ranked = {plan.listed_distances, plan.listed_indices, plan.wanted, NULL};
+    }
+    if (call->within.indices != NULL) {
+        steps.enqueue(write_listed<T>, call->a.rows, dim3(kWithinThreads),
+                      kMostNeighbors * sizeof(Key), ranked, call->within);
+        GD_CUDA_TRY(err, kId, steps.code);
+        return GD_OK;
+    }
+    const ptrdiff_t rows = call->a.rows;
+    const bool may_leave = call->may_leave && call->ranked.most == 0;
+    const ptrdiff_t pieces = ceil_div(rows, rows_at_once(plan.wanted));
+    const ptrdiff_t each = ceil_div(ceil_div(rows, pieces), (ptrdiff_t)kTileRows) * kTileRows;
+    for (ptrdiff_t first = 0; first < rows && steps.code == cudaSuccess; first += each) {
+        plan.rows = (int)min(rows - first, each);
+        plan.strips = (int)ceil_div(plan.rows, kTileRows);
+        plan.a.data = (const T *)call->a.data + first * call->a.row_stride;
+        plan.a.count = plan.rows;
+        plan.self = call->self < 0 ? -1 : call->self + first;
+        plan.distances = (T *)ranked.distances + first * plan.wanted;
+        plan.indices = ranked.indices + first * plan.wanted;
+        plan.one_radius = call->one_limit;
+        plan.radii = call->limits == NULL || call->one_limit ? call->limits : call->limits + first;
+        plan.root = Way::Metric::root;
+        if (!search(steps, way, plan, call->launch.options.value[0] != 0, may_leave)) {
+            steps.enqueue(tell_many, 1, dim3(1), 0,
+                          call->bound_count > 0 ? call->counts + call->bound_count
+                                                : call->within.starts + rows + 1);
+            GD_CUDA_TRY(err, kId, steps.code);
+            return GD_OK;
+        }
+    }
+    if (call->bound_count > 0) {
+        const Bins bins = {call->bounds, call->bound_count};
+        const int copies = (int)min(kCensusRoom / bins.count, (ptrdiff_t)kLanes);
+        steps.enqueue(tally_listed<T>, 8 * steps.processors, dim3(kWithinThreads), 0, ranked,
+                      (int)rows, bins, copies, call->counts);
+    }
+    if (call->within.starts != NULL) {
+        steps.enqueue(count_listed, ceil_div(rows, (ptrdiff_t)kWithinThreads), dim3(kWithinThreads),
+                      0, ranked, (int)rows, plan.tallies);
+        steps.enqueue(place_listed, 1, dim3(kPlaceThreads), 0, plan.tallies, (int)rows,
+                      call->ranked.most == 0 ? plan.wanted : INT_MAX, call->within);
+    }
+    GD_CUDA_TRY(err, kId, steps.code);
+    return GD_OK;
+}
+
+/* Fails where a call is not what the rows of the table take. */
+inline gd_status refuse_others(const gd_neighbors &call, const char *id, gd_error *err)
+{
+    constexpr ptrdiff_t kMostDims = 1024;
+    if (call.b.cols > kMostDims || call.b.rows < GD_PRODUCT_FEWEST ||
+        call.b.rows > GD_POINTS_MOST || call.ranked.most > kMostNeighbors) {
+        return GD_FAIL(err, GD_BAD_VALUE,
+                       "%s looks for up to %d neighbours among %d to %d points of up to %td "
+                       "dimensions",
+                       id, kMostNeighbors, GD_PRODUCT_FEWEST, GD_POINTS_MOST, kMostDims);
+    }
+    return GD_OK;
+}
+
+}  // namespace filter
+}  // namespace gd
+#endif
