@@ -58,6 +58,18 @@ enum { FEW_POINTS = 512, FEW_OF_POINTS = 256 };
 /* Rows of A that are as few on a device, whose steps take some 0.4 ms for 1,000,000 x 128 points of
  * B, however many rows A has; of few points 0.2 to 0.35, which so many pairs take in panels. */
 enum { FEW_OF_PRODUCT = 64, PAIRS_OF_PRODUCT = 1 << 23 };
+/* Bounds from bytes: on an H100 10,000 x 1,000,000 take 28 ms with 128 columns, and 109 in panels;
+ * where bytes tell too little, distances take 111 (not measured as it is now: 115 with three times
+ * as large a sample), and relative to panels the longer the more columns there are. A step is a
+ * column of a pair, of which 26 more stand for all else that a pair takes in panels. So many steps
+ * of a row are worth the 40 ns of its lists, and so many of a call the launches, some 0.25 ms: of
+ * 16384 points with 128 columns 1000 rows take 0.36 ms and in panels 0.34, 2000 0.45 and 0.53;
+ * 16384 with 16 columns among themselves 1.3 and 1.0; 64 rows of 1,000,000 with 128 columns 0.9
+ * and 1.9. */
+enum { BYTES_COLS = 160, BYTES_BESIDE = 26, BYTES_STEPS_OF_ROW = 1 << 21 };
+/* Many neighbours of a row were measured where there are so many points for each. */
+enum { BYTES_OF_NEIGHBOR = 1000 };
+static const double BYTES_STEPS = 0x1p32;
 /* More neighbours than these are ranked by whole blocks of threads, for which so many rows are few
  * if a neighbour has so few elements of B. On an H200 1000 rows take for 1000 neighbours among
  * 20,000 points 1.1 ms there and 0.83 in panels with 9 columns, 0.97 and 0.81 with 16, 0.78 and
@@ -337,6 +349,18 @@ static void estimate(const gd_request *request, const gd_card *card, double *hos
     *there = computing > over_bus ? computing : over_bus;
 }
 
+/* Whether it is bytes that bound distances. */
+static bool is_by_bytes(const gd_kernel *kernel)
+{
+    return kernel->backend == GD_CUDA && gd_is_by_products(kernel) && !(kernel->flags & GD_PRODUCT);
+}
+
+/* Steps of a row among bytes. */
+static double steps_of_row(const gd_request *request)
+{
+    return (double)request->n * (double)(request->cols + BYTES_BESIDE);
+}
+
 /* What keeps auto from a row of CUDA that could do the work. */
 static bool unwanted(const gd_kernel *kernel, const gd_request *request, char *why, size_t size)
 {
@@ -385,6 +409,18 @@ static bool unwanted(const gd_kernel *kernel, const gd_request *request, char *w
     const ptrdiff_t many = request->form.metric == GD_CITYBLOCK ? MANY_OF_SIGNS : MANY_OF_GRADIENT;
     if (kernel->op == GD_OP_GRADIENT && (kernel->flags & GD_PRODUCT) && request->n < many) {
         return say(why, size, "sums over %td rows are not worth its several launches", request->n);
+    }
+    if (is_by_bytes(kernel) && request->cols > BYTES_COLS) {
+        return say(why, size,
+                   "with more than %d dimensions it takes longer than panels where bytes tell too "
+                   "little",
+                   BYTES_COLS);
+    }
+    if (is_by_bytes(kernel) && (steps_of_row(request) < BYTES_STEPS_OF_ROW ||
+                                (request->neighbors > FEW_OF_BLOCKS &&
+                                 request->n < (ptrdiff_t)BYTES_OF_NEIGHBOR * request->neighbors))) {
+        return say(why, size, "n = %td, d = %td is not worth lists of what may be near", request->n,
+                   request->cols);
     }
     double host, there;
     estimate(request, card, &host, &there);
@@ -583,13 +619,15 @@ static const gd_kernel *row_of_panels(const gd_request *request, const gd_kernel
 }
 
 /* Rows of A that are not worth products on a device. */
-static int few_of_product(const gd_request *request)
+static int few_of_product(const gd_request *request, const gd_kernel *kernel)
 {
     const double elements = (double)request->n * (double)request->cols;
     const bool blocks = request->neighbors > FEW_OF_BLOCKS &&
                         elements < (double)ELEMENTS_OF_BLOCKS * (double)request->neighbors;
-    const double few = fmax(FEW_OF_PRODUCT, PAIRS_OF_PRODUCT / (double)request->n);
-    return blocks ? ROWS_OF_BLOCKS : (int)few;
+    const double worth = is_by_bytes(kernel) ? BYTES_STEPS / steps_of_row(request)
+                                             : PAIRS_OF_PRODUCT / (double)request->n;
+    const double few = fmax(FEW_OF_PRODUCT, worth);
+    return (int)(blocks ? fmax(ROWS_OF_BLOCKS, few) : few);
 }
 
 void gd_stand_in(const gd_request *request, ptrdiff_t rows, gd_choice *choice)
@@ -598,7 +636,7 @@ void gd_stand_in(const gd_request *request, ptrdiff_t rows, gd_choice *choice)
     const bool there = choice->kernel->backend == GD_CUDA;
     const int few = there && gd_is_by_boxes(choice->kernel)
                         ? (int)fmax(FEW_OF_BOXES, PAIRS_OF_BOXES / (double)request->n)
-                    : there                              ? few_of_product(request)
+                    : there                              ? few_of_product(request, choice->kernel)
                     : choice->kernel->flags & GD_PRODUCT ? FEW_OF_BOUNDS
                                                          : FEW_OF_POINTS;
     if (request->orders.kernel == NULL && (choice->kernel->flags & GD_POINTS) && rows < few) {

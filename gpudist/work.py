@@ -120,6 +120,8 @@ def distance_pipe(
     """
     if kernel == "neighbors/cuda_product":  # of halves
         return "tensor", 1.0
+    if kernel == "neighbors/cuda_bytes":  # four in an instruction, at half the rate
+        return "fma", 0.5
     if kernel.startswith("neighbors/cpu_product"):  # of float32, whatever the dtype
         return "fma", 1.0 if dtype == "float32" else 0.5
     if kernel.startswith("neighbors/"):  # boxes pass over most of it

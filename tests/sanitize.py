@@ -113,18 +113,24 @@ def search(kernel, rng):
 
 
 def search_by_products(kernel, rng):
-    """Look for neighbours where halves hold all, some or none of the rows."""
-    for dtype, (d, r) in itertools.product(kernel.dtypes, ((9, 2.0), (150, 15.2))):
+    """Look for neighbours where halves, or bytes, hold all, some or none of the rows."""
+    by_bytes = kernel.id == "neighbors/cuda_bytes"
+    metrics = ("cityblock",) * 3 if by_bytes else ("euclidean", "sqeuclidean", "cosine")
+    shapes = ((9, 4.0), (150, 140.0)) if by_bytes else ((9, 2.0), (150, 15.2))
+    for dtype, (d, r) in itertools.product(kernel.dtypes, shapes):
         a, b = (rng.normal(size=(rows, d)).astype(dtype) for rows in (130, 16500))
         b[::500] *= 1e7
         a[::7] *= 1e7
         a[3], b[5:7] = np.nan, np.nan
         for k in (1, 100, 300):
-            gpudist.knn(a, b, k, kernel=kernel.id)
+            gpudist.knn(a, b, k, metrics[0], kernel=kernel.id)
+        if by_bytes:  # none of the rows is lost: bytes are compared
+            plain = rng.normal(size=(130, d)).astype(dtype)
+            gpudist.knn(plain, b, 10, metrics[0], kernel=kernel.id)
         for sort in ("index", "distance"):
-            gpudist.radius_neighbors(a[1:6], b, r, sort=sort, kernel=kernel.id)
-        gpudist.knn(a[:9] + 3000, b, 10, "sqeuclidean", kernel=kernel.id)
-        gpudist.knn(a[:9], np.full_like(b, 0.3), 10, "cosine", kernel=kernel.id)
+            gpudist.radius_neighbors(a[1:6], b, r, metrics[0], sort=sort, kernel=kernel.id)
+        gpudist.knn(a[:9] + 3000, b, 10, metrics[1], kernel=kernel.id)
+        gpudist.knn(a[:9], np.full_like(b, 0.3), 10, metrics[2], kernel=kernel.id)
 
 
 def search_by_boxes(kernel, rng):
@@ -233,7 +239,7 @@ def main() -> None:
                     gpudist.minplus(a, b, c, semiring=semiring, dtype=dtype, kernel=kernel.id)
     for kernel in cuda_rows("neighbors"):
         search(kernel, rng)
-        if kernel.id == "neighbors/cuda_product":
+        if kernel.id in ("neighbors/cuda_product", "neighbors/cuda_bytes"):
             search_by_products(kernel, rng)
         elif kernel.id == "neighbors/cuda_boxes":
             search_by_boxes(kernel, rng)

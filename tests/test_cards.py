@@ -158,7 +158,23 @@ def test_neighbours_by_products_are_for_one_generation_and_some_shapes(pretend):
             assert taken(*search, 16384, 1024, bounded=True, rows=512) == "cuda_product"
             assert taken(*search, 20000, 64, bounded=True, rows=300) == "cuda_panels"
             assert taken(*search, 16384, 64, rows=512) == "cuda_product"  # counts
-    assert taken("neighbors", "float32", "cityblock", 20000, 64, neighbors=9) == "cuda_panels"
+    by_bytes = "neighbors", "float32", "cityblock"
+    for n, d, k, rows, found in (
+        (10**6, 128, 1000, 64, "cuda_bytes"),
+        (10**6, 128, 1001, 64, "cuda_panels"),
+        (10**7, 128, 1025, 64, "cuda_panels"),
+        (10**6, 160, 10, 10**4, "cuda_bytes"),
+        (10**6, 161, 10, 10**4, "cuda_panels"),
+        (10**6, 9, 1, 10**4, "cuda_bytes"),
+        (10**6, 9, 1, 64, "cuda_panels"),
+        (16384, 128, 10, 2000, "cuda_bytes"),
+        (16384, 128, 10, 1000, "cuda_panels"),
+        (16384, 101, 10, 10**4, "cuda_panels"),
+    ):
+        assert taken(*by_bytes, n, d, neighbors=k, rows=rows) == found, (n, d, k, rows)
+    assert taken(*by_bytes, 16384, 102, rows=2100) == "cuda_bytes"  # counts
+    for dtype, metric in (("float64", "cityblock"), ("float32", "chebyshev")):
+        assert taken("neighbors", dtype, metric, 20000, 64, neighbors=9) == "cuda_panels"
 
 
 def test_neighbours_by_boxes_are_for_few_columns_and_many_pairs(pretend):
@@ -171,7 +187,7 @@ def test_neighbours_by_boxes_are_for_few_columns_and_many_pairs(pretend):
                     assert taken(*search, 20000, d, neighbors=k, rows=10**5) == "cuda_boxes"
                 for n, columns, k, rows in (
                     (8191, d, 10, 10**6),
-                    (20000, 9 if metric != "euclidean" else d, 129, 10**5),
+                    (20000, 9 if metric == "chebyshev" else d, 129, 10**5),
                     (20000, d, 10, 3000),
                     (10**7, d, 10, 127),
                 ):

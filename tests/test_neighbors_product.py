@@ -1,4 +1,5 @@
-"""One product of halves finds the neighbours that a stable sort of direct distances says."""
+"""Products of halves, and sums of bytes, find the neighbours that a stable sort of direct distances
+says."""
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import gpudist
 from gpudist import neighbors_call
 
 ID = "neighbors/cuda_product"
+BYTES = "neighbors/cuda_bytes"
 KERNEL = next(kernel for kernel in gpudist.kernels("neighbors") if kernel.id == ID)
 pytestmark = pytest.mark.gpu
 N, M = 16500, 33
@@ -23,12 +25,20 @@ def _there():
 
 def keys_of(a, b, metric="euclidean", first=None):
     """What is sorted: distances of the direct form."""
-    distances = gpudist.cdist(a, b, metric, device="cuda", kernel="cdist/cuda_tile")
+    # The row that cdist takes of cityblock, however few rows A has.
+    own = metric == "cityblock" and np.shape(b)[1] > 20
+    kernel = "cdist/cuda_direct" if own else "cdist/cuda_tile"
+    distances = gpudist.cdist(a, b, metric, device="cuda", kernel=kernel)
     return keys_from(distances, metric, first)
 
 
+def row_of(metric):
+    """The row of the table that finds neighbours at such distances."""
+    return BYTES if metric == "cityblock" else ID
+
+
 def knn(a, b, k, metric="euclidean", **more):
-    return gpudist.knn(a, b, k, metric, kernel=ID, device="cuda", **more)
+    return gpudist.knn(a, b, k, metric, kernel=row_of(metric), device="cuda", **more)
 
 
 def normal(rng, d):
@@ -151,6 +161,7 @@ FORMS = [
     ("float32", "euclidean"),
     ("float32", "sqeuclidean"),
     ("float32", "cosine"),
+    ("float32", "cityblock"),
     ("float64", "euclidean"),
     ("float64", "cosine"),
 ]
@@ -212,7 +223,7 @@ def test_all_within_a_radius_in_any_order(name, d, dtype, metric, rng):
     inside = keys <= radii[:, None]
     i, j = np.nonzero(inside)
     nearest = [row[:count] for row, count in zip(order, inside.sum(axis=1), strict=True)]
-    how = {"kernel": ID, "device": "cuda"}
+    how = {"kernel": row_of(metric), "device": "cuda"}
     for sort in ("index", "distance"):
         found = gpudist.radius_neighbors(a, b, radii, metric, max_neighbors=7, sort=sort, **how)
         rows = [np.sort(row[:7]) if sort == "index" else row[:7] for row in nearest]
@@ -239,15 +250,16 @@ def test_counts_of_pairs_within_radii(name, d, dtype, metric, rng):
     keys = keys_of(a, b, metric)
     known = keys[np.isfinite(keys)]
     known = known if known.size else np.zeros(1)
+    how = {"kernel": row_of(metric), "device": "cuda"}
     for shares in ([0.001], [0.0003, 0.0005, 0.001], [0, 0.001, 0.5]):
         radii = np.quantile(known, shares, method="lower").astype(float)
         expected = [(keys <= r).sum() for r in radii]
         if (keys <= radii[-1]).sum(axis=1).max() < 1024:
-            found = gpudist.count_neighbors(a, b, radii, metric, kernel=ID, device="cuda")
+            found = gpudist.count_neighbors(a, b, radii, metric, **how)
             assert found.tolist() == expected
         else:
             with pytest.raises(ValueError, match="1024 neighbours"):
-                gpudist.count_neighbors(a, b, radii, metric, kernel=ID, device="cuda")
+                gpudist.count_neighbors(a, b, radii, metric, **how)
         assert gpudist.count_neighbors(a, b, radii, metric, device="cuda").tolist() == expected
 
 
@@ -280,38 +292,75 @@ def test_a_row_with_many_within_a_radius_sends_all_to_panels(rng):
         b[:1024] = a[7]
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("d", [600, 601])
+@pytest.mark.parametrize("name", ["normal", "heavy tails", "NaN and infinity", "one hot"])
+def test_long_rows_in_bytes(name, d, rng):
+    a, b = points(rng, name, d)
+    check(knn(a, b, 10, "cityblock"), keys_of(a, b, "cityblock"), 10)
+
+
+@pytest.mark.parametrize("d", [16, 24])
+def test_distances_at_once_among_many_points(d, rng):
+    """Of so many tiles of columns a smaller share is the sample."""
+    a, b = (np.exp(2 * rng.normal(size=(rows, d))).astype("f4") for rows in (200, 300_000))
+    panels = gpudist.knn(a, b, 128, "cityblock", kernel="neighbors/cuda_panels", device="cuda")
+    for k in (1, 10, 128):
+        found = knn(a, b, k, "cityblock")
+        np.testing.assert_array_equal(found.indices, panels.indices[:, :k])
+        np.testing.assert_array_equal(found.distances, panels.distances[:, :k])
+
+
+@pytest.mark.parametrize("d", [16, 50, 520])
+def test_few_rows_that_bytes_do_not_hold(d, rng):
+    """They alone are compared with all others, which they would be anyway among few rows."""
+    a, b = (rng.normal(size=(rows, d)).astype("f4") for rows in (400, N))
+    a[7] *= 1e6
+    a[50, 3], a[60, 1] = np.inf, np.nan
+    for k in (3, 200):
+        check(knn(a, b, k, "cityblock"), keys_of(a, b, "cityblock"), k)
+
+
+PLAIN = [("float32", "euclidean"), ("float64", "euclidean"), ("float32", "cityblock")]
+
+
+@pytest.mark.parametrize(("dtype", "metric"), PLAIN)
 @pytest.mark.parametrize("d", [16, 128, 150])
-def test_no_row_is_its_own_neighbour(d, dtype, rng):
+def test_no_row_is_its_own_neighbour(d, dtype, metric, rng):
     b = rng.normal(size=(N, d)).astype(dtype)
     b[1::2] = b[::2]
-    found = gpudist.knn(b, k=7, kernel=ID, device="cuda")
+    found = knn(b, None, 7, metric)
     for rows in (slice(0, 40), slice(12280, 12300), slice(N - 20, N)):
-        keys = keys_of(b[rows], b, first=rows.start)
+        keys = keys_of(b[rows], b, metric, first=rows.start)
         check(type(found)(found.distances[rows], found.indices[rows]), keys, 7)
-        check(gpudist.knn(b, k=7, kernel=ID, device="cuda", rows=rows), keys, 7)
+        check(knn(b, None, 7, metric, rows=rows), keys, 7)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("dtype", "metric"), PLAIN)
+@pytest.mark.parametrize("tails", [1, 3])
 @pytest.mark.parametrize("library", ["torch", "cupy"])
-def test_rows_of_any_strides(library, dtype, rng):
+def test_rows_of_any_strides(library, tails, dtype, metric, rng):
+    """Of long tails bytes tell so little that distances are computed at once."""
     lib = pytest.importorskip(library)
-    whole_a, whole_b = (rng.normal(size=(rows, 150)).astype(dtype) for rows in (M, 2 * N))
+    whole_a, whole_b = (
+        np.sinh(tails * rng.normal(size=(rows, 150))).astype(dtype) for rows in (M, 2 * N)
+    )
     to = lib.from_numpy if library == "torch" else lib.asarray
     a, b = to(whole_a), to(whole_b)
     if library == "torch":
         a, b = a.cuda(), b.cuda()
     for columns in (slice(1, 101), slice(0, 128), slice(3, 63, 3)):
-        keys = keys_of(whole_a[:, columns], whole_b[::2, columns])
-        found = gpudist.knn(a[:, columns], b[::2, columns], 10, kernel=ID)
+        keys = keys_of(whole_a[:, columns], whole_b[::2, columns], metric)
+        found = gpudist.knn(a[:, columns], b[::2, columns], 10, metric, kernel=row_of(metric))
         assert isinstance(found.indices, type(a))
         home = [x.cpu().numpy() if library == "torch" else x.get() for x in found]
         check(type(found)(*home), keys, 10)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("metric", ["euclidean", "cosine", "correlation"])
+@pytest.mark.parametrize("metric", ["euclidean", "cosine", "correlation", "cityblock"])
 def test_the_same_bits_whatever_finds_them(metric, dtype, rng):
+    if metric == "cityblock" and dtype == "float64":
+        pytest.skip("bytes are of float32 alone")
     a, b = (rng.normal(size=(rows, 40)).astype(dtype) for rows in (300, N))
     panels = gpudist.knn(a, b, 1000, metric, kernel="neighbors/cuda_panels", device="cuda")
     for k in (1, 32, 100, 257, 1000):

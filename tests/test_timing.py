@@ -191,6 +191,7 @@ def test_arithmetic_ceilings_scale_with_the_type_on_a_cpu_only():
         ("cdist/cuda_tensor_mma", "euclidean", "float32", {}, ("tensor", 3.0)),
         ("cdist/cuda_tensor_f64", "cosine", "float64", {}, ("tensor64", 1.0)),
         ("neighbors/cuda_product", "euclidean", "float32", {}, ("tensor", 1.0)),
+        ("neighbors/cuda_bytes", "cityblock", "float32", {}, ("fma", 0.5)),
         ("neighbors/cpu_boxes_avx2", "euclidean", "float32", {}, (None, 1.0)),
         ("neighbors/cpu_product_avx2", "euclidean", "float32", {}, ("fma", 1.0)),
         ("neighbors/cpu_product_avx2", "euclidean", "float64", {}, ("fma", 0.5)),
