@@ -13,6 +13,7 @@
  * which its zeros spare a quarter, and as many for the size of what is added up: 12 us at 33e12 a
  * second. They take 24 in float32 and 27 in float64, d = 32 6 and 7, d = 256 70 and 79, one operand
  * after the other; without tensor cores and with zeros it was 57 and 62, 10 and 11, 213 and 223.
+ * The bits of 1,000,000 rows of 1024 truths, 1 GB, take an H100 0.43 ms, in votes 1.33.
  * Condensing reads and writes half of the result: 0.25 ms for 16384 x 16384 float32 at 4.27 TB/s.
  *
  * Launch: 256 threads. The eight warps of a block have neighbouring rows, so that they share cache
@@ -280,12 +281,61 @@ __device__ void make_distribution(const Job<T, T> &job, ptrdiff_t row, unsigned 
     }
 }
 
+/* A bit for each byte of four that is not 0. One sets a bit of its own of the product's upper byte,
+ * and what else it sets is below that. */
+__device__ __forceinline__ unsigned bits_of_bytes(unsigned bytes)
+{
+    return __vsetne4(bytes, 0) * 0x01020408u >> 24;
+}
+
+/* Truths as they lie, sixteen a lane, if rows are of whole words: reading them binds. */
+__device__ __forceinline__ bool has_words(const Job<uint8_t, int32_t> &job)
+{
+    return job.x.col_stride == 1 && job.x.row_stride % sizeof(uint4) == 0 &&
+           (uintptr_t)job.x.data % sizeof(uint4) == 0;
+}
+__device__ int make_bits_of_words(const Job<uint8_t, int32_t> &job, ptrdiff_t row, unsigned lane)
+{
+    constexpr int kEach = sizeof(uint4);
+    const uint8_t *const from = job.x.data + row * job.x.row_stride;
+    auto *const to = reinterpret_cast<uint16_t *>(job.to + row * job.to_stride);
+    int set = 0;
+#pragma unroll 4
+    for (ptrdiff_t i = lane; i < 2 * job.to_cols; i += kLanes) {
+        const ptrdiff_t left = job.d - i * kEach;
+        unsigned bits = 0;
+        if (left >= kEach) {
+            const uint4 x = __ldcs(reinterpret_cast<const uint4 *>(from) + i);
+            bits = bits_of_bytes(x.x) | bits_of_bytes(x.y) << 4 | bits_of_bytes(x.z) << 8 |
+                   bits_of_bytes(x.w) << 12;
+        }
+        else {
+            for (ptrdiff_t k = 0; k < left; ++k) {
+                bits |= (unsigned)(__ldg(from + i * kEach + k) != 0) << k;
+            }
+        }
+        to[i] = (uint16_t)bits;
+        set += __popc(bits);
+    }
+    return set;
+}
+
 /* A vote of the warp makes a word. Each lane keeps one of 32 words, so that these leave together.
  */
 template <typename T>
 __device__ void make_bits(const Job<T, int32_t> &job, ptrdiff_t row, unsigned lane)
 {
     double set = 0;
+    if constexpr (sizeof(T) == sizeof(uint8_t)) {
+        if (has_words(job)) {
+            set = make_bits_of_words(job, row, lane);
+            set = combine(set, [](double x, double y) { return x + y; });
+            if (lane == 0) {
+                job.terms[row] = set;
+            }
+            return;
+        }
+    }
     for (ptrdiff_t word = 0; word < job.to_cols; word += kLanes) {
         const int words = (int)min(job.to_cols - word, (ptrdiff_t)kLanes);
         unsigned own = 0;
