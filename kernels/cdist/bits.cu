@@ -15,8 +15,8 @@
  * Three details spare instructions:
  * - counts start at the bits of 2**23 (2**52), so that one subtraction makes them floating-point;
  * - columns are dealt out so that a thread's results of a row are neighbours, for 16-byte stores;
- * - the division is a reciprocal and one correction (see Count): of float64, where instructions
- *   take two cycles, that is a quarter less than IEEE's.
+ * - the division is a reciprocal and one correction (Count in common/counts.cuh): of float64, where
+ * instructions take two cycles, that is a quarter less than IEEE's.
  *
  * Launch: 8 warps, 2 below each other and 4 side by side, of 32 x 32 results each; blocks in bands
  * as in tile.cu. Where rows of the result are not of words, a block's rows are of one kind and its
@@ -25,13 +25,14 @@
  * Reached on an H200, 16384 x 16384 float32: 128 bits 0.39 ms, 1024 bits 0.51; at n = 16383 0.52
  * and 0.60 (1.5 with single stores); pairs 0.28 and 0.35. float64, 1024 bits: jaccard 0.68 (0.94
  * with IEEE's division, the same bits), hamming 0.72 (0.86). */
-#include <math.h>
-
 #include "arch/mma_bits.cuh"
+#include "common/counts.cuh"
 #include "common/grid.cuh"
 #include "common/span.cuh"
 
 namespace {
+
+using gd::Count;
 
 constexpr int kThreads = 256, kWarpsAcross = 4, kWarpsDown = 2;
 constexpr int kDown = 2, kAcross = 4; /* products of a warp, each of 16 x 8 results */
@@ -63,44 +64,6 @@ __device__ __forceinline__ uint4 load_group(const gd::Points<int32_t> &x, ptrdif
 }
 
 /* ---------------------------------------------------------------- from counts to distances */
-
-/* The upper half of a whole number says it, and a comparison of float64 would take the pipe that
- * divides. */
-__device__ __forceinline__ bool is_zero(float x) { return x == 0; }
-__device__ __forceinline__ bool is_zero(double x) { return __double2hiint(x) == 0; }
-
-/* A number that divides by the quick quotient. Good for what counts can be: whole numbers, and
- * zero. */
-template <typename R>
-struct Count {
-    R value;
-
-    Count() = default;
-    __device__ __forceinline__ Count(R x) : value(x) {}
-    __device__ __forceinline__ explicit operator R() const { return value; }
-    friend __device__ __forceinline__ Count operator+(Count x, Count y)
-    {
-        return x.value + y.value;
-    }
-    friend __device__ __forceinline__ Count operator-(Count x, Count y)
-    {
-        return x.value - y.value;
-    }
-    friend __device__ __forceinline__ Count operator*(Count x, Count y)
-    {
-        return x.value * y.value;
-    }
-    friend __device__ __forceinline__ Count operator/(Count x, Count y)
-    {
-        const R exact = gd::quotient(x.value, y.value);
-        return is_zero(y.value) ? x.value * R(HUGE_VAL) : exact; /* infinity, or NaN for 0 / 0 */
-    }
-    /* Numbers are compared with 0 alone. */
-    friend __device__ __forceinline__ bool operator==(Count x, int) { return is_zero(x.value); }
-};
-
-GD_DEFINE_FINISH_TRUTHS(__device__ __forceinline__, finish, Count<float>)
-GD_DEFINE_FINISH_TRUTHS(__device__ __forceinline__, finish, Count<double>)
 
 /* The bits that counts start at, and the number that a sum from there on stands for. */
 template <typename R>
@@ -136,8 +99,7 @@ __device__ __forceinline__ R distance(int sum, R x, R y, R columns)
 {
     const R counted = Counter<R>::value(sum);
     const R both = gd::kCountsUnequal ? (x + y - counted) * R(0.5f) : counted;
-    const R only_y = y - both;
-    return finish(kMetric, both, x - both, only_y, columns - x - only_y);
+    return gd::distance_of_counts(kMetric, both, x, y, columns);
 }
 
 /* ---------------------------------------------------------------- the kernel */
