@@ -33,9 +33,18 @@ __device__ __forceinline__ void pin(float (&acc)[kCount])
         asm volatile("" : "+f"(x)::"memory");
     }
 }
+template <int kCount>
+__device__ __forceinline__ void pin(int (&acc)[kCount])
+{
+#pragma unroll
+    for (int &x : acc) {
+        asm volatile("" : "+r"(x)::"memory");
+    }
+}
 
 /* A plane's rows in shared memory, for the tensor cores: without swizzle, groups of 8 rows 128
- * bytes apart, and `step` words of 16 bytes from 8 of a product's 16 dimensions to the others. */
+ * bytes apart, and `step` words of 16 bytes from 8 of a product's 16 dimensions to the others, or
+ * from 128 of its 256 bits. */
 __device__ __forceinline__ uint64_t describe(unsigned address, unsigned step)
 {
     return (uint64_t)((address & 0x3ffff) >> 4) | (uint64_t)step << 16 | (uint64_t)(128 >> 4) << 32;
@@ -122,6 +131,34 @@ __device__ __forceinline__ void multiply(float (&acc)[64], const unsigned (&a)[4
         : GD_ACC32(0), GD_ACC32(32)
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"((int)kAdd));
 }
+/* acc = [acc +] the numbers of bits that are set in both, for 64 rows, 256 columns and 256 bits. */
+#define GD_COUNT8(i)                                                                      \
+    "+r"(acc[i]), "+r"(acc[i + 1]), "+r"(acc[i + 2]), "+r"(acc[i + 3]), "+r"(acc[i + 4]), \
+        "+r"(acc[i + 5]), "+r"(acc[i + 6]), "+r"(acc[i + 7])
+#define GD_COUNT32(i) GD_COUNT8(i), GD_COUNT8(i + 8), GD_COUNT8(i + 16), GD_COUNT8(i + 24)
+template <bool kAdd>
+__device__ __forceinline__ void multiply(int (&acc)[128], uint64_t a, uint64_t b)
+{
+    asm volatile(
+        "{\n"
+        ".reg .pred add;\n"
+        "setp.ne.b32 add, %130, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n256k256.s32.b1.b1.and.popc "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
+        "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
+        "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "
+        "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, "
+        "%111, %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, "
+        "%125, %126, %127}, %128, %129, add;\n"
+        "}"
+        : GD_COUNT32(0), GD_COUNT32(32), GD_COUNT32(64), GD_COUNT32(96)
+        : "l"(a), "l"(b), "n"((int)kAdd));
+}
+#undef GD_COUNT32
+#undef GD_COUNT8
 #undef GD_ACC32
 #undef GD_ACC8
 

@@ -49,25 +49,6 @@ static __global__ void __launch_bounds__(kGuessWarps *kLanes)
     }
 }
 
-/* Places in a row's list for as many hits as each lane has, which are eight at most: lanes with the
- * same row, of which there are many, ask together. All lanes of a warp call this. */
-__device__ __forceinline__ unsigned claim_places(unsigned *counts, int row, unsigned hits)
-{
-    const unsigned lane = threadIdx.x % kLanes, same = __match_any_sync(~0u, row);
-    unsigned total = 0, before = 0, first = 0;
-#pragma unroll
-    for (int bit = 0; bit < 4; ++bit) {
-        const unsigned set = __ballot_sync(~0u, hits >> bit & 1) & same;
-        total += __popc(set) << bit;
-        before += __popc(set & ((1u << lane) - 1)) << bit;
-    }
-    const unsigned leader = __ffs(same) - 1;
-    if (lane == leader && total > 0) {
-        first = atomicAdd(&counts[row], total);
-    }
-    return __shfl_sync(~0u, first, leader) + before;
-}
-
 /* Log to lists, a block a chunk, from the chunks on that are listed already. */
 static __global__ void __launch_bounds__(kChunk) scatter(const __grid_constant__ Plan plan)
 {

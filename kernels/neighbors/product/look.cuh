@@ -25,6 +25,25 @@ struct Tiles {
     int begin, end, apart;
 };
 
+constexpr int kMostEach = 34; /* tiles of a unit of work */
+
+/* Tiles of a unit of work: many, for the image of its rows comes once and takes half as long as a
+ * tile, but so few that all blocks have about as much to do, in as many rounds. */
+inline int tiles_of_unit(ptrdiff_t strips, ptrdiff_t tiles, ptrdiff_t blocks)
+{
+    const ptrdiff_t most =
+        max(min(strips * tiles / (blocks * 32), (ptrdiff_t)kMostEach), (ptrdiff_t)2);
+    ptrdiff_t best = most, least = PTRDIFF_MAX;
+    for (ptrdiff_t each = most; each >= max(most * 2 / 3, (ptrdiff_t)2); --each) {
+        const ptrdiff_t rounds = ceil_div(strips * ceil_div(tiles, each), blocks);
+        if (rounds * (2 * each + 1) < least) {
+            least = rounds * (2 * each + 1);
+            best = each;
+        }
+    }
+    return (int)best;
+}
+
 /* A thread of a group of four has rows g and g + 8 of its warp's sixteen, and of every eight
  * columns two: for row r of these, column 8 i + c is accumulator 4 i + 2 r + c. */
 using Accumulator = float[kTileCols / 2];
@@ -68,7 +87,8 @@ struct Log {
 };
 
 /* Takes the next chunk, and says how much of the last one is used. */
-__device__ __forceinline__ void take_chunk(const Plan &plan, Log &log)
+template <typename P>
+__device__ __forceinline__ void take_chunk(const P &plan, Log &log)
 {
     unsigned next = 0;
     if (this_thread() % kLanes == 0) {
@@ -224,7 +244,8 @@ __device__ __forceinline__ void look(const P &plan, const Accumulator &acc,
 }
 
 /* Says how much of a warp's last chunk is used. */
-__device__ __forceinline__ void close_log(const Plan &plan, const Log &log)
+template <typename P>
+__device__ __forceinline__ void close_log(const P &plan, const Log &log)
 {
     if (this_thread() % kLanes == 0 && log.chunk < plan.chunks) {
         plan.log[log.chunk].count = log.used;

@@ -1,4 +1,5 @@
-/* multiply.cuh: the kernel that multiplies: images in, and out what may be near.
+/* multiply.cuh: the kernel that multiplies: images in, and out what may be near. What is
+ * multiplied, and what becomes of it, is a kind: halves here, truths in neighbors/truths.
  *
  * One block a multiprocessor; a unit of its work is 256 rows of A, whose image stays, with some
  * tiles of 256 columns of B, which a producer thread brings. Two groups of four warps have 128 rows
@@ -20,21 +21,44 @@ namespace filter {
 constexpr int kGroup = 128, kConsumers = 2 * kGroup, kThreads = kConsumers + kGroup;
 constexpr int kWarps = kConsumers / kLanes;
 constexpr int kProducerRegisters = 24, kConsumerRegisters = 240;
-/* Short rows are multiplied sooner than looked at: turns would only cost. */
-template <int kSteps>
-constexpr bool kTakesTurns = kSteps > 4;
 
-template <int kSteps>
+/* Products of halves. P: a Plan, or a PlanOf the points that products are held against. */
+template <int kStepCount, Look kLook, typename P>
+struct Halves {
+    using Call = P;
+    static constexpr int kSteps = kStepCount;
+    /* Short rows are multiplied sooner than looked at: turns would only cost. */
+    static constexpr bool kTakesTurns = kSteps > 4;
+    using Image = Columns<kSteps>;
+    using Facts = RowFacts;
+    using Sums = Accumulator;
+    using Hits = Log;
+    struct Limits {};
+
+    static __device__ __forceinline__ Limits limits(const P &, const Image &, int) { return {}; }
+    static __device__ __forceinline__ void look(const P &plan, const Sums &acc,
+                                                const Image &columns, const Facts *facts,
+                                                const Limits &, int row, int tile, Hits &log)
+    {
+        filter::look<kLook>(plan, acc, columns.facts, facts, row, tile, log);
+    }
+    static __device__ __forceinline__ void close(const P &plan, const Hits &log)
+    {
+        if (kLook == Look::kLog) {
+            close_log(plan, log);
+        }
+    }
+};
+
+template <typename Kind>
 struct Shared {
+    static constexpr int kSteps = Kind::kSteps;
     static constexpr int kBuffers = kSteps > 6 ? 2 : kSteps > 4 ? 3 : kSteps > 2 ? 4 : 8;
-    Columns<kSteps> buffers[kBuffers];
+    typename Kind::Image buffers[kBuffers];
     Rows<kSteps> rows[2];
-    RowFacts facts[kTileRows];
+    typename Kind::Facts facts[kTileRows];
     uint64_t full[kBuffers], empty[kBuffers], rows_full[2], rows_empty[2];
 };
-static_assert(sizeof(Shared<8>) <= 227 << 10 && sizeof(Shared<6>) <= 227 << 10 &&
-                  sizeof(Shared<4>) <= 227 << 10 && sizeof(Shared<2>) <= 227 << 10,
-              "shared memory of a block");
 
 /* Units of work: `each` tiles for a strip of rows. Strips are next to each other, so that blocks
  * that work at the same time read the same tiles. */
@@ -57,30 +81,35 @@ struct Units {
     }
 };
 
-template <int kSteps>
-__device__ __forceinline__ void produce(const Plan &plan, const Units &units,
-                                        Shared<kSteps> &shared)
+template <typename Kind>
+__device__ __forceinline__ void produce(const typename Kind::Call &plan, const Units &units,
+                                        Shared<Kind> &shared)
 {
-    using S = Shared<kSteps>;
-    const auto *const columns = reinterpret_cast<const Columns<kSteps> *>(plan.columns);
-    const auto *const rows = reinterpret_cast<const Rows<kSteps> *>(plan.images);
+    using S = Shared<Kind>;
+    using Image = typename Kind::Image;
+    constexpr unsigned kFacts =
+        std::is_empty_v<typename Kind::Facts> ? 0 : kGroupRows * sizeof(typename Kind::Facts);
+    const auto *const columns = reinterpret_cast<const Image *>(plan.columns);
+    const auto *const rows = reinterpret_cast<const Rows<Kind::kSteps> *>(plan.images);
     unsigned slot = 0, turn = 0, rows_turn = 0;
     for (int unit = blockIdx.x; unit < units.count(); unit += gridDim.x, rows_turn ^= 1) {
         const int strip = units.strip(unit);
         for (int i = 0; i < 2; ++i) {
             barrier_wait(&shared.rows_empty[i], rows_turn ^ 1);
-            barrier_expect(&shared.rows_full[i],
-                           sizeof shared.rows[i] + kGroupRows * sizeof(RowFacts));
+            barrier_expect(&shared.rows_full[i], sizeof shared.rows[i] + kFacts);
             bulk_copy(&shared.rows[i], rows + 2 * strip + i, sizeof shared.rows[i],
                       &shared.rows_full[i]);
-            bulk_copy(shared.facts + i * kGroupRows, plan.row_facts + (2 * strip + i) * kGroupRows,
-                      kGroupRows * sizeof(RowFacts), &shared.rows_full[i]);
+            if constexpr (kFacts > 0) {
+                bulk_copy(shared.facts + i * kGroupRows,
+                          plan.row_facts + (2 * strip + i) * kGroupRows, kFacts,
+                          &shared.rows_full[i]);
+            }
         }
         for (int tile = units.first(unit); tile < units.end(unit); ++tile) {
             barrier_wait(&shared.empty[slot], turn ^ 1);
-            barrier_expect(&shared.full[slot], sizeof(Columns<kSteps>));
+            barrier_expect(&shared.full[slot], sizeof(Image));
             bulk_copy(&shared.buffers[slot], columns + (ptrdiff_t)tile * units.tiles.apart,
-                      sizeof(Columns<kSteps>), &shared.full[slot]);
+                      sizeof(Image), &shared.full[slot]);
             if (++slot == S::kBuffers) {
                 slot = 0, turn ^= 1;
             }
@@ -89,13 +118,14 @@ __device__ __forceinline__ void produce(const Plan &plan, const Units &units,
 }
 
 /* Multiplies 64 rows with a tile. */
-template <int kSteps>
-__device__ __forceinline__ void multiply_tile(Accumulator &acc, const Rows<kSteps> &rows, int half,
-                                              const Columns<kSteps> &columns)
+template <typename Kind>
+__device__ __forceinline__ void multiply_tile(typename Kind::Sums &acc,
+                                              const Rows<Kind::kSteps> &rows, int half,
+                                              const typename Kind::Image &columns)
 {
     const uint64_t a = describe(shared_address(&rows.planes[0][half * 64]), kGroupRows);
     const uint64_t b = describe(shared_address(&columns.planes[0][0]), kTileCols);
-    if (kTakesTurns<kSteps>) {
+    if (Kind::kTakesTurns) {
         if (this_thread() < kGroup) {
             sync_part<1, kConsumers>();
         }
@@ -107,11 +137,11 @@ __device__ __forceinline__ void multiply_tile(Accumulator &acc, const Rows<kStep
     begin_products();
     multiply<false>(acc, a, b);
 #pragma unroll
-    for (int i = 1; i < kSteps; ++i) {
+    for (int i = 1; i < Kind::kSteps; ++i) {
         multiply<true>(acc, a + i * 2 * kGroupRows, b + i * 2 * kTileCols);
     }
     commit_products();
-    if (kTakesTurns<kSteps>) {
+    if (Kind::kTakesTurns) {
         if (this_thread() < kGroup) {
             arrive_part<2, kConsumers>();
         }
@@ -123,15 +153,16 @@ __device__ __forceinline__ void multiply_tile(Accumulator &acc, const Rows<kStep
     pin(acc);
 }
 
-template <int kSteps, Look kLook, typename P>
-__device__ __forceinline__ void consume(const P &plan, const Units &units, Shared<kSteps> &shared)
+template <typename Kind>
+__device__ __forceinline__ void consume(const typename Kind::Call &plan, const Units &units,
+                                        Shared<Kind> &shared)
 {
-    using S = Shared<kSteps>;
+    using S = Shared<Kind>;
     const int group = (int)this_thread() / kGroup;
-    Log log;
-    Accumulator acc;
+    typename Kind::Hits log;
+    typename Kind::Sums acc;
     unsigned slot = 0, turn = 0, rows_turn = 0;
-    if (kTakesTurns<kSteps> && group == 1) {
+    if (Kind::kTakesTurns && group == 1) {
         arrive_part<1, kConsumers>();
     }
 #pragma unroll 1
@@ -144,12 +175,14 @@ __device__ __forceinline__ void consume(const P &plan, const Units &units, Share
             barrier_wait(&shared.full[slot], turn);
 #pragma unroll 1
             for (int half = 0; half < 2; ++half) {
-                multiply_tile<kSteps>(acc, shared.rows[group], half, columns);
-                const int in_strip = group * kGroupRows + half * 64 +
-                                     (int)this_thread() / kLanes % 4 * 16 +
-                                     (int)this_thread() % kLanes / 4;
-                look<kLook>(plan, acc, columns.facts, shared.facts + in_strip,
-                            strip * kTileRows + in_strip, tile, log);
+                const auto in_strip = [&] {
+                    return group * kGroupRows + half * 64 + (int)this_thread() / kLanes % 4 * 16 +
+                           (int)this_thread() % kLanes / 4;
+                };
+                const auto limits = Kind::limits(plan, columns, strip * kTileRows + in_strip());
+                multiply_tile<Kind>(acc, shared.rows[group], half, columns);
+                Kind::look(plan, acc, columns, shared.facts + in_strip(), limits,
+                           strip * kTileRows + in_strip(), tile, log);
             }
             __syncwarp();
             if (this_thread() % kLanes == 0) {
@@ -164,25 +197,24 @@ __device__ __forceinline__ void consume(const P &plan, const Units &units, Share
             barrier_arrive(&shared.rows_empty[group]);
         }
     }
-    if (kLook == Look::kLog) {
-        close_log(plan, log);
-    }
+    Kind::close(plan, log);
     /* The other group has announced one turn more than this one takes. */
-    if (kTakesTurns<kSteps> && group == 0) {
+    if (Kind::kTakesTurns && group == 0) {
         sync_part<1, kConsumers>();
     }
 }
 
-/* P: a Plan, or a PlanOf the points that products are held against. */
-template <int kSteps, Look kLook, typename P>
+template <typename Kind>
 __global__ void __launch_bounds__(kThreads, 1)
-    multiply_rows(const __grid_constant__ P plan, const __grid_constant__ Units units)
+    multiply_rows(const __grid_constant__ typename Kind::Call plan,
+                  const __grid_constant__ Units units)
 {
+    static_assert(sizeof(Shared<Kind>) <= 227 << 10, "shared memory of a block");
     follow();
     extern __shared__ __align__(128) unsigned char memory[];
-    auto &shared = *reinterpret_cast<Shared<kSteps> *>(memory);
+    auto &shared = *reinterpret_cast<Shared<Kind> *>(memory);
     if (threadIdx.x == 0) {
-        for (int i = 0; i < Shared<kSteps>::kBuffers; ++i) {
+        for (int i = 0; i < Shared<Kind>::kBuffers; ++i) {
             barrier_init(&shared.full[i], 1);
             barrier_init(&shared.empty[i], kWarps);
         }
@@ -196,12 +228,12 @@ __global__ void __launch_bounds__(kThreads, 1)
     if (threadIdx.x >= kConsumers) {
         give_registers<kProducerRegisters>();
         if (threadIdx.x == kConsumers) {
-            produce<kSteps>(plan, units, shared);
+            produce<Kind>(plan, units, shared);
         }
     }
     else {
         take_registers<kConsumerRegisters>();
-        consume<kSteps, kLook>(plan, units, shared);
+        consume<Kind>(plan, units, shared);
     }
 }
 

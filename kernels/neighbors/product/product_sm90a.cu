@@ -147,8 +147,9 @@ struct Products {
                           sizeof(LongShared), plan, units);
         }
         else {
-            steps.enqueue(multiply_rows<kSteps, kLook, P>, steps.processors, dim3(kThreads),
-                          sizeof(Shared<kSteps>), plan, units);
+            using Kind = Halves<kSteps, kLook, P>;
+            steps.enqueue(multiply_rows<Kind>, steps.processors, dim3(kThreads),
+                          sizeof(Shared<Kind>), plan, units);
         }
     }
 };

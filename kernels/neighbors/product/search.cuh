@@ -36,7 +36,6 @@ constexpr ptrdiff_t kMostRows = 48 * kTileRows, kMostRowsOfMany = 24 * kTileRows
 /* The threads of a block that ranks a row with many candidates. */
 constexpr int kThreadsOfFew = 256, kThreadsOfMany = 512;
 constexpr int kSampleEvery = 17; /* tiles */
-constexpr int kMostEach = 34;    /* tiles of a unit of work */
 /* Hits of a row that there is room for, on average: some, and of those that are expected. Of tight
  * clusters, whose bounds are wide beside their distances, there are many more than expected. */
 constexpr int kHits = 1024, kMoreHits = 7, kMoreOfMany = 3;
@@ -161,23 +160,6 @@ void lay_out(const gd_neighbors &call, int processors, Way &way, PlanOf<T> &plan
                   "they fit");
 }
 
-/* Tiles of a unit of work: many, for the image of its rows comes once and takes half as long as a
- * tile, but so few that all blocks have about as much to do, in as many rounds. */
-inline int tiles_of_unit(ptrdiff_t strips, ptrdiff_t tiles, ptrdiff_t blocks)
-{
-    const ptrdiff_t most =
-        max(min(strips * tiles / (blocks * 32), (ptrdiff_t)kMostEach), (ptrdiff_t)2);
-    ptrdiff_t best = most, least = PTRDIFF_MAX;
-    for (ptrdiff_t each = most; each >= max(most * 2 / 3, (ptrdiff_t)2); --each) {
-        const ptrdiff_t rounds = ceil_div(strips * ceil_div(tiles, each), blocks);
-        if (rounds * (2 * each + 1) < least) {
-            least = rounds * (2 * each + 1);
-            best = each;
-        }
-    }
-    return (int)best;
-}
-
 /* Tiles that are multiplied before limits are lowered. Of a share s of them as many as s times the
  * guess's hits pass, of the others wanted / s in as many as all: so the best s is the root of
  * wanted by the guess's. With few tiles the steps between would count. */
@@ -209,21 +191,6 @@ void recompute(Steps &steps, const PlanOf<T> &plan)
                   recompute_bytes<R>(plan.d), plan, slices);
     steps.enqueue(merge<T>, steps.processors, dim3(kMergeThreads), kMostMerged * sizeof(KeyOf<T>),
                   plan, slices);
-}
-
-/* Whether no row seems to have more within its radius than are wanted; waits for the guess. */
-inline bool has_few(Steps &steps, const Plan &plan)
-{
-    const auto stream = (cudaStream_t)steps.launch.stream;
-    unsigned many = 0;
-    if (steps.code == cudaSuccess) {
-        steps.code =
-            cudaMemcpyAsync(&many, &plan.found->many, sizeof many, cudaMemcpyDeviceToHost, stream);
-    }
-    if (steps.code == cudaSuccess) {
-        steps.code = cudaStreamSynchronize(stream);
-    }
-    return many == 0;
 }
 
 template <typename Way>
@@ -274,7 +241,7 @@ bool search(Steps &steps, const Way &way, const PlanOf<T> &plan, bool check, boo
 {
     using M = typename Way::Metric;
     guess_limits(steps, way, plan);
-    if (may_leave && !has_few(steps, plan)) {
+    if (may_leave && !has_few(steps, &plan.found->many)) {
         return false;
     }
     if (check) {
@@ -328,8 +295,7 @@ gd_status run(gd_neighbors *call, gd_error *err)
         ranked = {plan.listed_distances, plan.listed_indices, plan.wanted, NULL};
     }
     if (call->within.indices != NULL) {
-        steps.enqueue(write_listed<T>, call->a.rows, dim3(kWithinThreads),
-                      kMostNeighbors * sizeof(Key), ranked, call->within);
+        write_within<T>(steps, *call, ranked);
         GD_CUDA_TRY(err, kId, steps.code);
         return GD_OK;
     }
@@ -349,25 +315,12 @@ gd_status run(gd_neighbors *call, gd_error *err)
         plan.radii = call->limits == NULL || call->one_limit ? call->limits : call->limits + first;
         plan.root = Way::Metric::root;
         if (!search(steps, way, plan, call->launch.options.value[0] != 0, may_leave)) {
-            steps.enqueue(tell_many, 1, dim3(1), 0,
-                          call->bound_count > 0 ? call->counts + call->bound_count
-                                                : call->within.starts + rows + 1);
+            leave(steps, *call);
             GD_CUDA_TRY(err, kId, steps.code);
             return GD_OK;
         }
     }
-    if (call->bound_count > 0) {
-        const Bins bins = {call->bounds, call->bound_count};
-        const int copies = (int)min(kCensusRoom / bins.count, (ptrdiff_t)kLanes);
-        steps.enqueue(tally_listed<T>, 8 * steps.processors, dim3(kWithinThreads), 0, ranked,
-                      (int)rows, bins, copies, call->counts);
-    }
-    if (call->within.starts != NULL) {
-        steps.enqueue(count_listed, ceil_div(rows, (ptrdiff_t)kWithinThreads), dim3(kWithinThreads),
-                      0, ranked, (int)rows, plan.tallies);
-        steps.enqueue(place_listed, 1, dim3(kPlaceThreads), 0, plan.tallies, (int)rows,
-                      call->ranked.most == 0 ? plan.wanted : INT_MAX, call->within);
-    }
+    tell_within<T>(steps, *call, ranked, plan.wanted, plan.tallies);
     GD_CUDA_TRY(err, kId, steps.code);
     return GD_OK;
 }

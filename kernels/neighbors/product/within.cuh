@@ -4,6 +4,7 @@
 #ifndef GPUDIST_NEIGHBORS_PRODUCT_WITHIN_CUH
 #define GPUDIST_NEIGHBORS_PRODUCT_WITHIN_CUH
 
+#include "common/steps.cuh"
 #include "neighbors/census.cuh"
 #include "neighbors/product/operands.cuh"
 
@@ -108,12 +109,12 @@ static __global__ void tell_many(int64_t *to)
     *to = 1;
 }
 
-/* Adds up how many of the listed are in each bin, a warp a row. The count after the last bin's
- * becomes one where some row has as many as are listed at most: those may not be all. */
+/* Adds up how many of the listed are in each bin of keys, a warp a row. The count after the last
+ * bin's becomes one where some row has as many as are listed at most: those may not be all. */
 template <typename T>
 __global__ void __launch_bounds__(kWithinThreads)
     tally_listed(const __grid_constant__ gd_ranked lists, int rows, Bins bins, int copies,
-                 int64_t *counts)
+                 bool larger, int64_t *counts)
 {
     follow();
     constexpr int kRowsOfBlock = kWithinThreads / kWarp;
@@ -128,9 +129,9 @@ __global__ void __launch_bounds__(kWithinThreads)
         const ptrdiff_t from = row * lists.most;
         const T *const distances = (const T *)lists.distances + from;
         for (ptrdiff_t i = lane; i < lists.most && lists.indices[from + i] >= 0; i += kWarp) {
-            const double distance = (double)distances[i];
-            if (distance <= last) {
-                tally.count(distance, lane);
+            const double key = larger ? -(double)distances[i] : (double)distances[i];
+            if (key <= last) {
+                tally.count(key, lane);
             }
         }
         if (lane == 0 && lists.indices[from + lists.most - 1] >= 0) {
@@ -138,6 +139,59 @@ __global__ void __launch_bounds__(kWithinThreads)
         }
     }
     tally.end();
+}
+
+/* ---------------------------------------------------------------- by the host */
+
+/* Whether no row seems to have more within its radius than are wanted; waits for the guess. */
+inline bool has_few(Steps &steps, const unsigned *many_rows)
+{
+    const auto stream = (cudaStream_t)steps.launch.stream;
+    unsigned many = 0;
+    if (steps.code == cudaSuccess) {
+        steps.code = cudaMemcpyAsync(&many, many_rows, sizeof many, cudaMemcpyDeviceToHost, stream);
+    }
+    if (steps.code == cudaSuccess) {
+        steps.code = cudaStreamSynchronize(stream);
+    }
+    return many == 0;
+}
+
+/* Says that a call was not done, as rows have many. */
+inline void leave(Steps &steps, const gd_neighbors &call)
+{
+    steps.enqueue(tell_many, 1, dim3(1), 0,
+                  call.bound_count > 0 ? call.counts + call.bound_count
+                                       : call.within.starts + call.a.rows + 1);
+}
+
+/* What is asked of lists with `wanted` neighbours of each row at most: where each row's begin, or
+ * how many are in each bin. */
+template <typename T>
+void tell_within(Steps &steps, const gd_neighbors &call, const gd_ranked &lists, int wanted,
+                 int *tallies)
+{
+    const ptrdiff_t rows = call.a.rows;
+    if (call.bound_count > 0) {
+        const Bins bins = {call.bounds, call.bound_count};
+        const int copies = (int)min(kCensusRoom / bins.count, (ptrdiff_t)kLanes);
+        steps.enqueue(tally_listed<T>, 8 * steps.processors, dim3(kWithinThreads), 0, lists,
+                      (int)rows, bins, copies, call.larger, call.counts);
+    }
+    if (call.within.starts != NULL) {
+        steps.enqueue(count_listed, ceil_div(rows, (ptrdiff_t)kWithinThreads), dim3(kWithinThreads),
+                      0, lists, (int)rows, tallies);
+        steps.enqueue(place_listed, 1, dim3(kPlaceThreads), 0, tallies, (int)rows,
+                      call.ranked.most == 0 ? wanted : INT_MAX, call.within);
+    }
+}
+
+/* Writes what tell_within has told the places of. */
+template <typename T>
+void write_within(Steps &steps, const gd_neighbors &call, const gd_ranked &lists)
+{
+    steps.enqueue(write_listed<T>, call.a.rows, dim3(kWithinThreads), kMostNeighbors * sizeof(Key),
+                  lists, call.within);
 }
 
 }  // namespace filter
