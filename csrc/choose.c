@@ -58,6 +58,10 @@ enum { FEW_POINTS = 512, FEW_OF_POINTS = 256 };
 /* Rows of A that are as few on a device, whose steps take some 0.4 ms for 1,000,000 x 128 points of
  * B, however many rows A has; of few points 0.2 to 0.35, which so many pairs take in panels. */
 enum { FEW_OF_PRODUCT = 64, PAIRS_OF_PRODUCT = 1 << 23 };
+/* The same of truths, whose first columns alone take 0.2 ms for however few rows, and whose passes
+ * are a dozen launches. On an H100 1e10 pairs of 1024 truths take 60 ms in panels of float32 and 93
+ * of float64: so many take as long there as all steps but the tensor cores' take here. */
+enum { PAIRS_OF_TRUTHS = 1 << 27 };
 /* Bounds from bytes: on an H100 10,000 x 1,000,000 take 28 ms with 128 columns, and 109 in panels;
  * where bytes tell too little, distances take 111 (not measured as it is now: 115 with three times
  * as large a sample), and relative to panels the longer the more columns there are. A step is a
@@ -624,8 +628,10 @@ static int few_of_product(const gd_request *request, const gd_kernel *kernel)
     const double elements = (double)request->n * (double)request->cols;
     const bool blocks = request->neighbors > FEW_OF_BLOCKS &&
                         elements < (double)ELEMENTS_OF_BLOCKS * (double)request->neighbors;
-    const double worth = is_by_bytes(kernel) ? BYTES_STEPS / steps_of_row(request)
-                                             : PAIRS_OF_PRODUCT / (double)request->n;
+    const bool truths = request->form.preparation == GD_BITS;
+    const double pairs = truths ? PAIRS_OF_TRUTHS : PAIRS_OF_PRODUCT;
+    const double worth =
+        is_by_bytes(kernel) ? BYTES_STEPS / steps_of_row(request) : pairs / (double)request->n;
     const double few = fmax(FEW_OF_PRODUCT, worth);
     return (int)(blocks ? fmax(ROWS_OF_BLOCKS, few) : few);
 }

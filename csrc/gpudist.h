@@ -546,7 +546,9 @@ typedef struct gd_neighbors {
     gd_launch launch;
     gd_matrix panel;
     ptrdiff_t first;
-    gd_matrix a, b;   /* GD_POINTS: of one dtype; on the CPU with col_stride 1 */
+    /* GD_POINTS: of one dtype; on the CPU with col_stride 1. With GD_PACKED they are words, b.cols
+     * says how many truths a row has, and panel.dtype what distances are. */
+    gd_matrix a, b;
     gd_metric metric; /* GD_POINTS, and p, minkowski's exponent */
     double p;
     const double *box; /* GD_POINTS: as in gd_cdist, but on the host */
@@ -872,7 +874,7 @@ enum {
 /* Flags of a row. */
 #define GD_TEACHING GD_BIT(0)      /* a ladder's step: runs when named, never by kernel="auto" */
 #define GD_WEIGHTED GD_BIT(1)      /* cdist: takes weights */
-#define GD_PACKED GD_BIT(2)        /* cdist: takes rows of bits (GD_BITS), and nothing else */
+#define GD_PACKED GD_BIT(2)        /* takes rows of bits (GD_BITS), and nothing else */
 #define GD_FP64_PRODUCTS GD_BIT(3) /* auto takes it where tensor cores multiply float64 */
 #define GD_FOR_LARGE GD_BIT(4)     /* cdist: several launches, which a small B is not worth */
 #define GD_BOTTLENECKS GD_BIT(5)   /* apsp: closes over GD_MIN_MAX, not over GD_MIN_PLUS */
@@ -902,8 +904,8 @@ enum {
 #define GD_TWO_OPERANDS GD_BIT(24) /* gradient: takes no pairs of one operand */
 
 /* What rows of neighbors with GD_POINTS take on a CUDA device: how many points neighbours are
- * among; cuda_boxes how many columns and neighbours of a row, cuda_product how many of these, and
- * of points the fewest. */
+ * among; cuda_boxes how many columns and neighbours of a row, cuda_product and cuda_truths how many
+ * of these, and of points the fewest. */
 enum { GD_POINTS_MOST = 1 << 30 };
 enum { GD_BOXES_COLS = 8, GD_BOXES_NEIGHBORS = 128 };
 enum { GD_PRODUCT_NEIGHBORS = 1024, GD_PRODUCT_FEWEST = 1 << 14 };

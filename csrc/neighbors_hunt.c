@@ -155,8 +155,10 @@ gd_status gd_hunt_arrange(gd_hunt *hunt, gd_error *err)
     gd_job *const job = hunt->job;
     gd_neighbors *const look = &hunt->look;
     gd_status status;
+    hunt->panel.dtype = job->dtype;
     look->a = gd_rows_from(&job->all_a.rows, 0, gd_least(job->a->rows, hunt->rows));
     look->b = job->all_b.rows;
+    look->b.cols = job->b->cols; /* truths, where a row has words of them */
     look->self = hunt->self;
     look->arranged = hunt->there != NULL;
     look->arrangement = hunt->there != NULL ? hunt->there->memory : NULL;

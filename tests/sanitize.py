@@ -133,6 +133,21 @@ def search_by_products(kernel, rng):
         gpudist.knn(a[:9], np.full_like(b, 0.3), 10, metrics[2], kernel=kernel.id)
 
 
+def search_by_truths(kernel, rng):
+    """Look for neighbours in each form of the product, and where lists have no room for them."""
+    for dtype, d in itertools.product(kernel.dtypes, (100, 300, 1000, 1100)):
+        a, b = (rng.random((rows, d)) < 0.3 for rows in (130, 16500))
+        b[9000:] = a[7]
+        for k in (1, 100, 300):
+            gpudist.knn(a, b, k, "jaccard", dtype=dtype, kernel=kernel.id)
+        gpudist.knn(a, b, 10, "kulczynski1", dtype=dtype, kernel=kernel.id)
+        for sort in ("index", "distance"):
+            near = gpudist.knn(a[:5], b[:9000], 30, "hamming", dtype=dtype).distances[:, -1]
+            gpudist.radius_neighbors(
+                a[:5], b, near, "hamming", dtype=dtype, sort=sort, kernel=kernel.id
+            )
+
+
 def search_by_boxes(kernel, rng):
     """Look for neighbours in each number of columns, in radii too, of few rows and many."""
     for dtype in kernel.dtypes:
@@ -241,6 +256,8 @@ def main() -> None:
         search(kernel, rng)
         if kernel.id in ("neighbors/cuda_product", "neighbors/cuda_bytes"):
             search_by_products(kernel, rng)
+        elif kernel.id == "neighbors/cuda_truths":
+            search_by_truths(kernel, rng)
         elif kernel.id == "neighbors/cuda_boxes":
             search_by_boxes(kernel, rng)
     chain = np.eye(300, k=1) + np.eye(300, k=-1)

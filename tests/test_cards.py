@@ -177,6 +177,43 @@ def test_neighbours_by_products_are_for_one_generation_and_some_shapes(pretend):
         assert taken("neighbors", dtype, metric, 20000, 64, neighbors=9) == "cuda_panels"
 
 
+def test_neighbours_of_truths_are_counted_on_one_generation(pretend):
+    search = ("neighbors", "float64", "jaccard")
+    some = {"operands": "bool", "neighbors": 10, "rows": 10_000}
+    found = []
+    for card in CARDS:
+        pretend(card)
+        found.append(taken(*search, 20000, 1024, **some))
+    assert found == ["cuda_panels"] * 6 + ["cuda_truths"] * 2 + ["cuda_panels"] * 2
+    pretend("H200")
+    for n, d, k, rows in (
+        (16383, 64, 10, 10_000),
+        (20000, 2049, 10, 10_000),
+        (20000, 64, 1025, 10_000),
+        (20000, 64, 10, 6700),
+        (10**6, 64, 10, 133),
+    ):
+        more = some | {"neighbors": k, "rows": rows}
+        assert taken(*search, n, d, **more) == "cuda_panels"
+    for dtype in ("float32", "float64"):
+        for metric in ("hamming", "dice", "kulczynski1", "yule"):
+            search = "neighbors", dtype, metric
+            assert taken(*search, 16384, 2048, **some | {"neighbors": 1024}) == "cuda_truths"
+            assert taken(*search, 16384, 1, **some | {"bounded": True}) == "cuda_truths"
+            assert taken(*search, 10**6, 64, **some | {"rows": 135}) == "cuda_truths"
+    # Numbers are truths to jaccard, but not to these.
+    for metric, taken_of_numbers in (
+        ("jaccard", "truths"),
+        ("hamming", "panels"),
+        ("dice", "panels"),
+    ):
+        search = "neighbors", "float32", metric
+        more = some | {"operands": "float32"}
+        assert taken(*search, 20000, 64, **more) == f"cuda_{taken_of_numbers}"
+    weighted = some | {"weighted": True}
+    assert taken("neighbors", "float32", "jaccard", 20000, 64, **weighted) == "cuda_panels"
+
+
 def test_neighbours_by_boxes_are_for_few_columns_and_many_pairs(pretend):
     for card in CARDS:
         pretend(card)
