@@ -209,7 +209,8 @@ class KnnCase(Case):
     """The `k` nearest neighbours of `m` points among `n` others in `d` dimensions.
 
     With `m` of 0 the `n` points are searched for each other. They are spread uniformly, or in a
-    hundred clusters of a hundredth of the space's width.
+    hundred clusters of a hundredth of the space's width; those of ``bool`` are true in half of the
+    dimensions.
     """
 
     m: int
@@ -241,11 +242,18 @@ class KnnCase(Case):
     def results(self) -> tuple[tuple[tuple[int, ...], str], ...]:
         """Give distances and indices."""
         found = self.shape[0], self.k
-        return (found, self.dtype), (found, "int64")
+        return (found, "float64" if self.dtype == "bool" else self.dtype), (found, "int64")
 
     def operands(self) -> tuple[Array, ...]:
         """Draw the points."""
         rng = np.random.default_rng(_SEED)
+        if self.dtype == "bool":
+            packed = [
+                rng.integers(256, size=(rows, -(-self.d // 8)), dtype=np.uint8)
+                for rows in (self.m, self.n)
+                if rows
+            ]
+            return tuple(np.unpackbits(x, axis=1, count=self.d).view(bool) for x in packed)
         sets = [rng.random((rows, self.d)) for rows in (self.m, self.n) if rows]
         if self.kind == "clusters":
             middles = rng.random((100, self.d))

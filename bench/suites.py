@@ -191,6 +191,7 @@ _NEIGHBORS_CUDA: Cases = (
     KnnCase(10_000, 1_000_000, 128, 10, "float64"),
     KnnCase(10_000, 1_000_000, 128, 10, "float32", "cosine"),
     *(KnnCase(10_000, 1_000_000, d, 10, "float32", "cityblock") for d in (16, 128)),
+    KnnCase(10_000, 1_000_000, 1024, 10, "bool", "jaccard"),
     KnnCase(0, 100_000, 128, 10, "float32"),
     KnnCase(100, 1_000_000, 128, 10, "float32"),
     KnnCase(1, 1_000_000, 128, 10, "float32"),

@@ -154,9 +154,9 @@ def _knn(a: Any, b: Any = None, **arguments: Any) -> Sample:
         start, stop = checks.rows(arguments["rows"], len(a))
     given = {name: x for name, x in arguments.items() if name not in _NOT_WHICH}
     rows = sample_rows(stop - start, _count(a.size if b is None else b.size, _DISTANCE_STEPS))
-    wide = a.astype(np.float64), None if b is None else b.astype(np.float64)
+    x, y = (x if x is None or x.dtype == bool else x.astype(np.float64) for x in (a, b))
     exact = [
-        gpudist.knn(*wide, k, kernel="reference", rows=slice(i, i + 1), **given).distances[0]
+        gpudist.knn(x, y, k, kernel="reference", rows=slice(i, i + 1), **given).distances[0]
         for i in map(int, start + rows)
     ]
     return Sample(
