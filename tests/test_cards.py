@@ -15,7 +15,7 @@ from gpudist import _code, _core
 from gpudist.__main__ import main
 
 ROOT = Path(__file__).resolve().parents[1]
-RELEASE = "75;80;86;89;90;100f;120f+PTX"
+RELEASE = "75;80;86;90;100f;120f+PTX"
 
 # Capability, multiprocessors, KB of shared memory of a block and of a multiprocessor, and how many
 # float32 operations take the time of one in float64.
