@@ -234,8 +234,7 @@ GD_INLINE void N(multiply)(const int mr, const product_plan *plan, const T *a, c
         bool alone = true;
         do {
             const ptrdiff_t end = gd_least(k + FOLD, group);
-            if (queue->rows > 0)
-                N(put)(queue, queue->quota);
+            N(share) share = N(take_share)(queue, end - k);
             FOR_TILE (r, mr, v)
                 acc[r][v] = (V){0};
             for (; k < end; ++k) {
@@ -243,6 +242,8 @@ GD_INLINE void N(multiply)(const int mr, const product_plan *plan, const T *a, c
                 GD_UNROLL for (int v = 0; v < NV; ++v)
                     column[v] = gd_load(b + (k * NV + v) * LANES);
                 gd_fetch(next, k * GD_LINE);
+                if (share.lines > 0)
+                    N(put_line)(queue->metric, queue->stream, &share);
                 GD_UNROLL for (int r = 0; r < mr; ++r) {
                     const V row = gd_splat(a[k * MR + r]);
                     GD_UNROLL for (int v = 0; v < NV; ++v)
@@ -635,7 +636,7 @@ static void N(do_block)(const N(job) * job, const N(own) * own, ptrdiff_t row, p
             N(multiply_all)(job, own, rows, columns, column_norms, count, stage, &queue);
         else
             N(multiply_few)(job, own, column, cols, stage);
-        N(put)(&queue, PTRDIFF_MAX);
+        N(put_all)(&queue);
         if (N(recompute)(job, own, row, rows, column, cols, stage)) {
 #if GUARDED
             for (ptrdiff_t r = 0; r < rows; ++r)
@@ -643,22 +644,18 @@ static void N(do_block)(const N(job) * job, const N(own) * own, ptrdiff_t row, p
             metric = GD_SQEUCLIDEAN; /* they are distances now */
 #endif
         }
-        const ptrdiff_t lines = gd_ceil_div(rows * cols, PER_RUN);
-        const ptrdiff_t folds = count * gd_ceil_div(rows, MR) * gd_ceil_div(call->a.cols, FOLD);
         queue = (N(queue)){
-            .from = stage,
-            .to = (T *)call->out.data + row * call->out.row_stride + column,
-            .left = cols,
+            .row = stage,
+            .row_to = (T *)call->out.data + row * call->out.row_stride + column,
             .rows = rows,
             .cols = cols,
             .from_stride = stride,
             .to_stride = call->out.row_stride,
-            .quota = gd_ceil_div(lines, folds),
             .metric = metric,
             .stream = plan->stream,
         };
     }
-    N(put)(&queue, PTRDIFF_MAX);
+    N(put_all)(&queue);
     if (plan->stream)
         gd_stream_end();
 }

@@ -11,11 +11,16 @@
  * gives the same bits without packing, and cdist_narrow.c does where points have few dimensions.
  *
  * The floor is the larger of writing the result and the arithmetic: two vectors of pairs a cycle on
- * a core that adds on two pipes and multiplies on two more. On 2 Zen 5 cores (512-bit pipes, 3.8
- * GHz), float64, 3000 x 3000 x 128: euclidean 13.3 ms, 71 % of that floor (sqeuclidean 12.3, 77 %:
- * the rest is square roots), chebyshev 14.6, cityblock 18.7 (88 % of what its three operations
- * reach in registers); 2000 x 2000 x 1024 euclidean 47 ms, 71 %; 4000 x 4000 x 2 writes 30 GB/s.
- * float32 takes half the time.
+ * a core that adds on two pipes and multiplies on two more, or one where vectors of 512 bits take a
+ * pipe for two cycles. One core of Zen 4, which does that, at 3.7 GHz with other work beside it, ms
+ * of the processor's time, and before rows' numbers were read by the differences themselves, sums
+ * began with their first terms, and roots were taken beside single dimensions instead of between
+ * folds: float64 1000 x 1000 x 1024 euclidean 43 (81 % of the floor) and 60, cityblock 62 (84 % of
+ * its three operations) and 85; 1504 x 1504 x 128 euclidean 12.2 (80 %) and 17.2, sqeuclidean 12.0
+ * and 16.4; 1500 x 1500 x 32 euclidean 3.5 (70 %) and 5.3; float32 1000 x 1000 x 1024 20.7 (84 %),
+ * x 64 1.4 (77 %) and 2.0. Slabs of 128 dimensions, chunks of other lengths and blocks of 256 rows
+ * were no quicker. On 2 Zen 5 cores (512-bit pipes, 3.8 GHz), before that, 3000 x 3000 x 128 took
+ * 13.3 ms (71 %), 2000 x 2000 x 1024 47.
  *
  * Where two pipes do all of it, as on Intel's processors, the floor is a vector of pairs a cycle,
  * and a product's is two: cdist_product.c takes these calls where it may. On one
@@ -24,8 +29,8 @@
  * the floor), sqeuclidean 79 (76 %), cityblock 110 (82 % of three operations); 4000 x 4000 x 2
  * euclidean 25, sqeuclidean 23 (5.6 GB/s, of 6.8 that stores alone reach). A root of 8 doubles
  * takes 24 cycles there, on a unit that nothing else needs. Roots by themselves before stores by
- * themselves made those 96, 85, 116, 42 and 23; in the same loop, and between the folds of the next
- * tiles where there are enough, they overlap. A core of a later one with 2 MB of L2, likewise, 3000
+ * themselves made those 96, 85, 116, 42 and 23; in the same loop, and beside the next tiles' sums
+ * where there are enough, they overlap. A core of a later one with 2 MB of L2, likewise, 3000
  * x 3000 x 128: euclidean 60 (80 % of the floor, from 65), sqeuclidean 57 (88 %), cityblock 80 (96
  * % of three operations, from 88), chebyshev 58. */
 #include "cdist_narrow.h"
@@ -49,20 +54,22 @@ enum { MR = 6, NV = 2 };
     GD_UNROLL for (int r = 0; r < mr; ++r) GD_UNROLL \
         for (int v = 0; v < nv; ++v)
 
-/* Additions and multiplications have pipes of their own on some processors, and sums of absolute
- * values leave the multipliers idle. There row * 1 - column, fused, is the same difference: a
- * tenth faster for cityblock, a third for chebyshev. Where the pipes do both, tiles are `shared`:
- * what counts is one instruction less, for the row's value is not broadcast by one of its own. */
+/* A difference is one instruction, which reads the row's number by itself: a broadcast takes one of
+ * the pipes of additions on Zen 4, a third of a tile's time. Where additions and multiplications
+ * have pipes of their own, sums of absolute values leave the multipliers idle: column * 1 - row,
+ * fused, is the same difference. For cityblock two vectors of three are enough, as what makes a
+ * value absolute goes to either. Where the pipes do both, neither is quicker. */
 #if defined(__FMA__)
-#define FUSES_DIFFERENCES(metric) ((metric) == GD_CITYBLOCK || (metric) == GD_CHEBYSHEV)
+#define FUSES_DIFFERENCE(metric, v) \
+    ((metric) == GD_CHEBYSHEV || ((metric) == GD_CITYBLOCK && (v) > 0))
 #else
-#define FUSES_DIFFERENCES(metric) false
+#define FUSES_DIFFERENCE(metric, v) false
 #endif
 
 enum {
     SLAB = 2 * GD_GROUP,
     MAX_CHUNK = 12,
-    DEFER_FROM = 32, /* with fewer dimensions there are too few sums to hide stores behind */
+    DEFER_FROM = 12, /* with fewer dimensions there are too few sums to hide roots behind */
 };
 
 /* How a call is cut up. Every part but `threads` is the same when sizing and when launched. */
@@ -71,10 +78,11 @@ typedef struct tile_plan {
     ptrdiff_t slab;          /* dimensions at a time: a panel of them stays in L2 */
     ptrdiff_t rows;          /* in a task: a slab of them stays in L2 */
     ptrdiff_t chunk;         /* panels that a block of rows passes over at a time */
-    ptrdiff_t staged;        /* rows whose totals wait: all of a task, or those of two tiles */
+    ptrdiff_t staged;        /* rows whose totals are kept: of a task, of two tiles, or of one */
     ptrdiff_t blocks, spans; /* tasks are blocks of rows by spans of panels */
     int threads;
     bool stream;         /* store past the caches */
+    bool defers;         /* roots, until the next rows' sums are computed */
     size_t shared_bytes; /* packed columns, unless there is one block of rows */
     size_t own_bytes;    /* a thread's packed rows, staged tiles and columns of its own */
 } tile_plan;
@@ -132,7 +140,10 @@ static tile_plan plan_of(const gd_cdist *call)
     /* Few rows pass over the columns only once: then each thread packs those it needs just before
      * it needs them, and they never leave its cache. */
     const ptrdiff_t alone = plan.blocks == 1;
-    plan.staged = depth < DEFER_FROM ? MR : depth <= SLAB ? 2 * MR : plan.rows;
+    /* Where a line is several vectors, a root each, waiting pays only if the store is slow too. */
+    plan.defers = call->metric == GD_EUCLIDEAN && m > MR && depth >= DEFER_FROM &&
+                  (plan.stream || GD_VEC_BYTES == GD_LINE);
+    plan.staged = depth > SLAB ? plan.rows : plan.defers ? 2 * MR : MR;
     plan.shared_bytes = alone ? 0 : round_up_256(plan.panels * width * d * size);
     plan.own_bytes =
         round_up_256((plan.rows * d + plan.chunk * width * (plan.staged + (alone ? d : 0))) * size);

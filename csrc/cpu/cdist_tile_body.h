@@ -6,14 +6,35 @@ enum { N(lanes) = sizeof(V) / sizeof(T), N(width) = NV * N(lanes) };
 
 #include "put_body.h"
 
+/* Adds a dimension of mr rows and nv vectors of columns to their sums, or begins these with it. */
+GD_INLINE void N(add_dimension)(const gd_metric metric, const int mr, const int nv,
+                                const bool begins, const T *a, const T *b, const V one,
+                                V (*acc)[NV])
+{
+    V column[NV];
+    GD_UNROLL for (int v = 0; v < nv; ++v)
+        column[v] = gd_load(b + v * N(lanes));
+    FOR_TILE (r, v) {
+        if (metric == GD_INNER_PRODUCT) {
+            acc[r][v] = PICK(TERM, metric, acc[r][v], gd_splat(a[r]), column[v]);
+        }
+        else {
+            const V apart = FUSES_DIFFERENCE(metric, v) ? gd_fused_minus_each(column[v], one, a + r)
+                                                        : gd_minus_each(column[v], a + r);
+            acc[r][v] = begins ? GD_FIRST_TERM(metric, apart)
+                               : PICK(TERM, metric, acc[r][v], apart, (V){0});
+        }
+    }
+}
+
 /* Computes one tile over a group of `depth` dimensions. `a` holds mr rows and `b` nv vectors of
  * columns, both with the dimension as the slow index. Unless `first`, out holds the totals of the
  * groups before; if `last`, it receives distances, or if then `queue` is not NULL, totals. Returns
  * true if it left totals there of which some lost range.
  *
- * What waits in the queue is stored between folds, so that roots and the way to memory take no time
- * of their own: neither needs the pipes of the sums. */
-GD_INLINE bool N(tile)(const gd_metric metric, const int mr, const int nv, const bool shared,
+ * If it `puts`, it takes the roots of what waits in the queue and stores them, a line beside each
+ * dimension, so that they take no time of their own: they hardly need the pipes of the sums. */
+GD_INLINE bool N(tile)(const gd_metric metric, const int mr, const int nv, const bool puts,
                        const T *a, const T *b, ptrdiff_t depth, bool first, bool last, T *out,
                        ptrdiff_t stride, N(queue) * queue)
 {
@@ -22,32 +43,22 @@ GD_INLINE bool N(tile)(const gd_metric metric, const int mr, const int nv, const
     for (ptrdiff_t k = 0;;) {
         const ptrdiff_t end = k + GD_FOLD < depth ? k + GD_FOLD : depth;
         const bool alone = k == 0;
-        if (queue != NULL && queue->rows > 0)
-            N(put)(queue, queue->quota);
-        FOR_TILE (r, v)
-            acc[r][v] = (V){0};
-        for (; k < end; ++k) {
-            V column[NV];
-            GD_UNROLL for (int v = 0; v < nv; ++v)
-                column[v] = gd_load(b + (k * nv + v) * N(lanes));
-            GD_UNROLL for (int r = 0; r < mr; ++r) {
-                const T *const at = a + k * mr + r;
-                if (shared && metric != GD_INNER_PRODUCT) {
-                    GD_UNROLL for (int v = 0; v < nv; ++v) {
-                        const V less = gd_minus_each(column[v], at);
-                        acc[r][v] = PICK(TERM, metric, acc[r][v], less, (V){0});
-                    }
-                }
-                else {
-                    const V row = gd_splat(*at);
-                    GD_UNROLL for (int v = 0; v < nv; ++v)
-                        acc[r][v] =
-                            FUSES_DIFFERENCES(metric)
-                                ? PICK(TERM, metric, acc[r][v], gd_fms(row, one, column[v]), (V){0})
-                                : PICK(TERM, metric, acc[r][v], row, column[v]);
-                }
-            }
+        N(share) share = {.lines = 0};
+        if (puts)
+            share = N(take_share)(queue, end - k - 1);
+        if (GD_HAS_FIRST_TERM(metric) && k < end) {
+            N(add_dimension)(metric, mr, nv, true, a + k * mr, b + k * nv * N(lanes), one, acc);
+            ++k;
         }
+        else
+            FOR_TILE (r, v)
+                acc[r][v] = (V){0};
+        for (const ptrdiff_t busy = puts ? k + share.lines : k; k < busy; ++k) {
+            N(put_line)(GD_EUCLIDEAN, queue->stream, &share);
+            N(add_dimension)(metric, mr, nv, false, a + k * mr, b + k * nv * N(lanes), one, acc);
+        }
+        for (; k < end; ++k)
+            N(add_dimension)(metric, mr, nv, false, a + k * mr, b + k * nv * N(lanes), one, acc);
         /* The registers are the accumulators'; totals wait on the stack, touched once a fold. */
         if (!alone)
             FOR_TILE (r, v)
@@ -84,12 +95,12 @@ typedef bool N(tile_fn)(const T *a, const T *b, ptrdiff_t depth, bool first, boo
                         ptrdiff_t stride, N(queue) * queue);
 
 /* One function per metric, height and number of vectors: all are constants where it matters. */
-#define DEFINE_TILE(metric, mr, nv, suffix, shared)                                             \
+#define DEFINE_TILE(metric, mr, nv, suffix, puts)                                               \
     static bool N(tile_##metric##_##mr##_##nv##suffix)(const T *a, const T *b, ptrdiff_t depth, \
                                                        bool first, bool last, T *out,           \
                                                        ptrdiff_t stride, N(queue) * queue)      \
     {                                                                                           \
-        return N(tile)(metric, mr, nv, shared, a, b, depth, first, last, out, stride, queue);   \
+        return N(tile)(metric, mr, nv, puts, a, b, depth, first, last, out, stride, queue);     \
     }
 #define DEFINE(metric, nv) DEFINE_TILE(metric, MR, nv, , false) DEFINE_TILE(metric, 1, nv, , false)
 #define DEFINE_ALL(metric) FOR_NV(DEFINE, metric)
@@ -99,13 +110,7 @@ FOR_METRICS(DEFINE_ALL)
 #define ENTRIES(metric) [metric] = {{FOR_NV(ENTRY, metric)}, {FOR_NV(ENTRY_ALONE, metric)}},
 /* [metric][whether the row is alone][vectors] */
 static N(tile_fn) *const N(tiles)[GD_METRIC_COUNT][2][NV + 1] = {FOR_METRICS(ENTRIES)};
-/* Whole tiles where gd_pipes_are_shared(). */
-#define DEFINE_SHARED(metric) DEFINE_TILE(metric, MR, NV, _shared, true)
-FOR_METRICS(DEFINE_SHARED)
-#define ENTRY_SHARED(metric) [metric] = N(tile_##metric##_MR_NV_shared),
-static N(tile_fn) *const N(shared_tiles)[GD_METRIC_COUNT] = {FOR_METRICS(ENTRY_SHARED)};
-#undef DEFINE_SHARED
-#undef ENTRY_SHARED
+DEFINE_TILE(GD_EUCLIDEAN, MR, NV, _putting, true)
 #undef DEFINE
 #undef DEFINE_TILE
 #undef DEFINE_ALL
@@ -113,10 +118,12 @@ static N(tile_fn) *const N(shared_tiles)[GD_METRIC_COUNT] = {FOR_METRICS(ENTRY_S
 #undef ENTRY_ALONE
 #undef ENTRIES
 
-static N(tile_fn) * N(tile_for)(gd_metric metric, bool alone, int nv)
+/* The function for a tile. Whole ones take roots and store them on the way, if any wait. */
+static N(tile_fn) * N(tile_for)(gd_metric metric, bool alone, int nv, const N(queue) * queue)
 {
-    return !alone && nv == NV && gd_pipes_are_shared() ? N(shared_tiles)[metric]
-                                                       : N(tiles)[metric][alone][nv];
+    const bool waits = queue->rows + queue->lines > 0 && queue->metric == GD_EUCLIDEAN;
+    return waits && !alone && nv == NV ? N(tile_GD_EUCLIDEAN_MR_NV_putting)
+                                       : N(tiles)[metric][alone][nv];
 }
 
 #if GUARDED
@@ -165,6 +172,7 @@ static void N(block)(const gd_cdist *call, const tile_plan *plan, T *own, ptrdif
 {
     const ptrdiff_t d = call->a.cols, n = call->out.cols, stride = plan->chunk * N(width);
     const ptrdiff_t rows = plan->rows < call->a.rows - row ? plan->rows : call->a.rows - row;
+    const bool queues = plan->stream || plan->defers;
     T *const a = own, *const stage = a + plan->rows * d;
     T *const own_b = stage + plan->staged * stride;
     for (ptrdiff_t r = 0; r < rows; r += MR)
@@ -189,9 +197,10 @@ static void N(block)(const gd_cdist *call, const tile_plan *plan, T *own, ptrdif
                 const bool alone = full == 1;
                 const int mr = alone ? 1 : MR;
                 T *to = (T *)call->out.data + (row + r) * call->out.row_stride + column;
-                /* A whole tile goes straight to its place, unless that is to be streamed to. */
-                const bool direct =
-                    !plan->stream && depth == d && full == mr && cols % N(width) == 0;
+                /* A whole tile goes straight to its place, unless it waits for its roots, or that
+                 * is to be streamed to. */
+                const bool direct = !plan->stream && !plan->defers && depth == d && full == mr &&
+                                    cols % N(width) == 0;
                 T *const tile = direct ? to : stage + r % plan->staged * stride;
                 const ptrdiff_t tile_stride = direct ? call->out.row_stride : stride;
                 bool lost[MAX_CHUNK], any_lost = false;
@@ -199,14 +208,14 @@ static void N(block)(const gd_cdist *call, const tile_plan *plan, T *own, ptrdif
                     const int nv = N(vectors)(p, n);
                     const T *from = b + (p - panel) * N(width) * d;
                     T *const at = tile + (p - panel) * N(width);
-                    N(tile_fn) *const sum_up = N(tile_for)(call->metric, alone, nv);
+                    N(tile_fn) *const sum_up = N(tile_for)(call->metric, alone, nv, &queue);
                     ptrdiff_t group = k;
                     do {
                         const ptrdiff_t left = k + depth - group;
                         const ptrdiff_t dims = left < GD_GROUP ? left : GD_GROUP;
                         lost[p - panel] = sum_up(
                             a + r * d + group * mr, from + group * nv * N(lanes), dims, group == 0,
-                            group + dims == d, at, tile_stride, plan->stream ? &queue : NULL);
+                            group + dims == d, at, tile_stride, queues ? &queue : NULL);
                         group += dims;
                     } while (group < k + depth);
                     any_lost |= lost[p - panel];
@@ -215,30 +224,25 @@ static void N(block)(const gd_cdist *call, const tile_plan *plan, T *own, ptrdif
                 for (ptrdiff_t p = panel; p < end && any_lost; ++p) {
                     const int nv = N(vectors)(p, n);
                     T *const at = tile + (p - panel) * N(width);
-                    if (lost[p - panel] || plan->stream)
+                    if (lost[p - panel] || queues)
                         N(rescue)(call->metric, a + r * d, mr, b + (p - panel) * N(width) * d,
                                   nv * N(lanes), d, at, tile_stride);
                 }
 #endif
                 if (!last || direct)
                     continue;
-                if (plan->stream && (plan->staged > MR || call->metric == GD_EUCLIDEAN ||
-                                     call->metric == GD_COSINE)) {
-                    const ptrdiff_t lines = cols * (ptrdiff_t)sizeof(T) / GD_LINE * full;
-                    const ptrdiff_t folds = (end - panel) * gd_ceil_div(gd_most(depth, 1), GD_FOLD);
-                    N(put)(&queue, PTRDIFF_MAX);
-                    queue = (N(queue)){.stream = true,
-                                       .from = tile,
-                                       .to = to,
-                                       .left = cols,
+                if (queues && (call->metric == GD_EUCLIDEAN || call->metric == GD_COSINE)) {
+                    N(put_all)(&queue);
+                    queue = (N(queue)){.row = tile,
+                                       .row_to = to,
                                        .rows = full,
                                        .cols = cols,
                                        .from_stride = stride,
                                        .to_stride = call->out.row_stride,
-                                       .quota = gd_ceil_div(lines, folds),
-                                       .metric = any_lost ? GD_SQEUCLIDEAN : call->metric};
-                    if (plan->staged == MR)
-                        N(put)(&queue, PTRDIFF_MAX);
+                                       .metric = any_lost ? GD_SQEUCLIDEAN : call->metric,
+                                       .stream = plan->stream};
+                    if (!plan->defers)
+                        N(put_all)(&queue);
                 }
                 else { /* nothing to do on the way */
                     for (ptrdiff_t i = 0; i < full; ++i)
@@ -248,7 +252,7 @@ static void N(block)(const gd_cdist *call, const tile_plan *plan, T *own, ptrdif
             }
             k += depth;
         } while (k < d);
-        N(put)(&queue, PTRDIFF_MAX);
+        N(put_all)(&queue);
     }
     if (plan->stream)
         gd_stream_end();

@@ -1,18 +1,27 @@
-/* put_body.h: rows of totals that wait to be stored, some lines at a time, between sums that keep
- * other units of the processor busy. Included once per type, with T, V and N as in
- * cdist_tile_body.h, and N(lanes). */
+/* put_body.h: rows of totals that wait to be stored, a line at a time, between sums that keep other
+ * units of the processor busy. Included once per type, with T, V and N as in cdist_tile_body.h, and
+ * N(lanes). */
+
+enum { N(per_line) = GD_LINE / sizeof(T) };
 
 /* Staged rows of totals on their way to the result, where distances are made of them. */
 typedef struct N(queue) {
-    const T *from; /* what is next of the first row */
+    const T *from; /* whole lines of the result that are next */
     T *to;
-    ptrdiff_t left; /* of the row, in elements */
-    ptrdiff_t rows; /* the first one included; 0 when all are stored */
-    ptrdiff_t cols, from_stride, to_stride;
-    ptrdiff_t quota;  /* lines at a time */
+    ptrdiff_t lines;
+    const T *row; /* rows of which nothing is stored yet */
+    T *row_to;
+    ptrdiff_t rows, cols, from_stride, to_stride;
     gd_metric metric; /* one whose totals are distances if these already are */
     bool stream;      /* past the caches */
 } N(queue);
+
+/* Lines of a queue that somebody stores one by one. */
+typedef struct N(share) {
+    const T *from;
+    T *to;
+    ptrdiff_t lines;
+} N(share);
 
 GD_INLINE void N(put_lines)(const gd_metric metric, const bool stream, const T *from, T *to,
                             ptrdiff_t count)
@@ -28,44 +37,63 @@ GD_INLINE void N(put_lines)(const gd_metric metric, const bool stream, const T *
 
 /* Less than a line, the first or the last of a row. Runs of a row may be a few lines only, so this
  * goes without vectors, whose loads would wait for the stores of their parts. */
-GD_INLINE void N(put_part)(N(queue) * queue, ptrdiff_t count)
+GD_INLINE void N(put_part)(gd_metric metric, const T *from, T *to, ptrdiff_t count)
 {
-    if (queue->metric == GD_EUCLIDEAN)
+    if (metric == GD_EUCLIDEAN)
         for (ptrdiff_t i = 0; i < count; ++i)
-            queue->to[i] = (T)__builtin_sqrt((double)queue->from[i]);
-    else if (queue->metric == GD_COSINE)
+            to[i] = (T)__builtin_sqrt((double)from[i]);
+    else if (metric == GD_COSINE)
         for (ptrdiff_t i = 0; i < count; ++i)
-            queue->to[i] = 2 < queue->from[i] ? 2 : queue->from[i];
+            to[i] = 2 < from[i] ? 2 : from[i];
     else
-        memcpy(queue->to, queue->from, (size_t)count * sizeof(T));
-    queue->from += count, queue->to += count, queue->left -= count;
+        memcpy(to, from, (size_t)count * sizeof(T));
 }
 
-/* Stores the next `lines` lines. */
-static __attribute__((noinline)) void N(put)(N(queue) * queue, ptrdiff_t lines)
+/* Makes the whole lines of the next row those that are next, and stores the rest of it. */
+static __attribute__((noinline)) void N(begin_row)(N(queue) * queue)
 {
-    enum { PER_LINE = GD_LINE / sizeof(T) };
-    while (lines > 0 && queue->rows > 0) {
-        const ptrdiff_t head = -(uintptr_t)queue->to % GD_LINE / sizeof(T);
-        if (head > 0)
-            N(put_part)(queue, gd_least(head, queue->left));
-        const ptrdiff_t run = gd_least(lines, queue->left / PER_LINE), count = run * PER_LINE;
+    const T *const from = queue->row;
+    T *const to = queue->row_to;
+    const ptrdiff_t head = gd_least(queue->cols, (ptrdiff_t)(-(uintptr_t)to % GD_LINE / sizeof(T)));
+    const ptrdiff_t lines = (queue->cols - head) / N(per_line), tail = head + lines * N(per_line);
+    N(put_part)(queue->metric, from, to, head);
+    N(put_part)(queue->metric, from + tail, to + tail, queue->cols - tail);
+    queue->from = from + head, queue->to = to + head, queue->lines = lines;
+    queue->row += queue->from_stride, queue->row_to += queue->to_stride, queue->rows -= 1;
+}
+
+/* Takes lines of one row from the queue, `most` at most. */
+GD_INLINE N(share) N(take_share)(N(queue) * queue, ptrdiff_t most)
+{
+    if (queue->lines == 0 && queue->rows > 0)
+        N(begin_row)(queue);
+    const N(share) share = {queue->from, queue->to, gd_least(most, queue->lines)};
+    queue->from += share.lines * N(per_line);
+    queue->to += share.lines * N(per_line);
+    queue->lines -= share.lines;
+    return share;
+}
+
+/* Stores a line of a share that has one. */
+GD_INLINE void N(put_line)(const gd_metric metric, const bool stream, N(share) * share)
+{
+    N(put_lines)(metric, stream, share->from, share->to, N(per_line));
+    share->from += N(per_line), share->to += N(per_line), share->lines -= 1;
+}
+
+/* Stores all that waits. */
+static __attribute__((noinline)) void N(put_all)(N(queue) * queue)
+{
+    while (queue->lines > 0 || queue->rows > 0) {
+        const N(share) share = N(take_share)(queue, PTRDIFF_MAX);
+        const ptrdiff_t count = share.lines * N(per_line);
         if (queue->metric == GD_EUCLIDEAN && queue->stream)
-            N(put_lines)(GD_EUCLIDEAN, true, queue->from, queue->to, count);
+            N(put_lines)(GD_EUCLIDEAN, true, share.from, share.to, count);
         else if (queue->metric == GD_EUCLIDEAN)
-            N(put_lines)(GD_EUCLIDEAN, false, queue->from, queue->to, count);
+            N(put_lines)(GD_EUCLIDEAN, false, share.from, share.to, count);
         else if (queue->metric == GD_COSINE)
-            N(put_lines)(GD_COSINE, queue->stream, queue->from, queue->to, count);
+            N(put_lines)(GD_COSINE, queue->stream, share.from, share.to, count);
         else
-            N(put_lines)(GD_SQEUCLIDEAN, queue->stream, queue->from, queue->to, count);
-        queue->from += count, queue->to += count, queue->left -= count, lines -= run;
-        if (queue->left < PER_LINE) {
-            if (queue->left > 0)
-                N(put_part)(queue, queue->left);
-            queue->from += queue->from_stride - queue->cols;
-            queue->to += queue->to_stride - queue->cols;
-            queue->left = queue->cols;
-            --queue->rows;
-        }
+            N(put_lines)(GD_SQEUCLIDEAN, queue->stream, share.from, share.to, count);
     }
 }
