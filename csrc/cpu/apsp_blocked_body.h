@@ -1,8 +1,9 @@
 /* apsp_blocked_body.h: the part of apsp_blocked.c that depends on the element type. Included once
  * per type and semiring, with T the type, V its vector, P the vector of integers as wide, N(x) the
  * name x with a suffix, LOAD_TAGS, STORE_TAGS and SPLAT_TAG to get predecessors in and out of P,
- * NO_PATH the least value that stands for no path, and PUT(a, b) the length of two paths put
- * together, and PUT_EACH the same with a in memory. It undefines N, PUT and PUT_EACH. */
+ * NO_PATH the least value that stands for no path, PUT(a, b, one) the length of two paths put
+ * together, and PUT_EACH(a, b, one, shared) the same with a in memory. It undefines N, PUT and
+ * PUT_EACH. */
 
 enum { N(lanes) = sizeof(V) / sizeof(T), N(width) = NV * N(lanes) };
 _Static_assert(N(width) % MR == 0 && N(width) % MR_TAGS == 0, "strips are whole micro-tiles");
@@ -66,7 +67,7 @@ GD_INLINE void N(offer)(N(tile) * x, const N(part) a, const V b[NV], const P b_t
                         const gd_tags tags)
 {
     FOR_TILE (r, v) {
-        const V length = shared ? PUT_EACH(a.d + r, b[v]) : PUT(gd_splat(a.d[r]), b[v], one);
+        const V length = PUT_EACH(a.d + r, b[v], one, shared);
         if (r == except)
             continue;
         if (tags == NO_TAGS)

@@ -14,7 +14,9 @@
  * share two pipes, unless the sum is fused with a product by one: two vectors a cycle then, of 8
  * float64 or 16 float32 or int32. One such core reached, of 1500**3, in 1e9 updates a second with
  * packing, other work beside it: min_plus float64 31, float32 64, int32 71. Of 2000**3: min_max
- * float32 74; or_and 1480.
+ * float32 74; or_and 1480. On Zen 4, where a vector takes a pipe for two cycles, 1000**3 takes 42
+ * ms of one core's time in float64 and 20 in float32, 64 and 69 % of its floor; 55 and 26 with
+ * numbers of A broadcast, which takes a pipe of the minima.
  *
  * Where additions and multiplications share two pipes, as on Intel's processors, nothing is gained
  * by the fusion, which takes a copy of a register for two of three sums; and integers of this width
@@ -116,13 +118,13 @@ GD_INLINE int32_t from_sum(int32_t y, bool flip)
 /* ---------------------------------------------------------------- the loops */
 
 /* A sum of infinities is NaN, which a minimum passes over. Where sums and minima of floats share
- * two pipes that fused multiply-adds leave alone, a * 1 + b is the same sum. Where nothing is
- * gained by that, instructions are what counts, and there is one less of them without a broadcast.
- */
+ * two pipes that fused multiply-adds leave alone, a * 1 + b is the same sum, and reads a by itself:
+ * a broadcast would take one of those two pipes. Where nothing is gained by that, instructions are
+ * what counts, and there is one less of them without a broadcast. */
 #define ADD_AND_LESS(c, a, b, one) ((void)(one), gd_min(gd_splat(*(a)) + (b), c))
 #define LARGER_AND_LESS(c, a, b, one) ((void)(one), gd_min(gd_max(gd_splat(*(a)), b), c))
 #if defined(__AVX512F__)
-#define FUSE_AND_LESS(c, a, b, one) gd_min(gd_fma(gd_splat(*(a)), one, b), c)
+#define FUSE_AND_LESS(c, a, b, one) gd_min(gd_fused_plus_each(b, one, a), c)
 #else
 #define FUSE_AND_LESS ADD_AND_LESS
 #endif

@@ -338,32 +338,40 @@ GD_DEFINE_EACH_OF(gd_vf64, double, 8, "vaddpd", "vsubpd", "vmaxpd")
 GD_DEFINE_EACH_OF(gd_vi32, int32_t, 16, "vpaddd", "vpsubd", "vpmaxsd")
 #undef GD_DEFINE_EACH
 #undef GD_DEFINE_EACH_OF
-/* x * y less that number, rounded once where the instruction set can. */
+/* x * y less that number, and x plus its product with y, rounded once where the instruction set
+ * can.
+ */
 #if defined(__AVX512F__)
-#define GD_DEFINE_FUSED_MINUS_EACH(instruction, lanes, v, t)                             \
-    GD_INLINE v gd_fused_minus_each_##v(v x, v y, const t *p)                            \
+#define GD_DEFINE_FUSED_EACH(name, instruction, plain, lanes, v, t)                      \
+    GD_INLINE v name##_##v(v x, v y, const t *p)                                         \
     {                                                                                    \
         __asm__(instruction " %2%{1to" #lanes "%}, %1, %0" : "+v"(x) : "v"(y), "m"(*p)); \
         return x;                                                                        \
     }
 #else
-#define GD_DEFINE_FUSED_MINUS_EACH(instruction, lanes, v, t)  \
-    GD_INLINE v gd_fused_minus_each_##v(v x, v y, const t *p) \
-    {                                                         \
-        return gd_fms_##v(x, y, gd_splat_##v(*p));            \
+#define GD_DEFINE_FUSED_EACH(name, instruction, plain, lanes, v, t) \
+    GD_INLINE v name##_##v(v x, v y, const t *p)                    \
+    {                                                               \
+        const v z = gd_splat_##v(*p);                               \
+        return plain;                                               \
     }
 #endif
-GD_DEFINE_FUSED_MINUS_EACH("vfmsub213ps", 16, gd_vf32, float)
-GD_DEFINE_FUSED_MINUS_EACH("vfmsub213pd", 8, gd_vf64, double)
-#undef GD_DEFINE_FUSED_MINUS_EACH
+#define GD_DEFINE_FUSED_EACH_OF(v, t, lanes, add, subtract)                         \
+    GD_DEFINE_FUSED_EACH(gd_fused_plus_each, add, gd_fma_##v(z, y, x), lanes, v, t) \
+    GD_DEFINE_FUSED_EACH(gd_fused_minus_each, subtract, gd_fms_##v(x, y, z), lanes, v, t)
+GD_DEFINE_FUSED_EACH_OF(gd_vf32, float, 16, "vfmadd231ps", "vfmsub213ps")
+GD_DEFINE_FUSED_EACH_OF(gd_vf64, double, 8, "vfmadd231pd", "vfmsub213pd")
+#undef GD_DEFINE_FUSED_EACH
+#undef GD_DEFINE_FUSED_EACH_OF
 #define GD_EACH(name, x, p) \
     _Generic((x), gd_vf32: name##_gd_vf32, gd_vf64: name##_gd_vf64, gd_vi32: name##_gd_vi32)(x, p)
 #define gd_plus_each(x, p) GD_EACH(gd_plus_each, x, p)
 #define gd_minus_each(x, p) GD_EACH(gd_minus_each, x, p)
 #define gd_max_each(x, p) GD_EACH(gd_max_each, x, p)
-#define gd_fused_minus_each(x, y, p)                                                           \
-    _Generic((x), gd_vf32: gd_fused_minus_each_gd_vf32, gd_vf64: gd_fused_minus_each_gd_vf64)( \
-        x, y, p)
+#define GD_FUSED_EACH(name, x, y, p) \
+    _Generic((x), gd_vf32: name##_gd_vf32, gd_vf64: name##_gd_vf64)(x, y, p)
+#define gd_fused_plus_each(x, y, p) GD_FUSED_EACH(gd_fused_plus_each, x, y, p)
+#define gd_fused_minus_each(x, y, p) GD_FUSED_EACH(gd_fused_minus_each, x, y, p)
 
 /* Whether wide additions and multiplications share pipes, as in Intel's processors. Those of AMD
  * have two pipes for either, which loops that use both can fill only with fewer loads. */
