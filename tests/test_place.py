@@ -118,3 +118,22 @@ def test_few_dimensions_go_past_the_caches_to_any_place(metric, dtype, rng):
     for row in (0, 8, 700, m - 1):  # a few rows are not streamed
         got = gpudist.cdist(a[row : row + 1], b, metric, device="cpu")
         np.testing.assert_array_equal(got[0], want[row])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("metric", ["euclidean", "cityblock"])
+@pytest.mark.parametrize("d", [12, 40, 300])
+@pytest.mark.parametrize("isa", ["avx512", "avx2", "baseline"])
+def test_rows_among_others_have_the_bits_of_rows_alone(isa, d, metric, dtype, rng):
+    """Roots that wait for the sums of later rows come to their places, large results or small."""
+    kernel = f"cdist/cpu_tile_{isa}"
+    runnable(next(k for k in gpudist.kernels("cdist") if k.id == kernel))
+    for m, n in ((70, 333), (1000, 2101)):
+        a, b = (few_dimensions(d, dtype, rng, count) for count in (m, n))
+        room = np.full(m * n + 32, -7, dtype)
+        out = room[5 : 5 + m * n].reshape(m, n)
+        gpudist.cdist(a, b, metric, out=out, kernel=kernel)
+        assert (room[:5] == -7).all() and (room[5 + m * n :] == -7).all()
+        for row in range(0, m, m // 9):
+            alone = gpudist.cdist(a[row : row + 1], b, metric, kernel=kernel)
+            np.testing.assert_array_equal(out[row], alone[0])

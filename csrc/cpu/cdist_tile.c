@@ -23,8 +23,8 @@
  * 13.3 ms (71 %), 2000 x 2000 x 1024 47.
  *
  * Where two pipes do all of it, as on Intel's processors, the floor is a vector of pairs a cycle,
- * and a product's is two: cdist_product.c takes these calls where it may. On one
- * core of Cascade Lake (2.4 GHz, its twin at work for others) tiles in L1 take 1.08 cycles, and
+ * and a product's is two: cdist_product.c takes these calls where it may. On one core of Cascade
+ * Lake (2.4 GHz, its twin at work for others) tiles in L1 take 1.08 cycles, and
  * whole calls in float64, into memory touched before, ms: 3000 x 3000 x 128 euclidean 87 (69 % of
  * the floor), sqeuclidean 79 (76 %), cityblock 110 (82 % of three operations); 4000 x 4000 x 2
  * euclidean 25, sqeuclidean 23 (5.6 GB/s, of 6.8 that stores alone reach). A root of 8 doubles
@@ -32,7 +32,11 @@
  * themselves made those 96, 85, 116, 42 and 23; in the same loop, and beside the next tiles' sums
  * where there are enough, they overlap. A core of a later one with 2 MB of L2, likewise, 3000
  * x 3000 x 128: euclidean 60 (80 % of the floor, from 65), sqeuclidean 57 (88 %), cityblock 80 (96
- * % of three operations, from 88), chebyshev 58. */
+ * % of three operations, from 88), chebyshev 58. Another such core with nothing beside it, before
+ * and since lines are stored beside single dimensions: 1500 x 1500 x 32 euclidean 5.8 and 4.1,
+ * sqeuclidean 4.05 and 3.74, 1504 x 1504 x 128 euclidean 16.1 and 14.5, 256 x 256 x 32 0.177 and
+ * 0.127; all else takes 0.92 to 1.02 of the time. Totals that need no root may as well be stored at
+ * once from 128 dimensions on; with 32 that takes 5 to 9 % more there, and 3 % less on Zen 4. */
 #include "cdist_narrow.h"
 #include "cdist_thin.h"
 #include "kernels.h"
@@ -69,7 +73,8 @@ enum { MR = 6, NV = 2 };
 enum {
     SLAB = 2 * GD_GROUP,
     MAX_CHUNK = 12,
-    DEFER_FROM = 12, /* with fewer dimensions there are too few sums to hide roots behind */
+    ROOTS_FROM = 12,  /* with fewer dimensions there are too few sums to hide roots behind */
+    STORES_FROM = 32, /* the same of stores alone */
 };
 
 /* How a call is cut up. Every part but `threads` is the same when sizing and when launched. */
@@ -82,7 +87,7 @@ typedef struct tile_plan {
     ptrdiff_t blocks, spans; /* tasks are blocks of rows by spans of panels */
     int threads;
     bool stream;         /* store past the caches */
-    bool defers;         /* roots, until the next rows' sums are computed */
+    bool defers;         /* storing, until the next rows' sums are computed */
     size_t shared_bytes; /* packed columns, unless there is one block of rows */
     size_t own_bytes;    /* a thread's packed rows, staged tiles and columns of its own */
 } tile_plan;
@@ -141,8 +146,9 @@ static tile_plan plan_of(const gd_cdist *call)
      * it needs them, and they never leave its cache. */
     const ptrdiff_t alone = plan.blocks == 1;
     /* Where a line is several vectors, a root each, waiting pays only if the store is slow too. */
-    plan.defers = call->metric == GD_EUCLIDEAN && m > MR && depth >= DEFER_FROM &&
-                  (plan.stream || GD_VEC_BYTES == GD_LINE);
+    const bool root = call->metric == GD_EUCLIDEAN;
+    plan.defers = m > MR && depth >= (root ? ROOTS_FROM : STORES_FROM) &&
+                  (plan.stream || (root && GD_VEC_BYTES == GD_LINE));
     plan.staged = depth > SLAB ? plan.rows : plan.defers ? 2 * MR : MR;
     plan.shared_bytes = alone ? 0 : round_up_256(plan.panels * width * d * size);
     plan.own_bytes =

@@ -32,8 +32,8 @@ GD_INLINE void N(add_dimension)(const gd_metric metric, const int mr, const int 
  * groups before; if `last`, it receives distances, or if then `queue` is not NULL, totals. Returns
  * true if it left totals there of which some lost range.
  *
- * If it `puts`, it takes the roots of what waits in the queue and stores them, a line beside each
- * dimension, so that they take no time of their own: they hardly need the pipes of the sums. */
+ * If it `puts`, it stores what waits in the queue, a line beside each dimension, so that roots and
+ * the way to memory take no time of their own: they hardly need the pipes of the sums. */
 GD_INLINE bool N(tile)(const gd_metric metric, const int mr, const int nv, const bool puts,
                        const T *a, const T *b, ptrdiff_t depth, bool first, bool last, T *out,
                        ptrdiff_t stride, N(queue) * queue)
@@ -54,7 +54,7 @@ GD_INLINE bool N(tile)(const gd_metric metric, const int mr, const int nv, const
             FOR_TILE (r, v)
                 acc[r][v] = (V){0};
         for (const ptrdiff_t busy = puts ? k + share.lines : k; k < busy; ++k) {
-            N(put_line)(GD_EUCLIDEAN, queue->stream, &share);
+            N(put_line)(metric, queue->stream, &share);
             N(add_dimension)(metric, mr, nv, false, a + k * mr, b + k * nv * N(lanes), one, acc);
         }
         for (; k < end; ++k)
@@ -110,7 +110,13 @@ FOR_METRICS(DEFINE_ALL)
 #define ENTRIES(metric) [metric] = {{FOR_NV(ENTRY, metric)}, {FOR_NV(ENTRY_ALONE, metric)}},
 /* [metric][whether the row is alone][vectors] */
 static N(tile_fn) *const N(tiles)[GD_METRIC_COUNT][2][NV + 1] = {FOR_METRICS(ENTRIES)};
-DEFINE_TILE(GD_EUCLIDEAN, MR, NV, _putting, true)
+/* Whole tiles that store what waits. */
+#define DEFINE_PUTTING(metric) DEFINE_TILE(metric, MR, NV, _putting, true)
+FOR_METRICS(DEFINE_PUTTING)
+#define ENTRY_PUTTING(metric) [metric] = N(tile_##metric##_MR_NV_putting),
+static N(tile_fn) *const N(putting_tiles)[GD_METRIC_COUNT] = {FOR_METRICS(ENTRY_PUTTING)};
+#undef DEFINE_PUTTING
+#undef ENTRY_PUTTING
 #undef DEFINE
 #undef DEFINE_TILE
 #undef DEFINE_ALL
@@ -118,12 +124,10 @@ DEFINE_TILE(GD_EUCLIDEAN, MR, NV, _putting, true)
 #undef ENTRY_ALONE
 #undef ENTRIES
 
-/* The function for a tile. Whole ones take roots and store them on the way, if any wait. */
 static N(tile_fn) * N(tile_for)(gd_metric metric, bool alone, int nv, const N(queue) * queue)
 {
-    const bool waits = queue->rows + queue->lines > 0 && queue->metric == GD_EUCLIDEAN;
-    return waits && !alone && nv == NV ? N(tile_GD_EUCLIDEAN_MR_NV_putting)
-                                       : N(tiles)[metric][alone][nv];
+    const bool waits = queue != NULL && queue->rows + queue->lines > 0 && queue->metric == metric;
+    return waits && !alone && nv == NV ? N(putting_tiles)[metric] : N(tiles)[metric][alone][nv];
 }
 
 #if GUARDED
@@ -166,93 +170,118 @@ static void N(pack_panels)(const gd_matrix *b, ptrdiff_t panel, ptrdiff_t end, T
         N(pack)(b, panel * N(width), N(vectors)(panel, b->rows) * N(lanes), to);
 }
 
+/* Rows that share tiles, as far as a chunk of panels goes. */
+typedef struct N(strip) {
+    const T *a, *b;        /* packed rows, packed columns */
+    ptrdiff_t rows;        /* one by itself, or up to MR */
+    ptrdiff_t panel, past; /* panels [panel, past) */
+    T *tile;               /* totals */
+    ptrdiff_t stride;
+    T *to; /* the result */
+    ptrdiff_t cols;
+} N(strip);
+
+/* Sums up dimensions k to k + depth of a strip. Returns whether totals lost range;
+ * then all are distances, which they are without a queue anyway. */
+static bool N(sum_up)(const gd_cdist *call, const N(strip) * strip, ptrdiff_t k, ptrdiff_t depth,
+                      N(queue) * queue)
+{
+    const ptrdiff_t d = call->a.cols, n = call->out.cols;
+    const bool alone = strip->rows == 1;
+    const int mr = alone ? 1 : MR;
+    bool lost[MAX_CHUNK], any_lost = false;
+    for (ptrdiff_t p = 0; p < strip->past - strip->panel; ++p) {
+        const int nv = N(vectors)(strip->panel + p, n);
+        N(tile_fn) *const tile = N(tile_for)(call->metric, alone, nv, queue);
+        ptrdiff_t group = k;
+        do {
+            const ptrdiff_t dims = gd_least(k + depth - group, GD_GROUP);
+            lost[p] = tile(strip->a + group * mr,
+                           strip->b + p * N(width) * d + group * nv * N(lanes), dims, group == 0,
+                           group + dims == d, strip->tile + p * N(width), strip->stride, queue);
+            group += dims;
+        } while (group < k + depth);
+        any_lost |= lost[p];
+    }
+#if GUARDED
+    for (ptrdiff_t p = 0; p < strip->past - strip->panel && any_lost; ++p)
+        if (lost[p] || queue != NULL)
+            N(rescue)(call->metric, strip->a, mr, strip->b + p * N(width) * d,
+                      N(vectors)(strip->panel + p, n) * N(lanes), d, strip->tile + p * N(width),
+                      strip->stride);
+#endif
+    return any_lost;
+}
+
+/* Stores a strip's totals as distances, or has them wait in the queue for that. */
+static void N(hand_over)(const gd_cdist *call, const tile_plan *plan, const N(strip) * strip,
+                         bool distances, N(queue) * queue)
+{
+    const bool finishes = call->metric == GD_EUCLIDEAN || call->metric == GD_COSINE;
+    if (queue != NULL && (finishes || plan->defers)) {
+        N(put_all)(queue);
+        *queue = (N(queue)){.row = strip->tile,
+                            .row_to = strip->to,
+                            .rows = strip->rows,
+                            .cols = strip->cols,
+                            .from_stride = strip->stride,
+                            .to_stride = call->out.row_stride,
+                            .metric = distances ? GD_SQEUCLIDEAN : call->metric,
+                            .stream = plan->stream};
+        if (!plan->defers)
+            N(put_all)(queue);
+    }
+    else { /* nothing to do on the way */
+        for (ptrdiff_t i = 0; i < strip->rows; ++i)
+            gd_store_run(strip->to + i * call->out.row_stride, strip->tile + i * strip->stride,
+                         (size_t)strip->cols * sizeof(T), plan->stream);
+    }
+}
+
 /* Fills out[row : row + plan->rows, the columns of panels [panel, panels_end)]. */
 static void N(block)(const gd_cdist *call, const tile_plan *plan, T *own, ptrdiff_t row,
                      ptrdiff_t panel, ptrdiff_t panels_end)
 {
     const ptrdiff_t d = call->a.cols, n = call->out.cols, stride = plan->chunk * N(width);
-    const ptrdiff_t rows = plan->rows < call->a.rows - row ? plan->rows : call->a.rows - row;
-    const bool queues = plan->stream || plan->defers;
+    const ptrdiff_t rows = gd_least(plan->rows, call->a.rows - row);
     T *const a = own, *const stage = a + plan->rows * d;
     T *const own_b = stage + plan->staged * stride;
     for (ptrdiff_t r = 0; r < rows; r += MR)
         N(pack)(&call->a, row + r, rows - r == 1 ? 1 : MR, a + r * d);
 
     for (; panel < panels_end; panel += plan->chunk) {
-        const ptrdiff_t end = panel + plan->chunk < panels_end ? panel + plan->chunk : panels_end;
         const ptrdiff_t column = panel * N(width);
-        const ptrdiff_t cols = end * N(width) < n ? (end - panel) * N(width) : n - column;
-        const T *b = (const T *)call->launch.workspace + column * d;
+        N(strip)
+        strip = {.b = (const T *)call->launch.workspace + column * d,
+                 .panel = panel,
+                 .past = gd_least(panel + plan->chunk, panels_end)};
+        strip.cols = gd_least(strip.past * N(width), n) - column;
         if (plan->blocks == 1) {
-            N(pack_panels)(&call->b, panel, end, own_b);
-            b = own_b;
+            N(pack_panels)(&call->b, panel, strip.past, own_b);
+            strip.b = own_b;
         }
-        N(queue) queue = {.rows = 0};
+        N(queue) waiting = {.rows = 0};
+        N(queue) *const queue = plan->stream || plan->defers ? &waiting : NULL;
         ptrdiff_t k = 0;
         do {
-            const ptrdiff_t depth = plan->slab < d - k ? plan->slab : d - k;
-            const bool last = k + depth == d;
+            const ptrdiff_t depth = gd_least(plan->slab, d - k);
             for (ptrdiff_t r = 0; r < rows; r += MR) {
-                const ptrdiff_t full = rows - r < MR ? rows - r : MR;
-                const bool alone = full == 1;
-                const int mr = alone ? 1 : MR;
-                T *to = (T *)call->out.data + (row + r) * call->out.row_stride + column;
-                /* A whole tile goes straight to its place, unless it waits for its roots, or that
-                 * is to be streamed to. */
-                const bool direct = !plan->stream && !plan->defers && depth == d && full == mr &&
-                                    cols % N(width) == 0;
-                T *const tile = direct ? to : stage + r % plan->staged * stride;
-                const ptrdiff_t tile_stride = direct ? call->out.row_stride : stride;
-                bool lost[MAX_CHUNK], any_lost = false;
-                for (ptrdiff_t p = panel; p < end; ++p) {
-                    const int nv = N(vectors)(p, n);
-                    const T *from = b + (p - panel) * N(width) * d;
-                    T *const at = tile + (p - panel) * N(width);
-                    N(tile_fn) *const sum_up = N(tile_for)(call->metric, alone, nv, &queue);
-                    ptrdiff_t group = k;
-                    do {
-                        const ptrdiff_t left = k + depth - group;
-                        const ptrdiff_t dims = left < GD_GROUP ? left : GD_GROUP;
-                        lost[p - panel] = sum_up(
-                            a + r * d + group * mr, from + group * nv * N(lanes), dims, group == 0,
-                            group + dims == d, at, tile_stride, queues ? &queue : NULL);
-                        group += dims;
-                    } while (group < k + depth);
-                    any_lost |= lost[p - panel];
-                }
-#if GUARDED
-                for (ptrdiff_t p = panel; p < end && any_lost; ++p) {
-                    const int nv = N(vectors)(p, n);
-                    T *const at = tile + (p - panel) * N(width);
-                    if (lost[p - panel] || queues)
-                        N(rescue)(call->metric, a + r * d, mr, b + (p - panel) * N(width) * d,
-                                  nv * N(lanes), d, at, tile_stride);
-                }
-#endif
-                if (!last || direct)
-                    continue;
-                if (queues && (call->metric == GD_EUCLIDEAN || call->metric == GD_COSINE)) {
-                    N(put_all)(&queue);
-                    queue = (N(queue)){.row = tile,
-                                       .row_to = to,
-                                       .rows = full,
-                                       .cols = cols,
-                                       .from_stride = stride,
-                                       .to_stride = call->out.row_stride,
-                                       .metric = any_lost ? GD_SQEUCLIDEAN : call->metric,
-                                       .stream = plan->stream};
-                    if (!plan->defers)
-                        N(put_all)(&queue);
-                }
-                else { /* nothing to do on the way */
-                    for (ptrdiff_t i = 0; i < full; ++i)
-                        gd_store_run(to + i * call->out.row_stride, tile + i * stride,
-                                     (size_t)cols * sizeof(T), plan->stream);
-                }
+                strip.a = a + r * d;
+                strip.rows = gd_least(rows - r, MR);
+                strip.to = (T *)call->out.data + (row + r) * call->out.row_stride + column;
+                /* A whole tile goes straight to its place, unless that waits, or is to be streamed
+                 * to. */
+                const bool direct = queue == NULL && depth == d && strip.cols % N(width) == 0 &&
+                                    (strip.rows == MR || strip.rows == 1);
+                strip.tile = direct ? strip.to : stage + r % plan->staged * stride;
+                strip.stride = direct ? call->out.row_stride : stride;
+                const bool lost = N(sum_up)(call, &strip, k, depth, queue);
+                if (k + depth == d && !direct)
+                    N(hand_over)(call, plan, &strip, lost, queue);
             }
             k += depth;
         } while (k < d);
-        N(put_all)(&queue);
+        N(put_all)(&waiting);
     }
     if (plan->stream)
         gd_stream_end();
