@@ -1,6 +1,7 @@
 /* device_none.c: what a build without CUDA answers. Everything but the question why is unreachable:
  * the chooser refuses CUDA first. */
 #include "device.h"
+#include "run_apsp.h"
 
 static const char not_built[] = "this build of gpudist contains no CUDA kernels";
 
@@ -179,6 +180,12 @@ gd_status gd_cuda_graph_read(const gd_graph *graph, const gd_apsp *call, ptrdiff
                              ptrdiff_t rows, gd_error *err)
 {
     (void)graph, (void)call, (void)first, (void)rows;
+    return refuse(err);
+}
+
+gd_status gd_cuda_apsp_whole(gd_apsp_batch *call, gd_error *err)
+{
+    (void)call;
     return refuse(err);
 }
 

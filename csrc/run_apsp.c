@@ -553,13 +553,80 @@ static gd_status close_near(apsp_job *job, const gd_orders *orders, gd_error *er
     return job->kernel->launch.apsp(&job->call, err);
 }
 
+/* Whether elements of a device's matrix follow each other in rows that do. */
+static bool is_dense(const gd_matrix *x)
+{
+    return x->device.backend == GD_CUDA && x->col_stride == 1 && x->row_stride == x->cols;
+}
+
+/* Whether a kernel may take the weights as they are and leave the answer where it belongs, without
+ * losing the weights. */
+static bool is_there(const apsp_job *job)
+{
+    const gd_matrix *w = &job->graph.weights, *out = &job->out;
+    const size_t size = gd_dtype_size(w->dtype), rows = (size_t)job->call.n;
+    const uintptr_t from = (uintptr_t)w->data, to = (uintptr_t)out->data;
+    return job->kernel->backend == GD_CUDA && !(job->kernel->flags & GD_TEACHING) &&
+           job->call.semiring == GD_MIN_PLUS && w->device.backend == GD_CUDA &&
+           w->col_stride == 1 && w->row_stride >= w->cols && is_dense(out) &&
+           (job->pred.data == NULL || is_dense(&job->pred)) &&
+           (from + rows * (size_t)w->row_stride * size <= to ||
+            to + rows * rows * gd_dtype_size(out->dtype) <= from);
+}
+
+/* Closes a graph in one go, as a batch of one, if that can be done and there is no doubt about the
+ * answer: a negative cycle, or one that rounding may hide. */
+static gd_status close_whole(const apsp_job *job, double unreachable, const gd_orders *orders,
+                             bool *done, gd_error *err)
+{
+    enum { MARK_AT = 64 }; /* in the page */
+    unsigned *const page = job->call.page;
+    gd_stage stage = {.device = job->own.device, .stream = job->own.stream};
+    gd_apsp_batch call = {.launch = job->call.launch,
+                          .count = 1,
+                          .pitch = job->call.n,
+                          .graph = job->graph,
+                          .dtype = job->call.dtype,
+                          .semiring = job->call.semiring,
+                          .out = job->out.data,
+                          .pred = job->pred.data,
+                          .unreachable = unreachable,
+                          .doubts = (uint8_t *)page + MARK_AT,
+                          .page = page};
+    gd_status status;
+    *done = false;
+    if (!is_there(job)) {
+        return GD_OK;
+    }
+    call.launch.sizing = true;
+    status = gd_cuda_apsp_whole(&call, err);
+    call.launch.sizing = false;
+    if (status != GD_OK || call.launch.workspace_bytes == 0 ||
+        (orders->max_memory != 0 && call.launch.workspace_bytes > orders->max_memory)) {
+        return status;
+    }
+    *page = *call.doubts = 0;
+    status = gd_stage_memory(&stage, 1, call.launch.workspace_bytes, "the workspace of apsp",
+                             &call.launch.workspace, err);
+    status = status == GD_OK ? gd_cuda_apsp_whole(&call, err) : status;
+    gd_stage_release(&stage);
+    status = status == GD_OK ? gd_wait(stage.device, stage.stream, err) : status;
+    *done = status == GD_OK && *page == 0;
+    return status;
+}
+
 static gd_status solve(apsp_job *job, const gd_orders *orders, const gd_devices *devices,
                        double unreachable, uint8_t *negative_nodes, gd_cycles_facts *cycles,
                        gd_error *err)
 {
     gd_paths_facts found;
     gd_stage host = {.device = {GD_CPU, 0}};
-    gd_status status = devices == NULL ? count_memory(*job, err) : GD_OK;
+    bool done = false;
+    gd_status status = devices == NULL ? close_whole(job, unreachable, orders, &done, err) : GD_OK;
+    if (status != GD_OK || done) {
+        return status;
+    }
+    status = devices == NULL ? count_memory(*job, err) : GD_OK;
     if (devices != NULL) {
         status =
             close_shared(job, orders, devices, unreachable, negative_nodes, &found, &host, err);

@@ -29,4 +29,12 @@ static inline
     return longest * (n + 8) * (narrow ? 0x1p-24 : 0x1p-53);
 }
 
+/* One graph from weights as given to lengths as they are wanted, by apsp/cuda_blocked: a batch of
+ * one, of pitch nodes, whose rows are graph.weights.row_stride apart. Sizing sets no workspace if
+ * that is not for this graph. */
+#ifdef __cplusplus
+extern "C"
+#endif
+    gd_status gd_cuda_apsp_whole(gd_apsp_batch *call, gd_error *err);
+
 #endif

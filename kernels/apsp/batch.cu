@@ -101,67 +101,11 @@ __global__ void __launch_bounds__(kThreads)
 /* ---------------------------------------------------------------- one call */
 
 template <typename T>
-bool is_plain(const gd_apsp_batch &call)
-{
-    const gd_graph &graph = call.graph;
-    return graph.weights.dtype == call.dtype && graph.directed && !graph.unweighted &&
-           !graph.flip && !(graph.no_edge == GD_NO_EDGE_SENTINEL && graph.sentinel < 0);
-}
-
-bool in_words(const void *p, int n) { return n % 4 == 0 && (uintptr_t)p % 16 == 0; }
-
-/* How many graphs one after the other teams close sooner than a queue does, as measured (NOTES.md).
- */
-int turns_for(const gd_apsp_batch &call)
-{
-    const int most = call.pred != NULL ? 4 : 5;
-    return call.pitch <= 192 ? most : 2;
-}
-
-bool is_roomy(int device)
-{
-    int generation = 0;
-    cudaDeviceGetAttribute(&generation, cudaDevAttrComputeCapabilityMajor, device);
-    return generation >= 9 && generation < 12;
-}
-
-template <typename T>
-gd::Graphs<T> describe(const gd_apsp_batch &call)
-{
-    const gd_graph &graph = call.graph;
-    gd::Graphs<T> job = {};
-    const double sentinel = graph.no_edge == GD_NO_EDGE_ZERO ? 0 : graph.sentinel;
-    /* No weight equals a sentinel that the dtype does not hold. */
-    const bool is_int = std::is_same<T, int32_t>::value;
-    const bool held = !is_int || (sentinel >= INT_MIN && sentinel <= INT_MAX);
-    job.n = (int)call.pitch;
-    job.count = call.count;
-    job.weights = static_cast<const T *>(graph.weights.data);
-    job.out = static_cast<T *>(call.out);
-    job.pred = call.pred;
-    job.stride = call.pitch * call.pitch;
-    job.row_stride = call.pitch;
-    job.sizes = call.sizes;
-    job.directed = graph.directed;
-    job.flip = graph.flip;
-    job.absent = held ? (T)sentinel : (T)0;
-    job.has_absent = graph.no_edge != GD_NO_EDGE_INFINITE && held && (double)job.absent == sentinel;
-    job.rounded = graph.weights.dtype == GD_F64 && call.dtype == GD_F32;
-    job.unreachable = (T)call.unreachable;
-    job.together = gd::resident_blocks(call.launch.device.index);
-    job.roomy = is_roomy(call.launch.device.index);
-    job.most_turns = turns_for(call);
-    job.doubts = call.doubts;
-    job.doubted = call.page;
-    return job;
-}
-
-template <typename T>
 gd_status run(const gd_apsp_batch &call, gd_error *err)
 {
     const gd_launch &launch = call.launch;
-    gd::Graphs<T> job = describe<T>(call);
-    if (!is_plain<T>(call)) {
+    gd::Graphs<T> job = gd::describe<T>(call);
+    if (!gd::is_plain(call)) {
         const ptrdiff_t pieces = gd::ceil_div(job.stride, (ptrdiff_t)kThreads * 8);
         const unsigned share = (unsigned)(pieces < 64 ? pieces : 64);
         gd_graph graph = call.graph;
@@ -175,8 +119,7 @@ gd_status run(const gd_apsp_batch &call, gd_error *err)
         job.has_absent = std::is_same<T, int32_t>::value;
         job.absent = gd::far_of<T>();
     }
-    job.in_words = in_words(job.weights, job.n);
-    job.out_words = in_words(job.out, job.n) && in_words(job.pred, job.n);
+    gd::look_for_words(&job);
     return gd::close_batch(launch, job, err);
 }
 
@@ -184,7 +127,7 @@ template <typename T>
 gd_status size_or_run(gd_apsp_batch *call, gd_error *err)
 {
     if (call->launch.sizing) {
-        call->launch.workspace_bytes = gd::batch_workspace(describe<T>(*call));
+        call->launch.workspace_bytes = gd::batch_workspace(gd::describe<T>(*call));
         return GD_OK;
     }
     return run<T>(*call, err);

@@ -4,6 +4,7 @@
 #define GPUDIST_APSP_BATCH_CUH
 
 #include "apsp/held.cuh"
+#include "apsp/resident.cuh"
 #include "run_apsp.h"
 
 namespace gd {
@@ -505,6 +506,70 @@ __global__ void __launch_bounds__(HeldShape<int, kSide, kM, kN>::kThreads *kTeam
     held.meet();
     alone |= mine.doubts(c, rounds, facts[team]);
     leave();
+}
+
+/* Whether a kernel reads the weights as they are. */
+inline bool is_plain(const gd_apsp_batch &call)
+{
+    const gd_graph &graph = call.graph;
+    return graph.weights.dtype == call.dtype && graph.directed && !graph.unweighted &&
+           !graph.flip && !(graph.no_edge == GD_NO_EDGE_SENTINEL && graph.sentinel < 0);
+}
+
+/* How many graphs one after the other teams close sooner than a queue does, as measured (NOTES.md).
+ */
+inline int turns_for(const gd_apsp_batch &call)
+{
+    const int most = call.pred != NULL ? 4 : 5;
+    return call.pitch <= 192 ? most : 2;
+}
+
+inline bool is_roomy(int device)
+{
+    int generation = 0;
+    cudaDeviceGetAttribute(&generation, cudaDevAttrComputeCapabilityMajor, device);
+    return generation >= 9 && generation < 12;
+}
+
+/* Graphs whose rows follow each other. */
+template <typename T>
+Graphs<T> describe(const gd_apsp_batch &call)
+{
+    const gd_graph &graph = call.graph;
+    Graphs<T> job = {};
+    const double sentinel = graph.no_edge == GD_NO_EDGE_ZERO ? 0 : graph.sentinel;
+    /* No weight equals a sentinel that the dtype does not hold. */
+    const bool is_int = std::is_same<T, int32_t>::value;
+    const bool held = !is_int || (sentinel >= INT_MIN && sentinel <= INT_MAX);
+    job.n = (int)call.pitch;
+    job.count = call.count;
+    job.weights = static_cast<const T *>(graph.weights.data);
+    job.out = static_cast<T *>(call.out);
+    job.pred = call.pred;
+    job.stride = call.pitch * call.pitch;
+    job.row_stride = call.pitch;
+    job.sizes = call.sizes;
+    job.directed = graph.directed;
+    job.flip = graph.flip;
+    job.absent = held ? (T)sentinel : (T)0;
+    job.has_absent = graph.no_edge != GD_NO_EDGE_INFINITE && held && (double)job.absent == sentinel;
+    job.rounded = graph.weights.dtype == GD_F64 && call.dtype == GD_F32;
+    job.unreachable = (T)call.unreachable;
+    job.together = resident_blocks(call.launch.device.index);
+    job.roomy = is_roomy(call.launch.device.index);
+    job.most_turns = turns_for(call);
+    job.doubts = call.doubts;
+    job.doubted = call.page;
+    return job;
+}
+
+/* Finds out whether weights and results are read and written by words. */
+template <typename T>
+void look_for_words(Graphs<T> *job)
+{
+    const auto starts = [&](const void *p) { return job->n % 4 == 0 && (uintptr_t)p % 16 == 0; };
+    job->in_words = starts(job->weights) && job->row_stride % kPerWord<T> == 0;
+    job->out_words = starts(job->out) && starts(job->pred);
 }
 
 }  // namespace gd

@@ -172,7 +172,7 @@ gd_status close_teamed(const gd_launch &launch, const Graphs<typename Ring::Word
     GD_CUDA_TRY(err, kBatchId, cudaMemsetAsync(launch.workspace, 0, plan.facts, stream));
     GD_CUDA_TRY(err, kBatchId,
                 cudaMemset2DAsync(plan.teams.first.flags, plan.teams.apart, 0,
-                                  resident::zeroed_bytes<T>(kPred), plan.teams.count, stream));
+                                  sizeof(resident::Flags), plan.teams.count, stream));
     GD_CUDA_TRY(err, kBatchId,
                 enqueue<Start::kTogether>(launch, close_by_teams<Ring, kPred>,
                                           (ptrdiff_t)plan.teams.count << plan.teams.log_blocks,

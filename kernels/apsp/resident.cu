@@ -6,44 +6,53 @@
  * a launch there. Here blocks stay, one a multiprocessor, and keep their part of the matrix in
  * shared memory for all rounds; a round's panels are all that they tell each other, through L2.
  * - Tiles are dealt out in turn, so that each round has other blocks in the chain.
- * - Whoever holds a part of the next pivots' rows or columns updates that part first, closes the
- *   next pivot tile by itself (all of them do, with the same bits), closes its part, and hands the
- *   panels on before it updates the rest. So there is one hand-over a round. The tile comes from
- *   its owner one round old, and is brought up to date where it is closed.
+ * - Whoever holds a part of the next pivots' rows or columns closes the next pivot tile by itself
+ *   (all of them do, with the same bits), with half of its warps, while the others bring that part
+ *   up to date and close its lines behind them, and hand the panels on before they update the rest.
+ *   So there is one hand-over a round. The tile comes from its owner one round old, and is brought
+ *   up to date where it is closed.
  * - Lines of a panel are closed by a thread each, from registers, without a barrier.
- * - The panels at the next pivots, which the chain waits for, come sealed, word by word, and are
- *   there when they are written. The others follow a flag: first the block that sends them waits
- *   until all that it has written is written, then who takes them looks at the flag, then at them.
- * - Which ring the weights allow is looked up here, where reading found it, and the nodes on
- *   negative cycles are written to the host's memory: the host enqueues all and waits once.
+ * - Panels come sealed, word by word, and are there when they are written: no flag follows them,
+ * and nobody waits until what a block sends is written.
+ * - A graph that is on the device, in the dtype of the computation, directed and with results
+ * there, takes this one launch: its weights are read here, and the lengths leave as they are
+ * wanted. Blocks meet once to tell each other which ring the weights allow; what has to be zero
+ * before they work together is made so before they meet. A graph about whose answer there is a
+ * doubt, as on a negative cycle, is marked and goes the other way:
+ * - All other graphs are read and written by the passes of graph.cu. Which ring the weights allow
+ * is looked up here, where reading found it, and the nodes on negative cycles are written to the
+ *   host's memory: the host enqueues all and waits once. With predecessors and in float64 it waits
+ *   for what is known of the weights first, as rounding may hide negative cycles.
  * - Predecessors lie beside the matrix, and their tags go with the pivots' rows. They take as much
- *   room again, so that they end at 1280 nodes; float64 ends at 1024, and has none. For both
- *   the host waits for what is known of the weights first, as rounding may hide negative cycles.
+ *   room again, so that they end at 1280 nodes; float64 ends at 1024, and has none.
  * What a block does is in resident_block.cuh and resident_chain.cuh.
  *
  * Snapshots, the order of pairs and the bits of the result are blocked.cu's.
  *
  * Cost: n^3 updates are the floor for large n only, 0.05 ms for n = 1024 and 0.39 for 2048 at the
- * bound of the instructions (semiring/rings.cuh). Below some 1500 nodes it is the chain, 6 us a
+ * bound of the instructions (semiring/rings.cuh). Below some 1000 nodes it is the chain, 4 us a
  * round (resident_chain.cuh).
  *
  * Launch: a cooperative grid of up to 16 x 8 blocks of 256 threads, as many as there are
  * multiprocessors or fewer.
  *
- * Reached on an H200, whole calls on arrays there, float32: n = 256 0.080 ms, 512 0.130, 1024
- * 0.225 (4.8e12 updates/s; 0.200 in this kernel), 1536 0.508, 2048 0.818 (10.5e12), where lines
- * that were closed to their ends, flags alone, and a host that waited three times took 0.101,
- * 0.157, 0.284, 0.555 and 0.865; n = 1024 and 2048 with negative weights 0.244 and 0.957, int32
- * 0.210 and 0.834. On another day n = 256 0.095, 512 0.140, 1024 0.239; with predecessors
- * 0.162, 0.247, 0.425 and for n = 1280 0.666, where blocked.cu took 0.233, 0.419 and 0.885 for the
- * first three; float64 n = 1024 0.561, where that took 1.03. */
+ * Reached on an H100, this kernel alone, before the chain went by runs and all panels came sealed,
+ * and after: float32 n = 256 0.059 ms and 0.040, 512 0.104 and 0.075, 1024 0.199 and 0.183; with
+ * predecessors 0.087 and 0.053, 0.166 and 0.106, 0.337 and 0.280; float64 0.130 and 0.075, 0.252
+ * and 0.152, 0.512 and 0.456. From some 1200 nodes on it took 3 to 10 % more than before, of which
+ * what the compiler spilled is a part. What is here joins the two forms that were measured. On an
+ * H200, whole calls before that: n = 256 0.080 ms, 512 0.130, 1024 0.225, 1536 0.508, 2048 0.818
+ * (10.5e12 updates/s); with predecessors 0.162, 0.247, 0.425 and for n = 1280 0.666, where
+ * blocked.cu took 0.233, 0.419 and 0.885 for the first three; float64 n = 1024 0.561, where that
+ * took 1.03. */
+#include <cooperative_groups.h>
 #include <string.h>
 
 #include <type_traits>
 
 #include "apsp/found.cuh"
 #include "apsp/resident.cuh"
-#include "apsp/resident_block.cuh"
+#include "apsp/resident_graph.cuh"
 
 namespace {
 
@@ -56,14 +65,19 @@ constexpr int kThreads = 256;
 constexpr ptrdiff_t kPadding = 64; /* of rows in device memory, which start on 64 bytes */
 static_assert(kMostTiles * kSide <= gd::kMostTold, "a page has room for all nodes");
 
-template <typename Ring, bool kPred>
+template <typename Ring, bool kPred, bool kApart>
 __device__ __forceinline__ void close_all(const Job<typename Ring::Word> &job, void *memory)
 {
-    Resident<Ring, kPred, kThreads> block(
+    Resident<Ring, kPred, kThreads, true> block(
         Part<typename Ring::Word, kPred>(job, {(int)blockIdx.x, 0}, memory));
     block.template move<false>();
     __syncthreads();
-    block.close();
+    if constexpr (kApart) {
+        gd::close_apart<Ring, kPred, kThreads>(job, {(int)blockIdx.x, 0});
+    }
+    else {
+        block.close();
+    }
     block.template move<true>();
     block.tell();
 }
@@ -75,21 +89,61 @@ __global__ void __launch_bounds__(kThreads, 1)
 {
     extern __shared__ int4 memory[];
     if (!std::is_same<Ring, AnyRing>::value && found->not_negative_at != 0) {
-        close_all<AnyRing, kPred>(job, memory);
+        close_all<AnyRing, kPred, true>(job, memory);
     }
     else {
-        close_all<Ring, kPred>(job, memory);
+        close_all<Ring, kPred, false>(job, memory);
     }
 }
 
+/* The blocks of the grid tell each other what they know of the weights. */
 template <typename T>
-Job<T> plan(const gd_apsp &call, void *workspace, size_t *bytes)
+struct GridMeeting {
+    gd::Facts<T> *const each; /* of a block */
+
+    __device__ __forceinline__ bool has_negative(const gd::Facts<T> &own) const
+    {
+        static_assert(kThreads >= kDown * kAcross, "a thread looks at one block's");
+        if (threadIdx.x == 0) {
+            each[blockIdx.x] = own;
+        }
+        cooperative_groups::this_grid().sync();
+        return __syncthreads_or(threadIdx.x < gridDim.x && each[threadIdx.x].negative != 0) != 0;
+    }
+    __device__ __forceinline__ gd::Facts<T> facts() const
+    {
+        gd::Facts<T> all = {};
+        for (unsigned block = 0; block < gridDim.x; ++block) {
+            all.max_abs = max(all.max_abs, each[block].max_abs);
+            all.fractional |= each[block].fractional;
+        }
+        return all;
+    }
+};
+
+/* From weights as given to lengths as they are wanted. What has to be zero before the blocks work
+ * together is, once they have met. */
+template <typename Ring, bool kPred>
+__global__ void __launch_bounds__(kThreads, 1)
+    close_whole(const __grid_constant__ gd::Graphs<typename Ring::Word> graph,
+                const __grid_constant__ Job<typename Ring::Word> job,
+                gd::Facts<typename Ring::Word> *each)
+{
+    using T = typename Ring::Word;
+    extern __shared__ int4 memory[];
+    if (blockIdx.x == 0 && threadIdx.x < sizeof(Flags) / sizeof(unsigned)) {
+        reinterpret_cast<unsigned *>(job.flags)[threadIdx.x] = 0;
+    }
+    clear(job, kPred, blockIdx.x * kThreads + threadIdx.x, gridDim.x * kThreads);
+    gd::close_graph<Ring, kPred, kThreads>(graph, 0, job, {(int)blockIdx.x, 0}, memory,
+                                           GridMeeting<T>{each});
+}
+
+template <typename T>
+Job<T> plan(ptrdiff_t n, bool tagged, void *workspace, size_t *bytes)
 {
     Job<T> job = {};
-    job.dist = static_cast<T *>(call.dist);
-    job.pred = call.pred;
-    job.padded = call.padded;
-    job.tiles = (int)gd::ceil_div(call.n, kSide);
+    job.tiles = (int)gd::ceil_div(n, kSide);
     while (2 << job.log_down <= min(job.tiles, kDown)) {
         ++job.log_down;
     }
@@ -98,8 +152,14 @@ Job<T> plan(const gd_apsp &call, void *workspace, size_t *bytes)
     }
     job.most_rows = (int)gd::ceil_div(job.tiles, (ptrdiff_t)1 << job.log_down);
     job.most_cols = (int)gd::ceil_div(job.tiles, (ptrdiff_t)1 << job.log_across);
-    *bytes = lay_out(job, workspace, call.pred != NULL);
+    *bytes = lay_out(job, workspace, tagged);
     return job;
+}
+
+template <typename T>
+ptrdiff_t blocks_of(const Job<T> &job)
+{
+    return (ptrdiff_t)1 << (job.log_down + job.log_across);
 }
 
 template <typename Ring, typename AnyRing, bool kPred>
@@ -108,14 +168,16 @@ gd_status run(const gd_apsp &call, gd_error *err)
     using T = typename Ring::Word;
     constexpr auto kernel = close_resident<Ring, AnyRing, kPred>;
     size_t bytes;
-    Job<T> job = plan<T>(call, call.launch.workspace, &bytes);
+    Job<T> job = plan<T>(call.n, kPred, call.launch.workspace, &bytes);
     const size_t shared = shared_bytes<T>(job.most_rows, job.most_cols, kPred);
+    job.dist = static_cast<T *>(call.dist);
+    job.pred = call.pred;
+    job.padded = call.padded;
     job.negative = gd::page_of(call)->negative;
     memset(job.negative, 0, sizeof gd::Page::negative);
     GD_CUDA_TRY(err, kId,
-                gd::enqueue<gd::Start::kTogether>(call.launch, kernel,
-                                                  (ptrdiff_t)1 << (job.log_down + job.log_across),
-                                                  kThreads, shared, job, gd::found_of(call)));
+                gd::enqueue<gd::Start::kTogether>(call.launch, kernel, blocks_of(job), kThreads,
+                                                  shared, job, gd::found_of(call)));
     return GD_OK;
 }
 
@@ -129,6 +191,31 @@ gd_status run_any(const gd_apsp &call, gd_error *err)
                             : run<Plus<float>, Plus<float>, kPred>(call, err);
 }
 
+/* Nodes of a graph that is taken whole, without predecessors. Of more, updates bind: they go by 2 x
+ * 2 tiles, for which there are no registers beside a graph's way in and out. */
+constexpr ptrdiff_t kMostWhole = 1024;
+/* What each block knows of a whole graph's weights lies before the rest of the workspace. */
+constexpr size_t kFactsBytes = kDown * kAcross * sizeof(gd::Facts<double>);
+
+template <typename Ring, bool kPred>
+gd_status run_whole(const gd_apsp_batch &call, gd_error *err)
+{
+    using T = typename Ring::Word;
+    char *const workspace = static_cast<char *>(call.launch.workspace);
+    size_t bytes;
+    const Job<T> job = plan<T>(call.pitch, kPred, workspace + kFactsBytes, &bytes);
+    gd::Graphs<T> graph = gd::describe<T>(call);
+    graph.row_stride = call.graph.weights.row_stride;
+    gd::look_for_words(&graph);
+    constexpr auto kernel = close_whole<Ring, kPred>;
+    GD_CUDA_TRY(
+        err, kId,
+        gd::enqueue<gd::Start::kTogether>(call.launch, kernel, blocks_of(job), kThreads,
+                                          shared_bytes<T>(job.most_rows, job.most_cols, kPred),
+                                          graph, job, reinterpret_cast<gd::Facts<T> *>(workspace)));
+    return GD_OK;
+}
+
 /* What a block has beside its static memory. */
 size_t most_shared(int device)
 {
@@ -137,6 +224,20 @@ size_t most_shared(int device)
                    cudaSuccess
                ? (size_t)bytes
                : 0;
+}
+
+bool fits(ptrdiff_t n, gd_dtype dtype, bool tagged, int device)
+{
+    size_t bytes;
+    if (n > kMostTiles * kSide || (dtype == GD_F64 && tagged) ||
+        gd::resident_blocks(device) < kDown * kAcross) {
+        return false;
+    }
+    const Job<float> job = plan<float>(n, tagged, NULL, &bytes);
+    const size_t needed = dtype == GD_F64
+                              ? shared_bytes<double>(job.most_rows, job.most_cols, false)
+                              : shared_bytes<float>(job.most_rows, job.most_cols, tagged);
+    return needed <= most_shared(device);
 }
 
 }  // namespace
@@ -156,18 +257,7 @@ int resident_blocks(int device)
 
 bool fits_resident(const gd_apsp &call)
 {
-    const int device = call.launch.device.index;
-    const bool tagged = call.pred != NULL;
-    size_t bytes;
-    if (call.n > kMostTiles * kSide || (call.dtype == GD_F64 && tagged) ||
-        resident_blocks(device) < kDown * kAcross) {
-        return false;
-    }
-    const Job<float> job = plan<float>(call, NULL, &bytes);
-    const size_t needed = call.dtype == GD_F64
-                              ? shared_bytes<double>(job.most_rows, job.most_cols, false)
-                              : shared_bytes<float>(job.most_rows, job.most_cols, tagged);
-    return needed <= most_shared(device);
+    return fits(call.n, call.dtype, call.pred != NULL, call.launch.device.index);
 }
 
 gd_status close_in_one_launch(gd_apsp &call, gd_error *err)
@@ -176,14 +266,13 @@ gd_status close_in_one_launch(gd_apsp &call, gd_error *err)
     if (call.launch.sizing) {
         call.padded = ceil_div(call.n, kPadding) * kPadding;
         const bool twice = call.dtype == GD_F64;
-        call.zeros = twice ? zeroed_bytes<double>(tagged) : zeroed_bytes<float>(tagged);
         /* What rounding may hide in float64 and with predecessors the host judges by the weights.
          */
         call.looks = call.dtype == GD_F32 && !tagged;
         call.tells = !twice; /* whole numbers may have been closed as doubles, and be too long */
-        size_t *const bytes = &call.launch.workspace_bytes;
-        (void)(twice ? plan<double>(call, NULL, bytes).tiles
-                     : plan<float>(call, NULL, bytes).tiles);
+        (void)(twice ? plan<double>(call.n, tagged, NULL, &call.zeros).tiles
+                     : plan<float>(call.n, tagged, NULL, &call.zeros).tiles);
+        call.launch.workspace_bytes = call.zeros;
         return GD_OK;
     }
     if (call.dtype == GD_F64) {
@@ -193,3 +282,29 @@ gd_status close_in_one_launch(gd_apsp &call, gd_error *err)
 }
 
 }  // namespace gd
+
+extern "C" gd_status gd_cuda_apsp_whole(gd_apsp_batch *call, gd_error *err)
+{
+    const bool tagged = call->pred != NULL, twice = call->dtype == GD_F64;
+    if (call->launch.sizing) {
+        size_t *const bytes = &call->launch.workspace_bytes;
+        *bytes = 0;
+        if (gd::is_plain(*call) && (tagged || call->pitch <= kMostWhole) &&
+            fits(call->pitch, call->dtype, tagged, call->launch.device.index)) {
+            (void)(twice ? plan<double>(call->pitch, tagged, NULL, bytes).tiles
+                         : plan<float>(call->pitch, tagged, NULL, bytes).tiles);
+            *bytes += kFactsBytes;
+        }
+        return GD_OK;
+    }
+    switch (call->dtype) {
+        case GD_F32:
+            return tagged ? run_whole<Plus<float>, true>(*call, err)
+                          : run_whole<Plus<float>, false>(*call, err);
+        case GD_F64:
+            return run_whole<Plus<double>, false>(*call, err);
+        default:
+            return tagged ? run_whole<Plus<int32_t>, true>(*call, err)
+                          : run_whole<Plus<int32_t>, false>(*call, err);
+    }
+}

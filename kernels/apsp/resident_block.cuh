@@ -1,9 +1,7 @@
-/* resident_block.cuh: a block of resident.cu, and of batch_resident.cuh, which closes its part of a
+/* resident_block.cuh: a block of resident.cu, and of batch_teams.cuh, which closes its part of a
  * matrix together with the other blocks of its team. */
 #ifndef GPUDIST_APSP_RESIDENT_BLOCK_CUH
 #define GPUDIST_APSP_RESIDENT_BLOCK_CUH
-
-#include <cuda_pipeline_primitives.h>
 
 #include "apsp/resident_chain.cuh"
 #include "arch/signals.cuh"
@@ -14,49 +12,27 @@ namespace resident {
 constexpr int kDown = 16, kAcross = 8;      /* blocks at most */
 constexpr int kMostRows = 4, kMostCols = 8; /* tiles of a block */
 constexpr int kMostTiles = kDown * kMostRows;
-constexpr int kSlots = 4;  /* rounds whose panels are in device memory */
-constexpr int kApart = 32; /* words between flags that different blocks wait for */
-constexpr int kPad = 8;    /* rows two apart must not meet in a bank */
+constexpr int kSlots = 4; /* rounds whose panels are in device memory */
+constexpr int kPad = 8;   /* rows two apart must not meet in a bank */
 
 /* Counts by which blocks tell each other how far they are, all zero at first. */
 struct alignas(16) Flags {
-    unsigned cols[kDown * kApart], rows[kAcross * kApart]; /* rounds whose panels are there */
-    unsigned tile[kMostTiles];  /* graphs for which a round's pivot tile is there */
     unsigned taken[kMostTiles]; /* blocks that have taken a round's panels */
     unsigned met, negative;     /* blocks that have read their part, and found a negative weight */
 };
 
-/* Pairs that come sealed, right behind the flags, and all zero at first as well: of columns, of
- * rows and, with predecessors, of rows' tags. */
-template <typename T>
-__host__ __device__ constexpr int sealed_panels(bool tagged)
-{
-    return 2 * kSealedPanels<T> + tagged;
-}
-template <typename T>
-__host__ __device__ constexpr size_t sealed_pairs(bool tagged)
-{
-    return (size_t)(kSlots * sealed_panels<T>(tagged)) * kPanel;
-}
-template <typename T>
-__host__ __device__ constexpr size_t zeroed_bytes(bool tagged)
-{
-    return sizeof(Flags) + sealed_pairs<T>(tagged) * sizeof(Sealed);
-}
-
+/* What lies behind the flags comes sealed, and is all zero at first as well. */
 template <typename T>
 struct Job {
     T *dist;
-    int32_t *pred; /* with predecessors alone, like tags and pivots_before */
+    int32_t *pred; /* with predecessors alone, like tags */
     ptrdiff_t padded;
     int tiles;                /* along the matrix's side */
     int log_down, log_across; /* of the grid's blocks: nobody waits for divisions */
     int most_rows, most_cols; /* tiles of a block */
-    Pair<T> *cols, *rows;     /* panels: [slot][tile][pair][line] */
-    Pair<int32_t> *tags;      /* of rows */
-    T *pivots;                /* pivot tiles, one a round */
-    int32_t *pivots_before;
-    Sealed *sealed; /* panels at the next pivots: [slot][columns, rows, tags][pair][line] */
+    Sealed *cols, *rows;      /* panels: [slot][tile][pair][line] */
+    Sealed *tags;             /* of rows */
+    Sealed *pivots;           /* pivot tiles, one a round, in pairs of neighbours */
     Flags *flags;
     uint32_t *negative; /* for the host: a bit for each node, zeros at first */
 };
@@ -87,7 +63,7 @@ struct Part {
           rows(tiles_of(j.tiles, row, j.log_down)),
           cols(tiles_of(j.tiles, col, j.log_across)),
           stride(j.most_cols * kSide + kPad),
-          shared(*static_cast<Shared<T, kPred> *>(memory)),
+          shared(*static_cast<Shared<T> *>(memory)),
           left(reinterpret_cast<Pair<T> *>(&shared + 1)),
           right(left + j.most_rows * kPanel),
           right_tags(reinterpret_cast<Pair<int32_t> *>(right + j.most_cols * kPanel)),
@@ -106,14 +82,15 @@ struct Part {
     const int row, col;   /* of the grid: tiles row, row + down, ... */
     const int rows, cols; /* tiles */
     const int stride;
-    Shared<T, kPred> &shared;
+    Shared<T> &shared;
     Pair<T> *const left, *const right;
     Pair<int32_t> *const right_tags;
     T *const matrix;
     int32_t *const before; /* where paths come from; room for it is there with predecessors alone */
 };
 
-template <typename Ring, bool kPred, int kThreads>
+/* kHigh: may join 2 x 2 tiles at once, which takes all registers that a thread has. */
+template <typename Ring, bool kPred, int kThreads, bool kHigh = false>
 class Resident : Part<typename Ring::Word, kPred> {
     using T = typename Ring::Word;
     using Base = Part<T, kPred>;
@@ -150,7 +127,6 @@ public:
             const bool has_rows = next < job.tiles && in_grid(next, job.log_down) == row;
             const bool has_cols = next < job.tiles && in_grid(next, job.log_across) == col;
             if (has_rows || has_cols) {
-                take_ahead(round, has_rows, has_cols);
                 hand_on(round, has_rows, has_cols);
             }
             else if (round >= 0) {
@@ -159,6 +135,9 @@ public:
             if (round >= 0) {
                 rest(round, has_rows ? (next >> job.log_down) : -1,
                      has_cols ? (next >> job.log_across) : -1);
+            }
+            if (threadIdx.x == kThreads - 1 && next + 1 < job.tiles) {
+                await_slot(next + 1);
             }
             __syncthreads();
         }
@@ -214,170 +193,181 @@ private:
         return tile & ((1 << log_step) - 1);
     }
 
-    /* Two threads wait until the block's share of a round's panels is there. */
-    __device__ __forceinline__ void await_share(int round, int thread)
-    {
-        if (thread == 0) {
-            await(&job.flags->cols[row * kApart], seal_of(round));
-        }
-        if (thread == 32) {
-            await(&job.flags->rows[col * kApart], seal_of(round));
-        }
-    }
-
-    /* Fetches the next pivot tile, by the threads that do not close it. */
-    __device__ __forceinline__ void fetch_tile(int next)
-    {
-        constexpr int kEach = 16 / sizeof(T);
-        await(&job.flags->tile[next], (unsigned)turn + 1);
-        for (int at = (threadIdx.x - kClosers) * kEach; at < kTile;
-             at += (kThreads - kClosers) * kEach) {
-            __pipeline_memcpy_async(shared.tile + at, job.pivots + (ptrdiff_t)next * kTile + at,
-                                    16);
-            if constexpr (kPred) {
-                __pipeline_memcpy_async(shared.tile_before + at,
-                                        job.pivots_before + (ptrdiff_t)next * kTile + at, 16);
-            }
-        }
-        __pipeline_commit();
-    }
-
-    /* A tile of a panel, by this one of so many threads. */
+    /* Where a panel is on its way. */
     template <typename U>
-    static __device__ __forceinline__ void fetch(Pair<U> *to, const Pair<U> *from, int thread,
-                                                 int threads)
+    __device__ __forceinline__ Sealed *panel(Sealed *panels, int round, int tile) const
     {
-        constexpr int kEach = 16 / sizeof(Pair<U>);
-#pragma unroll 2
-        for (int at = thread * kEach; at < kPanel; at += threads * kEach) {
-            __pipeline_memcpy_async(to + at, from + at, 16);
-        }
-    }
-    template <typename U>
-    __device__ __forceinline__ Pair<U> *panel(Pair<U> *panels, int round, int tile) const
-    {
-        return panels + ((ptrdiff_t)((past + round) & (kSlots - 1)) * job.tiles + tile) * kPanel;
+        return panels + ((ptrdiff_t)((past + round) & (kSlots - 1)) * job.tiles + tile) *
+                            (kSealedPanels<U> * kPanel);
     }
 
-    /* This block's share of a round's panels, but for tiles that are there already. */
-    __device__ __forceinline__ void fetch_share(int round, int thread, int threads, int row_there,
-                                                int col_there)
+    /* Takes panels of one kind, as they come, by whole warps of which this is one thread of kMany
+     * or more: those of tiles first, first + 1 << log_step, ..., but for one that is there already.
+     */
+    template <int kMany, typename U>
+    __device__ __forceinline__ void take_panels(Pair<U> *to, Sealed *panels, int round, int count,
+                                                int there, int first, int log_step,
+                                                int thread) const
     {
-        for (int i = 0; i < rows; ++i) {
-            if (i != row_there) {
-                fetch(left + i * kPanel, panel(job.cols, round, (i << job.log_down) + row), thread,
-                      threads);
-            }
+        constexpr int kMost = kThreads > 256 ? 4 : 8; /* words, for which there are registers */
+        constexpr int kParts = kSealedPanels<U>, kEach = kPanel / kMany,
+                      kAtOnce = kMost / kEach / kParts;
+        constexpr int kAll = kAtOnce * kParts * kEach;
+        static_assert(kEach * kMany == kPanel && kAtOnce > 0, "all threads take as many pairs");
+        const Sealed *const from = panel<U>(panels, round, first) + thread;
+        const int all = count - (there >= 0);
+        const unsigned seal = seal_of(round);
+        if (thread >= kMany) {
+            return;
         }
-        for (int j = 0; j < cols; ++j) {
-            if (j != col_there) {
-                const int tile = (j << job.log_across) + col;
-                fetch(right + j * kPanel, panel(job.rows, round, tile), thread, threads);
-                if constexpr (kPred) {
-                    fetch(right_tags + j * kPanel, panel(job.tags, round, tile), thread, threads);
+#pragma unroll 1
+        for (int begin = 0; begin < all; begin += kAtOnce) {
+            const auto tile = [&](int i) {
+                const int at = begin + i / (kParts * kEach);
+                return at + (there >= 0 && at >= there);
+            };
+            const auto is_one = [&](int i) { return begin + i / (kParts * kEach) < all; };
+            Sealed x[kAll];
+            bool come;
+            do {
+                come = true;
+#pragma unroll
+                for (int i = 0; i < kAll; ++i) {
+                    if (is_one(i)) {
+                        x[i] = look_at(from + (tile(i) << log_step) * (kParts * kPanel) +
+                                       i % (kParts * kEach) * kMany);
+                    }
+                }
+#pragma unroll
+                for (int i = 0; i < kAll; ++i) {
+                    come &= !is_one(i) || is_sealed(x[i], seal);
+                }
+            } while (!come);
+#pragma unroll
+            for (int i = 0; i < kAll; i += kParts * kEach) {
+#pragma unroll
+                for (int e = 0; e < kEach; ++e) {
+                    if (is_one(i)) {
+                        open_pair(&x[i + e], kEach, to + tile(i) * kPanel + e * kMany + thread);
+                    }
                 }
             }
         }
-        __pipeline_commit();
+        __syncwarp();
+    }
+    /* This block's share of a round's panels, but for tiles that are there already. */
+    template <int kMany>
+    __device__ __forceinline__ void take_share(int round, int thread, int row_there,
+                                               int col_there) const
+    {
+        take_panels<kMany, T>(left, job.cols, round, rows, row_there, row, job.log_down, thread);
+        take_panels<kMany, T>(right, job.rows, round, cols, col_there, col, job.log_across, thread);
+        if constexpr (kPred) {
+            take_panels<kMany, int32_t>(right_tags, job.tags, round, cols, -1, col, job.log_across,
+                                        thread);
+        }
+    }
+    /* The panels have been taken by all threads of the block. */
+    __device__ __forceinline__ void tell_taken(int round) const
+    {
+        if (threadIdx.x == kThreads - 1) {
+            add_release(&job.flags->taken[(past + round) % kMostTiles]);
+        }
+    }
+    /* Waits until the slot of a round's panels is free. */
+    __device__ __forceinline__ void await_slot(int round) const
+    {
+        if (past + round >= kSlots) {
+            const unsigned before = (unsigned)(past + round - kSlots);
+            await(&job.flags->taken[before % kMostTiles], (before / kMostTiles + 1)
+                                                              << (job.log_down + job.log_across));
+        }
     }
 
     /* A block that does not close the next pivots takes its share, */
     __device__ __forceinline__ void take(int round)
     {
-        const int thread = threadIdx.x;
-        await_share(round, thread);
+        take_share<kThreads>(round, threadIdx.x, -1, -1);
         __syncthreads();
-        fetch_share(round, thread, kThreads, -1, -1);
-        __pipeline_wait_prior(0);
-        __syncthreads();
-        if (thread == 0) {
-            add_release(&job.flags->taken[(past + round) % kMostTiles]);
-        }
+        tell_taken(round);
     }
 
-    /* and who does takes what the pivot tile needs, by the threads that close it, while the others
-     * take the rest. */
-    __device__ __forceinline__ void take_ahead(int round, bool has_rows, bool has_cols)
+    /* and who does closes the next pivot tile with what that needs, by half of the warps or less,
+     * as soon as it is there. */
+    __device__ __forceinline__ void close_next(int round, Pair<T> *cols_to, Pair<T> *rows_to)
     {
-        const int next = round + 1, thread = (int)threadIdx.x - kClosers;
-        const int my_row = next >> job.log_down, my_col = next >> job.log_across;
-        if (thread < 0) {
-            if (round >= 0) {
-                receive(round, has_rows ? left + my_row * kPanel : shared.ahead[0],
-                        has_cols ? right + my_col * kPanel : shared.ahead[1],
-                        tags_of_cols(has_cols, my_col));
-            }
-            gd::arrive_part<kPanelsThere, kThreads>();
-            gd::sync_part<kTileThere, kThreads>();
-        }
-        else {
-            fetch_tile(next);
-            __pipeline_wait_prior(0);
-            gd::arrive_part<kTileThere, kThreads>();
-            if (round >= 0) {
-                await_share(round, thread);
-            }
-            if (thread == 64 && past + next >= kSlots) { /* the panels' slot is free again */
-                const unsigned before = (unsigned)(past + next - kSlots);
-                await(&job.flags->taken[before % kMostTiles],
-                      (before / kMostTiles + 1) << (job.log_down + job.log_across));
-            }
-            __syncwarp();
-            gd::sync_part<kOthersMeet, kThreads - kClosers>();
-            if (round >= 0) {
-                fetch_share(round, thread, kThreads - kClosers, has_rows ? my_row : -1,
-                            has_cols ? my_col : -1);
-                __pipeline_wait_prior(0);
-            }
-            gd::sync_part<kPanelsThere, kThreads>();
-            if (thread == 0 && round >= 0) {
-                add_release(&job.flags->taken[(past + round) % kMostTiles]);
-            }
-        }
-    }
-
-    /* The panels at the next pivots, by the threads that close their tile. */
-    __device__ __forceinline__ void receive(int round, Pair<T> *cols_to, Pair<T> *rows_to,
-                                            Pair<int32_t> *tags_to)
-    {
-        constexpr int kEach = kPanel / kClosers, kKind = kSealedPanels<T> * kEach;
-        constexpr int kAll = sealed_panels<T>(kPred) * kEach;
-        const Sealed *const from = sealed_panel(round, 0) + threadIdx.x;
+        constexpr int kParts = kSealedPanels<T>;
+        static_assert(kRuns * kClosers == kPanel, "a pair of each run for a thread");
+        const int next = round + 1, thread = threadIdx.x;
+        const Sealed *const from_cols = panel<T>(job.cols, round, next) + thread;
+        const Sealed *const from_rows = panel<T>(job.rows, round, next) + thread;
         const unsigned seal = seal_of(round);
-        Sealed x[kAll];
+        Sealed x[2 * kParts];
+        const auto look = [&](int run) {
 #pragma unroll
-        for (int i = 0; i < kAll; ++i) {
+            for (int i = 0; i < 2 * kParts; ++i) {
+                x[i] = look_at((i < kParts ? from_cols : from_rows) + i % kParts * kPanel +
+                               run * kClosers);
+            }
+        };
+        const auto are_there = [&] {
+            bool there = true;
+#pragma unroll
+            for (int i = 0; i < 2 * kParts; ++i) {
+                there &= is_sealed(x[i], seal);
+            }
+            return there;
+        };
+        if (round >= 0) {
+            look(0);
+        }
+        close_tile<Ring, kThreads>(round >= 0, cols_to, rows_to, shared, [&](int run) {
+            if (run == 0) {
+                take_tile(next);
+            }
+            if (round >= 0) {
+                while (!are_there()) {
+                    look(run);
+                }
+                __syncwarp(); /* whole warps go on to the barriers */
+                open_pair(&x[0], 1, cols_to + run * kClosers + thread);
+                open_pair(&x[kParts], 1, rows_to + run * kClosers + thread);
+                if (run + 1 < kRuns) {
+                    look(run + 1); /* which comes while this run's are joined */
+                }
+            }
+            gd::sync_part<kClosersMeet, kClosers>();
+            if (round >= 0 && run + 1 == kRuns) { /* the others wait for them at their own tiles */
+                gd::arrive_part<kPanelsThere, kThreads>();
+            }
+        });
+    }
+    /* The next pivot tile as its owner left it, a round old. */
+    __device__ __forceinline__ void take_tile(int next)
+    {
+        constexpr int kParts = kSealedPanels<T>, kTwos = kSide / 2;
+        const Sealed *const from = job.pivots + (ptrdiff_t)next * (kParts * kPanel) + threadIdx.x;
+        const unsigned seal = seal_of(next);
+        Sealed x[kParts * kRuns];
+#pragma unroll
+        for (int i = 0; i < kParts * kRuns; ++i) {
             x[i] = look_at(from + i * kClosers);
         }
 #pragma unroll
-        for (int i = 0; i < kAll; ++i) {
-            while (x[i].first >> 32 != seal || x[i].second >> 32 != seal) {
+        for (int i = 0; i < kParts * kRuns; ++i) {
+            while (!is_sealed(x[i], seal)) {
                 x[i] = look_at(from + i * kClosers);
             }
         }
+        __syncwarp();
 #pragma unroll
-        for (int i = 0; i < kEach; ++i) {
+        for (int i = 0; i < kRuns; ++i) {
             const int at = i * kClosers + (int)threadIdx.x;
-            open_pair(&x[i], kEach, cols_to + at);
-            open_pair(&x[kKind + i], kEach, rows_to + at);
-            if constexpr (kPred) {
-                open_pair(&x[2 * kKind + i], kEach, tags_to + at);
-            }
+            Pair<T> two;
+            open_pair(&x[i], kRuns, &two);
+            const T both[2] = {two.first, two.second};
+            gd::store_two(shared.tile + at / kTwos * Shared<T>::kPitch + at % kTwos * 2, both);
         }
-        __syncwarp(); /* whole warps go on to the barriers */
-    }
-    /* Where the tags of rows at the next pivots' columns are. */
-    __device__ __forceinline__ Pair<int32_t> *tags_of_cols(bool has_cols, int my_col)
-    {
-        if constexpr (kPred) {
-            return has_cols ? right_tags + my_col * kPanel : shared.ahead_tags;
-        }
-        return NULL;
-    }
-    __device__ __forceinline__ Sealed *sealed_panel(int round, int of_rows) const
-    {
-        return job.sealed + (((past + round) & (kSlots - 1)) * sealed_panels<T>(kPred) +
-                             of_rows * kSealedPanels<T>)*kPanel;
     }
 
     __device__ __forceinline__ bool owns(int pivots) const
@@ -390,118 +380,128 @@ private:
     }
     __device__ __forceinline__ T *tile_at(int i, int j) const { return matrix + offset_of(i, j); }
 
-    /* Brings a tile up to date. */
-    __device__ __forceinline__ void relax_one(int i, int j)
+    /* Brings a tile up to date, or a half or a quarter of its rows, from row `first` on. */
+    template <int kRows = 8>
+    __device__ __forceinline__ void relax_one(int i, int j, int first = 0)
     {
+        const ptrdiff_t at = offset_of(i, j) + first * stride;
+        const Pair<T> *const from_left = left + i * kPanel + first;
         if constexpr (kPred) {
-            relax_tagged<Ring>(tile_at(i, j), before + offset_of(i, j), stride, left + i * kPanel,
-                               right + j * kPanel, right_tags + j * kPanel);
+            relax_tagged<Ring, kRows>(matrix + at, before + at, stride, from_left,
+                                      right + j * kPanel, right_tags + j * kPanel);
         }
         else {
-            relax<Ring, 8, 4>(tile_at(i, j), stride, left + i * kPanel, right + j * kPanel);
+            relax<Ring, kRows, 4>(matrix + at, stride, from_left, right + j * kPanel);
         }
     }
 
-    /* Closes the next pivots' tile and this block's part of their rows and columns. Half of the
-     * warps close the tile, while the others bring the rest of the part up to date. */
+    /* Closes the next pivots' tile and this block's part of their rows and columns, the tile itself
+     * among them if it is this block's: it is a part of either. Some warps close the tile, while
+     * the others bring that part up to date, and then follow with its lines. */
     __device__ __forceinline__ void hand_on(int round, bool has_rows, bool has_cols)
     {
         const int next = round + 1, warp = threadIdx.x / 32;
         const int my_row = next >> job.log_down, my_col = next >> job.log_across;
         const bool has_both = has_rows && has_cols;
-        const Pair<T> *const legs_of_rows = has_rows ? left + my_row * kPanel : shared.ahead[0];
-        const Pair<T> *const legs_of_cols = has_cols ? right + my_col * kPanel : shared.ahead[1];
-        /* The pivot tile is none of these tiles. */
-        const int row_tiles = has_rows ? cols - has_both : 0;
+        /* Who brings the pivot tile up to date, as one of the rows, closes its columns too. */
+        const int row_tiles = has_rows ? cols : 0;
         const int tiles = row_tiles + (has_cols ? rows - has_both : 0);
-        const auto find = [&](int at, bool *of_rows) {
-            *of_rows = at < row_tiles;
-            const int place = *of_rows ? at : at - row_tiles;
-            return place + (has_both && place >= (*of_rows ? my_col : my_row));
+        const auto row_of_col = [&](int at) {
+            return at - row_tiles + (has_both && at - row_tiles >= my_row);
         };
-        bool of_rows;
-        if (threadIdx.x < kClosers) {
-            close_tile<Ring, kPred>(round >= 0, legs_of_rows, legs_of_cols,
-                                    tags_of_cols(has_cols, my_col), shared);
+        const auto bring_up_to_date = [&](auto rows_of_it, int at, int part) {
+            constexpr int kRows = decltype(rows_of_it)::value;
+            const bool of_rows = at < row_tiles;
+            relax_one<kRows>(of_rows ? my_row : row_of_col(at), of_rows ? at : my_col,
+                             part * kRows * 4);
+        };
+        const auto close_lines = [&](bool of_rows, int tile, bool follows) {
+            const int line = threadIdx.x % 32;
+            const int place =
+                of_rows ? (tile << job.log_across) + col : (tile << job.log_down) + row;
+            if constexpr (kPred) {
+                if (of_rows) {
+                    const ptrdiff_t from = offset_of(my_row, tile) + line;
+                    close_tagged_line<Ring, kThreads>(
+                        matrix + from, before + from, stride, shared.closed[0],
+                        panel<T>(job.rows, next, place) + line,
+                        panel<int32_t>(job.tags, next, place) + line, seal_of(next), follows);
+                    return;
+                }
+            }
+            close_line<Ring, kThreads>(
+                of_rows ? tile_at(my_row, tile) + line : tile_at(tile, my_col) + line * stride,
+                stride, of_rows, shared.closed[of_rows ? 0 : 1],
+                panel<T>(of_rows ? job.rows : job.cols, next, place) + line, seal_of(next),
+                follows);
+        };
+        const int other = warp - kClosers / 32;
+        /* Few tiles the others share; of many, those who closed the pivot tile take a part. */
+        const bool shares = tiles <= kOthers / 2;
+        if (other < 0) {
+            close_next(round, has_rows ? left + my_row * kPanel : shared.ahead[0],
+                       has_cols ? right + my_col * kPanel : shared.ahead[1]);
         }
-        /* Where the others have more than a tile each, those who closed it take a part, as soon as
-         * the others have what that takes. */
+        else if (round >= 0) {
+            take_share<kThreads == 256 ? 128 : 256>(round, (int)threadIdx.x - kClosers,
+                                                    has_rows ? my_row : -1, has_cols ? my_col : -1);
+            gd::sync_part<kPanelsThere, kThreads>();
+        }
+        if (shares && other >= 0) {
+            if (round >= 0) {
+                share_out(tiles, other, bring_up_to_date);
+            }
+            gd::sync_part<kOthersMeet, kThreads - kClosers>();
+        }
         if (tiles > kOthers) {
-            if (threadIdx.x < kClosers) {
+            if (other < 0) {
                 gd::sync_part<kShareThere, kThreads>();
             }
             else {
                 gd::arrive_part<kShareThere, kThreads>();
             }
         }
-        const int mine = (warp + kOthers) % kWarps;
+        bool follows = other >= 0;
 #pragma unroll 1
-        for (int at = mine; round >= 0 && at < tiles; at += kWarps) {
-            const int tile = find(at, &of_rows);
-            const int i = of_rows ? my_row : tile, j = of_rows ? tile : my_col;
-            relax_one(i, j);
-        }
-        __syncthreads();
-        if (has_both && threadIdx.x < kClosers) {
-            hand_on_tile(next, my_row, my_col);
-        }
-        /* Warps that have no pivot tile to hand on begin. */
+        for (int at = (warp + kOthers) % kWarps; at < tiles || follows; at += kWarps) {
+            if (at < tiles) {
+                if (round >= 0 && !shares) {
+                    bring_up_to_date(std::integral_constant<int, 8>(), at, 0);
+                    __syncwarp();
+                }
+                bool of_rows = at < row_tiles;
+                int tile = of_rows ? at : row_of_col(at), turns = has_both && at == my_col ? 2 : 1;
 #pragma unroll 1
-        for (int at = mine; at < tiles; at += kWarps) {
-            const int tile = find(at, &of_rows), line = threadIdx.x % 32;
-            const int place =
-                of_rows ? (tile << job.log_across) + col : (tile << job.log_down) + row;
-            Sealed *const sealed = place == next + 1 ? sealed_panel(next, of_rows) + line : NULL;
-            if constexpr (kPred) {
-                if (of_rows) {
-                    const ptrdiff_t at = offset_of(my_row, tile) + line;
-                    close_tagged_line<Ring>(matrix + at, before + at, stride, shared.closed[0],
-                                            panel(job.rows, next, place) + line,
-                                            panel(job.tags, next, place) + line, sealed,
-                                            seal_of(next));
-                    continue;
+                for (; turns > 0; --turns) {
+                    close_lines(of_rows, tile, follows);
+                    of_rows = false;
+                    tile = my_row;
+                    follows = false;
                 }
             }
-            close_line<Ring>(
-                of_rows ? tile_at(my_row, tile) + line : tile_at(tile, my_col) + line * stride,
-                stride, of_rows, shared.closed[of_rows ? 0 : 1],
-                panel(of_rows ? job.rows : job.cols, next, place) + line, sealed, seal_of(next));
+            else {
+                for (int run = 0; run < kRuns; ++run) {
+                    gd::sync_part<kRunClosed, kThreads>(run);
+                }
+            }
+            follows = false;
         }
         __syncthreads();
-        if (threadIdx.x == 0) { /* one release: each waits for all that the block has written */
-            if (has_rows) {
-                store_release(&job.flags->rows[col * kApart], seal_of(next));
-            }
-            if (has_cols) {
-                store_release(&job.flags->cols[row * kApart], seal_of(next));
-            }
+        if (round >= 0) {
+            tell_taken(round);
         }
     }
-
-    /* The pivot tile itself, by those who closed it. */
-    __device__ __forceinline__ void hand_on_tile(int next, int my_row, int my_col)
+    /* Few tiles are shared out among those who do not close the pivot tile. */
+    template <typename Bring>
+    static __device__ __forceinline__ void share_out(int tiles, int other, Bring &&bring)
     {
-        constexpr int kEach = 16 / sizeof(T);
-        T *const tile = tile_at(my_row, my_col);
-        Pair<T> *const to_cols = panel(job.cols, next, next);
-        Pair<T> *const to_rows = panel(job.rows, next, next);
-        for (int at = threadIdx.x * kEach; at < kTile; at += kClosers * kEach) {
-            T word[kEach];
-            gd::load_word(shared.tile + at, word);
-            gd::store_word(tile + at / kSide * stride + at % kSide, word);
-            if constexpr (kPred) {
-                int32_t from[kEach];
-                gd::load_word(shared.tile_before + at, from);
-                gd::store_word(
-                    before + offset_of(my_row, my_col) + at / kSide * stride + at % kSide, from);
+        if (tiles <= kOthers / 4) {
+            if (other < 4 * tiles) {
+                bring(std::integral_constant<int, 2>(), other / 4, other % 4);
             }
         }
-        for (int at = threadIdx.x; at < kPanel; at += kClosers) {
-            to_cols[at] = shared.closed[0][at];
-            to_rows[at] = {shared.closed[1][at].second, shared.closed[1][at].first};
-            if constexpr (kPred) {
-                panel(job.tags, next, next)[at] = shared.closed_tags[at];
-            }
+        else if (other < 2 * tiles) {
+            bring(std::integral_constant<int, 4>(), other / 2, other % 2);
         }
     }
 
@@ -511,10 +511,18 @@ private:
         const int after = round + 2;
         const bool owns_after = after < job.tiles && owns(after);
         const bool skips = skip_row >= 0 || skip_col >= 0;
+        if (splits()) {
+            rest_of_few(skip_row, skip_col);
+            __syncthreads();
+            if (owns_after && threadIdx.x >= kThreads - 32) {
+                publish(after);
+            }
+            return;
+        }
         /* Two minima apiece leave no registers for that. */
         constexpr bool kMayBeWide = !kPred && sizeof(T) == 4;
         constexpr bool kMayBeHigh =
-            kMayBeWide && kThreads <= 256 && !std::is_same<Ring, gd::Plus<float>>::value;
+            kHigh && kMayBeWide && !std::is_same<Ring, gd::Plus<float>>::value;
         const bool high = kMayBeHigh && rows == kMostRows && cols == kMostCols && !skips;
         const bool wide = high || (kMayBeWide && rows * cols >= 2 * kWarps && cols % 2 == 0);
         const int height = 1 << high, width = 1 << wide;
@@ -555,27 +563,35 @@ private:
         }
     }
 
+    /* Whether the tiles are so few that a warp has a half or a quarter of one. */
+    __device__ __forceinline__ bool splits() const { return rows * cols * 2 <= kWarps; }
+    __device__ __forceinline__ void rest_of_few(int skip_row, int skip_col)
+    {
+        const int warp = threadIdx.x / 32;
+        const bool quarters = rows * cols * 4 <= kWarps;
+        const int tile = warp >> (quarters ? 2 : 1), i = tile / cols, j = tile % cols;
+        if (i >= rows || i == skip_row || j == skip_col) {
+            return;
+        }
+        if (quarters) {
+            relax_one<2>(i, j, warp % 4 * 8);
+        }
+        else {
+            relax_one<4>(i, j, warp % 2 * 16);
+        }
+    }
+
     /* A warp's work. */
     __device__ __forceinline__ void publish(int round)
     {
-        constexpr int kEach = 16 / sizeof(T);
         const T *const tile = tile_at(round >> job.log_down, round >> job.log_across);
-        T *const to = job.pivots + (ptrdiff_t)round * kTile;
+        Sealed *const to = job.pivots + (ptrdiff_t)round * (kSealedPanels<T> * kPanel);
         __syncwarp();
-#pragma unroll
-        for (int at = threadIdx.x % 32 * kEach; at < kTile; at += 32 * kEach) {
-            T word[kEach];
-            gd::load_word(tile + at / kSide * stride + at % kSide, word);
-            gd::store_word(to + at, word);
-            if constexpr (kPred) {
-                int32_t from[kEach];
-                gd::load_word(before + (tile - matrix) + at / kSide * stride + at % kSide, from);
-                gd::store_word(job.pivots_before + (ptrdiff_t)round * kTile + at, from);
-            }
-        }
-        __syncwarp();
-        if (threadIdx.x % 32 == 0) {
-            store_release(&job.flags->tile[round], (unsigned)turn + 1);
+#pragma unroll 4
+        for (int at = threadIdx.x % 32; at < kPanel; at += 32) {
+            T two[2];
+            gd::load_two(tile + at / (kSide / 2) * stride + at % (kSide / 2) * 2, two);
+            send(to + at, Pair<T>{two[0], two[1]}, seal_of(round));
         }
     }
 
@@ -593,24 +609,39 @@ size_t shared_bytes(int rows, int cols, bool tagged)
     const size_t matrix = (size_t)(rows * kSide) * (size_t)(cols * kSide + kPad);
     const size_t own = (2 * kPanel * (size_t)(rows + cols) + matrix) * sizeof(T);
     const size_t tags = (2 * kPanel * (size_t)cols + matrix) * sizeof(int32_t);
-    return own + (tagged ? sizeof(Shared<T, true>) + tags : sizeof(Shared<T, false>));
+    return sizeof(Shared<T>) + own + (tagged ? tags : 0);
 }
 
-/* Where things of a team are in the workspace; returns how large that is. */
+/* Where things of a team are in the workspace, which is all zero at first; returns how large that
+ * is. */
 template <typename T>
 __host__ __device__ size_t lay_out(Job<T> &job, void *workspace, bool tagged)
 {
-    const size_t pairs = (size_t)kSlots * (size_t)job.tiles * kPanel;
-    const size_t tiles = (size_t)job.tiles * kTile;
-    job.flags = static_cast<Flags *>(workspace);
-    job.sealed = reinterpret_cast<Sealed *>(job.flags + 1);
-    job.cols = reinterpret_cast<Pair<T> *>(job.sealed + sealed_pairs<T>(tagged));
-    job.rows = job.cols + pairs;
-    job.pivots = reinterpret_cast<T *>(job.rows + pairs);
-    job.tags = reinterpret_cast<Pair<int32_t> *>(job.pivots + tiles);
-    job.pivots_before = reinterpret_cast<int32_t *>(job.tags + pairs);
-    return zeroed_bytes<T>(tagged) + (4 * pairs + tiles) * sizeof(T) +
-           (tagged ? (2 * pairs + tiles) * sizeof(int32_t) : 0);
+    const size_t tile = (size_t)kPanel * sizeof(Sealed), all = (size_t)job.tiles * tile;
+    char *at = static_cast<char *>(workspace);
+    const auto next = [&](size_t bytes) {
+        char *const here = at;
+        at += bytes;
+        return here;
+    };
+    job.flags = reinterpret_cast<Flags *>(next(sizeof(Flags)));
+    job.cols = reinterpret_cast<Sealed *>(next(kSlots * kSealedPanels<T> * all));
+    job.rows = reinterpret_cast<Sealed *>(next(kSlots * kSealedPanels<T> * all));
+    job.pivots = reinterpret_cast<Sealed *>(next(kSealedPanels<T> * all));
+    job.tags = reinterpret_cast<Sealed *>(next(tagged ? kSlots * all : 0));
+    return (size_t)(at - static_cast<char *>(workspace));
+}
+
+/* The bytes behind the flags become zero, by so many threads of the team. */
+template <typename T>
+__device__ __forceinline__ void clear(const Job<T> &job, bool tagged, unsigned thread,
+                                      unsigned threads)
+{
+    Job<T> same = job;
+    const size_t words = (lay_out(same, job.flags, tagged) - sizeof(Flags)) / sizeof(Sealed);
+    for (size_t at = thread; at < words; at += threads) {
+        job.cols[at] = {};
+    }
 }
 
 }  // namespace resident

@@ -3,11 +3,10 @@
  *
  * Idea and order are pivot_phases.cuh's and phase3.cuh's, for 32 pivots and tiles in shared memory.
  *
- * Cost: a round's chain is some 12000 clocks at n = 1024: 1300 for bringing the pivot tile up to
- * date, 4100 for closing it (260 a pair of pivots: a barrier, two trips through shared memory, two
- * additions and minima in a row), 2400 for closing lines, of which 2000 are what four warps' words
- * take to come from shared memory; the rest until the next block has them, and for waiting until
- * their tiles are up to date. */
+ * Cost: a round's chain is some 7000 clocks for n = 256, on an H100: 4000 for closing the pivot
+ * tile, by four runs of eight pivots that take two barriers each; some 300 for what is left of
+ * lines then; the rest until the next block has the panels and has brought its tiles up to date.
+ * All of that waits for words from shared memory, of which others take most. */
 #ifndef GPUDIST_APSP_RESIDENT_CHAIN_CUH
 #define GPUDIST_APSP_RESIDENT_CHAIN_CUH
 
@@ -18,33 +17,34 @@
 namespace gd {
 namespace resident {
 
-constexpr int kSide = 32;                                     /* of a tile: pivots a round */
-constexpr int kPairs = kSide / 2;                             /* of pivots */
-constexpr int kTile = kSide * kSide, kPanel = kPairs * kSide; /* elements, pairs */
-constexpr int kClosers = 128; /* threads that close the pivot tile */
+constexpr int kSide = 32;                                  /* of a tile: pivots a round */
+constexpr int kPairs = kSide / 2;                          /* of pivots */
+constexpr int kPanel = kPairs * kSide;                     /* pairs */
+constexpr int kClosers = 128;                              /* threads that close the pivot tile */
+constexpr int kRuns = kClosers / 32, kRun = kSide / kRuns; /* of its rows: one a warp */
 
-/* Panels are [local tile][pair][line], as in device memory. With predecessors rows have tags, where
- * their paths come from. */
-template <typename T, bool kPred>
-struct Shared {
-    Pair<T> ahead[2][kPanel];   /* of other blocks, at the next pivots: columns, rows */
-    Pair<T> closed[2][kPanel];  /* columns and rows of the pivot tile: {k, k + 1} */
-    T tile[kTile];              /* the next pivots', a round old */
-    Pair<T> lines[2][2][kSide]; /* columns and rows of a pair on their way, in turns */
-};
+/* Panels are [local tile][pair][line], as in device memory. */
 template <typename T>
-struct Shared<T, true> : Shared<T, false> {
-    Pair<int32_t> ahead_tags[kPanel], closed_tags[kPanel];
-    int32_t tile_before[kTile];
-    Pair<int32_t> line_tags[2][kSide];
+struct Shared {
+    static constexpr int kPitch = kSide + 16 / (int)sizeof(T); /* both ways without conflicts */
+    Pair<T> ahead[2][kPanel];  /* of other blocks, at the next pivots: columns, rows */
+    Pair<T> closed[2][kPanel]; /* columns and rows of the pivot tile: {k, k + 1} */
+    T tile[kSide * kPitch];    /* the next pivots', a round old at first */
 };
 
 /* Barriers for parts of a block: those who close the pivot tile, the others, and, from either to
- * the other: the pivot tile is there, the panels are, the others' share of the tile is. */
-enum { kClosersMeet = 1, kOthersMeet = 2, kTileThere = 3, kPanelsThere = 4, kShareThere = 5 };
+ * the other: the panels at the tile are there, what the others bring is. */
+enum {
+    kClosersMeet = 1,
+    kOthersMeet = 2,
+    kPanelsThere = 3,
+    kShareThere = 4,
+    kRunClosed = 5, /* and on: columns and rows of a run of pivots */
+};
+static_assert(kRunClosed + kRuns <= 16, "a block has so many barriers");
 
-/* A pair on its way to blocks that wait for nothing else: each word is there when its seal is, so
- * no flag follows it and nobody waits until it is written. */
+/* A pair on its way to other blocks: each word is there when its seal is, so no flag follows it and
+ * nobody waits until it is written. */
 struct alignas(16) Sealed {
     uint64_t first, second;
 };
@@ -93,6 +93,11 @@ __device__ __forceinline__ Sealed look_at(const Sealed *from)
     Sealed x;
     gd::load_two_relaxed(&from->first, x.first, x.second);
     return x;
+}
+
+__device__ __forceinline__ bool is_sealed(const Sealed &x, unsigned seal)
+{
+    return x.first >> 32 == seal && x.second >> 32 == seal;
 }
 
 /* What send() has sent, from panels that are `apart` elements from each other in x. */
@@ -161,7 +166,8 @@ __device__ __forceinline__ void store_pairs(Pair<T> *to, const Pair<T> *from)
     }
 }
 
-/* Joins kRows / 8 x kCols / 4 tiles with the panels' terms. */
+/* Joins kRows / 8 x kCols / 4 tiles with the panels' terms, or a half or a quarter of a tile's
+ * rows. */
 template <typename Ring, int kRows, int kCols>
 __device__ __forceinline__ void relax(typename Ring::Word *tile, int stride,
                                       const Pair<typename Ring::Word> *cols,
@@ -195,8 +201,8 @@ __device__ __forceinline__ void relax(typename Ring::Word *tile, int stride,
     store_twos(mine, stride, c);
 }
 
-/* Joins one tile, and takes along where paths come from. */
-template <typename Ring>
+/* Joins one tile or a part of its rows, and takes along where paths come from. */
+template <typename Ring, int kRows>
 __device__ __forceinline__ void relax_tagged(typename Ring::Word *tile, int32_t *tile_before,
                                              int stride, const Pair<typename Ring::Word> *cols,
                                              const Pair<typename Ring::Word> *rows,
@@ -204,16 +210,16 @@ __device__ __forceinline__ void relax_tagged(typename Ring::Word *tile, int32_t 
 {
     using T = typename Ring::Word;
     const int down = threadIdx.x % 32 / 8 * 2, across = threadIdx.x % 8 * 2;
-    T c[8][4];
-    int32_t before[8][4];
+    T c[kRows][4];
+    int32_t before[kRows][4];
     load_twos(tile + down * stride + across, stride, c);
     load_twos(tile_before + down * stride + across, stride, before);
 #pragma unroll 2
     for (int pair = 0; pair < kPairs; ++pair) {
-        Pair<T> a[8], b[4];
+        Pair<T> a[kRows], b[4];
         Pair<int32_t> from[4];
 #pragma unroll
-        for (int i = 0; i < 8; i += 2) {
+        for (int i = 0; i < kRows; i += 2) {
             load_pairs(cols + pair * kSide + down + row_step(i), &a[i]);
         }
 #pragma unroll
@@ -222,7 +228,7 @@ __device__ __forceinline__ void relax_tagged(typename Ring::Word *tile, int32_t 
             load_pairs(tags + pair * kSide + across + col_step(j), &from[j]);
         }
 #pragma unroll
-        for (int i = 0; i < 8; ++i) {
+        for (int i = 0; i < kRows; ++i) {
 #pragma unroll
             for (int j = 0; j < 4; ++j) {
                 fold_tagged<Ring>(c[i][j], before[i][j], a[i], b[j], from[j]);
@@ -235,144 +241,124 @@ __device__ __forceinline__ void relax_tagged(typename Ring::Word *tile, int32_t 
 
 /* ---------------------------------------------------------------- the chain */
 
-/* Leaves the rows of pivots k and k + 1, which are i and the next of a thread, and their columns
- * for all who close the tile. */
-template <typename T, bool kPred>
-__device__ __forceinline__ void leave_lines(Shared<T, kPred> &shared, int turn, int k, int i,
-                                            int down, int across, const T (&c)[4][2],
-                                            const int32_t (&before)[kPred ? 4 : 1][2])
+/* A warp closes a run of eight lines of the pivot tile, which begins at pivot k, from there on: x
+ * are a lane's elements of the lines, where either the lines are rows and the lane's number is the
+ * column, or the other way round. `closed` gets line k as it is at stage k. What is before the
+ * pivots is not right, and is not looked at. */
+template <typename Ring>
+__device__ __forceinline__ void close_run(typename Ring::Word (&x)[kRun], int k,
+                                          Pair<typename Ring::Word> *closed)
 {
-    Pair<T>(*const lines)[kSide] = shared.lines[turn];
-    if (down + i * 4 == k) {
-        const Pair<T> two[2] = {{c[i + 1][0], c[i][0]}, {c[i + 1][1], c[i][1]}};
-        store_pairs(&lines[1][across], two);
-        if constexpr (kPred) {
-            const Pair<int32_t> from[2] = {{before[i + 1][0], before[i][0]},
-                                           {before[i + 1][1], before[i][1]}};
-            store_pairs(&shared.line_tags[turn][across], from);
-        }
-    }
-    if (across == k) {
+    using T = typename Ring::Word;
+    const int lane = threadIdx.x % 32;
+    const auto from_lane = [](T own, int which) { return __shfl_sync(~0u, own, which); };
 #pragma unroll
-        for (int e = 0; e < 4; e += 2) {
-            const Pair<T> two[2] = {{c[e][0], c[e][1]}, {c[e + 1][0], c[e + 1][1]}};
-            store_pairs(&lines[0][down + row_step(e)], two);
+    for (int e = 0; e < kRun; e += 2) {
+        const T first = x[e];
+        T second = x[e + 1];
+        Ring::join(second, from_lane(x[e + 1], k + e), first);
+        closed[(k + e) / 2 * kSide + lane] = {first, second};
+        const T cross = from_lane(x[e], k + e + 1);
+#pragma unroll
+        for (int i = e + 2; i < kRun; ++i) {
+            Pair<T> leg = {from_lane(x[i], k + e), from_lane(x[i], k + e + 1)};
+            Ring::join(leg.second, leg.first, cross);
+            Ring::fold(x[i], leg, Pair<T>{second, first});
         }
     }
 }
 
-/* Brings the pivot tile up to date and closes it, 4 x 2 elements a thread, as pivot_phases.cuh
- * does: one barrier a pair of pivots. `closed` gets column k and row k as they are at stage k. */
-template <typename Ring, bool kPred>
+/* Brings the pivot tile up to date as the old panels come, if there are some, and closes it.
+ * receive(run) brings a quarter of their pairs, and the first time the tile. `closed` gets column k
+ * and row k as they are at stage k, from row and column k on: nobody asks for more.
+ *
+ * Each of four warps has eight rows, and lanes are 4 x 8, so that each word of a panel serves more
+ * elements. A run of eight pivots takes two barriers: one warp closes their rows, another one their
+ * columns, neither of which needs the other; then all join the rest of the tile with them. Those
+ * who close lines are told after each run (kRunClosed). */
+template <typename Ring, int kThreads, typename Receive>
 __device__ __forceinline__ void close_tile(bool is_old, const Pair<typename Ring::Word> *cols,
                                            const Pair<typename Ring::Word> *rows,
-                                           const Pair<int32_t> *tags,
-                                           Shared<typename Ring::Word, kPred> &shared)
+                                           Shared<typename Ring::Word> &shared, Receive &&receive)
 {
     using T = typename Ring::Word;
+    constexpr int kPitch = Shared<T>::kPitch;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    const int down = warp / 2 * 16 + lane / 8 * 2, across = warp % 2 * 16 + lane % 8 * 2;
-    T *const mine = shared.tile + down * kSide + across;
-    T c[4][2];
-    int32_t before[kPred ? 4 : 1][2];
-    load_twos(mine, kSide, c);
-    if constexpr (kPred) {
-        load_twos(shared.tile_before + down * kSide + across, kSide, before);
-    }
-    const auto fold = [&](const Pair<T>(&a)[4], const Pair<T>(&b)[2],
-                          const Pair<int32_t>(&from)[2]) {
+    const int down = warp * kRun + lane / 8 * 2, across = lane % 8 * 2;
+    T *const mine = shared.tile + down * kPitch + across;
+    T c[2][4];
+    const auto join = [&](const Pair<T> *from_cols, const Pair<T> *from_rows, bool are_closed) {
+        Pair<T> a[2], b[4];
+        load_pairs(from_cols + down, a);
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
+        for (int j = 0; j < 4; j += 2) {
+            load_pairs(from_rows + across + col_step(j), &b[j]);
+        }
 #pragma unroll
-            for (int j = 0; j < 2; ++j) {
-                if constexpr (kPred) {
-                    fold_tagged<Ring>(c[i][j], before[i][j], a[i], b[j], from[j]);
-                }
-                else {
-                    Ring::fold(c[i][j], a[i], b[j]);
-                }
+        for (int i = 0; i < 2; ++i) {
+#pragma unroll
+            for (int j = 0; j < 4; ++j) {
+                Ring::fold(c[i][j], a[i], are_closed ? Pair<T>{b[j].second, b[j].first} : b[j]);
             }
         }
     };
-    if (is_old) {
-#pragma unroll 4
-        for (int pair = 0; pair < kPairs; ++pair) {
-            Pair<T> a[4], b[2];
-            Pair<int32_t> from[2];
-            load_pairs(cols + pair * kSide + down, &a[0]);
-            load_pairs(cols + pair * kSide + down + 8, &a[2]);
-            load_pairs(rows + pair * kSide + across, b);
-            if constexpr (kPred) {
-                load_pairs(tags + pair * kSide + across, from);
-            }
-            fold(a, b, from);
+#pragma unroll 1
+    for (int run = 0; run < kRuns; ++run) {
+        receive(run);
+        if (run == 0) {
+            load_twos(mine, kPitch, c);
+        }
+        if (!is_old) {
+            break;
+        }
+#pragma unroll
+        for (int pair = 0; pair < kRun / 2; ++pair) {
+            const int at = (run * (kRun / 2) + pair) * kSide;
+            join(cols + at, rows + at, false);
         }
     }
 #pragma unroll 1
-    for (int half = 0; half < kSide; half += 16) {
+    for (int run = 0; run < kRuns; ++run) {
+        const int k = run * kRun;
+        if (warp >= run) {
+            store_twos(mine, kPitch, c);
+        }
+        gd::sync_part<kClosersMeet, kClosers>();
+        if (warp < 2) {
+            const T *const lines =
+                shared.tile + (warp == 0 ? k * kPitch + lane : lane * kPitch + k);
+            const int apart = warp == 0 ? kPitch : 1;
+            T x[kRun];
 #pragma unroll
-        for (int step = 0; step < 16; step += 2) {
-            const int k = half + step, i = step / 8 * 2;
-            Pair<T>(*const lines)[kSide] = shared.lines[step / 2 % 2];
-            leave_lines<T, kPred>(shared, step / 2 % 2, k, i, down, across, c, before);
-            gd::sync_part<kClosersMeet, kClosers>();
-            const T below = lines[0][k + 1].first, beside = lines[1][k + 1].second;
-            Pair<T> a[4], b[2];
-            Pair<int32_t> from[2];
-            load_pairs(&lines[0][down], &a[0]);
-            load_pairs(&lines[0][down + 8], &a[2]);
-            load_pairs(&lines[1][across], b);
-            if constexpr (kPred) {
-                load_pairs(&shared.line_tags[step / 2 % 2][across], from);
+            for (int e = 0; e < kRun; ++e) {
+                x[e] = lines[e * apart];
             }
+            close_run<Ring>(x, k, shared.closed[warp == 0 ? 1 : 0]);
+        }
+        gd::sync_part<kClosersMeet, kClosers>();
+        gd::arrive_part<kRunClosed, kThreads>(run);
+        if (warp > run) {
 #pragma unroll
-            for (int j = 0; j < 2; ++j) {
-                if constexpr (kPred) {
-                    join_tagged<Ring>(b[j], from[j], below);
-                }
-                else {
-                    Ring::join(b[j].first, below, b[j].second);
-                }
-            }
-#pragma unroll
-            for (int e = 0; e < 4; ++e) {
-                Ring::join(a[e].second, a[e].first, beside);
-            }
-            fold(a, b, from);
-            if (down == 0) {
-                const Pair<T> two[2] = {{b[0].second, b[0].first}, {b[1].second, b[1].first}};
-                store_pairs(&shared.closed[1][k / 2 * kSide + across], two);
-                if constexpr (kPred) {
-                    store_pairs(&shared.closed_tags[k / 2 * kSide + across], from);
-                }
-            }
-            if (across == 0) {
-#pragma unroll
-                for (int e = 0; e < 4; e += 2) {
-                    store_pairs(&shared.closed[0][k / 2 * kSide + down + row_step(e)], &a[e]);
-                }
+            for (int pair = 0; pair < kRun / 2; ++pair) {
+                const int at = (k / 2 + pair) * kSide;
+                join(shared.closed[0] + at, shared.closed[1] + at, true);
             }
         }
     }
-    store_twos(mine, kSide, c);
-    if constexpr (kPred) {
-        store_twos(shared.tile_before + down * kSide + across, kSide, before);
-    }
 }
 
-/* A thread closes a line of the next pivots through their tile, and writes it to the panel, and
- * sealed unless that is NULL: 32 elements `stride` apart, a column of the pivots' rows, through the
- * tile's columns; or 32 neighbours, a row of the pivots' columns, through its rows. A line needs no
- * other, so there is no barrier.
+/* A thread closes a line of the next pivots through their tile, and sends it: 32 elements `stride`
+ * apart, a column of the pivots' rows, through the tile's columns; or 32 neighbours, a row of the
+ * pivots' columns, through its rows. A line needs no other; one that follows waits for each run of
+ * the tile's lines.
  *
  * Only element k as it is at stage k is wanted, so an element takes part in the stages before its
  * own and in no others. In the matrix the line stays as it was: the panels relax it with all the
  * rest, by the same sums. */
-template <typename Ring>
+template <typename Ring, int kThreads>
 __device__ __forceinline__ void close_line(const typename Ring::Word *line, int stride,
                                            bool of_rows, const Pair<typename Ring::Word> *closed,
-                                           Pair<typename Ring::Word> *panel, Sealed *sealed,
-                                           unsigned seal)
+                                           Sealed *panel, unsigned seal, bool follows)
 {
     using T = typename Ring::Word;
     constexpr int kEach = gd::kPerWord<T>;
@@ -391,16 +377,16 @@ __device__ __forceinline__ void close_line(const typename Ring::Word *line, int 
     }
 #pragma unroll
     for (int k = 0; k < kSide; k += 2) {
+        if (k % kRun == 0 && follows) {
+            gd::sync_part<kRunClosed, kThreads>(k / kRun);
+        }
         const Pair<T> *const legs = closed + k / 2 * kSide;
         const T first = x[k];
         T second = x[k + 1];
         Ring::join(second, legs[k + 1].first, first);
         const Pair<T> both = {second, first};
         const Pair<T> out = of_rows ? both : Pair<T>{first, second};
-        panel[k / 2 * kSide] = out;
-        if (sealed != NULL) {
-            send(sealed + k / 2 * kSide, out, seal);
-        }
+        send(panel + k / 2 * kSide, out, seal);
 #pragma unroll
         for (int i = k + 2; i < kSide; i += 2) {
             Pair<T> leg[2];
@@ -411,15 +397,13 @@ __device__ __forceinline__ void close_line(const typename Ring::Word *line, int 
     }
 }
 
-/* A line of the pivots' rows, with its tags and where they go; those that go sealed follow the
- * panel's. */
-template <typename Ring>
+/* A line of the pivots' rows, with its tags and where they go. */
+template <typename Ring, int kThreads>
 __device__ __forceinline__ void close_tagged_line(const typename Ring::Word *line,
                                                   const int32_t *line_before, int stride,
                                                   const Pair<typename Ring::Word> *closed,
-                                                  Pair<typename Ring::Word> *panel,
-                                                  Pair<int32_t> *panel_tags, Sealed *sealed,
-                                                  unsigned seal)
+                                                  Sealed *panel, Sealed *panel_tags, unsigned seal,
+                                                  bool follows)
 {
     using T = typename Ring::Word;
     T x[kSide];
@@ -431,16 +415,15 @@ __device__ __forceinline__ void close_tagged_line(const typename Ring::Word *lin
     }
 #pragma unroll
     for (int k = 0; k < kSide; k += 2) {
+        if (k % kRun == 0 && follows) {
+            gd::sync_part<kRunClosed, kThreads>(k / kRun);
+        }
         const Pair<T> *const legs = closed + k / 2 * kSide;
         Pair<T> both = {x[k + 1], x[k]};
         Pair<int32_t> from = {before[k + 1], before[k]};
         join_tagged<Ring>(both, from, legs[k + 1].first);
-        panel[k / 2 * kSide] = both;
-        panel_tags[k / 2 * kSide] = from;
-        if (sealed != NULL) {
-            send(sealed + k / 2 * kSide, both, seal);
-            send(sealed + kPanel + k / 2 * kSide, from, seal);
-        }
+        send(panel + k / 2 * kSide, both, seal);
+        send(panel_tags + k / 2 * kSide, from, seal);
 #pragma unroll
         for (int i = k + 2; i < kSide; i += 2) {
             Pair<T> leg[2];

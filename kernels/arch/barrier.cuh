@@ -113,12 +113,23 @@ __device__ __forceinline__ void sync_part()
 {
     asm volatile("bar.sync %0, %1;" ::"n"(kBarrier), "n"(kThreads) : "memory");
 }
+/* At one of several barriers that follow each other. */
+template <int kFirst, int kThreads>
+__device__ __forceinline__ void sync_part(int which)
+{
+    asm volatile("bar.sync %0, %1;" ::"r"(kFirst + which), "n"(kThreads) : "memory");
+}
 
 /* Is one of those that sync_part waits for, and does not wait. */
 template <int kBarrier, int kThreads>
 __device__ __forceinline__ void arrive_part()
 {
     asm volatile("bar.arrive %0, %1;" ::"n"(kBarrier), "n"(kThreads) : "memory");
+}
+template <int kFirst, int kThreads>
+__device__ __forceinline__ void arrive_part(int which)
+{
+    asm volatile("bar.arrive %0, %1;" ::"r"(kFirst + which), "n"(kThreads) : "memory");
 }
 
 }  // namespace gd
