@@ -143,6 +143,13 @@ def search_by_products(kernel, rng):
             gpudist.radius_neighbors(a[1:6], b, r, metrics[0], sort=sort, kernel=kernel.id)
         gpudist.knn(a[:9] + 3000, b, 10, metrics[1], kernel=kernel.id)
         gpudist.knn(a[:9], np.full_like(b, 0.3), 10, metrics[2], kernel=kernel.id)
+        places = rng.normal(size=(5, d)).astype(dtype)  # points in clusters have several centres
+        a, b = (
+            places[rng.integers(0, 5, rows)] + rng.normal(0, 0.01, (rows, d)).astype(dtype)
+            for rows in (130, 33_000)
+        )
+        for k in (1, 100):
+            gpudist.knn(a, b, k, metrics[0], kernel=kernel.id)
 
 
 def search_by_truths(kernel, rng):

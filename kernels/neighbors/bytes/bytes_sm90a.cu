@@ -102,6 +102,7 @@ struct Bytes {
     {
         plan.planes = (int)gd::ceil_div(plan.d, (ptrdiff_t)kPlaneDims);
         take(plan.centre, plan.planes * kPlaneDims + gd::filter::kLanes);
+        plan.centres = plan.centre; /* the only one */
         take(images.columns, (ptrdiff_t)plan.tiles * (kTileCols / kImageRows) * plan.planes);
         take(images.shifts, (ptrdiff_t)plan.tiles * kTileCols);
         take(plan.tile_facts, plan.tiles);
@@ -115,10 +116,7 @@ struct Bytes {
     }
     void arrange(Steps &steps, const PlanOf<float> &plan) const
     {
-        const ptrdiff_t dims = plan.planes * kPlaneDims;
-        steps.enqueue(find_centre<float>, gd::ceil_div(dims, (ptrdiff_t)gd::filter::kLanes),
-                      dim3(1024), 0, plan);
-        steps.enqueue(find_scale<float, true>, 1, dim3(1024), 0, plan, 0.0);
+        measure<true>(steps, plan, plan.planes * kPlaneDims, 0.0);
         steps.enqueue(write_images<true, float>, plan.tiles, dim3(kImageWarps * gd::filter::kLanes),
                       0, plan, images);
     }

@@ -187,8 +187,7 @@ __device__ __forceinline__ void look_at(const P &plan, const ByteImages &images,
             least[i] = min(least[i], __shfl_xor_sync(~0u, least[i], 2));
             if (this_thread() % 4 == 0) {
                 const RowFacts &of_row = plan.row_facts[first + 8 * i];
-                to[8 * i * (ptrdiff_t)plan.sampled * kMinima] =
-                    (float)least[i] + bound(of_row, facts);
+                to[8 * i * (ptrdiff_t)plan.minima_pitch] = (float)least[i] + bound(of_row, facts);
             }
         }
     }
@@ -236,7 +235,7 @@ __global__ void __launch_bounds__(kByteThreads, kByteBlocks)
     const int lane = (int)threadIdx.x % kLanes, warp = (int)threadIdx.x / kLanes;
     const int row = warp / kRunsOfGroup * 64 + lane / 4;
     const int column = warp % kRunsOfGroup * kRun + lane % 4 * 2;
-    Log log;
+    Log log(plan.chunks);
     ByteSums sums;
     int buffer = 0, group = -1;
     unsigned turn = 0;

@@ -178,7 +178,7 @@ __global__ void __launch_bounds__(kTileThreads, kDirectBlocks<kGroups>)
     const unsigned down = ceil_div(plan.rows, DirectTile::block_rows);
     const unsigned count = down * (unsigned)(tiles.end - tiles.begin) * kAcross;
     if (threadIdx.x % kLanes == 0) {
-        shared.logs[threadIdx.x / kLanes] = {};
+        shared.logs[threadIdx.x / kLanes] = Log(plan.chunks);
     }
     __syncwarp();
 #pragma unroll 1

@@ -35,25 +35,24 @@ static __global__ void __launch_bounds__(kGuessWarps *kLanes)
     }
     const RowFacts facts = plan.row_facts[row];
     const int count = plan.sampled * kMinima;
-    const float *const from = plan.minima + (ptrdiff_t)row * count;
+    const float *const from = plan.minima + (ptrdiff_t)row * plan.minima_pitch;
     int below = 0;
     for (int at = lane; at < count; at += kLanes) {
         const float e = bound(facts, plan.tile_facts[at / kMinima * plan.stride]);
         below += from[at] - 2 * e <= facts.limit;
     }
     below = __reduce_add_sync(~0u, below);
-    if (lane == 0) {
-        const float runs = (float)count + 1, of_run = -log1pf(-(float)below / runs);
-        const float hits =
-            of_run * (float)plan.tiles * kMinima * (share + (1 - share) * kOfTightened);
-        if (hits > (float)plan.list_room * kFullList) {
-            plan.row_facts[row].limit = -INFINITY;
+    const float runs = (float)count + 1, of_run = -log1pf(-(float)below / runs);
+    const float hits = of_run * (float)plan.tiles * kMinima * (share + (1 - share) * kOfTightened);
+    if (hits > (float)plan.list_room * kFullList) {
+        set_limit(plan, row, -INFINITY);
+        if (lane == 0) {
             plan.counts[row] = kLost;
             atomicAdd(&verdict->crowded, 1);
         }
-        else {
-            atomicAdd(&verdict->hits, hits);
-        }
+    }
+    else if (lane == 0) {
+        atomicAdd(&verdict->hits, hits);
     }
 }
 

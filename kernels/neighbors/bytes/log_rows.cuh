@@ -25,7 +25,7 @@ __device__ __forceinline__ void log_rows(const Plan &plan, const V (&sums)[kPair
         if (log.used + __popc(some) > kChunk) {
             take_chunk(plan, log);
         }
-        if (near[i] && log.chunk < plan.chunks) {
+        if (near[i] && log.chunk < log.room) {
             const unsigned at = log.used + __popc(some & before);
             Chunk &chunk = plan.log[log.chunk];
             float v[kPairs];
@@ -47,7 +47,7 @@ __device__ __forceinline__ void log_rows(const Plan &plan, const V (&sums)[kPair
 /* Where the least of a run of columns of a sampled tile goes, the first row's of a thread. */
 __device__ __forceinline__ float *minima_of(const Plan &plan, ptrdiff_t row, int sampled, int run)
 {
-    return plan.minima + row * plan.sampled * kMinima + sampled * kMinima + run;
+    return plan.minima + row * plan.minima_pitch + sampled * kMinima + run;
 }
 
 }  // namespace filter

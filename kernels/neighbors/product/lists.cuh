@@ -2,7 +2,7 @@
 #ifndef GPUDIST_NEIGHBORS_PRODUCT_LISTS_CUH
 #define GPUDIST_NEIGHBORS_PRODUCT_LISTS_CUH
 
-#include "neighbors/product/operands.cuh"
+#include "neighbors/product/look.cuh"
 
 namespace gd {
 namespace filter {
@@ -13,9 +13,66 @@ constexpr int kMostMinima = kMinimaOfLane * kLanes;
 constexpr int kGuessWarps = 8;
 constexpr unsigned kNearEnough = 4096; /* steps of a float: the guess need not be exact */
 
+/* Sets a row's limit, by each centre. All lanes of a warp. */
+__device__ __forceinline__ void set_limit(const Plan &plan, int place, float limit)
+{
+    const int lane = threadIdx.x % kLanes;
+    if (lane == 0) {
+        plan.limits[place] = limit;
+    }
+    if (!plan.has_several()) {
+        if (lane == 0) {
+            plan.row_facts[place].limit = limit;
+        }
+        return;
+    }
+    for (int centre = lane; centre < (int)plan.found->centres; centre += kLanes) {
+        const Plan::ByCentre rows = plan.by_centre(centre);
+        rows.facts[place].limit = limit - rows.shifts[place];
+    }
+}
+
+/* Tiles of a centre, and of all. */
+__device__ __forceinline__ int tiles_of_centre(const Plan &plan, int centre)
+{
+    return ((int)plan.of_columns.counts[centre] + kTileCols - 1) / kTileCols;
+}
+__device__ __forceinline__ int every_nth(int tiles, int most) { return (tiles + most - 1) / most; }
+
+/* Sampled tiles of a strip: of centres that its rows are near, so many each and together at most,
+ * but one of each; and of all others. */
+constexpr int kMostOwn = 32, kOwnSlots = 160, kOtherSlots = 64, kMostSlots = 256;
+constexpr int kSampledAtOnce = 8, kSampleUnits = kMostSlots / kSampledAtOnce + kMostCentres;
+
+__device__ __forceinline__ int stride_of_others(const Plan &plan)
+{
+    return max(every_nth(plan.of_columns.starts[plan.found->centres] / kTileCols, kOtherSlots), 1);
+}
+
+/* What a sample with so many minima says of a row. */
+struct OwnSample {
+    int nth;     /* which of the least is the guess */
+    float reach; /* a limit that as many as are wanted are within */
+
+    __device__ __forceinline__ OwnSample(const Plan &plan, int place, int count)
+    {
+        const int own = plan.of_rows.nearest[plan.row_at(place)], strip = place / kTileRows;
+        const int columns = (int)plan.of_columns.counts[own];
+        const int stride = every_nth(tiles_of_centre(plan, own), plan.most_own[strip]);
+        nth = columns > plan.wanted
+                  ? plan.nth_of[min(stride, kStrides - 1)]
+                  : (columns + kRun - 1) / kRun + /* of the own all minima, and of others' */
+                        plan.nth_of[min(stride_of_others(plan), kStrides - 1)];
+        nth = min(nth, count);
+        const float sum = plan.by_centre(own).facts[place].high + plan.reaches[own];
+        reach = 0.5f * sum * sum * (1 + 0x1p-7f); /* more than errors and their bounds are */
+    }
+};
+
 /* The guess is the nth least of a row's sampled minima, upper bounds of as many columns: so if nth
- * is at least the number of neighbours that are wanted, it cannot fail. A warp a row. */
-static __global__ void __launch_bounds__(kGuessWarps *kLanes)
+ * is at least the number of neighbours that are wanted, it cannot fail. Where there are several
+ * centres, it is not beyond as many columns as are wanted of the row's own. A warp a row. */
+static __global__ void __launch_bounds__(kGuessWarps *kLanes, 3)
     guess(const __grid_constant__ Plan plan)
 {
     follow();
@@ -24,11 +81,16 @@ static __global__ void __launch_bounds__(kGuessWarps *kLanes)
     }
     const int lane = threadIdx.x % kLanes;
     const int row = (int)blockIdx.x * kGuessWarps + (int)threadIdx.x / kLanes;
-    if (row >= plan.rows || plan.counts[row] != 0) {
-        return; /* its limit is -infinity */
+    if (row >= plan.rows) {
+        return;
     }
-    const int count = plan.sampled * 8;
-    const float *const from = plan.minima + (ptrdiff_t)row * count;
+    if (plan.counts[row] != 0) {
+        set_limit(plan, row, -INFINITY);
+        return;
+    }
+    const bool several = plan.has_several();
+    const int count = (several ? plan.slots[row / kTileRows] : plan.sampled) * kMinima;
+    const float *const from = plan.minima + (ptrdiff_t)row * plan.minima_pitch;
     unsigned values[kMinimaOfLane], low = ~0u, high = 0;
 #pragma unroll
     for (int i = 0; i < kMinimaOfLane; ++i) {
@@ -39,13 +101,18 @@ static __global__ void __launch_bounds__(kGuessWarps *kLanes)
     }
     low = __reduce_min_sync(~0u, low);
     high = __reduce_max_sync(~0u, high);
-    high = nth_least(values, plan.nth, low, high, kNearEnough);
-    if (lane == 0) {
-        const float most = plan.radii != NULL ? fminf(plan.bounds[row], plan.most) : plan.most;
-        plan.row_facts[row].limit = fminf(unordered(high), most);
-        if (plan.radii != NULL && unordered(high) < most) {
-            atomicAdd(&plan.found->many, 1);
-        }
+    const float most = plan.radii != NULL ? fminf(plan.bounds[row], plan.most) : plan.most;
+    float limit = most;
+    int nth = plan.nth;
+    if (several) {
+        const OwnSample own(plan, row, count);
+        nth = own.nth;
+        limit = fminf(limit, own.reach);
+    }
+    limit = fminf(limit, unordered(nth_least(values, nth, low, high, kNearEnough)));
+    set_limit(plan, row, limit);
+    if (lane == 0 && plan.radii != NULL && limit < most) {
+        atomicAdd(&plan.found->many, 1);
     }
 }
 
@@ -56,17 +123,20 @@ static __global__ void __launch_bounds__(kChunk) scatter(const __grid_constant__
     if (!plan.is_taken()) {
         return;
     }
-    const unsigned chunks = min(plan.found->chunks, plan.chunks);
+    const unsigned chunks = min(plan.found->chunks, plan.log_room());
     for (unsigned i = plan.found->listed + blockIdx.x; i < chunks; i += gridDim.x) {
         const Chunk &chunk = plan.log[i];
         Place first = {-1, 0};
         Eight eight = {};
-        float limit = -INFINITY;
+        float limit = -INFINITY, shift = 0;
         if (threadIdx.x < chunk.count) {
             first = chunk.places[threadIdx.x];
             eight = chunk.eights[threadIdx.x];
-            const RowFacts facts = plan.row_facts[first.row];
-            limit = facts.limit + bound(facts, plan.tile_facts[first.place / kTileCols]);
+            const TileFacts tile = plan.tile_facts[first.place / kTileCols];
+            const Plan::ByCentre rows = plan.by_centre(tile.centre);
+            const RowFacts facts = rows.facts[first.row];
+            limit = facts.limit + bound(facts, tile);
+            shift = rows.shifts != NULL ? rows.shifts[first.row] : 0;
         }
         unsigned hits = 0;
 #pragma unroll
@@ -78,7 +148,7 @@ static __global__ void __launch_bounds__(kChunk) scatter(const __grid_constant__
 #pragma unroll
         for (int k = 0; k < 8; ++k) {
             if (eight.v[k] <= limit && at++ < (unsigned)plan.list_room) {
-                list[at - 1] = {first.place + k / 2 * plan.apart + k % 2, eight.v[k]};
+                list[at - 1] = {first.place + k / 2 * plan.apart + k % 2, eight.v[k] + shift};
             }
         }
     }
@@ -98,17 +168,17 @@ static __global__ void __launch_bounds__(kGuessWarps *kLanes)
     const int lane = threadIdx.x % kLanes;
     const int row = (int)blockIdx.x * kGuessWarps + (int)threadIdx.x / kLanes;
     if (row == 0 && lane == 0) {
-        plan.found->listed = min(plan.found->chunks, plan.chunks);
+        plan.found->listed = min(plan.found->chunks, plan.log_room());
     }
     if (row >= plan.rows || plan.counts[row] > (unsigned)plan.list_room) {
         return;
     }
-    const RowFacts facts = plan.row_facts[row];
-    const ptrdiff_t self = plan.self < 0 ? -1 : plan.self + row;
+    const RowFacts facts = plan.by_centre(0).facts[row];
+    const ptrdiff_t self = plan.self < 0 ? -1 : plan.self + plan.row_at(row);
     const int count = min((int)plan.counts[row], kTightened);
     const Candidate *const list = plan.lists + (ptrdiff_t)row * plan.list_room;
     unsigned upper[kTightened / kLanes], low = ~0u, below = 0;
-    const unsigned limit = ordered(facts.limit);
+    const unsigned limit = ordered(plan.limits[row]);
 #pragma unroll
     for (int i = 0; i < kTightened / kLanes; ++i) {
         const int at = i * kLanes + lane;
@@ -116,7 +186,7 @@ static __global__ void __launch_bounds__(kGuessWarps *kLanes)
         if (at < count) {
             const Candidate one = list[at];
             if (self < 0 || plan.column_of[one.place] != self) {
-                upper[i] = ordered(one.v + bound(facts, plan.tile_facts[one.place / kTileCols]));
+                upper[i] = ordered(one.v + error_of(plan, row, facts, one));
             }
         }
         low = min(low, upper[i]);
@@ -126,10 +196,7 @@ static __global__ void __launch_bounds__(kGuessWarps *kLanes)
     if ((int)__reduce_add_sync(~0u, below) < plan.wanted) {
         return;
     }
-    const unsigned least = nth_least(upper, plan.wanted, low, limit, kNearEnough);
-    if (lane == 0) {
-        plan.row_facts[row].limit = unordered(least);
-    }
+    set_limit(plan, row, unordered(nth_least(upper, plan.wanted, low, limit, kNearEnough)));
 }
 
 }  // namespace filter

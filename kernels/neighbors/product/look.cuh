@@ -20,10 +20,18 @@ enum class Look { kMinima, kLog, kCheck };
 constexpr int kRun = 32, kRuns = kTileCols / kRun; /* columns that share a least square */
 constexpr int kMinima = 8;                         /* of a row and sampled tile */
 
-/* Tiles from `begin` to before `end`, or, with `apart`, of these times that. */
+/* Tiles from `begin` to before `end`, or, with `apart`, of these times that. Where there are
+ * several centres, which tiles of a part of all are looked at is listed on the device instead. */
+enum class Part { kSample, kFirst, kOthers, kAll };
 struct Tiles {
     int begin, end, apart;
+    Part part = Part::kAll;
 };
+/* Which list of units has them. */
+__host__ __device__ constexpr int list_of(Part part)
+{
+    return part == Part::kSample ? 0 : part == Part::kFirst ? 1 : 2;
+}
 
 constexpr int kMostEach = 34; /* tiles of a unit of work */
 
@@ -54,15 +62,16 @@ __device__ __forceinline__ float limit_of(const RowFacts &row, const TileFacts &
     return row.limit + bound(row, tile);
 }
 
-/* Writes the least upper bounds of a thread's two rows, 32 columns each. */
+/* Writes the least upper bounds of a thread's two rows, 32 columns each. Rows' limits say by then
+ * what is to be added for the centre. */
 __device__ __forceinline__ void keep_minima(const Plan &plan, const Accumulator &acc,
                                             const ColumnFacts &columns, const RowFacts *facts,
                                             ptrdiff_t row, int tile)
 {
     const int quarter = (int)this_thread() % 4;
-    const ptrdiff_t pitch = (ptrdiff_t)plan.sampled * kMinima;
+    const ptrdiff_t pitch = plan.minima_pitch;
     float *const to = plan.minima + row * pitch + tile * kMinima + quarter * 2;
-    const float e[2] = {bound(facts[0], columns.tile), bound(facts[8], columns.tile)};
+    const float e[2] = {limit_of(facts[0], columns.tile), limit_of(facts[8], columns.tile)};
 #pragma unroll
     for (int part = 0; part < 2; ++part) {
         float least[2] = {kFar, kFar};
@@ -81,9 +90,11 @@ __device__ __forceinline__ void keep_minima(const Plan &plan, const Accumulator 
     }
 }
 
-/* Where a warp's log goes on. */
+/* Where a warp's log goes on, and the chunks that there are. */
 struct Log {
-    unsigned chunk = ~0u, used = kChunk;
+    unsigned room, chunk = ~0u, used = kChunk;
+
+    explicit __device__ __forceinline__ Log(unsigned chunks) : room(chunks) {}
 };
 
 /* Takes the next chunk, and says how much of the last one is used. */
@@ -92,7 +103,7 @@ __device__ __forceinline__ void take_chunk(const P &plan, Log &log)
 {
     unsigned next = 0;
     if (this_thread() % kLanes == 0) {
-        if (log.chunk < plan.chunks) {
+        if (log.chunk < log.room) {
             plan.log[log.chunk].count = log.used;
         }
         next = atomicAdd(&plan.found->chunks, 1);
@@ -138,7 +149,7 @@ __device__ __forceinline__ void log_groups(const Plan &plan, const Accumulator &
             for (int r = 0; r < 2; ++r) {
                 if (near[r]) {
                     const unsigned at = log.used + __popc(some[r] & ((1u << lane) - 1));
-                    if (log.chunk < plan.chunks) {
+                    if (log.chunk < log.room) {
                         Chunk &chunk = plan.log[log.chunk];
                         store_word(chunk.eights[at].v, v[r]);
                         store_word(chunk.eights[at].v + 4, v[r] + 4);
@@ -190,17 +201,19 @@ __device__ __forceinline__ unsigned find_runs(const Accumulator &acc, const Colu
  * error takes goes to found->worst. */
 template <typename T>
 __device__ __noinline__ void check_pair(const PlanOf<T> &plan, const ColumnFacts &columns,
-                                        const RowFacts &facts, int row, int tile, int column,
+                                        const RowFacts &facts, int place, int tile, int column,
                                         float product)
 {
     const int from = plan.column_of[tile * kTileCols + column];
-    if (from < 0 || row >= plan.rows || facts.limit == -INFINITY) {
+    if (from < 0 || place >= plan.rows || facts.limit == -INFINITY) {
         return;
     }
+    const int row = plan.row_at(place);
+    const T *const centre = plan.centres + (ptrdiff_t)columns.tile.centre * plan.centre_pitch();
     const double scale = plan.found->scale;
     double apart = 0, square = 0;
     for (ptrdiff_t dim = 0; dim < plan.d; ++dim) {
-        const double a = plan.a.at(row, dim), moved = a - plan.centre[dim];
+        const double a = plan.a.at(row, dim), moved = a - centre[dim];
         apart = gd_add_square(apart, (a - plan.b.at(from, dim)) * scale);
         square = gd_add_square(square, moved * scale);
     }
@@ -247,7 +260,7 @@ __device__ __forceinline__ void look(const P &plan, const Accumulator &acc,
 template <typename P>
 __device__ __forceinline__ void close_log(const P &plan, const Log &log)
 {
-    if (this_thread() % kLanes == 0 && log.chunk < plan.chunks) {
+    if (this_thread() % kLanes == 0 && log.chunk < log.room) {
         plan.log[log.chunk].count = log.used;
     }
 }

@@ -35,6 +35,12 @@ struct Halves {
     using Hits = Log;
     struct Limits {};
 
+    static __device__ __forceinline__ bool has_several(const P &plan) { return plan.has_several(); }
+    static __device__ __forceinline__ Plan::ByCentre by_centre(const P &plan, int centre)
+    {
+        return plan.by_centre(centre);
+    }
+    static __device__ __forceinline__ unsigned log_room(const P &plan) { return plan.log_room(); }
     static __device__ __forceinline__ Limits limits(const P &, const Image &, int) { return {}; }
     static __device__ __forceinline__ void look(const P &plan, const Sums &acc,
                                                 const Image &columns, const Facts *facts,
@@ -61,11 +67,29 @@ struct Shared {
 };
 
 /* Units of work: `each` tiles for a strip of rows. Strips are next to each other, so that blocks
- * that work at the same time read the same tiles. */
+ * that work at the same time read the same tiles. Where there are several centres they are listed
+ * instead. */
 struct Units {
     Tiles tiles;
     int strips, each;
+    const Unit *listed = NULL;
+    const unsigned *listed_count = NULL;
 
+    template <typename Kind>
+    __device__ __forceinline__ bool are_listed(const typename Kind::Call &plan) const
+    {
+        return Kind::has_several(plan) && listed != NULL;
+    }
+    __device__ __forceinline__ int count(bool are_listed) const
+    {
+        return are_listed ? (int)*listed_count : count();
+    }
+    __device__ __forceinline__ Unit at(bool are_listed, int unit) const
+    {
+        return are_listed ? listed[unit]
+                          : Unit{strip(unit), 0, first(unit), end(unit), first(unit) * tiles.apart,
+                                 tiles.apart};
+    }
     __device__ __forceinline__ int count() const
     {
         return strips * ((tiles.end - tiles.begin + each - 1) / each);
@@ -90,25 +114,28 @@ __device__ __forceinline__ void produce(const typename Kind::Call &plan, const U
     constexpr unsigned kFacts =
         std::is_empty_v<typename Kind::Facts> ? 0 : kGroupRows * sizeof(typename Kind::Facts);
     const auto *const columns = reinterpret_cast<const Image *>(plan.columns);
-    const auto *const rows = reinterpret_cast<const Rows<Kind::kSteps> *>(plan.images);
+    const bool listed = units.are_listed<Kind>(plan);
+    const int count = units.count(listed);
     unsigned slot = 0, turn = 0, rows_turn = 0;
-    for (int unit = blockIdx.x; unit < units.count(); unit += gridDim.x, rows_turn ^= 1) {
-        const int strip = units.strip(unit);
+    for (int at = blockIdx.x; at < count; at += gridDim.x, rows_turn ^= 1) {
+        const Unit unit = units.at(listed, at);
+        const auto by_centre = Kind::by_centre(plan, unit.centre);
+        const auto *const rows =
+            reinterpret_cast<const Rows<Kind::kSteps> *>(by_centre.images) + 2 * unit.strip;
         for (int i = 0; i < 2; ++i) {
             barrier_wait(&shared.rows_empty[i], rows_turn ^ 1);
             barrier_expect(&shared.rows_full[i], sizeof shared.rows[i] + kFacts);
-            bulk_copy(&shared.rows[i], rows + 2 * strip + i, sizeof shared.rows[i],
-                      &shared.rows_full[i]);
+            bulk_copy(&shared.rows[i], rows + i, sizeof shared.rows[i], &shared.rows_full[i]);
             if constexpr (kFacts > 0) {
                 bulk_copy(shared.facts + i * kGroupRows,
-                          plan.row_facts + (2 * strip + i) * kGroupRows, kFacts,
+                          by_centre.facts + unit.strip * kTileRows + i * kGroupRows, kFacts,
                           &shared.rows_full[i]);
             }
         }
-        for (int tile = units.first(unit); tile < units.end(unit); ++tile) {
+        for (int i = 0; i < unit.end - unit.first; ++i) {
             barrier_wait(&shared.empty[slot], turn ^ 1);
             barrier_expect(&shared.full[slot], sizeof(Image));
-            bulk_copy(&shared.buffers[slot], columns + (ptrdiff_t)tile * units.tiles.apart,
+            bulk_copy(&shared.buffers[slot], columns + unit.from + (ptrdiff_t)i * unit.apart,
                       sizeof(Image), &shared.full[slot]);
             if (++slot == S::kBuffers) {
                 slot = 0, turn ^= 1;
@@ -159,18 +186,21 @@ __device__ __forceinline__ void consume(const typename Kind::Call &plan, const U
 {
     using S = Shared<Kind>;
     const int group = (int)this_thread() / kGroup;
-    typename Kind::Hits log;
+    const bool listed = units.are_listed<Kind>(plan);
+    const int count = units.count(listed);
+    typename Kind::Hits log(Kind::log_room(plan));
     typename Kind::Sums acc;
     unsigned slot = 0, turn = 0, rows_turn = 0;
     if (Kind::kTakesTurns && group == 1) {
         arrive_part<1, kConsumers>();
     }
 #pragma unroll 1
-    for (int unit = blockIdx.x; unit < units.count(); unit += gridDim.x, rows_turn ^= 1) {
-        const int strip = units.strip(unit), end = units.end(unit);
+    for (int at = blockIdx.x; at < count; at += gridDim.x, rows_turn ^= 1) {
+        const Unit unit = units.at(listed, at);
+        const int strip = unit.strip, end = unit.end;
         barrier_wait(&shared.rows_full[group], rows_turn);
 #pragma unroll 1
-        for (int tile = units.first(unit); tile < end; ++tile) {
+        for (int tile = unit.first; tile < end; ++tile) {
             const auto &columns = shared.buffers[slot];
             barrier_wait(&shared.full[slot], turn);
 #pragma unroll 1

@@ -83,7 +83,7 @@ template <Look kLook, typename P>
 __device__ __forceinline__ void consume_long(const P &plan, const Units &units, LongShared &shared)
 {
     const int slabs = plan.planes / kSlabPlanes, group = (int)this_thread() / kGroup;
-    Log log;
+    Log log(plan.log_room());
     unsigned slot = 0, turn = 0, ring = 0, ring_turn = 0;
 #pragma unroll 1
     for (int unit = blockIdx.x; unit < units.count(); unit += gridDim.x) {

@@ -21,6 +21,11 @@
  * v + e <= G; and all that are within a radius r, if G is (r^2 - |a|^2) / 2 at least, whose own
  * rounding the fourth term bounds as well.
  *
+ * Where there are several centres (centres.cuh), G is in units of half a squared distance, and a
+ * row's limit by each centre is G less its shift, |a|^2 / 2 by that centre. A shift has a relative
+ * error of 2^-20 at most, as sums of 128 squares in 14 steps have; so the row's share of the fourth
+ * term is doubled, which adds eight times that.
+ *
  * Points of float64 are moved in float64 and rounded to float32, which is less than float32 itself
  * loses; their distances are computed without roundings that count here. Cosine distances are
  * squared ones of rows whose squares are a half; those beyond 2, which only rounding makes, become
@@ -43,6 +48,7 @@ constexpr int kTileRows = 256, kTileCols = 256;
 constexpr int kGroupRows = 128; /* of a group of four warps */
 constexpr int kStepDims = 16;   /* of one instruction */
 constexpr int kLanes = 32;
+constexpr int kStrides = 33; /* between sampled tiles of one centre */
 
 constexpr int kMostNeighbors = GD_PRODUCT_NEIGHBORS;
 constexpr int kMostOdd = 128; /* columns that halves do not hold, which each row is held against */
@@ -71,9 +77,11 @@ struct alignas(16) RowFacts {
     float rest;  /* what is the row's alone */
     float limit; /* G; -infinity for rows that have to be done otherwise */
 };
-/* A tile of B: the largest |bl|, |b| and what is the column's alone. */
+/* A tile of B: the largest |bl|, |b| and what is the column's alone; and which centre it is moved
+ * by. */
 struct alignas(16) TileFacts {
-    float low, norm, rest, unused;
+    float low, norm, rest;
+    int centre;
 };
 __device__ __forceinline__ float bound(const RowFacts &row, const TileFacts &tile)
 {
@@ -128,19 +136,37 @@ struct Candidate {
     float v;
 };
 
+/* Tiles that a strip of rows is multiplied with, all of one centre: the i-th, from `first` to
+ * before `end`, is tile from + (i - first) * apart. */
+struct Unit {
+    int strip, centre, first, end, from, apart;
+};
+
+/* Points by the centre that they are near: columns or rows. */
+constexpr int kMostCentres = 256, kMates = 1024; /* rows of a sample, in which clusters show */
+struct Members {
+    unsigned char *nearest;   /* a point's centre */
+    int *order;               /* points, those of one centre after those of another; -1 is none */
+    int *starts;              /* kMostCentres + 1: the place of a centre's first in this order */
+    unsigned *counts, *taken; /* points of a centre, and how many of them have a place by now */
+    int whole;                /* starts are so many times a whole number */
+};
+
 /* What is found out of a sample of B, and how many columns and rows there are to be done otherwise.
  */
 struct Found {
     double scale; /* a power of two that the points' type has */
     float quantum;
-    unsigned odd;    /* columns that are not in the images, but may be neighbours */
-    unsigned failed; /* rows */
-    unsigned left;   /* rows whose candidates are too many for a warp */
-    unsigned many;   /* rows that seem to have more within their radius than are wanted */
-    unsigned chunks; /* of the log that were asked for: there may be fewer */
-    unsigned listed; /* of these, whose hits are in the lists */
-    unsigned worst;  /* bits of the largest share of its bound that an error took, if checked */
-    unsigned way;    /* to bounds that is taken, where a row of the table has two */
+    unsigned odd;      /* columns that are not in the images, but may be neighbours */
+    unsigned failed;   /* rows */
+    unsigned left;     /* rows whose candidates are too many for a warp */
+    unsigned many;     /* rows that seem to have more within their radius than are wanted */
+    unsigned chunks;   /* of the log that were asked for: there may be fewer */
+    unsigned listed;   /* of these, whose hits are in the lists */
+    unsigned worst;    /* bits of the largest share of its bound that an error took, if checked */
+    unsigned way;      /* to bounds that is taken, where a row of the table has two */
+    unsigned centres;  /* one, unless points lie in clusters */
+    unsigned units[4]; /* in the lists of units; the last shares its list with the one before */
 };
 
 /* What kernels see of a call whatever the points' type is. */
@@ -158,6 +184,18 @@ struct Plan {
     ptrdiff_t self;        /* the column that is row 0, or -1 */
 
     Found *found;
+    int most_centres;            /* 1 where others are not looked for */
+    int sorted_tiles;            /* tiles that are sorted together are of one centre */
+    Members of_columns, of_rows; /* where there are several centres */
+    float *mates;                /* of several centres, until there are lists: see centres.cuh */
+    unsigned *nearest_mates;     /* bits of floats */
+    int *centre_of_mate;         /* or -1 */
+    __half *centre_images;       /* kMostCentres rows of kCentrePitch */
+    float *centre_squares, *reaches; /* half of a centre's square; see guess() */
+    Unit *units[3];                  /* for the sample, and for the first and the other tiles */
+    int *slots, *most_own;           /* of a strip: sampled tiles, and of one centre at most */
+    int nth_of[kStrides];            /* the guess, where every such tile is sampled */
+
     int planes;                /* of an image */
     unsigned char *columns;    /* images of tiles: Columns<kSteps>, or ColumnSlabs */
     ColumnFacts *column_facts; /* of long rows: beside their images */
@@ -166,9 +204,12 @@ struct Plan {
     int *column_of;   /* the row of B at a place, or -1 */
     int *odd_columns; /* kMostOdd */
 
-    unsigned char *images; /* of 128 rows each */
+    unsigned char *images; /* of 128 rows each, and facts, by the only centre: see by_centre() */
     RowFacts *row_facts;
     float *minima; /* a row: 8 for each sampled tile */
+    int minima_pitch;
+    float *limits; /* G of each row in units of half a squared distance, but for its own square
+                      where there is one centre */
     Chunk *log;
     unsigned chunks;
     unsigned *counts; /* of candidates, of each row; bit 31: some were lost */
@@ -189,6 +230,47 @@ struct Plan {
     {
         return radii[one_radius ? 0 : row];
     }
+
+    /* Rows are in the order of their centres where there are several: so they have places, as
+     * columns do. */
+    __device__ __forceinline__ bool has_several() const
+    {
+        return most_centres > 1 && found->centres > 1;
+    }
+    __device__ __forceinline__ int row_at(int place) const
+    {
+        return has_several() ? of_rows.order[place] : place;
+    }
+    /* What rows are by a centre. Where there are several, that is where the log would end. */
+    struct ByCentre {
+        unsigned char *images;
+        RowFacts *facts;
+        float *shifts; /* half of each row's square, if there are several centres */
+    };
+    __host__ __device__ __forceinline__ ptrdiff_t bytes_of_centre(ptrdiff_t rows) const
+    {
+        return rows * (planes * (ptrdiff_t)sizeof(uint4) + (ptrdiff_t)sizeof(RowFacts) +
+                       (ptrdiff_t)sizeof(float));
+    }
+    __device__ __forceinline__ ByCentre by_centre(int centre) const
+    {
+        if (!has_several()) {
+            return {images, row_facts, NULL};
+        }
+        const ptrdiff_t rows = (ptrdiff_t)strips * kTileRows;
+        unsigned char *const at = reinterpret_cast<unsigned char *>(log + chunks) -
+                                  ((int)found->centres - centre) * bytes_of_centre(rows);
+        auto *const facts = reinterpret_cast<RowFacts *>(at + rows * planes * sizeof(uint4));
+        return {at, facts, reinterpret_cast<float *>(facts + rows)};
+    }
+    /* Chunks that the log has room for. */
+    __device__ __forceinline__ unsigned log_room() const
+    {
+        const ptrdiff_t used =
+            has_several() ? found->centres * bytes_of_centre((ptrdiff_t)strips * kTileRows) : 0;
+        return chunks -
+               (unsigned)((used + (ptrdiff_t)sizeof(Chunk) - 1) / (ptrdiff_t)sizeof(Chunk));
+    }
 };
 constexpr unsigned kLost = 1u << 31;
 
@@ -196,11 +278,16 @@ constexpr unsigned kLost = 1u << 31;
 template <typename T>
 struct PlanOf : Plan {
     Points<T> a, b;
-    T *centre;
+    T *centre, *centres; /* of all, and those that points are moved by */
+    T *largest;          /* elements of a sample's rows */
     T *distances;        /* rows x wanted */
     T *listed_distances; /* of all rows, where there is no other place for what is listed */
     int64_t *listed_indices;
 
+    __host__ __device__ __forceinline__ ptrdiff_t centre_pitch() const
+    {
+        return planes * 8 + kLanes;
+    }
     /* What a row's distances are at most. */
     __device__ __forceinline__ T radius(int row) const
     {
@@ -209,9 +296,17 @@ struct PlanOf : Plan {
 };
 
 /* Whether a row's limit lets all through that are within its radius, however few they are. */
-__device__ __forceinline__ bool has_all(const Plan &plan, int row, const RowFacts &facts)
+__device__ __forceinline__ bool has_all(const Plan &plan, int place, float limit)
 {
-    return plan.radii != NULL && facts.limit == plan.bounds[row];
+    return plan.radii != NULL && limit == plan.bounds[place];
+}
+
+/* What the v of a row's candidate may be off by. facts: the row's by the first centre. */
+__device__ __forceinline__ float error_of(const Plan &plan, int place, const RowFacts &facts,
+                                          const Candidate &candidate)
+{
+    const TileFacts tile = plan.tile_facts[candidate.place / kTileCols];
+    return bound(tile.centre == 0 ? facts : plan.by_centre(tile.centre).facts[place], tile);
 }
 
 /* The candidate for a place of the result as a number that sorts: smaller is nearer. Its upper part

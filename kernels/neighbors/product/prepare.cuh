@@ -53,7 +53,30 @@ __global__ void __launch_bounds__(kLanes *kSampleParts)
         rank += other < mean || (other == mean && i < part);
     }
     if (rank == kSampleParts / 2) {
-        plan.centre[dim] = mean;
+        plan.centre[dim] = plan.centres[dim] = mean;
+    }
+}
+
+/* The largest element of each row of the sample, a warp a row. */
+constexpr int kSampleWarps = 8;
+template <typename T>
+__global__ void __launch_bounds__(kSampleWarps *kLanes)
+    measure_sample(const __grid_constant__ PlanOf<T> plan)
+{
+    follow();
+    const int lane = threadIdx.x % kLanes;
+    const int i = (int)blockIdx.x * kSampleWarps + (int)threadIdx.x / kLanes;
+    const ptrdiff_t row = sample_row(plan, i);
+    T most = 0;
+#pragma unroll 4
+    for (ptrdiff_t dim = lane; dim < plan.d; dim += kLanes) {
+        const T x = fabs(plan.b.at(row, dim) - plan.centre[dim]);
+        /* NaN, too, becomes far. */
+        most = x <= most ? most : x <= kFarAway<T> ? x : kFarAway<T>;
+    }
+    most = max_lanes(most);
+    if (lane == 0) {
+        plan.largest[i] = most;
     }
 }
 
@@ -61,51 +84,29 @@ __global__ void __launch_bounds__(kLanes *kSampleParts)
  * may lose where their squares underflow. kInBytes: the scale takes that length to half of 255, and
  * is no power of two. */
 template <typename T, bool kInBytes = false>
-__global__ void __launch_bounds__(1024)
+__global__ void __launch_bounds__(kSampleRows)
     find_scale(const __grid_constant__ PlanOf<T> plan, double least)
 {
     follow();
     constexpr T kTiny = (T)(sizeof(T) == sizeof(float) ? 0x1p-100 : 0x1p-900);
     __shared__ T largest[kSampleRows];
-    const int lane = threadIdx.x % kLanes, warp = threadIdx.x / kLanes;
-    /* Of as many rows at once as registers have room for: what counts is how long loads take. */
-    constexpr int kAtOnce = 64 / (int)sizeof(T);
-    for (int first = 0; first < kSampleEach; first += kAtOnce) {
-        T most[kAtOnce] = {};
-        for (ptrdiff_t dim = lane; dim < plan.d; dim += kLanes) {
-            const T centre = plan.centre[dim];
-#pragma unroll
-            for (int i = 0; i < kAtOnce; ++i) {
-                const ptrdiff_t row = sample_row(plan, (first + i) * kSampleParts + warp);
-                const T x = fabs(plan.b.at(row, dim) - centre);
-                /* NaN, too, becomes far. */
-                most[i] = x <= most[i] ? most[i] : x <= kFarAway<T> ? x : kFarAway<T>;
-            }
-        }
-#pragma unroll
-        for (int i = 0; i < kAtOnce; ++i) {
-            const T of_row = max_lanes(most[i]);
-            if (lane == 0) {
-                largest[(first + i) * kSampleParts + warp] = of_row;
-            }
-        }
-    }
+    const T own = largest[threadIdx.x] = plan.largest[threadIdx.x];
     __syncthreads();
-    if (threadIdx.x < kSampleRows) {
-        const T own = largest[threadIdx.x];
-        int rank = 0;
-        for (int i = 0; i < kSampleRows; ++i) {
-            rank += largest[i] < own || (largest[i] == own && i < (int)threadIdx.x);
-        }
-        if (rank == kSampleRows / 8 * 7) {
-            const T length = own > kTiny ? own : kTiny;
-            const double scale =
-                kInBytes ? (double)(T(127) / length) : ldexp(1.0, 8 - ilogb(length));
-            plan.found->scale = scale;
-            plan.found->quantum = (float)(scale * least * (scale * least));
-            plan.found->odd = 0;
-            plan.found->worst = 0;
-        }
+    int rank = 0;
+    for (int i = 0; i < kSampleRows; ++i) {
+        rank += largest[i] < own || (largest[i] == own && i < (int)threadIdx.x);
+    }
+    if (rank == kSampleRows / 8 * 7) {
+        const T length = own > kTiny ? own : kTiny;
+        const double scale = kInBytes ? (double)(T(127) / length) : ldexp(1.0, 8 - ilogb(length));
+        plan.found->scale = scale;
+        plan.found->quantum = (float)(scale * least * (scale * least));
+        plan.found->odd = 0;
+        plan.found->worst = 0;
+        plan.found->centres = 1;
+    }
+    for (int i = threadIdx.x; plan.most_centres > 1 && i < kMates; i += kSampleRows) {
+        plan.nearest_mates[i] = __float_as_uint(INFINITY);
     }
 }
 
@@ -149,16 +150,17 @@ constexpr int kRowsOfWarp = 8, kPlanesAtOnce = kLanes / kRowsOfWarp;
 __device__ __forceinline__ int row_of_lane() { return (int)threadIdx.x % kRowsOfWarp; }
 template <typename T, typename F>
 __device__ __forceinline__ void walk_planes(const PlanOf<T> &plan, const Points<T> &x, bool words,
-                                            ptrdiff_t row, bool there, F &&f)
+                                            ptrdiff_t row, bool there, int centre, F &&f)
 {
     const T scale = (T)plan.found->scale;
+    const T *const middle = plan.centres + centre * plan.centre_pitch();
 #pragma unroll 4
     for (int plane = (int)threadIdx.x % kLanes / kRowsOfWarp; plane < plan.planes;
          plane += kPlanesAtOnce) {
         Four<T> c[2];
 #pragma unroll
         for (int i = 0; i < 8; i += kPerWord<T>) {
-            load_word(plan.centre + 8 * plane + i, c[i / 4].x + i % 4);
+            load_word(middle + 8 * plane + i, c[i / 4].x + i % 4);
         }
         const Moved first(there ? load_dims(x, words, row, 8 * plane, plan.d) : c[0], c[0], scale);
         const Moved second(there ? load_dims(x, words, row, 8 * plane + 4, plan.d) : c[1], c[1],
@@ -198,10 +200,10 @@ struct Measured {
 
 /* What belongs to a tile, of the largest squares. */
 __device__ __forceinline__ TileFacts facts_of_tile(const Plan &plan, float half_square,
-                                                   float low_square)
+                                                   float low_square, int centre)
 {
     return {sqrtf(low_square) * kUp, sqrtf(2 * half_square) * kUp,
-            rest_error(plan.d) * 2 * half_square * kUp, 0};
+            rest_error(plan.d) * 2 * half_square * kUp, centre};
 }
 
 /* A column that halves do not hold may be a neighbour all the same, unless it has NaN. */
@@ -214,7 +216,8 @@ __device__ __forceinline__ void list_odd(const Plan &plan, ptrdiff_t column)
 }
 
 /* The limit of a row within whose radius v - e <= limit lets all through: of half of that squared,
- * less half of the row's own square, in units of v. */
+ * less half of the row's own square, in units of v; that is left out where there are several
+ * centres, and `square` 0. */
 __device__ __forceinline__ float bound_of_radius(const Plan &plan, double radius, float square)
 {
     const double scale = plan.found->scale, scaled = radius * scale;
@@ -227,23 +230,23 @@ __device__ __forceinline__ float bound_of_radius(const Plan &plan, double radius
 __device__ __forceinline__ void begin_rows(Found &found)
 {
     found.failed = found.left = found.many = found.chunks = found.listed = found.way = 0;
+    for (unsigned &units : found.units) {
+        units = 0;
+    }
 }
 
-/* The images of rows. */
-constexpr int kRowWarps = 4;
+/* The image of a row by a centre, and what belongs to it. Where there are several, the error of the
+ * row's half square counts beside that of its products. */
 template <typename T>
-__global__ void __launch_bounds__(kRowWarps *kLanes)
-    prepare_rows(const __grid_constant__ PlanOf<T> plan)
+__device__ __forceinline__ void prepare_row(const PlanOf<T> &plan, int place, int row, bool there,
+                                            int centre, bool several)
 {
-    follow();
-    const int row =
-        ((int)blockIdx.x * kRowWarps + (int)threadIdx.x / kLanes) * kRowsOfWarp + row_of_lane();
-    const bool there = row < plan.rows;
-    uint4 *const image = reinterpret_cast<uint4 *>(plan.images) +
-                         (ptrdiff_t)(row / kGroupRows) * plan.planes * kGroupRows +
-                         row % kGroupRows;
+    const Plan::ByCentre rows = plan.by_centre(centre);
+    uint4 *const image = reinterpret_cast<uint4 *>(rows.images) +
+                         (ptrdiff_t)(place / kGroupRows) * plan.planes * kGroupRows +
+                         place % kGroupRows;
     Measured of_row;
-    walk_planes(plan, plan.a, plan.words_a, row, there,
+    walk_planes(plan, plan.a, plan.words_a, row, there, centre,
                 [&](int plane, const Moved &first, const Moved &second) {
                     of_row.add(first);
                     of_row.add(second);
@@ -254,22 +257,56 @@ __global__ void __launch_bounds__(kRowWarps *kLanes)
     for (int i = plane; !of_row.whole && i < plan.planes; i += kPlanesAtOnce) {
         image[i * kGroupRows] = uint4{};
     }
-    if (plane == 0) {
-        const bool good = there && of_row.whole;
-        /* |ah| is |a| and |al| at most. */
-        const float low = sqrtf(of_row.low_square), high = sqrtf(of_row.square) + low;
-        float limit = good ? 0.0f : -INFINITY;
-        if (good && plan.radii != NULL) {
-            limit = plan.bounds[row] = bound_of_radius(plan, plan.radius_of(row), of_row.square);
-        }
-        const RowFacts facts = {
-            high * kUp, (low + products_error(plan.planes / 2) * high) * kUp,
-            rest_error(plan.d) * of_row.square * kUp + kLeast + plan.found->quantum, limit};
-        plan.row_facts[row] = facts;
-        plan.counts[row] = good ? 0 : kLost;
+    if (plane != 0) {
+        return;
     }
-    if (row == 0 && plane == 0) {
+    const bool good = there && of_row.whole;
+    /* |ah| is |a| and |al| at most. */
+    const float low = sqrtf(of_row.low_square), high = sqrtf(of_row.square) + low;
+    const float shift = several ? 0.5f * of_row.square : 0.0f;
+    if (good && plan.radii != NULL && centre == 0) {
+        plan.bounds[place] =
+            bound_of_radius(plan, plan.radius_of(row), several ? 0.0f : of_row.square);
+    }
+    const float rest = rest_error(plan.d) * of_row.square * kUp;
+    rows.facts[place] = {high * kUp, (low + products_error(plan.planes / 2) * high) * kUp,
+                         (several ? 2 * rest : rest) + kLeast + plan.found->quantum,
+                         good ? shift : -INFINITY};
+    if (several) {
+        rows.shifts[place] = shift;
+        if (!good) {
+            atomicOr(&plan.counts[place], kLost);
+        }
+    }
+    else {
+        plan.counts[place] = good ? 0 : kLost;
+    }
+}
+
+/* The images of rows, by every centre: blocks of different parts have different ones. */
+constexpr int kRowWarps = 4, kCentreParts = 8;
+template <typename T>
+__global__ void __launch_bounds__(kRowWarps *kLanes)
+    prepare_rows(const __grid_constant__ PlanOf<T> plan)
+{
+    follow();
+    const int blocks = plan.strips * kTileRows / (kRowWarps * kRowsOfWarp);
+    const int part = (int)blockIdx.x / blocks;
+    const int place =
+        ((int)blockIdx.x % blocks * kRowWarps + (int)threadIdx.x / kLanes) * kRowsOfWarp +
+        row_of_lane();
+    const bool there = place < plan.rows, several = plan.has_several();
+    const int centres = several ? (int)plan.found->centres : 1;
+    const int row = there ? plan.row_at(place) : 0;
+    for (int centre = part; centre < centres; centre += kCentreParts) {
+        prepare_row(plan, place, row, there, centre, several);
+    }
+    if (part == 0 && place == 0 && (int)threadIdx.x % kLanes == 0) {
         begin_rows(*plan.found);
+    }
+    for (int i = threadIdx.x; several && blockIdx.x == 0 && i < kMostCentres;
+         i += kRowWarps * kLanes) { /* for the next rows */
+        plan.of_rows.counts[i] = plan.of_rows.taken[i] = 0;
     }
 }
 

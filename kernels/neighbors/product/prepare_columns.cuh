@@ -29,15 +29,44 @@ struct Sorting {
     uint4 planes[2 * kSteps][kCols + 1];
     Key keys[kKeys];
     float half_squares[kCols], low_squares[kCols];
+    int columns[kCols], centre;
 };
 static_assert(sizeof(Sorting<8>) <= 227 << 10 && sizeof(Sorting<6>) <= 227 << 10 &&
                   sizeof(Sorting<4>) <= 227 << 10 && sizeof(Sorting<2>) <= 227 << 10,
               "shared memory of a block");
 
+/* Finds which columns a block has, from a place on, and their centre. Returns whether there are
+ * any.
+ */
+template <int kSteps>
+__device__ __forceinline__ bool find_columns(const Plan &plan, ptrdiff_t columns, ptrdiff_t first,
+                                             Sorting<kSteps> &shared)
+{
+    constexpr int kCols = Sorting<kSteps>::kCols;
+    const bool several = plan.has_several();
+    const int centres = (int)plan.found->centres, thread = (int)threadIdx.x;
+    if (first >= (several ? plan.of_columns.starts[centres] : columns)) {
+        return false;
+    }
+    if (thread == 0 && !several) {
+        shared.centre = 0;
+    }
+    if (several && thread < centres && plan.of_columns.starts[thread] <= first &&
+        first < plan.of_columns.starts[thread + 1]) {
+        shared.centre = thread;
+    }
+    for (int i = thread; i < kCols; i += 1024) {
+        shared.columns[i] = several               ? plan.column_of[first + i]
+                            : first + i < columns ? (int)first + i
+                                                  : -1;
+    }
+    __syncthreads();
+    return true;
+}
+
 /* Brings a block's columns to shared memory. */
 template <int kSteps, typename T>
-__device__ __forceinline__ void bring_columns(const PlanOf<T> &plan, ptrdiff_t first,
-                                              Sorting<kSteps> &shared)
+__device__ __forceinline__ void bring_columns(const PlanOf<T> &plan, Sorting<kSteps> &shared)
 {
     using S = Sorting<kSteps>;
     constexpr int kWidth = kLanesOfRow<kSteps>, kRowsOfWarp = kLanes / kWidth;
@@ -49,7 +78,7 @@ __device__ __forceinline__ void bring_columns(const PlanOf<T> &plan, ptrdiff_t f
     Four<T> centre = {};
 #pragma unroll
     for (int i = 0; active && i < 4; i += kPerWord<T>) {
-        load_word(plan.centre + 4 * part + i, centre.x + i);
+        load_word(plan.centres + shared.centre * plan.centre_pitch() + 4 * part + i, centre.x + i);
     }
     for (int start = (int)threadIdx.x / kLanes * kRowsOfWarp; start < S::kCols;
          start += kApart * kAtOnce) {
@@ -57,8 +86,8 @@ __device__ __forceinline__ void bring_columns(const PlanOf<T> &plan, ptrdiff_t f
 #pragma unroll
         for (int i = 0; i < kAtOnce; ++i) {
             const int col = start + lane / kWidth + i * kApart;
-            const bool there = active && col < S::kCols && first + col < plan.b.count;
-            x[i] = there ? load_dims(plan.b, plan.words_b, first + col, 4 * part, plan.d) : centre;
+            const int column = active && col < S::kCols ? shared.columns[col] : -1;
+            x[i] = column >= 0 ? load_dims(plan.b, plan.words_b, column, 4 * part, plan.d) : centre;
         }
 #pragma unroll
         for (int i = 0; i < kAtOnce; ++i) {
@@ -78,11 +107,11 @@ __device__ __forceinline__ void bring_columns(const PlanOf<T> &plan, ptrdiff_t f
                     whole ? moved.halves : uint2{};
             }
             if (part == 0) {
-                const bool there = first + col < plan.b.count;
+                const bool there = shared.columns[col] >= 0;
                 shared.half_squares[col] = there && whole ? 0.5f * square : INFINITY;
                 shared.low_squares[col] = low;
                 if (there && !whole && number) {
-                    list_odd(plan, first + col);
+                    list_odd(plan, shared.columns[col]);
                 }
             }
         }
@@ -98,7 +127,10 @@ __global__ void __launch_bounds__(1024, 1) prepare_columns(const __grid_constant
     extern __shared__ __align__(128) unsigned char memory[];
     auto &shared = *reinterpret_cast<S *>(memory);
     const ptrdiff_t first = (ptrdiff_t)blockIdx.x * S::kCols;
-    bring_columns(plan, first, shared);
+    if (!find_columns(plan, plan.b.count, first, shared)) {
+        return;
+    }
+    bring_columns(plan, shared);
     __syncthreads();
     for (int i = threadIdx.x; i < S::kKeys; i += 1024) {
         shared.keys[i] =
@@ -111,7 +143,7 @@ __global__ void __launch_bounds__(1024, 1) prepare_columns(const __grid_constant
     for (int i = threadIdx.x; i < S::kCols; i += 1024) {
         columns[i / kTileCols].facts.half_squares[i % kTileCols] = sorted_square(i);
         plan.column_of[first + i] =
-            sorted_square(i) == INFINITY ? -1 : (int)first + (int)(unsigned)shared.keys[i];
+            sorted_square(i) == INFINITY ? -1 : shared.columns[(unsigned)shared.keys[i]];
     }
     for (int i = threadIdx.x; i < 2 * kSteps * S::kCols; i += 1024) {
         const int place = i % S::kCols, plane = i / S::kCols;
@@ -130,9 +162,14 @@ __global__ void __launch_bounds__(1024, 1) prepare_columns(const __grid_constant
         half_square = max_lanes(half_square);
         low_square = max_lanes(low_square);
         if (lane == 0) {
-            const TileFacts facts = facts_of_tile(plan, half_square, low_square);
+            const TileFacts facts = facts_of_tile(plan, half_square, low_square, shared.centre);
             columns[warp].facts.tile = facts;
             plan.tile_facts[(ptrdiff_t)blockIdx.x * S::kTiles + warp] = facts;
+            /* As many as are wanted beside the row itself are no further away than that. */
+            if (plan.has_several() && sorted_square(warp * kTileCols + plan.wanted) < INFINITY) {
+                atomicMin(reinterpret_cast<int *>(&plan.reaches[shared.centre]),
+                          __float_as_int(facts.norm));
+            }
         }
     }
 }
@@ -156,7 +193,7 @@ __global__ void __launch_bounds__(kColumnWarps *kLanes)
     const ptrdiff_t column = column_of_lane();
     const bool there = column < plan.b.count;
     Measured of_row;
-    walk_planes(plan, plan.b, plan.words_b, column, there,
+    walk_planes(plan, plan.b, plan.words_b, column, there, 0,
                 [&](int, const Moved &first, const Moved &second) {
                     of_row.add(first);
                     of_row.add(second);
@@ -203,7 +240,7 @@ static __global__ void __launch_bounds__(kSortedCols)
             of_tile[1] = fmaxf(of_tile[1], most[i * kParts + part][1]);
         }
         facts[i].tile = plan.tile_facts[blockIdx.x * kSortedTiles + i] =
-            facts_of_tile(plan, of_tile[0], of_tile[1]);
+            facts_of_tile(plan, of_tile[0], of_tile[1], 0);
     }
 }
 
@@ -216,7 +253,7 @@ __global__ void __launch_bounds__(kColumnWarps *kLanes)
     const int column = plan.column_of[place];
     uint4 *const image = reinterpret_cast<uint4 *>(plan.columns) +
                          place / kTileCols * plan.planes * kTileCols + place % kTileCols;
-    walk_planes(plan, plan.b, plan.words_b, max(column, 0), column >= 0,
+    walk_planes(plan, plan.b, plan.words_b, max(column, 0), column >= 0, 0,
                 [&](int plane, const Moved &first, const Moved &second) {
                     image[(ptrdiff_t)plane * kTileCols] = word_of(first, second);
                 });

@@ -7,7 +7,8 @@
  * make it a bound. Where a guess fails, or rows are beyond halves or their lists are full, or so
  * many distances are infinite that they are equal, a row is compared with all of B. So the answer
  * is exact whatever the data; the guess decides what it takes. Where a radius is given, lists hold
- * what is within alone.
+ * what is within alone. Points in clusters have several centres, and most tiles are passed over
+ * (centres.cuh).
  *
  * Floor of 10,000 x 1,000,000 on an H200: one product at 775e12 operations a second, d = 128 3.3
  * ms, 768 19.8; d = 16 looking at the accumulators, half an instruction a pair, and reading and
@@ -20,14 +21,23 @@
  * wait for the warp that has it. In a later run, slower by some 5 %, d = 128, k = 1 / 10 / 100 /
  * 1000: float32 4.4 / 4.8 / 5.7 / 11, of which 3.4 go for the distances of 10,000,000 neighbours
  * and 1.1 for their lists (in panels 156); float64 4.5 / 4.8 / 6.2 / 16; cosine 4.7 / 5.3 / 6.3,
- * where 0.32 make rows of unit length; 31 within a radius 5.0; 64 tight clusters 7.7 / 9.6 / 20
- * / 95. On an H100, where k = 10 takes 6.5, pairs within a radius with 1 neighbour are counted
- * in 6.9, by five radii in 7.2 (in panels 118); and where a radius has more neighbours than are
- * listed, the sample says so after 3.
+ * where 0.32 make rows of unit length; 31 within a radius 5.0; 64 tight clusters with one centre
+ * 7.7 / 9.6 / 20 / 95, of which only the last still have one. On an H100, where k = 10 takes 6.5,
+ * pairs within a radius with 1 neighbour are counted in 6.9, by five radii in 7.2 (in panels 118);
+ * and where a radius has more neighbours than are listed, the sample says so after 3.
  *
- * Steps, a file each: prepare.cuh, prepare_columns.cuh, multiply.cuh or multiply_long.cuh with
- * look.cuh, lists.cuh, rank.cuh, recompute.cuh. README.md beside this folder has a drawing of them.
+ * Clusters on an H100, 2026-11-27, k = 1 / 10 / 100 at d = 128, where points without clusters take
+ * 4.4 / 5.0 / 7.0: 64 whose radius is a tenth of what is between their centres 1.8 / 2.3 / 3.5
+ * (with one centre 7.6 / 9.9 / 37), and a hundred times tighter 2.0 at k = 10 (314, in panels 118).
+ * Of 2.3, images of B take 0.40, products 0.23 with the sample and 0.28 after that, which columns
+ * are near which centre 0.20, rows by every centre 0.12. To see that there are no clusters takes
+ * 0.05 to 0.1.
+ *
+ * Steps, a file each: prepare.cuh, centres.cuh, prepare_columns.cuh, multiply.cuh or
+ * multiply_long.cuh with look.cuh, lists.cuh, rank.cuh, recompute.cuh. README.md beside this folder
+ * has a drawing of them.
  */
+#include "neighbors/product/centres.cuh"
 #include "neighbors/product/multiply_long.cuh"
 #include "neighbors/product/prepare_columns.cuh"
 #include "neighbors/product/search.cuh"
@@ -39,6 +49,13 @@ using gd::Layout, gd::Steps;
 constexpr const char *kId = "neighbors/cuda_product";
 
 constexpr int kLong = 0; /* instead of the steps of a product: rows of more than 128 dimensions */
+
+/* Points in which clusters are looked for: with fewer, that takes as long as it saves. */
+constexpr ptrdiff_t kFewestClustered = 1 << 15;
+/* Points for each centre, whose last tiles are not full. */
+constexpr ptrdiff_t kFewOfCentre = 1 << 10;
+/* Hits of a row that the log has room for at least, on average, beside what rows are by centres. */
+constexpr int kHitsOfCentre = 320;
 
 int steps_of(ptrdiff_t d)
 {
@@ -59,6 +76,27 @@ constexpr int sorted_tiles()
     else {
         return Sorting<kSteps>::kTiles;
     }
+}
+
+/* Centres that there are at most, of short rows. What rows are by each of them takes the place of a
+ * part of the log (by_centre()), which has room for kHitsOfCentre hits a row at least. */
+int most_centres(const Plan &plan, ptrdiff_t columns)
+{
+    if (plan.wanted > kFewWanted || columns < kFewestClustered) {
+        return 1;
+    }
+    constexpr ptrdiff_t kBytes = sizeof(Eight) + sizeof(Place);
+    const ptrdiff_t most =
+        (hits_of_row(plan) - kHitsOfCentre) * kBytes * kTileRows / plan.bytes_of_centre(kTileRows);
+    return (int)min(min(columns / kFewOfCentre, most), (ptrdiff_t)kMostCentres);
+}
+
+/* Tiles that are sorted together, as many as there may be: each centre has some that are not full.
+ */
+ptrdiff_t blocks_of(const Plan &plan)
+{
+    return gd::ceil_div(plan.tiles, plan.sorted_tiles) +
+           (plan.most_centres > 1 ? plan.most_centres : 0);
 }
 
 /* See find_scale. Where a sum of squares that is not known to be good is computed in float64, its
@@ -85,9 +123,11 @@ struct Products {
     {
         plan.planes =
             kIsLong ? (int)gd::ceil_div(plan.d, (ptrdiff_t)kSlabDims) * kSlabPlanes : 2 * kSteps;
-        const ptrdiff_t tiles =
-            gd::ceil_div(plan.tiles, sorted_tiles<kSteps>()) * sorted_tiles<kSteps>();
-        take(plan.centre, plan.planes * 8 + gd::filter::kLanes);
+        plan.most_centres = kIsLong ? 1 : most_centres(plan, plan.b.count);
+        plan.sorted_tiles = sorted_tiles<kSteps>();
+        const ptrdiff_t tiles = blocks_of(plan) * plan.sorted_tiles;
+        take(plan.centre, plan.centre_pitch());
+        take(plan.centres, plan.most_centres * plan.centre_pitch());
         if constexpr (kIsLong) {
             take(plan.columns, tiles * kTileCols * bytes_of_image(plan));
             take(plan.column_facts, tiles);
@@ -98,10 +138,43 @@ struct Products {
         }
         take(plan.tile_facts, tiles);
         take(plan.column_of, tiles * kTileCols);
+        if (plan.most_centres > 1) {
+            lay_out_centres(plan, take);
+        }
     }
     void lay_out_rows(PlanOf<T> &plan, Layout &take, ptrdiff_t rows) const
     {
         take(plan.images, rows * bytes_of_image(plan));
+        if (plan.most_centres > 1) {
+            plan.minima_pitch = max(plan.sampled, kMostSlots) * kMinima;
+            take(plan.of_rows.nearest, rows);
+            take(plan.of_rows.order, rows);
+            take(plan.units[0], (ptrdiff_t)plan.strips * kSampleUnits);
+            take(plan.units[1], plan.strips * blocks_of(plan));
+            take(plan.units[2], plan.strips * blocks_of(plan));
+            take(plan.slots, plan.strips);
+            take(plan.most_own, plan.strips);
+        }
+    }
+    static void lay_out_centres(PlanOf<T> &plan, Layout &take)
+    {
+        for (Members *const members : {&plan.of_columns, &plan.of_rows}) {
+            take(members->starts, kMostCentres + 1);
+            take(members->counts, kMostCentres);
+            take(members->taken, kMostCentres);
+        }
+        plan.of_columns.order = plan.column_of;
+        plan.of_columns.whole = plan.sorted_tiles * kTileCols;
+        plan.of_rows.whole = 1;
+        take(plan.of_columns.nearest, plan.b.count);
+        take(plan.nearest_mates, kMates);
+        take(plan.centre_of_mate, kMates);
+        take(plan.centre_images, kMostCentres * kCentrePitch);
+        take(plan.centre_squares, kMostCentres);
+        take(plan.reaches, kMostCentres);
+        for (int stride = 1; stride < kStrides; ++stride) {
+            plan.nth_of[stride] = guess_of_few(plan.wanted, stride);
+        }
     }
     static ptrdiff_t bytes_of_image(const Plan &plan)
     {
@@ -110,10 +183,8 @@ struct Products {
 
     void arrange(Steps &steps, const PlanOf<T> &plan) const
     {
-        const ptrdiff_t blocks = gd::ceil_div(plan.tiles, sorted_tiles<kSteps>());
-        steps.enqueue(find_centre<T>, gd::ceil_div(plan.planes * 8, gd::filter::kLanes), dim3(1024),
-                      0, plan);
-        steps.enqueue(find_scale<T>, 1, dim3(1024), 0, plan, least_of<M, T>());
+        const ptrdiff_t blocks = blocks_of(plan);
+        measure<false>(steps, plan, plan.planes * 8, least_of<M, T>());
         if constexpr (kIsLong) {
             constexpr int kColumns = kColumnWarps * kRowsOfWarp;
             const ptrdiff_t parts = blocks * kSortedCols / kColumns;
@@ -123,6 +194,13 @@ struct Products {
             steps.enqueue(write_columns<T>, parts, threads, 0, plan);
         }
         else {
+            if (plan.most_centres > 1) {
+                constexpr int kBlocks = kMates / kMatesAtOnce;
+                steps.enqueue(measure_mates<T>, kBlocks * kBlocks, dim3(kMateThreads), 0, plan);
+                steps.enqueue(find_centres, 1, dim3(kMates), 0, (const Plan &)plan);
+                steps.enqueue(place_centres<T>, plan.most_centres, dim3(kCentreThreads), 0, plan);
+                sort_by_centre<false>(steps, plan, plan.b.count);
+            }
             steps.enqueue(prepare_columns<kSteps, T>, blocks, dim3(1024), sizeof(Sorting<kSteps>),
                           plan);
         }
@@ -130,18 +208,46 @@ struct Products {
     void prepare_rows(Steps &steps, const PlanOf<T> &plan) const
     {
         const ptrdiff_t rows = (ptrdiff_t)plan.strips * kTileRows;
-        steps.enqueue(gd::filter::prepare_rows<T>, rows / (kRowWarps * kRowsOfWarp),
+        const bool several = plan.most_centres > 1;
+        if constexpr (!kIsLong) {
+            if (several) {
+                sort_by_centre<true>(steps, plan, plan.rows);
+            }
+        }
+        steps.enqueue(gd::filter::prepare_rows<T>,
+                      rows / (kRowWarps * kRowsOfWarp) * (several ? kCentreParts : 1),
                       dim3(kRowWarps * gd::filter::kLanes), 0, plan);
+        if (several) {
+            steps.enqueue(list_samples, plan.strips, dim3(kTileRows), 0, (const Plan &)plan);
+        }
     }
-    /* Multiplies rows with some tiles. */
+    /* Puts columns or rows in the order of their centres, if there are several. */
+    template <bool kOfRows>
+    static void sort_by_centre(Steps &steps, const PlanOf<T> &plan, ptrdiff_t count)
+    {
+        steps.enqueue(find_members<kSteps, kOfRows, T>, 2 * steps.processors, dim3(kMemberThreads),
+                      sizeof(Finding), plan);
+        steps.enqueue(place_members, gd::ceil_div(count, (ptrdiff_t)kPlaced), dim3(kMemberThreads),
+                      0, (const Plan &)plan, kOfRows ? plan.of_rows : plan.of_columns, (int)count);
+    }
+    /* Multiplies rows with some tiles; where there are several centres, with those of these that
+     * may be near. */
     template <Look kLook>
     void look_at(Steps &steps, const PlanOf<T> &typed, const Tiles &tiles) const
     {
         using P = std::conditional_t<kLook == Look::kCheck, PlanOf<T>, Plan>;
         const P &plan = typed;
         const int strips = plan.strips * (kIsLong ? kTileRows / kGroupRows : 1);
-        const Units units = {tiles, strips,
-                             tiles_of_unit(strips, tiles.end - tiles.begin, steps.processors)};
+        Units units = {tiles, strips,
+                       tiles_of_unit(strips, tiles.end - tiles.begin, steps.processors)};
+        if (plan.most_centres > 1) {
+            units.listed = plan.units[list_of(tiles.part)];
+            units.listed_count = plan.found->units + (int)tiles.part;
+            if (tiles.part != Part::kSample) {
+                steps.enqueue(list_units, 8 * steps.processors, dim3(kUnitThreads), 0,
+                              (const Plan &)plan, tiles.part);
+            }
+        }
         if constexpr (kIsLong) {
             steps.enqueue(multiply_long<kLook, P>, steps.processors, dim3(kThreads),
                           sizeof(LongShared), plan, units);

@@ -229,36 +229,37 @@ constexpr unsigned kCloseEnough = 64; /* steps of a float */
 
 /* Finds the candidates that may be neighbours, of `count` that there are. Returns how many they
  * are, more than there is room for among them; -1 if the guess failed. */
-__device__ __forceinline__ int choose_few(const Plan &plan, int row, const RowFacts &facts,
-                                          ptrdiff_t self, int count, int room, int *chosen)
+__device__ __forceinline__ int choose_few(const Plan &plan, int place, float limit, ptrdiff_t self,
+                                          int count, int room, int *chosen)
 {
     const int lane = threadIdx.x % kLanes;
-    const Candidate *const list = plan.lists + (ptrdiff_t)row * plan.list_room;
+    const Candidate *const list = plan.lists + (ptrdiff_t)place * plan.list_room;
+    const RowFacts facts = plan.by_centre(0).facts[place];
     unsigned upper[kFewOfLane], low = ~0u, below = 0;
     float lower[kFewOfLane];
-    const unsigned limit = ordered(facts.limit);
+    const unsigned most_upper = ordered(limit);
 #pragma unroll
     for (int i = 0; i < kFewOfLane; ++i) {
         upper[i] = ~0u;
         lower[i] = INFINITY;
         if (i * kLanes + lane < count) {
             const Candidate one = list[i * kLanes + lane];
-            const float e = bound(facts, plan.tile_facts[one.place / kTileCols]);
+            const float e = error_of(plan, place, facts, one);
             if (self < 0 || plan.column_of[one.place] != self) {
                 upper[i] = ordered(one.v + e);
                 lower[i] = one.v - e;
             }
         }
         low = min(low, upper[i]);
-        below += upper[i] <= limit;
+        below += upper[i] <= most_upper;
     }
     const bool enough = (int)__reduce_add_sync(~0u, below) >= plan.wanted;
-    if (!enough && !has_all(plan, row, facts)) {
+    if (!enough && !has_all(plan, place, limit)) {
         return -1;
     }
     const float most = enough ? unordered(nth_least(upper, plan.wanted, __reduce_min_sync(~0u, low),
-                                                    limit, kCloseEnough))
-                              : facts.limit;
+                                                    most_upper, kCloseEnough))
+                              : limit;
     int near = 0;
 #pragma unroll
     for (int i = 0; i < kFewOfLane; ++i) {
@@ -285,19 +286,20 @@ __global__ void __launch_bounds__(kFewWarps *kLanes, sizeof(T) == sizeof(float) 
     __shared__ KeyOf<T> keys[kFewWarps][kFewChosen];
     __shared__ int chosen[kFewWarps][kFewChosen];
     const int warp = threadIdx.x / kLanes, lane = threadIdx.x % kLanes;
-    const int row = (int)blockIdx.x * kFewWarps + warp;
-    if (row >= plan.rows) {
+    const int place = (int)blockIdx.x * kFewWarps + warp;
+    if (place >= plan.rows) {
         return;
     }
+    const int row = plan.row_at(place);
     const int odd = (int)min(plan.found->odd, (unsigned)kMostOdd + 1);
-    const int count = (int)min(plan.counts[row], (unsigned)plan.list_room + 1);
-    const RowFacts facts = plan.row_facts[row];
+    const int count = (int)min(plan.counts[place], (unsigned)plan.list_room + 1);
+    const float limit = plan.limits[place];
     bool fails = count > plan.list_room || odd > kMostOdd ||
-                 (count < plan.wanted && !has_all(plan, row, facts));
+                 (count < plan.wanted && !has_all(plan, place, limit));
     bool left = !fails && (count > kFew || (plan.wanted > kFewChosen && count >= plan.wanted));
     if (!fails && !left) {
         const ptrdiff_t self = plan.self < 0 ? -1 : plan.self + row;
-        const int near = choose_few(plan, row, facts, self, count, kFewChosen, chosen[warp]);
+        const int near = choose_few(plan, place, limit, self, count, kFewChosen, chosen[warp]);
         fails = near < 0;
         left = near + odd > kFewChosen;
         if (!fails && !left) {
@@ -313,7 +315,7 @@ __global__ void __launch_bounds__(kFewWarps *kLanes, sizeof(T) == sizeof(float) 
         fail(plan, row);
     }
     else if (lane == 0 && left) {
-        plan.left_rows[atomicAdd(&plan.found->left, 1)] = row;
+        plan.left_rows[atomicAdd(&plan.found->left, 1)] = place;
     }
 }
 
@@ -403,13 +405,13 @@ __device__ __forceinline__ Number nth_of_block(BlockSums &shared, int nth, Numbe
 
 /* Finds the candidates that may be neighbours, as choose_few. All threads get their number. */
 template <typename S>
-__device__ __forceinline__ int choose_many(const Plan &plan, int row, ptrdiff_t self, int count,
+__device__ __forceinline__ int choose_many(const Plan &plan, int place, ptrdiff_t self, int count,
                                            const S &shared, BlockSums &sums, int &near)
 {
     constexpr int kOfThread = kManyOfThread;
-    const Candidate *const list = plan.lists + (ptrdiff_t)row * plan.list_room;
-    const RowFacts facts = plan.row_facts[row];
-    const unsigned limit = ordered(facts.limit);
+    const Candidate *const list = plan.lists + (ptrdiff_t)place * plan.list_room;
+    const RowFacts facts = plan.by_centre(0).facts[place];
+    const unsigned limit = ordered(plan.limits[place]);
     unsigned upper[kOfThread], low = ~0u;
 #pragma unroll
     for (int i = 0; i < kOfThread; ++i) {
@@ -417,9 +419,8 @@ __device__ __forceinline__ int choose_many(const Plan &plan, int row, ptrdiff_t 
         upper[i] = ~0u;
         if (at < count) {
             const Candidate one = list[at];
-            const float e = bound(facts, plan.tile_facts[one.place / kTileCols]);
             if (self < 0 || plan.column_of[one.place] != self) {
-                upper[i] = ordered(one.v + e);
+                upper[i] = ordered(one.v + error_of(plan, place, facts, one));
             }
         }
         low = min(low, upper[i]);
@@ -450,13 +451,13 @@ __device__ __forceinline__ int choose_many(const Plan &plan, int row, ptrdiff_t 
     const int all = sums.sums[0];
     least = ~(unsigned)sums.sums[2];
     __syncthreads();
-    if (all < plan.wanted && !has_all(plan, row, facts)) {
+    if (all < plan.wanted && !has_all(plan, place, plan.limits[place])) {
         return -1;
     }
     const float most =
         all >= plan.wanted
             ? unordered(nth_of_block(sums, plan.wanted, least, limit, kCloseEnough, count_below))
-            : facts.limit;
+            : plan.limits[place];
     for (int first = 0; first < count; first += S::kThreads) {
         const int i = first + (int)threadIdx.x;
         bool is_near = false;
@@ -464,8 +465,7 @@ __device__ __forceinline__ int choose_many(const Plan &plan, int row, ptrdiff_t 
         if (i < count) { /* read again: lower bounds as well would not stay in registers */
             const Candidate one = list[i];
             column = plan.column_of[one.place];
-            is_near = one.v - bound(facts, plan.tile_facts[one.place / kTileCols]) <= most &&
-                      column != self;
+            is_near = one.v - error_of(plan, place, facts, one) <= most && column != self;
         }
         const int at = claim(near, is_near);
         if (is_near) {
@@ -526,10 +526,12 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
     __shared__ BlockSums sums;
     const S shared(reinterpret_cast<KeyOf<T> *>(memory));
     for (int at = blockIdx.x; at < (int)plan.found->left; at += gridDim.x) {
-        const int row = plan.left_rows[at], odd = (int)plan.found->odd;
+        const int place = plan.left_rows[at], row = plan.row_at(place);
+        const int odd = (int)plan.found->odd;
         const ptrdiff_t self = plan.self < 0 ? -1 : plan.self + row;
         __syncthreads();
-        const int chosen = choose_many(plan, row, self, (int)plan.counts[row], shared, sums, near);
+        const int chosen =
+            choose_many(plan, place, self, (int)plan.counts[place], shared, sums, near);
         int count = chosen;
         if (chosen >= 0) {
             measure_chosen<M, Block>(plan, shared.keys, shared.chosen, row, self, chosen, odd);

@@ -6,7 +6,8 @@
  *      Number, Metric          the points' type and the distances' arithmetic
  *      kId, kLogs              the row of the table; warps of a multiprocessor that write a log
  *      kMostLimit              what a limit can be at most, in units of its bounds
- *      lay_out, lay_out_rows   what it keeps of B and of some rows of A; sets `planes`
+ *      lay_out, lay_out_rows   what it keeps of B and of some rows of A; sets `planes`, and
+ *                              `most_centres` where there may be several (centres.cuh)
  *      arrange, prepare_rows   make that
  *      look_at<Look>           lets a kernel look at the bounds of all rows with some tiles
  *
@@ -23,6 +24,7 @@
 #include "common/steps.cuh"
 #include "neighbors/product/lists.cuh"
 #include "neighbors/product/look.cuh"
+#include "neighbors/product/prepare.cuh"
 #include "neighbors/product/recompute.cuh"
 #include "neighbors/product/within.cuh"
 
@@ -37,7 +39,8 @@ constexpr ptrdiff_t kMostRows = 48 * kTileRows, kMostRowsOfMany = 24 * kTileRows
 constexpr int kThreadsOfFew = 256, kThreadsOfMany = 512;
 constexpr int kSampleEvery = 17; /* tiles */
 /* Hits of a row that there is room for, on average: some, and of those that are expected. Of tight
- * clusters, whose bounds are wide beside their distances, there are many more than expected. */
+ * clusters that share a centre, whose bounds are wide beside their distances, there are many more
+ * than expected. */
 constexpr int kHits = 1024, kMoreHits = 7, kMoreOfMany = 3;
 
 /* Every so many tiles are sampled: few enough, and with no factor in common with how many are
@@ -57,6 +60,9 @@ inline int sample_stride(ptrdiff_t tiles)
  * are near each other in B may be so in space; but a tile gives kMinima of the least at most. */
 inline int guess_of_few(int wanted, int stride)
 {
+    if (stride == 1) {
+        return wanted;
+    }
     constexpr double kSeldom = 1e-6;
     const double share = 1.0 / stride;
     double exactly = pow(1 - share, wanted - 1), above = 1 - exactly; /* 0 of them; more */
@@ -112,6 +118,13 @@ inline double expected_hits(const Plan &plan)
                                      : -log1p(-plan.nth / runs) / kRun * plan.tiles * kTileCols;
 }
 
+/* Hits of a row that there is room for in the log. */
+inline ptrdiff_t hits_of_row(const Plan &plan)
+{
+    const double more = plan.wanted <= kFewWanted ? kMoreHits : kMoreOfMany;
+    return kHits + (ptrdiff_t)(more * expected_hits(plan));
+}
+
 inline ptrdiff_t rows_at_once(int wanted)
 {
     return wanted <= kFewWanted ? kMostRows : kMostRowsOfMany;
@@ -130,22 +143,24 @@ void lay_out(const gd_neighbors &call, int processors, Way &way, PlanOf<T> &plan
     const bool lists = (call.within.starts != NULL || counts) && call.ranked.most == 0;
     plan.most = Way::kMostLimit;
     plan.apart = 8;
+    plan.most_centres = 1;
     plan.wanted = lists ? kMostNeighbors : (int)call.ranked.most;
     plan.tiles = (int)ceil_div(call.b.rows, (ptrdiff_t)kTileCols);
     plan.list_room = kManyOfThread * (plan.wanted <= kFewWanted ? kThreadsOfFew : kThreadsOfMany);
     plan_sample(plan, call.b.rows);
+    plan.minima_pitch = plan.sampled * kMinima;
     take(plan.found, 1);
+    take(plan.largest, kSampleRows);
     take(plan.odd_columns, kMostOdd);
     way.lay_out(plan, take);
 
     const ptrdiff_t most = min(call.a.rows, rows_at_once(plan.wanted));
     plan.strips = (int)ceil_div(most, (ptrdiff_t)kTileRows);
     const ptrdiff_t rows = (ptrdiff_t)plan.strips * kTileRows;
-    const double more = plan.wanted <= kFewWanted ? kMoreHits : kMoreOfMany;
-    const ptrdiff_t hits = kHits + (ptrdiff_t)(more * expected_hits(plan));
-    plan.chunks = (unsigned)(rows * hits / kChunk + 2 * processors * Way::kLogs);
+    plan.chunks = (unsigned)(rows * hits_of_row(plan) / kChunk + 2 * processors * Way::kLogs);
     way.lay_out_rows(plan, take, rows);
     take(plan.row_facts, rows);
+    take(plan.limits, rows);
     take(plan.counts, rows);
     take(plan.failed_rows, rows);
     take(plan.left_rows, rows);
@@ -155,9 +170,23 @@ void lay_out(const gd_neighbors &call, int processors, Way &way, PlanOf<T> &plan
     take(plan.listed_indices, lists ? call.a.rows * plan.wanted : 0);
     take(plan.log, plan.chunks);
     take(plan.lists, rows * plan.list_room);
-    plan.minima = reinterpret_cast<float *>(plan.lists); /* until there are lists */
+    plan.minima = plan.mates = reinterpret_cast<float *>(plan.lists); /* until there are lists */
     static_assert(kMostMinima * sizeof(float) <= kManyOfThread * kThreadsOfFew * sizeof(Candidate),
                   "they fit");
+    static_assert(sizeof(float) * kMates * kMates <=
+                      sizeof(Candidate) * kTileRows * kManyOfThread * kThreadsOfFew,
+                  "they fit, too");
+}
+
+/* Finds the centre of `dims` dimensions and the scale; see find_scale. */
+template <bool kInBytes, typename T>
+void measure(Steps &steps, const PlanOf<T> &plan, ptrdiff_t dims, double least)
+{
+    steps.enqueue(find_centre<T>, ceil_div(dims, (ptrdiff_t)kLanes), dim3(kLanes * kSampleParts), 0,
+                  plan);
+    steps.enqueue(measure_sample<T>, kSampleRows / kSampleWarps, dim3(kSampleWarps * kLanes), 0,
+                  plan);
+    steps.enqueue(find_scale<T, kInBytes>, 1, dim3(kSampleRows), 0, plan, least);
 }
 
 /* Tiles that are multiplied before limits are lowered. Of a share s of them as many as s times the
@@ -206,7 +235,7 @@ void guess_limits(Steps &steps, const Way &way, const PlanOf<T> &plan)
 {
     const ptrdiff_t rows = (ptrdiff_t)plan.strips * kTileRows;
     way.prepare_rows(steps, plan);
-    way.template look_at<Look::kMinima>(steps, plan, {0, plan.sampled, plan.stride});
+    way.template look_at<Look::kMinima>(steps, plan, {0, plan.sampled, plan.stride, Part::kSample});
     steps.enqueue(guess, rows / kGuessWarps, dim3(kGuessWarps * kLanes), 0, (const Plan &)plan);
 }
 
@@ -216,17 +245,17 @@ void find(Steps &steps, const Way &way, const PlanOf<T> &typed)
 {
     using M = typename Way::Metric;
     const Plan &plan = typed;
-    const auto list_hits = [&](int begin, int end) {
-        way.template look_at<Look::kLog>(steps, typed, {begin, end, 1});
+    const auto list_hits = [&](int begin, int end, Part part) {
+        way.template look_at<Look::kLog>(steps, typed, {begin, end, 1, part});
         steps.enqueue(scatter, 8 * steps.processors, dim3(kChunk), 0, plan);
     };
     const int first = first_tiles(plan);
-    if (first > 0) {
+    if (first > 0 || plan.most_centres > 1) {
         const ptrdiff_t rows = (ptrdiff_t)plan.strips * kTileRows;
-        list_hits(0, first);
+        list_hits(0, first, Part::kFirst);
         steps.enqueue(tighten, rows / kGuessWarps, dim3(kGuessWarps * kLanes), 0, plan);
     }
-    list_hits(first, plan.tiles);
+    list_hits(first, plan.tiles, Part::kOthers);
     if (plan.wanted <= kFewWanted) {
         rank<M, false>(steps, typed);
     }
@@ -245,7 +274,7 @@ bool search(Steps &steps, const Way &way, const PlanOf<T> &plan, bool check, boo
         return false;
     }
     if (check) {
-        way.template look_at<Look::kCheck>(steps, plan, {0, plan.tiles, 1});
+        way.template look_at<Look::kCheck>(steps, plan, {0, plan.tiles, 1, Part::kAll});
     }
     if constexpr (kHasOther<Way>) {
         const auto other = way.other();

@@ -27,6 +27,16 @@ struct Truths {
         int least[2][kRuns];
     };
 
+    /* Truths have no centres. */
+    struct ByCentre {
+        const unsigned char *images;
+    };
+    static __device__ __forceinline__ constexpr bool has_several(const Plan &) { return false; }
+    static __device__ __forceinline__ ByCentre by_centre(const Plan &plan, int)
+    {
+        return {plan.images};
+    }
+    static __device__ __forceinline__ unsigned log_room(const Plan &plan) { return plan.chunks; }
     static __device__ __forceinline__ Limits limits(const Plan &plan, const Image &columns, int row)
     {
         Limits limits;
@@ -87,7 +97,7 @@ __device__ __forceinline__ void log_groups(const Plan &plan, const Sums &acc, un
             for (int r = 0; r < 2; ++r) {
                 if (some[r] >> lane & 1) {
                     const unsigned at = log.used + __popc(some[r] & ((1u << lane) - 1));
-                    if (log.chunk < plan.chunks) {
+                    if (log.chunk < log.room) {
                         Chunk &chunk = plan.log[log.chunk];
                         const auto pair = [&](int i) {
                             const int from = run * 16 + i * 4 + 2 * r;

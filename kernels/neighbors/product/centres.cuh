@@ -1,0 +1,554 @@
+/* centres.cuh: several centres, for points in clusters.
+ *
+ * Idea: the bound of operands.cuh grows with the lengths of rows that are moved by a centre. In
+ * clusters far from each other it is wide beside the distances that are to be told apart. So each
+ * cluster has a centre of its own. Columns are sorted by the centre that they are near, a tile has
+ * one, and each row of A has an image by every centre, with half of its square there, its `shift`:
+ * half of a squared distance is v and the shift, whatever the centre. Rows are sorted by their
+ * centres as well, so that a strip has few: strips are multiplied with tiles that may be near, and
+ * others are passed over, for |b|^2 / 2 - |a| |b| is a lower bound of v.
+ *
+ * Whether there are clusters, a sample says: its rows' nearest mates are then much nearer than its
+ * rows are to each other. Centres are rows of the sample, each the furthest from those before it,
+ * and then the means of the rows around them. Any centres are right, and any points may be theirs:
+ * they decide how long it takes. All is decided on the device; where there are no clusters the
+ * kernels of this file end at once, and the others have one centre.
+ *
+ * Floor: B is read twice more than its images are written, 0.2 ms for 1,000,000 x 128 on an H100;
+ * products are those of a strip with the clusters that it has, a twentieth of all where there
+ * are 64. What was reached stands in product_sm90a.cu. */
+#ifndef GPUDIST_NEIGHBORS_PRODUCT_CENTRES_CUH
+#define GPUDIST_NEIGHBORS_PRODUCT_CENTRES_CUH
+
+#include "arch/mma.cuh"
+#include "neighbors/product/lists.cuh"
+#include "neighbors/product/prepare.cuh"
+
+namespace gd {
+namespace filter {
+
+/* ---------------------------------------------------------------- which centres */
+
+constexpr int kMatesAtOnce = 64, kMateThreads = 256;
+
+template <typename T>
+__device__ __forceinline__ ptrdiff_t row_of_mate(const PlanOf<T> &plan, int i)
+{
+    return plan.b.count * i / kMates;
+}
+
+/* Squared distances between rows of a sample, and each one's nearest. Rows that halves do not hold
+ * are infinitely far away. A block has 64 rows and 64 columns, a thread 4 and 4. */
+template <typename T>
+__global__ void __launch_bounds__(kMateThreads)
+    measure_mates(const __grid_constant__ PlanOf<T> plan)
+{
+    follow();
+    __shared__ __align__(16) float rows[2][GD_FOLD][kMatesAtOnce + 4];
+    constexpr int kAcross = kMates / kMatesAtOnce;
+    const int first[2] = {(int)blockIdx.x / kAcross * kMatesAtOnce,
+                          (int)blockIdx.x % kAcross * kMatesAtOnce};
+    const int down = (int)threadIdx.x / 16, across = (int)threadIdx.x % 16;
+    const T scale = (T)plan.found->scale;
+    /* A thread brings a dimension of some rows, while the ones before are multiplied. */
+    constexpr int kRowsAtOnce = kMateThreads / GD_FOLD;
+    constexpr int kBrought = 2 * kMatesAtOnce / kRowsAtOnce;
+    const int k_brought = (int)threadIdx.x % GD_FOLD, row_brought = (int)threadIdx.x / GD_FOLD;
+    T brought[kBrought], centre;
+    const auto bring = [&](ptrdiff_t group) {
+        const ptrdiff_t dim = min(group + k_brought, plan.d - 1);
+        centre = plan.centre[dim];
+#pragma unroll
+        for (int i = 0; i < kBrought; ++i) {
+            const int row = row_brought + i * kRowsAtOnce;
+            brought[i] =
+                plan.b.at(row_of_mate(plan, first[row / kMatesAtOnce] + row % kMatesAtOnce), dim);
+        }
+    };
+    float sums[4][4] = {};
+    bring(0);
+    for (ptrdiff_t group = 0; group < plan.d; group += GD_FOLD) {
+        __syncthreads();
+#pragma unroll
+        for (int i = 0; i < kBrought; ++i) {
+            const int row = row_brought + i * kRowsAtOnce;
+            const float x =
+                group + k_brought < plan.d ? (float)((brought[i] - centre) * scale) : 0.0f;
+            rows[row / kMatesAtOnce][k_brought][row % kMatesAtOnce] = fabsf(x) < kLargest ? x : NAN;
+        }
+        __syncthreads();
+        bring(group + GD_FOLD);
+#pragma unroll
+        for (int k = 0; k < GD_FOLD; ++k) {
+            float x[4], y[4];
+            load_word(&rows[0][k][4 * down], x);
+            load_word(&rows[1][k][4 * across], y);
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+#pragma unroll
+                for (int j = 0; j < 4; ++j) {
+                    sums[i][j] = fmaf(x[i] - y[j], x[i] - y[j], sums[i][j]);
+                }
+            }
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        const int row = first[0] + 4 * down + i;
+        float nearest = INFINITY;
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+            const int column = first[1] + 4 * across + j;
+            sums[i][j] = sums[i][j] < kFar ? sums[i][j] : INFINITY;
+            nearest = column != row ? fminf(nearest, sums[i][j]) : nearest;
+        }
+        store_word(plan.mates + (ptrdiff_t)row * kMates + first[1] + 4 * across, sums[i]);
+#pragma unroll
+        for (int step = 8; step > 0; step /= 2) {
+            nearest = fminf(nearest, __shfl_xor_sync(~0u, nearest, step));
+        }
+        if (across == 0) {
+            atomicMin(plan.nearest_mates + row, __float_as_uint(nearest));
+        }
+    }
+}
+
+/* Where the largest of a block's numbers is, or -1 if all are 0. `turn`: of calls that follow each
+ * other, every other one. */
+struct Largest {
+    unsigned most[2][kLanes];
+    int where[2][kLanes];
+};
+__device__ __forceinline__ int find_largest(Largest &shared, int turn, unsigned x)
+{
+    const int lane = threadIdx.x % kLanes, warp = threadIdx.x / kLanes;
+    const unsigned of_warp = __reduce_max_sync(~0u, x);
+    const int first = __ffs(__ballot_sync(~0u, x == of_warp)) - 1;
+    if (lane == first) {
+        shared.most[turn][warp] = of_warp;
+        shared.where[turn][warp] = (int)threadIdx.x;
+    }
+    __syncthreads();
+    const unsigned mine = shared.most[turn][lane], all = __reduce_max_sync(~0u, mine);
+    const int from = __ffs(__ballot_sync(~0u, mine == all)) - 1;
+    return all == 0 ? -1 : shared.where[turn][from];
+}
+
+/* How many times nearer, squared, a row's nearest mate is than most of the others if there are
+ * clusters; within so much of that, squared, rows are of one cluster; and so many rows may have no
+ * centre though they have mates. In a cluster that has to share a centre with others, neighbours
+ * would be in so few tiles that a guess from some of them fails. */
+constexpr float kClustered = 16, kOneCluster = 16;
+/* From so many times on halves do not tell points of a cluster apart by the spread of all, so that
+ * any number of centres is worth its images; otherwise no more than these. */
+constexpr float kVeryTight = 400;
+constexpr int kCentresOfWide = 64;
+constexpr int kMostWithout = kMates / 32;
+constexpr int kMostAlone = kMates / 8; /* rows without mates, for those to have centres as well */
+
+/* One block, a thread a row of the sample. */
+static __global__ void __launch_bounds__(kMates) find_centres(const __grid_constant__ Plan plan)
+{
+    follow();
+    __shared__ unsigned numbers[kMates];
+    __shared__ Largest largest;
+    const int i = threadIdx.x;
+    const auto nth_least_of = [&](unsigned x, int nth) {
+        numbers[i] = x;
+        sort<Block>(numbers, kMates);
+        const unsigned least = numbers[nth];
+        __syncthreads();
+        return __uint_as_float(least);
+    };
+    if (i < kMostCentres) {
+        plan.of_columns.counts[i] = plan.of_columns.taken[i] = 0;
+        plan.of_rows.counts[i] = plan.of_rows.taken[i] = 0;
+        plan.reaches[i] = INFINITY;
+    }
+    const float near = __uint_as_float(plan.nearest_mates[i]);
+    const float between = plan.mates[(ptrdiff_t)i * kMates + (i + kMates / 2) % kMates];
+    const float nearest = nth_least_of(__float_as_uint(near), kMates / 2);
+    const float most = nth_least_of(__float_as_uint(between), kMates / 4 * 3);
+    if (!(kClustered * nearest <= most && most > 0 && most < kFar)) {
+        return;
+    }
+    const float apart = fminf(kOneCluster * nearest, most / 4);
+    const bool has_mates = near <= apart, is_alone = !has_mates && near < kFar;
+    const bool few_alone = __syncthreads_count(is_alone) <= kMostAlone;
+    float away = INFINITY;
+    int own = -1, count = 0;
+    bool alone = false; /* those that are have a centre after the others, if they are few */
+    const int most_centres =
+        kVeryTight * nearest <= most ? plan.most_centres : min(plan.most_centres, kCentresOfWide);
+    for (int turn = 0; count < most_centres; turn ^= 1) {
+        const bool may = (has_mates || (alone && is_alone)) && away > apart;
+        const int next = find_largest(largest, turn, may ? __float_as_uint(away) : 0u);
+        if (next < 0) {
+            if (alone || !few_alone) {
+                break;
+            }
+            alone = true;
+            continue;
+        }
+        const float x = plan.mates[(ptrdiff_t)next * kMates + i];
+        if (x < away) {
+            away = x;
+            own = count;
+        }
+        ++count;
+    }
+    plan.centre_of_mate[i] = away <= apart ? own : -1;
+    const bool are_many = __syncthreads_count(has_mates && away > apart) > kMostWithout;
+    if (i == 0 && count > 1 && !are_many) {
+        plan.found->centres = (unsigned)count;
+    }
+}
+
+/* A block a centre: the mean of its rows of the sample, and its image beside the others. */
+constexpr int kCentreThreads = 128, kCentrePitch = GD_GROUP + 16;
+template <typename T>
+__global__ void __launch_bounds__(kCentreThreads)
+    place_centres(const __grid_constant__ PlanOf<T> plan)
+{
+    follow();
+    __shared__ int mates[kMates], count;
+    __shared__ float squares[kCentreThreads / kLanes];
+    const int own = (int)blockIdx.x, thread = (int)threadIdx.x, lane = thread % kLanes;
+    if (!plan.has_several() || own >= (int)plan.found->centres) {
+        return;
+    }
+    if (thread < kLanes) {
+        int found = 0;
+        for (int first = 0; first < kMates; first += kLanes) {
+            const bool mine = plan.centre_of_mate[first + lane] == own;
+            const unsigned some = __ballot_sync(~0u, mine);
+            if (mine) {
+                mates[found + __popc(some & ((1u << lane) - 1))] = first + lane;
+            }
+            found += __popc(some);
+        }
+        count = found;
+    }
+    __syncthreads();
+    float square = 0;
+    if (thread < plan.planes * 8) { /* all dimensions: rows are not long */
+        T sum = 0;
+        for (int i = 0; i < count && thread < plan.d; ++i) {
+            sum += plan.b.at(row_of_mate(plan, mates[i]), thread);
+        }
+        const T mean = count == 0 ? T(0) : sum / (T)count;
+        plan.centres[own * plan.centre_pitch() + thread] = mean;
+        const float moved = (float)((mean - plan.centre[thread]) * (T)plan.found->scale);
+        plan.centre_images[own * kCentrePitch + thread] = __float2half(moved);
+        square += moved * moved;
+    }
+    square = sum_lanes(square);
+    if (lane == 0) {
+        squares[thread / kLanes] = square;
+    }
+    __syncthreads();
+    if (thread == 0) {
+        plan.centre_squares[own] = 0.5f * (squares[0] + squares[1] + squares[2] + squares[3]);
+    }
+}
+
+/* ---------------------------------------------------------------- whose centre is which */
+
+constexpr int kMemberThreads = 256, kMemberRows = 16; /* points that a warp looks at at once */
+
+/* Finds the centre that points of A or B are near, by products of halves with 64 centres at a time,
+ * and counts those of each centre. */
+constexpr int kCentresAtOnce = 64;
+struct Finding {
+    __half images[kMostCentres][kCentrePitch];
+    float squares[kMostCentres];
+    unsigned counts[kMostCentres];
+};
+template <int kSteps, bool kOfRows, typename T>
+__global__ void __launch_bounds__(kMemberThreads, sizeof(T) == sizeof(float) ? 2 : 1)
+    find_members(const __grid_constant__ PlanOf<T> plan)
+{
+    follow();
+    extern __shared__ __align__(128) unsigned char memory[];
+    auto &shared = *reinterpret_cast<Finding *>(memory);
+    if (!plan.has_several()) {
+        return;
+    }
+    const Points<T> &points = kOfRows ? plan.a : plan.b;
+    const bool words = kOfRows ? plan.words_a : plan.words_b;
+    const Members &members = kOfRows ? plan.of_rows : plan.of_columns;
+    const int thread = (int)threadIdx.x, lane = thread % kLanes, g = lane / 4, t = lane % 4;
+    const int centres = (int)plan.found->centres;
+    const int whole = (centres + kCentresAtOnce - 1) / kCentresAtOnce * kCentresAtOnce;
+    constexpr int kWords = kCentrePitch / 8;
+    for (int i = thread; i < whole * kWords; i += kMemberThreads) {
+        reinterpret_cast<uint4 *>(shared.images)[i] =
+            reinterpret_cast<const uint4 *>(plan.centre_images)[i];
+    }
+    for (int i = thread; i < whole; i += kMemberThreads) {
+        shared.squares[i] = plan.centre_squares[i];
+        shared.counts[i] = 0;
+    }
+    if (kOfRows) {
+        for (int i = (int)blockIdx.x * kMemberThreads + thread; i < plan.strips * kTileRows;
+             i += (int)gridDim.x * kMemberThreads) {
+            plan.counts[i] = 0;
+        }
+    }
+    __syncthreads();
+    const T scale = (T)plan.found->scale;
+    constexpr ptrdiff_t kWarpsOfBlock = kMemberThreads / kLanes;
+    constexpr int kAtOnce = kSteps * (int)sizeof(T) <= 16 ? kSteps : 16 / (int)sizeof(T);
+    for (ptrdiff_t first = (blockIdx.x * kWarpsOfBlock + thread / kLanes) * kMemberRows;
+         first < points.count; first += gridDim.x * kWarpsOfBlock * kMemberRows) {
+        const ptrdiff_t row[2] = {points.clamp(first + g), points.clamp(first + g + 8)};
+        unsigned a[kSteps][4];
+#pragma unroll
+        for (int step = 0; step < kSteps; step += kAtOnce) {
+            Four<T> x[kAtOnce][2];
+#pragma unroll
+            for (int s = 0; s < kAtOnce; ++s) {
+#pragma unroll
+                for (int r = 0; r < 2; ++r) {
+                    x[s][r] =
+                        load_dims(points, words, row[r], (step + s) * kStepDims + 4 * t, plan.d);
+                }
+            }
+#pragma unroll
+            for (int s = 0; s < kAtOnce; ++s) {
+                Four<T> c;
+#pragma unroll
+                for (int i = 0; i < 4; i += kPerWord<T>) {
+                    load_word(plan.centre + (step + s) * kStepDims + 4 * t + i, c.x + i);
+                }
+                /* Dimensions of a step in any order, if it is the same for both. */
+                const Moved one(x[s][0], c, scale), other(x[s][1], c, scale);
+                a[step + s][0] = one.halves.x, a[step + s][1] = other.halves.x;
+                a[step + s][2] = one.halves.y, a[step + s][3] = other.halves.y;
+            }
+        }
+        unsigned best[2] = {};
+#pragma unroll 1
+        for (int from = 0; from < whole; from += kCentresAtOnce) {
+            float acc[kCentresAtOnce / 8][4] = {};
+#pragma unroll
+            for (int step = 0; step < kSteps; ++step) {
+#pragma unroll
+                for (int n = 0; n < kCentresAtOnce / 8; ++n) {
+                    const uint2 b = *reinterpret_cast<const uint2 *>(
+                        &shared.images[from + n * 8 + g][step * kStepDims + 4 * t]);
+                    const unsigned of_centre[2] = {b.x, b.y};
+                    multiply_add(acc[n], a[step], of_centre);
+                }
+            }
+#pragma unroll
+            for (int n = 0; n < kCentresAtOnce / 8; ++n) {
+#pragma unroll
+                for (int i = 0; i < 4; ++i) {
+                    const unsigned centre = from + n * 8 + 2 * t + i % 2;
+                    const unsigned near = ordered(acc[n][i] - shared.squares[centre]);
+                    if (centre < (unsigned)centres) { /* what stands behind them is not known */
+                        best[i / 2] = max(best[i / 2], (near & ~(kMostCentres - 1u)) | centre);
+                    }
+                }
+            }
+        }
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+            best[r] = max(best[r], __shfl_xor_sync(~0u, best[r], 1));
+            best[r] = max(best[r], __shfl_xor_sync(~0u, best[r], 2));
+            const int centre = min((int)(best[r] % kMostCentres), centres - 1);
+            if (t == 0 && first + g + 8 * r < points.count) {
+                members.nearest[first + g + 8 * r] = (unsigned char)centre;
+                atomicAdd(&shared.counts[centre], 1);
+            }
+        }
+    }
+    __syncthreads();
+    for (int i = thread; i < centres; i += kMemberThreads) {
+        if (shared.counts[i] > 0) {
+            atomicAdd(&members.counts[i], shared.counts[i]);
+        }
+    }
+}
+
+/* Puts points in the order of their centres, 2048 of them a block. */
+constexpr int kPlacedOfThread = 8, kPlaced = kPlacedOfThread * kMemberThreads;
+static __global__ void __launch_bounds__(kMemberThreads)
+    place_members(const __grid_constant__ Plan plan, const __grid_constant__ Members members,
+                  int points)
+{
+    follow();
+    __shared__ int starts[kMostCentres + 1], bases[kMostCentres];
+    __shared__ unsigned counts[kMostCentres];
+    if (!plan.has_several()) {
+        return;
+    }
+    const int centres = (int)plan.found->centres, thread = (int)threadIdx.x;
+    if (thread < kLanes) {
+        int before = 0;
+        for (int first = 0; first < kMostCentres; first += kLanes) {
+            const int centre = first + thread;
+            const int own = centre < centres ? ((int)members.counts[centre] + members.whole - 1) /
+                                                   members.whole * members.whole
+                                             : 0;
+            int sum = own;
+#pragma unroll
+            for (int step = 1; step < kLanes; step *= 2) {
+                const int other = __shfl_up_sync(~0u, sum, step);
+                sum += thread >= step ? other : 0;
+            }
+            starts[centre] = before + sum - own;
+            before += __shfl_sync(~0u, sum, kLanes - 1);
+        }
+        starts[kMostCentres] = before;
+    }
+    if (thread < kMostCentres) {
+        counts[thread] = 0;
+    }
+    __syncthreads();
+    const int first = (int)blockIdx.x * kPlaced + thread;
+    int centre[kPlacedOfThread], at[kPlacedOfThread];
+#pragma unroll
+    for (int i = 0; i < kPlacedOfThread; ++i) {
+        const int point = first + i * kMemberThreads;
+        centre[i] = point < points ? members.nearest[point] : -1;
+    }
+#pragma unroll
+    for (int i = 0; i < kPlacedOfThread; ++i) {
+        at[i] = centre[i] >= 0 ? (int)atomicAdd(&counts[centre[i]], 1) : 0;
+    }
+    __syncthreads();
+    if (thread < kMostCentres && counts[thread] > 0) {
+        bases[thread] = starts[thread] + (int)atomicAdd(&members.taken[thread], counts[thread]);
+    }
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < kPlacedOfThread; ++i) {
+        if (centre[i] >= 0) {
+            members.order[bases[centre[i]] + at[i]] = first + i * kMemberThreads;
+        }
+    }
+    for (int own = (int)blockIdx.x; own < centres; own += (int)gridDim.x) {
+        for (int i = starts[own] + (int)members.counts[own] + thread; i < starts[own + 1];
+             i += kMemberThreads) {
+            members.order[i] = -1;
+        }
+    }
+    for (int i = thread; blockIdx.x == 0 && i <= kMostCentres; i += kMemberThreads) {
+        members.starts[i] = starts[i];
+    }
+}
+
+/* ---------------------------------------------------------------- which tiles */
+
+/* A block a strip. */
+static __global__ void __launch_bounds__(kTileRows) list_samples(const __grid_constant__ Plan plan)
+{
+    follow();
+    __shared__ bool own[kMostCentres];
+    if (!plan.has_several()) {
+        return;
+    }
+    const int strip = (int)blockIdx.x, thread = (int)threadIdx.x;
+    const int centres = (int)plan.found->centres, place = strip * kTileRows + thread;
+    if (thread < kMostCentres) {
+        own[thread] = false;
+    }
+    __syncthreads();
+    if (place < plan.rows) {
+        own[plan.of_rows.nearest[plan.of_rows.order[place]]] = true;
+    }
+    __syncthreads();
+    if (thread >= kLanes) {
+        return;
+    }
+    int owned = 0;
+    for (int first = 0; first < kMostCentres; first += kLanes) {
+        owned += __popc(__ballot_sync(~0u, own[first + thread]));
+    }
+    const int most = min(kMostOwn, kOwnSlots / max(owned, 1)), other = stride_of_others(plan);
+    int slots = 0;
+    for (int first = 0; first < kMostCentres; first += kLanes) {
+        const int centre = first + thread;
+        const int tiles = centre < centres ? tiles_of_centre(plan, centre) : 0;
+        const int start = plan.of_columns.starts[centre] / kTileCols;
+        const int apart = own[centre] ? max(every_nth(tiles, most), 1) : other;
+        const int before_first = own[centre] ? 0 : (apart - start % apart) % apart;
+        int count = max((tiles - before_first + apart - 1) / apart, 0);
+        int sum = count;
+#pragma unroll
+        for (int step = 1; step < kLanes; step *= 2) {
+            const int before = __shfl_up_sync(~0u, sum, step);
+            sum += thread >= step ? before : 0;
+        }
+        const int from = slots + sum - count;
+        slots += __shfl_sync(~0u, sum, kLanes - 1);
+        count = min(count, kMostSlots - from);
+        for (int i = 0; i < count; i += kSampledAtOnce) {
+            plan.units[0][atomicAdd(&plan.found->units[0], 1)] = {
+                strip,
+                centre,
+                from + i,
+                from + min(i + kSampledAtOnce, count),
+                start + before_first + i * apart,
+                apart};
+        }
+    }
+    if (thread == 0) {
+        plan.slots[strip] = min(slots, kMostSlots);
+        plan.most_own[strip] = most;
+    }
+}
+
+/* Lists the tiles that a strip has to be multiplied with: first, those of the first half of a
+ * centre's columns, or of all if they are few; then, with limits that are tighter, of the others;
+ * for a check, all. A warp a strip and tiles that were sorted together. */
+constexpr int kUnitThreads = 256, kFewColumns = 8192;
+static __global__ void __launch_bounds__(kUnitThreads)
+    list_units(const __grid_constant__ Plan plan, Part part)
+{
+    follow();
+    if (!plan.has_several()) {
+        return;
+    }
+    const int lane = (int)threadIdx.x % kLanes;
+    const int together = plan.sorted_tiles * kTileCols;
+    const int blocks = plan.of_columns.starts[plan.found->centres] / together;
+    constexpr int kWarpsOfBlock = kUnitThreads / kLanes;
+    for (int item = (int)blockIdx.x * kWarpsOfBlock + (int)threadIdx.x / kLanes;
+         item < blocks * plan.strips; item += (int)gridDim.x * kWarpsOfBlock) {
+        const int strip = item % plan.strips, block = item / plan.strips;
+        const int tile = block * plan.sorted_tiles, centre = plan.tile_facts[tile].centre;
+        const int columns = (int)plan.of_columns.counts[centre];
+        const int before = tile * kTileCols - plan.of_columns.starts[centre];
+        const bool first = columns <= kFewColumns || 2 * before < columns;
+        if (part != Part::kAll && first != (part == Part::kFirst)) {
+            continue;
+        }
+        const int tiles = min(plan.sorted_tiles, every_nth(columns - before, kTileCols));
+        TileFacts all = {};
+        for (int i = 0; i < tiles; ++i) {
+            const TileFacts one = plan.tile_facts[tile + i];
+            all.low = fmaxf(all.low, one.low);
+            all.norm = fmaxf(all.norm, one.norm);
+            all.rest = fmaxf(all.rest, one.rest);
+        }
+        const RowFacts *const rows = plan.by_centre(centre).facts + strip * kTileRows;
+        bool near = part == Part::kAll;
+        for (int i = lane; i < kTileRows; i += kLanes) {
+            const RowFacts row = rows[i];
+            const float limit = row.limit + bound(row, all);
+            const float least = (0.5f * all.norm - row.high) * all.norm;
+            near = near || (row.limit > -INFINITY && (all.norm >= row.high || least <= limit));
+        }
+        if (__any_sync(~0u, near) && lane == 0) {
+            const unsigned at = atomicAdd(&plan.found->units[(int)part], 1);
+            plan.units[list_of(part)][at] = {strip, centre, tile, tile + tiles, tile, 1};
+        }
+    }
+}
+
+}  // namespace filter
+}  // namespace gd
+#endif
