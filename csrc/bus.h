@@ -27,12 +27,13 @@ typedef struct gd_bus gd_bus;
 typedef gd_status gd_fill(void *context, ptrdiff_t first, ptrdiff_t count, void *panel,
                           gd_error *err);
 
-/* A dense result on its way to the host: computed on the stage's stream in panels of rows, while
+/* A result on its way to the host: computed on the stage's stream in panels of rows, while
  * earlier panels travel. */
 typedef struct gd_result {
     gd_stage *stage; /* on a CUDA device, which is current; panels count in its budget */
-    void *to;        /* rows * row_bytes bytes on the host */
+    void *to;        /* rows of row_bytes bytes on the host */
     size_t row_bytes;
+    size_t to_pitch; /* from one of them to the next; 0: row_bytes */
     ptrdiff_t rows;
     /* Where the whole result is on the device, or NULL: then panels are for `fill` to compute. */
     const void *whole;

@@ -10,13 +10,13 @@
 #include <immintrin.h>
 #endif
 
+#include "sizes.h"
 #include "team.h"
 
 enum {
     MOST_COPIERS = 12,
     SPARE_CORES = 4, /* as many spinning threads as cores would keep the driver's from running */
 };
-static const size_t PART = (size_t)128 << 10; /* a thread's, where none has to wait */
 
 int gd_copiers(void)
 {
@@ -25,6 +25,8 @@ int gd_copiers(void)
     const int fit = wanted < most ? wanted : most;
     return fit < MOST_COPIERS ? fit : MOST_COPIERS;
 }
+
+bool gd_leave_cores(int threads) { return threads <= gd_team_cores() - SPARE_CORES; }
 
 /* Past the caches: what is written is not read soon, and a line need not be fetched first. */
 static void copy_past(char *to, const char *from, size_t bytes)
@@ -54,19 +56,6 @@ static void copy_past(char *to, const char *from, size_t bytes)
 #endif
 }
 
-ptrdiff_t gd_parts_of(const char *to, size_t bytes, size_t part)
-{
-    return (ptrdiff_t)(((uintptr_t)to % part + bytes + part - 1) / part);
-}
-
-void gd_copy_part(char *to, const char *from, size_t bytes, size_t part, ptrdiff_t i)
-{
-    const size_t before = (uintptr_t)to % part;
-    const size_t begin = i == 0 ? 0 : (size_t)i * part - before;
-    const size_t end = (size_t)(i + 1) * part - before;
-    copy_past(to + begin, from + begin, (end < bytes ? end : bytes) - begin);
-}
-
 bool gd_is_touched(const char *p)
 {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -74,33 +63,55 @@ bool gd_is_touched(const char *p)
     return mincore((void *)((uintptr_t)p / page * page), 1, &found) == 0 && found % 2 == 1;
 }
 
-gd_rows gd_rows_of(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t row_bytes,
-                   ptrdiff_t rows, bool near)
+static bool is_dense(const gd_rows *r)
 {
-    const bool dense = to_pitch == row_bytes && from_pitch == row_bytes;
-    const size_t bytes = row_bytes * (size_t)rows;
-    return (gd_rows){.to = to,
-                     .from = from,
-                     .to_pitch = to_pitch,
-                     .from_pitch = from_pitch,
-                     .row_bytes = row_bytes,
-                     .bytes = bytes,
-                     .near = near,
-                     .dense = dense,
-                     .parts = dense ? (ptrdiff_t)((bytes + PART - 1) / PART) : rows};
+    return r->to_pitch == r->row_bytes && r->from_pitch == r->row_bytes;
 }
 
-void gd_copy_part_of_rows(const gd_rows *r, ptrdiff_t i)
+/* Bytes of the first part that belong to what comes before. */
+static size_t before(const gd_rows *r) { return (uintptr_t)r->to % r->part; }
+
+static ptrdiff_t rows_a_part(const gd_rows *r) { return (ptrdiff_t)(1 + r->part / r->row_bytes); }
+
+gd_rows gd_rows_of(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t row_bytes,
+                   ptrdiff_t rows, size_t part, bool near)
 {
-    const size_t begin = r->dense ? (size_t)i * PART : 0;
-    char *to = r->to + (r->dense ? begin : (size_t)i * r->to_pitch);
-    const char *from = r->from + (r->dense ? begin : (size_t)i * r->from_pitch);
-    const size_t left = r->bytes - begin;
-    const size_t bytes = !r->dense ? r->row_bytes : left < PART ? left : PART;
+    gd_rows r = {.to = to,
+                 .from = from,
+                 .to_pitch = to_pitch,
+                 .from_pitch = from_pitch,
+                 .row_bytes = row_bytes,
+                 .part = part,
+                 .rows = rows,
+                 .near = near};
+    const size_t bytes = before(&r) + row_bytes * (size_t)rows;
+    r.parts = is_dense(&r) ? (ptrdiff_t)gd_ceil_div((ptrdiff_t)bytes, (ptrdiff_t)part)
+                           : gd_ceil_div(rows, rows_a_part(&r));
+    return r;
+}
+
+static void copy(const gd_rows *r, char *to, const char *from, size_t bytes)
+{
     if (r->near) {
         memcpy(to, from, bytes);
     }
     else {
         copy_past(to, from, bytes);
+    }
+}
+
+void gd_copy_part(const gd_rows *r, ptrdiff_t i)
+{
+    if (is_dense(r)) {
+        const size_t bytes = r->row_bytes * (size_t)r->rows;
+        const size_t begin = i == 0 ? 0 : (size_t)i * r->part - before(r);
+        const size_t end = (size_t)(i + 1) * r->part - before(r);
+        copy(r, r->to + begin, r->from + begin, (end < bytes ? end : bytes) - begin);
+        return;
+    }
+    const ptrdiff_t each = rows_a_part(r), end = gd_least((i + 1) * each, r->rows);
+    for (ptrdiff_t row = i * each; row < end; ++row) {
+        copy(r, r->to + (size_t)row * r->to_pitch, r->from + (size_t)row * r->from_pitch,
+             r->row_bytes);
     }
 }

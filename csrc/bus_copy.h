@@ -7,27 +7,27 @@
 
 /* How many threads copy. */
 int gd_copiers(void);
-
-/* Memory is copied in parts, which end at multiples of `part` bytes of `to`: how many there are. */
-ptrdiff_t gd_parts_of(const char *to, size_t bytes, size_t part);
-/* Copies the i-th of them, past the caches: what is written is not read soon. */
-void gd_copy_part(char *to, const char *from, size_t bytes, size_t part, ptrdiff_t i);
+/* Whether so many threads leave cores to others. */
+bool gd_leave_cores(int threads);
 
 /* Whether memory has been touched before, as far as the system tells. */
 bool gd_is_touched(const char *p);
 
-/* Rows between places that have been touched: a thread's part need not end where a page does. */
+/* Rows to be copied, in parts that threads take. */
 typedef struct gd_rows {
     char *to;
     const char *from;
-    size_t to_pitch, from_pitch, row_bytes, bytes;
-    bool near, dense; /* near: through the caches */
-    ptrdiff_t parts;
+    size_t to_pitch, from_pitch, row_bytes, part;
+    ptrdiff_t rows, parts;
+    bool near;
 } gd_rows;
 
+/* Parts of dense rows end at multiples of `part` bytes of `to`, others where a row does that has
+ * come so far. Copies go past the caches, as what is written is not read soon, unless it is `near`.
+ */
 gd_rows gd_rows_of(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t row_bytes,
-                   ptrdiff_t rows, bool near);
+                   ptrdiff_t rows, size_t part, bool near);
 /* Copies the i-th part. */
-void gd_copy_part_of_rows(const gd_rows *r, ptrdiff_t i);
+void gd_copy_part(const gd_rows *r, ptrdiff_t i);
 
 #endif

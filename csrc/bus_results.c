@@ -1,12 +1,8 @@
 /* bus_results.c: results on their way to the host, while later panels of them are computed. */
-#include "bus_results.h"
-
-#include <pthread.h>
-
+#include "bus_crew.h"
 #include "bus_slots.h"
 #include "device.h"
 #include "sizes.h"
-#include "team.h"
 
 enum { PANEL_STEP = 16 }; /* rows: kernels see operands as aligned in a panel as in the whole */
 /* Parts of a piece: a huge page where threads fault, since two would fault for the same, and less
@@ -14,37 +10,21 @@ enum { PANEL_STEP = 16 }; /* rows: kernels see operands as aligned in a panel as
 static const size_t PAGE = (size_t)2 << 20, SHARE = (size_t)512 << 10;
 static const size_t LEAST_PANEL = (size_t)16 << 20, MOST_PANEL = (size_t)256 << 20;
 
-/* Some of a result, in a slot; it lies within a panel. */
-typedef struct gd_piece {
-    size_t offset, bytes;  /* in the result */
-    size_t part;           /* bytes of a part, which one thread copies */
-    ptrdiff_t parts, left; /* how many there are; not copied yet */
-} gd_piece;
-
 /* A result on its way. */
-struct gd_transfer {
+typedef struct gd_transfer {
     const gd_result *result;
     gd_bus *bus;
     void *memory; /* the panels on the device */
     ptrdiff_t panel_rows, panels, filled;
     int ahead; /* so many panels are computed before the first of them has left */
-    size_t piece_bytes;
     /* of the next piece to leave: its panel, and where in it it begins */
     ptrdiff_t panel;
     size_t at;
-    /* The pieces by number, of which each slot has every GD_SLOTS-th. Copying threads take their
-     * parts in order, one after the other, so that none waits for the last of a piece: a fresh page
-     * costs several times what one that is there does. */
-    gd_piece piece[GD_SLOTS];
-    ptrdiff_t sent, landed, taken, finished;
-    ptrdiff_t part; /* of piece `taken`, the next to be copied */
-    /* Rows that the calling thread wants copied: parts that somebody has begun, and has done. */
-    gd_rows request;
-    ptrdiff_t begun, run;
-    bool over;
-    pthread_mutex_t lock;          /* of what follows `piece` but `sent` */
-    pthread_cond_t some, done_one; /* parts to copy, or the end; a piece that is finished */
-};
+    /* Of the pieces by number each slot has every GD_SLOTS-th. */
+    gd_rows piece[GD_SLOTS];
+    size_t end[GD_SLOTS]; /* where in the result it ends */
+    ptrdiff_t sent, landed, told;
+} gd_transfer;
 
 static ptrdiff_t rows_of_panel(const gd_transfer *t, ptrdiff_t panel)
 {
@@ -60,7 +40,16 @@ static char *panel_memory(const gd_transfer *t, ptrdiff_t panel)
 }
 
 /* Rows with padding between them travel as rows, all others as bytes. */
-static bool is_padded(const gd_result *r) { return r->whole != NULL && r->pitch != r->row_bytes; }
+static bool is_padded(const gd_result *r)
+{
+    return (r->whole != NULL && r->pitch != r->row_bytes) || r->to_pitch != r->row_bytes;
+}
+
+/* Where on the host the byte of the result is; a padded one's row begins there. */
+static char *place_of(const gd_result *r, size_t byte)
+{
+    return (char *)r->to + byte / r->row_bytes * r->to_pitch + byte % r->row_bytes;
+}
 
 /* Where in the device's memory a panel is from byte `at` on; a padded one's row begins there. */
 static const char *panel_at(const gd_transfer *t, ptrdiff_t panel, size_t at)
@@ -73,11 +62,12 @@ static const char *panel_at(const gd_transfer *t, ptrdiff_t panel, size_t at)
     return (const char *)r->whole + row * r->pitch + at % r->row_bytes;
 }
 
-/* A piece of a panel from `from` on. */
-static gd_status copy_piece(const gd_result *r, void *stream, void *to, const char *from,
-                            size_t bytes, gd_error *err)
+/* A piece of a panel from `from` on, to rows with a pitch of their own. */
+static gd_status copy_piece(const gd_result *r, void *stream, void *to, size_t to_pitch,
+                            const char *from, size_t bytes, gd_error *err)
 {
-    return is_padded(r) ? gd_cuda_copy_rows(stream, to, r->row_bytes, from, r->pitch, r->row_bytes,
+    const size_t pitch = r->whole != NULL ? r->pitch : r->row_bytes;
+    return is_padded(r) ? gd_cuda_copy_rows(stream, to, to_pitch, from, pitch, r->row_bytes,
                                             bytes / r->row_bytes, err)
                         : gd_cuda_copy_rows(stream, to, bytes, from, bytes, bytes, 1, err);
 }
@@ -101,41 +91,76 @@ static gd_status fill_next(gd_transfer *t, gd_error *err)
                : status;
 }
 
+/* How the piece that is in a slot is copied to its place. */
+static gd_rows piece_of(const gd_transfer *t, int slot, size_t offset, size_t bytes)
+{
+    const gd_result *r = t->result;
+    char *const to = place_of(r, offset);
+    const char *const last = place_of(r, offset + bytes - 1);
+    const size_t part = gd_is_touched(last) ? SHARE : PAGE;
+    const bool dense = r->to_pitch == r->row_bytes;
+    const size_t row = dense ? bytes : r->row_bytes;
+    return gd_rows_of(to, dense ? bytes : r->to_pitch, t->bus->slot[slot], row, row,
+                      (ptrdiff_t)(bytes / row), part, false);
+}
+
+/* How many bytes a piece from byte `begin` on may have, whole rows where it has to. The last ones
+ * are short, since nothing is left that copying them could hide behind. While many devices are at
+ * work, pieces are half a slot: from four H100s came 86 GB/s by 16 MB and 113 by 8. With fewer that
+ * is slower: what threads have just read is in their own caches, 24 MB of 12 threads, from which it
+ * has to be taken before the bus can write there again. One H100 brought 52 GB/s by 4 slots of 16
+ * MB, 40 by 8, 30 by 4. */
+static size_t most_of_piece(const gd_transfer *t, size_t begin)
+{
+    const gd_result *r = t->result;
+    const size_t all = (size_t)r->rows * r->row_bytes;
+    const size_t share = gd_between(0, all / 8, (all - begin) / 2) / PAGE * PAGE;
+    const size_t halves = gd_buses_at_work() > GD_FEW_BUSES ? 2 : 1;
+    const size_t most =
+        gd_between(0, gd_between(PAGE, share, SIZE_MAX), t->bus->slot_bytes / halves);
+    return is_padded(r) ? gd_between(1, most / r->row_bytes, SIZE_MAX) * r->row_bytes : most;
+}
+
 /* Sends the next piece to its slot. */
 static gd_status depart(gd_transfer *t, gd_error *err)
 {
     const gd_result *r = t->result;
     gd_bus *bus = t->bus;
     const int slot = (int)(t->sent++ % GD_SLOTS);
-    gd_piece *piece = &t->piece[slot];
-    const size_t panel_begin = (size_t)(t->panel * t->panel_rows) * r->row_bytes;
+    const size_t begin = (size_t)(t->panel * t->panel_rows) * r->row_bytes + t->at;
     const size_t panel_bytes = (size_t)rows_of_panel(t, t->panel) * r->row_bytes;
-    gd_status status = GD_OK;
-    /* The panel after this one is computed while this one travels, if it has a place. */
-    while (status == GD_OK && t->filled < t->panels && t->filled < t->panel + t->ahead) {
-        status = fill_next(t, err);
-    }
+    const size_t bytes = gd_between(0, panel_bytes - t->at, most_of_piece(t, begin));
+    gd_status status = t->filled == t->panel ? fill_next(t, err) : GD_OK;
     if (status == GD_OK && t->at == 0) {
         status = gd_cuda_mark_order(bus->stream, bus->computed[t->panel % GD_PANELS], err);
     }
     if (status != GD_OK) {
         return status;
     }
-    piece->offset = panel_begin + t->at;
-    piece->bytes = gd_between(0, panel_bytes - t->at, t->piece_bytes);
-    char *const to = (char *)r->to + piece->offset;
-    piece->part = gd_is_touched(to + piece->bytes - 1) ? SHARE : PAGE;
-    piece->parts = piece->left = gd_parts_of(to, piece->bytes, piece->part);
-    if ((status = copy_piece(r, bus->stream, bus->slot[slot], panel_at(t, t->panel, t->at),
-                             piece->bytes, err)) != GD_OK ||
+    t->piece[slot] = piece_of(t, slot, begin, bytes);
+    t->end[slot] = begin + bytes;
+    if ((status = copy_piece(r, bus->stream, bus->slot[slot], r->row_bytes,
+                             panel_at(t, t->panel, t->at), bytes, err)) != GD_OK ||
         (status = gd_cuda_mark_set(bus->landed[slot], bus->stream, err)) != GD_OK) {
         return status;
     }
-    t->at += piece->bytes;
+    t->at += bytes;
     if (t->at == panel_bytes) {
         status = gd_cuda_mark_set(bus->departed[t->panel % GD_PANELS], bus->stream, err);
         t->panel += 1;
         t->at = 0;
+    }
+    return status;
+}
+
+/* Has the helpers copy what has landed in the next slot. */
+static gd_status land(gd_transfer *t, gd_crew *crew, gd_error *err)
+{
+    const int slot = (int)(t->landed % GD_SLOTS);
+    const gd_status status = gd_cuda_mark_wait(t->bus->landed[slot], err);
+    if (status == GD_OK) {
+        gd_crew_give(crew, &t->piece[slot]);
+        t->landed += 1;
     }
     return status;
 }
@@ -147,171 +172,52 @@ static void tell_complete(const gd_result *r, size_t bytes)
     }
 }
 
-/* Copies the next part of what has landed; false if there is none. The lock is held, but not while
- * it copies. */
-static bool take_part(gd_transfer *t)
+/* Tells how far the result is complete; returns how many pieces are. */
+static ptrdiff_t tell_finished(gd_transfer *t, ptrdiff_t finished)
 {
-    if (t->taken == t->landed) {
-        return false;
+    if (finished > t->told) {
+        t->told = finished;
+        tell_complete(t->result, t->end[(finished - 1) % GD_SLOTS]);
     }
-    gd_piece *piece = &t->piece[t->taken % GD_SLOTS];
-    const void *slot = t->bus->slot[t->taken % GD_SLOTS];
-    const ptrdiff_t part = t->part++;
-    if (t->part == piece->parts) {
-        t->taken += 1;
-        t->part = 0;
-    }
-    pthread_mutex_unlock(&t->lock);
-    gd_copy_part((char *)t->result->to + piece->offset, slot, piece->bytes, piece->part, part);
-    pthread_mutex_lock(&t->lock);
-    piece->left -= 1;
-    /* In order: a piece may be finished before an earlier one. */
-    for (; t->finished < t->taken && t->piece[t->finished % GD_SLOTS].left == 0; ++t->finished) {
-        const gd_piece *whole = &t->piece[t->finished % GD_SLOTS];
-        tell_complete(t->result, whole->offset + whole->bytes);
-        pthread_cond_signal(&t->done_one);
-    }
-    return true;
+    return finished;
 }
 
-/* Copies the next part of rows that the calling thread wants copied; false if there is none. The
- * lock is held, but not while it copies. */
-static bool serve_request(gd_transfer *t)
+/* The first pieces of a panel leave before the next one is enqueued, to be computed meanwhile if it
+ * has a place. */
+static gd_status travel(void *context, gd_crew *crew, gd_error *err)
 {
-    if (t->begun == t->request.parts) {
-        return false;
-    }
-    const gd_rows rows = t->request;
-    const ptrdiff_t part = t->begun++;
-    pthread_mutex_unlock(&t->lock);
-    gd_copy_part_of_rows(&rows, part);
-    pthread_mutex_lock(&t->lock);
-    if (++t->run == rows.parts) {
-        pthread_cond_signal(&t->done_one);
-    }
-    return true;
-}
-
-void gd_copy_with_helpers(gd_transfer *t, const gd_rows *rows)
-{
-    pthread_mutex_lock(&t->lock);
-    t->request = *rows;
-    t->begun = t->run = 0;
-    pthread_cond_broadcast(&t->some);
-    while (t->run < rows->parts) {
-        if (!serve_request(t)) {
-            pthread_cond_wait(&t->done_one, &t->lock);
-        }
-    }
-    pthread_mutex_unlock(&t->lock);
-}
-
-static void help(gd_transfer *t)
-{
-    pthread_mutex_lock(&t->lock);
-    while (!t->over) {
-        if (!serve_request(t) && !take_part(t)) {
-            pthread_cond_wait(&t->some, &t->lock);
-        }
-    }
-    pthread_mutex_unlock(&t->lock);
-}
-
-/* Has the helpers copy what has landed in the next slot. */
-static gd_status land(gd_transfer *t, gd_error *err)
-{
-    const gd_status status = gd_cuda_mark_wait(t->bus->landed[t->landed % GD_SLOTS], err);
-    if (status == GD_OK) {
-        pthread_mutex_lock(&t->lock);
-        t->landed += 1;
-        pthread_cond_broadcast(&t->some);
-        pthread_mutex_unlock(&t->lock);
-    }
-    return status;
-}
-
-/* Waits until more than `before` pieces are finished; helps, since there need not be anybody else.
- */
-static void finish_more(gd_transfer *t, ptrdiff_t before)
-{
-    pthread_mutex_lock(&t->lock);
-    while (t->finished == before) {
-        if (!take_part(t)) {
-            pthread_cond_wait(&t->done_one, &t->lock);
-        }
-    }
-    pthread_mutex_unlock(&t->lock);
-}
-
-static ptrdiff_t finished(gd_transfer *t)
-{
-    pthread_mutex_lock(&t->lock);
-    const ptrdiff_t count = t->finished;
-    pthread_mutex_unlock(&t->lock);
-    return count;
-}
-
-/* What the calling thread does: it alone talks to the device. */
-static gd_status travel(gd_transfer *t, gd_error *err)
-{
+    gd_transfer *const t = context;
     gd_status status = GD_OK;
-    for (ptrdiff_t done;
-         status == GD_OK && ((done = finished(t)) < t->sent || t->panel < t->panels);) {
+    while (status == GD_OK) {
+        const ptrdiff_t done = tell_finished(t, gd_crew_finished(crew));
         if (t->panel < t->panels && t->sent < done + GD_SLOTS) {
             status = depart(t, err);
         }
+        else if (t->filled < t->panels && t->filled < t->panel + t->ahead) {
+            status = fill_next(t, err);
+        }
         else if (t->landed < t->sent) {
-            status = land(t, err);
+            status = land(t, crew, err);
+        }
+        else if (done < t->sent) {
+            gd_crew_await(crew, done);
         }
         else {
-            finish_more(t, done);
+            break;
         }
     }
-    pthread_mutex_lock(&t->lock);
-    t->over = true;
-    pthread_cond_broadcast(&t->some);
-    pthread_mutex_unlock(&t->lock);
     return status;
-}
-
-/* A transfer that the caller and its helpers make. */
-typedef struct company {
-    gd_transfer *transfer;
-    gd_status status;
-    gd_error *err;
-    bool travelled;
-} company;
-
-/* The caller travels, whichever of the items it takes first; the others help until it is there. */
-static void join_transfer(void *context, ptrdiff_t first, ptrdiff_t last, int member)
-{
-    company *const c = context;
-    (void)first, (void)last;
-    if (member > 0) {
-        help(c->transfer);
-    }
-    else if (!c->travelled) {
-        c->travelled = true;
-        c->status = travel(c->transfer, c->err);
-    }
 }
 
 static gd_status travel_with_helpers(gd_transfer *t, gd_error *err)
 {
-    const ptrdiff_t parts =
-        gd_parts_of(t->result->to, (size_t)t->result->rows * t->result->row_bytes, PAGE);
-    const int helpers = parts < gd_copiers() ? (int)parts : gd_copiers();
-    company all = {t, GD_OK, err, false};
-    pthread_mutex_init(&t->lock, NULL);
-    pthread_cond_init(&t->some, NULL);
-    pthread_cond_init(&t->done_one, NULL);
-    t->bus->transfer = t;
-    gd_team_run(helpers + 1, helpers + 1, 1, join_transfer, &all);
-    t->bus->transfer = NULL;
-    pthread_cond_destroy(&t->done_one);
-    pthread_cond_destroy(&t->some);
-    pthread_mutex_destroy(&t->lock);
-    return all.status;
+    const size_t bytes = (size_t)t->result->rows * t->result->row_bytes;
+    gd_crew crew;
+    t->bus->crew = &crew;
+    const gd_status status = gd_crew_run(&crew, (ptrdiff_t)(bytes / PAGE) + 1, travel, t, err);
+    t->bus->crew = NULL;
+    (void)tell_finished(t, crew.finished);
+    return status;
 }
 
 /* Without slots: panel by panel, each when it is computed. */
@@ -329,8 +235,8 @@ static gd_status bring_plainly(gd_transfer *t, gd_error *err)
             status = r->fill(r->context, i * t->panel_rows, rows, panel_memory(t, 0), err);
         }
         if (status == GD_OK) {
-            status = copy_piece(r, stage->stream, (char *)r->to + begin, panel_at(t, panel, 0),
-                                bytes, err);
+            status = copy_piece(r, stage->stream, place_of(r, begin), r->to_pitch,
+                                panel_at(t, panel, 0), bytes, err);
         }
         status = gd_settle(stage->device, stage->stream, status, err);
         if (status == GD_OK) {
@@ -364,12 +270,8 @@ static gd_status bring(gd_transfer *t, gd_error *err)
         return err->status;
     }
     stage->bus = t->bus;
-    t->piece_bytes =
-        gd_between(0, gd_between(PAGE, bytes / 8 / PAGE * PAGE, bytes), t->bus->slot_bytes);
-    if (is_padded(t->result)) { /* none, where not even one fits */
-        t->piece_bytes = t->piece_bytes / t->result->row_bytes * t->result->row_bytes;
-    }
-    status = t->piece_bytes == 0 ? bring_plainly(t, err) : travel_with_helpers(t, err);
+    const size_t least = is_padded(t->result) ? t->result->row_bytes : 1;
+    status = t->bus->slot_bytes < least ? bring_plainly(t, err) : travel_with_helpers(t, err);
     status = gd_settle(stage->device, t->bus->stream, status, err);
     stage->bus = NULL;
     gd_bus_leave(t->bus);
@@ -391,6 +293,7 @@ gd_status gd_bring_result(const gd_result *wanted, gd_error *err)
         full.panel_rows = gd_panel_rows(result->rows, result->row_bytes);
     }
     full.pitch = full.pitch == 0 ? full.row_bytes : full.pitch;
+    full.to_pitch = full.to_pitch == 0 ? full.row_bytes : full.to_pitch;
     const ptrdiff_t panel_rows = full.panel_rows;
     t.panel_rows = panel_rows;
     t.panels = (result->rows + panel_rows - 1) / panel_rows;

@@ -1,65 +1,85 @@
 /* bus_rows.c: rows between the host and a device, as they are: operands, matrices, and parts of
  * results. */
-#include "bus_results.h"
+#include "bus_crew.h"
 #include "bus_slots.h"
 #include "device.h"
 #include "registry.h"
 #include "sizes.h"
-#include "team.h"
 
 /* A piece of an operand is copied past the caches up to this size. What threads have just written
  * stays in their caches, and from there the device reads it at 54 GB/s while they fill the next
  * slot, but at 8 (2 MB) to 34 GB/s (16 MB) once they sleep. Past the caches it is 40 to 54 whatever
  * they do. So only a large piece that another one follows goes by way of the caches. */
-static const size_t MOST_PAST = (size_t)8 << 20;
+static const size_t MOST_PAST = (size_t)4 << 20;
+/* No piece is larger: two slots are filled while the bus has the others, and 512 MB came to an H100
+ * by pieces of 8 MB in 12.6 ms, by 16 in 14.0. */
+static const size_t MOST_PIECE = (size_t)8 << 20;
 
-static void copy_some_rows(void *rows, ptrdiff_t first, ptrdiff_t last, int member)
+/* A thread's part of a piece, at least. */
+static const size_t PART = (size_t)128 << 10;
+
+/* Rows on their way to a device, by pieces of `step` rows, of which there are `pieces`. */
+typedef struct gd_sending {
+    gd_bus *bus;
+    void *stream;
+    char *to;
+    const char *from;
+    size_t to_pitch, from_pitch, row_bytes;
+    ptrdiff_t rows, step, pieces;
+} gd_sending;
+
+/* Cuts the rows into so many pieces at least, of so many bytes at most. */
+static void cut(gd_sending *s, int pieces, size_t bytes)
 {
-    (void)member;
-    for (ptrdiff_t i = first; i < last; ++i) {
-        gd_copy_part_of_rows(rows, i);
-    }
+    const size_t share = s->row_bytes * (size_t)s->rows / (size_t)pieces;
+    const size_t most = gd_between(s->row_bytes, bytes, s->bus->slot_bytes);
+    s->step = (ptrdiff_t)(gd_between(s->row_bytes, share, most) / s->row_bytes);
+    s->pieces = gd_ceil_div(s->rows, s->step);
 }
 
-static void copy_rows(const gd_bus *bus, gd_rows rows)
+static ptrdiff_t rows_of_piece(const gd_sending *s, ptrdiff_t piece)
 {
-    if (bus->transfer != NULL) { /* its helpers are there, and the team's workers are these */
-        gd_copy_with_helpers(bus->transfer, &rows);
-        return;
-    }
-    gd_team_run(gd_copiers(), rows.parts, 0, copy_some_rows, &rows);
+    return gd_least(s->step, s->rows - piece * s->step);
 }
 
-/* How many rows make a piece, if there shall be so many pieces: the threads have one while the bus
- * has another. */
-static ptrdiff_t rows_of_piece(const gd_bus *bus, size_t row_bytes, ptrdiff_t rows, int pieces)
+/* How a piece is copied to its slot. */
+static gd_rows piece_for(const gd_sending *s, ptrdiff_t piece, void *slot)
 {
-    const size_t share = row_bytes * (size_t)rows / (size_t)pieces;
-    return (ptrdiff_t)(gd_between(row_bytes, share, bus->slot_bytes) / row_bytes);
+    const ptrdiff_t rows = rows_of_piece(s, piece);
+    const bool near = (size_t)rows * s->row_bytes > MOST_PAST && piece + 1 < s->pieces;
+    return gd_rows_of(slot, s->row_bytes, s->from + (size_t)(piece * s->step) * s->from_pitch,
+                      s->from_pitch, s->row_bytes, rows, PART, near);
 }
 
-/* Sends rows through `count` slots from `first_slot` on, of which others have nothing more to say,
- * in at least so many pieces. */
-static gd_status send(gd_bus *bus, int first_slot, int count, int pieces, void *stream, void *to,
-                      size_t to_pitch, const void *from, size_t from_pitch, size_t row_bytes,
-                      ptrdiff_t rows, gd_error *err)
+/* Enqueues what is in a slot. */
+static gd_status dispatch(const gd_sending *s, ptrdiff_t piece, int slot, gd_error *err)
 {
-    const ptrdiff_t step = rows_of_piece(bus, row_bytes, rows, pieces);
+    const gd_status status = gd_cuda_copy_rows(
+        s->stream, s->to + (size_t)(piece * s->step) * s->to_pitch, s->to_pitch, s->bus->slot[slot],
+        s->row_bytes, s->row_bytes, (size_t)rows_of_piece(s, piece), err);
+    return status == GD_OK ? gd_cuda_mark_set(s->bus->landed[slot], s->stream, err) : status;
+}
+
+/* Threads fill up to two slots while the bus has the others. */
+static gd_status send(void *context, gd_crew *crew, gd_error *err)
+{
+    const gd_sending *const s = context;
     gd_status status = GD_OK;
-    for (ptrdiff_t first = 0, i = 0; status == GD_OK && first < rows; first += step, ++i) {
-        const int slot = first_slot + (int)(i % count);
-        const ptrdiff_t some = rows - first < step ? rows - first : step;
-        if ((status = gd_cuda_mark_wait(bus->landed[slot], err)) != GD_OK) {
-            break;
+    for (ptrdiff_t given = 0, sent = 0; status == GD_OK && sent < s->pieces;) {
+        const int slot = (int)(given % GD_SLOTS);
+        if (gd_crew_finished(crew) > sent) {
+            status = dispatch(s, sent, (int)(sent % GD_SLOTS), err);
+            sent += 1;
         }
-        const bool near = (size_t)some * row_bytes > MOST_PAST && first + some < rows;
-        copy_rows(bus, gd_rows_of(bus->slot[slot], row_bytes,
-                                  (const char *)from + (size_t)first * from_pitch, from_pitch,
-                                  row_bytes, some, near));
-        status = gd_cuda_copy_rows(stream, (char *)to + (size_t)first * to_pitch, to_pitch,
-                                   bus->slot[slot], row_bytes, row_bytes, (size_t)some, err);
-        if (status == GD_OK) {
-            status = gd_cuda_mark_set(bus->landed[slot], stream, err);
+        else if (given < s->pieces && given < sent + GD_SLOTS / 2) {
+            if ((status = gd_cuda_mark_wait(s->bus->landed[slot], err)) == GD_OK) {
+                const gd_rows piece = piece_for(s, given, s->bus->slot[slot]);
+                gd_crew_give(crew, &piece);
+                given += 1;
+            }
+        }
+        else {
+            gd_crew_await(crew, sent);
         }
     }
     return status;
@@ -84,8 +104,17 @@ gd_status gd_send_rows_ahead(gd_device device, void *stream, void *to, size_t to
     }
     else {
         /* The next to write into the slots waits for their marks, or is the bus's stream. */
-        status = send(bus, 0, GD_SLOTS, GD_SLOTS, bus->stream, to, to_pitch, from, from_pitch,
-                      row_bytes, rows, err);
+        gd_sending way = {.bus = bus,
+                          .stream = bus->stream,
+                          .to = to,
+                          .from = from,
+                          .to_pitch = to_pitch,
+                          .from_pitch = from_pitch,
+                          .row_bytes = row_bytes,
+                          .rows = rows};
+        gd_crew crew;
+        cut(&way, GD_SLOTS, MOST_PIECE);
+        status = gd_crew_run(&crew, (ptrdiff_t)(row_bytes * (size_t)rows / PART), send, &way, err);
         status = status == GD_OK ? gd_bus_order(bus, bus->stream, stream, err)
                                  : gd_settle(device, bus->stream, status, err);
     }
@@ -115,43 +144,30 @@ static gd_status send_by_reserve(gd_bus *bus, void *stream, void *to, size_t to_
                                  const void *from, size_t from_pitch, size_t row_bytes,
                                  ptrdiff_t rows, gd_error *err)
 {
-    gd_status status;
-    if (row_bytes * (size_t)rows < GD_WORTH_THE_SLOTS || bus->slot_bytes < row_bytes) {
+    gd_sending way = {.bus = bus,
+                      .stream = stream,
+                      .to = to,
+                      .from = from,
+                      .to_pitch = to_pitch,
+                      .from_pitch = from_pitch,
+                      .row_bytes = row_bytes,
+                      .rows = rows};
+    if (row_bytes * (size_t)rows < GD_WORTH_THE_SLOTS || bus->slot_bytes < row_bytes ||
+        bus->crew == NULL) {
         return gd_cuda_copy_rows(stream, to, to_pitch, from, from_pitch, row_bytes, (size_t)rows,
                                  err);
     }
-    status = gd_bus_reserve(bus, err);
     /* In one piece if it fits: a slot is free again when the device has come to what is in it,
      * behind its work on what was sent before, and the other one can be filled meanwhile. */
-    return status == GD_OK ? send(bus, GD_SLOTS, GD_RESERVE, 1, stream, to, to_pitch, from,
-                                  from_pitch, row_bytes, rows, err)
-                           : status;
-}
-
-static gd_status receive(gd_bus *bus, void *to, size_t to_pitch, const void *from,
-                         size_t from_pitch, size_t row_bytes, ptrdiff_t rows, gd_error *err)
-{
-    const ptrdiff_t step = rows_of_piece(bus, row_bytes, rows, GD_SLOTS);
-    gd_status status = GD_OK;
-    for (ptrdiff_t sent = 0, arrived = 0; status == GD_OK && arrived < rows;) {
-        const bool sends = sent < rows && sent < arrived + GD_SLOTS * step;
-        const ptrdiff_t first = sends ? sent : arrived;
-        const ptrdiff_t some = rows - first < step ? rows - first : step;
-        const int slot = (int)(first / step % GD_SLOTS);
-        if (sends) {
-            status = gd_cuda_copy_rows(bus->stream, bus->slot[slot], row_bytes,
-                                       (const char *)from + (size_t)first * from_pitch, from_pitch,
-                                       row_bytes, (size_t)some, err);
-            status =
-                status == GD_OK ? gd_cuda_mark_set(bus->landed[slot], bus->stream, err) : status;
-            sent += some;
-            continue;
-        }
+    cut(&way, 1, bus->slot_bytes);
+    gd_status status = gd_bus_reserve(bus, err);
+    for (ptrdiff_t i = 0; i < way.pieces && status == GD_OK; ++i) {
+        const int slot = GD_SLOTS + (int)(i % GD_RESERVE);
         if ((status = gd_cuda_mark_wait(bus->landed[slot], err)) == GD_OK) {
-            copy_rows(bus, gd_rows_of((char *)to + (size_t)first * to_pitch, to_pitch,
-                                      bus->slot[slot], row_bytes, row_bytes, some, false));
+            const gd_rows piece = piece_for(&way, i, bus->slot[slot]);
+            gd_crew_copy(bus->crew, &piece);
+            status = dispatch(&way, i, slot, err);
         }
-        arrived += some;
     }
     return status;
 }
@@ -159,25 +175,16 @@ static gd_status receive(gd_bus *bus, void *to, size_t to_pitch, const void *fro
 gd_status gd_bring_rows(gd_device device, void *stream, void *to, size_t to_pitch, const void *from,
                         size_t from_pitch, size_t row_bytes, ptrdiff_t rows, gd_error *err)
 {
-    const size_t bytes = row_bytes * (size_t)rows;
-    gd_bus *bus;
-    gd_status status = GD_OK;
-    if (bytes >= GD_WORTH_THE_SLOTS && (bus = gd_bus_enter(device, err)) == NULL) {
-        return err->status;
-    }
-    if (bytes < GD_WORTH_THE_SLOTS || bus->slot_bytes < row_bytes) {
-        status =
-            gd_cuda_copy_rows(stream, to, to_pitch, from, from_pitch, row_bytes, (size_t)rows, err);
-        status = gd_settle(device, stream, status, err);
-    }
-    else if ((status = gd_bus_order(bus, stream, bus->stream, err)) == GD_OK) {
-        status = receive(bus, to, to_pitch, from, from_pitch, row_bytes, rows, err);
-        status = gd_settle(device, bus->stream, status, err);
-    }
-    if (bytes >= GD_WORTH_THE_SLOTS) {
-        gd_bus_leave(bus);
-    }
-    return status;
+    gd_stage stage = {.device = device, .stream = stream};
+    const gd_result result = {.stage = &stage,
+                              .to = to,
+                              .row_bytes = row_bytes,
+                              .to_pitch = to_pitch,
+                              .rows = rows,
+                              .whole = from,
+                              .pitch = from_pitch,
+                              .panel_rows = rows};
+    return gd_bring_result(&result, err);
 }
 
 gd_status gd_stage_bring(gd_stage *stage, const gd_matrix *host, const char *what, gd_matrix *there,

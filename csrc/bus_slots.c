@@ -11,6 +11,7 @@ static const size_t MOST_SLOT = (size_t)16 << 20, LEAST_SLOT = (size_t)1 << 20;
 static gd_bus buses[GD_MOST_DEVICES];
 static pthread_once_t started = PTHREAD_ONCE_INIT;
 static _Atomic size_t pinned_limit = GD_PINNED_AT_FIRST, pinned;
+static _Atomic int at_work; /* buses that somebody has entered */
 
 static void start(void)
 {
@@ -98,10 +99,17 @@ gd_bus *gd_bus_enter(gd_device device, gd_error *err)
         pthread_mutex_unlock(&bus->lock);
         return NULL;
     }
+    atomic_fetch_add(&at_work, 1);
     return bus;
 }
 
-void gd_bus_leave(gd_bus *bus) { pthread_mutex_unlock(&bus->lock); }
+void gd_bus_leave(gd_bus *bus)
+{
+    atomic_fetch_sub(&at_work, 1);
+    pthread_mutex_unlock(&bus->lock);
+}
+
+int gd_buses_at_work(void) { return atomic_load(&at_work); }
 
 gd_status gd_bus_reserve(gd_bus *bus, gd_error *err)
 {

@@ -21,9 +21,6 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -115,8 +112,7 @@ static void wake_at(_Atomic uint32_t *word, int most)
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, most, NULL, NULL, 0);
 }
 
-/* Whether the word changes from `seen` within some seconds. Others get the core meanwhile. */
-static bool changes(_Atomic uint32_t *word, uint32_t seen, double seconds)
+bool gd_team_watch(_Atomic uint32_t *word, uint32_t seen, double seconds)
 {
     double until = 0;
     for (int round = 0;; ++round) {
@@ -201,7 +197,7 @@ static void await(slot *s, uint32_t wanted)
 {
     uint32_t seen;
     while ((seen = atomic_load_explicit(&s->done, memory_order_acquire)) != wanted) {
-        if (!changes(&s->done, seen, CALLER_WATCHES)) {
+        if (!gd_team_watch(&s->done, seen, CALLER_WATCHES)) {
             atomic_store(&s->caller_sleeps, true);
             sleep_at(&s->done, seen);
             atomic_store(&s->caller_sleeps, false);
@@ -253,7 +249,7 @@ static void *live(void *number)
     settle(worker);
     for (;;) {
         const uint32_t seen = atomic_load(&bell);
-        if (help_anyone() || changes(&bell, seen, patience)) {
+        if (help_anyone() || gd_team_watch(&bell, seen, patience)) {
             continue;
         }
         atomic_fetch_add(&sleepers, 1);

@@ -14,7 +14,10 @@
 #ifndef GPUDIST_TEAM_H
 #define GPUDIST_TEAM_H
 
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum { GD_MOST_MEMBERS = 1023 };
 
@@ -36,5 +39,9 @@ void gd_team_run(int members, ptrdiff_t count, ptrdiff_t grain, gd_team_part *pa
 /* Has each of `members` items done by a member of its own, all of which begin together, for
  * measurements: whoever comes first waits up to a tenth of a second for the others. */
 void gd_team_run_together(int members, gd_team_part *part, void *context);
+
+/* Whether the word changes from `seen` within some seconds, which are spent awake: who sleeps comes
+ * later by as much as a core takes to wake. Others get the core meanwhile. */
+bool gd_team_watch(_Atomic uint32_t *word, uint32_t seen, double seconds);
 
 #endif

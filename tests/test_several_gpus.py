@@ -314,3 +314,16 @@ def test_arrays_on_a_gpu_stay_there():
     for call in (gpudist.cdist, gpudist.minplus, gpudist.nearest):
         with pytest.raises(TypeError, match="device must be None for arrays on a device"):
             call(x, x, device="cuda:all")
+
+
+@pytest.mark.gpu
+def test_gpus_that_are_there_bring_their_rows_at_once():
+    if len(gpudist.cuda.devices()) < 2:
+        pytest.skip("there is one GPU")
+    a, b = points(9001, 40, 0, "float32"), points(8200, 40, 1, "float32")
+    one = gpudist.cdist(a, b, device="cuda:0")
+    out = np.zeros_like(one)
+    for _ in range(3):
+        out[:] = -1
+        assert gpudist.cdist(a, b, out=out, device="cuda:all") is out
+        assert out.tobytes() == one.tobytes()
