@@ -20,19 +20,21 @@
  * The first turn and the last. Bands of rows go through the first turn's stages as they arrive, and
  * through the last one's before they leave (run_apsp_ends.c, which says how many stages hide behind
  * the bus). That is done by a thread for each device; all other turns are enqueued by the caller.
+ * Other devices' first bands are on their way before the first pivots are closed. The last pivots
+ * are so many that closing them takes as long as some turns, as many as there are devices, say: the
+ * turn before has so many steps.
  *
  * Traffic: each row is copied to its device once and home once, and n^2 elements in all are sent
  * from device to device, of which each receives those of the others.
  *
  * Reached on two H200s (3f9522e), NumPy to NumPy, float32, ms, beside one of them: n = 16384 167
- * and 280, n = 32768 1114 and 2122: 1.7 and 1.9 times as fast.
+ * and 280, n = 32768 1114 and 2122: 1.7 and 1.9 times as fast. NOTES.md has where the time went.
  *
  * Launch: the caller's watch sees the first device alone. Others are two turns from it at most,
  * as snapshots are not overwritten before everybody has read them. The CPU's form is there for
  * tests: it does all in the order in which devices are told. */
 #include "run_apsp_several.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
@@ -43,7 +45,7 @@
 
 enum {
     MANY = 8192,            /* nodes, from which on the bus is worth hiding */
-    ROWS = 2048,            /* of a band that comes or goes */
+    ROWS = 1024,            /* of a band that comes or goes */
     STEP = 128,             /* every kernel takes multiples of it */
     HEAD_BYTES = 24 * STEP, /* of a row's elements at the stages of the first turn, and the last */
     TAIL_BYTES = 32 * STEP,
@@ -83,7 +85,7 @@ static gd_status size(gd_several *s, ptrdiff_t rows, ptrdiff_t pivots, size_t *w
 
 static ptrdiff_t most_pivots(const gd_several *s)
 {
-    return gd_most(s->head, gd_most(s->pivots, s->call.padded - s->end));
+    return gd_most(gd_most(s->head, s->late), s->call.padded - s->end);
 }
 
 static void plan_turns(gd_several *s, bool ends)
@@ -100,6 +102,7 @@ static void plan_turns(gd_several *s, bool ends)
     const ptrdiff_t tail = ends ? TAIL_BYTES / element : s->pivots;
     const ptrdiff_t least = s->count > 1 ? last->first : s->head;
     s->end = gd_most(call->padded - tail, least);
+    s->late = ends ? gd_least(s->count * s->pivots, call->padded - s->end) : s->pivots;
 }
 
 gd_status gd_several_plan(gd_several *s, const gd_devices *devices, size_t max_memory,
@@ -172,11 +175,34 @@ static gd_turn turn_at(gd_several *s, ptrdiff_t pivot, ptrdiff_t number)
     while (pivot >= owner->first + owner->rows) {
         ++owner;
     }
-    const ptrdiff_t most = pivot == 0 ? s->head : s->pivots;
+    const bool late = s->end - pivot <= s->late;
+    const ptrdiff_t most = pivot == 0 ? s->head : late ? s->late : s->pivots;
     const ptrdiff_t end = pivot < s->end
                               ? gd_least(pivot + most, gd_least(owner->first + owner->rows, s->end))
                               : s->call.padded;
     return (gd_turn){owner, pivot, end - pivot, number};
+}
+
+/* ---------------------------------------------------------------- the gate */
+
+static void open_gate(gd_gate *gate, bool leads_on)
+{
+    pthread_mutex_lock(&gate->lock);
+    gate->open = true;
+    gate->leads_on = leads_on;
+    pthread_cond_broadcast(&gate->opened);
+    pthread_mutex_unlock(&gate->lock);
+}
+
+static bool wait_at_gate(gd_gate *gate)
+{
+    pthread_mutex_lock(&gate->lock);
+    while (!gate->open) {
+        pthread_cond_wait(&gate->opened, &gate->lock);
+    }
+    const bool leads_on = gate->leads_on;
+    pthread_mutex_unlock(&gate->lock);
+    return leads_on;
 }
 
 /* ---------------------------------------------------------------- streams */
@@ -326,18 +352,39 @@ static gd_status bring_in(gd_several *s, gd_holder *h, gd_span span, gd_error *e
                : status;
 }
 
-/* All rows but the first pivots, which are there, and through the first turn. */
+/* The first pivots, and their snapshots to all. */
+static gd_status begin_turns(gd_several *s, gd_turn turn, gd_error *err)
+{
+    gd_holder *h = turn.owner;
+    gd_status status = enter(h, err);
+    status = status == GD_OK ? bring_in(s, h, (gd_span){0, turn.pivots}, err) : status;
+    status = status == GD_OK ? set(h, h->passed[0], h->stream, err) : status;
+    status = status == GD_OK ? prepare(s, turn, turn, err) : status;
+    open_gate(&s->begun, status == GD_OK);
+    return status;
+}
+
+/* All rows, and through the first turn. The first rows of others are on their way while its pivots
+ * are. */
 static gd_status arrive(gd_several *s, gd_holder *h, gd_error *err)
 {
     const gd_turn turn = turn_at(s, 0, 0);
     const gd_span none = {0};
     const ptrdiff_t end = h->first + h->rows;
-    gd_status status = enter(h, err);
-    status = status == GD_OK ? await_snapshots(h, turn, err) : status;
-    gd_span span = {h == turn.owner ? turn.pivots : h->first, 0};
+    const bool first = h == turn.owner;
+    gd_status status = first ? begin_turns(s, turn, err) : enter(h, err);
+    bool waits = true;
+    gd_span span = {first ? turn.pivots : h->first, 0};
     for (; span.first < end && status == GD_OK && s->failed == 0; span.first += span.rows) {
         span.rows = gd_least(s->band, end - span.first);
         status = bring_in(s, h, span, err);
+        if (waits && status == GD_OK) {
+            if (!wait_at_gate(&s->begun)) {
+                return GD_OK; /* somebody else's failure */
+            }
+            status = await_snapshots(h, turn, err);
+            waits = false;
+        }
         status = status == GD_OK ? pass(s, h, turn, span, none, false, err) : status;
     }
     return status == GD_OK ? set(h, h->passed[0], h->stream, err) : status;
@@ -630,12 +677,7 @@ static gd_status drain(gd_several *s, gd_status status, gd_error *err)
 static gd_status close_all(gd_several *s, gd_error *err)
 {
     gd_turn turn = turn_at(s, 0, 0);
-    gd_holder *first = turn.owner;
-    gd_status status = enter(first, err);
-    status = status == GD_OK ? bring_in(s, first, (gd_span){0, turn.pivots}, err) : status;
-    status = status == GD_OK ? set(first, first->passed[0], first->stream, err) : status;
-    status = status == GD_OK ? prepare(s, turn, turn, err) : status;
-    status = status == GD_OK ? for_each(s, arrive, err) : status;
+    gd_status status = for_each(s, arrive, err);
     status = status == GD_OK && s->graph != NULL ? look_at_weights(s, err) : status;
     while (status == GD_OK && end_of(turn) < s->call.padded) {
         const gd_turn next = turn_at(s, end_of(turn), turn.number + 1);
@@ -652,6 +694,9 @@ gd_status gd_several_run(gd_several *s, gd_error *err)
 {
     gd_status status = GD_OK;
     s->failed = 0;
+    s->begun.open = false;
+    pthread_mutex_init(&s->begun.lock, NULL);
+    pthread_cond_init(&s->begun.opened, NULL);
     for (int i = 0; i < s->count && status == GD_OK; ++i) {
         status = begin(s, &s->holders[i], err);
     }
@@ -660,5 +705,7 @@ gd_status gd_several_run(gd_several *s, gd_error *err)
     for (int i = s->count - 1; i >= 0; --i) { /* the first device is the current one again */
         end(&s->holders[i]);
     }
+    pthread_cond_destroy(&s->begun.opened);
+    pthread_mutex_destroy(&s->begun.lock);
     return status;
 }

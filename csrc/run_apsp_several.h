@@ -2,6 +2,8 @@
 #ifndef GPUDIST_RUN_APSP_SEVERAL_H
 #define GPUDIST_RUN_APSP_SEVERAL_H
 
+#include <pthread.h>
+
 #include "device.h"
 #include "gpudist.h"
 #include "stage.h"
@@ -33,6 +35,13 @@ typedef struct gd_holder {
     gd_error err;
 } gd_holder;
 
+/* What threads wait at until somebody opens it, who says whether there is a way. */
+typedef struct gd_gate {
+    pthread_mutex_t lock;
+    pthread_cond_t opened;
+    bool open, leads_on;
+} gd_gate;
+
 /* The stages of some pivots, which one device holds. */
 typedef struct gd_turn {
     gd_holder *owner;
@@ -58,13 +67,14 @@ typedef struct gd_several {
     void *context;
     uint8_t *negative_nodes;
     gd_paths_facts found;
-    /* The plan: how many stages the first turn has, one in between, and the last, which begins at
-     * `end`; rows of a band that arrives or leaves. */
-    ptrdiff_t head, pivots, end, band;
+    /* The plan: how many stages the first turn has, one in between, the one before the last, and
+     * the last, which begins at `end`; rows of a band that arrives or leaves. */
+    ptrdiff_t head, pivots, late, end, band;
     int count;
     gd_holder holders[GD_MOST_DEVICES];
     gd_turn last;
     _Atomic int failed; /* who was the first to fail, counted from 1 */
+    gd_gate begun;      /* opens when the first snapshots are on their way, or never will be */
 } gd_several;
 
 /* Shares out the rows. Devices beyond the number of steps hold none. */

@@ -204,6 +204,24 @@ def test_each_allocation_may_fail(device):
     assert _core.allocations() == 0 and threading.active_count() == before
 
 
+@pytest.mark.gpu
+def test_slots_may_be_missing_for_whoever_comes_first(monkeypatch):
+    """The rows of the first turn are the first to arrive, or the others wait for them in vain."""
+    let_play(monkeypatch, "cuda:0", 3)
+    w = graph_of(2100)
+    one = gpudist.apsp(w, no_edge=np.inf, device="cuda:0")
+    before = threading.active_count()
+
+    def without_slots():
+        gpudist.limit_pinned_memory(1 << 28)
+        return gpudist.apsp(w, no_edge=np.inf, device="cuda:all")
+
+    several, said = fail_each_allocation(without_slots)
+    same(one, several)
+    assert any("pinned memory" in text for text in said)
+    assert _core.allocations() == 0 and threading.active_count() == before
+
+
 def test_the_calling_thread_is_told_how_far_they_are(device):
     told = []
 
@@ -319,9 +337,10 @@ def test_one_of_several_counts_hops(device):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.parametrize("count", [2, 3, 7])
 def test_large_graphs_arrive_and_leave_in_bands(monkeypatch, count):
-    """From 8192 nodes on the first and the last turn are those that hide behind the bus."""
+    """From 8192 nodes on the first and the last turn are those that hide behind the bus, and the
+    one before the last is longer than the others."""
     let_play(monkeypatch, "cuda:0", count)
     for n in (8192, 8291):
         w = graph_of(n, "float32", 0.01)
