@@ -378,8 +378,9 @@ def test_what_it_does_not_take(rng):
     ):
         with pytest.raises(ValueError, match=why):
             knn(a[:, :columns], points_[:, :columns], k)
-    with pytest.raises(ValueError, match="metric cityblock"):
-        knn(a, b, 5, "cityblock")
+    for kernel, metric in ((ID, "cityblock"), (BYTES, "euclidean")):
+        with pytest.raises(ValueError, match=f"metric {metric}"):
+            gpudist.knn(a, b, 5, metric, kernel=kernel, device="cuda")
 
 
 def test_little_memory_is_no_reason_to_fail(rng):

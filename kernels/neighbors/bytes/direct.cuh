@@ -226,6 +226,7 @@ __global__ void __launch_bounds__(kTileThreads, kDirectBlocks<kGroups>)
         if constexpr (kLook == Look::kLog) {
             if (__any_sync(~0u, any)) {
                 Log log = shared.logs[thread / kLanes];
+                __syncwarp(); /* all have read it before one writes it */
                 log_rows<1>(plan, sums, near, row, (int)place, log);
                 if (thread % kLanes == 0) {
                     shared.logs[thread / kLanes] = log;
