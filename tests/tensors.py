@@ -1,6 +1,9 @@
 """Tensors for the tests of gpudist.torch, and their gradients."""
 
+import pytest
 import torch
+
+import gpudist
 
 
 def points(*shape, dtype=torch.float64, seed=0):
@@ -14,3 +17,21 @@ def gradients(function, *inputs, asked=None):
     d = function(*inputs)
     asked = torch.ones_like(d) if asked is None else asked
     return d.detach(), torch.autograd.grad(d, inputs, asked)
+
+
+def there(*shape, seed=0):
+    """Normal numbers on the GPU, the same each time."""
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).cuda()
+
+
+def powers(least, most, *shape):
+    """Powers of ten on the GPU, of exponents from `least` to before `most`."""
+    generator = torch.Generator().manual_seed(9)
+    return 10.0 ** torch.randint(least, most, shape, generator=generator).cuda()
+
+
+def skip_unless_on_90(kernel):
+    """Skip a test of a row of gradients where this machine's GPU is not the one that it is for."""
+    rows = {k.id: k for k in gpudist.kernels("gradient")}
+    if rows[kernel].why_not is not None or torch.cuda.get_device_capability() != (9, 0):
+        pytest.skip("the row is for compute capability 9.0")

@@ -12,27 +12,17 @@ import gpudist
 
 torch = pytest.importorskip("torch", minversion="2.4", reason="PyTorch 2.4 is missing")
 
+from tensors import powers, skip_unless_on_90, there  # noqa: E402
+
 from gpudist import _core  # noqa: E402
 
 KERNEL = "gradient/cuda_product"
 M, N, D = 300, 3100, 40
 
 
-def there(*shape, seed=0):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).cuda()
-
-
-def powers(least, most, *shape):
-    return (
-        10.0 ** torch.randint(least, most, shape, generator=torch.Generator().manual_seed(9)).cuda()
-    )
-
-
 @pytest.fixture(autouse=True)
 def runs():
-    rows = {k.id: k for k in gpudist.kernels("gradient")}
-    if rows[KERNEL].why_not is not None or torch.cuda.get_device_capability() != (9, 0):
-        pytest.skip("the row is for compute capability 9.0")
+    skip_unless_on_90(KERNEL)
 
 
 pytestmark = pytest.mark.gpu
