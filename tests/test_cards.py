@@ -232,13 +232,18 @@ def test_neighbours_by_boxes_are_for_few_columns_and_many_pairs(pretend):
                     assert found == "cuda_panels", (card, search, n, columns, k, rows)
 
 
-def test_gradients_by_products_are_for_one_generation_and_long_sums(pretend):
+def gradients_of_large(pretend, metric):
+    """What the cards take for large gradients in float32; before 8.0 PyTorch's operations do."""
     found = []
     for card in CARDS:
-        if CARDS[card][0] < 80:
-            continue  # it has PyTorch's operations
-        pretend(card)
-        found.append(taken("gradient", "float32", "euclidean", 16384, 128))
+        if CARDS[card][0] >= 80:
+            pretend(card)
+            found.append(taken("gradient", "float32", metric, 16384, 128))
+    return found
+
+
+def test_gradients_by_products_are_for_one_generation_and_long_sums(pretend):
+    found = gradients_of_large(pretend, "euclidean")
     assert found == ["cuda_tile"] * 5 + ["cuda_product"] * 2 + ["cuda_tile"] * 2
     pretend("H200")
     sums = "gradient", "float32", "euclidean"
@@ -256,12 +261,7 @@ def test_gradients_by_products_are_for_one_generation_and_long_sums(pretend):
 
 
 def test_gradients_by_products_of_signs_are_for_one_generation_and_some_rows(pretend):
-    found = []
-    for card in CARDS:
-        if CARDS[card][0] < 80:
-            continue  # it has PyTorch's operations
-        pretend(card)
-        found.append(taken("gradient", "float32", "cityblock", 16384, 128))
+    found = gradients_of_large(pretend, "cityblock")
     assert found == ["cuda_tile"] * 5 + ["cuda_signs"] * 2 + ["cuda_tile"] * 2
     pretend("H200")
     sums = "gradient", "float32", "cityblock"

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from conftest import runnable
+from conftest import runnable_where_meant
 
 import gpudist
 
@@ -14,9 +14,7 @@ N, M = 70_000, 700
 
 @pytest.fixture(autouse=True)
 def _there():
-    if "compute capability" in (KERNEL.why_not or ""):
-        pytest.skip(KERNEL.why_not)
-    runnable(KERNEL)
+    runnable_where_meant(KERNEL)
 
 
 def around(rng, middles, rows, width, shares=None):

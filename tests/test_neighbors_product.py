@@ -3,7 +3,7 @@ says."""
 
 import numpy as np
 import pytest
-from conftest import runnable
+from conftest import runnable_where_meant
 from test_neighbors import check, keys_from
 
 import gpudist
@@ -18,9 +18,7 @@ N, M = 16500, 33
 
 @pytest.fixture(autouse=True)
 def _there():
-    if "compute capability" in (KERNEL.why_not or ""):
-        pytest.skip(KERNEL.why_not)
-    runnable(KERNEL)
+    runnable_where_meant(KERNEL)
 
 
 def keys_of(a, b, metric="euclidean", first=None):

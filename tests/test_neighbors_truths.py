@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from conftest import RECORDS, runnable
+from conftest import RECORDS, runnable_where_meant
 from test_neighbors import check, keys_from
 
 import gpudist
@@ -16,9 +16,7 @@ METRICS = KERNEL.metrics
 
 @pytest.fixture(autouse=True)
 def _there():
-    if "compute capability" in (KERNEL.why_not or ""):
-        pytest.skip(KERNEL.why_not)
-    runnable(KERNEL)
+    runnable_where_meant(KERNEL)
 
 
 def keys_of(a, b, metric, first=None, **more):

@@ -529,6 +529,30 @@ __device__ __forceinline__ Four<T> load_dims(const Points<T> &x, bool words, ptr
     return four;
 }
 
+/* How many rows of a call are searched for at once: as many as the others, of `most` at most. */
+inline ptrdiff_t rows_of_part(ptrdiff_t rows, ptrdiff_t most)
+{
+    const ptrdiff_t parts = ceil_div(rows, most);
+    return ceil_div(ceil_div(rows, parts), (ptrdiff_t)kTileRows) * kTileRows;
+}
+
+/* Has a plan search for rows of a call from `first` on, `each` at most, whose lists are in their
+ * place among all. P: a PlanOf, or one of truths. */
+template <typename P>
+void search_for(P &plan, const gd_neighbors &call, const gd_ranked &lists, ptrdiff_t first,
+                ptrdiff_t each)
+{
+    plan.rows = (int)min(call.a.rows - first, each);
+    plan.strips = (int)ceil_div(plan.rows, kTileRows);
+    plan.a.data = static_cast<decltype(plan.a.data)>(call.a.data) + first * call.a.row_stride;
+    plan.a.count = plan.rows;
+    plan.self = call.self < 0 ? -1 : call.self + first;
+    plan.distances = static_cast<decltype(plan.distances)>(lists.distances) + first * plan.wanted;
+    plan.indices = lists.indices + first * plan.wanted;
+    plan.one_radius = call.one_limit;
+    plan.radii = call.limits == NULL || call.one_limit ? call.limits : call.limits + first;
+}
+
 }  // namespace filter
 }  // namespace gd
 #endif

@@ -330,18 +330,9 @@ gd_status run(gd_neighbors *call, gd_error *err)
     }
     const ptrdiff_t rows = call->a.rows;
     const bool may_leave = call->may_leave && call->ranked.most == 0;
-    const ptrdiff_t pieces = ceil_div(rows, rows_at_once(plan.wanted));
-    const ptrdiff_t each = ceil_div(ceil_div(rows, pieces), (ptrdiff_t)kTileRows) * kTileRows;
+    const ptrdiff_t each = rows_of_part(rows, rows_at_once(plan.wanted));
     for (ptrdiff_t first = 0; first < rows && steps.code == cudaSuccess; first += each) {
-        plan.rows = (int)min(rows - first, each);
-        plan.strips = (int)ceil_div(plan.rows, kTileRows);
-        plan.a.data = (const T *)call->a.data + first * call->a.row_stride;
-        plan.a.count = plan.rows;
-        plan.self = call->self < 0 ? -1 : call->self + first;
-        plan.distances = (T *)ranked.distances + first * plan.wanted;
-        plan.indices = ranked.indices + first * plan.wanted;
-        plan.one_radius = call->one_limit;
-        plan.radii = call->limits == NULL || call->one_limit ? call->limits : call->limits + first;
+        search_for(plan, *call, ranked, first, each);
         plan.root = Way::Metric::root;
         if (!search(steps, way, plan, call->launch.options.value[0] != 0, may_leave)) {
             leave(steps, *call);

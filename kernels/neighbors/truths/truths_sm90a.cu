@@ -188,20 +188,10 @@ gd_status run(gd_neighbors *call, gd_error *err)
         GD_CUDA_TRY(err, kId, steps.code);
         return GD_OK;
     }
-    const ptrdiff_t rows = call->a.rows, pieces = gd::ceil_div(rows, kMostRows);
-    const ptrdiff_t each =
-        gd::ceil_div(gd::ceil_div(rows, pieces), (ptrdiff_t)kTileRows) * kTileRows;
+    const ptrdiff_t rows = call->a.rows, each = gd::filter::rows_of_part(rows, kMostRows);
     const bool lists = lists_all(*call);
     for (ptrdiff_t first = 0; first < rows && steps.code == cudaSuccess; first += each) {
-        plan.rows = (int)min(rows - first, each);
-        plan.strips = (int)gd::ceil_div(plan.rows, kTileRows);
-        plan.a.data = (const int32_t *)call->a.data + first * call->a.row_stride;
-        plan.a.count = plan.rows;
-        plan.self = call->self < 0 ? -1 : call->self + first;
-        plan.distances = (T *)ranked.distances + first * plan.wanted;
-        plan.indices = ranked.indices + first * plan.wanted;
-        plan.one_radius = call->one_limit;
-        plan.radii = call->limits == NULL || call->one_limit ? call->limits : call->limits + first;
+        gd::filter::search_for(plan, *call, ranked, first, each);
         if (!search<kSteps>(steps, plan, lists, call->may_leave && lists)) {
             gd::filter::leave(steps, *call);
             GD_CUDA_TRY(err, kId, steps.code);
