@@ -114,14 +114,15 @@ _APSP_CPU: Cases = (
     ClosureCase(2000),
 )
 _APSP_CUDA: Cases = (
-    *(ApspCase(n, "float32") for n in (1024, 2048, 4096, 8192, 16384, 32768)),
-    *(ApspCase(n, "float32", predecessors=True) for n in (4096, 8192, 16384)),
+    *(ApspCase(n, "float32") for n in (128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768)),
+    *(ApspCase(n, "float32", predecessors=True) for n in (512, 1024, 2048, 4096, 8192, 16384)),
     *(ApspCase(16384, "int32", predecessors) for predecessors in (False, True)),
     *(
         ApspCase(16384, "float32", kind=kind)
         for kind in ("undirected", "unweighted", "negative weights")
     ),
-    ApspCase(16384, "float64"),
+    *(ApspCase(n, "float32", kind="undirected") for n in (2048, 4096)),
+    *(ApspCase(n, "float64") for n in (1024, 2048, 16384)),
     ClosureCase(16384),
 )
 _BATCHES_CPU: Cases = (
@@ -187,7 +188,9 @@ _NEIGHBORS_CPU: Cases = (
 )
 _NEIGHBORS_CUDA: Cases = (
     *(KnnCase(10_000, 1_000_000, 128, k, "float32") for k in (1, 10, 100, 1000)),
-    *(KnnCase(10_000, 1_000_000, 16, k, "float32") for k in (1, 10, 100)),
+    *(KnnCase(10_000, 1_000_000, 16, k, "float32") for k in (1, 10, 100, 1000)),
+    KnnCase(10_000, 1_000_000, 768, 10, "float32"),
+    *(KnnCase(10_000, 1_000_000, 128, k, "float32", kind="clusters") for k in (1, 10, 100)),
     KnnCase(10_000, 1_000_000, 128, 10, "float64"),
     KnnCase(10_000, 1_000_000, 128, 10, "float32", "cosine"),
     *(KnnCase(10_000, 1_000_000, d, 10, "float32", "cityblock") for d in (16, 128)),

@@ -1,5 +1,6 @@
 """minplus: every row of the table against NumPy, bit for bit, and what is promised at the edges."""
 
+import math
 from functools import partial
 
 import hypothesis
@@ -396,7 +397,8 @@ def test_all_loops_keep_their_pace():
     arrays, reason = devices.device_arrays(0)
     if arrays is None:
         pytest.skip(reason)
-    seconds = {}
+    clock = timing.EventClock("cuda:0", arrays.stream(), arrays.flush)
+    calls = {}
     for name, dtype, below in (
         ("float32", "float32", 1000),
         ("int32", "int32", 10**6),
@@ -404,8 +406,13 @@ def test_all_loops_keep_their_pace():
     ):
         case = MinplusCase(4096, 4096, 4096, dtype, below=below)
         operands = tuple(arrays.put(x) for x in case.operands())
-        clock = timing.EventClock("cuda:0", arrays.stream(), arrays.flush)
-        timed = timing.time_call(partial(case.call, operands, "cuda:0"), clock=clock)
-        seconds[name] = min(timed.seconds)
-    assert seconds["int32"] < 1.2 * seconds["float32"], seconds
-    assert seconds["small"] < 0.68 * seconds["float32"], seconds
+        calls[name] = partial(case.call, operands, "cuda:0")
+    seconds = dict.fromkeys(calls, math.inf)
+    for _ in range(6):  # others may use the GPU for a while, and a slow loop is slow each time
+        for name, call in calls.items():
+            timed = timing.time_call(call, clock=clock)
+            seconds[name] = min(seconds[name], *timed.seconds)
+        as_fast = seconds["int32"] < 1.2 * seconds["float32"]
+        if as_fast and seconds["small"] < 0.68 * seconds["float32"]:
+            return
+    pytest.fail(f"seconds: {seconds}")
