@@ -21,6 +21,12 @@ void gd_host_name(char *name, size_t size);
 
 enum { GD_MOST_DEVICES = 64 };
 
+/* Devices of one backend. One may be there more than once: it plays several. */
+typedef struct gd_devices {
+    int count;
+    gd_device each[GD_MOST_DEVICES];
+} gd_devices;
+
 /* Why CUDA cannot be used, or NULL when it can. The first call asks the driver, without creating a
  * context; later ones remember. The versions are 1000 * major + 10 * minor, 0 where unknown. */
 const char *gd_cuda_why_not(void);

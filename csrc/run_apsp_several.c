@@ -35,10 +35,10 @@
  * tests: it does all in the order in which devices are told. */
 #include "run_apsp_several.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 
 #include "bus.h"
+#include "errands.h"
 #include "registry.h"
 #include "sizes.h"
 #include "watch.h"
@@ -366,8 +366,10 @@ static gd_status begin_turns(gd_several *s, gd_turn turn, gd_error *err)
 
 /* All rows, and through the first turn. The first rows of others are on their way while its pivots
  * are. */
-static gd_status arrive(gd_several *s, gd_holder *h, gd_error *err)
+static gd_status arrive(void *context, int number, gd_error *err)
 {
+    gd_several *s = context;
+    gd_holder *h = &s->holders[number];
     const gd_turn turn = turn_at(s, 0, 0);
     const gd_span none = {0};
     const ptrdiff_t end = h->first + h->rows;
@@ -424,8 +426,10 @@ static gd_status leave(void *context, ptrdiff_t first, ptrdiff_t rows, void *pan
     return status;
 }
 
-static gd_status bring_home(gd_several *s, gd_holder *h, gd_error *err)
+static gd_status bring_home(void *context, int number, gd_error *err)
 {
+    gd_several *s = context;
+    gd_holder *h = &s->holders[number];
     const ptrdiff_t n = s->call.n, rows = gd_least(h->rows, n - h->first);
     const size_t one = gd_dtype_size(s->call.dtype), row = (size_t)n * one;
     const size_t pitch = (size_t)s->call.padded * one, pred_row = (size_t)n * sizeof(int32_t);
@@ -463,57 +467,7 @@ static gd_status bring_home(gd_several *s, gd_holder *h, gd_error *err)
                : status;
 }
 
-/* ---------------------------------------------------------------- all devices at once */
-
-typedef gd_status gd_part(gd_several *s, gd_holder *h, gd_error *err);
-
-typedef struct errand {
-    gd_several *several;
-    gd_holder *holder;
-    gd_part *part;
-    pthread_t thread;
-    bool begun;
-} errand;
-
-static void *run_errand(void *context)
-{
-    const errand *e = context;
-    gd_holder *h = e->holder;
-    int none = 0;
-    h->status = e->part(e->several, h, &h->err);
-    if (h->status != GD_OK) {
-        atomic_compare_exchange_strong(&e->several->failed, &none,
-                                       (int)(h - e->several->holders) + 1);
-    }
-    return NULL;
-}
-
-/* Has a part done for every device, by a thread for each; the caller has the first, whose work is
- * watched. Where there are no more threads, the caller does it after that. */
-static gd_status for_each(gd_several *s, gd_part *part, gd_error *err)
-{
-    errand errands[GD_MOST_DEVICES];
-    for (int i = 0; i < s->count; ++i) {
-        errands[i] = (errand){.several = s, .holder = &s->holders[i], .part = part};
-        errands[i].begun =
-            i > 0 && pthread_create(&errands[i].thread, NULL, run_errand, &errands[i]) == 0;
-    }
-    for (int i = 0; i < s->count; ++i) {
-        if (!errands[i].begun) {
-            run_errand(&errands[i]);
-        }
-    }
-    for (int i = 0; i < s->count; ++i) {
-        if (errands[i].begun) {
-            pthread_join(errands[i].thread, NULL);
-        }
-    }
-    if (s->failed == 0) {
-        return GD_OK;
-    }
-    *err = s->holders[s->failed - 1].err;
-    return s->holders[s->failed - 1].status;
-}
+/* ---------------------------------------------------------------- what devices found */
 
 static void note(ptrdiff_t at, ptrdiff_t *first)
 {
@@ -677,7 +631,7 @@ static gd_status drain(gd_several *s, gd_status status, gd_error *err)
 static gd_status close_all(gd_several *s, gd_error *err)
 {
     gd_turn turn = turn_at(s, 0, 0);
-    gd_status status = for_each(s, arrive, err);
+    gd_status status = gd_run_errands(s->count, arrive, s, &s->failed, err);
     status = status == GD_OK && s->graph != NULL ? look_at_weights(s, err) : status;
     while (status == GD_OK && end_of(turn) < s->call.padded) {
         const gd_turn next = turn_at(s, end_of(turn), turn.number + 1);
@@ -686,7 +640,7 @@ static gd_status close_all(gd_several *s, gd_error *err)
         turn = next;
     }
     s->last = turn;
-    status = status == GD_OK ? for_each(s, bring_home, err) : status;
+    status = status == GD_OK ? gd_run_errands(s->count, bring_home, s, &s->failed, err) : status;
     return status == GD_OK && s->graph != NULL ? look_at_paths(s, err) : status;
 }
 

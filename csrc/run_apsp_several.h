@@ -8,12 +8,6 @@
 #include "gpudist.h"
 #include "stage.h"
 
-/* Devices of one backend. One may be there more than once: it plays several. */
-typedef struct gd_devices {
-    int count;
-    gd_device each[GD_MOST_DEVICES];
-} gd_devices;
-
 /* A device, and the rows of the padded matrix that it holds. */
 typedef struct gd_holder {
     gd_device device;
@@ -31,8 +25,6 @@ typedef struct gd_holder {
     void *passed[2], *closed[2], *told[2];
     gd_graph graph; /* where the device reads it, and */
     gd_apsp paths;  /* writes what comes of it */
-    gd_status status;
-    gd_error err;
 } gd_holder;
 
 /* What threads wait at until somebody opens it, who says whether there is a way. */
