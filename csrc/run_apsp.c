@@ -367,74 +367,54 @@ static gd_status choose_float64(apsp_job *job, const gd_orders *orders, const gd
     return choose(job, &same, GD_F64, err);
 }
 
-/* ---------------------------------------------------------------- larger than the device */
+/* ---------------------------------------------------------------- larger than the devices */
 
+/* Several devices always can. */
 static bool can_go_far(const apsp_job *job)
 {
     return job->out.device.backend == GD_CPU && job->kernel->backend == GD_CUDA &&
            !(job->kernel->flags & GD_TEACHING);
 }
 
+/* What is free on each of them, but for what others ask for meanwhile. */
+static gd_status find_room(const gd_devices *devices, size_t *room, gd_error *err)
+{
+    gd_status status = GD_OK;
+    *room = SIZE_MAX;
+    for (int i = 0; i < devices->count && status == GD_OK; ++i) {
+        size_t bytes;
+        int previous;
+        if ((status = gd_enter(devices->each[i], &previous, err)) == GD_OK) {
+            status = gd_cuda_free_memory(&bytes, err);
+            *room = status == GD_OK && bytes < *room ? bytes : *room;
+            gd_leave(devices->each[i], previous);
+        }
+    }
+    *room -= *room / 32;
+    return status;
+}
+
 /* Plans for what there may be, and refuses what even the smallest blocks do not fit. */
-static gd_status plan_far(apsp_job *job, const gd_orders *orders, gd_far *far, gd_error *err)
+static gd_status plan_far(apsp_job *job, const gd_orders *orders, const gd_devices *devices,
+                          gd_far *far, gd_error *err)
 {
     const gd_apsp *call = &job->call;
+    const gd_devices one = {1, {call->launch.device}};
+    const bool on_cuda = call->launch.device.backend == GD_CUDA, unasked = orders->max_memory == 0;
     size_t room = orders->max_memory;
-    gd_status status = room == 0 ? gd_cuda_free_memory(&room, err) : GD_OK;
-    if (orders->max_memory == 0) {
-        room -= room / 32; /* for what others ask for meanwhile */
-    }
-    *far = (gd_far){.launch = gd_cuda_apsp_band, .pred = job->pred.data};
+    *far = (gd_far){.launch = on_cuda ? gd_cuda_apsp_band : gd_cpu_apsp_band,
+                    .devices = devices != NULL ? *devices : one,
+                    .pred = job->pred.data};
     far->call.launch = call->launch;
     far->call.n = call->n;
     far->call.dtype = call->dtype;
     far->call.semiring = call->semiring;
+    gd_status status = unasked ? find_room(&far->devices, &room, err) : GD_OK;
     if (status != GD_OK || (status = gd_far_plan(far, room, err)) != GD_OK) {
         return status;
     }
-    *job->budget = gd_budget_of(orders);
-    job->budget->most = far->bytes;
+    *job->budget = (gd_budget){.allowed = room, .unasked = unasked, .most = far->bytes};
     return gd_budget_grant(job->budget, call->launch.device, "apsp", NULL, err);
-}
-
-/* The matrix is closed where the caller wants it, or in host memory of our own. */
-static gd_status read_far(apsp_job *job, gd_stage *host, gd_graph_facts *facts, gd_error *err)
-{
-    gd_apsp *call = &job->call;
-    gd_matrix dist = job->out;
-    gd_status status = GD_OK;
-    if (job->out.dtype != call->dtype || overwrites(&job->graph, &job->out)) {
-        status = gd_stage_matrix(host, call->n, call->n, call->dtype, "the matrix of path lengths",
-                                 &dist, err);
-    }
-    call->padded = call->n;
-    call->dist = dist.data;
-    call->pred = job->pred.data;
-    return status == GD_OK ? gd_cpu_graph_read(&job->graph, call, facts, err) : status;
-}
-
-static gd_status close_far(apsp_job *job, const gd_orders *orders, gd_stage *host, gd_error *err)
-{
-    gd_graph_facts facts;
-    gd_far far;
-    gd_status status;
-    if ((status = plan_far(job, orders, &far, err)) != GD_OK ||
-        (status = read_far(job, host, &facts, err)) != GD_OK ||
-        (status = check_facts(&job->graph, job->out.dtype, &facts, err)) != GD_OK) {
-        return status;
-    }
-    if (leaves_int32(job, &facts)) {
-        gd_stage_release(host);
-        if ((status = choose_float64(job, orders, &facts, err)) != GD_OK ||
-            (status = plan_far(job, orders, &far, err)) != GD_OK ||
-            (status = read_far(job, host, &facts, err)) != GD_OK) {
-            return status;
-        }
-    }
-    tell(job, &facts);
-    far.call.nonnegative = job->call.nonnegative;
-    far.dist = job->call.dist;
-    return gd_far_run(&far, job->budget, err);
 }
 
 /* ---------------------------------------------------------------- shared by several devices */
@@ -474,40 +454,79 @@ static gd_status plan_shared(apsp_job *job, const gd_orders *orders, const gd_de
     return status == GD_OK ? gd_several_grant(several, err) : status;
 }
 
-/* Leaves the answer where it belongs. What devices do not read themselves is read and written on
- * the host, as by close_far. */
-static gd_status close_shared(apsp_job *job, const gd_orders *orders, const gd_devices *devices,
-                              double unreachable, uint8_t *negative_nodes, gd_paths_facts *found,
-                              gd_stage *host, gd_error *err)
+/* ---------------------------------------------------------------- read and written on the host */
+
+/* Where the answer goes beside the matrices, and what is found on its way. */
+typedef struct gd_answer {
+    double unreachable;
+    uint8_t *negative_nodes;
+    gd_paths_facts found;
+} gd_answer;
+
+/* The matrix is closed where the caller wants it, or in host memory of our own. */
+static gd_status read_on_host(apsp_job *job, gd_stage *host, gd_graph_facts *facts, gd_error *err)
+{
+    gd_apsp *call = &job->call;
+    gd_matrix dist = job->out;
+    gd_status status = GD_OK;
+    if (job->out.dtype != call->dtype || overwrites(&job->graph, &job->out)) {
+        status = gd_stage_matrix(host, call->n, call->n, call->dtype, "the matrix of path lengths",
+                                 &dist, err);
+    }
+    call->padded = call->n;
+    call->dist = dist.data;
+    call->pred = job->pred.data;
+    return status == GD_OK ? gd_cpu_graph_read(&job->graph, call, facts, err) : status;
+}
+
+/* A graph that devices read and write themselves. */
+static gd_status close_shared(apsp_job *job, gd_several *several, gd_answer *answer, gd_error *err)
+{
+    several->unreachable = answer->unreachable;
+    several->negative_nodes = answer->negative_nodes;
+    several->judge = judge;
+    several->context = job;
+    const gd_status status = gd_several_run(several, err);
+    answer->found = several->found;
+    return status;
+}
+
+/* Closes what several devices share, or else what a device does not hold, nor all of several, and
+ * leaves the answer where it belongs. */
+static gd_status close_large(apsp_job *job, const gd_orders *orders, const gd_devices *devices,
+                             gd_answer *answer, gd_stage *host, gd_error *err)
 {
     gd_several several;
+    gd_far far;
     gd_graph_facts facts;
-    gd_status status = plan_shared(job, orders, devices, &several, err);
-    if (status == GD_OK && several.graph != NULL) {
-        several.unreachable = unreachable;
-        several.negative_nodes = negative_nodes;
-        several.judge = judge;
-        several.context = job;
-        status = gd_several_run(&several, err);
-        *found = several.found;
+    bool held, again;
+    gd_status status;
+    do {
+        status = devices != NULL ? plan_shared(job, orders, devices, &several, err) : GD_NO_MEMORY;
+        held = status == GD_OK;
+        if (held && several.graph != NULL) {
+            return close_shared(job, &several, answer, err);
+        }
+        if (status == GD_NO_MEMORY) {
+            status = plan_far(job, orders, devices, &far, err);
+        }
+        gd_stage_release(host);
+        status = status == GD_OK ? read_on_host(job, host, &facts, err) : status;
+        status = status == GD_OK ? check_facts(&job->graph, job->out.dtype, &facts, err) : status;
+        again = status == GD_OK && leaves_int32(job, &facts);
+        status = again ? choose_float64(job, orders, &facts, err) : status;
+    } while (again && status == GD_OK);
+    if (status != GD_OK) {
         return status;
     }
-    status = status == GD_OK ? read_far(job, host, &facts, err) : status;
-    status = status == GD_OK ? judge(job, &facts, &several.call.nonnegative, err) : status;
-    if (status == GD_OK && leaves_int32(job, &facts)) {
-        gd_stage_release(host);
-        if ((status = choose_float64(job, orders, &facts, err)) != GD_OK ||
-            (status = plan_shared(job, orders, devices, &several, err)) != GD_OK ||
-            (status = read_far(job, host, &facts, err)) != GD_OK) {
-            return status;
-        }
-        status = judge(job, &facts, &several.call.nonnegative, err);
-    }
-    several.dist = job->call.dist;
-    status = status == GD_OK ? gd_several_run(&several, err) : status;
-    return status == GD_OK ? gd_cpu_paths_write(&job->call, &job->out, &job->pred, unreachable,
-                                                job->graph.flip, negative_nodes, found, err)
-                           : status;
+    tell(job, &facts);
+    several.call.nonnegative = far.call.nonnegative = job->call.nonnegative;
+    several.dist = far.dist = job->call.dist;
+    status = held ? gd_several_run(&several, err) : gd_far_run(&far, job->budget, err);
+    return status == GD_OK
+               ? gd_cpu_paths_write(&job->call, &job->out, &job->pred, answer->unreachable,
+                                    job->graph.flip, answer->negative_nodes, &answer->found, err)
+               : status;
 }
 
 /* ---------------------------------------------------------------- one call */
@@ -619,7 +638,7 @@ static gd_status solve(apsp_job *job, const gd_orders *orders, const gd_devices 
                        double unreachable, uint8_t *negative_nodes, gd_cycles_facts *cycles,
                        gd_error *err)
 {
-    gd_paths_facts found;
+    gd_answer answer = {.unreachable = unreachable, .negative_nodes = negative_nodes};
     gd_stage host = {.device = {GD_CPU, 0}};
     bool done = false;
     gd_status status = devices == NULL ? close_whole(job, unreachable, orders, &done, err) : GD_OK;
@@ -627,31 +646,22 @@ static gd_status solve(apsp_job *job, const gd_orders *orders, const gd_devices 
         return status;
     }
     status = devices == NULL ? count_memory(*job, err) : GD_OK;
-    if (devices != NULL) {
-        status =
-            close_shared(job, orders, devices, unreachable, negative_nodes, &found, &host, err);
-        gd_stage_release(&host);
-    }
-    else if (status == GD_NO_MEMORY && can_go_far(job)) {
-        status = close_far(job, orders, &host, err);
-        if (status == GD_OK) {
-            status = gd_cpu_paths_write(&job->call, &job->out, &job->pred, unreachable,
-                                        job->graph.flip, negative_nodes, &found, err);
-        }
+    if (devices != NULL || (status == GD_NO_MEMORY && can_go_far(job))) {
+        status = close_large(job, orders, devices, &answer, &host, err);
         gd_stage_release(&host);
     }
     else if (status == GD_OK && (status = close_near(job, orders, err)) == GD_OK) {
-        status = write_out(job, unreachable, negative_nodes, &found, err);
+        status = write_out(job, unreachable, negative_nodes, &answer.found, err);
     }
     if (status != GD_OK) {
         return status;
     }
-    *cycles = (gd_cycles_facts){found.on_negative_cycle, job->rounding};
-    if (found.on_negative_cycle == 0 && found.too_long > 0) {
+    *cycles = (gd_cycles_facts){answer.found.on_negative_cycle, job->rounding};
+    if (answer.found.on_negative_cycle == 0 && answer.found.too_long > 0) {
         return GD_FAIL(err, GD_OVERFLOW,
                        "%td path lengths reach 2**30, which int32 results do not hold; use "
                        "dtype=float64",
-                       found.too_long);
+                       answer.found.too_long);
     }
     return GD_OK;
 }

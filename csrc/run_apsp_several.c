@@ -35,8 +35,6 @@
  * tests: it does all in the order in which devices are told. */
 #include "run_apsp_several.h"
 
-#include <stdio.h>
-
 #include "bus.h"
 #include "errands.h"
 #include "registry.h"
@@ -149,17 +147,10 @@ gd_status gd_several_grant(gd_several *s, gd_error *err)
     gd_status status = GD_OK;
     for (int i = 0; i < s->count && status == GD_OK; ++i) {
         gd_holder *h = &s->holders[i];
-        char what[96];
-        snprintf(what, sizeof what, "apsp, with %td of %td rows on device %d of %d,", h->rows,
-                 s->call.padded, i + 1, s->count);
         h->budget.most = h->bytes;
         status = enter(h, err);
-        status = status == GD_OK
-                     ? gd_budget_grant(&h->budget, h->device, what,
-                                       "name more devices, or one alone, through which a matrix "
-                                       "goes in turns",
-                                       err)
-                     : status;
+        status =
+            status == GD_OK ? gd_budget_grant(&h->budget, h->device, "apsp", NULL, err) : status;
     }
     gd_error late; /* the first device is the current one again */
     const gd_status back = enter(s->holders, &late);

@@ -231,6 +231,7 @@ def far_plan(
     max_memory: int | None = None,
     kernel: str | None = None,
     semiring: str = "min_plus",
+    devices: tuple[str, ...] = (),
 ) -> dict[str, int]: ...
 def far(
     dist: Any,
@@ -239,6 +240,7 @@ def far(
     device: str | None,
     progress: Any = None,
     max_memory: int | None = None,
+    devices: tuple[str, ...] = (),
 ) -> dict[str, int]: ...
 def several_plan(
     n: int,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -138,24 +139,48 @@ def _explain_by_weights(graph: Graph, directed: bool, dtype: str, asked: Asked) 
     )
     in_place = directed and dtype != "int32" and graph.dtype == dtype
     if devices:
-        predecessors = asked.return_predecessors
-        shares = _core.several_plan(
-            n, dtype, predecessors, in_place, devices, max_memory, asked.semiring
-        )
-        return dataclasses.replace(
-            said,
-            devices=devices[: len(shares)],
-            rows=tuple((share["first"], share["end"]) for share in shares),
-            held=max((share["bytes"] for share in shares), default=0),
-            copies=sum(share["bytes"] for share in shares),
-        )
+        return _explain_shared(said, n, in_place, asked, devices)
     if space is not arrays.HOST or said.device == "cpu":
         return said
-    if max_memory is None:
-        index = int(said.device.removeprefix("cuda:"))
-        max_memory = _core.cuda()["devices"][index]["memory_bytes"]
+    room = _room((said.device,), max_memory)
     brought = 0 if in_place else weights.nbytes
-    return explain_far(said, n, brought, asked.return_predecessors, max_memory, asked.semiring)
+    return explain_far(said, n, brought, asked.return_predecessors, room, asked.semiring)
+
+
+def _room(devices: tuple[str, ...], max_memory: int | None) -> int:
+    """Return how many bytes of its memory a call may hold on each device."""
+    if max_memory is not None:
+        return max_memory
+    if devices[0] == "cpu":  # which plays them
+        return sys.maxsize
+    there = _core.cuda()["devices"]
+    indices = (int(device.removeprefix("cuda:")) for device in devices)
+    return min(int(there[index]["memory_bytes"]) for index in indices)
+
+
+def _explain_shared(
+    said: Explanation, n: int, in_place: bool, asked: Asked, devices: tuple[str, ...]
+) -> Explanation:
+    """Say which rows several GPUs hold, or how the matrix goes through all if they do not."""
+    predecessors, semiring = asked.return_predecessors, asked.semiring
+    room = _room(devices, asked.orders.max_memory)
+    shares = _core.several_plan(
+        n, said.dtype, predecessors, in_place, devices, asked.orders.max_memory, semiring
+    )
+    held = max((share["bytes"] for share in shares), default=0)
+    if held > room:
+        plan = _core.far_plan(
+            n, said.dtype, predecessors, max_memory=room, semiring=semiring, devices=devices
+        )
+        said = dataclasses.replace(said, devices=devices, held=plan["bytes"])
+        return _goes_through(said, plan)
+    return dataclasses.replace(
+        said,
+        devices=devices[: len(shares)],
+        rows=tuple((share["first"], share["end"]) for share in shares),
+        held=held,
+        copies=sum(share["bytes"] for share in shares),
+    )
 
 
 def _explain_some(graph: Any, indices: Any, asked: Asked) -> Explanation:
@@ -239,8 +264,14 @@ def explain_far(
     teaching = any(row.teaching for row in registry.kernels("apsp") if row.id == said.kernel)
     if plan["near"] + brought <= room or teaching:
         return said
+    return _goes_through(said, plan)
+
+
+def _goes_through(said: Explanation, plan: dict[str, int]) -> Explanation:
+    """Say that the matrix stays on the host."""
     work = dataclasses.replace(said.work, read=plan["each_way"], written=plan["each_way"])
-    return dataclasses.replace(said, work=work, copies=plan["bytes"], out_of_core=plan)
+    copies = plan["bytes"] * max(len(said.devices), 1)
+    return dataclasses.replace(said, work=work, copies=copies, out_of_core=plan)
 
 
 def explain_closure(

@@ -54,8 +54,9 @@ class Explanation:
     on_host : bool
         Whether operands and results are in the host's memory.
     out_of_core : dict of str to int, optional
-        How a matrix that the device does not hold goes through it: in how many "blocks" of "block"
-        nodes each, what that holds there ("bytes"), and the bytes that cross the bus "each_way".
+        How a matrix that the device does not hold goes through it, or through all of several: in
+        how many "blocks" of "block" nodes each, what that holds there ("bytes"), and the bytes that
+        cross all buses "each_way".
     held : int or None
         For distances, and for shortest paths on several GPUs: the most bytes of the device's memory
         that the call holds at once, which ``max_memory=`` bounds; arrays that are the caller's do
@@ -76,7 +77,7 @@ class Explanation:
         shortest paths.
     rows : tuple of pairs of int
         For shortest paths, of each of these GPUs the first row that it holds, and the one after its
-        last.
+        last, if together they hold all.
     """
 
     op: str
@@ -217,14 +218,24 @@ def _facts(said: Explanation) -> dict[str, str]:
         held = (f"{device} with rows {first:,} to {end - 1:,}" for device, (first, end) in shares)
         facts["shared by"] = f"{' and '.join(held)}, which send each other the pivots' rows"
     elif said.devices:
-        facts["shared by"] = f"{' and '.join(said.devices)}, each for the next panel of rows"
+        share = (
+            "the next panel of rows"
+            if said.out_of_core is None
+            else "as many rows, which send each other those of a block"
+        )
+        facts["shared by"] = f"{' and '.join(said.devices)}, each for {share}"
     if said.out_of_core is not None:
+        through, buses = (
+            ("all of them, which do", "all buses")
+            if said.devices
+            else ("the device, which does", "the bus")
+        )
         facts["goes"] = (
-            "through the device, which does not hold the matrix, in {blocks:,} blocks of {block:,} "
-            "nodes: {bytes:,} bytes there, {each_way:,} over the bus each way"
+            f"through {through} not hold the matrix, in {{blocks:,}} blocks of {{block:,}} nodes: "
+            f"{{bytes:,}} bytes there, {{each_way:,}} over {buses} each way"
         ).format_map(said.out_of_core)
     if said.held is not None:
-        where = "each of them" if said.rows else said.device
+        where = "each of them" if said.rows or said.out_of_core is not None else said.device
         facts["holds"] = f"at most {said.held:,} bytes on {where}, beside the caller's"
         if said.panels > 1:
             facts["holds"] += f"; the result in {said.panels:,} panels of rows"

@@ -105,7 +105,7 @@ def apsp(
         `gpudist.kernels`.
     device : str, or device of PyTorch or CuPy, optional
         For host input, where to compute: "cpu", "cuda" or "cuda:N"; "cuda:all" or "cuda:0,2" for
-        several GPUs, each of which holds some of the rows.
+        several GPUs, among which the rows are shared out.
     options : dict, optional
         Launch parameters of a kernel asked for by name; ``gpudist.kernels()`` lists what it takes.
     progress : bool or callable
@@ -241,9 +241,10 @@ def apsp(
     matrix is in place in any case.
 
     Several GPUs hold a host array's rows between them, each as many as the others, and send each
-    other the rows of the nodes whose turn it is. The bits are the same. `max_memory` is that of
-    each, and what does not fit is refused: one GPU alone takes a matrix in parts. Many graphs,
-    or_and and kernels of ladders are for one GPU.
+    other the rows of the nodes whose turn it is. What they do not hold together stays on the host:
+    each GPU takes as many rows of a block, and as many of the bands that pass, as the others. The
+    bits are the same. `max_memory` is that of each. Many graphs, or_and and kernels of ladders are
+    for one GPU.
 
     References
     ----------

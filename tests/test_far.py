@@ -18,9 +18,14 @@ SHAPES = {
 }
 
 
-def memory_for(n, dtype, predecessors, device, blocks, semiring="min_plus"):
+def playing(device, count):
+    """Name devices that one plays."""
+    return ("cuda:0" if device == "cuda" else device,) * count
+
+
+def memory_for(n, dtype, predecessors, device, blocks, semiring="min_plus", count=1):
     """Give the least memory with which there are no more than so many blocks."""
-    how = {"device": device, "semiring": semiring}
+    how = {"semiring": semiring, "devices": playing(device, count)}
     plan = _core.far_plan(n, dtype, predecessors, max_memory=PLENTY, **how)
     while plan["blocks"] < blocks:
         plan = _core.far_plan(n, dtype, predecessors, max_memory=plan["bytes"] - 1, **how)
@@ -55,16 +60,24 @@ def solved(w, dtype, semiring):
 @pytest.mark.parametrize("density", [0.02, 1.0])
 @pytest.mark.parametrize("semiring", ["min_plus", "min_max"])
 @pytest.mark.parametrize("dtype", FAR)
+@pytest.mark.parametrize("count", [1, 2, 3])
 def test_blocks_give_the_bits_of_the_whole_by_the_stated_bytes(
-    device, dtype, semiring, density, rng
+    device, count, dtype, semiring, density, rng
 ):
     for n, blocks in SHAPES[device]:
         w = weights(rng, n, dtype, density)
         expected, expected_pred = solved(w, dtype, semiring)
         for predecessors in (True, False):
             dist, pred = opened(w, dtype, semiring)
-            room = memory_for(n, dtype, predecessors, device, blocks, semiring)
-            done = _core.far(dist, pred if predecessors else None, semiring, device, None, room)
+            room = memory_for(n, dtype, predecessors, device, blocks, semiring, count)
+            done = _core.far(
+                dist,
+                pred if predecessors else None,
+                semiring,
+                device,
+                max_memory=room,
+                devices=playing(device, count),
+            )
             np.testing.assert_array_equal(dist, expected, err_msg=str(done))
             if predecessors:
                 np.testing.assert_array_equal(pred, expected_pred, err_msg=str(done))

@@ -61,6 +61,45 @@ def test_paths_have_the_bits_of_one_gpu(device, monkeypatch, n, dtype, semiring,
     assert _core.allocations() == 0
 
 
+def room_for(n, dtype, device, count=3, predecessors=False, semiring="min_plus"):
+    """Give the least memory of each with which they close a matrix that together they do not hold,
+    and some more, with which they do not either.
+    """
+    how, devices = {"semiring": semiring}, (device,) * count
+    held = max(
+        share["bytes"]
+        for share in _core.several_plan(n, dtype, predecessors, False, devices, 1, **how)
+    )
+    least = _core.far_plan(n, dtype, predecessors, max_memory=1, devices=devices, **how)["bytes"]
+    assert least < held
+    return least, (least + held) // 2, held - 1
+
+
+@pytest.mark.parametrize("predecessors", [False, True])
+@pytest.mark.parametrize("semiring", ["min_plus", "max_min"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+def test_what_they_do_not_hold_together_goes_through_all(
+    device, monkeypatch, dtype, semiring, predecessors
+):
+    n = 1031
+    w = graph_of(n, dtype, 0.05)
+    how = {
+        "dtype": dtype,
+        "semiring": semiring,
+        "return_predecessors": predecessors,
+        "no_edge": np.inf,
+    }
+    one = gpudist.apsp(w, device=device, **how)
+    for count in (2, 3, 4):
+        let_play(monkeypatch, device, count)
+        for room in room_for(n, dtype, device, count, predecessors, semiring):
+            said = gpudist.explain("apsp", w, device="cuda:all", max_memory=room, **how)
+            assert said.out_of_core is not None
+            same(one, gpudist.apsp(w, device="cuda:all", max_memory=room, **how))
+    assert _core.allocations() == 0
+
+
+@pytest.mark.parametrize("together", [True, False])
 @pytest.mark.parametrize(
     "call",
     [
@@ -76,11 +115,14 @@ def test_paths_have_the_bits_of_one_gpu(device, monkeypatch, n, dtype, semiring,
         {"labels": True},
     ],
 )
-def test_graphs_are_read_as_by_one_gpu(device, call):
-    w = graph_of(260, "int32", 0.02)
+def test_graphs_are_read_as_by_one_gpu(device, call, together):
+    w = graph_of(600, "int32", 0.02)
     w[np.isinf(w)] = call.get("no_edge", 0.0)
     one = gpudist.apsp(w, device=device, kernel="auto", **call)
-    several = gpudist.apsp(w, device="cuda:0,2", **call)
+    predecessors = call.get("return_predecessors", False)
+    dtype = call.get("dtype", "float64").replace("int16", "int32")
+    room = room_for(600, dtype, device, predecessors=predecessors)[1]
+    several = gpudist.apsp(w, device="cuda:0,2", max_memory=None if together else room, **call)
     if "labels" in call:
         one, several = one.dist, several.dist
     same(one, several)
@@ -92,7 +134,10 @@ def test_weights_may_be_negative(device):
     w += potentials[:, None] - potentials
     for dtype in ("float64", "float32"):
         how = {"return_predecessors": True, "no_edge": np.inf, "dtype": dtype}
-        same(gpudist.apsp(w, device=device, **how), gpudist.apsp(w, device="cuda:all", **how))
+        one = gpudist.apsp(w, device=device, **how)
+        same(one, gpudist.apsp(w, device="cuda:all", **how))
+        for room in room_for(500, dtype, device, predecessors=True):
+            same(one, gpudist.apsp(w, device="cuda:all", max_memory=room, **how))
     longest = np.triu(graph_of(300, "float64", 0.3), 1)
     how = {"semiring": "max_plus"}
     same(
@@ -125,14 +170,15 @@ def test_no_nodes_and_sparse_graphs(device):
 
 
 def test_negative_cycles_are_found_on_every_gpu(device):
-    for at, to in ((3, 290), (120, 121), (299, 0)):
-        w = graph_of(300, "float64", 0.3)
+    for at, to in ((3, 590), (240, 241), (599, 0)):
+        w = graph_of(600, "float64", 0.3)
         w[at, to] = w[to, at] = -20
         with pytest.raises(gpudist.NegativeCycleError) as one:
             gpudist.apsp(w, no_edge=np.inf, device=device)
-        with pytest.raises(gpudist.NegativeCycleError) as several:
-            gpudist.apsp(w, no_edge=np.inf, device="cuda:all")
-        assert {at, to} <= {*several.value.nodes} and several.value.cycle == one.value.cycle
+        for room in (None, *room_for(600, "float64", device)):
+            with pytest.raises(gpudist.NegativeCycleError) as several:
+                gpudist.apsp(w, no_edge=np.inf, device="cuda:all", max_memory=room)
+            assert {at, to} <= {*several.value.nodes} and several.value.cycle == one.value.cycle
 
 
 def test_integers_that_do_not_fit_are_refused(device):
@@ -147,9 +193,15 @@ def test_integers_that_do_not_fit_are_refused(device):
     w[3, 4] = 2**29
     with pytest.raises(ValueError, match=r"weights below 2\*\*29"):
         gpudist.apsp(w, dtype="int32", device="cuda:all")
-    wide = np.where(graph_of(150, "int32", 0.05) < np.inf, 2.0**22, 0.0)
+    wide = np.where(graph_of(600, "int32", 0.05) < np.inf, 2.0**22, 0.0)
     how = {"dtype": "int32", "return_predecessors": True}
-    same(gpudist.apsp(wide, device=device, **how), gpudist.apsp(wide, device="cuda:all", **how))
+    one = gpudist.apsp(wide, device=device, **how)
+    same(one, gpudist.apsp(wide, device="cuda:all", **how))
+    # Sums that leave int32 are computed in float64, which together they do not hold.
+    least, _, more = room_for(600, "float64", device, predecessors=True)
+    held = room_for(600, "int32", device, predecessors=True)[2] + 1
+    assert least <= held <= more
+    same(one, gpudist.apsp(wide, device="cuda:all", max_memory=held, **how))
 
 
 def test_weights_that_a_dtype_does_not_take_are_named_as_by_one_gpu(device):
@@ -182,25 +234,36 @@ def test_every_row_is_held_once_and_none_holds_much_more(device):
 
 
 def test_max_memory_is_that_of_each(device):
-    w = graph_of(400)
-    held = max(share["bytes"] for share in shares_of(400, "float64", device, 3, max_memory=1))
+    w = graph_of(600)
+    least, some, more = room_for(600, "float64", device)
+    held = max(share["bytes"] for share in shares_of(600, "float64", device, 3, max_memory=1))
     one = gpudist.apsp(w, no_edge=np.inf, device=device)
-    same(one, gpudist.apsp(w, no_edge=np.inf, device="cuda:all", max_memory=held))
-    out = np.full((400, 400), -1.0)
-    with pytest.raises(MemoryError, match=r"max_memory allows .* name more devices, or one alone"):
-        gpudist.apsp(w, no_edge=np.inf, out=out, device="cuda:all", max_memory=held - 1)
+    for room in (held, more, some, least):
+        out = np.empty_like(w)
+        gpudist.apsp(w, no_edge=np.inf, out=out, device="cuda:all", max_memory=room)
+        same(one, out)
+    out = np.full((600, 600), -1.0)
+    with pytest.raises(MemoryError, match=rf"needs {least} bytes .* max_memory allows {least - 1}"):
+        gpudist.apsp(w, no_edge=np.inf, out=out, device="cuda:all", max_memory=least - 1)
     assert (out == -1).all()
 
 
-def test_each_allocation_may_fail(device):
-    w = graph_of(200, "float64", 0.1)
+@pytest.mark.parametrize("together", [True, False])
+def test_each_allocation_may_fail(device, together):
+    w = graph_of(600, "float64", 0.1)
+    room = None if together else room_for(600, "float64", device, predecessors=True)[1]
     before = threading.active_count()
     _, said = fail_each_allocation(
         lambda: gpudist.apsp(
-            w, no_edge=np.inf, directed=False, return_predecessors=True, device="cuda:all"
+            w,
+            no_edge=np.inf,
+            directed=False,
+            return_predecessors=True,
+            device="cuda:all",
+            max_memory=room,
         )
     )
-    assert len(said) >= 3 * 6
+    assert len(said) >= 3 * (6 if together else 5)
     assert _core.allocations() == 0 and threading.active_count() == before
 
 
@@ -222,50 +285,59 @@ def test_slots_may_be_missing_for_whoever_comes_first(monkeypatch):
     assert _core.allocations() == 0 and threading.active_count() == before
 
 
-def test_the_calling_thread_is_told_how_far_they_are(device):
+@pytest.mark.parametrize("together", [True, False])
+def test_the_calling_thread_is_told_how_far_they_are(device, together):
     told = []
+    room = None if together else room_for(900, "float64", device)[1]
 
     def tell(done, total):
         told.append((done, total, threading.current_thread()))
 
-    gpudist.apsp(graph_of(900), no_edge=np.inf, device="cuda:all", progress=tell)
+    call = {"no_edge": np.inf, "device": "cuda:all", "max_memory": room, "progress": tell}
+    gpudist.apsp(graph_of(900), **call)
     assert told[-1][:2] == (900**3,) * 2
     assert [done for done, *_ in told] == sorted(done for done, *_ in told)
     assert {thread for *_, thread in told} == {threading.current_thread()}
 
 
-def test_progress_grows_with_the_turns(monkeypatch):
-    let_play(monkeypatch, "cpu", 3)
+@pytest.mark.parametrize("together", [True, False])
+def test_progress_grows_with_the_turns(together):
     seen = []
     how = ("infinite", 0.0, True, False, np.inf)
     w = graph_of(1500)
-    _core.apsp(
-        w, np.empty_like(w), None, *how, device="cpu", devices=("cpu",) * 3, progress=seen.append
-    )
+    room = None if together else room_for(1500, "float64", "cpu")[1]
+    orders = {"device": "cpu", "devices": ("cpu",) * 3, "max_memory": room}
+    _core.apsp(w, np.empty_like(w), None, *how, **orders, progress=seen.append)
     assert seen == sorted(seen) and all(0 <= share <= 1 for share in seen)
+    assert seen[-1] > 0.5
 
 
-def test_a_watcher_may_stop_it():
+@pytest.mark.parametrize("together", [True, False])
+def test_a_watcher_may_stop_it(together):
     def stop(share):
         raise KeyError(share)
 
     w = np.ones((4000, 4000))
     before = threading.active_count()
     how = ("infinite", 0.0, True, False, np.inf)
+    room = None if together else room_for(4000, "float64", "cpu")[1]
+    orders = {"device": "cpu", "devices": ("cpu",) * 3, "max_memory": room}
     with pytest.raises(KeyError):
-        _core.apsp(w, w, None, *how, device="cpu", devices=("cpu",) * 3, progress=stop)
+        _core.apsp(w, w, None, *how, **orders, progress=stop)
     assert _core.allocations() == 0 and threading.active_count() == before
 
 
-def test_ctrl_c_ends_all(device):
+@pytest.mark.parametrize("together", [True, False])
+def test_ctrl_c_ends_all(device, together):
     w = graph_of(3000, "float64", 0.5)
+    room = None if together else room_for(3000, "float64", device)[1]
 
     def interrupt(done, total):
         raise KeyboardInterrupt
 
     before = threading.active_count()
     with pytest.raises(KeyboardInterrupt):
-        gpudist.apsp(w, no_edge=np.inf, device="cuda:all", progress=interrupt)
+        gpudist.apsp(w, no_edge=np.inf, device="cuda:all", max_memory=room, progress=interrupt)
     assert _core.allocations() == 0 and threading.active_count() == before
     small = graph_of(300)
     one = gpudist.apsp(small, no_edge=np.inf, device=device)
@@ -321,6 +393,24 @@ def test_explain_says_who_holds_which_rows(device):
     assert few.devices == (device,) and few.rows == ((0, 3),)
 
 
+def test_explain_says_how_it_goes_through_all(device):
+    w = np.ones((1000, 1000))
+    least, some, more = room_for(1000, "float64", device)
+    for room in (least, some, more):
+        said = gpudist.explain("apsp", w, device="cuda:all", max_memory=room)
+        plan = said.out_of_core
+        assert said.devices == (device,) * 3 and said.rows == ()
+        assert said.held == plan["bytes"] <= room and said.copies == 3 * said.held
+        assert said.work.read == said.work.written == plan["each_way"]
+        text = " ".join(str(said).split())
+        assert f"through all of them, which do not hold the matrix, in {plan['blocks']} " in text
+        assert f"at most {said.held:,} bytes on each of them" in text
+    held = max(share["bytes"] for share in shares_of(1000, "float64", device, 3, max_memory=1))
+    for room, together in ((held, True), (held - 1, False)):
+        said = gpudist.explain("apsp", w, device="cuda:all", max_memory=room)
+        assert (said.out_of_core is None) == together == (len(said.rows) == 3)
+
+
 def test_one_of_several_counts_hops(device):
     """It is so much quicker than all by weights, and takes no more memory than it has."""
     n = 2100 if device != "cpu" else 300
@@ -361,6 +451,10 @@ def test_two_gpus_need_not_reach_each_other(refused):
     _core.refuse_peers(refused)
     try:
         several = gpudist.apsp(w, device="cuda:all", **how)
+        room = room_for(1500, "float64", "cuda:0", len(gpudist.cuda.devices()), True)[1]
+        through = gpudist.apsp(w, device="cuda:all", max_memory=room, **how)
     finally:
         _core.refuse_peers(False)
-    same(gpudist.apsp(w, device="cuda:0", **how), several)
+    one = gpudist.apsp(w, device="cuda:0", **how)
+    same(one, several)
+    same(one, through)

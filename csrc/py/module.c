@@ -132,12 +132,13 @@ static PyMethodDef methods[] = {
          "band that has the pivots' rows leaves these in snapshots, others read them."),
     FAST(far_plan,
          "far_plan($module, /, n, dtype, predecessors, device=None, max_memory=None, "
-         "kernel=None, semiring='min_plus')\n--\n\n"
-         "How apsp would go through a device with so much memory, as a dictionary."),
+         "kernel=None, semiring='min_plus', devices=())\n--\n\n"
+         "How apsp would go through a device with so much memory, or several, as a dictionary."),
     FAST(far,
-         "far($module, /, dist, pred, semiring, device, progress=None, max_memory=None)\n--\n\n"
-         "For tests: closes host matrices in place by way of a device with so much memory; returns "
-         "the plan, and what was moved."),
+         "far($module, /, dist, pred, semiring, device, progress=None, max_memory=None, "
+         "devices=())\n--\n\n"
+         "For tests: closes host matrices in place by way of a device with so much memory, or "
+         "several; returns the plan, and what was moved."),
     FAST(several_plan,
          "several_plan($module, /, n, dtype, predecessors, in_place, devices, max_memory=None, "
          "semiring='min_plus')\n--\n\n"

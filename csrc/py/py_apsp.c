@@ -390,6 +390,7 @@ GD_FUNCTION(gd_py_far_plan)
     bool predecessors = false;
     gd_semiring semiring = GD_MIN_PLUS;
     gd_orders orders = {0};
+    gd_devices devices = {0};
     gd_far far = {0};
     size_t near;
     gd_error err;
@@ -401,11 +402,13 @@ GD_FUNCTION(gd_py_far_plan)
         GD_MAX_MEMORY(orders),
         {"kernel", gd_to_kernel, &orders, false},
         {"semiring", gd_to_semiring, &semiring, false},
+        {"devices", to_devices, &devices, false},
     };
     if (!gd_parse("far_plan", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
         return NULL;
     }
-    if (gd_plan_far(n, dtype, semiring, predecessors, &orders, &far, &near, &err) != GD_OK) {
+    if (gd_plan_far(n, dtype, semiring, predecessors, &orders, devices.count > 0 ? &devices : NULL,
+                    &far, &near, &err) != GD_OK) {
         return gd_raise(module, &err);
     }
     return far_plan_of(&far, near);
@@ -418,6 +421,7 @@ GD_FUNCTION(gd_py_far)
     gd_orders orders = {0};
     gd_semiring semiring = GD_MIN_PLUS;
     gd_attention attention = {0};
+    gd_devices devices = {0};
     gd_far far = {0};
     gd_error err;
     gd_status status;
@@ -428,6 +432,7 @@ GD_FUNCTION(gd_py_far)
         {"device", gd_to_device, &orders, true},
         {"progress", gd_to_object, &attention.progress, false},
         GD_MAX_MEMORY(orders),
+        {"devices", to_devices, &devices, false},
     };
     if (!gd_parse("far", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
         return NULL;
@@ -435,7 +440,8 @@ GD_FUNCTION(gd_py_far)
     if (gd_take_output(dist_object, "dist", 2, &orders, &dist) &&
         (pred_object == Py_None || gd_take_output(pred_object, "pred", 2, &orders, &pred))) {
         orders.watch = gd_let_go(&attention);
-        status = gd_run_far(&dist.matrix, &pred.matrix, semiring, &orders, &far, &err);
+        status = gd_run_far(&dist.matrix, &pred.matrix, semiring, &orders,
+                            devices.count > 0 ? &devices : NULL, &far, &err);
         gd_take_back(&attention);
         result = status == GD_OK ? far_plan_of(&far, 0) : gd_raise(module, &err);
     }
