@@ -267,6 +267,14 @@ gd_status gd_cpu_graph_read(const gd_graph *graph, gd_apsp *call, gd_graph_facts
 /* Too long for an int32 result of float64 work. */
 #define TOO_LONG 0x1p30
 
+/* Whether lengths are where they are wanted, as they are wanted. */
+static bool is_written(const gd_apsp *call, const gd_matrix *out, double unreachable, bool flip)
+{
+    return out->data == call->dist && out->row_stride == call->padded &&
+           out->dtype == call->dtype && call->dtype != GD_I32 && !flip &&
+           unreachable == (double)INFINITY;
+}
+
 /* Copies a row, one type to one type; returns how many lengths were too long. */
 static ptrdiff_t write_row(const gd_apsp *call, const gd_matrix *out, ptrdiff_t i,
                            double unreachable, bool flip)
@@ -366,7 +374,9 @@ static void write_some(void *context, ptrdiff_t first, ptrdiff_t last, int membe
         if (w->pred->data != NULL && call->pred != NULL) {
             write_pred(call, w->pred, i);
         }
-        too_long += write_row(call, w->out, i, w->unreachable, w->flip);
+        if (!is_written(call, w->out, w->unreachable, w->flip)) {
+            too_long += write_row(call, w->out, i, w->unreachable, w->flip);
+        }
     }
     atomic_fetch_add(&w->too_long, too_long);
     atomic_fetch_add(&w->on_cycle, on_cycle);
