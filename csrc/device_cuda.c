@@ -209,7 +209,7 @@ void gd_cuda_leave(int index, int previous)
  * driver for it again costs more than a small call takes: on an H200 100 MB, what tensor cores need
  * for 16384 x 16384 distances, 0.05 ms of their 0.5, and 1 GB, a graph of as many nodes, 3 ms. The
  * pools are our own, so that nobody else's allocations change their manners. */
-enum { LEAST_KEPT_BYTES = 64 << 20, KEPT_SHARE = 64 };
+enum { LEAST_KEPT_BYTES = 64 << 20, KEPT_SHARE = 32 };
 
 /* How much freed memory the current device's pool is to keep. */
 static cudaError_t bytes_to_keep(uint64_t *bytes)
