@@ -116,7 +116,7 @@ static __global__ void __launch_bounds__(kGuessWarps *kLanes, 3)
     }
 }
 
-/* Log to lists, a block a chunk, from the chunks on that are listed already. */
+/* Log to lists, a block a chunk. */
 static __global__ void __launch_bounds__(kChunk) scatter(const __grid_constant__ Plan plan)
 {
     follow();
@@ -124,7 +124,7 @@ static __global__ void __launch_bounds__(kChunk) scatter(const __grid_constant__
         return;
     }
     const unsigned chunks = min(plan.found->chunks, plan.log_room());
-    for (unsigned i = plan.found->listed + blockIdx.x; i < chunks; i += gridDim.x) {
+    for (unsigned i = blockIdx.x; i < chunks; i += gridDim.x) {
         const Chunk &chunk = plan.log[i];
         Place first = {-1, 0};
         Eight eight = {};
@@ -168,7 +168,7 @@ static __global__ void __launch_bounds__(kGuessWarps *kLanes)
     const int lane = threadIdx.x % kLanes;
     const int row = (int)blockIdx.x * kGuessWarps + (int)threadIdx.x / kLanes;
     if (row == 0 && lane == 0) {
-        plan.found->listed = min(plan.found->chunks, plan.log_room());
+        plan.found->chunks = 0; /* all are listed: the next hits go where the first ones were */
     }
     if (row >= plan.rows || plan.counts[row] > (unsigned)plan.list_room) {
         return;

@@ -162,7 +162,6 @@ struct Found {
     unsigned left;     /* rows whose candidates are too many for a warp */
     unsigned many;     /* rows that seem to have more within their radius than are wanted */
     unsigned chunks;   /* of the log that were asked for: there may be fewer */
-    unsigned listed;   /* of these, whose hits are in the lists */
     unsigned worst;    /* bits of the largest share of its bound that an error took, if checked */
     unsigned way;      /* to bounds that is taken, where a row of the table has two */
     unsigned centres;  /* one, unless points lie in clusters */

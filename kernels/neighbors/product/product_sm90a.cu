@@ -54,8 +54,6 @@ constexpr int kLong = 0; /* instead of the steps of a product: rows of more than
 constexpr ptrdiff_t kFewestClustered = 1 << 15;
 /* Points for each centre, whose last tiles are not full. */
 constexpr ptrdiff_t kFewOfCentre = 1 << 10;
-/* Hits of a row that the log has room for at least, on average, beside what rows are by centres. */
-constexpr int kHitsOfCentre = 320;
 
 int steps_of(ptrdiff_t d)
 {
@@ -78,17 +76,12 @@ constexpr int sorted_tiles()
     }
 }
 
-/* Centres that there are at most, of short rows. What rows are by each of them takes the place of a
- * part of the log (by_centre()), which has room for kHitsOfCentre hits a row at least. */
+/* Centres that there are at most, of short rows. */
 int most_centres(const Plan &plan, ptrdiff_t columns)
 {
-    if (plan.wanted > kFewWanted || columns < kFewestClustered) {
-        return 1;
-    }
-    constexpr ptrdiff_t kBytes = sizeof(Eight) + sizeof(Place);
-    const ptrdiff_t most =
-        (hits_of_row(plan) - kHitsOfCentre) * kBytes * kTileRows / plan.bytes_of_centre(kTileRows);
-    return (int)min(min(columns / kFewOfCentre, most), (ptrdiff_t)kMostCentres);
+    return plan.wanted > kFewWanted || columns < kFewestClustered
+               ? 1
+               : (int)min(columns / kFewOfCentre, (ptrdiff_t)kMostCentres);
 }
 
 /* Tiles that are sorted together, as many as there may be: each centre has some that are not full.

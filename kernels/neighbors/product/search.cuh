@@ -42,6 +42,8 @@ constexpr int kSampleEvery = 17; /* tiles */
  * clusters that share a centre, whose bounds are wide beside their distances, there are many more
  * than expected. */
 constexpr int kHits = 1024, kMoreHits = 7, kMoreOfMany = 3;
+/* The same, at least, where each cluster has a centre. */
+constexpr int kHitsOfCentre = 256, kMoreOfCentre = 2;
 
 /* Every so many tiles are sampled: few enough, and with no factor in common with how many are
  * sorted together, as those are sorted by their squares. */
@@ -118,11 +120,19 @@ inline double expected_hits(const Plan &plan)
                                      : -log1p(-plan.nth / runs) / kRun * plan.tiles * kTileCols;
 }
 
-/* Hits of a row that there is room for in the log. */
-inline ptrdiff_t hits_of_row(const Plan &plan)
+/* Chunks that the log has for some rows, and for warps that have begun one each. Where there are
+ * several centres, what rows are by these takes the place of a part of it (by_centre()). */
+inline unsigned chunks_of(const Plan &plan, ptrdiff_t rows, ptrdiff_t warps)
 {
+    const double expected = expected_hits(plan);
     const double more = plan.wanted <= kFewWanted ? kMoreHits : kMoreOfMany;
-    return kHits + (ptrdiff_t)(more * expected_hits(plan));
+    const ptrdiff_t hits = rows * (kHits + (ptrdiff_t)(more * expected));
+    const ptrdiff_t fewer = rows * (kHitsOfCentre + (ptrdiff_t)(kMoreOfCentre * expected));
+    const ptrdiff_t beside =
+        plan.most_centres > 1
+            ? ceil_div(plan.most_centres * plan.bytes_of_centre(rows), (ptrdiff_t)sizeof(Chunk))
+            : 0;
+    return (unsigned)(max(hits / kChunk, fewer / kChunk + beside) + warps);
 }
 
 inline ptrdiff_t rows_at_once(int wanted)
@@ -157,7 +167,7 @@ void lay_out(const gd_neighbors &call, int processors, Way &way, PlanOf<T> &plan
     const ptrdiff_t most = min(call.a.rows, rows_at_once(plan.wanted));
     plan.strips = (int)ceil_div(most, (ptrdiff_t)kTileRows);
     const ptrdiff_t rows = (ptrdiff_t)plan.strips * kTileRows;
-    plan.chunks = (unsigned)(rows * hits_of_row(plan) / kChunk + 2 * processors * Way::kLogs);
+    plan.chunks = chunks_of(plan, rows, (ptrdiff_t)2 * processors * Way::kLogs);
     way.lay_out_rows(plan, take, rows);
     take(plan.row_facts, rows);
     take(plan.limits, rows);
