@@ -150,16 +150,8 @@ constexpr int kMostAlone = kMates / 8; /* rows without mates, for those to have 
 static __global__ void __launch_bounds__(kMates) find_centres(const __grid_constant__ Plan plan)
 {
     follow();
-    __shared__ unsigned numbers[kMates];
     __shared__ Largest largest;
     const int i = threadIdx.x;
-    const auto nth_least_of = [&](unsigned x, int nth) {
-        numbers[i] = x;
-        sort<Block>(numbers, kMates);
-        const unsigned least = numbers[nth];
-        __syncthreads();
-        return __uint_as_float(least);
-    };
     if (i < kMostCentres) {
         plan.of_columns.counts[i] = plan.of_columns.taken[i] = 0;
         plan.of_rows.counts[i] = plan.of_rows.taken[i] = 0;
@@ -167,8 +159,8 @@ static __global__ void __launch_bounds__(kMates) find_centres(const __grid_const
     }
     const float near = __uint_as_float(plan.nearest_mates[i]);
     const float between = plan.mates[(ptrdiff_t)i * kMates + (i + kMates / 2) % kMates];
-    const float nearest = nth_least_of(__float_as_uint(near), kMates / 2);
-    const float most = nth_least_of(__float_as_uint(between), kMates / 4 * 3);
+    const float nearest = __uint_as_float(number_above(__float_as_uint(near), kMates / 2));
+    const float most = __uint_as_float(number_above(__float_as_uint(between), kMates / 4 * 3));
     if (!(kClustered * nearest <= most && most > 0 && most < kFar)) {
         return;
     }

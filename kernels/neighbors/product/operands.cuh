@@ -452,6 +452,21 @@ __device__ __forceinline__ float unordered(unsigned bits)
     return __uint_as_float(bits >> 31 ? bits & 0x7fffffffu : ~bits);
 }
 
+/* Of numbers of a block's threads, one each, that which `below` others are below: finds it bit by
+ * bit. All threads call this, and get it. */
+template <typename Bits>
+__device__ __forceinline__ Bits number_above(Bits x, int below)
+{
+    Bits found = 0;
+#pragma unroll 1
+    for (Bits bit = Bits(1) << (8 * sizeof(Bits) - 1); bit != 0; bit >>= 1) {
+        if (__syncthreads_count(x < (found | bit)) <= below) {
+            found |= bit;
+        }
+    }
+    return found;
+}
+
 /* The nth least of a warp's numbers, or a little more, by at most `steps` of a float: halves what
  * lies between `low` and `high`, which is not below it. */
 template <int kCount>

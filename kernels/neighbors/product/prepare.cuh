@@ -89,15 +89,18 @@ __global__ void __launch_bounds__(kSampleRows)
 {
     follow();
     constexpr T kTiny = (T)(sizeof(T) == sizeof(float) ? 0x1p-100 : 0x1p-900);
-    __shared__ T largest[kSampleRows];
-    const T own = largest[threadIdx.x] = plan.largest[threadIdx.x];
-    __syncthreads();
-    int rank = 0;
-    for (int i = 0; i < kSampleRows; ++i) {
-        rank += largest[i] < own || (largest[i] == own && i < (int)threadIdx.x);
+    constexpr int kShorter = kSampleRows / 8 * 7;
+    const T own = plan.largest[threadIdx.x];
+    T most;
+    if constexpr (sizeof(T) == sizeof(float)) {
+        most = __uint_as_float(number_above(__float_as_uint(own), kShorter));
     }
-    if (rank == kSampleRows / 8 * 7) {
-        const T length = own > kTiny ? own : kTiny;
+    else {
+        const auto bits = (unsigned long long)__double_as_longlong(own);
+        most = __longlong_as_double((long long)number_above(bits, kShorter));
+    }
+    if (threadIdx.x == 0) {
+        const T length = most > kTiny ? most : kTiny;
         const double scale = kInBytes ? (double)(T(127) / length) : ldexp(1.0, 8 - ilogb(length));
         plan.found->scale = scale;
         plan.found->quantum = (float)(scale * least * (scale * least));
