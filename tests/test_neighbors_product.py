@@ -297,15 +297,26 @@ def test_long_rows_in_bytes(name, d, rng):
     check(knn(a, b, 10, "cityblock"), keys_of(a, b, "cityblock"), 10)
 
 
+SPREADS = {
+    "heavy tails": lambda rng, shape: np.exp(2 * rng.normal(size=shape)),
+    "thousands of equal rows": lambda rng, shape: np.eye(shape[1])[rng.integers(0, 5, shape[0])],
+    "thousands at the same distance": lambda rng, shape: rng.integers(0, 2, shape),
+    "those in order": lambda rng, shape: np.sort(rng.integers(0, 4, shape), axis=0),
+}
+
+
 @pytest.mark.parametrize("d", [16, 24])
-def test_distances_at_once_among_many_points(d, rng):
-    """Of so many tiles of columns a smaller share is the sample."""
-    a, b = (np.exp(2 * rng.normal(size=(rows, d))).astype("f4") for rows in (200, 300_000))
-    panels = gpudist.knn(a, b, 128, "cityblock", kernel="neighbors/cuda_panels", device="cuda")
-    for k in (1, 10, 128):
-        found = knn(a, b, k, "cityblock")
-        np.testing.assert_array_equal(found.indices, panels.indices[:, :k])
-        np.testing.assert_array_equal(found.distances, panels.distances[:, :k])
+@pytest.mark.parametrize("name", SPREADS)
+def test_distances_at_once_among_many_points(name, d, rng):
+    """Of so many tiles of columns a smaller share is the sample, and limits fall several times."""
+    a, b = (SPREADS[name](rng, (rows, d)).astype("f4") for rows in (200, 300_000))
+    for asked, more in (((a, b), {}), ((b, None), {"rows": slice(100_000, 100_200)})):
+        how = {"metric": "cityblock", "device": "cuda"} | more
+        panels = gpudist.knn(*asked, 128, kernel="neighbors/cuda_panels", **how)
+        for k in (1, 10, 128):
+            found = gpudist.knn(*asked, k, kernel=BYTES, **how)
+            np.testing.assert_array_equal(found.indices, panels.indices[:, :k])
+            np.testing.assert_array_equal(found.distances, panels.distances[:, :k])
 
 
 @pytest.mark.parametrize("d", [16, 50, 520])

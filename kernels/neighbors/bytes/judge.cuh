@@ -10,8 +10,10 @@ namespace gd {
 namespace filter {
 
 /* A share of the tiles is compared with the guess as the limit; of the others a quarter as many
- * hits, if they are many, are to be expected. */
-constexpr float kOfTightened = 0.25f;
+ * hits, if they are many, are to be expected. But where nearly as many are below what the limit is
+ * to become, they are equally far away, and no limit tells them apart; nor is that known of one
+ * neighbour, whose limit is the guess. */
+constexpr float kOfTightened = 0.25f, kEqual = 0.9f;
 /* Rows are left to direct distances to all of B as long as they are one of so many. */
 constexpr int kFewCrowded = 64;
 /* Shares of a list and of the log that may be expected to be full. */
@@ -35,15 +37,24 @@ static __global__ void __launch_bounds__(kGuessWarps *kLanes)
     }
     const RowFacts facts = plan.row_facts[row];
     const int count = plan.sampled * kMinima;
-    const float *const from = plan.minima + (ptrdiff_t)row * plan.minima_pitch;
-    int below = 0;
-    for (int at = lane; at < count; at += kLanes) {
-        const float e = bound(facts, plan.tile_facts[at / kMinima * plan.stride]);
-        below += from[at] - 2 * e <= facts.limit;
+    const Minima minima(plan, row, count);
+    const float tightened = minima.nth(min(plan.wanted / plan.stride + 1, plan.nth));
+    int below = 0, left = 0;
+#pragma unroll
+    for (int i = 0; i < kMinimaOfLane; ++i) {
+        const int at = i * kLanes + lane;
+        if (at < count) {
+            const float e = bound(facts, plan.tile_facts[at / kMinima * plan.stride]);
+            const float least = unordered(minima.values[i]) - 2 * e;
+            below += least <= facts.limit;
+            left += least <= fminf(tightened, facts.limit);
+        }
     }
     below = __reduce_add_sync(~0u, below);
+    left = __reduce_add_sync(~0u, left);
     const float runs = (float)count + 1, of_run = -log1pf(-(float)below / runs);
-    const float hits = of_run * (float)plan.tiles * kMinima * (share + (1 - share) * kOfTightened);
+    const float of_others = (float)left > kEqual * (float)below ? 1.0f : kOfTightened;
+    const float hits = of_run * (float)plan.tiles * kMinima * (share + (1 - share) * of_others);
     if (hits > (float)plan.list_room * kFullList) {
         set_limit(plan, row, -INFINITY);
         if (lane == 0) {

@@ -13,6 +13,29 @@ constexpr int kMostMinima = kMinimaOfLane * kLanes;
 constexpr int kGuessWarps = 8;
 constexpr unsigned kNearEnough = 4096; /* steps of a float: the guess need not be exact */
 
+/* Some minima of a row, in registers of a warp. */
+struct Minima {
+    unsigned values[kMinimaOfLane], low = ~0u, high = 0;
+
+    __device__ __forceinline__ Minima(const Plan &plan, int row, int count)
+    {
+        const float *const from = plan.minima + (ptrdiff_t)row * plan.minima_pitch;
+#pragma unroll
+        for (int i = 0; i < kMinimaOfLane; ++i) {
+            const int at = i * kLanes + (int)threadIdx.x % kLanes;
+            values[i] = at < count ? ordered(from[at]) : ~0u;
+            low = min(low, values[i]);
+            high = at < count ? max(high, values[i]) : high;
+        }
+        low = __reduce_min_sync(~0u, low);
+        high = __reduce_max_sync(~0u, high);
+    }
+    __device__ __forceinline__ float nth(int nth) const
+    {
+        return unordered(nth_least(values, nth, low, high, kNearEnough));
+    }
+};
+
 /* Sets a row's limit, by each centre. All lanes of a warp. */
 __device__ __forceinline__ void set_limit(const Plan &plan, int place, float limit)
 {
@@ -90,17 +113,7 @@ static __global__ void __launch_bounds__(kGuessWarps *kLanes, 3)
     }
     const bool several = plan.has_several();
     const int count = (several ? plan.slots[row / kTileRows] : plan.sampled) * kMinima;
-    const float *const from = plan.minima + (ptrdiff_t)row * plan.minima_pitch;
-    unsigned values[kMinimaOfLane], low = ~0u, high = 0;
-#pragma unroll
-    for (int i = 0; i < kMinimaOfLane; ++i) {
-        const int at = i * kLanes + lane;
-        values[i] = at < count ? ordered(from[at]) : ~0u;
-        low = min(low, values[i]);
-        high = at < count ? max(high, values[i]) : high;
-    }
-    low = __reduce_min_sync(~0u, low);
-    high = __reduce_max_sync(~0u, high);
+    const Minima minima(plan, row, count);
     const float most = plan.radii != NULL ? fminf(plan.bounds[row], plan.most) : plan.most;
     float limit = most;
     int nth = plan.nth;
@@ -109,7 +122,7 @@ static __global__ void __launch_bounds__(kGuessWarps *kLanes, 3)
         nth = own.nth;
         limit = fminf(limit, own.reach);
     }
-    limit = fminf(limit, unordered(nth_least(values, nth, low, high, kNearEnough)));
+    limit = fminf(limit, minima.nth(nth));
     set_limit(plan, row, limit);
     if (lane == 0 && plan.radii != NULL && limit < most) {
         atomicAdd(&plan.found->many, 1);
@@ -157,9 +170,11 @@ static __global__ void __launch_bounds__(kChunk) scatter(const __grid_constant__
 constexpr int kTightened = 1024; /* candidates of a row that are looked at */
 
 /* Lowers limits to the k-th least of the upper bounds that there are by now, which is no guess any
- * more: a row has fewer hits in the tiles that are left. A warp a row. */
-static __global__ void __launch_bounds__(kGuessWarps *kLanes)
-    tighten(const __grid_constant__ Plan plan)
+ * more: a row has fewer hits in the tiles that are left. kIsExact: bounds are distances, and
+ * columns that are left come later, so that those at just that distance are too late. A warp a row.
+ */
+template <bool kIsExact>
+__global__ void __launch_bounds__(kGuessWarps *kLanes) tighten(const __grid_constant__ Plan plan)
 {
     follow();
     if (!plan.is_taken()) {
@@ -196,7 +211,22 @@ static __global__ void __launch_bounds__(kGuessWarps *kLanes)
     if ((int)__reduce_add_sync(~0u, below) < plan.wanted) {
         return;
     }
-    set_limit(plan, row, unordered(nth_least(upper, plan.wanted, low, limit, kNearEnough)));
+    if constexpr (!kIsExact) {
+        set_limit(plan, row, unordered(nth_least(upper, plan.wanted, low, limit, kNearEnough)));
+        return;
+    }
+    /* Not below that of the last neighbour, and no number of the list is between them. */
+    const unsigned most = nth_least(upper, plan.wanted, low - 1, limit, 1);
+    unsigned last = 0;
+#pragma unroll
+    for (int i = 0; i < kTightened / kLanes; ++i) {
+        last = max(last, upper[i] <= most ? upper[i] : 0);
+    }
+    last = __reduce_max_sync(~0u, last);
+    if (lane == 0) {
+        plan.limits[row] = unordered(last);
+        plan.row_facts[row].limit = gd::below(unordered(last));
+    }
 }
 
 }  // namespace filter

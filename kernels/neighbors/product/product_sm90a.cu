@@ -108,7 +108,7 @@ struct Products {
     using Number = T;
     using Metric = M;
     static constexpr const char *kId = ::kId;
-    static constexpr bool kIsLong = kSteps == kLong;
+    static constexpr bool kIsLong = kSteps == kLong, kIsExact = false;
     static constexpr int kLogs = kWarps;
     static constexpr float kMostLimit = kFar / 2;
 

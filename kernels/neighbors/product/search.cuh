@@ -6,6 +6,7 @@
  *      Number, Metric          the points' type and the distances' arithmetic
  *      kId, kLogs              the row of the table; warps of a multiprocessor that write a log
  *      kMostLimit              what a limit can be at most, in units of its bounds
+ *      kIsExact                whether bounds are the distances, and columns in their order
  *      lay_out, lay_out_rows   what it keeps of B and of some rows of A; sets `planes`, and
  *                              `most_centres` where there may be several (centres.cuh)
  *      arrange, prepare_rows   make that
@@ -209,6 +210,11 @@ inline int first_tiles(const Plan &plan)
     return plan.tiles < kManyTiles || 2 * plan.wanted > kTightened ? 0 : (int)(plan.tiles * share);
 }
 
+/* Where bounds are exact, columns at just the distance of a row's last neighbour so far are none of
+ * its neighbours, if they come later: thousands of them fill no list, if the first ones are few
+ * enough for half a list, and those after them so many times these. */
+constexpr int kGrowth = 8;
+
 /* From lists to neighbours, but for rows that fail. */
 template <typename M, bool kOfMany, typename T>
 void rank(Steps &steps, const PlanOf<T> &plan)
@@ -259,11 +265,25 @@ void find(Steps &steps, const Way &way, const PlanOf<T> &typed)
         way.template look_at<Look::kLog>(steps, typed, {begin, end, 1, part});
         steps.enqueue(scatter, 8 * steps.processors, dim3(kChunk), 0, plan);
     };
-    const int first = first_tiles(plan);
-    if (first > 0 || plan.most_centres > 1) {
+    const auto list_first = [&](int begin, int end) {
         const ptrdiff_t rows = (ptrdiff_t)plan.strips * kTileRows;
-        list_hits(0, first, Part::kFirst);
-        steps.enqueue(tighten, rows / kGuessWarps, dim3(kGuessWarps * kLanes), 0, plan);
+        list_hits(begin, end, Part::kFirst);
+        steps.enqueue(tighten<Way::kIsExact>, rows / kGuessWarps, dim3(kGuessWarps * kLanes), 0,
+                      plan);
+    };
+    int first = 0;
+    if constexpr (Way::kIsExact) {
+        for (int end = plan.list_room / 2 / kTileCols;
+             2 * plan.wanted <= kTightened && end < plan.tiles; end *= kGrowth) {
+            list_first(first, end);
+            first = end;
+        }
+    }
+    else {
+        first = first_tiles(plan);
+        if (first > 0 || plan.most_centres > 1) {
+            list_first(0, first);
+        }
     }
     list_hits(first, plan.tiles, Part::kOthers);
     if (plan.wanted <= kFewWanted) {
