@@ -58,18 +58,22 @@ enum { FEW_POINTS = 512, FEW_OF_POINTS = 256 };
 /* Rows of A that are as few on a device, whose steps take some 0.4 ms for 1,000,000 x 128 points of
  * B, however many rows A has; of few points 0.2 to 0.35, which so many pairs take in panels. */
 enum { FEW_OF_PRODUCT = 64, PAIRS_OF_PRODUCT = 1 << 23 };
-/* The same of truths, whose first columns alone take 0.2 ms for however few rows, and whose passes
- * are a dozen launches. On an H100 1e10 pairs of 1024 truths take 60 ms in panels of float32 and 93
- * of float64: so many take as long there as all steps but the tensor cores' take here. */
-enum { PAIRS_OF_TRUTHS = 1 << 27 };
+/* The same of truths, whose first columns take so long for each row that few points are not worth
+ * it, however many rows there are, and whose passes are a dozen launches. On an H100, ms, in panels
+ * in brackets, k = 10: 8192 rows of 16384 points with 128 columns take 0.91 (0.74) in float32 and
+ * 1.28 (1.05) in float64, 1024 of 65536 0.40 (0.52) and 0.42 (0.60), 256 of those 0.53 (0.46) and
+ * 0.32 (0.26), 64 of 1,000,000 0.57 (0.62) and 0.64 (0.86). Of many neighbours, k = 1000: 8192 of
+ * 65536 8.3 (8.6) and 17 (11), 1024 of 262144 2.4 (2.5) and 3.5 (3.3), 256 of 1,000,000 2.1 (2.8)
+ * and 2.5 (3.6). With 16 and 1024 columns the bounds are where they are with 128. */
+enum { PAIRS_OF_TRUTHS = 1 << 26, POINTS_OF_TRUTHS = 1 << 15 };
+enum { PAIRS_OF_MANY_TRUTHS = 1 << 28, POINTS_OF_MANY_TRUTHS = 1 << 17 };
 /* Bounds from bytes: on an H100 10,000 x 1,000,000 take 28 ms with 128 columns, and 109 in panels;
- * where bytes tell too little, distances take 111 (not measured as it is now: 115 with three times
- * as large a sample), and relative to panels the longer the more columns there are. A step is a
- * column of a pair, of which 26 more stand for all else that a pair takes in panels. So many steps
- * of a row are worth the 40 ns of its lists, and so many of a call the launches, some 0.25 ms: of
- * 16384 points with 128 columns 1000 rows take 0.36 ms and in panels 0.34, 2000 0.45 and 0.53;
- * 16384 with 16 columns among themselves 1.3 and 1.0; 64 rows of 1,000,000 with 128 columns 0.9
- * and 1.9. */
+ * where bytes tell too little, distances take 108, and relative to panels the longer the more
+ * columns there are. A step is a column of a pair, of which 26 more stand for all else that a pair
+ * takes in panels. So many steps of a row are worth the 40 ns of its lists, and so many of a call
+ * the launches, some 0.25 ms: of 16384 points with 128 columns 1000 rows take 0.36 ms and in panels
+ * 0.34, 2000 0.45 and 0.53; 16384 with 16 columns among themselves 1.3 and 1.0; 64 rows of
+ * 1,000,000 with 128 columns 0.9 and 1.9. */
 enum { BYTES_COLS = 160, BYTES_BESIDE = 26, BYTES_STEPS_OF_ROW = 1 << 21 };
 /* Many neighbours of a row were measured where there are so many points for each. */
 enum { BYTES_OF_NEIGHBOR = 1000 };
@@ -359,6 +363,15 @@ static bool is_by_bytes(const gd_kernel *kernel)
     return kernel->backend == GD_CUDA && gd_is_by_products(kernel) && !(kernel->flags & GD_PRODUCT);
 }
 
+/* Whether it is truths in common that tell who is near. */
+static bool is_by_truths(const gd_kernel *kernel)
+{
+    return kernel->backend == GD_CUDA && gd_is_by_products(kernel) && kernel->flags & GD_PACKED;
+}
+
+/* Whether a row has so many neighbours that blocks of threads rank them. */
+static bool wants_many(const gd_request *request) { return request->neighbors > FEW_OF_BLOCKS; }
+
 /* Steps of a row among bytes. */
 static double steps_of_row(const gd_request *request)
 {
@@ -420,9 +433,11 @@ static bool unwanted(const gd_kernel *kernel, const gd_request *request, char *w
                    "little",
                    BYTES_COLS);
     }
-    if (is_by_bytes(kernel) && (steps_of_row(request) < BYTES_STEPS_OF_ROW ||
-                                (request->neighbors > FEW_OF_BLOCKS &&
-                                 request->n < (ptrdiff_t)BYTES_OF_NEIGHBOR * request->neighbors))) {
+    const bool many_of_few =
+        wants_many(request) && request->n < (ptrdiff_t)BYTES_OF_NEIGHBOR * request->neighbors;
+    const ptrdiff_t points = wants_many(request) ? POINTS_OF_MANY_TRUTHS : POINTS_OF_TRUTHS;
+    if ((is_by_bytes(kernel) && (steps_of_row(request) < BYTES_STEPS_OF_ROW || many_of_few)) ||
+        (is_by_truths(kernel) && request->n < points)) {
         return say(why, size, "n = %td, d = %td is not worth lists of what may be near", request->n,
                    request->cols);
     }
@@ -626,10 +641,10 @@ static const gd_kernel *row_of_panels(const gd_request *request, const gd_kernel
 static int few_of_product(const gd_request *request, const gd_kernel *kernel)
 {
     const double elements = (double)request->n * (double)request->cols;
-    const bool blocks = request->neighbors > FEW_OF_BLOCKS &&
-                        elements < (double)ELEMENTS_OF_BLOCKS * (double)request->neighbors;
-    const bool truths = request->form.preparation == GD_BITS;
-    const double pairs = truths ? PAIRS_OF_TRUTHS : PAIRS_OF_PRODUCT;
+    const bool many = wants_many(request), truths = is_by_truths(kernel);
+    const bool blocks =
+        many && !truths && elements < (double)ELEMENTS_OF_BLOCKS * (double)request->neighbors;
+    const double pairs = !truths ? PAIRS_OF_PRODUCT : many ? PAIRS_OF_MANY_TRUTHS : PAIRS_OF_TRUTHS;
     const double worth =
         is_by_bytes(kernel) ? BYTES_STEPS / steps_of_row(request) : pairs / (double)request->n;
     const double few = fmax(FEW_OF_PRODUCT, worth);

@@ -183,24 +183,28 @@ def test_neighbours_of_truths_are_counted_on_one_generation(pretend):
     found = []
     for card in CARDS:
         pretend(card)
-        found.append(taken(*search, 20000, 1024, **some))
+        found.append(taken(*search, 40_000, 1024, **some))
     assert found == ["cuda_panels"] * 6 + ["cuda_truths"] * 2 + ["cuda_panels"] * 2
     pretend("H200")
     for n, d, k, rows in (
-        (16383, 64, 10, 10_000),
-        (20000, 2049, 10, 10_000),
-        (20000, 64, 1025, 10_000),
-        (20000, 64, 10, 6700),
-        (10**6, 64, 10, 133),
+        (32_767, 64, 10, 10_000),
+        (10**6, 2049, 10, 10_000),
+        (10**6, 64, 1025, 10_000),
+        (40_000, 64, 10, 1676),
+        (10**6, 64, 10, 66),
+        (131_071, 64, 129, 10_000),
+        (131_072, 64, 129, 2047),
     ):
         more = some | {"neighbors": k, "rows": rows}
         assert taken(*search, n, d, **more) == "cuda_panels"
     for dtype in ("float32", "float64"):
         for metric in ("hamming", "dice", "kulczynski1", "yule"):
             search = "neighbors", dtype, metric
-            assert taken(*search, 16384, 2048, **some | {"neighbors": 1024}) == "cuda_truths"
-            assert taken(*search, 16384, 1, **some | {"bounded": True}) == "cuda_truths"
-            assert taken(*search, 10**6, 64, **some | {"rows": 135}) == "cuda_truths"
+            many = some | {"neighbors": 1024, "rows": 2048}
+            assert taken(*search, 131_072, 2048, **many) == "cuda_truths"
+            assert taken(*search, 32_768, 1, **some | {"bounded": True}) == "cuda_truths"
+            assert taken(*search, 32_768, 64, **some | {"neighbors": 128}) == "cuda_truths"
+            assert taken(*search, 10**6, 64, **some | {"rows": 67}) == "cuda_truths"
     # Numbers are truths to jaccard, but not to these.
     for metric, taken_of_numbers in (
         ("jaccard", "truths"),
@@ -209,9 +213,9 @@ def test_neighbours_of_truths_are_counted_on_one_generation(pretend):
     ):
         search = "neighbors", "float32", metric
         more = some | {"operands": "float32"}
-        assert taken(*search, 20000, 64, **more) == f"cuda_{taken_of_numbers}"
+        assert taken(*search, 40_000, 64, **more) == f"cuda_{taken_of_numbers}"
     weighted = some | {"weighted": True}
-    assert taken("neighbors", "float32", "jaccard", 20000, 64, **weighted) == "cuda_panels"
+    assert taken("neighbors", "float32", "jaccard", 40_000, 64, **weighted) == "cuda_panels"
 
 
 def test_neighbours_by_boxes_are_for_few_columns_and_many_pairs(pretend):

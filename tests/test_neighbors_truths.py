@@ -203,7 +203,7 @@ def test_truths_are_read_by_words_and_by_bytes_alike(rng):
 
 
 def test_auto_takes_it_for_many_rows_and_panels_where_one_has_many(rng):
-    a, b = (rng.random((rows, 100)) < 0.3 for rows in (8200, N))
+    a, b = (rng.random((rows, 100)) < 0.3 for rows in (8200, 33_000))
     b[3000:4024] = a[7]
     how = {"device": "cuda", "dtype": "float32"}
     for same in (1024, 1023):
@@ -235,7 +235,8 @@ def test_what_it_does_not_take(rng):
 
 
 def test_little_memory_is_no_reason_to_fail(rng):
-    a, b = (rng.random((rows, 40)) < 0.5 for rows in (1000, N))
+    a, b = (rng.random((rows, 40)) < 0.5 for rows in (1000, 70_000))
+    assert gpudist.explain("knn", a, b, 10, "jaccard", device="cuda").kernel == ID
     found = gpudist.knn(a, b, 10, "jaccard", device="cuda")
     for memory in (1 << 30, 100 << 20, 20 << 20):  # in one piece, in several, by panels
         less = gpudist.knn(a, b, 10, "jaccard", device="cuda", max_memory=memory)
