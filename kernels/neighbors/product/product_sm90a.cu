@@ -26,12 +26,12 @@
  * pairs within a radius with 1 neighbour are counted in 6.9, by five radii in 7.2 (in panels 118);
  * and where a radius has more neighbours than are listed, the sample says so after 3.
  *
- * Clusters on an H100, 2026-11-27, k = 1 / 10 / 100 at d = 128, where points without clusters take
- * 4.4 / 5.0 / 7.0: 64 whose radius is a tenth of what is between their centres 1.8 / 2.3 / 3.5
- * (with one centre 7.6 / 9.9 / 37), and a hundred times tighter 2.0 at k = 10 (314, in panels 118).
- * Of 2.3, images of B take 0.40, products 0.23 with the sample and 0.28 after that, which columns
- * are near which centre 0.20, rows by every centre 0.12. To see that there are no clusters takes
- * 0.05 to 0.1.
+ * On an H100, 2026-11-27, k = 1 / 10 / 100 at d = 128: points without clusters take 4.3 / 4.6 / 5.3
+ * in a row, 4.8 / 5.0 / 5.8 alone. Alone 64 clusters whose radius is a tenth of what is between
+ * their centres take 1.6 / 1.8 / 2.1 (with one centre 7.6 / 9.9 / 37), and 150 a hundred times
+ * tighter 2.0 / 2.0 (294 / 314, in panels 118). Of 1.8, images of B take 0.40, products 0.23 with
+ * the sample and 0.28 after that, which columns are near which centre 0.20, rows by every centre
+ * 0.12. To see that there are no clusters takes 0.02 to 0.07.
  *
  * Steps, a file each: prepare.cuh, centres.cuh, prepare_columns.cuh, multiply.cuh or
  * multiply_long.cuh with look.cuh, lists.cuh, rank.cuh, recompute.cuh. README.md beside this folder
