@@ -40,21 +40,14 @@ enum { MEASURED_MULTIPROCESSORS = 132 };
  * asked: with as few as B has, calls at the bounds take up to twice as long as by one launch, the
  * host's 9 us included, with 65536 less than half as long. That is where the bounds are. */
 enum { LARGE_BYTES = 640000, LONGER_COLS = 96, LONGER_BYTES = 256 << 10 };
-/* From so many rows and bytes of B on it pays to arrange the operands first, where blocks that take
- * so much of a multiprocessor's shared memory together, as it counts them, have room. */
-enum { MANY_ROWS = 1024, ARRANGED_BYTES = 256 << 10, ARRANGED_SHARED = 4 * (57 << 10) };
-/* The same of products in one launch, whose blocks each split what they read. At this bound a
- * matrix takes as long by differences, 512 x 512 x 64 8 us, a batch of such ones two and a half
- * times as long. */
-enum { MIDDLING_ROWS = 512, MIDDLING_BYTES = 128 << 10 };
-/* Up to this many rows of B many launches do not pay, however long the rows are. */
-enum { FEW_ROWS = 64 };
-/* Gradients by products take six launches a side, and pay for sums over so many rows; products of
- * signs three, and one more a side. */
-enum { MANY_OF_GRADIENT = 3072, MANY_OF_SIGNS = 128 };
-/* To arrange so few points, or for so few rows of A, takes longer than to look at all pairs, at
- * whatever number of the other: a point takes as long as some hundred pairs. */
-enum { FEW_POINTS = 512, FEW_OF_POINTS = 256 };
+/* From so many bytes of B on it pays to arrange the operands first, where blocks that take so much
+ * of a multiprocessor's shared memory together, as it counts them, have room. */
+enum { ARRANGED_BYTES = 256 << 10, ARRANGED_SHARED = 4 * (57 << 10) };
+/* The same of products in one launch, whose blocks each split what they read. */
+enum { MIDDLING_BYTES = 128 << 10 };
+/* To arrange points for so few rows of A takes longer than to look at all pairs, whatever the
+ * number of points: one takes as long as some hundred pairs. */
+enum { FEW_OF_POINTS = 256 };
 /* Rows of A that are as few on a device, whose steps take some 0.4 ms for 1,000,000 x 128 points of
  * B, however many rows A has; of few points 0.2 to 0.35, which so many pairs take in panels. */
 enum { FEW_OF_PRODUCT = 64, PAIRS_OF_PRODUCT = 1 << 23 };
@@ -88,7 +81,7 @@ enum { FEW_OF_BLOCKS = 128, ELEMENTS_OF_BLOCKS = 1 << 10, ROWS_OF_BLOCKS = 1 << 
  * boxes and 0.33 of panels with d = 3, 0.37 and 0.32 with d = 8; 128 rows among 1,000,000 0.44 and
  * 0.64. The data need not be asked: where no box is passed over, a pair takes about as long as in a
  * panel. */
-enum { FEW_IN_BOXES = 1 << 13, FEW_OF_BOXES = 128, PAIRS_OF_BOXES = 1 << 26 };
+enum { FEW_OF_BOXES = 128, PAIRS_OF_BOXES = 1 << 26 };
 /* The same of products on the CPU, for which a point is packed alone. */
 enum { FEW_OF_BOUNDS = 128 };
 /* Where kernels of equal bits take each other's place (gd_stand_in): a tile is mostly empty with so
@@ -106,9 +99,9 @@ enum { SHORT_COLS = 8, SHORT_ROWS = 64, SHORT_TOO_FEW = 3 << 20 };
  * differences; of one row of A 21 us and 18. With 32 dimensions sqeuclidean gains nothing. In
  * float32 256 x 256 x 64 take 0.12 ms and 0.13, of one row of A 23 us and 17; with 48 dimensions
  * suspects outweigh what is gained. */
-enum { PRODUCT_ROWS = 256, PRODUCT_COLS = 48, PRODUCT_COLS_F32 = 64 };
+enum { PRODUCT_COLS = 48, PRODUCT_COLS_F32 = 64 };
 /* The same of products that bound the distances of neighbours. */
-enum { BOUND_ROWS = 1024, BOUND_COLS = 9 };
+enum { BOUND_COLS = 9 };
 
 __attribute__((format(printf, 3, 4))) static bool say(char *why, size_t size, const char *format,
                                                       ...)
@@ -387,11 +380,10 @@ static bool unwanted(const gd_kernel *kernel, const gd_request *request, char *w
     const double share = share_of(card);
     const double bytes =
         (double)request->n * (double)request->cols * (double)gd_dtype_size(request->dtype);
-    const bool large = request->n > FEW_ROWS &&
-                       bytes >= share * (request->cols >= LONGER_COLS ? LONGER_BYTES : LARGE_BYTES);
+    const bool large = bytes >= share * (request->cols >= LONGER_COLS ? LONGER_BYTES : LARGE_BYTES);
     const bool too_small = (kernel->flags & GD_FOR_LARGE) && !large;
     const bool arranges = kernel->flags & GD_ARRANGES;
-    const bool too_few = arranges && (request->n < MANY_ROWS || bytes < share * ARRANGED_BYTES);
+    const bool too_few = arranges && bytes < share * ARRANGED_BYTES;
     if (kernel->flags & GD_STANDS_IN) {
         return say(why, size, "it takes cuda_tile's and cuda_direct's place where results are few");
     }
@@ -414,18 +406,13 @@ static bool unwanted(const gd_kernel *kernel, const gd_request *request, char *w
             "it takes %d KB of shared memory a multiprocessor for its speed, cuda:%d has %zu",
             ARRANGED_SHARED >> 10, device_of(request), card->shared_multiprocessor >> 10);
     }
-    if ((kernel->flags & GD_FOR_MIDDLING) &&
-        (request->n < MIDDLING_ROWS || bytes < share * MIDDLING_BYTES)) {
+    if ((kernel->flags & GD_FOR_MIDDLING) && bytes < share * MIDDLING_BYTES) {
         return say(why, size, "with n = %td, d = %td differences take as little time", request->n,
                    request->cols);
     }
     if (too_small || too_few) {
         return say(why, size, "n = %td, d = %td is not worth its several launches", request->n,
                    request->cols);
-    }
-    const ptrdiff_t many = request->form.metric == GD_CITYBLOCK ? MANY_OF_SIGNS : MANY_OF_GRADIENT;
-    if (kernel->op == GD_OP_GRADIENT && (kernel->flags & GD_PRODUCT) && request->n < many) {
-        return say(why, size, "sums over %td rows are not worth its several launches", request->n);
     }
     if (is_by_bytes(kernel) && request->cols > BYTES_COLS) {
         return say(why, size,
@@ -465,11 +452,10 @@ static bool unwanted_product(const gd_kernel *kernel, const gd_request *request,
         return say(why, size,
                    "it is for Intel's processors, on others differences may take as little time");
     }
-    const ptrdiff_t rows = bounds ? BOUND_ROWS : PRODUCT_ROWS;
     const ptrdiff_t cols = bounds                     ? BOUND_COLS
                            : request->dtype == GD_F32 ? PRODUCT_COLS_F32
                                                       : PRODUCT_COLS;
-    if (request->n < rows || request->cols < cols) {
+    if (request->cols < cols) {
         return say(why, size, "with n = %td, d = %td differences take as little time", request->n,
                    request->cols);
     }
@@ -484,9 +470,9 @@ bool gd_rejects(const gd_kernel *kernel, const gd_request *request, char *why, s
     if (unfit(kernel, request, why, size)) {
         return true;
     }
-    const bool there = kernel->backend == GD_CUDA && gd_is_by_boxes(kernel);
-    if ((kernel->flags & GD_POINTS) && request->n < (there ? FEW_IN_BOXES : FEW_POINTS)) {
-        return say(why, size, "n = %td is not worth arranging XB", request->n);
+    if (request->n < kernel->worth) {
+        return say(why, size, "it pays for %td rows of XB and more, not for %td", kernel->worth,
+                   request->n);
     }
     if (request->direct && (kernel->flags & GD_PRODUCT) && kernel->op == GD_OP_CDIST) {
         return say(why, size, "neighbours are ordered by distances of the direct form");

@@ -932,6 +932,7 @@ typedef struct gd_kernel {
     gd_backend backend;
     uint64_t dtypes, metrics;     /* sets of GD_BIT(gd_dtype), GD_BIT(gd_metric) */
     ptrdiff_t min_cols, max_cols; /* dimensions d that it takes */
+    ptrdiff_t worth;              /* rows of B that auto takes it for, at least */
     uint64_t needs;
     uint64_t flags;
     const gd_option *options; /* the last is followed by one without a name; NULL without any */

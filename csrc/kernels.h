@@ -9,8 +9,8 @@
 extern "C" {
 #endif
 
-#define GD_ROW(id, op, ladder, step, backend, dtypes, metrics, min_cols, max_cols, needs, flags, \
-               options, launcher, idea, source)                                                  \
+#define GD_ROW(id, op, ladder, step, backend, dtypes, metrics, min_cols, max_cols, worth, needs, \
+               flags, options, launcher, idea, source)                                           \
     gd_##op##_kernel launcher;
 #include "kernels.def"
 #undef GD_ROW

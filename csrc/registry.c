@@ -10,17 +10,17 @@
 #include "metric.h"
 #include "metric_terms.h"
 
-#define GD_ROW(id, op, ladder, step, backend, dtypes, metrics, min_cols, max_cols, needs, flags, \
-               options, launcher, idea, source)                                                  \
+#define GD_ROW(id, op, ladder, step, backend, dtypes, metrics, min_cols, max_cols, worth, needs, \
+               flags, options, launcher, idea, source)                                           \
     extern gd_##op##_kernel launcher __attribute__((weak));
 #include "kernels.def"
 #undef GD_ROW
 
 /* The union's member is named after the operation, so a launcher of the wrong type is an error. */
-#define GD_ROW(id, op, ladder, step, backend, dtypes, metrics, min_cols, max_cols, needs, flags, \
-               options, launcher, idea, source)                                                  \
-    {id,       GD_OP_OF_##op, ladder, step,    backend,          dtypes, metrics, min_cols,      \
-     max_cols, needs,         flags,  options, {.op = launcher}, idea,   source},
+#define GD_ROW(id, op, ladder, step, backend, dtypes, metrics, min_cols, max_cols, worth, needs, \
+               flags, options, launcher, idea, source)                                           \
+    {id,       GD_OP_OF_##op, ladder, step,  backend, dtypes,           metrics, min_cols,       \
+     max_cols, worth,         needs,  flags, options, {.op = launcher}, idea,    source},
 #define GD_OP_OF_cdist GD_OP_CDIST
 #define GD_OP_OF_apsp GD_OP_APSP
 #define GD_OP_OF_apsp_batch GD_OP_APSP_BATCH
