@@ -64,6 +64,9 @@ gd_status gd_bring_rows(gd_device device, void *stream, void *to, size_t to_pitc
 /* Copies a view on the host to the device, where it is a dense matrix. */
 gd_status gd_stage_bring(gd_stage *stage, const gd_matrix *host, const char *what, gd_matrix *there,
                          gd_error *err);
+/* Copies an array on the host, of float64 or int64, to the device. */
+gd_status gd_stage_numbers(gd_stage *stage, const void *host, ptrdiff_t count, const char *what,
+                           const void **there, gd_error *err);
 /* Copies a matrix on the device, with dense rows, to dense memory on the host. Finished on return.
  */
 gd_status gd_stage_home(gd_stage *stage, const gd_matrix *there, void *host, gd_error *err);

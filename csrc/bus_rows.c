@@ -28,6 +28,20 @@ typedef struct gd_sending {
     ptrdiff_t rows, step, pieces;
 } gd_sending;
 
+/* All rows on their way by a stream, not yet cut. */
+static gd_sending sending_of(gd_bus *bus, void *stream, void *to, size_t to_pitch, const void *from,
+                             size_t from_pitch, size_t row_bytes, ptrdiff_t rows)
+{
+    return (gd_sending){.bus = bus,
+                        .stream = stream,
+                        .to = to,
+                        .from = from,
+                        .to_pitch = to_pitch,
+                        .from_pitch = from_pitch,
+                        .row_bytes = row_bytes,
+                        .rows = rows};
+}
+
 /* Cuts the rows into so many pieces at least, of so many bytes at most. */
 static void cut(gd_sending *s, int pieces, size_t bytes)
 {
@@ -104,14 +118,8 @@ gd_status gd_send_rows_ahead(gd_device device, void *stream, void *to, size_t to
     }
     else {
         /* The next to write into the slots waits for their marks, or is the bus's stream. */
-        gd_sending way = {.bus = bus,
-                          .stream = bus->stream,
-                          .to = to,
-                          .from = from,
-                          .to_pitch = to_pitch,
-                          .from_pitch = from_pitch,
-                          .row_bytes = row_bytes,
-                          .rows = rows};
+        gd_sending way =
+            sending_of(bus, bus->stream, to, to_pitch, from, from_pitch, row_bytes, rows);
         gd_crew crew;
         cut(&way, GD_SLOTS, MOST_PIECE);
         status = gd_crew_run(&crew, (ptrdiff_t)(row_bytes * (size_t)rows / PART), send, &way, err);
@@ -144,14 +152,7 @@ static gd_status send_by_reserve(gd_bus *bus, void *stream, void *to, size_t to_
                                  const void *from, size_t from_pitch, size_t row_bytes,
                                  ptrdiff_t rows, gd_error *err)
 {
-    gd_sending way = {.bus = bus,
-                      .stream = stream,
-                      .to = to,
-                      .from = from,
-                      .to_pitch = to_pitch,
-                      .from_pitch = from_pitch,
-                      .row_bytes = row_bytes,
-                      .rows = rows};
+    gd_sending way = sending_of(bus, stream, to, to_pitch, from, from_pitch, row_bytes, rows);
     if (row_bytes * (size_t)rows < GD_WORTH_THE_SLOTS || bus->slot_bytes < row_bytes ||
         bus->crew == NULL) {
         return gd_cuda_copy_rows(stream, to, to_pitch, from, from_pitch, row_bytes, (size_t)rows,
@@ -202,6 +203,21 @@ gd_status gd_stage_bring(gd_stage *stage, const gd_matrix *host, const char *wha
                                                 host->data, pitch, row_bytes, host->rows, err)
                               : gd_send_rows(stage->device, stage->stream, there->data, row_bytes,
                                              host->data, pitch, row_bytes, host->rows, err);
+}
+
+gd_status gd_stage_numbers(gd_stage *stage, const void *host, ptrdiff_t count, const char *what,
+                           const void **there, gd_error *err)
+{
+    const gd_matrix row = {.data = (void *)(uintptr_t)host,
+                           .rows = 1,
+                           .cols = count,
+                           .row_stride = count,
+                           .col_stride = 1,
+                           .dtype = GD_F64};
+    gd_matrix copy;
+    const gd_status status = gd_stage_bring(stage, &row, what, &copy, err);
+    *there = copy.data;
+    return status;
 }
 
 gd_status gd_stage_home(gd_stage *stage, const gd_matrix *there, void *host, gd_error *err)

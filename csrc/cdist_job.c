@@ -75,19 +75,12 @@ gd_status gd_job_choose(gd_job *job, const gd_orders *orders, gd_choice *choice,
 static gd_status bring_array(gd_job *job, const double *host, ptrdiff_t count, const char *what,
                              const double **there, gd_error *err)
 {
-    gd_matrix copy;
+    const void *copy = host;
     gd_status status = GD_OK;
-    *there = host;
     if (host != NULL && job->stage.device.backend == GD_CUDA) {
-        const gd_matrix row = {.data = (void *)(uintptr_t)host,
-                               .rows = 1,
-                               .cols = count,
-                               .row_stride = count,
-                               .col_stride = 1,
-                               .dtype = GD_F64};
-        status = gd_stage_bring(&job->stage, &row, what, &copy, err);
-        *there = copy.data;
+        status = gd_stage_numbers(&job->stage, host, count, what, &copy, err);
     }
+    *there = copy;
     return status;
 }
 
@@ -324,8 +317,8 @@ static gd_status launch(gd_job *job, const gd_prepared_rows *a, const gd_prepare
 {
     const int kept = job->stage.owned_count;
     const bool on_cpu = job->stage.device.backend == GD_CPU;
-    /* What most small calls need; to allocate it would take a tenth of one. */
-    _Alignas(256) char little[4096];
+    /* The workspace that most small calls need; to allocate it would take a tenth of one. */
+    _Alignas(256) char on_stack[4096];
     gd_cdist *call = &job->call;
     gd_status status;
     call->a = a->rows;
@@ -340,8 +333,8 @@ static gd_status launch(gd_job *job, const gd_prepared_rows *a, const gd_prepare
                                .options = job->options};
     status = job->kernel->launch.cdist(call, err);
     if (status == GD_OK && on_cpu && !gd_job_counts(job) &&
-        call->launch.workspace_bytes <= sizeof little) {
-        call->launch.workspace = little;
+        call->launch.workspace_bytes <= sizeof on_stack) {
+        call->launch.workspace = on_stack;
     }
     else if (status == GD_OK) {
         status = gd_stage_memory(&job->stage, 1, call->launch.workspace_bytes,
@@ -393,7 +386,7 @@ gd_status gd_job_rows(gd_job *job, ptrdiff_t first, ptrdiff_t count, ptrdiff_t f
 }
 
 /* Small calls feel each step of a longer way. */
-bool gd_job_is_direct(const gd_job *job, const gd_matrix *out)
+bool gd_job_is_immediate(const gd_job *job, const gd_matrix *out)
 {
     const double elements = (double)out->rows * (double)out->cols +
                             ((double)job->a->rows + (double)job->b->rows) * (double)job->a->cols;
@@ -402,7 +395,7 @@ bool gd_job_is_direct(const gd_job *job, const gd_matrix *out)
            laid_out(job->b, job->kernel->flags);
 }
 
-gd_status gd_job_direct(gd_job *job, const gd_matrix *out, gd_error *err)
+gd_status gd_job_immediate(gd_job *job, const gd_matrix *out, gd_error *err)
 {
     const gd_prepared_rows a = {.given = *job->a, .rows = *job->a};
     const gd_prepared_rows b = {.given = *job->b, .rows = *job->b};

@@ -72,8 +72,8 @@ gd_status gd_job_rows(gd_job *job, ptrdiff_t first, ptrdiff_t count, ptrdiff_t f
                       const gd_matrix *out, gd_error *err);
 /* Does the whole call at once, where that holds little memory and nobody watches: the kernel reads
  * the caller's arrays as they are, and writes to `out`. False if it is none of these calls. */
-bool gd_job_is_direct(const gd_job *job, const gd_matrix *out);
-gd_status gd_job_direct(gd_job *job, const gd_matrix *out, gd_error *err);
+bool gd_job_is_immediate(const gd_job *job, const gd_matrix *out);
+gd_status gd_job_immediate(gd_job *job, const gd_matrix *out, gd_error *err);
 /* Enqueues `count` results, the first of which is `out`, along these axes (of a, b and out), with a
  * kernel that has GD_MANY; the operands are the first ones, where the kernel can read them. */
 gd_status gd_job_many(gd_job *job, const gd_axes *axes, ptrdiff_t count, bool pairs, bool sure_root,
@@ -91,6 +91,7 @@ static inline gd_matrix gd_rows_from(const gd_matrix *x, ptrdiff_t first, ptrdif
     return part;
 }
 
+/* Whether the job is played dry: it counts the memory that it would hold, and does nothing else. */
 static inline bool gd_job_counts(const gd_job *job) { return job->stage.budget->counting; }
 
 #endif

@@ -220,16 +220,7 @@ gd_status gd_hunt_panel(gd_hunt *hunt, gd_error *err)
 gd_status gd_hunt_numbers(gd_hunt *hunt, const void *host, ptrdiff_t count, const char *what,
                           const void **there, gd_error *err)
 {
-    const gd_matrix row = {.data = (void *)(uintptr_t)host,
-                           .rows = 1,
-                           .cols = count,
-                           .row_stride = count,
-                           .col_stride = 1,
-                           .dtype = GD_F64};
-    gd_matrix copy;
-    const gd_status status = gd_stage_bring(&hunt->job->stage, &row, what, &copy, err);
-    *there = copy.data;
-    return status;
+    return gd_stage_numbers(&hunt->job->stage, host, count, what, there, err);
 }
 
 gd_status gd_hunt_home(const gd_hunt *hunt, void *host, const void *there, size_t pitch,

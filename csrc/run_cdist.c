@@ -305,37 +305,37 @@ static ptrdiff_t even(ptrdiff_t rows, ptrdiff_t part)
     return gd_least((share + STEP - 1) / STEP * STEP, part);
 }
 
-/* A search for the largest parts that fit. */
-typedef struct gd_search {
+/* How the largest parts that fit are found. */
+typedef struct gd_fitting {
     const gd_job *job;
     const gd_matrix *out;
     bool pairs, whole_a;
     size_t allowed, least; /* of all that were tried, the least bytes needed */
-} gd_search;
+} gd_fitting;
 
-static gd_status try_parts(gd_search *search, gd_parts *parts, size_t *needed, gd_error *err)
+static gd_status try_parts(gd_fitting *fitting, gd_parts *parts, size_t *needed, gd_error *err)
 {
     gd_status status;
-    parts->a = search->whole_a ? search->job->a->rows : parts->panel;
-    status = count_memory(search->job, search->out, search->pairs, parts, needed, err);
-    if (status == GD_OK && *needed < search->least) {
-        search->least = *needed;
+    parts->a = fitting->whole_a ? fitting->job->a->rows : parts->panel;
+    status = count_memory(fitting->job, fitting->out, fitting->pairs, parts, needed, err);
+    if (status == GD_OK && *needed < fitting->least) {
+        fitting->least = *needed;
     }
     return status;
 }
 
 /* Makes *part, one of those in `parts`, as large as fits, at most `most`; 0 if not even 1 does. */
-static gd_status enlarge(gd_search *search, gd_parts *parts, ptrdiff_t *part, ptrdiff_t most,
+static gd_status enlarge(gd_fitting *fitting, gd_parts *parts, ptrdiff_t *part, ptrdiff_t most,
                          gd_error *err)
 {
     ptrdiff_t fits = 0, beyond = most + 1;
     for (*part = most; beyond - fits > 1; *part = fits + (beyond - fits) / 2) {
         size_t needed;
-        const gd_status status = try_parts(search, parts, &needed, err);
+        const gd_status status = try_parts(fitting, parts, &needed, err);
         if (status != GD_OK) {
             return status;
         }
-        *(needed <= search->allowed ? &fits : &beyond) = *part;
+        *(needed <= fitting->allowed ? &fits : &beyond) = *part;
     }
     *part = fits;
     return GD_OK;
@@ -348,27 +348,27 @@ static gd_status find_parts(gd_job *job, const gd_matrix *out, bool pairs, size_
     const gd_parts begin = job->parts;
     const ptrdiff_t m = job->a->rows, n = job->b->rows;
     const bool cut_b = job->staged || job->stage.device.backend == GD_CPU;
-    gd_search search = {job, out, pairs, .allowed = allowed, .least = SIZE_MAX};
+    gd_fitting fitting = {job, out, pairs, .allowed = allowed, .least = SIZE_MAX};
     gd_parts best = begin;
     double lowest = HUGE_VAL;
     gd_status status = GD_OK;
     for (int form = 0; form < (job->staged ? 4 : 2); ++form) {
         gd_parts parts = begin;
-        search.whole_a = form % 2 == 0;
+        fitting.whole_a = form % 2 == 0;
         parts.together = !pairs || form < 2;
         parts.single = !pairs && form >= 2;
         /* As long as the panel gains by it; smaller parts than the sample of B gain nothing. */
         for (parts.b = n;; parts.b = (parts.b + 1) / 2) {
-            if ((status = enlarge(&search, &parts, &parts.panel, begin.panel, err)) != GD_OK) {
+            if ((status = enlarge(&fitting, &parts, &parts.panel, begin.panel, err)) != GD_OK) {
                 return status;
             }
             const bool fits = parts.panel > 0, most = parts.panel == begin.panel;
             gd_parts trial = parts;
             if (fits) {
                 trial.panel = even(m, parts.panel);
-                status = enlarge(&search, &trial, &trial.b, gd_least(2 * parts.b, n), err);
+                status = enlarge(&fitting, &trial, &trial.b, gd_least(2 * parts.b, n), err);
                 trial.b = even(n, trial.b);
-                trial.a = search.whole_a ? m : trial.panel;
+                trial.a = fitting.whole_a ? m : trial.panel;
             }
             if (fits && status == GD_OK && cost_of(job, out, &trial) < lowest) {
                 lowest = cost_of(job, out, &trial);
@@ -379,7 +379,7 @@ static gd_status find_parts(gd_job *job, const gd_matrix *out, bool pairs, size_
             }
         }
     }
-    *bytes = search.least;
+    *bytes = fitting.least;
     job->parts = best;
     return status == GD_OK && lowest < HUGE_VAL ? count_memory(job, out, pairs, &best, bytes, err)
                                                 : status;
@@ -474,9 +474,9 @@ static gd_status run(const gd_matrix *a, const gd_matrix *b, gd_row_span rows, c
     if ((status = gd_enter(choice.device, &previous, err)) != GD_OK) {
         return status;
     }
-    if (plan == NULL && !pairs && orders->max_memory == 0 && gd_job_is_direct(&job, out)) {
+    if (plan == NULL && !pairs && orders->max_memory == 0 && gd_job_is_immediate(&job, out)) {
         budget.counting = false;
-        status = gd_job_direct(&job, out, err);
+        status = gd_job_immediate(&job, out, err);
     }
     else {
         status = run_in_parts(&job, out, pairs, plan, err);
