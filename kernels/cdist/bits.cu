@@ -275,8 +275,7 @@ cudaError_t launch_any(const gd_cdist &call)
 
 extern "C" gd_status gd_cuda_cdist_bits(gd_cdist *call, gd_error *err)
 {
-    call->launch.workspace_bytes = 0;
-    if (call->launch.sizing) {
+    if (gd::sizes_nothing(call->launch)) {
         return GD_OK;
     }
     if (call->weight_sum >= 0x1p32) {

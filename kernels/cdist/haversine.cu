@@ -165,8 +165,7 @@ cudaError_t launch(const gd_cdist &call)
 
 extern "C" gd_status gd_cuda_cdist_haversine(gd_cdist *call, gd_error *err)
 {
-    call->launch.workspace_bytes = 0;
-    if (call->launch.sizing) {
+    if (gd::sizes_nothing(call->launch)) {
         return GD_OK;
     }
     return gd::with_float_type(call->out.dtype, [&](auto type) {

@@ -41,6 +41,14 @@ enum class Start {
                 * other; an error if the device has no room for all */
 };
 
+/* How a launcher begins that takes no workspace: it says so, and whether that is all that it is
+ * asked for. */
+inline bool sizes_nothing(gd_launch &launch)
+{
+    launch.workspace_bytes = 0;
+    return launch.sizing;
+}
+
 /* Shared memory of a block, static and dynamic, that a kernel has without asking. */
 constexpr size_t kSharedForAll = 48 << 10;
 

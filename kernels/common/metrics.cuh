@@ -253,8 +253,7 @@ template <typename With, typename F>
 gd_status launch_for_metric(gd_cdist *call, const char *id, gd_error *err, With &&with_metric,
                             F &&launch)
 {
-    call->launch.workspace_bytes = 0;
-    if (call->launch.sizing) {
+    if (sizes_nothing(call->launch)) {
         return GD_OK;
     }
     return with_float_type(call->out.dtype, [&](auto type) {

@@ -353,8 +353,7 @@ cudaError_t launch(const gd_cdist &call)
 
 extern "C" gd_status gd_cuda_cdist_tile_f64(gd_cdist *call, gd_error *err)
 {
-    call->launch.workspace_bytes = 0;
-    if (call->launch.sizing) {
+    if (gd::sizes_nothing(call->launch)) {
         return GD_OK;
     }
     return gd::with_lp_metric(call->metric, [&](auto metric) {

@@ -437,8 +437,7 @@ cudaError_t launch(const gd_cdist &call)
 
 extern "C" gd_status gd_cuda_cdist_tensor_once(gd_cdist *call, gd_error *err)
 {
-    call->launch.workspace_bytes = 0;
-    if (call->launch.sizing) {
+    if (gd::sizes_nothing(call->launch)) {
         return GD_OK;
     }
     GD_CUDA_TRY(err, "cdist/cuda_tensor_once",

@@ -237,8 +237,7 @@ gd_status launch(const gd_cdist &given, gd_error *err)
 
 extern "C" gd_status gd_cuda_cdist_in_box(gd_cdist *call, gd_error *err)
 {
-    call->launch.workspace_bytes = 0;
-    if (call->launch.sizing) {
+    if (gd::sizes_nothing(call->launch)) {
         return GD_OK;
     }
     return gd::with_float_type(call->out.dtype, [&](auto type) {
