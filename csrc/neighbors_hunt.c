@@ -217,12 +217,6 @@ gd_status gd_hunt_panel(gd_hunt *hunt, gd_error *err)
 
 /* ---------------------------------------------------------------- a call */
 
-gd_status gd_hunt_numbers(gd_hunt *hunt, const void *host, ptrdiff_t count, const char *what,
-                          const void **there, gd_error *err)
-{
-    return gd_stage_numbers(&hunt->job->stage, host, count, what, there, err);
-}
-
 gd_status gd_hunt_home(const gd_hunt *hunt, void *host, const void *there, size_t pitch,
                        size_t size, ptrdiff_t count, gd_error *err)
 {

@@ -38,11 +38,9 @@ gd_hunt gd_hunt_begin(gd_job *job, const gd_choice *finder, ptrdiff_t self);
 gd_status gd_hunt_run(gd_hunt *hunt, const gd_orders *orders, gd_error *err);
 
 /* For prey->hold: room for a panel; what the row needs beside it for hunt->look, as that is filled
- * in; an array of float64 or int64 that the device reads. */
+ * in. */
 gd_status gd_hunt_panel(gd_hunt *hunt, gd_error *err);
 gd_status gd_hunt_workspace(gd_hunt *hunt, gd_error *err);
-gd_status gd_hunt_numbers(gd_hunt *hunt, const void *host, ptrdiff_t count, const char *what,
-                          const void **there, gd_error *err);
 
 /* The same of rows of the table that take points: what they need, and B arranged in it. */
 gd_status gd_hunt_arrange(gd_hunt *hunt, gd_error *err);

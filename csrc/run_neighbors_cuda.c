@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bus.h"
 #include "device.h"
 #include "neighbors_hunt.h"
 #include "sizes.h"
@@ -40,8 +41,8 @@ static gd_status hold_nearest(gd_hunt *hunt, gd_error *err)
     }
     if (status == GD_OK && nearest->limits != NULL) {
         const void *limits;
-        status = gd_hunt_numbers(hunt, nearest->limits, gd_hunt_key_count(hunt, nearest->wanted),
-                                 "radii", &limits, err);
+        status = gd_stage_numbers(&hunt->job->stage, nearest->limits,
+                                  gd_hunt_key_count(hunt, nearest->wanted), "radii", &limits, err);
         hunt->look.limits = limits;
         hunt->look.one_limit = nearest->wanted->one_radius;
     }
@@ -141,11 +142,11 @@ static gd_status hold_census(gd_hunt *hunt, gd_error *err)
     const bool points = gd_hunts_points(hunt);
     const void *bounds, *weights = NULL;
     void *memory;
-    gd_status status =
-        gd_hunt_numbers(hunt, census->bounds, census->bound_count, "radii", &bounds, err);
+    gd_status status = gd_stage_numbers(&hunt->job->stage, census->bounds, census->bound_count,
+                                        "radii", &bounds, err);
     if (status == GD_OK && sums) {
-        status =
-            gd_hunt_numbers(hunt, census->b_weights, hunt->job->b->rows, "weights", &weights, err);
+        status = gd_stage_numbers(&hunt->job->stage, census->b_weights, hunt->job->b->rows,
+                                  "weights", &weights, err);
     }
     status = status == GD_OK
                  ? gd_stage_memory(&hunt->job->stage, sums ? (size_t)hunt->rows : 1,

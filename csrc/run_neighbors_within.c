@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bus.h"
 #include "device.h"
 #include "neighbors_hunt.h"
 #include "run_neighbors_cuda.h"
@@ -38,8 +39,9 @@ static gd_status limit_rows(gd_hunt *hunt, gd_error *err)
 {
     gd_within_job *const within = hunt->context;
     const void *limits;
-    const gd_status status = gd_hunt_numbers(
-        hunt, within->keys, gd_hunt_key_count(hunt, within->wanted), "radii", &limits, err);
+    const gd_status status =
+        gd_stage_numbers(&hunt->job->stage, within->keys, gd_hunt_key_count(hunt, within->wanted),
+                         "radii", &limits, err);
     within->limits = limits;
     return status;
 }
