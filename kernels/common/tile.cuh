@@ -25,6 +25,37 @@ struct Tile {
     using LoaderB = Loader<T, block_cols, true, OrderB>;
 };
 
+/* Adds a cell of each of a thread's points, the dimensions that stand together in a slab, to its
+ * sums. term(sum, a, b, s) adds the s-th of them. A word is two points (of both dimensions of the
+ * cell). Of a warp's 32 words of b eight differ, side by side, and four of a: the others are
+ * broadcasts. */
+template <typename T, int kRows, int kCols, typename F>
+__device__ __forceinline__ void add_cells(T (&sum)[kRows][kCols], const T *from_a, const T *from_b,
+                                          F &&term)
+{
+    constexpr int kCell = kPerCell<T>;
+    T a[kRows * kCell], b[kCols * kCell];
+#pragma unroll
+    for (int i = 0; i < kRows; i += 2) {
+        load_word(from_a + i * 4 * kCell, a + i * kCell);
+    }
+#pragma unroll
+    for (int j = 0; j < kCols; j += 2) {
+        load_word(from_b + j * 8 * kCell, b + j * kCell);
+    }
+#pragma unroll
+    for (int s = 0; s < kCell; ++s) {
+#pragma unroll
+        for (int i = 0; i < kRows; ++i) {
+#pragma unroll
+            for (int j = 0; j < kCols; ++j) {
+                /* The cells of b are swapped: dimension s stands at the other end. */
+                sum[i][j] = term(sum[i][j], a[i * kCell + s], b[j * kCell + kCell - 1 - s], s);
+            }
+        }
+    }
+}
+
 /* Adds `depth` dimensions of a slab, from `first` on, to a thread's sums, in ascending order. */
 template <typename M, typename Shape>
 __device__ __forceinline__ void add_slab(typename Shape::Results &sum,
@@ -33,11 +64,9 @@ __device__ __forceinline__ void add_slab(typename Shape::Results &sum,
                                          unsigned thread)
 {
     using T = typename Shape::T;
-    constexpr int kRows = Shape::rows, kCols = Shape::cols, kCell = Shape::cell;
+    constexpr int kRows = Shape::rows, kCell = Shape::cell;
     constexpr int kStep = Shape::word / kCell; /* rows of the slab in a turn of the loop */
     constexpr int kPitchA = sizeof slab_a[0] / sizeof(T), kPitchB = sizeof slab_b[0] / sizeof(T);
-    /* A word is two points (of both dimensions of the cell). Of a warp's 32 words of b eight
-     * differ, side by side, and four of a: the others are broadcasts. */
     const T *from_a =
         &slab_a[first / kCell][(thread / 32 * 4 * kRows + thread % 32 / 8 * 2) * kCell];
     const T *from_b = &slab_b[first / kCell][thread % 8 * 2 * kCell];
@@ -47,27 +76,7 @@ __device__ __forceinline__ void add_slab(typename Shape::Results &sum,
     while (from_a != end) {
 #pragma unroll
         for (int step = 0; step < kStep; ++step) {
-            T a[kRows * kCell], b[kCols * kCell];
-#pragma unroll
-            for (int i = 0; i < kRows; i += 2) {
-                load_word(from_a + i * 4 * kCell, a + i * kCell);
-            }
-#pragma unroll
-            for (int j = 0; j < kCols; j += 2) {
-                load_word(from_b + j * 8 * kCell, b + j * kCell);
-            }
-#pragma unroll
-            for (int s = 0; s < kCell; ++s) {
-#pragma unroll
-                for (int i = 0; i < kRows; ++i) {
-#pragma unroll
-                    for (int j = 0; j < kCols; ++j) {
-                        /* The cells of b are swapped: dimension s stands at the other end. */
-                        sum[i][j] =
-                            M::term(sum[i][j], a[i * kCell + s], b[j * kCell + kCell - 1 - s]);
-                    }
-                }
-            }
+            add_cells(sum, from_a, from_b, [](T x, T a, T b, int) { return M::term(x, a, b); });
             from_a += kPitchA;
             from_b += kPitchB;
         }

@@ -16,7 +16,7 @@
 #ifndef GPUDIST_CDIST_PRODUCT_RECOMPUTE_DENSE_CUH
 #define GPUDIST_CDIST_PRODUCT_RECOMPUTE_DENSE_CUH
 
-#include "common/slab.cuh"
+#include "common/tile.cuh"
 #include "cdist/product/recompute/suspects.cuh"
 
 namespace gd {
@@ -111,7 +111,7 @@ template <typename M, typename T>
 __device__ __forceinline__ void add_fold(typename Tile<T>::Results &sum, const Tile<T> &tile,
                                          int first, int depth)
 {
-    constexpr int kRows = Tile<T>::rows, kCols = Tile<T>::cols, kCell = kPerCell<T>;
+    constexpr int kRows = Tile<T>::rows, kCell = kPerCell<T>;
     constexpr int kStep = kPerWord<T> / kCell; /* rows of the slab in a turn of the loop */
     constexpr int kPitchA = sizeof tile.a[0] / sizeof(T), kPitchB = sizeof tile.b[0] / sizeof(T);
     const unsigned thread = this_thread();
@@ -130,28 +130,9 @@ __device__ __forceinline__ void add_fold(typename Tile<T>::Results &sum, const T
         }
 #pragma unroll
         for (int step = 0; step < kStep; ++step) {
-            T a[kRows * kCell], b[kCols * kCell];
-#pragma unroll
-            for (int i = 0; i < kRows; i += 2) {
-                load_word(from_a + i * 4 * kCell, a + i * kCell);
-            }
-#pragma unroll
-            for (int j = 0; j < kCols; j += 2) {
-                load_word(from_b + j * 8 * kCell, b + j * kCell);
-            }
-#pragma unroll
-            for (int s = 0; s < kCell; ++s) {
-#pragma unroll
-                for (int i = 0; i < kRows; ++i) {
-#pragma unroll
-                    for (int j = 0; j < kCols; ++j) {
-                        /* The cells of b are swapped: dimension s stands at the other end. */
-                        sum[i][j] =
-                            add_term<M>(sum[i][j], a[i * kCell + s], b[j * kCell + kCell - 1 - s],
-                                        root[step * kCell + s]);
-                    }
-                }
-            }
+            add_cells(sum, from_a, from_b, [&](T x, T a, T b, int s) {
+                return add_term<M>(x, a, b, root[step * kCell + s]);
+            });
             from_a += kPitchA;
             from_b += kPitchB;
         }
