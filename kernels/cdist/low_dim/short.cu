@@ -197,6 +197,14 @@ __device__ __forceinline__ void recompute_unsafe(const gd::Cdist<T, kForm> &call
     }
 }
 
+/* Rows of a warp's threads, whole turns of them, that are above the diagonal in all columns: those
+ * of the first one, which it crosses first. start: see Span; it grows by `fall` a row. */
+__device__ __forceinline__ int rows_above_diagonal(unsigned together, int start, int fall, int rows)
+{
+    const int above = start > 0 ? 0 : min(rows, -start / fall + 1);
+    return __shfl_sync(together, above, __ffs((int)together) - 1) / kCheck * kCheck;
+}
+
 /* M has the terms of `metric`. log_kinds: see span.cuh. words: both operands can be read by aligned
  * words along dimensions. */
 template <typename M, int D, gd::Form kForm>
@@ -276,15 +284,13 @@ __global__ void __launch_bounds__(kThreads, kThreadsAtWork<D> / kThreads)
             fetch(a[0], 1);
         }
     };
-    /* A warp goes one way: plain until the diagonal crosses it, as it does the first of its columns
-     * first. */
+    /* A warp goes one way: plain until the diagonal crosses it. */
     const unsigned together = __activemask();
     if (__all_sync(together, ordinary && span.step == 1 && span.low == 0 && span.high == kCols &&
                                  (kForm == gd::Form::kMatrix || blockDim.x >= 32))) {
         int end = mine;
         if constexpr (kForm == gd::Form::kPairs) {
-            const int above = start > 0 ? 0 : min(mine, -start / fall + 1);
-            end = __shfl_sync(together, above, __ffs((int)together) - 1) / kCheck * kCheck;
+            end = rows_above_diagonal(together, start, fall, mine);
         }
         walk(std::true_type{}, end);
     }
@@ -360,8 +366,7 @@ cudaError_t launch_form(const gd_cdist &call)
 
 extern "C" gd_status gd_cuda_cdist_short(gd_cdist *call, gd_error *err)
 {
-    call->launch.workspace_bytes = 0;
-    if (call->launch.sizing) {
+    if (gd::sizes_nothing(call->launch)) {
         return GD_OK;
     }
     return gd::with_terms<true>(call->metric, [&](auto terms) {

@@ -334,6 +334,23 @@ __device__ __forceinline__ void shift_piece(const PlanOf<kCols> &plan, ptrdiff_t
     }
 }
 
+/* Puts the chunks that a lane holds of slabs from `slab` on into the images. */
+template <int kCols, bool kFine, int kEach>
+__device__ __forceinline__ void put_piece(const Held<kEach> &y, int slab, int slabs, float unscale,
+                                          float inverse, bool of_a, bool of_b, uint4 *image_a,
+                                          uint4 *image_b)
+{
+#pragma unroll
+    for (int j = 0; j < kEach; ++j) {
+        if (slab + j >= slabs) {
+            break;
+        }
+        put_chunk<kCols, kFine>(y[j], unscale, inverse, of_a, of_b,
+                                image_a + (ptrdiff_t)(slab + j) * Shape<kCols>::image_a,
+                                image_b + (ptrdiff_t)(slab + j) * Shape<kCols>::image_b);
+    }
+}
+
 /* kSplit warps share eight rows. kEach: chunks that a lane holds at a time. */
 template <gd_metric kMetric, int kSplit, int kEach, bool kFine, int kCols>
 __global__ void __launch_bounds__(kPrepareWarps<kSplit> * 32, kSplit > 1 ? 3 : 0)
@@ -421,15 +438,8 @@ __global__ void __launch_bounds__(kPrepareWarps<kSplit> * 32, kSplit > 1 ? 3 : 0
     /* The last piece is still there. */
 #pragma unroll 1
     while (true) {
-#pragma unroll
-        for (int j = 0; j < kEach; ++j) {
-            if (slab + j >= slabs) {
-                break;
-            }
-            put_chunk<kCols, kFine>(y[j], unscale, inverse, of_a, of_b,
-                                    image_a + (ptrdiff_t)(slab + j) * kImageA,
-                                    image_b + (ptrdiff_t)(slab + j) * kImageB);
-        }
+        put_piece<kCols, kFine, kEach>(y, slab, slabs, unscale, inverse, of_a, of_b, image_a,
+                                       image_b);
         if (kSplit == 1 || slab == first_slab) {
             return;
         }

@@ -244,6 +244,111 @@ __device__ __forceinline__ void note_suspects(const Cdist<double> &call, const P
     }
 }
 
+/* Makes results of a block's products, as store_few does, and sees to those that are suspect. */
+template <gd_metric kMetric, bool kWords, int kDown, int kTiles>
+__device__ __forceinline__ void finish_few(const Cdist<double> &call, const Plan &plan,
+                                           FewTile<kDown, kTiles> &shared, int role,
+                                           const Sum &of_rows, const Sum (&of_cols)[kTiles],
+                                           const double (&sums)[kDown][kTiles][2][2], ptrdiff_t top,
+                                           ptrdiff_t left, ptrdiff_t first_col)
+{
+    uint32_t suspects[kDown], some = 0;
+    store_few<kMetric>(call, plan, shared, role, of_rows, of_cols, sums, top, first_col, suspects);
+#pragma unroll
+    for (int i = 0; i < kDown; ++i) {
+        some |= suspects[i];
+    }
+    const bool any = __syncthreads_or(some != 0);
+    if constexpr (!FewTile<kDown, kTiles>::by_itself) {
+        note_suspects(call, plan, shared, any, suspects, top, left);
+    }
+    else if (any) {
+        recompute_few<kMetric, kWords>(call, shared, suspects[0], top, left);
+    }
+}
+
+/* Where a lane's values come from: those of its columns, and of a block's rows. */
+template <int kTiles, bool kWords>
+struct FewRows {
+    const Cdist<double> &call;
+    ptrdiff_t top; /* the block's first row */
+    const double *columns[kTiles];
+
+    __device__ __forceinline__ FewRows(const Cdist<double> &call_, ptrdiff_t top_,
+                                       ptrdiff_t first_col)
+        : call(call_), top(top_)
+    {
+#pragma unroll
+        for (int j = 0; j < kTiles; ++j) {
+            columns[j] = call.b.data +
+                         call.b.clamp(first_col + j * 8 + threadIdx.x % 32 / 4) * call.b.row_stride;
+        }
+    }
+    __device__ __forceinline__ void load_b(Share (&to)[kTiles], const Place &place, int slab) const
+    {
+#pragma unroll
+        for (int j = 0; j < kTiles; ++j) {
+            load_share<kWords>(to[j], columns[j], call.b.col_stride, place, slab);
+        }
+    }
+    __device__ __forceinline__ void load_a(Share (&to)[2], int unit, const Place &place,
+                                           int slab) const
+    {
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+            const ptrdiff_t row =
+                call.a.clamp(top + unit * kUnitRows + h * 8 + threadIdx.x % 32 / 4);
+            load_share<kWords>(to[h], call.a.data + row * call.a.row_stride, call.a.col_stride,
+                               place, slab);
+        }
+    }
+};
+
+/* Slabs of columns that are under way. */
+template <int kDown, int kTiles>
+constexpr int kAhead = (kDown * kTiles) == 1 ? 4 : 2;
+
+/* A turn of the loop over slabs from `first` on: adds their products and the columns' squares, and
+ * brings columns ahead and, if there are more turns, the next one's rows. at, third: which of the
+ * turns' rows and shifts are this one's. */
+template <gd_metric kMetric, int kDown, int kTiles, bool kWords>
+__device__ __forceinline__ void multiply_turn(FewTile<kDown, kTiles> &shared,
+                                              const FewRows<kTiles, kWords> &from, ptrdiff_t first,
+                                              ptrdiff_t slabs, int at, int third,
+                                              Share (&b)[kAhead<kDown, kTiles>][kTiles],
+                                              Sum (&of_cols)[kTiles],
+                                              double (&sums)[kDown][kTiles][2][2])
+{
+    constexpr int kPeriod = kTurn / kDown;
+    const bool more = first + kTurn < slabs;
+    const Place place(first, from.call.d);
+    Share a[2];
+#pragma unroll
+    for (int s = 0; s < kTurn; ++s) {
+        /* What is beyond the last slab is 0. By twos there is more to do at a time; with more
+         * columns registers are too few for that. */
+        if ((kTiles == 2 || s % 2 == 0) && first + s >= slabs) {
+            break;
+        }
+        if (more && s % kPeriod == 0) {
+            from.load_a(a, s / kPeriod, place, kTurn + threadIdx.x / 32);
+        }
+        Share(&columns)[kTiles] = b[s % kAhead<kDown, kTiles>];
+        if constexpr (Rules<kMetric>::shifts) {
+            move_by(columns, shared.shift[third] + s * kDims);
+        }
+#pragma unroll
+        for (int j = 0; j < kTiles; ++j) {
+            of_cols[j].add(squares_of(columns[j]));
+        }
+        add_slab(sums, shared.turns[at].words[s], columns);
+        from.load_b(columns, place, s + kAhead<kDown, kTiles>);
+        if (more && s % kPeriod == kPeriod - 1) {
+            put_unit<kMetric>(a, shared, at ^ 1, s / kPeriod, third == 2 ? 0 : third + 1);
+        }
+    }
+}
+
 /* down: blocks below each other, which follow each other closely, as they read the same columns. */
 template <gd_metric kMetric, int kDown, int kTiles, bool kWords>
 __global__ void __launch_bounds__(kUnpreparedThreads, kDown == 1 ? 3 : 2)
@@ -251,11 +356,10 @@ __global__ void __launch_bounds__(kUnpreparedThreads, kDown == 1 ? 3 : 2)
                  unsigned down)
 {
     using R = Rules<kMetric>;
-    constexpr int kAhead = kDown * kTiles == 1 ? 4 : 2; /* slabs of columns that are under way */
     constexpr int kCols = FewTile<kDown, kTiles>::cols;
     extern __shared__ __align__(128) unsigned char memory[];
     FewTile<kDown, kTiles> &shared = *reinterpret_cast<FewTile<kDown, kTiles> *>(memory);
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const int warp = threadIdx.x / 32;
     /* Blocks differ in which warp adds up a unit's squares. */
     const int role = (int)((warp + blockIdx.x / down) % kUnpreparedWarps);
     const ptrdiff_t top = (ptrdiff_t)(blockIdx.x % down) * FewTile<kDown, kTiles>::rows;
@@ -263,36 +367,18 @@ __global__ void __launch_bounds__(kUnpreparedThreads, kDown == 1 ? 3 : 2)
     const ptrdiff_t first_col = left + warp * FewTile<kDown, kTiles>::warp_cols;
     const ptrdiff_t slabs = plan.slabs;
 
-    const double *from_b[kTiles];
-#pragma unroll
-    for (int j = 0; j < kTiles; ++j) {
-        from_b[j] = call.b.data + call.b.clamp(first_col + j * 8 + lane / 4) * call.b.row_stride;
-    }
-    Share b[kAhead][kTiles]; /* of this slab and the next ones */
-    const auto load_b = [&](int to, const Place &place, int slab) {
-#pragma unroll
-        for (int j = 0; j < kTiles; ++j) {
-            load_share<kWords>(b[to][j], from_b[j], call.b.col_stride, place, slab);
-        }
-    };
-    const auto load_a = [&](Share(&x)[2], int unit, const Place &place, int slab) {
-#pragma unroll
-        for (int h = 0; h < 2; ++h) {
-            const ptrdiff_t row = call.a.clamp(top + unit * kUnitRows + h * 8 + lane / 4);
-            load_share<kWords>(x[h], call.a.data + row * call.a.row_stride, call.a.col_stride,
-                               place, slab);
-        }
-    };
+    const FewRows<kTiles, kWords> from(call, top, first_col);
+    Share b[kAhead<kDown, kTiles>][kTiles]; /* of this slab and the next ones */
     const auto shift_of = [&](ptrdiff_t k) { return k < call.d ? plan.shift[k] : Shift<double>{}; };
     Share first_a[kDown][2];
     const auto load_first = [&] {
 #pragma unroll
-        for (int i = 0; i < kAhead; ++i) {
-            load_b(i, Place(0, call.d), i);
+        for (int i = 0; i < kAhead<kDown, kTiles>; ++i) {
+            from.load_b(b[i], Place(0, call.d), i);
         }
 #pragma unroll
         for (int i = 0; i < kDown; ++i) {
-            load_a(first_a[i], i, Place(0, call.d), warp);
+            from.load_a(first_a[i], i, Place(0, call.d), warp);
         }
     };
     if constexpr (R::shifts) {
@@ -326,39 +412,13 @@ __global__ void __launch_bounds__(kUnpreparedThreads, kDown == 1 ? 3 : 2)
     for (ptrdiff_t first = 0; first < slabs;
          first += kTurn, at ^= 1, third = third == 2 ? 0 : third + 1) {
         const bool more = first + kTurn < slabs;
-        const Place place(first, call.d);
-        Share a[2];
         /* The shifts of the turn after the next, which take the place of the last one's. */
         const bool brings = first + 2 * kTurn < slabs && threadIdx.x < kTurn * kDims;
         Shift<double> brought;
         if (R::shifts && brings) {
             brought = shift_of((first + 2 * kTurn) * kDims + threadIdx.x);
         }
-#pragma unroll
-        for (int s = 0; s < kTurn; ++s) {
-            /* What is beyond the last slab is 0. By twos there is more to do at a time; with more
-             * columns registers are too few for that. */
-            if ((kTiles == 2 || s % 2 == 0) && first + s >= slabs) {
-                break;
-            }
-            constexpr int kPeriod = kTurn / kDown;
-            if (more && s % kPeriod == 0) {
-                load_a(a, s / kPeriod, place, kTurn + warp);
-            }
-            Share(&columns)[kTiles] = b[s % kAhead];
-            if constexpr (R::shifts) {
-                move_by(columns, shared.shift[third] + s * kDims);
-            }
-#pragma unroll
-            for (int j = 0; j < kTiles; ++j) {
-                of_cols[j].add(squares_of(columns[j]));
-            }
-            add_slab(sums, shared.turns[at].words[s], columns);
-            load_b(s % kAhead, place, s + kAhead);
-            if (more && s % kPeriod == kPeriod - 1) {
-                put_unit<kMetric>(a, shared, at ^ 1, s / kPeriod, third == 2 ? 0 : third + 1);
-            }
-        }
+        multiply_turn<kMetric>(shared, from, first, slabs, at, third, b, of_cols, sums);
         if (role < 2 * kDown) {
             add_squares(of_rows, shared.turns[at], role, slabs - first);
         }
@@ -373,20 +433,8 @@ __global__ void __launch_bounds__(kUnpreparedThreads, kDown == 1 ? 3 : 2)
     if (slabs > kGroupSlabs) {
         join_groups(sums, shared);
     }
-
-    uint32_t suspects[kDown], some = 0;
-    store_few<kMetric>(call, plan, shared, role, of_rows, of_cols, sums, top, first_col, suspects);
-#pragma unroll
-    for (int i = 0; i < kDown; ++i) {
-        some |= suspects[i];
-    }
-    const bool any = __syncthreads_or(some != 0);
-    if constexpr (!FewTile<kDown, kTiles>::by_itself) {
-        note_suspects(call, plan, shared, any, suspects, top, left);
-    }
-    else if (any) {
-        recompute_few<kMetric, kWords>(call, shared, suspects[0], top, left);
-    }
+    finish_few<kMetric, kWords>(call, plan, shared, role, of_rows, of_cols, sums, top, left,
+                                first_col);
 }
 
 }  // namespace tensor_f64

@@ -64,6 +64,47 @@ __device__ __forceinline__ void move_columns(Share (&b)[kSlabs][kShortTiles], co
     }
 }
 
+/* Moves a block's rows to shared memory, a unit a warp, and finds their norms. load_a(unit, slab)
+ * brings slabs of a unit to `a`; those of the warp's first are there. */
+template <gd_metric kMetric, int kSlabs, int kHeld, typename F>
+__device__ __forceinline__ void move_rows(ShortRows<kSlabs> &shared, const Plan &plan,
+                                          const Place &place, int units, Share (&a)[kHeld][2],
+                                          F &&load_a)
+{
+    const int lane = threadIdx.x % 32;
+#pragma unroll 1
+    for (int unit = threadIdx.x / 32; unit < units; unit += kUnpreparedWarps) {
+        Sum sums[2];
+#pragma unroll
+        for (int first = 0; first < kSlabs; first += kHeld) {
+#pragma unroll
+            for (int s = 0; s < kHeld; ++s) {
+                if constexpr (Rules<kMetric>::shifts) {
+                    move_shares(a[s], plan.shift, place, first + s);
+                }
+                put_a(shared.words[unit][first + s], a[s][0], a[s][1]);
+#pragma unroll
+                for (int h = 0; h < 2; ++h) {
+                    sums[h].add(squares_of(a[s][h]));
+                }
+            }
+            if (first + kHeld < kSlabs) {
+                load_a(unit, first + kHeld);
+            }
+        }
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+            const double norm = norm_of<kMetric>(sums[h]);
+            if (lane % 4 == 0) {
+                shared.norms[unit][h * 8 + lane / 4] = norm;
+            }
+        }
+        if (unit + kUnpreparedWarps < units) {
+            load_a(unit + kUnpreparedWarps, 0);
+        }
+    }
+}
+
 /* Multiplies a unit of rows, and makes results of the products; a lane's suspects. row, col: the
  * lane's first result. */
 template <gd_metric kMetric, int kSlabs>
@@ -176,37 +217,7 @@ __global__ void __launch_bounds__(kUnpreparedThreads, kSlabs == 1 ? 4 : 2)
     }
     double across[kTiles][2];
     move_columns<kMetric>(b, plan, place, across);
-#pragma unroll 1
-    for (int unit = warp; unit < units; unit += kUnpreparedWarps) {
-        Sum sums[2];
-#pragma unroll
-        for (int first = 0; first < kSlabs; first += kHeld) {
-#pragma unroll
-            for (int s = 0; s < kHeld; ++s) {
-                if constexpr (R::shifts) {
-                    move_shares(a[s], plan.shift, place, first + s);
-                }
-                put_a(shared.words[unit][first + s], a[s][0], a[s][1]);
-#pragma unroll
-                for (int h = 0; h < 2; ++h) {
-                    sums[h].add(squares_of(a[s][h]));
-                }
-            }
-            if (first + kHeld < kSlabs) {
-                load_a(unit, first + kHeld);
-            }
-        }
-#pragma unroll
-        for (int h = 0; h < 2; ++h) {
-            const double norm = norm_of<kMetric>(sums[h]);
-            if (lane % 4 == 0) {
-                shared.norms[unit][h * 8 + lane / 4] = norm;
-            }
-        }
-        if (unit + kUnpreparedWarps < units) {
-            load_a(unit + kUnpreparedWarps, 0);
-        }
-    }
+    move_rows<kMetric>(shared, plan, place, units, a, load_a);
     __syncthreads(); /* the rows are there */
 
     unsigned some = 0;

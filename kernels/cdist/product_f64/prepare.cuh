@@ -75,6 +75,32 @@ __device__ __forceinline__ void put_norm(const Plan &plan, const Points<double> 
     }
 }
 
+/* Moves, and scales, a slab of two rows of a unit, and puts it into the panels of the operands that
+ * they are of. first, i: the slab is the i-th from there on. count: rows that there are from the
+ * upper one on; those beyond the last stay zeros. at: where the slab is in a panel. */
+template <gd_metric kMetric>
+__device__ __forceinline__ void put_slab(const Plan &plan, Share (&x)[2], ptrdiff_t d,
+                                         ptrdiff_t first, int i, ptrdiff_t count, ptrdiff_t at,
+                                         bool of_a, bool of_b)
+{
+    using R = Rules<kMetric>;
+    if constexpr (R::shifts) {
+        move_shares(x, plan.shift, Place(first, d), i);
+        if (R::scalable && plan.weights.roots) {
+            scale_shares(x, plan.weights.roots, Place(first, d), i);
+        }
+        if (count <= 8) {
+            clear_beyond(x, count);
+        }
+    }
+    if (of_a) {
+        put_a(plan.panels_a + at, x[0], x[1]);
+    }
+    if (of_b) {
+        put_b(plan.panels_b + at, x[0], x[1]);
+    }
+}
+
 /* Rows beyond the last become zeros with the norm 1: nothing of theirs is guarded. */
 template <gd_metric kMetric, bool kWords>
 __global__ void __launch_bounds__(kPrepareThreads, 2)
@@ -136,22 +162,8 @@ __global__ void __launch_bounds__(kPrepareThreads, 2)
                 break;
             }
             if (there) {
-                if constexpr (R::shifts) {
-                    move_shares(x[i], plan.shift, Place(first, call.d), i);
-                    if (R::scalable && plan.weights.roots) {
-                        scale_shares(x[i], plan.weights.roots, Place(first, call.d), i);
-                    }
-                    if (upper + 8 >= points.count) { /* rows beyond the last stay zeros */
-                        clear_beyond(x[i], points.count - upper);
-                    }
-                }
-                const ptrdiff_t at = panel + slab * kPanelWords;
-                if (of_a) {
-                    put_a(plan.panels_a + at, x[i][0], x[i][1]);
-                }
-                if (of_b) {
-                    put_b(plan.panels_b + at, x[i][0], x[i][1]);
-                }
+                put_slab<kMetric>(plan, x[i], call.d, first, i, points.count - upper,
+                                  panel + slab * kPanelWords, of_a, of_b);
             }
             take_squares(x[i], warps == 1, sums, squares[warp * kEachSlabs + i]);
         }
