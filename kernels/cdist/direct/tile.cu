@@ -1,42 +1,37 @@
 /* tile.cu: cdist of points with any number of dimensions, in direct form: differences, never norms
  * minus products, so nothing cancels.
  *
- * Idea: the register tile of a matrix product. A block of 128 threads computes 128 x 64 results
- * (float64: 64 x 64), each thread 8 x 8 (4 x 8), from slabs of 32 dimensions in shared memory. A
- * dimension costs a result a subtraction and a fused multiply-add, and 64 results 16 numbers from
- * shared memory, so arithmetic binds: 16384 x 16384 x 128 float32 is 34.4 G pair-dimensions, which
- * the H200 issues in 2.06 ms at best, in 2.3 ms at what such a loop reaches. Up to some 13
- * dimensions the 0.23 ms of writing the results bind instead. An inner product, having nothing to
- * subtract, issues half as much; cosine is the sum of squares of rows made for it (GD_UNIT).
+ * Idea: the register tile of a matrix product. A block of 128 threads computes 64 x 64 results,
+ * each thread 4 x 8, from slabs of 32 dimensions in shared memory. A dimension costs a result a
+ * subtraction and a fused multiply-add, and 32 results 12 numbers from shared memory, so
+ * arithmetic binds: 16384 x 16384 x 128 float32 is 34.4 G pair-dimensions, which the H200 issues
+ * in 2.06 ms at best, in 2.3 ms at what such a loop reaches. Up to some 13 dimensions the 0.23 ms
+ * of writing the results bind instead. An inner product, having nothing to subtract, issues half
+ * as much; cosine is the sum of squares of rows made for it (GD_UNIT).
  *
  * Two details carry the speed:
  * - The register file reads one even and one odd register a cycle. Slabs hold dimensions in pairs,
  *   (k, k + 1) for rows of `a` and (k + 1, k) for rows of `b`, and a pair lands in an even and the
  *   next odd register: so every subtraction takes one operand of each kind.
- * - Nothing is double-buffered. Three blocks share a multiprocessor, and while one loads its slab
- *   the others compute; that leaves registers for the running totals.
+ * - Nothing is double-buffered. Four blocks (float64: three) share a multiprocessor, and while one
+ *   loads its slab the others compute; that leaves registers for the running totals.
  *
- * - Sums start afresh every GD_FOLD dimensions and are added to totals, and the totals every
- *   GD_GROUP dimensions to those of the groups before, which wait where the results will stand.
- * - Where tiles of 128 x 64 leave rounds of blocks half empty, float32 has low ones too, of 64 by
- *   64 results, of which a thread has 4 x 8 and a multiprocessor four blocks.
+ * Sums start afresh every GD_FOLD dimensions and are added to totals, and the totals every GD_GROUP
+ * dimensions to those of the groups before, which wait where the results will stand.
  *
  * Launch: a block a tile, in bands of 16 tiles' rows (grid.cuh).
  *
- * Reached on an H200, 16384 x 16384 float32 euclidean: d = 16 0.53 ms, d = 128 2.8 ms (12.2e12
- * pair-dimensions a second, 73 % of the issue bound), d = 1024 23.3 ms. Loading slabs stands in the
- * way up to d = 64, folding takes 4 % and joining groups 10 %; float64 chebyshev, whose maximum is
- * no single instruction, runs at 4.0e12. The clock stays at 1.98 GHz. So most of what is missing is
- * not loading. Pairs take 52 to 55 % of the time from d = 128 on, 70 to 86 % at d = 17.
+ * Reached on an H200, float32: 65536 x 64 x 512 0.213 ms, 2000 x 2000 x 128 0.057, 1000 x 1000 x
+ * 512 0.068, 700 x 700 x 200 0.023, 4096 x 4096 x 128 0.200. Loading slabs stands in the way up to
+ * d = 64, folding takes 4 % and joining groups 10 %; float64 chebyshev, whose maximum is no single
+ * instruction, runs at 4.0e12 pair-dimensions a second. The clock stays at 1.98 GHz. So most of
+ * what is missing is not loading. Pairs take 52 to 55 % of the time from d = 128 on, 70 to 86 % at
+ * d = 17. Tiles of 128 x 64 results, of which a thread has 8 x 8 and a multiprocessor three blocks,
+ * are in NOTES.md.
  *
  * Of a batch (matrices.cuh) all matrices' tiles are one grid: (64, 1024, 1024, 64) float32
  * euclidean 0.43 ms, (64, 512, 512, 64) cityblock 0.11, where a launch for each would leave most of
- * the device without work.
- *
- * With low tiles, float32 euclidean (high ones behind it): 65536 x 64 x 512 0.213 ms (0.264), 64 x
- * 65536 x 512 0.212 (0.399), 2000 x 2000 x 128 0.057 (0.066), 1000 x 1000 x 512 0.068 (0.079), 700
- * x 700 x 200 0.023 (0.036); 65536 x 128 x 512, where they are not taken, 0.407 (0.399), and 4096 x
- * 4096 x 128 0.200 (0.192). */
+ * the device without work. */
 #include <type_traits>
 
 #include "cdist/direct/matrices.cuh"
@@ -50,38 +45,7 @@ namespace {
 using gd::add_slab, gd::Tile;
 constexpr int kThreads = gd::kTileThreads;
 constexpr unsigned kBand = 16;
-
-/* The totals of a thread's last rows wait in shared memory: with them the loop over dimensions
- * would need more than the 168 registers that let three blocks share a multiprocessor. */
-template <typename M, typename Shape>
-struct alignas(16) Parked {
-    static constexpr int in_row = Shape::cols / Shape::word;
-    static constexpr int rows = M::folds && Shape::rows == 8 ? 2 : 0, words = rows * in_row;
-    static constexpr int first = Shape::rows - rows;
-    typename Shape::T at[words > 0 ? words : 1][kThreads][Shape::word];
-};
-
-template <typename Shape, typename P>
-__device__ __forceinline__ void park(P &parked, unsigned thread,
-                                     const typename Shape::Results &total)
-{
-#pragma unroll
-    for (int w = 0; w < P::words; ++w) {
-        gd::store_word(parked.at[w][thread],
-                       &total[P::first + w / P::in_row][w % P::in_row * Shape::word]);
-    }
-}
-
-template <typename Shape, typename P>
-__device__ __forceinline__ void unpark(const P &parked, unsigned thread,
-                                       typename Shape::Results &total)
-{
-#pragma unroll
-    for (int w = 0; w < P::words; ++w) {
-        gd::load_word(parked.at[w][thread],
-                      &total[P::first + w / P::in_row][w % P::in_row * Shape::word]);
-    }
-}
+constexpr int kTileRows = 4; /* of a thread */
 
 /* Joins a thread's totals, the first of which is at (row, col), with what the results' places hold,
  * unless `first`, and puts them there if `put`. Being done once a group, this costs little, and
@@ -205,9 +169,7 @@ __global__ void __launch_bounds__(kThreads, Shape::blocks)
                   (ptrdiff_t)(tile_col + 1) * Shape::block_cols)) {
         return;
     }
-    __shared__ Parked<M, Shape> parked;
     T total[kRows][kCols] = {};
-    park<Shape>(parked, thread, total);
 
     for (ptrdiff_t dim = 0; dim < call.d; dim += gd::kSlabDims) {
         const ptrdiff_t ahead = call.d - dim;
@@ -242,7 +204,6 @@ __global__ void __launch_bounds__(kThreads, Shape::blocks)
                 T fresh[kRows][kCols] = {};
                 add_slab<M, Shape>(fresh, slab_a, slab_b, fold,
                                    depth - fold < GD_FOLD ? depth - fold : GD_FOLD, thread);
-                unpark<Shape>(parked, thread, total);
 #pragma unroll
                 for (int i = 0; i < kRows; ++i) {
 #pragma unroll
@@ -250,7 +211,6 @@ __global__ void __launch_bounds__(kThreads, Shape::blocks)
                         total[i][j] = M::join(total[i][j], fresh[i][j]);
                     }
                 }
-                park<Shape>(parked, thread, total);
             }
             if ((dim + gd::kSlabDims) % GD_GROUP == 0 && ahead > gd::kSlabDims) {
                 join_group<M, Shape>(call, total, row + thread / 8 * kRows,
@@ -262,7 +222,6 @@ __global__ void __launch_bounds__(kThreads, Shape::blocks)
                         total[i][j] = 0;
                     }
                 }
-                park<Shape>(parked, thread, total);
             }
         }
     }
@@ -277,34 +236,13 @@ __global__ void __launch_bounds__(kThreads, Shape::blocks)
     store_tile<M, Shape>(call, total, metric, row, col, slab_a);
 }
 
-template <typename Shape>
-struct Tiles {
-    ptrdiff_t down, across, matrices;
-
-    explicit Tiles(const gd_cdist &call)
-        : down(gd::ceil_div(call.out.rows, Shape::block_rows)),
-          across(gd::ceil_div(call.out.cols, Shape::block_cols)),
-          matrices(call.many.count > 0 ? call.many.count : 1)
-    {
-    }
-    /* How many tiles have results; of pairs these are on the diagonal and right of it. */
-    ptrdiff_t count(bool pairs) const
-    {
-        return (pairs ? (down * across + across) / 2 : down * across) * matrices;
-    }
-    ptrdiff_t rounds(bool pairs, int processors) const
-    {
-        return gd::ceil_div(count(pairs), (ptrdiff_t)processors * Shape::blocks);
-    }
-};
-
-template <typename M, typename Shape>
+template <typename M, typename T>
 cudaError_t launch(const gd_cdist &call)
 {
-    using T = typename Shape::T;
+    using Shape = Tile<T, kTileRows>;
     const bool words = gd::reads_words<T>(call.a) && gd::reads_words<T>(call.b);
-    const Tiles<Shape> tiles(call);
-    const gd::Grid grid(call.pairs, tiles.down, tiles.across, kBand, Shape::block_rows,
+    const gd::Grid grid(call.pairs, gd::ceil_div(call.out.rows, Shape::block_rows),
+                        gd::ceil_div(call.out.cols, Shape::block_cols), kBand, Shape::block_rows,
                         Shape::block_cols);
     const ptrdiff_t blocks = grid.blocks();
     if (call.many.count == 0) {
@@ -323,31 +261,6 @@ cudaError_t launch(const gd_cdist &call)
         (unsigned)blocks, call.metric);
 }
 
-/* A round of low tiles takes two thirds of one of high ones, if a little more for each result. They
- * are taken where that saves enough, and where high ones leave multiprocessors without a tile. */
-template <typename M, typename T>
-cudaError_t launch_tiles(const gd_cdist &call)
-{
-    using Low = Tile<T, 4>;
-    if constexpr (sizeof(T) == sizeof(float)) {
-        using High = Tile<T, 8>;
-        int processors = 0;
-        const cudaError_t code = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount,
-                                                        call.launch.device.index);
-        if (code != cudaSuccess) {
-            return code;
-        }
-        const Tiles<Low> low(call);
-        const Tiles<High> high(call);
-        const ptrdiff_t gain = M::folds ? 5 : 4; /* maxima have no totals, and are slower in low */
-        if (high.count(call.pairs) > processors &&
-            low.rounds(call.pairs, processors) * 4 >= high.rounds(call.pairs, processors) * gain) {
-            return launch<M, High>(call);
-        }
-    }
-    return launch<M, Low>(call);
-}
-
 }  // namespace
 
 extern "C" gd_status gd_cuda_cdist_tile(gd_cdist *call, gd_error *err)
@@ -355,8 +268,7 @@ extern "C" gd_status gd_cuda_cdist_tile(gd_cdist *call, gd_error *err)
     const auto with_metric = [](gd_metric metric, auto &&f) {
         return gd::with_terms<false>(metric, f);
     };
-    return gd::launch_for_metric(call, "cdist/cuda_tile", err, with_metric,
-                                 [&](auto terms, auto type) {
-                                     return launch_tiles<decltype(terms), decltype(type)>(*call);
-                                 });
+    return gd::launch_for_metric(
+        call, "cdist/cuda_tile", err, with_metric,
+        [&](auto terms, auto type) { return launch<decltype(terms), decltype(type)>(*call); });
 }
