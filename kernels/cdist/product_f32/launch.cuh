@@ -74,13 +74,10 @@ void prepare_rows(Steps &steps, const gd_cdist &call, PlanOf<kCols> &plan, ptrdi
     };
     using OneWarp = std::integral_constant<int, 1>;
     using EightWarps = std::integral_constant<int, 8>;
-    if (plan.slabs <= 2) {
-        prepare_by(fine ? prepare<kMetric, 1, 2, R::may_be_fine, kCols>
-                        : prepare<kMetric, 1, 2, false, kCols>,
+    if (plan.slabs <= 4) {
+        prepare_by(fine ? prepare<kMetric, 1, 4, R::may_be_fine, kCols>
+                        : prepare<kMetric, 1, 4, false, kCols>,
                    OneWarp{});
-    }
-    else if (plan.slabs <= 4) {
-        prepare_by(prepare<kMetric, 1, 4, false, kCols>, OneWarp{});
     }
     else {
         prepare_by(prepare<kMetric, EightWarps::value, 2, false, kCols>, EightWarps{});

@@ -34,8 +34,7 @@ constexpr int kBuffers = 3, kRing = 3;
 /* Slabs whose sums are added up before they join the total: 512 dimensions. Where one element of
  * each row outweighs the rest, all sums after it are rounded to its digits: d = 1024 erred by
  * 5.2e-7, 4096 by 7.5e-7 and cosine distances by 1.1e-6; now 3.8e-7, 4.5e-7, 6.5e-7, and d = 1024
- * takes 2.46 ms instead of 2.42 (with 256 dimensions 2.57). Shorter rows have a kernel without it,
- * which at d = 64 takes 0.353 ms instead of 0.359. */
+ * takes 2.46 ms instead of 2.42 (with 256 dimensions 2.57). */
 constexpr int kGroupSlabs = 16;
 static_assert(sizeof(Staged<kTileCols>::places) >= kLanes * sizeof(Accumulator),
               "a warp's sums wait there");
@@ -141,9 +140,8 @@ struct Consumer {
     }
 };
 
-/* While one group drains its accumulator the other keeps the tensor cores busy. kLong: there may be
- * several groups of slabs; their sums wait in shared memory while those of the next are made. */
-template <bool kLong>
+/* While one group drains its accumulator the other keeps the tensor cores busy. The sums of a group
+ * of slabs wait in shared memory while those of the next are made. */
 __device__ __forceinline__ void sum_products(Consumer &consumer, ptrdiff_t slabs, float *total,
                                              Accumulator &sums)
 {
@@ -154,7 +152,7 @@ __device__ __forceinline__ void sum_products(Consumer &consumer, ptrdiff_t slabs
         /* The first slab is its own sum. */
         consumer.start(sums);
         consumer.finish(sums);
-        const int more = (int)(kLong ? min(slabs, (ptrdiff_t)kGroupSlabs) : slabs) - 1;
+        const int more = (int)min(slabs, (ptrdiff_t)kGroupSlabs) - 1;
 #pragma unroll 1
         for (int slab = 0; slab < more; ++slab) {
             consumer.start(acc);
@@ -163,9 +161,6 @@ __device__ __forceinline__ void sum_products(Consumer &consumer, ptrdiff_t slabs
             for (int i = 0; i < kSums; ++i) {
                 sums[i] += acc[i];
             }
-        }
-        if (!kLong) {
-            return;
         }
         if (!first) {
 #pragma unroll
@@ -186,7 +181,7 @@ __device__ __forceinline__ void sum_products(Consumer &consumer, ptrdiff_t slabs
 
 /* kOneGroup: only the first group has rows, and not all of its warps need have some. A kernel of
  * its own: with these tests that for many rows takes 3 % longer. */
-template <gd_metric kMetric, bool kLong, bool kOneGroup>
+template <gd_metric kMetric, bool kOneGroup>
 __device__ __forceinline__ void consume(const Cdist<float> &call, const Plan &plan, Shared &shared)
 {
     /* Cosine's results leave no registers for rows that slide. */
@@ -202,8 +197,7 @@ __device__ __forceinline__ void consume(const Cdist<float> &call, const Plan &pl
         Accumulator sums;
         auto &staged = shared.staged[this_thread() / 32];
         if (!kOneGroup || this_thread() < kGroup) {
-            sum_products<kLong>(consumer, plan.slabs, &staged.places[0][0] + this_thread() % 32,
-                                sums);
+            sum_products(consumer, plan.slabs, &staged.places[0][0] + this_thread() % 32, sums);
         }
         else {
             for (ptrdiff_t slab = 0; slab < plan.slabs; ++slab) {
@@ -256,7 +250,7 @@ __device__ __forceinline__ void consume(const Cdist<float> &call, const Plan &pl
     }
 }
 
-template <gd_metric kMetric, bool kLong, bool kOneGroup>
+template <gd_metric kMetric, bool kOneGroup>
 __global__ void __launch_bounds__(kThreads, 1)
     multiply_rows(const __grid_constant__ Cdist<float> call, const __grid_constant__ Plan plan)
 {
@@ -288,7 +282,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     }
     else {
         take_registers<kConsumerRegisters>();
-        consume<kMetric, kLong, kOneGroup>(call, plan, shared);
+        consume<kMetric, kOneGroup>(call, plan, shared);
     }
 }
 

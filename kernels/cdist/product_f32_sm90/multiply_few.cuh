@@ -6,7 +6,8 @@
  * multiply, one brings the images, a plane a lane. Sums are added in the same order as there: the
  * bits are the same. A call of 128 x 128 takes at d = 64 19 us instead of 24, at d = 512 30 instead
  * of 36, all steps included. Two blocks a multiprocessor are slower than tiles (1024 x 1024 x 512
- * 39.5 us instead of 38.8). */
+ * 39.5 us instead of 38.8), and up to 64 rows of `a` the tiles of one group are as quick or quicker
+ * (64 x 2000 x 512 38.0 us instead of 40.2). */
 #ifndef GPUDIST_CDIST_PRODUCT_F32_SM90_MULTIPLY_FEW_CUH
 #define GPUDIST_CDIST_PRODUCT_F32_SM90_MULTIPLY_FEW_CUH
 

@@ -62,16 +62,13 @@ cudaError_t launch(const gd_cdist &call, Plan &plan)
     prepare_rows<kMetric>(steps, call, plan, kUnitRows * kTileCols, kUnitRows);
     const ptrdiff_t blocks = min(steps.processors, kMostBlocks);
     const ptrdiff_t halves = plan.tiles_down * (kTileRows / kGroupRows);
-    if (2 * halves * plan.suspects.parts_across <= blocks) {
+    const bool one_group = call.out.rows <= kGroupRows;
+    if (!one_group && 2 * halves * plan.suspects.parts_across <= blocks) {
         steps.enqueue(multiply_few<kMetric>, halves * plan.suspects.parts_across, dim3(kFewThreads),
                       sizeof(FewShared), parameters, plan);
     }
     else {
-        const bool longer = plan.slabs > kGroupSlabs, one_group = call.out.rows <= kGroupRows;
-        steps.enqueue(longer ? (one_group ? multiply_rows<kMetric, true, true>
-                                          : multiply_rows<kMetric, true, false>)
-                             : (one_group ? multiply_rows<kMetric, false, true>
-                                          : multiply_rows<kMetric, false, false>),
+        steps.enqueue(one_group ? multiply_rows<kMetric, true> : multiply_rows<kMetric, false>,
                       min(plan.tiles_down * plan.tiles_across, blocks), dim3(kThreads),
                       sizeof(Shared), parameters, plan);
     }
