@@ -58,7 +58,7 @@ enum { FEW_OF_PRODUCT = 64, PAIRS_OF_PRODUCT = 1 << 23 };
  * 0.32 (0.26), 64 of 1,000,000 0.57 (0.62) and 0.64 (0.86). Of many neighbours, k = 1000: 8192 of
  * 65536 8.3 (8.6) and 17 (11), 1024 of 262144 2.4 (2.5) and 3.5 (3.3), 256 of 1,000,000 2.1 (2.8)
  * and 2.5 (3.6). With 16 and 1024 columns the bounds are where they are with 128. */
-enum { PAIRS_OF_TRUTHS = 1 << 26, POINTS_OF_TRUTHS = 1 << 15 };
+enum { PAIRS_OF_TRUTHS = 1 << 26 };
 enum { PAIRS_OF_MANY_TRUTHS = 1 << 28, POINTS_OF_MANY_TRUTHS = 1 << 17 };
 /* Bounds from bytes: on an H100 10,000 x 1,000,000 take 28 ms with 128 columns, and 109 in panels;
  * where bytes tell too little, distances take 108, and relative to panels the longer the more
@@ -422,9 +422,9 @@ static bool unwanted(const gd_kernel *kernel, const gd_request *request, char *w
     }
     const bool many_of_few =
         wants_many(request) && request->n < (ptrdiff_t)BYTES_OF_NEIGHBOR * request->neighbors;
-    const ptrdiff_t points = wants_many(request) ? POINTS_OF_MANY_TRUTHS : POINTS_OF_TRUTHS;
+    const bool among_few = wants_many(request) && request->n < POINTS_OF_MANY_TRUTHS;
     if ((is_by_bytes(kernel) && (steps_of_row(request) < BYTES_STEPS_OF_ROW || many_of_few)) ||
-        (is_by_truths(kernel) && request->n < points)) {
+        (is_by_truths(kernel) && among_few)) {
         return say(why, size, "n = %td, d = %td is not worth lists of what may be near", request->n,
                    request->cols);
     }
