@@ -37,8 +37,10 @@
  * has more than some 2500 pivots in float32 (16e12 updates/s; 8 bytes an element at 50 GB/s). So
  * many rows of six million nodes fit an H200.
  *
- * Reached on an H200 with 16 cores, float32, NumPy to NumPy in ms, and in core: n = 16384 in 4
- * blocks 455, in 8 blocks of 2048 pivots 626 (326); n = 32768 in 3 blocks 2704 (2373).
+ * Reached on an H200 with 16 cores, float32, NumPy to NumPy in ms, by four bands of a block, and in
+ * core: n = 16384 in 4 blocks 455, in 8 blocks of 2048 pivots 626 (326); n = 32768 in 3 blocks 2704
+ * (2373). On H100s with 0.9 GB of each, n = 32768: one in 10 blocks 2700 (2125), two in 8 blocks
+ * 1500 (1161). NOTES.md has where the time of two went.
  *
  * Launch: a thread for each device enqueues the arithmetic and waits for each band; another one,
  * the carrier, moves bands meanwhile. The caller is the thread of the first device, whose work
