@@ -520,8 +520,9 @@ inline bool is_plain(const gd_apsp_batch &call)
  */
 inline int turns_for(const gd_apsp_batch &call)
 {
-    const int most = call.pred != NULL ? 4 : 5;
-    return call.pitch <= 192 ? most : 2;
+    const bool tagged = call.pred != NULL;
+    const int most = tagged ? 4 : 5;
+    return call.pitch <= (tagged ? 160 : 192) ? most : 2;
 }
 
 inline bool is_roomy(int device)

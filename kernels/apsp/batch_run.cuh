@@ -176,7 +176,7 @@ gd_status close_teamed(const gd_launch &launch, const Graphs<typename Ring::Word
     GD_CUDA_TRY(err, kBatchId,
                 enqueue<Start::kTogether>(launch, close_by_teams<Ring, kPred>,
                                           (ptrdiff_t)plan.teams.count << plan.teams.log_blocks,
-                                          kTeamThreads, plan.shared, job, plan.teams));
+                                          kTeamThreads<kPred>, plan.shared, job, plan.teams));
     return GD_OK;
 }
 

@@ -11,12 +11,12 @@
  * rest of the tiles: for 256 nodes and two blocks, 32 pivots take some 35 000 clocks, where the
  * updates are 12 000.
  *
- * Launch: as many teams of 1, 2, 4, ... blocks of 512 threads as the device starts together, a
- * block a multiprocessor.
+ * Launch: as many teams of 1, 2, 4, ... blocks of 256 threads as the device starts together, with
+ * predecessors of 384, a block a multiprocessor.
  *
- * Reached on an H200, the kernel alone, float32: 16 x 256 nodes 0.082 ms, 16 x 512 0.270, 4 x 1024
- * 0.452; with predecessors 16 x 256 0.160, 66 x 192 0.258. From how many graphs on pairs of blocks
- * or a queue are quicker: NOTES.md. */
+ * Reached on an H100, with what is set to zero before, float32: 16 x 256 nodes 0.071 ms, 16 x 512
+ * 0.266, 4 x 1024 0.448; with predecessors 16 x 256 0.141, 66 x 192 0.251. From how many graphs on
+ * pairs of blocks or a queue are quicker: NOTES.md. */
 #ifndef GPUDIST_APSP_BATCH_TEAMS_CUH
 #define GPUDIST_APSP_BATCH_TEAMS_CUH
 
@@ -24,9 +24,10 @@
 
 namespace gd {
 
-/* Of a block. All blocks of a team are in the chain of pivots in most rounds, so that it takes more
- * warps than resident.cu to keep a multiprocessor busy. */
-constexpr int kTeamThreads = 512;
+/* Of a block. All blocks of a team are in the chain of pivots in most rounds, so that more warps
+ * would keep a multiprocessor busier; but they have fewer registers each (NOTES.md). */
+template <bool kPred>
+constexpr int kTeamThreads = kPred ? 384 : 256;
 
 /* Teams are alike; `first` is the job of the first one, which has the memory before the second. */
 template <typename T>
@@ -73,7 +74,7 @@ struct TeamMeeting {
 };
 
 template <typename Ring, bool kPred>
-__global__ void __launch_bounds__(kTeamThreads, 1)
+__global__ void __launch_bounds__(kTeamThreads<kPred>, 1)
     close_by_teams(const __grid_constant__ Graphs<typename Ring::Word> job,
                    const __grid_constant__ Teams<typename Ring::Word> teams)
 {
@@ -88,12 +89,13 @@ __global__ void __launch_bounds__(kTeamThreads, 1)
                           kPred);
     }
     __syncthreads();
-    resident::clear(team, kPred, (unsigned)block * kTeamThreads + threadIdx.x,
-                    kTeamThreads << teams.log_blocks);
+    constexpr int kThreads = kTeamThreads<kPred>;
+    resident::clear(team, kPred, (unsigned)block * kThreads + threadIdx.x,
+                    kThreads << teams.log_blocks);
     unsigned negatives = 0;
     int turn = 0;
     for (ptrdiff_t graph = number; graph < job.count; graph += teams.count, ++turn) {
-        close_graph<Ring, kPred, kTeamThreads>(
+        close_graph<Ring, kPred, kThreads>(
             job, graph, team, {block, turn}, memory,
             TeamMeeting<T, kLooksForHidden<T, kPred>>{team, turn, negatives, teams.facts + graph});
         __syncthreads(); /* the part has left */

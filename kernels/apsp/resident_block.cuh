@@ -201,6 +201,9 @@ private:
                             (kSealedPanels<U> * kPanel);
     }
 
+    /* How many of these threads take panels: as many as divide one. */
+    static __device__ constexpr int takers(int threads) { return threads < 256 ? 128 : 256; }
+
     /* Takes panels of one kind, as they come, by whole warps of which this is one thread of kMany
      * or more: those of tiles first, first + 1 << log_step, ..., but for one that is there already.
      */
@@ -287,7 +290,7 @@ private:
     /* A block that does not close the next pivots takes its share, */
     __device__ __forceinline__ void take(int round)
     {
-        take_share<kThreads>(round, threadIdx.x, -1, -1);
+        take_share<takers(kThreads)>(round, threadIdx.x, -1, -1);
         __syncthreads();
         tell_taken(round);
     }
@@ -443,7 +446,7 @@ private:
                        has_cols ? right + my_col * kPanel : shared.ahead[1]);
         }
         else if (round >= 0) {
-            take_share<kThreads == 256 ? 128 : 256>(round, (int)threadIdx.x - kClosers,
+            take_share<takers(kThreads - kClosers)>(round, (int)threadIdx.x - kClosers,
                                                     has_rows ? my_row : -1, has_cols ? my_col : -1);
             gd::sync_part<kPanelsThere, kThreads>();
         }
