@@ -119,6 +119,7 @@ __global__ void GD_CLUSTER_OF_TWO __launch_bounds__(PairShape<int>::kThreads, 1)
     using Shared = PairShared<T>;
     extern __shared__ int4 memory[];
     Shared &shared = *reinterpret_cast<Shared *>(memory);
+    cluster_begin();
     const unsigned rank = blockIdx.x % 2;
     const ptrdiff_t graph = blockIdx.x / 2;
     const Member<PairShape<T>, T, 8, 8, true> mine = {
@@ -135,6 +136,7 @@ __global__ void GD_CLUSTER_OF_TWO __launch_bounds__(PairShape<int>::kThreads, 1)
     mine.load(c);
     bool alone = mine.enter_all(c);
     const bool negative = __syncthreads_or((int)mine.negative(c)) != 0;
+    cluster_begun();
     if (threadIdx.x < 2) {
         store_in(address_in(shared_address(&shared.negative[rank]), threadIdx.x), negative);
     }

@@ -33,6 +33,17 @@ __device__ __forceinline__ void cluster_meet()
             : "memory");
 }
 
+/* The first meeting in two steps, with other work between: this thread's block has begun; all have,
+ * and their shared memory may be written. */
+__device__ __forceinline__ void cluster_begin()
+{
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+}
+__device__ __forceinline__ void cluster_begun()
+{
+    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
 /* Stores a number in a block's shared memory. */
 __device__ __forceinline__ void store_in(unsigned address, unsigned x)
 {
