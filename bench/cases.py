@@ -9,6 +9,7 @@ import json
 import math
 import subprocess
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -99,12 +100,14 @@ class Case:
         """Make the arguments, the same in every run."""
         raise NotImplementedError
 
-    def call(
+    def prepare(
         self, operands: tuple[Any, ...], device: str | None, kernel: str = "auto", **how: Any
-    ) -> Any:
-        """Do the operation."""
+    ) -> Callable[[], Any]:
+        """Give the call that does the operation: its arguments are made before it is timed."""
         function = getattr(gpudist, self.function)
-        return function(*operands, kernel=kernel, device=device, **how, **self.given)
+        return functools.partial(
+            function, *operands, kernel=kernel, device=device, **how, **self.given
+        )
 
     def explain(self, operands: tuple[Any, ...], device: str | None) -> gpudist.Explanation:
         """Say which kernel `call` runs, and what it has to do at least."""
@@ -504,7 +507,7 @@ class PerronCase(Case):
     def explain(self, operands: tuple[Any, ...], device: str | None) -> gpudist.Explanation:
         """Say which kernel ``auto`` takes, and count the work of all rounds."""
         said = Case.explain(self, operands, device)
-        rounds = self.call(operands, device).iterations
+        rounds = self.prepare(operands, device)().iterations
         read, operations = said.work.read * rounds, said.work.operations * rounds
         work = dataclasses.replace(said.work, read=read, operations=operations)
         return dataclasses.replace(said, work=work)
@@ -559,18 +562,20 @@ class Around(Case):
         count = len(operands) - (len(self.inner.results) if self.into else 0)
         return operands[:count], operands[count:]
 
-    def call(
+    def prepare(
         self, operands: tuple[Any, ...], device: str | None, kernel: str = "auto", **how: Any
-    ) -> Any:
-        """Do the operation where `place` says."""
-        return self.call_on(self.place(device), operands, kernel=kernel, **how)
+    ) -> Callable[[], Any]:
+        """Give the call that does the operation where `place` says."""
+        return self.prepare_on(self.place(device), operands, kernel=kernel, **how)
 
-    def call_on(self, device: str | None, operands: tuple[Any, ...], **how: Any) -> Any:
-        """Do the operation on this device."""
+    def prepare_on(
+        self, device: str | None, operands: tuple[Any, ...], **how: Any
+    ) -> Callable[[], Any]:
+        """Give the call that does the operation on this device."""
         given, places = self._split(operands)
         if places:
             how["out"] = places if len(places) > 1 else places[0]
-        return self.inner.call(given, device, **how)
+        return self.inner.prepare(given, device, **how)
 
     def explain(self, operands: tuple[Any, ...], device: str | None) -> gpudist.Explanation:
         """Say which kernel runs."""
@@ -626,11 +631,13 @@ class TransferCase(Around):
         """Leave the place to ``auto`` if it is to choose."""
         return None if self.anywhere else device
 
-    def call_on(self, device: str | None, operands: tuple[Any, ...], **how: Any) -> Any:
-        """Do the operation. Who measures a case of recycled memory gives it back afterwards."""
+    def prepare_on(
+        self, device: str | None, operands: tuple[Any, ...], **how: Any
+    ) -> Callable[[], Any]:
+        """Give the call. Who measures a case of recycled memory gives it back afterwards."""
         if self.recycled:
             gpudist.recycle_results(2 * self._result_bytes())  # memory comes in huge pages
-        return Around.call_on(self, device, operands, **how)
+        return Around.prepare_on(self, device, operands, **how)
 
 
 def touched(shape: tuple[int, ...], dtype: str) -> Array:

@@ -135,7 +135,7 @@ class Runner:
         operands, clock = self._place(case, host)
         said = case.explain(operands, self.device)
         sample = case.sample(host)
-        ours, error = self._measure(lambda: case.call(operands, self.device), clock, sample)
+        ours, error = self._measure(case.prepare(operands, self.device), clock, sample)
         work = said.work
         through_host = self.backend == "cuda" and isinstance(clock, HostClock)
         # What auto puts elsewhere, this device's ceilings do not bind.
@@ -178,7 +178,7 @@ class Runner:
             case AfterProductCase():
                 record |= self._measure_quiet(case, operands)
             case SeveralCase():
-                alone = functools.partial(case.call_on, self.device, operands)
+                alone = case.prepare_on(self.device, operands)
                 one = {"name": "one GPU", "version": gpudist.__version__}
                 record["rivals"].append(one | self._beside(alone, ours, clock, sample))
         return record
@@ -206,12 +206,12 @@ class Runner:
     ) -> dict[str, int | float]:
         """Find what a transfer takes in memory, and how long the work takes without the bus."""
         found: dict[str, int | float] = {
-            **memory.extra_memory(lambda: case.call(operands, self.device), operands, self.device)
+            **memory.extra_memory(case.prepare(operands, self.device), operands, self.device)
         }
         if isinstance(case.inner, ApspCase) and self.arrays is not None:
             there, clock = self._place(case.inner, operands[:1])
             found["on_device_s"] = time_call(
-                lambda: case.inner.call(there, self.device),
+                case.inner.prepare(there, self.device),
                 clock=clock,
                 repeats=self.repeats,
                 budget=_BUDGET,
@@ -220,7 +220,7 @@ class Runner:
 
     def _measure_quiet(self, case: AfterProductCase, operands: tuple[Any, ...]) -> dict[str, float]:
         """Time the call with nothing before it but itself."""
-        quiet = self._time_rested(lambda: case.call(operands, self.device), HostClock())
+        quiet = self._time_rested(case.prepare(operands, self.device), HostClock())
         return {"quiet_s": quiet.median}
 
     def _measure_first_call(self, case: FirstCallCase) -> dict[str, Any]:
@@ -261,7 +261,7 @@ class Runner:
         for kernel in gpudist.kernels("cdist"):
             if kernel.backend != self.backend or kernel.why_not is not None or kernel.teaching:
                 continue
-            call = functools.partial(inner.call, operands, self.device, kernel.id)
+            call = inner.prepare(operands, self.device, kernel.id)
             try:
                 call()
             except ValueError:  # it cannot do this: another metric, type or number of dimensions

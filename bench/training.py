@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,14 +56,14 @@ class TrainingCase(Case):
         a, b = (rng.random(size, dtype=np.float32) for size in sizes)
         return a.astype(self.dtype), (b + 2).astype(self.dtype)
 
-    def call(
+    def prepare(
         self, operands: tuple[Any, ...], device: str | None, kernel: str = "auto", **how: Any
-    ) -> Any:
-        """Compute the distances, and the gradients of their sum."""
+    ) -> Callable[[], Any]:
+        """Give what computes the distances, and the gradients of their sum."""
         import gpudist.torch
 
         task = rivals.Task(self.op, "", operands, self.m, self.dtype, self.metric, self.metric_args)
-        return rivals.training_step(gpudist.torch.cdist, task)()
+        return rivals.training_step(gpudist.torch.cdist, task)
 
     def explain(self, operands: tuple[Any, ...], device: str | None) -> gpudist.Explanation:
         """Say which kernel ``auto`` takes for one matrix, and what there is to do in all."""

@@ -24,17 +24,22 @@ ROOT = Path(__file__).resolve().parents[1]
 class WrongCase(cases.CdistCase):
     """A case whose result is wrong in one element."""
 
-    def call(self, operands, device, kernel="auto"):
-        result = super().call(operands, device)
-        result[-1, 2] *= 1.5
-        return result
+    def prepare(self, operands, device, kernel="auto"):
+        call = super().prepare(operands, device)
+
+        def wrong():
+            result = call()
+            result[-1, 2] *= 1.5
+            return result
+
+        return wrong
 
 
 @dataclass(frozen=True)
 class FailingCase(cases.CdistCase):
     """A case that needs more memory than there is."""
 
-    def call(self, operands, device, kernel="auto"):
+    def prepare(self, operands, device, kernel="auto"):
         raise MemoryError("12 exabytes")
 
 
@@ -106,13 +111,30 @@ def test_a_training_step_is_held_against_exact_values(runner, metric, back):
     assert said(whole).work.read - said(forward).work.read == 4 * 2 * 3 * 20 * 30
 
 
+@pytest.mark.parametrize(
+    "case",
+    [
+        cases.CdistCase(8, 8, 2, "float64", "cityblock"),
+        cases.CdistCase(8, 9, 3, "float64", "mahalanobis"),
+        cases.AfterProductCase(cases.CdistCase(8, 9, 3, "float64", weighted=True)),
+        training.TrainingCase(2, 8, 9, 3),
+    ],
+)
+def test_no_call_that_is_timed_makes_its_arguments(case, monkeypatch):
+    """Numbers drawn anew for each call would take ten times as long as a small one."""
+    call = case.prepare(case.operands(), "cpu")
+    monkeypatch.setattr(np.random, "default_rng", None)
+    monkeypatch.setattr(rivals, "Task", None)
+    call()
+
+
 def test_a_recycled_result_takes_the_memory_of_the_one_before(runner):
     from gpudist import recycling
 
     case = cases.TransferCase(cases.CdistCase(1100, 1000, 3, "float64"), recycled=True)
     operands, places = case.operands(), []
     for _ in range(3):
-        result = case.call(operands, "cpu")
+        result = case.prepare(operands, "cpu")()
         places.append(result.ctypes.data)
         del result
     assert len(set(places)) == 1 and recycling._free
@@ -485,6 +507,6 @@ def test_samples_of_many_graphs_are_of_the_rows_that_were_computed(count, n, pre
     case = cases.ApspBatchCase(count, n, "float64", predecessors)
     operands = case.operands()
     sample = case.sample(operands)
-    found = np.concatenate(sample.pick(case.call(operands, "cpu")))
+    found = np.concatenate(sample.pick(case.prepare(operands, "cpu")()))
     assert found.shape == sample.exact.shape and sample.rows * n == found.size
     np.testing.assert_allclose(found, sample.exact, rtol=1e-12)
