@@ -582,13 +582,13 @@ static void put_distance(const gd_search *search, void *to, ptrdiff_t at, double
 static void sort_list(const gd_listing *listing, gd_candidates *list)
 {
     const bool by_distance = listing->found == NULL || listing->wanted->by_distance;
-    if (by_distance || list->count > list->most) {
-        gd_sort_candidates(list->list, list->count, true);
-        list->count = gd_least(list->count, list->most);
+    if (list->count > list->most) {
+        gd_keep_nearest(list->list, list->count, list->most);
+        list->count = list->most;
         list->cut = true;
     }
-    if (!by_distance && (list->cut || listing->unordered)) {
-        gd_sort_candidates(list->list, list->count, false);
+    if (by_distance || list->cut || listing->unordered) {
+        gd_sort_candidates(list->list, list->count, by_distance);
     }
 }
 
