@@ -170,12 +170,18 @@ class _Host(_Base):
     ordered = True
 
     def array(self, value: Any, name: str) -> Any:
-        if type(value) is not np.ndarray:
+        return self.read(value, name)[0]
+
+    def read(self, value: Any, name: str) -> tuple[Any, str]:
+        if type(value) is np.ndarray:  # which small calls need not be asked about
+            array = value
+        else:
             value = foreign.columns(value, name)
-        array = host_objects(value, name)
-        if array.dtype.kind not in foreign.NUMBERS:
+            array = host_objects(value, name)
+        dtype = array.dtype
+        if dtype.kind not in foreign.NUMBERS:
             raise foreign.not_numbers(value, array, name)
-        return array
+        return array, _name_of(dtype)
 
     def dtype_name(self, array: Any) -> str:
         return _name_of(array.dtype)
@@ -184,6 +190,8 @@ class _Host(_Base):
         return array.astype(dtype, copy=False)
 
     def empty(self, shape: tuple[int, ...], dtype: str, like: Any) -> Any:
+        if math.prod(shape) * _item_size(dtype) <= recycling.SMALL:
+            return np.empty(shape, dtype)
         return _allocate(
             lambda: recycling.empty(shape, dtype),
             shape,
@@ -494,6 +502,8 @@ def _is_out_of_memory(error: Exception) -> bool:
 
 
 HOST: Space = _Host()
+# Types of operands, and of what is left out, that belong to no other library.
+OF_NUMPY = frozenset({np.ndarray, type(None)})
 _LIBRARIES: dict[str, Space] = {
     "torch": _Torch(),
     "cupy": _CuPy(),
@@ -543,6 +553,8 @@ def space_of(**operands: Any) -> Space:
     TypeError
         Some operands are on the host and others on a device, or they are of two libraries.
     """
+    if OF_NUMPY.issuperset(map(type, operands.values())):  # as most are
+        return HOST
     found: Space | None = None
     first = ""
     for name, value in operands.items():
@@ -588,7 +600,7 @@ def refuse_devices(space: Space, what: str) -> None:
 
 def host_objects(value: Any, name: str) -> Any:
     """Return `value` as a NumPy array of any dtype; refuse a mask, which would be ignored."""
-    if type(value) is np.ndarray:  # which small calls need not be asked about
+    if type(value) is np.ndarray:
         return value
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError(f"{name} is a masked array; fill it first, its mask would be ignored")
@@ -885,6 +897,6 @@ def dtype_name(dtype: Any) -> str:
     if text.startswith("torch."):
         return text.removeprefix("torch.")
     try:
-        return str(np.dtype(dtype).name)
+        return _name_of(np.dtype(dtype))
     except Exception:
         raise TypeError(f"dtype must name a type of numbers, got {dtype!r}") from None

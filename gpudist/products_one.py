@@ -101,11 +101,11 @@ def read(
 ) -> tuple[arrays.Space, tuple[Any, Any, Any], str]:
     """Read and check all that does not need the core: space, operands, dtype of the product."""
     check(semiring)
-    A, B, C = (_ways(x, name, semiring) for name, x in (("A", A), ("B", B), ("C", C)))
+    A, B, C = _ways(A, "A", semiring), _ways(B, "B", semiring), _ways(C, "C", semiring)
     space = arrays.space_of(A=A, B=B, C=C, out=out)
     a, b = space.array(A, "A"), space.array(B, "B")
     c = None if C is None else space.array(C, "C")
-    named = {"A": a, "B": b} | ({} if c is None else {"C": c})
+    named = {"A": a, "B": b} if c is None else {"A": a, "B": b, "C": c}
     result = check_shapes_and_dtype(space, named, semiring, dtype, out)
     if result == "int32":
         check_integers(space, named)

@@ -18,7 +18,7 @@ import numpy as np
 _WORTHWHILE = 1 << 22
 _HUGE_PAGE = 1 << 21
 # Larger results are to lie on huge pages. NumPy asks for them where there are 4 MB.
-_SMALL = 1 << 20
+SMALL = 1 << 20
 
 # A collection may run a finalizer in the midst of ours: the same thread may enter twice.
 _lock = threading.RLock()
@@ -65,11 +65,11 @@ def empty(shape: tuple[int, ...], dtype: str) -> Any:
         count *= length
     bytes_wanted = count * np.dtype(dtype).itemsize
     start = 0
-    if _SMALL < bytes_wanted < _WORTHWHILE:
+    if SMALL < bytes_wanted < _WORTHWHILE:
         # 4 MB or 6, so that NumPy asks; what is beside the result is never touched, nor there.
         owner = np.empty(_in_huge_pages(bytes_wanted) + _HUGE_PAGE, np.uint8)
         start = -owner.__array_interface__["data"][0] % _HUGE_PAGE
-    elif _limit == 0 or bytes_wanted <= _SMALL:
+    elif _limit == 0 or bytes_wanted <= SMALL:
         return np.empty(shape, dtype)
     else:
         block = _take(bytes_wanted)

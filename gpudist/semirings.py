@@ -56,10 +56,11 @@ def check_shapes_and_dtype(
         As for `minplus`.
     """
     check(semiring)
-    for name, x in named.items():
-        if len(x.shape) != 2:
-            raise errors.not_two_dimensional(name, len(x.shape))
-    check_shapes({name: x.shape for name, x in named.items()})
+    shapes = {name: x.shape for name, x in named.items()}
+    for name, shape in shapes.items():
+        if len(shape) != 2:
+            raise errors.not_two_dimensional(name, len(shape))
+    check_shapes(shapes)
     return result_dtype(space, tuple(named.values()), semiring, out, dtype)
 
 
@@ -100,9 +101,8 @@ def result_dtype(
         return "bool"
     # Unlike elsewhere int32 stays int32: what apsp wrote in it has a name for "no way" that float64
     # would take for a number, so that dist times dist would be wrong without a word.
-    if all(space.dtype_name(x) == "int32" for x in operands):
-        return "int32"
-    return arrays.float_dtype(space, map(space.dtype_name, operands), None, None)
+    names = {space.dtype_name(x) for x in operands}
+    return "int32" if names == {"int32"} else arrays.float_dtype(space, names, None, None)
 
 
 def check_integers(space: arrays.Space, named: dict[str, Any]) -> None:
