@@ -82,6 +82,21 @@ def test_values_and_gradients_are_those_of_plain_pytorch(given, plain):
     torch.testing.assert_close(got, expected, rtol=1e-10, atol=1e-12)
 
 
+@every_rule
+def test_the_gradient_for_one_operand_alone_is_what_it_is_beside_the_other(given, plain):
+    """Parameters and tensors that record are read as they are, and so are those that do not."""
+    operands = points(2, 5, 4), points(2, 6, 4)
+    _, both = gradients(lambda *x: ours.cdist(*x, **given), *operands)
+    for i, expected in enumerate(both):
+        for kind in (torch.nn.Parameter, lambda x: x.clone().requires_grad_()):
+            x = [y.detach() for y in operands]
+            x[i] = kind(x[i])
+            d = ours.cdist(*x, **given)
+            (found,) = torch.autograd.grad(d.sum(), x[i])
+            torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-14)
+            assert not x[1 - i].requires_grad and d.requires_grad
+
+
 @pytest.mark.parametrize("p", EXPONENTS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_it_is_pytorchs_cdist(p, dtype):

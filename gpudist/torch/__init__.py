@@ -20,6 +20,7 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor
+from torch._C import _is_any_autocast_enabled
 
 from gpudist import checks, errors, metrics
 from gpudist.torch import _functions, _operators
@@ -132,13 +133,14 @@ def cdist(
         )
     kind, exponent = _kind(p, metric)
     x1, x2, dtype = _points(x1=x1, x2=x2)
-    if x1.shape[-1] != x2.shape[-1]:
+    shape, other = x1.shape, x2.shape
+    if shape[-1] != other[-1]:
         raise ValueError(
-            f"x1 and x2 must have the same number of columns, got shapes {tuple(x1.shape)} and "
-            f"{tuple(x2.shape)}"
+            f"x1 and x2 must have the same number of columns, got shapes {tuple(shape)} and "
+            f"{tuple(other)}"
         )
     weights = _weights(w, x1, kind, exponent)
-    if x1.shape[:-2] != x2.shape[:-2]:
+    if shape[:-2] != other[:-2]:
         x1, x2 = _broadcast(x1, x2)
     distances = _distances(x1, x2, kind, exponent, weights)
     return distances if distances.dtype is dtype else distances.to(dtype)
@@ -213,10 +215,11 @@ def _points(**given: Any) -> tuple[Tensor, Tensor, torch.dtype]:
     first, last = points[0], points[-1]
     if first.device != last.device:
         raise TypeError(f"x1 is on {first.device} and x2 on {last.device}; move one of them")
-    kind = first.device.type
-    if kind != "meta" and torch.is_autocast_enabled(kind):  # it is an error to ask of meta tensors
-        points = [x.float() if x.dtype in _HALVES else x for x in points]
-        first, last = points[0], points[-1]
+    if _is_any_autocast_enabled():
+        kind = first.device.type
+        if kind != "meta" and torch.is_autocast_enabled(kind):  # for meta tensors it is an error
+            points = [x.float() if x.dtype in _HALVES else x for x in points]
+            first, last = points[0], points[-1]
     if first.dtype != last.dtype:
         raise TypeError(f"x1 is of {first.dtype} and x2 of {last.dtype}; convert one of them")
     dtype = first.dtype

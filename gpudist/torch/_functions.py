@@ -96,8 +96,6 @@ class _Distances(torch.autograd.Function):  # type: ignore[misc]
         x1, x2, d, weights = ctx.saved_tensors
         rule = *ctx.rule, weights
         if x2 is not None and all(ctx.needs_input_grad[:2]) and not _is_followed():
-            if is_plain(g, x1, x2):
-                return *_operators.compute_both(g, x1, x2, d, *rule), None, None, None
             g1, g2 = _below(_operators.pull_both, g, x1, x2, d, *rule)
             return g1, g2, None, None, None
         g1 = _pull(g, x1, x2, d, rule) if ctx.needs_input_grad[0] else None
@@ -122,10 +120,25 @@ class _Plain(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
     def forward(ctx: Any, x1: Any, x2: Any, kind: str, p: float, weights: Any) -> Any:
         d = _operators.compute(x1, x2, kind, p, weights)
-        _Distances.setup_context(ctx, (x1, x2, kind, p, weights), d)
+        ctx.save_for_backward(x1, x2, d, weights)
+        ctx.rule = kind, p
         return d
 
-    backward = _Distances.backward
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        if torch.is_grad_enabled() or not is_plain(g):
+            return _Distances.backward(ctx, g)
+        x1, x2, d, weights = ctx.saved_tensors
+        rule = *ctx.rule, weights
+        needs_1, needs_2 = ctx.needs_input_grad[:2]
+        g1 = g2 = None
+        if needs_1 and needs_2:
+            g1, g2 = _operators.compute_both(g, x1, x2, d, *rule)
+        elif needs_1:
+            g1 = _operators.compute_pull(g, x1, x2, d, *rule)
+        elif needs_2:
+            g2 = _operators.compute_pull(g.mT, x2, x1, d.mT, *rule)
+        return g1, g2, None, None, None
 
 
 def apply_plain(*arguments: Any) -> Any:

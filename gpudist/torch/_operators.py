@@ -21,61 +21,62 @@ from gpudist.torch import _terms
 _RULE = "str kind, float p, Tensor? weights"
 # What the compiled core has gradients of.
 _IN_THE_CORE = frozenset({"cityblock", "euclidean", "chebyshev", "sqeuclidean", "inner_product"})
-# Devices whose tensors it takes, and whether it reads them without help.
-_OF_THE_CORE = ("cpu", "cuda")
+# Whether it reads tensors without help.
 _HAS_TABLE = hasattr(Tensor, "__dlpack_c_exchange_api__")
 LIBRARY = torch.library.Library("gpudist", "DEF")
 
 
-def _metric(kind: str, p: float) -> tuple[str, dict[str, Any]]:
-    """Return what `gpudist.cdist` calls it, and its arguments."""
-    if kind != "minkowski":
-        return kind, {}
-    special = {1.0: "cityblock", 2.0: "euclidean", math.inf: "chebyshev"}.get(p)
-    return (special, {}) if special is not None else ("minkowski", {"p": p})
+# What `gpudist.cdist` calls distances of these exponents.
+_OF_EXPONENTS = {1.0: "cityblock", 2.0: "euclidean", math.inf: "chebyshev"}
+
+
+def _metric(kind: str, p: float) -> str:
+    """Return what `gpudist.cdist` calls it; minkowski takes its exponent."""
+    return kind if kind != "minkowski" else _OF_EXPONENTS.get(p, kind)
 
 
 def compute(x1: Tensor, x2: Tensor | None, kind: str, p: float, weights: Tensor | None) -> Tensor:
     """Compute distances of tensors that are no more than their memory."""
-    operands = [x.detach() for x in (x1, x2) if x is not None]
     if kind == "minkowski" and p == 0:
-        return _counts(operands)
-    metric, arguments = _metric(kind, p)
-    if x1.device.type in _OF_THE_CORE and weights is None and 0 not in x1.shape:
-        return _distances_in_the_core(operands, metric, arguments)
-    given = {} if weights is None else {"w": weights.detach()}
-    return _computed(operands, metric, **arguments, **given)
+        return _counts(x1, x2)
+    metric = _metric(kind, p)
+    if weights is None and (x1.is_cpu or x1.is_cuda) and 0 not in x1.shape:
+        return _distances_in_the_core(x1, x2, metric, p)
+    given: dict[str, Any] = {} if weights is None else {"w": weights.detach()}
+    if metric == "minkowski":
+        given["p"] = p
+    return _computed(x1, x2, metric, **given)
 
 
-def _distances_in_the_core(
-    operands: list[Tensor], metric: str, arguments: dict[str, Any]
-) -> Tensor:
+def _distances_in_the_core(x1: Tensor, x2: Tensor | None, metric: str, p: float) -> Tensor:
     """Compute without reading the arguments once more, which takes longer than small results."""
-    out = operands[0].new_empty(_shape_of_distances(*operands))
-    if 0 in out.shape:
+    shape = _shape_of_distances(x1, x2)
+    out = x1.new_empty(shape)
+    if 0 in shape:
         return out
-    kept = operands
-    if out.device.type == "cpu":
-        kept = [_in_rows(x) for x in operands]
-    a, *b = map(_for_core, kept)
-    second = b[0] if b else None
-    _core.cdist_batch(a, second, _for_core(out), metric, stream=_stream(out), **arguments)
+    if x1.is_cpu:
+        x1, x2 = _in_rows(x1), None if x2 is None else _in_rows(x2)
+    b = None if x2 is None else _for_core(x2)
+    _core.cdist_batch(_for_core(x1), b, _for_core(out), metric, stream=_stream(out), p=p)
     return out
 
 
 def _for_core(x: Tensor) -> Any:
-    """Return what the core reads the tensor from, which the caller keeps."""
+    """Return what the core reads the tensor from, which the caller keeps.
+
+    It reads the memory, and does not ask whether PyTorch records what is done with it.
+    """
     if _HAS_TABLE and type(x) is Tensor:
         return x
-    if x.device.type == "cpu":
-        return x.numpy()
+    if x.is_cpu:
+        return x.detach().numpy()
     dtype = str(x.dtype).removeprefix("torch.")
     return x.data_ptr(), tuple(x.shape), x.stride(), 1, dtype, x.get_device()
 
 
 def _stream(x: Tensor) -> int:
     """Return the caller's stream; 0 where the core finds it out by itself, as it reads tensors."""
-    if _HAS_TABLE or x.device.type == "cpu":
+    if _HAS_TABLE or x.is_cpu:
         return 0
     return int(torch.cuda.current_stream(x.device).cuda_stream)
 
@@ -86,14 +87,15 @@ def _has_kernels(index: int) -> bool:
     return bool(torch.cuda.get_device_capability(index) >= (8, 0))
 
 
-def _computed(operands: list[Tensor], metric: str, **arguments: Any) -> Tensor:
+def _computed(x1: Tensor, x2: Tensor | None, metric: str, **arguments: Any) -> Tensor:
     """Compute by the functions for arrays of any library; on the host, by those of NumPy.
 
     A tensor of PyTorch's on the host would be asked whether it has a tangent, which there is none
     of below the functions that PyTorch differentiates.
     """
+    operands = [x.detach() for x in (x1, x2) if x is not None]
     compute: Any = gpudist.cdist if len(operands) == 2 else gpudist.pdist
-    if operands[0].device.type != "cpu":
+    if not x1.is_cpu:
         result: Tensor = compute(*operands, metric, **arguments)
         return result
     w = arguments.pop("w", None)
@@ -101,19 +103,19 @@ def _computed(operands: list[Tensor], metric: str, **arguments: Any) -> Tensor:
     return torch.from_numpy(compute(*(x.numpy() for x in operands), metric, **given))
 
 
-def _counts(operands: list[Tensor]) -> Tensor:
+def _counts(x1: Tensor, x2: Tensor | None) -> Tensor:
     """Return the numbers of columns that differ."""
-    columns = operands[0].shape[-1]
+    columns = x1.shape[-1]
     if columns == 0:
-        return _computed(operands, "cityblock")
-    return _computed(operands, "hamming").mul_(columns).round_()
+        return _computed(x1, x2, "cityblock")
+    return _computed(x1, x2, "hamming").mul_(columns).round_()
 
 
 def _rule(kind: str, p: float, weights: Tensor | None) -> _terms.Rule:
     return _terms.Rule(kind, p, None if weights is None else weights.detach())
 
 
-def _pull(
+def compute_pull(
     g: Tensor,
     x1: Tensor,
     x2: Tensor | None,
@@ -122,12 +124,12 @@ def _pull(
     p: float,
     weights: Tensor | None,
 ) -> Tensor:
-    rule = _rule(kind, p, weights)
-    if not _is_in_the_core(x1, x2, rule):
+    """Compute the gradient for the first operand of tensors that are no more than their memory."""
+    if not _is_in_the_core(x1, x2, kind, p):
         with torch.no_grad():
-            return _terms.pull(g, x1, x2, d, rule)
-    out = torch.empty_like(x1, memory_format=torch.contiguous_format)
-    _pull_in_the_core(g, x1, x2, d, out, None, rule)
+            return _terms.pull(g, x1, x2, d, _rule(kind, p, weights))
+    out = _like(x1)
+    _pull_in_the_core(g, x1, x2, d, out, None, kind, p, weights)
     return out
 
 
@@ -135,28 +137,31 @@ def compute_both(
     g: Tensor, x1: Tensor, x2: Tensor, d: Tensor, kind: str, p: float, weights: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     """Compute the gradients for both operands, likewise."""
-    rule = _rule(kind, p, weights)
-    if not _is_in_the_core(x1, x2, rule):
+    if not _is_in_the_core(x1, x2, kind, p):
+        rule = _rule(kind, p, weights)
         with torch.no_grad():
             return _terms.pull(g, x1, x2, d, rule), _terms.pull(g.mT, x2, x1, d.mT, rule)
-    out, out_2 = (torch.empty_like(x, memory_format=torch.contiguous_format) for x in (x1, x2))
-    _pull_in_the_core(g, x1, x2, d, out, out_2, rule)
+    out, out_2 = _like(x1), _like(x2)
+    _pull_in_the_core(g, x1, x2, d, out, out_2, kind, p, weights)
     return out, out_2
 
 
-def _is_in_the_core(x1: Tensor, x2: Tensor | None, rule: _terms.Rule) -> bool:
+def _like(x: Tensor) -> Tensor:
+    return torch.empty_like(x, memory_format=torch.contiguous_format)
+
+
+def _is_in_the_core(x1: Tensor, x2: Tensor | None, kind: str, p: float) -> bool:
     """Tell whether the core has the gradient, and is not slower.
 
     On the host its other powers are in doubles, which PyTorch's of float32 are quicker than.
     """
-    device = x1.device.type
-    if device not in _OF_THE_CORE or 0 in x1.shape or (x2 is not None and 0 in x2.shape):
+    if 0 in x1.shape or (x2 is not None and 0 in x2.shape):
         return False
-    if device == "cuda" and not _has_kernels(x1.get_device()):
+    if not x1.is_cpu and not (x1.is_cuda and _has_kernels(x1.get_device())):
         return False
-    metric, p = _metric(rule.kind, rule.p)[0], rule.p
+    metric = _metric(kind, p)
     if metric == "minkowski":
-        return p > 0 and (device == "cuda" or x1.dtype == torch.float64 or p in range(3, 9))
+        return p > 0 and (x1.is_cuda or x1.dtype == torch.float64 or p in range(3, 9))
     return metric in _IN_THE_CORE
 
 
@@ -167,11 +172,12 @@ def _pull_in_the_core(
     d: Tensor,
     out: Tensor,
     out_2: Tensor | None,
-    rule: _terms.Rule,
+    kind: str,
+    p: float,
+    weights: Tensor | None,
 ) -> None:
-    metric = _metric(rule.kind, rule.p)[0]
-    x1, g, d = _in_rows(x1.detach()), g.detach(), d.detach()
-    x2 = None if x2 is None else _in_rows(x2.detach())
+    metric = _metric(kind, p)
+    x1, x2 = _in_rows(x1), None if x2 is None else _in_rows(x2)
     _core.gradient(
         _for_core(g),
         _for_core(x1),
@@ -179,13 +185,14 @@ def _pull_in_the_core(
         _for_core(d),
         _for_core(out),
         metric,
-        p=rule.p,
+        p=p,
         out_b=None if out_2 is None else _for_core(out_2),
         stream=_stream(out),
     )
-    if rule.weights is not None:
+    if weights is not None:
         # Each term of a column has its weight as a factor; for the largest difference it is a mask.
-        factor = rule.weights > 0 if metric == "chebyshev" else rule.weights
+        weights = weights.detach()
+        factor = weights > 0 if metric == "chebyshev" else weights
         out.mul_(factor)
         if out_2 is not None:
             out_2.mul_(factor)
@@ -193,9 +200,11 @@ def _pull_in_the_core(
 
 def _in_rows(x: Tensor) -> Tensor:
     """Return points whose rows are dense, in ascending order: themselves, or a copy."""
+    if x.is_contiguous():
+        return x
     columns = x.shape[-1]
     dense = (columns == 1 or x.stride(-1) == 1) and (x.shape[-2] == 1 or x.stride(-2) >= columns)
-    return x if dense else x.contiguous()
+    return x if dense else x.detach().contiguous()
 
 
 def _push(
@@ -228,10 +237,8 @@ def _curve(
 
 
 def _shape_of_distances(x1: Tensor, x2: Tensor | None = None) -> tuple[int, ...]:
-    n = x1.shape[-2]
-    if x2 is not None:
-        return (*x1.shape[:-1], x2.shape[-2])
-    return (*x1.shape[:-2], n * (n - 1) // 2)
+    *lead, n, _ = x1.shape
+    return (*lead, n, x2.shape[-2]) if x2 is not None else (*lead, n * (n - 1) // 2)
 
 
 def _fake_distances(x1: Tensor, x2: Tensor | None, *rule: object) -> Tensor:
@@ -252,7 +259,7 @@ def _like_distances(x1: Tensor, x2: Tensor | None, d: Tensor, *rest: object) -> 
 
 for _name, _operands, _compute, _fake in (
     ("distances", "Tensor x1, Tensor? x2", compute, _fake_distances),
-    ("pull", "Tensor g, Tensor x1, Tensor? x2, Tensor d", _pull, _like_points),
+    ("pull", "Tensor g, Tensor x1, Tensor? x2, Tensor d", compute_pull, _like_points),
     ("pull_both", "Tensor g, Tensor x1, Tensor x2, Tensor d", compute_both, _like_both),
     ("push", "Tensor x1, Tensor? x2, Tensor d, Tensor? t1, Tensor? t2", _push, _like_distances),
     (

@@ -6,6 +6,13 @@ from functools import cache
 
 import torch
 from torch import Tensor
+from torch._C import (
+    _are_functorch_transforms_active,
+    _dispatch_keys,
+    _get_tracing_state,
+    _len_torch_dispatch_stack,
+    _len_torch_function_stack,
+)
 
 from gpudist import checks
 
@@ -20,10 +27,10 @@ def is_plain(*points: Tensor | None) -> bool:
     """
     return (
         not torch.compiler.is_compiling()  # first, for the compiler reads no further
-        and not torch._C._are_functorch_transforms_active()
-        and torch._C._len_torch_dispatch_stack() == 0
-        and torch._C._len_torch_function_stack() == 0
-        and torch._C._get_tracing_state() is None
+        and not _are_functorch_transforms_active()
+        and _len_torch_dispatch_stack() == 0
+        and _len_torch_function_stack() == 0
+        and _get_tracing_state() is None
         and not checks.in_forward_mode()
         and all([x is None or _is_memory(x) for x in points])
     )
@@ -34,7 +41,7 @@ _KEYS_OF_MEMORY: set[int] = set()
 
 
 def _is_memory(x: Tensor) -> bool:
-    keys = torch._C._dispatch_keys(x).raw_repr()
+    keys = _dispatch_keys(x).raw_repr()
     return type(x) in _TENSORS and (keys in _KEYS_OF_MEMORY or keys in _keys_of(x.device.type))
 
 
@@ -46,6 +53,6 @@ def _keys_of(device: str) -> frozenset[int]:
     with torch.inference_mode():
         inference = torch.empty(0, device=device)
     tensors = torch.empty(0, device=device), inference
-    found = frozenset(torch._C._dispatch_keys(x).raw_repr() for x in tensors)
+    found = frozenset(_dispatch_keys(x).raw_repr() for x in tensors)
     _KEYS_OF_MEMORY.update(found)
     return found
