@@ -58,6 +58,17 @@ gd_form gd_form_of(gd_metric metric, bool weighted, double p, bool factored, boo
     return form;
 }
 
+/* Between these bounds no product of two sums of float32 weights leaves the range. */
+bool gd_weights_fit_f32(const double *weights, ptrdiff_t count)
+{
+    bool fit = true;
+    for (ptrdiff_t k = 0; k < count; ++k) {
+        const double size = fabs(weights[k]);
+        fit &= size == 0 || (size >= 0x1p-48 && size <= 0x1p48);
+    }
+    return fit;
+}
+
 gd_form gd_form_of_measure(const gd_measure *measure, gd_dtype operands)
 {
     return gd_form_of(measure->metric, measure->weights != NULL, measure->p,

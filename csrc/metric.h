@@ -44,6 +44,9 @@ typedef struct gd_metric_row {
     gd_order order;
 } gd_metric_row;
 
+/* Whether sums with so many weights stay in the range of float32, as those without do. */
+bool gd_weights_fit_f32(const double *weights, ptrdiff_t count);
+
 const gd_metric_row *gd_metric_info(gd_metric metric);
 /* The metrics that reduce to some metric of the set, the set included; without `weights`, not those
  * that always bring them. */

@@ -45,7 +45,28 @@ def cdist(
     progress: Any = None,
     max_memory: int | None = None,
 ) -> None: ...
-def cdist_arrays(a: Any, b: Any, metric: Any, out: Any = None, device: Any = None) -> Any: ...
+def cdist_arrays(
+    a: Any,
+    b: Any,
+    metric: Any,
+    out: Any = None,
+    device: Any = None,
+    dtype: Any = None,
+    arguments: Any = None,
+) -> Any: ...
+def pdist_arrays(
+    x: Any,
+    metric: Any,
+    out: Any = None,
+    device: Any = None,
+    dtype: Any = None,
+    arguments: Any = None,
+) -> Any: ...
+def nearest_arrays(
+    a: Any, b: Any, k: Any, metric: Any, device: Any, dtype: Any, arguments: Any
+) -> Any: ...
+def minplus_arrays(a: Any, b: Any, semiring: Any, device: Any, dtype: Any) -> Any: ...
+def weights_fit(weights: Any) -> bool: ...
 def cdist_tensors(a: Any, b: Any, metric: Any, out: Any = None) -> Any: ...
 def pdist(
     x: Any,

@@ -7,16 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from gpudist import _core, checks, foreign, homes, metrics, traced
+from gpudist import _core, arrays, checks, foreign, homes, metrics, traced
 from gpudist.distance_call import Asked, matrices
-from gpudist.intake import Orders
+from gpudist.intake import AUTO, Orders
 from gpudist.progress import Progress
-
-# The very string, which is what callers write: there is but one of it.
-_AUTO = "auto"
-
-# Types of operands and of `out` that belong to no other library.
-_NUMPY = frozenset({np.ndarray, type(None)})
 
 
 def cdist(
@@ -26,7 +20,7 @@ def cdist(
     *,
     out: Any = None,
     dtype: Any = None,
-    kernel: str = _AUTO,
+    kernel: str = AUTO,
     device: object = None,
     options: dict[str, int] | None = None,
     progress: Progress = False,
@@ -211,17 +205,16 @@ def cdist(
     8482.453
     """
     if (  # small calls feel each tenth of a microsecond
-        kernel is _AUTO
-        and dtype is None
+        kernel is AUTO
         and options is None
         and progress is False
         and rows is None
         and max_memory is None
-        and not metric_args
         and (type(XA) is np.ndarray or not checks.is_compiling())
     ):
-        result = _core.cdist_arrays(XA, XB, metric, out, device)
-        if result is None and device is None and not checks.in_forward_mode():
+        result = _core.cdist_arrays(XA, XB, metric, out, device, dtype, metric_args)
+        plain = device is None and dtype is None and not metric_args
+        if result is None and plain and not checks.in_forward_mode():
             result = _core.cdist_tensors(XA, XB, metric, out)
         if result is not None:
             return result
@@ -236,7 +229,7 @@ def pdist(
     *,
     out: Any = None,
     dtype: Any = None,
-    kernel: str = "auto",
+    kernel: str = AUTO,
     device: object = None,
     options: dict[str, int] | None = None,
     progress: Progress = False,
@@ -281,6 +274,16 @@ def pdist(
     >>> gpudist.pdist([[0.0, 0.0], [3.0, 0.0], [3.0, 4.0]])
     array([3., 5., 4.])
     """
+    if (
+        kernel is AUTO
+        and options is None
+        and progress is False
+        and max_memory is None
+        and type(X) is np.ndarray
+    ):
+        result = _core.pdist_arrays(X, metric, out, device, dtype, metric_args)
+        if result is not None:
+            return result
     orders = Orders(kernel, device, options, progress, max_memory)
     return _answer(Asked("pdist", {"X": X}, metric, metric_args, dtype, out, None, orders))
 
@@ -292,7 +295,9 @@ if cdist.__doc__ is not None:  # python -OO drops it
 def _answer(asked: Asked) -> Any:
     """Hand the call to those whose arrays they are: with gradients, traced, lazily, or by name."""
     given = *asked.named.values(), asked.out
-    if _NUMPY.issuperset(map(type, given)):  # as most are, and small calls feel the questions
+    if arrays.OF_NUMPY.issuperset(
+        map(type, given)
+    ):  # as most are, and small calls feel the questions
         return _distances(asked)
     recorded = checks.is_compiling() or any(map(checks.is_recorded, given[:-1]))
     if recorded and asked.plain:

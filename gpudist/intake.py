@@ -12,6 +12,9 @@ from typing import Any, NamedTuple
 from gpudist import _core, arrays, checks, errors, several_gpus
 from gpudist.progress import Progress
 
+# The very string, which is what callers write: there is but one of it, so small calls ask for that.
+AUTO = "auto"
+
 
 class Orders(NamedTuple):
     """What a caller says beside the operands: how, where and within which bounds to compute.
@@ -19,7 +22,7 @@ class Orders(NamedTuple):
     The names are the keywords of all operations. Orders are as the caller gave them until `read`.
     """
 
-    kernel: str = "auto"
+    kernel: str = AUTO
     device: Any = None
     options: dict[str, int] | None = None
     progress: Progress = False

@@ -92,9 +92,6 @@ _LEAST_LENGTH = 2 * float(np.finfo(np.float64).tiny)
 # The latitude of a pole is below it, in float32 as well.
 _BEYOND_THE_POLES = 1.5708
 
-# Between these bounds no product of two sums of float32 weights leaves the range of float32.
-_FLOAT32_WEIGHTS = (2.0**-48, 2.0**48)
-
 
 # ------------------------------------------------------------------ names
 
@@ -224,12 +221,7 @@ class Arguments(NamedTuple):
     @property
     def fit_float32(self) -> bool:
         """Whether sums with these weights stay in the range of float32; so do those without."""
-        weights = self.core.get("weights")
-        if weights is None:
-            return True
-        least, most = _FLOAT32_WEIGHTS
-        sizes = np.abs(weights)
-        return bool(np.all((sizes == 0) | ((sizes >= least) & (sizes <= most))))
+        return _core.weights_fit(self.core.get("weights"))
 
 
 _NONE = Arguments({}, {})

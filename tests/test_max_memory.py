@@ -337,11 +337,9 @@ def test_bad_bounds_are_refused(name, value, error):
     [
         {"max_memory": 1 << 20},
         {"rows": slice(1, 3)},
-        {"dtype": "float32"},
         {"options": {}},
         {"progress": lambda done, total: None},
         {"kernel": "reference"},
-        {"w": [1.0, 2.0]},
     ],
     ids=lambda order: next(iter(order)),
 )

@@ -37,7 +37,7 @@ def test_small_arrays_take_the_short_way(metric, dtype):
         x.flags.writeable = False
         short = _core.cdist_arrays(x, y, metric)
         assert short.dtype == dtype and short.flags.writeable
-        long = gpudist.cdist(x, y, metric, device="cpu", dtype=dtype)
+        long = gpudist.cdist(x, y, metric, device="cpu", rows=slice(None))
         np.testing.assert_array_equal(short, long)
         np.testing.assert_array_equal(short, gpudist.cdist(x, y, metric))
         out = np.zeros_like(short)
@@ -45,21 +45,228 @@ def test_small_arrays_take_the_short_way(metric, dtype):
         np.testing.assert_array_equal(out, long)
 
 
+ANY = {
+    "integers": SQUARE.astype(int),
+    "small integers": (SQUARE % 7).astype("u1"),
+    "truths": SQUARE % 2 == 1,
+    "halves": SQUARE.astype("f2"),
+    "singles": SQUARE.astype("f4"),
+    "another byte order": SQUARE.astype(">f8"),
+    "long doubles": SQUARE.astype(np.longdouble),
+    "columns that lie apart": SQUARE.T,
+    "rows in reverse": SQUARE[::-1],
+    "rows that are one": np.broadcast_to(SQUARE[0], (3, 4)),
+    "not aligned": np.frombuffer(b"0" + SQUARE.tobytes(), "u1")[1:].view("f8").reshape(4, 4),
+}
+TAKEN = [
+    metric.name
+    for metric in gpudist.metrics.METRICS
+    if metric.columns == 0 and not {"V", "VI"} & {*metric.arguments}
+]
+W = np.array([1.0, 0.0, 2.0, 0.5])
+ARGUMENTS = (
+    ("minkowski", {"p": 3}),
+    ("minkowski", {"p": 1.5, "w": W}),
+    ("minkowski", {"p": np.float64(2), "w": None}),
+    ("minkowski", {"p": np.inf}),
+    ("jensenshannon", {"base": 2}),
+    ("cosine", {"w": W}),
+    ("jaccard", {"w": W}),
+    ("inner_product", {"w": None}),
+)
+
+
+def pairs(square):
+    return square[np.triu_indices(len(square), 1)]
+
+
+@pytest.mark.parametrize("x", ANY.values(), ids=ANY)
+@pytest.mark.parametrize(("metric", "given"), [*((name, {}) for name in TAKEN), *ARGUMENTS])
+def test_numbers_of_any_type_take_the_short_way(x, metric, given):
+    """So do metrics of numbers and truths, and arguments that are numbers or weights."""
+    for y in (SQUARE, x):
+        short = _core.cdist_arrays(x, y, metric, arguments=given)
+        long = gpudist.cdist(x, y, metric, rows=slice(None), **given)
+        assert short.dtype == long.dtype
+        np.testing.assert_array_equal(short, long)
+        np.testing.assert_array_equal(gpudist.cdist(x, y, metric, **given), long)
+        out = np.zeros_like(long)
+        assert _core.cdist_arrays(x, y, metric, out, "cpu", arguments=given) is out
+        np.testing.assert_array_equal(out, long)
+    condensed = _core.pdist_arrays(x, metric, arguments=given)
+    assert condensed.dtype == long.dtype and condensed.shape == (len(x) * (len(x) - 1) // 2,)
+    np.testing.assert_array_equal(condensed, pairs(long))
+    np.testing.assert_array_equal(gpudist.pdist(x, metric, **given), condensed)
+    out = np.zeros_like(condensed)
+    assert _core.pdist_arrays(x, metric, out, "cpu", arguments=given) is out
+    np.testing.assert_array_equal(out, condensed)
+
+
+@pytest.mark.parametrize("x", [SQUARE, SQUARE.astype("f4"), SQUARE.astype(int)])
+@pytest.mark.parametrize("given", [{}, {"w": W}], ids=["plain", "weighted"])
+def test_the_short_way_knows_two_types_of_results(x, given):
+    for dtype in ("float32", "float64", np.float32, np.float64):
+        short = _core.cdist_arrays(x, SQUARE, "cityblock", dtype=dtype, arguments=given)
+        long = gpudist.cdist(x, SQUARE, "cityblock", dtype=dtype, rows=slice(None), **given)
+        assert short.dtype == long.dtype == dtype
+        np.testing.assert_array_equal(short, long)
+        np.testing.assert_array_equal(
+            gpudist.cdist(x, SQUARE, "cityblock", dtype=dtype, **given), long
+        )
+        assert _core.pdist_arrays(x, "cityblock", dtype=dtype, arguments=given).dtype == dtype
+    for dtype in ("float16", "f4", ">f8", np.dtype("f8"), float, int, np.float16, 8):
+        assert _core.cdist_arrays(x, SQUARE, "cityblock", dtype=dtype, arguments=given) is None
+    room = np.empty((4, 4), "f4")
+    assert _core.cdist_arrays(x, SQUARE, "cityblock", room, None, "float64", given) is None
+    assert _core.cdist_arrays(x, SQUARE, "cityblock", room, None, "float32", given) is room
+
+
+def neighbours(x, y, k, metric, given, device=None, dtype=None):
+    return _core.nearest_arrays(x, y, k, metric, device, dtype, given)
+
+
+@pytest.mark.parametrize("x", ANY.values(), ids=ANY)
+@pytest.mark.parametrize(("metric", "given"), [*((name, {}) for name in TAKEN), *ARGUMENTS])
+def test_neighbours_of_few_points_take_the_short_way(x, metric, given):
+    for y, k in ((SQUARE, 4), (x, 1), (None, len(x) - 1)):
+        short = neighbours(x, y, k, metric, given)
+        long = gpudist.knn(x, y, k, metric, rows=slice(None), **given)
+        usual = gpudist.knn(x, y, k, metric, **given)
+        assert type(usual) is type(long)
+        for found in (short, usual):
+            for one, other in zip(found, long, strict=True):
+                assert one.dtype == other.dtype
+                np.testing.assert_array_equal(one, other)
+        for one, other in zip(gpudist.nearest(x, y, metric, **given), long, strict=True):
+            np.testing.assert_array_equal(one, other[:, 0])
+
+
+def test_what_neighbours_leave_to_the_long_way():
+    gaps = np.where(SQUARE == 9, np.nan, SQUARE)
+    for x, y in ((gaps, SQUARE), (SQUARE, gaps), (gaps, None)):
+        long = gpudist.knn(x, y, 3, rows=slice(None))
+        for one, other in zip(neighbours(x, y, 3, "euclidean", {}), long, strict=True):
+            np.testing.assert_array_equal(one, other)
+    single = neighbours(SQUARE, None, 2, "euclidean", {}, "cpu", "float32")
+    assert single[0].dtype == np.float32
+    for k in (0, -1, 5, 1 << 80, 2.0, True, np.int64(2), None, "2"):
+        assert neighbours(SQUARE, SQUARE, k, "euclidean", {}) is None
+    assert neighbours(SQUARE, None, 4, "euclidean", {}) is None
+    assert neighbours(SQUARE, SQUARE, 2, "euclidean", {}, "cuda") is None
+    assert neighbours(SQUARE, SQUARE, 2, "euclidean", {}, None, "float16") is None
+    assert neighbours(SQUARE, SQUARE[:, 1:], 2, "euclidean", {}) is None
+    assert neighbours(SQUARE.tolist(), None, 2, "euclidean", {}) is None
+    many = np.ones((1000, 500))
+    assert neighbours(many, None, 2, "euclidean", {}) is None
+    for metric, given in ODD.values():
+        assert neighbours(SQUARE, SQUARE, 2, metric, given) is None
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_small_products_take_the_short_way(dtype):
+    a, b = SQUARE.astype(dtype), SQUARE.astype(dtype)[:, 1:]
+    a[1, 2], a[2, 0] = np.inf, np.nan
+    for x, y in ((a, b), (a[::-1], b), (a.T, b), (a, b.astype(">" + b.dtype.str[1:]))):
+        for semiring in ("min_plus", "max_plus", "min_max", "max_min"):
+            short = _core.minplus_arrays(x, y, semiring, None, None)
+            long = gpudist.minplus(x, y, semiring=semiring, out=np.empty((4, 3), dtype))
+            assert short.dtype == dtype
+            np.testing.assert_array_equal(short, long)
+            np.testing.assert_array_equal(gpudist.minplus(x, y, semiring=semiring), long)
+            np.testing.assert_array_equal(_core.minplus_arrays(x, y, semiring, "cpu", None), long)
+    for x, y in ((SQUARE, a), (a, SQUARE.astype("f2")), (a, a)):
+        for asked in (None, "float32", np.float64):
+            short = _core.minplus_arrays(x, y, "min_plus", None, asked)
+            long = gpudist.minplus(x, y, dtype=asked, max_memory=1 << 30)
+            assert short.dtype == long.dtype
+            np.testing.assert_array_equal(short, long)
+            np.testing.assert_array_equal(gpudist.minplus(x, y, dtype=asked), long)
+
+
+def test_what_products_leave_to_the_long_way():
+    stack, many = SQUARE[None], np.ones((600, 600))
+    for x, y in (
+        (SQUARE.astype(int), SQUARE),
+        (SQUARE.astype(int), SQUARE.astype(int)),
+        (SQUARE > 1, SQUARE > 1),
+        (SQUARE.tolist(), SQUARE),
+        (SQUARE, SQUARE[1:]),
+        (SQUARE[:0], SQUARE),
+        (stack, stack),
+        (np.ma.masked_array(SQUARE), SQUARE),
+        (many, many),
+        (None, SQUARE),
+    ):
+        assert _core.minplus_arrays(x, y, "min_plus", None, None) is None
+    for semiring, device in (("or_and", None), ("plus", None), (None, None), ("min_plus", "cuda")):
+        assert _core.minplus_arrays(SQUARE, SQUARE, semiring, device, None) is None
+    assert _core.minplus_arrays(SQUARE, SQUARE, "min_plus", None, "int32") is None
+    with pytest.raises(ValueError, match="unknown semiring 'plus'"):
+        gpudist.minplus(SQUARE, SQUARE, semiring="plus")
+
+
+@pytest.mark.parametrize("size", [2.0**-49, 2.0**49, np.inf, np.nan])
+def test_weights_that_float32_cannot_sum_go_the_long_way(size):
+    weights = np.array([1.0, 0.0, size, 0.5])
+    for dtype in ("float32", "float64"):
+        short = _core.cdist_arrays(SQUARE, SQUARE, "cityblock", None, None, dtype, {"w": weights})
+        assert (short is None) == (dtype == "float32") and not _core.weights_fit(weights)
+
+
+ODD = {
+    "a list of weights": ("euclidean", {"w": W.tolist()}),
+    "single weights": ("euclidean", {"w": W.astype("f4")}),
+    "weights apart": ("euclidean", {"w": np.repeat(W, 2)[::2]}),
+    "too few weights": ("euclidean", {"w": W[1:]}),
+    "a weight below 0": ("euclidean", {"w": -W}),
+    "weights of a largest difference": ("chebyshev", {"w": W}),
+    "those of minkowski's": ("minkowski", {"w": W, "p": np.inf}),
+    "weights that it does not take": ("inner_product", {"w": W}),
+    "an exponent that it does not take": ("euclidean", {"p": 3}),
+    "an exponent of 0": ("minkowski", {"p": 0}),
+    "no number": ("minkowski", {"p": np.nan}),
+    "too large a number": ("minkowski", {"p": 1 << 2000}),
+    "a truth": ("minkowski", {"p": True}),
+    "a text": ("minkowski", {"p": "3"}),
+    "a base of 1": ("jensenshannon", {"base": 1}),
+    "a base below 0": ("jensenshannon", {"base": -2.0}),
+    "a base that it does not take": ("minkowski", {"base": 2.0}),
+    "a box": ("euclidean", {"box": 2.0}),
+    "another name": ("euclidean", {"weights": None}),
+    "variances": ("seuclidean", {"V": W}),
+    "no variances": ("seuclidean", {}),
+    "a matrix": ("mahalanobis", {"VI": np.eye(4)}),
+    "radians": ("haversine", {}),
+    "no dictionary": ("euclidean", []),
+}
+
+
+@pytest.mark.parametrize(("metric", "given"), ODD.values(), ids=ODD)
+def test_other_arguments_go_the_long_way(metric, given):
+    assert _core.cdist_arrays(SQUARE, SQUARE, metric, arguments=given) is None
+    assert _core.pdist_arrays(SQUARE, metric, arguments=given) is None
+
+
+def test_weights_that_the_result_overwrites_go_the_long_way():
+    room = np.ones((4, 4))
+    for w in (room[1], room.reshape(-1)[2:6]):
+        assert _core.cdist_arrays(SQUARE, SQUARE, "euclidean", room, arguments={"w": w}) is None
+    apart = {"w": np.ones(4)}
+    assert _core.cdist_arrays(SQUARE, SQUARE, "euclidean", room, arguments=apart) is room
+
+
 OTHERS = {
     "a list": (SQUARE.tolist(), "euclidean"),
-    "integers": (SQUARE.astype(int), "euclidean"),
-    "another dtype": (SQUARE.astype("f4"), "euclidean"),
-    "another byte order": (SQUARE.astype(">f8"), "euclidean"),
-    "columns that lie apart": (SQUARE.T, "euclidean"),
-    "rows in reverse": (SQUARE[::-1], "euclidean"),
-    "rows that are one": (np.broadcast_to(SQUARE[0], (3, 4)), "euclidean"),
+    "complex numbers": (SQUARE.astype(complex), "euclidean"),
+    "objects": (SQUARE.astype(object), "euclidean"),
+    "times": (SQUARE.astype("m8[s]"), "euclidean"),
     "no rows": (SQUARE[:0], "euclidean"),
+    "no columns": (SQUARE[:, :0], "euclidean"),
     "other columns": (SQUARE[:, :3], "euclidean"),
     "one dimension": (SQUARE[0], "euclidean"),
+    "three dimensions": (SQUARE[None], "euclidean"),
     "a subclass": (np.ma.masked_array(SQUARE), "euclidean"),
     "a large result": (np.ones((1 << 17, 4)), "euclidean"),
-    "a metric with an argument": (SQUARE, "minkowski"),
-    "a metric of truths": (SQUARE, "jaccard"),
     "no metric": (SQUARE, "euclid"),
     "a callable": (SQUARE, max),
 }
@@ -68,6 +275,8 @@ OTHERS = {
 @pytest.mark.parametrize(("x", "metric"), OTHERS.values(), ids=OTHERS)
 def test_other_arrays_go_the_long_way(x, metric):
     assert _core.cdist_arrays(x, SQUARE, metric) is None
+    if np.shape(x) != (4, 3):
+        assert _core.pdist_arrays(x, metric) is None
     assert _core.cdist_arrays(SQUARE, SQUARE, "euclidean") is not None
 
 
@@ -84,6 +293,7 @@ OUTS = {
 @pytest.mark.parametrize("out", OUTS.values(), ids=OUTS)
 def test_other_results_go_the_long_way(out):
     assert _core.cdist_arrays(SQUARE, SQUARE, "euclidean", out) is None
+    assert _core.pdist_arrays(SQUARE, "euclidean", out) is None
 
 
 def test_what_the_short_way_leaves_to_the_long_one():
@@ -92,6 +302,8 @@ def test_what_the_short_way_leaves_to_the_long_one():
     assert _core.cdist_arrays(SQUARE, SQUARE, "euclidean", fixed) is None
     for device in ("cuda", "cuda:1", "nowhere", 3, b"cpu"):
         assert _core.cdist_arrays(SQUARE, SQUARE, "euclidean", None, device) is None
+        assert _core.pdist_arrays(SQUARE, "euclidean", None, device) is None
+    assert _core.pdist_arrays(SQUARE[:1], "euclidean") is None
     # A call that can be stopped says how much of the caller's array is written.
     x = np.ones((100, 2000))
     assert _core.cdist_arrays(x, x, "euclidean", np.empty((100, 100))) is None

@@ -60,9 +60,26 @@ static PyMethodDef methods[] = {
          "options=None, progress=None, max_memory=None)\n--\n\n"
          "Distances of every row of a to every row of b, into out."),
     FAST(cdist_arrays,
-         "cdist_arrays($module, /, a, b, metric, out=None, device=None)\n--\n\n"
+         "cdist_arrays($module, /, a, b, metric, out=None, device=None, dtype=None, "
+         "arguments=None)\n--\n\n"
          "The array of distances, new or out, where all are simple arrays of NumPy, the result is "
-         "small, the metric needs no argument, and device is None or 'cpu'; else None."),
+         "small, the metric's arguments are numbers or weights, and device is None or 'cpu'; else "
+         "None."),
+    FAST(pdist_arrays,
+         "pdist_arrays($module, /, x, metric, out=None, device=None, dtype=None, "
+         "arguments=None)\n--\n\n"
+         "The same for the distances of every two rows of x."),
+    FAST(
+        nearest_arrays,
+        "nearest_arrays($module, /, a, b, k, metric, device, dtype, arguments)\n--\n\n"
+        "Distances and indices of the k nearest rows of b, or of a's others where b is None, where "
+        "the same holds and the search is brief; else None."),
+    FAST(minplus_arrays,
+         "minplus_arrays($module, /, a, b, semiring, device, dtype)\n--\n\n"
+         "The product of two simple arrays of floats, where it is brief; else None."),
+    FAST(weights_fit,
+         "weights_fit($module, /, weights)\n--\n\n"
+         "Whether sums with these weights, None for none, stay in the range of float32."),
     FAST(cdist_tensors,
          "cdist_tensors($module, /, a, b, metric, out=None)\n--\n\n"
          "The tensor of distances, new or out, where all are simple tensors of PyTorch in one "

@@ -49,6 +49,16 @@ int gd_take_measure(gd_point_arguments *arguments)
     return check_box(measure, box->count);
 }
 
+GD_FUNCTION(gd_py_weights_fit)
+{
+    gd_doubles weights = {0};
+    const gd_arg spec[] = {{"weights", gd_to_doubles, &weights, true}};
+    (void)module;
+    return gd_parse("weights_fit", args, nargs, kwnames, spec, 1)
+               ? PyBool_FromLong(gd_weights_fit_f32(weights.data, weights.count))
+               : NULL;
+}
+
 int gd_take_points(PyObject *value, const char *name, gd_dtype dtype,
                    const gd_point_arguments *arguments, gd_operand *operand)
 {

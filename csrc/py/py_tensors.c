@@ -131,7 +131,7 @@ static PyObject *take_result(gd_module_state *state, const gd_library *library, 
         (given != Py_None && (!library->owns(state, out) || !library->read(state, out, matrix) ||
                               !library->plain(state, out) || (on_host && !gd_is_brief(a, b)) ||
                               gd_may_overlap(a, matrix) || gd_may_overlap(b, matrix))) ||
-        !gd_can_hold(matrix, a, b)) {
+        !gd_can_hold(matrix, a->dtype, a, b)) {
         Py_CLEAR(out);
     }
     return out;
@@ -143,7 +143,7 @@ GD_FUNCTION(gd_py_cdist_tensors)
     PyObject *a_object, *b_object, *metric, *out_object = Py_None, *result;
     const gd_library *library;
     gd_matrix a, b, out;
-    gd_metric found;
+    gd_measure measure;
     gd_orders orders = {0};
     const gd_arg spec[] = {{"a", gd_to_object, &a_object, true},
                            {"b", gd_to_object, &b_object, true},
@@ -156,9 +156,10 @@ GD_FUNCTION(gd_py_cdist_tensors)
     if (!library->owns(state, a_object) || !library->owns(state, b_object) ||
         !library->read(state, a_object, &a) || !library->read(state, b_object, &b) ||
         !library->plain(state, a_object) || !library->plain(state, b_object) ||
-        !gd_fit_simply(&a, &b,
+        !gd_fit_simply(&a, &b, a.dtype,
                        a.device.backend == GD_CPU ? GD_MOST_BYTES_ON_HOST : MOST_BYTES_ON_DEVICE) ||
-        !gd_find_simple_metric(metric, &found) ||
+        !gd_read_simple_measure(metric, Py_None, a.cols, &measure) ||
+        gd_metric_info(measure.metric)->domain != GD_NUMBERS ||
         (result = take_result(state, library, out_object, a_object, &a, &b, &out)) == NULL) {
         Py_RETURN_NONE;
     }
@@ -167,5 +168,5 @@ GD_FUNCTION(gd_py_cdist_tensors)
         Py_DECREF(result);
         return NULL;
     }
-    return gd_run_simply(module, result, &a, &b, &out, found, &orders);
+    return gd_run_simply(module, result, &a, &b, &out, &measure, &orders);
 }

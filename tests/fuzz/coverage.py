@@ -157,7 +157,8 @@ def _dispatch(
     else:  # what Python would have let through, and what it would not have
         arguments = [drawn.anything() if drawn.of(0, 1) else drawn.array(m, d) for _ in range(n)]
         names = ("cdist", "pdist", "apsp", "closure", "minplus", "perron", "choose", "describe",
-                 "cdist_arrays", "cdist_tensors")  # fmt: skip
+                 "cdist_arrays", "pdist_arrays", "nearest_arrays", "minplus_arrays",
+                 "cdist_tensors")  # fmt: skip
         getattr(_core, drawn.of(*names))(*arguments)
 
 
