@@ -53,6 +53,8 @@ _CDIST_CPU: Cases = (
     *(CdistCase(n, n, d, "float32") for n, d in ((4000, 2), (4000, 16), (3000, 128), (2000, 1024))),
     PdistCase(3000, 16, "float64"),
     # What takes as long to call as to compute, and what has few rows.
+    CdistCase(8, 8, 3, "float64", weighted=True),
+    PdistCase(8, 3, "float64"),
     *(
         CdistCase(m, n, d, dtype, "cityblock")
         for m, n, d in ((8, 8, 2), (64, 64, 2), (1, 10000, 16), (20000, 1, 128), (3, 3, 20000))
@@ -155,6 +157,7 @@ _BATCHES_CUDA: Cases = (
 )  # fmt: skip
 _MINPLUS_CPU: Cases = (
     *(MinplusCase(1000, 1000, 1000, dtype) for dtype in ("float64", "float32", "int32")),
+    MinplusCase(8, 8, 8, "float64"),
     MinplusCase(1000, 1000, 1000, "float64", "max_min"),
     MinplusCase(2000, 2000, 2000, "bool", "or_and"),
 )
@@ -183,6 +186,7 @@ _NEIGHBORS_CPU: Cases = (
     KnnCase(0, 50_000, 2, 16, "float64", "cityblock"),
     KnnCase(0, 50_000, 8, 16, "float64"),
     KnnCase(100, 200_000, 3, 16, "float64"),
+    *(KnnCase(n, n, 3, 3, "float64") for n in (8, 64)),
     KnnCase(2000, 100_000, 128, 10, "float32"),
     KnnCase(2000, 20_000, 32, 10, "float64", "cityblock"),
 )
