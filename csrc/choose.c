@@ -350,6 +350,18 @@ static void estimate(const gd_request *request, const gd_card *card, double *hos
     *there = computing > over_bus ? computing : over_bus;
 }
 
+/* Whether host arrays, whose place is open, are not worth the way to the device, whatever runs
+ * there. */
+static bool stays_on_host(const gd_request *request, const gd_card *card, double *host,
+                          double *there)
+{
+    if (request->orders.where != GD_WHERE_AUTO || card == NULL) {
+        return false;
+    }
+    estimate(request, card, host, there);
+    return *host < *there;
+}
+
 /* Whether it is bytes that bound distances. */
 static bool is_by_bytes(const gd_kernel *kernel)
 {
@@ -429,8 +441,7 @@ static bool unwanted(const gd_kernel *kernel, const gd_request *request, char *w
                    request->cols);
     }
     double host, there;
-    estimate(request, card, &host, &there);
-    if (request->orders.where == GD_WHERE_AUTO && host < there) {
+    if (stays_on_host(request, card, &host, &there)) {
         return say(why, size,
                    "host arrays with n = %td are not worth the way to the device: as many rows on "
                    "both sides would take about %.3g ms here and %.3g ms there",
@@ -677,7 +688,9 @@ gd_status gd_choose(const gd_request *request, gd_choice *choice, gd_error *err)
         return choose_by_name(request, choice, err);
     }
     /* Small calls feel how long it takes to hear the same no from every row of the GPU's. */
-    const bool cpu_alone = request->orders.where == GD_WHERE_CPU || gd_card_why_not() != NULL;
+    double host, there;
+    const bool cpu_alone = request->orders.where == GD_WHERE_CPU || gd_card_why_not() != NULL ||
+                           stays_on_host(request, card_of(request), &host, &there);
     for (size_t i = 0; i < count; ++i) {
         if (table[i].op == request->op && !(cpu_alone && table[i].backend == GD_CUDA) &&
             !gd_rejects(&table[i], request, NULL, 0)) {
