@@ -44,6 +44,8 @@ void prepare_rows(Steps &steps, const gd_cdist &call, PlanOf<kCols> &plan, ptrdi
                   ptrdiff_t rows)
 {
     using R = Rules<kMetric>;
+    /* Of what ends otherwise, rows are the same. */
+    constexpr gd_metric kRows = kMetric == GD_EUCLIDEAN ? GD_SQEUCLIDEAN : kMetric;
     const bool fine = R::may_be_fine && call.a.cols <= kFineDims;
     const bool words_a = reads_words<float>(call.a), words_b = reads_words<float>(call.b);
     plan.suspects.all_direct = R::shifts ? plan.all_direct : NULL;
@@ -75,12 +77,12 @@ void prepare_rows(Steps &steps, const gd_cdist &call, PlanOf<kCols> &plan, ptrdi
     using OneWarp = std::integral_constant<int, 1>;
     using EightWarps = std::integral_constant<int, 8>;
     if (plan.slabs <= 4) {
-        prepare_by(fine ? prepare<kMetric, 1, 4, R::may_be_fine, kCols>
-                        : prepare<kMetric, 1, 4, false, kCols>,
-                   OneWarp{});
+        prepare_by(
+            fine ? prepare<kRows, 1, 4, R::may_be_fine, kCols> : prepare<kRows, 1, 4, false, kCols>,
+            OneWarp{});
     }
     else {
-        prepare_by(prepare<kMetric, EightWarps::value, 2, false, kCols>, EightWarps{});
+        prepare_by(prepare<kRows, EightWarps::value, 2, false, kCols>, EightWarps{});
     }
 }
 

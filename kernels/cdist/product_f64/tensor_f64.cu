@@ -142,7 +142,9 @@ void multiply_prepared(Steps &steps, const gd_cdist &call, const Plan &plan, boo
                     kTileRows, kPartCols);
     const int log = log_sharing(plan.slabs);
     const ptrdiff_t units = (same ? max(rows, cols) : rows + cols) / kUnitRows;
-    steps.enqueue(words ? prepare<kMetric, true> : prepare<kMetric, false>,
+    /* Of what ends otherwise, rows are the same. */
+    constexpr gd_metric kRows = kMetric == GD_EUCLIDEAN ? GD_SQEUCLIDEAN : kMetric;
+    steps.enqueue(words ? prepare<kRows, true> : prepare<kRows, false>,
                   gd::ceil_div(units << log, (ptrdiff_t)kPrepareWarps), dim3(kPrepareThreads), 0,
                   gd::parameters_of<double>(call), plan, same, log);
     gd::with_form(call, [&](auto form) {
