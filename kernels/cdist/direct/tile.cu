@@ -35,7 +35,7 @@
 #include <type_traits>
 
 #include "cdist/direct/matrices.cuh"
-#include "cdist/ends.cuh"
+#include "common/ends.cuh"
 #include "common/grid.cuh"
 #include "common/segments.cuh"
 #include "common/tile.cuh"

@@ -38,7 +38,7 @@
  * multiprocessors have no block. */
 #include <type_traits>
 
-#include "cdist/ends.cuh"
+#include "common/ends.cuh"
 #include "common/grid.cuh"
 #include "cdist/low_dim/short_operands.cuh"
 

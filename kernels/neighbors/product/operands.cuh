@@ -221,8 +221,9 @@ struct Plan {
      * is at most, as beyond that there are none. */
     const double *radii;
     float *bounds;
-    bool one_radius, root; /* all rows have the first; distances are roots of sums of squares */
-    int *tallies;          /* of all rows of the call */
+    bool one_radius;  /* all rows have the first */
+    int *tallies;     /* of all rows of the call */
+    gd_metric metric; /* how sums end */
 
     __device__ __forceinline__ bool is_taken() const { return found->way == way; }
     __device__ __forceinline__ double radius_of(int row) const

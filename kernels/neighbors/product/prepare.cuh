@@ -224,7 +224,7 @@ __device__ __forceinline__ void list_odd(const Plan &plan, ptrdiff_t column)
 __device__ __forceinline__ float bound_of_radius(const Plan &plan, double radius, float square)
 {
     const double scale = plan.found->scale, scaled = radius * scale;
-    const double most = plan.root ? scaled * scaled : scaled * scale;
+    const double most = plan.metric == GD_EUCLIDEAN ? scaled * scaled : scaled * scale;
     const double limit = 0.5 * (most - square) + rest_error(plan.d) * square;
     return radius >= 0 ? fminf(__double2float_ru(limit), kFar / 2) : -kFar;
 }

@@ -94,19 +94,19 @@ ptrdiff_t blocks_of(const Plan &plan)
 
 /* See find_scale. Where a sum of squares that is not known to be good is computed in float64, its
  * root loses nothing, and itself half of the last step; in all others each square may lose that. */
-template <typename M, typename T>
-constexpr double least_of()
+template <typename T>
+double least_of(gd_metric metric)
 {
     return sizeof(T) == sizeof(double) ? 0x1p-531
-           : !M::template guarded<T>   ? 0x1p-69
-           : M::root                   ? 0
+           : metric == GD_COSINE       ? 0x1p-69
+           : metric == GD_EUCLIDEAN    ? 0
                                        : 0x1p-73;
 }
 
-template <int kSteps, typename M, typename T>
+template <int kSteps, typename T>
 struct Products {
     using Number = T;
-    using Metric = M;
+    using Metric = gd::Ended;
     static constexpr const char *kId = ::kId;
     static constexpr bool kIsLong = kSteps == kLong, kIsExact = false;
     static constexpr int kLogs = kWarps;
@@ -177,7 +177,7 @@ struct Products {
     void arrange(Steps &steps, const PlanOf<T> &plan) const
     {
         const ptrdiff_t blocks = blocks_of(plan);
-        measure<false>(steps, plan, plan.planes * 8, least_of<M, T>());
+        measure<false>(steps, plan, plan.planes * 8, least_of<T>(plan.metric));
         if constexpr (kIsLong) {
             constexpr int kColumns = kColumnWarps * kRowsOfWarp;
             const ptrdiff_t parts = blocks * kSortedCols / kColumns;
@@ -254,19 +254,10 @@ struct Products {
 };
 
 template <int kSteps>
-gd_status run_metric(gd_neighbors *call, gd_error *err)
+gd_status run_type(gd_neighbors *call, gd_error *err)
 {
-    return gd::with_float_type(call->b.dtype, [&](auto type) {
-        using T = decltype(type);
-        switch (call->metric) {
-            case GD_COSINE:
-                return run<Products<kSteps, gd::Metric<GD_COSINE>, T>>(call, err);
-            case GD_SQEUCLIDEAN:
-                return run<Products<kSteps, gd::Metric<GD_SQEUCLIDEAN>, T>>(call, err);
-            default:
-                return run<Products<kSteps, gd::Metric<GD_EUCLIDEAN>, T>>(call, err);
-        }
-    });
+    return gd::with_float_type(
+        call->b.dtype, [&](auto type) { return run<Products<kSteps, decltype(type)>>(call, err); });
 }
 
 }  // namespace
@@ -279,14 +270,14 @@ extern "C" gd_status gd_cuda_neighbors_product(gd_neighbors *call, gd_error *err
     }
     switch (steps_of(call->b.cols)) {
         case 1:
-            return run_metric<1>(call, err);
+            return run_type<1>(call, err);
         case 2:
-            return run_metric<2>(call, err);
+            return run_type<2>(call, err);
         case 4:
-            return run_metric<4>(call, err);
+            return run_type<4>(call, err);
         case 8:
-            return run_metric<8>(call, err);
+            return run_type<8>(call, err);
         default:
-            return run_metric<kLong>(call, err);
+            return run_type<kLong>(call, err);
     }
 }

@@ -7,6 +7,7 @@
 #ifndef GPUDIST_NEIGHBORS_PRODUCT_RANK_CUH
 #define GPUDIST_NEIGHBORS_PRODUCT_RANK_CUH
 
+#include "common/ends.cuh"
 #include "neighbors/product/operands.cuh"
 
 namespace gd {
@@ -20,7 +21,10 @@ __device__ __noinline__ float distance_f64(const PlanOf<float> &plan, int row, i
 {
     Cdist<float> call = {};
     call.a = plan.a, call.b = plan.b, call.d = plan.d;
-    return result_in_f64<M>(call, row, column);
+    float result;
+    with_end_of<M>(plan.metric,
+                   [&](auto end) { result = result_in_f64<decltype(end)>(call, row, column); });
+    return result;
 }
 
 /* Some dimensions of a row from dim on, zeros beyond d: all of them are on their way at once. */
@@ -56,18 +60,24 @@ __device__ __forceinline__ void load_some(const Points<T> &x, bool words, ptrdif
     }
 }
 
-/* The result of a total, with the bits of the direct form. */
+/* The result of a total, with the bits of the direct form, and whether that is good. */
 template <typename M, typename T>
-__device__ __forceinline__ T result_of(T total, ptrdiff_t d)
+__device__ __forceinline__ bool finish_total(const PlanOf<T> &plan, T &total)
 {
-    if constexpr (sizeof(T) == sizeof(double)) {
-        T one[1] = {total};
-        finish_all<M>(one);
-        return one[0];
-    }
-    else {
-        return gd::finish<M>(total, d);
-    }
+    bool good;
+    with_end_of<M>(plan.metric, [&](auto end) {
+        using End = decltype(end);
+        if constexpr (sizeof(T) == sizeof(double)) {
+            T one[1] = {total};
+            finish_all<End>(one);
+            total = one[0];
+        }
+        else {
+            total = gd::finish<End>(total, plan.d);
+        }
+        good = !End::template guarded<T> || is_good<End>(total);
+    });
+    return good;
 }
 
 /* The distance that is reported, in the direct form's order of additions: kShare neighbouring lanes
@@ -102,15 +112,15 @@ __device__ __forceinline__ T distance(const PlanOf<T> &plan, int row, int column
         }
         total = group == 0 ? joined : M::join(total, joined);
     }
-    T result = result_of<M>(total, plan.d);
+    const bool good = finish_total<M>(plan, total);
     if constexpr (M::template guarded<T>) {
         const unsigned of_pair = ((1u << kShare) - 1) << lane / kShare * kShare;
         const bool equal = (__ballot_sync(~0u, unequal) & of_pair) == 0;
-        if (!is_good<M>(result)) {
-            result = equal ? 0.0f : distance_f64<M>(plan, row, column);
+        if (!good) {
+            total = equal ? 0.0f : distance_f64<M>(plan, row, column);
         }
     }
-    return result;
+    return total;
 }
 
 /* The same where four dimensions are added to each other first: a lane adds up four times four of a

@@ -164,9 +164,10 @@ __device__ __forceinline__ void list_columns(const PlanOf<T> &plan, R &shared, i
         if (r >= rows || column >= end || itself) {
             continue;
         }
-        T result = result_of<M>(totals[r][c], plan.d);
+        T result = totals[r][c];
+        const bool good = finish_total<M>(plan, result);
         if constexpr (M::template guarded<T>) {
-            if (!is_good<M>(result)) {
+            if (!good) {
                 result = distance_f64<M>(plan, shared.rows[r], (int)column);
             }
         }

@@ -148,6 +148,7 @@ void lay_out(const gd_neighbors &call, int processors, Way &way, PlanOf<T> &plan
     plan.a = points_of<T>(call.a);
     plan.b = points_of<T>(call.b);
     plan.d = call.b.cols;
+    plan.metric = call.metric;
     plan.words_a = reads_words<T>(call.a);
     plan.words_b = reads_words<T>(call.b);
     const bool counts = call.bound_count > 0;
@@ -363,7 +364,6 @@ gd_status run(gd_neighbors *call, gd_error *err)
     const ptrdiff_t each = rows_of_part(rows, rows_at_once(plan.wanted));
     for (ptrdiff_t first = 0; first < rows && steps.code == cudaSuccess; first += each) {
         search_for(plan, *call, ranked, first, each);
-        plan.root = Way::Metric::root;
         if (!search(steps, way, plan, call->launch.options.value[0] != 0, may_leave)) {
             leave(steps, *call);
             GD_CUDA_TRY(err, kId, steps.code);

@@ -1,7 +1,9 @@
 /* ends.cuh: metrics whose sums are the same. What adds them up is compiled once for all of them,
  * and told by the call how to end: a branch that all threads take alike. */
-#ifndef GPUDIST_CDIST_ENDS_CUH
-#define GPUDIST_CDIST_ENDS_CUH
+#ifndef GPUDIST_COMMON_ENDS_CUH
+#define GPUDIST_COMMON_ENDS_CUH
+
+#include <type_traits>
 
 #include "common/metrics.cuh"
 
@@ -41,6 +43,23 @@ __device__ __forceinline__ void with_end(gd_metric metric, F &&f)
     }
     else if constexpr (!kLpOnly) {
         f(Metric<GD_COSINE>{});
+    }
+}
+
+/* Euclidean, sqeuclidean and cosine, for what is told by the call which of them it is. */
+struct Ended : Metric<GD_SQEUCLIDEAN> {};
+template <typename M>
+constexpr bool kIsEnded = std::is_same<M, Ended>::value;
+
+/* Calls f(Metric<...>{}) for what results of M end by: M, unless it is Ended. */
+template <typename M, typename F>
+__device__ __forceinline__ void with_end_of([[maybe_unused]] gd_metric metric, F &&f)
+{
+    if constexpr (kIsEnded<M>) {
+        with_end<M, false>(metric, f);
+    }
+    else {
+        f(M{});
     }
 }
 
