@@ -44,7 +44,7 @@ template <typename Row, typename T, int kDims>
 gd_status search_nearest(Steps &steps, const gd_neighbors &call, Plan<T, kDims> &plan,
                          [[maybe_unused]] const Scratch &scratch, gd_error *err)
 {
-    return with_lp_metric(call.metric, [&](auto metric) {
+    return with_metric_for<Row>(call.metric, [&](auto metric) {
         using M = decltype(metric);
         if constexpr (kDims <= kMatesDims) {
             if (plan.order == plan.index && plan.leaves() >= kMates && plan.limits == NULL &&

@@ -70,6 +70,7 @@ struct Plan {
     int d, levels, bits; /* bits: of a column's place on the curve */
     unsigned count;      /* points of B */
     bool drops_nan;      /* rows with NaN are at some distance: chebyshev */
+    bool rooted;         /* distances are roots of sums: euclidean */
     T *knots, *spreads;  /* kDims times kKnots + 1, and kDims */
     /* Places on the curve and indices of those who have them, of B or a block of A's rows, and the
      * same in order; `index` are B's in order, kNone for those that complete the last leaf. */

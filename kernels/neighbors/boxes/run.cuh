@@ -34,6 +34,7 @@ cudaError_t lay_out(const gd_neighbors &call, Plan<T, kDims> &plan, Scratch &scr
         set_lengths(plan, call.box);
     }
     plan.drops_nan = call.metric == GD_CHEBYSHEV;
+    plan.rooted = call.metric == GD_EUCLIDEAN;
     plan.wanted = (int)call.ranked.most;
     plan.nodes[0] = (unsigned)ceil_div(call.b.rows, (ptrdiff_t)kWarp);
     plan.levels = 1;

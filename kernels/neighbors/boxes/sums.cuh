@@ -11,6 +11,7 @@
 
 #include <type_traits>
 
+#include "common/ends.cuh"
 #include "neighbors/boxes/plan.cuh"
 
 namespace gd {
@@ -23,6 +24,21 @@ constexpr bool kIsSum = !M::root && !M::template guarded<T>;
 /* Whether sums pass over NaN: what completes the last leaf is told by its index then. */
 template <typename M>
 constexpr bool kDropsNan = std::is_same_v<M, Metric<GD_CHEBYSHEV>>;
+
+/* Calls f(Metric<...>{}) for the metric by which rows of a type are searched for. kEndsByPlan: the
+ * plan says what becomes of its sums, so that metrics with equal sums are one. */
+template <typename Row>
+constexpr bool kEndsByPlan = false;
+template <typename Row, typename F>
+gd_status with_metric_for(gd_metric metric, F &&f)
+{
+    if constexpr (kEndsByPlan<Row>) {
+        return with_terms<true>(metric, f);
+    }
+    else {
+        return with_lp_metric(metric, f);
+    }
+}
 
 /* Sums of less may have lost digits, of more may be infinite. */
 template <typename T>

@@ -362,7 +362,7 @@ gd_status list_within(Steps &steps, const gd_neighbors &call, Plan<T, kDims> &pl
     const bool counts = to.indices == NULL;
     gd_status status = counts ? clear_counts(steps, call, to, err) : GD_OK;
     if (status == GD_OK) {
-        status = with_lp_metric(call.metric, [&](auto metric) {
+        status = with_metric_for<Row>(call.metric, [&](auto metric) {
             using M = decltype(metric);
             return in_pieces(steps, call, plan, err, [&] {
                 const ptrdiff_t blocks = ceil_div((ptrdiff_t)plan.rows, (ptrdiff_t)kWarps);
@@ -413,7 +413,7 @@ gd_status count_within(Steps &steps, const gd_neighbors &call, Plan<T, kDims> &p
     const Bins bins = {call.bounds, call.bound_count};
     const int most = steps.processors * kCounters;
     const ptrdiff_t copies = std::min(kCensusRoom / bins.count, (ptrdiff_t)kWarp);
-    return with_lp_metric(call.metric, [&](auto metric) {
+    return with_metric_for<Row>(call.metric, [&](auto metric) {
         using M = decltype(metric);
         return in_pieces(steps, call, plan, err, [&] {
             const int blocks = std::min((int)ceil_div(plan.rows, (ptrdiff_t)kWarps), most);
