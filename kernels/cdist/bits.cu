@@ -50,7 +50,11 @@ struct Bits : gd::Target<T, kForm> {
     ptrdiff_t length; /* words of a row */
     const double *a_terms, *b_terms;
     double columns;
+    gd_metric metric;
 };
+
+/* Instead of a metric: that of the call, told once a result. */
+constexpr int kAsCalled = -1;
 
 /* ---------------------------------------------------------------- counting */
 
@@ -94,12 +98,21 @@ __device__ __forceinline__ R own_count(const double *terms, ptrdiff_t row)
     }
 }
 
-template <gd_metric kMetric, typename R>
-__device__ __forceinline__ R distance(int sum, R x, R y, R columns)
+template <typename R>
+__device__ __noinline__ R distance_as_called(gd_metric metric, R both, R x, R y, R columns)
+{
+    return gd::distance_of_counts(metric, both, x, y, columns);
+}
+
+template <int kMetric, typename R>
+__device__ __forceinline__ R distance(gd_metric metric, int sum, R x, R y, R columns)
 {
     const R counted = Counter<R>::value(sum);
     const R both = gd::kCountsUnequal ? (x + y - counted) * R(0.5f) : counted;
-    return gd::distance_of_counts(kMetric, both, x, y, columns);
+    if constexpr (kMetric == kAsCalled) {
+        return distance_as_called(metric, both, x, y, columns);
+    }
+    return gd::distance_of_counts((gd_metric)kMetric, both, x, y, columns);
 }
 
 /* ---------------------------------------------------------------- the kernel */
@@ -121,7 +134,7 @@ struct Corner {
 };
 
 /* R is what distances are computed in. A warp's rows are of one kind, see span.cuh. */
-template <gd_metric kMetric, gd::Form kForm, typename R, typename T>
+template <int kMetric, gd::Form kForm, typename R, typename T>
 __global__ void __launch_bounds__(kThreads, 3)
     bits(const __grid_constant__ Bits<T, kForm> call, const __grid_constant__ gd::Grid grid,
          unsigned log_row_kinds)
@@ -202,7 +215,7 @@ __global__ void __launch_bounds__(kThreads, 3)
 #pragma unroll
             for (int j = 0; j < kWord; ++j) {
                 const int counted = sum[i / 2][r * kShare + j / 2][i % 2 * 2 + j % 2];
-                results[j] = (T)distance<kMetric, R>(counted, x, y[j], columns).value;
+                results[j] = (T)distance<kMetric, R>(call.metric, counted, x, y[j], columns).value;
             }
             if (at < call.a.count) {
                 span.store(call.row(at) + span.first, results, span.start(call, at));
@@ -213,7 +226,7 @@ __global__ void __launch_bounds__(kThreads, 3)
 
 /* ---------------------------------------------------------------- launch */
 
-template <gd_metric kMetric, gd::Form kForm, typename R, typename T>
+template <int kMetric, gd::Form kForm, typename R, typename T>
 cudaError_t launch_form(const gd_cdist &call)
 {
     const Bits<T, kForm> bits_call = {gd::target_of<T, kForm>(call),
@@ -222,7 +235,8 @@ cudaError_t launch_form(const gd_cdist &call)
                                       call.a.cols,
                                       call.a_terms,
                                       call.b_terms,
-                                      call.weight_sum};
+                                      call.weight_sum,
+                                      call.metric};
     const unsigned log_kinds = log_kinds_of(bits_call, gd::kLogWord<T>);
     const ptrdiff_t columns = call.out.cols + (1 << log_kinds) - 1; /* shifted rows are longer */
     const ptrdiff_t down = gd::ceil_div(call.out.rows, kBlockRows << log_kinds) << log_kinds;
@@ -245,12 +259,15 @@ cudaError_t launch_metric(const gd_cdist &call)
     if (call.out.dtype == GD_F64) {
         return launch<kMetric, Count<double>, double>(call);
     }
-    return call.weight_sum < 0x1p23 ? launch<kMetric, Count<float>, float>(call)
-                                    : launch<kMetric, Count<double>, float>(call);
+    return launch<kMetric, Count<float>, float>(call);
 }
 
 cudaError_t launch_any(const gd_cdist &call)
 {
+    /* Beside counting so many columns, finishing is nothing. */
+    if (call.out.dtype == GD_F32 && call.weight_sum >= 0x1p23) {
+        return launch_form<kAsCalled, gd::Form::kEither, Count<double>, float>(call);
+    }
     switch (call.metric) {
         case GD_DICE:
             return launch_metric<GD_DICE>(call);
