@@ -135,7 +135,7 @@ __device__ __forceinline__ void add_quarter(Memory<Term, D, T> &memory, T p)
         point[k] = points[own][k];
         sum[k] = 0;
     }
-#pragma unroll 4
+#pragma unroll(Term::is_long ? 1 : 4)
     for (int step = 0; step < kLength; ++step) {
         const int at = part * kLength + step, i = kTurned ? at : own, j = kTurned ? own : at;
         const T factor = memory.factors[i][j];

@@ -208,7 +208,7 @@ __global__ void __launch_bounds__(kThreads, D < kMostDims ? 3 : 2)
 #pragma unroll
                 for (int j = 0; j < kQuad; ++j) {
                     const float factor = Term::factor(g[r][j], x[r][j], &apart);
-#pragma unroll
+#pragma unroll(Term::is_long ? 1 : D)
                     for (int k = 0; k < D; ++k) {
                         terms_a[i][k] = Term::add(terms_a[i][k], factor, x[r][j], own[i][k],
                                                   others[j][k], call.p);

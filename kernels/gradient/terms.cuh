@@ -36,6 +36,8 @@ struct Term {
     static constexpr gd_metric metric = kMetric;
     static constexpr bool has_away = kMetric != GD_SQEUCLIDEAN && kMetric != GD_INNER_PRODUCT;
     static constexpr bool needs_away = kMetric == GD_CHEBYSHEV || kMetric == GD_MINKOWSKI;
+    /* A term is so many instructions that loops over several gain nothing by being unrolled. */
+    static constexpr bool is_long = kMetric == GD_MINKOWSKI;
 
     template <typename T>
     static __device__ __forceinline__ T factor(T asked, T away, bool *apart)

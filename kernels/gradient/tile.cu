@@ -226,7 +226,7 @@ __device__ __forceinline__ void add_slab(typename S::Results &sum, const typenam
                                          int own_dims, T p)
 {
     constexpr int kWord = gd::kPerWord<T>;
-#pragma unroll 2
+#pragma unroll(S::Term::is_long && sizeof(T) == sizeof(float) ? 1 : 2)
     for (int j = 0; j < kSlab; ++j) {
         T b[kDims], factor[S::rows], away[S::rows];
 #pragma unroll

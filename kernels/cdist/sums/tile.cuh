@@ -41,7 +41,10 @@ struct Shape {
     static constexpr int cols = single && count == 1 ? 8 : 4; /* of a thread */
     static constexpr int word = kPerWord<T>, cell = kPerCell<T>, runs = cols / word;
     /* Rows of a slab in a turn of the loop over dimensions: long loops leave the cache. */
-    static constexpr int step = kForm == GD_SUM_POWERS || kForm == GD_SUM_ENTROPY ? 1 : word / cell;
+    static constexpr bool is_long =
+        kForm == GD_SUM_POWERS || kForm == GD_SUM_ENTROPY ||
+        (kForm == GD_SUM_RELATIVE_ENTROPY && sizeof(T) == sizeof(double));
+    static constexpr int step = is_long ? 1 : word / cell;
     static constexpr int block_rows = 16 * rows, block_cols = 8 * cols;
     static constexpr int held = rows * cols * count;
     /* Blocks that share a multiprocessor, which bounds a thread's registers. Two where it is the
