@@ -48,9 +48,7 @@ HOST_FLAGS = """-O3 -std=c11 -pthread -fwrapv -fno-math-errno -fno-trapping-math
     -fPIC -fvisibility=hidden -Icsrc""".split()
 PYTHON_FLAGS = """-DNPY_TARGET_VERSION=NPY_1_25_API_VERSION
     -DNPY_NO_DEPRECATED_API=NPY_1_25_API_VERSION""".split()
-# Of CUDA files, nvcc's -O is about the host code, which launches kernels and computes nothing: -O1
-# takes half the time of -O3 there. Kernels are optimized in any case.
-CUDA_FLAGS = """-O1 -std=c++17 --Werror all-warnings -Xptxas -v
+CUDA_FLAGS = """-O3 -std=c++17 --Werror all-warnings -Xptxas -v
     -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra -Icsrc -Ikernels""".split()
 # What csrc/cpu is compiled for; the registry picks at run time. AArch64's baseline has NEON.
 ISAS = {"baseline": []}
