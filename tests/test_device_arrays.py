@@ -336,7 +336,7 @@ def test_simple_tensors_take_the_short_way(rng):
         for m, n, d in ((3, 5, 1), (130, 70, 2), (1, 90, 16), (64, 65, 100)):
             a = torch.as_tensor(rng.random((m, d)), device="cuda").to(dtype)
             turned = torch.as_tensor(rng.random((d, n)), device="cuda").to(dtype).T
-            for metric in ("euclidean", "cosine", "canberra", "hellinger"):
+            for metric in ("euclidean", "cosine", "canberra", "hellinger", "minkowski"):
                 got = short(a, turned, metric)
                 expected = gpudist.cdist(a, turned, metric, dtype=str(dtype).split(".")[1])
                 assert got.dtype is dtype and got.is_contiguous() and not got.requires_grad
@@ -347,7 +347,7 @@ def test_simple_tensors_take_the_short_way(rng):
     assert torch.equal(gpudist.cdist(learned, b), gpudist.cdist(a, b))
     negated = torch.complex(a, -a).conj().imag
     assert negated.is_neg() and torch.equal(gpudist.cdist(negated, b), gpudist.cdist(a, b))
-    left = [(a, b, "minkowski"), (a, b, "seuclidean"), (a, b, "jaccard"), (a, b, "Euclidean")]
+    left = [(a, b, "seuclidean"), (a, b, "jaccard"), (a, b, "Euclidean")]
     left += [(a, b, 3), (a[:, :2], b, "euclidean"), (a[None], b, "euclidean")]
     left += [(a, b.double(), "euclidean"), (a.half(), b.half(), "euclidean")]
     left += [(a, b.cpu(), "euclidean"), (a.cpu(), b, "euclidean")]
@@ -374,7 +374,7 @@ def test_simple_cupy_arrays_take_the_short_way(rng):
         for m, n, d in ((3, 5, 1), (130, 70, 2), (1, 90, 16), (64, 65, 100)):
             a = cupy.asarray(rng.random((m, d)).astype(dtype))
             turned = cupy.asarray(rng.random((d, 2 * n)).astype(dtype)).T[::2]
-            for metric in ("euclidean", "cosine", "canberra"):
+            for metric in ("euclidean", "cosine", "canberra", "minkowski"):
                 got = short(a, turned, metric)
                 expected = gpudist.cdist(a, turned, metric, dtype=dtype)
                 assert type(got) is cupy.ndarray and got.dtype == dtype and got.shape == (m, n)
@@ -385,7 +385,7 @@ def test_simple_cupy_arrays_take_the_short_way(rng):
     with cupy.cuda.Stream(non_blocking=True) as stream:
         cupy.cuda.runtime.memsetAsync(a.data.ptr, 0, a.nbytes, stream.ptr)
         assert not gpudist.cdist(a, b).any()
-    left = [(a, b, "minkowski"), (a, b, "jaccard"), (a, b, "Euclidean"), (a, b, 3)]
+    left = [(a, b, "jaccard"), (a, b, "Euclidean"), (a, b, 3)]
     left += [(a[:, :2], b, "euclidean"), (a[None], b, "euclidean"), (a.get(), b, "euclidean")]
     left += [(a, b.astype("f8"), "euclidean"), (a.astype("i4"), b.astype("i4"), "euclidean")]
     left += [(a.astype("f2"), b.astype("f2"), "euclidean"), (a, b.get(), "euclidean")]
