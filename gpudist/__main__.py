@@ -49,7 +49,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         argcomplete.autocomplete(parser)
     options = parser.parse_args(arguments)
     try:
-        return int(options.run(options))
+        status = int(options.run(options))
+        sys.stdout.flush()  # while a reader who has gone is no crash
+        return status
     except gpudist.DeviceError as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)
         return 1

@@ -202,9 +202,15 @@ def test_as_a_module():
     assert (done.returncode, done.stdout.strip()) == (0, gpudist.__version__)
 
 
-def test_a_reader_that_stops_reading_is_no_crash():
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_reader_that_stops_reading_is_no_crash(unbuffered):
     command = [sys.executable, "-m", "gpudist", "info"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
+    ) as process:
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait(120) == 1
