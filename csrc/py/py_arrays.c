@@ -52,6 +52,15 @@ static bool find_dtype(PyObject *asked, gd_dtype *dtype)
     return single || wide || asked == Py_None;
 }
 
+/* Whether a result with a row for each of a and a column for each along b's axis leaves what small
+ * calls have. It is asked before an operand is copied. */
+static bool is_large(PyObject *a, PyObject *b, int axis)
+{
+    return (double)PyArray_DIM((PyArrayObject *)a, 0) *
+               (double)PyArray_DIM((PyArrayObject *)b, axis) * sizeof(float) >
+           (double)GD_MOST_BYTES_ON_HOST;
+}
+
 /* ---------------------------------------------------------------- distances */
 
 /* A call with points: without b_object, NULL, both operands are one. */
@@ -68,7 +77,7 @@ typedef struct simple_call {
 static bool read_operands(simple_call *c)
 {
     PyObject *const b = c->b_object != NULL ? c->b_object : c->a_object;
-    if (!is_matrix(c->a_object) || !is_matrix(b) ||
+    if (!is_matrix(c->a_object) || !is_matrix(b) || is_large(c->a_object, b, 0) ||
         !gd_read_simple_measure(c->metric, c->arguments,
                                 PyArray_DIM((PyArrayObject *)c->a_object, 1), &c->measure)) {
         return false;
@@ -282,7 +291,7 @@ GD_FUNCTION(gd_py_minplus_arrays)
     const int semiring = text != NULL ? gd_semiring_find(text) : -1;
     /* Whole numbers may stay such. */
     bool simple = semiring >= 0 && semiring != GD_OR_AND && find_place(device, &orders) &&
-                  is_matrix(a_object) && is_matrix(b_object) &&
+                  is_matrix(a_object) && is_matrix(b_object) && !is_large(a_object, b_object, 1) &&
                   PyArray_ISFLOAT((PyArrayObject *)a_object) &&
                   PyArray_ISFLOAT((PyArrayObject *)b_object);
     if (simple) {
