@@ -110,7 +110,7 @@ class Case:
         )
 
     def explain(self, operands: tuple[Any, ...], device: str | None) -> gpudist.Explanation:
-        """Say which kernel `call` runs, and what it has to do at least."""
+        """Say which kernel the call runs, and what it has to do at least."""
         return gpudist.explain(self.function, *operands, device=device, **self.given)
 
     def sample(self, operands: tuple[Array, ...]) -> Sample:

@@ -295,9 +295,8 @@ if cdist.__doc__ is not None:  # python -OO drops it
 def _answer(asked: Asked) -> Any:
     """Hand the call to those whose arrays they are: with gradients, traced, lazily, or by name."""
     given = *asked.named.values(), asked.out
-    if arrays.OF_NUMPY.issuperset(
-        map(type, given)
-    ):  # as most are, and small calls feel the questions
+    # As most are, and small calls feel the questions.
+    if arrays.OF_NUMPY.issuperset(map(type, given)):
         return _distances(asked)
     recorded = checks.is_compiling() or any(map(checks.is_recorded, given[:-1]))
     if recorded and asked.plain:

@@ -69,6 +69,7 @@ def nearest(
         and rows is None
         and max_memory is None
         and index_dtype is np.int64
+        and type(XA) is np.ndarray
     ):
         found = _core.nearest_arrays(XA, XB, 1, metric, device, dtype, metric_args)
     if found is not None:
@@ -215,6 +216,7 @@ def knn(
         and rows is None
         and max_memory is None
         and index_dtype is np.int64
+        and type(XA) is np.ndarray
     ):
         found = _core.nearest_arrays(XA, XB, k, metric, device, dtype, metric_args)
     if found is not None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from gpudist import _core, foreign, homes, products_one, stacks
 from gpudist.intake import AUTO, Orders
 from gpudist.progress import Progress
@@ -129,6 +131,7 @@ def minplus(
         and options is None
         and progress is False
         and max_memory is None
+        and type(A) is np.ndarray
     ):
         product = _core.minplus_arrays(A, B, semiring, device, dtype)
         if product is not None:

@@ -27,6 +27,18 @@ static bool both_of(PyObject *a, PyObject *b, int type)
 
 static int type_of(gd_dtype dtype) { return dtype == GD_F32 ? NPY_FLOAT32 : NPY_FLOAT64; }
 
+/* An array, new or checked, whose elements follow each other, as so many rows. */
+static gd_matrix matrix_of(PyObject *array, gd_dtype dtype, ptrdiff_t rows, ptrdiff_t cols)
+{
+    return (gd_matrix){.data = PyArray_DATA((PyArrayObject *)array),
+                       .rows = rows,
+                       .cols = cols,
+                       .row_stride = cols,
+                       .col_stride = 1,
+                       .dtype = dtype,
+                       .device = {GD_CPU, 0}};
+}
+
 /* None leaves the place to the chooser. */
 static bool find_place(PyObject *device, gd_orders *orders)
 {
@@ -52,8 +64,8 @@ static bool find_dtype(PyObject *asked, gd_dtype *dtype)
     return single || wide || asked == Py_None;
 }
 
-/* Whether a result with a row for each of a and a column for each along b's axis leaves what small
- * calls have. It is asked before an operand is copied. */
+/* Whether there are more pairs, of a row of a and what is along b's axis, than a small call's
+ * result has numbers. It is asked before an operand is copied. */
 static bool is_large(PyObject *a, PyObject *b, int axis)
 {
     return (double)PyArray_DIM((PyArrayObject *)a, 0) *
@@ -122,14 +134,7 @@ static PyObject *take_result(const simple_call *c, const gd_matrix *b, gd_matrix
     if (PyArray_CheckExact(out) && PyArray_ISCARRAY(array) && PyArray_NDIM(array) == axes &&
         PyArray_TYPE(array) == type && PyArray_DIM(array, 0) == shape[0] &&
         (pairs || PyArray_DIM(array, 1) == shape[1])) {
-        const ptrdiff_t cols = shape[axes - 1];
-        *matrix = (gd_matrix){.data = PyArray_DATA(array),
-                              .rows = pairs ? 1 : m,
-                              .cols = cols,
-                              .row_stride = cols,
-                              .col_stride = 1,
-                              .dtype = c->dtype,
-                              .device = {GD_CPU, 0}};
+        *matrix = matrix_of(out, c->dtype, pairs ? 1 : m, shape[axes - 1]);
         if (!theirs || can_take_theirs(c, b, matrix)) {
             return out;
         }
@@ -220,13 +225,7 @@ static PyObject *find_nearest(PyObject *module, simple_call *c, PyObject *k)
         indices = PyArray_SimpleNew(2, shape, NPY_INT64);
     }
     if (distances != NULL && indices != NULL) {
-        const gd_matrix out = {.data = PyArray_DATA((PyArrayObject *)distances),
-                               .rows = c->a.matrix.rows,
-                               .cols = wanted.most,
-                               .row_stride = wanted.most,
-                               .col_stride = 1,
-                               .dtype = c->dtype,
-                               .device = {GD_CPU, 0}};
+        const gd_matrix out = matrix_of(distances, c->dtype, c->a.matrix.rows, wanted.most);
         int64_t *const numbers = PyArray_DATA((PyArrayObject *)indices);
         Py_BEGIN_ALLOW_THREADS;
         status =
@@ -307,13 +306,7 @@ GD_FUNCTION(gd_py_minplus_arrays)
     }
     if (result != NULL) {
         const gd_matrix none = {0};
-        const gd_matrix out = {.data = PyArray_DATA((PyArrayObject *)result),
-                               .rows = a.matrix.rows,
-                               .cols = b.matrix.cols,
-                               .row_stride = b.matrix.cols,
-                               .col_stride = 1,
-                               .dtype = dtype,
-                               .device = {GD_CPU, 0}};
+        const gd_matrix out = matrix_of(result, dtype, a.matrix.rows, b.matrix.cols);
         Py_BEGIN_ALLOW_THREADS;
         status =
             gd_run_minplus(&a.matrix, &b.matrix, &none, &out, (gd_semiring)semiring, &orders, &err);
