@@ -118,7 +118,7 @@ void gd_cuda_page_give(void *page);
 
 /* ---------------------------------------------------------------- clocks */
 
-/* A moment in a CUDA stream. gd_cuda_elapsed waits for `stop`. */
+/* A moment in a CUDA stream. gd_cuda_event_elapsed waits for `stop`. */
 gd_status gd_cuda_event_record(void *stream, void **event, gd_error *err);
 gd_status gd_cuda_event_elapsed(void *start, void *stop, double *milliseconds, gd_error *err);
 void gd_cuda_event_free(void *event);

@@ -377,7 +377,7 @@ def closures(graph: Any, asked: Asked, reflexive: Any) -> Any:
         if asked.out is not None:
             raise TypeError("out is for arrays of graphs, not for lists of them")
         return [_closure(one, asked, reflexive) for one in graph]
-    orders = asked.orders.read("closure")
+    orders = asked.orders.read("transitive_closure")
     kernel, device, options, progress, max_memory = orders
     no_edge, directed = number_or_none(asked.no_edge), checks.truth("directed", asked.directed)
     reflexive = checks.truth("reflexive", reflexive)

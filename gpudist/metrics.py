@@ -158,7 +158,7 @@ def _who_takes(name: str, value: Any, others: Sequence[str]) -> str:
     if name == "box":
         return f"; box is for {', '.join(takers)}"
     keywords = {*others, *(one for metric in METRICS for one in metric.arguments if len(one) > 2)}
-    near = _KEYWORDS_ELSEWHERE.get(name) or errors.suggest(name, sorted(keywords), "")
+    near = _KEYWORDS_ELSEWHERE.get(name) or errors.suggest(name, sorted(keywords - {name}), "")
     return near and f"; {near}"
 
 

@@ -130,14 +130,16 @@ def knn(
     kernel : str
         "auto", "reference" (NumPy in float64, slow), or the id of a kernel: one that computes
         distances, or one that finds neighbours, as `gpudist.kernels` lists them.
-    device : str, optional
-        "cpu", "cuda" or "cuda:1", as for `cdist`; arrays on a device are searched through there.
+    device : str, or device of PyTorch or CuPy, optional
+        "cpu", "cuda" or "cuda:1", or "cuda:all" or "cuda:0,2" for several GPUs, as for `cdist`;
+        arrays on a device are searched through there.
     progress : bool or callable
         As for `cdist`.
     rows : slice, optional
         For which rows of `XA`, in steps of 1.
-    max_memory : int, optional
-        How many bytes the call may hold at once beside its arguments and its result.
+    max_memory : int or str, optional
+        How many bytes the call may hold at once beside its arguments and its result, or a text such
+        as "500 MB".
     index_dtype : {int64, int32}
         The dtype of indices.
     **metric_args
@@ -147,9 +149,8 @@ def knn(
     -------
     KNearest
         ``(distances, indices)``, both of shape (m, k), arrays of the library and on the device of
-        `XA`. A point with NaN is nobody's neighbour and
-        has none: its distances are NaN and its indices -1, as are those at the end of a row that
-        has fewer than k neighbours.
+        `XA`. A point with NaN is nobody's neighbour and has none: its distances are NaN and its
+        indices -1, as are those at the end of a row that has fewer than k neighbours.
 
     Raises
     ------
@@ -177,12 +178,13 @@ def knn(
     weights, `XB` is put into boxes of a few points instead [1]_, most of which are too far away to
     be looked into; the answer has the same bits. A periodic box has these in all but minkowski with
     other exponents than 1, 2 and inf. A device has boxes too, in the first four of these distances,
-    for up to 128 neighbours or all within a radius; and where its compute capability is 9.0,
-    products of halves that bound distances, for up to 1024 neighbours in euclidean, sqeuclidean,
-    cosine and correlation distances. On the CPU, with 9 columns or more, and from some 100 rows on,
-    cosine and correlation distances, inner_product, and euclidean and sqeuclidean distances without
-    weights, have a product in float32 that bounds each, and only those that it does not rule out
-    are computed, as always in the direct form.
+    for up to 128 neighbours or all within a radius; and where its compute capability is 9.0, for up
+    to 1024 neighbours, products of halves that bound euclidean, sqeuclidean, cosine and correlation
+    distances, sums of bytes that bound those of cityblock in float32, and counts of truths in
+    common. On the CPU, with 9 columns or more, and from some 100 rows on, cosine and correlation
+    distances, inner_product, and euclidean and sqeuclidean distances without weights, have a
+    product in float32 that bounds each, and only those that it does not rule out are computed, as
+    always in the direct form.
 
     References
     ----------

@@ -69,7 +69,7 @@ def closure(graph: Any, asked: Asked, reflexive: Any) -> Any:
     TypeError, ValueError, MemoryError, gpudist.DeviceError
         As for `gpudist.transitive_closure`.
     """
-    kernel, device, options, progress, max_memory = asked.orders.read("closure")
+    kernel, device, options, progress, max_memory = asked.orders.read("transitive_closure")
     no_edge, out = number_or_none(asked.no_edge), asked.out
     listed = named.take(graph, strict=False)[0]
     read_as = read_graph(listed, no_edge, truths=True)

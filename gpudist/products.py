@@ -34,9 +34,9 @@ def minplus(
         The factors. Anything that NumPy accepts, in any layout, or arrays on one CUDA device
         (PyTorch, CuPy, Numba, or others as for `cdist`). Never modified. A
         NetworkX graph is the matrix of its edges' weights, as `apsp` reads them, with the neutral
-        element where there is no edge, on the diagonal too. On the host also stacks of matrices,
-        whose leading dimensions are broadcast as by `numpy.matmul`; each product has the bits that
-        it has alone.
+        element where there is no edge, on the diagonal too. Leading dimensions are stacks of
+        matrices, which are broadcast as by `numpy.matmul`; each product has the bits that it has
+        alone.
     C : array_like, shape (..., m, n), optional
         What the product is joined with; not modified unless it is `out`.
     semiring : {"min_plus", "max_plus", "min_max", "max_min", "or_and"}
@@ -53,8 +53,8 @@ def minplus(
         `gpudist.kernels`.
     device : str, or device of PyTorch or CuPy, optional
         For host input, where to compute: "cpu", "cuda" or "cuda:N"; "cuda:all" or "cuda:0,2" for
-        several GPUs, which share the rows. By default one GPU where there is one and the problem
-        is worth the way there, else the CPU.
+        several GPUs, which share the rows of one product. By default one GPU where there is one and
+        the problem is worth the way there, else the CPU.
     options : dict, optional
         Launch parameters of a kernel asked for by name; ``gpudist.kernels()`` lists what it takes.
     progress : bool or callable

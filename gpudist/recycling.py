@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from gpudist import checks
+
 # Smaller results are cheap to allocate afresh.
 _WORTHWHILE = 1 << 22
 _HUGE_PAGE = 1 << 21
@@ -26,7 +28,7 @@ _limit = 0
 _free: list[mmap.mmap] = []
 
 
-def recycle_results(max_bytes: int) -> None:
+def recycle_results(max_bytes: int | str) -> None:
     """Keep the memory of freed results for later results, off by default.
 
     A new result on the host costs more than the way over the bus when its pages are fresh: the
@@ -35,13 +37,16 @@ def recycle_results(max_bytes: int) -> None:
 
     Parameters
     ----------
-    max_bytes : int
-        How much unused memory may be kept. 0 keeps none, and gives back what was kept.
+    max_bytes : int or str
+        How much unused memory may be kept, in bytes or as in "1 GB". 0 keeps none, and gives back
+        what was kept.
 
     Raises
     ------
+    TypeError
+        `max_bytes` is no whole number, and no text.
     ValueError
-        `max_bytes` is negative.
+        `max_bytes` is negative, or a text of another form.
 
     Examples
     --------
@@ -51,10 +56,11 @@ def recycle_results(max_bytes: int) -> None:
     >>> gpudist.recycle_results(0)
     """
     global _limit
+    max_bytes = checks.size("max_bytes", max_bytes)
     if max_bytes < 0:
         raise ValueError(f"max_bytes must not be negative, got {max_bytes}")
     with _lock:
-        _limit = int(max_bytes)
+        _limit = max_bytes
         _shrink()
 
 

@@ -395,6 +395,11 @@ def test_ten_thousand_calls_leak_nothing():
     assert resident() - before < 4 << 20
 
 
+def test_no_keyword_is_suggested_for_itself():
+    with pytest.raises(TypeError, match=r"'options': euclidean takes w and box$"):
+        gpudist.knn(A, k=1, options={})
+
+
 def test_the_core_checks_for_itself():
     """The Python layer is not what keeps the core safe."""
     out = np.empty((4, 5))

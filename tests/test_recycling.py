@@ -83,9 +83,24 @@ def test_threads():
     assert not wrong
 
 
-def test_a_negative_bound_is_refused():
-    with pytest.raises(ValueError, match="max_bytes must not be negative, got -1"):
-        gpudist.recycle_results(-1)
+@pytest.mark.parametrize(
+    ("bound", "error", "words"),
+    [
+        (-1, ValueError, "max_bytes must not be negative, got -1"),
+        (0.5, TypeError, "max_bytes must be a whole number of bytes"),
+        ("much", ValueError, "max_bytes must be a number of bytes with a unit"),
+    ],
+)
+def test_what_is_no_number_of_bytes_is_refused(bound, error, words):
+    with pytest.raises(error, match=words):
+        gpudist.recycle_results(bound)
+
+
+def test_a_bound_may_be_a_text():
+    gpudist.recycle_results("64 MiB")
+    assert recycling._limit == 2**26
+    gpudist.recycle_results("0 B")
+    assert recycling._limit == 0
 
 
 def huge_kilobytes(array):

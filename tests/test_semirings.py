@@ -190,7 +190,11 @@ NOT_OF_TRUTHS = [
         ({"semiring": "max-min"}, ValueError, "did you mean 'max_min'"),
         *NOT_OF_TRUTHS,
         ({"dtype": "bool"}, ValueError, "dtype must be float32, float64, int32, int16"),
-        ({"semiring": "or_and", "kernel": "apsp/cpu_blocked_avx2"}, ValueError, "for closure"),
+        (
+            {"semiring": "or_and", "kernel": "apsp/cpu_blocked_avx2"},
+            ValueError,
+            "for transitive_closure",
+        ),
         ({"progress": 3}, TypeError, "progress must be a bool or a callable, got int"),
     ],
 )

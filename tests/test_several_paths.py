@@ -353,7 +353,7 @@ def test_what_several_do_not_take_says_so(device):
     ):
         with pytest.raises(ValueError, match="must name one GPU, 'cuda:N', for many graphs"):
             call()
-    with pytest.raises(ValueError, match="must name one GPU, 'cuda:N', for closure"):
+    with pytest.raises(ValueError, match="must name one GPU, 'cuda:N', for transitive_closure"):
         gpudist.apsp(w > 0.5, semiring="or_and", device="cuda:all")
     with pytest.raises(ValueError, match="'cpu' for kernel 'reference'"):
         gpudist.apsp(w, kernel="reference", device="cuda:all")

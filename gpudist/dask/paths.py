@@ -165,7 +165,7 @@ def transitive_closure(
     if checkpoint is not None:
         raise TypeError("checkpoint is for lengths of paths; what can be reached is found sooner")
     inputs.check_device(checks.device("device", device))
-    _, where, _, _, most = Orders(kernel, device, max_memory=max_memory).read("closure")
+    _, where, _, _, most = Orders(kernel, device, max_memory=max_memory).read("transitive_closure")
     matrix = _square(graph)
     if matrix.dtype == bool and no_edge is not None:
         raise ValueError("no_edge is for numbers; in an array of bool False is no edge")
