@@ -216,8 +216,8 @@ class Toolkit:
         return (
             f"WARNING: {self.name} has a fault that can make GPU kernels compute wrong results "
             "(CUDA 12.8 to 13.2.1 compile some branches inside of branches wrongly). Of gpudist that "
-            "is known of one kernel for compute capability 7.5, which is refused. Compile by CUDA 13.2.2 or newer where you can; "
-            f'"{REQUIREMENT}" on the package index is one'
+            "is known of one kernel for compute capability 7.5, which is refused. Compile by CUDA "
+            f'13.2.2 or newer where you can; "{REQUIREMENT}" on the package index is one'
         )
 
     @staticmethod

@@ -478,8 +478,8 @@ def _allocate(
 def _host_memory() -> tuple[int, str]:
     there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return there, (
-        f"this machine has {there} bytes; compute it in blocks of rows, or give a numpy.memmap as "
-        "out="
+        f"this machine has {there} bytes; give a numpy.memmap as out=, or ask for some rows alone, "
+        "by rows= or indices= where the function has it"
     )
 
 
@@ -488,8 +488,8 @@ def _device_memory(index: int) -> tuple[int, str]:
     devices = {device["index"]: device["memory_bytes"] for device in _core.cuda()["devices"]}
     there = devices.get(index, sys.maxsize)
     return there, (
-        f"cuda:{index} has {there} bytes, perhaps not all of them free; compute it in blocks of "
-        "rows, or give host arrays"
+        f"cuda:{index} has {there} bytes, perhaps not all of them free; give host arrays, or ask "
+        "for some rows alone, by rows= where the function has it"
     )
 
 

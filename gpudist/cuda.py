@@ -45,7 +45,8 @@ def why_not() -> str | None:
     -------
     str or None
         The first that holds: this build has no CUDA kernels; no driver library; a driver too old
-        for this build, with both versions; no device; every device hidden.
+        for this build, with both versions; a runtime that could not start, as in a process that was
+        forked from one that uses CUDA; no device; every device hidden.
     """
     return _core.cuda()["why_not"]
 
