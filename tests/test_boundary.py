@@ -76,6 +76,7 @@ WRONG_CDIST = [
     ({"kernel": BASELINE, "options": [("block", 3)]}, TypeError, "options must be a dictionary"),
     ({"options": {"block": 3}}, ValueError, "takes no options, got 'block'"),
     ({"device": "gpu"}, ValueError, "device must be None, 'cpu', 'cuda' or 'cuda:N', got 'gpu'"),
+    ({"device": "cuda:0, 1"}, ValueError, "several GPUs, .* are 'cuda:all' or 'cuda:0,2'"),
     ({"device": "cuda:x"}, ValueError, "device must be"),
     ({"device": 0}, TypeError, "device must be a string"),
     ({"device": "cuda:99"}, gpudist.DeviceError, "CUDA cannot be used: |there is no cuda:99"),

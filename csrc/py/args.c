@@ -293,8 +293,10 @@ int gd_to_device(PyObject *value, const char *name, void *into)
             return 1;
         }
     }
-    PyErr_Format(PyExc_ValueError, "%s must be None, 'cpu', 'cuda' or 'cuda:N', got %R", name,
-                 value);
+    PyErr_Format(PyExc_ValueError,
+                 "%s must be None, 'cpu', 'cuda' or 'cuda:N', got %R; several GPUs, for what they "
+                 "can share, are 'cuda:all' or 'cuda:0,2'",
+                 name, value);
     return 0;
 }
 
