@@ -1,4 +1,4 @@
-"""Distance matrices, shortest paths and Perron roots on the GPU, and on the CPU without one.
+"""Distances, neighbours, shortest paths and Perron roots on the GPU, and on the CPU without one.
 
 The calls are SciPy's and so are the answers. NumPy arrays give NumPy arrays; PyTorch, CuPy and
 Numba arrays on a CUDA device give arrays of the same library on the same device, in order with the
@@ -22,7 +22,8 @@ array([ 5., 10.,  5.])
 
 float32 stays float32 and everything else becomes float64, unless ``dtype=`` says otherwise. Results
 are as exact as their type allows, near-duplicates and points far from the origin included, and do
-not depend on what is computed with them.
+not depend on what is computed with them. Leading dimensions are batches, ``box=`` is a periodic
+box, and ``gpudist.torch`` has the same for PyTorch with gradients.
 
 Neighbours
 ----------
@@ -38,9 +39,10 @@ array([[1],
 
 Paths
 -----
-`apsp` finds the shortest paths between all nodes of a graph: a dense array, a sparse or a masked
-one, or a NetworkX graph. `reconstruct_path` spells one out, and raises `NoPathError` where there is
-none; a `NegativeCycleError` names the nodes on it. In int32 `UNREACHABLE` stands for no path.
+`apsp` finds the shortest paths between all nodes of a graph, or of each of many: a dense array, a
+sparse or a masked one, or a graph of NetworkX, igraph or rustworkx. `reconstruct_path` spells one
+out, and raises `NoPathError` where there is none; a `NegativeCycleError` names the nodes on it. In
+int32 `UNREACHABLE` stands for no path.
 
 >>> roads = np.array([[0, 2, 9], [0, 0, 3], [1, 0, 0]])  # 0 is no road
 >>> lengths, before = gpudist.apsp(roads, return_predecessors=True)
@@ -79,8 +81,8 @@ What ran, why, and how fast
   here.
 - `explain` gives an `Explanation`: which kernel a call takes, why not the others, what it has to
   move and to compute, and the limit of this machine that it meets first.
-- `compare` gives a `Comparison`: the call beside SciPy, PyTorch, scikit-learn and CuPy on the same
-  data, with times, spreads and errors, as a table, a picture or numbers.
+- `compare` gives a `Comparison`: the call beside the other libraries that are installed, on the
+  same data, with times, spreads and errors, as a table, a picture or numbers.
 - `cuda.is_available`, `cuda.why_not` and `cuda.devices` tell about the GPU; a call that insists on
   one that cannot be used raises `DeviceError` with the reason.
 - `recycle_results` keeps the memory of freed results on the host for the next ones,
@@ -92,6 +94,7 @@ In other libraries
 - `patched_scipy` answers SciPy's functions in code that cannot be changed, and its `Routed` says
   what was answered.
 - ``nx.floyd_warshall(graph, backend="gpudist")``: gpudist is a backend of NetworkX.
+- Dask arrays give lazy Dask arrays.
 - scikit-learn takes matrices of ours wherever it knows ``metric="precomputed"``:
   ``DBSCAN(eps=0.5, metric="precomputed").fit(gpudist.cdist(x, x))``.
 

@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     parser = argparse.ArgumentParser(
         prog="python -m gpudist",
-        description="Pairwise distances and all-pairs shortest paths on CPU and GPU.",
+        description="Distances, neighbours, shortest paths and eigenvalues, on CPU and GPU.",
         epilog="Each command has its own --help.",
     )
     parser.add_argument("--version", action="version", version=gpudist.__version__)
