@@ -28,7 +28,7 @@ class Neighbors:
     ----------
     X : array_like, shape (n, d)
         The points, kept as an array of the dtype that is worked in.
-    metric : str
+    metric : str or callable
         As for `cdist`.
     n_neighbors : int
         How many neighbours `kneighbors` gives by default.

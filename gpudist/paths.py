@@ -168,6 +168,8 @@ def apsp(
         negative `no_edge`; an unknown kernel or semiring; predecessors of or_and.
     OverflowError
         A path length does not fit a result of integers.
+    IndexError
+        `indices` has a node that is not there.
     TypeError, MemoryError, gpudist.DeviceError
         As for `gpudist.cdist`.
 

@@ -3,12 +3,11 @@
  * Idea: nearly no element is a neighbour. A row's list has a bound after its first few hundred
  * columns that one element in thousands is within, so a warp reads 256 columns of its row, holds
  * each against the bound, and asks whether any was within by one vote; only then are they looked at
- * 32 by
- * 32. Up to 32 neighbours lie in the lanes of the warp (warp_list.cuh); of more, candidates gather
- * in a block's shared memory and are merged into the list where it lies, sorted (block_list.cuh).
- * Lists have the form of the result, so that it is complete after the last panel. All elements
- * within a radius are counted, then written (within.cuh); pairs are counted by distance
- * (census.cuh).
+ * 32 by 32. Up to 32 neighbours lie in the lanes of the warp (warp_list.cuh); of more, candidates
+ * gather in a block's shared memory and are merged into the list where it lies, sorted
+ * (block_list.cuh). Lists have the form of the result, so that it is complete after the last panel.
+ * All elements within a radius are counted, then written (within.cuh); pairs are counted by
+ * distance (census.cuh).
  *
  * Few rows would leave most of the device idle: a row is then cut into segments, each with a list
  * of its own, and what those lists have is merged into the row's by the same kernels, for which it
