@@ -47,6 +47,7 @@ def explain_apsp(
 ) -> Explanation:
     """Say what `apsp` would do; see `gpudist.explain`."""
     semirings.check(semiring)
+    named.check_weight(weight)
     if semiring == "or_and":
         results.check_truths(return_predecessors, dtype)
         return explain_closure(graph, no_edge=no_edge, kernel=kernel, device=device)
