@@ -81,7 +81,7 @@ def paths(graph: Any, asked: Asked, sizes: Any, *, weight: Any, nodelist: Any, l
             raise TypeError(f"{name} is for arrays of graphs, not for lists of them")
         if nodelist is not None:
             raise TypeError("nodelist is for one graph, not for lists of them")
-        given = [named.take(g, weight, labels=labels, strict=strict) for g in graph]
+        given = many_graphs.taken(graph, weight, labels=labels, strict=strict)
         found = _of_list([one for one, _ in given], asked)
         return _by_name([nodes for _, nodes in given], found, asked) if labels else found
     if labels or weight != "weight" or nodelist is not None:
@@ -376,7 +376,7 @@ def closures(graph: Any, asked: Asked, reflexive: Any) -> Any:
     if many_graphs.is_list(graph):
         if asked.out is not None:
             raise TypeError("out is for arrays of graphs, not for lists of them")
-        return [_closure(one, asked, reflexive) for one in graph]
+        return [_closure(one, asked, reflexive, k) for k, one in enumerate(graph)]
     orders = asked.orders.read("closure")
     kernel, device, options, progress, max_memory = orders
     no_edge, directed = number_or_none(asked.no_edge), checks.truth("directed", asked.directed)
@@ -440,7 +440,10 @@ def _to_close(graph: Any, no_edge: float | None) -> Any:
     return np.asarray(weights, weights.dtype.name if kept else "float64")
 
 
-def _closure(graph: Any, asked: Asked, reflexive: Any) -> Any:
-    """Find out what can be reached in an element of a list: a graph, or an array of them."""
+def _closure(graph: Any, asked: Asked, reflexive: Any, k: int) -> Any:
+    """Find out what can be reached in element k of a list: a graph, or an array of them."""
     one = closures if many_graphs.are(graph) else paths_one.closure
-    return homes.brought(homes.of(graph), one(graph, asked, reflexive))
+    try:
+        return homes.brought(homes.of(graph), one(graph, asked, reflexive))
+    except (TypeError, ValueError, MemoryError) as error:
+        raise many_graphs.of_graph(error, k, None) from None

@@ -210,6 +210,31 @@ def test_errors_name_the_graph_and_the_nodes():
         gpudist.apsp(line, dtype="int32")
 
 
+def test_errors_of_graphs_with_names_tell_which_one():
+    good, bad, odd = {"a": {"b": 1}}, {"a": {"b": "far"}}, np.zeros((2, 3))
+    for call in (
+        lambda: gpudist.apsp([good, bad]),
+        lambda: gpudist.explain("apsp", [good, bad]),
+        lambda: gpudist.apsp([np.eye(2), {"a": ["b"]}], labels=True),
+        lambda: gpudist.transitive_closure([good, {"a": ["b"]}]),
+    ):
+        with pytest.raises(TypeError, match=r"^graph 1: ") as caught:
+            call()
+        assert caught.value.graph == 1
+    for semiring in ("or_and", "min_plus"):
+        with pytest.raises(ValueError, match=r"^graph 1: .* square"):
+            gpudist.apsp([good, odd], semiring=semiring)
+
+
+def test_a_list_of_float32_in_several_forms_stays_float32(rng):
+    w = np.where(rng.random((5, 5)) < 0.4, rng.random((5, 5)), 0).astype("f4")
+    forms = [w, np.ma.masked_equal(w, 0)]
+    found = gpudist.apsp(forms)
+    assert [one.dtype for one in found] == [np.float32] * 2
+    np.testing.assert_array_equal(found, [gpudist.apsp(w)] * 2)
+    assert gpudist.apsp([*forms, w.astype("f8")])[0].dtype == np.float64
+
+
 @pytest.mark.parametrize(("dtype", "most"), [("uint8", 254), ("int16", 32766), ("uint16", 65534)])
 def test_narrow_integers_hold_lengths_or_refuse_them(dtype, most):
     line = np.zeros((3, 3, 3))

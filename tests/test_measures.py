@@ -83,6 +83,18 @@ def test_edges_of_the_definitions():
         measures.diameter(np.zeros((2, 3)))
     assert measures.wiener_index([[0.0, 1.0], [2.0, 0.0]]) == 3
     assert measures.wiener_index([[0, np.inf], [np.inf, 0]]) == np.inf
+    with pytest.raises(TypeError, match="dist must be distances, got an array of bool"):
+        measures.diameter(np.ones((2, 2), bool))
+
+
+@pytest.mark.parametrize("dtype", ["int16", "uint16", "uint8"])
+def test_narrow_integers_have_no_path_as_well(dtype):
+    apart = gpudist.apsp([[0, 1, 0], [1, 0, 0], [0, 0, 0]], dtype=dtype)
+    with pytest.raises(ValueError, match="infinite path length"):
+        measures.diameter(apart)
+    assert measures.wiener_index(apart) == np.inf
+    assert measures.closeness_centrality(apart).tolist() == [0.5, 0.5, 0]
+    assert measures.diameter(gpudist.apsp([[0, 5], [5, 0]], dtype=dtype)) == 5
 
 
 @pytest.mark.gpu
