@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpudist.dask.bands import Band, Facts, How
+from gpudist.dask.bands import Band, How
+from gpudist.results import Facts
 
 _FORMAT = "gpudist apsp 1"
 

@@ -59,11 +59,21 @@ def take(value: Any, name: str) -> Any:
     if kind is not np.ndarray and (cupy is None or kind is not cupy.ndarray):
         raise TypeError(
             f"{name} has chunks of {kind.__module__}.{kind.__name__}; chunks of NumPy and CuPy are "
-            f"taken, as {name}.map_blocks(numpy.asarray) may make them"
+            f"taken, as {_plainly(value, name)} may make them"
         )
     if value.dtype.kind not in foreign.NUMBERS:
         raise foreign.not_numbers(value._meta, np.empty(0, value.dtype), name)
     return value
+
+
+def _plainly(value: Any, name: str) -> str:
+    """Return the call that makes other chunks those of NumPy, with nothing lost on the way."""
+    if isinstance(value._meta, np.ma.MaskedArray):
+        return f"dask.array.ma.filled({name}, numpy.nan)"
+    if foreign.is_sparse(value._meta):
+        dense = foreign.densely(value._meta, "chunk")
+        return f"{name}.map_blocks(lambda chunk: {dense}, dtype={name}.dtype)"
+    return f"{name}.map_blocks(numpy.asarray)"
 
 
 def on_host(value: Any) -> bool:
