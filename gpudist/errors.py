@@ -6,6 +6,7 @@ import sys
 import warnings
 from collections.abc import Iterable
 from functools import cache
+from typing import Any
 
 
 def suggest(name: str, known: Iterable[str], otherwise: str, most: int = 3) -> str:
@@ -55,6 +56,14 @@ def _shown(nodes: list[int], between: str, most: int = 20) -> str:
     return between.join(map(str, nodes[:most])) + (f"{between}..." if len(nodes) > most else "")
 
 
+def _negative_cycle_again(arguments: tuple[Any, ...], attributes: dict[str, Any]) -> Exception:
+    """Make a `gpudist.NegativeCycleError` that another process raised."""
+    kind = negative_cycle_error()
+    error = kind.__new__(kind, *arguments)
+    error.__dict__.update(attributes)
+    return error
+
+
 @cache
 def negative_cycle_error() -> type[Exception]:
     """Return `gpudist.NegativeCycleError`.
@@ -89,6 +98,10 @@ def negative_cycle_error() -> type[Exception]:
             super().__init__(f"{sign} cycle in nodes [{_shown(nodes, ', ')}]{way}")
             self.nodes = nodes
             self.cycle = cycle or []
+
+        def __reduce__(self) -> tuple[Any, ...]:
+            """Say how to make it again: an exception's own way calls its class with the message."""
+            return _negative_cycle_again, (self.args, self.__dict__)
 
     NegativeCycleError.__module__ = "gpudist"
     NegativeCycleError.__qualname__ = "NegativeCycleError"

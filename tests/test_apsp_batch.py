@@ -1,7 +1,9 @@
 """Many graphs in one call: each has the bits that it has alone, and errors say which is meant."""
 
+import copy
 import itertools
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -208,6 +210,17 @@ def test_errors_name_the_graph_and_the_nodes():
     line[2, 3, 2] = line[2, 0, 1]
     with pytest.raises(OverflowError, match=r"graph 2: .* reach 2\*\*30"):
         gpudist.apsp(line, dtype="int32")
+
+
+@pytest.mark.parametrize("carried", [copy.copy, lambda error: pickle.loads(pickle.dumps(error))])
+def test_an_error_from_another_process_says_the_same(carried):
+    cyclic = np.array([[0, 2.0], [-3, 0]])
+    for call in (lambda: gpudist.apsp(cyclic), lambda: gpudist.apsp([abs(cyclic), cyclic])):
+        with pytest.raises(gpudist.NegativeCycleError) as caught:
+            call()
+        again = carried(caught.value)
+        assert type(again) is gpudist.NegativeCycleError and str(again) == str(caught.value)
+        assert vars(again) == vars(caught.value) and sorted(again.cycle) == [0, 1]
 
 
 def test_errors_of_graphs_with_names_tell_which_one():
