@@ -226,9 +226,15 @@ def check_weight(weight: Any) -> None:
 
 def is_named(thing: Any) -> bool:
     """Tell whether it is a graph, rather than an array: one of a library, a dict, a frame."""
+    return is_graph(thing) or _known(type(thing)) == _FRAME  # type: ignore[arg-type]  # as below
+
+
+def is_graph(thing: Any) -> bool:
+    """Tell whether it lists its edges by the names of nodes: as a graph of a library, or a dict."""
     if isinstance(thing, (EdgeList, Mapping)) or graphs.is_graph(thing):
         return True
-    return _known(type(thing)) is not None  # type: ignore[arg-type]  # a type is hashable
+    kind = _known(type(thing))  # type: ignore[arg-type]  # a type is hashable
+    return kind is not None and kind != _FRAME
 
 
 def _kind(thing: Any) -> str:

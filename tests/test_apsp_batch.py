@@ -348,6 +348,19 @@ def test_explain_says_how_many_graphs_there_are():
     assert said.op == "apsp" and "each of 5 graphs by itself" in said.reason
 
 
+def test_explain_takes_lists_for_closures_and_checks_what_is_no_edge():
+    graphs = [{"a": {"b": 1}}, np.eye(3)]
+    for said in (
+        gpudist.explain("transitive_closure", graphs),
+        gpudist.explain("apsp", graphs, semiring="or_and"),
+    ):
+        assert "each of 2 graphs by itself" in said.reason
+    for function in ("apsp", "transitive_closure"):
+        for graph in (np.eye(3), [np.eye(3)], np.eye(3)[None]):
+            with pytest.raises(TypeError, match="no_edge must be a real number, got str"):
+                gpudist.explain(function, graph, no_edge="none")
+
+
 def test_progress_ends(rng):
     told = []
     gpudist.apsp(graphs(rng, (300,), 40), progress=lambda done, total: told.append((done, total)))

@@ -87,6 +87,17 @@ def test_edges_of_the_definitions():
         measures.diameter(np.ones((2, 2), bool))
 
 
+def test_graphs_are_no_distances(nx):
+    """And their matrices, which others advise to make of them, are none either."""
+    sparse = pytest.importorskip("scipy.sparse")
+    path = nx.path_graph(3)
+    for graph in (path, nx.to_dict_of_dicts(path), sparse.csr_array(nx.to_numpy_array(path))):
+        with pytest.raises(TypeError, match=r"this is a graph: gpudist\.apsp computes them"):
+            measures.diameter(graph)
+    with pytest.raises(TypeError, match=r"give dist\[0\]"):
+        measures.diameter(gpudist.apsp(path, return_predecessors=True))
+
+
 @pytest.mark.parametrize("dtype", ["int16", "uint16", "uint8"])
 def test_narrow_integers_have_no_path_as_well(dtype):
     apart = gpudist.apsp([[0, 1, 0], [1, 0, 0], [0, 0, 0]], dtype=dtype)
