@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -82,7 +83,7 @@ def paths(graph: Any, asked: Asked, sizes: Any, *, weight: Any, nodelist: Any, l
         if nodelist is not None:
             raise TypeError("nodelist is for one graph, not for lists of them")
         given = many_graphs.taken(graph, weight, labels=labels, strict=strict)
-        found = _of_list([one for one, _ in given], asked)
+        found = _brought(graph, _of_list([one for one, _ in given], asked))
         return _by_name([nodes for _, nodes in given], found, asked) if labels else found
     if labels or weight != "weight" or nodelist is not None:
         raise TypeError("labels, weight and nodelist are for graphs with names, not for arrays")
@@ -93,6 +94,13 @@ def paths(graph: Any, asked: Asked, sizes: Any, *, weight: Any, nodelist: Any, l
         return closures(graph, asked, reflexive=True)
     listed, lead = many_graphs.of_array(graph, sizes, asked.no_edge)
     return _of_array(listed, asked, lead)
+
+
+def _brought(graphs: Sequence[Any], found: Any) -> Any:
+    """Return what was found in a list of graphs in the library of each."""
+    if isinstance(found, tuple):
+        return tuple(_brought(graphs, part) for part in found)
+    return [homes.brought(homes.of(one), x) for one, x in zip(graphs, found, strict=True)]
 
 
 def _truths_read(asked: Asked) -> Asked:

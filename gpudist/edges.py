@@ -149,6 +149,8 @@ def _pairs(edges: Any) -> tuple[Any, Any]:
     if pairs.ndim != 2 or pairs.shape[1] != 2:
         three = pairs.ndim == 2 and pairs.shape[1] == 3
         hint = "; what edges weigh is the next argument, weights" if three else ""
+        if pairs.ndim == 2 and pairs.shape[0] == 2:
+            hint += "; edges.T has a row for each edge, if first and last nodes are apart"
         raise ValueError(f"edges must have shape (m, 2), got {pairs.shape}{hint}")
     if not np.issubdtype(pairs.dtype, np.integer):
         named = pairs.dtype.kind in "USTO"

@@ -25,14 +25,14 @@ def suggest(name: str, known: Iterable[str], otherwise: str, most: int = 3) -> s
     return f"did you mean {' or '.join(map(repr, near[:most]))}?" if near else otherwise
 
 
-def not_two_dimensional(name: str, dimensions: int) -> ValueError:
-    """Return the error to raise for points that are no matrix."""
+def not_two_dimensional(name: str, dimensions: int, *, points: bool = True) -> ValueError:
+    """Return the error to raise for points, or another operand, that are no matrix."""
     said = f"{name} must be two-dimensional, got {dimensions} dimension{'s' * (dimensions != 1)}"
     if dimensions == 1:
-        said += (
-            f"; numpy.reshape({name}, (1, -1)) is one point, numpy.reshape({name}, (-1, 1)) are "
-            "points of one number each"
+        one, many = (
+            ("one point", "are points of one number each") if points else ("a row", "a column")
         )
+        said += f"; numpy.reshape({name}, (1, -1)) is {one}, numpy.reshape({name}, (-1, 1)) {many}"
     return ValueError(said)
 
 

@@ -223,6 +223,7 @@ def test_lists_of_edges(pd):
     [
         (([(0, 1, 2)],), ValueError, r"shape \(m, 2\)"),
         (([(0.0, 1.0)],), TypeError, "whole numbers"),
+        (([(0, 1, 2, 3), (1, 2, 3, 0)],), ValueError, r"got \(2, 4\); edges\.T has a row for each"),
         (([(0, 5)], None, 3), ValueError, "from 0 to 2, got 5"),
         (([(0, 1 << 33)],), ValueError, "one is 8589934592: the result"),
         (([(0, -1)],), ValueError, "got -1"),

@@ -155,6 +155,10 @@ def test_many_paths_that_are_none():
         gpudist.reconstruct_paths(pred, [0, 1], [0, 1, 2])
     with pytest.raises(TypeError, match="whole numbers"):
         gpudist.reconstruct_paths(pred, [0.5], [1])
+    with pytest.raises(
+        TypeError, match=r"in one dimension, got an array of int64 of shape \(1, 1\)"
+    ):
+        gpudist.reconstruct_paths(pred, [[0]], [1])
     circle = np.array([[-9999, 2, 1]] * 3)
     with pytest.raises(ValueError, match="circle"):
         gpudist.reconstruct_paths(circle, 0, 1)

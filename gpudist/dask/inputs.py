@@ -53,7 +53,7 @@ def take(value: Any, name: str) -> Any:
             "which it computes the array once"
         )
     if value.ndim != 2:
-        raise errors.not_two_dimensional(name, value.ndim)
+        raise errors.not_two_dimensional(name, value.ndim, points=name.startswith("X"))
     kind = type(value._meta)
     cupy = sys.modules.get("cupy")
     if kind is not np.ndarray and (cupy is None or kind is not cupy.ndarray):
