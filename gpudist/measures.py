@@ -308,7 +308,7 @@ def _read(dist: Any) -> tuple[Any, Any, Any]:
         dist = dist.dist
     if named.is_graph(dist) or hasattr(dist, "tocsr"):
         raise TypeError("dist must be distances, and this is a graph: gpudist.apsp computes them")
-    if isinstance(dist, tuple) and len(dist) == 2 and np.ndim(dist[0]) == 2:
+    if isinstance(dist, tuple) and len(dist) == 2 and getattr(dist[0], "ndim", 0) == 2:
         raise TypeError("dist must be distances alone, the first that apsp returns: give dist[0]")
     checks.refuse_recorded("dist", dist)
     space = arrays.space_of(dist=dist)

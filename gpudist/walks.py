@@ -45,7 +45,7 @@ def reconstruct_path(predecessors: Any, i: Any, j: Any) -> list[Any]:
     if isinstance(predecessors, named.ShortestPaths):
         return predecessors.path(i, j)
     for name, nodes in (("i", i), ("j", j)):
-        if np.ndim(nodes) > 0:
+        if isinstance(nodes, (list, tuple)) or (isinstance(nodes, np.ndarray) and nodes.ndim):
             raise TypeError(f"{name} must be one node; reconstruct_paths takes arrays of them")
     return steps.back(predecessors, i, j)
 
