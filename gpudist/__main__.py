@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import gpudist
-from gpudist._arguments import add_measuring, count, device
+from gpudist._arguments import add_measuring, count, device, new_file
 
 if TYPE_CHECKING:
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -47,11 +47,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         import argcomplete
 
         argcomplete.autocomplete(parser)
-    options = parser.parse_args(arguments)
     try:
-        status = int(options.run(options))
-        sys.stdout.flush()  # while a reader who has gone is no crash
-        return status
+        try:
+            options = parser.parse_args(arguments)
+            return int(options.run(options))
+        finally:
+            if sys.stdout is not None and not sys.stdout.closed:  # by the caller, or a script
+                sys.stdout.flush()  # while a reader who has gone is no crash
     except gpudist.DeviceError as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)
         return 1
@@ -68,8 +70,10 @@ def _kilometres(text: str) -> float:
         km = float(text)
     except ValueError:
         km = math.nan
-    if not 0 < km < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number of kilometres")
+    if not 0 < km < 1e9:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a positive number of kilometres, below 1e9"
+        )
     return km
 
 
@@ -264,7 +268,9 @@ def _add_ladder(commands: _Commands) -> None:
         action="store_true",
         help="go through the launch parameters and sizes that the study varies as well",
     )
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw a chart (needs Matplotlib)")
+    parser.add_argument(
+        "--plot", type=new_file, metavar="FILE", help="draw a chart (needs Matplotlib)"
+    )
     add_measuring(parser)
     parser.set_defaults(run=_ladder, parser=parser)
 
@@ -280,13 +286,16 @@ def _ladder_name(text: str) -> str:
 
 def _ladder(options: argparse.Namespace) -> int:
     from gpudist import ladder
+    from gpudist.measure import chart
 
     if bool(options.names) == options.every:
         options.parser.error("name ladders, or take --all")
     names = tuple(ladder.STUDIES) if options.every else options.names
     try:
         ladder.check_sizes(names, options.size)
-    except ValueError as error:
+        if options.plot is not None:
+            chart.check_picture(options.plot)
+    except (ValueError, ImportError) as error:
         options.parser.error(str(error))
     all_right = ladder.climb(
         names,
@@ -367,12 +376,17 @@ def _add_demo(commands: _Commands) -> None:
         help="compute distances and routes on two local workers, and say what went where; needs "
         'pip install ".[dask]"',
     )
-    parser.set_defaults(run=_demo)
+    parser.set_defaults(run=_demo, parser=parser)
 
 
 def _demo(options: argparse.Namespace) -> int:
     from gpudist import demo
 
+    if not options.no_plot:
+        try:  # not as its type: the default is of interest here alone
+            new_file(str(options.output))
+        except argparse.ArgumentTypeError as error:
+            options.parser.error(f"argument --output: {error}")
     try:
         demo.run(
             every=options.every,

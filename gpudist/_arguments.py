@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -28,6 +29,16 @@ def count(least: int, most: int | None = None) -> Callable[[str], int]:
     return number_of
 
 
+def new_file(text: str) -> Path:
+    """Check the name of a file that is to be written, before the work whose result it gets."""
+    path = Path(text)
+    if not text or path.is_dir() or not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"{text!r} is no file in a folder that exists")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise argparse.ArgumentTypeError(f"{text!r} cannot be written")
+    return path
+
+
 def add_measuring(parser: argparse.ArgumentParser) -> None:
     """Add what every command that measures takes."""
     parser.add_argument(
@@ -36,7 +47,7 @@ def add_measuring(parser: argparse.ArgumentParser) -> None:
         help="cpu, cuda or cuda:1 (default: the GPU where one can be used)",
     )
     parser.add_argument(
-        "--json", type=Path, metavar="FILE", help="append one JSON line a result to FILE"
+        "--json", type=new_file, metavar="FILE", help="append one JSON line a result to FILE"
     )
     parser.add_argument(
         "--repeats",

@@ -139,7 +139,7 @@ def show(table: Table, file: TextIO | None = None) -> None:
         Where to; standard output by default.
     """
     stream = sys.stdout if file is None else file
-    if not (stream.isatty() and _show_rich(table, stream)):
+    if stream is None or not (stream.isatty() and _show_rich(table, stream)):
         print(table.plain(), end="\n\n", file=stream)
 
 

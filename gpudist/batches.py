@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -81,8 +82,8 @@ def paths(graph: Any, asked: Asked, sizes: Any, *, weight: Any, nodelist: Any, l
             raise TypeError(f"{name} is for arrays of graphs, not for lists of them")
         if nodelist is not None:
             raise TypeError("nodelist is for one graph, not for lists of them")
-        given = [named.take(g, weight, labels=labels, strict=strict) for g in graph]
-        found = _of_list([one for one, _ in given], asked)
+        given = many_graphs.taken(graph, weight, labels=labels, strict=strict)
+        found = _brought(graph, _of_list([one for one, _ in given], asked))
         return _by_name([nodes for _, nodes in given], found, asked) if labels else found
     if labels or weight != "weight" or nodelist is not None:
         raise TypeError("labels, weight and nodelist are for graphs with names, not for arrays")
@@ -93,6 +94,13 @@ def paths(graph: Any, asked: Asked, sizes: Any, *, weight: Any, nodelist: Any, l
         return closures(graph, asked, reflexive=True)
     listed, lead = many_graphs.of_array(graph, sizes, asked.no_edge)
     return _of_array(listed, asked, lead)
+
+
+def _brought(graphs: Sequence[Any], found: Any) -> Any:
+    """Return what was found in a list of graphs in the library of each."""
+    if isinstance(found, tuple):
+        return tuple(_brought(graphs, part) for part in found)
+    return [homes.brought(homes.of(one), x) for one, x in zip(graphs, found, strict=True)]
 
 
 def _truths_read(asked: Asked) -> Asked:
@@ -376,7 +384,7 @@ def closures(graph: Any, asked: Asked, reflexive: Any) -> Any:
     if many_graphs.is_list(graph):
         if asked.out is not None:
             raise TypeError("out is for arrays of graphs, not for lists of them")
-        return [_closure(one, asked, reflexive) for one in graph]
+        return [_closure(one, asked, reflexive, k) for k, one in enumerate(graph)]
     orders = asked.orders.read("transitive_closure")
     kernel, device, options, progress, max_memory = orders
     no_edge, directed = number_or_none(asked.no_edge), checks.truth("directed", asked.directed)
@@ -440,7 +448,10 @@ def _to_close(graph: Any, no_edge: float | None) -> Any:
     return np.asarray(weights, weights.dtype.name if kept else "float64")
 
 
-def _closure(graph: Any, asked: Asked, reflexive: Any) -> Any:
-    """Find out what can be reached in an element of a list: a graph, or an array of them."""
+def _closure(graph: Any, asked: Asked, reflexive: Any, k: int) -> Any:
+    """Find out what can be reached in element k of a list: a graph, or an array of them."""
     one = closures if many_graphs.are(graph) else paths_one.closure
-    return homes.brought(homes.of(graph), one(graph, asked, reflexive))
+    try:
+        return homes.brought(homes.of(graph), one(graph, asked, reflexive))
+    except (TypeError, ValueError, MemoryError) as error:
+        raise many_graphs.of_graph(error, k, None) from None

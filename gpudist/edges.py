@@ -6,13 +6,20 @@ from typing import Any
 
 import numpy as np
 
-from gpudist import arrays, batches, checks, homes, many_graphs, named
+from gpudist import arrays, batches, checks, foreign, homes, many_graphs, named
 from gpudist.intake import Orders
 from gpudist.paths import apsp
 from gpudist.paths_call import Asked
 
 # Results of more nodes would take a petabyte: such numbers are ids.
 _MOST_NODES = 1 << 24
+
+# What apsp takes for other graphs, and what has its meaning here.
+_INSTEAD = {
+    "weight": "what the edges weigh, or the name of a frame's column, as weights",
+    "nodelist": "nodes by their numbers; with labels=True the result is read by name",
+    "sizes": "the numbers of nodes as n",
+}
 
 
 @homes.returned("edges")
@@ -49,7 +56,7 @@ def apsp_edges(
         ``ptr[k + 1]``, and its own nodes, counted from 0. Small graphs are computed side by side,
         without a dense array of weights. Only on the host.
     **arguments
-        What else `apsp` takes.
+        What else `apsp` takes, but for `weight`, `nodelist` and `sizes`.
 
     Returns
     -------
@@ -84,38 +91,32 @@ def apsp_edges(
     """
     directed, labels = checks.truth("directed", directed), checks.truth("labels", labels)
     names: list[Any] | None = None
+    for name, instead in _INSTEAD.items():
+        if name in arguments:
+            raise TypeError(f"{name} is not for lists of edges, which take {instead}")
     if ptr is not None:
         if labels:
             raise TypeError("labels is for one graph, not for many")
         return _of_many(edges, weights, n, ptr, directed=directed, **arguments)
-    if hasattr(edges, "columns") and hasattr(edges, "to_numpy"):
+    if hasattr(edges, "to_numpy") and hasattr(edges, "columns"):  # and no lazy frame
         ends, weights = _of_frame(edges, weights)
-        if any(not np.issubdtype(end.dtype, np.integer) for end in ends):
+        if any(len(end) and not np.issubdtype(end.dtype, np.integer) for end in ends):
             if not labels or n is not None:
                 raise ValueError(
                     "edges name their nodes: give labels=True, without n, for a result that is "
                     "read by name"
                 )
-            place: dict[Any, int] = {}
-            for pair in zip(*ends, strict=True):
-                for node in pair:
-                    place.setdefault(node, len(place))
-            first, second = (np.array([place[node] for node in end], np.intp) for end in ends)
-            ends = first, second
-            names = list(place)
+            ends, names = _numbered(edges["source"].to_list(), edges["target"].to_list())
     else:
         ends = _pairs(edges)
     tails, heads = (end.astype(np.intp) for end in ends)
     largest = int(max(tails.max(initial=-1), heads.max(initial=-1)))
     n = largest + 1 if n is None else checks.whole("n", n)
+    if n < 0:
+        raise ValueError(f"n must be a number of nodes, got {n}")
     if min(tails.min(initial=0), heads.min(initial=0)) < 0 or largest >= n:
         raise ValueError(f"edges must join nodes from 0 to {n - 1}, got {_stray(tails, heads, n)}")
-    if largest >= _MOST_NODES:
-        raise ValueError(
-            f"edges number their nodes from 0, and one is {largest}: the result has as many rows. "
-            'Ids go by name: give a frame of them as text, frame.astype({"source": str, '
-            '"target": str}), and labels=True'
-        )
+    _check_count(n, largest)
     given = np.ones(len(tails)) if weights is None else _weights(weights, len(tails))
     listed = named.EdgeList(
         tails,
@@ -127,13 +128,29 @@ def apsp_edges(
     return apsp(listed, directed=directed, labels=labels, **arguments)
 
 
+def _check_count(n: int, largest: int) -> None:
+    """Raise a ValueError for more nodes than a result may have; `largest` is one of the edges'."""
+    if largest >= _MOST_NODES:
+        raise ValueError(
+            f"edges number their nodes from 0, and one is {largest}: the result has as many rows. "
+            'Ids go by name: give a frame of them as text, frame.astype({"source": str, '
+            '"target": str}), and labels=True'
+        )
+    if n > _MOST_NODES:
+        raise ValueError(f"n must be at most {_MOST_NODES}, as the result has n x n numbers: {n}")
+
+
 def _pairs(edges: Any) -> tuple[Any, Any]:
     pairs = arrays.host_objects(edges, "edges")
     if pairs.size == 0:
         pairs = np.zeros((0, 2), np.intp)
+    if pairs.dtype == object and pairs.ndim == 0:
+        raise foreign.not_numbers(edges, pairs, "edges")
     if pairs.ndim != 2 or pairs.shape[1] != 2:
         three = pairs.ndim == 2 and pairs.shape[1] == 3
         hint = "; what edges weigh is the next argument, weights" if three else ""
+        if pairs.ndim == 2 and pairs.shape[0] == 2:
+            hint += "; edges.T has a row for each edge, if first and last nodes are apart"
         raise ValueError(f"edges must have shape (m, 2), got {pairs.shape}{hint}")
     if not np.issubdtype(pairs.dtype, np.integer):
         named = pairs.dtype.kind in "USTO"
@@ -158,13 +175,19 @@ def _of_many(edges: Any, weights: Any, n: Any, ptr: Any, **arguments: Any) -> An
     graph = np.repeat(np.arange(count), np.diff(first))
     largest = np.full(count, -1, np.int64)
     np.maximum.at(largest, graph, np.maximum(tails, heads).astype(np.int64))
-    sizes = np.broadcast_to(largest + 1 if n is None else arrays.host_objects(n, "n"), (count,))
+    sizes = largest + 1 if n is None else arrays.host_objects(n, "n")
+    if sizes.shape not in ((), (count,)):
+        raise ValueError(
+            f"n must be one number or have shape ({count},), one for each graph, got {sizes.shape}"
+        )
     if sizes.size and not np.issubdtype(sizes.dtype, np.integer):
         raise TypeError(f"n must be whole numbers, got an array of {sizes.dtype}")
+    sizes = np.broadcast_to(sizes, (count,))
     stray = (tails < 0) | (heads < 0) | (np.maximum(tails, heads) >= sizes[graph])
     if stray.any() or (sizes < 0).any():
         k = int(graph[stray][0] if stray.any() else np.flatnonzero(sizes < 0)[0])
         raise ValueError(f"the edges of graph {k} must join nodes from 0 to {int(sizes[k]) - 1}")
+    _check_count(int(sizes.max(initial=0)), int(largest.max(initial=-1)))
     given = None if weights is None else _weights(weights, len(tails))
     whole = n is not None and np.ndim(n) == 0
     listed = many_graphs.of_edges((tails, heads), given, first, sizes, int(n) if whole else None)
@@ -188,6 +211,9 @@ def _of_frame(frame: Any, weight: Any) -> tuple[tuple[Any, Any], Any]:
             f"edges must have columns 'source' and 'target', got {columns}; "
             f"edges.rename(columns=...) gives them these names"
         )
+    twice = [name for name in dict.fromkeys(columns) if columns.count(name) > 1]
+    if twice:
+        raise ValueError(f"edges have several columns {twice[0]!r}, so that it is not said which")
     others = [name for name in columns if name not in ("source", "target")]
     if weight is None and others == ["weight"]:
         weight = "weight"
@@ -195,8 +221,29 @@ def _of_frame(frame: Any, weight: Any) -> tuple[tuple[Any, Any], Any]:
         raise ValueError(f"edges have the columns {others}: name the one that is weights=")
     elif isinstance(weight, str) and weight not in others:
         raise ValueError(f"edges have no column {weight!r} beside the ends, but {others}")
+    for name in ("source", "target"):
+        column = frame[name]
+        missing = column.is_null() if hasattr(column, "is_null") else column.isna()
+        if missing.any():
+            raise ValueError(
+                f"edges have no {name} in row {int(np.argmax(missing.to_numpy()))}; fill what is "
+                "missing, or drop such rows"
+            )
     ends = frame["source"].to_numpy(), frame["target"].to_numpy()
-    return ends, frame[weight].to_numpy() if isinstance(weight, str) else weight
+    return ends, frame[weight] if isinstance(weight, str) else weight
+
+
+def _numbered(tails: list[Any], heads: list[Any]) -> tuple[tuple[Any, Any], list[Any]]:
+    """Return the ends of edges by number, and the nodes in the order in which they are met."""
+    place: dict[Any, int] = {}
+    try:
+        for pair in zip(tails, heads, strict=True):
+            for node in pair:
+                place.setdefault(node, len(place))
+    except TypeError as error:
+        raise TypeError(f"edges must name nodes by what may be a key of a dict: {error}") from None
+    first, second = (np.array([place[node] for node in end], np.intp) for end in (tails, heads))
+    return (first, second), list(place)
 
 
 def _weights(weights: Any, m: int) -> Any:

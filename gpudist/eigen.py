@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpudist import _core, arrays, checks, homes, spreading
+from gpudist import _core, arrays, checks, homes, named, spreading
 from gpudist.errors import ConvergenceWarning
 from gpudist.intake import Operands, Orders, operands
 from gpudist.nx import graphs
@@ -214,6 +214,7 @@ def read(A: Any) -> tuple[Operands, str]:
     """Read and check all that does not need the core; return also the dtype of the vector."""
     if graphs.is_graph(A):
         A = spreading.adjacency(A, "A")
+    named.refuse_turned(A, "A")
     matrix = operands({"A": A})
     (shape,) = matrix.shapes
     if len(shape) != 2 or shape[0] != shape[1] or shape[0] == 0:

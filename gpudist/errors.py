@@ -6,6 +6,7 @@ import sys
 import warnings
 from collections.abc import Iterable
 from functools import cache
+from typing import Any
 
 
 def suggest(name: str, known: Iterable[str], otherwise: str, most: int = 3) -> str:
@@ -24,14 +25,14 @@ def suggest(name: str, known: Iterable[str], otherwise: str, most: int = 3) -> s
     return f"did you mean {' or '.join(map(repr, near[:most]))}?" if near else otherwise
 
 
-def not_two_dimensional(name: str, dimensions: int) -> ValueError:
-    """Return the error to raise for points that are no matrix."""
+def not_two_dimensional(name: str, dimensions: int, *, points: bool = True) -> ValueError:
+    """Return the error to raise for points, or another operand, that are no matrix."""
     said = f"{name} must be two-dimensional, got {dimensions} dimension{'s' * (dimensions != 1)}"
     if dimensions == 1:
-        said += (
-            f"; numpy.reshape({name}, (1, -1)) is one point, numpy.reshape({name}, (-1, 1)) are "
-            "points of one number each"
+        one, many = (
+            ("one point", "are points of one number each") if points else ("a row", "a column")
         )
+        said += f"; numpy.reshape({name}, (1, -1)) is {one}, numpy.reshape({name}, (-1, 1)) {many}"
     return ValueError(said)
 
 
@@ -53,6 +54,14 @@ class NoPathError(ValueError):
 
 def _shown(nodes: list[int], between: str, most: int = 20) -> str:
     return between.join(map(str, nodes[:most])) + (f"{between}..." if len(nodes) > most else "")
+
+
+def _negative_cycle_again(arguments: tuple[Any, ...], attributes: dict[str, Any]) -> Exception:
+    """Make a `gpudist.NegativeCycleError` that another process raised."""
+    kind = negative_cycle_error()
+    error = kind.__new__(kind, *arguments)
+    error.__dict__.update(attributes)
+    return error
 
 
 @cache
@@ -89,6 +98,10 @@ def negative_cycle_error() -> type[Exception]:
             super().__init__(f"{sign} cycle in nodes [{_shown(nodes, ', ')}]{way}")
             self.nodes = nodes
             self.cycle = cycle or []
+
+        def __reduce__(self) -> tuple[Any, ...]:
+            """Say how to make it again: an exception's own way calls its class with the message."""
+            return _negative_cycle_again, (self.args, self.__dict__)
 
     NegativeCycleError.__module__ = "gpudist"
     NegativeCycleError.__qualname__ = "NegativeCycleError"

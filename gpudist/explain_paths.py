@@ -24,7 +24,14 @@ from gpudist import (
 )
 from gpudist.explained import Explanation
 from gpudist.intake import Orders
-from gpudist.paths_call import Asked, Graph, directed_of, may_count_hops, read_graph
+from gpudist.paths_call import (
+    Asked,
+    Graph,
+    directed_of,
+    may_count_hops,
+    number_or_none,
+    read_graph,
+)
 from gpudist.work import Work
 
 
@@ -47,11 +54,14 @@ def explain_apsp(
 ) -> Explanation:
     """Say what `apsp` would do; see `gpudist.explain`."""
     semirings.check(semiring)
+    named.check_weight(weight)
     if semiring == "or_and":
         results.check_truths(return_predecessors, dtype)
-        return explain_closure(graph, no_edge=no_edge, kernel=kernel, device=device)
+        return explain_closure(
+            graph, no_edge=no_edge, directed=directed, kernel=kernel, device=device
+        )
     asked = Asked(
-        no_edge,
+        number_or_none(no_edge),
         directed,
         unweighted,
         return_predecessors=return_predecessors,
@@ -283,10 +293,14 @@ def explain_closure(
     device: str | None = None,
 ) -> Explanation:
     """Say what `transitive_closure` would do; see `gpudist.explain`."""
+    no_edge = number_or_none(no_edge)
     if many_graphs.are(graph):
-        stack = arrays.HOST.array(graph, "graph")
-        count = math.prod(stack.shape[:-2])
-        first = stack.reshape(count, *stack.shape[-2:])[0] if count else np.zeros((0, 0), bool)
+        if many_graphs.is_list(graph):
+            count, first = len(graph), graph[0]
+        else:
+            stack = arrays.HOST.array(graph, "graph")
+            count = math.prod(stack.shape[:-2])
+            first = stack.reshape(count, *stack.shape[-2:])[0] if count else np.zeros((0, 0), bool)
         said = explain_closure(
             first, no_edge=no_edge, directed=directed, kernel=kernel, device=device
         )

@@ -256,13 +256,26 @@ def read(graph: Any, sizes: Any, no_edge: float | None, weight: Any, strict: boo
         The record.
     """
     if is_list(graph):
-        return of_list([named.take(one, weight, strict=strict)[0] for one in graph], no_edge)
+        return of_list([one for one, _ in taken(graph, weight, strict=strict)], no_edge)
     return of_array(graph, sizes, no_edge)[0]
 
 
 def is_list(graph: Any) -> bool:
     """Tell whether it is a list of graphs, rather than an array of them."""
     return isinstance(graph, (list, tuple)) and len(graph) > 0 and is_graph(graph[0])
+
+
+def taken(
+    given: Sequence[Any], weight: Any, *, labels: bool = False, strict: bool
+) -> list[tuple[Any, list[Any] | None]]:
+    """Take each graph of a list as `named.take` takes one; errors name the graph."""
+    found = []
+    for k, one in enumerate(given):
+        try:
+            found.append(named.take(one, weight, labels=labels, strict=strict))
+        except (TypeError, ValueError) as error:
+            raise of_graph(error, k, None) from None
+    return found
 
 
 def of_array(graph: Any, sizes: Any, no_edge: float | None) -> tuple[Graphs, tuple[int, ...]]:
@@ -374,6 +387,7 @@ def of_edges(
 
 def of_list(given: Sequence[Any], no_edge: float | None) -> Graphs:
     """Read graphs of all kinds: those that list their edges as such, others as matrices."""
+    no_edge = number_or_none(no_edge)
     if all(isinstance(one, named.EdgeList) or hasattr(one, "tocsr") for one in given):
         if no_edge is not None:
             raise ValueError("no_edge is for dense arrays; these graphs list their edges")
@@ -396,7 +410,7 @@ def of_list(given: Sequence[Any], no_edge: float | None) -> Graphs:
         rules.add(rule)
     if len(rules) > 1:  # zeros are edges in some, and so infinities are none in all
         matrices = [
-            w if not _is_plain(one) else np.where(w == (no_edge or 0.0), np.inf, w.astype(float))
+            w if not _is_plain(one) else np.where(w == (no_edge or 0.0), np.inf, _as_floats(w))
             for one, w in zip(given, matrices, strict=True)
         ]
     kind = {w.dtype.name for w in matrices}
@@ -417,6 +431,10 @@ def of_list(given: Sequence[Any], no_edge: float | None) -> Graphs:
 def _is_plain(graph: Any) -> bool:
     """Tell whether zeros, or what `no_edge` names, are no edges in it."""
     return not (isinstance(graph, (named.EdgeList, np.ma.MaskedArray)) or hasattr(graph, "tocsr"))
+
+
+def _as_floats(weights: Any) -> Any:
+    return weights if weights.dtype.kind == "f" else weights.astype(np.float64)
 
 
 def _edges(graph: Any) -> named.EdgeList:

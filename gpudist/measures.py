@@ -2,8 +2,9 @@
 
 Each takes what `gpudist.apsp` returns: a matrix of distances, on the host or of PyTorch or CuPy on
 a device, where it is read without a copy to the host; or a `ShortestPaths`. What is no number of
-finite size is no path; of an int32 matrix that is `gpudist.UNREACHABLE`. Results for each node are
-arrays in the order of the rows, of the matrix's library.
+finite size is no path; of an int32 matrix that is `gpudist.UNREACHABLE`, of narrower integers the
+largest number. What else `unreachable=` or `no_edge=` put in its place is taken for a distance.
+Results for each node are arrays in the order of the rows, of the matrix's library.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from gpudist import arrays, checks, homes, named
+from gpudist import arrays, checks, homes, named, results
 
 __all__ = [
     "average_shortest_path_length",
@@ -26,8 +27,6 @@ __all__ = [
     "radius",
     "wiener_index",
 ]
-
-_NO_PATH = 2**31 - 1
 
 
 class DisconnectedError(ValueError):
@@ -307,6 +306,10 @@ def _read(dist: Any) -> tuple[Any, Any, Any]:
     """Return distances, which of them are of paths, and the library that computes with them."""
     if isinstance(dist, named.ShortestPaths):
         dist = dist.dist
+    if named.is_graph(dist) or hasattr(dist, "tocsr"):
+        raise TypeError("dist must be distances, and this is a graph: gpudist.apsp computes them")
+    if isinstance(dist, tuple) and len(dist) == 2 and getattr(dist[0], "ndim", 0) == 2:
+        raise TypeError("dist must be distances alone, the first that apsp returns: give dist[0]")
     checks.refuse_recorded("dist", dist)
     space = arrays.space_of(dist=dist)
     if space is arrays.HOST:
@@ -319,8 +322,13 @@ def _read(dist: Any) -> tuple[Any, Any, Any]:
         lib = sys.modules[library]
     if len(dist.shape) != 2 or dist.shape[0] != dist.shape[1]:
         raise ValueError(f"dist must be a square matrix, got shape {tuple(dist.shape)}")
-    whole = "int" in str(dist.dtype)
-    return dist, dist < _NO_PATH if whole else lib.isfinite(dist), lib
+    dtype = str(dist.dtype).removeprefix("torch.")
+    if dtype == "bool":
+        raise TypeError(
+            "dist must be distances, got an array of bool: what is reached is no length"
+        )
+    none = np.iinfo(dtype).max if dtype in results.NARROW else results.UNREACHABLE
+    return dist, dist < none if "int" in dtype else lib.isfinite(dist), lib
 
 
 def _is_torch(x: Any) -> bool:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import math
 import numbers
+from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +21,7 @@ from gpudist.nx import graphs
 Weight = str | Callable[[Any, Any, Any], Any] | None
 
 _MISSING: Any = object()
+_FRAME = "pandas.DataFrame"
 
 
 class EdgeList(NamedTuple):
@@ -191,12 +194,12 @@ def take(
         return graph, None  # as in most small calls
     if isinstance(graph, EdgeList):
         return graph, graph.nodes
-    kind = _kind(graph)
+    kind = _known(type(graph))  # type: ignore[arg-type]  # a type is hashable
     if graphs.is_graph(graph):
         listed = _of_networkx(graph, weight, nodelist, strict)
         return listed, listed.nodes
-    if (reader := _LIBRARIES.get(kind)) is not None:
-        listed = reader(graph, weight, nodelist, strict)
+    if kind in _LIBRARIES:
+        listed = _LIBRARIES[kind](graph, weight, nodelist, strict)
         return listed, listed.nodes
     # Some of SciPy's sparse matrices are dictionaries as well.
     if isinstance(graph, Mapping) and not hasattr(graph, "tocsr"):
@@ -204,39 +207,68 @@ def take(
         return listed, listed.nodes
     if weight != "weight" or nodelist is not None:
         name = "nodelist" if weight == "weight" else "weight"
-        raise TypeError(f"{name} is for NetworkX graphs, their like and dicts of dicts, got {kind}")
-    if kind == "pandas.DataFrame":
+        raise TypeError(
+            f"{name} is for NetworkX graphs, their like and dicts of dicts, got {_kind(graph)}"
+        )
+    if kind == _FRAME:
         return _of_frame(graph, labels)
     return graph, None
 
 
+def check_weight(weight: Any) -> None:
+    """Raise a TypeError for what neither names an attribute nor tells what edges weigh."""
+    if type(weight).__hash__ is None:
+        raise TypeError(
+            "weight must be the name of an attribute, a function, or None for 1, got "
+            f"{_kind(weight)}; what the edges of a list weigh apsp_edges takes as weights"
+        )
+
+
 def is_named(thing: Any) -> bool:
     """Tell whether it is a graph, rather than an array: one of a library, a dict, a frame."""
+    return is_graph(thing) or _known(type(thing)) == _FRAME  # type: ignore[arg-type]  # as below
+
+
+def is_graph(thing: Any) -> bool:
+    """Tell whether it lists its edges by the names of nodes: as a graph of a library, or a dict."""
     if isinstance(thing, (EdgeList, Mapping)) or graphs.is_graph(thing):
         return True
-    kind = _kind(thing)
-    return kind == "pandas.DataFrame" or kind in _LIBRARIES
+    kind = _known(type(thing))  # type: ignore[arg-type]  # a type is hashable
+    return kind is not None and kind != _FRAME
 
 
 def _kind(thing: Any) -> str:
-    kind = type(thing)
-    return f"{kind.__module__.partition('.')[0]}.{kind.__qualname__}"
+    return _name(type(thing))
+
+
+def _name(kind: type) -> str:
+    return f"{kind.__module__.partition('.')[0]}.{kind.__qualname__}".removeprefix("builtins.")
+
+
+@cache
+def _known(kind: type) -> str | None:
+    """Name the class that is read here and that this one is, or is derived from."""
+    names = map(_name, kind.__mro__)
+    return next((name for name in names if name == _FRAME or name in _LIBRARIES), None)
 
 
 def _ordered(nodes: list[Any], nodelist: Any) -> list[Any]:
     """Return the nodes in the order asked for, which is to be one of all of them."""
     if nodelist is None:
         return nodes
-    asked = list(nodelist)
-    if len(asked) != len(nodes) or set(asked) != set(nodes):
-        known, wanted = set(nodes), set(asked)
-        odd = [node for node in asked if node not in known]
-        left = [node for node in nodes if node not in wanted]
-        why = f"{odd[0]!r} is none of them" if odd else f"{left[0]!r} is missing" if left else ""
-        raise ValueError(
-            f"nodelist must name each of the graph's {len(nodes)} nodes once"
-            f"{': ' + why if why else ''}"
-        )
+    try:
+        asked = list(nodelist)
+        wanted = set(asked)
+    except TypeError as error:
+        raise TypeError(f"nodelist must be a sequence of the graph's nodes: {error}") from None
+    known = set(nodes)
+    if len(asked) != len(nodes) or wanted != known:
+        odd = [repr(node) for node in asked if node not in known]
+        twice = [repr(node) for node, times in Counter(asked).items() if times > 1]
+        left = [repr(node) for node in nodes if node not in wanted]
+        found = {"is none of them": odd, "is there twice": twice, "is missing": left}
+        why = next(f"{some[0]} {what}" for what, some in found.items() if some)
+        raise ValueError(f"nodelist must name each of the graph's {len(nodes)} nodes once: {why}")
     return asked
 
 
@@ -253,7 +285,8 @@ def _of_networkx(graph: Any, weight: Any, nodelist: Any, strict: bool) -> EdgeLi
         if strict and given and all(w is _MISSING for w in given):
             _refuse_missing(weight, [data for _, _, data in graph.edges(data=True)])
         given = [1 if w is _MISSING else w for w in given]
-    return EdgeList(tails, heads, _numbers(given), nodes, bool(graph.is_directed()))
+    weights = graphs.weighed(given, "graph", math.inf)
+    return EdgeList(tails, heads, weights, nodes, bool(graph.is_directed()))
 
 
 def _refuse_missing(weight: Any, edges: Sequence[Mapping[Any, Any]]) -> None:
@@ -272,6 +305,18 @@ def _refuse_missing(weight: Any, edges: Sequence[Mapping[Any, Any]]) -> None:
         f"no edge of graph has the attribute {weight!r}; {there}: name one as weight=, or give "
         "weight=None to count edges"
     )
+
+
+def _check_attributes(
+    attributes: Sequence[Mapping[Any, Any]], weight: Any, edges: Sequence[Any], strict: bool
+) -> None:
+    """Raise an error for a weight that no edge has, where edges are attributes, or numbers."""
+    if not strict or any(weight in data for data in attributes):
+        return
+    if attributes:
+        _refuse_missing(weight, attributes)
+    elif weight != "weight" and edges:
+        raise ValueError(f"edges of graph are numbers, without an attribute {weight!r}")
 
 
 def _of_dicts(graph: Mapping[Any, Any], weight: Any, nodelist: Any, strict: bool) -> EdgeList:
@@ -299,12 +344,8 @@ def _of_dicts(graph: Mapping[Any, Any], weight: Any, nodelist: Any, strict: bool
         for d in attributes:
             if d and all(isinstance(keyed, Mapping) for keyed in d.values()):
                 raise TypeError("graph has parallel edges: give the NetworkX graph itself")
-        all_have = attributes and len(attributes) == len(ends)
-        if strict and all_have and not any(weight in d for d in attributes):
-            _refuse_missing(weight, attributes)
-        if weight != "weight" and not attributes and ends:
-            raise ValueError(f"edges of graph are numbers, without an attribute {weight!r}")
-    return EdgeList(tails, heads, _numbers(given), nodes, True)
+        _check_attributes(attributes, weight, ends, strict)
+    return EdgeList(tails, heads, graphs.weighed(given, "graph", math.inf), nodes, True)
 
 
 def _of_igraph(graph: Any, weight: Any, nodelist: Any, strict: bool) -> EdgeList:
@@ -338,8 +379,7 @@ def _of_rustworkx(graph: Any, weight: Any, nodelist: Any, strict: bool) -> EdgeL
     elif weight is None:
         given = [1] * len(edges)
     else:
-        if strict and len(attributes) == len(held) and not any(weight in d for d in attributes):
-            _refuse_missing(weight, attributes)
+        _check_attributes(attributes, weight, held, strict)
         given = [d.get(weight, 1) if isinstance(d, Mapping) else d for d in held]
         given = [1 if d is None else w for d, w in zip(held, given, strict=True)]
     pairs, names = [edge[:2] for edge in edges], list(graph.node_indices())
@@ -362,7 +402,7 @@ def _of_pairs(
     place = {node: i for i, node in enumerate(nodes)}
     order = np.array([place[name] for name in names], np.intp)
     ends = order[np.array(pairs, np.intp).reshape(-1, 2)]
-    tails, heads, weights = ends[:, 0], ends[:, 1], _numbers(given)
+    tails, heads, weights = ends[:, 0], ends[:, 1], graphs.weighed(given, "graph", math.inf)
     if not directed:
         tails, heads = np.concatenate([tails, heads]), np.concatenate([heads, tails])
         weights = np.concatenate([weights, weights])
@@ -376,19 +416,14 @@ _LIBRARIES: dict[str, Callable[[Any, Any, Any, bool], EdgeList]] = {
 }
 
 
-def _numbers(given: list[Any]) -> Any:
-    """Return weights as float64, infinite for None, which is no edge."""
-    for kind in set(map(type, given)) - {type(None)}:
-        if not issubclass(kind, numbers.Real):
-            raise TypeError(f"graph's edges must weigh real numbers or None, got a {kind.__name__}")
-    return np.array([math.inf if w is None else w for w in given], dtype=np.float64)
-
-
 def _of_frame(frame: Any, labels: bool) -> tuple[Any, list[Any]]:
     """Read a square frame, whose rows and columns are to be the same nodes."""
     if {"source", "target"} <= set(map(str, frame.columns)) and frame.shape[1] in (2, 3):
         raise ValueError("graph is a frame of edges: give it to apsp_edges")
     rows, columns = frame.index, frame.columns
+    if labels and rows.has_duplicates:
+        twice = rows[rows.duplicated()][0]
+        raise ValueError(f"graph has two rows named {twice!r}, so that no result is read by name")
     if frame.shape[0] != frame.shape[1] or rows.equals(columns):
         return frame, list(rows)
     if rows.has_duplicates or columns.has_duplicates or set(rows) != set(columns):
@@ -397,8 +432,17 @@ def _of_frame(frame: Any, labels: bool) -> tuple[Any, list[Any]]:
             "column is; give the same names, or graph.to_numpy() if positions are meant"
         )
     if not labels:
-        raise ValueError(
-            "graph's columns are in another order than its rows; give graph[graph.index], or "
-            "labels=True for a result that is read by name"
-        )
+        refuse_turned(frame, "graph", ", or labels=True for a result that is read by name")
     return frame[list(rows)], list(rows)
+
+
+def refuse_turned(thing: Any, name: str, otherwise: str = "") -> None:
+    """Raise a ValueError for a frame whose columns are named as its rows, in another order."""
+    if _known(type(thing)) != _FRAME:  # type: ignore[arg-type]  # a type is hashable
+        return
+    rows, columns = thing.index, thing.columns
+    if not rows.equals(columns) and len(rows) == len(columns) and set(rows) == set(columns):
+        raise ValueError(
+            f"{name}'s columns are in another order than its rows; give {name}[{name}.index]"
+            f"{otherwise}"
+        )

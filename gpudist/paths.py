@@ -273,6 +273,7 @@ def apsp(
            [ 1., inf,  2.],
            [ 1.,  1., inf]])
     """
+    named.check_weight(weight)
     orders = Orders(kernel, device, options, progress, max_memory)
     asked = Asked(
         no_edge,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -228,6 +229,7 @@ def _reference(call: Call) -> Any:
     (space, weights), how, semiring = call.graph[:2], call.how, call.semiring
     value = call.unreachable
     arrays.refuse_devices(space, 'kernel="reference"')
+    _check_weights(call)
     dist, pred = reference.apsp(reference.edges(weights, *how), semiring)
     worst = semirings.neutral(semiring, "float64")
     if semiring.endswith("plus"):
@@ -237,6 +239,8 @@ def _reference(call: Call) -> Any:
         exactly.settle(arrays.HOST, weights, how, found, (dist, pred, worst))
     none = dist == worst
     if call.result == "int32":
+        too_long = np.isfinite(dist) & (np.abs(dist) >= results.LARGEST_INT32_PATH)
+        results.refuse_long(int(too_long.sum()))
         dist[dist == -worst] = semirings.neutral(semiring, call.result, opposite=True)
     dist[none] = value
     out = call.out
@@ -245,6 +249,27 @@ def _reference(call: Call) -> Any:
     else:
         out[...] = dist
     return (out, pred) if call.predecessors else out
+
+
+def _check_weights(call: Call) -> None:
+    """Refuse weights that the call does not take, as the core does while it reads them."""
+    from gpudist import reference
+
+    if call.unweighted:
+        return
+    _, weights, _, rule, sentinel = call.graph
+    known = np.where(reference.is_edge(weights, rule, sentinel), weights, 0).astype(np.float64)
+
+    def place(of: Callable[[Any], Any]) -> str:
+        i, j = np.argwhere(of(known))[0]
+        return f"graph[{i}, {j}]"
+
+    facts = results.Facts(
+        bool((known < 0).any()),
+        bool((known != np.floor(known)).any()),
+        float(np.abs(known).max(initial=0)),
+    )
+    results.check_weights(rule, sentinel, call.result, facts, place)
 
 
 def _reference_closure(

@@ -325,17 +325,22 @@ def edge_rows(rows: Any, rule: str, sentinel: float, unweighted: bool, semiring:
         The weights, those of loops as they are.
     """
     w = np.array(rows, np.float64)
-    w[~is_edge(w, rule, sentinel)] = _SEMIRINGS[semiring][2]
+    w[~is_edge(rows, rule, sentinel)] = _SEMIRINGS[semiring][2]
     if unweighted:
         w[np.isfinite(w)] = 1.0
     return w
 
 
 def is_edge(w: Any, rule: str, sentinel: float) -> Any:
-    """Tell which numbers are the weights of edges, by the rule of `edges`."""
+    """Tell which numbers are the weights of edges, by the rule of `edges`.
+
+    A sentinel is rounded to float32 where the weights are, and held against whole ones as it is.
+    """
     absent = ~np.isfinite(w)
     if rule != "infinite":
-        absent |= w == (0.0 if rule == "zero" else sentinel)
+        with np.errstate(over="ignore"):  # to infinity, which is no weight in any case
+            of = np.float32 if w.dtype.name == "float32" else np.float64
+            absent |= w == of(0.0 if rule == "zero" else sentinel)
     return ~absent
 
 
@@ -407,9 +412,7 @@ def closure(weights: Any, rule: str, sentinel: float, directed: bool) -> Any:
     ndarray of bool, shape (n, n)
         Whether there is a path.
     """
-    reached = np.array(
-        weights if weights.dtype == bool else is_edge(weights.astype(np.float64), rule, sentinel)
-    )
+    reached = np.array(weights if weights.dtype == bool else is_edge(weights, rule, sentinel))
     if not directed:
         reached |= reached.T.copy()
     for k in range(len(reached)):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -17,6 +18,17 @@ NARROW: Final = ("int16", "uint16", "uint8")
 
 UNREACHABLE: Final = 2**31 - 1
 NO_PREDECESSOR: Final = -9999
+LARGEST_INT32_PATH: Final = 2.0**30
+_LARGEST_INT32_WEIGHT = 2.0**29
+_LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
+
+
+class Facts(NamedTuple):
+    """What is known of weights as they were given: of which signs they are, and how large."""
+
+    negative: bool
+    fractional: bool
+    largest: float
 
 
 def read_unreachable(value: Any, dtype: str) -> float | None:
@@ -49,6 +61,8 @@ def read_unreachable(value: Any, dtype: str) -> float | None:
                 f"unreachable must be a whole number from {limits.min} to {limits.max} with "
                 f"dtype={dtype}, got {value}"
             )
+    elif dtype == "float32" and float(np.finfo(dtype).max) < abs(number) < math.inf:
+        raise ValueError(f"unreachable must be a number that float32 holds, got {value}")
     return number
 
 
@@ -121,6 +135,58 @@ def dtype_of(space: arrays.Space, single: bool, dtype: Any, semiring: str = "min
     if name not in CORE_DTYPES:
         raise ValueError(f"dtype must be {arrays.one_of((*CORE_DTYPES, *NARROW))}, got {name}")
     return name
+
+
+def check_weights(
+    rule: str,
+    sentinel: float,
+    dtype: str,
+    facts: Facts,
+    place: Callable[[Callable[[Any], Any]], str],
+) -> None:
+    """Refuse weights that a result of this dtype does not take, in the words of the core.
+
+    Parameters
+    ----------
+    rule, sentinel : str, float
+        What is no edge.
+    dtype : str
+        The result's.
+    facts : Facts
+        What is known of the weights.
+    place : callable
+        Takes what tells of numbers whether they are wrong, and returns the name of the first.
+
+    Raises
+    ------
+    ValueError
+        There is such a weight.
+    """
+    if rule == "sentinel" and sentinel < 0 and facts.negative:
+        raise ValueError(
+            f"{place(lambda w: w < 0)} is a negative weight, which no_edge={sentinel:g} leaves no "
+            "room for"
+        )
+    if dtype == "int32" and facts.fractional:
+        wrong = place(lambda w: w != np.floor(w))
+        raise ValueError(f"{wrong} is not a whole number, which dtype=int32 needs")
+    if dtype == "int32" and facts.largest >= _LARGEST_INT32_WEIGHT:
+        raise ValueError(
+            f"graph has a weight of magnitude {facts.largest:.0f}; dtype=int32 takes weights below "
+            "2**29"
+        )
+    if dtype == "float32" and facts.largest > _LARGEST_FLOAT32:
+        raise ValueError(
+            f"graph has a weight of magnitude {facts.largest:g}, which float32 cannot hold"
+        )
+
+
+def refuse_long(count: int) -> None:
+    """Raise an OverflowError if some lengths are beyond those that int32 results hold."""
+    if count:
+        raise OverflowError(
+            f"{count} path lengths reach 2**30, which int32 results do not hold; use dtype=float64"
+        )
 
 
 def unreachable_of(

@@ -59,7 +59,7 @@ def check_shapes_and_dtype(
     shapes = {name: x.shape for name, x in named.items()}
     for name, shape in shapes.items():
         if len(shape) != 2:
-            raise errors.not_two_dimensional(name, len(shape))
+            raise errors.not_two_dimensional(name, len(shape), points=False)
     check_shapes(shapes)
     return result_dtype(space, tuple(named.values()), semiring, out, dtype)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import numbers
 from typing import Any
 
 import numpy as np
@@ -71,12 +70,7 @@ def adjacency(graph: Any, name: str) -> Any:
 
 def _edges(graph: Any, name: str, none: float = math.inf) -> tuple[Any, Any, Any]:
     tails, heads, weights = graphs.edges(graph, list(graph), "weight", 1)
-    for kind in set(map(type, weights)) - {type(None)}:
-        if not issubclass(kind, numbers.Real):
-            raise TypeError(
-                f"{name}'s edges must weigh real numbers or None, got a {kind.__name__}"
-            )
-    return tails, heads, np.array([none if w is None else w for w in weights], dtype=np.float64)
+    return tails, heads, graphs.weighed(weights, name, none)
 
 
 def spread(n: int, rows: Any, columns: Any, weights: Any, dtype: str) -> Any:

@@ -123,7 +123,7 @@ def factors(
     named = {name: space.array(x, name) for name, x in given.items()}
     for name, x in named.items():
         if len(x.shape) < 2:
-            raise errors.not_two_dimensional(name, len(x.shape))
+            raise errors.not_two_dimensional(name, len(x.shape), points=False)
     try:
         lead = np.broadcast_shapes(*(tuple(x.shape[:-2]) for x in named.values()))
     except ValueError:

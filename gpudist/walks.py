@@ -44,6 +44,9 @@ def reconstruct_path(predecessors: Any, i: Any, j: Any) -> list[Any]:
     """
     if isinstance(predecessors, named.ShortestPaths):
         return predecessors.path(i, j)
+    for name, nodes in (("i", i), ("j", j)):
+        if isinstance(nodes, (list, tuple)) or (isinstance(nodes, np.ndarray) and nodes.ndim):
+            raise TypeError(f"{name} must be one node; reconstruct_paths takes arrays of them")
     return steps.back(predecessors, i, j)
 
 
@@ -137,7 +140,10 @@ def _nodes(name: str, given: Any, n: int) -> Any:
     if nodes.size == 0:
         nodes = nodes.astype(np.int64)
     if nodes.ndim != 1 or not np.issubdtype(nodes.dtype, np.integer):
-        raise TypeError(f"{name} must be whole numbers in one dimension, got {nodes.dtype}")
+        raise TypeError(
+            f"{name} must be whole numbers in one dimension, got an array of {nodes.dtype} of "
+            f"shape {nodes.shape}"
+        )
     nodes = nodes.astype(np.int64)
     if ((nodes < 0) | (nodes >= n)).any():
         stray = nodes[(nodes < 0) | (nodes >= n)][0]

@@ -460,6 +460,8 @@ def test_reconstruct_path():
     circle = np.array([[-9999, 2, 1]] * 3)
     with pytest.raises(ValueError, match="circle"):
         gpudist.reconstruct_path(circle, 0, 1)
+    with pytest.raises(TypeError, match="j must be one node; reconstruct_paths takes arrays"):
+        gpudist.reconstruct_path(pred, 0, [1, 2])
     for walk in (gpudist.reconstruct_path, gpudist.reconstruct_paths):
         with pytest.raises(TypeError, match=r"predecessors must be whole numbers.* float64"):
             walk(pred.astype(float), 0, 2)

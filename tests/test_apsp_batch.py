@@ -1,7 +1,9 @@
 """Many graphs in one call: each has the bits that it has alone, and errors say which is meant."""
 
+import copy
 import itertools
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -210,6 +212,42 @@ def test_errors_name_the_graph_and_the_nodes():
         gpudist.apsp(line, dtype="int32")
 
 
+@pytest.mark.parametrize("carried", [copy.copy, lambda error: pickle.loads(pickle.dumps(error))])
+def test_an_error_from_another_process_says_the_same(carried):
+    cyclic = np.array([[0, 2.0], [-3, 0]])
+    for call in (lambda: gpudist.apsp(cyclic), lambda: gpudist.apsp([abs(cyclic), cyclic])):
+        with pytest.raises(gpudist.NegativeCycleError) as caught:
+            call()
+        again = carried(caught.value)
+        assert type(again) is gpudist.NegativeCycleError and str(again) == str(caught.value)
+        assert vars(again) == vars(caught.value) and sorted(again.cycle) == [0, 1]
+
+
+def test_errors_of_graphs_with_names_tell_which_one():
+    good, bad, odd = {"a": {"b": 1}}, {"a": {"b": "far"}}, np.zeros((2, 3))
+    for call in (
+        lambda: gpudist.apsp([good, bad]),
+        lambda: gpudist.explain("apsp", [good, bad]),
+        lambda: gpudist.apsp([np.eye(2), {"a": ["b"]}], labels=True),
+        lambda: gpudist.transitive_closure([good, {"a": ["b"]}]),
+    ):
+        with pytest.raises(TypeError, match=r"^graph 1: ") as caught:
+            call()
+        assert caught.value.graph == 1
+    for semiring in ("or_and", "min_plus"):
+        with pytest.raises(ValueError, match=r"^graph 1: .* square"):
+            gpudist.apsp([good, odd], semiring=semiring)
+
+
+def test_a_list_of_float32_in_several_forms_stays_float32(rng):
+    w = np.where(rng.random((5, 5)) < 0.4, rng.random((5, 5)), 0).astype("f4")
+    forms = [w, np.ma.masked_equal(w, 0)]
+    found = gpudist.apsp(forms)
+    assert [one.dtype for one in found] == [np.float32] * 2
+    np.testing.assert_array_equal(found, [gpudist.apsp(w)] * 2)
+    assert gpudist.apsp([*forms, w.astype("f8")])[0].dtype == np.float64
+
+
 @pytest.mark.parametrize(("dtype", "most"), [("uint8", 254), ("int16", 32766), ("uint16", 65534)])
 def test_narrow_integers_hold_lengths_or_refuse_them(dtype, most):
     line = np.zeros((3, 3, 3))
@@ -308,6 +346,19 @@ def test_explain_says_how_many_graphs_there_are():
     assert "1 of them, with more than 128 nodes" in said.reason
     said = gpudist.explain("apsp", np.zeros((5, 300, 300)), device="cpu")
     assert said.op == "apsp" and "each of 5 graphs by itself" in said.reason
+
+
+def test_explain_takes_lists_for_closures_and_checks_what_is_no_edge():
+    graphs = [{"a": {"b": 1}}, np.eye(3)]
+    for said in (
+        gpudist.explain("transitive_closure", graphs),
+        gpudist.explain("apsp", graphs, semiring="or_and"),
+    ):
+        assert "each of 2 graphs by itself" in said.reason
+    for function in ("apsp", "transitive_closure"):
+        for graph in (np.eye(3), [np.eye(3)], np.eye(3)[None]):
+            with pytest.raises(TypeError, match="no_edge must be a real number, got str"):
+                gpudist.explain(function, graph, no_edge="none")
 
 
 def test_progress_ends(rng):

@@ -75,3 +75,27 @@ def test_rustworkx(kind, rng):
     graph.update_edge(*graph.edge_list()[0], "far")
     with pytest.raises(TypeError, match="real numbers or None, got a str"):
         gpudist.apsp(graph)
+
+
+def test_graphs_of_derived_kinds():
+    igraph, rustworkx = pytest.importorskip("igraph"), pytest.importorskip("rustworkx")
+    roads = type("Roads", (igraph.Graph,), {})(n=3, edges=[(0, 1), (1, 2)])
+    assert gpudist.apsp(roads)[0].tolist() == [0, 1, 2]
+    plan = type("Plan", (rustworkx.PyDiGraph,), {})()
+    plan.add_nodes_from("abc")
+    plan.add_edges_from([(0, 1, 2.0), (1, 2, 3.0)])
+    assert gpudist.apsp(plan)[0].tolist() == [0, 2, 5]
+
+
+def test_numbers_of_rustworkx_have_no_attribute():
+    rustworkx = pytest.importorskip("rustworkx")
+    graph = rustworkx.PyDiGraph()
+    graph.add_nodes_from("abc")
+    graph.add_edges_from([(0, 1, 2.0), (1, 2, 3.0)])
+    with pytest.raises(ValueError, match="without an attribute 'km'"):
+        gpudist.apsp(graph, weight="km")
+    assert gpudist.apsp(graph, weight="km", unweighted=True)[0].tolist() == [0, 1, 2]
+    graph.update_edge(0, 1, {"mi": 7})
+    with pytest.raises(ValueError, match="'km'; they have 'mi'"):
+        gpudist.apsp(graph, weight="km")
+    assert gpudist.apsp(graph, weight="mi")[0].tolist() == [0, 7, 10]

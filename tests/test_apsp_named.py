@@ -81,13 +81,50 @@ def test_nodelist_orders_rows(nx, roads):
     for wrong, why in (
         (["a", "b"], "'c' is missing"),
         (["a", "b", "d"], "'d' is none of them"),
-        (["a", "b", "b", "c"], "once"),
+        (["a", "b", "b", "c"], "once: 'b' is there twice"),
+        (["a", "b", "b"], "once: 'b' is there twice"),
     ):
         with pytest.raises(ValueError, match=why):
             gpudist.apsp(roads, nodelist=wrong, weight="cost")
     for given in ({"nodelist": [0, 1]}, {"weight": "cost"}, {"weight": None}):
         with pytest.raises(TypeError, match=f"{next(iter(given))} is for NetworkX graphs"):
             gpudist.apsp(np.ones((2, 2)), **given)
+    for wrong in (5, [["a"], "b", "c"]):
+        with pytest.raises(TypeError, match=r"^nodelist must be a sequence of the graph's nodes"):
+            gpudist.apsp(roads, nodelist=wrong, weight="cost")
+
+
+@pytest.mark.parametrize("weight", [np.ones(3), ["cost"], {"a": 1}], ids=lambda w: type(w).__name__)
+def test_what_is_no_weight_is_said_to_be_none(roads, weight):
+    for graph in (roads, np.ones((3, 3)), np.ones((2, 3, 3)), [roads, roads]):
+        with pytest.raises(
+            TypeError, match=r"^weight must be the name of an attribute, a function"
+        ):
+            gpudist.apsp(graph, weight=weight)
+    with pytest.raises(TypeError, match=r"^weight must be"):
+        gpudist.explain("apsp", roads, weight=weight)
+
+
+def test_weights_beyond_float64_are_an_error(nx):
+    large = nx.DiGraph([(0, 1, {"weight": 10**400})])
+    for call in (
+        lambda: gpudist.apsp(large),
+        lambda: gpudist.apsp({0: {1: 10**400}}),
+        lambda: gpudist.apsp(large, weight=lambda u, v, data: data["weight"]),
+    ):
+        with pytest.raises(ValueError, match="graph's edges must weigh numbers that float64 holds"):
+            call()
+    with pytest.raises(ValueError, match="A's edges must weigh numbers that float64 holds"):
+        gpudist.perron(large)
+
+
+def test_an_attribute_of_some_edges_counts_beside_numbers():
+    mixed = {"a": {"b": 3, "c": {"km": 5}}}
+    assert gpudist.apsp(mixed, weight="km")[0].tolist() == [0, 3, 5]
+    for given, missing in (({}, "'weight'; they have 'km'"), ({"weight": "mi"}, "'mi'; they have")):
+        with pytest.raises(ValueError, match=missing):
+            gpudist.apsp(mixed, **given)
+    assert gpudist.apsp(mixed, weight="mi", unweighted=True)[0].tolist() == [0, 1, 1]
 
 
 def test_a_result_by_name(roads, pd):
@@ -143,6 +180,23 @@ def test_frames_are_never_read_by_position(pd):
         gpudist.apsp(pd.DataFrame({"source": [0], "target": [1]}))
 
 
+def test_frames_of_derived_kinds_and_with_names_twice(pd):
+    class Frame(pd.DataFrame):
+        @property
+        def _constructor(self):
+            return Frame
+
+    names = ["a", "b", "c"]
+    w = Frame([[0, 3, 8], [0, 0, 2], [1, 0, 0]], index=names, columns=names)
+    with pytest.raises(ValueError, match="another order"):
+        gpudist.apsp(w[["c", "a", "b"]])
+    assert gpudist.apsp(w[["c", "a", "b"]], labels=True).dist.tolist() == EXPECTED
+    twice = pd.DataFrame(np.ones((2, 2)), index=["a", "a"], columns=["a", "a"])
+    assert gpudist.apsp(twice).tolist() == [[0, 1], [1, 0]]
+    with pytest.raises(ValueError, match="two rows named 'a'"):
+        gpudist.apsp(twice, labels=True)
+
+
 def test_lists_of_edges(pd):
     edges, weights = [(0, 1), (1, 2), (2, 0), (0, 1)], [3, 2, 1, 9]
     assert gpudist.apsp_edges(edges, weights).tolist() == EXPECTED
@@ -169,12 +223,72 @@ def test_lists_of_edges(pd):
     [
         (([(0, 1, 2)],), ValueError, r"shape \(m, 2\)"),
         (([(0.0, 1.0)],), TypeError, "whole numbers"),
+        (([(0, 1, 2, 3), (1, 2, 3, 0)],), ValueError, r"got \(2, 4\); edges\.T has a row for each"),
         (([(0, 5)], None, 3), ValueError, "from 0 to 2, got 5"),
         (([(0, 1 << 33)],), ValueError, "one is 8589934592: the result"),
         (([(0, -1)],), ValueError, "got -1"),
         (([(0, 1)], [1, 2]), ValueError, r"shape \(1,\)"),
+        (([], None, -1), ValueError, "n must be a number of nodes, got -1"),
+        (([(0, 1)], None, 1 << 40), ValueError, "n must be at most 16777216"),
+        ((pair for pair in [(0, 1)]), TypeError, r"numpy.array\(list\(edges\)\)"),
     ],
 )
 def test_bad_lists_of_edges(arguments, error, message):
     with pytest.raises(error, match=message):
-        gpudist.apsp_edges(*arguments)
+        gpudist.apsp_edges(*(arguments if isinstance(arguments, tuple) else (arguments,)))
+
+
+@pytest.mark.parametrize("given", [{"weight": "km"}, {"nodelist": [1, 0]}, {"sizes": [2]}])
+def test_what_lists_of_edges_have_other_words_for(given):
+    """Not taken for what it is not, and above all not ignored."""
+    for pointer in ({}, {"ptr": [0, 1]}):
+        with pytest.raises(TypeError, match=f"^{next(iter(given))} is not for lists of edges"):
+            gpudist.apsp_edges([(0, 1)], **given, **pointer)
+
+
+@pytest.mark.parametrize(
+    ("edges", "n", "message"),
+    [
+        ([(0, 2**32 + 1)], None, "one is 4294967297: the result"),  # which is 1 in 32 bits
+        ([(0, 1)], 2**32 + 2, "n must be at most 16777216"),
+        ([(0, 1)], [2, 3], r"n must be one number or have shape \(1,\), one for each graph"),
+        ([(0, 1)], [[2]], r"got \(1, 1\)"),
+    ],
+)
+def test_numbers_of_nodes_of_many_graphs(edges, n, message):
+    with pytest.raises(ValueError, match=message):
+        gpudist.apsp_edges(edges, n=n, ptr=[0, 1])
+
+
+def test_edges_without_an_end_or_a_weight(pd):
+    ids = pd.DataFrame({"source": [0.0, np.nan], "target": [1.0, 2.0]})
+    for frame in (ids, ids.astype("Int64"), ids.astype(str).where(ids.notna(), None)):
+        with pytest.raises(ValueError, match="edges have no source in row 1"):
+            gpudist.apsp_edges(frame, labels=True)
+    with pytest.raises(ValueError, match="edges have no target in row 0"):
+        gpudist.apsp_edges(pd.DataFrame({"source": ["a"], "target": [None]}), labels=True)
+    weights = pd.array([1, None], dtype="Int64")
+    frame = pd.DataFrame({"source": [0, 1], "target": [1, 2], "weight": weights})
+    with pytest.raises(ValueError, match="weights has missing values"):
+        gpudist.apsp_edges(frame)
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame({"source": ["a", None], "target": ["b", "c"]})
+    with pytest.raises(ValueError, match="edges have no source in row 1"):
+        gpudist.apsp_edges(frame, labels=True)
+    assert gpudist.apsp_edges(frame.drop_nulls(), labels=True).nodes == ["a", "b"]
+    with pytest.raises(TypeError, match=r"LazyFrame; edges.collect\(\)"):
+        gpudist.apsp_edges(frame.lazy())
+
+
+def test_frames_of_edges_with_odd_columns(pd):
+    for columns in (["source", "source", "target"], ["source", "target", "target"]):
+        with pytest.raises(ValueError, match=r"several columns '(source|target)'"):
+            gpudist.apsp_edges(pd.DataFrame([[0, 1, 2]], columns=columns))
+    none = pd.DataFrame({"source": [], "target": []})
+    assert gpudist.apsp_edges(none, n=2).tolist() == [[0, INF], [INF, 0]]
+    assert gpudist.apsp_edges(none, labels=True).nodes == []
+    days = pd.date_range("2026-01-01", periods=3)
+    found = gpudist.apsp_edges(pd.DataFrame({"source": days[:2], "target": days[1:]}), labels=True)
+    assert found.nodes == list(days) and found.distance(days[0], days[2]) == 2
+    with pytest.raises(TypeError, match="edges must name nodes by what may be a key"):
+        gpudist.apsp_edges(pd.DataFrame({"source": [[1]], "target": [[2]]}), labels=True)

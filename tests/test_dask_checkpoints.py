@@ -53,7 +53,9 @@ def test_a_run_goes_on_from_its_checkpoint(tmp_path, rng, monkeypatch):
         same(found, one)
     sets = {child.name for child in place.iterdir() if child.is_dir()}
     # The last one, and that from which this run may have to begin again, as it just did for pred.
-    assert sets == {f"{name}-{turn}" for name in ("dist", "pred", "facts") for turn in (3, 4)}
+    assert sets == {
+        f"{name}-{turn}" for name in ("dist", "pred", "facts", "sums") for turn in (3, 4)
+    }
     last = gpudist.apsp(lazy, **call)
     assert steps(last[0])["own"] == 1
     same(last[1], expected[1])
@@ -72,6 +74,31 @@ def test_what_is_known_of_the_weights_is_kept_as_well(tmp_path):
     assert facts[0, 2] == 4
 
 
+@pytest.mark.parametrize("spoil", ["remove", "empty", "change"])
+def test_what_was_lost_of_a_checkpoint_is_no_zeros(tmp_path, rng, spoil):
+    """Zarr takes a file that is missing for zeros, which would be lengths."""
+    lazy, place = da.from_array(roads(rng, 300), chunks=100), tmp_path / "paths"
+    call = {"bands": 3, "return_predecessors": True}
+    expected = gpudist.apsp(lazy, **call)[0].compute()
+    gpudist.apsp(lazy, checkpoint=place, **call)[0].compute()
+    files = [one for one in place.rglob("*") if one.is_file() and one.name != "zarr.json"]
+    assert {one.relative_to(place).parts[0] for one in files} == {
+        f"{name}-2" for name in ("dist", "pred", "facts", "sums")
+    }
+    for file in files:
+        kept = file.read_bytes()
+        if spoil == "remove":
+            file.unlink()
+        else:
+            middle = len(kept) // 2
+            changed = kept[:middle] + bytes([kept[middle] ^ 1]) + kept[middle + 1 :]
+            file.write_bytes(changed if spoil == "change" else b"")
+        with pytest.raises(ValueError, match="cannot be gone on from; remove that folder"):
+            gpudist.apsp(lazy, checkpoint=place, **call)[0].compute()
+        file.write_bytes(kept)
+    same(gpudist.apsp(lazy, checkpoint=place, **call)[0], expected)
+
+
 def test_a_checkpoint_is_of_one_call(tmp_path, rng):
     lazy, place = da.from_array(roads(rng, 300), chunks=100), tmp_path / "paths"
     gpudist.apsp(lazy, bands=3, checkpoint=place).compute()
@@ -85,6 +112,8 @@ def test_a_checkpoint_is_of_one_call(tmp_path, rng):
             gpudist.apsp(lazy, checkpoint=tmp_path / other)
     with pytest.raises(TypeError, match="must be the path of a folder, got int"):
         gpudist.apsp(lazy, checkpoint=3)
+    with pytest.raises(ValueError, match="checkpoint must be the path of a folder, got an empty"):
+        gpudist.apsp(lazy, checkpoint="")
 
 
 def test_sets_are_written_some_times_in_a_run():

@@ -49,6 +49,17 @@ def test_bands_have_the_bits_of_one_call(name, rng):
     same(gpudist.apsp(lazy, **call), lengths)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+@pytest.mark.parametrize("no_edge", [0.1, 0.5, 2, 300, 2**40, 1e300, np.inf, np.nan])
+def test_a_sentinel_that_the_chunks_do_not_hold_is_none_of_their_numbers(dtype, no_edge, rng):
+    w = rng.integers(1, 5, (9, 9)).astype(dtype)
+    w[0, 3] = 0.1
+    lazy = da.from_array(w, chunks=4)
+    same(gpudist.apsp(lazy, no_edge=no_edge), gpudist.apsp(w, no_edge=no_edge))
+    closed = gpudist.transitive_closure(w, no_edge=no_edge)
+    same(gpudist.transitive_closure(lazy, no_edge=no_edge), closed)
+
+
 def test_bands_are_about_equally_high():
     """Steps of 128 nodes are dealt out, as nobody waits then for the highest band."""
     graph = da.zeros((4100, 4100), chunks=500)

@@ -130,6 +130,34 @@ def test_frames_and_promises_of_dask_are_refused():
     assert gpudist.cdist(frame.to_dask_array(lengths=True), np.ones((3, 2))).shape == (2, 3)
 
 
+def test_the_advice_for_other_chunks_loses_nothing(rng):
+    sparse = pytest.importorskip("scipy.sparse")
+    w = np.where(rng.random((30, 30)) < 0.2, rng.random((30, 30)), 0)
+    graph = da.from_array(np.ma.masked_less(w, 0.3), chunks=(10, 30))
+    with pytest.raises(TypeError, match=r"as dask\.array\.ma\.filled\(graph, numpy\.nan\) may"):
+        gpudist.apsp(graph)
+    filled = da.ma.filled(graph, np.nan)
+    lazily.same(gpudist.apsp(filled), gpudist.apsp(np.ma.masked_less(w, 0.3)))
+    graph = da.from_array(w, chunks=(10, 30)).map_blocks(sparse.csr_array)
+    with pytest.raises(
+        TypeError, match=r"as graph.map_blocks\(lambda chunk: chunk.toarray\(\), dt"
+    ):
+        gpudist.apsp(graph)
+    dense = graph.map_blocks(lambda chunk: chunk.toarray(), dtype=graph.dtype)
+    lazily.same(gpudist.apsp(dense), gpudist.apsp(w))
+
+
+@pytest.mark.parametrize("function", [gpudist.apsp, gpudist.transitive_closure])
+def test_chunks_that_are_not_what_dask_was_told_are_refused(function, lazy):
+    for truths in (lazy, lazy > 0):
+        hidden = truths.map_blocks(np.ma.masked_array, mask=True, meta=truths._meta)
+        with pytest.raises(TypeError, match="graph has a masked chunk"):
+            function(hidden).compute()
+    sparse = pytest.importorskip("scipy.sparse")
+    with pytest.raises(TypeError, match="graph has a chunk that is a coo_matrix"):
+        function(lazy.map_blocks(sparse.coo_matrix, meta=lazy._meta).rechunk((40, 40))).compute()
+
+
 def test_scipy_is_left_what_dask_holds(lazy):
     import scipy.spatial.distance
 

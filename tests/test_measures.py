@@ -83,6 +83,29 @@ def test_edges_of_the_definitions():
         measures.diameter(np.zeros((2, 3)))
     assert measures.wiener_index([[0.0, 1.0], [2.0, 0.0]]) == 3
     assert measures.wiener_index([[0, np.inf], [np.inf, 0]]) == np.inf
+    with pytest.raises(TypeError, match="dist must be distances, got an array of bool"):
+        measures.diameter(np.ones((2, 2), bool))
+
+
+def test_graphs_are_no_distances(nx):
+    """And their matrices, which others advise to make of them, are none either."""
+    sparse = pytest.importorskip("scipy.sparse")
+    path = nx.path_graph(3)
+    for graph in (path, nx.to_dict_of_dicts(path), sparse.csr_array(nx.to_numpy_array(path))):
+        with pytest.raises(TypeError, match=r"this is a graph: gpudist\.apsp computes them"):
+            measures.diameter(graph)
+    with pytest.raises(TypeError, match=r"give dist\[0\]"):
+        measures.diameter(gpudist.apsp(path, return_predecessors=True))
+
+
+@pytest.mark.parametrize("dtype", ["int16", "uint16", "uint8"])
+def test_narrow_integers_have_no_path_as_well(dtype):
+    apart = gpudist.apsp([[0, 1, 0], [1, 0, 0], [0, 0, 0]], dtype=dtype)
+    with pytest.raises(ValueError, match="infinite path length"):
+        measures.diameter(apart)
+    assert measures.wiener_index(apart) == np.inf
+    assert measures.closeness_centrality(apart).tolist() == [0.5, 0.5, 0]
+    assert measures.diameter(gpudist.apsp([[0, 5], [5, 0]], dtype=dtype)) == 5
 
 
 @pytest.mark.gpu
@@ -132,6 +155,10 @@ def test_many_paths_that_are_none():
         gpudist.reconstruct_paths(pred, [0, 1], [0, 1, 2])
     with pytest.raises(TypeError, match="whole numbers"):
         gpudist.reconstruct_paths(pred, [0.5], [1])
+    with pytest.raises(
+        TypeError, match=r"in one dimension, got an array of int64 of shape \(1, 1\)"
+    ):
+        gpudist.reconstruct_paths(pred, [[0]], [1])
     circle = np.array([[-9999, 2, 1]] * 3)
     with pytest.raises(ValueError, match="circle"):
         gpudist.reconstruct_paths(circle, 0, 1)

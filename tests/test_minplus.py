@@ -312,6 +312,8 @@ def test_dtypes(device):
         (lambda x: gpudist.minplus(x, x, kernel="cdist/cpu_tile_avx2"), ValueError, "unknown kern"),
         (lambda x: gpudist.minplus(x, x, options={"a": 1}), ValueError, "takes no options"),
         (lambda x: gpudist.minplus(x, x, device="gpu"), ValueError, "device must be"),
+        (lambda a: gpudist.minplus(a, a[0]), ValueError, r"B must be two.*\(1, -1\)\) is a row"),
+        (lambda a: gpudist.minplus(a[None], a[0]), ValueError, r"\(-1, 1\)\) a column"),
     ],
 )  # fmt: skip
 def test_errors_name_the_argument(call, error, words):

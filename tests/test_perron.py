@@ -387,6 +387,18 @@ def test_errors_name_the_argument(call, error, words):
         call(np.ones((3, 3)))
 
 
+def test_a_frame_is_not_read_by_position_where_its_names_say_otherwise():
+    pd = pytest.importorskip("pandas", reason="pandas is missing")
+    named = pd.DataFrame([[1.0, 2.0], [3.0, 9.0]], index=["a", "b"], columns=["a", "b"])
+    turned = named[["b", "a"]]
+    for call in (gpudist.perron, lambda frame: gpudist.explain("perron", frame)):
+        with pytest.raises(ValueError, match=r"A's columns are in another order.*A\[A.index\]"):
+            call(turned)
+    value = gpudist.perron(named).value
+    assert gpudist.perron(turned[turned.index]).value == value
+    assert gpudist.perron(named.set_axis(["x", "y"], axis=1)).value == value
+
+
 def test_explain():
     said = gpudist.explain("perron", np.ones((50, 50), "f4"), device="cpu")
     assert said.kernel.startswith("perron/cpu_rows") and said.bytes == 4 * 2500

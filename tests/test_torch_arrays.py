@@ -139,6 +139,19 @@ def test_the_first_operand_decides_on_the_library():
     assert isinstance(gpudist.minplus(S, S.numpy(), C=S.numpy()), torch.Tensor)
 
 
+def test_each_graph_of_a_list_decides_for_itself():
+    w = np.array([[0, 2.0], [3.0, 0]])
+    for given in ([torch.tensor(w), w], [w, torch.tensor(w)]):
+        kinds = list(map(type, given))
+        dist, pred = gpudist.apsp(given, return_predecessors=True)
+        for found in (dist, pred, gpudist.transitive_closure(given)):
+            assert list(map(type, found)) == kinds
+        assert [type(one.dist) for one in gpudist.apsp(given, labels=True)] == kinds
+        np.testing.assert_array_equal(dist[0], dist[1])
+    with pytest.raises(TypeError, match=r"graph 1: .* requires gradients"):
+        gpudist.apsp([w, torch.tensor(w, requires_grad=True)])
+
+
 def test_out_is_returned_itself_and_written_in_place():
     expected = gpudist.cdist(A, B)
     tensor, array = torch.empty(4, 5, dtype=torch.float64), np.empty((4, 5))

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpudist import _core, arrays, cycles, exactly, semirings
+from gpudist import _core, arrays, cycles, exactly, reference, results, semirings
 from gpudist.errors import negative_cycle_error
+from gpudist.results import Facts
 
 STEP = 128
 """Bands begin and end at multiples of so many nodes, which every backend can do."""
@@ -30,9 +31,6 @@ _APART = 32
 _PIECE = 2**18
 
 _NO_PREDECESSOR = -9999
-_LARGEST_INT32_WEIGHT = 2.0**29
-_LARGEST_INT32_PATH = 2.0**30
-_LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 
 
 class How(NamedTuple):
@@ -76,14 +74,6 @@ class How(NamedTuple):
         return columns + _APART if near else columns
 
 
-class Facts(NamedTuple):
-    """What is known of the weights of a band, as they were given."""
-
-    negative: bool
-    fractional: bool
-    largest: float
-
-
 class Band(NamedTuple):
     """A band of the matrix: lengths, predecessors or None, and what is known of its weights."""
 
@@ -100,8 +90,20 @@ class Report(NamedTuple):
 
 
 def _library(array: Any) -> Any:
-    """Return the module that an array comes from, NumPy or CuPy."""
-    return np if isinstance(array, np.ndarray) else sys.modules["cupy"]
+    """Return the library of an array, or raise a TypeError for a chunk that is another's.
+
+    Dask tells of what kind chunks are before there are any, and may be wrong.
+    """
+    if isinstance(array, np.ma.MaskedArray):
+        raise TypeError("graph has a masked chunk; fill it first, its mask would be ignored")
+    if isinstance(array, np.ndarray):
+        return np
+    cupy = sys.modules.get("cupy")
+    if cupy is None or not isinstance(array, cupy.ndarray):
+        raise TypeError(
+            f"graph has a chunk that is a {type(array).__name__}; those of NumPy and CuPy are taken"
+        )
+    return cupy
 
 
 def rounded_up(rows: int) -> int:
@@ -168,9 +170,7 @@ def _pieces(xp: Any, rows: int, how: How) -> list[slice]:
 def _weights(xp: Any, block: Any, how: How) -> tuple[Any, Any]:
     """Return the weights as numbers, 0 for no edge, and where there is none."""
     given = block if block.dtype.name in ("float32", "float64", "int32") else block.astype(float)
-    absent = ~xp.isfinite(given)
-    if how.rule != "infinite":
-        absent |= given == given.dtype.type(0 if how.rule == "zero" else how.sentinel)
+    absent = ~reference.is_edge(given, how.rule, how.sentinel)
     return xp.where(absent, 0, xp.ones_like(given) if how.unweighted else given), absent
 
 
@@ -191,29 +191,13 @@ def _edges(xp: Any, block: Any, known: Facts, how: How) -> tuple[Any, Facts]:
 
 
 def _check(xp: Any, block: Any, facts: Facts, first: int, how: How) -> None:
-    """Refuse weights that the call does not take, in the words of the core."""
+    """Refuse weights that the call does not take."""
 
     def place(of: Callable[[Any], Any]) -> str:
         i, j = (int(at[0]) for at in xp.nonzero(of(_weights(xp, block, how)[0])))
         return f"graph[{first + i}, {j}]"
 
-    if how.rule == "sentinel" and how.sentinel < 0 and facts.negative:
-        raise ValueError(
-            f"{place(lambda w: w < 0)} is a negative weight, which no_edge={how.sentinel:g} "
-            "leaves no room for"
-        )
-    if how.result == "int32" and facts.fractional:
-        wrong = place(lambda w: w != xp.floor(w))
-        raise ValueError(f"{wrong} is not a whole number, which dtype=int32 needs")
-    if how.result == "int32" and facts.largest >= _LARGEST_INT32_WEIGHT:
-        raise ValueError(
-            f"graph has a weight of magnitude {facts.largest:.0f}; dtype=int32 takes weights below "
-            "2**29"
-        )
-    if how.result == "float32" and facts.largest > _LARGEST_FLOAT32:
-        raise ValueError(
-            f"graph has a weight of magnitude {facts.largest:g}, which float32 cannot hold"
-        )
+    results.check_weights(how.rule, how.sentinel, how.result, facts, place)
 
 
 # ------------------------------------------------------------------ turns
@@ -352,7 +336,7 @@ def _as_wanted(xp: Any, dist: Any, how: How) -> tuple[Any, int]:
     if how.flips:
         dist = 0.0 - dist
     if how.result == "int32":
-        beyond = xp.isfinite(dist) & (xp.abs(dist) >= _LARGEST_INT32_PATH)
+        beyond = xp.isfinite(dist) & (xp.abs(dist) >= results.LARGEST_INT32_PATH)
         too_long = int(beyond.sum())
         opposite = semirings.neutral(how.semiring, "int32", opposite=True)
         dist = xp.where(xp.isinf(dist) & ~none, opposite, dist)
@@ -411,11 +395,8 @@ def settle(
         )
         settled = dist, pred
     too_long = sum(one if isinstance(one, int) else one[2] for one in finished)
-    if not nodes and too_long:
-        raise OverflowError(
-            f"{too_long} path lengths reach 2**30, which int32 results do not hold; use "
-            "dtype=float64"
-        )
+    if not nodes:
+        results.refuse_long(too_long)
     return settled
 
 
@@ -464,8 +445,8 @@ def start_truths(block: Any, across: Any, how: How) -> Any:
 
 
 def _are_edges(block: Any, how: How) -> Any:
+    _library(block)  # or an error
     if block.dtype == bool:
         return block.copy()
     given = block if block.dtype.name in ("float32", "float64", "int32") else block.astype(float)
-    absent = given.dtype.type(0 if how.rule == "zero" else how.sentinel)
-    return _library(block).isfinite(given) & (given != absent)
+    return reference.is_edge(given, how.rule, how.sentinel)

@@ -2,6 +2,8 @@
 
 A set is all bands after some turn. A new set is written beside the last one, and the group's
 attributes name it once it is complete: a reader finds whole sets, wherever the writer stopped.
+Zarr reads zeros where a file is missing, so a sum of each band's bits is kept, to be held against
+what is read.
 """
 
 from __future__ import annotations
@@ -13,9 +15,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpudist.dask.bands import Band, Facts, How
+from gpudist.dask.bands import Band, How
+from gpudist.results import Facts
 
-_FORMAT = "gpudist apsp 1"
+_FORMAT = "gpudist apsp 2"
 
 SETS = 8
 """How many sets a call writes, at most, one after the other."""
@@ -65,6 +68,8 @@ def opened(path: Any, token: str) -> Checkpoint:
 
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"checkpoint must be the path of a folder, got {type(path).__name__}")
+    if not os.fspath(path):
+        raise ValueError("checkpoint must be the path of a folder, got an empty one")
     place = os.path.abspath(path)
     if not os.path.exists(place) or (os.path.isdir(place) and not os.listdir(place)):
         return Checkpoint(place, token, 0)
@@ -89,7 +94,7 @@ def turns_to_save(turns: int, done: int) -> list[int]:
 
 
 def _names(turn: int) -> dict[str, str]:
-    return {name: f"{name}-{turn}" for name in ("dist", "pred", "facts")}
+    return {name: f"{name}-{turn}" for name in ("dist", "pred", "facts", "sums")}
 
 
 def make(at: Checkpoint, turn: int, bands: int, height: int, how: How, before: Any) -> str:
@@ -127,6 +132,7 @@ def make(at: Checkpoint, turn: int, bands: int, height: int, how: How, before: A
     if how.predecessors:
         group.create_array(names["pred"], shape=shape, chunks=chunks, dtype="int32", **plain)
     group.create_array(names["facts"], shape=(bands, 3), chunks=(1, 3), dtype="float64", **plain)
+    group.create_array(names["sums"], shape=(bands,), chunks=(1,), dtype="uint64", **plain)
     return at.path
 
 
@@ -159,11 +165,27 @@ def save(at: Checkpoint, turn: int, number: int, band: Band, first: int, made: s
     if int(group.attrs["done"]) >= turn:
         return number
     rows = slice(first, first + band.dist.shape[0])
-    group[names["dist"]][rows] = _on_host(band.dist)
+    parts = [_on_host(band.dist), None if band.pred is None else _on_host(band.pred)]
+    parts.append(np.array(band.facts, np.float64))
+    group[names["dist"]][rows] = parts[0]
     if band.pred is not None:
-        group[names["pred"]][rows] = _on_host(band.pred)
-    group[names["facts"]][number] = np.array(band.facts, np.float64)
+        group[names["pred"]][rows] = parts[1]
+    group[names["facts"]][number] = parts[2]
+    group[names["sums"]][number] = _sum(parts)
     return number
+
+
+def _sum(parts: list[Any]) -> Any:
+    """Add up the bits of arrays of a band, 64 at a time; never 0, which stands for what is missing.
+
+    It is as quick as reading them, which no check sum is.
+    """
+    total = np.zeros(1, np.uint64)  # as arrays wrap around without a warning
+    for place, part in enumerate(parts):
+        if part is not None:
+            words = np.ascontiguousarray(part).reshape(-1).view(np.uint64)
+            total += words.sum(dtype=np.uint64, keepdims=True) * np.uint64(2 * place + 1)
+    return np.maximum(total, 1)[0]
 
 
 def _on_host(array: Any) -> Any:
@@ -223,18 +245,36 @@ def load(at: Checkpoint, number: int, rows: int, first: int, like: Any, how: How
     -------
     Band
         As it was saved.
+
+    Raises
+    ------
+    ValueError
+        It is not there any more as it was saved.
     """
     import zarr
 
-    group, names = zarr.open_group(at.path, mode="r"), _names(at.done)
-    there = slice(first, first + rows)
-    facts = group[names["facts"]][number]
-    dist, pred = group[names["dist"]][there], None
-    if how.predecessors:
-        pred = group[names["pred"]][there]
+    names, there, pred = _names(at.done), slice(first, first + rows), None
+    try:
+        group = zarr.open_group(at.path, mode="r")
+        facts, known = group[names["facts"]][number], group[names["sums"]][number]
+        dist = group[names["dist"]][there]
+        if how.predecessors:
+            pred = group[names["pred"]][there]
+    except MemoryError:
+        raise
+    except Exception as error:  # of whatever keeps the files
+        raise ValueError(f"{_spoiled(at)}: {error}") from error
+    if _sum([dist, pred, facts]) != known:
+        raise ValueError(f"{_spoiled(at)}: it has lost or changed some of band {number}")
     if not isinstance(like, np.ndarray):
         import cupy
 
         dist = cupy.asarray(dist)
         pred = None if pred is None else cupy.asarray(pred)
     return Band(dist, pred, Facts(bool(facts[0]), bool(facts[1]), float(facts[2])))
+
+
+def _spoiled(at: Checkpoint) -> str:
+    return (
+        f"checkpoint={at.path!r} cannot be gone on from; remove that folder and make the call again"
+    )

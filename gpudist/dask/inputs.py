@@ -53,17 +53,27 @@ def take(value: Any, name: str) -> Any:
             "which it computes the array once"
         )
     if value.ndim != 2:
-        raise errors.not_two_dimensional(name, value.ndim)
+        raise errors.not_two_dimensional(name, value.ndim, points=name.startswith("X"))
     kind = type(value._meta)
     cupy = sys.modules.get("cupy")
     if kind is not np.ndarray and (cupy is None or kind is not cupy.ndarray):
         raise TypeError(
             f"{name} has chunks of {kind.__module__}.{kind.__name__}; chunks of NumPy and CuPy are "
-            f"taken, as {name}.map_blocks(numpy.asarray) may make them"
+            f"taken, as {_plainly(value, name)} may make them"
         )
     if value.dtype.kind not in foreign.NUMBERS:
         raise foreign.not_numbers(value._meta, np.empty(0, value.dtype), name)
     return value
+
+
+def _plainly(value: Any, name: str) -> str:
+    """Return the call that makes other chunks those of NumPy, with nothing lost on the way."""
+    if isinstance(value._meta, np.ma.MaskedArray):
+        return f"dask.array.ma.filled({name}, numpy.nan)"
+    if foreign.is_sparse(value._meta):
+        dense = foreign.densely(value._meta, "chunk")
+        return f"{name}.map_blocks(lambda chunk: {dense}, dtype={name}.dtype)"
+    return f"{name}.map_blocks(numpy.asarray)"
 
 
 def on_host(value: Any) -> bool:

@@ -98,7 +98,7 @@ def run(
         asked = airports.find(origin), airports.find(destination)
     n = len(airports)
     if output is not None:
-        need_matplotlib()
+        need_matplotlib(Path(output))
     if dask:
         cluster.need_dask()
         if device not in (None, "cpu"):

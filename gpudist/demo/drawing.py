@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from gpudist.demo.errors import missing
+from gpudist.demo.errors import DemoError, missing
 from gpudist.demo.findings import Findings
 from gpudist.demo.projection import arcs, equal_earth, on_map
+from gpudist.measure import chart
 
 _NIGHT = "#0b1526"
 _SEA = "#0f1e36"
@@ -25,18 +26,27 @@ _BARS = "#5b8def"
 _TREE = ("#34e7e4", "#4aa8ff", "#7b6cff", "#c93cf5")
 
 
-def need_matplotlib() -> None:
+def need_matplotlib(output: Path) -> None:
     """Fail before the work, not after it.
+
+    Parameters
+    ----------
+    output : Path
+        Where the picture goes.
 
     Raises
     ------
     DemoError
-        If matplotlib is not installed.
+        If matplotlib is not installed, or saves no picture of that name.
     """
     try:
         import matplotlib.figure  # noqa: F401
+
+        chart.check_picture(output)
     except ImportError as error:
         raise missing(error) from None
+    except ValueError as error:
+        raise DemoError(str(error)) from None
 
 
 def draw(found: Findings, asked: tuple[int, int], farthest: tuple[int, int], output: Path) -> None:

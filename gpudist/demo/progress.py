@@ -73,7 +73,7 @@ def _watch(name: str, estimate: float | None, done: threading.Event) -> None:
 
 def _bar(name: str, estimate: float | None) -> Any:
     """Make a progress bar in seconds; None without tqdm or a terminal."""
-    if not sys.stderr.isatty():
+    if sys.stderr is None or not sys.stderr.isatty():
         return None
     try:
         from tqdm import tqdm

@@ -7,6 +7,7 @@ needs them: what differs in colour differs in marker, line or hatch as well, and
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from gpudist.measure.wording import duration, quantity, threads
@@ -41,6 +42,29 @@ STYLE: dict[str, Any] = {
 OURS: dict[str, Any] = {"facecolor": BLUE, "edgecolor": "black"}
 OTHERS: dict[str, Any] = {"facecolor": "#E0E0E0", "edgecolor": "black", "hatch": "//"}
 """How bars of ours and of others are drawn."""
+
+
+def check_picture(path: Path) -> None:
+    """Raise an error, before the work, for a picture that Matplotlib would not save after it.
+
+    Parameters
+    ----------
+    path : Path
+        Where it is to be saved.
+
+    Raises
+    ------
+    ValueError
+        The suffix names no format.
+    ImportError
+        Matplotlib is not installed.
+    """
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    formats = FigureCanvasBase.get_supported_filetypes()
+    if path.suffix[1:].lower() not in formats:
+        listed = ", ".join(f".{suffix}" for suffix in sorted(formats))
+        raise ValueError(f"the name of a picture must end in one of {listed}: {path}")
 
 
 def set_style() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import sys
 from typing import Any
 
@@ -38,3 +39,21 @@ def edges(graph: Any, nodes: list[Any], weight: Any, missing: float) -> tuple[An
     if weight is None:
         return *ends, [missing] * len(heads)
     return *ends, [data.get(weight, missing) for data in weights]
+
+
+def weighed(given: list[Any], name: str, none: float) -> Any:
+    """Return weights as they are stored as float64, `none` for None; `name` is the graph's.
+
+    Raise a TypeError for what is no real number, a ValueError for one that float64 does not hold.
+    """
+    for kind in set(map(type, given)) - {type(None)}:
+        if not issubclass(kind, numbers.Real):
+            raise TypeError(
+                f"{name}'s edges must weigh real numbers or None, got a {kind.__name__}"
+            )
+    try:
+        return np.array([none if w is None else w for w in given], dtype=np.float64)
+    except OverflowError:
+        raise ValueError(
+            f"{name}'s edges must weigh numbers that float64 holds, and one is beyond its range"
+        ) from None
