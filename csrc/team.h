@@ -27,6 +27,15 @@ int gd_team_size(void);
 /* The cores that the process may use. */
 int gd_team_cores(void);
 
+/* How many of `members` find memory of their own, `own` bytes each, in a workspace of which
+ * `shared` bytes are for all: the team's size may have changed since the launcher was asked for
+ * sizes. */
+static inline int gd_team_that_fits(size_t workspace_bytes, size_t shared, size_t own, int members)
+{
+    const size_t room = (workspace_bytes - shared) / own;
+    return room < (size_t)members ? (int)room : members;
+}
+
 /* Does the work items from `first` to before `last`. Of members 0 to members - 1, the caller is
  * number 0, and no two threads are the same at a time: memory for each member can be scratch. */
 typedef void gd_team_part(void *context, ptrdiff_t first, ptrdiff_t last, int member);

@@ -135,6 +135,15 @@ def rng():
     return np.random.default_rng(20260101)
 
 
+@pytest.fixture
+def torch():
+    """Give PyTorch to a test that makes device arrays by it, if it sees a GPU as well."""
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("PyTorch sees no GPU")
+    return torch
+
+
 @pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 def device(request):
     return request.param

@@ -19,6 +19,20 @@ def gradients(function, *inputs, asked=None):
     return d.detach(), torch.autograd.grad(d, inputs, asked)
 
 
+def check_parts(function, x, y, asked, parts):
+    """Hold that gradients are the same bits when asked again, and of some rows and matrices alone.
+
+    Return them for all. `parts` are matrices, and which of their rows are taken.
+    """
+    d, got = gradients(function, x, y, asked=asked)
+    assert all(map(torch.equal, got, gradients(function, x, y, asked=asked)[1]))
+    for k, rows in parts:
+        part = gradients(function, x[k, rows], y[k], asked=asked[k, rows])
+        assert torch.equal(part[0], d[k, rows])
+        assert torch.equal(part[1][0], got[0][k, rows])
+    return got
+
+
 def there(*shape, seed=0):
     """Normal numbers on the GPU, the same each time."""
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).cuda()

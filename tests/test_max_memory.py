@@ -226,11 +226,8 @@ def test_a_device_holds_no_more_than_it_may(bound):
 
 
 @pytest.mark.gpu
-def test_a_long_call_grows_within_its_memory():
+def test_a_long_call_grows_within_its_memory(torch):
     """Its first pieces are short, and the copies that later ones need are larger."""
-    torch = pytest.importorskip("torch")
-    if not torch.cuda.is_available():
-        pytest.skip("PyTorch sees no GPU")
     a = torch.randint(0, 4, (100_000, 1024), device="cuda").float()
     b = a[:8000].contiguous()
     want = gpudist.cdist(a, b, "hamming")

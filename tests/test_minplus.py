@@ -334,10 +334,7 @@ def test_explain():
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("semiring", SEMIRINGS)
-def test_device_arrays(semiring, rng):
-    torch = pytest.importorskip("torch")
-    if not torch.cuda.is_available():
-        pytest.skip("PyTorch sees no GPU")
+def test_device_arrays(torch, semiring, rng):
     for dtype in dtypes_of(semiring):
         a, b, c = (
             matrix(rng, shape, semiring, dtype, "special")
@@ -357,10 +354,7 @@ def test_device_arrays(semiring, rng):
 
 
 @pytest.mark.gpu
-def test_int32_on_a_device_is_checked():
-    torch = pytest.importorskip("torch")
-    if not torch.cuda.is_available():
-        pytest.skip("PyTorch sees no GPU")
+def test_int32_on_a_device_is_checked(torch):
     x = torch.full((3, 3), 2**28, dtype=torch.int32, device="cuda")
     with pytest.raises(ValueError, match=r"2\*\*28"):
         gpudist.minplus(x, x)

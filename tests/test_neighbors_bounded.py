@@ -2,9 +2,14 @@
 
 import numpy as np
 import pytest
-from conftest import fail_each_allocation
 from test_neighbors import check
-from test_neighbors_boxes import SETS, check_a_radius_for_each_row, check_all, keys_like
+from test_neighbors_boxes import (
+    SETS,
+    check_a_radius_for_each_row,
+    check_all,
+    check_memory,
+    keys_like,
+)
 
 import gpudist
 from gpudist import _core
@@ -256,15 +261,7 @@ def test_a_stop_comes_through(rng):
 
 
 def test_memory(rng):
-    x = rng.random((3000, 30))
-    for call in (
-        lambda: gpudist.knn(x[:40], x, 3, kernel=BEST),
-        lambda: gpudist.radius_neighbors(x[:40], x, 1.3, kernel=BEST),
-        lambda: gpudist.count_neighbors(x[:40], x, [1.3], kernel=BEST),
-    ):
-        fail_each_allocation(call)
-    with pytest.raises(MemoryError, match="max_memory"):
-        gpudist.knn(x, k=3, kernel=BEST, max_memory=1000)
+    check_memory(rng.random((3000, 30)), 1.3, BEST)
     x = rng.random((20000, 120), dtype=np.float32)
     little = {"max_memory": x.nbytes}  # no room for packed points beside the rest: panels do it
     with pytest.raises(MemoryError, match="max_memory"):

@@ -229,13 +229,17 @@ def test_what_boxes_are_not_for(call, message, rng):
         call(rng.random((600, 3)))
 
 
-def test_memory(rng):
-    x = rng.random((3000, 3))
+def check_memory(x, radius, kernel):
+    """Hold that searches of all kinds survive a lack of memory, and hear of a limit."""
     for call in (
-        lambda: gpudist.knn(x[:40], x, 3, kernel=BEST),
-        lambda: gpudist.radius_neighbors(x[:40], x, 0.3, kernel=BEST),
-        lambda: gpudist.count_neighbors(x[:40], x, [0.3], kernel=BEST),
+        lambda: gpudist.knn(x[:40], x, 3, kernel=kernel),
+        lambda: gpudist.radius_neighbors(x[:40], x, radius, kernel=kernel),
+        lambda: gpudist.count_neighbors(x[:40], x, [radius], kernel=kernel),
     ):
         fail_each_allocation(call)
     with pytest.raises(MemoryError, match="max_memory"):
-        gpudist.knn(x, k=3, kernel=BEST, max_memory=1000)
+        gpudist.knn(x, k=3, kernel=kernel, max_memory=1000)
+
+
+def test_memory(rng):
+    check_memory(rng.random((3000, 3)), 0.3, BEST)

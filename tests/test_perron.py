@@ -511,10 +511,7 @@ def test_a_part_says_what_it_does_not_take(rng):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_device_arrays(dtype, rng):
-    torch = pytest.importorskip("torch")
-    if not torch.cuda.is_available():
-        pytest.skip("PyTorch sees no GPU")
+def test_device_arrays(torch, dtype, rng):
     for n in (1, 6, 130, 401):
         a = positive(rng, n).astype(dtype)
         expected = gpudist.perron(a, device="cpu")
@@ -549,11 +546,8 @@ def test_device_arrays(dtype, rng):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_large_matrices(dtype):
+def test_large_matrices(torch, dtype):
     """Shares of A that stay in shared memory, and such that do not."""
-    torch = pytest.importorskip("torch")
-    if not torch.cuda.is_available():
-        pytest.skip("PyTorch sees no GPU")
     for n in (2047, 2048, 4100, 8192):
         i = torch.arange(n, device="cuda", dtype=torch.float64)
         a = (1 / (i[:, None] + i + 1)).to(getattr(torch, dtype))

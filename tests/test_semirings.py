@@ -308,10 +308,7 @@ def test_explain(rng):
 
 
 @pytest.mark.gpu
-def test_device_arrays(rng):
-    torch = pytest.importorskip("torch")
-    if not torch.cuda.is_available():
-        pytest.skip("PyTorch sees no GPU")
+def test_device_arrays(torch, rng):
     w = graph(rng, 90, "min_max", 0.1)
     for semiring in ("min_plus", "min_max", "max_min", "or_and"):
         there = torch.as_tensor(np.abs(w), device="cuda")

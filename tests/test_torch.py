@@ -1,5 +1,6 @@
 """gpudist.torch: PyTorch's cdist and pdist, with its values and gradients, and better digits."""
 
+import functools
 import itertools
 import math
 import subprocess
@@ -12,7 +13,7 @@ import gpudist
 
 torch = pytest.importorskip("torch", minversion="2.4", reason="PyTorch 2.4 is missing")
 
-from tensors import gradients, points  # noqa: E402
+from tensors import check_parts, gradients, points  # noqa: E402
 
 import gpudist.torch as ours  # noqa: E402
 from gpudist.torch import _terms  # noqa: E402
@@ -310,17 +311,11 @@ def test_a_rows_gradient_does_not_depend_on_its_neighbours(given):
     """Nor on the matrices beside it, nor on threads: bit for bit."""
     x, y = points(5, 70, 9, dtype=torch.float32), points(5, 150, 9, dtype=torch.float32)
     asked = points(5, 70, 150, dtype=torch.float32)
-    whole = gradients(lambda x, y: ours.cdist(x, y, **given), x, y, asked=asked)
-    again = gradients(lambda x, y: ours.cdist(x, y, **given), x, y, asked=asked)
-    assert all(map(torch.equal, whole[1], again[1]))
-    for k, rows in ((0, slice(0, 70)), (3, slice(11, 45)), (4, slice(69, 70))):
-        part = gradients(
-            lambda x, y: ours.cdist(x, y, **given), x[k, rows], y[k], asked=asked[k, rows]
-        )
-        assert torch.equal(part[0], whole[0][k, rows])
-        assert torch.equal(part[1][0], whole[1][0][k, rows])
-    other = gradients(lambda x, y: ours.cdist(x, y, **given), x[2], y[2, :9], asked=asked[2, :, :9])
-    assert torch.equal(other[1][1], whole[1][1][2, :9])
+    cdist = functools.partial(ours.cdist, **given)
+    parts = ((0, slice(0, 70)), (3, slice(11, 45)), (4, slice(69, 70)))
+    whole = check_parts(cdist, x, y, asked, parts)
+    other = gradients(cdist, x[2], y[2, :9], asked=asked[2, :, :9])
+    assert torch.equal(other[1][1], whole[1][2, :9])
 
 
 LARGE = """

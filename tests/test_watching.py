@@ -101,10 +101,7 @@ def test_ctrl_c_is_heard_in_a_notebook():
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", SOME)
-def test_ctrl_c_is_heard_while_a_device_works(name):
-    torch = pytest.importorskip("torch")
-    if not torch.cuda.is_available():
-        pytest.skip("PyTorch sees no GPU")
+def test_ctrl_c_is_heard_while_a_device_works(torch, name):
     x = torch.rand(30000, 30000, device="cuda")
     p = torch.rand(30000, 1000, device="cuda", dtype=torch.float64)
     out = torch.empty(30000, 30000, device="cuda", dtype=torch.float64)

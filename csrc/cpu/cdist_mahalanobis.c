@@ -275,11 +275,11 @@ gd_status GD_ISA_NAME(gd_cpu_cdist_mahalanobis)(gd_cdist *call, gd_error *err)
         launch->workspace_bytes = launch->workspace_bytes > bytes ? launch->workspace_bytes : bytes;
         return GD_OK;
     }
-    /* The team's size may have changed since; the workspace has not. */
-    const ptrdiff_t room = (ptrdiff_t)((launch->workspace_bytes - vi_bytes) / own_bytes);
     const double work =
         (double)call->out.rows * (double)call->out.cols * (call->a_terms ? 1 : (double)(d * d));
-    threads = work < 0x1p15 ? 1 : (int)gd_least(threads, room);
+    threads = work < 0x1p15
+                  ? 1
+                  : gd_team_that_fits(launch->workspace_bytes, vi_bytes, own_bytes, threads);
     recompute(call, launch->workspace, (char *)launch->workspace + vi_bytes, own_bytes, threads);
     return GD_OK;
 }

@@ -168,9 +168,7 @@ gd_status GD_ISA_NAME(gd_cpu_cdist_narrow)(gd_cdist *call)
         launch->workspace_bytes = (size_t)plan.threads * plan.own_bytes;
         return GD_OK;
     }
-    /* The team's size may have changed since; the workspace has not. */
-    plan.threads =
-        (int)gd_least(plan.threads, (ptrdiff_t)(launch->workspace_bytes / plan.own_bytes));
+    plan.threads = gd_team_that_fits(launch->workspace_bytes, 0, plan.own_bytes, plan.threads);
     narrow_job job = {call, &plan};
     gd_team_run(plan.threads, plan.blocks * plan.spans, 1, do_tasks, &job);
     return GD_OK;

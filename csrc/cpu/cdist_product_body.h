@@ -683,9 +683,8 @@ static bool N(run)(const gd_cdist *call, product_plan *plan)
     if ((call->metric == GD_COSINE && call->a.cols > COSINE_COLS) ||
         N(is_clustered)(&call->whole_b, job.centre, plan->share))
         return false;
-    /* The team's size may have changed since; the workspace has not. */
-    const size_t left = call->launch.workspace_bytes - plan->shared_bytes;
-    plan->threads = (int)gd_least(plan->threads, (ptrdiff_t)(left / plan->own_bytes));
+    plan->threads = gd_team_that_fits(call->launch.workspace_bytes, plan->shared_bytes,
+                                      plan->own_bytes, plan->threads);
     if (plan->blocks > 1)
         gd_team_run(plan->threads, plan->panels, 0, N(pack_some), &job);
     gd_team_run(plan->threads, plan->blocks * plan->spans, 1, N(do_tasks), &job);

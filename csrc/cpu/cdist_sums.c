@@ -498,9 +498,8 @@ gd_status GD_ISA_NAME(gd_cpu_cdist_sums)(gd_cdist *call, gd_error *err)
         launch->workspace_bytes = plan.shared_bytes + (size_t)plan.threads * plan.own_bytes;
         return GD_OK;
     }
-    /* The team's size may have changed since; the workspace has not. */
-    const size_t left = launch->workspace_bytes - plan.shared_bytes;
-    const int threads = (int)gd_least(plan.threads, (ptrdiff_t)(left / plan.own_bytes));
+    const int threads =
+        gd_team_that_fits(launch->workspace_bytes, plan.shared_bytes, plan.own_bytes, plan.threads);
     sums_job job = {call, &plan};
     gd_team_run(threads, plan.panels, 0, pack_some, &job);
     gd_team_run(threads, plan.blocks * plan.spans, 1, do_tasks, &job);

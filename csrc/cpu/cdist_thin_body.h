@@ -350,9 +350,8 @@ static void N(deep)(thin_plan *plan, void *workspace, size_t bytes)
 {
     const ptrdiff_t own_bytes = N(own_bytes)(plan);
     N(deep_call) all = {plan, workspace, (char *)workspace + N(sums_bytes)(plan), own_bytes};
-    /* The team's size may have changed since; the workspace has not. */
-    const ptrdiff_t room = ((ptrdiff_t)bytes - N(sums_bytes)(plan)) / own_bytes;
-    const int threads = (int)(plan->threads < room ? plan->threads : room);
+    const int threads =
+        gd_team_that_fits(bytes, (size_t)N(sums_bytes)(plan), (size_t)own_bytes, plan->threads);
     gd_team_run(threads, N(chunks)(plan), 0, N(some_chunks), &all);
     N(deep_of)[plan->terms].join(plan, all.sums);
 }

@@ -169,9 +169,8 @@ gd_status GD_ISA_NAME(gd_cpu_cdist_tile)(gd_cdist *call, gd_error *err)
         launch->workspace_bytes = plan.shared_bytes + (size_t)plan.threads * plan.own_bytes;
         return GD_OK;
     }
-    /* The team's size may have changed since; the workspace has not. */
-    const size_t left = launch->workspace_bytes - plan.shared_bytes;
-    plan.threads = (int)gd_least(plan.threads, (ptrdiff_t)(left / plan.own_bytes));
+    plan.threads =
+        gd_team_that_fits(launch->workspace_bytes, plan.shared_bytes, plan.own_bytes, plan.threads);
     (call->out.dtype == GD_F32 ? run_f32 : run_f64)(call, &plan);
     return GD_OK;
 }

@@ -288,9 +288,7 @@ gd_status GD_ISA_NAME(gd_cpu_minplus_tile)(gd_minplus *call, gd_error *err)
         launch->workspace_bytes = packed + (size_t)plan.threads * plan.own_bytes;
         return GD_OK;
     }
-    /* The team's size may have changed since; the workspace has not. */
-    plan.threads = (int)gd_least(plan.threads,
-                                 (ptrdiff_t)((launch->workspace_bytes - packed) / plan.own_bytes));
+    plan.threads = gd_team_that_fits(launch->workspace_bytes, packed, plan.own_bytes, plan.threads);
     plan.flip = call->semiring == GD_MAX_PLUS || call->semiring == GD_MAX_MIN;
     bool marked;
     const gd_status status = run(call, &plan, &marked, err);

@@ -307,9 +307,7 @@ gd_status GD_ISA_NAME(gd_cpu_neighbors_product)(gd_neighbors *call, gd_error *er
         call->arranged = status == GD_OK;
         return status;
     }
-    /* The team's size may have changed since; the workspace has not. */
-    const int members =
-        (int)gd_least(gd_team_size(), (ptrdiff_t)(call->launch.workspace_bytes / own));
+    const int members = gd_team_that_fits(call->launch.workspace_bytes, 0, own, gd_team_size());
     status = search_all(&job, members);
     if (status != GD_OK && status == atomic_load(&job.passed))
         *err = heard;

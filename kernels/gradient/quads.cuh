@@ -156,6 +156,45 @@ inline bool is_regular(const Gradient<float> &call, bool has_away)
            are_dense(call.b);
 }
 
+/* Adds the terms of pairs to a thread's: of kAtOnce of its rows, from `first` on, with the four
+ * others. g, x: what is asked of them, and their distances. */
+template <typename Term, int D>
+__device__ __forceinline__ void add_terms(Quad<D> &terms_a, Quad<D> &terms_b, bool &apart,
+                                          const Quad<D> &own, const Quad<D> &others, int first,
+                                          const float (&g)[kAtOnce][kQuad],
+                                          const float (&x)[kAtOnce][kQuad], float p)
+{
+#pragma unroll
+    for (int r = 0; r < kAtOnce; ++r) {
+        const int i = first + r;
+#pragma unroll
+        for (int j = 0; j < kQuad; ++j) {
+            const float factor = Term::factor(g[r][j], x[r][j], &apart);
+#pragma unroll(Term::is_long ? 1 : D)
+            for (int k = 0; k < D; ++k) {
+                terms_a[i][k] =
+                    Term::add(terms_a[i][k], factor, x[r][j], own[i][k], others[j][k], p);
+                terms_b[j][k] =
+                    Term::add(terms_b[j][k], factor, x[r][j], others[j][k], own[i][k], p);
+            }
+        }
+    }
+}
+
+/* Leaves what a thread keeps of a warp's sums of four rows, which begin at `across`. */
+template <int D>
+__device__ __forceinline__ void leave_share(float (&share)[kEdge][D], const float (&half)[2][D],
+                                            int across)
+{
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+#pragma unroll
+        for (int k = 0; k < D; ++k) {
+            share[across + (threadIdx.x & 16) / 8 + i][k] = half[i][k];
+        }
+    }
+}
+
 /* Sums of a's rows go to call.out or, if several blocks share them, to parts; those of b's rows to
  * parts_b, or to out_b if a has no more than one tile of them. What has no place is not wanted.
  * kRegular: see is_regular; points have D dimensions then. */
@@ -186,9 +225,8 @@ __global__ void __launch_bounds__(kThreads, D < kMostDims ? 3 : 2)
     for (int k = 0; k < D; ++k) {
         sums[0][k][threadIdx.x] = sums[1][k][threadIdx.x] = 0;
     }
-    int in_quad = 0;
     const ptrdiff_t last = min((ptrdiff_t)(chunk + 1) * tiles_each, tiles);
-    int buffer = 0;
+    int in_quad = 0, buffer = 0;
 #pragma unroll 1
     for (ptrdiff_t tile = (ptrdiff_t)chunk * tiles_each; tile < last; ++tile, buffer ^= 1) {
         const ptrdiff_t left = tile * kEdge;
@@ -202,21 +240,7 @@ __global__ void __launch_bounds__(kThreads, D < kMostDims ? 3 : 2)
             if constexpr (Term::has_away) {
                 take_pairs<kRegular>(x, away, row + first, left + across, m, n);
             }
-#pragma unroll
-            for (int r = 0; r < kAtOnce; ++r) {
-                const int i = first + r;
-#pragma unroll
-                for (int j = 0; j < kQuad; ++j) {
-                    const float factor = Term::factor(g[r][j], x[r][j], &apart);
-#pragma unroll(Term::is_long ? 1 : D)
-                    for (int k = 0; k < D; ++k) {
-                        terms_a[i][k] = Term::add(terms_a[i][k], factor, x[r][j], own[i][k],
-                                                  others[j][k], call.p);
-                        terms_b[j][k] = Term::add(terms_b[j][k], factor, x[r][j], others[j][k],
-                                                  own[i][k], call.p);
-                    }
-                }
-            }
+            add_terms<Term>(terms_a, terms_b, apart, own, others, first, g, x, call.p);
         }
         float one[D];
         if (wants_a) {
@@ -225,13 +249,7 @@ __global__ void __launch_bounds__(kThreads, D < kMostDims ? 3 : 2)
         if (wants_b) {
             float half[2][D];
             join_halves<16>(terms_b, half);
-#pragma unroll
-            for (int i = 0; i < 2; ++i) {
-#pragma unroll
-                for (int k = 0; k < D; ++k) {
-                    shares[buffer][warp][across + (threadIdx.x & 16) / 8 + i][k] = half[i][k];
-                }
-            }
+            leave_share(shares[buffer][warp], half, across);
         }
         /* Who comes here has read the shares of the tile before. */
         const bool some_apart = __syncthreads_or(apart);

@@ -97,10 +97,54 @@ struct Sides {
     Side side[2];
 };
 
+/* Which tile of the sums a block computes, and over which parts of b's rows. */
+template <typename S>
+struct Tile {
+    ptrdiff_t part_rows;
+    unsigned first_part, parts;
+    ptrdiff_t number, top, dim;
+
+    __device__ __forceinline__ Tile(const Side &side, unsigned block)
+    {
+        const unsigned across = (unsigned)gd::ceil_div(side.call.d, S::dims);
+        const unsigned shares = (side.parts + side.at_once - 1) / side.at_once;
+        part_rows = side.part_slabs * (ptrdiff_t)kSlab;
+        first_part = block / side.down / across % shares * side.at_once;
+        parts = min(side.at_once, side.parts - first_part);
+        number = block / side.down / across / shares;
+        top = (ptrdiff_t)(block % side.down) * S::rows;
+        dim = (ptrdiff_t)(block / side.down % across) * S::dims;
+    }
+
+    /* Which ranks count for the slab that begins at row j of b: those of a chunk of the sorted
+     * rows.
+     */
+    __device__ __forceinline__ ptrdiff_t chunk(const Side &side, ptrdiff_t j) const
+    {
+        return (side.own_sorted ? top : j) / kChunk;
+    }
+};
+
+/* What a block does: its tile, with the rows and dimensions that there are, for rows [first, last)
+ * of b; and the matrix's pairs. add_alone is told of it in memory: slabs ask the tile instead. */
 struct Share {
     ptrdiff_t number, top, dim, first, last;
     int rows, dims;
     gd::PairsOfOne<float> asked, away;
+
+    template <typename S>
+    __device__ __forceinline__ Share(const Side &side, const Tile<S> &tile)
+        : number(tile.number),
+          top(tile.top),
+          dim(tile.dim),
+          first(tile.first_part * tile.part_rows),
+          last(min((tile.first_part + tile.parts) * tile.part_rows, side.call.b.count)),
+          rows((int)min(side.call.a.count - top, (ptrdiff_t)S::rows)),
+          dims((int)min(side.call.d - dim, (ptrdiff_t)S::dims)),
+          asked(side.call.asked, side.call.batch, number, side.call.pairs, side.call.b.count),
+          away(side.call.away, side.call.batch, number, side.call.pairs, side.call.b.count)
+    {
+    }
 };
 
 /* Which words of what is asked a thread copies, slab by slab: where they lie in memory, and in a
@@ -299,6 +343,91 @@ __device__ __noinline__ void add_alone(const Side &side, const Share &share, flo
     }
 }
 
+/* The same for all parts that a block has. */
+template <typename S>
+__device__ __forceinline__ void add_parts_alone(const Side &side, Share &share, const Tile<S> &tile,
+                                                float *to, ptrdiff_t stride, ptrdiff_t size)
+{
+    const ptrdiff_t last = share.last;
+    for (unsigned part = 0; part < tile.parts; ++part) {
+        share.last = min(share.first + tile.part_rows, last);
+        add_alone<S>(side, share, to + part * size, stride);
+        share.first = share.last;
+    }
+}
+
+/* Where a thread is in its block's tile, in which its warp's rows and dimensions begin at `row` and
+ * `dim`: of each four rows it has row t, and of each eight dimensions dimension g. */
+template <typename S>
+struct Place {
+    int g, t, dim, row;
+
+    __device__ __forceinline__ Place()
+    {
+        const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+        g = lane / 4, t = lane % 4;
+        dim = warp % S::across * 16 * kWide, row = warp / S::across * 4 * kGroups;
+    }
+};
+
+/* A thread's ranks of a, and its sums, by rows and dimensions. */
+using OwnRanks = __half2[kGroups][kWide][2];
+using Totals = float[kGroups][kWide][2];
+/* Ranks of eight rows of b in a warp's dimensions, and sums of products with four rows of a. */
+using OtherRanks = __half2[kWide][2][4];
+using Products = float[kWide][4];
+
+/* Starts to copy the ranks of the slab that begins at row j of b. */
+template <typename S>
+__device__ __forceinline__ void copy_ranks(Memory<S> &memory, int at, const Side &side,
+                                           const Tile<S> &tile, ptrdiff_t j)
+{
+    if (threadIdx.x == 0) {
+        const ptrdiff_t chunk = tile.chunk(side, j);
+        const ptrdiff_t there = side.other.piece / gd::kRankPitch - tile.dim;
+        const unsigned bytes =
+            (unsigned)min((ptrdiff_t)S::dims, there) * gd::kRankPitch * (unsigned)sizeof(Rank);
+        gd::barrier_expect(&memory.ranks_there[at], bytes);
+        gd::bulk_copy(memory.ranks[at],
+                      side.other.at(tile.number, chunk) + side.other.place(j, tile.dim), bytes,
+                      &memory.ranks_there[at]);
+    }
+}
+
+/* Loads a thread's ranks of a that go with those of the slab that begins at row j of b. */
+template <typename S>
+__device__ __forceinline__ void load_own(OwnRanks &own, const Side &side, const Share &share,
+                                         const Tile<S> &tile, const Place<S> &place, ptrdiff_t j)
+{
+    const ptrdiff_t chunk = tile.chunk(side, j);
+    const Rank *from =
+        side.own.at(tile.number, chunk) + side.own.place(tile.top + place.row, tile.dim);
+#pragma unroll
+    for (int q = 0; q < kGroups; ++q) {
+        const int row = place.row + q * 4 + place.t;
+        const int at = gd::place_of_row((int)(tile.top % kSlab) + row);
+#pragma unroll
+        for (int i = 0; i < 2 * kWide; ++i) {
+            const int k = place.dim + i * 8 + place.g;
+            const Rank rank =
+                k < share.dims && row < share.rows ? from[k * gd::kRankPitch + at] : Rank(0.0f);
+            own[q][i / 2][i % 2] = __half2half2(__hsub(Rank(0.5f), rank));
+        }
+    }
+}
+
+/* Loads the ranks of b that a step of a slab takes. */
+template <typename S>
+__device__ __forceinline__ void load_ranks(OtherRanks &there, const Memory<S> &memory, int at,
+                                           int step, const Place<S> &place)
+{
+#pragma unroll
+    for (int i = 0; i < 2 * kWide; ++i) {
+        *reinterpret_cast<uint4 *>(there[i / 2][i % 2]) = *reinterpret_cast<const uint4 *>(
+            &memory.ranks[at][place.dim + i * 8 + place.g][step * 8]);
+    }
+}
+
 /* Adds two products to a warp's sums for four rows of a in 16 dimensions: signs of four rows of a
  * and of eight rows of b, times what is asked. */
 __device__ __forceinline__ void add_products(float (&sum)[4], const __half2 (&own)[2],
@@ -318,6 +447,107 @@ __device__ __forceinline__ void add_products(float (&sum)[4], const __half2 (&ow
     }
 }
 
+/* Adds the products of a step with the q-th four of a warp's rows of a; those of a chain's first
+ * step begin its sums. image: halves of what is asked of the warp's rows, at the thread's column.
+ */
+template <typename S>
+__device__ __forceinline__ void add_step(Products &sum, unsigned (&asked)[4], unsigned image,
+                                         const __half2 (&own)[kWide][2], const OtherRanks &there,
+                                         const Memory<S> &memory, int at, int step, int q,
+                                         const Place<S> &place)
+{
+    gd::load_word_if(asked, image + (q * kOwn + step) * kImagePitch * 16, place.g / 2 == place.t);
+#pragma unroll
+    for (int i = 0; i < kWide; ++i) {
+        if (step % kSteps == 0) {
+            const float4 start = memory.start[at][step / kSteps][place.row + q * 4 + place.t];
+            sum[i][0] = start.x, sum[i][1] = start.y;
+            sum[i][2] = start.z, sum[i][3] = start.w;
+        }
+        add_products(sum[i], own[i], there[i], asked);
+    }
+}
+
+/* Adds what a chain has summed up to a thread's sums: both halves, back in the scale of their row.
+ */
+template <typename S>
+__device__ __forceinline__ void add_chain(Totals &total, const Products (&sum)[kGroups],
+                                          const Memory<S> &memory, int at, const Place<S> &place)
+{
+#pragma unroll
+    for (int q = 0; q < kGroups; ++q) {
+        const float scale = memory.scale[at][place.row + q * 4 + place.t];
+#pragma unroll
+        for (int i = 0; i < kWide; ++i) {
+            total[q][i][0] = __fmaf_rn(sum[q][i][0] + sum[q][i][1], scale, total[q][i][0]);
+            total[q][i][1] = __fmaf_rn(sum[q][i][2] + sum[q][i][3], scale, total[q][i][1]);
+        }
+    }
+}
+
+/* Writes a thread's sums of a part, which begin anew. */
+template <typename S>
+__device__ __forceinline__ void store_part(Totals &total, float *to, ptrdiff_t stride,
+                                           const Share &share, const Place<S> &place)
+{
+#pragma unroll
+    for (int q = 0; q < kGroups; ++q) {
+        const int row = place.row + q * 4 + place.t;
+#pragma unroll
+        for (int i = 0; i < 2 * kWide; ++i) {
+            const int k = place.dim + i * 8 + place.g;
+            if (row < share.rows && k < share.dims) {
+                to[row * stride + k] = -total[q][i / 2][i % 2];
+            }
+            total[q][i / 2][i % 2] = 0;
+        }
+    }
+}
+
+/* Adds up all parts of a tile, which one block has: this is what join_parts would do. */
+template <typename S>
+__device__ __forceinline__ void join_own(const float *from, ptrdiff_t stride, ptrdiff_t size,
+                                         const gd::Gradient<float> &call, const Share &share,
+                                         const Tile<S> &tile)
+{
+    float *const out = call.out.data + call.batch.offset(call.out.apart, tile.number) +
+                       tile.top * call.out.stride + tile.dim;
+    for (int at = threadIdx.x; at < S::rows * S::dims; at += kThreads) {
+        const int row = at / S::dims, k = at % S::dims;
+        if (row < share.rows && k < share.dims) {
+            float lost = 0, sum = 0;
+#pragma unroll 8
+            for (unsigned part = 0; part < tile.parts; ++part) {
+                gd::add_exactly(sum, lost, from[part * size + row * stride + k]);
+            }
+            out[row * call.out.stride + k] = gd::both_parts(sum, lost);
+        }
+    }
+}
+
+/* Where a block's sums begin: in the workspace where there are several parts, which lie `size`
+ * apart, otherwise in the result. */
+template <typename S>
+__device__ __forceinline__ float *sums_of(const Side &side, const Tile<S> &tile, ptrdiff_t stride,
+                                          ptrdiff_t size)
+{
+    const gd::Gradient<float> &call = side.call;
+    return (side.workspace != nullptr
+                ? side.workspace + (tile.number * side.parts + tile.first_part) * size
+                : call.out.data + call.batch.offset(call.out.apart, tile.number)) +
+           tile.top * stride + tile.dim;
+}
+
+template <typename S>
+__device__ __forceinline__ void begin_barriers(Memory<S> &memory)
+{
+    if (threadIdx.x == 0) {
+        gd::barrier_init(&memory.ranks_there[0], 1);
+        gd::barrier_init(&memory.ranks_there[1], 1);
+        gd::show_barriers();
+    }
+}
+
 template <typename S>
 __global__ void __launch_bounds__(kThreads, kBlocks) walk(const __grid_constant__ Sides sides)
 {
@@ -326,81 +556,29 @@ __global__ void __launch_bounds__(kThreads, kBlocks) walk(const __grid_constant_
     const bool second = blockIdx.x >= sides.side[0].blocks;
     const Side &side = sides.side[second];
     const gd::Gradient<float> &call = side.call;
-    const unsigned block = blockIdx.x - (second ? (unsigned)sides.side[0].blocks : 0);
-    const unsigned across = (unsigned)gd::ceil_div(call.d, S::dims);
-    const unsigned shares = (side.parts + side.at_once - 1) / side.at_once;
-    const ptrdiff_t part_rows = side.part_slabs * (ptrdiff_t)kSlab;
-    const unsigned first_part = block / side.down / across % shares * side.at_once;
-    const unsigned parts = min(side.at_once, side.parts - first_part);
-    const ptrdiff_t number = block / side.down / across / shares;
-    const ptrdiff_t top = (ptrdiff_t)(block % side.down) * S::rows;
-    const ptrdiff_t dim = (ptrdiff_t)(block / side.down % across) * S::dims;
-    Share share = {number,
-                   top,
-                   dim,
-                   first_part * part_rows,
-                   min((first_part + parts) * part_rows, call.b.count),
-                   (int)min(call.a.count - top, (ptrdiff_t)S::rows),
-                   (int)min(call.d - dim, (ptrdiff_t)S::dims),
-                   {call.asked, call.batch, number, call.pairs, call.b.count},
-                   {call.away, call.batch, number, call.pairs, call.b.count}};
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
-    const int own_dims = warp % S::across * 16 * kWide, own_rows = warp / S::across * 4 * kGroups;
-
-    /* Ranks of the slab that begins at row j of b. */
-    const auto copy_ranks = [&](int at, ptrdiff_t j) {
-        if (threadIdx.x == 0) {
-            const ptrdiff_t chunk = (side.own_sorted ? top : j) / kChunk;
-            const ptrdiff_t there = side.other.piece / gd::kRankPitch - dim;
-            const unsigned bytes =
-                (unsigned)min((ptrdiff_t)S::dims, there) * gd::kRankPitch * (unsigned)sizeof(Rank);
-            gd::barrier_expect(&memory.ranks_there[at], bytes);
-            gd::bulk_copy(memory.ranks[at], side.other.at(number, chunk) + side.other.place(j, dim),
-                          bytes, &memory.ranks_there[at]);
-        }
-    };
-    __half2 own[kGroups][kWide][2];
-    const auto load_own = [&](ptrdiff_t j) {
-        const ptrdiff_t chunk = (side.own_sorted ? top : j) / kChunk;
-        const Rank *from = side.own.at(number, chunk) + side.own.place(top + own_rows, dim);
-#pragma unroll
-        for (int q = 0; q < kGroups; ++q) {
-            const int row = own_rows + q * 4 + t;
-            const int place = gd::place_of_row((int)(top % kSlab) + row);
-#pragma unroll
-            for (int i = 0; i < 2 * kWide; ++i) {
-                const int k = own_dims + i * 8 + g;
-                const Rank rank = k < share.dims && row < share.rows
-                                      ? from[k * gd::kRankPitch + place]
-                                      : Rank(0.0f);
-                own[q][i / 2][i % 2] = __half2half2(__hsub(Rank(0.5f), rank));
-            }
-        }
-    };
-
+    const Tile<S> tile(side, blockIdx.x - (second ? (unsigned)sides.side[0].blocks : 0));
+    Share share(side, tile);
+    const Place<S> place;
     const int slabs = (int)gd::ceil_div(share.last - share.first, kSlab);
     const int last_cols = (int)(share.last - share.first - (slabs - 1) * (ptrdiff_t)kSlab);
     const auto row_of = [&](int slab) { return share.first + slab * (ptrdiff_t)kSlab; };
     const auto cols_of = [&](int slab) { return slab + 1 < slabs ? kSlab : last_cols; };
 
-    if (threadIdx.x == 0) {
-        gd::barrier_init(&memory.ranks_there[0], 1);
-        gd::barrier_init(&memory.ranks_there[1], 1);
-        gd::show_barriers();
-    }
+    begin_barriers(memory);
     gd::follow();
     __syncthreads();
     Copies<S> copies(side, share);
-    copy_ranks(0, share.first);
+    copy_ranks(memory, 0, side, tile, share.first);
     copy_asked<S>(memory.asked[0], copies, side, share, share.first, cols_of(0));
     gd::end_copies();
     if (slabs > 1) {
         copy_asked<S>(memory.asked[1], copies, side, share, row_of(1), cols_of(1));
     }
     gd::end_copies();
-    load_own(share.first);
-    const bool odd = has_odd(side, number);
-    float total[kGroups][kWide][2] = {};
+    OwnRanks own;
+    load_own(own, side, share, tile, place, share.first);
+    const bool odd = has_odd(side, tile.number);
+    Totals total = {};
     bool apart = false;
     unsigned asked[2][4] = {}; /* of other threads' rows nothing is ever loaded */
     gd::await_copies<1>();
@@ -409,24 +587,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks) walk(const __grid_constant_
 
     const ptrdiff_t stride = side.workspace != nullptr ? call.d : call.out.stride;
     const ptrdiff_t size = call.a.count * call.d; /* of a part of the sums */
-    float *to =
-        (side.workspace != nullptr ? side.workspace + (number * side.parts + first_part) * size
-                                   : call.out.data + call.batch.offset(call.out.apart, number)) +
-        top * stride + dim;
-    const auto store = [&] {
-#pragma unroll
-        for (int q = 0; q < kGroups; ++q) {
-            const int row = own_rows + q * 4 + t;
-#pragma unroll
-            for (int i = 0; i < 2 * kWide; ++i) {
-                const int k = own_dims + i * 8 + g;
-                if (row < share.rows && k < share.dims) {
-                    to[row * stride + k] = -total[q][i / 2][i % 2];
-                }
-                total[q][i / 2][i % 2] = 0;
-            }
-        }
-    };
+    float *to = sums_of(side, tile, stride, size);
     /* Slabs until a part ends, and until own ranks are of another chunk. */
     int of_part = side.part_slabs;
     int of_chunk = side.own_sorted ? INT_MAX : (int)((kChunk - share.first % kChunk) / kSlab);
@@ -436,18 +597,18 @@ __global__ void __launch_bounds__(kThreads, kBlocks) walk(const __grid_constant_
         gd::await_copies<0>();
         __syncthreads();
         if (of_part == 0) {
-            store();
+            store_part(total, to, stride, share, place);
             to += size;
             of_part = side.part_slabs;
             if (of_chunk == 0) {
-                load_own(row_of(slab));
+                load_own(own, side, share, tile, place, row_of(slab));
                 of_chunk = kChunk / kSlab;
             }
         }
         --of_part;
         --of_chunk;
         if (slab + 1 < slabs) {
-            copy_ranks(at ^ 1, row_of(slab + 1));
+            copy_ranks(memory, at ^ 1, side, tile, row_of(slab + 1));
             if (slab + 2 < slabs) {
                 copy_asked<S>(memory.asked[at], copies, side, share, row_of(slab + 2),
                               cols_of(slab + 2));
@@ -455,76 +616,36 @@ __global__ void __launch_bounds__(kThreads, kBlocks) walk(const __grid_constant_
             gd::end_copies();
         }
         gd::barrier_wait(&memory.ranks_there[at], slab / 2 % 2);
-        const unsigned image = gd::shared_address(&memory.image[at][own_rows / 4][0][g]);
+        const unsigned image = gd::shared_address(&memory.image[at][place.row / 4][0][place.g]);
 #pragma unroll
         for (int chain = 0; chain < kChains; ++chain) {
-            float sum[kGroups][kWide][4];
+            Products sum[kGroups];
 #pragma unroll
             for (int step = chain * kSteps; step < (chain + 1) * kSteps; ++step) {
-                __half2 there[kWide][2][4];
-#pragma unroll
-                for (int i = 0; i < 2 * kWide; ++i) {
-                    *reinterpret_cast<uint4 *>(there[i / 2][i % 2]) =
-                        *reinterpret_cast<const uint4 *>(
-                            &memory.ranks[at][own_dims + i * 8 + g][step * 8]);
-                }
+                OtherRanks there;
+                load_ranks(there, memory, at, step, place);
 #pragma unroll
                 for (int q = 0; q < kGroups; ++q) {
-                    unsigned (&words)[4] = asked[q % 2];
-                    gd::load_word_if(words, image + (q * kOwn + step) * kImagePitch * 16,
-                                     g / 2 == t);
-#pragma unroll
-                    for (int i = 0; i < kWide; ++i) {
-                        if (step % kSteps == 0) {
-                            const float4 start = memory.start[at][chain][own_rows + q * 4 + t];
-                            sum[q][i][0] = start.x, sum[q][i][1] = start.y;
-                            sum[q][i][2] = start.z, sum[q][i][3] = start.w;
-                        }
-                        add_products(sum[q][i], own[q][i], there[i], words);
-                    }
+                    add_step(sum[q], asked[q % 2], image, own[q], there, memory, at, step, q,
+                             place);
                 }
             }
-#pragma unroll
-            for (int q = 0; q < kGroups; ++q) {
-                const float scale = memory.scale[at][own_rows + q * 4 + t];
-#pragma unroll
-                for (int i = 0; i < kWide; ++i) {
-                    total[q][i][0] = __fmaf_rn(sum[q][i][0] + sum[q][i][1], scale, total[q][i][0]);
-                    total[q][i][1] = __fmaf_rn(sum[q][i][2] + sum[q][i][3], scale, total[q][i][1]);
-                }
-            }
+            add_chain(total, sum, memory, at, place);
         }
         if (slab + 1 < slabs) {
             apart |= make_image<S>(memory, at ^ 1, side, share, row_of(slab + 1), cols_of(slab + 1),
                                    odd);
         }
     }
-    store();
-    to -= (parts - 1) * size;
+    store_part(total, to, stride, share, place);
+    to -= (tile.parts - 1) * size;
 
     if (__syncthreads_or(apart)) {
-        const ptrdiff_t last = share.last;
-        for (unsigned part = 0; part < parts; ++part) {
-            share.last = min(share.first + part_rows, last);
-            add_alone<S>(side, share, to + part * size, stride);
-            share.first = share.last;
-        }
+        add_parts_alone(side, share, tile, to, stride, size);
         __syncthreads();
     }
-    if (parts == side.parts && parts > 1) { /* all are here: this is what join_parts would do */
-        float *const out =
-            call.out.data + call.batch.offset(call.out.apart, number) + top * call.out.stride + dim;
-        for (int place = threadIdx.x; place < S::rows * S::dims; place += kThreads) {
-            const int row = place / S::dims, k = place % S::dims;
-            if (row < share.rows && k < share.dims) {
-                float sum = 0, lost = 0;
-#pragma unroll 8
-                for (unsigned part = 0; part < parts; ++part) {
-                    gd::add_exactly(sum, lost, to[part * size + row * stride + k]);
-                }
-                out[row * call.out.stride + k] = gd::both_parts(sum, lost);
-            }
-        }
+    if (tile.parts == side.parts && tile.parts > 1) {
+        join_own(to, stride, size, call, share, tile);
     }
 }
 

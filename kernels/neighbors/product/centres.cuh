@@ -248,14 +248,70 @@ __global__ void __launch_bounds__(kCentreThreads)
 
 constexpr int kMemberThreads = 256, kMemberRows = 16; /* points that a warp looks at at once */
 
-/* Finds the centre that points of A or B are near, by products of halves with 64 centres at a time,
- * and counts those of each centre. */
 constexpr int kCentresAtOnce = 64;
+/* What a block has in shared memory. */
 struct Finding {
     __half images[kMostCentres][kCentrePitch];
     float squares[kMostCentres];
     unsigned counts[kMostCentres];
 };
+
+/* Brings the images and squares of the centres, `whole` of them with what stands behind the last,
+ * and begins to count. */
+template <typename T>
+__device__ __forceinline__ void take_centres(Finding &shared, const PlanOf<T> &plan, int whole)
+{
+    constexpr int kWords = kCentrePitch / 8;
+    for (int i = (int)threadIdx.x; i < whole * kWords; i += kMemberThreads) {
+        reinterpret_cast<uint4 *>(shared.images)[i] =
+            reinterpret_cast<const uint4 *>(plan.centre_images)[i];
+    }
+    for (int i = (int)threadIdx.x; i < whole; i += kMemberThreads) {
+        shared.squares[i] = plan.centre_squares[i];
+        shared.counts[i] = 0;
+    }
+}
+
+/* Keeps the nearest of the centres from `from` on for two points, whose products with them are
+ * here: how near it is, with its number in the last bits. */
+__device__ __forceinline__ void keep_nearest(unsigned (&best)[2],
+                                             const float (&products)[kCentresAtOnce / 8][4],
+                                             const Finding &shared, int from, int centres, int t)
+{
+#pragma unroll
+    for (int n = 0; n < kCentresAtOnce / 8; ++n) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            const unsigned centre = from + n * 8 + 2 * t + i % 2;
+            const unsigned near = ordered(products[n][i] - shared.squares[centre]);
+            if (centre < (unsigned)centres) { /* what stands behind them is not known */
+                best[i / 2] = max(best[i / 2], (near & ~(kMostCentres - 1u)) | centre);
+            }
+        }
+    }
+}
+
+/* Joins what four lanes have kept for two points, rows g and g + 8 from `first` on, and notes and
+ * counts their centres. */
+template <typename T>
+__device__ __forceinline__ void note_nearest(const Members &members, Finding &shared,
+                                             unsigned (&best)[2], const Points<T> &points,
+                                             ptrdiff_t first, int centres, int g, int t)
+{
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+        best[r] = max(best[r], __shfl_xor_sync(~0u, best[r], 1));
+        best[r] = max(best[r], __shfl_xor_sync(~0u, best[r], 2));
+        const int centre = min((int)(best[r] % kMostCentres), centres - 1);
+        if (t == 0 && first + g + 8 * r < points.count) {
+            members.nearest[first + g + 8 * r] = (unsigned char)centre;
+            atomicAdd(&shared.counts[centre], 1);
+        }
+    }
+}
+
+/* Finds the centre that points of A or B are near, by products of halves with 64 centres at a time,
+ * and counts those of each centre. */
 template <int kSteps, bool kOfRows, typename T>
 __global__ void __launch_bounds__(kMemberThreads, sizeof(T) == sizeof(float) ? 2 : 1)
     find_members(const __grid_constant__ PlanOf<T> plan)
@@ -272,15 +328,7 @@ __global__ void __launch_bounds__(kMemberThreads, sizeof(T) == sizeof(float) ? 2
     const int thread = (int)threadIdx.x, lane = thread % kLanes, g = lane / 4, t = lane % 4;
     const int centres = (int)plan.found->centres;
     const int whole = (centres + kCentresAtOnce - 1) / kCentresAtOnce * kCentresAtOnce;
-    constexpr int kWords = kCentrePitch / 8;
-    for (int i = thread; i < whole * kWords; i += kMemberThreads) {
-        reinterpret_cast<uint4 *>(shared.images)[i] =
-            reinterpret_cast<const uint4 *>(plan.centre_images)[i];
-    }
-    for (int i = thread; i < whole; i += kMemberThreads) {
-        shared.squares[i] = plan.centre_squares[i];
-        shared.counts[i] = 0;
-    }
+    take_centres(shared, plan, whole);
     if (kOfRows) {
         for (int i = (int)blockIdx.x * kMemberThreads + thread; i < plan.strips * kTileRows;
              i += (int)gridDim.x * kMemberThreads) {
@@ -333,28 +381,9 @@ __global__ void __launch_bounds__(kMemberThreads, sizeof(T) == sizeof(float) ? 2
                     multiply_add(acc[n], a[step], of_centre);
                 }
             }
-#pragma unroll
-            for (int n = 0; n < kCentresAtOnce / 8; ++n) {
-#pragma unroll
-                for (int i = 0; i < 4; ++i) {
-                    const unsigned centre = from + n * 8 + 2 * t + i % 2;
-                    const unsigned near = ordered(acc[n][i] - shared.squares[centre]);
-                    if (centre < (unsigned)centres) { /* what stands behind them is not known */
-                        best[i / 2] = max(best[i / 2], (near & ~(kMostCentres - 1u)) | centre);
-                    }
-                }
-            }
+            keep_nearest(best, acc, shared, from, centres, t);
         }
-#pragma unroll
-        for (int r = 0; r < 2; ++r) {
-            best[r] = max(best[r], __shfl_xor_sync(~0u, best[r], 1));
-            best[r] = max(best[r], __shfl_xor_sync(~0u, best[r], 2));
-            const int centre = min((int)(best[r] % kMostCentres), centres - 1);
-            if (t == 0 && first + g + 8 * r < points.count) {
-                members.nearest[first + g + 8 * r] = (unsigned char)centre;
-                atomicAdd(&shared.counts[centre], 1);
-            }
-        }
+        note_nearest(members, shared, best, points, first, centres, g, t);
     }
     __syncthreads();
     for (int i = thread; i < centres; i += kMemberThreads) {

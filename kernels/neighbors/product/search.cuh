@@ -333,46 +333,18 @@ template <typename Way>
 gd_status run(gd_neighbors *call, gd_error *err)
 {
     using T = typename Way::Number;
-    constexpr const char *kId = Way::kId;
     Way way;
-    PlanOf<T> plan;
-    Layout take = {(unsigned char *)call->launch.workspace};
-    Steps steps(call->launch);
-    GD_CUDA_TRY(err, kId, steps.code);
-    lay_out(*call, steps.processors, way, plan, take);
-    if (call->launch.sizing) {
-        call->launch.workspace_bytes = take.bytes;
-        return GD_OK;
-    }
-    if (!call->arranged) {
-        way.arrange(steps, plan);
-        GD_CUDA_TRY(err, kId, steps.code);
-        call->arranged = true;
-        return GD_OK;
-    }
-    gd_ranked ranked = call->ranked;
-    if (ranked.most == 0) {
-        ranked = {plan.listed_distances, plan.listed_indices, plan.wanted, NULL};
-    }
-    if (call->within.indices != NULL) {
-        write_within<T>(steps, *call, ranked);
-        GD_CUDA_TRY(err, kId, steps.code);
-        return GD_OK;
-    }
-    const ptrdiff_t rows = call->a.rows;
-    const bool may_leave = call->may_leave && call->ranked.most == 0;
-    const ptrdiff_t each = rows_of_part(rows, rows_at_once(plan.wanted));
-    for (ptrdiff_t first = 0; first < rows && steps.code == cudaSuccess; first += each) {
-        search_for(plan, *call, ranked, first, each);
-        if (!search(steps, way, plan, call->launch.options.value[0] != 0, may_leave)) {
-            leave(steps, *call);
-            GD_CUDA_TRY(err, kId, steps.code);
-            return GD_OK;
-        }
-    }
-    tell_within<T>(steps, *call, ranked, plan.wanted, plan.tallies);
-    GD_CUDA_TRY(err, kId, steps.code);
-    return GD_OK;
+    return run_search<T, PlanOf<T>>(
+        call, Way::kId, err,
+        [&](PlanOf<T> &plan, int processors, Layout &take) {
+            lay_out(*call, processors, way, plan, take);
+            return rows_at_once(plan.wanted);
+        },
+        [&](Steps &steps, const PlanOf<T> &plan) { way.arrange(steps, plan); },
+        [&](Steps &steps, const PlanOf<T> &plan) {
+            return search(steps, way, plan, call->launch.options.value[0] != 0,
+                          call->may_leave && call->ranked.most == 0);
+        });
 }
 
 /* Fails where a call is not what the rows of the table take. */

@@ -194,6 +194,51 @@ void write_within(Steps &steps, const gd_neighbors &call, const gd_ranked &lists
                   lists, call.within);
 }
 
+/* What the launcher of a row does: tells sizes, arranges B, or searches. lay_out plans, and says
+ * how many rows are searched for at once; search lists the neighbours of the plan's rows, or says
+ * no where that is not to be done here. P: a PlanOf, or one of truths. */
+template <typename T, typename P, typename LayOut, typename Arrange, typename Search>
+gd_status run_search(gd_neighbors *call, const char *id, gd_error *err, const LayOut &lay_out,
+                     const Arrange &arrange, const Search &search)
+{
+    P plan;
+    Layout take = {(unsigned char *)call->launch.workspace};
+    Steps steps(call->launch);
+    GD_CUDA_TRY(err, id, steps.code);
+    const ptrdiff_t at_once = lay_out(plan, steps.processors, take);
+    if (call->launch.sizing) {
+        call->launch.workspace_bytes = take.bytes;
+        return GD_OK;
+    }
+    if (!call->arranged) {
+        arrange(steps, plan);
+        GD_CUDA_TRY(err, id, steps.code);
+        call->arranged = true;
+        return GD_OK;
+    }
+    gd_ranked ranked = call->ranked;
+    if (ranked.most == 0) {
+        ranked = {plan.listed_distances, plan.listed_indices, plan.wanted, NULL};
+    }
+    if (call->within.indices != NULL) {
+        write_within<T>(steps, *call, ranked);
+        GD_CUDA_TRY(err, id, steps.code);
+        return GD_OK;
+    }
+    const ptrdiff_t rows = call->a.rows, each = rows_of_part(rows, at_once);
+    for (ptrdiff_t first = 0; first < rows && steps.code == cudaSuccess; first += each) {
+        search_for(plan, *call, ranked, first, each);
+        if (!search(steps, plan)) {
+            leave(steps, *call);
+            GD_CUDA_TRY(err, id, steps.code);
+            return GD_OK;
+        }
+    }
+    tell_within<T>(steps, *call, ranked, plan.wanted, plan.tallies);
+    GD_CUDA_TRY(err, id, steps.code);
+    return GD_OK;
+}
+
 }  // namespace filter
 }  // namespace gd
 #endif

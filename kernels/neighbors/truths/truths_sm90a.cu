@@ -164,43 +164,17 @@ bool search(Steps &steps, const PlanOf<T> &typed, bool lists, bool may_leave)
 template <int kSteps, typename T>
 gd_status run(gd_neighbors *call, gd_error *err)
 {
-    PlanOf<T> plan;
-    Layout take = {(unsigned char *)call->launch.workspace};
-    Steps steps(call->launch);
-    GD_CUDA_TRY(err, kId, steps.code);
-    lay_out<kSteps>(*call, steps.processors, plan, take);
-    if (call->launch.sizing) {
-        call->launch.workspace_bytes = take.bytes;
-        return GD_OK;
-    }
-    if (!call->arranged) {
-        arrange<kSteps>(steps, plan);
-        GD_CUDA_TRY(err, kId, steps.code);
-        call->arranged = true;
-        return GD_OK;
-    }
-    gd_ranked ranked = call->ranked;
-    if (ranked.most == 0) {
-        ranked = {plan.listed_distances, plan.listed_indices, plan.wanted, NULL};
-    }
-    if (call->within.indices != NULL) {
-        gd::filter::write_within<T>(steps, *call, ranked);
-        GD_CUDA_TRY(err, kId, steps.code);
-        return GD_OK;
-    }
-    const ptrdiff_t rows = call->a.rows, each = gd::filter::rows_of_part(rows, kMostRows);
     const bool lists = lists_all(*call);
-    for (ptrdiff_t first = 0; first < rows && steps.code == cudaSuccess; first += each) {
-        gd::filter::search_for(plan, *call, ranked, first, each);
-        if (!search<kSteps>(steps, plan, lists, call->may_leave && lists)) {
-            gd::filter::leave(steps, *call);
-            GD_CUDA_TRY(err, kId, steps.code);
-            return GD_OK;
-        }
-    }
-    gd::filter::tell_within<T>(steps, *call, ranked, plan.wanted, plan.tallies);
-    GD_CUDA_TRY(err, kId, steps.code);
-    return GD_OK;
+    return gd::filter::run_search<T, PlanOf<T>>(
+        call, kId, err,
+        [&](PlanOf<T> &plan, int processors, Layout &take) {
+            lay_out<kSteps>(*call, processors, plan, take);
+            return kMostRows;
+        },
+        [](Steps &steps, const PlanOf<T> &plan) { arrange<kSteps>(steps, plan); },
+        [&](Steps &steps, const PlanOf<T> &plan) {
+            return search<kSteps>(steps, plan, lists, call->may_leave && lists);
+        });
 }
 
 template <int kSteps>
