@@ -58,6 +58,8 @@ def number(name: str, value: Any) -> float:
     try:
         if isinstance(value, (str, bytes)) or np.ndim(value) != 0:
             raise TypeError
+        if np.iscomplexobj(value) or np.ma.is_masked(value):  # float() only warns of what it loses
+            raise TypeError
         return float(value)
     except MemoryError:
         raise
@@ -77,7 +79,12 @@ def rows(value: Any, count: int) -> tuple[int, int]:
     """Return where a slice of `count` rows begins and ends, which must go in steps of 1."""
     if not isinstance(value, slice):
         raise TypeError(f"rows must be a slice, got {type(value).__name__}")
-    start, stop, step = value.indices(count)
+    try:
+        start, stop, step = value.indices(count)
+    except ValueError:
+        raise ValueError("rows must go in steps of 1, got 0") from None
+    except Exception:
+        raise TypeError(f"rows must be a slice of whole numbers, got {value!r}") from None
     if step != 1:
         raise ValueError(f"rows must go in steps of 1, got {step}")
     return start, max(start, stop)
@@ -143,7 +150,7 @@ def max_memory(value: Any) -> int | None:
     most = size("max_memory", value)
     if most <= 0:
         raise ValueError(f"max_memory must be a positive number of bytes, got {value!r}")
-    return most
+    return min(most, sys.maxsize)  # more than any machine has
 
 
 def device(name: str, value: Any) -> str | None:

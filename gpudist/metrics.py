@@ -75,6 +75,9 @@ _KEYWORDS_ELSEWHERE = {
     "squared": "squares are metric='sqeuclidean'",
     "k": "the k nearest are those of knn",
     "n_neighbors": "the k nearest are those of knn, with k=",
+    "metric_params": "the metric's arguments are given by their names",
+    "algorithm": "gpudist.explain tells what is searched by, which the data decide",
+    "leaf_size": "there is nothing to set, leave it out",
     "compute_mode": "results are as exact as their type allows without it",
 }
 
