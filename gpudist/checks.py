@@ -40,6 +40,14 @@ def is_recorded(value: Any) -> bool:
     return in_forward_mode() and forward.unpack_dual(value).tangent is not None
 
 
+def is_mapped(value: Any) -> bool:
+    """Tell whether it is a tensor that a transform of torch.func wraps, and that has no memory."""
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(value, torch.Tensor):
+        return False
+    return bool(torch._C._functorch.is_functorch_wrapped_tensor(value))
+
+
 def refuse_recorded(name: str, value: Any) -> None:
     """Raise a TypeError for such a tensor: to go on would lose its gradients in silence."""
     if is_recorded(value):
@@ -47,6 +55,11 @@ def refuse_recorded(name: str, value: Any) -> None:
             f"{name} is a tensor that requires gradients, which this call does not compute: give "
             f"{name}.detach(), or call within torch.no_grad(); gpudist.torch.cdist and pdist have "
             "gradients"
+        )
+    if is_mapped(value):
+        raise TypeError(
+            f"{name} is a tensor that torch.func.vmap maps, which this call does not take: give "
+            "the batch itself to cdist or pdist, or call for one matrix after the other"
         )
 
 

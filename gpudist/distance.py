@@ -298,7 +298,9 @@ def _answer(asked: Asked) -> Any:
     # As most are, and small calls feel the questions.
     if arrays.OF_NUMPY.issuperset(map(type, given)):
         return _distances(asked)
-    recorded = checks.is_compiling() or any(map(checks.is_recorded, given[:-1]))
+    recorded = checks.is_compiling() or any(
+        checks.is_recorded(x) or checks.is_mapped(x) for x in given[:-1]
+    )
     if recorded and asked.plain:
         from gpudist import torch
 

@@ -372,7 +372,27 @@ WRONG = [
     ((), {"w": [1.0]}, ValueError, r"w must have shape \(3,\), got \(1,\)"),
     ((), {"w": torch.ones(3), "p": 0}, ValueError, "w is not for 'inner_product'"),
     ((), {"w": -torch.ones(3)}, ValueError, "w must be 0 or more|negative"),
+    ((), {"w": [1, 1, -1], "metric": "cosine"}, ValueError, "w has negative elements"),
+    ((), {"w": "ones"}, TypeError, "w must be an array of real numbers"),
+    ((), {"w": [1j, 1, 1]}, TypeError, "w must be an array of real numbers"),
+    ((), {"w": torch.ones(3) * 1j}, TypeError, "w must be an array of real numbers"),
+    ((), {"w": np.ma.array([1, 1, 1], mask=[0, 1, 0])}, TypeError, "w is a masked array"),
 ]
+
+
+def test_metrics_have_the_names_that_they_have_elsewhere():
+    x, y = torch.rand(4, 3), torch.rand(5, 3)
+    for alias, metric in (("manhattan", "cityblock"), ("L2", "euclidean"), ("cos", "cosine")):
+        assert torch.equal(ours.cdist(x, y, metric=alias), ours.cdist(x, y, metric=metric))
+    assert torch.equal(ours.pdist(x, 3.0, metric="pnorm"), ours.pdist(x, 3.0))
+
+
+def test_weights_are_arrays_of_any_layout():
+    x, y, w = torch.rand(4, 3), torch.rand(5, 3), np.array([1.0, 2.0, 3.0])
+    fixed = w.copy()
+    fixed.flags.writeable = False
+    for given in (w.tolist(), fixed, w[::-1].copy()[::-1], w.astype(">i2"), torch.tensor(w)):
+        assert torch.equal(ours.cdist(x, y, w=given), ours.cdist(x, y, w=w))
 
 
 @pytest.mark.parametrize("operands, given, error, words", WRONG)
