@@ -17,10 +17,20 @@ def in_forward_mode() -> bool:
     return forward is not None and getattr(forward, "_current_level", -1) >= 0
 
 
-def is_compiling() -> bool:
-    """Tell whether PyTorch's compiler is reading what is run, and runs nothing."""
+def is_traced() -> bool:
+    """Tell whether PyTorch's compiler, or a tracer of its, writes down what is run."""
     torch = sys.modules.get("torch")
-    return torch is not None and torch.compiler.is_compiling()
+    if torch is None:
+        return False
+    if torch.compiler.is_compiling():  # the compiler reads no further
+        return True
+    core = torch._C
+    return core._is_tracing() or (core._len_torch_dispatch_stack() > 0 and _makes_graph(core))
+
+
+def _makes_graph(core: Any) -> bool:
+    """Tell whether operators make a graph, as in make_fx."""
+    return core._get_dispatch_mode(core._TorchDispatchModeKey.PROXY) is not None
 
 
 def is_recorded(value: Any) -> bool:
@@ -48,6 +58,23 @@ def is_mapped(value: Any) -> bool:
     return bool(torch._C._functorch.is_functorch_wrapped_tensor(value))
 
 
+def _refuse_unseen(name: str, value: Any) -> None:
+    """Raise a TypeError for a tensor that PyTorch follows where it sees nothing of this call."""
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(value, torch.Tensor) or torch.compiler.is_compiling():
+        return
+    if is_mapped(value):
+        raise TypeError(
+            f"{name} is a tensor that torch.func.vmap maps, which this call does not take: give "
+            "the batch itself to cdist or pdist, or call for one matrix after the other"
+        )
+    if _makes_graph(torch._C):
+        raise TypeError(
+            f"{name} is a tensor whose operators make a graph, in which this call would be a "
+            "constant: gpudist.torch.cdist and pdist are operators"
+        )
+
+
 def refuse_recorded(name: str, value: Any) -> None:
     """Raise a TypeError for such a tensor: to go on would lose its gradients in silence."""
     if is_recorded(value):
@@ -56,11 +83,7 @@ def refuse_recorded(name: str, value: Any) -> None:
             f"{name}.detach(), or call within torch.no_grad(); gpudist.torch.cdist and pdist have "
             "gradients"
         )
-    if is_mapped(value):
-        raise TypeError(
-            f"{name} is a tensor that torch.func.vmap maps, which this call does not take: give "
-            "the batch itself to cdist or pdist, or call for one matrix after the other"
-        )
+    _refuse_unseen(name, value)
 
 
 def number(name: str, value: Any) -> float:

@@ -210,7 +210,7 @@ def cdist(
         and progress is False
         and rows is None
         and max_memory is None
-        and (type(XA) is np.ndarray or not checks.is_compiling())
+        and (type(XA) is np.ndarray or not checks.is_traced())
     ):
         result = _core.cdist_arrays(XA, XB, metric, out, device, dtype, metric_args)
         plain = device is None and dtype is None and not metric_args
@@ -298,7 +298,7 @@ def _answer(asked: Asked) -> Any:
     # As most are, and small calls feel the questions.
     if arrays.OF_NUMPY.issuperset(map(type, given)):
         return _distances(asked)
-    recorded = checks.is_compiling() or any(
+    recorded = checks.is_traced() or any(
         checks.is_recorded(x) or checks.is_mapped(x) for x in given[:-1]
     )
     if recorded and asked.plain:

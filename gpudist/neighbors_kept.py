@@ -165,12 +165,14 @@ class Neighbors:
         Returns
         -------
         scipy.sparse.csr_matrix, shape (m, n)
-            Rows sorted by distance.
+            Rows sorted by distance. A point that has fewer neighbours, as one with NaN has none,
+            has fewer elements.
         """
         self._check_graph("kneighbors_graph", mode)
         distances, indices = self._nearest(X, n_neighbors)
-        indptr = np.arange(len(indices) + 1) * indices.shape[1]
-        return self._graph(distances.ravel(), indices.ravel(), indptr, mode)
+        there = indices >= 0
+        indptr = np.concatenate([[0], np.cumsum(there.sum(axis=1))])
+        return self._graph(distances[there], indices[there], indptr, mode)
 
     def radius_neighbors_graph(
         self,

@@ -182,6 +182,22 @@ def test_a_copy_answers_as_what_it_was_made_of(copied):
             same((mine.data, mine.indices), (theirs.data, theirs.indices))
 
 
+def test_what_a_point_lacks_is_no_element_of_a_graph():
+    x = points(9)
+    x[3] = np.nan
+    index = gpudist.Neighbors(x)
+    for mode in ("connectivity", "distance"):
+        graph = index.kneighbors_graph(n_neighbors=8, mode=mode)
+        graph.check_format(full_check=True)
+        assert graph.getnnz(axis=1).tolist() == [7, 7, 7, 0, 7, 7, 7, 7, 7]
+    same(
+        (graph.data[:7], graph.indices[:7].astype(int)),
+        [a[0, :7] for a in index.kneighbors(None, 8)],
+    )
+    none = index.kneighbors_graph(x[3:4], 2)
+    assert none.shape == (1, 9) and none.nnz == 0
+
+
 def test_errors_have_the_names_of_its_arguments():
     x = points(9)
     index = gpudist.Neighbors(x)
