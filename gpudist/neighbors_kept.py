@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gpudist import _core, arrays, checks, errors, homes
+from gpudist import _core, arrays, checks, errors, foreign, homes
 from gpudist.distance_call import Asked
 from gpudist.intake import Orders
 from gpudist.neighbors_call import Array, Call, at_least, count_of, radii_of, read
@@ -65,7 +65,7 @@ class Neighbors:
         call = read(Asked("Neighbors", {"X": X}, metric, metric_args, orders=orders))
         at_least(n_neighbors, "n_neighbors", 1)
         radii_of(radius, call, "radius", None)
-        self._space, self._device = call.space, device
+        self._space, self._device, self._labels = call.space, device, foreign.labels(X)
         if call.on_host:
             kept = np.array(call.points[0], dtype=call.result)
             self._points = homes.brought(homes.of(X), kept)
@@ -220,6 +220,7 @@ class Neighbors:
 
     def _query(self, X: Any) -> Any:
         """Return the points of a query; those on the host in the dtype of the set."""
+        foreign.refuse_other_order({"the set": self._labels, "X": foreign.labels(X)})
         space = arrays.space_of(X=X)
         points = space.array(X, "X")
         if len(points.shape) != 2:
