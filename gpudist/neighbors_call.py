@@ -307,6 +307,8 @@ def count_of(k: Any, columns: int, among_themselves: bool, name: str = "k") -> i
 
 def index_type(dtype: Any, rows: int) -> str:
     """Return the dtype of indices, or raise a ValueError if it does not number so many rows."""
+    if dtype is np.int64:  # as most say
+        return "int64"
     indices = arrays.dtype_name(dtype, "index_dtype")
     if indices not in ("int64", "int32"):
         raise ValueError(f"index_dtype must be int64 or int32, got {indices}")

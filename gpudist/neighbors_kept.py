@@ -65,7 +65,8 @@ class Neighbors:
         call = read(Asked("Neighbors", {"X": X}, metric, metric_args, orders=orders))
         at_least(n_neighbors, "n_neighbors", 1)
         radii_of(radius, call, "radius", None)
-        self._space, self._device, self._labels = call.space, device, foreign.labels(X)
+        self._space, self._device = call.space, device
+        self._dtype, self._labels = call.result, foreign.labels(X)
         if call.on_host:
             kept = np.array(call.points[0], dtype=call.result)
             self._points = homes.brought(homes.of(X), kept)
@@ -231,7 +232,7 @@ class Neighbors:
                 f"X must have as many columns as the set, {self.n_features_in_}, got {columns}"
             )
         on_host = space is arrays.HOST is self._space
-        return space.cast(points, arrays.dtype_name(self._points.dtype)) if on_host else points
+        return space.cast(points, self._dtype) if on_host else points
 
     def _check_graph(self, name: str, mode: str) -> None:
         if self._space is not arrays.HOST:
