@@ -891,7 +891,7 @@ def float_dtype(
     return name
 
 
-def dtype_name(dtype: Any) -> str:
+def dtype_name(dtype: Any, name: str = "dtype") -> str:
     """Return NumPy's name of anything that stands for a dtype, a PyTorch dtype included."""
     text = str(dtype)
     if text.startswith("torch."):
@@ -899,4 +899,4 @@ def dtype_name(dtype: Any) -> str:
     try:
         return _name_of(np.dtype(dtype))
     except Exception:
-        raise TypeError(f"dtype must name a type of numbers, got {dtype!r}") from None
+        raise TypeError(f"{name} must name a type of numbers, got {dtype!r}") from None

@@ -17,10 +17,20 @@ def in_forward_mode() -> bool:
     return forward is not None and getattr(forward, "_current_level", -1) >= 0
 
 
-def is_compiling() -> bool:
-    """Tell whether PyTorch's compiler is reading what is run, and runs nothing."""
+def is_traced() -> bool:
+    """Tell whether PyTorch's compiler, or a tracer of its, writes down what is run."""
     torch = sys.modules.get("torch")
-    return torch is not None and torch.compiler.is_compiling()
+    if torch is None:
+        return False
+    if torch.compiler.is_compiling():  # the compiler reads no further
+        return True
+    core = torch._C
+    return core._is_tracing() or (core._len_torch_dispatch_stack() > 0 and _makes_graph(core))
+
+
+def _makes_graph(core: Any) -> bool:
+    """Tell whether operators make a graph, as in make_fx."""
+    return core._get_dispatch_mode(core._TorchDispatchModeKey.PROXY) is not None
 
 
 def is_recorded(value: Any) -> bool:
@@ -40,6 +50,31 @@ def is_recorded(value: Any) -> bool:
     return in_forward_mode() and forward.unpack_dual(value).tangent is not None
 
 
+def is_mapped(value: Any) -> bool:
+    """Tell whether it is a tensor that a transform of torch.func wraps, and that has no memory."""
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(value, torch.Tensor):
+        return False
+    return bool(torch._C._functorch.is_functorch_wrapped_tensor(value))
+
+
+def _refuse_unseen(name: str, value: Any) -> None:
+    """Raise a TypeError for a tensor that PyTorch follows where it sees nothing of this call."""
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(value, torch.Tensor) or torch.compiler.is_compiling():
+        return
+    if is_mapped(value):
+        raise TypeError(
+            f"{name} is a tensor that torch.func.vmap maps, which this call does not take: give "
+            "the batch itself to cdist or pdist, or call for one matrix after the other"
+        )
+    if _makes_graph(torch._C):
+        raise TypeError(
+            f"{name} is a tensor whose operators make a graph, in which this call would be a "
+            "constant: gpudist.torch.cdist and pdist are operators"
+        )
+
+
 def refuse_recorded(name: str, value: Any) -> None:
     """Raise a TypeError for such a tensor: to go on would lose its gradients in silence."""
     if is_recorded(value):
@@ -48,6 +83,7 @@ def refuse_recorded(name: str, value: Any) -> None:
             f"{name}.detach(), or call within torch.no_grad(); gpudist.torch.cdist and pdist have "
             "gradients"
         )
+    _refuse_unseen(name, value)
 
 
 def number(name: str, value: Any) -> float:
@@ -57,6 +93,8 @@ def number(name: str, value: Any) -> float:
     refuse_recorded(name, value)
     try:
         if isinstance(value, (str, bytes)) or np.ndim(value) != 0:
+            raise TypeError
+        if np.iscomplexobj(value) or np.ma.is_masked(value):  # float() only warns of what it loses
             raise TypeError
         return float(value)
     except MemoryError:
@@ -77,7 +115,12 @@ def rows(value: Any, count: int) -> tuple[int, int]:
     """Return where a slice of `count` rows begins and ends, which must go in steps of 1."""
     if not isinstance(value, slice):
         raise TypeError(f"rows must be a slice, got {type(value).__name__}")
-    start, stop, step = value.indices(count)
+    try:
+        start, stop, step = value.indices(count)
+    except ValueError:
+        raise ValueError("rows must go in steps of 1, got 0") from None
+    except Exception:
+        raise TypeError(f"rows must be a slice of whole numbers, got {value!r}") from None
     if step != 1:
         raise ValueError(f"rows must go in steps of 1, got {step}")
     return start, max(start, stop)
@@ -143,7 +186,7 @@ def max_memory(value: Any) -> int | None:
     most = size("max_memory", value)
     if most <= 0:
         raise ValueError(f"max_memory must be a positive number of bytes, got {value!r}")
-    return most
+    return min(most, sys.maxsize)  # more than any machine has
 
 
 def device(name: str, value: Any) -> str | None:

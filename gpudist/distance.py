@@ -211,7 +211,7 @@ def cdist(
         and progress is False
         and rows is None
         and max_memory is None
-        and (type(XA) is np.ndarray or not checks.is_compiling())
+        and (type(XA) is np.ndarray or not checks.is_traced())
     ):
         result = _core.cdist_arrays(XA, XB, metric, out, device, dtype, metric_args)
         plain = device is None and dtype is None and not metric_args
@@ -299,13 +299,16 @@ def _answer(asked: Asked) -> Any:
     # As most are, and small calls feel the questions.
     if arrays.OF_NUMPY.issuperset(map(type, given)):
         return _distances(asked)
-    recorded = checks.is_compiling() or any(map(checks.is_recorded, given[:-1]))
+    recorded = checks.is_traced() or any(
+        checks.is_recorded(x) or checks.is_mapped(x) for x in given[:-1]
+    )
     if recorded and asked.plain:
         from gpudist import torch
 
         result = torch.of_recorded(asked.function, asked.named, asked.metric, asked.metric_args)
         if result is not None:
             return result
+    foreign.refuse_other_order({name: foreign.labels(x) for name, x in asked.named.items()})
     if any(map(foreign.is_traced, given[:-1])):
         return traced.distances(cdist if asked.function == "cdist" else pdist, asked)
     if foreign.is_dask(*given[:-1]):

@@ -142,6 +142,38 @@ def columns(value: Any, name: str) -> Any:
     return value
 
 
+def labels(value: Any) -> list[str]:
+    """Return the names of a data frame's columns; none where they are no text, or no frame's."""
+    library = _library(type(value))  # type: ignore[arg-type]  # a type is hashable
+    frame = {"pandas": "iloc", "polars": "get_columns", "pyarrow": "column_names"}.get(library)
+    if frame is None or not hasattr(value, frame):
+        return []
+    names = value.column_names if library == "pyarrow" else getattr(value, "columns", ())
+    return [*names] if all(isinstance(name, str) for name in names) else []
+
+
+def refuse_other_order(named: dict[str, list[str]]) -> None:
+    """Raise a ValueError where two frames have the same columns in two orders.
+
+    Parameters
+    ----------
+    named : dict of str to list of str
+        The `labels` of one or two operands, by the names that errors shall use.
+
+    Raises
+    ------
+    ValueError
+        By position, as columns are read, others would meet than by name.
+    """
+    items = [*named.items()]
+    (first, some), (last, others) = items[0], items[-1]
+    if some != others and sorted(some) == sorted(others):
+        raise ValueError(
+            f"{last} has the columns of {first} in another order, and columns are read by their "
+            "position: give them in one order, or give arrays"
+        )
+
+
 def _pandas_frame(frame: Any, name: str) -> Any:
     plain = {dtype.kind if isinstance(dtype, np.dtype) else "O" for dtype in frame.dtypes}
     if plain and (plain <= set("fiu") or plain == {"b"}):
@@ -173,7 +205,11 @@ def _polars(value: Any, name: str) -> Any:
         flat = column.explode() if column.dtype.is_nested() else column
         if flat.null_count():
             raise _missing(where)
-        _checked(column.head(1).to_numpy(), where, column.dtype)
+        try:
+            first = column.head(1).to_numpy()
+        except Exception:  # of a type that NumPy does not have
+            first = np.empty(0, object)
+        _checked(first, where, column.dtype)
     return np.asarray(value)
 
 

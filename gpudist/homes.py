@@ -81,9 +81,10 @@ class _JAX:
 def refuse_wide(name: str, dtype: Any) -> None:
     """Raise a TypeError if JAX, as it is set, has no arrays of the dtype."""
     if dtype.itemsize == 8 and not sys.modules["jax"].config.jax_enable_x64:
+        argument = "dtype='float32'" if dtype.kind == "f" else "index_dtype='int32'"
         raise TypeError(
             f"{name} is of {dtype}, which JAX has only with jax_enable_x64: ask for "
-            "dtype='float32', or give NumPy arrays"
+            f"{argument} if that is an argument, or give NumPy arrays"
         )
 
 

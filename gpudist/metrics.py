@@ -57,6 +57,7 @@ _BY_NAME: dict[str, Metric] = {
 _ELSEWHERE = {
     "cosine_similarity": "'cosine' is 1 minus it",
     "dot": "the dot product is 'inner_product'",
+    "ip": "the dot product is 'inner_product'",
     "kl": "did you mean 'kl_divergence'?",
     "levenshtein": "for it give a function of two rows",
     "precomputed": "what is computed already needs no cdist",
@@ -75,6 +76,14 @@ _KEYWORDS_ELSEWHERE = {
     "squared": "squares are metric='sqeuclidean'",
     "k": "the k nearest are those of knn",
     "n_neighbors": "the k nearest are those of knn, with k=",
+    "radius": "the radius is r=",
+    "return_distance": "results have .distances and .indices",
+    "sort_results": "sort='distance' has the nearest first",
+    "eps": "there is no approximate search",
+    "distance_upper_bound": "neighbours within a radius are those of radius_neighbors",
+    "metric_params": "the metric's arguments are given by their names",
+    "algorithm": "gpudist.explain tells what is searched by, which the data decide",
+    "leaf_size": "there is nothing to set, leave it out",
     "compute_mode": "results are as exact as their type allows without it",
 }
 

@@ -181,6 +181,7 @@ def read(asked: Asked, index_dtype: Any = np.int64) -> Call:
     asked = asked.ordered()
     if foreign.is_dask(*asked.named.values()):
         raise TypeError(_of_parts(asked.function))
+    foreign.refuse_other_order({name: foreign.labels(x) for name, x in asked.named.items()})
     metric, similarity, result, dtype = asked.metric, False, "float64", "float64"
     read_as = dtype
     if callable(metric):
@@ -270,7 +271,7 @@ def at_least(value: Any, name: str, least: int) -> int:
     return number
 
 
-def count_of(k: Any, columns: int, among_themselves: bool) -> int:
+def count_of(k: Any, columns: int, among_themselves: bool, name: str = "k") -> int:
     """Return how many neighbours are asked for, or raise an error if there are not so many.
 
     Parameters
@@ -281,6 +282,8 @@ def count_of(k: Any, columns: int, among_themselves: bool) -> int:
         The number of points that are searched among.
     among_themselves : bool
         Whether a point is one of these, and not its own neighbour.
+    name : str
+        What errors call it.
 
     Returns
     -------
@@ -292,24 +295,26 @@ def count_of(k: Any, columns: int, among_themselves: bool) -> int:
     TypeError, ValueError
         It is no whole number, or less than 1, or too large.
     """
-    count = at_least(k, "k", 1)
+    count = at_least(k, name, 1)
     available = max(columns - among_themselves, 0)
     if count > available:
-        among = f"{columns} points" + (" but itself" if among_themselves else "")
-        raise ValueError(f"k must be at most {available}, of {among}; got {count}")
+        among = f"{columns} point{'s' * (columns != 1)}" + " but itself" * among_themselves
+        if available == 0:
+            raise ValueError(f"there are no neighbours among {among}")
+        raise ValueError(f"{name} must be at most {available}, of {among}; got {count}")
     return count
 
 
 def index_type(dtype: Any, rows: int) -> str:
     """Return the dtype of indices, or raise a ValueError if it does not number so many rows."""
-    indices: np.dtype[Any] = np.dtype(dtype)
-    if indices == np.int64:
+    if dtype is np.int64:  # as most say
         return "int64"
-    if indices != np.int32:
+    indices = arrays.dtype_name(dtype, "index_dtype")
+    if indices not in ("int64", "int32"):
         raise ValueError(f"index_dtype must be int64 or int32, got {indices}")
-    if rows > np.iinfo(np.int32).max:
+    if indices == "int32" and rows > np.iinfo(np.int32).max:
         raise ValueError(f"index_dtype int32 cannot number {rows} rows")
-    return "int32"
+    return indices
 
 
 def radii_of(r: Any, call: Call, name: str, shape: tuple[int, ...] | None) -> Array:
@@ -318,12 +323,8 @@ def radii_of(r: Any, call: Call, name: str, shape: tuple[int, ...] | None) -> Ar
     Those of rows, which have a `shape`, are one for each of them, or a single one for all.
     """
     checks.refuse_recorded(name, r)
-    if arrays.space_of(**{name: r}) is not arrays.HOST:
-        r = arrays.parameter(call.space, r, name)
-    try:
-        radii = np.asarray(r, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise TypeError(f"{name} must be a number or an array of numbers, got {r!r}") from None
+    single = arrays.dimensions(r) == 0 and arrays.space_of(**{name: r}) is arrays.HOST
+    radii = np.float64(checks.number(name, r)) if single else arrays.parameter(call.space, r, name)
     if radii.ndim > 1 or (shape is not None and radii.ndim == 1 and radii.shape != shape):
         wanted = f"an array of shape {shape}" if shape is not None else "a one-dimensional array"
         raise ValueError(f"{name} must be a number or {wanted}, got shape {radii.shape}")
@@ -350,18 +351,11 @@ def weights_of(weights: Any, call: Call) -> tuple[Any, Any]:
     pair = (weights, weights) if alone else weights
     if not isinstance(pair, tuple) or len(pair) != 2:
         raise TypeError("weights must be a tuple of two arrays, those of XA and of XB")
-    made = [
-        np.ascontiguousarray(
-            arrays.host_objects(w, "weights")
-            if arrays.space_of(weights=w) is arrays.HOST
-            else arrays.parameter(call.space, w, "weights"),
-            dtype=np.float64,
-        )
-        for w in pair
-    ]
-    if call.first is not None:
-        made[0] = made[0][call.first : call.first + call.rows]
-    for w, count, name in zip(made, (call.rows, call.columns), ("XA", "XB"), strict=True):
+    made = [arrays.parameter(call.space, w, "weights") for w in pair]
+    counts = call.columns if alone else call.rows, call.columns
+    for w, count, name in zip(made, counts, ("XA", "XB"), strict=True):
         if w.shape != (count,):
             raise ValueError(f"weights of {name} must have shape ({count},), got {w.shape}")
+    if call.first is not None:
+        made[0] = made[0][call.first : call.first + call.rows]
     return made[0], made[1]

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from gpudist import _core, arrays, homes
+from gpudist import _core, arrays, checks, errors, foreign, homes
+from gpudist.distance_call import Asked
 from gpudist.intake import Orders
-from gpudist.neighbors_call import Array, Call, asked_for, read
+from gpudist.neighbors_call import Array, Call, at_least, count_of, radii_of, read
 from gpudist.neighbors_one import KNearest, Neighborhoods, k_nearest, within_radius
 
 
@@ -27,7 +28,8 @@ class Neighbors:
     Parameters
     ----------
     X : array_like, shape (n, d)
-        The points, kept as an array of the dtype that is worked in.
+        The points, kept as an array of the dtype that is worked in, to which queries are rounded.
+        Results are arrays of the library of the query, of this one's without a query.
     metric : str or callable
         As for `cdist`.
     n_neighbors : int
@@ -60,13 +62,19 @@ class Neighbors:
         **metric_args: Any,
     ) -> None:
         orders = Orders(device=device)
-        call = read(asked_for("Neighbors", X, None, metric, metric_args, orders=orders))
+        call = read(Asked("Neighbors", {"X": X}, metric, metric_args, orders=orders))
+        at_least(n_neighbors, "n_neighbors", 1)
+        radii_of(radius, call, "radius", None)
         self._space, self._device = call.space, device
-        self._points = (
-            np.array(call.points[0], dtype=call.result)
-            if call.on_host
-            else call.space.copy(call.space.cast(call.points[0], call.result))
-        )
+        self._dtype, self._labels = call.result, foreign.labels(X)
+        if call.on_host:
+            kept = np.array(call.points[0], dtype=call.result)
+            self._points = homes.brought(homes.of(X), kept)
+        else:
+            try:
+                self._points = call.space.copy(call.space.cast(call.points[0], call.result))
+            except TypeError as error:
+                raise TypeError(f"X cannot be kept: {error}") from None
         self._metric_args = call.arguments.values
         self.metric = call.metric
         self.n_neighbors, self.radius = n_neighbors, radius
@@ -74,12 +82,14 @@ class Neighbors:
         self._kept = _core.keep()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what a copy or a pickle has: all but what the points are arranged in."""
-        return {name: value for name, value in self.__dict__.items() if name != "_kept"}
+        """Return what a copy or a pickle has: all but what is of this process, or made anew."""
+        mine = ("_kept", "_space")
+        return {name: value for name, value in self.__dict__.items() if name not in mine}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Become a copy."""
         self.__dict__.update(state)
+        self._space = arrays.space_of(X=self._points)
         self._kept = _core.keep()
 
     def kneighbors(
@@ -103,9 +113,7 @@ class Neighbors:
         indices : ndarray of int64, shape (m, n_neighbors)
             The neighbours' rows, the nearest first.
         """
-        k = self.n_neighbors if n_neighbors is None else n_neighbors
-        points, among = self._asked(X)
-        found = _knn(points, among, self, k)
+        found = _knn(self._points if X is None else X, X is None, self, n_neighbors)
         return (found.distances, found.indices) if return_distance else found.indices
 
     def radius_neighbors(
@@ -135,7 +143,7 @@ class Neighbors:
         indices : ndarray of object, shape (m,)
             An array for each point.
         """
-        found = self._within(X, radius, sort_results)
+        found = _within(self._points if X is None else X, X is None, self, radius, sort_results)
         ends = self._space.host(found.indptr).astype(np.int64)
         cuts = [slice(*pair) for pair in pairwise(ends)]
         parts = [
@@ -158,12 +166,14 @@ class Neighbors:
         Returns
         -------
         scipy.sparse.csr_matrix, shape (m, n)
-            Rows sorted by distance.
+            Rows sorted by distance. A point that has fewer neighbours, as one with NaN has none,
+            has fewer elements.
         """
-        self._refuse_device("kneighbors_graph")
-        distances, indices = self.kneighbors(X, n_neighbors)
-        indptr = np.arange(len(indices) + 1) * indices.shape[1]
-        return self._graph(distances.ravel(), indices.ravel(), indptr, mode)
+        self._check_graph("kneighbors_graph", mode)
+        distances, indices = self._nearest(X, n_neighbors)
+        there = indices >= 0
+        indptr = np.concatenate([[0], np.cumsum(there.sum(axis=1))])
+        return self._graph(distances[there], indices[there], indptr, mode)
 
     def radius_neighbors_graph(
         self,
@@ -186,51 +196,68 @@ class Neighbors:
         scipy.sparse.csr_matrix, shape (m, n)
             Rows sorted by distance with `sort_results`, else by column.
         """
-        self._refuse_device("radius_neighbors_graph")
+        self._check_graph("radius_neighbors_graph", mode)
         found = self._within(X, radius, sort_results)
         return self._graph(found.distances, found.indices, found.indptr, mode)
 
+    def _nearest(self, X: Any, n_neighbors: int | None) -> KNearest:
+        k = self.n_neighbors if n_neighbors is None else n_neighbors
+        count = count_of(k, self.n_samples_fit_, X is None, "n_neighbors")
+        return k_nearest(self._read("knn", X), count, None)
+
     def _within(self, X: Any, radius: float | None, sort_results: bool) -> Neighborhoods:
         r = self.radius if radius is None else radius
-        sort = "distance" if sort_results else "index"
-        points, among = self._asked(X)
-        return _within(points, among, self, r, sort)
+        sort = "distance" if checks.truth("sort_results", sort_results) else "index"
+        return within_radius(self._read("radius_neighbors", X), r, None, sort, "radius")
 
-    def _read(self, function: str, points: Any, among: Any) -> Call:
+    def _read(self, function: str, X: Any) -> Call:
+        """Read a query: of the points that it gives, or of the set's own."""
+        named = {"X": self._points}
+        if X is not None:
+            named = {"X": self._query(X), "the set": self._points}
         orders = Orders(device=self._device)
-        asked = asked_for(function, points, among, self.metric, self._metric_args, orders=orders)
+        asked = Asked(function, named, self.metric, self._metric_args, orders=orders)
         return read(asked)._replace(kept=self._kept)
 
-    def _refuse_device(self, name: str) -> None:
+    def _query(self, X: Any) -> Any:
+        """Return the points of a query; those on the host in the dtype of the set."""
+        foreign.refuse_other_order({"the set": self._labels, "X": foreign.labels(X)})
+        space = arrays.space_of(X=X)
+        points = space.array(X, "X")
+        if len(points.shape) != 2:
+            raise errors.not_two_dimensional("X", len(points.shape))
+        columns = points.shape[1]
+        if columns != self.n_features_in_:
+            raise ValueError(
+                f"X must have as many columns as the set, {self.n_features_in_}, got {columns}"
+            )
+        on_host = space is arrays.HOST is self._space
+        return space.cast(points, self._dtype) if on_host else points
+
+    def _check_graph(self, name: str, mode: str) -> None:
         if self._space is not arrays.HOST:
             raise TypeError(f"{name} makes a matrix of SciPy, of points on the host alone")
-
-    def _asked(self, X: Any) -> tuple[Any, Any]:
-        """Return the points that are asked for, and those to search among."""
-        if X is None:
-            return self._points, None
-        if self._space is not arrays.HOST or arrays.space_of(X=X) is not arrays.HOST:
-            return X, self._points
-        return arrays.HOST.array(X, "X").astype(self._points.dtype, copy=False), self._points
+        if not isinstance(mode, str) or mode not in ("connectivity", "distance"):
+            raise ValueError(f'mode must be "connectivity" or "distance", got {mode!r}')
 
     def _graph(self, distances: Array, indices: Array, indptr: Array, mode: str) -> Any:
         from scipy.sparse import csr_matrix
 
-        if mode not in ("connectivity", "distance"):
-            raise ValueError(f'mode must be "connectivity" or "distance", got {mode!r}')
         data = distances if mode == "distance" else np.ones_like(distances)
         shape = len(indptr) - 1, self.n_samples_fit_
         return csr_matrix((data, indices, indptr), shape=shape)
 
 
 @homes.returned("points")
-def _knn(points: Any, among: Any, index: Neighbors, k: int) -> KNearest:
-    return k_nearest(index._read("knn", points, among), k, None)
+def _knn(points: Any, themselves: bool, index: Neighbors, n_neighbors: int | None) -> KNearest:
+    return index._nearest(None if themselves else points, n_neighbors)
 
 
 @homes.returned("points")
-def _within(points: Any, among: Any, index: Neighbors, r: Any, sort: str) -> Neighborhoods:
-    return within_radius(index._read("radius_neighbors", points, among), r, None, sort)
+def _within(
+    points: Any, themselves: bool, index: Neighbors, radius: Any, sort_results: bool
+) -> Neighborhoods:
+    return index._within(None if themselves else points, radius, sort_results)
 
 
 def _ragged(parts: list[Any]) -> Array:

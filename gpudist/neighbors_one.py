@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpudist import _core, arrays, neighbors_slow, several_gpus
+from gpudist import _core, arrays, checks, neighbors_slow, several_gpus
 from gpudist.neighbors_call import Array, Call, at_least, count_of, radii_of, search, weights_of
 
 
@@ -78,7 +78,9 @@ class Neighborhoods(NamedTuple):
         return csr_array((self.distances, self.indices, self.indptr), shape=shape)
 
 
-def within_radius(call: Call, r: Any, max_neighbors: int | None, sort: str) -> Neighborhoods:
+def within_radius(
+    call: Call, r: Any, max_neighbors: int | None, sort: str, name: str = "r"
+) -> Neighborhoods:
     """Find all neighbours within a radius, of a call that is read.
 
     Parameters
@@ -87,16 +89,20 @@ def within_radius(call: Call, r: Any, max_neighbors: int | None, sort: str) -> N
         The call.
     r, max_neighbors, sort
         As for `radius_neighbors`.
+    name : str
+        What errors call `r`.
 
     Returns
     -------
     Neighborhoods
         As of `radius_neighbors`.
     """
-    if sort not in ("index", "distance"):
+    if not isinstance(sort, str) or sort not in ("index", "distance"):
         raise ValueError(f'sort must be "index" or "distance", got {sort!r}')
-    most = call.columns if max_neighbors is None else at_least(max_neighbors, "max_neighbors", 0)
-    radii = radii_of(r, call, "r", (call.rows,))
+    most = call.columns
+    if max_neighbors is not None:
+        most = min(most, at_least(max_neighbors, "max_neighbors", 0))
+    radii = radii_of(r, call, name, (call.rows,))
     by_distance = sort == "distance"
     found: Any
     if call.slow:
@@ -181,7 +187,7 @@ def pairs_within(call: Call, radii: Any, weights: Any, cumulative: bool) -> Any:
     if np.any(np.diff(bounds) < 0):
         order = "descending, for a similarity" if call.similarity else "ascending"
         raise ValueError(f"radii must be in {order} order")
-    both = weights_of(weights, call)
+    both, cumulative = weights_of(weights, call), checks.truth("cumulative", cumulative)
     count = neighbors_slow.count if call.slow else _counts
     counts = count(call, bounds, both)
     if cumulative:
@@ -268,22 +274,31 @@ def _results(out: Any, shape: tuple[int, int], call: Call) -> tuple[Any, Any]:
     for array, (what, dtype) in zip(out, wanted, strict=True):
         if call.on_host and not isinstance(array, np.ndarray):
             raise TypeError(f"out must hold NumPy arrays, got {type(array).__name__} for {what}")
+        if isinstance(array, np.ma.MaskedArray):
+            raise TypeError(f"out holds a masked array for {what}; give its data")
         arrays.space_of(**{"XA": call.points[0], f"out for {what}": array})
         found, there = call.space.dtype_name(array), arrays.shape_of(array)
-        if there != shape or found != dtype or not _is_plain(call, array):
+        if there != shape or found != dtype:
             raise ValueError(
                 f"out must hold a C-contiguous array of {dtype} and shape {shape} for {what}, got "
                 f"{found} and {there}"
             )
+        if not _is_plain(call, array):
+            raise ValueError(
+                "out must hold C-contiguous arrays that can be written, aligned and in native byte "
+                f"order, which its {what} are not"
+            )
         if any(arrays.overlap(call.space, array, x) for x in call.points):
             raise ValueError(f"out must not share memory with the points, as its {what} do")
+    if arrays.overlap(call.space, *out):
+        raise ValueError("out must not hold two arrays that share memory")
     return out[0], out[1]
 
 
 def _is_plain(call: Call, array: Any) -> bool:
     """Tell whether rows follow each other without gaps, to be written."""
     if call.on_host:
-        return bool(array.flags.carray)
+        return bool(array.flags.carray and array.dtype.isnative)
     view = call.space.view(array)
     dense: list[int] = []
     step = np.dtype(view.dtype).itemsize

@@ -58,6 +58,27 @@ def test_pandas_truths_and_nan():
     assert gpudist.cdist(pd.DataFrame(index=[1, 2]), np.empty((3, 0))).shape == (2, 3)
 
 
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_columns_in_another_order_are_refused(library):
+    frames = pytest.importorskip(library, reason=f"{library} is missing")
+    one = frames.DataFrame({"a": NUMBERS[:, 0], "b": NUMBERS[:, 1]})
+    other = one[["b", "a"]]
+    renamed = frames.DataFrame({"c": NUMBERS[:, 0], "a": NUMBERS[:, 1]})
+    index = gpudist.Neighbors(one)
+    for call in (
+        lambda x: gpudist.cdist(one, x),
+        lambda x: gpudist.cdist(one, x, lambda u, v: abs(u - v).sum()),
+        lambda x: gpudist.knn(one, x, 1).distances,
+        lambda x: gpudist.count_neighbors(one, x, [1.0]),
+        lambda x: index.kneighbors(x, 1)[0],
+        lambda x: index.radius_neighbors_graph(x).toarray(),
+    ):
+        with pytest.raises(ValueError, match=r"has the columns of .* in another order"):
+            call(other)
+        for same in (one, renamed):  # other names are taken by position
+            np.testing.assert_array_equal(call(same), call(NUMBERS))
+
+
 def test_pandas_elsewhere():
     pd = pytest.importorskip("pandas", reason="pandas is missing")
     roads = pd.DataFrame([[0, 3, 8], [0, 0, 2], [1, 0, 0]]).astype("Int64")
@@ -153,6 +174,9 @@ def test_polars():
             "XA's column 'b' has missing values": [few.with_columns(b=gap)],
             "XA's column 'b' must be of real numbers, got dtype String": [few.with_columns(b=text)],
             "XA's column 'b' must be of real numbers, got dtype Date": [few.with_columns(b=days)],
+            "XA's column 'b' must be of real numbers, got dtype Int128": [
+                few.with_columns(b=pl.Series([1, 2]).cast(pl.Int128))
+            ],
             "XA's column 'b' must be of real numbers, got dtype Decimal": [
                 few.with_columns(b=pl.Series([1, 2]).cast(pl.Decimal(9, 2)))
             ],

@@ -31,6 +31,12 @@ def test_what_jax_cannot_hold_is_refused():
     if not jax.config.jax_enable_x64:
         with pytest.raises(TypeError, match="JAX has only with jax_enable_x64"):
             gpudist.cdist(a, A.astype("f8"))
+        with pytest.raises(TypeError, match=r"int64, which .* index_dtype='int32' if that"):
+            gpudist.knn(a, k=1)
+        index = gpudist.Neighbors(a, n_neighbors=1)
+        with pytest.raises(TypeError, match=r"int64, which JAX has only with .* give NumPy arrays"):
+            index.kneighbors(a)
+        assert index.kneighbors_graph(a).nnz == len(A)  # a matrix of SciPy's
     with pytest.raises(TypeError, match="out must not be an array of JAX"):
         gpudist.cdist(A, A, out=jax.numpy.zeros((4, 4)))
 

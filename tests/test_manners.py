@@ -196,6 +196,11 @@ MINKOWSKI = "for the exponent write metric='minkowski', p=1.0, or metric='citybl
         (lambda: gpudist.pdist(A, weights=[1, 2, 3]), "weights are w="),
         (lambda: gpudist.pdist(A, n_jobs=2), "OMP_NUM_THREADS bounds the threads"),
         (lambda: gpudist.pdist(A, squared=True), "squares are metric='sqeuclidean'"),
+        (lambda: gpudist.knn(A, k=1, eps=0.1), "there is no approximate search"),
+        (lambda: gpudist.knn(A, k=1, return_distance=False), "have .distances and .indices"),
+        (lambda: gpudist.radius_neighbors(A, r=1, radius=1), "the radius is r="),
+        (lambda: gpudist.radius_neighbors(A, r=1, sort_results=True), "sort='distance' has"),
+        (lambda: gpudist.knn(A, k=1, distance_upper_bound=1), "those of radius_neighbors"),
     ],
 )
 def test_keywords_of_others(call, message):
@@ -336,7 +341,8 @@ def test_max_memory_has_units(name):
     if name.partition(" ")[0] not in ("cdist", "pdist"):  # which need none besides
         with pytest.raises(MemoryError, match="max_memory allows 1:"):
             CALLS[name](max_memory="1 B", device="cpu")
-    np.testing.assert_array_equal(CALLS[name](max_memory="1GB"), CALLS[name]())
+    for most in ("1GB", 2**70):
+        np.testing.assert_array_equal(CALLS[name](max_memory=most), CALLS[name]())
     says(lambda: CALLS[name](max_memory="0 kB"), ValueError, "max_memory must be a positive number")
 
 

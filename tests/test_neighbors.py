@@ -1,5 +1,7 @@
 """Neighbours are what a stable sort of the matrix of distances says, to the bit."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from conftest import RECORDS, fail_each_allocation, forms, points
@@ -222,6 +224,47 @@ def test_out_and_index_dtype(rng):
         gpudist.knn(x, k=2, out=(x, np.empty((30, 2), np.int64)))
 
 
+def test_out_is_written_as_it_is_or_refused(rng):
+    x = rng.random((30, 2))
+    distances, indices = np.empty((30, 4)), np.empty((30, 4), np.int64)
+    fixed = indices.copy()
+    fixed.flags.writeable = False
+    for out, error, words in (
+        ((distances, distances.view(np.int64)), ValueError, "two arrays that share memory"),
+        ((np.ma.array(distances), indices), TypeError, "a masked array for distances"),
+        ((distances, np.ma.array(indices)), TypeError, "a masked array for indices"),
+        ((distances.astype(">f8"), indices), ValueError, "native byte order, which its distances"),
+        ((distances, fixed), ValueError, "can be written, .*which its indices are not"),
+        ((np.empty((4, 30)).T, indices), ValueError, "C-contiguous"),
+    ):
+        with pytest.raises(error, match=f"^out .*{words}"):
+            gpudist.knn(x, k=4, out=out)
+
+
+MASKED = np.ma.array([0.5] * 8, mask=[True, False] * 4)
+
+
+@pytest.mark.parametrize(
+    "lossy", ["1", b"1", ["1"] * 8, 1 + 1j, np.complex128(1), [1j] * 8, MASKED, np.ma.masked]
+)
+def test_what_would_be_lost_of_radii_and_weights_is_refused(lossy):
+    for name, call in (
+        ("r", lambda: gpudist.radius_neighbors(X, r=lossy)),
+        ("radius", lambda: gpudist.Neighbors(X).radius_neighbors(radius=lossy)),
+        ("radii", lambda: gpudist.count_neighbors(X, radii=lossy)),
+        ("weights", lambda: gpudist.count_neighbors(X, radii=[1], weights=lossy)),
+    ):
+        with pytest.raises((TypeError, ValueError), match=f"^{name} "):
+            call()
+
+
+def test_numbers_of_any_type_are_radii():
+    wanted = gpudist.radius_neighbors(X, r=0.5)
+    for r in (Fraction(1, 2), np.float32(0.5), np.array(0.5), [0.5] * 8, np.full(8, 0.5, ">f4")):
+        found = gpudist.radius_neighbors(X, r=r, max_neighbors=10**30)
+        np.testing.assert_array_equal(found.indices, wanted.indices)
+
+
 X = np.random.default_rng(0).random((8, 2))
 
 
@@ -240,7 +283,8 @@ X = np.random.default_rng(0).random((8, 2))
         (lambda: gpudist.knn(X, X, 1, rows=3), TypeError, "rows must be a slice"),
         (lambda: gpudist.knn(X, X, 1, rows=slice(0, 8, 2)), ValueError, "steps of 1"),
         (lambda: gpudist.knn(X, X, 1, max_memory=10), MemoryError, "fewer rows"),
-        (lambda: gpudist.nearest(X[:1]), ValueError, "k must be at most 0"),
+        (lambda: gpudist.nearest(X[:1]), ValueError, "no neighbours among 1 point but itself"),
+        (lambda: gpudist.nearest(X, X[:0]), ValueError, "no neighbours among 0 points"),
         (lambda: gpudist.radius_neighbors(X), TypeError, "r is missing"),
         (lambda: gpudist.radius_neighbors(X, r=-1), ValueError, "r must be 0 or more"),
         (lambda: gpudist.radius_neighbors(X, r=np.nan), ValueError, "not NaN"),

@@ -169,6 +169,59 @@ def test_a_copy_has_boxes_of_its_own(none_kept, copied):
 
 
 @pytest.mark.parametrize(
+    "copied", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))]
+)
+def test_a_copy_answers_as_what_it_was_made_of(copied):
+    x, y = points(90, dtype="float32"), points(7, seed=1)
+    index = gpudist.Neighbors(x, n_neighbors=2, radius=0.3)
+    other = copied(index)
+    same(other.kneighbors(y), index.kneighbors(y))  # in float32, as the set is
+    for graph in ("kneighbors_graph", "radius_neighbors_graph"):
+        for asked in (y, None):
+            mine, theirs = (getattr(i, graph)(asked, mode="distance") for i in (other, index))
+            same((mine.data, mine.indices), (theirs.data, theirs.indices))
+
+
+def test_what_a_point_lacks_is_no_element_of_a_graph():
+    x = points(9)
+    x[3] = np.nan
+    index = gpudist.Neighbors(x)
+    for mode in ("connectivity", "distance"):
+        graph = index.kneighbors_graph(n_neighbors=8, mode=mode)
+        graph.check_format(full_check=True)
+        assert graph.getnnz(axis=1).tolist() == [7, 7, 7, 0, 7, 7, 7, 7, 7]
+    same(
+        (graph.data[:7], graph.indices[:7].astype(int)),
+        [a[0, :7] for a in index.kneighbors(None, 8)],
+    )
+    none = index.kneighbors_graph(x[3:4], 2)
+    assert none.shape == (1, 9) and none.nnz == 0
+
+
+def test_errors_have_the_names_of_its_arguments():
+    x = points(9)
+    index = gpudist.Neighbors(x)
+    for words, call in (
+        ("n_neighbors must be a whole", lambda: gpudist.Neighbors(x, n_neighbors=2.5)),
+        ("n_neighbors must be at least 1", lambda: gpudist.Neighbors(x, n_neighbors=0)),
+        ("n_neighbors must be at most 9", lambda: index.kneighbors(x, 10)),
+        ("n_neighbors must be at most 8", lambda: index.kneighbors_graph(n_neighbors=9)),
+        ("radius must be 0 or more", lambda: gpudist.Neighbors(x, radius=-1)),
+        ("radius must be a real number", lambda: index.radius_neighbors(x, "0.5")),
+        ("X must be two-dimensional", lambda: gpudist.Neighbors(x[0])),
+        ("X must be two-dimensional", lambda: index.kneighbors(x[0])),
+        ("X must have as many columns as the set, 3", lambda: index.kneighbors(x[:, :2])),
+        ("X must be an array of real numbers", lambda: index.radius_neighbors("x")),
+        ("mode must be", lambda: index.radius_neighbors_graph(x[:, :2], mode="both")),
+        ("sort_results must be", lambda: index.radius_neighbors(x, 1, sort_results=x)),
+        ("metric's arguments are given by", lambda: gpudist.Neighbors(x, metric_params={})),
+        ("leave it out", lambda: gpudist.Neighbors(x, leaf_size=30)),
+    ):
+        with pytest.raises((TypeError, ValueError), match=words):
+            call()
+
+
+@pytest.mark.parametrize(
     ("columns", "metric", "blocks"), [(3, "euclidean", 1), (20, "euclidean", 1), (20, "cosine", 2)]
 )
 def test_what_fails_leaves_nothing_behind(none_kept, columns, metric, blocks):

@@ -108,6 +108,11 @@ STRANGE = {
     "no arithmetic": A.view(NoArithmetic),
     "rows in reverse": A[::-1, ::-1],
     "half precision": A.astype("f2"),
+    "a complex number": np.complex128(2),
+    "a number that is masked": np.ma.masked,
+    "a number without end": 2**70,
+    "parts of rows": slice(1.5, 3),
+    "no steps": slice(0, 3, 0),
     **tensors(),
 }
 
@@ -126,6 +131,23 @@ PLACES = {
     "cdist options": lambda x: gpudist.cdist(A, B, options=x),
     "cdist rows": lambda x: gpudist.cdist(A, B, rows=x),
     "cdist max_memory": lambda x: gpudist.cdist(A, B, max_memory=x),
+    "knn XB": lambda x: gpudist.knn(A, x, 1),
+    "knn k": lambda x: gpudist.knn(A, k=x),
+    "knn rows": lambda x: gpudist.knn(A, k=1, rows=x),
+    "knn out": lambda x: gpudist.knn(A, k=1, out=(x, x)),
+    "knn index_dtype": lambda x: gpudist.knn(A, k=1, index_dtype=x),
+    "knn max_memory": lambda x: gpudist.knn(A, k=1, max_memory=x),
+    "radius_neighbors r": lambda x: gpudist.radius_neighbors(A, r=x),
+    "radius_neighbors sort": lambda x: gpudist.radius_neighbors(A, r=1, sort=x),
+    "radius_neighbors max_neighbors": lambda x: gpudist.radius_neighbors(A, r=1, max_neighbors=x),
+    "count_neighbors radii": lambda x: gpudist.count_neighbors(A, radii=x),
+    "count_neighbors weights": lambda x: gpudist.count_neighbors(A, radii=[1], weights=x),
+    "count_neighbors cumulative": lambda x: gpudist.count_neighbors(A, radii=[1], cumulative=x),
+    "Neighbors X": lambda x: gpudist.Neighbors(x),
+    "Neighbors n_neighbors": lambda x: gpudist.Neighbors(A, n_neighbors=x),
+    "kneighbors X": lambda x: gpudist.Neighbors(A).kneighbors(x, 1),
+    "kneighbors_graph mode": lambda x: gpudist.Neighbors(A).kneighbors_graph(A, 1, x),
+    "radius_neighbors radius": lambda x: gpudist.Neighbors(A).radius_neighbors(A, x),
     "pdist X": lambda x: gpudist.pdist(x),
     "pdist out": lambda x: gpudist.pdist(A, out=x),
     "apsp graph": lambda x: gpudist.apsp(x),
@@ -160,6 +182,9 @@ PLACES = {
 }
 
 
+REFUSALS = TypeError, ValueError, OverflowError, IndexError, gpudist.DeviceError
+
+
 @pytest.mark.parametrize("place", PLACES)
 def test_strange_arguments_are_taken_or_named(place):
     name = place.split()[1]
@@ -168,7 +193,7 @@ def test_strange_arguments_are_taken_or_named(place):
             warnings.simplefilter("ignore")
             try:
                 PLACES[place](strange)
-            except (TypeError, ValueError, OverflowError, gpudist.DeviceError) as error:
+            except REFUSALS as error:
                 named = name in str(error)
                 no_result = "allocates results for" in str(error)  # of a library without a name
                 assert named or no_result, f"{what}: {error!r}"

@@ -266,6 +266,33 @@ def test_gradients_of_float32_hold_over_its_range(p, scale):
     torch.testing.assert_close([g * 1e33 for g in tiny], list(expected), rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.parametrize("p", [1.5, 2.0, 2.5, 3.0, 4.0])
+@pytest.mark.parametrize("place", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_gradients_are_0_where_a_distance_underflows(p, place):
+    x = torch.tensor([[1e-320, 0.0, 1.0], [5.0, 0.0, 1.0]], dtype=torch.float64, device=place)
+    y = torch.tensor([[0.0, 0.0, 1.0]], dtype=torch.float64, device=place)
+    d, (of_x, of_y) = gradients(lambda x, y: ours.cdist(x, y, p), x, y)
+    assert d.flatten().tolist() == [0, 5]
+    assert of_x.tolist() == [[0, 0, 0], [1, 0, 0]] and of_y.tolist() == [[-1, 0, 0]]
+
+
+@pytest.mark.parametrize("p", [0.5, 1.0, 1.5, 2.0, 2.5, 3.0, math.inf])
+def test_columns_without_weight_have_no_gradient(p):
+    """Whatever their differences are: their powers go beyond the range."""
+    x = torch.tensor([[1e30, 0.0, 1.0], [2.0, 1.0, 1e-30]])
+    y = torch.tensor([[0.0, 0.0, 1.0], [2.0, -1e30, 1e-30], [3.0, 1.0, 1e-30]])
+    w, still = torch.tensor([0.0, 0.0, 1.0]), torch.zeros(5, 2)
+    results = [
+        *gradients(lambda x, y: ours.cdist(x, y, p, w=w), x, y)[1],
+        *gradients(lambda x: ours.pdist(x, p, w=w), torch.cat([x, y]))[1],
+    ]
+    for got in results:
+        assert got.isfinite().all() and torch.equal(got[:, :2], still[: len(got)])
+    moved = torch.func.jvp(lambda x: ours.cdist(x, y, p, w=w), (x,), (torch.ones_like(x),))[1]
+    alone = ours.cdist(x[:, 2:], y[:, 2:], p)
+    assert torch.equal(moved != 0, alone != 0) and moved.isfinite().all()
+
+
 def test_the_core_adds_up_what_pytorch_does():
     """For every kernel of it, in strips that are full and not, in any layout."""
     kernels = [k.id for k in gpudist.kernels("gradient") if k.why_not is None]
@@ -367,7 +394,27 @@ WRONG = [
     ((), {"w": [1.0]}, ValueError, r"w must have shape \(3,\), got \(1,\)"),
     ((), {"w": torch.ones(3), "p": 0}, ValueError, "w is not for 'inner_product'"),
     ((), {"w": -torch.ones(3)}, ValueError, "w must be 0 or more|negative"),
+    ((), {"w": [1, 1, -1], "metric": "cosine"}, ValueError, "w has negative elements"),
+    ((), {"w": "ones"}, TypeError, "w must be an array of real numbers"),
+    ((), {"w": [1j, 1, 1]}, TypeError, "w must be an array of real numbers"),
+    ((), {"w": torch.ones(3) * 1j}, TypeError, "w must be an array of real numbers"),
+    ((), {"w": np.ma.array([1, 1, 1], mask=[0, 1, 0])}, TypeError, "w is a masked array"),
 ]
+
+
+def test_metrics_have_the_names_that_they_have_elsewhere():
+    x, y = torch.rand(4, 3), torch.rand(5, 3)
+    for alias, metric in (("manhattan", "cityblock"), ("L2", "euclidean"), ("cos", "cosine")):
+        assert torch.equal(ours.cdist(x, y, metric=alias), ours.cdist(x, y, metric=metric))
+    assert torch.equal(ours.pdist(x, 3.0, metric="pnorm"), ours.pdist(x, 3.0))
+
+
+def test_weights_are_arrays_of_any_layout():
+    x, y, w = torch.rand(4, 3), torch.rand(5, 3), np.array([1.0, 2.0, 3.0])
+    fixed = w.copy()
+    fixed.flags.writeable = False
+    for given in (w.tolist(), fixed, w[::-1].copy()[::-1], w.astype(">i2"), torch.tensor(w)):
+        assert torch.equal(ours.cdist(x, y, w=given), ours.cdist(x, y, w=w))
 
 
 @pytest.mark.parametrize("operands, given, error, words", WRONG)

@@ -41,6 +41,9 @@ CALLS = {
     "nearest": (lambda f: gpudist.nearest(f(A), f(B)), 2),
     "knn": (lambda f: gpudist.knn(XA=f(A), XB=f(B), k=2), 2),
     "radius_neighbors": (lambda f: gpudist.radius_neighbors(f(A), r=20.0), 3),
+    "Neighbors": (lambda f: gpudist.Neighbors(A.numpy()).kneighbors(f(B), 2), 2),
+    "Neighbors, themselves": (lambda f: gpudist.Neighbors(f(A)).kneighbors(n_neighbors=2), 2),
+    "Neighbors, within": (lambda f: gpudist.Neighbors(f(A)).radius_neighbors(f(B))[1][0], 1),
     "count_neighbors": (lambda f: gpudist.count_neighbors(f(A), radii=[5.0, 20.0]), 1),
     "eccentricity": (lambda f: measures.eccentricity(f(torch.as_tensor(LENGTHS))), 1),
     "closeness": (lambda f: measures.closeness_centrality(f(torch.as_tensor(LENGTHS))), 1),
@@ -234,5 +237,19 @@ def test_tangents_and_mapped_tensors_are_not_lost_either():
         assert isinstance(gpudist.cdist(A, B, "canberra"), torch.Tensor)
     got = torch.func.grad(lambda x: gpudist.pdist(x).sum())(A)
     torch.testing.assert_close(got, torch.func.grad(lambda x: torch.pdist(x).sum())(A))
-    with pytest.raises(TypeError, match="XA cannot be read as an array"):
-        torch.func.vmap(lambda x: gpudist.cdist(x, B))(A.expand(2, 4, 3))
+
+
+def test_mapped_tensors_are_batches_where_there_are_operators():
+    x = torch.stack([A, A + 0.5])
+    for ours in (lambda x: gpudist.cdist(x, B), gpudist.pdist):
+        assert torch.equal(torch.func.vmap(ours)(x), ours(x))
+    for name, call in (
+        ("XA", lambda x: gpudist.cdist(x, B, "canberra")),
+        ("XB", lambda x: gpudist.cdist(B, x, dtype="float64")),
+        ("w", lambda x: gpudist.cdist(A, B, w=x[0])),
+        ("XA", lambda x: gpudist.knn(x, k=1)),
+        ("r", lambda x: gpudist.radius_neighbors(A, r=x[:, 0])),
+        ("graph", lambda x: gpudist.apsp(x[:3])),
+    ):
+        with pytest.raises(TypeError, match=f"^{name} is a tensor that torch.func.vmap maps"):
+            torch.func.vmap(call)(x)

@@ -10,6 +10,7 @@ import gpudist
 torch = pytest.importorskip("torch", minversion="2.4", reason="PyTorch 2.4 is missing")
 
 from tensors import gradients, points  # noqa: E402
+from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 
 import gpudist.torch as ours  # noqa: E402
 from gpudist.torch import _operators  # noqa: E402
@@ -166,6 +167,31 @@ def test_gpudists_own_functions_compile(dynamo):
         torch.compile(lambda a: gpudist.cdist(a, y, "canberra"), backend="aot_eager")(learned)
 
 
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
+@pytest.mark.parametrize("tracer", [torch.jit.trace, lambda f, some: make_fx(f)(*some)])
+def test_what_a_tracer_writes_down_is_computed_again(tracer):
+    x, y, z = torch.rand(6, 3), torch.rand(5, 3), torch.rand(6, 3)
+    for function in (
+        lambda a: gpudist.cdist(a, y),
+        lambda a: gpudist.cdist(a, y, "manhattan", w=[1.0, 2.0, 3.0]),
+        lambda a: gpudist.cdist(a[None].bfloat16(), y.bfloat16()),
+        lambda a: gpudist.pdist(a, "cosine"),
+    ):
+        torch.testing.assert_close(tracer(function, (x,))(z), function(z))
+
+
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
+@pytest.mark.parametrize(
+    "constant", [lambda a: gpudist.cdist(a, a, "canberra"), lambda a: gpudist.knn(a, k=2)[0]]
+)
+def test_nothing_becomes_a_constant_of_a_graph_in_silence(constant):
+    x = torch.rand(6, 3)
+    with pytest.raises(TypeError, match="XA is a tensor whose operators make a graph"):
+        make_fx(constant)(x)
+    with pytest.warns(torch.jit.TracerWarning, match="constants in the trace"):
+        assert torch.equal(torch.jit.trace(constant, (x,))(x), constant(x))
+
+
 @pytest.mark.filterwarnings("ignore:Attempted to insert a get_attr:UserWarning")
 def test_traces_without_memory_have_the_operator():
     """Tensors on the meta device, and those of PyTorch's tracers."""
@@ -177,7 +203,7 @@ def test_traces_without_memory_have_the_operator():
         d.sum().backward()
         assert a.grad.shape == a.shape
     assert ours.pdist(a).shape == (15,)
-    traced = torch.fx.experimental.proxy_tensor.make_fx(lambda a: ours.cdist(a, y))(x)
+    traced = make_fx(lambda a: ours.cdist(a, y))(x)
     assert "gpudist.distances" in traced.code
     function, (tangent,) = torch.func.linearize(lambda a: ours.cdist(a, y), x)[1], (x.flip(0),)
     expected = torch.func.jvp(lambda a: ours.cdist(a, y), (x,), (tangent,))[1]

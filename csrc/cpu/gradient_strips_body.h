@@ -75,7 +75,8 @@ static bool N(make_factors)(const N(strip) * s, ptrdiff_t count)
         }
         else if (metric != GD_INNER_PRODUCT) { /* NaN as a distance is NaN as a factor */
             const I known = (I)((away == away) | (asked == 0));
-            S(gd_store)(place, (V)(((I)asked & known) | ((I)away & ~known)));
+            const I none = metric == GD_MINKOWSKI ? (I)(away == 0) : (I){0}; /* has no shares */
+            S(gd_store)(place, (V)((((I)asked & known) | ((I)away & ~known)) & ~none));
         }
     }
     T any = 0;

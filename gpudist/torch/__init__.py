@@ -18,11 +18,12 @@ from __future__ import annotations
 import math
 from typing import Any, cast
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch._C import _is_any_autocast_enabled
 
-from gpudist import checks, errors, metrics
+from gpudist import arrays, checks, errors, metrics
 from gpudist.torch import _functions, _operators
 from gpudist.torch._plain import is_plain
 
@@ -43,6 +44,14 @@ _METRICS: dict[str, tuple[str, float | None]] = {
     "sqeuclidean": ("sqeuclidean", 2.0),
     "cosine": ("cosine", 2.0),
     "inner_product": ("inner_product", 2.0),
+}
+
+# What is given by another name of a metric.
+_OF_ALIASES = {
+    alias: _METRICS[metric.name]
+    for metric in metrics.METRICS
+    if metric.name in _METRICS
+    for alias in metric.aliases
 }
 
 _HALVES = (torch.float16, torch.bfloat16)
@@ -187,9 +196,10 @@ def _kind(p: Any, metric: str | None) -> tuple[str, float]:
         raise ValueError(f"p must be 0 or more, got {p}")
     if metric is None:
         return "minkowski", p
-    found = _METRICS.get(metric.lower()) if isinstance(metric, str) else None
+    name = str(metric).lower()
+    found = _METRICS.get(name) or _OF_ALIASES.get(name)
     if found is None:
-        advice = errors.suggest(str(metric).lower(), _METRICS, f"there are {', '.join(_METRICS)}")
+        advice = errors.suggest(name, _METRICS, f"there are {', '.join(_METRICS)}")
         raise ValueError(f"metric {metric!r} is not one that has gradients; {advice}")
     kind, exponent = found
     if exponent is None:
@@ -281,9 +291,16 @@ def _weights(w: Any, x: Tensor, kind: str, p: float) -> Tensor | None:
         raise ValueError("w is not for 'inner_product', nor for an exponent of 0")
     if isinstance(w, torch.Tensor) and w.requires_grad:
         raise TypeError("w requires gradients, which gpudist does not compute: give w.detach()")
+    if not isinstance(w, torch.Tensor):
+        w = w if torch.compiler.is_compiling() else np.array(arrays.HOST.array(w, "w"), np.float64)
+    elif w.is_complex():
+        raise TypeError(f"w must be an array of real numbers, got {w.dtype}")
     weights = torch.as_tensor(w, dtype=x.dtype, device=x.device)
     if weights.shape != x.shape[-1:]:
         raise ValueError(f"w must have shape ({x.shape[-1]},), got {tuple(weights.shape)}")
+    # Weights of other distances are looked at by those who compute them.
+    if kind == "cosine" and is_plain(weights) and (weights < 0).any():
+        raise ValueError("weights must be non-negative, w has negative elements")
     return weights
 
 

@@ -193,9 +193,9 @@ def _pull_in_the_core(
         # Each term of a column has its weight as a factor; for the largest difference it is a mask.
         weights = weights.detach()
         factor = weights > 0 if metric == "chebyshev" else weights
-        out.mul_(factor)
-        if out_2 is not None:
-            out_2.mul_(factor)
+        for one in (out, out_2):
+            if one is not None:
+                _terms.times_weights(one, factor)
 
 
 def _in_rows(x: Tensor) -> Tensor:

@@ -122,8 +122,16 @@ def _safe(d: Tensor) -> Tensor:
     return torch.where(d == 0, torch.ones_like(d), d)
 
 
+def times_weights(x: Tensor, weights: Tensor) -> Tensor:
+    """Multiply columns by their weights, in place; of one without weight nothing is left.
+
+    A difference there may be any multiple of the distance, and its power infinite.
+    """
+    return x.mul_(weights).masked_fill_(weights == 0, 0)
+
+
 def _weighted(x: Tensor, rule: Rule) -> Tensor:
-    return x if rule.weights is None else x.mul_(rule.weights)
+    return x if rule.weights is None else times_weights(x, rule.weights)
 
 
 def _slope(e: Tensor, d: Tensor, rule: Rule) -> Tensor:

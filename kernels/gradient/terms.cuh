@@ -63,8 +63,8 @@ struct Term {
         else if constexpr (kMetric == GD_CHEBYSHEV) {
             return away == 0 ? T(0) : asked; /* where two points are equal, no element counts */
         }
-        else { /* NaN as a distance is NaN as a factor */
-            return away == away || asked == 0 ? asked : away;
+        else { /* NaN as a distance is NaN as a factor; of a distance of 0 there is no share */
+            return away == 0 ? T(0) : away == away || asked == 0 ? asked : away;
         }
     }
 
