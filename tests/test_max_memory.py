@@ -321,7 +321,7 @@ def test_nothing_is_allocated_before_it_is_refused(name, device):
 
 @pytest.mark.parametrize(
     ("value", "error"),
-    [(0, ValueError), (-1, ValueError), (2**70, ValueError), (1.5, TypeError), (True, TypeError)],
+    [(0, ValueError), (-1, ValueError), (1.5, TypeError), (True, TypeError)],
 )
 @pytest.mark.parametrize("name", CALLS)
 def test_bad_bounds_are_refused(name, value, error):
