@@ -4,8 +4,8 @@
  * r_i = (A x)_i / x_i (Collatz 1942, Wielandt 1950). A round's computed product is off by a factor:
  * no term of it is negative, so a sum of terms that go through k roundings each is within (1 + u)^k
  * of the true one, u = 2**-53, in whatever order it is added up. Widening the interval by that much
- * makes the bounds true ones. (What products lose that underflow widens each ratio
- * by itself, see gd_perron_note.) */
+ * makes the bounds true ones. (What products lose that underflow widens each ratio by
+ * itself, see gd_perron_note.) */
 #ifndef GPUDIST_PERRON_JUDGE_H
 #define GPUDIST_PERRON_JUDGE_H
 

@@ -194,7 +194,7 @@ def take(
         return graph, None  # as in most small calls
     if isinstance(graph, EdgeList):
         return graph, graph.nodes
-    kind = _known(type(graph))  # type: ignore[arg-type]  # a type is hashable
+    kind = _known(graph)
     if graphs.is_graph(graph):
         listed = _of_networkx(graph, weight, nodelist, strict)
         return listed, listed.nodes
@@ -226,14 +226,14 @@ def check_weight(weight: Any) -> None:
 
 def is_named(thing: Any) -> bool:
     """Tell whether it is a graph, rather than an array: one of a library, a dict, a frame."""
-    return is_graph(thing) or _known(type(thing)) == _FRAME  # type: ignore[arg-type]  # as below
+    return is_graph(thing) or _known(thing) == _FRAME
 
 
 def is_graph(thing: Any) -> bool:
     """Tell whether it lists its edges by the names of nodes: as a graph of a library, or a dict."""
     if isinstance(thing, (EdgeList, Mapping)) or graphs.is_graph(thing):
         return True
-    kind = _known(type(thing))  # type: ignore[arg-type]  # a type is hashable
+    kind = _known(thing)
     return kind is not None and kind != _FRAME
 
 
@@ -245,9 +245,13 @@ def _name(kind: type) -> str:
     return f"{kind.__module__.partition('.')[0]}.{kind.__qualname__}".removeprefix("builtins.")
 
 
+def _known(thing: Any) -> str | None:
+    """Name the class that is read here and that it is of, or of one derived from that."""
+    return _known_class(type(thing))  # type: ignore[arg-type]  # a type is hashable
+
+
 @cache
-def _known(kind: type) -> str | None:
-    """Name the class that is read here and that this one is, or is derived from."""
+def _known_class(kind: type) -> str | None:
     names = map(_name, kind.__mro__)
     return next((name for name in names if name == _FRAME or name in _LIBRARIES), None)
 
@@ -438,7 +442,7 @@ def _of_frame(frame: Any, labels: bool) -> tuple[Any, list[Any]]:
 
 def refuse_turned(thing: Any, name: str, otherwise: str = "") -> None:
     """Raise a ValueError for a frame whose columns are named as its rows, in another order."""
-    if _known(type(thing)) != _FRAME:  # type: ignore[arg-type]  # a type is hashable
+    if _known(thing) != _FRAME:
         return
     rows, columns = thing.index, thing.columns
     if not rows.equals(columns) and len(rows) == len(columns) and set(rows) == set(columns):
