@@ -67,8 +67,7 @@ _CDIST_CUDA: Cases = (
     *(CdistCase(16384, 16384, d, "float32", "cityblock") for d in (16, 128, 1024)),
     *(CdistCase(16384, 16384, d, "float64") for d in (2, 128, 1024)),
     CdistCase(16384, 16384, 128, "float64", "cityblock"),
-    PdistCase(16384, 16, "float32"),
-    PdistCase(16384, 128, "float32"),
+    *(PdistCase(16384, d, "float32") for d in (16, 128)),
 )
 _METRICS_CPU: Cases = (
     *(
@@ -168,8 +167,7 @@ _MINPLUS_CUDA: Cases = (
     MinplusCase(16384, 16384, 16384, "bool", "or_and"),
 )
 _PERRON_CPU: Cases = (
-    PerronCase(1000, "float64"),
-    PerronCase(4000, "float64"),
+    *(PerronCase(n, "float64") for n in (1000, 4000)),
     PerronCase(4000, "float32"),
     PerronCase(8000, "float32"),  # larger than caches
     PerronCase(4000, "float64", "Hilbert"),
@@ -191,20 +189,16 @@ _NEIGHBORS_CPU: Cases = (
     KnnCase(2000, 20_000, 32, 10, "float64", "cityblock"),
 )
 _NEIGHBORS_CUDA: Cases = (
-    *(KnnCase(10_000, 1_000_000, 128, k, "float32") for k in (1, 10, 100, 1000)),
-    *(KnnCase(10_000, 1_000_000, 16, k, "float32") for k in (1, 10, 100, 1000)),
+    *(KnnCase(10_000, 1_000_000, d, k, "float32") for d in (128, 16) for k in (1, 10, 100, 1000)),
     KnnCase(10_000, 1_000_000, 768, 10, "float32"),
     *(KnnCase(10_000, 1_000_000, 128, k, "float32", kind="clusters") for k in (1, 10, 100)),
     KnnCase(10_000, 1_000_000, 128, 10, "float64"),
     KnnCase(10_000, 1_000_000, 128, 10, "float32", "cosine"),
     *(KnnCase(10_000, 1_000_000, d, 10, "float32", "cityblock") for d in (16, 128)),
     KnnCase(10_000, 1_000_000, 1024, 10, "bool", "jaccard"),
-    KnnCase(0, 100_000, 128, 10, "float32"),
-    KnnCase(100, 1_000_000, 128, 10, "float32"),
-    KnnCase(1, 1_000_000, 128, 10, "float32"),
+    *(KnnCase(m, n, 128, 10, "float32") for m, n in ((0, 100_000), (100, 10**6), (1, 10**6))),
     KnnCase(10_000, 100_000, 960, 10, "float32"),
-    KnnCase(0, 100_000, 3, 16, "float32"),
-    KnnCase(0, 1_000_000, 3, 16, "float32"),
+    *(KnnCase(0, n, 3, 16, "float32") for n in (100_000, 1_000_000)),
     KnnCase(10_000, 1_000_000, 3, 10, "float32"),
     KnnCase(0, 20_000, 128, 1000, "float32"),
     KnnCase(10_000, 100_000, 64, 10, "float64"),
@@ -222,6 +216,8 @@ _AFTER_PRODUCT_CPU: Cases = tuple(
         ApspCase(200, "float64"),
     )
 )
+_EVERYTHING_CPU = _CDIST_CPU + _METRICS_CPU + _APSP_CPU + _MINPLUS_CPU + _NEIGHBORS_CPU
+_EVERYTHING_CPU += _AFTER_PRODUCT_CPU
 _TRANSFER_CPU: Cases = tuple(
     TransferCase(CdistCase(4000, 4000, d, "float64"), into)
     for d in (2, 16)
@@ -358,16 +354,8 @@ SUITES = {
         {"cpu": _SEVERAL, "cuda": _SEVERAL},
     ),
     "cpu": Suite(
-        "cdist, metrics, apsp, minplus and neighbors on the CPU, whether there is a GPU or not",
-        dict.fromkeys(
-            ("cpu", "cuda"),
-            _CDIST_CPU
-            + _METRICS_CPU
-            + _APSP_CPU
-            + _MINPLUS_CPU
-            + _NEIGHBORS_CPU
-            + _AFTER_PRODUCT_CPU,
-        ),
+        "cdist, metrics, apsp, minplus, neighbors, and calls after a product, on the CPU anywhere",
+        dict.fromkeys(("cpu", "cuda"), _EVERYTHING_CPU),
         device="cpu",
     ),
     "sweep": Suite(
