@@ -537,7 +537,7 @@ static __global__ void __launch_bounds__(kTileRows) list_samples(const __grid_co
         const int centre = first + thread;
         const int tiles = centre < centres ? tiles_of_centre(plan, centre) : 0;
         const int start = plan.of_columns.starts[centre] / kTileCols;
-        const int apart = own[centre] ? max(every_nth(tiles, most), 1) : other;
+        const int apart = own[centre] ? stride_of(plan, tiles, most) : other;
         const int before_first = own[centre] ? 0 : (apart - start % apart) % apart;
         int count = max((tiles - before_first + apart - 1) / apart, 0);
         int sum = count;
