@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpudist import _core, arrays, checks, errors, metrics, several_gpus
-from gpudist.intake import SEARCHES, Operands, Orders, operands
+from gpudist.intake import SEARCHES, Operands, Orders, objects, operands
 from gpudist.progress import Progress, watched
 
 # What the functions themselves take by name.
@@ -376,7 +376,7 @@ def _by_callable(asked: Asked) -> Any:
     arrays.refuse_devices(arrays.space_of(**named, out=out), "a callable metric")
     if asked.orders.kernel not in ("auto", "reference") or asked.orders.device not in (None, "cpu"):
         raise ValueError("a callable metric runs on the CPU, without a kernel of ours")
-    points = {name: arrays.host_objects(x, name) for name, x in named.items()}
+    points = objects(named)
     shape = _shape(points, [x.shape for x in points.values()])
     result = _on_host(shape, dtype_of_callable(asked), out)
     if out is not None:  # what is written must not be read again

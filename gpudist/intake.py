@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, NamedTuple
 
-from gpudist import _core, arrays, checks, errors, several_gpus
+from gpudist import _core, arrays, checks, errors, foreign, several_gpus
 from gpudist.progress import Progress
 
 # The very string, which is what callers write: there is but one of it, so small calls ask for that.
@@ -164,7 +164,10 @@ def operands(named: dict[str, Any], out: Any = None) -> Operands:
     ------
     TypeError
         One is no array of real numbers, or they are in two spaces.
+    ValueError
+        Two are frames that have the same columns in two orders.
     """
+    _refuse_other_order(named)
     space = arrays.space_of(**named, out=out)
     given, dtypes, shapes = [], [], []
     for name, value in named.items():
@@ -173,3 +176,30 @@ def operands(named: dict[str, Any], out: Any = None) -> Operands:
         dtypes.append(dtype)
         shapes.append(tuple(array.shape))
     return Operands(space, tuple(named), given, dtypes, shapes)
+
+
+def objects(named: dict[str, Any]) -> dict[str, Any]:
+    """Read what a function of Python is called with, which may be of any dtype.
+
+    Parameters
+    ----------
+    named : dict
+        What the caller gave, by the names that errors shall use.
+
+    Returns
+    -------
+    dict
+        NumPy arrays by these names.
+
+    Raises
+    ------
+    TypeError, ValueError
+        One cannot be read as an array; two are frames that have the same columns in two orders.
+    """
+    _refuse_other_order(named)
+    return {name: arrays.host_objects(value, name) for name, value in named.items()}
+
+
+def _refuse_other_order(named: dict[str, Any]) -> None:
+    if not arrays.OF_NUMPY.issuperset(map(type, named.values())):  # as those of small calls are
+        foreign.refuse_other_order({name: foreign.labels(x) for name, x in named.items()})

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gpudist import _core, foreign, homes
+from gpudist import _core, checks, foreign, homes
 from gpudist.intake import AUTO, Orders
 from gpudist.neighbors_call import NO_K, NO_R, NO_RADII, Array, asked_for, read
 from gpudist.neighbors_one import (
@@ -18,6 +18,18 @@ from gpudist.neighbors_one import (
     within_radius,
 )
 from gpudist.progress import Progress
+
+
+def _found_simply(
+    XA: Any, XB: Any, k: Any, metric: Any, device: Any, dtype: Any, metric_args: dict[str, Any]
+) -> Any:
+    """Return what the core finds by its short way, None where the call is none for that."""
+    if type(XA) is np.ndarray:
+        return _core.nearest_arrays(XA, XB, k, metric, device, dtype, metric_args)
+    plain = device is None and dtype is None and not metric_args
+    if not plain or checks.is_traced() or checks.in_forward_mode():
+        return None
+    return _core.nearest_tensors(XA, XB, k, metric)
 
 
 @homes.returned("XA")
@@ -69,9 +81,8 @@ def nearest(
         and rows is None
         and max_memory is None
         and index_dtype is np.int64
-        and type(XA) is np.ndarray
     ):
-        found = _core.nearest_arrays(XA, XB, 1, metric, device, dtype, metric_args)
+        found = _found_simply(XA, XB, 1, metric, device, dtype, metric_args)
     if found is not None:
         distances, indices = found
         return Nearest(distances[:, 0], indices[:, 0])
@@ -218,9 +229,8 @@ def knn(
         and rows is None
         and max_memory is None
         and index_dtype is np.int64
-        and type(XA) is np.ndarray
     ):
-        found = _core.nearest_arrays(XA, XB, k, metric, device, dtype, metric_args)
+        found = _found_simply(XA, XB, k, metric, device, dtype, metric_args)
     if found is not None:
         return KNearest(*found)
     orders = Orders(kernel, device, None, progress, max_memory)

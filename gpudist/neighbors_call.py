@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gpudist import arrays, checks, distance_call, foreign, metrics, several_gpus
+from gpudist import _core, arrays, checks, distance_call, foreign, metrics, several_gpus
 from gpudist.distance_call import Asked
-from gpudist.intake import Orders
+from gpudist.intake import Orders, objects
 from gpudist.progress import Progress, watched
 
 Array = npt.NDArray[Any]
@@ -181,13 +181,12 @@ def read(asked: Asked, index_dtype: Any = np.int64) -> Call:
     asked = asked.ordered()
     if foreign.is_dask(*asked.named.values()):
         raise TypeError(_of_parts(asked.function))
-    foreign.refuse_other_order({name: foreign.labels(x) for name, x in asked.named.items()})
     metric, similarity, result, dtype = asked.metric, False, "float64", "float64"
     read_as = dtype
     if callable(metric):
         space = arrays.space_of(**asked.named)
         arrays.refuse_devices(space, "a callable metric")
-        points = [arrays.host_objects(x, name) for name, x in asked.named.items()]
+        points = [*objects(asked.named).values()]
         arguments = metrics.Arguments(asked.metric_args, {})
     else:
         call = distance_call.read(asked)
@@ -215,6 +214,22 @@ def read(asked: Asked, index_dtype: Any = np.int64) -> Call:
         read_as,
         indices,
     )
+
+
+def check_device(call: Call) -> None:
+    """Raise an error where points on the host cannot be searched on the device that is asked for.
+
+    Raises
+    ------
+    ValueError
+        It is no device, or none of that number.
+    gpudist.DeviceError
+        CUDA cannot be used.
+    """
+    device, _ = several_gpus.first_of(call.asked.orders.device, call.space)
+    if device is not None and call.on_host and not call.slow:
+        d = int(call.points[0].shape[1])
+        _core.choose("cdist", call.dtype, call.metric, call.columns, d, device=device)
 
 
 def search(call: Call, found_by: Callable[[Call, int, int], None]) -> None:

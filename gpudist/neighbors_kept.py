@@ -10,7 +10,15 @@ import numpy as np
 from gpudist import _core, arrays, checks, errors, foreign, homes
 from gpudist.distance_call import Asked
 from gpudist.intake import Orders
-from gpudist.neighbors_call import Array, Call, at_least, count_of, radii_of, read
+from gpudist.neighbors_call import (
+    Array,
+    Call,
+    at_least,
+    check_device,
+    count_of,
+    radii_of,
+    read,
+)
 from gpudist.neighbors_one import KNearest, Neighborhoods, k_nearest, within_radius
 
 
@@ -37,7 +45,8 @@ class Neighbors:
     radius : float
         The radius of `radius_neighbors` by default.
     device : str, optional
-        Where to search among points on the host, as for `knn`; points on a device stay there.
+        Where to search among points on the host, as for `knn`; points on a device stay there. A
+        device that is none, or that cannot be used, is an error here already.
     **metric_args
         Arguments of the metric, as for `cdist`. The defaults of `V` and `VI` are those of `X`.
 
@@ -65,6 +74,7 @@ class Neighbors:
         call = read(Asked("Neighbors", {"X": X}, metric, metric_args, orders=orders))
         at_least(n_neighbors, "n_neighbors", 1)
         radii_of(radius, call, "radius", None)
+        check_device(call)
         self._space, self._device = call.space, device
         self._dtype, self._labels = call.result, foreign.labels(X)
         if call.on_host:

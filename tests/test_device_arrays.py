@@ -366,6 +366,44 @@ def test_simple_tensors_take_the_short_way(rng):
         gpudist.cdist(a, b, out=out[:8])
 
 
+def neighbours_by_the_short_way(a, b, k, metric):
+    """Hold them against the usual way, which calls for some rows take."""
+    short = gpudist._core.nearest_tensors(a, b, k, metric)
+    usual = gpudist.knn(a, b, k, metric, rows=slice(None))
+    for found in (short, gpudist.knn(a, b, k, metric)):
+        for one, other in zip(found, usual, strict=True):
+            assert type(one) is type(other) and one.dtype == other.dtype
+            assert one.shape == other.shape and (one == other).all()
+    for one, other in zip(gpudist.nearest(a, b, metric), usual, strict=True):
+        assert (one == other[:, 0]).all()
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine", "cityblock", "inner_product"])
+def test_neighbours_of_simple_arrays_take_the_short_way(array_library, metric, rng):
+    for dtype in ("float32", "float64"):
+        for m, n, d in ((3, 7, 2), (130, 70, 20), (1, 3000, 16)):
+            a, b = (array_library.put(rng.random((rows, d)).astype(dtype)) for rows in (m, n))
+            neighbours_by_the_short_way(a, b, 3, metric)
+            neighbours_by_the_short_way(a, b[::2], n // 3, metric)
+            neighbours_by_the_short_way(b[1:, 1:], None, n // 2, metric)
+
+
+def test_what_neighbours_leave_to_the_usual_way(array_library, rng):
+    short = gpudist._core.nearest_tensors
+    a, b = (array_library.put(rng.random((rows, 4))) for rows in (9, 7))
+    host, whole = rng.random((9, 4)), array_library.put(rng.integers(0, 9, (7, 4)))
+    left = [(a, b, k, "euclidean") for k in (0, -1, 8, 1 << 80, 2.0, True, None, "2")]
+    left += [(a, b, 2, metric) for metric in ("jaccard", "Euclidean", max)]
+    left += [(b, None, 7, "euclidean")]
+    left += [(a, host, 2, "euclidean"), (host, a, 2, "euclidean"), (host, None, 2, "euclidean")]
+    left += [(a, whole, 2, "euclidean"), (whole, None, 2, "cosine"), (None, a, 2, "euclidean")]
+    left += [(a[:, 1:], b, 2, "euclidean"), (a[0], b, 2, "euclidean"), (a[:0], b, 2, "cosine")]
+    for arguments in left:
+        assert short(*arguments) is None
+    with pytest.raises(ValueError, match="k must be at most 6"):
+        gpudist.knn(b, k=7)
+
+
 def test_simple_cupy_arrays_take_the_short_way(rng):
     """Calls with a dtype take the long one, and give the same bits."""
     cupy = CuPy().module

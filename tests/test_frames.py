@@ -77,6 +77,10 @@ def test_columns_in_another_order_are_refused(library):
             call(other)
         for same in (one, renamed):  # other names are taken by position
             np.testing.assert_array_equal(call(same), call(NUMBERS))
+    for name, *more in (("cdist",), ("knn", 1), ("count_neighbors", [1.0])):
+        with pytest.raises(ValueError, match=r"XB has the columns of XA in another order"):
+            gpudist.explain(name, one, other, *more)
+        assert gpudist.explain(name, one, renamed, *more).kernel
 
 
 def test_pandas_elsewhere():

@@ -118,6 +118,9 @@ def same(found, expected):
         (50, "float32", "sqeuclidean"),
         (128, "float32", "euclidean"),
         (128, "float64", "euclidean"),
+        (150, "float32", "euclidean"),
+        (200, "float64", "cosine"),
+        (520, "float32", "sqeuclidean"),
     ],
 )
 @pytest.mark.parametrize("name", SETS)
@@ -130,8 +133,9 @@ def test_neighbours_are_those_of_all_pairs(name, d, dtype, metric, rng):
 
 
 @pytest.mark.parametrize("name", ["some", "tight", "of very different sizes", "with odd ones"])
-def test_among_themselves_and_within_a_radius(name, rng):
-    _, b = points(rng, name, 40, "float32")
+@pytest.mark.parametrize("d", [40, 170])
+def test_among_themselves_and_within_a_radius(name, d, rng):
+    _, b = points(rng, name, d, "float32")
     how = {"device": "cuda", "kernel": ID}
     panels = how | {"kernel": "neighbors/cuda_panels"}
     rows = slice(5000, 30_000)
@@ -147,7 +151,7 @@ def test_among_themselves_and_within_a_radius(name, rng):
         np.testing.assert_array_equal(of_both[0].indptr, of_both[1].indptr)
 
 
-@pytest.mark.parametrize("d", [9, 31, 64, 128])
+@pytest.mark.parametrize("d", [9, 31, 64, 128, 256, 700])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(
     "name", ["some", "tight", "rows elsewhere", "with odd ones", "of clusters"]

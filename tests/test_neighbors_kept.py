@@ -198,6 +198,12 @@ def test_what_a_point_lacks_is_no_element_of_a_graph():
     assert none.shape == (1, 9) and none.nnz == 0
 
 
+@pytest.mark.parametrize("device", ["gpu", "cuda:4096", "cuda:0,0"])
+def test_a_device_that_is_none_is_refused_before_anything_is_asked(device):
+    with pytest.raises((ValueError, gpudist.DeviceError), match=r"device|CUDA"):
+        gpudist.Neighbors(points(10), device=device)
+
+
 def test_errors_have_the_names_of_its_arguments():
     x = points(9)
     index = gpudist.Neighbors(x)

@@ -20,7 +20,9 @@ def test_what_is_not_simple_goes_the_long_way():
     with torch.no_grad():
         for x, y in ((a, b[None]), (a, recorded), (a, b.float()), (a[:0], b), (a.flip(0).T, b.T)):
             assert _core.cdist_tensors(x, y, "euclidean") is None
+            assert _core.nearest_tensors(x, y, 2, "euclidean") is None
     assert _core.cdist_tensors(a, b, metric=max, out=a) is None
+    assert _core.nearest_tensors(a, None, 2, "euclidean") is None  # they are on the host
     with pytest.raises(TypeError, match="lacks the argument 'metric'"):
         _core.cdist_tensors(a, b)
     np.testing.assert_array_equal(gpudist.cdist(a, b), gpudist.cdist(A, B))
@@ -160,6 +162,33 @@ def test_what_neighbours_leave_to_the_long_way():
     assert neighbours(many, None, 2, "euclidean", {}) is None
     for metric, given in ODD.values():
         assert neighbours(SQUARE, SQUARE, 2, metric, given) is None
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        {"max_memory": 1 << 20},
+        {"rows": slice(1, 3)},
+        {"progress": lambda done, total: None},
+        {"kernel": "reference"},
+        {"device": "cpu"},
+        {"dtype": "float32"},
+        {"index_dtype": "int32"},
+        {"w": [1, 2, 3]},
+    ],
+    ids=lambda order: next(iter(order)),
+)
+def test_neighbours_of_tensors_with_orders_go_the_long_way(order, monkeypatch):
+    torch = pytest.importorskip("torch", reason="PyTorch is missing")
+    asked = []
+    monkeypatch.setattr(_core, "nearest_tensors", lambda *given: asked.append(given))
+    a = torch.as_tensor(A)
+    gpudist.knn(a, k=2)
+    gpudist.nearest(a, a, "cityblock")
+    assert asked == [(a, None, 2, "euclidean"), (a, a, 1, "cityblock")]
+    gpudist.knn(a, k=2, **order)
+    gpudist.nearest(a, **order)
+    assert len(asked) == 2
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -25,9 +25,11 @@
 /* ---------------------------------------------------------------- errors (raise.c) */
 
 /* The objects that the module holds: gpudist.DeviceError; PyTorch's type, once it was met
- * (py_tensors.c); CuPy's, and what tells its streams and devices (py_cupy.c). */
-#define GD_HELD(each) \
-    each(device_error) each(tensor_type) each(cupy_type) each(cupy_stream) each(cupy_runtime)
+ * and its name of int64 (py_tensors.c); CuPy's, and what tells its streams and devices
+ * (py_cupy.c). */
+#define GD_HELD(each)                                                                         \
+    each(device_error) each(tensor_type) each(tensor_int64) each(cupy_type) each(cupy_stream) \
+        each(cupy_runtime)
 /* And names of these libraries' attributes, as strings from the beginning: field and text. */
 #define GD_NAMES(each)                                                                        \
     each(is_neg, "is_neg") each(new_empty, "new_empty") each(requires_grad, "requires_grad")  \
@@ -155,6 +157,7 @@ void gd_release(gd_operand *operand);
 GD_FUNCTION(gd_py_cdist);
 GD_FUNCTION(gd_py_cdist_arrays);
 GD_FUNCTION(gd_py_cdist_tensors);
+GD_FUNCTION(gd_py_nearest_tensors);
 GD_FUNCTION(gd_py_pdist_arrays);
 GD_FUNCTION(gd_py_nearest_arrays);
 GD_FUNCTION(gd_py_minplus_arrays);

@@ -85,6 +85,11 @@ static PyMethodDef methods[] = {
          "The tensor of distances, new or out, where all are simple tensors of PyTorch in one "
          "place, "
          "or arrays of CuPy, and the metric takes no more than rows, else None."),
+    FAST(
+        nearest_tensors,
+        "nearest_tensors($module, /, a, b, k, metric)\n--\n\n"
+        "Distances and indices of the k nearest rows of b, or of a's others where b is None, where "
+        "the same holds and they are on a device, else None."),
     FAST(pdist,
          "pdist($module, /, x, out, metric, kernel=None, device=None, stream=0, ordered=False, "
          "weights=None, p=2.0, base=0.0, vi=None, factor=None, box=None, "

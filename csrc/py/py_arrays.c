@@ -201,14 +201,6 @@ GD_FUNCTION(gd_py_pdist_arrays)
 
 /* ---------------------------------------------------------------- neighbours */
 
-/* How many neighbours, a whole number of Python's; 0 where there are not so many. */
-static ptrdiff_t read_count(PyObject *value, ptrdiff_t available)
-{
-    const Py_ssize_t count = PyLong_CheckExact(value) ? PyLong_AsSsize_t(value) : 0;
-    PyErr_Clear();
-    return count > 0 && count <= available ? count : 0;
-}
-
 /* The pair of distances and indices, or None where the usual way has to see to it. */
 static PyObject *find_nearest(PyObject *module, simple_call *c, PyObject *k)
 {
@@ -219,7 +211,7 @@ static PyObject *find_nearest(PyObject *module, simple_call *c, PyObject *k)
     gd_error err;
     gd_status status = GD_OK;
     if (find_place(c->device, &c->orders) && read_operands(c) && c->a.matrix.cols == b->cols &&
-        gd_is_brief(&c->a.matrix, b) && (wanted.most = read_count(k, b->rows - alone)) > 0) {
+        gd_is_brief(&c->a.matrix, b) && (wanted.most = gd_read_count(k, b->rows - alone)) > 0) {
         const npy_intp shape[] = {c->a.matrix.rows, wanted.most};
         distances = PyArray_SimpleNew(2, shape, type_of(c->dtype));
         indices = PyArray_SimpleNew(2, shape, NPY_INT64);

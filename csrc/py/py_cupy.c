@@ -107,30 +107,17 @@ static bool is_current(const gd_module_state *state, int device)
     return is;
 }
 
-/* Reading all attributes of what was just made would take a tenth of the call. */
-static PyObject *make_array(gd_module_state *state, PyObject *like, const gd_matrix *matrix,
-                            ptrdiff_t rows, ptrdiff_t cols, gd_matrix *made)
+/* A new array of a dtype, which it takes over, with its memory. */
+static PyObject *make_of(gd_module_state *state, PyObject *dtype, const gd_matrix *matrix,
+                         ptrdiff_t rows, ptrdiff_t cols, void **made)
 {
-    PyObject *shape, *dtype, *array = NULL, *memory = NULL;
-    if (!is_current(state, matrix->device.index)) {
-        return NULL;
-    }
-    shape = Py_BuildValue("(nn)", rows, cols);
-    dtype = PyObject_GetAttr(like, state->dtype);
-    if (shape != NULL && dtype != NULL) {
+    PyObject *shape = Py_BuildValue("(nn)", rows, cols), *array = NULL, *memory = NULL;
+    if (shape != NULL && dtype != NULL && is_current(state, matrix->device.index)) {
         array = PyObject_CallFunctionObjArgs(state->cupy_type, shape, dtype, NULL);
     }
     memory = array != NULL ? PyObject_GetAttr(array, state->data) : NULL;
     if (memory != NULL) {
-        *made = (gd_matrix){
-            .data = (void *)(uintptr_t)number(memory, state->ptr),
-            .rows = rows,
-            .cols = cols,
-            .row_stride = cols,
-            .col_stride = 1,
-            .dtype = matrix->dtype,
-            .device = matrix->device,
-        };
+        *made = (void *)(uintptr_t)number(memory, state->ptr);
     }
     if (memory == NULL || PyErr_Occurred() != NULL) {
         Py_CLEAR(array);
@@ -139,6 +126,32 @@ static PyObject *make_array(gd_module_state *state, PyObject *like, const gd_mat
     Py_XDECREF(shape);
     Py_XDECREF(dtype);
     PyErr_Clear();
+    return array;
+}
+
+/* Reading all attributes of what was just made would take a tenth of the call. */
+static PyObject *make_array(gd_module_state *state, PyObject *like, const gd_matrix *matrix,
+                            ptrdiff_t rows, ptrdiff_t cols, gd_matrix *made)
+{
+    *made = (gd_matrix){
+        .rows = rows,
+        .cols = cols,
+        .row_stride = cols,
+        .col_stride = 1,
+        .dtype = matrix->dtype,
+        .device = matrix->device,
+    };
+    return make_of(state, PyObject_GetAttr(like, state->dtype), matrix, rows, cols, &made->data);
+}
+
+static PyObject *make_indices(gd_module_state *state, PyObject *like, const gd_matrix *matrix,
+                              ptrdiff_t rows, ptrdiff_t cols, int64_t **made)
+{
+    void *memory = NULL;
+    PyObject *const int64 = (PyObject *)PyArray_DescrFromType(NPY_INT64);
+    PyObject *const array = make_of(state, int64, matrix, rows, cols, &memory);
+    (void)like;
+    *made = memory;
     return array;
 }
 
@@ -158,5 +171,5 @@ static int stream_of_arrays(const gd_module_state *state, int device, void **han
     return PyErr_Occurred() != NULL ? -1 : 0;
 }
 
-const gd_library gd_library_cupy = {is_array, read_array, make_array, is_plain_array,
-                                    stream_of_arrays};
+const gd_library gd_library_cupy = {is_array,     read_array,     make_array,
+                                    make_indices, is_plain_array, stream_of_arrays};

@@ -16,6 +16,9 @@ typedef struct gd_library {
      * it. NULL where there is no room. */
     PyObject *(*make)(gd_module_state *state, PyObject *like, const gd_matrix *matrix,
                       ptrdiff_t rows, ptrdiff_t cols, gd_matrix *made);
+    /* The same for an array of int64, whose memory *made then is. */
+    PyObject *(*make_indices)(gd_module_state *state, PyObject *like, const gd_matrix *matrix,
+                              ptrdiff_t rows, ptrdiff_t cols, int64_t **made);
     /* Whether it is no more than its memory, and records nothing of what is done with it. */
     bool (*plain)(const gd_module_state *state, PyObject *array);
     /* The stream of the caller's work on that CUDA device; 0, or -1 with an exception. */

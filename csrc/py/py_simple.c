@@ -107,6 +107,13 @@ bool gd_read_simple_measure(PyObject *name, PyObject *arguments, ptrdiff_t colum
     return simple;
 }
 
+ptrdiff_t gd_read_count(PyObject *value, ptrdiff_t available)
+{
+    const Py_ssize_t count = PyLong_CheckExact(value) ? PyLong_AsSsize_t(value) : 0;
+    PyErr_Clear();
+    return count > 0 && count <= available ? count : 0;
+}
+
 /* Inner steps: on the host 10 ms of the slowest metric, on a device what nobody cuts up (watch.c).
  */
 #define BRIEF_ON_HOST 0x1p20

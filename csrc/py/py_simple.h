@@ -16,6 +16,8 @@ bool gd_fit_simply(const gd_matrix *a, const gd_matrix *b, gd_dtype dtype, ptrdi
  * float64; never an exception. Weights stay where they are. */
 bool gd_read_simple_measure(PyObject *name, PyObject *arguments, ptrdiff_t columns,
                             gd_measure *measure);
+/* How many neighbours, a whole number of Python's; 0 where there are not so many. */
+ptrdiff_t gd_read_count(PyObject *value, ptrdiff_t available);
 /* Whether the caller's `out` is what a result of that dtype has to be: device, shape, and rows that
  * follow each other. */
 bool gd_can_hold(const gd_matrix *out, gd_dtype dtype, const gd_matrix *a, const gd_matrix *b);

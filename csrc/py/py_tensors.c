@@ -1,4 +1,5 @@
-/* py_tensors.c: cdist of PyTorch's tensors and CuPy's arrays without the detour over Python.
+/* py_tensors.c: distances and neighbours of PyTorch's tensors and CuPy's arrays without the detour
+ * over Python.
  *
  * A small call takes the device some microseconds, and the way over Python, which knows arrays of
  * every kind, takes as long again. So what most calls are, two arrays of one dtype and a metric's
@@ -7,6 +8,7 @@
 #include "py_library.h"
 #include "py_simple.h"
 
+#include "../neighbors.h"
 #include "dlpack_abi.h"
 
 /* The most bytes of a result on a device: larger ones are allocated with a look at how much memory
@@ -17,7 +19,7 @@
 bool gd_is_tensor(gd_module_state *state, PyObject *value)
 {
     PyObject *const type = (PyObject *)Py_TYPE(value);
-    PyObject *name, *torch, *tensor = NULL, *capsule = NULL;
+    PyObject *name, *torch, *tensor = NULL, *int64 = NULL, *capsule = NULL;
     if (state->tensor_type != NULL || PyArray_Check(value)) {
         return type == state->tensor_type;
     }
@@ -27,18 +29,21 @@ bool gd_is_tensor(gd_module_state *state, PyObject *value)
         tensor = PyObject_GetAttrString(torch, "Tensor");
     }
     if (tensor == type) {
+        int64 = PyObject_GetAttrString(torch, "int64");
         capsule = PyObject_GetAttrString(tensor, "__dlpack_c_exchange_api__");
     }
-    if (capsule != NULL) {
+    if (capsule != NULL && int64 != NULL) {
         const dl_exchange *table = PyCapsule_GetPointer(capsule, DL_EXCHANGE_CAPSULE);
         if (table != NULL && table->version.major == 1 && table->read_tensor != NULL) {
             state->exchange = table; /* as long as the process lives, says the specification */
             state->tensor_type = Py_NewRef(tensor);
+            state->tensor_int64 = Py_NewRef(int64);
         }
     }
     Py_XDECREF(name);
     Py_XDECREF(torch);
     Py_XDECREF(tensor);
+    Py_XDECREF(int64);
     Py_XDECREF(capsule);
     PyErr_Clear();
     return state->tensor_type == type;
@@ -96,6 +101,29 @@ static PyObject *make_tensor(gd_module_state *state, PyObject *like, const gd_ma
     return tensor;
 }
 
+static PyObject *make_numbers(gd_module_state *state, PyObject *like, const gd_matrix *matrix,
+                              ptrdiff_t rows, ptrdiff_t cols, int64_t **made)
+{
+    PyObject *method = PyObject_GetAttr(like, state->new_empty);
+    PyObject *shape = Py_BuildValue("(nn)", rows, cols), *dtype = PyDict_New(), *tensor = NULL;
+    dl_tensor t;
+    (void)matrix;
+    if (method != NULL && shape != NULL && dtype != NULL &&
+        PyDict_SetItem(dtype, state->dtype, state->tensor_int64) == 0) {
+        tensor = PyObject_Call(method, shape, dtype);
+    }
+    if (tensor != NULL &&
+        (!gd_is_tensor(state, tensor) || state->exchange->read_tensor(tensor, &t) != 0)) {
+        Py_CLEAR(tensor);
+    }
+    *made = tensor != NULL ? (int64_t *)((char *)t.data + t.byte_offset) : NULL;
+    Py_XDECREF(method);
+    Py_XDECREF(shape);
+    Py_XDECREF(dtype);
+    PyErr_Clear();
+    return tensor;
+}
+
 /* One that records what is done with it is neither to be read nor to be written to in silence: the
  * usual way refuses it. */
 static bool is_plain_tensor(const gd_module_state *state, PyObject *tensor)
@@ -112,8 +140,8 @@ static int stream_of_tensors(const gd_module_state *state, int device, void **st
     return state->exchange->current_stream(DL_CUDA, device, stream);
 }
 
-static const gd_library torch_library = {gd_is_tensor, read_tensor, make_tensor, is_plain_tensor,
-                                         stream_of_tensors};
+static const gd_library torch_library = {gd_is_tensor, read_tensor,     make_tensor,
+                                         make_numbers, is_plain_tensor, stream_of_tensors};
 
 /* ---------------------------------------------------------------- any library */
 
@@ -137,6 +165,25 @@ static PyObject *take_result(gd_module_state *state, const gd_library *library, 
     return out;
 }
 
+/* The library of two arrays that are as simple, which are described; or NULL. */
+static const gd_library *read_pair(gd_module_state *state, PyObject *a_object, PyObject *b_object,
+                                   gd_matrix *a, gd_matrix *b)
+{
+    const gd_library *const library =
+        gd_is_tensor(state, a_object) ? &torch_library : &gd_library_cupy;
+    return library->owns(state, a_object) && library->owns(state, b_object) &&
+                   library->read(state, a_object, a) && library->read(state, b_object, b) &&
+                   library->plain(state, a_object) && library->plain(state, b_object)
+               ? library
+               : NULL;
+}
+
+static bool read_metric(PyObject *metric, ptrdiff_t columns, gd_measure *measure)
+{
+    return gd_read_simple_measure(metric, Py_None, columns, measure) &&
+           gd_metric_info(measure->metric)->domain == GD_NUMBERS;
+}
+
 GD_FUNCTION(gd_py_cdist_tensors)
 {
     gd_module_state *state = PyModule_GetState(module);
@@ -152,14 +199,10 @@ GD_FUNCTION(gd_py_cdist_tensors)
     if (!gd_parse("cdist_tensors", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
         return NULL;
     }
-    library = gd_is_tensor(state, a_object) ? &torch_library : &gd_library_cupy;
-    if (!library->owns(state, a_object) || !library->owns(state, b_object) ||
-        !library->read(state, a_object, &a) || !library->read(state, b_object, &b) ||
-        !library->plain(state, a_object) || !library->plain(state, b_object) ||
+    if ((library = read_pair(state, a_object, b_object, &a, &b)) == NULL ||
         !gd_fit_simply(&a, &b, a.dtype,
                        a.device.backend == GD_CPU ? GD_MOST_BYTES_ON_HOST : MOST_BYTES_ON_DEVICE) ||
-        !gd_read_simple_measure(metric, Py_None, a.cols, &measure) ||
-        gd_metric_info(measure.metric)->domain != GD_NUMBERS ||
+        !read_metric(metric, a.cols, &measure) ||
         (result = take_result(state, library, out_object, a_object, &a, &b, &out)) == NULL) {
         Py_RETURN_NONE;
     }
@@ -169,4 +212,58 @@ GD_FUNCTION(gd_py_cdist_tensors)
         return NULL;
     }
     return gd_run_simply(module, result, &a, &b, &out, &measure, &orders);
+}
+
+/* Whether there are rows, and few enough of the result, on a device, where it pays for any number
+ * of points. */
+static bool can_search(const gd_matrix *a, const gd_matrix *b, ptrdiff_t count)
+{
+    return a->device.backend == GD_CUDA && gd_same_device(a, b) && a->dtype == b->dtype &&
+           a->cols == b->cols && a->rows > 0 && a->cols > 0 && count > 0 &&
+           a->rows <= MOST_BYTES_ON_DEVICE / (ptrdiff_t)sizeof(int64_t) / count;
+}
+
+GD_FUNCTION(gd_py_nearest_tensors)
+{
+    gd_module_state *state = PyModule_GetState(module);
+    PyObject *a_object, *b_object, *k, *metric, *distances = NULL, *indices = NULL, *result = NULL;
+    const gd_library *library;
+    gd_matrix a, b, out;
+    int64_t *numbers;
+    gd_wanted wanted = {.self = -1};
+    gd_measure measure;
+    gd_orders orders = {.ordered = true};
+    const gd_arg spec[] = {{"a", gd_to_object, &a_object, true},
+                           {"b", gd_to_object, &b_object, true},
+                           {"k", gd_to_object, &k, true},
+                           {"metric", gd_to_object, &metric, true}};
+    if (!gd_parse("nearest_tensors", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
+        return NULL;
+    }
+    if (b_object == Py_None) {
+        b_object = a_object;
+        wanted.self = 0;
+    }
+    if ((library = read_pair(state, a_object, b_object, &a, &b)) != NULL) {
+        wanted.most = gd_read_count(k, b.rows - (wanted.self == 0));
+        if (can_search(&a, &b, wanted.most) && read_metric(metric, a.cols, &measure)) {
+            distances = library->make(state, a_object, &a, a.rows, wanted.most, &out);
+            indices = library->make_indices(state, a_object, &a, a.rows, wanted.most, &numbers);
+        }
+    }
+    if (distances == NULL || indices == NULL) {
+        result = Py_NewRef(Py_None);
+    }
+    else if (library->stream(state, a.device.index, &orders.stream) == 0) {
+        gd_attention attention = {0};
+        gd_error err;
+        orders.watch = gd_let_go(&attention);
+        const gd_status status =
+            gd_run_nearest(&a, &b, &out, numbers, &wanted, &measure, &orders, &err);
+        gd_take_back(&attention);
+        result = status == GD_OK ? PyTuple_Pack(2, distances, indices) : gd_raise(module, &err);
+    }
+    Py_XDECREF(distances);
+    Py_XDECREF(indices);
+    return result;
 }

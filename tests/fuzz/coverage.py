@@ -158,7 +158,7 @@ def _dispatch(
         arguments = [drawn.anything() if drawn.of(0, 1) else drawn.array(m, d) for _ in range(n)]
         names = ("cdist", "pdist", "apsp", "closure", "minplus", "perron", "choose", "describe",
                  "cdist_arrays", "pdist_arrays", "nearest_arrays", "minplus_arrays",
-                 "cdist_tensors")  # fmt: skip
+                 "cdist_tensors", "nearest_tensors")  # fmt: skip
         getattr(_core, drawn.of(*names))(*arguments)
 
 

@@ -140,9 +140,10 @@ __device__ __forceinline__ int find_largest(Largest &shared, int turn, unsigned 
  * would be in so few tiles that a guess from some of them fails. */
 constexpr float kClustered = 16, kOneCluster = 16;
 /* From so many times on halves do not tell points of a cluster apart by the spread of all, so that
- * any number of centres is worth its images; otherwise no more than these. */
+ * any number of centres is worth its images, as it is of long rows, whose products take longer;
+ * otherwise no more than these. */
 constexpr float kVeryTight = 400;
-constexpr int kCentresOfWide = 64;
+constexpr int kCentresOfWide = 64, kPlanesOfShort = GD_GROUP / 8;
 constexpr int kMostWithout = kMates / 32;
 constexpr int kMostAlone = kMates / 8; /* rows without mates, for those to have centres as well */
 
@@ -170,8 +171,9 @@ static __global__ void __launch_bounds__(kMates) find_centres(const __grid_const
     float away = INFINITY;
     int own = -1, count = 0;
     bool alone = false; /* those that are have a centre after the others, if they are few */
+    const bool any_number = kVeryTight * nearest <= most || plan.planes > kPlanesOfShort;
     const int most_centres =
-        kVeryTight * nearest <= most ? plan.most_centres : min(plan.most_centres, kCentresOfWide);
+        any_number ? plan.most_centres : min(plan.most_centres, kCentresOfWide);
     for (int turn = 0; count < most_centres; turn ^= 1) {
         const bool may = (has_mates || (alone && is_alone)) && away > apart;
         const int next = find_largest(largest, turn, may ? __float_as_uint(away) : 0u);
@@ -197,7 +199,7 @@ static __global__ void __launch_bounds__(kMates) find_centres(const __grid_const
 }
 
 /* A block a centre: the mean of its rows of the sample, and its image beside the others. */
-constexpr int kCentreThreads = 128, kCentrePitch = GD_GROUP + 16;
+constexpr int kCentreThreads = 128;
 template <typename T>
 __global__ void __launch_bounds__(kCentreThreads)
     place_centres(const __grid_constant__ PlanOf<T> plan)
@@ -223,15 +225,15 @@ __global__ void __launch_bounds__(kCentreThreads)
     }
     __syncthreads();
     float square = 0;
-    if (thread < plan.planes * 8) { /* all dimensions: rows are not long */
+    for (int dim = thread; dim < plan.planes * 8; dim += kCentreThreads) {
         T sum = 0;
-        for (int i = 0; i < count && thread < plan.d; ++i) {
-            sum += plan.b.at(row_of_mate(plan, mates[i]), thread);
+        for (int i = 0; i < count && dim < plan.d; ++i) {
+            sum += plan.b.at(row_of_mate(plan, mates[i]), dim);
         }
         const T mean = count == 0 ? T(0) : sum / (T)count;
-        plan.centres[own * plan.centre_pitch() + thread] = mean;
-        const float moved = (float)((mean - plan.centre[thread]) * (T)plan.found->scale);
-        plan.centre_images[own * kCentrePitch + thread] = __float2half(moved);
+        plan.centres[own * plan.centre_pitch() + dim] = mean;
+        const float moved = (float)((mean - plan.centre[dim]) * (T)plan.found->scale);
+        plan.centre_images[own * plan.centre_image_pitch() + dim] = __float2half(moved);
         square += moved * moved;
     }
     square = sum_lanes(square);
@@ -247,26 +249,35 @@ __global__ void __launch_bounds__(kCentreThreads)
 /* ---------------------------------------------------------------- whose centre is which */
 
 constexpr int kMemberThreads = 256, kMemberRows = 16; /* points that a warp looks at at once */
+/* Threads of a block of find_members: of long rows centres leave room for one of a multiprocessor.
+ */
+template <int kSteps>
+constexpr int kFindingThreads = kSteps == 0 ? 512 : 256;
 
-constexpr int kCentresAtOnce = 64;
-/* What a block has in shared memory. */
-struct Finding {
-    __half images[kMostCentres][kCentrePitch];
+/* What a block has in shared memory; the centres' images follow. */
+struct alignas(16) Finding {
     float squares[kMostCentres];
     unsigned counts[kMostCentres];
+
+    __device__ __forceinline__ __half *images() { return reinterpret_cast<__half *>(this + 1); }
 };
+inline size_t finding_bytes(const Plan &plan)
+{
+    return sizeof(Finding) + (size_t)whole_centres(plan.most_centres) *
+                                 (size_t)plan.centre_image_pitch() * sizeof(__half);
+}
 
 /* Brings the images and squares of the centres, `whole` of them with what stands behind the last,
  * and begins to count. */
 template <typename T>
 __device__ __forceinline__ void take_centres(Finding &shared, const PlanOf<T> &plan, int whole)
 {
-    constexpr int kWords = kCentrePitch / 8;
-    for (int i = (int)threadIdx.x; i < whole * kWords; i += kMemberThreads) {
-        reinterpret_cast<uint4 *>(shared.images)[i] =
+    const int words = plan.centre_image_pitch() / 8;
+    for (int i = (int)threadIdx.x; i < whole * words; i += (int)blockDim.x) {
+        reinterpret_cast<uint4 *>(shared.images())[i] =
             reinterpret_cast<const uint4 *>(plan.centre_images)[i];
     }
-    for (int i = (int)threadIdx.x; i < whole; i += kMemberThreads) {
+    for (int i = (int)threadIdx.x; i < whole; i += (int)blockDim.x) {
         shared.squares[i] = plan.centre_squares[i];
         shared.counts[i] = 0;
     }
@@ -310,13 +321,68 @@ __device__ __forceinline__ void note_nearest(const Members &members, Finding &sh
     }
 }
 
+/* Brings some steps of two points, moved and in halves, as products take them. */
+template <int kHeld, typename T>
+__device__ __forceinline__ void bring_steps(unsigned (&a)[kHeld][4], const PlanOf<T> &plan,
+                                            const Points<T> &points, bool words,
+                                            const ptrdiff_t (&row)[2], int from, int t)
+{
+    constexpr int kAtOnce = kHeld * (int)sizeof(T) <= 16 ? kHeld : 16 / (int)sizeof(T);
+    const T scale = (T)plan.found->scale;
+#pragma unroll
+    for (int step = 0; step < kHeld; step += kAtOnce) {
+        Four<T> x[kAtOnce][2];
+#pragma unroll
+        for (int s = 0; s < kAtOnce; ++s) {
+#pragma unroll
+            for (int r = 0; r < 2; ++r) {
+                x[s][r] =
+                    load_dims(points, words, row[r], (from + step + s) * kStepDims + 4 * t, plan.d);
+            }
+        }
+#pragma unroll
+        for (int s = 0; s < kAtOnce; ++s) {
+            Four<T> c;
+#pragma unroll
+            for (int i = 0; i < 4; i += kPerWord<T>) {
+                load_word(plan.centre + (from + step + s) * kStepDims + 4 * t + i, c.x + i);
+            }
+            /* Dimensions of a step in any order, if it is the same for both. */
+            const Moved one(x[s][0], c, scale), other(x[s][1], c, scale);
+            a[step + s][0] = one.halves.x, a[step + s][1] = other.halves.x;
+            a[step + s][2] = one.halves.y, a[step + s][3] = other.halves.y;
+        }
+    }
+}
+
+/* Multiplies some steps of two points with 64 centres, whose images begin with that step. */
+template <int kHeld>
+__device__ __forceinline__ void multiply_centres(float (&acc)[kCentresAtOnce / 8][4],
+                                                 const unsigned (&a)[kHeld][4],
+                                                 const __half *images, int pitch, int g, int t)
+{
+#pragma unroll
+    for (int step = 0; step < kHeld; ++step) {
+#pragma unroll
+        for (int n = 0; n < kCentresAtOnce / 8; ++n) {
+            const uint2 b = *reinterpret_cast<const uint2 *>(images + (n * 8 + g) * pitch +
+                                                             step * kStepDims + 4 * t);
+            const unsigned of_centre[2] = {b.x, b.y};
+            multiply_add(acc[n], a[step], of_centre);
+        }
+    }
+}
+
 /* Finds the centre that points of A or B are near, by products of halves with 64 centres at a time,
- * and counts those of each centre. */
+ * and counts those of each centre. Long rows, of which kSteps is 0, are brought again for each 64
+ * of them, some steps at a time. */
 template <int kSteps, bool kOfRows, typename T>
-__global__ void __launch_bounds__(kMemberThreads, sizeof(T) == sizeof(float) ? 2 : 1)
+__global__ void __launch_bounds__(kFindingThreads<kSteps>,
+                                  kSteps != 0 && sizeof(T) == sizeof(float) ? 2 : 1)
     find_members(const __grid_constant__ PlanOf<T> plan)
 {
     follow();
+    constexpr int kThreads = kFindingThreads<kSteps>, kHeld = kSteps == 0 ? 4 : kSteps;
     extern __shared__ __align__(128) unsigned char memory[];
     auto &shared = *reinterpret_cast<Finding *>(memory);
     if (!plan.has_several()) {
@@ -326,59 +392,36 @@ __global__ void __launch_bounds__(kMemberThreads, sizeof(T) == sizeof(float) ? 2
     const bool words = kOfRows ? plan.words_a : plan.words_b;
     const Members &members = kOfRows ? plan.of_rows : plan.of_columns;
     const int thread = (int)threadIdx.x, lane = thread % kLanes, g = lane / 4, t = lane % 4;
-    const int centres = (int)plan.found->centres;
-    const int whole = (centres + kCentresAtOnce - 1) / kCentresAtOnce * kCentresAtOnce;
+    const int centres = (int)plan.found->centres, whole = whole_centres(centres);
+    const int pitch = kSteps != 0 ? pitch_of_centre(kStepDims * kSteps) : plan.centre_image_pitch();
     take_centres(shared, plan, whole);
     if (kOfRows) {
-        for (int i = (int)blockIdx.x * kMemberThreads + thread; i < plan.strips * kTileRows;
-             i += (int)gridDim.x * kMemberThreads) {
+        for (int i = (int)blockIdx.x * kThreads + thread; i < plan.strips * kTileRows;
+             i += (int)gridDim.x * kThreads) {
             plan.counts[i] = 0;
         }
     }
     __syncthreads();
-    const T scale = (T)plan.found->scale;
-    constexpr ptrdiff_t kWarpsOfBlock = kMemberThreads / kLanes;
-    constexpr int kAtOnce = kSteps * (int)sizeof(T) <= 16 ? kSteps : 16 / (int)sizeof(T);
+    constexpr ptrdiff_t kWarpsOfBlock = kThreads / kLanes;
     for (ptrdiff_t first = (blockIdx.x * kWarpsOfBlock + thread / kLanes) * kMemberRows;
          first < points.count; first += gridDim.x * kWarpsOfBlock * kMemberRows) {
         const ptrdiff_t row[2] = {points.clamp(first + g), points.clamp(first + g + 8)};
-        unsigned a[kSteps][4];
-#pragma unroll
-        for (int step = 0; step < kSteps; step += kAtOnce) {
-            Four<T> x[kAtOnce][2];
-#pragma unroll
-            for (int s = 0; s < kAtOnce; ++s) {
-#pragma unroll
-                for (int r = 0; r < 2; ++r) {
-                    x[s][r] =
-                        load_dims(points, words, row[r], (step + s) * kStepDims + 4 * t, plan.d);
-                }
-            }
-#pragma unroll
-            for (int s = 0; s < kAtOnce; ++s) {
-                Four<T> c;
-#pragma unroll
-                for (int i = 0; i < 4; i += kPerWord<T>) {
-                    load_word(plan.centre + (step + s) * kStepDims + 4 * t + i, c.x + i);
-                }
-                /* Dimensions of a step in any order, if it is the same for both. */
-                const Moved one(x[s][0], c, scale), other(x[s][1], c, scale);
-                a[step + s][0] = one.halves.x, a[step + s][1] = other.halves.x;
-                a[step + s][2] = one.halves.y, a[step + s][3] = other.halves.y;
-            }
+        unsigned a[kHeld][4], best[2] = {};
+        if constexpr (kSteps != 0) {
+            bring_steps(a, plan, points, words, row, 0, t);
         }
-        unsigned best[2] = {};
 #pragma unroll 1
         for (int from = 0; from < whole; from += kCentresAtOnce) {
             float acc[kCentresAtOnce / 8][4] = {};
-#pragma unroll
-            for (int step = 0; step < kSteps; ++step) {
-#pragma unroll
-                for (int n = 0; n < kCentresAtOnce / 8; ++n) {
-                    const uint2 b = *reinterpret_cast<const uint2 *>(
-                        &shared.images[from + n * 8 + g][step * kStepDims + 4 * t]);
-                    const unsigned of_centre[2] = {b.x, b.y};
-                    multiply_add(acc[n], a[step], of_centre);
+            const __half *const images = shared.images() + from * pitch;
+            if constexpr (kSteps != 0) {
+                multiply_centres(acc, a, images, pitch, g, t);
+            }
+            else {
+#pragma unroll 1
+                for (int step = 0; 2 * step < plan.planes; step += kHeld) {
+                    bring_steps(a, plan, points, words, row, step, t);
+                    multiply_centres(acc, a, images + step * kStepDims, pitch, g, t);
                 }
             }
             keep_nearest(best, acc, shared, from, centres, t);
@@ -386,7 +429,7 @@ __global__ void __launch_bounds__(kMemberThreads, sizeof(T) == sizeof(float) ? 2
         note_nearest(members, shared, best, points, first, centres, g, t);
     }
     __syncthreads();
-    for (int i = thread; i < centres; i += kMemberThreads) {
+    for (int i = thread; i < centres; i += kThreads) {
         if (shared.counts[i] > 0) {
             atomicAdd(&members.counts[i], shared.counts[i]);
         }
@@ -494,7 +537,7 @@ static __global__ void __launch_bounds__(kTileRows) list_samples(const __grid_co
         const int centre = first + thread;
         const int tiles = centre < centres ? tiles_of_centre(plan, centre) : 0;
         const int start = plan.of_columns.starts[centre] / kTileCols;
-        const int apart = own[centre] ? max(every_nth(tiles, most), 1) : other;
+        const int apart = own[centre] ? stride_of(plan, tiles, most) : other;
         const int before_first = own[centre] ? 0 : (apart - start % apart) % apart;
         int count = max((tiles - before_first + apart - 1) / apart, 0);
         int sum = count;

@@ -67,9 +67,17 @@ __device__ __forceinline__ int every_nth(int tiles, int most) { return (tiles + 
 constexpr int kMostOwn = 32, kOwnSlots = 160, kOtherSlots = 64, kMostSlots = 256;
 constexpr int kSampledAtOnce = 8, kSampleUnits = kMostSlots / kSampledAtOnce + kMostCentres;
 
+/* Every so many tiles are sampled, or one more: what is sorted together, 3, 4, 5 or 8 tiles, is so
+ * by squares, so that these numbers have no factor in common. */
+__device__ __forceinline__ int stride_of(const Plan &plan, int tiles, int most)
+{
+    const int stride = max(every_nth(tiles, most), 1);
+    const int factor = plan.sorted_tiles % 2 == 0 ? 2 : plan.sorted_tiles;
+    return stride % factor == 0 ? stride + 1 : stride;
+}
 __device__ __forceinline__ int stride_of_others(const Plan &plan)
 {
-    return max(every_nth(plan.of_columns.starts[plan.found->centres] / kTileCols, kOtherSlots), 1);
+    return stride_of(plan, plan.of_columns.starts[plan.found->centres] / kTileCols, kOtherSlots);
 }
 
 /* What a sample with so many minima says of a row. */
@@ -81,7 +89,7 @@ struct OwnSample {
     {
         const int own = plan.of_rows.nearest[plan.row_at(place)], strip = place / kTileRows;
         const int columns = (int)plan.of_columns.counts[own];
-        const int stride = every_nth(tiles_of_centre(plan, own), plan.most_own[strip]);
+        const int stride = stride_of(plan, tiles_of_centre(plan, own), plan.most_own[strip]);
         nth = columns > plan.wanted
                   ? plan.nth_of[min(stride, kStrides - 1)]
                   : (columns + kRun - 1) / kRun + /* of the own all minima, and of others' */
@@ -113,7 +121,6 @@ static __global__ void __launch_bounds__(kGuessWarps *kLanes, 3)
     }
     const bool several = plan.has_several();
     const int count = (several ? plan.slots[row / kTileRows] : plan.sampled) * kMinima;
-    const Minima minima(plan, row, count);
     const float most = plan.radii != NULL ? fminf(plan.bounds[row], plan.most) : plan.most;
     float limit = most;
     int nth = plan.nth;
@@ -122,6 +129,7 @@ static __global__ void __launch_bounds__(kGuessWarps *kLanes, 3)
         nth = own.nth;
         limit = fminf(limit, own.reach);
     }
+    const Minima minima(plan, row, count);
     limit = fminf(limit, minima.nth(nth));
     set_limit(plan, row, limit);
     if (lane == 0 && plan.radii != NULL && limit < most) {

@@ -26,16 +26,39 @@ struct LongShared {
 };
 static_assert(sizeof(LongShared) <= 227 << 10, "shared memory of a block");
 
-__device__ __forceinline__ void produce_long(const Plan &plan, const Units &units,
+/* Units of which a strip is 128 rows: there are two of each that is listed. */
+struct LongUnits {
+    const Units &units;
+    bool listed;
+    int count;
+
+    __device__ __forceinline__ LongUnits(const Units &of, const Plan &plan)
+        : units(of),
+          listed(plan.has_several() && of.listed != NULL),
+          count(listed ? kTileRows / kGroupRows * of.count(true) : of.count())
+    {
+    }
+    __device__ __forceinline__ Unit at(int unit) const
+    {
+        constexpr int kParts = kTileRows / kGroupRows;
+        Unit one = units.at(listed, listed ? unit / kParts : unit);
+        one.strip = listed ? kParts * one.strip + unit % kParts : one.strip;
+        return one;
+    }
+};
+
+__device__ __forceinline__ void produce_long(const Plan &plan, const LongUnits &units,
                                              LongShared &shared)
 {
     const int slabs = plan.planes / kSlabPlanes;
     unsigned slot = 0, turn = 0, ring = 0, ring_turn = 0;
-    for (int unit = blockIdx.x; unit < units.count(); unit += gridDim.x) {
-        const ptrdiff_t strip = units.strip(unit);
-        const auto *const rows = reinterpret_cast<const RowSlab *>(plan.images) + strip * slabs;
-        for (int i = units.first(unit); i < units.end(unit); ++i) {
-            const ptrdiff_t tile = (ptrdiff_t)i * units.tiles.apart;
+    for (int at = blockIdx.x; at < units.count; at += gridDim.x) {
+        const Unit unit = units.at(at);
+        const auto by_centre = plan.by_centre(unit.centre);
+        const auto *const rows =
+            reinterpret_cast<const RowSlab *>(by_centre.images) + (ptrdiff_t)unit.strip * slabs;
+        for (int i = 0; i < unit.end - unit.first; ++i) {
+            const ptrdiff_t tile = unit.from + (ptrdiff_t)i * unit.apart;
             const auto *const columns =
                 reinterpret_cast<const ColumnSlab *>(plan.columns) + tile * slabs;
             auto &facts = shared.facts[ring];
@@ -43,8 +66,8 @@ __device__ __forceinline__ void produce_long(const Plan &plan, const Units &unit
             barrier_expect(&shared.facts_full[ring], sizeof facts.columns + sizeof facts.rows);
             bulk_copy(&facts.columns, plan.column_facts + tile, sizeof facts.columns,
                       &shared.facts_full[ring]);
-            bulk_copy(facts.rows, plan.row_facts + strip * kGroupRows, sizeof facts.rows,
-                      &shared.facts_full[ring]);
+            bulk_copy(facts.rows, by_centre.facts + (ptrdiff_t)unit.strip * kGroupRows,
+                      sizeof facts.rows, &shared.facts_full[ring]);
             if (++ring == LongShared::kRing) {
                 ring = 0, ring_turn ^= 1;
             }
@@ -80,16 +103,18 @@ __device__ __forceinline__ void add_slab(Accumulator &acc, const RowSlab &rows, 
 }
 
 template <Look kLook, typename P>
-__device__ __forceinline__ void consume_long(const P &plan, const Units &units, LongShared &shared)
+__device__ __forceinline__ void consume_long(const P &plan, const LongUnits &units,
+                                             LongShared &shared)
 {
     const int slabs = plan.planes / kSlabPlanes, group = (int)this_thread() / kGroup;
     Log log(plan.log_room());
     unsigned slot = 0, turn = 0, ring = 0, ring_turn = 0;
 #pragma unroll 1
-    for (int unit = blockIdx.x; unit < units.count(); unit += gridDim.x) {
-        const int strip = units.strip(unit), end = units.end(unit);
+    for (int at = blockIdx.x; at < units.count; at += gridDim.x) {
+        const Unit unit = units.at(at);
+        const int strip = unit.strip, end = unit.end;
 #pragma unroll 1
-        for (int tile = units.first(unit); tile < end; ++tile) {
+        for (int tile = unit.first; tile < end; ++tile) {
             Accumulator acc = {};
 #pragma unroll 1
             for (int slab = 0; slab < slabs; ++slab) {
@@ -144,12 +169,12 @@ __global__ void __launch_bounds__(kThreads, 1)
     if (threadIdx.x >= kConsumers) {
         give_registers<kProducerRegisters>();
         if (threadIdx.x == kConsumers) {
-            produce_long(plan, units, shared);
+            produce_long(plan, LongUnits(units, plan), shared);
         }
     }
     else {
         take_registers<kConsumerRegisters>();
-        consume_long<kLook>(plan, units, shared);
+        consume_long<kLook>(plan, LongUnits(units, plan), shared);
     }
 }
 

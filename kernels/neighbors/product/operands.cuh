@@ -23,8 +23,8 @@
  *
  * Where there are several centres (centres.cuh), G is in units of half a squared distance, and a
  * row's limit by each centre is G less its shift, |a|^2 / 2 by that centre. A shift has a relative
- * error of 2^-20 at most, as sums of 128 squares in 14 steps have; so the row's share of the fourth
- * term is doubled, which adds eight times that.
+ * error of 2^-20 at most, as sums of 128 squares in 14 steps have, and of 2^-17.8 as those of 1024
+ * in 70 steps; so the row's share of the fourth term is doubled, which adds five times that.
  *
  * Points of float64 are moved in float64 and rounded to float32, which is less than float32 itself
  * loses; their distances are computed without roundings that count here. Cosine distances are
@@ -144,6 +144,17 @@ struct Unit {
 
 /* Points by the centre that they are near: columns or rows. */
 constexpr int kMostCentres = 256, kMates = 1024; /* rows of a sample, in which clusters show */
+constexpr int kCentresAtOnce = 64;               /* that points are multiplied with */
+__host__ __device__ constexpr int whole_centres(int centres)
+{
+    return (centres + kCentresAtOnce - 1) / kCentresAtOnce * kCentresAtOnce;
+}
+/* Halves of a centre's image of so many dimensions, and some more, so that those of eight centres
+ * are in different banks. */
+__host__ __device__ constexpr int pitch_of_centre(int dims)
+{
+    return (dims < GD_GROUP ? GD_GROUP : dims) + 16;
+}
 struct Members {
     unsigned char *nearest;   /* a point's centre */
     int *order;               /* points, those of one centre after those of another; -1 is none */
@@ -189,7 +200,7 @@ struct Plan {
     float *mates;                /* of several centres, until there are lists: see centres.cuh */
     unsigned *nearest_mates;     /* bits of floats */
     int *centre_of_mate;         /* or -1 */
-    __half *centre_images;       /* kMostCentres rows of kCentrePitch */
+    __half *centre_images;       /* whole_centres() rows of centre_image_pitch() */
     float *centre_squares, *reaches; /* half of a centre's square; see guess() */
     Unit *units[3];                  /* for the sample, and for the first and the other tiles */
     int *slots, *most_own;           /* of a strip: sampled tiles, and of one centre at most */
@@ -231,6 +242,10 @@ struct Plan {
         return radii[one_radius ? 0 : row];
     }
 
+    __host__ __device__ __forceinline__ int centre_image_pitch() const
+    {
+        return pitch_of_centre(8 * planes);
+    }
     /* Rows are in the order of their centres where there are several: so they have places, as
      * columns do. */
     __device__ __forceinline__ bool has_several() const

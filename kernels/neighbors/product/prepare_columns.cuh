@@ -12,6 +12,22 @@
 namespace gd {
 namespace filter {
 
+/* Whether there are columns from a place on. */
+__device__ __forceinline__ bool has_columns(const Plan &plan, ptrdiff_t columns, ptrdiff_t first)
+{
+    return first < (plan.has_several() ? plan.of_columns.starts[plan.found->centres] : columns);
+}
+
+/* Notes, of columns that are sorted together, half of the square of that before which there are as
+ * many as are wanted: so many beside the row itself are no further from the centre than that. */
+__device__ __forceinline__ void note_reach(const Plan &plan, int centre, float half_square)
+{
+    if (plan.has_several() && half_square < INFINITY) {
+        atomicMin(reinterpret_cast<int *>(&plan.reaches[centre]),
+                  __float_as_int(sqrtf(2 * half_square) * kUp));
+    }
+}
+
 /* ---------------------------------------------------------------- short rows */
 
 /* Lanes that read a row together, four dimensions each. */
@@ -45,7 +61,7 @@ __device__ __forceinline__ bool find_columns(const Plan &plan, ptrdiff_t columns
     constexpr int kCols = Sorting<kSteps>::kCols;
     const bool several = plan.has_several();
     const int centres = (int)plan.found->centres, thread = (int)threadIdx.x;
-    if (first >= (several ? plan.of_columns.starts[centres] : columns)) {
+    if (!has_columns(plan, columns, first)) {
         return false;
     }
     if (thread == 0 && !several) {
@@ -165,12 +181,10 @@ __global__ void __launch_bounds__(1024, 1) prepare_columns(const __grid_constant
             const TileFacts facts = facts_of_tile(plan, half_square, low_square, shared.centre);
             columns[warp].facts.tile = facts;
             plan.tile_facts[(ptrdiff_t)blockIdx.x * S::kTiles + warp] = facts;
-            /* As many as are wanted beside the row itself are no further away than that. */
-            if (plan.has_several() && sorted_square(warp * kTileCols + plan.wanted) < INFINITY) {
-                atomicMin(reinterpret_cast<int *>(&plan.reaches[shared.centre]),
-                          __float_as_int(facts.norm));
-            }
         }
+    }
+    if (threadIdx.x == 0 && plan.wanted < S::kCols) {
+        note_reach(plan, shared.centre, sorted_square(plan.wanted));
     }
 }
 
@@ -178,11 +192,23 @@ __global__ void __launch_bounds__(1024, 1) prepare_columns(const __grid_constant
 
 constexpr int kColumnWarps = 8, kSortedTiles = 4, kSortedCols = kSortedTiles * kTileCols;
 
-/* The column of this lane's row in a grid of warps. */
-__device__ __forceinline__ ptrdiff_t column_of_lane()
+/* The place of this lane's column in a grid of warps. */
+__device__ __forceinline__ ptrdiff_t place_of_lane()
 {
     return ((ptrdiff_t)blockIdx.x * kColumnWarps + threadIdx.x / kLanes) * kRowsOfWarp +
            row_of_lane();
+}
+
+/* The column at a place before columns are sorted by their squares, or -1. */
+__device__ __forceinline__ int unsorted_column(const Plan &plan, ptrdiff_t columns, ptrdiff_t place)
+{
+    return plan.has_several() ? plan.column_of[place] : place < columns ? (int)place : -1;
+}
+
+/* The centre of columns that are sorted together, the first of which is there. */
+__device__ __forceinline__ int centre_of_sorted(const Plan &plan, int first)
+{
+    return plan.has_several() ? plan.of_columns.nearest[first] : 0;
 }
 
 template <typename T>
@@ -190,17 +216,22 @@ __global__ void __launch_bounds__(kColumnWarps *kLanes)
     measure_columns(const __grid_constant__ PlanOf<T> plan)
 {
     follow();
-    const ptrdiff_t column = column_of_lane();
-    const bool there = column < plan.b.count;
+    const ptrdiff_t place = place_of_lane(), begin = place / kSortedCols * kSortedCols;
+    if (!has_columns(plan, plan.b.count, begin)) {
+        return;
+    }
+    const int column = unsorted_column(plan, plan.b.count, place);
+    const int centre = centre_of_sorted(plan, unsorted_column(plan, plan.b.count, begin));
+    const bool there = column >= 0;
     Measured of_row;
-    walk_planes(plan, plan.b, plan.words_b, column, there, 0,
+    walk_planes(plan, plan.b, plan.words_b, max(column, 0), there, centre,
                 [&](int, const Moved &first, const Moved &second) {
                     of_row.add(first);
                     of_row.add(second);
                 });
     of_row.join();
     if ((int)threadIdx.x % kLanes < kRowsOfWarp) {
-        plan.squares[column] =
+        plan.squares[place] =
             make_float2(there && of_row.whole ? 0.5f * of_row.square : INFINITY, of_row.low_square);
         if (there && !of_row.whole && of_row.number) {
             list_odd(plan, column);
@@ -210,23 +241,31 @@ __global__ void __launch_bounds__(kColumnWarps *kLanes)
 
 /* A block sorts kSortedCols columns. */
 static __global__ void __launch_bounds__(kSortedCols)
-    sort_columns(const __grid_constant__ Plan plan)
+    sort_columns(const __grid_constant__ Plan plan, ptrdiff_t columns)
 {
     follow();
     __shared__ Key keys[kSortedCols];
+    __shared__ int unsorted[kSortedCols];
     const int i = threadIdx.x, lane = i % kLanes;
     const ptrdiff_t first = (ptrdiff_t)blockIdx.x * kSortedCols;
+    if (!has_columns(plan, columns, first)) {
+        return;
+    }
     keys[i] = (Key)__float_as_uint(plan.squares[first + i].x) << 32 | (unsigned)i;
+    unsorted[i] = unsorted_column(plan, columns, first + i);
     sort<Block>(keys, kSortedCols);
     const float half_square = __uint_as_float(keys[i] >> 32);
-    const ptrdiff_t column = first + (unsigned)keys[i];
+    const int from = (int)(unsigned)keys[i], centre = centre_of_sorted(plan, unsorted[0]);
     ColumnFacts *const facts = plan.column_facts + blockIdx.x * kSortedTiles;
     facts[i / kTileCols].half_squares[i % kTileCols] = half_square;
-    plan.column_of[first + i] = half_square < INFINITY ? (int)column : -1;
+    plan.column_of[first + i] = half_square < INFINITY ? unsorted[from] : -1;
+    if (i == plan.wanted) {
+        note_reach(plan, centre, half_square);
+    }
     /* The largest of a tile: its last column's that is there, and any one's. */
     __shared__ float most[kSortedCols / kLanes][2];
     const float square = max_lanes(half_square < INFINITY ? half_square : 0.0f);
-    const float low = max_lanes(half_square < INFINITY ? plan.squares[column].y : 0.0f);
+    const float low = max_lanes(half_square < INFINITY ? plan.squares[first + from].y : 0.0f);
     if (lane == 0) {
         most[i / kLanes][0] = square;
         most[i / kLanes][1] = low;
@@ -240,7 +279,7 @@ static __global__ void __launch_bounds__(kSortedCols)
             of_tile[1] = fmaxf(of_tile[1], most[i * kParts + part][1]);
         }
         facts[i].tile = plan.tile_facts[blockIdx.x * kSortedTiles + i] =
-            facts_of_tile(plan, of_tile[0], of_tile[1], 0);
+            facts_of_tile(plan, of_tile[0], of_tile[1], centre);
     }
 }
 
@@ -249,11 +288,14 @@ __global__ void __launch_bounds__(kColumnWarps *kLanes)
     write_columns(const __grid_constant__ PlanOf<T> plan)
 {
     follow();
-    const ptrdiff_t place = column_of_lane();
-    const int column = plan.column_of[place];
+    const ptrdiff_t place = place_of_lane();
+    if (!has_columns(plan, plan.b.count, place / kSortedCols * kSortedCols)) {
+        return;
+    }
+    const int column = plan.column_of[place], centre = plan.tile_facts[place / kTileCols].centre;
     uint4 *const image = reinterpret_cast<uint4 *>(plan.columns) +
                          place / kTileCols * plan.planes * kTileCols + place % kTileCols;
-    walk_planes(plan, plan.b, plan.words_b, max(column, 0), column >= 0, 0,
+    walk_planes(plan, plan.b, plan.words_b, max(column, 0), column >= 0, centre,
                 [&](int plane, const Moved &first, const Moved &second) {
                     image[(ptrdiff_t)plane * kTileCols] = word_of(first, second);
                 });

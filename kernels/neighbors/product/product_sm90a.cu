@@ -31,7 +31,9 @@
  * their centres take 1.6 / 1.8 / 2.1 (with one centre 7.6 / 9.9 / 37), and 150 a hundred times
  * tighter 2.0 / 2.0 (294 / 314, in panels 118). Of 1.8, images of B take 0.40, products 0.23 with
  * the sample and 0.28 after that, which columns are near which centre 0.20, rows by every centre
- * 0.12. To see that there are no clusters takes 0.02 to 0.07.
+ * 0.12. To see that there are no clusters takes 0.02 to 0.07. 64 clusters of longer rows
+ * (2026-11-28): d = 256 3.1 / 3.1 / 3.4, or 4.9 where some guess fails (with one centre 27 at k =
+ * 10, 524 at k = 100), 512 7.6 at k = 100.
  *
  * Steps, a file each: prepare.cuh, centres.cuh, prepare_columns.cuh, multiply.cuh or
  * multiply_long.cuh with look.cuh, lists.cuh, rank.cuh, recompute.cuh. README.md beside this folder
@@ -76,12 +78,16 @@ constexpr int sorted_tiles()
     }
 }
 
-/* Centres that there are at most, of short rows. */
+/* Centres that there are at most. Of rows of more than 192 dimensions fewer: images of rows by each
+ * of them would take more memory than the log, and images of centres more than a block has. */
 int most_centres(const Plan &plan, ptrdiff_t columns)
 {
-    return plan.wanted > kFewWanted || columns < kFewestClustered
-               ? 1
-               : (int)min(columns / kFewOfCentre, (ptrdiff_t)kMostCentres);
+    constexpr int kPlanesOfAll = kMostCentres * 24;
+    if (plan.wanted > kFewWanted || columns < kFewestClustered) {
+        return 1;
+    }
+    const int most = max(min(kPlanesOfAll / plan.planes, kMostCentres), kCentresAtOnce);
+    return (int)min(columns / kFewOfCentre, (ptrdiff_t)most);
 }
 
 /* Tiles that are sorted together, as many as there may be: each centre has some that are not full.
@@ -116,7 +122,7 @@ struct Products {
     {
         plan.planes =
             kIsLong ? (int)gd::ceil_div(plan.d, (ptrdiff_t)kSlabDims) * kSlabPlanes : 2 * kSteps;
-        plan.most_centres = kIsLong ? 1 : most_centres(plan, plan.b.count);
+        plan.most_centres = most_centres(plan, plan.b.count);
         plan.sorted_tiles = sorted_tiles<kSteps>();
         const ptrdiff_t tiles = blocks_of(plan) * plan.sorted_tiles;
         take(plan.centre, plan.centre_pitch());
@@ -162,7 +168,8 @@ struct Products {
         take(plan.of_columns.nearest, plan.b.count);
         take(plan.nearest_mates, kMates);
         take(plan.centre_of_mate, kMates);
-        take(plan.centre_images, kMostCentres * kCentrePitch);
+        take(plan.centre_images,
+             (ptrdiff_t)whole_centres(plan.most_centres) * plan.centre_image_pitch());
         take(plan.centre_squares, kMostCentres);
         take(plan.reaches, kMostCentres);
         for (int stride = 1; stride < kStrides; ++stride) {
@@ -178,22 +185,23 @@ struct Products {
     {
         const ptrdiff_t blocks = blocks_of(plan);
         measure<false>(steps, plan, plan.planes * 8, least_of<T>(plan.metric));
+        if (plan.most_centres > 1) {
+            constexpr int kBlocks = kMates / kMatesAtOnce;
+            steps.enqueue(measure_mates<T>, kBlocks * kBlocks, dim3(kMateThreads), 0, plan);
+            steps.enqueue(find_centres, 1, dim3(kMates), 0, (const Plan &)plan);
+            steps.enqueue(place_centres<T>, plan.most_centres, dim3(kCentreThreads), 0, plan);
+            sort_by_centre<false>(steps, plan, plan.b.count);
+        }
         if constexpr (kIsLong) {
             constexpr int kColumns = kColumnWarps * kRowsOfWarp;
             const ptrdiff_t parts = blocks * kSortedCols / kColumns;
             const dim3 threads(kColumnWarps * gd::filter::kLanes);
             steps.enqueue(measure_columns<T>, parts, threads, 0, plan);
-            steps.enqueue(sort_columns, blocks, dim3(kSortedCols), 0, plan);
+            steps.enqueue(sort_columns, blocks, dim3(kSortedCols), 0, (const Plan &)plan,
+                          plan.b.count);
             steps.enqueue(write_columns<T>, parts, threads, 0, plan);
         }
         else {
-            if (plan.most_centres > 1) {
-                constexpr int kBlocks = kMates / kMatesAtOnce;
-                steps.enqueue(measure_mates<T>, kBlocks * kBlocks, dim3(kMateThreads), 0, plan);
-                steps.enqueue(find_centres, 1, dim3(kMates), 0, (const Plan &)plan);
-                steps.enqueue(place_centres<T>, plan.most_centres, dim3(kCentreThreads), 0, plan);
-                sort_by_centre<false>(steps, plan, plan.b.count);
-            }
             steps.enqueue(prepare_columns<kSteps, T>, blocks, dim3(1024), sizeof(Sorting<kSteps>),
                           plan);
         }
@@ -202,10 +210,8 @@ struct Products {
     {
         const ptrdiff_t rows = (ptrdiff_t)plan.strips * kTileRows;
         const bool several = plan.most_centres > 1;
-        if constexpr (!kIsLong) {
-            if (several) {
-                sort_by_centre<true>(steps, plan, plan.rows);
-            }
+        if (several) {
+            sort_by_centre<true>(steps, plan, plan.rows);
         }
         steps.enqueue(gd::filter::prepare_rows<T>,
                       rows / (kRowWarps * kRowsOfWarp) * (several ? kCentreParts : 1),
@@ -218,8 +224,8 @@ struct Products {
     template <bool kOfRows>
     static void sort_by_centre(Steps &steps, const PlanOf<T> &plan, ptrdiff_t count)
     {
-        steps.enqueue(find_members<kSteps, kOfRows, T>, 2 * steps.processors, dim3(kMemberThreads),
-                      sizeof(Finding), plan);
+        steps.enqueue(find_members<kSteps, kOfRows, T>, (kIsLong ? 1 : 2) * steps.processors,
+                      dim3(kFindingThreads<kSteps>), finding_bytes(plan), plan);
         steps.enqueue(place_members, gd::ceil_div(count, (ptrdiff_t)kPlaced), dim3(kMemberThreads),
                       0, (const Plan &)plan, kOfRows ? plan.of_rows : plan.of_columns, (int)count);
     }
