@@ -107,7 +107,7 @@ def cdist_batch(
     options: dict[str, int] | None = None,
     progress: Any = None,
     max_memory: int | None = None,
-) -> Any: ...
+) -> None: ...
 def gradient(
     asked: Any,
     a: Any,
@@ -119,7 +119,7 @@ def gradient(
     p: float = 2.0,
     stream: int = 0,
     out_b: Any = None,
-) -> Any: ...
+) -> None: ...
 def plan_cdist(
     m: int,
     n: int,

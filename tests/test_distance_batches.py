@@ -152,12 +152,8 @@ def test_the_core_looks_at_what_it_is_given():
     ):
         with pytest.raises(ValueError, match=words):
             _core.cdist_batch(a, b, o, "euclidean")
-    for a, b, o, words in (
-        ([], x, out, "XA must be an aligned array"),
-        (x.astype("i8"), x, out, "XA must be an aligned array"),
-        (x, x, None, "out must be given where operands are no tensors"),
-    ):
-        with pytest.raises(TypeError, match=words):
+    for a, b, o in (([], x, out), (x.astype("i8"), x, out), (x, x, None)):
+        with pytest.raises(TypeError, match="must be an aligned array"):
             _core.cdist_batch(a, b, o, "euclidean")
 
 

@@ -272,9 +272,11 @@ def test_gradients_are_0_where_a_distance_underflows(p, place):
     x = torch.tensor([[1e-320, 0.0, 1.0], [5.0, 0.0, 1.0]], dtype=torch.float64, device=place)
     y = torch.tensor([[0.0, 0.0, 1.0]], dtype=torch.float64, device=place)
     d, (of_x, of_y) = gradients(lambda x, y: ours.cdist(x, y, p), x, y)
-    found = torch.cat([d.flatten(), of_x.flatten(), of_y.flatten()])
-    expected = torch.tensor([0, 5, 0, 0, 0, 1, 0, 0, -1, 0, 0], dtype=torch.float64, device=place)
-    torch.testing.assert_close(found, expected, rtol=1e-14, atol=0)  # of 0 there is no rounding
+    assert d[0, 0] == 0 and of_x[0].tolist() == [0, 0, 0]
+    of_one = torch.tensor([[1.0, 0.0, 0.0]], dtype=torch.float64, device=place)
+    five = 5 * of_one[:, :1]  # a root of a power has not all bits
+    for got, wanted in ((d[1:], five), (of_x[1:], of_one), (of_y, -of_one)):
+        torch.testing.assert_close(got, wanted, rtol=1e-14, atol=0)
 
 
 @pytest.mark.parametrize("p", [0.5, 1.0, 1.5, 2.0, 2.5, 3.0, math.inf])
@@ -329,51 +331,6 @@ def test_the_core_adds_up_what_pytorch_does():
                     arrays = [t.numpy() for t in (asked, y, pairs, out)]
                     gpudist._core.gradient(*arrays[:2], None, *arrays[2:], metric, kernel, p)
                     torch.testing.assert_close(out, wanted, **tolerance)
-
-
-READS = pytest.mark.skipif(
-    not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"), reason="the core reads no tensors"
-)
-
-
-@READS
-def test_the_core_makes_tensors_where_it_is_given_none_to_write_to():
-    """With the bits that it writes to others."""
-    core, metric = gpudist._core, "euclidean"
-    for dtype, (m, n) in itertools.product(
-        (torch.float32, torch.float64), ((5, 7), (1, 1), (0, 7), (5, 0))
-    ):
-        x, y = points(2, 1, 3, m, 4, dtype=dtype), points(2, 1, 3, n, 4, dtype=dtype)
-        d, pairs = torch.empty(2, 1, 3, m, n, dtype=dtype), gpudist.pdist(x)
-        core.cdist_batch(x, y, d, metric)
-        same = [(core.cdist_batch(x, y, None, metric), d)]
-        same += [(core.cdist_batch(x, None, None, metric), pairs)]
-        if 0 not in (m, n):
-            out, out_b, alone = torch.empty_like(x), torch.empty_like(y), torch.empty_like(x)
-            core.gradient(d, x, y, d, out, metric, out_b=out_b)
-            core.gradient(pairs, x, None, pairs, alone, metric)
-            same += zip(core.gradient(d, x, y, d, None, metric), (out, out_b), strict=True)
-            same += [(core.gradient(pairs, x, None, pairs, None, metric), alone)]
-        for made, written in same:
-            assert made.dtype is dtype
-            assert torch.equal(made, written)
-
-
-@READS
-def test_the_core_makes_no_arrays_of_other_libraries():
-    x = points(3, 4)
-    for call in (
-        functools.partial(gpudist._core.cdist_batch, x.numpy(), x, None, "euclidean"),
-        functools.partial(
-            gpudist._core.gradient, x @ x.mT, x, x.numpy(), x @ x.mT, None, "euclidean"
-        ),
-    ):
-        with pytest.raises(TypeError, match="out must be given where operands are no tensors"):
-            call()
-    with pytest.raises(ValueError, match="two dimensions or more"):
-        gpudist._core.cdist_batch(x[0], x[0], None, "euclidean")
-    with pytest.raises(ValueError, match="dimensions"):
-        gpudist._core.cdist_batch(x, x.expand(2, 3, 4), None, "euclidean")
 
 
 # ---------------------------------------------------------------- bits and memory

@@ -96,20 +96,17 @@ static PyMethodDef methods[] = {
          "options=None, progress=None, max_memory=None, first=0, end=sys.maxsize)\n--\n\n"
          "Distances of every two rows of x, the first of them one of [first, end), into the vector "
          "out."),
-    FAST(
-        cdist_batch,
-        "cdist_batch($module, /, a, b, out, metric, kernel=None, device=None, stream=0, "
-        "ordered=False, weights=None, p=2.0, base=0.0, vi=None, factor=None, box=None, "
-        "options=None, progress=None, max_memory=None)\n--\n\n"
-        "Distances of many matrices at once, arrays of NumPy or PyTorch, or descriptions, whose "
-        "first axes are those of out; of every two rows of each of a where b is None. Where out is "
-        "None a is a tensor of PyTorch, and a new one is returned."),
+    FAST(cdist_batch,
+         "cdist_batch($module, /, a, b, out, metric, kernel=None, device=None, stream=0, "
+         "ordered=False, weights=None, p=2.0, base=0.0, vi=None, factor=None, box=None, "
+         "options=None, progress=None, max_memory=None)\n--\n\n"
+         "Distances of many matrices at once, arrays of NumPy or PyTorch, or descriptions, whose "
+         "first axes are those of out; of every two rows of each of a where b is None."),
     FAST(gradient,
          "gradient($module, /, asked, a, b, distances, out, metric, kernel=None, p=2.0, "
          "stream=0, out_b=None)\n--\n\n"
          "What is asked of distances, for the rows of each matrix of a, into out, and for those of "
-         "b into out_b unless that is None; of every two rows of each of a where b is None. Where "
-         "out is None, new tensors of PyTorch for both operands are returned, or one without b."),
+         "b into out_b unless that is None; of every two rows of each of a where b is None."),
     FAST(plan_cdist,
          "plan_cdist($module, /, m, n, cols, dtype, truths, on_host, pairs, metric, kernel=None, "
          "device=None, stream=0, ordered=False, weights=None, p=2.0, base=0.0, vi=None, "

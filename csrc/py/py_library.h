@@ -29,9 +29,6 @@ extern const gd_library gd_library_cupy;
 
 /* Whether it is a tensor of PyTorch, of no subclass, that the state's exchange table can read. */
 bool gd_is_tensor(gd_module_state *state, PyObject *value);
-/* A new tensor of that shape, with the dtype and on the device of `like`, made by PyTorch itself,
- * or NULL with an exception, a TypeError if `like` is no such tensor. */
-PyObject *gd_make_tensor(gd_module_state *state, PyObject *like, int ndim, const ptrdiff_t *shape);
 /* The dtype of what DLPack describes, or -1. */
 struct dl_tensor;
 int gd_dtype_of_tensor(const struct dl_tensor *tensor);

@@ -127,16 +127,6 @@ static PyObject *make_numbers(gd_module_state *state, PyObject *like, const gd_m
     return tensor;
 }
 
-PyObject *gd_make_tensor(gd_module_state *state, PyObject *like, int ndim, const ptrdiff_t *shape)
-{
-    if (!gd_is_tensor(state, like)) {
-        PyErr_Format(PyExc_TypeError, "out must be given where operands are no tensors, got %R",
-                     (PyObject *)Py_TYPE(like));
-        return NULL;
-    }
-    return new_tensor(state, like, ndim, shape, NULL);
-}
-
 /* One that records what is done with it is neither to be read nor to be written to in silence: the
  * usual way refuses it. */
 static bool is_plain_tensor(const gd_module_state *state, PyObject *tensor)

@@ -23,6 +23,7 @@ _RULE = "str kind, float p, Tensor? weights"
 _IN_THE_CORE = frozenset({"cityblock", "euclidean", "chebyshev", "sqeuclidean", "inner_product"})
 # Whether it reads tensors without help.
 _HAS_TABLE = hasattr(Tensor, "__dlpack_c_exchange_api__")
+_DENSE = torch.contiguous_format
 LIBRARY = torch.library.Library("gpudist", "DEF")
 
 
@@ -50,14 +51,17 @@ def compute(x1: Tensor, x2: Tensor | None, kind: str, p: float, weights: Tensor 
 
 def _distances_in_the_core(x1: Tensor, x2: Tensor | None, metric: str, p: float) -> Tensor:
     """Compute without reading the arguments once more, which takes longer than small results."""
+    shape = _shape_of_distances(x1, x2)
+    out = x1.new_empty(shape)
+    if 0 in shape:
+        return out
     if x1.is_cpu:
         x1, x2 = _in_rows(x1), None if x2 is None else _in_rows(x2)
-    a, b = _for_core(x1), None if x2 is None else _for_core(x2)
-    if type(a) is Tensor:
-        made: Tensor = _core.cdist_batch(a, b, None, metric, p=p)
-        return made
-    out = x1.new_empty(_shape_of_distances(x1, x2))
-    _core.cdist_batch(a, b, _for_core(out), metric, stream=_stream(out), p=p)
+    if _HAS_TABLE and type(x1) is Tensor and (x2 is None or type(x2) is Tensor):
+        _core.cdist_batch(x1, x2, out, metric, p=p)
+        return out
+    b = None if x2 is None else _for_core(x2)
+    _core.cdist_batch(_for_core(x1), b, _for_core(out), metric, stream=_stream(out), p=p)
     return out
 
 
@@ -132,7 +136,7 @@ def compute_pull(
     if not _is_in_the_core(x1, x2, metric, p):
         with torch.no_grad():
             return _terms.pull(g, x1, x2, d, _rule(kind, p, weights))
-    out = x1.new_empty(x1.shape)
+    out = torch.empty_like(x1, memory_format=_DENSE)
     _core.gradient(
         _for_core(g),
         _for_core(_in_rows(x1)),
@@ -157,14 +161,12 @@ def compute_both(
         rule = _rule(kind, p, weights)
         with torch.no_grad():
             return _terms.pull(g, x1, x2, d, rule), _terms.pull(g.mT, x2, x1, d.mT, rule)
-    asked, away = _for_core(g), _for_core(d)
-    a, b = _for_core(_in_rows(x1)), _for_core(_in_rows(x2))
-    made: tuple[Tensor, Tensor]
-    if type(a) is Tensor and type(b) is Tensor:
-        made = _core.gradient(asked, a, b, away, None, metric, p=p)
+    made = torch.empty_like(x1, memory_format=_DENSE), torch.empty_like(x2, memory_format=_DENSE)
+    x1, x2 = _in_rows(x1), _in_rows(x2)
+    if _HAS_TABLE and type(g) is type(x1) is type(x2) is type(d) is Tensor:
+        _core.gradient(g, x1, x2, d, made[0], metric, p=p, out_b=made[1])
     else:
-        made = x1.new_empty(x1.shape), x2.new_empty(x2.shape)
-        out, out_b = map(_for_core, made)
+        asked, a, b, away, out, out_b = map(_for_core, (g, x1, x2, d, *made))
         stream = _stream(made[0])
         _core.gradient(asked, a, b, away, out, metric, p=p, stream=stream, out_b=out_b)
     if weights is not None:
