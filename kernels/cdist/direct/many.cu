@@ -57,6 +57,17 @@ __device__ __forceinline__ void take_points(T *to, const gd::Points<T> &points,
     }
 }
 
+/* Computes what is not good again of results in a word of columns and some rows of a matrix. It
+ * finds the matrix anew: threads that never come here would store its description for it, 104 bytes
+ * each. */
+template <typename M, typename Call>
+__device__ __noinline__ void recompute_share(const Call &call, ptrdiff_t number, ptrdiff_t row,
+                                             ptrdiff_t rows, ptrdiff_t col)
+{
+    const gd::Cdist<float> one = call.all.one(call.first, number);
+    gd::recompute_f64<M>(one, row, min(row + rows, one.a.count), 1, gd::Run<float>(one, col, 1));
+}
+
 template <typename M, typename T>
 __global__ void __launch_bounds__(kThreads, sizeof(T) == sizeof(float) ? 3 : 2)
     many(const __grid_constant__ Many<T> call)
@@ -148,8 +159,7 @@ __global__ void __launch_bounds__(kThreads, sizeof(T) == sizeof(float) ? 3 : 2)
     }
     if constexpr (M::template guarded<T>) {
         if (!good) {
-            gd::recompute_f64<M>(one, row, min(row + kEdge, one.a.count), 1,
-                                 gd::Run<T>(one, col, 1));
+            recompute_share<M>(call, begin + own, row, kEdge, col);
         }
     }
 }
@@ -259,8 +269,7 @@ __global__ void __launch_bounds__(kThreads, 4) low_regular(const __grid_constant
     }
     if constexpr (M::template guarded<float>) {
         if (!good) {
-            gd::recompute_f64<M>(one, top, min(top + kHigh, one.a.count), 1,
-                                 gd::Run<float>(one, left, 1));
+            recompute_share<M>(call, number, top, kHigh, left);
         }
     }
 }
@@ -318,8 +327,7 @@ __global__ void __launch_bounds__(kThreads, sizeof(T) == sizeof(float) ? 4 : 2)
     }
     if constexpr (M::template guarded<T>) {
         if (!good) {
-            gd::recompute_f64<M>(one, top, min(top + kHigh, one.a.count), 1,
-                                 gd::Run<T>(one, left, 1));
+            recompute_share<M>(call, number, top, kHigh, left);
         }
     }
 }
