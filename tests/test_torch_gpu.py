@@ -45,6 +45,9 @@ SIZES = [
     (9, 11, 1),
     (70, 45, 3),
     (64, 64, 4),
+    (12, 8, 2),
+    (20, 132, 3),
+    (4, 4, 1),
     (33, 130, 7),
     (5, 300, 18),
     (40, 41, 64),
@@ -72,6 +75,21 @@ def test_each_matrix_has_the_bits_that_it_has_alone(m, n, d, dtype):
             pairs = gpudist.pdist(x, metric)
             for i in itertools.product(*map(range, first)):
                 assert same(pairs[i], gpudist.pdist(x[i], metric)), metric
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 4])
+@pytest.mark.parametrize("metric", ["euclidean", "cityblock", "chebyshev", "sqeuclidean"])
+def test_few_dimensions_keep_their_digits_whether_rows_come_by_fours_or_not(metric, d):
+    """Near and equal points, beside some that are no number or far away, in all places."""
+    x = there(3, 20, d, dtype=torch.float32)
+    y = x[:, torch.arange(36) % 20] * (1 + 1e-6 * there(3, 36, 1, dtype=torch.float32))
+    y[0, 1], y[1, 5], y[2, 30, 0], x[2, 19] = x[0, 3], 1e-30, math.nan, 1e30
+    got = gpudist.cdist(x, y, metric)
+    for a, b in (([0, 20], [0, 36]), ([0, 19], [0, 36]), ([1, 20], [0, 35]), ([4, 20], [4, 8])):
+        part = gpudist.cdist(x[:, slice(*a)], y[:, slice(*b)], metric)
+        assert same(part, got[:, slice(*a), slice(*b)])
+    exact = gpudist.cdist(x.cpu().double(), y.cpu().double(), metric)
+    torch.testing.assert_close(got.cpu(), exact.float(), rtol=1e-6, atol=0, equal_nan=True)
 
 
 def test_batches_are_read_as_they_lie():

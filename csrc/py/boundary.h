@@ -149,6 +149,9 @@ int gd_take_output(PyObject *value, const char *name, int ndim, const gd_orders 
                    gd_operand *operand);
 void gd_release(gd_operand *operand);
 
+/* A tuple of whole numbers, or NULL with an exception. */
+PyObject *gd_numbers(const int64_t *number, int count);
+
 /* ---------------------------------------------------------------- functions of the module */
 
 #define GD_FUNCTION(name) \

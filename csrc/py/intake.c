@@ -697,8 +697,7 @@ void gd_release(gd_operand *operand)
     Py_CLEAR(operand->owner);
 }
 
-/* A tuple of whole numbers. */
-static PyObject *numbers(const int64_t *number, int count)
+PyObject *gd_numbers(const int64_t *number, int count)
 {
     PyObject *tuple = PyTuple_New(count);
     for (int i = 0; tuple != NULL && i < count; ++i) {
@@ -727,9 +726,9 @@ GD_FUNCTION(gd_py_describe)
         name != NULL ? take_tensor(value, name, &orders, &operand, &read_only) : NULL;
     if (t != NULL && check_device_dtype(gd_dtype_of_tensor(t), -1, name)) {
         result = Py_BuildValue(
-            "(NsKN)", numbers(t->shape, t->ndim), gd_dtype_name((gd_dtype)gd_dtype_of_tensor(t)),
+            "(NsKN)", gd_numbers(t->shape, t->ndim), gd_dtype_name((gd_dtype)gd_dtype_of_tensor(t)),
             (unsigned long long)(uintptr_t)t->data + t->byte_offset,
-            t->strides != NULL ? numbers(t->strides, t->ndim) : Py_NewRef(Py_None));
+            t->strides != NULL ? gd_numbers(t->strides, t->ndim) : Py_NewRef(Py_None));
     }
     gd_release(&operand);
     return result;

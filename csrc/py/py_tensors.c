@@ -83,20 +83,27 @@ static bool read_tensor(const gd_module_state *state, PyObject *tensor, gd_matri
     return plain && describe(state, tensor, matrix);
 }
 
+/* A new tensor with the dtype of `like`, unless keywords name another, on its device. Its method
+ * reads lengths half a microsecond quicker one by one than as a tuple. */
+static PyObject *new_tensor(const gd_module_state *state, PyObject *like, int ndim,
+                            const ptrdiff_t *shape, PyObject *keywords)
+{
+    PyObject *lengths = gd_numbers(shape, ndim);
+    PyObject *method = lengths != NULL ? PyObject_GetAttr(like, state->new_empty) : NULL;
+    PyObject *tensor = method != NULL ? PyObject_Call(method, lengths, keywords) : NULL;
+    Py_XDECREF(method);
+    Py_XDECREF(lengths);
+    return tensor;
+}
+
 static PyObject *make_tensor(gd_module_state *state, PyObject *like, const gd_matrix *matrix,
                              ptrdiff_t rows, ptrdiff_t cols, gd_matrix *made)
 {
-    /* PyTorch reads two numbers half a microsecond quicker than a tuple. */
-    PyObject *height = PyLong_FromSsize_t(rows), *width = PyLong_FromSsize_t(cols);
-    PyObject *tensor = height != NULL && width != NULL
-                           ? PyObject_CallMethodObjArgs(like, state->new_empty, height, width, NULL)
-                           : NULL;
+    PyObject *tensor = new_tensor(state, like, 2, (const ptrdiff_t[]){rows, cols}, NULL);
     (void)matrix;
     if (tensor != NULL && (!gd_is_tensor(state, tensor) || !describe(state, tensor, made))) {
         Py_CLEAR(tensor);
     }
-    Py_XDECREF(height);
-    Py_XDECREF(width);
     PyErr_Clear();
     return tensor;
 }
@@ -104,21 +111,17 @@ static PyObject *make_tensor(gd_module_state *state, PyObject *like, const gd_ma
 static PyObject *make_numbers(gd_module_state *state, PyObject *like, const gd_matrix *matrix,
                               ptrdiff_t rows, ptrdiff_t cols, int64_t **made)
 {
-    PyObject *method = PyObject_GetAttr(like, state->new_empty);
-    PyObject *shape = Py_BuildValue("(nn)", rows, cols), *dtype = PyDict_New(), *tensor = NULL;
+    PyObject *dtype = PyDict_New(), *tensor = NULL;
     dl_tensor t;
     (void)matrix;
-    if (method != NULL && shape != NULL && dtype != NULL &&
-        PyDict_SetItem(dtype, state->dtype, state->tensor_int64) == 0) {
-        tensor = PyObject_Call(method, shape, dtype);
+    if (dtype != NULL && PyDict_SetItem(dtype, state->dtype, state->tensor_int64) == 0) {
+        tensor = new_tensor(state, like, 2, (const ptrdiff_t[]){rows, cols}, dtype);
     }
     if (tensor != NULL &&
         (!gd_is_tensor(state, tensor) || state->exchange->read_tensor(tensor, &t) != 0)) {
         Py_CLEAR(tensor);
     }
     *made = tensor != NULL ? (int64_t *)((char *)t.data + t.byte_offset) : NULL;
-    Py_XDECREF(method);
-    Py_XDECREF(shape);
     Py_XDECREF(dtype);
     PyErr_Clear();
     return tensor;

@@ -16,7 +16,7 @@ tensor([[-0.6000, -0.8000],
 from __future__ import annotations
 
 import math
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -141,17 +141,19 @@ def cdist(
             f"{compute_mode!r}"
         )
     kind, exponent = _kind(p, metric)
-    x1, x2, dtype = _points(x1=x1, x2=x2)
+    plain = is_plain(x1, x2)
+    x1, x2, dtype = _points(plain, x1=x1, x2=x2)
     shape, other = x1.shape, x2.shape
     if shape[-1] != other[-1]:
         raise ValueError(
             f"x1 and x2 must have the same number of columns, got shapes {tuple(shape)} and "
             f"{tuple(other)}"
         )
-    weights = _weights(w, x1, kind, exponent)
-    if shape[:-2] != other[:-2]:
+    weights = None if w is None else _weights(w, x1, kind, exponent)
+    # What a compiler sees must not depend on numbers of rows.
+    if not (plain and shape == other) and shape[:-2] != other[:-2]:
         x1, x2 = _broadcast(x1, x2)
-    distances = _distances(x1, x2, kind, exponent, weights)
+    distances = _distances(plain, x1, x2, kind, exponent, weights)
     return distances if distances.dtype is dtype else distances.to(dtype)
 
 
@@ -184,9 +186,10 @@ def pdist(x: Tensor, p: float = 2.0, *, metric: str | None = None, w: Any = None
     tensor([3., 5., 4.])
     """
     kind, exponent = _kind(p, metric)
-    points, _, dtype = _points(x=x)
-    weights = _weights(w, points, kind, exponent)
-    return _distances(points, None, kind, exponent, weights).to(dtype)
+    plain = is_plain(x)
+    points, _, dtype = _points(plain, x=x)
+    weights = None if w is None else _weights(w, points, kind, exponent)
+    return _distances(plain, points, None, kind, exponent, weights).to(dtype)
 
 
 def _kind(p: Any, metric: str | None) -> tuple[str, float]:
@@ -209,33 +212,41 @@ def _kind(p: Any, metric: str | None) -> tuple[str, float]:
     return kind, exponent
 
 
-def _points(**given: Any) -> tuple[Tensor, Tensor, torch.dtype]:
+def _points(plain: bool, **given: Any) -> tuple[Tensor, Tensor, torch.dtype]:
     """Return the points in the dtype of the computation, and the dtype of the result."""
     for name, x in given.items():
-        if not isinstance(x, torch.Tensor):
-            raise TypeError(f"{name} must be a tensor of PyTorch, got {type(x).__name__}")
-        if x.layout is not torch.strided or x.is_nested:
-            kind = "nested" if x.is_nested else f"of layout {x.layout}"
-            raise TypeError(f"{name} must be a dense tensor, got one that is {kind}")
+        if not plain:
+            _refuse_other(name, x)
         if x.dtype not in _FLOATS:
             raise TypeError(f"{name} must be of floating point, got {x.dtype}")
         if x.ndim < 2:
             raise ValueError(f"{name} must have two dimensions or more, got shape {tuple(x.shape)}")
-    points = list(given.values())
-    first, last = points[0], points[-1]
-    if first.device != last.device:
+    first, last = next(iter(given.values())), x
+    # Numbers of devices are read sooner than devices; meta tensors have none.
+    if not (plain and first.get_device() == last.get_device()) and first.device != last.device:
         raise TypeError(f"x1 is on {first.device} and x2 on {last.device}; move one of them")
+    dtype = first.dtype
+    if dtype is last.dtype and dtype not in _HALVES:
+        return first, last, dtype
     if _is_any_autocast_enabled():
         kind = first.device.type
         if kind != "meta" and torch.is_autocast_enabled(kind):  # for meta tensors it is an error
-            points = [x.float() if x.dtype in _HALVES else x for x in points]
-            first, last = points[0], points[-1]
+            first, last = (x.float() if x.dtype in _HALVES else x for x in (first, last))
     if first.dtype != last.dtype:
         raise TypeError(f"x1 is of {first.dtype} and x2 of {last.dtype}; convert one of them")
     dtype = first.dtype
     if dtype in _HALVES:
         first, last = first.float(), last.float()
     return first, last, dtype
+
+
+def _refuse_other(name: str, x: Any) -> None:
+    """Raise a TypeError for what is no tensor with its elements side by side."""
+    if not isinstance(x, torch.Tensor):
+        raise TypeError(f"{name} must be a tensor of PyTorch, got {type(x).__name__}")
+    if x.layout is not torch.strided or x.is_nested:
+        kind = "nested" if x.is_nested else f"of layout {x.layout}"
+        raise TypeError(f"{name} must be a dense tensor, got one that is {kind}")
 
 
 def _broadcast(x1: Tensor, x2: Tensor) -> tuple[Tensor, Tensor]:
@@ -304,13 +315,15 @@ def _weights(w: Any, x: Tensor, kind: str, p: float) -> Tensor | None:
     return weights
 
 
-def _distances(x1: Tensor, x2: Tensor | None, kind: str, p: float, weights: Any) -> Tensor:
+def _distances(
+    plain: bool, x1: Tensor, x2: Tensor | None, kind: str, p: float, weights: Any
+) -> Tensor:
     if kind != "cosine":
-        return _by_rule(x1, x2, (kind, p, weights))
+        return _by_rule(plain, x1, x2, (kind, p, weights))
     # Half the squared distance of rows of length 1.
     u1 = _unit(x1, weights)
     u2 = None if x2 is None else _unit(x2, weights)
-    return _by_rule(u1, u2, ("sqeuclidean", 2.0, None)) / 2
+    return _by_rule(plain, u1, u2, ("sqeuclidean", 2.0, None)) / 2
 
 
 def _unit(x: Tensor, weights: Tensor | None) -> Tensor:
@@ -323,13 +336,15 @@ def _unit(x: Tensor, weights: Tensor | None) -> Tensor:
     return x / torch.linalg.vector_norm(x, dim=-1, keepdim=True)
 
 
-def _by_rule(x1: Tensor, x2: Tensor | None, rule: tuple[str, float, Tensor | None]) -> Tensor:
+def _by_rule(
+    plain: bool, x1: Tensor, x2: Tensor | None, rule: tuple[str, float, Tensor | None]
+) -> Tensor:
     """Return the distances of rows of x1 and x2, or of every two rows of x1; batches are equal."""
-    if is_plain(x1, x2):
-        if torch.is_grad_enabled() and (x1.requires_grad or (x2 is not None and x2.requires_grad)):
-            return cast(Tensor, _functions.apply_plain(x1, x2, *rule))
+    if plain and not (
+        torch.is_grad_enabled() and (x1.requires_grad or (x2 is not None and x2.requires_grad))
+    ):
         return _operators.compute(x1, x2, *rule)
-    function: Any = _functions.recorded
+    function: Any = _functions.apply_plain if plain else _functions.recorded
     if torch.compiler.is_compiling():
         from gpudist.torch import _whole
 

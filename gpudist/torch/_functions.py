@@ -141,9 +141,8 @@ class _Plain(torch.autograd.Function):  # type: ignore[misc]
         return g1, g2, None, None, None
 
 
-def apply_plain(*arguments: Any) -> Any:
-    """Call PyTorch's own `apply`, without what it does before for transforms: there are none."""
-    return super(torch.autograd.Function, _Plain).apply(*arguments)
+# PyTorch's own `apply`, without what it does before for transforms: there are none.
+apply_plain: Any = super(torch.autograd.Function, _Plain).apply
 
 
 class _Pull(torch.autograd.Function):  # type: ignore[misc]

@@ -23,6 +23,7 @@ _RULE = "str kind, float p, Tensor? weights"
 _IN_THE_CORE = frozenset({"cityblock", "euclidean", "chebyshev", "sqeuclidean", "inner_product"})
 # Whether it reads tensors without help.
 _HAS_TABLE = hasattr(Tensor, "__dlpack_c_exchange_api__")
+_DENSE = torch.contiguous_format
 LIBRARY = torch.library.Library("gpudist", "DEF")
 
 
@@ -56,6 +57,9 @@ def _distances_in_the_core(x1: Tensor, x2: Tensor | None, metric: str, p: float)
         return out
     if x1.is_cpu:
         x1, x2 = _in_rows(x1), None if x2 is None else _in_rows(x2)
+    if _HAS_TABLE and type(x1) is Tensor and (x2 is None or type(x2) is Tensor):
+        _core.cdist_batch(x1, x2, out, metric, p=p)
+        return out
     b = None if x2 is None else _for_core(x2)
     _core.cdist_batch(_for_core(x1), b, _for_core(out), metric, stream=_stream(out), p=p)
     return out
@@ -66,8 +70,11 @@ def _for_core(x: Tensor) -> Any:
 
     It reads the memory, and does not ask whether PyTorch records what is done with it.
     """
-    if _HAS_TABLE and type(x) is Tensor:
-        return x
+    if _HAS_TABLE:
+        if type(x) is Tensor:
+            return x
+        if type(x) is torch.nn.Parameter:
+            return x.detach()
     if x.is_cpu:
         return x.detach().numpy()
     dtype = str(x.dtype).removeprefix("torch.")
@@ -125,11 +132,23 @@ def compute_pull(
     weights: Tensor | None,
 ) -> Tensor:
     """Compute the gradient for the first operand of tensors that are no more than their memory."""
-    if not _is_in_the_core(x1, x2, kind, p):
+    metric = _metric(kind, p)
+    if not _is_in_the_core(x1, x2, metric, p):
         with torch.no_grad():
             return _terms.pull(g, x1, x2, d, _rule(kind, p, weights))
-    out = _like(x1)
-    _pull_in_the_core(g, x1, x2, d, out, None, kind, p, weights)
+    out = torch.empty_like(x1, memory_format=_DENSE)
+    _core.gradient(
+        _for_core(g),
+        _for_core(_in_rows(x1)),
+        None if x2 is None else _for_core(_in_rows(x2)),
+        _for_core(d),
+        _for_core(out),
+        metric,
+        p=p,
+        stream=_stream(out),
+    )
+    if weights is not None:
+        _weigh(out, metric, weights)
     return out
 
 
@@ -137,65 +156,43 @@ def compute_both(
     g: Tensor, x1: Tensor, x2: Tensor, d: Tensor, kind: str, p: float, weights: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     """Compute the gradients for both operands, likewise."""
-    if not _is_in_the_core(x1, x2, kind, p):
+    metric = _metric(kind, p)
+    if not _is_in_the_core(x1, x2, metric, p):
         rule = _rule(kind, p, weights)
         with torch.no_grad():
             return _terms.pull(g, x1, x2, d, rule), _terms.pull(g.mT, x2, x1, d.mT, rule)
-    out, out_2 = _like(x1), _like(x2)
-    _pull_in_the_core(g, x1, x2, d, out, out_2, kind, p, weights)
-    return out, out_2
+    made = torch.empty_like(x1, memory_format=_DENSE), torch.empty_like(x2, memory_format=_DENSE)
+    x1, x2 = _in_rows(x1), _in_rows(x2)
+    if _HAS_TABLE and type(g) is type(x1) is type(x2) is type(d) is Tensor:
+        _core.gradient(g, x1, x2, d, made[0], metric, p=p, out_b=made[1])
+    else:
+        asked, a, b, away, out, out_b = map(_for_core, (g, x1, x2, d, *made))
+        stream = _stream(made[0])
+        _core.gradient(asked, a, b, away, out, metric, p=p, stream=stream, out_b=out_b)
+    if weights is not None:
+        for out in made:
+            _weigh(out, metric, weights)
+    return made
 
 
-def _like(x: Tensor) -> Tensor:
-    return torch.empty_like(x, memory_format=torch.contiguous_format)
+def _weigh(out: Tensor, metric: str, weights: Tensor) -> None:
+    """Multiply: each term of a column has its weight as a factor; a largest difference a mask."""
+    weights = weights.detach()
+    _terms.times_weights(out, weights > 0 if metric == "chebyshev" else weights)
 
 
-def _is_in_the_core(x1: Tensor, x2: Tensor | None, kind: str, p: float) -> bool:
+def _is_in_the_core(x1: Tensor, x2: Tensor | None, metric: str, p: float) -> bool:
     """Tell whether the core has the gradient, and is not slower.
 
     On the host its other powers are in doubles, which PyTorch's of float32 are quicker than.
     """
-    if 0 in x1.shape or (x2 is not None and 0 in x2.shape):
+    if x1.numel() == 0 or (x2 is not None and x2.numel() == 0):
         return False
     if not x1.is_cpu and not (x1.is_cuda and _has_kernels(x1.get_device())):
         return False
-    metric = _metric(kind, p)
     if metric == "minkowski":
         return p > 0 and (x1.is_cuda or x1.dtype == torch.float64 or p in range(3, 9))
     return metric in _IN_THE_CORE
-
-
-def _pull_in_the_core(
-    g: Tensor,
-    x1: Tensor,
-    x2: Tensor | None,
-    d: Tensor,
-    out: Tensor,
-    out_2: Tensor | None,
-    kind: str,
-    p: float,
-    weights: Tensor | None,
-) -> None:
-    metric = _metric(kind, p)
-    x1, x2 = _in_rows(x1), None if x2 is None else _in_rows(x2)
-    _core.gradient(
-        _for_core(g),
-        _for_core(x1),
-        None if x2 is None else _for_core(x2),
-        _for_core(d),
-        _for_core(out),
-        metric,
-        p=p,
-        out_b=None if out_2 is None else _for_core(out_2),
-        stream=_stream(out),
-    )
-    if weights is not None:
-        # Each term of a column has its weight as a factor; for the largest difference it is a mask.
-        weights = weights.detach()
-        factor = weights > 0 if metric == "chebyshev" else weights
-        for one in (out, out_2):
-            if one is not None:
-                _terms.times_weights(one, factor)
 
 
 def _in_rows(x: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,30 +20,32 @@ from gpudist import checks
 _TENSORS = (Tensor, torch.nn.Parameter)
 
 
-def is_plain(*points: Tensor | None) -> bool:
-    """Tell whether PyTorch does no more here than to record a call, and its tensors are memory.
+def is_plain(*points: Any) -> bool:
+    """Tell whether all are tensors that are no more than memory, and PyTorch at most records.
 
     All else (compilers, tracers, transforms, modes, subclasses) has to see operators and functions,
     which takes longer than a small call.
     """
-    return (
-        not torch.compiler.is_compiling()  # first, for the compiler reads no further
-        and not _are_functorch_transforms_active()
-        and _len_torch_dispatch_stack() == 0
-        and _len_torch_function_stack() == 0
-        and _get_tracing_state() is None
-        and not checks.in_forward_mode()
-        and all([x is None or _is_memory(x) for x in points])
-    )
+    if (
+        torch.compiler.is_compiling()  # first, for the compiler reads no further
+        or _are_functorch_transforms_active()
+        or _len_torch_dispatch_stack() > 0
+        or _len_torch_function_stack() > 0
+        or _get_tracing_state() is not None
+        or checks.in_forward_mode()
+    ):
+        return False
+    for x in points:
+        if type(x) not in _TENSORS:
+            return False
+        keys = _dispatch_keys(x).raw_repr()
+        if keys not in _KEYS_OF_MEMORY and keys not in _keys_of(x.device.type):
+            return False
+    return True
 
 
 # Sets of keys, as numbers, of tensors that are no more than memory.
 _KEYS_OF_MEMORY: set[int] = set()
-
-
-def _is_memory(x: Tensor) -> bool:
-    keys = _dispatch_keys(x).raw_repr()
-    return type(x) in _TENSORS and (keys in _KEYS_OF_MEMORY or keys in _keys_of(x.device.type))
 
 
 @cache

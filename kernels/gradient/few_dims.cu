@@ -313,12 +313,26 @@ cudaError_t launch(const gd_gradient &call, const Plan &plan)
     cudaError_t code;
     if constexpr (D <= gd::quads::kMostDims && sizeof(T) == sizeof(float)) {
         auto *kernel = gd::quads::add_up<Term, D, false>;
+        void (*small)(gd::Gradient<float>, gd::Sums<float>, unsigned) = nullptr;
         if constexpr (Term::metric != GD_MINKOWSKI) { /* beside powers nothing is spared */
-            const bool regular = one.d == D && gd::quads::is_regular(one, Term::has_away);
-            kernel = regular ? gd::quads::add_up<Term, D, true> : kernel;
+            const bool regular = gd::quads::is_regular(one, Term::has_away);
+            kernel = regular && one.d == D ? gd::quads::add_up<Term, D, true> : kernel;
+            small = regular && one.d == D ? gd::quads::add_up_small<Term, D> : nullptr;
+            if constexpr (D == 3) { /* others of two dimensions are taken for some of three */
+                kernel = regular && one.d == 2 ? gd::quads::add_up<Term, 2, true> : kernel;
+                small = regular && one.d == 2 ? gd::quads::add_up_small<Term, 2> : small;
+            }
         }
-        code = gd::enqueue(call.launch, kernel, blocks, dim3(gd::quads::kThreads), 0, one, out_b,
-                           down, chunks, tiles_each, parts, parts_b);
+        const ptrdiff_t at_once = gd::quads::blocks_at_once<D>(call.launch);
+        if (small != nullptr && plan.down == 1 && plan.tiles == 1 && at_once > 0 &&
+            call.count > at_once) {
+            code = gd::enqueue(call.launch, small, at_once, dim3(gd::quads::kThreads), 0, one,
+                               out_b, (unsigned)call.count);
+        }
+        else {
+            code = gd::enqueue(call.launch, kernel, blocks, dim3(gd::quads::kThreads), 0, one,
+                               out_b, down, chunks, tiles_each, parts, parts_b);
+        }
     }
     else {
         code = gd::enqueue(call.launch, few_dims<Term, D, T>, blocks, dim3(kThreads),

@@ -12,11 +12,14 @@
  * bits, whichever side memory lies along: the launcher calls that side a.
  *
  * Launch: 256 threads a tile. Of regular matrices nothing has to be asked, which spares a third of
- * the instructions. Reached on an H200, both sides, the kernel alone: euclidean (4096, 64, 64, 3)
- * 55 us, cityblock (8, 3900, 176, 4) 29. */
+ * the instructions; where each is one tile and there are more than a device has blocks at a time,
+ * blocks stay, and what belongs to pairs is copied ahead. Reached on an H100, both sides, the
+ * kernel alone: euclidean (4096, 64, 64, 3) 57 us, of 2 and 4 dimensions 54 and 58, cityblock (8,
+ * 3900, 176, 4) 39. */
 #ifndef GPUDIST_GRADIENT_QUADS_CUH
 #define GPUDIST_GRADIENT_QUADS_CUH
 
+#include "arch/copies.cuh"
 #include "common/points.cuh"
 #include "gradient/pairs.cuh"
 #include "gradient/terms.cuh"
@@ -156,9 +159,24 @@ inline bool is_regular(const Gradient<float> &call, bool has_away)
            are_dense(call.b);
 }
 
+/* Blocks of a multiprocessor, which registers bind. */
+template <int D>
+constexpr int kBlocks = D < kMostDims ? 3 : 2;
+
+/* Blocks that a device has at a time; 0 if it does not say how many multiprocessors it has. */
+template <int D>
+ptrdiff_t blocks_at_once(const gd_launch &launch)
+{
+    int multiprocessors = 0;
+    const cudaError_t code = cudaDeviceGetAttribute(
+        &multiprocessors, cudaDevAttrMultiProcessorCount, launch.device.index);
+    return code == cudaSuccess ? kBlocks<D> * (ptrdiff_t)multiprocessors : 0;
+}
+
 /* Adds the terms of pairs to a thread's: of kAtOnce of its rows, from `first` on, with the four
- * others. g, x: what is asked of them, and their distances. */
-template <typename Term, int D>
+ * others. g, x: what is asked of them, and their distances. kOnce: a difference is taken once for
+ * both sides. */
+template <typename Term, bool kOnce, int D>
 __device__ __forceinline__ void add_terms(Quad<D> &terms_a, Quad<D> &terms_b, bool &apart,
                                           const Quad<D> &own, const Quad<D> &others, int first,
                                           const float (&g)[kAtOnce][kQuad],
@@ -172,10 +190,16 @@ __device__ __forceinline__ void add_terms(Quad<D> &terms_a, Quad<D> &terms_b, bo
             const float factor = Term::factor(g[r][j], x[r][j], &apart);
 #pragma unroll(Term::is_long ? 1 : D)
             for (int k = 0; k < D; ++k) {
-                terms_a[i][k] =
-                    Term::add(terms_a[i][k], factor, x[r][j], own[i][k], others[j][k], p);
-                terms_b[j][k] =
-                    Term::add(terms_b[j][k], factor, x[r][j], others[j][k], own[i][k], p);
+                if constexpr (kOnce) {
+                    Term::add_both(terms_a[i][k], terms_b[j][k], factor, x[r][j], own[i][k],
+                                   others[j][k], p);
+                }
+                else {
+                    terms_a[i][k] =
+                        Term::add(terms_a[i][k], factor, x[r][j], own[i][k], others[j][k], p);
+                    terms_b[j][k] =
+                        Term::add(terms_b[j][k], factor, x[r][j], others[j][k], own[i][k], p);
+                }
             }
         }
     }
@@ -195,11 +219,24 @@ __device__ __forceinline__ void leave_share(float (&share)[kEdge][D], const floa
     }
 }
 
+/* The sum of what all warps left of one of b's rows. */
+template <int D>
+__device__ __forceinline__ float sum_of_shares(const float (&shares)[kWarps][kEdge][D], int col,
+                                               int k)
+{
+    float pairs[kWarps / 2];
+#pragma unroll
+    for (int i = 0; i < kWarps / 2; ++i) {
+        pairs[i] = shares[2 * i][col][k] + shares[2 * i + 1][col][k];
+    }
+    return (pairs[0] + pairs[1]) + (pairs[2] + pairs[3]);
+}
+
 /* Sums of a's rows go to call.out or, if several blocks share them, to parts; those of b's rows to
  * parts_b, or to out_b if a has no more than one tile of them. What has no place is not wanted.
  * kRegular: see is_regular; points have D dimensions then. */
 template <typename Term, int D, bool kRegular>
-__global__ void __launch_bounds__(kThreads, D < kMostDims ? 3 : 2)
+__global__ void __launch_bounds__(kThreads, kBlocks<D>)
     add_up(const __grid_constant__ Gradient<float> call, const __grid_constant__ Sums<float> out_b,
            unsigned down, unsigned chunks, unsigned tiles_each, float *parts, float *parts_b)
 {
@@ -240,7 +277,10 @@ __global__ void __launch_bounds__(kThreads, D < kMostDims ? 3 : 2)
             if constexpr (Term::has_away) {
                 take_pairs<kRegular>(x, away, row + first, left + across, m, n);
             }
-            add_terms<Term>(terms_a, terms_b, apart, own, others, first, g, x, call.p);
+            /* Of squares in three dimensions loads would begin later for it: 5 % longer. */
+            constexpr bool kOnce =
+                D != 3 || (Term::metric != GD_EUCLIDEAN && Term::metric != GD_SQEUCLIDEAN);
+            add_terms<Term, kOnce>(terms_a, terms_b, apart, own, others, first, g, x, call.p);
         }
         float one[D];
         if (wants_a) {
@@ -270,12 +310,7 @@ __global__ void __launch_bounds__(kThreads, D < kMostDims ? 3 : 2)
         }
         const int col = (int)threadIdx.x / D, k = (int)threadIdx.x % D;
         if (wants_b && col < kEdge && k < d && left + col < n) {
-            float pairs[kWarps / 2];
-#pragma unroll
-            for (int i = 0; i < kWarps / 2; ++i) {
-                pairs[i] = shares[buffer][2 * i][col][k] + shares[buffer][2 * i + 1][col][k];
-            }
-            float all = (pairs[0] + pairs[1]) + (pairs[2] + pairs[3]);
+            float all = sum_of_shares(shares[buffer], col, k);
             if (some_apart) {
                 all += sum_alone_of<Term, true>(call, number, left + col, top, k);
             }
@@ -296,6 +331,98 @@ __global__ void __launch_bounds__(kThreads, D < kMostDims ? 3 : 2)
             if (k < d) {
                 out[k] = both_parts(sums[0][k][threadIdx.x], sums[1][k][threadIdx.x]);
             }
+        }
+    }
+}
+
+/* Where the numbers of one of the matrices begin, from the pair of a thread's first rows on. */
+__device__ __forceinline__ const float *pairs_from(const OfPairs<float> &all, const Batch &batch,
+                                                   unsigned number, ptrdiff_t row, ptrdiff_t col)
+{
+    return all.data + batch.offset(all.apart, number) + row * all.down + col;
+}
+
+/* Regular matrices of one tile each, with the bits of add_up. A block takes one after the other;
+ * what belongs to the next one's pairs is on its way to shared memory meanwhile, where a thread
+ * finds its own again. */
+template <typename Term, int D>
+__global__ void __launch_bounds__(kThreads, kBlocks<D>)
+    add_up_small(const __grid_constant__ Gradient<float> call,
+                 const __grid_constant__ Sums<float> out_b, unsigned count)
+{
+    constexpr int kKinds = Term::has_away ? 2 : 1;
+    __shared__ float4 ahead[kKinds][kQuad][kThreads];
+    __shared__ float shares[2][kWarps][kEdge][D]; /* of b's rows, by each warp */
+    const ptrdiff_t m = call.a.count, n = call.b.count;
+    const bool wants_a = call.out.data != nullptr, wants_b = out_b.data != nullptr;
+    const int warp = (int)threadIdx.x / 32, across = (int)threadIdx.x % kAcross * kQuad;
+    const int row = (int)threadIdx.x / kAcross * kQuad;
+    const bool there = row < m && across < n;
+    const auto bring = [&](unsigned number) {
+#pragma unroll
+        for (int kind = 0; kind < kKinds; ++kind) {
+            const OfPairs<float> &all = kind == 0 ? call.asked : call.away;
+            const float *const from = pairs_from(all, call.batch, number, row, across);
+#pragma unroll
+            for (int r = 0; r < kQuad; ++r) {
+                copy_async<16>((float *)&ahead[kind][r][threadIdx.x], from + r * all.down, there);
+            }
+        }
+        end_copies();
+    };
+    bring(blockIdx.x);
+    int buffer = 0;
+#pragma unroll 1
+    for (unsigned number = blockIdx.x; number < count; number += gridDim.x, buffer ^= 1) {
+        Quad<D> own, others, terms_a = {}, terms_b = {};
+        float pairs[2][kQuad / kAtOnce][kAtOnce][kQuad] = {};
+        bool apart = false;
+        take_points<true>(own, call.a.data + call.batch.offset(call.a.apart, number), call.a, row,
+                          D);
+        take_points<true>(others, call.b.data + call.batch.offset(call.b.apart, number), call.b,
+                          across, D);
+        await_copies<0>();
+#pragma unroll
+        for (int i = 0; i < kKinds * kQuad; ++i) {
+            load_word((const float *)&ahead[i / kQuad][i % kQuad][threadIdx.x],
+                      pairs[i / kQuad][i % kQuad / kAtOnce][i % kAtOnce]);
+        }
+        if (number + gridDim.x < count) {
+            bring(number + gridDim.x);
+        }
+#pragma unroll
+        for (int half = 0; half < kQuad / kAtOnce; ++half) {
+            add_terms<Term, true>(terms_a, terms_b, apart, own, others, half * kAtOnce,
+                                  pairs[0][half], pairs[1][half], call.p);
+        }
+        float one[D];
+        int in_quad = 0;
+        if (wants_a) {
+            in_quad = join_lanes<D>(terms_a, one);
+        }
+        if (wants_b) {
+            float half[2][D];
+            join_halves<16>(terms_b, half);
+            leave_share(shares[buffer][warp], half, across);
+        }
+        /* Who comes here has read the shares of the matrix before. */
+        const bool some_apart = __syncthreads_or(apart);
+        const int to = row + in_quad, col = (int)threadIdx.x / D, k = (int)threadIdx.x % D;
+        if (wants_a && threadIdx.x % kAcross < kQuad && to < m) {
+            float *const out =
+                call.out.data + call.batch.offset(call.out.apart, number) + to * call.out.stride;
+#pragma unroll
+            for (int q = 0; q < D; ++q) {
+                out[q] = some_apart ? one[q] + sum_alone_of<Term, false>(call, number, to, 0, q)
+                                    : one[q];
+            }
+        }
+        if (wants_b && col < kEdge && col < n) {
+            float all = sum_of_shares(shares[buffer], col, k);
+            if (some_apart) {
+                all += sum_alone_of<Term, true>(call, number, col, 0, k);
+            }
+            out_b.data[call.batch.offset(out_b.apart, number) + col * out_b.stride + k] = all;
         }
     }
 }

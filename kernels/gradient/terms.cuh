@@ -30,7 +30,7 @@ __device__ __forceinline__ T slope(T share, T p)
 
 /* factor: what the terms of a pair have in common; `apart` says that the pair is to be added by
  * itself (alone), as its factor's digits are not safe: it is 0 then.
- * add: a sum with a dimension's term. needs_away: that reads the distance. */
+ * add: a sum with a dimension's term, which reads the distance if needs_away. */
 template <gd_metric kMetric>
 struct Term {
     static constexpr gd_metric metric = kMetric;
@@ -95,6 +95,35 @@ struct Term {
             return e != 0 && factor != 0 ? gd_add_product(sum, signbit(e) ? -factor : factor,
                                                           slope((T)fabs(e) / away, p))
                                          : sum;
+        }
+    }
+
+    /* Adds a pair's terms to sums of both sides, with the bits of two calls of add. Sums are never
+     * -0, so that 0 can be added to them. */
+    template <typename T>
+    static __device__ __forceinline__ void add_both(T &sum_a, T &sum_b, T factor, T away, T a, T b,
+                                                    T p)
+    {
+        const T e = a - b, along = signbit(e) ? -factor : factor;
+        if constexpr (kMetric == GD_INNER_PRODUCT) {
+            sum_a = gd_add_product(sum_a, factor, b);
+            sum_b = gd_add_product(sum_b, factor, a);
+        }
+        else if constexpr (kMetric == GD_EUCLIDEAN || kMetric == GD_SQEUCLIDEAN) {
+            sum_a = gd_add_product(sum_a, factor, e);
+            sum_b = gd_add_product(sum_b, -factor, e);
+        }
+        else if constexpr (kMetric == GD_MINKOWSKI) {
+            if (e != 0 && factor != 0) {
+                const T by = slope((T)fabs(e) / away, p);
+                sum_a = gd_add_product(sum_a, along, by);
+                sum_b = gd_add_product(sum_b, -along, by);
+            }
+        }
+        else {
+            const T term = (kMetric == GD_CITYBLOCK ? e != 0 : fabs(e) == away) ? along : T(0);
+            sum_a += term;
+            sum_b -= term;
         }
     }
 };

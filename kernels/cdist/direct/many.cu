@@ -9,14 +9,14 @@
  * and results are where the batch's strides say: one that stands for all has strides of 0.
  *
  * Points of up to four dimensions need no shared memory: as in narrow.cu a thread keeps four
- * columns in registers and walks down eight rows.
+ * columns in registers and walks down eight rows; where rows come by fours, without tests.
  *
  * Floor: (4096, 64, 64, 3) float32 writes 67 MB, 14 us at 4.7 TB/s. Launch: at most 256 threads;
  * blocks of 64 x 64 results, or as it suits the matrices. Reached on an H200, the kernel alone:
  * euclidean (4096, 64, 64, 3) 29 us, cityblock (8, 3900, 176, 4) 10; with some 8 us that timing a
- * launch adds, euclidean (100000, 8, 8, 3) 27, (20000, 16, 16, 8) 98, (10000, 32, 32, 16) 114. A
- * kernel for matrices of whole shares alone, without tests, was as quick. From 48 rows and columns
- * on tile.cu is quicker: (64, 1024, 1024, 64) 0.43 ms, here 1.04. */
+ * launch adds, euclidean (100000, 8, 8, 3) 27, (20000, 16, 16, 8) 98, (10000, 32, 32, 16) 114. On
+ * an H100 cityblock (8, 3900, 176, 4) 9.4 us, with tests 10.3. From 48 rows and columns on tile.cu
+ * is quicker: (64, 1024, 1024, 64) 0.43 ms, here 1.04. */
 #include "cdist/direct/matrices.cuh"
 #include "common/points.cuh"
 
@@ -55,6 +55,17 @@ __device__ __forceinline__ void take_points(T *to, const gd::Points<T> &points,
                       (dim + k) * points.col_stride);
         }
     }
+}
+
+/* Computes what is not good again of results in a word of columns and some rows of a matrix. It
+ * finds the matrix anew: threads that never come here would store its description for it, 104 bytes
+ * each. */
+template <typename M, typename Call>
+__device__ __noinline__ void recompute_share(const Call &call, ptrdiff_t number, ptrdiff_t row,
+                                             ptrdiff_t rows, ptrdiff_t col)
+{
+    const gd::Cdist<float> one = call.all.one(call.first, number);
+    gd::recompute_f64<M>(one, row, min(row + rows, one.a.count), 1, gd::Run<float>(one, col, 1));
 }
 
 template <typename M, typename T>
@@ -148,8 +159,7 @@ __global__ void __launch_bounds__(kThreads, sizeof(T) == sizeof(float) ? 3 : 2)
     }
     if constexpr (M::template guarded<T>) {
         if (!good) {
-            gd::recompute_f64<M>(one, row, min(row + kEdge, one.a.count), 1,
-                                 gd::Run<T>(one, col, 1));
+            recompute_share<M>(call, begin + own, row, kEdge, col);
         }
     }
 }
@@ -191,24 +201,87 @@ __device__ __forceinline__ void take_four(T (&to)[kAhead][D], const gd::Points<T
     }
 }
 
+/* Finds a thread's share: its matrix, and the first of its rows and columns there. */
+template <typename T>
+__device__ __forceinline__ bool find_share(const Low<T> &call, ptrdiff_t &number, ptrdiff_t &top,
+                                           ptrdiff_t &left)
+{
+    const unsigned local = call.each > 0 ? threadIdx.x * call.by_shares / kInverse : 0;
+    const unsigned share = call.each > 0 ? threadIdx.x - local * call.shares
+                                         : blockIdx.x % call.blocks * kThreads + threadIdx.x;
+    const unsigned above = call.each > 0 ? share * call.by_across / kInverse : share / call.across;
+    number = call.each > 0 ? (ptrdiff_t)blockIdx.x * call.each + local : blockIdx.x / call.blocks;
+    top = (ptrdiff_t)above * kHigh;
+    left = (ptrdiff_t)(share - above * call.across) * kEdge;
+    return (local == 0 || local < call.each) && share < call.shares && number < call.all.count;
+}
+
+/* Whether matrices have rows by fours, dense points and results by words, so that nothing has to be
+ * asked but whether a share has a second four of rows. */
+template <int D>
+bool is_regular(const Low<float> &low)
+{
+    const auto are_dense = [&](const gd::Points<float> &points, const gd::Apart &apart) {
+        return points.count % kAhead == 0 && points.row_stride == D &&
+               (D == 1 || points.col_stride == 1) && (uintptr_t)points.data % sizeof(float4) == 0 &&
+               gd::all_of_words<float>(low.all, apart);
+    };
+    return low.first.words && low.first.cols % kEdge == 0 && are_dense(low.first.a, low.all.a) &&
+           are_dense(low.first.b, low.all.b);
+}
+
+/* Shares of regular matrices, with roots of narrow.cu. */
+template <typename M, int D>
+__global__ void __launch_bounds__(kThreads, 4) low_regular(const __grid_constant__ Low<float> call)
+{
+    ptrdiff_t number, top, left;
+    if (!find_share(call, number, top, left)) {
+        return;
+    }
+    const gd::Cdist<float> one = call.all.one(call.first, number);
+    const float *const points = one.a.data + top * D;
+    /* A second four of rows that is not there is the first, and is not stored: without a branch all
+     * points are on their way at once. */
+    const int fours = top + kAhead < one.a.count ? 2 : 1;
+    float b[kEdge][D], a[kHigh / kAhead][kAhead][D];
+    gd::load_four_points<D>(one.b.data + left * D, b);
+    gd::load_four_points<D>(points, a[0]);
+    gd::load_four_points<D>(points + (fours - 1) * kAhead * D, a[1]);
+    float *to = one.out + top * one.out_stride + left;
+    bool good = true;
+#pragma unroll
+    for (int i = 0; i < kHigh; ++i) {
+        float results[kEdge];
+#pragma unroll
+        for (int j = 0; j < kEdge; ++j) {
+            float total = 0;
+#pragma unroll
+            for (int k = 0; k < D; ++k) {
+                total = M::term(total, a[i / kAhead][i % kAhead][k], b[j][k]);
+            }
+            results[j] = M::finish(total);
+            good &= gd::is_good<M>(results[j]);
+        }
+        if (i < kAhead || fours > 1) {
+            gd::stream_word(to, results);
+        }
+        to += one.out_stride;
+    }
+    if constexpr (M::template guarded<float>) {
+        if (!good) {
+            recompute_share<M>(call, number, top, kHigh, left);
+        }
+    }
+}
+
 /* kSureRoot: roots are those of narrow.cu. */
 template <typename M, int D, bool kSureRoot, typename T>
 __global__ void __launch_bounds__(kThreads, sizeof(T) == sizeof(float) ? 4 : 2)
     low(const __grid_constant__ Low<T> call)
 {
     constexpr int kWord = gd::kPerWord<T>;
-    const unsigned local = call.each > 0 ? threadIdx.x * call.by_shares / kInverse : 0;
-    const unsigned share = call.each > 0 ? threadIdx.x - local * call.shares
-                                         : blockIdx.x % call.blocks * kThreads + threadIdx.x;
-    const ptrdiff_t number =
-        call.each > 0 ? (ptrdiff_t)blockIdx.x * call.each + local : blockIdx.x / call.blocks;
-    if (local > 0 && local >= call.each) {
-        return;
-    }
-    const unsigned above = call.each > 0 ? share * call.by_across / kInverse : share / call.across;
-    const ptrdiff_t top = (ptrdiff_t)above * kHigh;
-    const ptrdiff_t left = (ptrdiff_t)(share - above * call.across) * kEdge;
-    if (share >= call.shares || number >= call.all.count || !call.first.has(top, left + kEdge)) {
+    ptrdiff_t number, top, left;
+    if (!find_share(call, number, top, left) || !call.first.has(top, left + kEdge)) {
         return;
     }
     const gd::Cdist<T> one = call.all.one(call.first, number);
@@ -254,8 +327,7 @@ __global__ void __launch_bounds__(kThreads, sizeof(T) == sizeof(float) ? 4 : 2)
     }
     if constexpr (M::template guarded<T>) {
         if (!good) {
-            gd::recompute_f64<M>(one, top, min(top + kHigh, one.a.count), 1,
-                                 gd::Run<T>(one, left, 1));
+            recompute_share<M>(call, number, top, kHigh, left);
         }
     }
 }
@@ -280,9 +352,12 @@ cudaError_t launch_low(const gd_cdist &call)
         low.each > 0 ? gd::ceil_div(low.all.count, low.each) : low.all.count * low.blocks;
     /* No other result is a root that could be another. */
     constexpr bool kRoot = M::root && sizeof(T) == sizeof(float);
-    return gd::enqueue(
-        call.launch, !kRoot || call.many.sure_root ? ::low<M, D, true, T> : ::low<M, D, !kRoot, T>,
-        blocks, dim3(kThreads), 0, low);
+    const bool sure = !kRoot || call.many.sure_root;
+    auto *kernel = sure ? ::low<M, D, true, T> : ::low<M, D, !kRoot, T>;
+    if constexpr (sizeof(T) == sizeof(float)) {
+        kernel = sure && is_regular<D>(low) ? low_regular<M, D> : kernel;
+    }
+    return gd::enqueue(call.launch, kernel, blocks, dim3(kThreads), 0, low);
 }
 
 unsigned log_of(ptrdiff_t x, unsigned most)
