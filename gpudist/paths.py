@@ -11,6 +11,7 @@ import numpy as np
 from gpudist import (
     batches,
     checks,
+    errors,
     foreign,
     homes,
     many_graphs,
@@ -161,7 +162,8 @@ def apsp(
     gpudist.NegativeCycleError
         A cycle has negative length (a negative weight on the diagonal is one), or in max_plus a
         positive one. Its ``nodes`` are found on such cycles, its ``cycle`` is one of these in order
-        (empty if `graph` was overwritten, or if they are more than 3000). Exact sums of the
+        (empty if `graph` was overwritten, or if they are more than 3000), by their positions;
+        ``named_nodes`` and ``named_cycle`` are the same nodes by their names. Exact sums of the
         weights decide, as the notes say. It is a subclass of SciPy's exception of that name.
     ValueError
         `graph` is not square; weights that the dtype does not take; a negative weight beside a
@@ -303,11 +305,15 @@ def apsp(
             raise TypeError("indices is for one graph, not for many")
         return batches.paths(graph, asked, sizes, **names)
     listed, nodes = named.take(graph, weight, nodelist, labels=labels, strict=asked.strict)
-    if indices is not None:
-        if labels:
-            raise TypeError("indices is for results that are read by position, not with labels")
-        return _from_some(listed, indices, asked)
-    found = paths_one.paths(listed, asked)
+    if indices is not None and labels:
+        raise TypeError("indices is for results that are read by position, not with labels")
+    try:
+        if indices is not None:
+            return _from_some(listed, indices, asked)
+        found = paths_one.paths(listed, asked)
+    except Exception as error:
+        errors.name_nodes(error, nodes)
+        raise
     if not labels:
         return found
     found = homes.brought(homes.of(graph), found)
