@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
 from gpudist import (
+    _core,
     batches,
     checks,
     errors,
@@ -28,9 +30,29 @@ from gpudist.progress import Progress
 UNREACHABLE: Final = results.UNREACHABLE
 """What an int32 result holds where there is no path."""
 
+_Apsp = TypeVar("_Apsp", bound=Callable[..., Any])
+
 _DASK_ALONE = "is for Dask arrays, whose result is computed in bands of rows"
 
 
+def _at_once(function: _Apsp) -> _Apsp:
+    """Decorate apsp so that plain calls with arrays on a device go to the core by the short way."""
+
+    @wraps(function)
+    def apsp(*arguments: Any, **keywords: Any) -> Any:
+        if len(arguments) == 1 and type(arguments[0]) is not np.ndarray:
+            # What a call with no more says beside the graph; small calls feel each question.
+            with_paths = keywords.get("return_predecessors", False)
+            if len(keywords) == (with_paths is True) and not checks.is_traced():
+                found = _core.apsp_tensors(arguments[0], with_paths is True, many_graphs.FEW)
+                if found is not None:
+                    return found
+        return function(*arguments, **keywords)
+
+    return apsp  # type: ignore[return-value]
+
+
+@_at_once
 @homes.returned("graph")
 def apsp(
     graph: Any,
