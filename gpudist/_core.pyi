@@ -187,6 +187,7 @@ def apsp_batch(
     progress: Any = None,
     max_memory: int | None = None,
 ) -> bool: ...
+def apsp_tensors(graph: Any, predecessors: bool, few: int) -> Any: ...
 def hops(
     graph: Any,
     out: Any,

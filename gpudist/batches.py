@@ -14,6 +14,7 @@ from gpudist import (
     arrays,
     checks,
     cycles,
+    errors,
     homes,
     many_graphs,
     named,
@@ -83,7 +84,12 @@ def paths(graph: Any, asked: Asked, sizes: Any, *, weight: Any, nodelist: Any, l
         if nodelist is not None:
             raise TypeError("nodelist is for one graph, not for lists of them")
         given = many_graphs.taken(graph, weight, labels=labels, strict=strict)
-        found = _brought(graph, _of_list([one for one, _ in given], asked))
+        try:
+            found = _brought(graph, _of_list([one for one, _ in given], asked))
+        except Exception as error:
+            place = getattr(error, "graph", None)
+            errors.name_nodes(error, None if place is None else given[place][1])
+            raise
         return _by_name([nodes for _, nodes in given], found, asked) if labels else found
     if labels or weight != "weight" or nodelist is not None:
         raise TypeError("labels, weight and nodelist are for graphs with names, not for arrays")

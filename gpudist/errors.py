@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
 
@@ -52,8 +52,22 @@ class NoPathError(ValueError):
     """There is no path between two nodes."""
 
 
-def _shown(nodes: list[int], between: str, most: int = 20) -> str:
-    return between.join(map(str, nodes[:most])) + (f"{between}..." if len(nodes) > most else "")
+def _shown(nodes: list[Any], between: str, most: int = 20) -> str:
+    return between.join(map(repr, nodes[:most])) + (f"{between}..." if len(nodes) > most else "")
+
+
+def name_nodes(error: Exception, names: Sequence[Any] | None) -> None:
+    """Have a `gpudist.NegativeCycleError` say the names of its nodes.
+
+    Parameters
+    ----------
+    error : Exception
+        The error; one of any other class stays as it is.
+    names : sequence or None
+        The nodes' names in the order of their positions; None where they have none.
+    """
+    if names is not None and hasattr(error, "named_cycle"):  # its base depends on SciPy
+        error.name_nodes(names)  # type: ignore[attr-defined]
 
 
 def _negative_cycle_again(arguments: tuple[Any, ...], attributes: dict[str, Any]) -> Exception:
@@ -75,7 +89,9 @@ def negative_cycle_error() -> type[Exception]:
     -------
     type
         The exception class; its instances carry ``nodes``, the list of nodes on negative cycles,
-        and ``cycle``, the nodes of one such cycle in order, empty where none could be followed.
+        and ``cycle``, the nodes of one such cycle in order, empty where none could be followed,
+        both by their positions; and both by the nodes' names as ``named_nodes`` and
+        ``named_cycle``, which are positions where nodes have no names.
     """
     try:
         from scipy.sparse import csgraph
@@ -93,11 +109,23 @@ def negative_cycle_error() -> type[Exception]:
         def __init__(
             self, nodes: list[int], cycle: list[int] | None = None, semiring: str = "min_plus"
         ) -> None:
-            sign = "Positive" if semiring == "max_plus" else "Negative"
+            self._sign = "Positive" if semiring == "max_plus" else "Negative"
+            self.nodes, self.cycle = nodes, cycle or []
+            self.named_nodes: list[Any] = self.nodes
+            self.named_cycle: list[Any] = self.cycle
+            super().__init__(self._said())
+
+        def _said(self) -> str:
+            nodes, cycle = self.named_nodes, self.named_cycle
             way = f": {_shown([*cycle, cycle[0]], ' -> ')}" if cycle else ""
-            super().__init__(f"{sign} cycle in nodes [{_shown(nodes, ', ')}]{way}")
-            self.nodes = nodes
-            self.cycle = cycle or []
+            return f"{self._sign} cycle in nodes [{_shown(nodes, ', ')}]{way}"
+
+        def name_nodes(self, names: Sequence[Any]) -> None:
+            """Say the nodes' names, which are in the order of their positions."""
+            graph = str(self).removesuffix(self._said())  # which one of many it is, if it is one
+            self.named_nodes = [names[i] for i in self.nodes]
+            self.named_cycle = [names[i] for i in self.cycle]
+            self.args = (graph + self._said(),)
 
         def __reduce__(self) -> tuple[Any, ...]:
             """Say how to make it again: an exception's own way calls its class with the message."""

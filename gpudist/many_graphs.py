@@ -20,7 +20,7 @@ Index = int | tuple[int, ...]
 
 # Fewer graphs of more nodes than a block of a device holds are done one by one: kernels of apsp
 # share one out among all multiprocessors.
-_FEW = 4
+FEW = 4
 
 
 @cache
@@ -202,7 +202,7 @@ def where_side_by_side(graphs: Graphs, orders: Orders, semiring: str) -> str | N
         and graphs.first_edges is None
         and semiring.endswith("plus")
         and graphs.n <= most_nodes("cuda")
-        and (small or graphs.count >= _FEW)
+        and (small or graphs.count >= FEW)
     )
     if graphs.space is not arrays.HOST or (orders.device or "cpu") != "cpu":
         return (orders.device or "cuda") if tiles else None

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
 from gpudist import (
+    _core,
     batches,
     checks,
+    errors,
     foreign,
     homes,
     many_graphs,
@@ -27,9 +30,29 @@ from gpudist.progress import Progress
 UNREACHABLE: Final = results.UNREACHABLE
 """What an int32 result holds where there is no path."""
 
+_Apsp = TypeVar("_Apsp", bound=Callable[..., Any])
+
 _DASK_ALONE = "is for Dask arrays, whose result is computed in bands of rows"
 
 
+def _at_once(function: _Apsp) -> _Apsp:
+    """Decorate apsp so that plain calls with arrays on a device go to the core by the short way."""
+
+    @wraps(function)
+    def apsp(*arguments: Any, **keywords: Any) -> Any:
+        if len(arguments) == 1 and type(arguments[0]) is not np.ndarray:
+            # What a call with no more says beside the graph; small calls feel each question.
+            with_paths = keywords.get("return_predecessors", False)
+            if len(keywords) == (with_paths is True) and not checks.is_traced():
+                found = _core.apsp_tensors(arguments[0], with_paths is True, many_graphs.FEW)
+                if found is not None:
+                    return found
+        return function(*arguments, **keywords)
+
+    return apsp  # type: ignore[return-value]
+
+
+@_at_once
 @homes.returned("graph")
 def apsp(
     graph: Any,
@@ -161,7 +184,8 @@ def apsp(
     gpudist.NegativeCycleError
         A cycle has negative length (a negative weight on the diagonal is one), or in max_plus a
         positive one. Its ``nodes`` are found on such cycles, its ``cycle`` is one of these in order
-        (empty if `graph` was overwritten, or if they are more than 3000). Exact sums of the
+        (empty if `graph` was overwritten, or if they are more than 3000), by their positions;
+        ``named_nodes`` and ``named_cycle`` are the same nodes by their names. Exact sums of the
         weights decide, as the notes say. It is a subclass of SciPy's exception of that name.
     ValueError
         `graph` is not square; weights that the dtype does not take; a negative weight beside a
@@ -303,11 +327,15 @@ def apsp(
             raise TypeError("indices is for one graph, not for many")
         return batches.paths(graph, asked, sizes, **names)
     listed, nodes = named.take(graph, weight, nodelist, labels=labels, strict=asked.strict)
-    if indices is not None:
-        if labels:
-            raise TypeError("indices is for results that are read by position, not with labels")
-        return _from_some(listed, indices, asked)
-    found = paths_one.paths(listed, asked)
+    if indices is not None and labels:
+        raise TypeError("indices is for results that are read by position, not with labels")
+    try:
+        if indices is not None:
+            return _from_some(listed, indices, asked)
+        found = paths_one.paths(listed, asked)
+    except Exception as error:
+        errors.name_nodes(error, nodes)
+        raise
     if not labels:
         return found
     found = homes.brought(homes.of(graph), found)

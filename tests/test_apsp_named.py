@@ -52,6 +52,38 @@ def test_weight_has_networkxs_meaning(nx, roads):
     assert most.tolist() == [[0, 5], [1, 0]]
 
 
+def test_a_negative_cycle_is_told_by_the_names_of_its_nodes(nx, pd):
+    edges = [("home", "sea", 1.0), ("sea", "hill", -3.0), ("hill", "home", 1.0), ("hill", "end", 1)]
+    graph = nx.DiGraph()
+    graph.add_weighted_edges_from(edges)
+    order = list(graph)
+    frame = nx.to_pandas_adjacency(graph)
+    listed = pd.DataFrame(edges, columns=["source", "target", "weight"])
+    calls = {
+        "NetworkX": lambda: gpudist.apsp(graph),
+        "labels": lambda: gpudist.apsp(graph, labels=True),
+        "dicts": lambda: gpudist.apsp(nx.to_dict_of_dicts(graph)),
+        "frame": lambda: gpudist.apsp(frame),
+        "edges": lambda: gpudist.apsp_edges(listed, labels=True),
+        "some sources": lambda: gpudist.apsp(graph, indices=[0]),
+        "a list": lambda: gpudist.apsp([{"a": {"b": 1.0}}, frame, graph]),
+    }
+    for name, call in calls.items():
+        with pytest.raises(gpudist.NegativeCycleError, match="'sea' -> 'hill'") as caught:
+            call()
+        error = caught.value
+        assert sorted(error.named_cycle) == sorted(error.named_nodes) == ["hill", "home", "sea"]
+        assert [order[i] for i in error.cycle] == error.named_cycle, name
+        assert [order[i] for i in error.nodes] == error.named_nodes, name
+        assert str(error).startswith("graph 1: Negative cycle in" if name == "a list" else "Neg")
+        assert str(error).count("Negative") == 1
+    for plain in (frame.to_numpy(), [frame.to_numpy()]):
+        with pytest.raises(gpudist.NegativeCycleError, match="1 -> 2") as caught:
+            gpudist.apsp(plain)
+        error = caught.value
+        assert (error.named_nodes, error.named_cycle) == (error.nodes, error.cycle)
+
+
 def test_an_attribute_that_no_edge_has_is_an_error(nx, roads):
     with pytest.raises(
         ValueError, match=r"'weight'; they have 'cost', 'name', 'time'.*weight=None"

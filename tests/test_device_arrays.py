@@ -437,6 +437,62 @@ def test_simple_cupy_arrays_take_the_short_way(rng):
         gpudist.cdist(a, b, out=out.T)
 
 
+def some_graphs(rng):
+    """Graphs that go together, or are one, with and without negative weights."""
+    for shape in ((1, 1), (40, 40), (257, 257), (7, 20, 20), (2, 3, 33, 33), (4, 200, 200)):
+        n = shape[-1]
+        potential = rng.integers(0, 50, n)
+        w = rng.integers(1, 100, shape) * (rng.random(shape) < max(0.1, 4 / n))
+        yield w
+        yield np.where(w > 0, w + potential[:, None] - potential + 0.5, 0)
+
+
+@pytest.mark.parametrize("library", [Torch, CuPy])
+def test_simple_graphs_take_the_short_way(library, rng):
+    """Calls that say where there is no path take the long one, and give the same bits."""
+    library = library()
+    short = gpudist._core.apsp_tensors
+    for weights in some_graphs(rng):
+        for dtype in ("float32", "float64"):
+            graph = library.put(weights.astype(dtype))
+            wanted = gpudist.apsp(graph, return_predecessors=True, unreachable=np.inf)
+            got = short(graph, True, 4)
+            plain = (short(graph, False, 4), gpudist.apsp(graph))
+            for lengths in (got[0], *plain):
+                assert type(lengths) is type(graph) and lengths.dtype == graph.dtype
+                np.testing.assert_array_equal(library.get(lengths), library.get(wanted[0]))
+            for paths in (got, gpudist.apsp(graph, return_predecessors=True)):
+                assert paths[1].dtype == wanted[1].dtype and paths[1].shape == graph.shape
+                np.testing.assert_array_equal(library.get(paths[1]), library.get(wanted[1]))
+    wide = library.put(rng.random((90, 90)))
+    turned = wide.T[::2, 1::2]  # one graph may lie as it likes
+    np.testing.assert_array_equal(
+        library.get(short(turned, False, 4)), gpudist.apsp(library.get(wide).T[::2, 1::2])
+    )
+    many = library.put(np.zeros((6, 4, 4)))
+    left = [many[:, ::2, ::2], many[0, 0], many[0, :3], many[:, :3], many[:0], many[:, :0, :0]]
+    left += [library.put(np.zeros(shape)) for shape in ((3, 200, 200), (4, 1030, 1030))]
+    left += [library.put(np.zeros((4, 4), dtype)) for dtype in ("i4", "bool", "f2")]
+    left += [library.get(wide), None]
+    for graph in left:
+        assert short(graph, False, 4) is None
+    cyclic = np.zeros((5, 5))
+    cyclic[1, 2], cyclic[2, 1] = 1, -3
+    for graph in (cyclic, np.stack([abs(cyclic), cyclic])):
+        assert short(library.put(graph), False, 4) is None
+        with pytest.raises(gpudist.NegativeCycleError) as caught:
+            gpudist.apsp(library.put(graph))
+        assert sorted(caught.value.cycle) == [1, 2]
+
+
+def test_graphs_whose_gradients_are_recorded_are_refused():
+    torch = Torch().module
+    graph = torch.rand(9, 9, device="cuda", requires_grad=True)
+    assert gpudist._core.apsp_tensors(graph, False, 4) is None
+    with pytest.raises(TypeError, match="graph is a tensor that requires gradients"):
+        gpudist.apsp(graph)
+
+
 @pytest.mark.parametrize("n", [1, 2, 31, 33, 64, 257, 511, 513, 1025, 1800, 2048, 2049])
 def test_apsp_of_few_nodes(n, rng):
     """Up to 2048 nodes all is one launch, whose blocks' shares depend on the number of nodes.

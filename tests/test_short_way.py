@@ -28,6 +28,25 @@ def test_what_is_not_simple_goes_the_long_way():
     np.testing.assert_array_equal(gpudist.cdist(a, b), gpudist.cdist(A, B))
 
 
+def test_graphs_on_the_host_go_the_long_way(monkeypatch):
+    torch = pytest.importorskip("torch", reason="PyTorch is missing")
+    graph = torch.as_tensor(SQUARE)
+    for thing in (SQUARE, graph, graph[None], SQUARE.tolist(), {"a": {"b": 1}}, None):
+        assert _core.apsp_tensors(thing, False, 4) is None
+    with pytest.raises(TypeError, match="lacks the argument 'few'"):
+        _core.apsp_tensors(graph, True)
+    asked = []
+    monkeypatch.setattr(_core, "apsp_tensors", lambda *given: asked.append(given))
+    gpudist.apsp(graph)
+    gpudist.apsp(graph, return_predecessors=True)
+    assert [given[1] for given in asked] == [False, True]
+    gpudist.apsp(SQUARE)  # which is on the host
+    for order in ({"unreachable": 0}, {"dtype": "float32"}, {"return_predecessors": False}):
+        gpudist.apsp(graph, **order)
+    gpudist.apsp(graph=graph)
+    assert len(asked) == 2
+
+
 SQUARE = np.arange(16.0).reshape(4, 4) ** 2
 
 

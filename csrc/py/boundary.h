@@ -24,12 +24,12 @@
 
 /* ---------------------------------------------------------------- errors (raise.c) */
 
-/* The objects that the module holds: gpudist.DeviceError; PyTorch's type, once it was met
- * and its name of int64 (py_tensors.c); CuPy's, and what tells its streams and devices
+/* The objects that the module holds: gpudist.DeviceError; PyTorch's type, once it was met,
+ * and its names of int64 and int32 (py_tensors.c); CuPy's, and what tells its streams and devices
  * (py_cupy.c). */
-#define GD_HELD(each)                                                                         \
-    each(device_error) each(tensor_type) each(tensor_int64) each(cupy_type) each(cupy_stream) \
-        each(cupy_runtime)
+#define GD_HELD(each)                                                                          \
+    each(device_error) each(tensor_type) each(tensor_int64) each(tensor_int32) each(cupy_type) \
+        each(cupy_stream) each(cupy_runtime)
 /* And names of these libraries' attributes, as strings from the beginning: field and text. */
 #define GD_NAMES(each)                                                                        \
     each(is_neg, "is_neg") each(new_empty, "new_empty") each(requires_grad, "requires_grad")  \
@@ -171,6 +171,7 @@ GD_FUNCTION(gd_py_gradient);
 GD_FUNCTION(gd_py_plan_cdist);
 GD_FUNCTION(gd_py_apsp);
 GD_FUNCTION(gd_py_apsp_batch);
+GD_FUNCTION(gd_py_apsp_tensors);
 GD_FUNCTION(gd_py_hops);
 GD_FUNCTION(gd_py_few_edges);
 GD_FUNCTION(gd_py_closure);

@@ -128,6 +128,11 @@ static PyMethodDef methods[] = {
          "The same for many graphs, each operand in one row; doubts tells by how much rounding may "
          "hide a cycle of each, or NaN where it is to be done alone, and is zero at first; returns "
          "whether it is not for some."),
+    FAST(apsp_tensors,
+         "apsp_tensors($module, /, graph, predecessors, few)\n--\n\n"
+         "What apsp returns, where the graph is a simple tensor of floats of PyTorch on a CUDA "
+         "device, or an array of CuPy, or one of many graphs; else, and where an answer has to be "
+         "looked at, None. Graphs that do not fit a block go one by one if there are but a few."),
     FAST(hops,
          "hops($module, /, graph, out, no_edge, sentinel, directed, unreachable, most_hops, "
          "kernel=None, device=None, stream=0, ordered=False, progress=None, "

@@ -11,15 +11,11 @@
 #include "../neighbors.h"
 #include "dlpack_abi.h"
 
-/* The most bytes of a result on a device: larger ones are allocated with a look at how much memory
- * there is. */
-#define MOST_BYTES_ON_DEVICE ((ptrdiff_t)1 << 28)
-
 /* Its table is kept once it was found. */
 bool gd_is_tensor(gd_module_state *state, PyObject *value)
 {
     PyObject *const type = (PyObject *)Py_TYPE(value);
-    PyObject *name, *torch, *tensor = NULL, *int64 = NULL, *capsule = NULL;
+    PyObject *name, *torch, *tensor = NULL, *int64 = NULL, *int32 = NULL, *capsule = NULL;
     if (state->tensor_type != NULL || PyArray_Check(value)) {
         return type == state->tensor_type;
     }
@@ -30,20 +26,23 @@ bool gd_is_tensor(gd_module_state *state, PyObject *value)
     }
     if (tensor == type) {
         int64 = PyObject_GetAttrString(torch, "int64");
+        int32 = PyObject_GetAttrString(torch, "int32");
         capsule = PyObject_GetAttrString(tensor, "__dlpack_c_exchange_api__");
     }
-    if (capsule != NULL && int64 != NULL) {
+    if (capsule != NULL && int64 != NULL && int32 != NULL) {
         const dl_exchange *table = PyCapsule_GetPointer(capsule, DL_EXCHANGE_CAPSULE);
         if (table != NULL && table->version.major == 1 && table->read_tensor != NULL) {
             state->exchange = table; /* as long as the process lives, says the specification */
             state->tensor_type = Py_NewRef(tensor);
             state->tensor_int64 = Py_NewRef(int64);
+            state->tensor_int32 = Py_NewRef(int32);
         }
     }
     Py_XDECREF(name);
     Py_XDECREF(torch);
     Py_XDECREF(tensor);
     Py_XDECREF(int64);
+    Py_XDECREF(int32);
     Py_XDECREF(capsule);
     PyErr_Clear();
     return state->tensor_type == type;
@@ -74,13 +73,30 @@ static bool describe(const gd_module_state *state, PyObject *tensor, gd_matrix *
 }
 
 /* Numbers that are to be negated when they are read are no matrix of floats. */
-static bool read_tensor(const gd_module_state *state, PyObject *tensor, gd_matrix *matrix)
+static bool is_as_stored(const gd_module_state *state, PyObject *tensor)
 {
     PyObject *negated = PyObject_CallMethodObjArgs(tensor, state->is_neg, NULL);
     const bool plain = negated == Py_False;
     Py_XDECREF(negated);
     PyErr_Clear();
-    return plain && describe(state, tensor, matrix);
+    return plain;
+}
+
+static bool read_tensor(const gd_module_state *state, PyObject *tensor, gd_matrix *matrix)
+{
+    return is_as_stored(state, tensor) && describe(state, tensor, matrix);
+}
+
+static bool read_graphs_of_tensor(const gd_module_state *state, PyObject *tensor, gd_graphs *graphs)
+{
+    dl_tensor t;
+    if (!is_as_stored(state, tensor) || state->exchange->read_tensor(tensor, &t) != 0) {
+        PyErr_Clear();
+        return false;
+    }
+    return t.device.type == DL_CUDA &&
+           gd_describe_graphs(t.shape, t.strides, t.ndim, gd_dtype_of_tensor(&t),
+                              (char *)t.data + t.byte_offset, t.device.id, graphs);
 }
 
 /* A new tensor with the dtype of `like`, unless keywords name another, on its device. Its method
@@ -108,23 +124,41 @@ static PyObject *make_tensor(gd_module_state *state, PyObject *like, const gd_ma
     return tensor;
 }
 
-static PyObject *make_numbers(gd_module_state *state, PyObject *like, const gd_matrix *matrix,
-                              ptrdiff_t rows, ptrdiff_t cols, int64_t **made)
+/* The same with its memory, of that dtype unless it is NULL. */
+static PyObject *new_tensor_of(gd_module_state *state, PyObject *like, int ndim,
+                               const ptrdiff_t *shape, PyObject *dtype, void **made)
 {
-    PyObject *dtype = PyDict_New(), *tensor = NULL;
+    PyObject *keywords = dtype != NULL ? PyDict_New() : NULL, *tensor = NULL;
     dl_tensor t;
-    (void)matrix;
-    if (dtype != NULL && PyDict_SetItem(dtype, state->dtype, state->tensor_int64) == 0) {
-        tensor = new_tensor(state, like, 2, (const ptrdiff_t[]){rows, cols}, dtype);
+    if (dtype == NULL || (keywords != NULL && PyDict_SetItem(keywords, state->dtype, dtype) == 0)) {
+        tensor = new_tensor(state, like, ndim, shape, keywords);
     }
     if (tensor != NULL &&
         (!gd_is_tensor(state, tensor) || state->exchange->read_tensor(tensor, &t) != 0)) {
         Py_CLEAR(tensor);
     }
-    *made = tensor != NULL ? (int64_t *)((char *)t.data + t.byte_offset) : NULL;
-    Py_XDECREF(dtype);
+    *made = tensor != NULL ? (char *)t.data + t.byte_offset : NULL;
+    Py_XDECREF(keywords);
     PyErr_Clear();
     return tensor;
+}
+
+static PyObject *make_numbers(gd_module_state *state, PyObject *like, const gd_matrix *matrix,
+                              ptrdiff_t rows, ptrdiff_t cols, int64_t **made)
+{
+    void *memory;
+    PyObject *const tensor = new_tensor_of(state, like, 2, (const ptrdiff_t[]){rows, cols},
+                                           state->tensor_int64, &memory);
+    (void)matrix;
+    *made = memory;
+    return tensor;
+}
+
+static PyObject *make_graphs(gd_module_state *state, PyObject *like, const gd_graphs *graphs,
+                             bool whole, void **made)
+{
+    PyObject *const dtype = whole ? state->tensor_int32 : NULL;
+    return new_tensor_of(state, like, graphs->ndim, graphs->shape, dtype, made);
 }
 
 /* One that records what is done with it is neither to be read nor to be written to in silence: the
@@ -143,10 +177,16 @@ static int stream_of_tensors(const gd_module_state *state, int device, void **st
     return state->exchange->current_stream(DL_CUDA, device, stream);
 }
 
-static const gd_library torch_library = {gd_is_tensor, read_tensor,     make_tensor,
-                                         make_numbers, is_plain_tensor, stream_of_tensors};
+const gd_library gd_library_torch = {gd_is_tensor,    read_tensor,           make_tensor,
+                                     make_numbers,    read_graphs_of_tensor, make_graphs,
+                                     is_plain_tensor, stream_of_tensors};
 
 /* ---------------------------------------------------------------- any library */
+
+const gd_library *gd_library_of(gd_module_state *state, PyObject *array)
+{
+    return gd_is_tensor(state, array) ? &gd_library_torch : &gd_library_cupy;
+}
 
 /* Where the result goes: the caller's own array if it is as simple, or a new one; NULL where the
  * usual way has to see to it. */
@@ -172,8 +212,7 @@ static PyObject *take_result(gd_module_state *state, const gd_library *library, 
 static const gd_library *read_pair(gd_module_state *state, PyObject *a_object, PyObject *b_object,
                                    gd_matrix *a, gd_matrix *b)
 {
-    const gd_library *const library =
-        gd_is_tensor(state, a_object) ? &torch_library : &gd_library_cupy;
+    const gd_library *const library = gd_library_of(state, a_object);
     return library->owns(state, a_object) && library->owns(state, b_object) &&
                    library->read(state, a_object, a) && library->read(state, b_object, b) &&
                    library->plain(state, a_object) && library->plain(state, b_object)
@@ -203,8 +242,9 @@ GD_FUNCTION(gd_py_cdist_tensors)
         return NULL;
     }
     if ((library = read_pair(state, a_object, b_object, &a, &b)) == NULL ||
-        !gd_fit_simply(&a, &b, a.dtype,
-                       a.device.backend == GD_CPU ? GD_MOST_BYTES_ON_HOST : MOST_BYTES_ON_DEVICE) ||
+        !gd_fit_simply(
+            &a, &b, a.dtype,
+            a.device.backend == GD_CPU ? GD_MOST_BYTES_ON_HOST : GD_MOST_BYTES_ON_DEVICE) ||
         !read_metric(metric, a.cols, &measure) ||
         (result = take_result(state, library, out_object, a_object, &a, &b, &out)) == NULL) {
         Py_RETURN_NONE;
@@ -223,7 +263,7 @@ static bool can_search(const gd_matrix *a, const gd_matrix *b, ptrdiff_t count)
 {
     return a->device.backend == GD_CUDA && gd_same_device(a, b) && a->dtype == b->dtype &&
            a->cols == b->cols && a->rows > 0 && a->cols > 0 && count > 0 &&
-           a->rows <= MOST_BYTES_ON_DEVICE / (ptrdiff_t)sizeof(int64_t) / count;
+           a->rows <= GD_MOST_BYTES_ON_DEVICE / (ptrdiff_t)sizeof(int64_t) / count;
 }
 
 GD_FUNCTION(gd_py_nearest_tensors)

@@ -95,7 +95,7 @@ __global__ void __launch_bounds__(kTeamThreads<kPred>, 1)
     unsigned negatives = 0;
     int turn = 0;
     for (ptrdiff_t graph = number; graph < job.count; graph += teams.count, ++turn) {
-        close_graph<Ring, kPred, kThreads>(
+        close_graph<Ring, kPred, kThreads, false>(
             job, graph, team, {block, turn}, memory,
             TeamMeeting<T, kLooksForHidden<T, kPred>>{team, turn, negatives, teams.facts + graph});
         __syncthreads(); /* the part has left */

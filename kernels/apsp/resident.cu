@@ -24,7 +24,8 @@
  *   host's memory: the host enqueues all and waits once. With predecessors and in float64 it waits
  *   for what is known of the weights first, as rounding may hide negative cycles.
  * - Predecessors lie beside the matrix, and their tags go with the pivots' rows. They take as much
- *   room again, so that they end at 1280 nodes; float64 ends at 1024, and has none.
+ *   room again, so that they end at 1280 nodes; float64 ends at 1024, and has none. Up to 768 nodes
+ *   the tags of lines are closed by warps of their own, as the next chain waits for lengths alone.
  * What a block does is in resident_block.cuh and resident_chain.cuh.
  *
  * Snapshots, the order of pairs and the bits of the result are blocked.cu's.
@@ -33,7 +34,7 @@
  * bound of the instructions (semiring/rings.cuh). Below some 1000 nodes it is the chain, 4 us a
  * round (resident_chain.cuh).
  *
- * Launch: a cooperative grid of up to 16 x 8 blocks of 256 threads, as many as there are
+ * Launch: a cooperative grid of up to 16 x 8 blocks of 256 threads, or 384, as many as there are
  * multiprocessors or fewer.
  *
  * Reached on an H100, this kernel alone, before the chain went by runs and all panels came sealed,
@@ -44,7 +45,9 @@
  * H200, whole calls before that: n = 256 0.080 ms, 512 0.130, 1024 0.225, 1536 0.508, 2048 0.818
  * (10.5e12 updates/s); with predecessors 0.162, 0.247, 0.425 and for n = 1280 0.666, where
  * blocked.cu took 0.233, 0.419 and 0.885 for the first three; float64 n = 1024 0.561, where that
- * took 1.03. */
+ * took 1.03. With tags apart a launch with predecessors takes on an H100, for 256 nodes 0.059 ms
+ * (before 0.065), 512 0.115 (0.144), 768 0.217 (0.250); whole calls without predecessors 0.053,
+ * 0.088 and 0.145, 1024 0.205. */
 #include <cooperative_groups.h>
 #include <string.h>
 
@@ -121,22 +124,27 @@ struct GridMeeting {
     }
 };
 
+/* Where tags have warps of their own there are four more, which have fewer registers. */
+template <bool kTagsApart>
+constexpr int kWholeThreads = kTagsApart ? 384 : kThreads;
+
 /* From weights as given to lengths as they are wanted. What has to be zero before the blocks work
  * together is, once they have met. */
-template <typename Ring, bool kPred>
-__global__ void __launch_bounds__(kThreads, 1)
+template <typename Ring, bool kPred, bool kTagsApart>
+__global__ void __launch_bounds__(kWholeThreads<kTagsApart>, 1)
     close_whole(const __grid_constant__ gd::Graphs<typename Ring::Word> graph,
                 const __grid_constant__ Job<typename Ring::Word> job,
                 gd::Facts<typename Ring::Word> *each)
 {
     using T = typename Ring::Word;
+    constexpr int kAll = kWholeThreads<kTagsApart>;
     extern __shared__ int4 memory[];
     if (blockIdx.x == 0 && threadIdx.x < sizeof(Flags) / sizeof(unsigned)) {
         reinterpret_cast<unsigned *>(job.flags)[threadIdx.x] = 0;
     }
-    clear(job, kPred, blockIdx.x * kThreads + threadIdx.x, gridDim.x * kThreads);
-    gd::close_graph<Ring, kPred, kThreads>(graph, 0, job, {(int)blockIdx.x, 0}, memory,
-                                           GridMeeting<T>{each});
+    clear(job, kPred, blockIdx.x * kAll + threadIdx.x, gridDim.x * kAll);
+    gd::close_graph<Ring, kPred, kAll, kTagsApart>(graph, 0, job, {(int)blockIdx.x, 0}, memory,
+                                                   GridMeeting<T>{each});
 }
 
 template <typename T>
@@ -197,7 +205,7 @@ constexpr ptrdiff_t kMostWhole = 1024;
 /* What each block knows of a whole graph's weights lies before the rest of the workspace. */
 constexpr size_t kFactsBytes = kDown * kAcross * sizeof(gd::Facts<double>);
 
-template <typename Ring, bool kPred>
+template <typename Ring, bool kPred, bool kTagsApart = false>
 gd_status run_whole(const gd_apsp_batch &call, gd_error *err)
 {
     using T = typename Ring::Word;
@@ -207,13 +215,24 @@ gd_status run_whole(const gd_apsp_batch &call, gd_error *err)
     gd::Graphs<T> graph = gd::describe<T>(call);
     graph.row_stride = call.graph.weights.row_stride;
     gd::look_for_words(&graph);
-    constexpr auto kernel = close_whole<Ring, kPred>;
-    GD_CUDA_TRY(
-        err, kId,
-        gd::enqueue<gd::Start::kTogether>(call.launch, kernel, blocks_of(job), kThreads,
-                                          shared_bytes<T>(job.most_rows, job.most_cols, kPred),
-                                          graph, job, reinterpret_cast<gd::Facts<T> *>(workspace)));
+    constexpr auto kernel = close_whole<Ring, kPred, kTagsApart>;
+    GD_CUDA_TRY(err, kId,
+                gd::enqueue<gd::Start::kTogether>(
+                    call.launch, kernel, blocks_of(job), kWholeThreads<kTagsApart>,
+                    shared_bytes<T>(job.most_rows, job.most_cols, kPred), graph, job,
+                    reinterpret_cast<gd::Facts<T> *>(workspace)));
     return GD_OK;
+}
+
+/* Nodes up to which tags have warps of their own. Of more, a block has more lines than such warps
+ * (NOTES.md). */
+constexpr ptrdiff_t kMostTagsApart = 768;
+
+template <typename Ring>
+gd_status run_whole_tagged(const gd_apsp_batch &call, gd_error *err)
+{
+    return call.pitch <= kMostTagsApart ? run_whole<Ring, true, true>(call, err)
+                                        : run_whole<Ring, true>(call, err);
 }
 
 /* What a block has beside its static memory. */
@@ -299,12 +318,12 @@ extern "C" gd_status gd_cuda_apsp_whole(gd_apsp_batch *call, gd_error *err)
     }
     switch (call->dtype) {
         case GD_F32:
-            return tagged ? run_whole<Plus<float>, true>(*call, err)
+            return tagged ? run_whole_tagged<Plus<float>>(*call, err)
                           : run_whole<Plus<float>, false>(*call, err);
         case GD_F64:
             return run_whole<Plus<double>, false>(*call, err);
         default:
-            return tagged ? run_whole<Plus<int32_t>, true>(*call, err)
+            return tagged ? run_whole_tagged<Plus<int32_t>>(*call, err)
                           : run_whole<Plus<int32_t>, false>(*call, err);
     }
 }

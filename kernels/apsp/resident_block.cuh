@@ -89,8 +89,9 @@ struct Part {
     int32_t *const before; /* where paths come from; room for it is there with predecessors alone */
 };
 
-/* kHigh: may join 2 x 2 tiles at once, which takes all registers that a thread has. */
-template <typename Ring, bool kPred, int kThreads, bool kHigh = false>
+/* kHigh: may join 2 x 2 tiles at once, which takes all registers that a thread has. kTagsApart: the
+ * tags of lines are closed by other warps than their lengths where there are enough. */
+template <typename Ring, bool kPred, int kThreads, bool kHigh = false, bool kTagsApart = false>
 class Resident : Part<typename Ring::Word, kPred> {
     using T = typename Ring::Word;
     using Base = Part<T, kPred>;
@@ -292,6 +293,7 @@ private:
     {
         take_share<takers(kThreads)>(round, threadIdx.x, -1, -1);
         __syncthreads();
+        __syncthreads(); /* not needed, but a checker of races reports panels without (NOTES.md) */
         tell_taken(round);
     }
 
@@ -418,16 +420,17 @@ private:
             relax_one<kRows>(of_rows ? my_row : row_of_col(at), of_rows ? at : my_col,
                              part * kRows * 4);
         };
-        const auto close_lines = [&](bool of_rows, int tile, bool follows) {
+        const auto close_lines = [&](bool of_rows, int tile, bool follows, bool lengths,
+                                     bool tags) {
             const int line = threadIdx.x % 32;
             const int place =
                 of_rows ? (tile << job.log_across) + col : (tile << job.log_down) + row;
             if constexpr (kPred) {
-                if (of_rows) {
+                if (of_rows && tags) {
                     const ptrdiff_t from = offset_of(my_row, tile) + line;
                     close_tagged_line<Ring, kThreads>(
                         matrix + from, before + from, stride, shared.closed[0],
-                        panel<T>(job.rows, next, place) + line,
+                        lengths ? panel<T>(job.rows, next, place) + line : NULL,
                         panel<int32_t>(job.tags, next, place) + line, seal_of(next), follows);
                     return;
                 }
@@ -465,9 +468,15 @@ private:
             }
         }
         bool follows = other >= 0;
+        /* The next chain waits for lengths, which take half the time of tags. So who has no line
+         * closes the tags of another one's. */
+        const bool apart = kTagsApart && shares;
 #pragma unroll 1
         for (int at = (warp + kOthers) % kWarps; at < tiles || follows; at += kWarps) {
-            if (at < tiles) {
+            if (apart && at >= tiles && at - tiles < row_tiles) {
+                close_lines(true, at - tiles, true, false, true);
+            }
+            else if (at < tiles) {
                 if (round >= 0 && !shares) {
                     bring_up_to_date(std::integral_constant<int, 8>(), at, 0);
                     __syncwarp();
@@ -476,7 +485,7 @@ private:
                 int tile = of_rows ? at : row_of_col(at), turns = has_both && at == my_col ? 2 : 1;
 #pragma unroll 1
                 for (; turns > 0; --turns) {
-                    close_lines(of_rows, tile, follows);
+                    close_lines(of_rows, tile, follows, true, !apart);
                     of_rows = false;
                     tile = my_row;
                     follows = false;

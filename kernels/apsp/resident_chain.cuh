@@ -397,7 +397,8 @@ __device__ __forceinline__ void close_line(const typename Ring::Word *line, int 
     }
 }
 
-/* A line of the pivots' rows, with its tags and where they go. */
+/* A line of the pivots' rows, with its tags and where they go; `panel` is NULL where another warp
+ * sends the lengths. */
 template <typename Ring, int kThreads>
 __device__ __forceinline__ void close_tagged_line(const typename Ring::Word *line,
                                                   const int32_t *line_before, int stride,
@@ -422,7 +423,9 @@ __device__ __forceinline__ void close_tagged_line(const typename Ring::Word *lin
         Pair<T> both = {x[k + 1], x[k]};
         Pair<int32_t> from = {before[k + 1], before[k]};
         join_tagged<Ring>(both, from, legs[k + 1].first);
-        send(panel + k / 2 * kSide, both, seal);
+        if (panel != NULL) {
+            send(panel + k / 2 * kSide, both, seal);
+        }
         send(panel_tags + k / 2 * kSide, from, seal);
 #pragma unroll
         for (int i = k + 2; i < kSide; i += 2) {

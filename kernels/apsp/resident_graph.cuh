@@ -212,19 +212,19 @@ __device__ __forceinline__ Facts<T> facts_of(const Entered<T> &found)
 
 /* Closes a part that is in shared memory. In one function with the loop for other weights, or with
  * a graph's way in and out, it would not have the registers it needs. */
-template <typename Ring, bool kPred, int kThreads>
+template <typename Ring, bool kPred, int kThreads, bool kTagsApart = false>
 __device__ __noinline__ void close_apart(const resident::Job<typename Ring::Word> &team,
                                          resident::Place at)
 {
     extern __shared__ int4 memory[];
     const resident::Part<typename Ring::Word, kPred> part(team, at, memory);
-    resident::Resident<Ring, kPred, kThreads>(part).close();
+    resident::Resident<Ring, kPred, kThreads, false, kTagsApart>(part).close();
 }
 
 /* A block's part of a graph, from its weights to its lengths. Which loop the weights allow the
  * blocks tell each other once they have read them: meeting.has_negative(), and what all know of the
  * weights is meeting.facts(). */
-template <typename Ring, bool kPred, int kThreads, typename Meeting>
+template <typename Ring, bool kPred, int kThreads, bool kTagsApart, typename Meeting>
 __device__ __forceinline__ void close_graph(const Graphs<typename Ring::Word> &job, ptrdiff_t graph,
                                             const resident::Job<typename Ring::Word> &team,
                                             const resident::Place &at, void *memory,
@@ -241,10 +241,10 @@ __device__ __forceinline__ void close_graph(const Graphs<typename Ring::Word> &j
     const Facts<T> own = facts_of<kLooks, kThreads>(found);
     const bool careful = meeting.has_negative(own) || job.flip;
     if (std::is_same<Quick, Ring>::value || !careful) {
-        close_apart<Quick, kPred, kThreads>(team, at);
+        close_apart<Quick, kPred, kThreads, kTagsApart>(team, at);
     }
     else if constexpr (!std::is_same<Quick, Ring>::value) {
-        close_apart<Ring, kPred, kThreads>(team, at);
+        close_apart<Ring, kPred, kThreads, kTagsApart>(team, at);
     }
     const T loop = mine.leave();
     alone |= loop < 0;
