@@ -602,10 +602,7 @@ def host_objects(value: Any, name: str) -> Any:
     """Return `value` as a NumPy array of any dtype; refuse a mask, which would be ignored."""
     if type(value) is np.ndarray:
         return value
-    if isinstance(value, np.ma.MaskedArray):
-        raise TypeError(f"{name} is a masked array; fill it first, its mask would be ignored")
-    foreign.refuse(value, name)
-    checks.refuse_recorded(name, value)
+    _refuse_what_would_be_lost(value, name)
     try:
         return np.asarray(_plain(value))
     except MemoryError:
@@ -614,6 +611,26 @@ def host_objects(value: Any, name: str) -> Any:
         kind = ValueError if isinstance(error, ValueError) else TypeError
         why = foreign.uneven_rows(value) or error
         raise kind(f"{name} cannot be read as an array: {why}") from error
+
+
+# What has nothing that NumPy would lose, and the most dimensions that it reads.
+_HARMLESS = frozenset({bool, int, float, np.ndarray, np.float64, np.float32, np.int64})
+_DEPTH = 64
+
+
+def _refuse_what_would_be_lost(value: Any, name: str, depth: int = 0) -> None:
+    """Raise a TypeError for a mask, for what has yet to be computed, and for a list of such."""
+    if type(value) in (list, tuple):
+        if depth < _DEPTH and not _HARMLESS.issuperset(map(type, value)):
+            for i, part in enumerate(value):
+                # Of a row it is enough to see that it begins as rows of numbers do.
+                if type(part) is not list or not part or type(part[0]) not in _HARMLESS:
+                    _refuse_what_would_be_lost(part, f"{name}[{i}]", depth + 1)
+        return
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(f"{name} is a masked array; fill it first, its mask would be ignored")
+    foreign.refuse(value, name)
+    checks.refuse_recorded(name, value)
 
 
 def _plain(value: Any) -> Any:
@@ -660,13 +677,14 @@ def parameter(space: Space, value: Any, name: str) -> Any:
 
 def dimensions(value: Any) -> int:
     """Return the number of dimensions of an array, or of nested lists, as far as it is told."""
-    count = getattr(value, "ndim", None)
-    if isinstance(count, int):
-        return count
-    if isinstance(value, (list, tuple)) and value:
-        return 1 + dimensions(value[0])
+    around = 0
+    while isinstance(value, (list, tuple)) and value and around < _DEPTH:
+        value, around = value[0], around + 1
+    own = getattr(value, "ndim", None)
+    if isinstance(own, int):
+        return around + own
     shape = getattr(value, "shape", None)
-    return len(shape) if isinstance(shape, tuple) else 0
+    return around + (len(shape) if isinstance(shape, tuple) else 0)
 
 
 def in_place(space: Space, array: Any, out: Any) -> bool:

@@ -109,7 +109,7 @@ def columns(value: Any, name: str) -> Any:
     """Return a data frame or a column of numbers as a NumPy array, and all else as it is.
 
     The columns of a frame may be of several types, and of those that know missing values, as long
-    as none is missing.
+    as none is missing. Of a list of frames or columns each is read so.
 
     Parameters
     ----------
@@ -139,6 +139,8 @@ def columns(value: Any, name: str) -> Any:
         return _polars(value, name)
     if library == "pyarrow" and (hasattr(value, "null_count") or hasattr(value, "column_names")):
         return _pyarrow(value, name)
+    if type(value) in (list, tuple) and any(map(_library, set(map(type, value)))):
+        return [columns(part, f"{name}[{i}]") for i, part in enumerate(value)]
     return value
 
 

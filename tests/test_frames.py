@@ -94,6 +94,19 @@ def test_pandas_elsewhere():
     assert gpudist.pdist(words, lambda u, v: float(u[0] != v[0])).tolist() == [1.0]
 
 
+def test_lists_of_columns_are_read_as_columns_are():
+    pd = pytest.importorskip("pandas", reason="pandas is missing")
+    whole, gap = pd.Series([1, 2], dtype="Int64"), pd.Series([1, None], dtype="Int64")
+    assert (
+        gpudist.cdist([whole, whole], NUMBERS).tolist()
+        == gpudist.cdist([[1, 2]] * 2, NUMBERS).tolist()
+    )
+    with pytest.raises(ValueError, match=r"^XA\[1\] has missing values"):
+        gpudist.cdist([whole, gap], NUMBERS)
+    with pytest.raises(ValueError, match=r"^XB\[1\]'s column 0 has missing values"):
+        gpudist.cdist(NUMBERS, [whole.to_frame(), gap.to_frame()])
+
+
 def pandas_refusals(pd):
     days = pd.to_datetime(["2026-01-01", "2026-01-02"])
     frame = pd.DataFrame({"a": [1.0, 2.0]})

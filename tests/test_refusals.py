@@ -383,3 +383,46 @@ def test_what_only_looks_like_a_sparse_matrix_is_refused():
     for function in (gpudist.apsp, gpudist.transitive_closure):
         with pytest.raises(TypeError, match="graph is no sparse matrix, though a Hollow has tocsr"):
             function(Hollow())
+
+
+MASKED = np.ma.masked_array([[0.0, 2.0], [3.0, 0.0]], [[0, 1], [0, 0]])
+ROWS = [MASKED[0], MASKED[1]]
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        (r"XA\[0\]", lambda: gpudist.cdist(ROWS, S[:, :2])),
+        (r"XB\[1\]\[0\]", lambda: gpudist.cdist(S[:2, :2], [[[1.0, 2.0]], ROWS])),
+        (r"X\[0\]", lambda: gpudist.pdist(tuple(ROWS), lambda u, v: 0.0)),
+        (r"XB\[1\]", lambda: gpudist.knn(S[:, :2], [[1.0, 2.0], MASKED[1]], 1)),
+        (r"w\[0\]", lambda: gpudist.cdist(S[:, :2], S[:, :2], w=[np.ma.masked, 1])),
+        (r"A\[0\]", lambda: gpudist.minplus(ROWS, ROWS)),
+        (r"A\[0\]", lambda: gpudist.perron(ROWS)),
+        (r"graph\[0\]", lambda: gpudist.apsp(ROWS)),
+        (r"graph\[0\]", lambda: gpudist.transitive_closure(ROWS)),
+        (r"dist\[0\]", lambda: gpudist.measures.center(ROWS)),
+        (r"edges\[0\]", lambda: gpudist.apsp_edges([np.ma.masked_array([0, 1], [0, 1]), [0, 1]])),
+    ],
+)
+def test_a_mask_within_a_list_is_not_ignored(name, call):
+    """NumPy makes a plain array of such a list, and leaves the masks out without a word."""
+    with pytest.raises(TypeError, match=rf"^{name} is a masked array; fill it first"):
+        call()
+
+
+def test_lists_of_arrays_are_read_as_numpy_reads_them():
+    """Of graphs in a list each may have a mask, which there means something."""
+    for same in (
+        [*S],
+        tuple(map(tuple, S.tolist())),
+        [S[0], *S[1:].tolist()],
+        [list(S[0]), *S[1:]],
+    ):
+        np.testing.assert_array_equal(gpudist.pdist(same), gpudist.pdist(S))
+    np.testing.assert_array_equal(gpudist.cdist([S, S + 1], S)[1], gpudist.cdist(S + 1, S))
+    assert [d.tolist() for d in gpudist.apsp([MASKED, MASKED])] == [[[0, np.inf], [3, 0]]] * 2
+    nested: list = []
+    nested.append(nested)
+    with pytest.raises((TypeError, ValueError), match=r"^XA "):
+        gpudist.cdist(nested, S)
