@@ -308,7 +308,7 @@ def _answer(asked: Asked) -> Any:
         result = torch.of_recorded(asked.function, asked.named, asked.metric, asked.metric_args)
         if result is not None:
             return result
-    foreign.refuse_other_order({name: foreign.labels(x) for name, x in asked.named.items()})
+    foreign.refuse_other_names(asked.named, {} if callable(asked.metric) else asked.metric_args)
     if any(map(foreign.is_traced, given[:-1])):
         return traced.distances(cdist if asked.function == "cdist" else pdist, asked)
     if foreign.is_dask(*given[:-1]):

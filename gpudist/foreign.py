@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterable
 from functools import cache
 from typing import Any
@@ -144,36 +145,86 @@ def columns(value: Any, name: str) -> Any:
     return value
 
 
-def labels(value: Any) -> list[str]:
-    """Return the names of a data frame's columns; none where they are no text, or no frame's."""
-    library = _library(type(value))  # type: ignore[arg-type]  # a type is hashable
-    frame = {"pandas": "iloc", "polars": "get_columns", "pyarrow": "column_names"}.get(library)
-    if frame is None or not hasattr(value, frame):
-        return []
-    names = value.column_names if library == "pyarrow" else getattr(value, "columns", ())
-    return [*names] if all(isinstance(name, str) for name in names) else []
+def labels(value: Any, axis: int = -1) -> list[str]:
+    """Return the names of columns, or with an axis of -2 of rows, where they are text.
 
-
-def refuse_other_order(named: dict[str, list[str]]) -> None:
-    """Raise a ValueError where two frames have the same columns in two orders.
+    Frames have them, arrays of xarray with coordinates, and a column of pandas by its index, which
+    has a number for each column of something else.
 
     Parameters
     ----------
-    named : dict of str to list of str
-        The `labels` of one or two operands, by the names that errors shall use.
+    value : object
+        What was given for an array.
+    axis : int
+        -1 or -2.
+
+    Returns
+    -------
+    list of str
+        The names, none where there are none or some are no text.
+    """
+    library = _library(type(value))  # type: ignore[arg-type]  # a type is hashable
+    names: Iterable[Any] = ()
+    if library == "pandas" and hasattr(value, "iloc"):
+        names = value.columns if axis == -1 and value.ndim == 2 else value.index
+    elif library == "xarray" and getattr(value, "ndim", 0) >= -axis:
+        names = value.indexes.get(value.dims[axis], ())
+    elif axis == -1 and library == "polars" and hasattr(value, "get_columns"):
+        names = value.columns
+    elif axis == -1 and library == "pyarrow" and hasattr(value, "column_names"):
+        names = value.column_names
+    names = list(names)
+    return names if all(isinstance(name, str) for name in names) else []
+
+
+def in_other_order(some: list[Any], others: list[Any]) -> bool:
+    """Tell whether these are the same names, each as often, but in two orders."""
+    return some != others and len(some) == len(others) and Counter(some) == Counter(others)
+
+
+def refuse_other_names(named: dict[str, Any], arguments: dict[str, Any]) -> None:
+    """Raise a ValueError where frames have the same columns in two orders.
+
+    Parameters
+    ----------
+    named : dict
+        The operands, by the names that errors shall use.
+    arguments : dict
+        Arguments by their names, which may have a number for each column of the operands.
+
+    Raises
+    ------
+    ValueError
+        As for `refuse_other_order`.
+    """
+    known = [(name, labels(value)) for name, value in named.items()]
+    if any(names for _, names in known):
+        known += [(name, labels(value)) for name, value in arguments.items()]
+        if "VI" in arguments:
+            known.append(("VI", labels(arguments["VI"], -2)))
+        refuse_other_order(known)
+
+
+def refuse_other_order(known: Iterable[tuple[str, list[str]]]) -> None:
+    """Raise a ValueError where the same columns are in two orders.
+
+    Parameters
+    ----------
+    known : iterable of tuple
+        What has columns, by the name that errors shall use, and its `labels`.
 
     Raises
     ------
     ValueError
         By position, as columns are read, others would meet than by name.
     """
-    items = [*named.items()]
-    (first, some), (last, others) = items[0], items[-1]
-    if some != others and sorted(some) == sorted(others):
-        raise ValueError(
-            f"{last} has the columns of {first} in another order, and columns are read by their "
-            "position: give them in one order, or give arrays"
-        )
+    (first, some), *rest = [(name, names) for name, names in known if names] or [("", [])]
+    for name, others in rest:
+        if in_other_order(some, others):
+            raise ValueError(
+                f"{name} has the columns of {first} in another order, and columns are read by "
+                "their position: give them in one order, or give arrays"
+            )
 
 
 def _pandas_frame(frame: Any, name: str) -> Any:

@@ -311,6 +311,7 @@ def _read(dist: Any) -> tuple[Any, Any, Any]:
     if isinstance(dist, tuple) and len(dist) == 2 and getattr(dist[0], "ndim", 0) == 2:
         raise TypeError("dist must be distances alone, the first that apsp returns: give dist[0]")
     checks.refuse_recorded("dist", dist)
+    named.refuse_turned(dist, "dist")
     space = arrays.space_of(dist=dist)
     if space is arrays.HOST:
         dist = arrays.HOST.array(dist, "dist")

@@ -181,7 +181,7 @@ def read(asked: Asked, index_dtype: Any = np.int64) -> Call:
     asked = asked.ordered()
     if foreign.is_dask(*asked.named.values()):
         raise TypeError(_of_parts(asked.function))
-    foreign.refuse_other_order({name: foreign.labels(x) for name, x in asked.named.items()})
+    foreign.refuse_other_names(asked.named, {} if callable(asked.metric) else asked.metric_args)
     metric, similarity, result, dtype = asked.metric, False, "float64", "float64"
     read_as = dtype
     if callable(metric):

@@ -221,7 +221,7 @@ class Neighbors:
 
     def _query(self, X: Any) -> Any:
         """Return the points of a query; those on the host in the dtype of the set."""
-        foreign.refuse_other_order({"the set": self._labels, "X": foreign.labels(X)})
+        foreign.refuse_other_order([("the set", self._labels), ("X", foreign.labels(X))])
         space = arrays.space_of(X=X)
         points = space.array(X, "X")
         if len(points.shape) != 2:

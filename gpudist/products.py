@@ -74,8 +74,9 @@ def minplus(
         Complex, masked or object input; one operand on the host and one on a device.
     ValueError
         Input of less than two dimensions, shapes that do not match, an unknown semiring or kernel,
-        a dtype that the semiring does not take, a bad `out`; in int32 sums an element of magnitude
-        2**28 or more (`out` may have been written to by then), or input that is no integer.
+        a dtype that the semiring does not take, a bad `out`; names of frames or graphs that meet in
+        the product in two orders; in int32 sums an element of magnitude 2**28 or more (`out` may
+        have been written to by then), or input that is no integer.
     MemoryError
         The result does not fit; nothing was allocated.
     gpudist.DeviceError

@@ -47,6 +47,7 @@ def reconstruct_path(predecessors: Any, i: Any, j: Any) -> list[Any]:
     for name, nodes in (("i", i), ("j", j)):
         if isinstance(nodes, (list, tuple)) or (isinstance(nodes, np.ndarray) and nodes.ndim):
             raise TypeError(f"{name} must be one node; reconstruct_paths takes arrays of them")
+    named.refuse_turned(predecessors, "predecessors")
     return steps.back(predecessors, i, j)
 
 
@@ -94,6 +95,7 @@ def reconstruct_paths(predecessors: Any, sources: Any, targets: Any) -> tuple[An
         if predecessors.predecessors is None:
             raise ValueError("paths need predecessors: call apsp with return_predecessors=True")
         predecessors = predecessors.predecessors
+    named.refuse_turned(predecessors, "predecessors")
     space, p, n = steps.read(predecessors)
     first, last = _nodes("sources", sources, n), _nodes("targets", targets, n)
     try:

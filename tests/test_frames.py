@@ -79,6 +79,86 @@ def test_columns_in_another_order_are_refused(library):
             np.testing.assert_array_equal(call(same), call(NUMBERS))
 
 
+def test_arguments_of_columns_in_another_order_are_refused():
+    """pandas itself would put them in order: ``frame - means`` goes by names."""
+    pd = pytest.importorskip("pandas", reason="pandas is missing")
+    frame = pd.DataFrame(NUMBERS, columns=["a", "b"])
+    swapped = frame.var()[["b", "a"]]
+    inverse = pd.DataFrame(np.diag([1.0, 2.0]), ["a", "b"], ["a", "b"])
+    for metric, arguments in (
+        ("euclidean", {"w": swapped}),
+        ("seuclidean", {"V": swapped}),
+        ("euclidean", {"box": swapped}),
+        ("mahalanobis", {"VI": inverse[["b", "a"]]}),
+        ("mahalanobis", {"VI": inverse.loc[["b", "a"]]}),
+    ):
+        (name,) = arguments
+        message = f"^{name} has the columns of (XA|X) in another order"
+        for call in (
+            lambda **a: gpudist.cdist(frame, NUMBERS, **a),
+            lambda **a: gpudist.pdist(frame, **a),
+            lambda **a: gpudist.knn(frame, k=1, **a).distances,
+            lambda **a: gpudist.Neighbors(frame, **a).kneighbors(n_neighbors=1)[0],
+        ):
+            with pytest.raises(ValueError, match=message):
+                call(metric=metric, **arguments)
+            in_order = {name: arguments[name].reindex(["a", "b"])}
+            if name == "VI":
+                in_order = {name: inverse}
+            plain = {name: in_order[name].to_numpy()}
+            expected = call(metric=metric, **plain)
+            np.testing.assert_array_equal(call(metric=metric, **in_order), expected)
+    seen = []
+    gpudist.pdist(frame, lambda u, v, w: seen.append(w) or 0.0, w=swapped)
+    assert seen[0] is swapped  # a function knows what to do with it
+
+
+def test_coordinates_of_xarray_are_names():
+    xarray = pytest.importorskip("xarray", reason="xarray is missing")
+    one = xarray.DataArray(NUMBERS, dims=("point", "of"), coords={"of": ["a", "b"]})
+    with pytest.raises(ValueError, match="XB has the columns of XA in another order"):
+        gpudist.cdist(one, one.sel(of=["b", "a"]))
+    bare = xarray.DataArray(NUMBERS[:, ::-1], dims=("point", "of"))
+    for other in (one, one.assign_coords(of=[1, 0]), bare):
+        assert gpudist.cdist(one, other).shape == (3, 3)
+
+
+def test_names_that_meet_in_a_product_are_in_one_order():
+    pd = pytest.importorskip("pandas", reason="pandas is missing")
+    frame = pd.DataFrame([[0.0, 1.0], [5.0, 0.0]], ["x", "y"], ["x", "y"])
+    turned = ["y", "x"]
+    for call, message in (
+        (lambda: gpudist.minplus(frame, frame.loc[turned]), "the rows of B .* the columns of A"),
+        (lambda: gpudist.minplus(frame[turned], frame), "the rows of B .* the columns of A"),
+        (lambda: gpudist.minplus(frame, frame, frame[turned]), "the columns of C .* columns of B"),
+        (lambda: gpudist.minplus(frame, frame, frame.loc[turned]), "the rows of C .* rows of A"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
+    product = gpudist.minplus(frame.loc[turned], frame[turned], frame.loc[turned, turned])
+    assert product.tolist() == [[0, 5], [1, 0]]
+    other = frame.set_axis(["u", "v"], axis=0)  # other names are taken by position
+    np.testing.assert_array_equal(gpudist.minplus(frame, other), gpudist.minplus(frame, frame))
+
+
+def test_measures_and_paths_of_turned_frames_are_refused():
+    pd = pytest.importorskip("pandas", reason="pandas is missing")
+    roads = pd.DataFrame([[0, 1, 0], [0, 0, 2], [3, 0, 0]], list("abc"), list("abc"))
+    dist, before = gpudist.apsp(roads, return_predecessors=True)
+    frames = [pd.DataFrame(x, list("abc"), list("abc")) for x in (dist, before)]
+    dist, before = (frame[list("cab")] for frame in frames)
+    for call in (
+        lambda: gpudist.measures.closeness_centrality(dist),
+        lambda: gpudist.measures.wiener_index(dist),
+        lambda: gpudist.reconstruct_path(before, 0, 2),
+        lambda: gpudist.reconstruct_paths(before, 0, 2),
+    ):
+        with pytest.raises(ValueError, match="columns are in another order than its rows; give"):
+            call()
+    assert gpudist.measures.center(frames[0]) == [0]
+    assert gpudist.reconstruct_path(frames[1], 0, 2) == [0, 1, 2]
+
+
 def test_pandas_elsewhere():
     pd = pytest.importorskip("pandas", reason="pandas is missing")
     roads = pd.DataFrame([[0, 3, 8], [0, 0, 2], [1, 0, 0]]).astype("Int64")

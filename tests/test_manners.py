@@ -141,6 +141,17 @@ def test_minplus_takes_graphs(semiring, none):
     assert gpudist.explain("minplus", roads(), roads(), semiring=semiring).dtype == found.dtype
 
 
+def test_graphs_of_a_product_have_their_nodes_in_one_order():
+    """Node i is the i-th of each: of another order, paths would go on from another node."""
+    graph, other = nx.DiGraph(), nx.DiGraph()
+    graph.add_weighted_edges_from([("a", "b", 1.0), ("b", "c", 2.0)])
+    other.add_weighted_edges_from([("b", "c", 2.0), ("a", "b", 1.0)])
+    for operands in ((graph, other), (graph, graph, other)):
+        with pytest.raises(ValueError, match=r"named as the (rows|columns) of . in another"):
+            gpudist.minplus(*operands)
+    assert gpudist.minplus(graph, graph)[0, 2] == 3
+
+
 def test_minplus_takes_the_lightest_of_parallel_edges():
     graph = nx.MultiDiGraph([("a", "b", {"weight": 4.0}), ("a", "b", {"weight": 3.0})])
     np.testing.assert_array_equal(gpudist.minplus(graph, [[1.0], [0.0]]), [[3.0], [INF]])
