@@ -310,12 +310,46 @@ def test_what_exports_alone_is_described(monkeypatch):
         ({"budget": "x"}, TypeError, "budget must be a real number, got str"),
         ({"budget": np.nan}, ValueError, "repeats and budget must be positive, got 7 and nan"),
         ({"op": "sort"}, ValueError, "op must be one of cdist"),
+        ({"kernels": ["auto", "cdist/cpu"]}, ValueError, "unknown kernel 'cdist/cpu' for cdist"),
+        ({"out": np.empty((4, 5))}, TypeError, "return a whole new result each time, without out="),
+        ({"rows": slice(2)}, TypeError, "without rows="),
+        ({"progress": True}, TypeError, "without progress="),
+        ({"options": {}}, TypeError, "without options="),
     ],
 )
 def test_wrong_arguments_of_compare(wrong, error, message):
     arguments = {"op": "cdist", "device": "cpu"} | wrong
     with pytest.raises(error, match=message):
         gpudist.compare(arguments.pop("op"), A, B, **arguments)
+
+
+def test_compare_is_for_one_matrix_that_stays_as_it_is():
+    graph = np.array([[0.0, 1, 9], [9, 0, 1], [1, 9, 0]])
+    before = graph.copy()
+    with pytest.raises(TypeError, match="without overwrite="):  # the second call would differ
+        gpudist.compare("apsp", graph, overwrite=True)
+    np.testing.assert_array_equal(graph, before)
+    for op, operands, arguments in (
+        ("cdist", (A, B[None]), {}),
+        ("knn", ([A.tolist()], B), {"k": 1}),
+        ("minplus", (S[None], S), {}),
+        ("apsp", (graph[None],), {}),
+        ("apsp", (graph[None],), {"sizes": [2]}),
+        ("transitive_closure", ([graph, graph],), {}),
+    ):
+        with pytest.raises(ValueError, match="compare is for one matrix or graph at a time"):
+            gpudist.compare(op, *operands, **arguments)
+
+
+def test_compare_takes_auto_beside_names_and_a_bound_on_memory():
+    """The bound is for our kernels: neither NumPy's reference nor other libraries have it."""
+    quick = {"against": "scipy", "device": "cpu", "repeats": 1, "budget": 0.1}
+    kernels = ["auto", "reference"]
+    found = gpudist.compare("cdist", A, B, kernels=kernels, max_memory="1 MB", **quick)
+    assert [entry.name for entry in found.entries][1:] == ["reference", "scipy cdist"]
+    assert found.ours.error < 1e-13
+    assert found.entries[2].timing is not None
+    assert found.arguments == "euclidean, max_memory = 1 MB"
 
 
 def test_compare_takes_one_name_as_one():
