@@ -112,7 +112,7 @@ def cdist(
         Input of less than two dimensions, a column mismatch, batches that do not broadcast; an
         unknown metric or kernel, a bad `out`; negative weights, an argument of the wrong shape, `p`
         or `base` out of range; missing values in a data frame; for the default `VI` too few points,
-        or columns that depend on each other.
+        or columns that depend on each other, for the default `V` variances beyond float64.
     MemoryError
         The result does not fit; nothing was allocated.
     gpudist.DeviceError
