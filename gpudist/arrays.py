@@ -678,8 +678,8 @@ def parameter(space: Space, value: Any, name: str) -> Any:
 def dimensions(value: Any) -> int:
     """Return the number of dimensions of an array, or of nested lists, as far as it is told."""
     around = 0
-    while isinstance(value, (list, tuple)) and value and around < _DEPTH:
-        value, around = value[0], around + 1
+    while isinstance(value, (list, tuple)) and around < _DEPTH:
+        value, around = (value[0] if value else 0), around + 1
     own = getattr(value, "ndim", None)
     if isinstance(own, int):
         return around + own

@@ -262,6 +262,8 @@ def _polars(value: Any, name: str) -> Any:
             first = column.head(1).to_numpy()
         except Exception:  # of a type that NumPy does not have
             first = np.empty(0, object)
+        if frame and first.ndim > 1:  # a matrix within a column
+            first = np.fromiter(first, object, len(first))
         _checked(first, where, column.dtype)
     return np.asarray(value)
 
@@ -287,9 +289,10 @@ def _missing(where: str) -> ValueError:
 
 def _checked(column: Any, where: str, dtype: Any) -> Any:
     if column.dtype.kind not in NUMBERS:
-        raise TypeError(
-            f"{where} must be of real numbers, got dtype {dtype}; convert it or leave it out"
-        )
+        advice = "convert it or leave it out"
+        if len(column) and isinstance(column[0], (list, tuple, np.ndarray)):  # as vectors are kept
+            advice = "numpy.stack(numpy.asarray(column)) makes a matrix of its rows"
+        raise TypeError(f"{where} must be of real numbers, got dtype {dtype}; {advice}")
     return column
 
 
@@ -334,6 +337,8 @@ def not_numbers(value: Any, array: Any, name: str) -> TypeError:
         advice = f"; numpy.asarray({name}, dtype=float) reads numbers that are written out"
     elif array.dtype.kind == "O":
         advice = _first_stranger(array)
+    elif array.dtype.kind == "V" and not array.dtype.name.startswith(("void", "record")):
+        advice = f"; {name}.astype('float32') holds all of its numbers"  # of ml_dtypes
     return TypeError(f"{name} must be an array of real numbers, got {found}{advice}")
 
 

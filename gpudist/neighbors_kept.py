@@ -81,6 +81,12 @@ class Neighbors:
         self.n_samples_fit_, self.n_features_in_ = self._points.shape
         self._kept = _core.keep()
 
+    def __repr__(self) -> str:
+        """Tell how many points there are, and in which metric they are near each other."""
+        points = f"{self.n_samples_fit_} points of {self.n_features_in_} columns"
+        metric = getattr(self.metric, "__name__", self.metric)
+        return f"Neighbors({points} of {self._dtype}, {metric})"
+
     def __getstate__(self) -> dict[str, Any]:
         """Return what a copy or a pickle has: all but what is of this process, or made anew."""
         mine = ("_kept", "_space")

@@ -146,8 +146,7 @@ def _nodes(name: str, given: Any, n: int) -> Any:
             f"{name} must be whole numbers in one dimension, got an array of {nodes.dtype} of "
             f"shape {nodes.shape}"
         )
-    nodes = nodes.astype(np.int64)
     if ((nodes < 0) | (nodes >= n)).any():
         stray = nodes[(nodes < 0) | (nodes >= n)][0]
         raise IndexError(f"{name} has {stray}, which is not a node of a graph with {n} nodes")
-    return nodes
+    return nodes.astype(np.int64)

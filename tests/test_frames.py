@@ -226,6 +226,38 @@ def refuses(found):
             assert caught.type is (ValueError if missing else TypeError)
 
 
+def test_columns_of_vectors_are_told_how_to_be_a_matrix():
+    """As embeddings are kept; the advice works on each."""
+    libraries = {}
+    for name in ("pandas", "polars", "pyarrow"):
+        try:
+            libraries[name] = __import__(name)
+        except ImportError:
+            continue
+    made = {
+        "pandas": lambda pd: [pd.Series(NUMBERS.tolist()), pd.Series([*NUMBERS])],
+        "polars": lambda pl: [pl.Series(NUMBERS.tolist())],
+        "pyarrow": lambda pa: [
+            pa.array(NUMBERS.tolist()),
+            pa.FixedSizeListArray.from_arrays(pa.array(NUMBERS.ravel()), 2),
+            pa.chunked_array([NUMBERS.tolist()]),
+        ],
+    }
+    if not libraries:
+        pytest.skip("pandas, polars and pyarrow are missing")
+    for name, library in libraries.items():
+        for column in made[name](library):
+            with pytest.raises(TypeError, match=r"^XA .*; numpy.stack\(numpy.asarray\(column\)\)"):
+                gpudist.cdist(column, NUMBERS)
+            np.testing.assert_array_equal(np.stack(np.asarray(column)), NUMBERS)
+    if "polars" in libraries:
+        both = libraries["polars"].Series(
+            "e", NUMBERS.tolist(), dtype=libraries["polars"].Array(libraries["polars"].Float64, 2)
+        )
+        with pytest.raises(TypeError, match=r"^XA's column 'e' must .*; numpy.stack"):
+            gpudist.cdist(libraries["polars"].DataFrame([both]), NUMBERS)
+
+
 def test_pandas_refusals_name_the_column():
     refuses(pandas_refusals(pytest.importorskip("pandas", reason="pandas is missing")))
 

@@ -31,8 +31,15 @@ def test_what_jax_cannot_hold_is_refused():
     if not jax.config.jax_enable_x64:
         with pytest.raises(TypeError, match="JAX has only with jax_enable_x64"):
             gpudist.cdist(a, A.astype("f8"))
-        with pytest.raises(TypeError, match=r"int64, which .* index_dtype='int32' if that"):
+        with pytest.raises(
+            TypeError, match=r"int64, which .* nearest take index_dtype='int32', for"
+        ):
             gpudist.knn(a, k=1)
+        for call in (gpudist.knn, gpudist.nearest):
+            given = {"k": 1} if call is gpudist.knn else {}
+            assert call(a, index_dtype="int32", **given).indices.dtype == np.int32
+        with pytest.raises(TypeError, match=r"int64, .* for all others give NumPy arrays$"):
+            gpudist.radius_neighbors(a, r=1.0, index_dtype="int32")  # whose indptr stays
         index = gpudist.Neighbors(a, n_neighbors=1)
         with pytest.raises(TypeError, match=r"int64, which JAX has only with .* give NumPy arrays"):
             index.kneighbors(a)

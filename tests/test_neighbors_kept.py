@@ -290,3 +290,15 @@ def test_weights_and_metrics_are_told_apart():
         for w in weights if metric != "euclidean" else [None]:
             _core.nearest(a, x, *out, None, None, metric, weights=w, kept=kept)
             same(out, gpudist.knn(a, x, 1, metric, **({} if w is None else {"w": w})))
+
+
+def test_what_it_is_can_be_read():
+    points = np.ones((4, 3), "f4")
+    assert (
+        repr(gpudist.Neighbors(points)) == "Neighbors(4 points of 3 columns of float32, euclidean)"
+    )
+
+    def mine(u, v):
+        return abs(u - v).max()
+
+    assert repr(gpudist.Neighbors(points, mine)).endswith("of float64, mine)")

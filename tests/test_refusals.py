@@ -367,6 +367,15 @@ def test_compare_takes_one_name_as_one():
         (lambda: gpudist.apsp_edges([(0, 1, 3)]), ValueError, r"\(1, 3\); .* argument, weights$"),
         (lambda: gpudist.apsp_edges([("a", "b")]), TypeError, "frame of pandas, with labels=True$"),
         (lambda: gpudist.reconstruct_path(S, 0, 1), TypeError, "with return_predecessors=True$"),
+        (lambda: gpudist.reconstruct_path((S, P), 0, 1), ValueError, "cannot be read as an array"),
+        (lambda: gpudist.reconstruct_path((P, P), 0, 1), ValueError, r"give predecessors\[1\]$"),
+        (lambda: gpudist.reconstruct_paths(P[None], 0, 1), ValueError, "give those of one$"),
+        (lambda: gpudist.reconstruct_paths(P, [2**64 - 1], 0), IndexError, f"has {2**64 - 1}, "),
+        (lambda: gpudist.apsp([[[0, 1], [1, 0]], [[0]]]), ValueError, r"asarray\(one\) for one in"),
+        (lambda: gpudist.transitive_closure([[[0]], [[0], [1]]]), ValueError, "of several sizes"),
+        (lambda: gpudist.perron(S, x0=1.0), ValueError, r"x0 must have shape \(3,\), got \(\)$"),
+        (lambda: gpudist.perron(S, tol=10**400), ValueError, "tol is beyond the range of float64"),
+        (lambda: gpudist.cdist(A, B, box=10**400), TypeError, "box must be an array of real"),
     ],
 )
 def test_usual_mistakes_are_told_the_way(call, error, advice):
