@@ -478,8 +478,9 @@ def _allocate(
 def _host_memory() -> tuple[int, str]:
     there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return there, (
-        f"this machine has {there} bytes; give a numpy.memmap as out=, or ask for some rows alone, "
-        "by rows= or indices= where the function has it"
+        f"this machine has {there} bytes, perhaps not all of them for this process; give a "
+        "numpy.memmap as out=, or ask for some rows alone, by rows= or indices= where the function "
+        "has it"
     )
 
 
