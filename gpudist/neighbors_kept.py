@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gpudist import _core, arrays, checks, errors, foreign, homes
+from gpudist import _core, arrays, checks, errors, foreign, homes, several_gpus
 from gpudist.distance_call import Asked
 from gpudist.intake import Orders
 from gpudist.neighbors_call import Array, Call, at_least, count_of, radii_of, read
@@ -65,6 +65,8 @@ class Neighbors:
         call = read(Asked("Neighbors", {"X": X}, metric, metric_args, orders=orders))
         at_least(n_neighbors, "n_neighbors", 1)
         radii_of(radius, call, "radius", None)
+        if call.on_host:
+            several_gpus.check(checks.device("device", device))
         self._space, self._device = call.space, device
         self._dtype, self._labels = call.result, foreign.labels(X)
         if call.on_host:
