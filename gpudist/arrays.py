@@ -787,8 +787,17 @@ def shape_of(out: Any) -> tuple[int, ...]:
     -------
     tuple of int
         Its shape.
+
+    Raises
+    ------
+    TypeError
+        It has none.
     """
-    return tuple(out.shape if hasattr(out, "shape") else _OTHER.array(out, "out").shape)
+    shape = out.shape if hasattr(out, "shape") else _OTHER.array(out, "out").shape
+    try:
+        return tuple(shape)
+    except TypeError:
+        raise TypeError(f"out must be an array, got {type(out).__name__}") from None
 
 
 def check_out(out: Any, shape: tuple[int, ...]) -> None:

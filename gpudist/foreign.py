@@ -134,7 +134,7 @@ def columns(value: Any, name: str) -> Any:
     library = _library(type(value))  # type: ignore[arg-type]  # a type is hashable
     if library == "pandas" and hasattr(value, "iloc"):
         return _pandas_frame(value, name) if value.ndim == 2 else _pandas_column(value, name)
-    if library == "pandas" and hasattr(value, "to_numpy") and value.ndim == 1:
+    if library == "pandas" and hasattr(value, "to_numpy") and getattr(value, "ndim", 0) == 1:
         return _pandas_column(value.to_series(), name)  # an index
     if library == "polars" and hasattr(value, "to_numpy"):
         return _polars(value, name)

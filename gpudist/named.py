@@ -83,11 +83,15 @@ class ShortestPaths:
         ------
         KeyError
             There is no such node.
+        TypeError
+            It is nothing that may be a node, but a list, say.
         """
         try:
             return self._places[node]
         except KeyError:
             raise KeyError(f"{node!r} is not a node of this graph") from None
+        except TypeError:
+            raise TypeError(f"{_kind(node)} is no name of one node of this graph") from None
 
     def distance(self, source: Hashable, target: Hashable) -> Any:
         """Return the length of the best path.
@@ -217,7 +221,11 @@ def take(
 
 def check_weight(weight: Any) -> None:
     """Raise a TypeError for what neither names an attribute nor tells what edges weigh."""
-    if type(weight).__hash__ is None:
+    try:
+        names = type(weight).__hash__ is not None and bool(weight == weight)
+    except Exception:  # what others' types raise when they are asked, pandas.NA among them
+        names = False
+    if not names:
         raise TypeError(
             "weight must be the name of an attribute, a function, or None for 1, got "
             f"{_kind(weight)}; what the edges of a list weigh apsp_edges takes as weights"

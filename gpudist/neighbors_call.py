@@ -188,6 +188,7 @@ def read(asked: Asked, index_dtype: Any = np.int64) -> Call:
         space = arrays.space_of(**asked.named)
         arrays.refuse_devices(space, "a callable metric")
         points = [arrays.host_objects(x, name) for name, x in asked.named.items()]
+        distance_call.shape_of(asked.named, [x.shape for x in points])
         arguments = metrics.Arguments(asked.metric_args, {})
     else:
         call = distance_call.read(asked)

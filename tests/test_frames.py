@@ -258,6 +258,15 @@ def test_columns_of_vectors_are_told_how_to_be_a_matrix():
             gpudist.cdist(libraries["polars"].DataFrame([both]), NUMBERS)
 
 
+def test_what_pandas_has_for_nothing_is_named():
+    pd = pytest.importorskip("pandas", reason="pandas is missing")
+    for nothing in (pd.NaT, pd.NA):
+        with pytest.raises(TypeError, match=r"^XA must be an array of real numbers, got an object"):
+            gpudist.cdist(nothing, NUMBERS)
+    with pytest.raises(TypeError, match="weight must be the name of an attribute"):
+        gpudist.apsp({0: {1: {"weight": 1.0}}}, weight=pd.NA)
+
+
 def test_pandas_refusals_name_the_column():
     refuses(pandas_refusals(pytest.importorskip("pandas", reason="pandas is missing")))
 

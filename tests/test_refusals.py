@@ -17,6 +17,7 @@ A = np.arange(12.0).reshape(4, 3)
 B = np.arange(15.0).reshape(5, 3) / 7
 S = np.arange(9.0).reshape(3, 3) + 1
 P = np.array([[-9999, 0], [1, -9999]])
+NAMED = gpudist.apsp({1: {2: 3.0}}, labels=True, return_predecessors=True)
 
 
 class NoArray:
@@ -376,6 +377,14 @@ def test_compare_takes_one_name_as_one():
         (lambda: gpudist.perron(S, x0=1.0), ValueError, r"x0 must have shape \(3,\), got \(\)$"),
         (lambda: gpudist.perron(S, tol=10**400), ValueError, "tol is beyond the range of float64"),
         (lambda: gpudist.cdist(A, B, box=10**400), TypeError, "box must be an array of real"),
+        (lambda: gpudist.knn(3, B, 1, metric=max), ValueError, "XA must be two-dimensional, got 0"),
+        (lambda: gpudist.nearest(A, B[0], metric=max), ValueError, "XB must be .* one point"),
+        (lambda: gpudist.nearest(A, B[:, 1:], metric=max), ValueError, "number of columns, got 3"),
+        (lambda: gpudist.pdist(A, out=np.int64), TypeError, "out must be .*array.*, got type$"),
+        (lambda: NAMED.path([1], 2), TypeError, "^list is no name of one node of this graph$"),
+        (lambda: gpudist.measures.wiener_index(S, A), TypeError, "directed must be True or False"),
+        (lambda: gpudist.measures.closeness_centrality(S, A), TypeError, "wf_improved must be Tr"),
+        (lambda: gpudist.explain("apsp", S, verbose=A), TypeError, "verbose must be True or False"),
     ],
 )
 def test_usual_mistakes_are_told_the_way(call, error, advice):
