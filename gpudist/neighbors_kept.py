@@ -64,7 +64,7 @@ class Neighbors:
         orders = Orders(device=device)
         call = read(Asked("Neighbors", {"X": X}, metric, metric_args, orders=orders))
         at_least(n_neighbors, "n_neighbors", 1)
-        radii_of(radius, call, "radius", None)
+        radii_of(checks.number("radius", radius), call, "radius", None)
         if call.on_host:
             several_gpus.check(checks.device("device", device))
         self._space, self._device = call.space, device

@@ -385,6 +385,8 @@ def test_compare_takes_one_name_as_one():
         (lambda: gpudist.measures.wiener_index(S, A), TypeError, "directed must be True or False"),
         (lambda: gpudist.measures.closeness_centrality(S, A), TypeError, "wf_improved must be Tr"),
         (lambda: gpudist.explain("apsp", S, verbose=A), TypeError, "verbose must be True or False"),
+        (lambda: gpudist.explain("apsp", S, ceilings=[1]), TypeError, "ceilings must be a dictio"),
+        (lambda: gpudist.Neighbors(A, radius=[1.0, 2]), TypeError, "radius must be a real number"),
     ],
 )
 def test_usual_mistakes_are_told_the_way(call, error, advice):
