@@ -337,6 +337,8 @@ def not_numbers(value: Any, array: Any, name: str) -> TypeError:
         advice = f"; numpy.asarray({name}, dtype=float) reads numbers that are written out"
     elif array.dtype.kind == "O":
         advice = _first_stranger(array)
+    elif array.dtype.names is not None:
+        advice = f"; numpy.lib.recfunctions.structured_to_unstructured({name}) is its numbers alone"
     elif array.dtype.kind == "V" and not array.dtype.name.startswith(("void", "record")):
         advice = f"; {name}.astype('float32') holds all of its numbers"  # of ml_dtypes
     return TypeError(f"{name} must be an array of real numbers, got {found}{advice}")
