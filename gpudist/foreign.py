@@ -145,6 +145,11 @@ def columns(value: Any, name: str) -> Any:
     return value
 
 
+def may_have_names(value: Any) -> bool:
+    """Tell whether it is of a library whose arrays have names, which is soon asked."""
+    return _library(type(value)) != ""  # type: ignore[arg-type]  # a type is hashable
+
+
 def labels(value: Any, axis: int = -1) -> list[str]:
     """Return the names of columns, or with an axis of -2 of rows, where they are text.
 
@@ -197,12 +202,12 @@ def refuse_other_names(named: dict[str, Any], arguments: dict[str, Any]) -> None
     ValueError
         As for `refuse_other_order`.
     """
-    known = [(name, labels(value)) for name, value in named.items()]
-    if any(names for _, names in known):
-        known += [(name, labels(value)) for name, value in arguments.items()]
-        if "VI" in arguments:
-            known.append(("VI", labels(arguments["VI"], -2)))
-        refuse_other_order(known)
+    if not any(map(may_have_names, named.values())):  # as of most, and small calls feel it
+        return
+    known = [(name, labels(value)) for name, value in (named | arguments).items()]
+    if "VI" in arguments:
+        known.append(("VI", labels(arguments["VI"], -2)))
+    refuse_other_order(known)
 
 
 def refuse_other_order(known: Iterable[tuple[str, list[str]]]) -> None:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpudist import arrays, steps
+from gpudist import arrays, foreign, steps
 from gpudist.errors import NoPathError
 from gpudist.nx import graphs
 
@@ -216,6 +216,7 @@ def take(
         )
     if kind == _FRAME:
         return _of_frame(graph, labels)
+    refuse_turned(graph, "graph")
     return graph, None
 
 
@@ -449,8 +450,18 @@ def _of_frame(frame: Any, labels: bool) -> tuple[Any, list[Any]]:
 
 
 def refuse_turned(thing: Any, name: str, otherwise: str = "") -> None:
-    """Raise a ValueError for a frame whose columns are named as its rows, in another order."""
+    """Raise a ValueError for a frame whose columns are named as its rows, in another order.
+
+    So are arrays of xarray by their coordinates.
+    """
+    if not foreign.may_have_names(thing):  # as most have none, and small calls feel the questions
+        return
     if _known(thing) != _FRAME:
+        if foreign.in_other_order(foreign.labels(thing, -2), foreign.labels(thing, -1)):
+            raise ValueError(
+                f"{name}'s columns are in another order than its rows; give them in one order, or "
+                f"{name}.to_numpy() if positions are meant"
+            )
         return
     rows, columns = thing.index, thing.columns
     if not rows.equals(columns) and len(rows) == len(columns) and set(rows) == set(columns):

@@ -101,8 +101,11 @@ def read(
 ) -> tuple[arrays.Space, tuple[Any, Any, Any], str]:
     """Read and check all that does not need the core: space, operands, dtype of the product."""
     check(semiring)
-    _refuse_other_order(A, B, C)
+    given = A, B, C
     A, B, C = _ways(A, "A", semiring), _ways(B, "B", semiring), _ways(C, "C", semiring)
+    graph = A is not given[0] or B is not given[1]
+    if graph or foreign.may_have_names(A) or foreign.may_have_names(B):
+        _refuse_other_order(*given)
     space = arrays.space_of(A=A, B=B, C=C, out=out)
     a, b = space.array(A, "A"), space.array(B, "B")
     c = None if C is None else space.array(C, "C")

@@ -118,6 +118,20 @@ def test_coordinates_of_xarray_are_names():
     one = xarray.DataArray(NUMBERS, dims=("point", "of"), coords={"of": ["a", "b"]})
     with pytest.raises(ValueError, match="XB has the columns of XA in another order"):
         gpudist.cdist(one, one.sel(of=["b", "a"]))
+    roads = xarray.DataArray(
+        [[0.0, 1, 0], [0, 0, 2], [3, 0, 0]],
+        dims=("from", "to"),
+        coords={"from": ["a", "b", "c"], "to": ["c", "a", "b"]},
+    )
+    for function in (
+        gpudist.apsp,
+        gpudist.transitive_closure,
+        gpudist.perron,
+        gpudist.measures.center,
+    ):
+        with pytest.raises(ValueError, match="columns are in another order than its rows"):
+            function(roads)
+    assert gpudist.apsp(roads.sel(to=["a", "b", "c"])).shape == (3, 3)
     bare = xarray.DataArray(NUMBERS[:, ::-1], dims=("point", "of"))
     for other in (one, one.assign_coords(of=[1, 0]), bare):
         assert gpudist.cdist(one, other).shape == (3, 3)
