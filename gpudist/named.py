@@ -216,7 +216,9 @@ def take(
         )
     if kind == _FRAME:
         return _of_frame(graph, labels)
-    refuse_turned(graph, "graph")
+    if foreign.may_have_names(graph):
+        _refuse_edges(foreign.labels(graph))
+        refuse_turned(graph, "graph")
     return graph, None
 
 
@@ -429,10 +431,15 @@ _LIBRARIES: dict[str, Callable[[Any, Any, Any, bool], EdgeList]] = {
 }
 
 
+def _refuse_edges(columns: list[str]) -> None:
+    """Raise a ValueError for a list of edges, which two or three of them look like a matrix."""
+    if {"source", "target"} <= set(columns) and len(columns) in (2, 3):
+        raise ValueError("graph is a frame of edges: give it to apsp_edges")
+
+
 def _of_frame(frame: Any, labels: bool) -> tuple[Any, list[Any]]:
     """Read a square frame, whose rows and columns are to be the same nodes."""
-    if {"source", "target"} <= set(map(str, frame.columns)) and frame.shape[1] in (2, 3):
-        raise ValueError("graph is a frame of edges: give it to apsp_edges")
+    _refuse_edges([str(name) for name in frame.columns])
     rows, columns = frame.index, frame.columns
     if labels and rows.has_duplicates:
         twice = rows[rows.duplicated()][0]

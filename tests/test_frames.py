@@ -272,6 +272,23 @@ def test_columns_of_vectors_are_told_how_to_be_a_matrix():
             gpudist.cdist(libraries["polars"].DataFrame([both]), NUMBERS)
 
 
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_a_frame_of_edges_is_no_matrix(library):
+    """Even where it is square, as two edges are, and three that weigh something."""
+    frames = pytest.importorskip(library, reason=f"{library} is missing")
+    made = frames.table if library == "pyarrow" else frames.DataFrame
+    two = {"source": [0, 1], "target": [1, 2]}
+    three = {"source": [0, 1, 2], "target": [1, 2, 0], "weight": [1.0, 2.0, 3.0]}
+    for columns in (two, three):
+        for function in (gpudist.apsp, gpudist.transitive_closure):
+            with pytest.raises(ValueError, match="graph is a frame of edges: give it to apsp_edge"):
+                function(made(columns))
+    matrix = made({"a": [0.0, 2.0], "b": [1.0, 0.0]})
+    if library == "pandas":
+        matrix = matrix.set_axis(["a", "b"], axis=0)
+    assert gpudist.apsp(matrix).tolist() == [[0, 1], [2, 0]]
+
+
 def test_what_pandas_has_for_nothing_is_named():
     pd = pytest.importorskip("pandas", reason="pandas is missing")
     for nothing in (pd.NaT, pd.NA):
