@@ -75,7 +75,8 @@ def cdist(
         or "1.5GiB": operands, results and workspaces of its own, but not the caller's arrays, nor
         the pinned memory that all calls share. By default as much as is free. What does not fit is
         computed in parts, with the same bits; without that way, it is refused before anything is
-        allocated. On the CPU it bounds the copies and workspaces that the call makes.
+        allocated. On the CPU it bounds the copies and workspaces that the call makes. Not for a
+        callable `metric`.
     **metric_args
         Arguments of the metric; the notes say which metric takes which. Arrays may be on the host
         or where the points are, and are read in float64. A callable gets all of them.

@@ -392,8 +392,7 @@ def _by_callable(asked: Asked) -> Any:
     if asked.rows is not None:
         raise TypeError("rows is not for a callable metric; give it the rows of XA themselves")
     arrays.refuse_devices(arrays.space_of(**named, out=out), "a callable metric")
-    if asked.orders.kernel not in ("auto", "reference") or asked.orders.device not in (None, "cpu"):
-        raise ValueError("a callable metric runs on the CPU, without a kernel of ours")
+    check_callable(asked.orders)
     points = {name: arrays.host_objects(x, name) for name, x in named.items()}
     shape = shape_of(points, [x.shape for x in points.values()])
     result = _on_host(shape, dtype_of_callable(asked), out)
@@ -410,6 +409,31 @@ def _by_callable(asked: Asked) -> Any:
         for j in range(len(b)):
             result[i, j] = metric(a[i], b[j], **arguments)
     return result
+
+
+def check_callable(orders: Orders) -> None:
+    """Raise an error for orders that cannot be obeyed where a Python function is the metric.
+
+    Parameters
+    ----------
+    orders : Orders
+        The orders, read.
+
+    Raises
+    ------
+    ValueError
+        A kernel or a device is asked for.
+    TypeError
+        Progress is to be told of, or memory bounded.
+    """
+    if orders.kernel not in ("auto", "reference") or orders.device not in (None, "cpu"):
+        raise ValueError("a callable metric runs on the CPU, without a kernel of ours")
+    for name, given in (
+        ("progress", orders.progress is not False),
+        ("max_memory", orders.max_memory is not None),
+    ):
+        if given:
+            raise TypeError(f"{name} is not for a callable metric, which is called pair by pair")
 
 
 def dtype_of_callable(asked: Asked) -> str:

@@ -187,6 +187,8 @@ def read(asked: Asked, index_dtype: Any = np.int64) -> Call:
     if callable(metric):
         space = arrays.space_of(**asked.named)
         arrays.refuse_devices(space, "a callable metric")
+        distance_call.check_callable(asked.orders)
+        result = dtype = distance_call.dtype_of_callable(asked)
         points = [arrays.host_objects(x, name) for name, x in asked.named.items()]
         distance_call.shape_of(asked.named, [x.shape for x in points])
         arguments = metrics.Arguments(asked.metric_args, {})
