@@ -104,7 +104,9 @@ def check(device: str | None) -> None:
     gpudist.DeviceError
         It asks for CUDA or for a GPU, which cannot be used.
     """
-    for one in of(device) if device is not None and are_named(device) else (device,):
+    if device is None:
+        return
+    for one in of(device) if are_named(device) else (device,):
         _core.choose("cdist", "float64", "euclidean", 1, 1, device=one)
 
 
