@@ -478,8 +478,9 @@ def _allocate(
 def _host_memory() -> tuple[int, str]:
     there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return there, (
-        f"this machine has {there} bytes; give a numpy.memmap as out=, or ask for some rows alone, "
-        "by rows= or indices= where the function has it"
+        f"this machine has {there} bytes, perhaps not all of them for this process; give a "
+        "numpy.memmap as out=, or ask for some rows alone, by rows= or indices= where the function "
+        "has it"
     )
 
 
@@ -602,10 +603,7 @@ def host_objects(value: Any, name: str) -> Any:
     """Return `value` as a NumPy array of any dtype; refuse a mask, which would be ignored."""
     if type(value) is np.ndarray:
         return value
-    if isinstance(value, np.ma.MaskedArray):
-        raise TypeError(f"{name} is a masked array; fill it first, its mask would be ignored")
-    foreign.refuse(value, name)
-    checks.refuse_recorded(name, value)
+    _refuse_what_would_be_lost(value, name)
     try:
         return np.asarray(_plain(value))
     except MemoryError:
@@ -614,6 +612,26 @@ def host_objects(value: Any, name: str) -> Any:
         kind = ValueError if isinstance(error, ValueError) else TypeError
         why = foreign.uneven_rows(value) or error
         raise kind(f"{name} cannot be read as an array: {why}") from error
+
+
+# What has nothing that NumPy would lose, and the most dimensions that it reads.
+_HARMLESS = frozenset({bool, int, float, np.ndarray, np.float64, np.float32, np.int64})
+_DEPTH = 64
+
+
+def _refuse_what_would_be_lost(value: Any, name: str, depth: int = 0) -> None:
+    """Raise a TypeError for a mask, for what has yet to be computed, and for a list of such."""
+    if type(value) in (list, tuple):
+        if depth < _DEPTH and not _HARMLESS.issuperset(map(type, value)):
+            for i, part in enumerate(value):
+                # Of a row it is enough to see that it begins as rows of numbers do.
+                if type(part) is not list or not part or type(part[0]) not in _HARMLESS:
+                    _refuse_what_would_be_lost(part, f"{name}[{i}]", depth + 1)
+        return
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(f"{name} is a masked array; fill it first, its mask would be ignored")
+    foreign.refuse(value, name)
+    checks.refuse_recorded(name, value)
 
 
 def _plain(value: Any) -> Any:
@@ -660,13 +678,14 @@ def parameter(space: Space, value: Any, name: str) -> Any:
 
 def dimensions(value: Any) -> int:
     """Return the number of dimensions of an array, or of nested lists, as far as it is told."""
-    count = getattr(value, "ndim", None)
-    if isinstance(count, int):
-        return count
-    if isinstance(value, (list, tuple)) and value:
-        return 1 + dimensions(value[0])
+    around = 0
+    while isinstance(value, (list, tuple)) and around < _DEPTH:
+        value, around = (value[0] if value else 0), around + 1
+    own = getattr(value, "ndim", None)
+    if isinstance(own, int):
+        return around + own
     shape = getattr(value, "shape", None)
-    return len(shape) if isinstance(shape, tuple) else 0
+    return around + (len(shape) if isinstance(shape, tuple) else 0)
 
 
 def in_place(space: Space, array: Any, out: Any) -> bool:
@@ -768,8 +787,17 @@ def shape_of(out: Any) -> tuple[int, ...]:
     -------
     tuple of int
         Its shape.
+
+    Raises
+    ------
+    TypeError
+        It has none.
     """
-    return tuple(out.shape if hasattr(out, "shape") else _OTHER.array(out, "out").shape)
+    shape = out.shape if hasattr(out, "shape") else _OTHER.array(out, "out").shape
+    try:
+        return tuple(shape)
+    except TypeError:
+        raise TypeError(f"out must be an array, got {type(out).__name__}") from None
 
 
 def check_out(out: Any, shape: tuple[int, ...]) -> None:

@@ -395,6 +395,7 @@ def closures(graph: Any, asked: Asked, reflexive: Any) -> Any:
     kernel, device, options, progress, max_memory = orders
     no_edge, directed = number_or_none(asked.no_edge), checks.truth("directed", asked.directed)
     reflexive = checks.truth("reflexive", reflexive)
+    many_graphs.refuse_uneven(graph)
     space = arrays.space_of(graph=graph, out=asked.out)
     weights = _to_close(graph, no_edge) if space is arrays.HOST else space.read(graph, "graph")[0]
     *lead, n, columns = weights.shape

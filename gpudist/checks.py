@@ -87,7 +87,10 @@ def refuse_recorded(name: str, value: Any) -> None:
 
 
 def number(name: str, value: Any) -> float:
-    """Read a real number, whatever type it has; raise a TypeError for all else."""
+    """Read a real number, whatever type it has; raise a TypeError for all else.
+
+    Raise a ValueError for a whole number that float64 does not reach.
+    """
     if type(value) is float:
         return value
     refuse_recorded(name, value)
@@ -99,6 +102,8 @@ def number(name: str, value: Any) -> float:
         return float(value)
     except MemoryError:
         raise
+    except OverflowError:
+        raise ValueError(f"{name} is beyond the range of float64") from None
     except Exception:  # what others' types raise when they are asked
         raise TypeError(f"{name} must be a real number, got {type(value).__name__}") from None
 

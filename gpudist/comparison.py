@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpudist import checks, errors, explanation, registry
+from gpudist import arrays, checks, errors, explanation, many_graphs, registry
 from gpudist._core import DeviceError
 from gpudist.explained import Explanation
 
@@ -47,6 +47,8 @@ _OPERANDS = {
     "minplus": 3,
     "perron": 1,
 }
+# What says where results go, or how they are told of, and not what is to be computed.
+_NOT_COMPARED = ("out", "overwrite", "progress", "options", "labels", "bands", "checkpoint")
 # What others do by one function for k neighbours.
 _SEARCHES = ("knn", "nearest")
 # Rows on which a rival's time is estimated before all of them are tried.
@@ -323,10 +325,12 @@ def compare(
     Raises
     ------
     TypeError
-        An argument is of the wrong type, or the function does not take it.
+        An argument is of the wrong type, or the function does not take it; or it is one that says
+        where results go or how they are told of, as `out`, `overwrite` and `progress` do, or for
+        cdist `rows`.
     ValueError
-        There is no such function, kernel or library, or `repeats` or `budget` is not positive; or
-        the function itself raises it.
+        There is no such function, kernel or library, or `repeats` or `budget` is not positive;
+        operands are batches or several graphs; or the function itself raises it.
     gpudist.DeviceError
         The function would raise it.
 
@@ -358,6 +362,7 @@ def compare(
     if checks.whole("repeats", repeats) < 1 or not checks.number("budget", budget) > 0:
         raise ValueError(f"repeats and budget must be positive, got {repeats} and {budget}")
     op, device = registry.function_name(op), checks.device("device", device)
+    _refuse_what_is_not_compared(op, operands, arguments)
     said = explanation.explain(op, *operands, device=device, **arguments)
     operands, arguments = _by_name(op, operands, arguments)
     race = _Race(op, operands, arguments, said, repeats, budget)
@@ -367,6 +372,26 @@ def compare(
         *race.run_rivals(race.usual_families() if against is None else families),
     ]
     return race.result(tuple(entries))
+
+
+def _refuse_what_is_not_compared(
+    op: str, operands: tuple[Any, ...], arguments: dict[str, Any]
+) -> None:
+    """Raise an error for arguments that others do not have, and for more than one matrix."""
+    for name in ("rows", *_NOT_COMPARED) if op == "cdist" else _NOT_COMPARED:
+        if name in arguments:
+            raise TypeError(
+                f"compare times calls that return a whole new result each time, without {name}="
+            )
+    if op in ("apsp", "transitive_closure"):
+        many = "sizes" in arguments or any(map(many_graphs.are, operands[:1]))
+    else:
+        many = any(arrays.dimensions(x) > 2 for x in operands[: _OPERANDS.get(op, 0)])
+    if many:
+        raise ValueError(
+            "compare is for one matrix or graph at a time, which is what others compute, and not "
+            "for batches"
+        )
 
 
 def _by_name(
@@ -400,9 +425,9 @@ def _family(name: str) -> str:
 def _wanted(op: str, kernels: str | Sequence[str]) -> list[str]:
     """List the kernels asked for."""
     known = [kernel.id for kernel in registry.kernels(op)]
-    wanted = _names("kernels", kernels)
-    if wanted in (["auto"], ["all"]):
-        return known if wanted == ["all"] else []
+    wanted = [id for id in _names("kernels", kernels) if id != "auto"]  # which is timed in any case
+    if "all" in wanted:
+        return known
     for id in wanted:
         if id not in ("reference", *known):
             hint = errors.suggest(id, known, "'auto', 'all', or ids that gpudist.kernels lists")
@@ -440,7 +465,7 @@ class _Race:
             self.moved = tuple(
                 None if x is None else put(np.ascontiguousarray(x)) for x in self.host
             )
-        self.sample: Sample = samples.sample(op, self.host, arguments)
+        self.sample: Sample = samples.sample(op, self.host, self._alone(arguments))
 
     def _to_host(self, x: Any) -> Any:
         if self.on_host or x is None:
@@ -533,7 +558,7 @@ class _Race:
             samples.graph_size(self.host[0]),
             self.said.dtype,
             self.said.metric,
-            self._others(),
+            self._alone(self._others()),
             self.said.device if backend == "cuda" else "cpu",
         )
 
@@ -639,6 +664,11 @@ class _Race:
             records.provenance(self.said.device),
             self.sample.rows,
         )
+
+    @staticmethod
+    def _alone(arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments without the bound on memory, which is for our kernels alone."""
+        return {name: x for name, x in arguments.items() if name != "max_memory"}
 
     def _others(self) -> Mapping[str, Any]:
         return {name: x for name, x in self.arguments.items() if name not in ("metric", "dtype")}

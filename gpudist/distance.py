@@ -75,7 +75,8 @@ def cdist(
         or "1.5GiB": operands, results and workspaces of its own, but not the caller's arrays, nor
         the pinned memory that all calls share. By default as much as is free. What does not fit is
         computed in parts, with the same bits; without that way, it is refused before anything is
-        allocated. On the CPU it bounds the copies and workspaces that the call makes.
+        allocated. On the CPU it bounds the copies and workspaces that the call makes. Not for a
+        callable `metric`.
     **metric_args
         Arguments of the metric; the notes say which metric takes which. Arrays may be on the host
         or where the points are, and are read in float64. A callable gets all of them.
@@ -112,7 +113,7 @@ def cdist(
         Input of less than two dimensions, a column mismatch, batches that do not broadcast; an
         unknown metric or kernel, a bad `out`; negative weights, an argument of the wrong shape, `p`
         or `base` out of range; missing values in a data frame; for the default `VI` too few points,
-        or columns that depend on each other.
+        or columns that depend on each other, for the default `V` variances beyond float64.
     MemoryError
         The result does not fit; nothing was allocated.
     gpudist.DeviceError

@@ -128,7 +128,12 @@ def first_of(stacks: Stacks, asked: Asked) -> Asked:
         firsts = [x[(0,) * (len(shape) - 2)] for x, shape in zip(given, shapes, strict=True)]
     else:
         described = zip(given, dtypes, shapes, strict=True)
-        firsts = [space.empty(shape[-2:], dtype, like=x) for x, dtype, shape in described]
+        firsts = [
+            np.broadcast_to(np.zeros((), dtype), shape[-2:])  # whose elements may be looked at
+            if space is arrays.HOST
+            else space.empty(shape[-2:], dtype, like=x)
+            for x, dtype, shape in described
+        ]
     first = asked._replace(named=dict(zip(names, firsts, strict=True)))
     if 0 in stacks.batch:
         first = first._replace(metric_args=_without_defaults(stacks, asked))

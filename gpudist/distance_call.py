@@ -137,8 +137,8 @@ def read(asked: Asked) -> Call:
     """
     function, out = asked.function, asked.out
     metric = metrics.resolve(asked.metric, asked.metric_args, function, OWN_ARGUMENTS)
-    given = operands(asked.named, out)
-    shape = _shape(given.names, given.shapes)
+    given = operands(asked.named, out, asked.metric_args)
+    shape = shape_of(given.names, given.shapes)
     half = function in ("cdist", "pdist")
     result = arrays.float_dtype(given.space, given.dtypes, asked.dtype, out, half=half)
     arguments = metrics.read(metric, asked.metric_args, given)
@@ -151,8 +151,26 @@ def read(asked: Asked) -> Call:
     return Call(function, given, metric, arguments, shape, result, dtype, read_as)
 
 
-def _shape(names: Iterable[str], shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
-    """Return the shape of the result: a matrix for two operands, a condensed one for one."""
+def shape_of(names: Iterable[str], shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
+    """Return the shape of the result: a matrix for two operands, a condensed one for one.
+
+    Parameters
+    ----------
+    names : iterable of str
+        What errors call the operands.
+    shapes : list of tuple
+        Their shapes.
+
+    Returns
+    -------
+    tuple of int
+        The shape.
+
+    Raises
+    ------
+    ValueError
+        They are no matrices of as many columns.
+    """
     if not len(shapes[0]) == len(shapes[-1]) == 2:
         which = next(i for i, shape in enumerate(shapes) if len(shape) != 2)
         raise errors.not_two_dimensional([*names][which], len(shapes[which]))
@@ -374,10 +392,9 @@ def _by_callable(asked: Asked) -> Any:
     if asked.rows is not None:
         raise TypeError("rows is not for a callable metric; give it the rows of XA themselves")
     arrays.refuse_devices(arrays.space_of(**named, out=out), "a callable metric")
-    if asked.orders.kernel not in ("auto", "reference") or asked.orders.device not in (None, "cpu"):
-        raise ValueError("a callable metric runs on the CPU, without a kernel of ours")
+    check_callable(asked.orders)
     points = objects(named)
-    shape = _shape(points, [x.shape for x in points.values()])
+    shape = shape_of(points, [x.shape for x in points.values()])
     result = _on_host(shape, dtype_of_callable(asked), out)
     if out is not None:  # what is written must not be read again
         points = {n: x.copy() if np.may_share_memory(x, out) else x for n, x in points.items()}
@@ -392,6 +409,31 @@ def _by_callable(asked: Asked) -> Any:
         for j in range(len(b)):
             result[i, j] = metric(a[i], b[j], **arguments)
     return result
+
+
+def check_callable(orders: Orders) -> None:
+    """Raise an error for orders that cannot be obeyed where a Python function is the metric.
+
+    Parameters
+    ----------
+    orders : Orders
+        The orders, read.
+
+    Raises
+    ------
+    ValueError
+        A kernel or a device is asked for.
+    TypeError
+        Progress is to be told of, or memory bounded.
+    """
+    if orders.kernel not in ("auto", "reference") or orders.device not in (None, "cpu"):
+        raise ValueError("a callable metric runs on the CPU, without a kernel of ours")
+    for name, given in (
+        ("progress", orders.progress is not False),
+        ("max_memory", orders.max_memory is not None),
+    ):
+        if given:
+            raise TypeError(f"{name} is not for a callable metric, which is called pair by pair")
 
 
 def dtype_of_callable(asked: Asked) -> str:

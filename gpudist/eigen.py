@@ -100,12 +100,6 @@ def perron(
         The root with its bounds, and the vector: float32 for a float32 matrix (on a device also
         float16 or bfloat16), otherwise float64, of the input's library and on its device.
 
-    Warns
-    -----
-    gpudist.ConvergenceWarning
-        `tol` was not reached within `max_iter` products. The bounds are true ones all the same, and
-        the result has ``converged=False``.
-
     Raises
     ------
     TypeError
@@ -120,6 +114,12 @@ def perron(
         What is needed beside `A` does not fit.
     gpudist.DeviceError
         `device` or `kernel` asks for CUDA, and it cannot be used; the message says why.
+
+    Warns
+    -----
+    gpudist.ConvergenceWarning
+        `tol` was not reached within `max_iter` products. The bounds are true ones all the same, and
+        the result has ``converged=False``.
 
     Notes
     -----
@@ -224,9 +224,10 @@ def read(A: Any) -> tuple[Operands, str]:
 
 def _start(matrix: Operands, x0: Any) -> Any:
     n = matrix.shapes[0][0]
-    x = np.ascontiguousarray(arrays.parameter(matrix.space, x0, "x0"))
+    x = arrays.parameter(matrix.space, x0, "x0")
     if x.shape != (n,):
         raise ValueError(f"x0 must have shape ({n},), got {x.shape}")
+    x = np.ascontiguousarray(x)
     wrong = np.flatnonzero(~((x > 0) & (x < np.inf)))
     if len(wrong):
         raise ValueError(f"x0 must be positive and finite, but x0[{wrong[0]}] is {x[wrong[0]]}")

@@ -112,8 +112,11 @@ def explain(
         inspect.signature(explainer).bind(*operands, **mattering)
     except TypeError as error:
         raise TypeError(f"{name}(): {error}") from None
+    verbose = checks.truth("verbose", verbose)
+    if ceilings is not None and not isinstance(ceilings, Mapping):
+        raise TypeError(f"ceilings must be a dictionary, got {type(ceilings).__name__}")
     said = explainer(*operands, **mattering)
-    return dataclasses.replace(said, ceilings=ceilings, verbose=bool(verbose))
+    return dataclasses.replace(said, ceilings=ceilings, verbose=verbose)
 
 
 def _that_matter(op: str, arguments: dict[str, Any]) -> dict[str, Any]:

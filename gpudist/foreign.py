@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterable
 from functools import cache
 from typing import Any
@@ -109,7 +110,7 @@ def columns(value: Any, name: str) -> Any:
     """Return a data frame or a column of numbers as a NumPy array, and all else as it is.
 
     The columns of a frame may be of several types, and of those that know missing values, as long
-    as none is missing.
+    as none is missing. Of a list of frames or columns each is read so.
 
     Parameters
     ----------
@@ -133,45 +134,102 @@ def columns(value: Any, name: str) -> Any:
     library = _library(type(value))  # type: ignore[arg-type]  # a type is hashable
     if library == "pandas" and hasattr(value, "iloc"):
         return _pandas_frame(value, name) if value.ndim == 2 else _pandas_column(value, name)
-    if library == "pandas" and hasattr(value, "to_numpy") and value.ndim == 1:
+    if library == "pandas" and hasattr(value, "to_numpy") and getattr(value, "ndim", 0) == 1:
         return _pandas_column(value.to_series(), name)  # an index
     if library == "polars" and hasattr(value, "to_numpy"):
         return _polars(value, name)
     if library == "pyarrow" and (hasattr(value, "null_count") or hasattr(value, "column_names")):
         return _pyarrow(value, name)
+    if type(value) in (list, tuple) and any(map(_library, set(map(type, value)))):
+        return [columns(part, f"{name}[{i}]") for i, part in enumerate(value)]
     return value
 
 
-def labels(value: Any) -> list[str]:
-    """Return the names of a data frame's columns; none where they are no text, or no frame's."""
-    library = _library(type(value))  # type: ignore[arg-type]  # a type is hashable
-    frame = {"pandas": "iloc", "polars": "get_columns", "pyarrow": "column_names"}.get(library)
-    if frame is None or not hasattr(value, frame):
-        return []
-    names = value.column_names if library == "pyarrow" else getattr(value, "columns", ())
-    return [*names] if all(isinstance(name, str) for name in names) else []
+def may_have_names(value: Any) -> bool:
+    """Tell whether it is of a library whose arrays have names, which is soon asked."""
+    return _library(type(value)) != ""  # type: ignore[arg-type]  # a type is hashable
 
 
-def refuse_other_order(named: dict[str, list[str]]) -> None:
-    """Raise a ValueError where two frames have the same columns in two orders.
+def labels(value: Any, axis: int = -1) -> list[str]:
+    """Return the names of columns, or with an axis of -2 of rows, where they are text.
+
+    Frames have them, arrays of xarray with coordinates, and a column of pandas by its index, which
+    has a number for each column of something else.
 
     Parameters
     ----------
-    named : dict of str to list of str
-        The `labels` of one or two operands, by the names that errors shall use.
+    value : object
+        What was given for an array.
+    axis : int
+        -1 or -2.
+
+    Returns
+    -------
+    list of str
+        The names, none where there are none or some are no text.
+    """
+    library = _library(type(value))  # type: ignore[arg-type]  # a type is hashable
+    names: Iterable[Any] = ()
+    if library == "pandas" and hasattr(value, "iloc"):
+        names = value.columns if axis == -1 and value.ndim == 2 else value.index
+    elif library == "xarray" and getattr(value, "ndim", 0) >= -axis:
+        names = value.indexes.get(value.dims[axis], ())
+    elif axis == -1 and library == "polars" and hasattr(value, "get_columns"):
+        names = value.columns
+    elif axis == -1 and library == "pyarrow" and hasattr(value, "column_names"):
+        names = value.column_names
+    names = list(names)
+    return names if all(isinstance(name, str) for name in names) else []
+
+
+def in_other_order(some: list[Any], others: list[Any]) -> bool:
+    """Tell whether these are the same names, each as often, but in two orders."""
+    return some != others and len(some) == len(others) and Counter(some) == Counter(others)
+
+
+def refuse_other_names(named: dict[str, Any], arguments: dict[str, Any]) -> None:
+    """Raise a ValueError where frames have the same columns in two orders.
+
+    Parameters
+    ----------
+    named : dict
+        The operands, by the names that errors shall use.
+    arguments : dict
+        Arguments by their names, which may have a number for each column of the operands.
+
+    Raises
+    ------
+    ValueError
+        As for `refuse_other_order`.
+    """
+    if not any(map(may_have_names, named.values())):  # as of most, and small calls feel it
+        return
+    known = [(name, labels(value)) for name, value in (named | arguments).items()]
+    if "VI" in arguments:
+        known.append(("VI", labels(arguments["VI"], -2)))
+    refuse_other_order(known)
+
+
+def refuse_other_order(known: Iterable[tuple[str, list[str]]]) -> None:
+    """Raise a ValueError where the same columns are in two orders.
+
+    Parameters
+    ----------
+    known : iterable of tuple
+        What has columns, by the name that errors shall use, and its `labels`.
 
     Raises
     ------
     ValueError
         By position, as columns are read, others would meet than by name.
     """
-    items = [*named.items()]
-    (first, some), (last, others) = items[0], items[-1]
-    if some != others and sorted(some) == sorted(others):
-        raise ValueError(
-            f"{last} has the columns of {first} in another order, and columns are read by their "
-            "position: give them in one order, or give arrays"
-        )
+    (first, some), *rest = [(name, names) for name, names in known if names] or [("", [])]
+    for name, others in rest:
+        if in_other_order(some, others):
+            raise ValueError(
+                f"{name} has the columns of {first} in another order, and columns are read by "
+                "their position: give them in one order, or give arrays"
+            )
 
 
 def _pandas_frame(frame: Any, name: str) -> Any:
@@ -209,6 +267,8 @@ def _polars(value: Any, name: str) -> Any:
             first = column.head(1).to_numpy()
         except Exception:  # of a type that NumPy does not have
             first = np.empty(0, object)
+        if frame and first.ndim > 1:  # a matrix within a column
+            first = np.fromiter(first, object, len(first))
         _checked(first, where, column.dtype)
     return np.asarray(value)
 
@@ -234,9 +294,10 @@ def _missing(where: str) -> ValueError:
 
 def _checked(column: Any, where: str, dtype: Any) -> Any:
     if column.dtype.kind not in NUMBERS:
-        raise TypeError(
-            f"{where} must be of real numbers, got dtype {dtype}; convert it or leave it out"
-        )
+        advice = "convert it or leave it out"
+        if len(column) and isinstance(column[0], (list, tuple, np.ndarray)):  # as vectors are kept
+            advice = "numpy.stack(numpy.asarray(column)) makes a matrix of its rows"
+        raise TypeError(f"{where} must be of real numbers, got dtype {dtype}; {advice}")
     return column
 
 
@@ -281,6 +342,10 @@ def not_numbers(value: Any, array: Any, name: str) -> TypeError:
         advice = f"; numpy.asarray({name}, dtype=float) reads numbers that are written out"
     elif array.dtype.kind == "O":
         advice = _first_stranger(array)
+    elif array.dtype.names is not None:
+        advice = f"; numpy.lib.recfunctions.structured_to_unstructured({name}) is its numbers alone"
+    elif array.dtype.kind == "V" and not array.dtype.name.startswith(("void", "record")):
+        advice = f"; {name}.astype('float32') holds all of its numbers"  # of ml_dtypes
     return TypeError(f"{name} must be an array of real numbers, got {found}{advice}")
 
 

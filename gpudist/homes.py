@@ -81,10 +81,13 @@ class _JAX:
 def refuse_wide(name: str, dtype: Any) -> None:
     """Raise a TypeError if JAX, as it is set, has no arrays of the dtype."""
     if dtype.itemsize == 8 and not sys.modules["jax"].config.jax_enable_x64:
-        argument = "dtype='float32'" if dtype.kind == "f" else "index_dtype='int32'"
+        otherwise = "ask for dtype='float32' if that is an argument, or give NumPy arrays"
+        if name != "the result":
+            otherwise = f"give {name} in 32 bits, or set that"
+        elif dtype.kind != "f":
+            otherwise = "knn and nearest take index_dtype='int32', for all others give NumPy arrays"
         raise TypeError(
-            f"{name} is of {dtype}, which JAX has only with jax_enable_x64: ask for "
-            f"{argument} if that is an argument, or give NumPy arrays"
+            f"{name} is of {dtype}, which JAX has only with jax_enable_x64: {otherwise}"
         )
 
 

@@ -145,7 +145,9 @@ class Operands(NamedTuple):
     shapes: list[tuple[int, ...]]
 
 
-def operands(named: dict[str, Any], out: Any = None) -> Operands:
+def operands(
+    named: dict[str, Any], out: Any = None, arguments: dict[str, Any] | None = None
+) -> Operands:
     """Read the operands of a call.
 
     Parameters
@@ -154,6 +156,8 @@ def operands(named: dict[str, Any], out: Any = None) -> Operands:
         What the caller gave, by the names that errors shall use.
     out : array, optional
         Where the caller wants the result, which must be in the same space.
+    arguments : dict, optional
+        Arguments by their names, which may have a number for each column of the operands.
 
     Returns
     -------
@@ -165,9 +169,9 @@ def operands(named: dict[str, Any], out: Any = None) -> Operands:
     TypeError
         One is no array of real numbers, or they are in two spaces.
     ValueError
-        Two are frames that have the same columns in two orders.
+        They are frames, or arguments of frames, that have the same columns in two orders.
     """
-    _refuse_other_order(named)
+    _refuse_other_order(named, arguments or {})
     space = arrays.space_of(**named, out=out)
     given, dtypes, shapes = [], [], []
     for name, value in named.items():
@@ -196,10 +200,10 @@ def objects(named: dict[str, Any]) -> dict[str, Any]:
     TypeError, ValueError
         One cannot be read as an array; two are frames that have the same columns in two orders.
     """
-    _refuse_other_order(named)
+    _refuse_other_order(named, {})
     return {name: arrays.host_objects(value, name) for name, value in named.items()}
 
 
-def _refuse_other_order(named: dict[str, Any]) -> None:
+def _refuse_other_order(named: dict[str, Any], arguments: dict[str, Any]) -> None:
     if not arrays.OF_NUMPY.issuperset(map(type, named.values())):  # as those of small calls are
-        foreign.refuse_other_order({name: foreign.labels(x) for name, x in named.items()})
+        foreign.refuse_other_names(named, arguments)

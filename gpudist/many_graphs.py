@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gpudist import _core, arrays, named, results
+from gpudist import _core, arrays, foreign, named, results
 from gpudist.intake import Orders
 from gpudist.paths_call import number_or_none, read_graph
 
@@ -281,6 +281,7 @@ def taken(
 def of_array(graph: Any, sizes: Any, no_edge: float | None) -> tuple[Graphs, tuple[int, ...]]:
     """Read an array of graphs; return also its leading dimensions."""
     no_edge = number_or_none(no_edge)
+    refuse_uneven(graph)
     space = arrays.space_of(graph=graph)
     if space is not arrays.HOST:
         return _of_device(space, graph, sizes, no_edge)
@@ -298,6 +299,15 @@ def of_array(graph: Any, sizes: Any, no_edge: float | None) -> tuple[Graphs, tup
     count = math.prod(lead)
     flat = np.ascontiguousarray(weights).reshape(-1)
     return Graphs(flat, count, n, _sizes(sizes, tuple(lead), n), no_edge=no_edge), tuple(lead)
+
+
+def refuse_uneven(graph: Any) -> None:
+    """Raise a ValueError for nested lists that are graphs of several sizes, and so no array."""
+    if foreign.uneven_rows(graph):
+        raise ValueError(
+            "graph holds graphs of several sizes: give them as arrays in a list, "
+            "[numpy.asarray(one) for one in graph]"
+        )
 
 
 def _checked(shape: tuple[int, ...], sizes: Any) -> tuple[int, ...]:

@@ -205,12 +205,13 @@ def closeness_centrality(dist: Any, wf_improved: bool = True) -> Any:
     >>> measures.closeness_centrality([[0.0, 1.0], [3.0, 0.0]])
     array([0.33333333, 1.        ])
     """
+    improved = checks.truth("wf_improved", wf_improved)
     dist, reached, lib = _read(dist)
     n = len(dist)
     total, others = _sum(lib.where(reached, dist, 0), 0), _sum(reached, 0) - 1
     positive = total > 0
     near = lib.where(positive, others / lib.where(positive, total, 1), 0.0)
-    return near * (others / (n - 1)) if wf_improved and n > 1 else near
+    return near * (others / (n - 1)) if improved and n > 1 else near
 
 
 @homes.returned("dist")
@@ -259,6 +260,7 @@ def wiener_index(dist: Any, directed: bool | None = None) -> float:
     >>> measures.wiener_index([[0.0, 1.0], [1.0, 0.0]])
     1.0
     """
+    directed = None if directed is None else checks.truth("directed", directed)
     dist, reached, _ = _read(dist)
     if not bool(reached.all()):
         return float("inf")
@@ -311,6 +313,7 @@ def _read(dist: Any) -> tuple[Any, Any, Any]:
     if isinstance(dist, tuple) and len(dist) == 2 and getattr(dist[0], "ndim", 0) == 2:
         raise TypeError("dist must be distances alone, the first that apsp returns: give dist[0]")
     checks.refuse_recorded("dist", dist)
+    named.refuse_turned(dist, "dist")
     space = arrays.space_of(dist=dist)
     if space is arrays.HOST:
         dist = arrays.HOST.array(dist, "dist")

@@ -436,7 +436,14 @@ def _variances(value: Any, points: Operands, box: Any) -> Any:
     if len(rows) < 2:  # NumPy would warn on the way to the same
         return np.full(points.shapes[0][1], np.nan)
     with np.errstate(all="ignore"):
-        return np.var(rows, axis=0, ddof=1)
+        variances = np.var(rows, axis=0, ddof=1)
+    beyond = np.flatnonzero(np.isinf(variances))
+    if len(beyond):  # by an infinite one, all rows would be the same
+        raise ValueError(
+            f"the variance of column {beyond[0]} is beyond the range of float64: divide the points "
+            "by a power of 2, or give V"
+        )
+    return variances
 
 
 def _inverse_covariance(value: Any, points: Operands) -> Any:

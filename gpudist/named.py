@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpudist import arrays, steps
+from gpudist import arrays, foreign, steps
 from gpudist.errors import NoPathError
 from gpudist.nx import graphs
 
@@ -83,11 +83,15 @@ class ShortestPaths:
         ------
         KeyError
             There is no such node.
+        TypeError
+            It is nothing that may be a node, but a list, say.
         """
         try:
             return self._places[node]
         except KeyError:
             raise KeyError(f"{node!r} is not a node of this graph") from None
+        except TypeError:
+            raise TypeError(f"{_kind(node)} is no name of one node of this graph") from None
 
     def distance(self, source: Hashable, target: Hashable) -> Any:
         """Return the length of the best path.
@@ -212,12 +216,19 @@ def take(
         )
     if kind == _FRAME:
         return _of_frame(graph, labels)
+    if foreign.may_have_names(graph):
+        _refuse_edges(foreign.labels(graph))
+        refuse_turned(graph, "graph")
     return graph, None
 
 
 def check_weight(weight: Any) -> None:
     """Raise a TypeError for what neither names an attribute nor tells what edges weigh."""
-    if type(weight).__hash__ is None:
+    try:
+        names = type(weight).__hash__ is not None and bool(weight == weight)
+    except Exception:  # what others' types raise when they are asked, pandas.NA among them
+        names = False
+    if not names:
         raise TypeError(
             "weight must be the name of an attribute, a function, or None for 1, got "
             f"{_kind(weight)}; what the edges of a list weigh apsp_edges takes as weights"
@@ -420,10 +431,15 @@ _LIBRARIES: dict[str, Callable[[Any, Any, Any, bool], EdgeList]] = {
 }
 
 
+def _refuse_edges(columns: list[str]) -> None:
+    """Raise a ValueError for a list of edges, which two or three of them look like a matrix."""
+    if {"source", "target"} <= set(columns) and len(columns) in (2, 3):
+        raise ValueError("graph is a frame of edges: give it to apsp_edges")
+
+
 def _of_frame(frame: Any, labels: bool) -> tuple[Any, list[Any]]:
     """Read a square frame, whose rows and columns are to be the same nodes."""
-    if {"source", "target"} <= set(map(str, frame.columns)) and frame.shape[1] in (2, 3):
-        raise ValueError("graph is a frame of edges: give it to apsp_edges")
+    _refuse_edges([str(name) for name in frame.columns])
     rows, columns = frame.index, frame.columns
     if labels and rows.has_duplicates:
         twice = rows[rows.duplicated()][0]
@@ -441,8 +457,18 @@ def _of_frame(frame: Any, labels: bool) -> tuple[Any, list[Any]]:
 
 
 def refuse_turned(thing: Any, name: str, otherwise: str = "") -> None:
-    """Raise a ValueError for a frame whose columns are named as its rows, in another order."""
+    """Raise a ValueError for a frame whose columns are named as its rows, in another order.
+
+    So are arrays of xarray by their coordinates.
+    """
+    if not foreign.may_have_names(thing):  # as most have none, and small calls feel the questions
+        return
     if _known(thing) != _FRAME:
+        if foreign.in_other_order(foreign.labels(thing, -2), foreign.labels(thing, -1)):
+            raise ValueError(
+                f"{name}'s columns are in another order than its rows; give them in one order, or "
+                f"{name}.to_numpy() if positions are meant"
+            )
         return
     rows, columns = thing.index, thing.columns
     if not rows.equals(columns) and len(rows) == len(columns) and set(rows) == set(columns):

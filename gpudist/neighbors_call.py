@@ -186,7 +186,10 @@ def read(asked: Asked, index_dtype: Any = np.int64) -> Call:
     if callable(metric):
         space = arrays.space_of(**asked.named)
         arrays.refuse_devices(space, "a callable metric")
+        distance_call.check_callable(asked.orders)
+        result = dtype = distance_call.dtype_of_callable(asked)
         points = [*objects(asked.named).values()]
+        distance_call.shape_of(asked.named, [x.shape for x in points])
         arguments = metrics.Arguments(asked.metric_args, {})
     else:
         call = distance_call.read(asked)

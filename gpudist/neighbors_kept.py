@@ -73,7 +73,7 @@ class Neighbors:
         orders = Orders(device=device)
         call = read(Asked("Neighbors", {"X": X}, metric, metric_args, orders=orders))
         at_least(n_neighbors, "n_neighbors", 1)
-        radii_of(radius, call, "radius", None)
+        radii_of(checks.number("radius", radius), call, "radius", None)
         check_device(call)
         self._space, self._device = call.space, device
         self._dtype, self._labels = call.result, foreign.labels(X)
@@ -90,6 +90,12 @@ class Neighbors:
         self.n_neighbors, self.radius = n_neighbors, radius
         self.n_samples_fit_, self.n_features_in_ = self._points.shape
         self._kept = _core.keep()
+
+    def __repr__(self) -> str:
+        """Tell how many points there are, and in which metric they are near each other."""
+        points = f"{self.n_samples_fit_} points of {self.n_features_in_} columns"
+        metric = getattr(self.metric, "__name__", self.metric)
+        return f"Neighbors({points} of {self._dtype}, {metric})"
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what a copy or a pickle has: all but what is of this process, or made anew."""
@@ -231,7 +237,7 @@ class Neighbors:
 
     def _query(self, X: Any) -> Any:
         """Return the points of a query; those on the host in the dtype of the set."""
-        foreign.refuse_other_order({"the set": self._labels, "X": foreign.labels(X)})
+        foreign.refuse_other_order([("the set", self._labels), ("X", foreign.labels(X))])
         space = arrays.space_of(X=X)
         points = space.array(X, "X")
         if len(points.shape) != 2:

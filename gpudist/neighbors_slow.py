@@ -23,8 +23,9 @@ def _chunks(call: Call) -> Iterator[tuple[int, Array]]:
     for start in range(0, len(a), step):
         some = a[start : start + step]
         asked = Asked("cdist", {"XA": some, "XB": b}, call.metric, call.arguments.values)
+        asked = asked._replace(dtype=call.result)
         if not callable(call.metric):
-            asked = asked._replace(dtype=call.result, orders=_BY_NUMPY)
+            asked = asked._replace(orders=_BY_NUMPY)
         keys = np.asarray(matrices(asked), dtype=np.float64)
         if call.first is not None:
             i = np.arange(len(some))

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpudist import checks, cuda, distance, foreign, paths
+from gpudist import checks, distance, foreign, paths, several_gpus
 from gpudist._core import DeviceError
 
 # Estimates of SciPy's time take so many rows of distances, so many nodes of a graph.
@@ -333,8 +333,7 @@ def patched_scipy(
     (array([[5.]]), {'cdist': 1})
     """
     device = checks.device("device", device)
-    if device is not None and device != "cpu" and (reason := cuda.why_not()) is not None:
-        raise DeviceError(reason)  # SciPy would answer all calls, and nobody would know
+    several_gpus.check(device)  # or SciPy would answer all calls, and nobody would know
     return _PATCH.applied(device, checks.truth("estimate", estimate))
 
 

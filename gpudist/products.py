@@ -74,8 +74,9 @@ def minplus(
         Complex, masked or object input; one operand on the host and one on a device.
     ValueError
         Input of less than two dimensions, shapes that do not match, an unknown semiring or kernel,
-        a dtype that the semiring does not take, a bad `out`; in int32 sums an element of magnitude
-        2**28 or more (`out` may have been written to by then), or input that is no integer.
+        a dtype that the semiring does not take, a bad `out`; names of frames or graphs that meet in
+        the product in two orders; in int32 sums an element of magnitude 2**28 or more (`out` may
+        have been written to by then), or input that is no integer.
     MemoryError
         The result does not fit; nothing was allocated.
     gpudist.DeviceError
@@ -99,9 +100,10 @@ def minplus(
 
     The neutral element stands for "no way": a product over no k is full of it, and what it is put
     together with is no way either, so ``inf + -inf`` is inf in min_plus and -inf in max_plus. NaN
-    counts as the neutral element, in `A`, `B` and `C`. The result of a sum in floating point is the
-    sum rounded once, and a minimum does not round: so the result has the same bits on every
-    backend, and a row of it depends on that row of `A` and `C` and on `B` alone. Zeros are +0.0.
+    counts as the neutral element, in `A`, `B` and `C`, but in or_and it is true, as in Python. The
+    result of a sum in floating point is the sum rounded once, and a minimum does not round: so the
+    result has the same bits on every backend, and a row of it depends on that row of `A` and `C`
+    and on `B` alone. Zeros are +0.0.
 
     In int32 the neutral element is `gpudist.UNREACHABLE`, 2**31 - 1, and -2**31 for the semirings
     that take a maximum. Sums are exact, since elements of magnitude 2**28 or more are refused, the

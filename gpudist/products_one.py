@@ -101,7 +101,11 @@ def read(
 ) -> tuple[arrays.Space, tuple[Any, Any, Any], str]:
     """Read and check all that does not need the core: space, operands, dtype of the product."""
     check(semiring)
+    given = A, B, C
     A, B, C = _ways(A, "A", semiring), _ways(B, "B", semiring), _ways(C, "C", semiring)
+    graph = A is not given[0] or B is not given[1]
+    if graph or foreign.may_have_names(A) or foreign.may_have_names(B):
+        _refuse_other_order(*given)
     space = arrays.space_of(A=A, B=B, C=C, out=out)
     a, b = space.array(A, "A"), space.array(B, "B")
     c = None if C is None else space.array(C, "C")
@@ -110,6 +114,25 @@ def read(
     if result == "int32":
         check_integers(space, named)
     return space, (a, b, c), result
+
+
+def _refuse_other_order(A: Any, B: Any, C: Any) -> None:
+    """Raise a ValueError where names that meet in a product are in two orders."""
+    for first, some, along, second, others, axis in (
+        ("A", A, -1, "B", B, -2),
+        ("A", A, -2, "C", C, -2),
+        ("B", B, -1, "C", C, -1),
+    ):
+        if foreign.in_other_order(_names(some, along), _names(others, axis)):
+            what = {-1: "columns", -2: "rows"}
+            raise ValueError(
+                f"the {what[axis]} of {second} are named as the {what[along]} of {first} in "
+                "another order, and are read by their position: give them in one order, or arrays"
+            )
+
+
+def _names(value: Any, axis: int) -> list[Any]:
+    return list(value) if graphs.is_graph(value) else foreign.labels(value, axis)
 
 
 def _ways(value: Any, name: str, semiring: str) -> Any:

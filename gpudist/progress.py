@@ -79,6 +79,8 @@ class _Watch:
 
 
 def _bar(total: int, what: str) -> tuple[Callable[[int, int], object], Callable[[], object]]:
+    if sys.stderr is None:  # as in programs without a console, where there is nobody to tell
+        return lambda done, total: None, lambda: None
     try:
         from tqdm.auto import tqdm
     except ImportError:

@@ -89,6 +89,27 @@ def of(device: str) -> tuple[str, ...]:
     return tuple(f"cuda:{index}" for index in indices)
 
 
+def check(device: str | None) -> None:
+    """Raise the error that distances of host arrays would, where they are told to use this device.
+
+    Parameters
+    ----------
+    device : str or None
+        What was given, read.
+
+    Raises
+    ------
+    ValueError
+        It names no device, or a GPU that is not there among several.
+    gpudist.DeviceError
+        It asks for CUDA or for a GPU, which cannot be used.
+    """
+    if device is None:
+        return
+    for one in of(device) if are_named(device) else (device,):
+        _core.choose("cdist", "float64", "euclidean", 1, 1, device=one)
+
+
 def first_of(device: Any, space: arrays.Space) -> tuple[Any, tuple[str, ...]]:
     """Return the device whose kernel all would run, and all of several, none if it is one.
 

@@ -32,7 +32,12 @@ def read(predecessors: Any) -> tuple[arrays.Space, Any, int]:
     space = arrays.space_of(predecessors=predecessors)
     p, dtype = space.read(predecessors, "predecessors")
     if len(p.shape) != 2 or p.shape[0] != p.shape[1]:
-        raise ValueError(f"predecessors must be a square matrix, got shape {tuple(p.shape)}")
+        hint = ""
+        if isinstance(predecessors, tuple) and len(predecessors) == 2:
+            hint = "; they are the second that apsp returns, give predecessors[1]"
+        elif len(p.shape) > 2:
+            hint = "; of many graphs give those of one"
+        raise ValueError(f"predecessors must be a square matrix, got shape {tuple(p.shape)}{hint}")
     if not dtype.startswith(("int", "uint")):
         raise TypeError(
             f"predecessors must be whole numbers, got {dtype}; apsp returns them with "

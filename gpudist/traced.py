@@ -52,6 +52,9 @@ def distances(compute: Callable[..., Any], asked: Asked) -> Any:
     narrow = dtype if dtype in _HALVES else None
     given = {"metric": asked.metric, "dtype": "float32" if narrow else dtype, **asked.metric_args}
     operands = [_operand(x, name) for name, x in asked.named.items()]
+    d, columns = operands[0].shape[-1], operands[-1].shape[-1]
+    if d != columns:
+        raise ValueError(f"XA and XB must have the same number of columns, got {d} and {columns}")
     axes = max(x.ndim for x in operands)  # mapped ones come before, in all operands
     operands = [x.reshape((1,) * (axes - x.ndim) + x.shape) for x in operands]
     # Batches of no matrices show what there will be, and are refused as these would be.

@@ -47,6 +47,7 @@ def reconstruct_path(predecessors: Any, i: Any, j: Any) -> list[Any]:
     for name, nodes in (("i", i), ("j", j)):
         if isinstance(nodes, (list, tuple)) or (isinstance(nodes, np.ndarray) and nodes.ndim):
             raise TypeError(f"{name} must be one node; reconstruct_paths takes arrays of them")
+    named.refuse_turned(predecessors, "predecessors")
     return steps.back(predecessors, i, j)
 
 
@@ -94,6 +95,7 @@ def reconstruct_paths(predecessors: Any, sources: Any, targets: Any) -> tuple[An
         if predecessors.predecessors is None:
             raise ValueError("paths need predecessors: call apsp with return_predecessors=True")
         predecessors = predecessors.predecessors
+    named.refuse_turned(predecessors, "predecessors")
     space, p, n = steps.read(predecessors)
     first, last = _nodes("sources", sources, n), _nodes("targets", targets, n)
     try:
@@ -144,8 +146,7 @@ def _nodes(name: str, given: Any, n: int) -> Any:
             f"{name} must be whole numbers in one dimension, got an array of {nodes.dtype} of "
             f"shape {nodes.shape}"
         )
-    nodes = nodes.astype(np.int64)
     if ((nodes < 0) | (nodes >= n)).any():
         stray = nodes[(nodes < 0) | (nodes >= n)][0]
         raise IndexError(f"{name} has {stray}, which is not a node of a graph with {n} nodes")
-    return nodes
+    return nodes.astype(np.int64)

@@ -47,6 +47,40 @@ def test_a_callable_takes_objects_and_gives_float64():
     assert gpudist.cdist(A, B, lambda u, v: None)[0, 0] != 0  # NaN, as NumPy has None
 
 
+def test_orders_that_a_callable_cannot_obey_are_refused():
+    """By searches as by distances: they took any kernel, device and dtype, and forgot them."""
+
+    def apart(u, v):
+        return np.abs(u - v).sum()
+
+    for call in (
+        lambda **more: gpudist.cdist(A, B, apart, **more),
+        lambda **more: gpudist.pdist(A, apart, **more),
+        lambda **more: gpudist.nearest(A, B, apart, **more),
+        lambda **more: gpudist.knn(A, B, 2, apart, **more),
+        lambda **more: gpudist.radius_neighbors(A, B, 1.0, apart, **more),
+        lambda **more: gpudist.count_neighbors(A, B, 1.0, apart, **more),
+    ):
+        for orders in ({"device": "cuda"}, {"kernel": "cdist/cpu_sums_baseline"}):
+            with pytest.raises(
+                ValueError, match="a callable metric runs on the CPU, without a ker"
+            ):
+                call(**orders)
+        for name, value in (("progress", True), ("max_memory", "1 GB")):
+            with pytest.raises(TypeError, match=f"^{name} is not for a callable metric"):
+                call(**{name: value})
+        with pytest.raises(ValueError, match="dtype must be float32"):
+            call(dtype="int8")
+    found = gpudist.knn(P, Q, 2, apart, dtype="float32")
+    expected = gpudist.cdist(P, Q, apart, dtype="float32")
+    assert found.distances.dtype == np.float32
+    np.testing.assert_array_equal(found.distances, np.sort(expected, axis=1)[:, :2])
+    within = gpudist.radius_neighbors(P, Q, expected.max(), apart, dtype="float32")
+    assert within.distances.dtype == np.float32 and len(within.indices) == expected.size
+    index = gpudist.Neighbors(P, apart)
+    assert index.kneighbors(Q, 1)[0].dtype == np.float64
+
+
 def test_what_a_callable_raises_comes_through():
     class Mine(Exception):
         pass

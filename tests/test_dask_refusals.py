@@ -158,6 +158,20 @@ def test_chunks_that_are_not_what_dask_was_told_are_refused(function, lazy):
         function(lazy.map_blocks(sparse.coo_matrix, meta=lazy._meta).rechunk((40, 40))).compute()
 
 
+def test_a_list_of_dask_arrays_is_not_computed(monkeypatch):
+    """NumPy would compute each, one after the other."""
+    row = da.ones(3)
+    monkeypatch.setattr(type(row), "compute", _nobody_computes)
+    for call in (
+        lambda: gpudist.cdist([row, row], np.ones((2, 3))),
+        lambda: gpudist.cdist(np.ones((2, 3)), [[1.0, 2.0, 3.0], row]),
+        lambda: gpudist.apsp([row, row, row]),
+        lambda: gpudist.cdist(np.ones((2, 3)), np.ones((2, 3)), w=list(row)),
+    ):
+        with pytest.raises(TypeError, match=r"^(XA|XB|graph|w)\[\d\] is a Dask array"):
+            call()
+
+
 def test_scipy_is_left_what_dask_holds(lazy):
     import scipy.spatial.distance
 

@@ -191,3 +191,17 @@ def test_explain_tells_of_all_matrices(rng):
     assert gpudist.explain("cdist", a[:0], b, "mahalanobis", ceilings={}).operations == 0
     with pytest.raises(ValueError, match="a batch of matrices"):
         gpudist.explain("cdist", a, b, device="cuda:all")
+
+
+@pytest.mark.filterwarnings("error")
+def test_of_no_matrices_nothing_is_warned(monkeypatch):
+    """What stands in for a first one was memory as it came, and its latitudes were looked at."""
+    as_it_comes = partial(np.full, fill_value=9.0)
+    monkeypatch.setattr(
+        type(gpudist.arrays.HOST), "empty", lambda _, shape, dtype, like: as_it_comes(shape)
+    )
+    none = np.empty((0, 4, 2))
+    assert gpudist.cdist(none, none, "haversine").shape == (0, 4, 4)
+    assert gpudist.pdist(none, "haversine").shape == (0, 6)
+    with pytest.warns(UserWarning, match="beyond pi / 2"):
+        gpudist.pdist(np.full((1, 4, 2), 9.0), "haversine")

@@ -83,6 +83,100 @@ def test_columns_in_another_order_are_refused(library):
         assert gpudist.explain(name, one, renamed, *more).kernel
 
 
+def test_arguments_of_columns_in_another_order_are_refused():
+    """pandas itself would put them in order: ``frame - means`` goes by names."""
+    pd = pytest.importorskip("pandas", reason="pandas is missing")
+    frame = pd.DataFrame(NUMBERS, columns=["a", "b"])
+    swapped = frame.var()[["b", "a"]]
+    inverse = pd.DataFrame(np.diag([1.0, 2.0]), ["a", "b"], ["a", "b"])
+    for metric, arguments in (
+        ("euclidean", {"w": swapped}),
+        ("seuclidean", {"V": swapped}),
+        ("euclidean", {"box": swapped}),
+        ("mahalanobis", {"VI": inverse[["b", "a"]]}),
+        ("mahalanobis", {"VI": inverse.loc[["b", "a"]]}),
+    ):
+        (name,) = arguments
+        message = f"^{name} has the columns of (XA|X) in another order"
+        for call in (
+            lambda **a: gpudist.cdist(frame, NUMBERS, **a),
+            lambda **a: gpudist.pdist(frame, **a),
+            lambda **a: gpudist.knn(frame, k=1, **a).distances,
+            lambda **a: gpudist.Neighbors(frame, **a).kneighbors(n_neighbors=1)[0],
+        ):
+            with pytest.raises(ValueError, match=message):
+                call(metric=metric, **arguments)
+            in_order = {name: arguments[name].reindex(["a", "b"])}
+            if name == "VI":
+                in_order = {name: inverse}
+            plain = {name: in_order[name].to_numpy()}
+            expected = call(metric=metric, **plain)
+            np.testing.assert_array_equal(call(metric=metric, **in_order), expected)
+    seen = []
+    gpudist.pdist(frame, lambda u, v, w: seen.append(w) or 0.0, w=swapped)
+    assert seen[0] is swapped  # a function knows what to do with it
+
+
+def test_coordinates_of_xarray_are_names():
+    xarray = pytest.importorskip("xarray", reason="xarray is missing")
+    one = xarray.DataArray(NUMBERS, dims=("point", "of"), coords={"of": ["a", "b"]})
+    with pytest.raises(ValueError, match="XB has the columns of XA in another order"):
+        gpudist.cdist(one, one.sel(of=["b", "a"]))
+    roads = xarray.DataArray(
+        [[0.0, 1, 0], [0, 0, 2], [3, 0, 0]],
+        dims=("from", "to"),
+        coords={"from": ["a", "b", "c"], "to": ["c", "a", "b"]},
+    )
+    for function in (
+        gpudist.apsp,
+        gpudist.transitive_closure,
+        gpudist.perron,
+        gpudist.measures.center,
+    ):
+        with pytest.raises(ValueError, match="columns are in another order than its rows"):
+            function(roads)
+    assert gpudist.apsp(roads.sel(to=["a", "b", "c"])).shape == (3, 3)
+    bare = xarray.DataArray(NUMBERS[:, ::-1], dims=("point", "of"))
+    for other in (one, one.assign_coords(of=[1, 0]), bare):
+        assert gpudist.cdist(one, other).shape == (3, 3)
+
+
+def test_names_that_meet_in_a_product_are_in_one_order():
+    pd = pytest.importorskip("pandas", reason="pandas is missing")
+    frame = pd.DataFrame([[0.0, 1.0], [5.0, 0.0]], ["x", "y"], ["x", "y"])
+    turned = ["y", "x"]
+    for call, message in (
+        (lambda: gpudist.minplus(frame, frame.loc[turned]), "the rows of B .* the columns of A"),
+        (lambda: gpudist.minplus(frame[turned], frame), "the rows of B .* the columns of A"),
+        (lambda: gpudist.minplus(frame, frame, frame[turned]), "the columns of C .* columns of B"),
+        (lambda: gpudist.minplus(frame, frame, frame.loc[turned]), "the rows of C .* rows of A"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
+    product = gpudist.minplus(frame.loc[turned], frame[turned], frame.loc[turned, turned])
+    assert product.tolist() == [[0, 5], [1, 0]]
+    other = frame.set_axis(["u", "v"], axis=0)  # other names are taken by position
+    np.testing.assert_array_equal(gpudist.minplus(frame, other), gpudist.minplus(frame, frame))
+
+
+def test_measures_and_paths_of_turned_frames_are_refused():
+    pd = pytest.importorskip("pandas", reason="pandas is missing")
+    roads = pd.DataFrame([[0, 1, 0], [0, 0, 2], [3, 0, 0]], list("abc"), list("abc"))
+    dist, before = gpudist.apsp(roads, return_predecessors=True)
+    frames = [pd.DataFrame(x, list("abc"), list("abc")) for x in (dist, before)]
+    dist, before = (frame[list("cab")] for frame in frames)
+    for call in (
+        lambda: gpudist.measures.closeness_centrality(dist),
+        lambda: gpudist.measures.wiener_index(dist),
+        lambda: gpudist.reconstruct_path(before, 0, 2),
+        lambda: gpudist.reconstruct_paths(before, 0, 2),
+    ):
+        with pytest.raises(ValueError, match="columns are in another order than its rows; give"):
+            call()
+    assert gpudist.measures.center(frames[0]) == [0]
+    assert gpudist.reconstruct_path(frames[1], 0, 2) == [0, 1, 2]
+
+
 def test_pandas_elsewhere():
     pd = pytest.importorskip("pandas", reason="pandas is missing")
     roads = pd.DataFrame([[0, 3, 8], [0, 0, 2], [1, 0, 0]]).astype("Int64")
@@ -96,6 +190,19 @@ def test_pandas_elsewhere():
     np.testing.assert_array_equal(gpudist.pdist(NUMBERS, w=pd.Index([1, 2])), expected)
     words = pd.DataFrame({"a": ["x", "y"]})  # which a function may know what to do with
     assert gpudist.pdist(words, lambda u, v: float(u[0] != v[0])).tolist() == [1.0]
+
+
+def test_lists_of_columns_are_read_as_columns_are():
+    pd = pytest.importorskip("pandas", reason="pandas is missing")
+    whole, gap = pd.Series([1, 2], dtype="Int64"), pd.Series([1, None], dtype="Int64")
+    assert (
+        gpudist.cdist([whole, whole], NUMBERS).tolist()
+        == gpudist.cdist([[1, 2]] * 2, NUMBERS).tolist()
+    )
+    with pytest.raises(ValueError, match=r"^XA\[1\] has missing values"):
+        gpudist.cdist([whole, gap], NUMBERS)
+    with pytest.raises(ValueError, match=r"^XB\[1\]'s column 0 has missing values"):
+        gpudist.cdist(NUMBERS, [whole.to_frame(), gap.to_frame()])
 
 
 def pandas_refusals(pd):
@@ -135,6 +242,64 @@ def refuses(found):
                 gpudist.cdist(value, NUMBERS)
             missing = "missing" in message or "dimensional" in message
             assert caught.type is (ValueError if missing else TypeError)
+
+
+def test_columns_of_vectors_are_told_how_to_be_a_matrix():
+    """As embeddings are kept; the advice works on each."""
+    libraries = {}
+    for name in ("pandas", "polars", "pyarrow"):
+        try:
+            libraries[name] = __import__(name)
+        except ImportError:
+            continue
+    made = {
+        "pandas": lambda pd: [pd.Series(NUMBERS.tolist()), pd.Series([*NUMBERS])],
+        "polars": lambda pl: [pl.Series(NUMBERS.tolist())],
+        "pyarrow": lambda pa: [
+            pa.array(NUMBERS.tolist()),
+            pa.FixedSizeListArray.from_arrays(pa.array(NUMBERS.ravel()), 2),
+            pa.chunked_array([NUMBERS.tolist()]),
+        ],
+    }
+    if not libraries:
+        pytest.skip("pandas, polars and pyarrow are missing")
+    for name, library in libraries.items():
+        for column in made[name](library):
+            with pytest.raises(TypeError, match=r"^XA .*; numpy.stack\(numpy.asarray\(column\)\)"):
+                gpudist.cdist(column, NUMBERS)
+            np.testing.assert_array_equal(np.stack(np.asarray(column)), NUMBERS)
+    if "polars" in libraries:
+        both = libraries["polars"].Series(
+            "e", NUMBERS.tolist(), dtype=libraries["polars"].Array(libraries["polars"].Float64, 2)
+        )
+        with pytest.raises(TypeError, match=r"^XA's column 'e' must .*; numpy.stack"):
+            gpudist.cdist(libraries["polars"].DataFrame([both]), NUMBERS)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_a_frame_of_edges_is_no_matrix(library):
+    """Even where it is square, as two edges are, and three that weigh something."""
+    frames = pytest.importorskip(library, reason=f"{library} is missing")
+    made = frames.table if library == "pyarrow" else frames.DataFrame
+    two = {"source": [0, 1], "target": [1, 2]}
+    three = {"source": [0, 1, 2], "target": [1, 2, 0], "weight": [1.0, 2.0, 3.0]}
+    for columns in (two, three):
+        for function in (gpudist.apsp, gpudist.transitive_closure):
+            with pytest.raises(ValueError, match="graph is a frame of edges: give it to apsp_edge"):
+                function(made(columns))
+    matrix = made({"a": [0.0, 2.0], "b": [1.0, 0.0]})
+    if library == "pandas":
+        matrix = matrix.set_axis(["a", "b"], axis=0)
+    assert gpudist.apsp(matrix).tolist() == [[0, 1], [2, 0]]
+
+
+def test_what_pandas_has_for_nothing_is_named():
+    pd = pytest.importorskip("pandas", reason="pandas is missing")
+    for nothing in (pd.NaT, pd.NA):
+        with pytest.raises(TypeError, match=r"^XA must be an array of real numbers, got an object"):
+            gpudist.cdist(nothing, NUMBERS)
+    with pytest.raises(TypeError, match="weight must be the name of an attribute"):
+        gpudist.apsp({0: {1: {"weight": 1.0}}}, weight=pd.NA)
 
 
 def test_pandas_refusals_name_the_column():

@@ -31,8 +31,15 @@ def test_what_jax_cannot_hold_is_refused():
     if not jax.config.jax_enable_x64:
         with pytest.raises(TypeError, match="JAX has only with jax_enable_x64"):
             gpudist.cdist(a, A.astype("f8"))
-        with pytest.raises(TypeError, match=r"int64, which .* index_dtype='int32' if that"):
+        with pytest.raises(
+            TypeError, match=r"int64, which .* nearest take index_dtype='int32', for"
+        ):
             gpudist.knn(a, k=1)
+        for call in (gpudist.knn, gpudist.nearest):
+            given = {"k": 1} if call is gpudist.knn else {}
+            assert call(a, index_dtype="int32", **given).indices.dtype == np.int32
+        with pytest.raises(TypeError, match=r"int64, .* for all others give NumPy arrays$"):
+            gpudist.radius_neighbors(a, r=1.0, index_dtype="int32")  # whose indptr stays
         index = gpudist.Neighbors(a, n_neighbors=1)
         with pytest.raises(TypeError, match=r"int64, which JAX has only with .* give NumPy arrays"):
             index.kneighbors(a)
@@ -94,7 +101,9 @@ def test_what_jax_traces_gives_the_same(call, shape):
 
 REFUSED = {
     "no derivatives of JAX": lambda x: jax.grad(lambda x: gpudist.cdist(x, B).sum())(x),
-    "XA and XB must have the same": lambda x: jax.jit(lambda x: gpudist.cdist(x, B[:, 1:]))(x),
+    "XA and XB must have the same number of columns, got 3 and 2": lambda x: jax.jit(
+        lambda x: gpudist.cdist(x, B[:, 1:])
+    )(x),
     "unknown metric": lambda x: jax.jit(lambda x: gpudist.cdist(x, B, "cosin"))(x),
     "w is traced by JAX": lambda x: jax.jit(lambda x: gpudist.cdist(A, x, w=x[0]))(x),
     "a metric, its arguments and dtype": lambda x: jax.jit(

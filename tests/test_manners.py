@@ -6,6 +6,7 @@ import networkx as nx
 import numpy as np
 import pytest
 import scipy.sparse
+from numpy.lib.recfunctions import structured_to_unstructured
 
 import gpudist
 from gpudist import checks, choosing
@@ -68,6 +69,10 @@ def says(call, error, message):
             "got dtype datetime64[D]; subtract a time, and divide by numpy.timedelta64(1, 'D')",
         ),
         (
+            lambda: gpudist.cdist(np.zeros(2, [("x", "f8"), ("y", "i4")]), B),
+            "; numpy.lib.recfunctions.structured_to_unstructured(XA) is its numbers alone",
+        ),
+        (
             lambda: gpudist.pdist(np.array([[1, "a"]], object)),
             "X must be an array of real numbers, got dtype object; its element [0, 1] is of type "
             "str",
@@ -103,6 +108,9 @@ def test_what_is_no_matrix(call, message):
 
 
 def test_the_advice_works():
+    table = np.zeros(3, [("x", "f8"), ("y", "i4")])
+    both = structured_to_unstructured(table)
+    assert gpudist.pdist(both).shape == (3,)
     assert gpudist.cdist(SPARSE.toarray(), B).shape == (3, 2)
     assert gpudist.cdist(np.reshape(A[0], (1, -1)), B).shape == (1, 2)
     assert gpudist.pdist(np.reshape(A[0], (-1, 1))).shape == (3,)
@@ -139,6 +147,17 @@ def test_minplus_takes_graphs(semiring, none):
     assert found.dtype == expected.dtype
     np.testing.assert_array_equal(found, expected)
     assert gpudist.explain("minplus", roads(), roads(), semiring=semiring).dtype == found.dtype
+
+
+def test_graphs_of_a_product_have_their_nodes_in_one_order():
+    """Node i is the i-th of each: of another order, paths would go on from another node."""
+    graph, other = nx.DiGraph(), nx.DiGraph()
+    graph.add_weighted_edges_from([("a", "b", 1.0), ("b", "c", 2.0)])
+    other.add_weighted_edges_from([("b", "c", 2.0), ("a", "b", 1.0)])
+    for operands in ((graph, other), (graph, graph, other)):
+        with pytest.raises(ValueError, match=r"named as the (rows|columns) of . in another"):
+            gpudist.minplus(*operands)
+    assert gpudist.minplus(graph, graph)[0, 2] == 3
 
 
 def test_minplus_takes_the_lightest_of_parallel_edges():

@@ -243,6 +243,34 @@ def test_defaults_of_v_and_vi_are_scipys(way, rng):
 
 
 @ways
+def test_a_variance_beyond_float64_is_refused(way, rng):
+    """By an infinite one, all distances would be 0."""
+    x = rng.random((5, 3)) * [1.0, 1e200, 1.0]
+    for call in (
+        lambda **v: gpudist.cdist(x, x, "seuclidean", **v, **way),
+        lambda **v: gpudist.pdist(x, "seuclidean", **v, **way),
+    ):
+        with pytest.raises(ValueError, match="variance of column 1 is beyond the range of float64"):
+            call()
+        call(V=[1, np.inf, 1])  # which was meant
+    y = x / [1.0, 2.0**660, 1.0]
+    assert_close(gpudist.pdist(y, "seuclidean", **way), scipy_pdist(y, "seuclidean"), 1e-12)
+
+
+@ways
+@pytest.mark.parametrize("element", [np.nan, np.inf])
+def test_a_vi_that_is_no_number_spares_no_row(element, way, rng):
+    """Equal rows are at distance 0 only by a matrix of numbers, in SciPy as here."""
+    x, vi = rng.random((40, 3)), np.eye(3)
+    vi[1, 1] = element
+    found = gpudist.cdist(x, x, "mahalanobis", VI=vi, **way)
+    assert np.isnan(found.diagonal()).all()
+    assert np.isnan(found).all() == np.isnan(element)
+    vi[1, 1] = -1.0  # which is not positive definite
+    assert not gpudist.cdist(x, x, "mahalanobis", VI=vi, **way).diagonal().any()
+
+
+@ways
 def test_jensenshannon_takes_a_base(way, rng):
     """SciPy's takes it for two vectors alone."""
     a, b = points(rng, 5, 9, "jensenshannon", "float64"), points(rng, 6, 9, "jensenshannon", "f8")

@@ -241,6 +241,15 @@ def test_out_is_written_as_it_is_or_refused(rng):
             gpudist.knn(x, k=4, out=out)
 
 
+def test_no_radii_give_no_counts():
+    """As in SciPy's count_neighbors."""
+    for more in ({}, {"kernel": "reference"}, {"cumulative": False}):
+        for none in ([], (), np.empty(0)):
+            assert gpudist.count_neighbors(X, radii=none, **more).shape == (0,)
+    with pytest.raises(ValueError, match=r"r must be a number or an array of shape \(.*got shape"):
+        gpudist.radius_neighbors(X, r=[])
+
+
 MASKED = np.ma.array([0.5] * 8, mask=[True, False] * 4)
 
 

@@ -296,3 +296,29 @@ def test_weights_and_metrics_are_told_apart():
         for w in weights if metric != "euclidean" else [None]:
             _core.nearest(a, x, *out, None, None, metric, weights=w, kept=kept)
             same(out, gpudist.knn(a, x, 1, metric, **({} if w is None else {"w": w})))
+
+
+def test_what_it_is_can_be_read():
+    points = np.ones((4, 3), "f4")
+    assert (
+        repr(gpudist.Neighbors(points)) == "Neighbors(4 points of 3 columns of float32, euclidean)"
+    )
+
+    def mine(u, v):
+        return abs(u - v).max()
+
+    assert repr(gpudist.Neighbors(points, mine)).endswith("of float64, mine)")
+
+
+def test_a_device_that_cannot_be_used_is_refused_at_once():
+    """And not by the first query, which may come much later."""
+    points = np.ones((4, 3))
+    with pytest.raises(ValueError, match="device must be None, 'cpu', 'cuda' or 'cuda:N', got 'x'"):
+        gpudist.Neighbors(points, device="x")
+    with pytest.raises(gpudist.DeviceError, match=r"CUDA cannot be used|there is no cuda:99"):
+        gpudist.Neighbors(points, device="cuda:99")
+    with pytest.raises(
+        (gpudist.DeviceError, ValueError), match=r"CUDA cannot|device names a GPU tw"
+    ):
+        gpudist.Neighbors(points, device="cuda:0,0")
+    assert gpudist.Neighbors(points, device="cpu").kneighbors(n_neighbors=1)[1].shape == (4, 1)

@@ -17,6 +17,7 @@ A = np.arange(12.0).reshape(4, 3)
 B = np.arange(15.0).reshape(5, 3) / 7
 S = np.arange(9.0).reshape(3, 3) + 1
 P = np.array([[-9999, 0], [1, -9999]])
+NAMED = gpudist.apsp({1: {2: 3.0}}, labels=True, return_predecessors=True)
 
 
 class NoArray:
@@ -310,12 +311,46 @@ def test_what_exports_alone_is_described(monkeypatch):
         ({"budget": "x"}, TypeError, "budget must be a real number, got str"),
         ({"budget": np.nan}, ValueError, "repeats and budget must be positive, got 7 and nan"),
         ({"op": "sort"}, ValueError, "op must be one of cdist"),
+        ({"kernels": ["auto", "cdist/cpu"]}, ValueError, "unknown kernel 'cdist/cpu' for cdist"),
+        ({"out": np.empty((4, 5))}, TypeError, "return a whole new result each time, without out="),
+        ({"rows": slice(2)}, TypeError, "without rows="),
+        ({"progress": True}, TypeError, "without progress="),
+        ({"options": {}}, TypeError, "without options="),
     ],
 )
 def test_wrong_arguments_of_compare(wrong, error, message):
     arguments = {"op": "cdist", "device": "cpu"} | wrong
     with pytest.raises(error, match=message):
         gpudist.compare(arguments.pop("op"), A, B, **arguments)
+
+
+def test_compare_is_for_one_matrix_that_stays_as_it_is():
+    graph = np.array([[0.0, 1, 9], [9, 0, 1], [1, 9, 0]])
+    before = graph.copy()
+    with pytest.raises(TypeError, match="without overwrite="):  # the second call would differ
+        gpudist.compare("apsp", graph, overwrite=True)
+    np.testing.assert_array_equal(graph, before)
+    for op, operands, arguments in (
+        ("cdist", (A, B[None]), {}),
+        ("knn", ([A.tolist()], B), {"k": 1}),
+        ("minplus", (S[None], S), {}),
+        ("apsp", (graph[None],), {}),
+        ("apsp", (graph[None],), {"sizes": [2]}),
+        ("transitive_closure", ([graph, graph],), {}),
+    ):
+        with pytest.raises(ValueError, match="compare is for one matrix or graph at a time"):
+            gpudist.compare(op, *operands, **arguments)
+
+
+def test_compare_takes_auto_beside_names_and_a_bound_on_memory():
+    """The bound is for our kernels: neither NumPy's reference nor other libraries have it."""
+    quick = {"against": "scipy", "device": "cpu", "repeats": 1, "budget": 0.1}
+    kernels = ["auto", "reference"]
+    found = gpudist.compare("cdist", A, B, kernels=kernels, max_memory="1 MB", **quick)
+    assert [entry.name for entry in found.entries][1:] == ["reference", "scipy cdist"]
+    assert found.ours.error < 1e-13
+    assert found.entries[2].timing is not None
+    assert found.arguments == "euclidean, max_memory = 1 MB"
 
 
 def test_compare_takes_one_name_as_one():
@@ -333,6 +368,25 @@ def test_compare_takes_one_name_as_one():
         (lambda: gpudist.apsp_edges([(0, 1, 3)]), ValueError, r"\(1, 3\); .* argument, weights$"),
         (lambda: gpudist.apsp_edges([("a", "b")]), TypeError, "frame of pandas, with labels=True$"),
         (lambda: gpudist.reconstruct_path(S, 0, 1), TypeError, "with return_predecessors=True$"),
+        (lambda: gpudist.reconstruct_path((S, P), 0, 1), ValueError, "cannot be read as an array"),
+        (lambda: gpudist.reconstruct_path((P, P), 0, 1), ValueError, r"give predecessors\[1\]$"),
+        (lambda: gpudist.reconstruct_paths(P[None], 0, 1), ValueError, "give those of one$"),
+        (lambda: gpudist.reconstruct_paths(P, [2**64 - 1], 0), IndexError, f"has {2**64 - 1}, "),
+        (lambda: gpudist.apsp([[[0, 1], [1, 0]], [[0]]]), ValueError, r"asarray\(one\) for one in"),
+        (lambda: gpudist.transitive_closure([[[0]], [[0], [1]]]), ValueError, "of several sizes"),
+        (lambda: gpudist.perron(S, x0=1.0), ValueError, r"x0 must have shape \(3,\), got \(\)$"),
+        (lambda: gpudist.perron(S, tol=10**400), ValueError, "tol is beyond the range of float64"),
+        (lambda: gpudist.cdist(A, B, box=10**400), TypeError, "box must be an array of real"),
+        (lambda: gpudist.knn(3, B, 1, metric=max), ValueError, "XA must be two-dimensional, got 0"),
+        (lambda: gpudist.nearest(A, B[0], metric=max), ValueError, "XB must be .* one point"),
+        (lambda: gpudist.nearest(A, B[:, 1:], metric=max), ValueError, "number of columns, got 3"),
+        (lambda: gpudist.pdist(A, out=np.int64), TypeError, "out must be .*array.*, got type$"),
+        (lambda: NAMED.path([1], 2), TypeError, "^list is no name of one node of this graph$"),
+        (lambda: gpudist.measures.wiener_index(S, A), TypeError, "directed must be True or False"),
+        (lambda: gpudist.measures.closeness_centrality(S, A), TypeError, "wf_improved must be Tr"),
+        (lambda: gpudist.explain("apsp", S, verbose=A), TypeError, "verbose must be True or False"),
+        (lambda: gpudist.explain("apsp", S, ceilings=[1]), TypeError, "ceilings must be a dictio"),
+        (lambda: gpudist.Neighbors(A, radius=[1.0, 2]), TypeError, "radius must be a real number"),
     ],
 )
 def test_usual_mistakes_are_told_the_way(call, error, advice):
@@ -383,3 +437,46 @@ def test_what_only_looks_like_a_sparse_matrix_is_refused():
     for function in (gpudist.apsp, gpudist.transitive_closure):
         with pytest.raises(TypeError, match="graph is no sparse matrix, though a Hollow has tocsr"):
             function(Hollow())
+
+
+MASKED = np.ma.masked_array([[0.0, 2.0], [3.0, 0.0]], [[0, 1], [0, 0]])
+ROWS = [MASKED[0], MASKED[1]]
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        (r"XA\[0\]", lambda: gpudist.cdist(ROWS, S[:, :2])),
+        (r"XB\[1\]\[0\]", lambda: gpudist.cdist(S[:2, :2], [[[1.0, 2.0]], ROWS])),
+        (r"X\[0\]", lambda: gpudist.pdist(tuple(ROWS), lambda u, v: 0.0)),
+        (r"XB\[1\]", lambda: gpudist.knn(S[:, :2], [[1.0, 2.0], MASKED[1]], 1)),
+        (r"w\[0\]", lambda: gpudist.cdist(S[:, :2], S[:, :2], w=[np.ma.masked, 1])),
+        (r"A\[0\]", lambda: gpudist.minplus(ROWS, ROWS)),
+        (r"A\[0\]", lambda: gpudist.perron(ROWS)),
+        (r"graph\[0\]", lambda: gpudist.apsp(ROWS)),
+        (r"graph\[0\]", lambda: gpudist.transitive_closure(ROWS)),
+        (r"dist\[0\]", lambda: gpudist.measures.center(ROWS)),
+        (r"edges\[0\]", lambda: gpudist.apsp_edges([np.ma.masked_array([0, 1], [0, 1]), [0, 1]])),
+    ],
+)
+def test_a_mask_within_a_list_is_not_ignored(name, call):
+    """NumPy makes a plain array of such a list, and leaves the masks out without a word."""
+    with pytest.raises(TypeError, match=rf"^{name} is a masked array; fill it first"):
+        call()
+
+
+def test_lists_of_arrays_are_read_as_numpy_reads_them():
+    """Of graphs in a list each may have a mask, which there means something."""
+    for same in (
+        [*S],
+        tuple(map(tuple, S.tolist())),
+        [S[0], *S[1:].tolist()],
+        [list(S[0]), *S[1:]],
+    ):
+        np.testing.assert_array_equal(gpudist.pdist(same), gpudist.pdist(S))
+    np.testing.assert_array_equal(gpudist.cdist([S, S + 1], S)[1], gpudist.cdist(S + 1, S))
+    assert [d.tolist() for d in gpudist.apsp([MASKED, MASKED])] == [[[0, np.inf], [3, 0]]] * 2
+    nested: list = []
+    nested.append(nested)
+    with pytest.raises((TypeError, ValueError), match=r"^XA "):
+        gpudist.cdist(nested, S)

@@ -235,3 +235,14 @@ def test_progress_true_shows_something(installed, monkeypatch):
     monkeypatch.setattr(sys, "stderr", shown)
     gpudist.minplus(np.ones((3, 3)), np.ones((3, 3)), progress=True)
     assert "minplus: 100" in shown.getvalue() and shown.getvalue().endswith("\n")
+
+
+@pytest.mark.parametrize("with_tqdm", [True, False])
+def test_without_a_console_nobody_is_told(with_tqdm, monkeypatch, capsys):
+    """As in a service: sys.stderr is None, and print would take standard output in its place."""
+    if not with_tqdm:
+        monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    monkeypatch.setattr(sys, "stderr", None)
+    graph = np.ones((300, 300))
+    np.testing.assert_array_equal(gpudist.apsp(graph, progress=True), 1 - np.eye(300))
+    assert capsys.readouterr().out == ""

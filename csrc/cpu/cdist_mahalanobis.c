@@ -42,6 +42,7 @@ typedef struct waiting {
     double *differences; /* PAIRS rows, zeros after column d up to whole panels */
     ptrdiff_t at[PAIRS]; /* where the results belong in out */
     int count;
+    double same; /* what equal rows are apart: 0, or NaN if an element of V is no number */
 } waiting;
 
 /* Row x[i] - y[j] in float64. */
@@ -131,7 +132,7 @@ static void demand(const gd_cdist *call, const double *vi, const gd_matrix *a, c
     }
     /* Equal rows and missing data come in numbers, and need no product. */
     if (!differ || nan) {
-        put(&call->out, at, nan ? (double)__builtin_nan("") : 0);
+        put(&call->out, at, nan ? (double)__builtin_nan("") : pairs->same);
     }
     else {
         pairs->at[pairs->count++] = at;
@@ -241,10 +242,16 @@ static void flush_some(void *context, ptrdiff_t first, ptrdiff_t last, int membe
 static void recompute(const gd_cdist *call, double *vi, char *own, size_t own_bytes, int members)
 {
     recomputing all = {call, vi, own, own_bytes};
+    const ptrdiff_t elements = call->a.cols * call->a.cols;
+    double same = 0;
+    for (ptrdiff_t k = 0; k < elements; ++k)
+        same += 0 * call->vi[k];
     memset(own, 0, (size_t)members * own_bytes);
-    for (int m = 0; m < members; ++m)
-        pairs_of(&all, m)->differences =
-            (double *)(own + (size_t)m * own_bytes + round_up_256(sizeof(waiting)));
+    for (int m = 0; m < members; ++m) {
+        waiting *const pairs = pairs_of(&all, m);
+        pairs->differences = (double *)((char *)pairs + round_up_256(sizeof(waiting)));
+        pairs->same = same;
+    }
     gd_team_run(members, panels_of(call->a.cols), 0, pack_some, &all);
     gd_team_run(members, call->out.rows, 1 + RUN / call->out.cols, recompute_some, &all);
     gd_team_run(members, members, 1, flush_some, &all);

@@ -25,8 +25,8 @@ static int fail(PyObject *type, const char *name, const char *what)
 
 static int wrong_dimensions(const char *name, int wanted, long long found)
 {
-    PyErr_Format(PyExc_ValueError, "%s must be %s, got %lld dimensions", name,
-                 wanted == 1 ? "one-dimensional" : "two-dimensional", found);
+    PyErr_Format(PyExc_ValueError, "%s must be %s, got %lld dimension%s", name,
+                 wanted == 1 ? "one-dimensional" : "two-dimensional", found, found == 1 ? "" : "s");
     return 0;
 }
 
@@ -105,10 +105,11 @@ static int take_numpy_output(PyArrayObject *array, const char *name, int ndim, g
     if (PyArray_NDIM(array) != ndim) {
         return wrong_dimensions(name, ndim, PyArray_NDIM(array));
     }
-    if (dtype < 0 || !(PyArray_FLAGS(array) & NPY_ARRAY_ALIGNED) || PyArray_ISBYTESWAPPED(array)) {
-        return fail(PyExc_ValueError, name,
-                    "must be an aligned array in native byte order, of float32, float64, int32 or "
-                    "bool");
+    if (dtype < 0) {
+        return fail(PyExc_ValueError, name, one_of);
+    }
+    if (!(PyArray_FLAGS(array) & NPY_ARRAY_ALIGNED) || PyArray_ISBYTESWAPPED(array)) {
+        return fail(PyExc_ValueError, name, "must be aligned and in native byte order");
     }
     if (!(PyArray_FLAGS(array) & NPY_ARRAY_C_CONTIGUOUS)) {
         return fail(PyExc_ValueError, name, "must be C-contiguous");
