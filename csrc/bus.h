@@ -58,6 +58,27 @@ gd_status gd_send_rows(gd_device device, void *stream, void *to, size_t to_pitch
 gd_status gd_send_rows_ahead(gd_device device, void *stream, void *to, size_t to_pitch,
                              const void *from, size_t from_pitch, size_t row_bytes, ptrdiff_t rows,
                              gd_error *err);
+/* Is told that rows [first, first + count) are there when `stream` gets there. Neither waits for
+ * another call nor sends rows itself. */
+typedef gd_status gd_arrived(void *context, void *stream, ptrdiff_t first, ptrdiff_t count,
+                             gd_error *err);
+
+/* A host matrix on its way to a CUDA device, which is current: to memory in no use, and whoever is
+ * to work on it is told piece by piece. */
+typedef struct gd_arrival {
+    gd_device device;
+    void *stream; /* by which it goes where the slots do not pay */
+    void *to;
+    size_t to_pitch;
+    const void *from;
+    size_t from_pitch, row_bytes;
+    ptrdiff_t rows;
+    gd_arrived *arrived; /* or NULL */
+    void *context;
+} gd_arrival;
+
+/* The host matrix has been read on return, and all rows are on their way. */
+gd_status gd_send_arrival(const gd_arrival *arrival, gd_error *err);
 /* The way back, for rows that are complete when `stream` gets there. Finished on return. */
 gd_status gd_bring_rows(gd_device device, void *stream, void *to, size_t to_pitch, const void *from,
                         size_t from_pitch, size_t row_bytes, ptrdiff_t rows, gd_error *err);

@@ -20,15 +20,18 @@
  * The first turn and the last. Bands of rows go through the first turn's stages as they arrive, and
  * through the last one's before they leave (run_apsp_ends.c, which says how many stages hide behind
  * the bus). That is done by a thread for each device; all other turns are enqueued by the caller.
- * Other devices' first bands are on their way before the first pivots are closed. The last pivots
- * are so many that closing them takes as long as some turns, as many as there are devices, say: the
- * turn before has so many steps.
+ * The pivots of both turns are closed, and sent, in parts: rows that have arrived go through the
+ * first part while the pivots of the next are on their way, and who has to wait for the last pivots
+ * takes the first band that will leave through what is closed of them. The last pivots are so many
+ * that closing them takes as long as some turns, as many as there are devices, say: the turn before
+ * has so many steps.
  *
  * Traffic: each row is copied to its device once and home once, and n^2 elements in all are sent
  * from device to device, of which each receives those of the others.
  *
- * Reached on two H200s (3f9522e), NumPy to NumPy, float32, ms, beside one of them: n = 16384 167
- * and 280, n = 32768 1114 and 2122: 1.7 and 1.9 times as fast. NOTES.md has where the time went.
+ * Reached on two H100s, others at work beside them, NumPy to NumPy, float32, ms, beside one of
+ * them: n = 16384 155 and 278, n = 32768 1094 and 2125: 1.8 and 1.9 times as fast. NOTES.md has
+ * where the time went.
  *
  * Launch: the caller's watch sees the first device alone. Others are two turns from it at most,
  * as snapshots are not overwritten before everybody has read them. The CPU's form is there for
@@ -44,10 +47,12 @@
 enum {
     MANY = 8192,            /* nodes, from which on the bus is worth hiding */
     ROWS = 1024,            /* of a band that comes or goes */
+    EARLY_BANDS = 1,        /* that go through parts of the last turn as these are closed */
     STEP = 128,             /* every kernel takes multiples of it */
     HEAD_BYTES = 24 * STEP, /* of a row's elements at the stages of the first turn, and the last */
     TAIL_BYTES = 32 * STEP,
-    TURNS = 8, /* of a device, at least, where it has so many steps */
+    PART_BYTES = 8 * STEP, /* of those at the stages of a part */
+    TURNS = 8,             /* of a device, at least, where it has so many steps */
 };
 /* Updates on each device that make a turn long enough: 0.5 ms of an H200. */
 static const double ENOUGH = 0x1p33;
@@ -96,8 +101,11 @@ static void plan_turns(gd_several *s, bool ends)
     const ptrdiff_t enough = one < ENOUGH ? (ptrdiff_t)(ENOUGH / one) : 1;
     s->pivots = gd_most(1, gd_least(steps, enough)) * call->step;
     s->band = on_cuda(last) ? ROWS : 4 * call->step;
-    s->head = gd_least(ends ? HEAD_BYTES / element : s->pivots, s->holders[0].rows);
-    const ptrdiff_t tail = ends ? TAIL_BYTES / element : s->pivots;
+    /* Predecessors of a turn's parts would not lie side by side. */
+    const ptrdiff_t few = s->pred == NULL ? 2 * s->pivots : s->pivots;
+    s->head = gd_least(ends ? HEAD_BYTES / element : few, s->holders[0].rows);
+    s->part = ends ? PART_BYTES / element : s->pivots;
+    const ptrdiff_t tail = ends ? TAIL_BYTES / element : few;
     const ptrdiff_t least = s->count > 1 ? last->first : s->head;
     s->end = gd_most(call->padded - tail, least);
     s->late = ends ? gd_least(s->count * s->pivots, call->padded - s->end) : s->pivots;
@@ -171,29 +179,62 @@ static gd_turn turn_at(gd_several *s, ptrdiff_t pivot, ptrdiff_t number)
     const ptrdiff_t end = pivot < s->end
                               ? gd_least(pivot + most, gd_least(owner->first + owner->rows, s->end))
                               : s->call.padded;
-    return (gd_turn){owner, pivot, end - pivot, number};
+    return (gd_turn){.owner = owner, .pivot = pivot, .pivots = end - pivot, .number = number};
+}
+
+static ptrdiff_t parts_in(const gd_several *s, gd_turn turn)
+{
+    return s->pred == NULL ? gd_ceil_div(turn.pivots, s->part) : 1;
+}
+
+/* Some parts of a turn. */
+static gd_turn parts_of(const gd_several *s, gd_turn turn, ptrdiff_t first, ptrdiff_t end)
+{
+    const ptrdiff_t before = first * s->part, last = gd_least(end * s->part, turn.pivots);
+    return (gd_turn){.owner = turn.owner,
+                     .pivot = turn.pivot + before,
+                     .pivots = last - before,
+                     .number = turn.number,
+                     .before = before,
+                     .after = turn.pivots - last};
+}
+
+/* Which of its owner's marks tells of a turn, or of the last of some parts of one. */
+static ptrdiff_t mark_of(const gd_several *s, gd_turn turn)
+{
+    return turn.after == 0 ? turn.number % 2 : 1 + (turn.before + turn.pivots) / s->part;
 }
 
 /* ---------------------------------------------------------------- the gate */
 
-static void open_gate(gd_gate *gate, bool leads_on)
+static void move_gate(gd_gate *gate, ptrdiff_t open, bool shut)
 {
     pthread_mutex_lock(&gate->lock);
-    gate->open = true;
-    gate->leads_on = leads_on;
-    pthread_cond_broadcast(&gate->opened);
+    gate->open = open;
+    gate->shut = shut;
+    pthread_cond_broadcast(&gate->moved);
     pthread_mutex_unlock(&gate->lock);
 }
 
-static bool wait_at_gate(gd_gate *gate)
+/* How many parts it lets through. */
+static ptrdiff_t look_at_gate(gd_gate *gate)
 {
     pthread_mutex_lock(&gate->lock);
-    while (!gate->open) {
-        pthread_cond_wait(&gate->opened, &gate->lock);
-    }
-    const bool leads_on = gate->leads_on;
+    const ptrdiff_t open = gate->open;
     pthread_mutex_unlock(&gate->lock);
-    return leads_on;
+    return open;
+}
+
+/* Waits until it lets so many through; false if it never will. */
+static bool wait_at_gate(gd_gate *gate, ptrdiff_t parts)
+{
+    pthread_mutex_lock(&gate->lock);
+    while (gate->open < parts && !gate->shut) {
+        pthread_cond_wait(&gate->moved, &gate->lock);
+    }
+    const bool open = gate->open >= parts;
+    pthread_mutex_unlock(&gate->lock);
+    return open;
 }
 
 /* ---------------------------------------------------------------- streams */
@@ -208,16 +249,24 @@ static gd_status follow(const gd_holder *h, void *stream, void *mark, gd_error *
     return on_cuda(h) ? gd_cuda_mark_order(stream, mark, err) : GD_OK;
 }
 
-static gd_status send(const gd_holder *from, const gd_holder *to, ptrdiff_t slot, size_t bytes,
-                      gd_error *err)
+static gd_status send(const gd_holder *from, const gd_holder *to, ptrdiff_t slot, size_t offset,
+                      size_t bytes, gd_error *err)
 {
-    return on_cuda(from) ? gd_cuda_send(from->ahead, to->device.index, to->snapshots[slot],
-                                        from->device.index, from->snapshots[slot], bytes, err)
-                         : gd_copy_rows(from->device, NULL, to->snapshots[slot], bytes,
-                                        from->snapshots[slot], bytes, bytes, 1, err);
+    void *const there = (char *)to->snapshots[slot] + offset;
+    const void *const here = (const char *)from->snapshots[slot] + offset;
+    return on_cuda(from)
+               ? gd_cuda_send(from->ahead, to->device.index, there, from->device.index, here, bytes,
+                              err)
+               : gd_copy_rows(from->device, NULL, there, bytes, here, bytes, bytes, 1, err);
 }
 
 /* ---------------------------------------------------------------- rows through a turn */
+
+/* Bytes of so many pivots' snapshots. */
+static size_t size_of_pivots(const gd_several *s, ptrdiff_t pivots)
+{
+    return (size_t)pivots * (size_t)s->call.padded * element_bytes(s);
+}
 
 /* Rows of a device, without those that are spared; the pivots' own if no others are given. */
 static gd_status pass(gd_several *s, gd_holder *h, gd_turn turn, gd_span span, gd_span spared,
@@ -239,50 +288,60 @@ static gd_status pass(gd_several *s, gd_holder *h, gd_turn turn, gd_span span, g
     call.pivots = turn.pivots;
     call.spared = spared.first;
     call.spared_rows = spared.rows;
-    call.filled = turn.number > 0;
-    call.snapshots = h->snapshots[turn.number % 2];
-    call.done = (double)turn.pivot / side + share * (double)(span.first - h->first) / rows;
+    call.filled = turn.number > 0 || turn.before > 0;
+    call.snapshots = (char *)h->snapshots[turn.number % 2] + size_of_pivots(s, turn.before);
+    call.done = h->done;
     call.share = share * (double)span.rows / rows;
+    h->done += ahead ? 0 : call.share;
     return s->launch(&call, err);
 }
 
-/* Takes a turn's pivots through the turn before, unless all rows have been through that; closes
- * them, and sends their snapshots. */
+/* Sends the snapshots of a turn, or of some parts of one, once their pivots are closed. */
+static gd_status tell(gd_several *s, gd_turn turn, gd_error *err)
+{
+    const gd_holder *h = turn.owner;
+    const ptrdiff_t slot = turn.number % 2, mark = mark_of(s, turn);
+    gd_status status = set(h, h->closed[mark], h->ahead, err);
+    for (int i = 0; i < s->count && status == GD_OK; ++i) {
+        const gd_holder *to = &s->holders[i];
+        if (to != h) {
+            status = follow(h, h->ahead, to->passed[slot], err);
+            status = status == GD_OK ? send(h, to, slot, size_of_pivots(s, turn.before),
+                                            size_of_pivots(s, turn.pivots), err)
+                                     : status;
+        }
+    }
+    return status == GD_OK ? set(h, h->told[mark], h->ahead, err) : status;
+}
+
+/* Takes a turn's pivots through the turn before, unless that is the first, through which all rows
+ * have been; closes them, and sends their snapshots. */
 static gd_status prepare(gd_several *s, gd_turn turn, gd_turn before, gd_error *err)
 {
     gd_holder *h = turn.owner;
     const gd_span pivots = {turn.pivot, turn.pivots}, none = {0};
     const ptrdiff_t slot = turn.number % 2, other = 1 - slot;
-    const size_t bytes = (size_t)turn.pivots * (size_t)s->call.padded * element_bytes(s);
     gd_status status = enter(h, err);
     /* The rows' stream has done with this place, and with these rows. */
     status = status == GD_OK ? follow(h, h->ahead, h->passed[slot], err) : status;
-    if (status == GD_OK && turn.number > 0) {
-        status = follow(h, h->ahead, before.owner->told[other], err);
+    status = status == GD_OK ? follow(h, h->ahead, before.owner->told[other], err) : status;
+    if (status == GD_OK) {
+        status = before.number == 0 ? follow(h, h->ahead, h->passed[other], err)
+                                    : pass(s, h, before, pivots, none, true, err);
     }
-    if (status == GD_OK && turn.number == 1) {
-        status = follow(h, h->ahead, h->passed[other], err);
+    for (ptrdiff_t i = 0; i < parts_in(s, turn) && status == GD_OK; ++i) {
+        const gd_turn part = parts_of(s, turn, i, i + 1);
+        status = pass(s, h, part, pivots, none, true, err);
+        status = status == GD_OK ? tell(s, part, err) : status;
     }
-    if (status == GD_OK && turn.number > 1) {
-        status = pass(s, h, before, pivots, none, true, err);
-    }
-    status = status == GD_OK ? pass(s, h, turn, pivots, none, true, err) : status;
-    status = status == GD_OK ? set(h, h->closed[slot], h->ahead, err) : status;
-    for (int i = 0; i < s->count && status == GD_OK; ++i) {
-        const gd_holder *to = &s->holders[i];
-        if (to != h) {
-            status = follow(h, h->ahead, to->passed[slot], err);
-            status = status == GD_OK ? send(h, to, slot, bytes, err) : status;
-        }
-    }
-    return status == GD_OK ? set(h, h->told[slot], h->ahead, err) : status;
+    return status;
 }
 
 /* The rows' stream goes on when the turn's snapshots are there. */
-static gd_status await_snapshots(gd_holder *h, gd_turn turn, gd_error *err)
+static gd_status await_snapshots(const gd_several *s, gd_holder *h, gd_turn turn, gd_error *err)
 {
-    const ptrdiff_t slot = turn.number % 2;
-    return follow(h, h->stream, h == turn.owner ? h->closed[slot] : turn.owner->told[slot], err);
+    const ptrdiff_t mark = mark_of(s, turn);
+    return follow(h, h->stream, h == turn.owner ? h->closed[mark] : turn.owner->told[mark], err);
 }
 
 /* Takes all rows through a turn but its pivots, which are closed, and the next one's. The first
@@ -296,7 +355,7 @@ static gd_status take_turn(gd_several *s, gd_turn turn, gd_turn next, gd_error *
         gd_span spared = {h == turn.owner ? turn.pivot : next.pivot, 0};
         spared.rows = (h == turn.owner ? turn.pivots : 0) + (h == next.owner ? next.pivots : 0);
         status = enter(h, err);
-        status = status == GD_OK ? await_snapshots(h, turn, err) : status;
+        status = status == GD_OK ? await_snapshots(s, h, turn, err) : status;
         status = status == GD_OK && spared.rows < h->rows
                      ? pass(s, h, turn, rows, spared, false, err)
                      : status;
@@ -307,79 +366,171 @@ static gd_status take_turn(gd_several *s, gd_turn turn, gd_turn next, gd_error *
 
 /* ---------------------------------------------------------------- to the devices and home */
 
-static gd_status bring_in(gd_several *s, gd_holder *h, gd_span span, gd_error *err)
+/* Rows on their way to a device, and through the first turn. */
+typedef struct arriving {
+    gd_several *several;
+    gd_holder *holder;
+    gd_turn turn;
+    ptrdiff_t closed;                 /* parts of the turn whose pivots are closed here */
+    ptrdiff_t through[GD_TURN_PARTS]; /* which row is the next to go through each part */
+} arriving;
+
+/* Makes lengths of what has arrived, in a stream, and for what follows there. */
+static gd_status read_rows(arriving *a, gd_span span, void *stream, gd_error *err)
 {
-    const gd_matrix *weights = s->graph != NULL ? &s->graph->weights : NULL;
-    const ptrdiff_t n = s->call.n, rows = gd_least(span.rows, n - span.first);
-    const size_t one = gd_dtype_size(s->call.dtype), at = (size_t)(span.first - h->first);
-    const size_t row = (size_t)n * one, pitch = (size_t)s->call.padded * one;
-    const size_t stride = weights != NULL ? (size_t)weights->row_stride * one : row;
-    const char *from =
-        (const char *)(weights != NULL ? weights->data : s->dist) + (size_t)span.first * stride;
-    const bool preds = s->pred != NULL && weights == NULL;
-    gd_status status = GD_OK;
-    if (rows > 0 && !on_cuda(h)) {
-        status = gd_copy_rows(h->device, NULL, h->dist + at * pitch, pitch, from, stride, row,
-                              (size_t)rows, err);
-        return status == GD_OK && preds
-                   ? gd_copy_rows(h->device, NULL, h->pred + at * (size_t)s->call.padded,
-                                  (size_t)s->call.padded * sizeof(int32_t),
-                                  s->pred + span.first * n, (size_t)n * sizeof(int32_t),
-                                  (size_t)n * sizeof(int32_t), (size_t)rows, err)
-                   : status;
-    }
-    if (rows > 0) {
-        status = gd_send_rows_ahead(h->device, h->stream, h->dist + at * pitch, pitch, from, stride,
-                                    row, rows, err);
-    }
-    if (rows > 0 && status == GD_OK && preds) {
-        status =
-            gd_send_rows_ahead(h->device, h->stream, h->pred + at * (size_t)s->call.padded,
-                               (size_t)s->call.padded * sizeof(int32_t), s->pred + span.first * n,
-                               (size_t)n * sizeof(int32_t), (size_t)n * sizeof(int32_t), rows, err);
-    }
-    return status == GD_OK && weights != NULL
+    gd_holder *h = a->holder;
+    const gd_status status = follow(h, stream, h->arrived, err);
+    h->paths.launch.stream = stream;
+    return status == GD_OK && a->several->graph != NULL
                ? gd_cuda_graph_read(&h->graph, &h->paths, span.first, span.rows, err)
                : status;
 }
 
-/* The first pivots, and their snapshots to all. */
-static gd_status begin_turns(gd_several *s, gd_turn turn, gd_error *err)
+/* Closes the next part of the first pivots, which have arrived; after that those of earlier parts
+ * go through its stages. */
+static gd_status close_part(arriving *a, gd_error *err)
 {
-    gd_holder *h = turn.owner;
-    gd_status status = enter(h, err);
-    status = status == GD_OK ? bring_in(s, h, (gd_span){0, turn.pivots}, err) : status;
-    status = status == GD_OK ? set(h, h->passed[0], h->stream, err) : status;
-    status = status == GD_OK ? prepare(s, turn, turn, err) : status;
-    open_gate(&s->begun, status == GD_OK);
+    gd_several *s = a->several;
+    gd_holder *h = a->holder;
+    const ptrdiff_t number = a->closed++;
+    const gd_turn part = parts_of(s, a->turn, number, number + 1);
+    const gd_span pivots = {part.pivot, part.pivots}, none = {0};
+    gd_status status = read_rows(a, pivots, h->ahead, err);
+    if (status == GD_OK && number > 0) {
+        status = pass(s, h, parts_of(s, a->turn, 0, number), pivots, none, true, err);
+    }
+    status = status == GD_OK ? pass(s, h, part, pivots, none, true, err) : status;
+    status = status == GD_OK ? tell(s, part, err) : status;
+    if (status != GD_OK) {
+        return status;
+    }
+    move_gate(&s->begun, a->closed, false);
+    status = await_snapshots(s, h, part, err);
+    return status == GD_OK && number > 0
+               ? pass(s, h, part, (gd_span){0, part.pivot}, none, false, err)
+               : status;
+}
+
+/* Takes rows up to `end`, which are there, through so many parts, and each part's in one go with
+ * others' that are to go through the same. */
+static gd_status go_through(arriving *a, ptrdiff_t end, ptrdiff_t parts, gd_error *err)
+{
+    gd_several *s = a->several;
+    const gd_span none = {0}, fresh = {a->through[0], end - a->through[0]};
+    gd_status status = fresh.rows > 0 ? read_rows(a, fresh, a->holder->stream, err) : GD_OK;
+    for (ptrdiff_t i = 0; i < parts && status == GD_OK;) {
+        const ptrdiff_t first = a->through[i], from = i;
+        while (i < parts && a->through[i] == first) {
+            a->through[i++] = end;
+        }
+        const gd_turn some = parts_of(s, a->turn, from, i);
+        if (first < end && (status = await_snapshots(s, a->holder, some, err)) == GD_OK) {
+            status = pass(s, a->holder, some, (gd_span){first, end - first}, none, false, err);
+        }
+    }
     return status;
 }
 
-/* All rows, and through the first turn. The first rows of others are on their way while its pivots
- * are. */
+/* Some rows have arrived: they go through what is closed, a band at least at a time. */
+static gd_status take_in(void *context, void *stream, ptrdiff_t first, ptrdiff_t count,
+                         gd_error *err)
+{
+    arriving *a = context;
+    gd_several *s = a->several;
+    gd_holder *h = a->holder;
+    const ptrdiff_t step = s->call.step, parts = parts_in(s, a->turn);
+    const bool all = first + count == gd_least(h->rows, s->call.n - h->first);
+    const ptrdiff_t end = h->first + (all ? h->rows : (first + count) / step * step);
+    gd_status status = set(h, h->arrived, stream, err);
+    while (h == a->turn.owner && a->closed < parts && status == GD_OK &&
+           end >= gd_least((a->closed + 1) * s->part, a->turn.pivots)) {
+        status = close_part(a, err);
+    }
+    const ptrdiff_t open = look_at_gate(&s->begun);
+    const bool some =
+        open > 0 && end > a->through[0] &&
+        (all || end - a->through[0] >= s->band || a->through[open - 1] < a->through[0]);
+    return status == GD_OK && some ? go_through(a, end, open, err) : status;
+}
+
+static gd_status bring_in_by_cpu(arriving *a, const gd_arrival *rows, gd_error *err)
+{
+    const gd_several *s = a->several;
+    gd_holder *h = a->holder;
+    const ptrdiff_t n = s->call.n;
+    const size_t size = sizeof(int32_t), pitch = (size_t)s->call.padded * size;
+    gd_status status = GD_OK;
+    if (s->pred != NULL) {
+        status = gd_copy_rows(h->device, NULL, h->pred, pitch, s->pred + h->first * n,
+                              (size_t)n * size, (size_t)n * size, (size_t)rows->rows, err);
+    }
+    for (ptrdiff_t first = 0, count; first < rows->rows && status == GD_OK; first += count) {
+        count = gd_least(s->band, rows->rows - first);
+        status = gd_copy_rows(h->device, NULL, (char *)rows->to + (size_t)first * rows->to_pitch,
+                              rows->to_pitch,
+                              (const char *)rows->from + (size_t)first * rows->from_pitch,
+                              rows->from_pitch, rows->row_bytes, (size_t)count, err);
+        status = status == GD_OK ? take_in(a, NULL, first, count, err) : status;
+    }
+    return status;
+}
+
+static gd_status bring_in(arriving *a, gd_error *err)
+{
+    const gd_several *s = a->several;
+    gd_holder *h = a->holder;
+    const gd_matrix *weights = s->graph != NULL ? &s->graph->weights : NULL;
+    const ptrdiff_t n = s->call.n;
+    const size_t one = gd_dtype_size(s->call.dtype), row = (size_t)n * one;
+    const size_t stride = weights != NULL ? (size_t)weights->row_stride * one : row;
+    const char *from = weights != NULL ? weights->data : s->dist;
+    const gd_arrival rows = {.device = h->device,
+                             .stream = h->stream,
+                             .to = h->dist,
+                             .to_pitch = (size_t)s->call.padded * one,
+                             .from = from + (size_t)h->first * stride,
+                             .from_pitch = stride,
+                             .row_bytes = row,
+                             .rows = gd_least(h->rows, n - h->first),
+                             .arrived = take_in,
+                             .context = a};
+    gd_status status = GD_OK;
+    if (!on_cuda(h)) {
+        return bring_in_by_cpu(a, &rows, err);
+    }
+    if (s->pred != NULL && weights == NULL) {
+        const size_t pred_row = (size_t)n * sizeof(int32_t);
+        status = gd_send_rows_ahead(h->device, h->stream, h->pred,
+                                    (size_t)s->call.padded * sizeof(int32_t),
+                                    s->pred + h->first * n, pred_row, pred_row, rows.rows, err);
+        /* Pivots are closed in the other stream. */
+        status = status == GD_OK ? set(h, h->arrived, h->stream, err) : status;
+        status = status == GD_OK ? follow(h, h->ahead, h->arrived, err) : status;
+    }
+    return status == GD_OK ? gd_send_arrival(&rows, err) : status;
+}
+
+/* All rows, and through the first turn. */
 static gd_status arrive(void *context, int number, gd_error *err)
 {
     gd_several *s = context;
     gd_holder *h = &s->holders[number];
-    const gd_turn turn = turn_at(s, 0, 0);
-    const gd_span none = {0};
-    const ptrdiff_t end = h->first + h->rows;
-    const bool first = h == turn.owner;
-    gd_status status = first ? begin_turns(s, turn, err) : enter(h, err);
-    bool waits = true;
-    gd_span span = {first ? turn.pivots : h->first, 0};
-    for (; span.first < end && status == GD_OK && s->failed == 0; span.first += span.rows) {
-        span.rows = gd_least(s->band, end - span.first);
-        status = bring_in(s, h, span, err);
-        if (waits && status == GD_OK) {
-            if (!wait_at_gate(&s->begun)) {
-                return GD_OK; /* somebody else's failure */
-            }
-            status = await_snapshots(h, turn, err);
-            waits = false;
-        }
-        status = status == GD_OK ? pass(s, h, turn, span, none, false, err) : status;
+    arriving way = {.several = s, .holder = h, .turn = turn_at(s, 0, 0)};
+    const ptrdiff_t parts = parts_in(s, way.turn);
+    const bool owns = h == way.turn.owner;
+    for (ptrdiff_t i = 0; i < parts; ++i) {
+        way.through[i] = owns ? way.turn.pivots : h->first;
     }
+    gd_status status = enter(h, err);
+    status = status == GD_OK ? bring_in(&way, err) : status;
+    if (owns && status != GD_OK) {
+        move_gate(&s->begun, way.closed, true);
+    }
+    if (status != GD_OK || !wait_at_gate(&s->begun, parts)) {
+        return status; /* or somebody else's failure */
+    }
+    status = go_through(&way, h->first + h->rows, parts, err);
+    h->paths.launch.stream = h->stream;
     return status == GD_OK ? set(h, h->passed[0], h->stream, err) : status;
 }
 
@@ -387,18 +538,36 @@ static gd_status arrive(void *context, int number, gd_error *err)
 typedef struct leaving {
     gd_several *several;
     gd_holder *holder;
+    ptrdiff_t left;  /* rows of it that have the last turn before them, and, of these, */
+    ptrdiff_t early; /* those that are through all but its last part */
 } leaving;
+
+/* The first rows to leave go through each part of the last turn as soon as it is closed. */
+static gd_status begin_leaving(leaving *way, gd_error *err)
+{
+    gd_several *s = way->several;
+    gd_holder *h = way->holder;
+    const gd_span early = {h->first, way->early}, none = {0};
+    gd_status status = GD_OK;
+    for (ptrdiff_t i = 0; i < parts_in(s, s->last) && status == GD_OK; ++i) {
+        const gd_turn part = parts_of(s, s->last, i, i + 1);
+        status = await_snapshots(s, h, part, err);
+        if (status == GD_OK && part.after > 0 && early.rows > 0) {
+            status = pass(s, h, part, early, none, false, err);
+        }
+    }
+    return status;
+}
 
 static gd_status leave(void *context, ptrdiff_t first, ptrdiff_t rows, void *panel, gd_error *err)
 {
     const leaving *way = context;
     gd_several *s = way->several;
     gd_holder *h = way->holder;
-    const gd_span none = {0};
-    /* The last pivots are through already; of a turn that is the first as well, all rows are. */
-    const ptrdiff_t end = s->last.number > 0 ? gd_least(h->first + h->rows, s->end) : h->first;
-    const gd_span span = {h->first + first, gd_least(rows, end - h->first - first)};
-    gd_status status = span.rows > 0 ? pass(s, h, s->last, span, none, false, err) : GD_OK;
+    const gd_span none = {0}, span = {h->first + first, gd_least(rows, way->left - first)};
+    const ptrdiff_t parts = parts_in(s, s->last);
+    const gd_turn rest = first < way->early ? parts_of(s, s->last, parts - 1, parts) : s->last;
+    gd_status status = span.rows > 0 ? pass(s, h, rest, span, none, false, err) : GD_OK;
     (void)panel;
     if (status == GD_OK && s->graph != NULL) {
         const gd_matrix out = {.data = h->paths.dist,
@@ -427,9 +596,15 @@ static gd_status bring_home(void *context, int number, gd_error *err)
     const size_t pred_pitch = (size_t)s->call.padded * sizeof(int32_t);
     char *to = (char *)s->dist + (size_t)h->first * row;
     int32_t *pred_to = s->pred != NULL ? s->pred + h->first * n : NULL;
-    leaving way = {s, h};
+    /* The last pivots are through already; of a turn that is the first as well, all rows are. */
+    const ptrdiff_t end = s->last.number > 0 ? gd_least(h->first + h->rows, s->end) : h->first;
+    const ptrdiff_t left = gd_most(end - h->first, 0);
+    /* Who closes the last pivots has no time before they are. */
+    const ptrdiff_t some = on_cuda(h) ? gd_least(EARLY_BANDS * s->band, left) : left;
+    const ptrdiff_t early = h == s->last.owner ? 0 : some;
+    leaving way = {s, h, left, early};
     gd_status status = enter(h, err);
-    status = status == GD_OK ? await_snapshots(h, s->last, err) : status;
+    status = status == GD_OK ? begin_leaving(&way, err) : status;
     if (status != GD_OK) {
         return status;
     }
@@ -572,9 +747,12 @@ static gd_status begin(gd_several *s, gd_holder *h, gd_error *err)
     if (status == GD_OK && on_cuda(h)) {
         status = gd_cuda_stream_take(false, &h->stream, err);
         status = status == GD_OK ? gd_cuda_stream_take(true, &h->ahead, err) : status;
+        status = status == GD_OK ? gd_cuda_mark_create(&h->arrived, err) : status;
         for (int i = 0; i < 2 && status == GD_OK; ++i) {
-            if ((status = gd_cuda_mark_create(&h->passed[i], err)) == GD_OK &&
-                (status = gd_cuda_mark_create(&h->closed[i], err)) == GD_OK) {
+            status = gd_cuda_mark_create(&h->passed[i], err);
+        }
+        for (int i = 0; i < GD_TURN_MARKS && status == GD_OK; ++i) {
+            if ((status = gd_cuda_mark_create(&h->closed[i], err)) == GD_OK) {
                 status = gd_cuda_mark_create(&h->told[i], err);
             }
         }
@@ -596,8 +774,11 @@ static void end(gd_holder *h)
     (void)enter(h, &ignored);
     gd_stage_release(&h->stage);
     gd_cuda_page_give(h->paths.page);
+    gd_cuda_mark_free(h->arrived);
     for (int i = 0; i < 2; ++i) {
         gd_cuda_mark_free(h->passed[i]);
+    }
+    for (int i = 0; i < GD_TURN_MARKS; ++i) {
         gd_cuda_mark_free(h->closed[i]);
         gd_cuda_mark_free(h->told[i]);
     }
@@ -639,9 +820,10 @@ gd_status gd_several_run(gd_several *s, gd_error *err)
 {
     gd_status status = GD_OK;
     s->failed = 0;
-    s->begun.open = false;
+    s->begun.open = 0;
+    s->begun.shut = false;
     pthread_mutex_init(&s->begun.lock, NULL);
-    pthread_cond_init(&s->begun.opened, NULL);
+    pthread_cond_init(&s->begun.moved, NULL);
     for (int i = 0; i < s->count && status == GD_OK; ++i) {
         status = begin(s, &s->holders[i], err);
     }
@@ -650,7 +832,7 @@ gd_status gd_several_run(gd_several *s, gd_error *err)
     for (int i = s->count - 1; i >= 0; --i) { /* the first device is the current one again */
         end(&s->holders[i]);
     }
-    pthread_cond_destroy(&s->begun.opened);
+    pthread_cond_destroy(&s->begun.moved);
     pthread_mutex_destroy(&s->begun.lock);
     return status;
 }

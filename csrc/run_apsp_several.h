@@ -8,6 +8,9 @@
 #include "gpudist.h"
 #include "stage.h"
 
+/* How many parts a turn has at most whose pivots are closed one part after the other. */
+enum { GD_TURN_PARTS = 6, GD_TURN_MARKS = 2 + GD_TURN_PARTS - 1 };
+
 /* A device, and the rows of the padded matrix that it holds. */
 typedef struct gd_holder {
     gd_device device;
@@ -21,23 +24,29 @@ typedef struct gd_holder {
     /* The stream in which all rows go through a turn, and the one for what others wait for. */
     void *stream, *ahead, *work, *work_ahead;
     /* Marks of every other turn: rows have gone through it; its pivots are closed; their snapshots
-     * are with all. The last two are of who holds the pivots. */
-    void *passed[2], *closed[2], *told[2];
+     * are with all. The last two are of who holds the pivots, and of earlier parts of a turn there
+     * are more of them. */
+    void *passed[2], *closed[GD_TURN_MARKS], *told[GD_TURN_MARKS];
+    void *arrived;  /* a mark: rows have come to the device */
+    double done;    /* the share of its work that has been enqueued for all rows */
     gd_graph graph; /* where the device reads it, and */
     gd_apsp paths;  /* writes what comes of it */
 } gd_holder;
 
-/* What threads wait at until somebody opens it, who says whether there is a way. */
+/* What threads wait at until somebody has let so many parts through, or shuts it for good. */
 typedef struct gd_gate {
     pthread_mutex_t lock;
-    pthread_cond_t opened;
-    bool open, leads_on;
+    pthread_cond_t moved;
+    ptrdiff_t open;
+    bool shut;
 } gd_gate;
 
-/* The stages of some pivots, which one device holds. */
+/* The stages of some pivots, which one device holds: a turn, or some parts of one. */
 typedef struct gd_turn {
     gd_holder *owner;
     ptrdiff_t pivot, pivots, number;
+    ptrdiff_t before; /* pivots of the turn that come before these, and */
+    ptrdiff_t after;  /* those that come after them */
 } gd_turn;
 
 /* What the facts of all weights say, once every row is there: an error, or whether they are all
@@ -60,13 +69,14 @@ typedef struct gd_several {
     uint8_t *negative_nodes;
     gd_paths_facts found;
     /* The plan: how many stages the first turn has, one in between, the one before the last, and
-     * the last, which begins at `end`; rows of a band that arrives or leaves. */
-    ptrdiff_t head, pivots, late, end, band;
+     * the last, which begins at `end`; those of a part of the first and of the last; rows of a band
+     * that arrives or leaves. */
+    ptrdiff_t head, pivots, late, end, part, band;
     int count;
     gd_holder holders[GD_MOST_DEVICES];
     gd_turn last;
     _Atomic int failed; /* who was the first to fail, counted from 1 */
-    gd_gate begun;      /* opens when the first snapshots are on their way, or never will be */
+    gd_gate begun;      /* lets those parts of the first turn through that are told to all */
 } gd_several;
 
 /* Shares out the rows. Devices beyond the number of steps hold none. */

@@ -207,6 +207,12 @@ def test_chunks_of_cupy(rng):
             gpudist.transitive_closure(cupy.asarray(w)),
         ),
     ]
+    for among in ((), (whole[:50],)):
+        for metric in ("euclidean", "seuclidean"):
+            found = gpudist.knn(lazy, *among, k=3, metric=metric, index_dtype="int32")
+            expected = gpudist.knn(whole, *among, k=3, metric=metric, index_dtype="int32")
+            pairs += zip(found, expected, strict=True)
+    pairs += zip(gpudist.nearest(lazy), gpudist.nearest(whole), strict=True)
     for call in ({}, {"dtype": "float32"}, {"semiring": "max_min"}, {"directed": False}):
         found = gpudist.apsp(there(w, 200), bands=4, return_predecessors=True, **call)
         expected = gpudist.apsp(cupy.asarray(w), return_predecessors=True, **call)
@@ -217,7 +223,5 @@ def test_chunks_of_cupy(rng):
         got = found.compute()
         assert type(got) is type(one)
         cupy.testing.assert_array_equal(got, one)
-    with pytest.raises(TypeError, match="takes chunks of NumPy so far"):
-        gpudist.knn(lazy, k=2)
     with pytest.raises(TypeError, match="XA is on the host and XB on a CUDA device"):
         gpudist.cdist(da.from_array(x), lazy)

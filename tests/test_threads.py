@@ -283,8 +283,19 @@ print(workers())
     assert said == [*digests * 4, "2"]
 
 
+# What files of the core are put under stress by tests/..._stress.c, and how it is linked.
+STRESSED = {
+    "team": (["team"], []),
+    "bus": (
+        ["bus_copy", "bus_crew", "bus_results", "bus_rows", "bus_slots", "error", "team"],
+        ["-Wl,--wrap=gd_copy_part"],
+    ),
+}
+
+
 @pytest.mark.parametrize("sanitizer", ["thread", "address,undefined"])
-def test_the_team_stands_stress_under_sanitizers(tmp_path, sanitizer):
+@pytest.mark.parametrize("stressed", STRESSED)
+def test_they_stand_stress_under_sanitizers(tmp_path, stressed, sanitizer):
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("no C compiler")
@@ -297,11 +308,12 @@ def test_the_team_stands_stress_under_sanitizers(tmp_path, sanitizer):
     )
     if tried.returncode or subprocess.run([tmp_path / "tried"], capture_output=True).returncode:
         pytest.skip(f"no programs with -fsanitize={sanitizer} here")
-    sources = [ROOT / "tests/team_stress.c", ROOT / "csrc/team.c"]
+    files, linked = STRESSED[stressed]
+    sources = [ROOT / f"tests/{stressed}_stress.c", *(ROOT / f"csrc/{x}.c" for x in files)]
     if not sources[1].is_file():
         pytest.skip("the tests run apart from the source tree")
     built = tmp_path / "stress"
-    libraries = ["-fopenmp", "-pthread"]
+    libraries = ["-fopenmp", "-pthread", *linked]
     command = [compiler, *flags, f"-I{ROOT / 'csrc'}", *sources, "-o", built, *libraries]
     subprocess.run(command, check=True)
     done = subprocess.run(

@@ -268,8 +268,8 @@ def knn(asked: distance_call.Asked, k: Any, index_dtype: Any, out: Any = None) -
     Parameters
     ----------
     asked : Asked
-        The call of `gpudist.knn` or `nearest`, with chunks of NumPy. What is searched among becomes
-        one chunk, which every worker holds. `progress` and `rows` are refused, with advice.
+        The call of `gpudist.knn` or `nearest`, with chunks of NumPy or CuPy. What is searched among
+        becomes one chunk, which every worker holds. `progress` and `rows` are refused, with advice.
     k, index_dtype
         As for `gpudist.knn`.
     out
@@ -292,8 +292,6 @@ def knn(asked: distance_call.Asked, k: Any, index_dtype: Any, out: Any = None) -
     XA, XB = asked.named["XA"], asked.named.get("XB")
     a = inputs.take(XA, "XA")
     b = a if XB is None else inputs.take(XB, "XB")
-    if not (inputs.on_host(a) and inputs.on_host(b)):
-        raise TypeError(f"{function} takes chunks of NumPy so far, not of CuPy")
     named = {"XA": a} if XB is None else {"XA": a, "XB": b}
     result = _checked(asked, {"XA": a, "XB": b})
     k = neighbors_call.count_of(k, b.shape[0], XB is None)
@@ -321,7 +319,7 @@ def knn(asked: distance_call.Asked, k: Any, index_dtype: Any, out: Any = None) -
         new_axes={"m": k},
         token="gpudist-" + function,
         dtype=np.dtype(result),
-        meta=np.empty((0, 0)),
+        meta=inputs.like(b, 2, result),
     )
     return KNearest(
         *(
@@ -333,7 +331,7 @@ def knn(asked: distance_call.Asked, k: Any, index_dtype: Any, out: Any = None) -
                 part=part,
                 dtype=np.dtype(kind),
                 token=f"gpudist-{function}-{name}",
-                meta=np.empty((0, 0), kind),
+                meta=inputs.like(b, 2, kind),
             )
             for part, (name, kind) in enumerate((("distances", result), ("indices", index_dtype)))
         )
