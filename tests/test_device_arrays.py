@@ -667,4 +667,4 @@ def test_many_calls_leave_no_device_memory_behind(rng):
         return before - torch.cuda.mem_get_info()[0]
 
     # Other processes take memory there as well; a leak would be seen each time.
-    assert any(grown() < 64 << 20 for _ in range(6))
+    assert any(grown() < 64 << 20 for _ in range(30))

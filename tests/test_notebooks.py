@@ -2,11 +2,13 @@
 
 import ast
 import copy
+import importlib
 import json
 import re
 from pathlib import Path
 
 import pytest
+from made_lines import line
 
 from bench import notebooks
 from gpudist.measure import chart
@@ -182,3 +184,23 @@ def test_recorded_lines_are_the_newest(monkeypatch):
     assert on_gpu and elsewhere and len(lines("cdist")) == len(on_gpu) + len(elsewhere)
     assert all(line["device"] != "cpu" for line in on_gpu)
     assert {line["op"] for line in lines(("apsp", "minplus"))} == {"apsp", "minplus"}
+
+
+@needs_notebooks
+def test_figures_are_of_one_gpu(tmp_path, monkeypatch):
+    """The one of which there are most lines, whichever was measured last."""
+    monkeypatch.syspath_prepend(str(notebooks.FOLDER))
+    recorded = importlib.import_module("recorded")
+    places = [("cuda:0", "A"), ("cuda:0", "B"), ("cpu", "C")]
+    written = [
+        line(device=device, device_name=name, shape=[n, n, 2], date=f"2026-01-0{1 + (name == 'B')}")
+        for device, name in places
+        for n in range(1, 3 + (name == "A"))
+    ]
+    (tmp_path / "data").mkdir()
+    path = tmp_path / "data" / "x.jsonl"
+    path.write_text("".join(f"{json.dumps(entry)}\n" for entry in written), encoding="utf-8")
+    monkeypatch.setattr(recorded, "HERE", tmp_path)
+    for gpu, names in ((None, ["A", "A", "A", "C", "C"]), (True, ["A"] * 3), (False, ["C"] * 2)):
+        assert [entry["device_name"] for entry in recorded.lines("cdist", gpu)] == names
+    assert recorded.lines("apsp") == []
