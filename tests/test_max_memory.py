@@ -4,6 +4,8 @@ refused beforehand where they cannot do with so little."""
 from __future__ import annotations
 
 import re
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -243,11 +245,20 @@ def extra(call, operands=(), device="cpu"):
     return measured["extra_host_bytes"] + measured["pinned_bytes"]
 
 
+def takes(least, call, operands=()):
+    """Tell whether a call is seen to take so much: what threads give back meanwhile hides it."""
+    return any(extra(call, operands) > least or time.sleep(0.2) for _ in range(10))
+
+
 def test_extra_memory_sees_what_a_call_takes():
     kept = np.ones(1 << 20)
     assert extra(lambda: np.ones(1 << 22)) < 8 << 20
     assert extra(lambda: kept, (kept,)) < 8 << 20
-    assert extra(lambda: np.concatenate([np.ones(1 << 23), kept])[:9].copy()) > 60 << 20
+
+    def join():
+        return np.concatenate([np.ones(1 << 23), kept])[:9].copy()
+
+    assert takes(60 << 20, join), threading.enumerate()
 
 
 def test_the_cpu_takes_no_more_than_it_may():
@@ -257,7 +268,7 @@ def test_the_cpu_takes_no_more_than_it_may():
     def call(bound=None):
         return gpudist.cdist(a, b, "cosine", out=out, device="cpu", max_memory=bound)
 
-    assert extra(call, (out,)) > 50 << 20  # the points' directions
+    assert takes(50 << 20, call, (out,)), threading.enumerate()  # the points' directions
     want = out.copy()
     assert extra(lambda: call(4 << 20), (out,)) < 16 << 20  # and what belongs to the system
     np.testing.assert_array_equal(out, want)
