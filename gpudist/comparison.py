@@ -326,8 +326,8 @@ def compare(
     ------
     TypeError
         An argument is of the wrong type, or the function does not take it; or it is one that says
-        where results go or how they are told of, as `out`, `overwrite` and `progress` do, or for
-        cdist `rows`.
+        where results go or how they are told of, as ``out``, ``overwrite`` and ``progress`` do, or
+        for cdist `rows`.
     ValueError
         There is no such function, kernel or library, or `repeats` or `budget` is not positive;
         operands are batches or several graphs; or the function itself raises it.

@@ -141,8 +141,12 @@ class _Plain(torch.autograd.Function):  # type: ignore[misc]
         return g1, g2, None, None, None
 
 
-# PyTorch's own `apply`, without what it does before for transforms: there are none.
-apply_plain: Any = super(torch.autograd.Function, _Plain).apply
+def apply_plain(*arguments: Any) -> Any:
+    """Call PyTorch's own `apply`, without what it does before for transforms: there are none.
+
+    It is looked up at each call, as the pages of the site are made with a stand-in for PyTorch.
+    """
+    return super(torch.autograd.Function, _Plain).apply(*arguments)
 
 
 class _Pull(torch.autograd.Function):  # type: ignore[misc]
