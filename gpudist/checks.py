@@ -17,6 +17,14 @@ def in_forward_mode() -> bool:
     return forward is not None and getattr(forward, "_current_level", -1) >= 0
 
 
+def is_watched() -> bool:
+    """Tell whether PyTorch writes down what is run, or differentiates it forward.
+
+    No short way through the core sees that; the usual way does, or refuses.
+    """
+    return is_traced() or in_forward_mode()
+
+
 def is_traced() -> bool:
     """Tell whether PyTorch's compiler, or a tracer of its, writes down what is run."""
     torch = sys.modules.get("torch")

@@ -43,7 +43,7 @@ def _at_once(function: _Apsp) -> _Apsp:
         if len(arguments) == 1 and type(arguments[0]) is not np.ndarray:
             # What a call with no more says beside the graph; small calls feel each question.
             with_paths = keywords.get("return_predecessors", False)
-            if len(keywords) == (with_paths is True) and not checks.is_traced():
+            if len(keywords) == (with_paths is True) and not checks.is_watched():
                 found = _core.apsp_tensors(arguments[0], with_paths is True, many_graphs.FEW)
                 if found is not None:
                     return found

@@ -467,3 +467,18 @@ def test_the_gpu_gives_gradients_or_refuses():
             call()
     with torch.no_grad():
         assert not gpudist.cdist(x, x, "canberra").requires_grad
+
+
+def test_tangents_of_graphs_and_neighbours_are_not_lost_on_the_short_way(monkeypatch):
+    """Those ways read no more than memory; on a host they are not taken, so what they would give
+    stands in for them.
+    """
+    for way in ("apsp_tensors", "nearest_tensors"):
+        monkeypatch.setattr(gpudist._core, way, lambda *arguments: ("lost", "lost"))
+    x = torch.rand(5, 5)
+    assert gpudist.apsp(x)[0] == gpudist.knn(x, k=1)[0] == "lost"
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(x, torch.ones(5, 5))
+        for call in (gpudist.apsp, lambda x: gpudist.knn(x, k=1)):
+            with pytest.raises(TypeError, match="requires gradients"):
+                call(dual)

@@ -10,6 +10,7 @@
 
 /* The most dimensions of an array that is read so. */
 enum { GD_MOST_OF_SHAPE = 8 };
+
 /* Square matrices in one array on a CUDA device. */
 typedef struct gd_graphs {
     gd_matrix weights; /* the matrix, or one dense row of all if there are many */
