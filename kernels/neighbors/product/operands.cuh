@@ -383,7 +383,8 @@ __device__ __forceinline__ void write_neighbor(const PlanOf<T> &plan, int row, i
 }
 
 /* Sorts `count` numbers in shared memory, a power of two, by all threads of a scope, which is the
- * block or a warp. They are together before and after. */
+ * block or a warp. They are together before and after. Numbers up to kLanes apart are those that a
+ * warp alone compares, if they were no further apart the last time. */
 struct Block {
     static __device__ __forceinline__ int thread() { return (int)threadIdx.x; }
     static __device__ __forceinline__ int threads() { return (int)blockDim.x; }
@@ -397,9 +398,15 @@ struct Warp {
 template <typename Scope, typename T>
 __device__ __forceinline__ void sort(T *numbers, int count)
 {
+    int last = 2 * kLanes; /* others have written the numbers */
     for (int size = 2; size <= count; size *= 2) {
-        for (int step = size / 2; step > 0; step /= 2) {
-            Scope::sync();
+        for (int step = size / 2; step > 0; last = step, step /= 2) {
+            if (last > kLanes || step > kLanes) {
+                Scope::sync();
+            }
+            else {
+                __syncwarp();
+            }
             for (int i = Scope::thread(); i < count / 2; i += Scope::threads()) {
                 const int low = 2 * i - (i & (step - 1)), high = low + step;
                 const T x = numbers[low], y = numbers[high];

@@ -2,7 +2,7 @@
  *
  * The k-th least upper bound says which candidates may be neighbours; their distances are computed
  * and sorted. A warp does that for a row with few candidates, a block for one with many. Blocks are
- * as many as registers have room for: 8 bytes of a thread go to memory around the call for totals
+ * as many as registers have room for: 16 bytes of a thread go to memory around the call for totals
  * that are not safe, which hardly a pair takes. */
 #ifndef GPUDIST_NEIGHBORS_PRODUCT_RANK_CUH
 #define GPUDIST_NEIGHBORS_PRODUCT_RANK_CUH
@@ -13,7 +13,7 @@
 namespace gd {
 namespace filter {
 
-constexpr int kShare = GD_GROUP / GD_FOLD; /* lanes that compute a distance, a fold each */
+constexpr int kShare = GD_GROUP / GD_FOLD; /* lanes that compute a distance, a fold each, at most */
 
 /* The distance in float64 from global memory, for totals that are not safe. */
 template <typename M>
@@ -80,12 +80,13 @@ __device__ __forceinline__ bool finish_total(const PlanOf<T> &plan, T &total)
     return good;
 }
 
-/* The distance that is reported, in the direct form's order of additions: kShare neighbouring lanes
- * together, and all get it. All lanes of the warp call this. */
+/* The distance that is reported, in the direct form's order of additions: `share` neighbouring
+ * lanes together, and all get it. All lanes of the warp call this. */
 template <typename M, typename T>
-__device__ __forceinline__ T distance(const PlanOf<T> &plan, int row, int column)
+__device__ __forceinline__ T distance(const PlanOf<T> &plan, int share, int row, int column)
 {
-    const int lane = threadIdx.x % kLanes, part = lane % kShare;
+    const int part = (int)threadIdx.x & (share - 1);
+    const int lane_of_first = (int)threadIdx.x % kLanes - part;
     T total = 0;
     bool unequal = false;
     for (ptrdiff_t group = 0; group < plan.d; group += GD_GROUP) {
@@ -108,13 +109,15 @@ __device__ __forceinline__ T distance(const PlanOf<T> &plan, int row, int column
         T joined = 0;
 #pragma unroll
         for (int i = 0; i < kShare; ++i) {
-            joined = M::join(joined, __shfl_sync(~0u, fold, lane / kShare * kShare + i));
+            if (i < share) {
+                joined = M::join(joined, __shfl_sync(~0u, fold, lane_of_first + i));
+            }
         }
         total = group == 0 ? joined : M::join(total, joined);
     }
     const bool good = finish_total<M>(plan, total);
     if constexpr (M::template guarded<T>) {
-        const unsigned of_pair = ((1u << kShare) - 1) << lane / kShare * kShare;
+        const unsigned of_pair = ((1u << share) - 1) << lane_of_first;
         const bool equal = (__ballot_sync(~0u, unequal) & of_pair) == 0;
         if (!good) {
             total = equal ? 0.0f : distance_f64<M>(plan, row, column);
@@ -180,20 +183,18 @@ __device__ __forceinline__ void fail(const Plan &plan, int row)
     plan.failed_rows[atomicAdd(&plan.found->failed, 1)] = row;
 }
 
-/* Computes the distances of chosen and odd columns, of which there is one at least. All threads of
- * a scope. */
+/* Computes the distances of chosen and odd columns, `share` lanes each. */
 template <typename M, typename Scope, typename T>
-__device__ __forceinline__ void measure_chosen(const PlanOf<T> &plan, KeyOf<T> *keys,
-                                               const int *chosen, int row, ptrdiff_t self, int near,
-                                               int odd)
+__device__ __forceinline__ void measure_pairs(const PlanOf<T> &plan, int share, KeyOf<T> *keys,
+                                              const int *chosen, int row, ptrdiff_t self, int near,
+                                              int odd)
 {
-    constexpr int kPairs = kLanes / kShare; /* of a warp at once */
-    const int total = near + odd;
+    const int total = near + odd, pairs = kLanes / share; /* of a warp at once */
     const T radius = plan.radius(row);
 #pragma unroll 1
-    for (int first = Scope::thread() / kLanes * kPairs; first < total;
-         first += Scope::threads() / kShare) {
-        const int i = first + (int)threadIdx.x % kLanes / kShare;
+    for (int first = Scope::thread() / kLanes * pairs; first < total;
+         first += Scope::threads() / kLanes * pairs) {
+        const int i = first + (int)threadIdx.x % kLanes / share;
         const int j = i < total ? i : 0;
         const int column = j < near ? chosen[j] : plan.odd_columns[j - near];
         T x;
@@ -201,12 +202,27 @@ __device__ __forceinline__ void measure_chosen(const PlanOf<T> &plan, KeyOf<T> *
             x = distance_by_fours<M>(plan, row, column);
         }
         else {
-            x = distance<M>(plan, row, column);
+            x = distance<M>(plan, share, row, column);
         }
-        if (i < total && threadIdx.x % kShare == 0) {
+        if (i < total && ((int)threadIdx.x & (share - 1)) == 0) {
             keys[i] = column == self || !(x <= radius) ? no_key<T>() : key_of(x, (unsigned)column);
         }
     }
+}
+
+/* The same for as many lanes as have a fold, which the compiler knows if they are kShare. There is
+ * one column at least. All threads of a scope. */
+template <typename M, typename Scope, typename T>
+__device__ __forceinline__ void measure_chosen(const PlanOf<T> &plan, KeyOf<T> *keys,
+                                               const int *chosen, int row, ptrdiff_t self, int near,
+                                               int odd)
+{
+    if (kByFours<M> || plan.d > GD_GROUP / 2) {
+        measure_pairs<M, Scope>(plan, kShare, keys, chosen, row, self, near, odd);
+        return;
+    }
+    const int share = plan.d > GD_GROUP / 4 ? kShare / 2 : plan.d > GD_FOLD ? kShare / 4 : 1;
+    measure_pairs<M, Scope>(plan, share, keys, chosen, row, self, near, odd);
 }
 
 /* Sorts the first `count`, with as many behind them as make it a power of two. */
@@ -486,38 +502,77 @@ __device__ __forceinline__ int choose_many(const Plan &plan, int place, ptrdiff_
     return near;
 }
 
-/* Sorts the nearest keys. Returns how many they are, -1 if too many are equal to the k-th. */
-template <typename S>
-__device__ __forceinline__ int sort_nearest(const Plan &plan, const S &shared, BlockSums &sums,
-                                            int &chosen, int total)
+/* Puts keys up to some bits together, of those with just these bits the ones up to an index.
+ * Returns how many they are, which may be more than there is room for. */
+template <typename S, typename Bits>
+__device__ __forceinline__ int gather_keys(const S &shared, int &chosen, int total, Bits most,
+                                           unsigned last)
 {
-    using T = typename S::Number;
-    using Bits = decltype(bits_of(KeyOf<T>{}));
-    const auto bits = [&](int i) { return bits_of(shared.keys[i]); };
-    const Bits most = nth_of_block<Bits>(sums, plan.wanted, 0, ~Bits(0), 1, [&](Bits middle) {
-        int below = 0;
-        for (int i = threadIdx.x; i < total; i += S::kThreads) {
-            below += bits(i) <= middle;
-        }
-        return below;
-    });
+    __syncthreads();
     if (threadIdx.x == 0) {
         chosen = 0;
     }
     __syncthreads();
     for (int first = 0; first < total; first += S::kThreads) {
         const int i = first + (int)threadIdx.x;
-        const bool is_near = i < total && bits(i) <= most && !is_none(shared.keys[i]);
+        bool is_near = false;
+        if (i < total) {
+            const auto key = shared.keys[i];
+            is_near = !is_none(key) &&
+                      (bits_of(key) < most || (bits_of(key) == most && index_of(key) <= last));
+        }
         const int at = claim(chosen, is_near);
         if (is_near && at < S::kSortedRoom) {
             shared.sorted[at] = shared.keys[i];
         }
     }
     __syncthreads();
-    const int count = chosen;
-    if (count > S::kSortedRoom) {
-        return -1;
+    return chosen;
+}
+
+/* Sorts the nearest keys, all of them where they lie if that takes no longer. Returns how many they
+ * are, and where. */
+template <typename S>
+__device__ __forceinline__ int sort_nearest(const Plan &plan, const S &shared, BlockSums &sums,
+                                            int &chosen, int total,
+                                            const KeyOf<typename S::Number> *&sorted)
+{
+    using T = typename S::Number;
+    using Bits = decltype(bits_of(KeyOf<T>{}));
+    if (next_power(total) <= next_power(plan.wanted)) {
+        sort_keys<Block, T>(shared.keys, total);
+        sorted = shared.keys;
+        return total;
     }
+    constexpr Bits kNone = ~Bits(0); /* and below the least, 0, as numbers go round */
+    const auto count_keys = [&](auto &&is_counted) {
+        int counted = 0;
+        for (int i = threadIdx.x; i < total; i += S::kThreads) {
+            counted += is_counted(shared.keys[i]);
+        }
+        return counted;
+    };
+    const Bits most = nth_of_block<Bits>(sums, plan.wanted, kNone, kNone - 1, 1, [&](Bits middle) {
+        return count_keys([&](const auto &key) { return bits_of(key) <= middle; });
+    });
+    int count = gather_keys(shared, chosen, total, most, ~0u);
+    if (count > S::kSortedRoom) { /* most of them are equal to the last */
+        const auto is_nearer = [&](const auto &key) { return bits_of(key) < most; };
+        if (threadIdx.x < 3) {
+            sums.sums[threadIdx.x] = 0;
+        }
+        __syncthreads();
+        const int nearer = sum_block(sums, 0, count_keys(is_nearer));
+        __syncthreads();
+        const unsigned last = nth_of_block<unsigned>(
+            sums, plan.wanted - nearer, ~0u, ~0u - 1, 1, [&](unsigned middle) {
+                return count_keys([&](const auto &key) {
+                    return bits_of(key) == most && index_of(key) <= middle;
+                });
+            });
+        count = gather_keys(shared, chosen, total, most, last);
+    }
+    sorted = shared.sorted;
     sort_keys<Block, T>(shared.sorted, count);
     return count;
 }
@@ -543,13 +598,14 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
         const int chosen =
             choose_many(plan, place, self, (int)plan.counts[place], shared, sums, near);
         int count = chosen;
+        const KeyOf<T> *sorted = NULL;
         if (chosen >= 0) {
             measure_chosen<M, Block>(plan, shared.keys, shared.chosen, row, self, chosen, odd);
             __syncthreads();
-            count = sort_nearest(plan, shared, sums, near, chosen + odd);
+            count = sort_nearest(plan, shared, sums, near, chosen + odd, sorted);
         }
-        if (count >= 0 && is_settled(plan, shared.sorted, count)) {
-            write_row<Block>(plan, row, shared.sorted, count);
+        if (count >= 0 && is_settled(plan, sorted, count)) {
+            write_row<Block>(plan, row, sorted, count);
         }
         else if (threadIdx.x == 0) {
             fail(plan, row);
