@@ -60,6 +60,38 @@ def repeated(rng, d):
     return tuple(middles[rng.integers(0, 300, rows)] for rows in (M, N))
 
 
+def copies(count, share=1.0):
+    """Some rows many times each, in a share of both sets."""
+
+    def draw(rng, d):
+        middles = rng.normal(size=(count, d))
+        middles[1:2] = 0
+        drawn = [rng.normal(size=(rows, d)) for rows in (M, N)]
+        for x in drawn:
+            some = rng.random(len(x)) < share
+            x[some] = middles[rng.integers(0, count, some.sum())]
+        return tuple(drawn)
+
+    return draw
+
+
+def copies_at_the_end(rng, d):
+    a, b = copies(3, 0.5)(rng, d)
+    return a, b[np.argsort((b == 0).all(axis=1), kind="stable")]
+
+
+def equally_far(count):
+    """Rows at just the same distance from half of A, more than are sorted at once."""
+
+    def draw(rng, d):
+        a, b = 3 * rng.normal(size=(M, d)), 3 * rng.normal(size=(N, d))
+        b[rng.permutation(N)[:count]] = rng.choice([-1, 1], size=(count, d))
+        a[::2] = 0
+        return a, b
+
+    return draw
+
+
 def with_odd_ones(rng, d):
     """Rows that halves do not hold by some centre or other, and no numbers."""
     a, b = clusters(12, 0.001)(rng, d)
@@ -92,6 +124,12 @@ SETS = {
     "of clusters": within_clusters,
     "rows elsewhere": rows_elsewhere,
     "each of equal points": repeated,
+    "a row alone": copies(1),
+    "few different rows": copies(9),
+    "few different rows among others": copies(4, 0.3),
+    "copies at the end": copies_at_the_end,
+    "3000 equally far": equally_far(3000),
+    "6000 equally far": equally_far(6000),
     "with odd ones": with_odd_ones,
     "and points between": background,
     "far from 0": lambda rng, d: tuple(x + 1000 for x in clusters(30, 0.01)(rng, d)),
@@ -126,8 +164,8 @@ def same(found, expected):
 @pytest.mark.parametrize("name", SETS)
 def test_neighbours_are_those_of_all_pairs(name, d, dtype, metric, rng):
     a, b = points(rng, name, d, dtype)
-    panels = gpudist.knn(a, b, 128, metric, kernel="neighbors/cuda_panels", device="cuda")
-    for k in (1, 10, 128):
+    panels = gpudist.knn(a, b, 1000, metric, kernel="neighbors/cuda_panels", device="cuda")
+    for k in (1, 10, 128, 300, 1000):
         found = gpudist.knn(a, b, k, metric, kernel=ID, device="cuda")
         same(found, type(found)(panels.distances[:, :k], panels.indices[:, :k]))
 
@@ -141,14 +179,26 @@ def test_among_themselves_and_within_a_radius(name, d, rng):
     rows = slice(5000, 30_000)
     expected = gpudist.knn(b, k=20, rows=rows, **panels)
     same(gpudist.knn(b, k=20, rows=rows, **how), expected)
-    r = np.nanmedian(expected.distances[:, 5])
-    for sort in ("index", "distance"):
+    half, few = np.nanquantile(expected.distances[:, 5], [0.5, 0.001])
+    for r, most, sort in ((half, 60, "index"), (half, 60, "distance"), (few, None, "index")):
         of_both = [
-            gpudist.radius_neighbors(b, r=r, max_neighbors=60, sort=sort, rows=rows, **way)
+            gpudist.radius_neighbors(b, r=r, max_neighbors=most, sort=sort, rows=rows, **way)
             for way in (how, panels)
         ]
         same(*of_both)
         np.testing.assert_array_equal(of_both[0].indptr, of_both[1].indptr)
+
+
+@pytest.mark.parametrize("count", [1, 9])
+def test_of_equal_rows_the_first_are_found_but_for_the_row_itself(count, rng):
+    """So one more than is wanted counts: of 1024 the first 1024 rows of B are one too few."""
+    _, b = copies(count)(rng, 40)
+    how = {"device": "cuda", "rows": slice(0, 300)}
+    for k in (10, 1024):
+        same(
+            gpudist.knn(b, k=k, kernel=ID, **how),
+            gpudist.knn(b, k=k, kernel="neighbors/cuda_panels", **how),
+        )
 
 
 @pytest.mark.parametrize("d", [9, 31, 64, 128, 256, 700])

@@ -37,7 +37,7 @@ static __global__ void __launch_bounds__(kGuessWarps *kLanes)
     }
     const RowFacts facts = plan.row_facts[row];
     const int count = plan.sampled * kMinima;
-    const Minima minima(plan, row, count);
+    const Minima minima(plan, row, 0, count);
     const float tightened = minima.nth(min(plan.wanted / plan.stride + 1, plan.nth));
     int below = 0, left = 0;
 #pragma unroll

@@ -21,6 +21,7 @@
 #define GPUDIST_NEIGHBORS_PRODUCT_CENTRES_CUH
 
 #include "arch/mma.cuh"
+#include "neighbors/product/copies.cuh"
 #include "neighbors/product/lists.cuh"
 #include "neighbors/product/prepare.cuh"
 
@@ -31,14 +32,9 @@ namespace filter {
 
 constexpr int kMatesAtOnce = 64, kMateThreads = 256;
 
-template <typename T>
-__device__ __forceinline__ ptrdiff_t row_of_mate(const PlanOf<T> &plan, int i)
-{
-    return plan.b.count * i / kMates;
-}
-
-/* Squared distances between rows of a sample, and each one's nearest. Rows that halves do not hold
- * are infinitely far away. A block has 64 rows and 64 columns, a thread 4 and 4. */
+/* Squared distances between rows of a sample, each one's nearest, and the first at no distance.
+ * Rows that halves do not hold are infinitely far away. A block has 64 rows and 64 columns, a
+ * thread 4 and 4. */
 template <typename T>
 __global__ void __launch_bounds__(kMateThreads)
     measure_mates(const __grid_constant__ PlanOf<T> plan)
@@ -96,11 +92,13 @@ __global__ void __launch_bounds__(kMateThreads)
     for (int i = 0; i < 4; ++i) {
         const int row = first[0] + 4 * down + i;
         float nearest = INFINITY;
+        int equal = kMates;
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
             const int column = first[1] + 4 * across + j;
             sums[i][j] = sums[i][j] < kFar ? sums[i][j] : INFINITY;
             nearest = column != row ? fminf(nearest, sums[i][j]) : nearest;
+            equal = sums[i][j] == 0 ? min(equal, column) : equal;
         }
         store_word(plan.mates + (ptrdiff_t)row * kMates + first[1] + 4 * across, sums[i]);
 #pragma unroll
@@ -109,6 +107,9 @@ __global__ void __launch_bounds__(kMateThreads)
         }
         if (across == 0) {
             atomicMin(plan.nearest_mates + row, __float_as_uint(nearest));
+        }
+        if (equal < kMates) {
+            atomicMin(plan.first_mates + row, equal);
         }
     }
 }
@@ -139,11 +140,6 @@ __device__ __forceinline__ int find_largest(Largest &shared, int turn, unsigned 
  * centre though they have mates. In a cluster that has to share a centre with others, neighbours
  * would be in so few tiles that a guess from some of them fails. */
 constexpr float kClustered = 16, kOneCluster = 16;
-/* From so many times on halves do not tell points of a cluster apart by the spread of all, so that
- * any number of centres is worth its images, as it is of long rows, whose products take longer;
- * otherwise no more than these. */
-constexpr float kVeryTight = 400;
-constexpr int kCentresOfWide = 64, kPlanesOfShort = GD_GROUP / 8;
 constexpr int kMostWithout = kMates / 32;
 constexpr int kMostAlone = kMates / 8; /* rows without mates, for those to have centres as well */
 
@@ -152,11 +148,14 @@ static __global__ void __launch_bounds__(kMates) find_centres(const __grid_const
 {
     follow();
     __shared__ Largest largest;
+    __shared__ Copied copied;
     const int i = threadIdx.x;
+    find_copied(plan, copied);
     if (i < kMostCentres) {
         plan.of_columns.counts[i] = plan.of_columns.taken[i] = 0;
         plan.of_rows.counts[i] = plan.of_rows.taken[i] = 0;
         plan.reaches[i] = INFINITY;
+        plan.spans[i] = 0;
     }
     const float near = __uint_as_float(plan.nearest_mates[i]);
     const float between = plan.mates[(ptrdiff_t)i * kMates + (i + kMates / 2) % kMates];
@@ -171,10 +170,7 @@ static __global__ void __launch_bounds__(kMates) find_centres(const __grid_const
     float away = INFINITY;
     int own = -1, count = 0;
     bool alone = false; /* those that are have a centre after the others, if they are few */
-    const bool any_number = kVeryTight * nearest <= most || plan.planes > kPlanesOfShort;
-    const int most_centres =
-        any_number ? plan.most_centres : min(plan.most_centres, kCentresOfWide);
-    for (int turn = 0; count < most_centres; turn ^= 1) {
+    for (int turn = 0; count < plan.most_centres; turn ^= 1) {
         const bool may = (has_mates || (alone && is_alone)) && away > apart;
         const int next = find_largest(largest, turn, may ? __float_as_uint(away) : 0u);
         if (next < 0) {
@@ -198,7 +194,8 @@ static __global__ void __launch_bounds__(kMates) find_centres(const __grid_const
     }
 }
 
-/* A block a centre: the mean of its rows of the sample, and its image beside the others. */
+/* A block a centre: the mean of its rows of the sample, and its image beside the others. Blocks
+ * beyond those of centres look for copies of rows. */
 constexpr int kCentreThreads = 128;
 template <typename T>
 __global__ void __launch_bounds__(kCentreThreads)
@@ -206,8 +203,13 @@ __global__ void __launch_bounds__(kCentreThreads)
 {
     follow();
     __shared__ int mates[kMates], count;
+    __shared__ Marking marking;
     __shared__ float squares[kCentreThreads / kLanes];
     const int own = (int)blockIdx.x, thread = (int)threadIdx.x, lane = thread % kLanes;
+    if (own >= plan.most_centres) {
+        mark_copies(plan, marking, own - plan.most_centres, (int)gridDim.x - plan.most_centres);
+        return;
+    }
     if (!plan.has_several() || own >= (int)plan.found->centres) {
         return;
     }
@@ -531,7 +533,7 @@ static __global__ void __launch_bounds__(kTileRows) list_samples(const __grid_co
     for (int first = 0; first < kMostCentres; first += kLanes) {
         owned += __popc(__ballot_sync(~0u, own[first + thread]));
     }
-    const int most = min(kMostOwn, kOwnSlots / max(owned, 1)), other = stride_of_others(plan);
+    const int most = most_of_own(plan, owned), other = stride_of_others(plan);
     int slots = 0;
     for (int first = 0; first < kMostCentres; first += kLanes) {
         const int centre = first + thread;
@@ -539,7 +541,8 @@ static __global__ void __launch_bounds__(kTileRows) list_samples(const __grid_co
         const int start = plan.of_columns.starts[centre] / kTileCols;
         const int apart = own[centre] ? stride_of(plan, tiles, most) : other;
         const int before_first = own[centre] ? 0 : (apart - start % apart) % apart;
-        int count = max((tiles - before_first + apart - 1) / apart, 0);
+        const bool is_sampled = own[centre] || !plan.samples_finely();
+        int count = is_sampled ? max((tiles - before_first + apart - 1) / apart, 0) : 0;
         int sum = count;
 #pragma unroll
         for (int step = 1; step < kLanes; step *= 2) {
@@ -549,6 +552,7 @@ static __global__ void __launch_bounds__(kTileRows) list_samples(const __grid_co
         const int from = slots + sum - count;
         slots += __shfl_sync(~0u, sum, kLanes - 1);
         count = min(count, kMostSlots - from);
+        plan.first_slots[strip * kMostCentres + centre] = from;
         for (int i = 0; i < count; i += kSampledAtOnce) {
             plan.units[0][atomicAdd(&plan.found->units[0], 1)] = {
                 strip,
@@ -586,7 +590,7 @@ static __global__ void __launch_bounds__(kUnitThreads)
         const int tile = block * plan.sorted_tiles, centre = plan.tile_facts[tile].centre;
         const int columns = (int)plan.of_columns.counts[centre];
         const int before = tile * kTileCols - plan.of_columns.starts[centre];
-        const bool first = columns <= kFewColumns || 2 * before < columns;
+        const bool first = plan.tightens && (columns <= kFewColumns || 2 * before < columns);
         if (part != Part::kAll && first != (part == Part::kFirst)) {
             continue;
         }

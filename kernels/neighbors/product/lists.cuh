@@ -17,9 +17,9 @@ constexpr unsigned kNearEnough = 4096; /* steps of a float: the guess need not b
 struct Minima {
     unsigned values[kMinimaOfLane], low = ~0u, high = 0;
 
-    __device__ __forceinline__ Minima(const Plan &plan, int row, int count)
+    __device__ __forceinline__ Minima(const Plan &plan, int row, int first, int count)
     {
-        const float *const from = plan.minima + (ptrdiff_t)row * plan.minima_pitch;
+        const float *const from = plan.minima + (ptrdiff_t)row * plan.minima_pitch + first;
 #pragma unroll
         for (int i = 0; i < kMinimaOfLane; ++i) {
             const int at = i * kLanes + (int)threadIdx.x % kLanes;
@@ -80,23 +80,97 @@ __device__ __forceinline__ int stride_of_others(const Plan &plan)
     return stride_of(plan, plan.of_columns.starts[plan.found->centres] / kTileCols, kOtherSlots);
 }
 
-/* What a sample with so many minima says of a row. */
-struct OwnSample {
-    int nth;     /* which of the least is the guess */
-    float reach; /* a limit that as many as are wanted are within */
+/* How many tiles of a centre are sampled for a strip whose rows have so many centres. */
+__device__ __forceinline__ int most_of_own(const Plan &plan, int centres)
+{
+    return plan.wanted > kFewWanted ? min(kMostMinima / kFineMinima, kMostSlots / max(centres, 1))
+                                    : min(kMostOwn, kOwnSlots / max(centres, 1));
+}
 
-    __device__ __forceinline__ OwnSample(const Plan &plan, int place, int count)
+/* A limit, as a distance, that as many columns as are wanted are within, and one more, as the row
+ * may be one of them: those of whole clusters. All lanes of a warp. */
+__device__ __forceinline__ float reach_of_clusters(const Plan &plan, int place)
+{
+    constexpr int kOfLane = kMostCentres / kLanes;
+    unsigned away[kOfLane], low = ~0u, high = 0;
+    int columns[kOfLane];
+#pragma unroll
+    for (int i = 0; i < kOfLane; ++i) {
+        const int centre = i * kLanes + (int)threadIdx.x % kLanes;
+        away[i] = ~0u;
+        columns[i] = 0;
+        if (centre < (int)plan.found->centres) {
+            away[i] =
+                __float_as_uint(plan.by_centre(centre).facts[place].high + plan.spans[centre]);
+            columns[i] = (int)plan.of_columns.counts[centre];
+            low = min(low, away[i]);
+            high = max(high, away[i]);
+        }
+    }
+    low = __reduce_min_sync(~0u, low) - 1;
+    high = __reduce_max_sync(~0u, high);
+    while (high - low > kNearEnough) {
+        const unsigned middle = low + (high - low) / 2;
+        int within = 0;
+#pragma unroll
+        for (int i = 0; i < kOfLane; ++i) {
+            within += away[i] <= middle ? columns[i] : 0;
+        }
+        if (__reduce_add_sync(~0u, within) > plan.wanted) {
+            high = middle;
+        }
+        else {
+            low = middle;
+        }
+    }
+    return __uint_as_float(high);
+}
+
+/* What a sample says of a row. */
+struct OwnSample {
+    int first, count; /* minima that are looked at */
+    int nth;          /* which of the least is the guess, or 0 */
+    float reach;      /* a limit that as many as are wanted are within */
+
+    __device__ __forceinline__ OwnSample(const Plan &plan, int place)
     {
         const int own = plan.of_rows.nearest[plan.row_at(place)], strip = place / kTileRows;
         const int columns = (int)plan.of_columns.counts[own];
-        const int stride = stride_of(plan, tiles_of_centre(plan, own), plan.most_own[strip]);
-        nth = columns > plan.wanted
-                  ? plan.nth_of[min(stride, kStrides - 1)]
-                  : (columns + kRun - 1) / kRun + /* of the own all minima, and of others' */
-                        plan.nth_of[min(stride_of_others(plan), kStrides - 1)];
-        nth = min(nth, count);
-        const float sum = plan.by_centre(own).facts[place].high + plan.reaches[own];
-        reach = 0.5f * sum * sum * (1 + 0x1p-7f); /* more than errors and their bounds are */
+        const int tiles = tiles_of_centre(plan, own);
+        const int stride = stride_of(plan, tiles, plan.most_own[strip]);
+        float within = plan.by_centre(own).facts[place].high + plan.reaches[own];
+        if (plan.samples_finely()) {
+            first = plan.first_slots[strip * kMostCentres + own] * kFineMinima;
+            count = every_nth(tiles, stride) * kFineMinima;
+            nth = columns > plan.wanted ? guess_of_fine(plan.wanted, columns, count) : 0;
+            within = fminf(within, reach_of_clusters(plan, place));
+        }
+        else {
+            first = 0;
+            count = plan.slots[strip] * kMinima;
+            nth = columns > plan.wanted
+                      ? plan.nth_of[min(stride, kStrides - 1)]
+                      : (columns + kRun - 1) / kRun + /* of the own all minima, and of others' */
+                            plan.nth_of[min(stride_of_others(plan), kStrides - 1)];
+            nth = min(nth, count);
+        }
+        /* More than errors and their bounds are, what halves lose that are no normal numbers among
+         * them: where columns are equal they are all that there is. */
+        constexpr float kAbove = 1 + 0x1p-7f, kSubnormal = 0x1p-27f;
+        reach = 0.5f * within * within * kAbove + kSubnormal + 4 * (kLeast + plan.found->quantum);
+    }
+    /* As guess_of_many: of many neighbours several may be in one run. */
+    static __device__ __forceinline__ int guess_of_fine(int wanted, int columns, int count)
+    {
+        static_assert((kFineRun & (kFineRun - 1)) == 0, "squared again and again");
+        constexpr float kSigmas = 6;
+        float outside = 1 - (float)wanted / (float)columns;
+#pragma unroll
+        for (int i = 1; i < kFineRun; i *= 2) {
+            outside *= outside;
+        }
+        const float mean = (1 - outside) * (float)count;
+        return min(count, (int)(mean + kSigmas * sqrtf(mean * outside)) + 4);
     }
 };
 
@@ -119,18 +193,17 @@ static __global__ void __launch_bounds__(kGuessWarps *kLanes, 3)
         set_limit(plan, row, -INFINITY);
         return;
     }
-    const bool several = plan.has_several();
-    const int count = (several ? plan.slots[row / kTileRows] : plan.sampled) * kMinima;
     const float most = plan.radii != NULL ? fminf(plan.bounds[row], plan.most) : plan.most;
     float limit = most;
-    int nth = plan.nth;
-    if (several) {
-        const OwnSample own(plan, row, count);
-        nth = own.nth;
+    int first = 0, count = plan.sampled * kMinima, nth = plan.nth;
+    if (plan.has_several()) {
+        const OwnSample own(plan, row);
+        first = own.first, count = own.count, nth = own.nth;
         limit = fminf(limit, own.reach);
     }
-    const Minima minima(plan, row, count);
-    limit = fminf(limit, minima.nth(nth));
+    if (nth > 0) {
+        limit = fminf(limit, Minima(plan, row, first, count).nth(nth));
+    }
     set_limit(plan, row, limit);
     if (lane == 0 && plan.radii != NULL && limit < most) {
         atomicAdd(&plan.found->many, 1);

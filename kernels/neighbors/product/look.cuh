@@ -19,6 +19,7 @@ namespace filter {
 enum class Look { kMinima, kLog, kCheck };
 constexpr int kRun = 32, kRuns = kTileCols / kRun; /* columns that share a least square */
 constexpr int kMinima = 8;                         /* of a row and sampled tile */
+constexpr int kFineRun = 4, kFineMinima = kTileCols / kFineRun; /* see samples_finely() */
 
 /* Tiles from `begin` to before `end`, or, with `apart`, of these times that. Where there are
  * several centres, which tiles of a part of all are looked at is listed on the device instead. */
@@ -62,6 +63,40 @@ __device__ __forceinline__ float limit_of(const RowFacts &row, const TileFacts &
     return row.limit + bound(row, tile);
 }
 
+/* Writes the least upper bounds of a thread's two rows, 4 columns each from all over the tile: runs
+ * of neighbours by their squares would differ by how many near ones they have. */
+__device__ __forceinline__ void keep_fine_minima(const Plan &plan, const Accumulator &acc,
+                                                 const ColumnFacts &columns, const float (&e)[2],
+                                                 ptrdiff_t row, int tile)
+{
+    constexpr int kOfThread = kFineMinima / 4, kAtOnce = 4;
+    const int quarter = (int)this_thread() % 4;
+    float *const to =
+        plan.minima + row * plan.minima_pitch + tile * kFineMinima + quarter * kOfThread;
+#pragma unroll
+    for (int first = 0; first < kOfThread; first += kAtOnce) {
+        float least[2][kAtOnce];
+#pragma unroll
+        for (int n = 0; n < kAtOnce; ++n) {
+            least[0][n] = least[1][n] = kFar;
+#pragma unroll
+            for (int i = first + n; i < kTileCols / 8; i += kOfThread) {
+                const float2 half_square =
+                    *reinterpret_cast<const float2 *>(&columns.half_squares[i * 8 + quarter * 2]);
+#pragma unroll
+                for (int r = 0; r < 2; ++r) {
+                    least[r][n] = fminf(least[r][n], fminf(half_square.x - acc[4 * i + 2 * r],
+                                                           half_square.y - acc[4 * i + 2 * r + 1]));
+                }
+            }
+            least[0][n] += e[0];
+            least[1][n] += e[1];
+        }
+        store_word(to + first, least[0]);
+        store_word(to + 8 * (ptrdiff_t)plan.minima_pitch + first, least[1]);
+    }
+}
+
 /* Writes the least upper bounds of a thread's two rows, 32 columns each. Rows' limits say by then
  * what is to be added for the centre. */
 __device__ __forceinline__ void keep_minima(const Plan &plan, const Accumulator &acc,
@@ -72,6 +107,10 @@ __device__ __forceinline__ void keep_minima(const Plan &plan, const Accumulator 
     const ptrdiff_t pitch = plan.minima_pitch;
     float *const to = plan.minima + row * pitch + tile * kMinima + quarter * 2;
     const float e[2] = {limit_of(facts[0], columns.tile), limit_of(facts[8], columns.tile)};
+    if (plan.samples_finely()) {
+        keep_fine_minima(plan, acc, columns, e, row, tile);
+        return;
+    }
 #pragma unroll
     for (int part = 0; part < 2; ++part) {
         float least[2] = {kFar, kFar};

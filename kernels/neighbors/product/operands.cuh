@@ -51,6 +51,7 @@ constexpr int kLanes = 32;
 constexpr int kStrides = 33; /* between sampled tiles of one centre */
 
 constexpr int kMostNeighbors = GD_PRODUCT_NEIGHBORS;
+constexpr int kFewWanted = 128; /* neighbours of a row that are few */
 constexpr int kMostOdd = 128; /* columns that halves do not hold, which each row is held against */
 
 /* In units of v. */
@@ -145,6 +146,7 @@ struct Unit {
 /* Points by the centre that they are near: columns or rows. */
 constexpr int kMostCentres = 256, kMates = 1024; /* rows of a sample, in which clusters show */
 constexpr int kCentresAtOnce = 64;               /* that points are multiplied with */
+constexpr int kMostCopied = 255, kNoCopy = 255;  /* see copies.cuh */
 __host__ __device__ constexpr int whole_centres(int centres)
 {
     return (centres + kCentresAtOnce - 1) / kCentresAtOnce * kCentresAtOnce;
@@ -176,6 +178,8 @@ struct Found {
     unsigned worst;    /* bits of the largest share of its bound that an error took, if checked */
     unsigned way;      /* to bounds that is taken, where a row of the table has two */
     unsigned centres;  /* one, unless points lie in clusters */
+    unsigned copied;   /* rows of B that are there many times */
+    unsigned marked;   /* blocks that have looked for their copies */
     unsigned units[4]; /* in the lists of units; the last shares its list with the one before */
 };
 
@@ -188,6 +192,7 @@ struct Plan {
     int stride, sampled;   /* of these tiles every such one is looked at for the guess */
     int wanted;            /* neighbours */
     int nth;               /* of the sample's least is the guess */
+    bool tightens;         /* limits are lowered after the first tiles */
     unsigned way;          /* to bounds that the kernels are of */
     int apart;             /* columns of pairs of an eight in the log */
     float most;            /* that a limit can be */
@@ -200,10 +205,17 @@ struct Plan {
     float *mates;                /* of several centres, until there are lists: see centres.cuh */
     unsigned *nearest_mates;     /* bits of floats */
     int *centre_of_mate;         /* or -1 */
+    int *first_mates;            /* the first of the sample that a row of it is equal to */
+    int *copied;                 /* those of the sample that are in B many times */
+    unsigned *copies;            /* how often each is */
+    int *last_copies;            /* a row of B: those after it that are equal are no neighbours */
+    unsigned char *copy_of;      /* which of those a row of B is equal to, or kNoCopy */
     __half *centre_images;       /* whole_centres() rows of centre_image_pitch() */
     float *centre_squares, *reaches; /* half of a centre's square; see guess() */
+    float *spans;                    /* how far from a centre its columns are at most */
     Unit *units[3];                  /* for the sample, and for the first and the other tiles */
     int *slots, *most_own;           /* of a strip: sampled tiles, and of one centre at most */
+    int *first_slots;                /* of a strip and centre: where its sampled tiles begin */
     int nth_of[kStrides];            /* the guess, where every such tile is sampled */
 
     int planes;                /* of an image */
@@ -216,7 +228,7 @@ struct Plan {
 
     unsigned char *images; /* of 128 rows each, and facts, by the only centre: see by_centre() */
     RowFacts *row_facts;
-    float *minima; /* a row: 8 for each sampled tile */
+    float *minima; /* a row: kMinima for each sampled tile, or kFineMinima */
     int minima_pitch;
     float *limits; /* G of each row in units of half a squared distance, but for its own square
                       where there is one centre */
@@ -251,6 +263,21 @@ struct Plan {
     __device__ __forceinline__ bool has_several() const
     {
         return most_centres > 1 && found->centres > 1;
+    }
+    /* Whether all minima of the sample are of a row's own centre, and each of few columns: runs
+     * would hardly differ by how many of many neighbours they have. */
+    __device__ __forceinline__ bool samples_finely() const
+    {
+        return wanted > kFewWanted && has_several();
+    }
+    /* Whether a row of B has so many equal ones before it that it is nobody's neighbour. */
+    __device__ __forceinline__ bool is_surplus(int column) const
+    {
+        if (most_centres == 1 || found->copied == 0) {
+            return false;
+        }
+        const int of = copy_of[column];
+        return of != kNoCopy && column > last_copies[of];
     }
     __device__ __forceinline__ int row_at(int place) const
     {

@@ -107,9 +107,11 @@ __global__ void __launch_bounds__(kSampleRows)
         plan.found->odd = 0;
         plan.found->worst = 0;
         plan.found->centres = 1;
+        plan.found->copied = 0;
     }
     for (int i = threadIdx.x; plan.most_centres > 1 && i < kMates; i += kSampleRows) {
         plan.nearest_mates[i] = __float_as_uint(INFINITY);
+        plan.first_mates[i] = kMates;
     }
 }
 

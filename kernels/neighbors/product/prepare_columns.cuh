@@ -18,6 +18,12 @@ __device__ __forceinline__ bool has_columns(const Plan &plan, ptrdiff_t columns,
     return first < (plan.has_several() ? plan.of_columns.starts[plan.found->centres] : columns);
 }
 
+/* The column at a place before columns are sorted by their squares, or -1. */
+__device__ __forceinline__ int unsorted_column(const Plan &plan, ptrdiff_t columns, ptrdiff_t place)
+{
+    return plan.has_several() ? plan.column_of[place] : place < columns ? (int)place : -1;
+}
+
 /* Notes, of columns that are sorted together, half of the square of that before which there are as
  * many as are wanted: so many beside the row itself are no further from the centre than that. */
 __device__ __forceinline__ void note_reach(const Plan &plan, int centre, float half_square)
@@ -25,6 +31,14 @@ __device__ __forceinline__ void note_reach(const Plan &plan, int centre, float h
     if (plan.has_several() && half_square < INFINITY) {
         atomicMin(reinterpret_cast<int *>(&plan.reaches[centre]),
                   __float_as_int(sqrtf(2 * half_square) * kUp));
+    }
+}
+
+/* Notes how far from their centre columns of a tile are at most. */
+__device__ __forceinline__ void note_span(const Plan &plan, const TileFacts &tile)
+{
+    if (plan.has_several()) {
+        atomicMax(reinterpret_cast<int *>(&plan.spans[tile.centre]), __float_as_int(tile.norm));
     }
 }
 
@@ -72,9 +86,8 @@ __device__ __forceinline__ bool find_columns(const Plan &plan, ptrdiff_t columns
         shared.centre = thread;
     }
     for (int i = thread; i < kCols; i += 1024) {
-        shared.columns[i] = several               ? plan.column_of[first + i]
-                            : first + i < columns ? (int)first + i
-                                                  : -1;
+        const int column = unsorted_column(plan, columns, first + i);
+        shared.columns[i] = column >= 0 && !plan.is_surplus(column) ? column : -1;
     }
     __syncthreads();
     return true;
@@ -181,6 +194,7 @@ __global__ void __launch_bounds__(1024, 1) prepare_columns(const __grid_constant
             const TileFacts facts = facts_of_tile(plan, half_square, low_square, shared.centre);
             columns[warp].facts.tile = facts;
             plan.tile_facts[(ptrdiff_t)blockIdx.x * S::kTiles + warp] = facts;
+            note_span(plan, facts);
         }
     }
     if (threadIdx.x == 0 && plan.wanted < S::kCols) {
@@ -197,12 +211,6 @@ __device__ __forceinline__ ptrdiff_t place_of_lane()
 {
     return ((ptrdiff_t)blockIdx.x * kColumnWarps + threadIdx.x / kLanes) * kRowsOfWarp +
            row_of_lane();
-}
-
-/* The column at a place before columns are sorted by their squares, or -1. */
-__device__ __forceinline__ int unsorted_column(const Plan &plan, ptrdiff_t columns, ptrdiff_t place)
-{
-    return plan.has_several() ? plan.column_of[place] : place < columns ? (int)place : -1;
 }
 
 /* The centre of columns that are sorted together, the first of which is there. */
@@ -222,7 +230,7 @@ __global__ void __launch_bounds__(kColumnWarps *kLanes)
     }
     const int column = unsorted_column(plan, plan.b.count, place);
     const int centre = centre_of_sorted(plan, unsorted_column(plan, plan.b.count, begin));
-    const bool there = column >= 0;
+    const bool there = column >= 0 && !plan.is_surplus(column);
     Measured of_row;
     walk_planes(plan, plan.b, plan.words_b, max(column, 0), there, centre,
                 [&](int, const Moved &first, const Moved &second) {
@@ -278,8 +286,9 @@ static __global__ void __launch_bounds__(kSortedCols)
             of_tile[0] = fmaxf(of_tile[0], most[i * kParts + part][0]);
             of_tile[1] = fmaxf(of_tile[1], most[i * kParts + part][1]);
         }
-        facts[i].tile = plan.tile_facts[blockIdx.x * kSortedTiles + i] =
-            facts_of_tile(plan, of_tile[0], of_tile[1], centre);
+        const TileFacts tile = facts_of_tile(plan, of_tile[0], of_tile[1], centre);
+        facts[i].tile = plan.tile_facts[blockIdx.x * kSortedTiles + i] = tile;
+        note_span(plan, tile);
     }
 }
 

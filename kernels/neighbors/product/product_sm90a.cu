@@ -22,7 +22,7 @@
  * 1000: float32 4.4 / 4.8 / 5.7 / 11, of which 3.4 go for the distances of 10,000,000 neighbours
  * and 1.1 for their lists (in panels 156); float64 4.5 / 4.8 / 6.2 / 16; cosine 4.7 / 5.3 / 6.3,
  * where 0.32 make rows of unit length; 31 within a radius 5.0; 64 tight clusters with one centre
- * 7.7 / 9.6 / 20 / 95, of which only the last still have one. On an H100, where k = 10 takes 6.5,
+ * 7.7 / 9.6 / 20 / 95. On an H100, where k = 10 takes 6.5,
  * pairs within a radius with 1 neighbour are counted in 6.9, by five radii in 7.2 (in panels 118);
  * and where a radius has more neighbours than are listed, the sample says so after 3.
  *
@@ -32,10 +32,11 @@
  * tighter 2.0 / 2.0 (294 / 314, in panels 118). Of 1.8, images of B take 0.40, products 0.23 with
  * the sample and 0.28 after that, which columns are near which centre 0.20, rows by every centre
  * 0.12. To see that there are no clusters takes 0.02 to 0.07. 64 clusters of longer rows
- * (2026-11-28): d = 256 3.1 / 3.1 / 3.4, or 4.9 where some guess fails (with one centre 27 at k =
- * 10, 524 at k = 100), 512 7.6 at k = 100.
+ * (2026-11-28): d = 256 3.1 / 3.1 / 3.7 (with one centre 27 at k = 10, 524 at k = 100), 512 7.6 at
+ * k = 100. k = 1000: 64 clusters 5.7, d = 256 9.2 (109 and 1026); without clusters 10.7, d =
+ * 16 7.2.
  *
- * Steps, a file each: prepare.cuh, centres.cuh, prepare_columns.cuh, multiply.cuh or
+ * Steps, a file each: prepare.cuh, copies.cuh, centres.cuh, prepare_columns.cuh, multiply.cuh or
  * multiply_long.cuh with look.cuh, lists.cuh, rank.cuh, recompute.cuh. README.md beside this folder
  * has a drawing of them.
  */
@@ -56,6 +57,8 @@ constexpr int kLong = 0; /* instead of the steps of a product: rows of more than
 constexpr ptrdiff_t kFewestClustered = 1 << 15;
 /* Points for each centre, whose last tiles are not full. */
 constexpr ptrdiff_t kFewOfCentre = 1 << 10;
+/* And so many times as many as are wanted: clusters that are smaller fill no list. */
+constexpr int kTimesWanted = 2;
 
 int steps_of(ptrdiff_t d)
 {
@@ -83,11 +86,12 @@ constexpr int sorted_tiles()
 int most_centres(const Plan &plan, ptrdiff_t columns)
 {
     constexpr int kPlanesOfAll = kMostCentres * 24;
-    if (plan.wanted > kFewWanted || columns < kFewestClustered) {
+    if (columns < kFewestClustered) {
         return 1;
     }
     const int most = max(min(kPlanesOfAll / plan.planes, kMostCentres), kCentresAtOnce);
-    return (int)min(columns / kFewOfCentre, (ptrdiff_t)most);
+    const ptrdiff_t each = max(kFewOfCentre, (ptrdiff_t)kTimesWanted * plan.wanted);
+    return (int)min(columns / each, (ptrdiff_t)most);
 }
 
 /* Tiles that are sorted together, as many as there may be: each centre has some that are not full.
@@ -145,7 +149,11 @@ struct Products {
     {
         take(plan.images, rows * bytes_of_image(plan));
         if (plan.most_centres > 1) {
-            plan.minima_pitch = max(plan.sampled, kMostSlots) * kMinima;
+            const int of_slot = plan.wanted > kFewWanted ? kFineMinima : kMinima;
+            plan.minima_pitch = max(plan.sampled * kMinima, kMostSlots * of_slot);
+            static_assert(kMostSlots * kFineMinima * sizeof(float) <=
+                              kManyOfThread * kThreadsOfMany * sizeof(Candidate),
+                          "they fit where lists will be");
             take(plan.of_rows.nearest, rows);
             take(plan.of_rows.order, rows);
             take(plan.units[0], (ptrdiff_t)plan.strips * kSampleUnits);
@@ -153,6 +161,7 @@ struct Products {
             take(plan.units[2], plan.strips * blocks_of(plan));
             take(plan.slots, plan.strips);
             take(plan.most_own, plan.strips);
+            take(plan.first_slots, (ptrdiff_t)plan.strips * kMostCentres);
         }
     }
     static void lay_out_centres(PlanOf<T> &plan, Layout &take)
@@ -168,10 +177,16 @@ struct Products {
         take(plan.of_columns.nearest, plan.b.count);
         take(plan.nearest_mates, kMates);
         take(plan.centre_of_mate, kMates);
+        take(plan.first_mates, kMates);
+        take(plan.copied, kMostCopied);
+        take(plan.copies, kMostCopied);
+        take(plan.last_copies, kMostCopied);
+        take(plan.copy_of, gd::ceil_div(plan.b.count, (ptrdiff_t)sizeof(uint4)) * sizeof(uint4));
         take(plan.centre_images,
              (ptrdiff_t)whole_centres(plan.most_centres) * plan.centre_image_pitch());
         take(plan.centre_squares, kMostCentres);
         take(plan.reaches, kMostCentres);
+        take(plan.spans, kMostCentres);
         for (int stride = 1; stride < kStrides; ++stride) {
             plan.nth_of[stride] = guess_of_few(plan.wanted, stride);
         }
@@ -189,7 +204,8 @@ struct Products {
             constexpr int kBlocks = kMates / kMatesAtOnce;
             steps.enqueue(measure_mates<T>, kBlocks * kBlocks, dim3(kMateThreads), 0, plan);
             steps.enqueue(find_centres, 1, dim3(kMates), 0, (const Plan &)plan);
-            steps.enqueue(place_centres<T>, plan.most_centres, dim3(kCentreThreads), 0, plan);
+            steps.enqueue(place_centres<T>, plan.most_centres + 8 * steps.processors,
+                          dim3(kCentreThreads), 0, plan);
             sort_by_centre<false>(steps, plan, plan.b.count);
         }
         if constexpr (kIsLong) {

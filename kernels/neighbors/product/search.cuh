@@ -32,9 +32,7 @@
 namespace gd {
 namespace filter {
 
-/* Neighbours of a row that are few, and rows that are searched for at once, of few neighbours and
- * of many: their lists take memory. */
-constexpr int kFewWanted = 128;
+/* Rows that are searched for at once, of few neighbours and of many: their lists take memory. */
 constexpr ptrdiff_t kMostRows = 48 * kTileRows, kMostRowsOfMany = 24 * kTileRows;
 /* The threads of a block that ranks a row with many candidates. */
 constexpr int kThreadsOfFew = 256, kThreadsOfMany = 512;
@@ -157,6 +155,7 @@ void lay_out(const gd_neighbors &call, int processors, Way &way, PlanOf<T> &plan
     plan.apart = 8;
     plan.most_centres = 1;
     plan.wanted = lists ? kMostNeighbors : (int)call.ranked.most;
+    plan.tightens = 2 * plan.wanted <= kTightened;
     plan.tiles = (int)ceil_div(call.b.rows, (ptrdiff_t)kTileCols);
     plan.list_room = kManyOfThread * (plan.wanted <= kFewWanted ? kThreadsOfFew : kThreadsOfMany);
     plan_sample(plan, call.b.rows);
@@ -208,7 +207,7 @@ inline int first_tiles(const Plan &plan)
 {
     constexpr int kManyTiles = 512;
     const double share = sqrt(plan.wanted / expected_hits(plan));
-    return plan.tiles < kManyTiles || 2 * plan.wanted > kTightened ? 0 : (int)(plan.tiles * share);
+    return plan.tiles < kManyTiles || !plan.tightens ? 0 : (int)(plan.tiles * share);
 }
 
 /* Where bounds are exact, columns at just the distance of a row's last neighbour so far are none of
@@ -274,15 +273,15 @@ void find(Steps &steps, const Way &way, const PlanOf<T> &typed)
     };
     int first = 0;
     if constexpr (Way::kIsExact) {
-        for (int end = plan.list_room / 2 / kTileCols;
-             2 * plan.wanted <= kTightened && end < plan.tiles; end *= kGrowth) {
+        for (int end = plan.list_room / 2 / kTileCols; plan.tightens && end < plan.tiles;
+             end *= kGrowth) {
             list_first(first, end);
             first = end;
         }
     }
     else {
         first = first_tiles(plan);
-        if (first > 0 || plan.most_centres > 1) {
+        if (first > 0 || (plan.tightens && plan.most_centres > 1)) {
             list_first(0, first);
         }
     }
