@@ -20,6 +20,11 @@
 void gd_limit_pinned(size_t bytes);
 size_t gd_pinned_bytes(void);
 
+/* How many threads copy between the slots of a device and the caller's arrays. It is the machine's
+ * matter, not OpenMP's: a process that is to compute by one thread, as each of those with a device
+ * of its own may be, has as much to bring. */
+int gd_copiers(void);
+
 typedef struct gd_bus gd_bus;
 
 /* Enqueues the computation of rows [first, first + count) of a result into the dense `panel`, or

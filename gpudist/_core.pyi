@@ -5,6 +5,7 @@ from typing import Any, TypedDict
 class _Host(TypedDict):
     isa: str
     threads: int
+    copiers: int
     processor: str
 
 class _Cuda(TypedDict):

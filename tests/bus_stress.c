@@ -216,3 +216,4 @@ int main(void)
     gd_limit_pinned(0);
     return 0;
 }
+    check(gd_copiers() == 8, "how many threads copy hangs on more than the cores");
