@@ -288,6 +288,7 @@ def minplus(
     options: dict[str, int] | None = None,
     progress: Any = None,
     max_memory: int | None = None,
+    common: Any = None,
 ) -> None: ...
 def minplus_batch(
     a: Any,
@@ -304,6 +305,7 @@ def minplus_batch(
     max_memory: int | None = None,
 ) -> None: ...
 def keep() -> Any: ...
+def common(members: int) -> Any: ...
 def nearest(
     a: Any,
     b: Any,
@@ -326,6 +328,7 @@ def nearest(
     progress: Any = None,
     max_memory: int | None = None,
     kept: Any = None,
+    common: Any = None,
 ) -> None: ...
 def within(
     a: Any,
@@ -350,6 +353,7 @@ def within(
     progress: Any = None,
     max_memory: int | None = None,
     kept: Any = None,
+    common: Any = None,
 ) -> tuple[Any, Any, Any] | tuple[Any, int]: ...
 def gather(
     found: Any,
@@ -381,6 +385,7 @@ def count(
     options: dict[str, int] | None = None,
     progress: Any = None,
     max_memory: int | None = None,
+    common: Any = None,
 ) -> Any: ...
 def perron(
     a: Any,

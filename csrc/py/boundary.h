@@ -98,6 +98,7 @@ int gd_to_kernel(PyObject *value, const char *name, void *into);     /* gd_order
 int gd_to_options(PyObject *value, const char *name, void *into);    /* gd_orders *: settings */
 int gd_to_device(PyObject *value, const char *name, void *into);     /* gd_orders *: its place */
 int gd_to_stream(PyObject *value, const char *name, void *into);     /* gd_orders *: its stream */
+int gd_to_common(PyObject *value, const char *name, void *into);     /* gd_common **, or None */
 int gd_to_max_memory(PyObject *value, const char *name, void *into); /* size_t *, 0 for None */
 
 /* A float64 array on the host, C-contiguous, borrowed from the arguments; data is NULL for None. */
@@ -185,6 +186,7 @@ GD_FUNCTION(gd_py_minplus_batch);
 GD_FUNCTION(gd_py_nearest);
 GD_FUNCTION(gd_py_within);
 GD_FUNCTION(gd_py_gather);
+GD_FUNCTION(gd_py_common);
 GD_FUNCTION(gd_py_count);
 GD_FUNCTION(gd_py_perron);
 GD_FUNCTION(gd_py_perron_part);
