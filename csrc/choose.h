@@ -23,8 +23,8 @@ typedef struct gd_orders {
     /* cdist counts the rows of the result that are complete, which an interrupted call leaves
      * behind; NULL if nobody asks. */
     ptrdiff_t *complete;
-    /* minplus and searches: what brings B, from the host, together with other devices' calls
-     * (bus_common.h), or NULL. */
+    /* Searches: what brings B from the host together with other devices' calls (bus_common.h), or
+     * NULL. */
     struct gd_common *common;
 } gd_orders;
 

@@ -15,7 +15,6 @@ typedef struct product_job {
     gd_minplus call;
     const gd_kernel *kernel;
     gd_stage stage;
-    struct gd_common *common; /* brings B together with other devices' calls, or NULL */
 } product_job;
 
 /* ---------------------------------------------------------------- checks */
@@ -129,9 +128,7 @@ static gd_status bring(product_job *job, gd_error *err)
     gd_status status = GD_OK;
     for (int i = 0; status == GD_OK && i < (call->c.data == NULL ? 2 : 3); ++i) {
         const gd_matrix host = *operands[i];
-        status =
-            gd_stage_bring_common(&job->stage, &host, names[i],
-                                  operands[i] == &call->b ? job->common : NULL, operands[i], err);
+        status = gd_stage_bring(&job->stage, &host, names[i], operands[i], err);
     }
     if (status != GD_OK || call->c.data != NULL) {
         call->out = call->c;
@@ -201,7 +198,6 @@ gd_status gd_run_minplus(const gd_matrix *a, const gd_matrix *b, const gd_matrix
     job.call.launch.stream = gd_stream_near(out->device, device, orders);
     job.call.launch.watch = orders->watch;
     job.stage = (gd_stage){.device = device, .stream = job.call.launch.stream, .budget = &budget};
-    job.common = orders->common;
     gd_watch_work(orders->watch, updates_of(&job.call));
     if ((status = gd_enter(device, &previous, err)) != GD_OK) {
         return status;

@@ -288,7 +288,6 @@ def minplus(
     options: dict[str, int] | None = None,
     progress: Any = None,
     max_memory: int | None = None,
-    common: Any = None,
 ) -> None: ...
 def minplus_batch(
     a: Any,

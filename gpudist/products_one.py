@@ -59,14 +59,9 @@ def minplus(
 
 
 def _compute(
-    space: arrays.Space,
-    operands: tuple[Any, Any, Any],
-    out: Any,
-    semiring: str,
-    orders: Orders,
-    common: Any = None,
+    space: arrays.Space, operands: tuple[Any, Any, Any], out: Any, semiring: str, orders: Orders
 ) -> None:
-    """Have the core multiply; by `common` several GPUs bring B together."""
+    """Have the core multiply."""
     a, b, c = operands
     steps = a.shape[0] * b.shape[1] * a.shape[1]
     with watched(orders.progress, steps, "minplus") as watch:
@@ -83,22 +78,20 @@ def _compute(
             orders.options,
             watch,
             orders.max_memory,
-            common,
         )
 
 
 def _share(a: Any, b: Any, c: Any, out: Any, semiring: str, orders: Orders) -> None:
     """Have several GPUs multiply, each some rows at a time."""
-    (rows, inner), devices = a.shape, several_gpus.of(orders.device)
-    each = several_gpus.panels_each(out.nbytes, len(devices))
-    panels = several_gpus.panels(rows, len(devices), each)
-    common = _core.common(min(len(devices), len(panels)))
 
     def compute(device: str, start: int, stop: int, tell: Progress) -> None:
         one = orders._replace(device=device, progress=tell)
         some = (a[start:stop], b, None if c is None else c[start:stop])
-        _compute(arrays.HOST, some, out[start:stop], semiring, one, common)
+        _compute(arrays.HOST, some, out[start:stop], semiring, one)
 
+    (rows, inner), devices = a.shape, several_gpus.of(orders.device)
+    each = several_gpus.panels_each(out.nbytes, len(devices))
+    panels = several_gpus.panels(rows, len(devices), each)
     task = several_gpus.Task("minplus", panels, rows * inner * b.shape[1], compute)
     several_gpus.share(task, devices, orders.progress)
 

@@ -98,7 +98,6 @@ int gd_to_kernel(PyObject *value, const char *name, void *into);     /* gd_order
 int gd_to_options(PyObject *value, const char *name, void *into);    /* gd_orders *: settings */
 int gd_to_device(PyObject *value, const char *name, void *into);     /* gd_orders *: its place */
 int gd_to_stream(PyObject *value, const char *name, void *into);     /* gd_orders *: its stream */
-int gd_to_common(PyObject *value, const char *name, void *into);     /* gd_common **, or None */
 int gd_to_max_memory(PyObject *value, const char *name, void *into); /* size_t *, 0 for None */
 
 /* A float64 array on the host, C-contiguous, borrowed from the arguments; data is NULL for None. */

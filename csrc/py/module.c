@@ -173,7 +173,7 @@ static PyMethodDef methods[] = {
          "in_place: devices read the graph where it is closed."),
     FAST(minplus,
          "minplus($module, /, a, b, c, out, semiring, kernel=None, device=None, stream=0, "
-         "ordered=False, options=None, progress=None, max_memory=None, common=None)\n--\n\n"
+         "ordered=False, options=None, progress=None, max_memory=None)\n--\n\n"
          "The product of a and b over a semiring, joined with c unless that is None, into out."),
     FAST(minplus_batch,
          "minplus_batch($module, /, a, b, c, out, semiring, kernel=None, device=None, stream=0, "
@@ -185,7 +185,7 @@ static PyMethodDef methods[] = {
           "What `kept` of nearest and within takes, to arrange the same b once for several calls."),
     FAST(common,
          "common($module, /, members)\n--\n\n"
-         "What `common` of minplus, nearest, within and count takes, to bring the same b to so "
+         "What `common` of nearest, within and count takes, to bring the same b to so "
          "many devices, "
          "each by a thread that calls for it at about the same time."),
     FAST(nearest,

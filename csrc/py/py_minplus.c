@@ -20,7 +20,6 @@ GD_FUNCTION(gd_py_minplus)
         {"options", gd_to_options, &orders, false},
         {"progress", gd_to_object, &attention.progress, false},
         GD_MAX_MEMORY(orders),
-        {"common", gd_to_common, &orders.common, false},
     };
     if (!gd_parse("minplus", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
         return NULL;

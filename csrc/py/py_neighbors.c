@@ -92,7 +92,8 @@ static void free_common(PyObject *capsule)
     gd_common_free(PyCapsule_GetPointer(capsule, common_name));
 }
 
-int gd_to_common(PyObject *value, const char *name, void *into)
+/* What `common` gave, or None. */
+static int to_common(PyObject *value, const char *name, void *into)
 {
     (void)name;
     return value == Py_None ||
@@ -134,7 +135,7 @@ GD_FUNCTION(gd_py_nearest)
                            {"radii", gd_to_doubles, &radii, true},
                            {"first", to_self, &wanted.self, true},
                            GD_POINT_ARGUMENTS{"kept", to_kept, &wanted.kept, false},
-                           {"common", gd_to_common, &arguments.orders.common, false}};
+                           {"common", to_common, &arguments.orders.common, false}};
     if (!gd_parse("nearest", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
         return NULL;
     }
@@ -284,7 +285,7 @@ GD_FUNCTION(gd_py_within)
                            {"by_distance", gd_to_bool, &wanted.by_distance, true},
                            {"first", to_self, &wanted.self, true},
                            GD_POINT_ARGUMENTS{"kept", to_kept, &wanted.kept, false},
-                           {"common", gd_to_common, &arguments.orders.common, false}};
+                           {"common", to_common, &arguments.orders.common, false}};
     if (!gd_parse("within", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
         return NULL;
     }
@@ -332,7 +333,7 @@ GD_FUNCTION(gd_py_count)
         {"a_weights", gd_to_doubles, &a_weights, true},
         {"b_weights", gd_to_doubles, &b_weights, true},
         {"first", to_self, &census.self, true},
-        GD_POINT_ARGUMENTS{"common", gd_to_common, &arguments.orders.common, false}};
+        GD_POINT_ARGUMENTS{"common", to_common, &arguments.orders.common, false}};
     if (!gd_parse("count", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
         return NULL;
     }
