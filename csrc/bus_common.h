@@ -1,8 +1,8 @@
 /* bus_common.h: rows of the host that several devices want as a whole, each for a call of its own.
  *
  * Each device brings a share of them over its own bus, and they send each other the rest, which
- * takes a fraction of that: 512 MB came to each of two H100s in 7.6 ms, a small search included, where
- * each of them by itself took 12.3. */
+ * takes a fraction of that: 512 MB came to each of two H100s in 7.6 ms, a small search included,
+ * where each of them by itself took 12.3. */
 #ifndef GPUDIST_BUS_COMMON_H
 #define GPUDIST_BUS_COMMON_H
 

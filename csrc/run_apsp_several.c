@@ -30,7 +30,7 @@
  * from device to device, of which each receives those of the others.
  *
  * Reached on two H100s, others at work beside them, NumPy to NumPy, float32, ms, beside one of
- * them: n = 16384 155 and 278, n = 32768 1094 and 2125: 1.8 and 1.9 times as fast. NOTES.md has
+ * them: n = 16384 153 and 280, n = 32768 1095 and 2125: 1.8 and 1.9 times as fast. NOTES.md has
  * where the time went.
  *
  * Launch: the caller's watch sees the first device alone. Others are two turns from it at most,
