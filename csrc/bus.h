@@ -20,6 +20,11 @@
 void gd_limit_pinned(size_t bytes);
 size_t gd_pinned_bytes(void);
 
+/* How many threads copy between the slots of a device and the caller's arrays. It is the machine's
+ * matter, not OpenMP's: a process that is to compute by one thread, as each of those with a device
+ * of its own may be, has as much to bring. */
+int gd_copiers(void);
+
 typedef struct gd_bus gd_bus;
 
 /* Enqueues the computation of rows [first, first + count) of a result into the dense `panel`, or
@@ -85,6 +90,10 @@ gd_status gd_bring_rows(gd_device device, void *stream, void *to, size_t to_pitc
 /* Copies a view on the host to the device, where it is a dense matrix. */
 gd_status gd_stage_bring(gd_stage *stage, const gd_matrix *host, const char *what, gd_matrix *there,
                          gd_error *err);
+/* The same, together with other devices' calls that want it too (bus_common.h), unless `common` is
+ * NULL. */
+gd_status gd_stage_bring_common(gd_stage *stage, const gd_matrix *host, const char *what,
+                                struct gd_common *common, gd_matrix *there, gd_error *err);
 /* Copies an array on the host, of float64 or int64, to the device. */
 gd_status gd_stage_numbers(gd_stage *stage, const void *host, ptrdiff_t count, const char *what,
                            const void **there, gd_error *err);

@@ -2,6 +2,8 @@
 #define _DEFAULT_SOURCE /* mincore */
 #include "bus_copy.h"
 
+#include "bus.h"
+
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -14,16 +16,15 @@
 #include "team.h"
 
 enum {
-    MOST_COPIERS = 12,
-    SPARE_CORES = 4, /* as many spinning threads as cores would keep the driver's from running */
+    MOST_COPIERS = 12, /* more bring no more: NOTES.md */
+    SPARE_CORES = 4,   /* as many spinning threads as cores would keep the driver's from running */
 };
 
 int gd_copiers(void)
 {
-    const int cores = gd_team_cores(), wanted = gd_team_size();
+    const int cores = gd_team_cores();
     const int most = cores > 2 * SPARE_CORES ? cores - SPARE_CORES : (cores + 1) / 2;
-    const int fit = wanted < most ? wanted : most;
-    return fit < MOST_COPIERS ? fit : MOST_COPIERS;
+    return most < MOST_COPIERS ? most : MOST_COPIERS;
 }
 
 bool gd_leave_cores(int threads) { return threads <= gd_team_cores() - SPARE_CORES; }

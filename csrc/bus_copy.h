@@ -5,8 +5,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* How many threads copy. */
-int gd_copiers(void);
 /* Whether so many threads leave cores to others. */
 bool gd_leave_cores(int threads);
 

@@ -169,6 +169,7 @@ gd_status gd_crew_run(gd_crew *crew, ptrdiff_t parts, gd_lead *lead, void *conte
     pthread_mutex_init(&crew->lock, NULL);
     pthread_cond_init(&crew->some, NULL);
     pthread_cond_init(&crew->one, NULL);
+    gd_team_hire(gd_buses_at_work() * helpers); /* another device's crew has those that are there */
     gd_team_run(helpers + 1, helpers + 1, 1, join_company, &all);
     pthread_cond_destroy(&crew->one);
     pthread_cond_destroy(&crew->some);

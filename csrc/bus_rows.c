@@ -1,5 +1,6 @@
 /* bus_rows.c: rows between the host and a device, as they are: operands, matrices, and parts of
  * results. */
+#include "bus_common.h"
 #include "bus_crew.h"
 #include "bus_slots.h"
 #include "device.h"
@@ -206,8 +207,8 @@ gd_status gd_bring_rows(gd_device device, void *stream, void *to, size_t to_pitc
     return gd_bring_result(&result, err);
 }
 
-gd_status gd_stage_bring(gd_stage *stage, const gd_matrix *host, const char *what, gd_matrix *there,
-                         gd_error *err)
+gd_status gd_stage_bring_common(gd_stage *stage, const gd_matrix *host, const char *what,
+                                gd_common *common, gd_matrix *there, gd_error *err)
 {
     const size_t size = gd_dtype_size(host->dtype), row_bytes = (size_t)host->cols * size;
     const size_t pitch = (size_t)host->row_stride * size;
@@ -225,9 +226,18 @@ gd_status gd_stage_bring(gd_stage *stage, const gd_matrix *host, const char *wha
                             .from_pitch = pitch,
                             .row_bytes = row_bytes,
                             .rows = host->rows};
+    if (common != NULL) {
+        return gd_common_send(common, &all, err);
+    }
     return stage->bus != NULL ? send_by_reserve(stage->bus, &all, err)
                               : gd_send_rows(stage->device, stage->stream, there->data, row_bytes,
                                              host->data, pitch, row_bytes, host->rows, err);
+}
+
+gd_status gd_stage_bring(gd_stage *stage, const gd_matrix *host, const char *what, gd_matrix *there,
+                         gd_error *err)
+{
+    return gd_stage_bring_common(stage, host, what, NULL, there, err);
 }
 
 gd_status gd_stage_numbers(gd_stage *stage, const void *host, ptrdiff_t count, const char *what,

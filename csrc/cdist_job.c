@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "bus.h"
+#include "bus_common.h"
 #include "device.h"
 #include "registry.h"
 #include "watch.h"
@@ -167,7 +168,8 @@ static gd_status fetch(gd_job *job, const gd_matrix *x, const gd_names *names, g
     gd_status status = GD_OK;
     *there = *x;
     if (job->staged) {
-        status = gd_stage_bring(&job->stage, x, names->given, there, err);
+        gd_common *const common = x == job->b ? job->common : NULL;
+        status = gd_stage_bring_common(&job->stage, x, names->given, common, there, err);
     }
     return status == GD_OK ? lay_out(job, names, there, err) : status;
 }

@@ -37,7 +37,9 @@ typedef struct gd_job {
     gd_form form;
     const gd_kernel *kernel;
     gd_options options;
-    gd_watch *watch;     /* or NULL */
+    gd_watch *watch; /* or NULL */
+    /* NULL, or what brings B as a whole from the host together with other devices' calls. */
+    struct gd_common *common;
     ptrdiff_t *complete; /* rows of the result that are where the caller wants them */
     gd_stage stage;
     gd_stage reserve; /* on the host */

@@ -23,6 +23,9 @@ typedef struct gd_orders {
     /* cdist counts the rows of the result that are complete, which an interrupted call leaves
      * behind; NULL if nobody asks. */
     ptrdiff_t *complete;
+    /* Searches: what brings B from the host together with other devices' calls (bus_common.h), or
+     * NULL. */
+    struct gd_common *common;
 } gd_orders;
 
 bool gd_same_device(const gd_matrix *x, const gd_matrix *y);

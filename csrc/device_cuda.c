@@ -452,12 +452,13 @@ gd_status gd_cuda_send(void *stream, int to_index, void *to, int from_index, con
 
 /* Memory of a pool is reached by leave of the pool, whatever cudaDeviceEnablePeerAccess says. The
  * owner has had memory of gd_alloc, and so its pool is there. */
-static gd_status let_reach(int owner, int reader, gd_error *err)
+static gd_status let_reach(int owner, int reader, bool *reaches, gd_error *err)
 {
     static _Atomic bool lets[GD_MOST_DEVICES][GD_MOST_DEVICES]; /* the driver takes long to ask */
     int can = 0;
     cudaMemPool_t pool;
-    if (atomic_load(&lets[owner][reader]) == !gd_peers_are_refused()) {
+    *reaches = atomic_load(&lets[owner][reader]);
+    if (*reaches == !gd_peers_are_refused()) {
         return GD_OK;
     }
     CUDA_TRY(cudaDeviceCanAccessPeer(&can, reader, owner), "asking what devices can reach");
@@ -471,14 +472,20 @@ static gd_status let_reach(int owner, int reader, gd_error *err)
     };
     CUDA_TRY(pool_of(owner, &pool), "creating a memory pool");
     CUDA_TRY(cudaMemPoolSetAccess(pool, &leave, 1), "letting devices reach each other's memory");
-    atomic_store(&lets[owner][reader], leave.flags != cudaMemAccessFlagsProtNone);
+    *reaches = leave.flags != cudaMemAccessFlagsProtNone;
+    atomic_store(&lets[owner][reader], *reaches);
     return GD_OK;
 }
 
-gd_status gd_cuda_befriend(int one, int other, gd_error *err)
+gd_status gd_cuda_befriend(int one, int other, bool *friends, gd_error *err)
 {
-    const gd_status status = one == other ? GD_OK : let_reach(one, other, err);
-    return one == other || status != GD_OK ? status : let_reach(other, one, err);
+    bool there = true, back = true;
+    gd_status status = one == other ? GD_OK : let_reach(one, other, &there, err);
+    if (one != other && status == GD_OK) {
+        status = let_reach(other, one, &back, err);
+    }
+    *friends = there && back;
+    return status;
 }
 
 gd_status gd_cuda_pinned_alloc(size_t bytes, void **out, gd_error *err)

@@ -116,9 +116,9 @@ gd_status gd_cuda_send(void *stream, int to_index, void *to, int from_index, con
     return refuse(err);
 }
 
-gd_status gd_cuda_befriend(int one, int other, gd_error *err)
+gd_status gd_cuda_befriend(int one, int other, bool *friends, gd_error *err)
 {
-    (void)one, (void)other;
+    (void)one, (void)other, (void)friends;
     return refuse(err);
 }
 

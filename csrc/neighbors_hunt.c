@@ -319,6 +319,7 @@ gd_status gd_hunt_run(gd_hunt *hunt, const gd_orders *orders, gd_error *err)
     job->stage = (gd_stage){
         .device = device, .stream = gd_stream_near(home, device, orders), .budget = &budget};
     job->reserve = (gd_stage){0};
+    job->common = orders->common;
     hunt->look.launch.stream = job->stage.stream;
     gd_watch_first(job->watch, most_pairs(job) / ((double)job->a->rows * (double)job->b->rows));
     if ((status = gd_enter(device, &previous, err)) != GD_OK) {

@@ -30,7 +30,7 @@
  * from device to device, of which each receives those of the others.
  *
  * Reached on two H100s, others at work beside them, NumPy to NumPy, float32, ms, beside one of
- * them: n = 16384 155 and 278, n = 32768 1094 and 2125: 1.8 and 1.9 times as fast. NOTES.md has
+ * them: n = 16384 153 and 280, n = 32768 1095 and 2125: 1.8 and 1.9 times as fast. NOTES.md has
  * where the time went.
  *
  * Launch: the caller's watch sees the first device alone. Others are two turns from it at most,
@@ -761,7 +761,8 @@ static gd_status begin(gd_several *s, gd_holder *h, gd_error *err)
     status = status == GD_OK ? take_memory(s, h, err) : status;
     for (const gd_holder *other = s->holders;
          other < h && status == GD_OK && on_cuda(h) && on_cuda(other); ++other) {
-        status = gd_cuda_befriend(other->device.index, h->device.index, err);
+        bool friends; /* or the driver sends by way of the host */
+        status = gd_cuda_befriend(other->device.index, h->device.index, &friends, err);
     }
     status = status == GD_OK && s->graph != NULL ? begin_reading(s, h, err) : status;
     /* Other streams may touch the memory once it is there. */

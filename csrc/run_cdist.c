@@ -75,12 +75,34 @@ static gd_status compute_rows(gd_job *job, const gd_matrix *out, gd_error *err)
     return status;
 }
 
+static ptrdiff_t parts_of(ptrdiff_t rows, ptrdiff_t part) { return (rows + part - 1) / part; }
+
+/* Bytes of operands that come to the device: A once, and B once or, if it is in parts, for each
+ * panel; the last of these parts is as long as the others. */
+static double brought(const gd_job *job, const gd_parts *parts)
+{
+    const double row = (double)job->b->cols * (double)gd_dtype_size(job->b->dtype);
+    const bool one = job->a == job->b && parts->a >= job->a->rows && parts->b >= job->b->rows;
+    const double panels = (double)parts_of(job->a->rows, parts->panel);
+    const double b_rows = parts->b < job->b->rows
+                              ? panels * (double)parts_of(job->b->rows, parts->b) * (double)parts->b
+                              : (double)job->b->rows;
+    return row * (b_rows + (one ? 0 : (double)job->a->rows));
+}
+
+static const double FEW_BYTES = 0x1p25; /* the reserve's slots hold them */
+
+/* Whether operands are so few bytes that the threads that copy the result bring them as well: to
+ * call these together once more for each operand takes longer. */
+static bool comes_with_result(const gd_job *job) { return brought(job, &job->parts) <= FEW_BYTES; }
+
 /* Some rows of the result into a panel, which gd_bring_result asks for. */
 static gd_status fill_panel(void *context, ptrdiff_t first, ptrdiff_t count, void *panel,
                             gd_error *err)
 {
     gd_job *job = context;
     const ptrdiff_t n = job->b->rows;
+    gd_status status = first == 0 && comes_with_result(job) ? gd_job_hold(job, err) : GD_OK;
     const gd_matrix out = {.data = panel,
                            .rows = count,
                            .cols = n,
@@ -88,7 +110,7 @@ static gd_status fill_panel(void *context, ptrdiff_t first, ptrdiff_t count, voi
                            .col_stride = 1,
                            .dtype = job->dtype,
                            .device = job->stage.device};
-    const gd_status status = gd_job_rows(job, first, count, 0, n, &out, err);
+    status = status == GD_OK ? gd_job_rows(job, first, count, 0, n, &out, err) : status;
     return status == GD_OK ? pass(job, first + count, job->a->rows, err) : status;
 }
 
@@ -241,7 +263,8 @@ static gd_status compute_and_bring_pairs(gd_job *job, const gd_matrix *out, gd_e
 
 static gd_status work(gd_job *job, const gd_matrix *out, bool pairs, gd_error *err)
 {
-    gd_status status = gd_job_hold(job, err);
+    const bool later = job->staged && !pairs && comes_with_result(job);
+    const gd_status status = later ? GD_OK : gd_job_hold(job, err);
     if (status != GD_OK) {
         return status;
     }
@@ -264,21 +287,6 @@ static gd_status count_memory(const gd_job *job, const gd_matrix *out, bool pair
     const gd_status status = work(&trial, out, pairs, err);
     *bytes = budget.most;
     return status;
-}
-
-static ptrdiff_t parts_of(ptrdiff_t rows, ptrdiff_t part) { return (rows + part - 1) / part; }
-
-/* Bytes of operands that come to the device: A once, and B once or, if it is in parts, for each
- * panel; the last of these parts is as long as the others. */
-static double brought(const gd_job *job, const gd_parts *parts)
-{
-    const double row = (double)job->b->cols * (double)gd_dtype_size(job->b->dtype);
-    const bool one = job->a == job->b && parts->a >= job->a->rows && parts->b >= job->b->rows;
-    const double panels = (double)parts_of(job->a->rows, parts->panel);
-    const double b_rows = parts->b < job->b->rows
-                              ? panels * (double)parts_of(job->b->rows, parts->b) * (double)parts->b
-                              : (double)job->b->rows;
-    return row * (b_rows + (one ? 0 : (double)job->a->rows));
 }
 
 /* What parts cost beside the computation, in bytes over the bus: the operands; launches, each of

@@ -296,6 +296,12 @@ static void hire(int wanted)
     pthread_mutex_unlock(&hiring);
 }
 
+void gd_team_hire(int wanted)
+{
+    const int most = gd_team_cores() - 1;
+    hire(wanted < most ? wanted : most);
+}
+
 /* ---------------------------------------------------------------- calls */
 
 static slot *take_slot(void)

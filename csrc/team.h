@@ -27,6 +27,10 @@ int gd_team_size(void);
 /* The cores that the process may use. */
 int gd_team_cores(void);
 
+/* Has that many workers be there, if there are cores for them and the system allows it: for calls
+ * at once whose members mostly wait, and are not bounded by the team's size. */
+void gd_team_hire(int wanted);
+
 /* How many of `members` find memory of their own, `own` bytes each, in a workspace of which
  * `shared` bytes are for all: the team's size may have changed since the launcher was asked for
  * sizes. */

@@ -112,7 +112,9 @@ def _info(options: argparse.Namespace) -> int:
     if reason is not None:
         _fact("CUDA", f"cannot be used: {reason}")
     else:
-        _fact("CUDA", f"{gpudist.cuda.versions()[1]}, driver {records.driver_version()}")
+        copiers = wording.threads(host["copiers"])
+        versions = f"{gpudist.cuda.versions()[1]}, driver {records.driver_version()}"
+        _fact("CUDA", f"{versions}, {copiers} for each GPU's copies of host arrays")
         for card in gpudist.cuda.devices():
             _fact(
                 f"cuda:{card.index}",

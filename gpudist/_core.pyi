@@ -5,6 +5,7 @@ from typing import Any, TypedDict
 class _Host(TypedDict):
     isa: str
     threads: int
+    copiers: int
     processor: str
 
 class _Cuda(TypedDict):
@@ -303,6 +304,7 @@ def minplus_batch(
     max_memory: int | None = None,
 ) -> None: ...
 def keep() -> Any: ...
+def common(members: int) -> Any: ...
 def nearest(
     a: Any,
     b: Any,
@@ -325,6 +327,7 @@ def nearest(
     progress: Any = None,
     max_memory: int | None = None,
     kept: Any = None,
+    common: Any = None,
 ) -> None: ...
 def within(
     a: Any,
@@ -349,6 +352,7 @@ def within(
     progress: Any = None,
     max_memory: int | None = None,
     kept: Any = None,
+    common: Any = None,
 ) -> tuple[Any, Any, Any] | tuple[Any, int]: ...
 def gather(
     found: Any,
@@ -380,6 +384,7 @@ def count(
     options: dict[str, int] | None = None,
     progress: Any = None,
     max_memory: int | None = None,
+    common: Any = None,
 ) -> Any: ...
 def perron(
     a: Any,

@@ -83,11 +83,14 @@ def _refuse_what_is_lazy(value: Any, name: str) -> None:
             "alone: call this outside of it, or through jax.pure_callback"
         )
     if library in ("dask", "dask_expr"):
-        kind = type(value).__name__
-        array = f"{name}.to_dask_array(lengths=True) is a Dask array of it, "
+        kind, array = type(value).__name__, ""
+        if type(value).__module__ == "dask.delayed":  # which seems to have any attribute
+            array = f"dask.array.from_delayed({name}, shape, dtype) is a Dask array of it, "
+        elif hasattr(value, "to_dask_array"):
+            array = f"{name}.to_dask_array(lengths=True) is a Dask array of it, "
         raise TypeError(
             f"{name} is a {kind} of Dask, which is not computed without a word; "
-            f"{array if hasattr(value, 'to_dask_array') else ''}{name}.compute() brings it here"
+            f"{array}{name}.compute() brings it here"
         )
     if library == "xarray" and getattr(value, "chunks", None):
         raise TypeError(

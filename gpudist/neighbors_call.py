@@ -30,7 +30,8 @@ class Call(NamedTuple):
     that the former begin with, None if they are others. `metric` is a name or a callable. `result`
     is the dtype of distances, `dtype` that of the computation, which is wider at times, and
     `read_as` that in which the core takes the points. All of them are in `space`. `kept` is what
-    the core arranges the latter points in for later calls as well, None for nothing.
+    the core arranges the latter points in for later calls as well, None for nothing; by `common` it
+    brings them to several GPUs at once.
     """
 
     asked: Asked
@@ -45,6 +46,7 @@ class Call(NamedTuple):
     read_as: str
     index_dtype: str
     kept: Any = None
+    common: Any = None
 
     @property
     def rows(self) -> int:
@@ -105,13 +107,17 @@ class Call(NamedTuple):
         """Return the context in which the core computes, which gives who watches it."""
         return watched(self.asked.orders.progress, self.steps, self.asked.function)
 
-    def part(self, start: int, stop: int, device: str, progress: Progress) -> Call:
-        """Return the same call for rows [start, stop), on a device of its own."""
+    def part(self, start: int, stop: int, device: str, progress: Progress, common: Any) -> Call:
+        """Return the same call for rows [start, stop), on a device of its own among several.
+
+        They bring the points that are searched among together, by way of `common`.
+        """
         orders = self.asked.orders._replace(device=device, progress=progress)
         return self._replace(
             asked=self.asked._replace(orders=orders),
             points=(self.points[0][start:stop], self.points[1]),
             first=None if self.first is None else self.first + start,
+            common=common,
         )
 
     def told(self, watch: Any) -> dict[str, Any]:
@@ -123,6 +129,7 @@ class Call(NamedTuple):
             "device": orders.device,
             "max_memory": orders.max_memory,
             "progress": watch,
+            "common": self.common,
             **self.stream,
             **self.arguments.core,
         }
@@ -259,12 +266,14 @@ def search(call: Call, found_by: Callable[[Call, int, int], None]) -> None:
         return
     several_gpus.check_on_host(call.space)
 
-    def compute(device: str, start: int, stop: int, tell: Progress) -> None:
-        found_by(call.part(start, stop, device, tell), start, stop)
-
     devices = several_gpus.of(orders.device)
     # A panel brings all that is searched among, so each GPU has one.
     panels = several_gpus.panels(call.rows, len(devices), each=1)
+    common = _core.common(len(panels))
+
+    def compute(device: str, start: int, stop: int, tell: Progress) -> None:
+        found_by(call.part(start, stop, device, tell, common), start, stop)
+
     task = several_gpus.Task(call.asked.function, panels, call.steps, compute, resumable=False)
     several_gpus.share(task, devices, orders.progress)
 

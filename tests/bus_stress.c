@@ -1,11 +1,13 @@
 /* bus_stress.c: the bus between the host and a device that is host memory as well: rows of any size
  * by slots of any size, each way, with helpers that are late and a device that fails. What arrives
- * is told in order and complete, and of a result what is told to be complete is.
+ * is told in order and complete, and of a result what is told to be complete is. Rows that several
+ * devices want come to all of them, whichever of them fails or stays away.
  * tests/test_threads.py builds it with sanitizers. It prints nothing and returns 0, or says what
  * was wrong and aborts. */
 #define _GNU_SOURCE /* rand_r */
-#include "bus.h"
+#include "bus_common.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -17,10 +19,18 @@
 #include "device.h"
 #include "registry.h"
 
-enum { ROUNDS = 20, MOST_BYTES = 16 << 20, MOST_WORDS = 20000 };
+enum {
+    ROUNDS = 20,
+    MOST_BYTES = 16 << 20,
+    MOST_WORDS = 20000,
+    MEMBERS = 3,
+    COMMON_BYTES = 33 << 20
+};
 
-static unsigned seed = 1;
-static int marks_left = -1; /* until the device fails; less than 0: it does not */
+static _Thread_local unsigned seed = 1;
+static _Thread_local bool refuses; /* the device of this thread takes nothing from the host */
+static bool strangers;             /* no device reaches another */
+static int marks_left = -1;        /* until the device fails; less than 0: it does not */
 
 static void check(bool holds, const char *what)
 {
@@ -40,7 +50,10 @@ int omp_get_num_procs(void) { return 12; }
 gd_status gd_cuda_copy_rows(void *stream, void *to, size_t to_pitch, const void *from,
                             size_t from_pitch, size_t row_bytes, size_t rows, gd_error *err)
 {
-    (void)stream, (void)err;
+    (void)stream;
+    if (refuses) {
+        return GD_FAIL(err, GD_DEVICE_ERROR, "the device takes nothing");
+    }
     for (size_t i = 0; i < rows; ++i) {
         memcpy((char *)to + i * to_pitch, (const char *)from + i * from_pitch, row_bytes);
     }
@@ -55,6 +68,27 @@ static gd_status make(void **out)
 
 gd_status gd_cuda_mark_create(void **mark, gd_error *err) { return (void)err, make(mark); }
 gd_status gd_cuda_stream_create(void **stream, gd_error *err) { return (void)err, make(stream); }
+
+void gd_cuda_mark_free(void *mark) { free(mark); }
+
+gd_status gd_cuda_befriend(int one, int other, bool *friends, gd_error *err)
+{
+    (void)one, (void)other, (void)err;
+    *friends = !strangers;
+    return GD_OK;
+}
+
+static _Atomic int passed_on;
+
+gd_status gd_cuda_send(void *stream, int to_index, void *to, int from_index, const void *from,
+                       size_t bytes, gd_error *err)
+{
+    (void)stream, (void)err;
+    check(to_index != from_index, "a device sends itself what it has");
+    memcpy(to, from, bytes);
+    atomic_fetch_add(&passed_on, 1);
+    return GD_OK;
+}
 
 gd_status gd_cuda_mark_wait(void *mark, gd_error *err)
 {
@@ -194,8 +228,78 @@ static void go(trip *t)
     check(memcmp(t->from, t->to, (size_t)complete * t->row) == 0, "a result is not there");
 }
 
+/* ---------------------------------------------------------------- for several devices */
+
+typedef struct member {
+    gd_common *common;
+    gd_arrival all;
+    bool refuses;
+    gd_status status;
+    pthread_t thread;
+} member;
+
+static void *want(void *context)
+{
+    member *const m = context;
+    gd_error err;
+    refuses = m->refuses;
+    seed = (unsigned)m->all.device.index;
+    usleep(draw(2000));
+    m->status = gd_common_send(m->common, &m->all, &err);
+    return NULL;
+}
+
+/* So many of all members come, one of which may take nothing. */
+static void gather(const char *from, int come, int refusing)
+{
+    const size_t row = 1000;
+    const ptrdiff_t rows = COMMON_BYTES / 1000;
+    gd_common *const common = gd_common_new(MEMBERS);
+    member members[MEMBERS];
+    passed_on = 0;
+    for (int i = 0; i < come; ++i) {
+        members[i] = (member){.common = common, .refuses = i == refusing};
+        members[i].all = (gd_arrival){.device = {GD_CUDA, i},
+                                      .to = calloc((size_t)rows, row),
+                                      .to_pitch = row,
+                                      .from = from,
+                                      .from_pitch = row,
+                                      .row_bytes = row,
+                                      .rows = rows};
+    }
+    for (int i = 0; i < come; ++i) {
+        check(pthread_create(&members[i].thread, NULL, want, &members[i]) == 0, "no thread");
+    }
+    for (int i = 0; i < come; ++i) {
+        pthread_join(members[i].thread, NULL);
+        check((members[i].status == GD_OK) == (i != refusing),
+              "who fails says so, and nobody else");
+        check(i == refusing || memcmp(members[i].all.to, from, (size_t)rows * row) == 0,
+              "rows that are wanted by several are not there");
+        free(members[i].all.to);
+    }
+    check((passed_on > 0) == (come == MEMBERS && !strangers),
+          "who can help does, and who cannot not");
+    gd_common_free(common);
+}
+
+static void gather_all(void)
+{
+    char *const numbers = malloc(COMMON_BYTES);
+    for (int i = 0; i < COMMON_BYTES; ++i) {
+        numbers[i] = (char)(i * 2654435761u >> 24);
+    }
+    gather(numbers, MEMBERS, -1);
+    gather(numbers, MEMBERS, 1);
+    gather(numbers, MEMBERS - 1, -1);
+    strangers = true;
+    gather(numbers, MEMBERS, -1);
+    free(numbers);
+}
+
 int main(void)
 {
+    check(gd_copiers() == 8, "how many threads copy hangs on more than the cores");
     for (int round = 0; round < ROUNDS; ++round) {
         if (round % 5 == 0) {
             gd_limit_pinned((size_t)(6 + draw(10)) << 20);
@@ -213,6 +317,7 @@ int main(void)
         free(t.to);
         free(numbers);
     }
+    gather_all();
     gd_limit_pinned(0);
     return 0;
 }

@@ -192,6 +192,8 @@ def test_info_shows_the_gpus(monkeypatch, capsys):
     assert status(["info"]) == 0
     text = capsys.readouterr().out
     assert "A Card, compute capability 9.0, 80 GiB, 132 multiprocessors" in text
+    count = gpudist._core.host()["copiers"]
+    assert f"{count} thread{'s' * (count > 1)} for each GPU's copies of host arrays" in text
 
 
 def test_an_unknown_airport_is_status_2(capsys):

@@ -119,9 +119,15 @@ def test_wrong_calls_are_refused_at_once(call, error, lazy):
 
 
 def test_frames_and_promises_of_dask_are_refused():
-    one = dask.delayed(np.ones)((3, 3))
-    with pytest.raises(TypeError, match=r"XA is a Delayed of Dask.*XA.compute\(\) brings it here"):
-        gpudist.cdist(one, np.ones((3, 3)))
+    for one in (dask.delayed(np.ones)((3, 3)), dask.delayed(np.ones((3, 3)))):
+        with pytest.raises(
+            TypeError,
+            match=r"XA is a Delayed\w* of Dask.*; dask.array.from_delayed\(XA, shape, dtype\) is a "
+            r"Dask array of it, XA.compute\(\) brings it here",
+        ):
+            gpudist.cdist(one, np.ones((3, 3)))
+        array = da.from_delayed(one, (3, 3), float)
+        lazily.same(gpudist.cdist(array, np.ones((3, 3))), np.zeros((3, 3)))
     pandas = pytest.importorskip("pandas")
     frames = pytest.importorskip("dask.dataframe")
     frame = frames.from_pandas(pandas.DataFrame({"x": [1.0, 2.0], "y": [3.0, 4.0]}), npartitions=2)

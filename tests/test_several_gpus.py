@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import gpudist
-from gpudist import several_gpus
+from gpudist import _core, several_gpus
 
 
 @pytest.fixture(params=["cpu", pytest.param("cuda:0", marks=pytest.mark.gpu)])
@@ -190,6 +190,27 @@ def test_neighbours_are_those_of_one_gpu(device, metric, alone):
         lambda on: [gpudist.count_neighbors(a, b, radii[0], metric, device=on)],
     ):
         same(call(device), call("cuda:all"))
+
+
+@pytest.mark.gpu
+def test_many_points_are_brought_together():
+    """Each of two brings a half of 40 MB and sends it to the other one, or to itself."""
+    own = several_gpus.of("cuda:all")[:2]
+    x, q = points(80_001, 128, 0, "float32"), points(300, 128, 1, "float32")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(several_gpus, "of", lambda named: own if len(own) == 2 else own * 2)
+        for call in (
+            lambda on: gpudist.knn(q, x, 3, device=on),
+            lambda on: gpudist.knn(x, k=3, rows=slice(79_000, None), device=on),
+            lambda on: gpudist.radius_neighbors(q, np.flip(x, 1)[:, ::-1], 3.5, device=on),
+            lambda on: [gpudist.count_neighbors(q, x, [3.5], device=on)],
+        ):
+            same(call(own[0]), call("cuda:all"))
+        _core.refuse_peers(True)
+        try:
+            same(gpudist.knn(q, x, 3, device=own[0]), gpudist.knn(q, x, 3, device="cuda:all"))
+        finally:
+            _core.refuse_peers(False)
 
 
 def test_neighbours_go_where_the_caller_wants_them(device):

@@ -283,11 +283,30 @@ print(workers())
     assert said == [*digests * 4, "2"]
 
 
+def test_threads_that_copy_hang_on_the_machine_alone():
+    """More cores than there may be here are asked about in bus_stress.c."""
+    told = "print(gpudist._core.host()['copiers'], gpudist._core.host()['threads'])"
+    (one,), (many,) = run(told, 1), run(told, 3)
+    assert (one.split()[0], one.split()[1], many.split()[1]) == (many.split()[0], "1", "3")
+    command = [
+        "import gpudist, os",
+        "os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])",
+        told,
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(command)], capture_output=True, text=True, cwd=ROOT
+    )
+    assert done.stdout.split()[0] == "1", done.stderr
+
+
 # What files of the core are put under stress by tests/..._stress.c, and how it is linked.
 STRESSED = {
     "team": (["team"], []),
     "bus": (
-        ["bus_copy", "bus_crew", "bus_results", "bus_rows", "bus_slots", "error", "team"],
+        [
+            *("bus_common", "bus_copy", "bus_crew", "bus_results", "bus_rows", "bus_slots"),
+            *("error", "team"),
+        ],
         ["-Wl,--wrap=gd_copy_part"],
     ),
 }

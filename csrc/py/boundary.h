@@ -185,6 +185,7 @@ GD_FUNCTION(gd_py_minplus_batch);
 GD_FUNCTION(gd_py_nearest);
 GD_FUNCTION(gd_py_within);
 GD_FUNCTION(gd_py_gather);
+GD_FUNCTION(gd_py_common);
 GD_FUNCTION(gd_py_count);
 GD_FUNCTION(gd_py_perron);
 GD_FUNCTION(gd_py_perron_part);

@@ -183,12 +183,17 @@ static PyMethodDef methods[] = {
     PLAIN(keep,
           "keep($module, /)\n--\n\n"
           "What `kept` of nearest and within takes, to arrange the same b once for several calls."),
+    FAST(common,
+         "common($module, /, members)\n--\n\n"
+         "What `common` of nearest, within and count takes, to bring the same b to so "
+         "many devices, "
+         "each by a thread that calls for it at about the same time."),
     FAST(nearest,
          "nearest($module, /, a, b, distances, indices, radii, first, metric, kernel=None, "
          "device=None, stream=0, ordered=False, "
          "weights=None, p=2.0, base=0.0, vi=None, factor=None, box=None, options=None, "
          "progress=None, "
-         "max_memory=None, kept=None)\n--\n\n"
+         "max_memory=None, kept=None, common=None)\n--\n\n"
          "The nearest rows of b to every row of a, into distances and indices; a's rows are b's "
          "from "
          "`first` on, unless that is None."),
@@ -197,7 +202,7 @@ static PyMethodDef methods[] = {
          "device=None, stream=0, ordered=False, "
          "weights=None, p=2.0, base=0.0, vi=None, factor=None, box=None, options=None, "
          "progress=None, "
-         "max_memory=None, kept=None)\n--\n\n"
+         "max_memory=None, kept=None, common=None)\n--\n\n"
          "The rows of b within a radius of every row of a: (indptr, indices, distances); on a "
          "device (what gather takes, how many there are)."),
     FAST(gather,
@@ -209,7 +214,7 @@ static PyMethodDef methods[] = {
          "device=None, stream=0, ordered=False, "
          "weights=None, p=2.0, base=0.0, vi=None, factor=None, box=None, options=None, "
          "progress=None, "
-         "max_memory=None)\n--\n\n"
+         "max_memory=None, common=None)\n--\n\n"
          "The pairs of rows by the first bound that their distance does not exceed."),
     FAST(perron,
          "perron($module, /, a, out, tol, max_iter, shift, x0, kernel=None, device=None, stream=0, "
@@ -266,7 +271,10 @@ static PyMethodDef methods[] = {
     PLAIN(pinned, "pinned($module, /)\n--\n\nBytes of pinned host memory."),
     PLAIN(metrics, "metrics($module, /)\n--\n\nThe rows of the table of metrics, as dictionaries."),
     PLAIN(kernels, "kernels($module, /)\n--\n\nThe rows of the kernel table, as dictionaries."),
-    PLAIN(host, "host($module, /)\n--\n\nThe processor: instruction set and threads."),
+    PLAIN(
+        host,
+        "host($module, /)\n--\n\nThe processor: instruction set, threads, and those that copy host "
+        "arrays for a device."),
     PLAIN(cuda, "cuda($module, /)\n--\n\nThe state of CUDA: why not, versions, devices."),
     {NULL, NULL, 0, NULL},
 };

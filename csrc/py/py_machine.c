@@ -236,8 +236,8 @@ PyObject *gd_py_host(PyObject *module, PyObject *ignored)
     char name[200];
     (void)module, (void)ignored;
     gd_host_name(name, sizeof name);
-    return Py_BuildValue("{s:s,s:i,s:s}", "isa", gd_isa_name(gd_host_isa()), "threads",
-                         gd_team_size(), "processor", name);
+    return Py_BuildValue("{s:s,s:i,s:i,s:s}", "isa", gd_isa_name(gd_host_isa()), "threads",
+                         gd_team_size(), "copiers", gd_copiers(), "processor", name);
 }
 
 static PyObject *device_of(int index)

@@ -3,10 +3,13 @@
 #include "boundary.h"
 #include "py_measure.h"
 
+#include <limits.h>
 #include <stdlib.h>
 
+#include "../bus_common.h"
 #include "../neighbors.h"
 #include "../registry.h"
+#include "../sizes.h"
 
 /* Takes a C-contiguous array of int64 with `count` elements, to be written, or if it is to be on a
  * device the address of one; 0 with an exception. */
@@ -82,6 +85,40 @@ PyObject *gd_py_keep(PyObject *module, PyObject *ignored)
     return capsule;
 }
 
+static const char common_name[] = "gpudist.common";
+
+static void free_common(PyObject *capsule)
+{
+    gd_common_free(PyCapsule_GetPointer(capsule, common_name));
+}
+
+/* What `common` gave, or None. */
+static int to_common(PyObject *value, const char *name, void *into)
+{
+    (void)name;
+    return value == Py_None ||
+           (*(gd_common **)into = PyCapsule_GetPointer(value, common_name)) != NULL;
+}
+
+GD_FUNCTION(gd_py_common)
+{
+    ptrdiff_t members;
+    (void)module;
+    const gd_arg spec[] = {{"members", gd_to_size, &members, true}};
+    if (!gd_parse("common", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
+        return NULL;
+    }
+    gd_common *const common = gd_common_new((int)gd_least(members, INT_MAX));
+    if (common == NULL) {
+        return PyErr_NoMemory();
+    }
+    PyObject *const capsule = PyCapsule_New(common, common_name, free_common);
+    if (capsule == NULL) {
+        gd_common_free(common);
+    }
+    return capsule;
+}
+
 GD_FUNCTION(gd_py_nearest)
 {
     PyObject *a_object, *b_object, *distances_object, *indices_object, *result = NULL;
@@ -97,7 +134,8 @@ GD_FUNCTION(gd_py_nearest)
                            {"indices", gd_to_object, &indices_object, true},
                            {"radii", gd_to_doubles, &radii, true},
                            {"first", to_self, &wanted.self, true},
-                           GD_POINT_ARGUMENTS{"kept", to_kept, &wanted.kept, false}};
+                           GD_POINT_ARGUMENTS{"kept", to_kept, &wanted.kept, false},
+                           {"common", to_common, &arguments.orders.common, false}};
     if (!gd_parse("nearest", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
         return NULL;
     }
@@ -246,7 +284,8 @@ GD_FUNCTION(gd_py_within)
                            {"most", gd_to_size, &wanted.most, true},
                            {"by_distance", gd_to_bool, &wanted.by_distance, true},
                            {"first", to_self, &wanted.self, true},
-                           GD_POINT_ARGUMENTS{"kept", to_kept, &wanted.kept, false}};
+                           GD_POINT_ARGUMENTS{"kept", to_kept, &wanted.kept, false},
+                           {"common", to_common, &arguments.orders.common, false}};
     if (!gd_parse("within", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
         return NULL;
     }
@@ -286,14 +325,15 @@ GD_FUNCTION(gd_py_count)
     gd_census census = {.self = -1};
     gd_dtype dtype;
     gd_error err;
-    const gd_arg spec[] = {{"a", gd_to_object, &a_object, true},
-                           {"b", gd_to_object, &b_object, true},
-                           {"dtype", gd_to_dtype, &dtype, true},
-                           {"bounds", gd_to_doubles, &bounds, true},
-                           {"a_weights", gd_to_doubles, &a_weights, true},
-                           {"b_weights", gd_to_doubles, &b_weights, true},
-                           {"first", to_self, &census.self, true},
-                           GD_POINT_ARGUMENTS};
+    const gd_arg spec[] = {
+        {"a", gd_to_object, &a_object, true},
+        {"b", gd_to_object, &b_object, true},
+        {"dtype", gd_to_dtype, &dtype, true},
+        {"bounds", gd_to_doubles, &bounds, true},
+        {"a_weights", gd_to_doubles, &a_weights, true},
+        {"b_weights", gd_to_doubles, &b_weights, true},
+        {"first", to_self, &census.self, true},
+        GD_POINT_ARGUMENTS{"common", to_common, &arguments.orders.common, false}};
     if (!gd_parse("count", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
         return NULL;
     }
