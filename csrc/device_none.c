@@ -183,9 +183,9 @@ gd_status gd_cuda_graph_read(const gd_graph *graph, const gd_apsp *call, ptrdiff
     return refuse(err);
 }
 
-gd_status gd_cuda_apsp_whole(gd_apsp_batch *call, gd_error *err)
+gd_status gd_cuda_apsp_whole(gd_apsp_batch *call, bool *takes, gd_error *err)
 {
-    (void)call;
+    (void)call, (void)takes;
     return refuse(err);
 }
 

@@ -613,21 +613,22 @@ static gd_status close_whole(const apsp_job *job, double unreachable, const gd_o
                           .doubts = (uint8_t *)page + MARK_AT,
                           .page = page};
     gd_status status;
+    bool takes;
     *done = false;
     if (!is_there(job)) {
         return GD_OK;
     }
     call.launch.sizing = true;
-    status = gd_cuda_apsp_whole(&call, err);
+    status = gd_cuda_apsp_whole(&call, &takes, err);
     call.launch.sizing = false;
-    if (status != GD_OK || call.launch.workspace_bytes == 0 ||
+    if (status != GD_OK || !takes ||
         (orders->max_memory != 0 && call.launch.workspace_bytes > orders->max_memory)) {
         return status;
     }
     *page = *call.doubts = 0;
     status = gd_stage_memory(&stage, 1, call.launch.workspace_bytes, "the workspace of apsp",
                              &call.launch.workspace, err);
-    status = status == GD_OK ? gd_cuda_apsp_whole(&call, err) : status;
+    status = status == GD_OK ? gd_cuda_apsp_whole(&call, &takes, err) : status;
     status = status == GD_OK ? gd_wait(stage.device, stage.stream, err) : status;
     gd_stage_release(&stage); /* on the default stream a wait for this, too, takes some 7 us more */
     *done = status == GD_OK && *page == 0;

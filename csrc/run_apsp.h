@@ -30,11 +30,11 @@ static inline
 }
 
 /* One graph from weights as given to lengths as they are wanted, by apsp/cuda_blocked: a batch of
- * one, of pitch nodes, whose rows are graph.weights.row_stride apart. Sizing sets no workspace if
- * that is not for this graph. */
+ * one, of pitch nodes, whose rows are graph.weights.row_stride apart. Sizing tells whether
+ * it takes this graph. */
 #ifdef __cplusplus
 extern "C"
 #endif
-    gd_status gd_cuda_apsp_whole(gd_apsp_batch *call, gd_error *err);
+    gd_status gd_cuda_apsp_whole(gd_apsp_batch *call, bool *takes, gd_error *err);
 
 #endif

@@ -184,9 +184,16 @@ def _of_many(edges: Any, weights: Any, n: Any, ptr: Any, **arguments: Any) -> An
         raise TypeError(f"n must be whole numbers, got an array of {sizes.dtype}")
     sizes = np.broadcast_to(sizes, (count,))
     stray = (tails < 0) | (heads < 0) | (np.maximum(tails, heads) >= sizes[graph])
-    if stray.any() or (sizes < 0).any():
-        k = int(graph[stray][0] if stray.any() else np.flatnonzero(sizes < 0)[0])
-        raise ValueError(f"the edges of graph {k} must join nodes from 0 to {int(sizes[k]) - 1}")
+    if (sizes < 0).any():
+        k = int(np.flatnonzero(sizes < 0)[0])
+        raise ValueError(f"n must be numbers of nodes, got {int(sizes[k])} for graph {k}")
+    if stray.any():
+        k = int(graph[stray][0])
+        at = stray & (graph == k)
+        node = _stray(tails[at], heads[at], int(sizes[k]))
+        raise ValueError(
+            f"the edges of graph {k} must join nodes from 0 to {int(sizes[k]) - 1}, got {node}"
+        )
     _check_count(int(sizes.max(initial=0)), int(largest.max(initial=-1)))
     given = None if weights is None else _weights(weights, len(tails))
     whole = n is not None and np.ndim(n) == 0

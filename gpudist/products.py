@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gpudist import _core, foreign, homes, products_one, stacks
+from gpudist import _core, arrays, foreign, homes, products_one, stacks
 from gpudist.intake import AUTO, Orders
 from gpudist.progress import Progress
 
@@ -149,9 +149,5 @@ def minplus(
 
 
 def are_stacks(*operands: Any) -> bool:
-    """Tell whether one of them has more than two dimensions."""
-    for x in operands:
-        dimensions = getattr(x, "ndim", 2)
-        if isinstance(dimensions, int) and dimensions > 2:
-            return True
-    return False
+    """Tell whether one of them has more than two dimensions, nested lists among them."""
+    return any(arrays.dimensions(x) > 2 for x in operands)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -60,21 +61,23 @@ def reconstruct_paths(predecessors: Any, sources: Any, targets: Any) -> tuple[An
         What `apsp` returned. Of an array on a device the rows of the sources are brought to the
         host.
     sources, targets : array_like of int, shapes that broadcast to (m,)
-        The first and the last node of each path, by their positions.
+        The first and the last node of each path; of a `ShortestPaths` their names, in lists or
+        arrays, or one name.
 
     Returns
     -------
     indptr : ndarray of int64, shape (m + 1,)
         Path k is ``nodes[indptr[k]:indptr[k + 1]]``.
-    nodes : ndarray of int32
-        The nodes, both ends included; one where they are the same.
+    nodes : ndarray of int32, or of object
+        The nodes, both ends included; one where they are the same. Of a `ShortestPaths` their
+        names.
 
     Raises
     ------
     gpudist.NoPathError
         One of the pairs has no path; it is named.
-    IndexError
-        There is no such node.
+    IndexError, KeyError
+        There is no such node; or none of that name.
     TypeError, ValueError
         `predecessors` is not what `apsp` returns; nodes are no whole numbers.
 
@@ -92,12 +95,29 @@ def reconstruct_paths(predecessors: Any, sources: Any, targets: Any) -> tuple[An
     [[0], [0, 1], [0, 1, 2]]
     """
     if isinstance(predecessors, named.ShortestPaths):
-        if predecessors.predecessors is None:
-            raise ValueError("paths need predecessors: call apsp with return_predecessors=True")
-        predecessors = predecessors.predecessors
+        return _named_paths(predecessors, sources, targets)
     named.refuse_turned(predecessors, "predecessors")
     space, p, n = steps.read(predecessors)
     first, last = _nodes("sources", sources, n), _nodes("targets", targets, n)
+    return _walk_back(space, p, n, first, last, range(n))
+
+
+def _named_paths(paths: named.ShortestPaths, sources: Any, targets: Any) -> tuple[Any, Any]:
+    """Go by the names of nodes."""
+    if paths.predecessors is None:
+        raise ValueError("paths need predecessors: call apsp with return_predecessors=True")
+    space, p, n = steps.read(paths.predecessors)
+    first, last = _places(paths, sources), _places(paths, targets)
+    indptr, nodes = _walk_back(space, p, n, first, last, paths.nodes)
+    names = np.empty(n, object)
+    names[:] = paths.nodes
+    return indptr, names[nodes]
+
+
+def _walk_back(
+    space: Any, p: Any, n: int, first: Any, last: Any, names: Sequence[Any]
+) -> tuple[Any, Any]:
+    """Go back from the last node of each path to its first one, by their positions."""
     try:
         first, last = np.broadcast_arrays(first, last)
     except ValueError:
@@ -122,7 +142,8 @@ def reconstruct_paths(predecessors: Any, sources: Any, targets: Any) -> tuple[An
             k = walking[int(np.flatnonzero(bad)[0])]
             if at[bad][0] != NO_PREDECESSOR:
                 raise ValueError("predecessors must be what apsp returned: no such nodes")
-            raise NoPathError(f"there is no path from {first[k]} to {last[k]}")
+            ends = names[int(first[k])], names[int(last[k])]
+            raise NoPathError("there is no path from {!r} to {!r}".format(*ends))
         met.append((walking, at))
     else:
         if (at != first[walking]).any():
@@ -135,6 +156,18 @@ def reconstruct_paths(predecessors: Any, sources: Any, targets: Any) -> tuple[An
     for back, (paths, there) in enumerate(met):
         nodes[indptr[paths + 1] - 1 - back] = there
     return indptr, nodes
+
+
+def _places(paths: named.ShortestPaths, given: Any) -> Any:
+    """Find the rows of one node, whose name may be a tuple, or of many."""
+    if not isinstance(given, (list, np.ndarray)):
+        try:
+            return np.array([paths.place(given)])
+        except (KeyError, TypeError):
+            if isinstance(given, str) or not isinstance(given, Iterable):
+                raise
+    nodes = np.atleast_1d(given) if isinstance(given, np.ndarray) else given
+    return np.array([paths.place(node) for node in nodes], np.int64)
 
 
 def _nodes(name: str, given: Any, n: int) -> Any:

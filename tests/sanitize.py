@@ -251,8 +251,9 @@ def main() -> None:
         for dtype in kernel.dtypes:
             gpudist.apsp(graph, unweighted=True, dtype=dtype, device="cuda")
     for _ in cuda_rows("apsp_batch"):
-        for n in (5, 31, 64, 100, 133, 300):
-            shape = (40 if n == 133 else 9, n, n)  # from 34 on by pairs of blocks
+        for n in (5, 31, 64, 100, 127, 133, 300):
+            # From 34 on by one block where 9 go by four, and by two where they go by teams.
+            shape = (40 if n in (127, 133) else 9, n, n)
             graphs = rng.integers(0, 9, size=shape) * (rng.random(shape) < 4 / n)
             for dtype in ("float32", "float64", "int32"):
                 for predecessors in (False, True):

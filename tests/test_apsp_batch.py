@@ -299,7 +299,17 @@ def test_hops_up_to_a_number():
         (lambda x: gpudist.apsp(x, kernel="apsp/none"), ValueError, "unknown kernel"),
         (lambda x: gpudist.apsp(x, semiring="or_and", max_hops=1), ValueError, "or_and"),
         (lambda x: gpudist.apsp(x, max_memory=100), MemoryError, "max_memory allows 100"),
-        (lambda x: gpudist.apsp_edges([(0, 9)], n=3, ptr=[0, 1]), ValueError, "from 0 to 2"),
+        (lambda x: gpudist.apsp_edges([(0, 9)], n=3, ptr=[0, 1]), ValueError, "0 to 2, got 9"),
+        (
+            lambda x: gpudist.apsp_edges([(0, 1), (1, -4)], n=[2, 2], ptr=[0, 1, 2]),
+            ValueError,
+            "of graph 1 must join nodes from 0 to 1, got -4",
+        ),
+        (
+            lambda x: gpudist.apsp_edges([(0, 1)], n=[2, -1], ptr=[0, 1, 1]),
+            ValueError,
+            "n must be numbers of nodes, got -1 for graph 1",
+        ),
         (lambda x: gpudist.apsp_edges([(0, 1)], ptr=[0, 2]), ValueError, "ascend from 0 to 1"),
         (lambda x: gpudist.apsp_edges([(0, 1)], ptr=[0.0, 1.0]), TypeError, "whole numbers"),
         (lambda x: gpudist.apsp_edges([(0, 1)], ptr=[0, 1], no_edge=3), ValueError, "no_edge"),

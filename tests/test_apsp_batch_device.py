@@ -166,7 +166,9 @@ def test_one_small_graph_has_the_bits_of_the_cpu(how, kind, n, torch, rng):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("n", "count"), [(23, 9), (60, 9), (128, 9), (230, 40), (260, 9)])
+@pytest.mark.parametrize(
+    ("n", "count"), [(23, 9), (60, 9), (128, 9), (100, 33), (128, 40), (230, 40), (260, 9)]
+)
 @pytest.mark.parametrize("predecessors", [False, True])
 def test_ragged_batches(n, count, kind, predecessors, library, rng):
     """What lies beyond the nodes in use is not read, and filled."""
@@ -205,6 +207,12 @@ def test_layouts_and_results_that_are_given(torch, rng):
     np.testing.assert_array_equal(torch.get(graph), stack)
     assert gpudist.apsp(graph, out=graph) is graph  # as if it were elsewhere
     np.testing.assert_array_equal(torch.get(graph), want)
+    for n in (32, 64, 128):  # just what a team of threads holds
+        full = draw(rng, (5,), n)
+        flat = graph.new_zeros(full.size + 1)
+        odd = flat[1:].reshape(full.shape)
+        assert gpudist.apsp(torch.put(full), out=odd) is odd
+        np.testing.assert_array_equal(torch.get(odd), alone(full)[0])
     with pytest.raises(TypeError, match="out is on the host"):
         gpudist.apsp(out, out=stack)
     with pytest.raises(ValueError, match="out must have shape"):

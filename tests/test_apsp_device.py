@@ -13,7 +13,7 @@ pytestmark = pytest.mark.gpu
 
 # Nodes of a tile, of a block and of more, and none of these; with a number of 16-byte words a row
 # and without.
-SIZES = (1, 2, 31, 32, 33, 64, 100, 129, 131, 256, 260, 290, 511, 512)
+SIZES = (1, 2, 31, 32, 33, 64, 66, 97, 100, 127, 128, 129, 131, 256, 260, 290, 511, 512)
 FAR = 77777  # no weight
 CALLS = tuple(itertools.product(("float32", "float64", "int32"), (False, True)))
 
@@ -54,7 +54,7 @@ def test_many_nodes_have_the_bits_of_the_cpu(torch, n):
 
 def test_rows_and_results_may_lie_anywhere(torch):
     rng = np.random.default_rng(0)
-    for n, dtype in itertools.product((64, 65, 192), ("float32", "float64", "int32")):
+    for n, dtype in itertools.product((32, 64, 65, 128, 192), ("float32", "float64", "int32")):
         w = rng.integers(0, 9, (n, n)).astype(dtype)
         wide, flat = torch.put(np.zeros((n, n + 3), dtype)), torch.put(np.zeros(n * n + 1, dtype))
         call = {"return_predecessors": True, "dtype": dtype}
@@ -66,6 +66,7 @@ def test_rows_and_results_may_lie_anywhere(torch):
         turned = torch.put(np.ascontiguousarray(w.T)).T
         for view in (wide[:, 1 : n + 1], shifted, turned):
             same(gpudist.apsp(view, **call), expected, dtype)
+            same(gpudist.apsp(view, dtype=dtype), expected[0], dtype)
         to = flat[1:].reshape(n, n)
         assert gpudist.apsp(ours, out=to) is to
         same(to, expected[0])

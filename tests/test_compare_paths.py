@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import gpudist
-from gpudist.measure import rivals
+from gpudist.measure import rivals, samples
 
 FAST = {"device": "cpu", "repeats": 1}
 # The functions, and what has to be installed for each.
@@ -58,8 +58,22 @@ def test_what_others_cannot_do_is_said(name):
     negative = np.array([[0.0, 3.0], [-1.0, 0.0]])
     assert entry(name, negative).note == "takes no negative weights"
     positive = np.abs(negative)
-    found = entry(name, positive, return_predecessors=True)
-    assert found.note == "has no argument like return_predecessors"
+    found = entry(name, positive, max_hops=1, unweighted=True)
+    assert found.note == "has no argument like max_hops"
+    if name != "scipy dijkstra":
+        found = entry(name, positive, return_predecessors=True)
+        assert found.note == "has no argument like return_predecessors"
+
+
+@pytest.mark.parametrize("limit", [0, 512])
+@pytest.mark.parametrize("indices", [[89, 2, 5], 3])
+def test_scipy_starts_from_some_nodes_as_well(graph, indices, limit, monkeypatch):
+    monkeypatch.setattr(samples, "_WHOLE_GRAPH", limit)
+    for paired in (False, True):
+        given = {"indices": indices, "return_predecessors": paired}
+        found = entry("scipy dijkstra", graph, **given)
+        assert found.timing is not None and found.error < 1e-13, found.note
+        assert gpudist.compare("apsp", graph, against=(), **given, **FAST).ours.error < 1e-13
 
 
 @pytest.mark.parametrize("name", ALONG_EDGES)

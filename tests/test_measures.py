@@ -1,5 +1,7 @@
 """gpudist.measures beside NetworkX's functions of the same names."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -141,6 +143,28 @@ def test_many_paths_at_once(rng):
     assert none[0].tolist() == [0] and len(none[1]) == 0
     named = gpudist.apsp(w, labels=True, return_predecessors=True)
     np.testing.assert_array_equal(gpudist.reconstruct_paths(named, sources, targets)[1], nodes)
+
+
+def test_many_paths_by_the_names_of_nodes():
+    """Whole numbers are names too, and not positions; so are tuples."""
+    for names in ([2, 0, 1], ["c", "a", "b"], [(0, 1), (1, 0), (1, 1)]):
+        x, y, z = names
+        paths = gpudist.apsp({x: {y: 1.0}, y: {z: 2.0}}, labels=True, return_predecessors=True)
+        assert paths.nodes == names
+        indptr, nodes = gpudist.reconstruct_paths(paths, [x, y, z], z)
+        assert indptr.tolist() == [0, 3, 5, 6] and nodes.tolist() == [x, y, z, y, z, z]
+        for one in (x, [x], (x,)):
+            assert gpudist.reconstruct_paths(paths, one, [y])[1].tolist() == [x, y]
+        with pytest.raises(gpudist.NoPathError, match=re.escape(f"from {z!r} to {x!r}")):
+            gpudist.reconstruct_paths(paths, [x, z], [y, x])
+        with pytest.raises(KeyError, match="'d' is not a node of this graph"):
+            gpudist.reconstruct_paths(paths, [x], ["d"])
+    many = gpudist.reconstruct_paths(paths, [], [])
+    assert many[0].tolist() == [0] and len(many[1]) == 0
+    with pytest.raises(TypeError, match="no name of one node"):
+        gpudist.reconstruct_paths(paths, [[x]], [y])
+    with pytest.raises(KeyError, match="3 is not a node"):
+        gpudist.reconstruct_paths(paths, 3, [y])
 
 
 def test_many_paths_that_are_none():

@@ -92,6 +92,34 @@ def test_samples_of_paths(rng, monkeypatch):
         np.testing.assert_array_equal(*picked(hops, ours))
 
 
+@pytest.mark.parametrize("limit", [0, 512])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"unreachable": -1},
+        {"dtype": "int32"},
+        {"dtype": "int32", "no_edge": 0},
+        {"dtype": "uint8"},
+        {"dtype": "int16", "unreachable": -1},
+        {"max_hops": 2},
+        {"max_hops": 2, "dtype": "uint8"},
+        {"indices": [3, 7, 1]},
+        {"indices": 7, "dtype": "int32"},
+    ],
+)
+def test_samples_of_paths_know_what_stands_for_none(rng, monkeypatch, arguments, limit):
+    monkeypatch.setattr(samples, "_WHOLE_GRAPH", limit)
+    graph = (rng.random((60, 60)) < 0.03).astype(float)
+    given = {"unweighted": True, **arguments}
+    sample = samples.sample("apsp", (graph,), given)
+    found, exact = picked(sample, gpudist.apsp(graph, device="cpu", **given))
+    np.testing.assert_array_equal(found, exact)
+    if arguments.keys() <= {"dtype", "no_edge"}:  # others have inf
+        theirs = gpudist.apsp(graph, unweighted=True, device="cpu")
+        assert np.isinf(theirs).any()
+        np.testing.assert_array_equal(picked(sample, theirs)[0], exact)
+
+
 @pytest.mark.parametrize("arguments", [{}, {"directed": False}, {"reflexive": True}])
 def test_samples_of_what_can_be_reached(rng, monkeypatch, arguments):
     graph = rng.random((80, 80)) < 0.01

@@ -92,6 +92,15 @@ def test_a_result_may_take_an_operands_place(rng, which):
     same(gpudist.minplus(memory[:6], operands[1], out=memory[2:]), want)
 
 
+def test_nested_lists_and_lists_of_matrices_are_stacks(rng):
+    a, b = rng.random((2, 3, 4)), rng.random((2, 4, 5))
+    want = gpudist.minplus(a, b)
+    for left, right in ((list(a), list(b)), (a.tolist(), b.tolist()), (a.tolist(), b)):
+        same(gpudist.minplus(left, right), want)
+    same(gpudist.minplus(a[0].tolist(), b[0].tolist()), want[0])
+    assert gpudist.explain("minplus", list(a), list(b)).operations == 2 * 3 * 4 * 5
+
+
 def test_errors_name_the_product():
     a = np.ones((3, 4, 5, 5), "int32")
     a[1, 2, 3, 3] = a[2, 0, 1, 0] = 2**28

@@ -423,9 +423,12 @@ def _scipy_apsp(task: Task) -> Callable[[], Any]:
     return lambda: floyd_warshall(graph, **task.metric_args)
 
 
-def _edge_lengths(task: Task) -> Any:
-    """Give a graph's lengths of edges, inf where there is none, to those who follow edges."""
-    _refuse_unless({"directed", "unweighted", "weight"}, task)
+def _edge_lengths(task: Task, *also: str) -> Any:
+    """Give a graph's lengths of edges, inf where there is none, to those who follow edges.
+
+    Who has other arguments than these may have, names them.
+    """
+    _refuse_unless({"directed", "unweighted", "weight", *also}, task)
     graph, _ = named.take(task.operands[0], task.metric_args.get("weight", "weight"), strict=False)
     directed = task.metric_args.get("directed", True) and getattr(graph, "directed", True)
     _, weights, _, rule, sentinel = paths_call.read_graph(graph, None)
@@ -437,12 +440,16 @@ def _edge_lengths(task: Task) -> Any:
     return lengths
 
 
-def _few_edge_lengths(task: Task) -> Any:
+def _few_edge_lengths(task: Task, *also: str) -> Any:
     """Give the same to those who follow the edges from each node, if there is the time for it."""
-    lengths = _edge_lengths(task)
+    import numpy as np
+
+    lengths = _edge_lengths(task, *also)
     edges = int((lengths < float("inf")).sum())
-    if edges * len(lengths) > _MOST_EDGES:
-        raise Refusal(f"not run: {len(lengths)} times {edges} edges are too many to follow")
+    indices = task.metric_args.get("indices")
+    sources = len(lengths) if indices is None else np.size(indices)
+    if edges * sources > _MOST_EDGES:
+        raise Refusal(f"not run: {sources} times {edges} edges are too many to follow")
     return lengths
 
 
@@ -451,10 +458,12 @@ def _scipy_dijkstra(task: Task) -> Callable[[], Any]:
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import dijkstra
 
-    lengths = _few_edge_lengths(task)
+    lengths = _few_edge_lengths(task, "indices", "return_predecessors")
     places = np.nonzero(lengths < np.inf)
     graph = csr_array((lengths[places], places), shape=lengths.shape)
-    return lambda: dijkstra(graph)
+    indices = task.metric_args.get("indices")
+    paired = bool(task.metric_args.get("return_predecessors", False))
+    return lambda: dijkstra(graph, indices=indices, return_predecessors=paired)
 
 
 def _rustworkx_dijkstra(task: Task) -> Callable[[], Any]:

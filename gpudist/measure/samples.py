@@ -192,12 +192,36 @@ def _apsp(graph: Any, **arguments: Any) -> Sample:
     given.pop("overwrite", None)
     if given.get("semiring", "min_plus") != "min_plus" or graph_size(graph) <= _WHOLE_GRAPH:
         exact = np.asarray(gpudist.apsp(graph, kernel="reference", **given))
-        found = _of_rows(np.arange(len(exact)), exact)
+        rows = np.arange(len(np.atleast_2d(exact)))
     else:
-        found = _some_paths(graph, given)
-    if not paired:
-        return found
-    return Sample(found.rows, found.exact, lambda result: found.pick(result[0]))
+        rows, exact = _some_paths(graph, given)
+    absent = _no_path(given)
+    one = given.get("indices") is not None and np.ndim(given["indices"]) == 0
+
+    def pick(result: Any) -> list[Any]:
+        lengths = result[0] if paired else result
+        parts = [lengths] if one else [lengths[int(row)] for row in rows]
+        return [_with_no_path(part, absent) for part in parts]
+
+    return Sample(len(rows), exact.ravel(), pick)
+
+
+def _no_path(arguments: dict[str, Any]) -> float:
+    """Say what stands for no path in a result."""
+    given, dtype = arguments.get("unreachable"), arguments.get("dtype")
+    name = "float64" if dtype is None else arrays.dtype_name(dtype)
+    if given is None and name in results.NARROW:
+        return float(np.iinfo(name).max)
+    semiring = arguments.get("semiring", "min_plus")
+    return results.unreachable_of(name, arguments.get("no_edge"), semiring, given)
+
+
+def _with_no_path(lengths: Any, absent: float) -> Any:
+    """Give lengths with a finite number for no path, where others have inf."""
+    if np.isfinite(absent) and "float" in str(lengths.dtype):
+        lengths = lengths + 0
+        lengths[lengths == np.inf] = absent
+    return lengths
 
 
 def graph_size(graph: Any) -> int:
@@ -228,24 +252,23 @@ def _read(graph: Any, arguments: dict[str, Any], *, truths: bool = False) -> tup
     return weights, rule, directed
 
 
-def _some_paths(graph: Any, arguments: dict[str, Any]) -> Sample:
-    """Find the paths from some nodes, in float64."""
-    no_edge = arguments.get("no_edge")
-    semiring = arguments.get("semiring", "min_plus")
+def _some_paths(graph: Any, arguments: dict[str, Any]) -> tuple[npt.NDArray[np.intp], Array]:
+    """Find the paths from some nodes, in float64: rows of the result, and what is there."""
     weights, rule, directed = _read(graph, arguments)
-    given = weights, rule, no_edge or 0.0, directed, arguments.get("unweighted", False)
-    rows = sample_rows(len(weights), _count(weights.size, _PATH_STEPS))
-    if semiring != "min_plus":  # rare enough for the whole loop
-        exact = reference.apsp(reference.edges(*given, semiring), semiring)[0][rows]
-    elif np.fmin.reduce(weights, axis=None) < 0:
-        edges = reference.edges(*given, semiring)
-        exact = np.stack([_by_rounds(edges, int(source)) for source in rows])
+    unweighted = arguments.get("unweighted", False)
+    given = weights, rule, arguments.get("no_edge") or 0.0, directed, unweighted
+    indices = arguments.get("indices")
+    sources = np.arange(len(weights)) if indices is None else np.atleast_1d(indices)
+    rows = sample_rows(len(sources), _count(weights.size, _PATH_STEPS))
+    if np.fmin.reduce(weights, axis=None) < 0 and not unweighted:
+        edges = reference.edges(*given, "min_plus")
+        exact = np.stack([_by_rounds(edges, int(source)) for source in sources[rows]])
     else:
-        exact = np.stack([by_nearest(_Edges(*given), int(source)) for source in rows])
-    name = results.dtype_of(arrays.HOST, weights.dtype.name == "float32", arguments.get("dtype"))
-    if name == "int32":
-        exact[np.isinf(exact)] = results.unreachable_of(name, no_edge, semiring)
-    return _of_rows(rows, exact)
+        exact = np.stack([by_nearest(_Edges(*given), int(source)) for source in sources[rows]])
+    if arguments.get("max_hops") is not None:
+        exact[exact > arguments["max_hops"]] = np.inf
+    exact[exact == np.inf] = _no_path(arguments)
+    return rows, exact
 
 
 class _Edges:

@@ -4,9 +4,9 @@
  * runs over it, so that the weights are read once and the lengths written once: half a warp, two
  * warps or a block of 256, with 64 elements a thread (held.cuh, batch.cuh). Larger ones are cut
  * into tiles of 128 x 128, which blocks draw from one queue for all graphs (queue.cuh); or, where
- * there are few graphs, two blocks hold each in their registers (batch_pairs.cuh), or a team of
- * blocks in shared memory (batch_teams.cuh). Lengths and predecessors are the loop's, and so
- * apsp's, bit for bit.
+ * there are few graphs, two blocks hold each in their registers, or four one of 65 to 128 nodes
+ * (batch_parts.cuh), or a team of blocks in shared memory (batch_teams.cuh). Lengths and
+ * predecessors are the loop's, and so apsp's, bit for bit.
  *
  * What is not plainly there (another dtype than that of the lengths, edges without direction or all
  * of weight 1, weights to be turned over, a negative number for no edge) is read by a pass of its

@@ -564,13 +564,14 @@ Graphs<T> describe(const gd_apsp_batch &call)
     return job;
 }
 
-/* Finds out whether weights and results are read and written by words. */
+/* Finds out whether weights and results are read and written by words. What is not written so is
+ * not read so: a team that holds just a graph asks about reading alone (Member::whole). */
 template <typename T>
 void look_for_words(Graphs<T> *job)
 {
     const auto starts = [&](const void *p) { return job->n % 4 == 0 && (uintptr_t)p % 16 == 0; };
-    job->in_words = starts(job->weights) && job->row_stride % kPerWord<T> == 0;
     job->out_words = starts(job->out) && starts(job->pred);
+    job->in_words = job->out_words && starts(job->weights) && job->row_stride % kPerWord<T> == 0;
 }
 
 }  // namespace gd

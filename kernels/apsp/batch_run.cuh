@@ -3,7 +3,7 @@
 #ifndef GPUDIST_APSP_BATCH_RUN_CUH
 #define GPUDIST_APSP_BATCH_RUN_CUH
 
-#include "apsp/batch_pairs.cuh"
+#include "apsp/batch_parts.cuh"
 #include "apsp/batch_teams.cuh"
 #include "apsp/queue.cuh"
 
@@ -180,25 +180,38 @@ gd_status close_teamed(const gd_launch &launch, const Graphs<typename Ring::Word
     return GD_OK;
 }
 
+/* Whether these graphs may be closed by clusters of blocks. */
+template <typename T>
+bool may_be_split(const Graphs<T> &job)
+{
+    return !kMayNotFollow && job.roomy && sizeof(T) == 4 && job.pred == NULL;
+}
+
 /* Whether pairs of blocks close these graphs sooner than teams or a queue (NOTES.md). With fewer
  * graphs teams have four blocks each; of up to 160 nodes one block holds a graph by itself. */
 template <typename T>
-bool pairs_pay(const Graphs<T> &job)
+bool halves_pay(const Graphs<T> &job)
 {
-    const bool has_form = !kMayNotFollow && job.roomy && sizeof(T) == 4 && job.pred == NULL &&
-                          job.n > kPairRows && job.n <= kPairNodes;
-    const ptrdiff_t a_turn = job.together / 2;
-    return has_form && job.count > a_turn / 2 && job.count <= a_turn * (job.n > 160 ? 3 : 1);
+    const ptrdiff_t a_turn = job.together / Halves::kParts;
+    return may_be_split(job) && job.n > Halves::kRows && job.n <= Halves::kNodes &&
+           job.count > a_turn / 2 && job.count <= a_turn * (job.n > 160 ? 3 : 1);
 }
 
-template <typename Ring>
-gd_status close_paired(const gd_launch &launch, const Graphs<typename Ring::Word> &job,
-                       gd_error *err)
+/* Whether four blocks close each of these graphs sooner than one: where all of them are there. */
+template <typename T>
+bool quarters_pay(const Graphs<T> &job)
 {
-    using T = typename Ring::Word;
+    return may_be_split(job) && job.n > Quarters::kNodes / 2 && job.n <= Quarters::kNodes &&
+           job.count <= job.together / Quarters::kParts;
+}
+
+template <typename Ring, typename How>
+gd_status close_split(const gd_launch &launch, const Graphs<typename Ring::Word> &job,
+                      gd_error *err)
+{
     GD_CUDA_TRY(err, kBatchId,
-                enqueue(launch, close_by_pairs<Ring>, 2 * job.count, PairShape<T>::kThreads,
-                        sizeof(PairShared<T>), job));
+                enqueue(launch, close_by_parts<Ring, How>, How::kParts * job.count, How::kThreads,
+                        sizeof(PartShared<typename Ring::Word, How>), job));
     return GD_OK;
 }
 
@@ -224,14 +237,19 @@ gd_status close_all(const gd_launch &launch, const Graphs<typename Ring::Word> &
     if (job.n <= 64) {
         return close_held<Ring, 64, How::kSideN, 1, How::k64Blocks, kPred>(launch, job, err);
     }
+    if constexpr (sizeof(T) == 4 && !kPred) {
+        if (quarters_pay(job)) {
+            return close_split<Ring, Quarters>(launch, job, err);
+        }
+    }
     if constexpr (How::kHolds128) {
         if (job.n <= 128) {
             return close_held<Ring, 128, 8, 1, kPred ? 1 : 2, kPred>(launch, job, err);
         }
     }
     if constexpr (sizeof(T) == 4 && !kPred) {
-        if (pairs_pay(job)) {
-            return close_paired<Ring>(launch, job, err);
+        if (halves_pay(job)) {
+            return close_split<Ring, Halves>(launch, job, err);
         }
     }
     if constexpr (sizeof(T) == 4) {
@@ -248,7 +266,7 @@ size_t workspace_of(const Graphs<T> &job)
 {
     const int side = Tiling<T, false>::kSide;
     const bool held =
-        job.n <= 64 || (Tiling<T, false>::kHolds128 && job.n <= 128) || pairs_pay(job);
+        job.n <= 64 || (Tiling<T, false>::kHolds128 && job.n <= 128) || halves_pay(job);
     return held             ? 0
            : teams_pay(job) ? plan_teams(job, NULL).bytes
                             : plan_queue(job, side, NULL).bytes;

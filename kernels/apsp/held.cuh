@@ -223,8 +223,6 @@ struct Held {
             for (int j = 0; j < kN; j += 2) {
                 const int to = kTurn + tx * 4 + j / 2 * 4 * kAcross;
                 store_four(rows + to, c[kAt + 1][j], c[kAt][j], c[kAt + 1][j + 1], c[kAt][j + 1]);
-                feed.send((kRunOf * kDown + owner) * 2 + kFirst / 2, to - kTurn, c[kAt + 1][j],
-                          c[kAt][j], c[kAt + 1][j + 1], c[kAt][j + 1]);
                 if constexpr (kPred) {
                     store_four(tags + to, before[kAt + 1][j], before[kAt][j],
                                before[kAt + 1][j + 1], before[kAt][j + 1]);
@@ -239,6 +237,13 @@ struct Held {
             }
         }
         arrive();
+        if (Feed::kRows && ty == owner) { /* which nobody here waits for */
+#pragma unroll
+            for (int j = 0; j < kN; j += 2) {
+                feed.send((kRunOf * kDown + owner) * 2 + kFirst / 2, tx * 4 + j / 2 * 4 * kAcross,
+                          c[kAt + 1][j], c[kAt][j], c[kAt + 1][j + 1], c[kAt][j + 1]);
+            }
+        }
     }
 
     __device__ __forceinline__ void update(int i, int j, const Pair<T> (&a)[kM],

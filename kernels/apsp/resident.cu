@@ -17,8 +17,10 @@
  * - A graph that is on the device, in the dtype of the computation, directed and with results
  * there, takes this one launch: its weights are read here, and the lengths leave as they are
  * wanted. Blocks meet once to tell each other which ring the weights allow; what has to be zero
- * before they work together is made so before they meet. A graph about whose answer there is a
- * doubt, as on a negative cycle, is marked and goes the other way:
+ * before they work together is made so before they meet. One of up to 128 nodes, in four bytes and
+ * without predecessors, is sooner closed by the kernels for many graphs (batch_parts.cuh,
+ * batch.cuh). A graph about whose answer there is a doubt, as on a negative cycle, is marked and
+ * goes the other way:
  * - All other graphs are read and written by the passes of graph.cu. Which ring the weights allow
  * is looked up here, where reading found it, and the nodes on negative cycles are written to the
  *   host's memory: the host enqueues all and waits once. With predecessors and in float64 it waits
@@ -205,6 +207,26 @@ constexpr ptrdiff_t kMostWhole = 1024;
 /* What each block knows of a whole graph's weights lies before the rest of the workspace. */
 constexpr size_t kFactsBytes = kDown * kAcross * sizeof(gd::Facts<double>);
 
+/* Nodes up to which the kernels for many graphs close one of them sooner: up to 64 in one block
+ * (batch.cuh), up to 128 in four (batch_parts.cuh), where these may be had. */
+constexpr ptrdiff_t kMostApart = gd::kMayNotFollow ? 64 : 128;
+
+bool is_for_a_batch(const gd_apsp_batch &call)
+{
+    return call.pitch <= kMostApart && call.dtype != GD_F64 && call.pred == NULL &&
+           gd::is_roomy(call.launch.device.index);
+}
+
+/* Rows of the graph need not follow each other. */
+template <typename T>
+gd::Graphs<T> describe_whole(const gd_apsp_batch &call)
+{
+    gd::Graphs<T> graph = gd::describe<T>(call);
+    graph.row_stride = call.graph.weights.row_stride;
+    gd::look_for_words(&graph);
+    return graph;
+}
+
 template <typename Ring, bool kPred, bool kTagsApart = false>
 gd_status run_whole(const gd_apsp_batch &call, gd_error *err)
 {
@@ -212,9 +234,7 @@ gd_status run_whole(const gd_apsp_batch &call, gd_error *err)
     char *const workspace = static_cast<char *>(call.launch.workspace);
     size_t bytes;
     const Job<T> job = plan<T>(call.pitch, kPred, workspace + kFactsBytes, &bytes);
-    gd::Graphs<T> graph = gd::describe<T>(call);
-    graph.row_stride = call.graph.weights.row_stride;
-    gd::look_for_words(&graph);
+    const gd::Graphs<T> graph = describe_whole<T>(call);
     constexpr auto kernel = close_whole<Ring, kPred, kTagsApart>;
     GD_CUDA_TRY(err, kId,
                 gd::enqueue<gd::Start::kTogether>(
@@ -302,14 +322,16 @@ gd_status close_in_one_launch(gd_apsp &call, gd_error *err)
 
 }  // namespace gd
 
-extern "C" gd_status gd_cuda_apsp_whole(gd_apsp_batch *call, gd_error *err)
+extern "C" gd_status gd_cuda_apsp_whole(gd_apsp_batch *call, bool *takes, gd_error *err)
 {
     const bool tagged = call->pred != NULL, twice = call->dtype == GD_F64;
+    const bool for_a_batch = is_for_a_batch(*call);
     if (call->launch.sizing) {
         size_t *const bytes = &call->launch.workspace_bytes;
         *bytes = 0;
-        if (gd::is_plain(*call) && (tagged || call->pitch <= kMostWhole) &&
-            fits(call->pitch, call->dtype, tagged, call->launch.device.index)) {
+        *takes = gd::is_plain(*call) && (tagged || call->pitch <= kMostWhole) &&
+                 fits(call->pitch, call->dtype, tagged, call->launch.device.index);
+        if (*takes && !for_a_batch) {
             (void)(twice ? plan<double>(call->pitch, tagged, NULL, bytes).tiles
                          : plan<float>(call->pitch, tagged, NULL, bytes).tiles);
             *bytes += kFactsBytes;
@@ -318,12 +340,14 @@ extern "C" gd_status gd_cuda_apsp_whole(gd_apsp_batch *call, gd_error *err)
     }
     switch (call->dtype) {
         case GD_F32:
-            return tagged ? run_whole_tagged<Plus<float>>(*call, err)
-                          : run_whole<Plus<float>, false>(*call, err);
+            return for_a_batch ? gd::close_batch(call->launch, describe_whole<float>(*call), err)
+                   : tagged    ? run_whole_tagged<Plus<float>>(*call, err)
+                               : run_whole<Plus<float>, false>(*call, err);
         case GD_F64:
             return run_whole<Plus<double>, false>(*call, err);
         default:
-            return tagged ? run_whole_tagged<Plus<int32_t>>(*call, err)
-                          : run_whole<Plus<int32_t>, false>(*call, err);
+            return for_a_batch ? gd::close_batch(call->launch, describe_whole<int32_t>(*call), err)
+                   : tagged    ? run_whole_tagged<Plus<int32_t>>(*call, err)
+                               : run_whole<Plus<int32_t>, false>(*call, err);
     }
 }

@@ -1,5 +1,4 @@
-/* cluster.cuh: clusters of two blocks, which write into each other's shared memory; from sm_90 on.
- */
+/* cluster.cuh: clusters of blocks, which write into each other's shared memory; from sm_90 on. */
 #ifndef GPUDIST_ARCH_CLUSTER_CUH
 #define GPUDIST_ARCH_CLUSTER_CUH
 
@@ -7,11 +6,11 @@
 
 #include "arch/shared.cuh"
 
-/* Of a kernel whose blocks 2 i and 2 i + 1 are a cluster. */
+/* Of a kernel of which so many neighbouring blocks are a cluster. */
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-#define GD_CLUSTER_OF_TWO __cluster_dims__(2, 1, 1)
+#define GD_CLUSTER_OF(blocks) __cluster_dims__(blocks, 1, 1)
 #else
-#define GD_CLUSTER_OF_TWO
+#define GD_CLUSTER_OF(blocks)
 #endif
 
 namespace gd {
