@@ -103,3 +103,34 @@ def test_more_than_2_31_pairs():
         start = i * n - i * (i + 1) // 2
         row = gpudist.cdist(x[i : i + 1], x[i + 1 :])[0]
         assert torch.equal(out[start : start + n - i - 1], row)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "dtype"),
+    [
+        pytest.param(p.values[0], dtype, id=f"{p.id}-{dtype}", marks=p.marks)
+        for p in rows("cdist")
+        if p.values[0].id.startswith("cdist/cuda_tensor")
+        for dtype in p.values[0].dtypes
+    ],
+)
+def test_results_of_products_start_at_any_address(kernel, dtype, torch, rng):
+    """Rows start on 16-byte boundaries or not; some tiles are whole, some are cut."""
+    runnable(kernel)
+    m, d = 261, 40
+    for n in (644, 643):
+        x = torch.as_tensor(points(rng, n, d, "euclidean", dtype), device="cuda")
+        square = torch.empty(n, n, dtype=x.dtype, device="cuda")
+        gpudist.cdist(x, x, out=square, kernel=kernel.id)
+        pairs = square[tuple(torch.triu_indices(n, n, 1, device="cuda"))]
+        for at in range(9):
+            vector = torch.full((len(pairs) + 9,), -7.0, dtype=x.dtype, device="cuda")
+            inside = vector[at : at + len(pairs)]
+            gpudist.pdist(x, out=inside, kernel=kernel.id)
+            assert torch.equal(inside, pairs)
+            assert (vector[:at] == -7).all() and (vector[at + len(pairs) :] == -7).all()
+            table = torch.full((m * n + 9,), -7.0, dtype=x.dtype, device="cuda")
+            inside = table[at : at + m * n].view(m, n)
+            gpudist.cdist(x[:m], x, out=inside, kernel=kernel.id)
+            assert torch.equal(inside, square[:m])
+            assert (table[:at] == -7).all() and (table[at + m * n :] == -7).all()

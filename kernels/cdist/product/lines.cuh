@@ -2,13 +2,15 @@
  *
  * In float32 on an H200, 16384 x 16384: d = 64 0.386 ms where half lines take 0.42, d = 128 0.51
  * where they take 0.54. Rows that start anywhere slide in registers: n = 16383, d = 128 0.57 ms,
- * pairs 0.31; by way of shared memory, which products need as well, 0.64 and 0.34. (Only tiles that
- * are not all there still go that way, and float64.) If such rows could be stored as they are it
- * would be 0.50 and 0.27: two warps share a scheduler, a selection takes its pipe two cycles, and
- * there are 330 more of them than the 144 of aligned rows. Stores by whole sectors of 32 bytes are
- * as quick as by lines, by words of 16 pairs take 0.02 ms longer. Aligned rows pay for lanes having
- * eight columns that touch, which sliding needs: d = 64 1 % more than with four, d = 128 nothing.
- */
+ * pairs 0.31; by way of shared memory, which products need as well, pairs take 4 to 7 % longer,
+ * though that is 910 instructions of a warp and not 1535. (Only tiles that are not all there go
+ * that way, cosine distances and float64.) If such rows began at lines it would be 0.50 and 0.27,
+ * and on an H100 nearly as much if they slid there as well, by nothing (NOTES.md): selections take
+ * 3 % at d = 128, and nothing that shows at 64. The rest is due to memory, where each row of a tile
+ * begins and ends within a line, which another block completes. Stores by whole sectors of 32 bytes
+ * are as quick as by lines, by words of 16 pairs take 0.02 ms longer. Aligned rows pay for lanes
+ * having eight columns that touch, which sliding needs: d = 64 1 % more than with four, d = 128
+ * nothing. */
 #ifndef GPUDIST_CDIST_PRODUCT_LINES_CUH
 #define GPUDIST_CDIST_PRODUCT_LINES_CUH
 
@@ -164,23 +166,28 @@ struct Sliding {
 };
 
 /* Rows of a warp's results that start anywhere in memory, as those of pairs do, or of a matrix with
- * an odd number of columns: they wait in shared memory, each moved so that its words and lines of
- * memory are words and lines here, and what that moves beyond the end stands at the beginning. So
- * but for the ends of a row lines are stored whole. */
+ * an odd number of columns: they wait in shared memory, each moved by less than a word, so that its
+ * words of memory are words here, which eight lanes then store by lines of memory. But for the ends
+ * of a row all is stored by words.
+ *
+ * In float32 no two lanes of a warp meet in a bank when they put results of pairs here: of eight
+ * neighbouring rows of pairs each number of places occurs twice, of an even and of an odd row, and
+ * rows are an odd number of words apart. */
 template <typename T, int kRows, int kCols>
 struct Rows {
-    struct alignas(16) Row {
-        T *at;           /* where the tile's first column stands, or would stand */
-        int moved;       /* by so many places */
-        short low, high; /* columns there are, from low on */
-    };
-    alignas(16) T places[kRows][kCols];
-    Row rows[kRows];
+    static constexpr int kWord = kPerWord<T>, kPitch = kCols + kWord;
+    static constexpr int kLines = kCols / kLineCols<T>; /* one more with those that are not whole */
+    static constexpr int kLineLanes = 8;
+
+    alignas(16) T places[kRows][kPitch];
+    T *starts[kRows]; /* where the first columns stand, or would stand */
 
     static_assert(kRows <= kLanes && kCols % kLineCols<T> == 0, "a lane a row, whole lines");
-    static __device__ __forceinline__ int wrapped(int place)
+    static_assert(kPitch / kWord % 2 == 1, "rows begin in different banks");
+
+    static __device__ __forceinline__ int moved(const T *start)
     {
-        return place < kCols ? place : place - kCols;
+        return (int)((uintptr_t)start / sizeof(T)) & (kWord - 1);
     }
 
     /* Finds out where rows go, the first of which is `row`, from column `col` on. */
@@ -189,59 +196,84 @@ struct Rows {
     {
         const int lane = (int)this_thread() % kLanes;
         if (lane < kRows) {
-            row += lane;
-            T *const at = call.row(row) + col;
-            const ptrdiff_t left = call.packed() ? max(row + 1 - col, (ptrdiff_t)0) : 0;
-            const ptrdiff_t right = row < call.a.count ? call.cols - col : 0;
-            rows[lane] = {at, (int)((uintptr_t)at / sizeof(T) % kLineCols<T>),
-                          (short)min(left, (ptrdiff_t)kCols), (short)min(right, (ptrdiff_t)kCols)};
+            starts[lane] = call.row(row + lane) + col;
         }
         __syncwarp();
     }
 
-    /* Puts results that touch into a row, the first in column `col`, which is `most` at most. */
-    template <int kCount>
-    __device__ __forceinline__ void put(int row, int moved, int col, int most,
-                                        const T (&results)[kCount])
+    /* Where a row's results wait, one after the other. */
+    __device__ __forceinline__ T *room(int row) { return &places[row][moved(starts[row])]; }
+
+    /* Stores all there is of rows that have been aimed. whole: all columns of all of them. */
+    template <Form kForm>
+    __device__ __forceinline__ void send(const Cdist<T, kForm> &call, ptrdiff_t row, ptrdiff_t col,
+                                         bool whole) const
     {
-#pragma unroll
-        for (int e = 0; e < kCount; ++e) {
-            const int place = moved + col + e;
-            const bool wraps = most + kCount + kLineCols<T> > kCols;
-            places[row][wraps ? wrapped(place) : place] = results[e];
+        if (whole) {
+            send_rows<true>(call, row, col);
+        }
+        else {
+            send_rows<false>(call, row, col);
         }
     }
 
-    /* Stores all rows. */
-    __device__ __forceinline__ void send() const
+private:
+    template <bool kWhole, Form kForm>
+    __device__ __forceinline__ void send_rows(const Cdist<T, kForm> &call, ptrdiff_t first_row,
+                                              ptrdiff_t first_col) const
     {
-        constexpr int kWord = kPerWord<T>, kWords = kCols / kWord;
         const int lane = (int)this_thread() % kLanes;
+        /* The columns that there are of a row, as they are moved: from `low` to before `high`. */
+        const auto bound = [&](int row, int by, int &low, int &high) {
+            low = by, high = by + kCols;
+            if constexpr (!kWhole) {
+                const ptrdiff_t own = first_row + row;
+                const ptrdiff_t left = call.packed() ? max(own + 1 - first_col, (ptrdiff_t)0) : 0;
+                const ptrdiff_t right = own < call.a.count ? call.cols - first_col : 0;
+                high = by + (int)min(right, (ptrdiff_t)kCols);
+                low = min(by + (int)min(left, (ptrdiff_t)kCols), high);
+            }
+        };
         __syncwarp();
-#pragma unroll 8
-        for (int i = lane; i < kRows * kWords; i += kLanes) {
-            const Row to = rows[i / kWords];
-            const int place = i % kWords * kWord, before = place - to.moved;
-            const int col = before < 0 ? before + kCols : before;
-            T word[kWord];
-            load_word(&places[i / kWords][place], word);
-            if (to.low <= col && col + kWord <= to.high) {
-                stream_word(to.at + col, word);
+#pragma unroll(kWhole ? kRows : 1)
+        for (int i = 0; i < kRows; i += kLanes / kLineLanes) {
+            const int row = i + lane / kLineLanes;
+            T *const start = starts[row];
+            int low, high;
+            bound(row, moved(start), low, high);
+            const uintptr_t first = (uintptr_t)start / sizeof(Word<T>);
+            /* The lane's place in the line of memory that the first word is in. */
+            const int word = lane % kLineLanes - (int)(first % kLineLanes);
+            const T *const from = places[row] + word * kWord;
+            T *const to = reinterpret_cast<T *>((first + word) * sizeof(Word<T>));
+#pragma unroll
+            for (int line = 0; line <= kLines; ++line) {
+                const int place = word * kWord + line * kLineCols<T>;
+                /* All but the first and the last line are whole in any case. */
+                const bool sure = kWhole && line != 0 && line != kLines;
+                if (sure || (place >= low && place + kWord <= high)) {
+                    T results[kWord];
+                    load_word(from + line * kLineCols<T>, results);
+                    stream_word(to + line * kLineCols<T>, results);
+                }
             }
         }
-        /* The ends, which fill no word: two of each row. */
-#pragma unroll
-        for (int i = lane; i < 2 * kRows; i += kLanes) {
-            const Row to = rows[i % kRows];
-            const int first = (to.low + to.moved + kWord - 1) / kWord * kWord - to.moved;
-            const int last = (to.high + to.moved) / kWord * kWord - to.moved;
-            const int from = i < kRows ? to.low : max(first, last);
-            const int until = i < kRows ? min(first, (int)to.high) : to.high;
-#pragma unroll
-            for (int e = 0; e < kWord - 1; ++e) {
-                if (from + e < until) {
-                    __stcs(to.at + from + e, places[i % kRows][wrapped(from + e + to.moved)]);
-                }
+        /* The ends, which fill no word: a lane looks at one place of the first word and of the last
+         * one, of a row. */
+#pragma unroll(kWhole ? kRows : 1)
+        for (int i = 0; i < kRows; i += kLanes / kWord) {
+            const int row = i + lane / kWord, place = lane % kWord;
+            T *const start = starts[row];
+            const int by = moved(start);
+            int low, high;
+            bound(row, by, low, high);
+            const int first = low / kWord * kWord, last = high / kWord * kWord;
+            const T *const from = places[row];
+            if (first + place >= low && first < low && first + place < high) {
+                __stcs(start - by + first + place, from[first + place]);
+            }
+            if (last + place < high && (last > first || first == low)) {
+                __stcs(start - by + last + place, from[last + place]);
             }
         }
         __syncwarp();

@@ -9,16 +9,18 @@
 namespace gd {
 namespace tensor {
 
-/* A warp's results, if they start anywhere. */
-template <int kCols>
-using Staged = Rows<float, kUnitRows, kCols>;
-
 /* How a tile is stored: all of it there and in aligned rows; all there, in rows that start
  * anywhere; or whatever is there, by way of shared memory or, where there is none left, as lanes
  * have it. */
 enum class Way { kLines, kSliding, kStaged, kSingly };
 
-/* Where a way needs no shared memory. */
+/* Where a warp's results wait that go by way of shared memory. whole: all of them are there. */
+template <int kCols>
+struct Staging {
+    Rows<float, kUnitRows, kCols> &rows;
+    bool whole;
+};
+/* For ways that need no shared memory. */
 struct NotStaged {};
 
 /* Stores what there is of eight results that touch. */
@@ -40,11 +42,12 @@ __device__ __forceinline__ void store_singly(const Cdist<float> &call, ptrdiff_t
 /* From sums to results: a lane has rows g and g + 8 of its warp's sixteen, and of every 32 columns
  * eight that touch. first_row, first_col: of the first result. facts_a, facts_b: norms and scales
  * from these on. suspects: of each part, a word a lane (recompute/suspects.cuh). */
-template <gd_metric kMetric, Way kWay, int kCols, bool kConst, typename Staging>
+template <gd_metric kMetric, Way kWay, int kCols, bool kConst, typename S>
 __device__ __forceinline__ void store_unit(const Cdist<float> &call, float ratio,
                                            const FactsFrom<kConst> &facts_a,
                                            const FactsFrom<kConst> &facts_b, ptrdiff_t first_row,
-                                           ptrdiff_t first_col, Staging &staged, const float *sums,
+                                           ptrdiff_t first_col, [[maybe_unused]] const S &staging,
+                                           const float *sums,
                                            uint32_t (&suspects)[kCols / kPartCols])
 {
     constexpr int kWord = kPerWord<float>, kLine = kLineCols<float>;
@@ -62,11 +65,11 @@ __device__ __forceinline__ void store_unit(const Cdist<float> &call, float ratio
                       quarter + lower * kWord;
     const auto start = [&](int row) { return call.row(first_row + lane / 4 + row) + first_col; };
     Sliding<float> sliding({start(0), start(8)});
-    int moved[2] = {};
+    float *rooms[2] = {};
     if constexpr (kWay == Way::kStaged) {
-        staged.aim(call, first_row, first_col);
-        moved[0] = staged.rows[lane / 4].moved;
-        moved[1] = staged.rows[lane / 4 + 8].moved;
+        staging.rows.aim(call, first_row, first_col);
+        rooms[0] = staging.rows.room(in_unit) + quarter;
+        rooms[1] = staging.rows.room(in_unit + 8) + quarter;
     }
 #pragma unroll
     for (uint32_t &word : suspects) {
@@ -103,9 +106,8 @@ __device__ __forceinline__ void store_unit(const Cdist<float> &call, float ratio
                 }
                 if constexpr (kWay == Way::kStaged) {
 #pragma unroll
-                    for (int i = 0; i < 2; ++i) {
-                        staged.put(lane / 4 + h * 8, moved[h], first + quarter + i * kWord,
-                                   first + kLine - (2 - i) * kWord, of_row[i]);
+                    for (int i = 0; i < 2 * kWord; ++i) {
+                        rooms[h][first + i] = of_row[i / kWord][i % kWord];
                     }
                 }
             }
@@ -120,16 +122,16 @@ __device__ __forceinline__ void store_unit(const Cdist<float> &call, float ratio
             }
         }
     }
+    bool whole = kWay != Way::kSingly;
     if constexpr (kWay == Way::kStaged) {
-        staged.send();
+        whole = staging.whole;
+        staging.rows.send(call, first_row, first_col, whole);
     }
-    if constexpr (kWay == Way::kStaged || kWay == Way::kSingly) {
-        if (call.packed() && first_col <= first_row + kUnitRows) {
+    if (!whole && call.packed() && first_col <= first_row + kUnitRows) {
 #pragma unroll
-            for (int part = 0; part < kAcross; ++part) {
-                suspects[part] = right_of_diagonal<float>(suspects[part], first_row,
-                                                          first_col + part * kPartCols);
-            }
+        for (int part = 0; part < kAcross; ++part) {
+            suspects[part] =
+                right_of_diagonal<float>(suspects[part], first_row, first_col + part * kPartCols);
         }
     }
 }

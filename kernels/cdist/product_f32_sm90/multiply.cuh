@@ -36,8 +36,8 @@ constexpr int kBuffers = 3, kRing = 3;
  * 5.2e-7, 4096 by 7.5e-7 and cosine distances by 1.1e-6; now 3.8e-7, 4.5e-7, 6.5e-7, and d = 1024
  * takes 2.46 ms instead of 2.42 (with 256 dimensions 2.57). */
 constexpr int kGroupSlabs = 16;
-static_assert(sizeof(Staged<kTileCols>::places) >= kLanes * sizeof(Accumulator),
-              "a warp's sums wait there");
+using Staged = Rows<float, kUnitRows, kTileCols>;
+static_assert(sizeof(Staged::places) >= kLanes * sizeof(Accumulator), "a warp's sums wait there");
 /* Registers of a thread: three groups of 128 share 65536. */
 constexpr int kProducerRegisters = 24, kConsumerRegisters = 240;
 
@@ -50,7 +50,7 @@ struct Shared {
         FactsB b;
         int row, col; /* of the tile; no row, no tile */
     } facts[kRing];
-    Staged<kTileCols> staged[kConsumers / 32];
+    Staged staged[kConsumers / 32];
     unsigned suspected[kConsumers / 32]; /* elements, by each warp */
     int listed[kConsumers / 32];         /* elements that wait in its list */
     uint64_t full[kBuffers], empty[kBuffers], facts_full[kRing], facts_empty[kRing];
@@ -214,8 +214,8 @@ __device__ __forceinline__ void consume(const Cdist<float> &call, const Plan &pl
         const auto store = [&](auto way) {
             store_unit<kMetric, decltype(way)::value, kTileCols>(
                 call, plan.ratio, FactsFrom<false>(facts.a, warp_row()),
-                FactsFrom<false>(facts.b, 0), row * kTileRows + warp_row(), col * kTileCols, staged,
-                sums, suspects);
+                FactsFrom<false>(facts.b, 0), row * kTileRows + warp_row(), col * kTileCols,
+                Staging<kTileCols>{staged, whole}, sums, suspects);
         };
         if (kOneGroup && this_thread() / 32 * kUnitRows >= call.a.count) {
             suspects[0] = suspects[1] = suspects[2] = 0;

@@ -23,7 +23,7 @@ struct FewShared {
         struct {
             uint4 a[kPlanes * kGroupRows], b[kPlanes * kPartCols];
         } buffers[kFewBuffers];
-        Staged<kPartCols> staged[kGroup / 32]; /* when all products are there */
+        Rows<float, kUnitRows, kPartCols> staged[kGroup / 32]; /* when all products are there */
     };
     Facts<kGroupRows> a;
     Facts<kPartCols> b;
@@ -158,7 +158,7 @@ __global__ void __launch_bounds__(kFewThreads, 1)
         store_unit<kMetric, decltype(way)::value, kPartCols>(
             call, plan.ratio, FactsFrom<false>(shared.a, warp_row()), FactsFrom<false>(shared.b, 0),
             (ptrdiff_t)row * kGroupRows + warp_row(), (ptrdiff_t)col * kPartCols,
-            shared.staged[warp], sums, suspects);
+            Staging<kPartCols>{shared.staged[warp], whole}, sums, suspects);
     };
     if (whole && call.words) {
         store(std::integral_constant<Way, Way::kLines>{});

@@ -114,17 +114,23 @@ __device__ __forceinline__ void join_group(const Cdist<double, kForm> &call, Sum
     for_words(call, row, col, join);
 }
 
-/* Finishes and stores a warp's results and notes which are to be computed again. kWhole: all of the
- * tile is there and can be stored by words. */
-template <gd_metric kMetric, bool kWhole, Form kForm>
+/* Finishes and stores a warp's results and notes which are to be computed again. whole: all of the
+ * tile is there. kWords: and can be stored by words. */
+template <gd_metric kMetric, bool kWords, Form kForm>
 __device__ __forceinline__ void store_tile(const Cdist<double, kForm> &call, const Plan &plan,
                                            const Sums &sums, ptrdiff_t row, ptrdiff_t col,
-                                           ptrdiff_t unit, const double *tile_norms, Staged &staged)
+                                           ptrdiff_t unit, const double *tile_norms, Staged &staged,
+                                           bool whole)
 {
     const int lane = threadIdx.x % 32;
     const ptrdiff_t first_row = row - lane / 4, first_col = col - lane % 4 * 2;
-    if constexpr (!kWhole) {
+    double *rooms[kDown * 2] = {};
+    if constexpr (!kWords) {
         staged.aim(call, first_row, first_col);
+#pragma unroll
+        for (int i = 0; i < kDown * 2; ++i) {
+            rooms[i] = staged.room(lane / 4 + i * 8) + lane % 4 * 2;
+        }
     }
     uint32_t suspects[kDown] = {};
     unsigned some = 0;
@@ -148,18 +154,17 @@ __device__ __forceinline__ void store_tile(const Cdist<double, kForm> &call, con
                                                     plan.below, guard);
                 suspects[i / 2] = __funnelshift_l((unsigned)guard, suspects[i / 2], 1);
             }
-            if constexpr (kWhole) {
+            if constexpr (kWords) {
                 stream_word(to, results);
             }
             else {
-                const int in_warp = lane / 4 + i * 8;
-                staged.put(in_warp, staged.rows[in_warp].moved, j * 8 + lane % 4 * 2, j * 8 + 6,
-                           results);
+                rooms[i][j * 8] = results[0];
+                rooms[i][j * 8 + 1] = results[1];
             }
         }
     }
-    if constexpr (!kWhole) {
-        staged.send();
+    if constexpr (!kWords) {
+        staged.send(call, first_row, first_col, whole);
     }
 #pragma unroll
     for (int i = 0; i < kDown; ++i) {
@@ -238,17 +243,18 @@ __global__ void __launch_bounds__(kThreads, 2)
     if (slabs > kGroupSlabs) {
         join_group(call, sums, row, col, false, false);
     }
-    const bool whole = call.words && (tile_row + 1) * kTileRows <= call.a.count &&
-                       (tile_col + 1) * kPartCols <= call.b.count;
+    const bool whole = (tile_row + 1) * kTileRows <= call.a.count &&
+                       (tile_col + 1) * kPartCols <= call.b.count &&
+                       (!call.packed() || (tile_row + 1) * kTileRows <= tile_col * kPartCols);
     const ptrdiff_t unit =
         (tile_row * plan.suspects.parts_across + tile_col) * kUnits + warp * kDown;
     Staged &staged = reinterpret_cast<Staged *>(buffers)[warp];
-    if (whole) {
-        store_tile<kMetric, true>(call, plan, sums, row, col, unit, tile_norms, staged);
+    if (whole && call.words) {
+        store_tile<kMetric, true>(call, plan, sums, row, col, unit, tile_norms, staged, whole);
     }
     else {
         __syncthreads(); /* nobody reads the last slab any more */
-        store_tile<kMetric, false>(call, plan, sums, row, col, unit, tile_norms, staged);
+        store_tile<kMetric, false>(call, plan, sums, row, col, unit, tile_norms, staged, whole);
     }
 }
 
