@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -63,7 +64,7 @@ class Neighbors:
     def __init__(
         self,
         X: Any,
-        metric: str = "euclidean",
+        metric: str | Callable[..., Any] = "euclidean",
         *,
         n_neighbors: int = 5,
         radius: float = 1.0,
