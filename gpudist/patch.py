@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpudist import checks, distance, foreign, paths, several_gpus
+from gpudist import checks, distance, foreign, metrics, paths, several_gpus
 from gpudist._core import DeviceError
 
 # Estimates of SciPy's time take so many rows of distances, so many nodes of a graph.
@@ -166,8 +166,11 @@ def _innermost(contexts: tuple[_Context, ...]) -> _Context | None:
     return next(own, contexts[-1] if contexts else None)
 
 
-# Other libraries' names of SciPy's metrics, which `gpudist.cdist` takes as well.
-_NOT_SCIPYS_NAMES = frozenset({"manhattan", "l1", "taxicab", "l2", "infinity", "linf"})
+# Other libraries' names of SciPy's metrics, and metrics that SciPy never had, which `gpudist.cdist`
+# takes as well.
+_NOT_SCIPYS_NAMES = (metrics.NOT_SCIPYS - metrics.DROPPED_BY_SCIPY) | {
+    "manhattan", "l1", "taxicab", "l2", "infinity", "linf",
+}  # fmt: skip
 
 
 class _Left(Exception):

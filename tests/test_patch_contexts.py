@@ -166,7 +166,20 @@ def test_one_context_for_all_threads(hurried):
     assert routed.left == {"pdist: a metric in Python": 1200}
 
 
-@pytest.mark.parametrize("name", ["manhattan", "L1", "l2", "taxicab", "infinity", "linf"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "manhattan",
+        "L1",
+        "l2",
+        "taxicab",
+        "infinity",
+        "linf",
+        "Hellinger",
+        "haversine",
+        "inner_product",
+    ],
+)
 def test_names_that_scipy_does_not_know_are_errors(name):
     """They are what it would say, to a test that expects it, say."""
     with pytest.raises(ValueError, match="Unknown Distance Metric"):
