@@ -172,6 +172,9 @@ _NOT_SCIPYS_NAMES = (metrics.NOT_SCIPYS - metrics.DROPPED_BY_SCIPY) | {
     "manhattan", "l1", "taxicab", "l2", "infinity", "linf",
 }  # fmt: skip
 
+# What SciPy's distances take beside points, a metric and `out`; ours take more.
+_SCIPYS_ARGUMENTS = frozenset({"p", "w", "V", "VI", "base"})
+
 
 class _Left(Exception):
     """A call that SciPy is to answer, and why."""
@@ -184,8 +187,9 @@ def _check_metric(metric: Any, given: dict[str, Any]) -> None:
         raise _Left("a metric of SciPy's own tests")
     if isinstance(metric, str) and metric.lower() in _NOT_SCIPYS_NAMES:
         raise _Left(f"metric {metric!r}, a name that SciPy does not know")
-    if "box" in given:
-        raise _Left("box=, which SciPy does not know")
+    strange = next((name for name in given if name not in _SCIPYS_ARGUMENTS), None)
+    if strange is not None:
+        raise _Left(f"{strange}=, which SciPy does not know")
 
 
 def _cdist(

@@ -190,6 +190,17 @@ def test_names_that_scipy_does_not_know_are_errors(name):
     assert not routed.calls and len(routed.left) == 1
 
 
+@pytest.mark.parametrize(
+    "given", [{"box": 1.0}, {"rows": slice(0, 1)}, {"kernel": "reference"}, {"progress": True}]
+)
+def test_arguments_that_scipy_does_not_know_are_errors(given):
+    """A program that asks for them learns so with and without the context."""
+    with gpudist.patched_scipy(device="cpu") as routed, pytest.raises(TypeError):
+        distance.cdist(POINTS, POINTS, **given)
+    (name,) = given
+    assert not routed.calls and routed.left == {f"cdist: {name}=, which SciPy does not know": 1}
+
+
 def test_scipys_error_comes_alone():
     """What gpudist refused before is no part of it."""
     with gpudist.patched_scipy(device="cpu"), pytest.raises(ValueError) as caught:
