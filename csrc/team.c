@@ -416,10 +416,14 @@ void gd_team_run_together(int members, gd_team_part *part, void *context)
 
 /* ---------------------------------------------------------------- settings */
 
+/* No more than there can be: each may cost memory in a workspace. */
 int gd_team_size(void)
 {
-    const int size = omp_get_max_threads(), limit = omp_get_thread_limit();
-    return omp_get_active_level() >= omp_get_max_active_levels() ? 1 : size < limit ? size : limit;
+    const int asked = omp_get_max_threads(), limit = omp_get_thread_limit();
+    const int size = asked < limit ? asked : limit;
+    return omp_get_active_level() >= omp_get_max_active_levels() ? 1
+           : size < GD_MOST_MEMBERS                              ? size
+                                                                 : GD_MOST_MEMBERS;
 }
 
 int gd_team_cores(void) { return omp_get_num_procs(); }

@@ -124,9 +124,11 @@ from gpudist.staging import limit_pinned_memory
 
 if TYPE_CHECKING:
     from gpudist import measures
+    from gpudist import torch as torch
     from gpudist.comparison import Comparison, compare
     from gpudist.edges import apsp_edges
     from gpudist.eigen import PerronResult, perron
+    from gpudist.errors import NegativeCycleError
     from gpudist.explained import Explanation
     from gpudist.explanation import explain
     from gpudist.named import ShortestPaths
@@ -216,19 +218,21 @@ _LATE = {
 }
 
 
-def __getattr__(name: str) -> object:
-    if name in _LATE:
-        import importlib
+if not TYPE_CHECKING:  # or type checkers would take any name for one that is there
 
-        module = importlib.import_module(f"gpudist.{_LATE[name]}")
-        found = module if _LATE[name] == name else getattr(module, name)
-        globals()[name] = found
-        return found
-    if name == "NegativeCycleError":  # its base class is SciPy's, which is slow to import
-        from gpudist import errors
+    def __getattr__(name: str) -> object:
+        if name in _LATE:
+            import importlib
 
-        return errors.negative_cycle_error()
-    raise AttributeError(f"module 'gpudist' has no attribute '{name}'")
+            module = importlib.import_module(f"gpudist.{_LATE[name]}")
+            found = module if _LATE[name] == name else getattr(module, name)
+            globals()[name] = found
+            return found
+        if name == "NegativeCycleError":  # its base class is SciPy's, which is slow to import
+            from gpudist import errors
+
+            return errors.negative_cycle_error()
+        raise AttributeError(f"module 'gpudist' has no attribute '{name}'")
 
 
 def __dir__() -> list[str]:

@@ -362,10 +362,11 @@ def compare(
     if checks.whole("repeats", repeats) < 1 or not checks.number("budget", budget) > 0:
         raise ValueError(f"repeats and budget must be positive, got {repeats} and {budget}")
     op, device = registry.function_name(op), checks.device("device", device)
-    _refuse_what_is_not_compared(op, operands, arguments)
+    _refuse_what_is_not_compared(op, arguments)
+    compared, others = _by_name(op, operands, arguments)
+    _refuse_batches(op, compared, others)
     said = explanation.explain(op, *operands, device=device, **arguments)
-    operands, arguments = _by_name(op, operands, arguments)
-    race = _Race(op, operands, arguments, said, repeats, budget)
+    race = _Race(op, compared, others, said, repeats, budget)
     entries = [
         race.run_kernel(said.kernel),
         *(race.run_kernel(id) for id in _wanted(op, kernels) if id != said.kernel),
@@ -374,19 +375,21 @@ def compare(
     return race.result(tuple(entries))
 
 
-def _refuse_what_is_not_compared(
-    op: str, operands: tuple[Any, ...], arguments: dict[str, Any]
-) -> None:
-    """Raise an error for arguments that others do not have, and for more than one matrix."""
+def _refuse_what_is_not_compared(op: str, arguments: dict[str, Any]) -> None:
+    """Raise an error for arguments that others do not have."""
     for name in ("rows", *_NOT_COMPARED) if op == "cdist" else _NOT_COMPARED:
         if name in arguments:
             raise TypeError(
                 f"compare times calls that return a whole new result each time, without {name}="
             )
+
+
+def _refuse_batches(op: str, operands: tuple[Any, ...], arguments: dict[str, Any]) -> None:
+    """Raise an error for more than one matrix."""
     if op in ("apsp", "transitive_closure"):
         many = "sizes" in arguments or any(map(many_graphs.are, operands[:1]))
     else:
-        many = any(arrays.dimensions(x) > 2 for x in operands[: _OPERANDS.get(op, 0)])
+        many = any(arrays.dimensions(x) > 2 for x in operands)
     if many:
         raise ValueError(
             "compare is for one matrix or graph at a time, which is what others compute, and not "
@@ -397,13 +400,16 @@ def _refuse_what_is_not_compared(
 def _by_name(
     op: str, operands: tuple[Any, ...], arguments: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Tell operands from arguments that were given by position, which get their names."""
+    """Tell operands from the other arguments, however they were given: these get their names."""
     import gpudist
 
+    function = getattr(gpudist, op, None)
+    if not callable(function):  # which explain refuses in its words
+        return operands, arguments
+    names = list(inspect.signature(function).parameters)
+    named = dict(zip(names, operands, strict=False)) | arguments
     count = _OPERANDS.get(op, len(operands))
-    names = list(inspect.signature(getattr(gpudist, op)).parameters)
-    named = dict(zip(names[count:], operands[count:], strict=False))
-    return operands[:count], named | arguments
+    return tuple(named.pop(name) for name in names[:count] if name in named), named
 
 
 def _names(argument: str, given: Any) -> list[str]:

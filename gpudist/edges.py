@@ -109,14 +109,14 @@ def apsp_edges(
             ends, names = _numbered(edges["source"].to_list(), edges["target"].to_list())
     else:
         ends = _pairs(edges)
+    largest = _largest(ends)
     tails, heads = (end.astype(np.intp) for end in ends)
-    largest = int(max(tails.max(initial=-1), heads.max(initial=-1)))
     n = largest + 1 if n is None else checks.whole("n", n)
     if n < 0:
         raise ValueError(f"n must be a number of nodes, got {n}")
     if min(tails.min(initial=0), heads.min(initial=0)) < 0 or largest >= n:
         raise ValueError(f"edges must join nodes from 0 to {n - 1}, got {_stray(tails, heads, n)}")
-    _check_count(n, largest)
+    _check_count(n)
     given = np.ones(len(tails)) if weights is None else _weights(weights, len(tails))
     listed = named.EdgeList(
         tails,
@@ -128,14 +128,20 @@ def apsp_edges(
     return apsp(listed, directed=directed, labels=labels, **arguments)
 
 
-def _check_count(n: int, largest: int) -> None:
-    """Raise a ValueError for more nodes than a result may have; `largest` is one of the edges'."""
+def _largest(ends: tuple[Any, Any]) -> int:
+    """Return the largest node, -1 where there is none, or raise a ValueError where it is an id."""
+    largest = max((int(end.max()) for end in ends if len(end)), default=-1)
     if largest >= _MOST_NODES:
         raise ValueError(
             f"edges number their nodes from 0, and one is {largest}: the result has as many rows. "
             'Ids go by name: give a frame of them as text, frame.astype({"source": str, '
             '"target": str}), and labels=True'
         )
+    return largest
+
+
+def _check_count(n: int) -> None:
+    """Raise a ValueError for more nodes than a result may have."""
     if n > _MOST_NODES:
         raise ValueError(f"n must be at most {_MOST_NODES}, as the result has n x n numbers: {n}")
 
@@ -162,6 +168,7 @@ def _pairs(edges: Any) -> tuple[Any, Any]:
 def _of_many(edges: Any, weights: Any, n: Any, ptr: Any, **arguments: Any) -> Any:
     """Compute paths in graphs whose edges follow each other."""
     tails, heads = _pairs(edges)
+    _largest((tails, heads))
     first = arrays.host_objects(ptr, "ptr")
     if first.ndim != 1 or not len(first) or not np.issubdtype(first.dtype, np.integer):
         raise TypeError(
@@ -194,7 +201,7 @@ def _of_many(edges: Any, weights: Any, n: Any, ptr: Any, **arguments: Any) -> An
         raise ValueError(
             f"the edges of graph {k} must join nodes from 0 to {int(sizes[k]) - 1}, got {node}"
         )
-    _check_count(int(sizes.max(initial=0)), int(largest.max(initial=-1)))
+    _check_count(int(sizes.max(initial=0)))
     given = None if weights is None else _weights(weights, len(tails))
     whole = n is not None and np.ndim(n) == 0
     listed = many_graphs.of_edges((tails, heads), given, first, sizes, int(n) if whole else None)

@@ -6,7 +6,7 @@ import sys
 import warnings
 from collections.abc import Iterable, Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 
 def suggest(name: str, known: Iterable[str], otherwise: str, most: int = 3) -> str:
@@ -76,6 +76,18 @@ def _negative_cycle_again(arguments: tuple[Any, ...], attributes: dict[str, Any]
     error = kind.__new__(kind, *arguments)
     error.__dict__.update(attributes)
     return error
+
+
+if TYPE_CHECKING:
+
+    class NegativeCycleError(Exception):
+        """What type checkers know of the class that `negative_cycle_error` makes."""
+
+        nodes: list[int]
+        cycle: list[int]
+        named_nodes: list[Any]
+        named_cycle: list[Any]
+        graph: int | tuple[int, ...]
 
 
 @cache

@@ -412,7 +412,7 @@ def of_list(given: Sequence[Any], no_edge: float | None) -> Graphs:
     matrices, rules = [], set()
     for k, one in enumerate(given):
         try:
-            space, weights, _, rule, _ = read_graph(one, no_edge if _is_plain(one) else None)
+            space, weights, _, rule, _ = read_graph(one, no_edge)
         except (TypeError, ValueError) as error:
             raise of_graph(error, k, None) from None
         arrays.refuse_devices(space, "a list of graphs")
@@ -420,26 +420,25 @@ def of_list(given: Sequence[Any], no_edge: float | None) -> Graphs:
         rules.add(rule)
     if len(rules) > 1:  # zeros are edges in some, and so infinities are none in all
         matrices = [
-            w if not _is_plain(one) else np.where(w == (no_edge or 0.0), np.inf, _as_floats(w))
+            w if not _is_plain(one) else np.where(w == 0, np.inf, _as_floats(w))
             for one, w in zip(given, matrices, strict=True)
         ]
     kind = {w.dtype.name for w in matrices}
     dtype = kind.pop() if len(kind) == 1 else "float64"
     sizes = np.array([len(w) for w in matrices], np.int32)
     flat = _joined([np.asarray(w, dtype).reshape(-1) for w in matrices])
-    infinite = rules != {"zero"} and rules != {"sentinel"}
     return Graphs(
         flat.astype(dtype, copy=False),
         len(matrices),
         int(sizes.max(initial=0)),
         sizes,
         True,
-        no_edge=math.inf if infinite else no_edge,
+        no_edge=math.inf if "infinite" in rules else no_edge,
     )
 
 
 def _is_plain(graph: Any) -> bool:
-    """Tell whether zeros, or what `no_edge` names, are no edges in it."""
+    """Tell whether zeros are no edges in it."""
     return not (isinstance(graph, (named.EdgeList, np.ma.MaskedArray)) or hasattr(graph, "tocsr"))
 
 

@@ -2,8 +2,9 @@
 
 Each takes what `gpudist.apsp` returns: a matrix of distances, on the host or of PyTorch or CuPy on
 a device, where it is read without a copy to the host; or a `ShortestPaths`. What is no number of
-finite size is no path; of an int32 matrix that is `gpudist.UNREACHABLE`, of narrower integers the
-largest number. What else `unreachable=` or `no_edge=` put in its place is taken for a distance.
+finite size is no path; of an int32 matrix, or one made of it in int64, that is
+`gpudist.UNREACHABLE`, or -2**31 as in max_plus; of int16, uint16 and uint8 the largest number. What
+else `unreachable=` or `no_edge=` put in its place is taken for a distance.
 Results for each node are arrays in the order of the rows, of the matrix's library.
 """
 
@@ -330,8 +331,16 @@ def _read(dist: Any) -> tuple[Any, Any, Any]:
         raise TypeError(
             "dist must be distances, got an array of bool: what is reached is no length"
         )
-    none = np.iinfo(dtype).max if dtype in results.NARROW else results.UNREACHABLE
-    return dist, dist < none if "int" in dtype else lib.isfinite(dist), lib
+    return dist, _reached(dist, dtype, lib), lib
+
+
+def _reached(dist: Any, dtype: str, lib: Any) -> Any:
+    """Return which distances are of paths, as `apsp` marks the others in this dtype."""
+    if dtype in results.NARROW:
+        return dist != np.iinfo(dtype).max
+    if dtype in ("int32", "int64"):
+        return (dist != results.UNREACHABLE) & (dist != -results.UNREACHABLE - 1)
+    return dist == dist if "int" in dtype else lib.isfinite(dist)
 
 
 def _is_torch(x: Any) -> bool:

@@ -87,10 +87,10 @@ _KEYWORDS_ELSEWHERE = {
     "compute_mode": "results are as exact as their type allows without it",
 }
 
+# SciPy had these until 2025.
+DROPPED_BY_SCIPY = frozenset({"kulczynski1", "sokalmichener"})
 # SciPy gives no meaning to functions of these names.
-_NOT_SCIPYS = frozenset(
-    {"inner_product", "hellinger", "kl_divergence", "haversine", "kulczynski1", "sokalmichener"}
-)
+NOT_SCIPYS = DROPPED_BY_SCIPY | {"inner_product", "hellinger", "kl_divergence", "haversine"}
 
 # Arguments that apply even if nobody gives them.
 _WITH_DEFAULTS = frozenset({"p", "V", "VI"})
@@ -361,7 +361,7 @@ def prepare_callable(
         What to call it with; that metric's arguments are checked, its defaults are filled in.
     """
     metric = _BY_NAME.get(getattr(function, "__name__", ""))
-    if metric is None or metric.name in _NOT_SCIPYS:
+    if metric is None or metric.name in NOT_SCIPYS:
         return tuple(points.values()), given
     # The first operand decides whether truths stay truths where both would do.
     both = metric.name in ("hamming", "jaccard")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from gpudist import _core, arrays, checks, errors, foreign, homes
+from gpudist import _core, arrays, checks, errors, foreign, homes, metrics
 from gpudist.distance_call import Asked
 from gpudist.intake import Orders
 from gpudist.neighbors_call import (
@@ -39,7 +40,7 @@ class Neighbors:
         The points, kept as an array of the dtype that is worked in, to which queries are rounded.
         Results are arrays of the library of the query, of this one's without a query.
     metric : str or callable
-        As for `cdist`.
+        As for `cdist`. That it takes another number of columns is an error here already.
     n_neighbors : int
         How many neighbours `kneighbors` gives by default.
     radius : float
@@ -63,7 +64,7 @@ class Neighbors:
     def __init__(
         self,
         X: Any,
-        metric: str = "euclidean",
+        metric: str | Callable[..., Any] = "euclidean",
         *,
         n_neighbors: int = 5,
         radius: float = 1.0,
@@ -74,6 +75,7 @@ class Neighbors:
         call = read(Asked("Neighbors", {"X": X}, metric, metric_args, orders=orders))
         at_least(n_neighbors, "n_neighbors", 1)
         radii_of(checks.number("radius", radius), call, "radius", None)
+        _check_columns(call)
         check_device(call)
         self._space, self._device = call.space, device
         self._dtype, self._labels = call.result, foreign.labels(X)
@@ -129,8 +131,9 @@ class Neighbors:
         indices : ndarray of int64, shape (m, n_neighbors)
             The neighbours' rows, the nearest first.
         """
+        both = checks.truth("return_distance", return_distance)
         found = _knn(self._points if X is None else X, X is None, self, n_neighbors)
-        return (found.distances, found.indices) if return_distance else found.indices
+        return (found.distances, found.indices) if both else found.indices
 
     def radius_neighbors(
         self,
@@ -159,13 +162,14 @@ class Neighbors:
         indices : ndarray of object, shape (m,)
             An array for each point.
         """
+        both = checks.truth("return_distance", return_distance)
         found = _within(self._points if X is None else X, X is None, self, radius, sort_results)
         ends = self._space.host(found.indptr).astype(np.int64)
         cuts = [slice(*pair) for pair in pairwise(ends)]
         parts = [
             _ragged([array[cut] for cut in cuts]) for array in (found.distances, found.indices)
         ]
-        return tuple(parts) if return_distance else parts[1]
+        return tuple(parts) if both else parts[1]
 
     def kneighbors_graph(
         self, X: Any = None, n_neighbors: int | None = None, mode: str = "connectivity"
@@ -274,6 +278,14 @@ def _within(
     points: Any, themselves: bool, index: Neighbors, radius: Any, sort_results: bool
 ) -> Neighborhoods:
     return index._within(None if themselves else points, radius, sort_results)
+
+
+def _check_columns(call: Call) -> None:
+    """Raise a ValueError for points of other columns than the metric takes, before any query."""
+    needed = 0 if callable(call.metric) else metrics.resolve(call.metric, {}).columns
+    found = int(call.points[0].shape[1])
+    if needed not in (0, found):
+        raise ValueError(f"{call.metric} takes {needed} columns, X has {found}")
 
 
 def _ragged(parts: list[Any]) -> Array:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpudist import checks, distance, foreign, paths, several_gpus
+from gpudist import checks, distance, foreign, metrics, paths, several_gpus
 from gpudist._core import DeviceError
 
 # Estimates of SciPy's time take so many rows of distances, so many nodes of a graph.
@@ -166,8 +166,14 @@ def _innermost(contexts: tuple[_Context, ...]) -> _Context | None:
     return next(own, contexts[-1] if contexts else None)
 
 
-# Other libraries' names of SciPy's metrics, which `gpudist.cdist` takes as well.
-_NOT_SCIPYS_NAMES = frozenset({"manhattan", "l1", "taxicab", "l2", "infinity", "linf"})
+# Other libraries' names of SciPy's metrics, and metrics that SciPy never had, which `gpudist.cdist`
+# takes as well.
+_NOT_SCIPYS_NAMES = (metrics.NOT_SCIPYS - metrics.DROPPED_BY_SCIPY) | {
+    "manhattan", "l1", "taxicab", "l2", "infinity", "linf",
+}  # fmt: skip
+
+# What SciPy's distances take beside points, a metric and `out`; ours take more.
+_SCIPYS_ARGUMENTS = frozenset({"p", "w", "V", "VI", "base"})
 
 
 class _Left(Exception):
@@ -181,8 +187,9 @@ def _check_metric(metric: Any, given: dict[str, Any]) -> None:
         raise _Left("a metric of SciPy's own tests")
     if isinstance(metric, str) and metric.lower() in _NOT_SCIPYS_NAMES:
         raise _Left(f"metric {metric!r}, a name that SciPy does not know")
-    if "box" in given:
-        raise _Left("box=, which SciPy does not know")
+    strange = next((name for name in given if name not in _SCIPYS_ARGUMENTS), None)
+    if strange is not None:
+        raise _Left(f"{strange}=, which SciPy does not know")
 
 
 def _cdist(

@@ -37,6 +37,11 @@ def read(predecessors: Any) -> tuple[arrays.Space, Any, int]:
             hint = "; they are the second that apsp returns, give predecessors[1]"
         elif len(p.shape) > 2:
             hint = "; of many graphs give those of one"
+        elif len(p.shape) == 2 and p.shape[0] < p.shape[1]:
+            hint = (
+                "; with indices= they are rows of those nodes alone, where j = predecessors[k, j] "
+                "leads back to indices[k]"
+            )
         raise ValueError(f"predecessors must be a square matrix, got shape {tuple(p.shape)}{hint}")
     if not dtype.startswith(("int", "uint")):
         raise TypeError(

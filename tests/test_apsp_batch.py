@@ -170,6 +170,21 @@ def test_lists_of_graphs_of_other_libraries(rng):
     same(gpudist.apsp([zero, dense[2]]), each([zero, dense[2]]))
 
 
+def test_no_edge_of_a_list_is_refused_where_a_graph_of_it_has_its_own():
+    """Alone each of them refuses it, and so an int32 result that forgot it would be another one."""
+    sparse = pytest.importorskip("scipy.sparse")
+    plain = np.array([[-1, 1], [-1, -1]])
+    masked = np.ma.masked_equal(plain, -1)
+    for other in (masked, sparse.csr_array(plain)):
+        for listed, k in (([plain, other], 1), ([other, plain], 0)):
+            with pytest.raises(ValueError, match=f"graph {k}: no_edge is for (plain|dense) arrays"):
+                gpudist.apsp(listed, no_edge=-1, dtype="int32")
+    with pytest.raises(ValueError, match="graph 0: no_edge is for plain arrays"):
+        gpudist.apsp([masked, masked], no_edge=-1)
+    got = gpudist.apsp([plain, plain], no_edge=-1, dtype="int32")
+    assert [one.tolist() for one in got] == [[[0, 1], [-1, 0]]] * 2
+
+
 @pytest.mark.parametrize("n", [12, 140])
 def test_negative_weights(n, rng):
     """Potentials make edges negative and no cycle; rounding makes some look so."""

@@ -116,3 +116,16 @@ def test_explain_says_who_computes_them(rng):
 def test_what_is_refused(how, error, said):
     with pytest.raises(error, match=said):
         gpudist.apsp(np.ones((3, 3)), **how)
+
+
+def test_who_walks_back_in_rows_is_told_how():
+    graph = np.array([[0, 1, 0], [0, 0, 2], [0, 0, 0]])
+    _, before = gpudist.apsp(graph, indices=[0], return_predecessors=True)
+    for walk in (gpudist.reconstruct_path, gpudist.reconstruct_paths):
+        with pytest.raises(ValueError, match=r"got shape \(1, 3\); with indices= they are rows"):
+            walk(before, 0, 2)
+    node, way = 2, [2]
+    while node != 0:
+        node = before[0, node]
+        way.append(node)
+    assert way == [2, 1, 0]

@@ -270,6 +270,14 @@ def test_bad_lists_of_edges(arguments, error, message):
         gpudist.apsp_edges(*(arguments if isinstance(arguments, tuple) else (arguments,)))
 
 
+@pytest.mark.parametrize("node", [1 << 33, 1 << 63, (1 << 64) - 1])
+@pytest.mark.parametrize("given", [{}, {"n": 3}, {"ptr": [0, 1]}, {"ptr": [0, 1], "n": 3}])
+def test_hashes_are_no_numbers_of_nodes(node, given):
+    """Those above 2**63 are told as they are, and not as what a cast makes of them."""
+    with pytest.raises(ValueError, match=f"one is {node}: the result"):
+        gpudist.apsp_edges(np.array([[0, node]], np.uint64), **given)
+
+
 @pytest.mark.parametrize("given", [{"weight": "km"}, {"nodelist": [1, 0]}, {"sizes": [2]}])
 def test_what_lists_of_edges_have_other_words_for(given):
     """Not taken for what it is not, and above all not ignored."""

@@ -186,6 +186,20 @@ def test_all_kernels_have_a_row(points):
             assert entry.note == (row.why_not or "it does not know the metric euclidean")
 
 
+def test_operands_by_name(points):
+    how = {"against": ["scipy"], "device": "cpu", "repeats": 1}
+    a, b = points
+    for operands, given in (((a,), {"XB": b}), ((), {"XB": b, "XA": a})):
+        found = gpudist.compare("cdist", *operands, **given, **how)
+        assert [entry.note for entry in found.entries] == ["", ""]
+        assert found.shape == (len(a), *b.shape) and found.arguments == "euclidean"
+    with pytest.raises(ValueError, match="for one matrix or graph at a time"):
+        gpudist.compare("cdist", XA=a[None], XB=b, **how)
+    for name in ("measures", "UNREACHABLE", "no such function"):
+        with pytest.raises(ValueError, match="op must be one of cdist"):
+            gpudist.compare(name, a)
+
+
 def test_kernels_by_name(points):
     name = "cdist/cpu_tile_baseline"
     found = gpudist.compare("cdist", *points, against=(), kernels=[name], **FAST)

@@ -178,9 +178,9 @@ def test_a_metric_has_an_exact_rule_and_hard_data(metric):
 @pytest.mark.parametrize("metric", RECORDS)
 def test_it_is_known_whether_scipy_has_a_metric(metric):
     """Three lists say so: what callables are read like, what rivals know, what tests compare."""
-    scipys = metric not in metrics._NOT_SCIPYS
+    scipys = metric not in metrics.NOT_SCIPYS
     assert scipys == (metric in rivals.SCIPYS), (
-        f"metrics._NOT_SCIPYS and rivals.SCIPYS disagree about {metric}"
+        f"metrics.NOT_SCIPYS and rivals.SCIPYS disagree about {metric}"
     )
     assert scipys == (metric in SCIPY), f"conftest.SCIPY is wrong about {metric}"
     distributions = metric in adversary.DISTRIBUTIONS
@@ -214,6 +214,19 @@ def test_a_metric_s_end_is_reached_on_the_cpu():
         assert len(named) > 5
         lost = {name for name in named if f" {macro}({name})" not in host}
         assert lost == set(), f"csrc/cpu/cdist_sums.c has no line {macro} of {lost}"
+
+
+@in_the_checkout
+def test_a_metric_s_end_is_reached_on_a_gpu():
+    """Of sums that are several metrics', kernels/cdist/sums/call.cuh has to tell them apart."""
+    terms = (ROOT / "csrc/metric_terms.h").read_text(encoding="utf-8")
+    numbers = re.split(r"#define GD_DEFINE_FINISH(?:_TRUTHS)?\(", terms)[1]
+    alone = set(re.findall(r"X\(\w+, \d, (GD_\w+)\)", terms)) - {"GD_SEVERAL"}
+    shared = set(re.findall(r"case (GD_\w+):", numbers)) - alone
+    assert {"GD_EUCLIDEAN", "GD_HELLINGER"} <= shared
+    ends = (ROOT / "kernels/cdist/sums/call.cuh").read_text(encoding="utf-8")
+    lost = {name for name in shared if f"distance({name}, " not in ends}
+    assert lost == set(), f"finish in kernels/cdist/sums/call.cuh has no end of {lost}"
 
 
 # ---------------------------------------------------------------- a row

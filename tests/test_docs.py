@@ -9,6 +9,7 @@ from made_lines import ROOT
 from pages import OPTIONAL, docs_pages, python_blocks, run_blocks
 
 import gpudist
+from gpudist import metrics
 from gpudist.__main__ import main
 
 DOCS = ROOT / "docs"
@@ -86,6 +87,21 @@ def test_the_page_of_metrics_has_none_too_many():
     sections = re.findall(r"^### (.+)$", text_of("guide/metrics.md"), re.M)
     assert sorted(sections) == sorted(RECORDS)
     assert f"All {len(RECORDS)} metrics" in text_of("guide/metrics.md")
+
+
+def test_pages_say_how_many_metrics_there_are_and_which_scipy_lacks():
+    files = (ROOT / "README.md", *PAGES)
+    texts = {path.name: path.read_text(encoding="utf-8") for path in files}
+    counts = [
+        (name, int(count))
+        for name, text in (texts | {"help(gpudist)": gpudist.__doc__}).items()
+        for count in re.findall(r"\b(\d+)\s+metrics\b", text)
+    ]
+    assert len(counts) > 5
+    assert [one for one in counts if one[1] != len(RECORDS)] == []
+    for page in ("promises.md", "from/scipy.md"):
+        lost = {name for name in metrics.NOT_SCIPYS if not re.search(rf"\b{name}\b", text_of(page))}
+        assert lost == set(), f"docs/{page} does not name {lost}, which SciPy does not have"
 
 
 def public_names():

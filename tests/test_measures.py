@@ -110,6 +110,24 @@ def test_narrow_integers_have_no_path_as_well(dtype):
     assert measures.diameter(gpudist.apsp([[0, 5], [5, 0]], dtype=dtype)) == 5
 
 
+def test_longest_paths_in_int32_have_no_path_as_well():
+    apart = gpudist.apsp([[0, 1, 0], [0, 0, 2], [0, 0, 0]], semiring="max_plus", dtype="int32")
+    assert apart.min() == -(2**31)
+    for dist in (apart, apart.astype(np.int64)):
+        with pytest.raises(measures.DisconnectedError, match="infinite path length"):
+            measures.eccentricity(dist)
+        assert measures.wiener_index(dist) == np.inf
+        assert measures.harmonic_centrality(dist).tolist() == [0, 1, 1 / 3 + 1 / 2]
+
+
+@pytest.mark.parametrize("dtype", ["int64", "uint32", "uint64"])
+def test_long_integers_are_distances(dtype):
+    far = 2**31 + 5
+    dist = np.array([[0, far], [far, 0]], dtype)
+    assert measures.diameter(dist) == far and measures.wiener_index(dist) == far
+    assert measures.closeness_centrality(dist).tolist() == [1 / far, 1 / far]
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
 def test_on_the_device(dtype, rng):

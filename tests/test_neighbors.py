@@ -311,6 +311,15 @@ def test_refusals(call, error, message):
         call()
 
 
+def test_a_set_refuses_what_its_metric_does_not_take_and_answers_that_are_none():
+    with pytest.raises(ValueError, match="haversine takes 2 columns, X has 3"):
+        gpudist.Neighbors(np.zeros((4, 3)), "haversine")
+    kept = gpudist.Neighbors(np.zeros((4, 2)), "haversine", n_neighbors=1)
+    for query in (kept.kneighbors, kept.radius_neighbors):
+        with pytest.raises(TypeError, match="return_distance must be True or False, got ndarray"):
+            query(return_distance=np.ones(2))
+
+
 def test_empty_sets():
     none = np.empty((0, 2))
     found = gpudist.knn(none, X, 3)

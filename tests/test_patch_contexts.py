@@ -166,7 +166,20 @@ def test_one_context_for_all_threads(hurried):
     assert routed.left == {"pdist: a metric in Python": 1200}
 
 
-@pytest.mark.parametrize("name", ["manhattan", "L1", "l2", "taxicab", "infinity", "linf"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "manhattan",
+        "L1",
+        "l2",
+        "taxicab",
+        "infinity",
+        "linf",
+        "Hellinger",
+        "haversine",
+        "inner_product",
+    ],
+)
 def test_names_that_scipy_does_not_know_are_errors(name):
     """They are what it would say, to a test that expects it, say."""
     with pytest.raises(ValueError, match="Unknown Distance Metric"):
@@ -175,6 +188,17 @@ def test_names_that_scipy_does_not_know_are_errors(name):
     with context as routed, pytest.raises(ValueError, match="Unknown Distance Metric"):
         distance.pdist(POINTS, name)
     assert not routed.calls and len(routed.left) == 1
+
+
+@pytest.mark.parametrize(
+    "given", [{"box": 1.0}, {"rows": slice(0, 1)}, {"kernel": "reference"}, {"progress": True}]
+)
+def test_arguments_that_scipy_does_not_know_are_errors(given):
+    """A program that asks for them learns so with and without the context."""
+    with gpudist.patched_scipy(device="cpu") as routed, pytest.raises(TypeError):
+        distance.cdist(POINTS, POINTS, **given)
+    (name,) = given
+    assert not routed.calls and routed.left == {f"cdist: {name}=, which SciPy does not know": 1}
 
 
 def test_scipys_error_comes_alone():

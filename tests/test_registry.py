@@ -1,5 +1,6 @@
 """The table, the chooser and its reasons."""
 
+import ast
 import dataclasses
 import html
 import itertools
@@ -331,3 +332,26 @@ def test_neighbours_run_the_kernels_of_cdist_and_their_own():
 def test_dir_has_public_names_alone():
     assert dir(gpudist) == sorted(gpudist.__all__)
     assert all(hasattr(gpudist, name) for name in dir(gpudist))
+
+
+def names_for_type_checkers():
+    """Yield what a type checker sees bound in the package: it runs no branch that is not for it."""
+    tree = ast.parse(Path(gpudist.__file__).read_text(encoding="utf-8"))
+    for node in tree.body:
+        seen = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for one in node.body if seen else [node]:
+            if isinstance(one, ast.ImportFrom):
+                yield from (alias.asname or alias.name for alias in one.names)
+            elif isinstance(one, ast.Assign):
+                yield from (target.id for target in one.targets)
+            elif isinstance(one, ast.FunctionDef):
+                yield one.name
+
+
+def test_type_checkers_know_public_names_and_no_others():
+    """With a module's __getattr__ they take any name for one that is there, mistyped ones too."""
+    known = set(names_for_type_checkers())
+    assert {*gpudist.__all__, *gpudist._LATE} <= known
+    assert "__getattr__" not in known
+    hints = [f.__annotations__["metric"] for f in (gpudist.Neighbors.__init__, gpudist.cdist)]
+    assert hints[0] == hints[1]

@@ -105,6 +105,14 @@ print(workers())
     assert sorted(said) == sorted([*wanted, "7"])
 
 
+def test_more_threads_than_there_can_be_take_no_memory(digests):
+    """Each has a part of a workspace, and a million of them would need some hundred gigabytes."""
+    script = "print('sums', digest('sums'), sep=':')\nprint(workers())"
+    *said, workers = run(script, 1_000_000)
+    assert said == [line for line in digests if line.startswith("sums:")]
+    assert int(workers) < 1023
+
+
 _EXIT = """
 began = threading.Event()
 def work():

@@ -387,6 +387,7 @@ WRONG = [
     ((torch.ones(2, 3, device="meta"), torch.ones(2, 3)), {}, TypeError, "x1 is on meta and x2"),
     ((torch.ones(2, 3).to_sparse(), torch.ones(2, 3)), {}, TypeError, "x1 must be a dense tensor"),
     ((), {"p": "2"}, TypeError, "p must be a real number, got str"),
+    ((), {"p": "cosine"}, TypeError, "a metric is given as metric='cosine'"),
     ((), {"p": torch.ones((), requires_grad=True)}, TypeError, "p is a tensor that requires grad"),
     ((), {"p": -1}, ValueError, "p must be 0 or more"),
     ((), {"p": math.nan}, ValueError, "p must be 0 or more"),

@@ -253,3 +253,23 @@ def test_mapped_tensors_are_batches_where_there_are_operators():
     ):
         with pytest.raises(TypeError, match=f"^{name} is a tensor that torch.func.vmap maps"):
             torch.func.vmap(call)(x)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda a, b: gpudist.cdist(a[0], b), ValueError, "^XA must "),
+        (lambda a, b: gpudist.cdist(b, a[:, :2]), ValueError, "^XA and XB must have the same numb"),
+        (lambda a, b: gpudist.cdist(a.expand(2, 4, 3), b.expand(3, 5, 3)), ValueError, "of XA and"),
+        (lambda a, b: gpudist.pdist(a[0]), ValueError, "^X must "),
+        (lambda a, b: gpudist.cdist(a, b, "minkowski", p="3"), TypeError, "^p must be a real numb"),
+        (lambda a, b: gpudist.cdist(a, b, "minkowski", p=None), TypeError, "^p must be a real num"),
+        (lambda a, b: gpudist.pdist(a, "minkowski", p=-1), ValueError, "^p must be greater than 0"),
+        (lambda a, b: gpudist.cdist(a, b, w=[-1, 1, 1]), ValueError, "^weights must be non-negat"),
+    ],
+)
+def test_errors_are_in_the_words_of_the_function_with_gradients_and_without(call, error, message):
+    a, b = torch.zeros(4, 3), torch.zeros(5, 3)
+    for recorded in (False, True):
+        with pytest.raises(error, match=message):
+            call(a.requires_grad_(recorded), b)

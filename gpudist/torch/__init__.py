@@ -54,6 +54,9 @@ _OF_ALIASES = {
     for alias in metric.aliases
 }
 
+# What errors call the points.
+Names = tuple[str, ...]
+
 _HALVES = (torch.float16, torch.bfloat16)
 _FLOATS = (torch.float32, torch.float64, *_HALVES)
 
@@ -140,21 +143,7 @@ def cdist(
             f"compute_mode must be {', '.join(map(repr, _MODES[:2]))} or {_MODES[2]!r}, got "
             f"{compute_mode!r}"
         )
-    kind, exponent = _kind(p, metric)
-    plain = is_plain(x1, x2)
-    x1, x2, dtype = _points(plain, x1=x1, x2=x2)
-    shape, other = x1.shape, x2.shape
-    if shape[-1] != other[-1]:
-        raise ValueError(
-            f"x1 and x2 must have the same number of columns, got shapes {tuple(shape)} and "
-            f"{tuple(other)}"
-        )
-    weights = None if w is None else _weights(w, x1, kind, exponent)
-    # What a compiler sees must not depend on numbers of rows.
-    if not (plain and shape == other) and shape[:-2] != other[:-2]:
-        x1, x2 = _broadcast(x1, x2)
-    distances = _distances(plain, x1, x2, kind, exponent, weights)
-    return distances if distances.dtype is dtype else distances.to(dtype)
+    return _between(("x1", "x2"), x1, x2, p, metric, w)
 
 
 def pdist(x: Tensor, p: float = 2.0, *, metric: str | None = None, w: Any = None) -> Tensor:
@@ -185,16 +174,42 @@ def pdist(x: Tensor, p: float = 2.0, *, metric: str | None = None, w: Any = None
     >>> gpudist.torch.pdist(torch.tensor([[0.0, 0.0], [3.0, 0.0], [3.0, 4.0]]))
     tensor([3., 5., 4.])
     """
+    return _among(("x",), x, p, metric, w)
+
+
+def _between(names: Names, x1: Tensor, x2: Tensor, p: Any, metric: str | None, w: Any) -> Tensor:
+    """Compute what `cdist` is asked for; `names` are what errors call the points."""
+    kind, exponent = _kind(p, metric)
+    plain = is_plain(x1, x2)
+    x1, x2, dtype = _points(plain, names, x1, x2)
+    shape, other = x1.shape, x2.shape
+    if shape[-1] != other[-1]:
+        raise ValueError(
+            f"{' and '.join(names)} must have the same number of columns, got shapes "
+            f"{tuple(shape)} and {tuple(other)}"
+        )
+    weights = None if w is None else _weights(w, x1, kind, exponent)
+    # What a compiler sees must not depend on numbers of rows.
+    if not (plain and shape == other) and shape[:-2] != other[:-2]:
+        x1, x2 = _broadcast(names, x1, x2)
+    distances = _distances(plain, x1, x2, kind, exponent, weights)
+    return distances if distances.dtype is dtype else distances.to(dtype)
+
+
+def _among(names: Names, x: Tensor, p: Any, metric: str | None, w: Any) -> Tensor:
+    """Compute what `pdist` is asked for; `names` has what errors call the points."""
     kind, exponent = _kind(p, metric)
     plain = is_plain(x)
-    points, _, dtype = _points(plain, x=x)
+    points, _, dtype = _points(plain, names, x)
     weights = None if w is None else _weights(w, points, kind, exponent)
     return _distances(plain, points, None, kind, exponent, weights).to(dtype)
 
 
 def _kind(p: Any, metric: str | None) -> tuple[str, float]:
     """Return what to compute, with its exponent."""
-    p = float(p) if type(p) in (int, float) else checks.number("p", p)
+    if isinstance(p, str):
+        raise TypeError(f"p must be a real number, got str; a metric is given as metric={p!r}")
+    p = _exponent(p)
     if not p >= 0:
         raise ValueError(f"p must be 0 or more, got {p}")
     if metric is None:
@@ -212,19 +227,26 @@ def _kind(p: Any, metric: str | None) -> tuple[str, float]:
     return kind, exponent
 
 
-def _points(plain: bool, **given: Any) -> tuple[Tensor, Tensor, torch.dtype]:
+def _exponent(p: Any) -> float:
+    """Read a number; most are such that a compiler can read on."""
+    return float(p) if type(p) in (int, float) else checks.number("p", p)
+
+
+def _points(plain: bool, names: Names, *given: Any) -> tuple[Tensor, Tensor, torch.dtype]:
     """Return the points in the dtype of the computation, and the dtype of the result."""
-    for name, x in given.items():
+    for name, x in zip(names, given, strict=True):
         if not plain:
             _refuse_other(name, x)
         if x.dtype not in _FLOATS:
             raise TypeError(f"{name} must be of floating point, got {x.dtype}")
         if x.ndim < 2:
             raise ValueError(f"{name} must have two dimensions or more, got shape {tuple(x.shape)}")
-    first, last = next(iter(given.values())), x
+    first, last = given[0], given[-1]
     # Numbers of devices are read sooner than devices; meta tensors have none.
     if not (plain and first.get_device() == last.get_device()) and first.device != last.device:
-        raise TypeError(f"x1 is on {first.device} and x2 on {last.device}; move one of them")
+        raise TypeError(
+            f"{names[0]} is on {first.device} and {names[-1]} on {last.device}; move one of them"
+        )
     dtype = first.dtype
     if dtype is last.dtype and dtype not in _HALVES:
         return first, last, dtype
@@ -233,7 +255,9 @@ def _points(plain: bool, **given: Any) -> tuple[Tensor, Tensor, torch.dtype]:
         if kind != "meta" and torch.is_autocast_enabled(kind):  # for meta tensors it is an error
             first, last = (x.float() if x.dtype in _HALVES else x for x in (first, last))
     if first.dtype != last.dtype:
-        raise TypeError(f"x1 is of {first.dtype} and x2 of {last.dtype}; convert one of them")
+        raise TypeError(
+            f"{names[0]} is of {first.dtype} and {names[-1]} of {last.dtype}; convert one of them"
+        )
     dtype = first.dtype
     if dtype in _HALVES:
         first, last = first.float(), last.float()
@@ -249,14 +273,14 @@ def _refuse_other(name: str, x: Any) -> None:
         raise TypeError(f"{name} must be a dense tensor, got one that is {kind}")
 
 
-def _broadcast(x1: Tensor, x2: Tensor) -> tuple[Tensor, Tensor]:
+def _broadcast(names: Names, x1: Tensor, x2: Tensor) -> tuple[Tensor, Tensor]:
     """Return the points in batches of one shape, with strides of 0 where one was broadcast."""
     try:
         batch = torch.broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
     except RuntimeError:
         raise ValueError(
-            f"the batches of x1 and x2 do not broadcast, got shapes {tuple(x1.shape)} and "
-            f"{tuple(x2.shape)}"
+            f"the batches of {' and '.join(names)} do not broadcast, got shapes "
+            f"{tuple(x1.shape)} and {tuple(x2.shape)}"
         ) from None
     return x1.expand(*batch, *x1.shape[-2:]), x2.expand(*batch, *x2.shape[-2:])
 
@@ -285,14 +309,16 @@ def of_recorded(function: str, named: dict[str, Any], metric: Any, given: dict[s
     name = metrics.resolve(metric, given, function).name
     floats = all(x.dtype in _FLOATS for x in points)
     periodic = given.get("box") is not None
-    if name not in _METRICS or periodic or not floats or not float(given.get("p", 2.0)) > 0:
+    if name not in _METRICS or periodic or not floats:
         return None
+    p, w = _exponent(given.get("p", 2.0)), given.get("w")
+    if not p > 0:
+        raise ValueError(f"p must be greater than 0, got {p}")
     wide = any(x.dtype == torch.float64 for x in points)
     points = [x.to(torch.float64 if wide else torch.float32) for x in points]
-    p, w = given.get("p", 2.0), given.get("w")
     if function == "cdist":
-        return cdist(points[0], points[1], p, metric=name, w=w)
-    return pdist(points[0], p, metric=name, w=w)
+        return _between(tuple(named), points[0], points[1], p, name, w)
+    return _among(tuple(named), points[0], p, name, w)
 
 
 def _weights(w: Any, x: Tensor, kind: str, p: float) -> Tensor | None:
