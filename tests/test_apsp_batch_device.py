@@ -5,7 +5,7 @@ import threading
 
 import numpy as np
 import pytest
-from test_device_arrays import CuPy, Torch
+from device_libraries import CuPy, Torch
 
 import gpudist
 

@@ -4,8 +4,8 @@ import itertools
 
 import numpy as np
 import pytest
+from device_libraries import Torch
 from test_apsp import graph
-from test_device_arrays import Torch
 
 import gpudist
 

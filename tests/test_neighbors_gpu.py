@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from conftest import RECORDS, forms, points
-from test_device_arrays import CuPy, Numba, Torch
+from device_libraries import CuPy, Numba, Torch
 from test_neighbors import CASES, check, keys_from
 from test_watching import seconds_to_hear
 

@@ -116,6 +116,7 @@ struct Metric;
 #define GD_DEFINE_METRIC(NAME, is_sum, is_squares, is_guarded)                              \
     template <>                                                                             \
     struct Metric<GD_##NAME> {                                                              \
+        static constexpr gd_metric metric = GD_##NAME;                                      \
         static constexpr bool folds = is_sum, squares = is_squares;                         \
         template <typename T>                                                               \
         static constexpr bool guarded = is_guarded && sizeof(T) == sizeof(float);           \

@@ -257,7 +257,7 @@ __global__ void __launch_bounds__(kThreads, kThreadsAtWork<D> / kThreads)
     /* plain: threads have all their columns in every row, they are a word, and all is good. */
     const auto walk = [&](auto plain, int end) {
         constexpr bool kPlain = decltype(plain)::value;
-        constexpr int kTurn = kPlain ? kCheck : 2; /* rows a turn of the loop */
+        constexpr int kTurn = kPlain ? 4 : 2; /* rows a turn of the loop */
         const auto add_row = [&](const T(&of_a)[kFill]) {
             T results[kCols];
             find_row<M, D>(results, of_a, b, metric);

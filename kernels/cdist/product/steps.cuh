@@ -57,6 +57,12 @@ auto with_product_metric(const gd_cdist &call, F &&f)
     }
 }
 
+/* The metric among these. */
+inline gd_metric product_metric(const gd_cdist &call)
+{
+    return with_product_metric(call, [](auto metric) { return (gd_metric)metric; });
+}
+
 /* Does what all launchers do: lay_out(plan, take) takes the plan's arrays, and launch(metric,
  * plan) enqueues the steps for one of the metrics that products give. */
 template <typename Plan, typename LayOut, typename Launch>

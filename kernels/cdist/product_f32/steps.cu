@@ -16,9 +16,7 @@ void find_centre_f32(Steps &steps, const gd_cdist &call, Sample *sample,
 void recompute_f32(Steps &steps, const gd_cdist &call, const Weights<float> &weights,
                    const RowTerms &terms, const Suspects &suspects, bool sorts)
 {
-    with_product_metric(call, [&](auto metric) {
-        recompute_suspects<decltype(metric)::value>(steps, call, weights, terms, suspects, sorts);
-    });
+    recompute_suspects(steps, call, weights, terms, suspects, sorts);
     finish_forms(steps, call, terms);
 }
 

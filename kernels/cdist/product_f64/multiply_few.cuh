@@ -80,12 +80,12 @@ __device__ __forceinline__ void move_by(Share (&x)[kShares], const Shift<double>
 
 /* Moves the warp's slab of a unit of rows, and puts it and its squares into a turn. third: which of
  * the turns' shifts are that turn's. */
-template <gd_metric kMetric, int kDown, int kTiles>
+template <gd_metric kRows, int kDown, int kTiles>
 __device__ __forceinline__ void put_unit(Share (&x)[2], FewTile<kDown, kTiles> &shared, int turn,
                                          int unit, int third)
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    if constexpr (Rules<kMetric>::shifts) {
+    if constexpr (Rules<kRows>::shifts) {
         move_by(x, shared.shift[third] + warp * kDims);
     }
     put_a(shared.turns[turn].words[warp][unit], x[0], x[1]);
@@ -162,7 +162,7 @@ __device__ __forceinline__ void add_squares(Sum &of_rows, const Turn<kDown> &tur
 
 /* Makes results of a block's products. `role`: which half of which unit's squares the warp has in
  * `of_rows`, if there are so many. Returns the suspects of each of a lane's units. */
-template <gd_metric kMetric, int kDown, int kTiles>
+template <gd_metric kRows, int kDown, int kTiles>
 __device__ __forceinline__ void store_few(const Cdist<double> &call, const Plan &plan,
                                           FewTile<kDown, kTiles> &shared, int role,
                                           const Sum &of_rows, const Sum (&of_cols)[kTiles],
@@ -171,7 +171,7 @@ __device__ __forceinline__ void store_few(const Cdist<double> &call, const Plan 
 {
     const int lane = threadIdx.x % 32;
     if (role < 2 * kDown) {
-        const double norm = norm_of<kMetric>(of_rows);
+        const double norm = norm_of<kRows>(of_rows);
         if (lane % 4 == 0) {
             shared.norms[role * 8 + lane / 4] = norm;
         }
@@ -179,19 +179,21 @@ __device__ __forceinline__ void store_few(const Cdist<double> &call, const Plan 
     double across[kTiles][2];
 #pragma unroll
     for (int j = 0; j < kTiles; ++j) {
-        spread_norm<kMetric>(of_cols[j], across[j]);
+        spread_norm<kRows>(of_cols[j], across[j]);
     }
     __syncthreads(); /* the norms are there */
+    with_end_in<EndOf<kRows>>(call, [&](auto end) {
 #pragma unroll
-    for (int i = 0; i < kDown; ++i) {
-        suspects[i] = store_products<kMetric>(call, plan, sums[i], top + i * kUnitRows + lane / 4,
-                                              first_col + lane % 4 * 2,
-                                              shared.norms + i * kUnitRows + lane / 4, across);
-    }
+        for (int i = 0; i < kDown; ++i) {
+            suspects[i] = store_products<decltype(end)::metric>(
+                call, plan, sums[i], top + i * kUnitRows + lane / 4, first_col + lane % 4 * 2,
+                shared.norms + i * kUnitRows + lane / 4, across);
+        }
+    });
 }
 
 /* Computes a block's suspects again; a warp does it. suspects: a lane's. */
-template <gd_metric kMetric, bool kWords, int kTiles>
+template <gd_metric kRows, bool kWords, int kTiles>
 __device__ __forceinline__ void recompute_few(const Cdist<double> &call, FewTile<1, kTiles> &shared,
                                               uint32_t suspects, ptrdiff_t top, ptrdiff_t left)
 {
@@ -208,7 +210,7 @@ __device__ __forceinline__ void recompute_few(const Cdist<double> &call, FewTile
     });
     __syncthreads(); /* the list is there */
     if (warp == 0) {
-        shared.own.template compute<kMetric, kWords>(call, top, left);
+        shared.own.template compute<EndOf<kRows>, kWords>(call, top, left);
     }
 }
 
@@ -245,7 +247,7 @@ __device__ __forceinline__ void note_suspects(const Cdist<double> &call, const P
 }
 
 /* Makes results of a block's products, as store_few does, and sees to those that are suspect. */
-template <gd_metric kMetric, bool kWords, int kDown, int kTiles>
+template <gd_metric kRows, bool kWords, int kDown, int kTiles>
 __device__ __forceinline__ void finish_few(const Cdist<double> &call, const Plan &plan,
                                            FewTile<kDown, kTiles> &shared, int role,
                                            const Sum &of_rows, const Sum (&of_cols)[kTiles],
@@ -253,7 +255,7 @@ __device__ __forceinline__ void finish_few(const Cdist<double> &call, const Plan
                                            ptrdiff_t left, ptrdiff_t first_col)
 {
     uint32_t suspects[kDown], some = 0;
-    store_few<kMetric>(call, plan, shared, role, of_rows, of_cols, sums, top, first_col, suspects);
+    store_few<kRows>(call, plan, shared, role, of_rows, of_cols, sums, top, first_col, suspects);
 #pragma unroll
     for (int i = 0; i < kDown; ++i) {
         some |= suspects[i];
@@ -263,7 +265,7 @@ __device__ __forceinline__ void finish_few(const Cdist<double> &call, const Plan
         note_suspects(call, plan, shared, any, suspects, top, left);
     }
     else if (any) {
-        recompute_few<kMetric, kWords>(call, shared, suspects[0], top, left);
+        recompute_few<kRows, kWords>(call, shared, suspects[0], top, left);
     }
 }
 
@@ -311,7 +313,7 @@ constexpr int kAhead = (kDown * kTiles) == 1 ? 4 : 2;
 /* A turn of the loop over slabs from `first` on: adds their products and the columns' squares, and
  * brings columns ahead and, if there are more turns, the next one's rows. at, third: which of the
  * turns' rows and shifts are this one's. */
-template <gd_metric kMetric, int kDown, int kTiles, bool kWords>
+template <gd_metric kRows, int kDown, int kTiles, bool kWords>
 __device__ __forceinline__ void multiply_turn(FewTile<kDown, kTiles> &shared,
                                               const FewRows<kTiles, kWords> &from, ptrdiff_t first,
                                               ptrdiff_t slabs, int at, int third,
@@ -334,7 +336,7 @@ __device__ __forceinline__ void multiply_turn(FewTile<kDown, kTiles> &shared,
             from.load_a(a, s / kPeriod, place, kTurn + threadIdx.x / 32);
         }
         Share(&columns)[kTiles] = b[s % kAhead<kDown, kTiles>];
-        if constexpr (Rules<kMetric>::shifts) {
+        if constexpr (Rules<kRows>::shifts) {
             move_by(columns, shared.shift[third] + s * kDims);
         }
 #pragma unroll
@@ -344,18 +346,18 @@ __device__ __forceinline__ void multiply_turn(FewTile<kDown, kTiles> &shared,
         add_slab(sums, shared.turns[at].words[s], columns);
         from.load_b(columns, place, s + kAhead<kDown, kTiles>);
         if (more && s % kPeriod == kPeriod - 1) {
-            put_unit<kMetric>(a, shared, at ^ 1, s / kPeriod, third == 2 ? 0 : third + 1);
+            put_unit<kRows>(a, shared, at ^ 1, s / kPeriod, third == 2 ? 0 : third + 1);
         }
     }
 }
 
 /* down: blocks below each other, which follow each other closely, as they read the same columns. */
-template <gd_metric kMetric, int kDown, int kTiles, bool kWords>
+template <gd_metric kRows, int kDown, int kTiles, bool kWords>
 __global__ void __launch_bounds__(kUnpreparedThreads, kDown == 1 ? 3 : 2)
-    multiply_few(const __grid_constant__ Cdist<double> call, const __grid_constant__ Plan plan,
-                 unsigned down)
+    multiply_few(const __grid_constant__ CallFor<EndOf<kRows>, double> call,
+                 const __grid_constant__ Plan plan, unsigned down)
 {
-    using R = Rules<kMetric>;
+    using R = Rules<kRows>;
     constexpr int kCols = FewTile<kDown, kTiles>::cols;
     extern __shared__ __align__(128) unsigned char memory[];
     FewTile<kDown, kTiles> &shared = *reinterpret_cast<FewTile<kDown, kTiles> *>(memory);
@@ -401,7 +403,7 @@ __global__ void __launch_bounds__(kUnpreparedThreads, kDown == 1 ? 3 : 2)
     }
 #pragma unroll
     for (int i = 0; i < kDown; ++i) {
-        put_unit<kMetric>(first_a[i], shared, 0, i, 0);
+        put_unit<kRows>(first_a[i], shared, 0, i, 0);
     }
     __syncthreads();
 
@@ -418,7 +420,7 @@ __global__ void __launch_bounds__(kUnpreparedThreads, kDown == 1 ? 3 : 2)
         if (R::shifts && brings) {
             brought = shift_of((first + 2 * kTurn) * kDims + threadIdx.x);
         }
-        multiply_turn<kMetric>(shared, from, first, slabs, at, third, b, of_cols, sums);
+        multiply_turn<kRows>(shared, from, first, slabs, at, third, b, of_cols, sums);
         if (role < 2 * kDown) {
             add_squares(of_rows, shared.turns[at], role, slabs - first);
         }
@@ -433,8 +435,8 @@ __global__ void __launch_bounds__(kUnpreparedThreads, kDown == 1 ? 3 : 2)
     if (slabs > kGroupSlabs) {
         join_groups(sums, shared);
     }
-    finish_few<kMetric, kWords>(call, plan, shared, role, of_rows, of_cols, sums, top, left,
-                                first_col);
+    finish_few<kRows, kWords>(call, plan, shared, role, of_rows, of_cols, sums, top, left,
+                              first_col);
 }
 
 }  // namespace tensor_f64

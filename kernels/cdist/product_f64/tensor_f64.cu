@@ -100,26 +100,27 @@ void enqueue_short_rows(Steps &steps, const gd_cdist &call, const Plan &plan, bo
                   gd::parameters_of<double>(call), plan, grid, each);
 }
 
-template <gd_metric kMetric, int kDown, int kTiles>
+template <gd_metric kRows, int kDown, int kTiles>
 void enqueue_few(Steps &steps, const gd_cdist &call, const Plan &plan, bool words)
 {
     using Shared = FewTile<kDown, kTiles>;
     const ptrdiff_t down = gd::ceil_div(call.out.rows, (ptrdiff_t)Shared::rows);
     const ptrdiff_t across = gd::ceil_div(call.out.cols, (ptrdiff_t)Shared::cols);
-    steps.enqueue(words ? multiply_few<kMetric, kDown, kTiles, true>
-                        : multiply_few<kMetric, kDown, kTiles, false>,
+    steps.enqueue(words ? multiply_few<kRows, kDown, kTiles, true>
+                        : multiply_few<kRows, kDown, kTiles, false>,
                   down * across, dim3(kUnpreparedThreads),
                   few_bytes<kDown, kTiles>(plan.slabs > kGroupSlabs),
-                  gd::parameters_of<double>(call), plan, (unsigned)down);
+                  call_for<EndOf<kRows>>(call, plan.weights, plan.terms), plan, (unsigned)down);
 }
 
 template <gd_metric kMetric>
 void multiply_unprepared(Steps &steps, const gd_cdist &call, const Plan &plan, bool words)
 {
+    /* Of what ends otherwise, rows are the same. */
+    constexpr gd_metric kRows = kMetric == GD_INNER_PRODUCT ? kMetric : GD_SQEUCLIDEAN;
     if (plan.by_itself) { /* the fewer columns a block has the more blocks there are */
-        plan.suspects.parts() <= kFewestParts
-            ? enqueue_few<kMetric, 1, 1>(steps, call, plan, words)
-            : enqueue_few<kMetric, 1, 2>(steps, call, plan, words);
+        plan.suspects.parts() <= kFewestParts ? enqueue_few<kRows, 1, 1>(steps, call, plan, words)
+                                              : enqueue_few<kRows, 1, 2>(steps, call, plan, words);
     }
     else if (plan.slabs == 1) {
         enqueue_short_rows<kMetric, 1>(steps, call, plan, words);
@@ -128,7 +129,7 @@ void multiply_unprepared(Steps &steps, const gd_cdist &call, const Plan &plan, b
         enqueue_short_rows<kMetric, kShortSlabs>(steps, call, plan, words);
     }
     else {
-        enqueue_few<kMetric, 2, 2>(steps, call, plan, words);
+        enqueue_few<kRows, 2, 2>(steps, call, plan, words);
     }
 }
 
@@ -179,13 +180,11 @@ cudaError_t launch(const gd_cdist &call, Plan &plan)
         multiply_unprepared<kMetric>(steps, call, plan, words);
     }
     if (!plan.by_itself) {
-        recompute_suspects<kMetric, double>(steps, call, plan.weights, plan.terms, plan.suspects,
-                                            !plan.one_group());
+        recompute_suspects(steps, call, plan.weights, plan.terms, plan.suspects, !plan.one_group());
         finish_forms(steps, call, plan.terms);
     }
     else if (R::shifts) { /* the sample may tell that all is direct */
-        compute_dense<gd::Metric<kMetric>, double>(steps, call, plan.weights, plan.terms,
-                                                   plan.suspects);
+        compute_dense<gd::Ended>(steps, call, plan.weights, plan.terms, plan.suspects);
     }
     return steps.code;
 }

@@ -11,6 +11,10 @@ namespace tensor_f64 {
 
 constexpr int kUnpreparedWarps = 4, kUnpreparedThreads = kUnpreparedWarps * 32;
 
+/* What results end by, of metrics whose rows are those of kRows. */
+template <gd_metric kRows>
+using EndOf = std::conditional_t<kRows == GD_SQEUCLIDEAN, Ended, Metric<kRows>>;
+
 /* Finishes and stores the products of a unit of rows with some eights of columns. A lane's first
  * result is at (row, col), its rows' norms are norms[0] and norms[8], its columns' are `across`.
  * Returns which are to be computed again, in the order of a word of suspects, its last bit last. */
@@ -79,7 +83,7 @@ struct Unprepared {
     }
 
     /* Computes them, 32 at a time; a warp does it. */
-    template <gd_metric kMetric, bool kWords>
+    template <typename M, bool kWords>
     __device__ __forceinline__ void compute(const Cdist<double> &call, ptrdiff_t top,
                                             ptrdiff_t left)
     {
@@ -93,7 +97,7 @@ struct Unprepared {
                     make_int2((int)top + place / kListCols, (int)left + place % kListCols);
             }
             __syncwarp();
-            recompute_singles<Metric<kMetric>>(call, kWords, singles, 0, count);
+            recompute_singles<M>(call, kWords, singles, 0, count);
         }
     }
 };

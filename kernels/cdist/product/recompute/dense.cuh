@@ -254,8 +254,8 @@ __device__ __forceinline__ void sum_tile(const Cdist<T, kForm> &call, bool words
  * busy while nobody computes, and then the other way round. */
 constexpr int kShares = 8;
 
-/* A thread puts its totals where others find them, all but those of scaled rows as results: what
- * these need beside would be loaded in 64 places. */
+/* A thread puts its totals where others find them, as results unless these depend on the call: what
+ * they need beside would be loaded, or asked, in 64 places. */
 template <typename M, typename T>
 __device__ __forceinline__ void put_results(Tile<T> &tile, const typename Tile<T>::Results &total)
 {
@@ -268,7 +268,7 @@ __device__ __forceinline__ void put_results(Tile<T> &tile, const typename Tile<T
 #pragma unroll
         for (int j = 0; j < kRun; ++j) {
             results[j] = total[i / kRuns][i % kRuns * kRun + j];
-            if constexpr (!kScales<M>) {
+            if constexpr (!kEndsByCall<M>) {
                 results[j] = M::finish(results[j]);
             }
         }
@@ -321,8 +321,8 @@ __device__ __forceinline__ void store_share(const Cdist<T, kForm> &call, const T
         for (int i = 0; i < kRows; ++i) {
             T result = tile.results[warp * kEach + share * kRows + i][at];
             if (suspected >> i & 1) {
-                if constexpr (kScales<M>) {
-                    result = whole(call).result(result, rows[i], col);
+                if constexpr (kEndsByCall<M>) {
+                    result = result_of<M>(call, rows[i], col, result);
                 }
                 call.row(rows[i])[col] = result;
                 lost |= (unsigned)!is_safe<M>(call, result) << i;
@@ -467,8 +467,10 @@ __device__ __forceinline__ void compute_direct(const Cdist<T, kForm> &call, bool
         keep_all_scaled(call, row, col, tile, total);
     }
     else {
-        keep_all<M>(call, row + this_thread() / 8 * Tile<T>::rows,
-                    col + this_thread() % 8 * Tile<T>::run, total);
+        with_end_in<M>(call, [&](auto end) {
+            keep_all<decltype(end)>(call, row + this_thread() / 8 * Tile<T>::rows,
+                                    col + this_thread() % 8 * Tile<T>::run, total);
+        });
     }
 }
 

@@ -3,14 +3,13 @@
  * Products are taken of rows that are multiplied by the roots of weights after they have moved. A
  * suspect element of such rows is the sum of squares of differences that are multiplied likewise:
  * never of scaled rows, whose rounding is all that is left of rows that are nearly the same. The
- * steps that compute suspects are written for a metric M: one of metrics.cuh, or Scaled, whose call
- * says at run time which of several it is, so that there is one copy of these steps for all. */
+ * steps that compute suspects are written for a metric M: one of metrics.cuh, or Scaled or Ended
+ * (common/ends.cuh), whose call says at run time which of several it is, so that there is one copy
+ * of these steps for all. */
 #ifndef GPUDIST_CDIST_PRODUCT_RECOMPUTE_SCALED_CUH
 #define GPUDIST_CDIST_PRODUCT_RECOMPUTE_SCALED_CUH
 
-#include <type_traits>
-
-#include "common/metrics.cuh"
+#include "common/ends.cuh"
 
 namespace gd {
 namespace product_form {
@@ -130,15 +129,39 @@ struct Scaled {
 template <typename M>
 constexpr bool kScales = std::is_same<M, Scaled>::value;
 
+/* A call of Ended. */
+template <typename T, Form kForm = Form::kEither>
+struct EndedCall : Cdist<T, kForm> {
+    gd_metric metric;
+};
+
+/* Whether the call says what results of M are. */
+template <typename M>
+constexpr bool kEndsByCall = kScales<M> || kIsEnded<M>;
+
 /* The call of kernels for M. */
 template <typename M, typename T, Form kForm = Form::kEither>
-using CallFor = std::conditional_t<kScales<M>, ScaledCall<T, kForm>, Cdist<T, kForm>>;
+using CallFor =
+    std::conditional_t<kScales<M>, ScaledCall<T, kForm>,
+                       std::conditional_t<kIsEnded<M>, EndedCall<T, kForm>, Cdist<T, kForm>>>;
 
 /* All of a call that a kernel for Scaled was given. */
 template <typename T, Form kForm>
 __device__ __forceinline__ const ScaledCall<T, kForm> &whole(const Cdist<T, kForm> &call)
 {
     return static_cast<const ScaledCall<T, kForm> &>(call);
+}
+
+/* Calls f(Metric<...>{}) for what results of M, which is not Scaled, end by. */
+template <typename M, typename T, Form kForm, typename F>
+__device__ __forceinline__ void with_end_in([[maybe_unused]] const Cdist<T, kForm> &call, F &&f)
+{
+    if constexpr (kIsEnded<M>) {
+        with_end_of<M>(static_cast<const EndedCall<T, kForm> &>(call).metric, f);
+    }
+    else {
+        f(M{});
+    }
 }
 
 /* The root of a dimension's weight; beyond the last dimension, where differences are 0, of that. */
@@ -173,7 +196,8 @@ __device__ __forceinline__ T result_of([[maybe_unused]] const Cdist<T, kForm> &c
         return whole(call).result(total, row, col);
     }
     else {
-        return M::finish(total);
+        with_end_in<M>(call, [&](auto end) { total = end.finish(total); });
+        return total;
     }
 }
 
@@ -184,7 +208,9 @@ __device__ __forceinline__ bool is_safe([[maybe_unused]] const Cdist<T, kForm> &
         return whole(call).safe(result);
     }
     else {
-        return M::safe(result);
+        bool safe = true;
+        with_end_in<M>(call, [&](auto end) { safe = end.safe(result); });
+        return safe;
     }
 }
 
@@ -226,7 +252,8 @@ __device__ __forceinline__ void recompute_run(const Cdist<float, kForm> &call, p
                                               ptrdiff_t end, const Run<float> &run)
 {
     if constexpr (!kScales<M>) {
-        recompute_f64<M>(call, row, end, 1, run);
+        with_end_in<M>(
+            call, [&](auto metric) { recompute_f64<decltype(metric)>(call, row, end, 1, run); });
     }
     else {
         for (; row < end; ++row) {
