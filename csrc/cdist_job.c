@@ -209,9 +209,12 @@ static gd_status prepare_here(gd_job *job, const gd_prepare *all, gd_error *err)
     return status;
 }
 
-/* Makes prepared rows of made->given. */
-static gd_status prepare(gd_job *job, const gd_names *names, gd_prepared_rows *made, gd_error *err)
+/* Makes prepared rows of made->given, or, with `many`, of all the matrices that it is the first
+ * of: then made->rows are those of the first. */
+static gd_status prepare(gd_job *job, const gd_names *names, const gd_own *many,
+                         gd_prepared_rows *made, gd_error *err)
 {
+    const ptrdiff_t rows = made->given.rows * (many != NULL ? many->count : 1);
     gd_prepare now = job->task;
     const bool has_terms = now.what != GD_UNIT && now.what != GD_CENTRED_UNIT;
     const gd_matrix *x = &made->given;
@@ -223,14 +226,15 @@ static gd_status prepare(gd_job *job, const gd_names *names, gd_prepared_rows *m
     if (now.what == GD_AS_GIVEN) {
         return GD_OK;
     }
-    status = gd_stage_matrix(&job->stage, x->rows, prepared_columns(job, x->cols), dtype,
+    status = gd_stage_matrix(&job->stage, rows, prepared_columns(job, x->cols), dtype,
                              names->prepared, &now.to, err);
     if (status == GD_OK && has_terms) {
-        status = gd_stage_memory(&job->stage, (size_t)x->rows, sizeof(double), names->prepared,
+        status = gd_stage_memory(&job->stage, (size_t)rows, sizeof(double), names->prepared,
                                  &memory, err);
     }
     now.x = *x;
-    made->rows = now.to;
+    now.many = many;
+    made->rows = gd_rows_from(&now.to, 0, x->rows);
     made->terms = now.terms = memory;
     if (status != GD_OK || gd_job_counts(job)) {
         return status;
@@ -243,7 +247,7 @@ static gd_status bring_and_prepare(gd_job *job, const gd_matrix *x, const gd_nam
                                    gd_prepared_rows *made, gd_error *err)
 {
     const gd_status status = fetch(job, x, names, &made->given, err);
-    return status == GD_OK ? prepare(job, names, made, err) : status;
+    return status == GD_OK ? prepare(job, names, NULL, made, err) : status;
 }
 
 /* Gives some of all rows; they may begin where the kernel cannot read them. */
@@ -288,7 +292,7 @@ static gd_status hold_b(gd_job *job, gd_error *err)
         status = fetch(job, in_parts ? &sample : job->b, &B_NAMES, &job->all_b.given, err);
     }
     job->task.origin = job->all_b.given;
-    status = status == GD_OK ? prepare(job, &B_NAMES, &job->all_b, err) : status;
+    status = status == GD_OK ? prepare(job, &B_NAMES, NULL, &job->all_b, err) : status;
     job->call.whole_b = job->all_b.rows;
     return status;
 }
@@ -421,26 +425,58 @@ static void ask_for_pairs(gd_job *job, void *out)
                                 .device = job->stage.device};
 }
 
+/* Prepares the matrices of an operand that are not one another. Where something was prepared, the
+ * strides of `placed` become those of what was made. */
+static gd_status prepare_many(gd_job *job, const gd_names *names, gd_axes *placed, int stack,
+                              gd_own *own, gd_prepared_rows *made, gd_error *err)
+{
+    const gd_own given = *own;
+    const gd_status status = prepare(job, names, &given, made, err);
+    if (job->task.what != GD_AS_GIVEN) {
+        const ptrdiff_t bytes =
+            made->rows.rows * made->rows.row_stride * (ptrdiff_t)gd_dtype_size(made->rows.dtype);
+        for (int axis = 0; axis < placed->count; ++axis) {
+            placed->strides[stack][axis] = given.passed[axis] * bytes;
+        }
+        *own = gd_stack_own(placed, stack);
+    }
+    return status;
+}
+
 gd_status gd_job_many(gd_job *job, const gd_axes *axes, ptrdiff_t count, bool pairs, bool sure_root,
                       const gd_matrix *out, gd_error *err)
 {
-    const gd_prepared_rows a = {.given = *job->a, .rows = *job->a};
-    const gd_prepared_rows b = {.given = *job->b, .rows = *job->b};
-    const gd_status status = set_arguments(job, err);
+    const int kept = job->stage.owned_count;
+    gd_axes placed = *axes;
+    gd_own own_a = gd_stack_own(axes, 0), own_b = gd_stack_own(axes, 1);
+    gd_prepared_rows a = {.given = *job->a}, b = {.given = *job->b};
     gd_cdist *const call = &job->call;
-    call->whole_b = *job->b;
-    call->out = *out;
+    gd_status status = set_arguments(job, err);
+    if (status == GD_OK) {
+        status = prepare_many(job, &B_NAMES, &placed, 1, &own_b, &b, err);
+    }
     if (pairs) {
+        a = b, own_a = own_b;
+        memcpy(placed.strides[0], placed.strides[1], sizeof placed.strides[0]);
         ask_for_pairs(job, out->data);
     }
+    else if (status == GD_OK) {
+        status = prepare_many(job, &A_NAMES, &placed, 0, &own_a, &a, err);
+    }
+    call->whole_b = b.rows;
+    call->out = pairs ? call->out : *out;
     call->many.count = count;
-    call->many.axes = axes->count;
-    call->many.shape = axes->shape;
-    call->many.a = axes->strides[0];
-    call->many.b = axes->strides[1];
-    call->many.out = axes->strides[2];
+    call->many.axes = placed.count;
+    call->many.shape = placed.shape;
+    call->many.a = placed.strides[0];
+    call->many.b = placed.strides[1];
+    call->many.out = placed.strides[2];
+    call->many.own_a = &own_a;
+    call->many.own_b = &own_b;
     call->many.sure_root = sure_root;
-    return status == GD_OK ? launch(job, &a, &b, err) : status;
+    status = status == GD_OK ? launch(job, &a, &b, err) : status;
+    gd_stage_release_to(&job->stage, kept);
+    return status;
 }
 
 gd_status gd_job_pairs(gd_job *job, void *out, gd_error *err)

@@ -139,6 +139,14 @@ typedef struct gd_matrix {
  */
 #define GD_MOST_AXES 4
 
+/* Of an operand of a batch, the matrices that are not one another: `count` of them, along the axes
+ * along which it moves, of these lengths, so many bytes apart; and along each axis of the batch how
+ * many of them are passed, 0 where one stands for all. */
+typedef struct gd_own {
+    int axes;
+    ptrdiff_t count, shape[GD_MOST_AXES], strides[GD_MOST_AXES], passed[GD_MOST_AXES];
+} gd_own;
+
 /* ---------------------------------------------------------------- launching */
 
 /* A launch parameter that a row lets its callers choose: one of the whole numbers least,
@@ -220,11 +228,13 @@ typedef struct gd_cdist {
     gd_matrix a_given, b_given;
     /* Rows of the table with GD_MANY: a, b and out are the first of `count` matrices, along so many
      * axes of these lengths (GD_MOST_AXES at most), so many bytes apart; without a count, there is
-     * one. sure_root: roots are those of cdist/cuda_narrow. */
+     * one. Terms are those of own_a's and own_b's matrices, one after the other. sure_root: roots
+     * are those of cdist/cuda_narrow. */
     struct {
         ptrdiff_t count;
         int axes;
         const ptrdiff_t *shape, *a, *b, *out;
+        const gd_own *own_a, *own_b;
         bool sure_root;
     } many;
 } gd_cdist;
@@ -293,11 +303,14 @@ typedef enum gd_preparation {
 #define GD_F32_FACTORED_FLOOR 0x1p-200
 
 /* One operand: x as given becomes `to`, a dense matrix of x's dtype (but for GD_BITS) and as many
- * rows, on the same device. Sums are float64, whatever the dtype. Enqueued on the stream. */
+ * rows, on the same device. Sums are float64, whatever the dtype. Enqueued on the stream. On a CUDA
+ * device x may be the first of many matrices, whose rows `to` holds one after the other; all but
+ * GD_FACTORED. */
 typedef struct gd_prepare {
     gd_preparation what;
     void *stream;
     gd_matrix x, to;
+    const gd_own *many;    /* NULL: x is all */
     double *terms;         /* one a row; NULL where `what` has none */
     const double *weights; /* GD_UNIT, GD_CENTRED_UNIT: one a column, or NULL */
     const double *factor;  /* GD_FACTORED: d x d, dense, row-major */

@@ -104,6 +104,20 @@ static gd_status launch_many(gd_job *job, const gd_matrices *batch, gd_axes *axe
     return status;
 }
 
+/* Whether there is memory for what is prepared of all matrices: one by one they need less. */
+static gd_status fits(gd_job *job, const gd_matrices *batch, const gd_axes *axes, bool sure_root,
+                      bool *yes, gd_error *err)
+{
+    gd_budget *const budget = job->stage.budget;
+    gd_status status =
+        gd_job_many(job, axes, batch->count, batch->pairs, sure_root, &batch->out.first, err);
+    if (status == GD_OK) {
+        status = gd_budget_bound(budget, job->stage.device, err);
+    }
+    *yes = budget->allowed == 0 || budget->most <= budget->allowed;
+    return status;
+}
+
 /* Does all with few launches if a kernel of the device can, and says whether. */
 static gd_status run_at_once(const gd_matrices *batch, const gd_measure *measure,
                              const gd_orders *orders, bool *done, gd_error *err)
@@ -111,6 +125,7 @@ static gd_status run_at_once(const gd_matrices *batch, const gd_measure *measure
     const gd_orders near = gd_orders_near(batch->out.first.device, orders);
     const gd_stack *const stacks[] = {&batch->a, batch->pairs ? &batch->a : &batch->b, &batch->out};
     gd_budget budget = gd_budget_of(orders);
+    gd_status status = check(batch, measure, err);
     gd_job job = {.a = &batch->a.first,
                   .b = batch->pairs ? &batch->a.first : &batch->b.first,
                   .dtype = batch->out.first.dtype,
@@ -120,7 +135,6 @@ static gd_status run_at_once(const gd_matrices *batch, const gd_measure *measure
     gd_axes axes;
     int previous;
     bool sure_root;
-    gd_status status = check(batch, measure, err);
     *done = false;
     if (status != GD_OK || (status = gd_job_choose(&job, &near, &choice, err)) != GD_OK) {
         return status;
@@ -133,14 +147,16 @@ static gd_status run_at_once(const gd_matrices *batch, const gd_measure *measure
         !gd_stack_merge(batch->axes, batch->shape, stacks, 3, &axes)) {
         return GD_OK;
     }
-    *done = true;
     job.kernel = kernel;
     job.stage = (gd_stage){.device = choice.device, .stream = orders->stream, .budget = &budget};
-    budget.counting = false;
     if ((status = gd_enter(choice.device, &previous, err)) != GD_OK) {
         return status;
     }
-    status = launch_many(&job, batch, &axes, sure_root, err);
+    status = fits(&job, batch, &axes, sure_root, done, err);
+    budget.counting = false;
+    if (status == GD_OK && *done) {
+        status = launch_many(&job, batch, &axes, sure_root, err);
+    }
     gd_job_release(&job);
     gd_leave(choice.device, previous);
     return status;

@@ -20,7 +20,10 @@ from gpudist.semirings import SEMIRINGS
 
 # Rows and columns of results, off all tiles; of more some kernels have another form.
 SHAPES = ((131, 67), (1300, 901))
-OF_BATCHES = ("cdist/cuda_many", "cdist/cuda_tile", "cdist/cuda_tensor_once")
+OF_BATCHES = tuple(
+    f"cdist/cuda_{name}"
+    for name in ("many", "tile", "tensor_once", "sums", "in_box", "bits", "haversine")
+)
 OTHER_FORMS = tuple(
     f"cdist/cuda_{name}" for name in ("tile", "tensor", "tensor_mma", "tensor_once", "tensor_f64")
 )

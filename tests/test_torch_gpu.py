@@ -4,7 +4,10 @@ import itertools
 import math
 from functools import partial
 
+import numpy as np
 import pytest
+from conftest import RECORDS, forms
+from conftest import points as rows_for
 
 import gpudist
 
@@ -77,6 +80,39 @@ def test_each_matrix_has_the_bits_that_it_has_alone(m, n, d, dtype):
                 assert same(pairs[i], gpudist.pdist(x[i], metric)), metric
 
 
+def all_forms(metric, d, rng):
+    """Give all ways of calling a metric, in a periodic box too."""
+    for _, make in forms(metric):
+        yield make(rng, d)
+        if "box" in RECORDS[metric].arguments:
+            yield make(rng, d) | {"box": rng.uniform(0.5, 2, d)}
+
+
+@DTYPES
+@pytest.mark.parametrize("metric", sorted(RECORDS))
+def test_each_metric_gives_matrices_the_bits_that_they_have_alone(rng, metric, dtype):
+    """Of truths as well, whether one operand stands for several, and however rows lie."""
+    name = str(dtype).removeprefix("torch.")
+    for m, n, columns in ((9, 11, 6), (65, 70, 40), (70, 64, 150)):
+        d = RECORDS[metric].columns or columns
+        for kind in (name, "bool") if RECORDS[metric].domain != "numbers" else (name,):
+            x = np.stack([rows_for(rng, m, d, metric, kind) for _ in range(6)])
+            y = np.stack([rows_for(rng, n, d, metric, kind) for _ in range(3)])
+            x, y = torch.as_tensor(x).reshape(2, 3, m, d).cuda(), torch.as_tensor(y).cuda()
+            y[2, 5], y[1, :, 0] = x[0, 2, 3], 0
+            for given in all_forms(metric, d, rng):
+                compute = partial(gpudist.cdist, metric=metric, dtype=name, **given)
+                got = compute(x, y)
+                for i, j in itertools.product(range(2), range(3)):
+                    assert same(got[i, j], compute(x[i, j], y[j])), given
+                assert same(got[:, 1:, 3:], compute(x[:, 1:, 3:], y[1:].mT.contiguous().mT))
+                assert same(got[:, 2], compute(x[:, 2], y[2]))
+                pairs = gpudist.pdist(x, metric, dtype=name, **given)
+                for i, j in itertools.product(range(2), range(3)):
+                    alone = gpudist.pdist(x[i, j], metric, dtype=name, **given)
+                    assert same(pairs[i, j], alone), given
+
+
 @pytest.mark.parametrize("d", [1, 2, 3, 4])
 @pytest.mark.parametrize("metric", ["euclidean", "cityblock", "chebyshev", "sqeuclidean"])
 def test_few_dimensions_keep_their_digits_whether_rows_come_by_fours_or_not(metric, d):
@@ -108,17 +144,33 @@ def test_batches_are_read_as_they_lie():
     assert torch.equal(torch.as_tensor(got, device="cuda"), gpudist.cdist(x, y))
 
 
+LAUNCHED_ONCE = [("minkowski", {"p": p}) for p in (2, 2.5, 3)]
+LAUNCHED_ONCE += [("euclidean", {"w": [1.0, 2.0]}), ("cityblock", {"box": [1.0, 2.0]})]
+LAUNCHED_ONCE += [
+    (metric, {}) for metric in sorted(RECORDS) if "VI" not in RECORDS[metric].arguments
+]
+
+
 @DTYPES
+@pytest.mark.parametrize("metric, given", LAUNCHED_ONCE)
 @pytest.mark.filterwarnings("ignore:Warning. Profiler clears events:UserWarning")
-def test_few_launches_do_small_matrices(dtype):
+def test_few_launches_do_small_matrices(metric, given, dtype):
     """A profiler notes events of its own as it begins: the second time counts."""
-    x, y = there(500, 8, 3, dtype=dtype), there(500, 8, 3, dtype=dtype)
+    x, y = there(500, 8, 2, dtype=dtype).abs() / 9, there(500, 8, 2, dtype=dtype, seed=1).abs() / 9
+    if metric == "seuclidean":
+        given = {"V": [1.0, 2.0]}
     for _ in range(2):
         with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as seen:
-            gpudist.cdist(x, y)
+            gpudist.cdist(x, y, metric, **given)
             torch.cuda.synchronize()
     on_device = [e for e in seen.events() if e.device_type == torch.autograd.DeviceType.CUDA]
     assert len(on_device) < 50, sorted({e.name for e in on_device})
+
+
+def test_a_batch_that_may_not_be_prepared_at_once_is_done_matrix_by_matrix():
+    x = there(50, 100, 64).abs()
+    whole = gpudist.cdist(x, x, "jensenshannon")
+    assert same(whole, gpudist.cdist(x, x, "jensenshannon", max_memory=300_000))
 
 
 def gathered(kind, *shape):

@@ -18,6 +18,10 @@
  * - the division is a reciprocal and one correction (Count in common/counts.cuh): of float64, where
  * instructions take two cycles, that is a quarter less than IEEE's.
  *
+ * Of a batch all matrices' tiles are one grid, in the form for rows that start anywhere: in the
+ * other there is no register left for where a matrix begins, and keeping that in shared memory made
+ * one matrix of 16384 x 16384 10 % slower.
+ *
  * Launch: 8 warps, 2 below each other and 4 side by side, of 32 x 32 results each; blocks in bands
  * as in tile.cu. Where rows of the result are not of words, a block's rows are of one kind and its
  * columns shifted to suit (span.cuh).
@@ -25,7 +29,10 @@
  * Reached on an H200, 16384 x 16384 float32: 128 bits 0.39 ms, 1024 bits 0.51; at n = 16383 0.52
  * and 0.60 (1.5 with single stores); pairs 0.28 and 0.35. float64, 1024 bits: jaccard 0.68 (0.94
  * with IEEE's division, the same bits), hamming 0.72 (0.86). */
+#include <type_traits>
+
 #include "arch/mma_bits.cuh"
+#include "cdist/direct/matrices.cuh"
 #include "common/counts.cuh"
 #include "common/grid.cuh"
 #include "common/span.cuh"
@@ -45,7 +52,8 @@ static_assert(GD_BITS_ALIGNMENT * sizeof(int32_t) == sizeof(uint4), "a group is 
 
 /* A call's operands and result. kMatrix: the result has aligned rows; kEither: all others. */
 template <typename T, gd::Form kForm>
-struct Bits : gd::Target<T, kForm> {
+struct Bits : gd::Target<T, kForm> { /* of the first matrix, where there are many */
+    gd::Matrices all;
     gd::Points<int32_t> a, b;
     ptrdiff_t length; /* words of a row */
     const double *a_terms, *b_terms;
@@ -122,59 +130,102 @@ struct Corner {
     ptrdiff_t row, col;
 
     template <typename T, gd::Form kForm>
-    __device__ __forceinline__ Corner(const Bits<T, kForm> &call, unsigned tile_row,
+    __device__ __forceinline__ Corner(const gd::Target<T, kForm> &to, unsigned tile_row,
                                       unsigned tile_col, unsigned thread, unsigned log_kinds)
     {
         const unsigned kind = tile_row & ((1u << log_kinds) - 1), warp = thread / 32;
         const ptrdiff_t top = (ptrdiff_t)(tile_row >> log_kinds) * kBlockRows;
         row = ((top + warp / kWarpsAcross * kRows + thread % 32 / 4) << log_kinds) + kind;
         col = (ptrdiff_t)tile_col * kBlockCols + warp % kWarpsAcross * kCols -
-              shift_of(call, log_kinds, kind);
+              shift_of(to, log_kinds, kind);
     }
 };
 
-/* R is what distances are computed in. A warp's rows are of one kind, see span.cuh. */
-template <int kMetric, gd::Form kForm, typename R, typename T>
-__global__ void __launch_bounds__(kThreads, 3)
-    bits(const __grid_constant__ Bits<T, kForm> call, const __grid_constant__ gd::Grid grid,
-         unsigned log_row_kinds)
+/* Whether a warp is beyond the last row or column: matrices of a batch may be small. */
+template <typename T, gd::Form kForm>
+__device__ __forceinline__ bool is_idle(const Bits<T, kForm> &call, unsigned tile_row,
+                                        unsigned tile_col, unsigned warp, unsigned log_kinds)
 {
-    constexpr int kWord = gd::kPerWord<T>, kShare = kWord / 2; /* products that make up a word */
-    constexpr bool kShifted = kForm != gd::Form::kMatrix;
-    const unsigned log_kinds = kShifted ? log_row_kinds : 0;
-    unsigned tile_row, tile_col;
-    if (!(kShifted ? grid.find(&tile_row, &tile_col)
-                   : grid.find<gd::Form::kMatrix>(&tile_row, &tile_col)) ||
-        !call.has((ptrdiff_t)(tile_row >> log_kinds) * kBlockRows << log_kinds,
-                  (ptrdiff_t)(tile_col + 1) * kBlockCols)) {
-        return;
-    }
+    const ptrdiff_t top =
+        (ptrdiff_t)(tile_row >> log_kinds) * kBlockRows + warp / kWarpsAcross * kRows;
+    const ptrdiff_t left = (ptrdiff_t)tile_col * kBlockCols + warp % kWarpsAcross * kCols;
+    return top << log_kinds >= call.a.count || left >= call.cols + (1 << log_kinds);
+}
 
-    int sum[kDown][kAcross][4];
+__device__ __forceinline__ void start_counting(int (&sum)[kDown][kAcross][4], int start)
+{
 #pragma unroll
     for (int i = 0; i < kDown; ++i) {
 #pragma unroll
         for (int j = 0; j < kAcross; ++j) {
 #pragma unroll
             for (int e = 0; e < 4; ++e) {
-                sum[i][j][e] = Counter<R>::start;
+                sum[i][j][e] = start;
             }
         }
     }
+}
+
+/* Points or results of a matrix of many. */
+template <bool kMany, typename X>
+__device__ __forceinline__ std::conditional_t<kMany, X, const X &> moved(
+    const X &first, const volatile ptrdiff_t &begin)
+{
+    if constexpr (kMany) {
+        return first.from(begin);
+    }
+    else {
+        return first;
+    }
+}
+
+/* R is what distances are computed in. A warp's rows are of one kind, see span.cuh. With kEither
+ * there may be many matrices, each of `each` blocks. */
+template <int kMetric, gd::Form kForm, typename R, typename T>
+__global__ void __launch_bounds__(kThreads, 3)
+    bits(const __grid_constant__ Bits<T, kForm> call, const __grid_constant__ gd::Grid grid,
+         unsigned each, unsigned log_row_kinds)
+{
+    constexpr int kWord = gd::kPerWord<T>, kShare = kWord / 2; /* products that make up a word */
+    constexpr bool kShifted = kForm != gd::Form::kMatrix, kMany = kShifted;
+    const unsigned log_kinds = kShifted ? log_row_kinds : 0;
+    __shared__ gd::Begin shared;
+    const unsigned block = kMany ? blockIdx.x % each : blockIdx.x;
+    unsigned tile_row, tile_col;
+    if (!(kShifted ? grid.find(&tile_row, &tile_col, block)
+                   : grid.find<gd::Form::kMatrix>(&tile_row, &tile_col, block)) ||
+        !call.has((ptrdiff_t)(tile_row >> log_kinds) * kBlockRows << log_kinds,
+                  (ptrdiff_t)(tile_col + 1) * kBlockCols)) {
+        return;
+    }
+
+    int sum[kDown][kAcross][4];
+    start_counting(sum, Counter<R>::start);
     unsigned thread = threadIdx.x;
+    if constexpr (kMany) {
+        call.all.find(shared, blockIdx.x / each, call.a.count, call.b.count);
+        if (is_idle(call, tile_row, tile_col, thread / 32, log_kinds)) {
+            return;
+        }
+    }
+    /* Read anew where it is needed: registers are too scarce to keep it. */
+    const volatile gd::Begin &begin = shared;
     for (ptrdiff_t word = 0; word < call.length; word += kStep) {
         if constexpr (kShifted) {
             gd::hide_origin(tile_row), gd::hide_origin(tile_col), gd::hide_origin(thread);
         }
-        const Corner from(call, tile_row, tile_col, thread, log_kinds);
+        const gd::Target<T, kForm> &out = moved<kMany, gd::Target<T, kForm>>(call, begin.out);
+        const Corner from(out, tile_row, tile_col, thread, log_kinds);
+        decltype(auto) rows = moved<kMany>(call.a, begin.a);
+        decltype(auto) columns = moved<kMany>(call.b, begin.b);
         const unsigned eighth = thread % 32 / 4;
         const ptrdiff_t own = word + thread % 4 * GD_BITS_ALIGNMENT;
         const bool present = own < call.length;
         uint4 a[kDown][2], b[kAcross];
 #pragma unroll
         for (int i = 0; i < kDown; ++i) {
-            a[i][0] = load_group(call.a, from.row + (i * 16 << log_kinds), own, present);
-            a[i][1] = load_group(call.a, from.row + (i * 16 + 8 << log_kinds), own, present);
+            a[i][0] = load_group(rows, from.row + (i * 16 << log_kinds), own, present);
+            a[i][1] = load_group(rows, from.row + (i * 16 + 8 << log_kinds), own, present);
         }
 #pragma unroll
         for (int j = 0; j < kAcross; ++j) {
@@ -182,7 +233,7 @@ __global__ void __launch_bounds__(kThreads, 3)
              * a thread's pairs from them touch. */
             const int at =
                 j / kShare * 8 * kShare + eighth / 2 * kWord + j % kShare * 2 + eighth % 2;
-            b[j] = load_group(call.b, kShifted ? max(from.col + at, (ptrdiff_t)0) : from.col + at,
+            b[j] = load_group(columns, kShifted ? max(from.col + at, (ptrdiff_t)0) : from.col + at,
                               own, present);
         }
 #pragma unroll
@@ -197,20 +248,23 @@ __global__ void __launch_bounds__(kThreads, 3)
         }
     }
 
-    const Corner to(call, tile_row, tile_col, thread, log_kinds);
+    const gd::Target<T, kForm> &out = moved<kMany, gd::Target<T, kForm>>(call, begin.out);
+    const Corner to(out, tile_row, tile_col, thread, log_kinds);
+    const double *const a_terms = call.a_terms + (kMany ? begin.rows_a : 0);
+    const double *const b_terms = call.b_terms + (kMany ? begin.rows_b : 0);
     const R columns = (R)(sizeof(R) == sizeof(float) ? (float)call.columns : call.columns);
 #pragma unroll
     for (int r = 0; r < kAcross / kShare; ++r) {
-        const gd::Span<T> span(call, to.col + (r * 4 + thread % 4) * kWord, 1);
+        const gd::Span<T> span(out, to.col + (r * 4 + thread % 4) * kWord, 1);
         R y[kWord];
 #pragma unroll
         for (int j = 0; j < kWord; ++j) {
-            y[j] = own_count<R>(call.b_terms, span.column(call.b, j));
+            y[j] = own_count<R>(b_terms, span.column(call.b, j));
         }
 #pragma unroll
         for (int i = 0; i < 2 * kDown; ++i) {
             const ptrdiff_t at = to.row + (i * 8 << log_kinds);
-            const R x = own_count<R>(call.a_terms, call.a.clamp(at));
+            const R x = own_count<R>(a_terms, call.a.clamp(at));
             T results[kWord];
 #pragma unroll
             for (int j = 0; j < kWord; ++j) {
@@ -218,7 +272,7 @@ __global__ void __launch_bounds__(kThreads, 3)
                 results[j] = (T)distance<kMetric, R>(call.metric, counted, x, y[j], columns).value;
             }
             if (at < call.a.count) {
-                span.store(call.row(at) + span.first, results, span.start(call, at));
+                span.store(out.row(at) + span.first, results, span.start(out, at));
             }
         }
     }
@@ -226,31 +280,42 @@ __global__ void __launch_bounds__(kThreads, 3)
 
 /* ---------------------------------------------------------------- launch */
 
+/* Whether all rows of all results start on 16-byte boundaries. */
+template <typename T>
+bool has_words(const gd_cdist &call)
+{
+    const gd::Matrices all = gd::matrices_of<T, int32_t>(call);
+    return gd::target_of<T>(call).words && gd::all_of_words<T>(all, all.out);
+}
+
 template <int kMetric, gd::Form kForm, typename R, typename T>
 cudaError_t launch_form(const gd_cdist &call)
 {
-    const Bits<T, kForm> bits_call = {gd::target_of<T, kForm>(call),
-                                      gd::points_of<int32_t>(call.a),
-                                      gd::points_of<int32_t>(call.b),
-                                      call.a.cols,
-                                      call.a_terms,
-                                      call.b_terms,
-                                      call.weight_sum,
-                                      call.metric};
+    Bits<T, kForm> bits_call = {gd::target_of<T, kForm>(call),
+                                gd::matrices_of<T, int32_t>(call),
+                                gd::points_of<int32_t>(call.a),
+                                gd::points_of<int32_t>(call.b),
+                                call.a.cols,
+                                call.a_terms,
+                                call.b_terms,
+                                call.weight_sum,
+                                call.metric};
+    bits_call.words = has_words<T>(call);
     const unsigned log_kinds = log_kinds_of(bits_call, gd::kLogWord<T>);
     const ptrdiff_t columns = call.out.cols + (1 << log_kinds) - 1; /* shifted rows are longer */
     const ptrdiff_t down = gd::ceil_div(call.out.rows, kBlockRows << log_kinds) << log_kinds;
     const gd::Grid grid(call.pairs, down, gd::ceil_div(columns, kBlockCols), kBand, kBlockRows,
                         kBlockCols);
-    return gd::enqueue(call.launch, bits<kMetric, kForm, R, T>, grid.blocks(), dim3(kThreads), 0,
-                       bits_call, grid, log_kinds);
+    return gd::enqueue(call.launch, bits<kMetric, kForm, R, T>, grid.blocks() * bits_call.all.count,
+                       dim3(kThreads), 0, bits_call, grid, (unsigned)grid.blocks(), log_kinds);
 }
 
 template <gd_metric kMetric, typename R, typename T>
 cudaError_t launch(const gd_cdist &call)
 {
-    return gd::target_of<T>(call).words ? launch_form<kMetric, gd::Form::kMatrix, R, T>(call)
-                                        : launch_form<kMetric, gd::Form::kEither, R, T>(call);
+    return call.many.count == 0 && has_words<T>(call)
+               ? launch_form<kMetric, gd::Form::kMatrix, R, T>(call)
+               : launch_form<kMetric, gd::Form::kEither, R, T>(call);
 }
 
 template <gd_metric kMetric>

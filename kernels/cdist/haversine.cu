@@ -15,7 +15,9 @@
  * to compute.
  *
  * Launch: as narrow.cu, but a block walks down 64 rows, as its start is dear; points of rows are
- * shared. Reached on an H200: 28000 x 28000 float32 in 2.6 ms, 16384 x 16384 float64 in 2.0. */
+ * shared. Of a batch all matrices' blocks are one grid. Reached on an H200: 28000 x 28000 float32
+ * in 2.6 ms, 16384 x 16384 float64 in 2.0. */
+#include "cdist/direct/matrices.cuh"
 #include "common/grid.cuh"
 
 namespace {
@@ -95,12 +97,14 @@ struct Place<double> {
 
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
-    haversine(const __grid_constant__ gd::Cdist<T> call, const __grid_constant__ gd::Grid grid)
+    haversine(const __grid_constant__ gd::Cdist<T> first, const __grid_constant__ gd::Grid grid,
+              const __grid_constant__ gd::Matrices all, unsigned each)
 {
+    const gd::Cdist<T> call = all.one(first, blockIdx.x / each);
     constexpr int kCols = gd::kPerWord<T>;
     __shared__ Place<T> rows[kRows];
     unsigned block_row, block_col;
-    if (!grid.find(&block_row, &block_col)) {
+    if (!grid.find(&block_row, &block_col, blockIdx.x % each)) {
         return;
     }
     const ptrdiff_t first_row = (ptrdiff_t)block_row * kRows;
@@ -157,8 +161,10 @@ cudaError_t launch(const gd_cdist &call)
     const ptrdiff_t cols = across * gd::kPerWord<T>;
     const gd::Grid grid(call.pairs, gd::ceil_div(call.out.rows, kRows),
                         gd::ceil_div(call.out.cols, cols), 1, kRows, cols);
-    return gd::enqueue(call.launch, haversine<T>, grid.blocks(), dim3(across, kThreads / across), 0,
-                       gd::parameters_of<T>(call), grid);
+    const gd::Matrices all = gd::matrices_of<T>(call);
+    return gd::enqueue(call.launch, haversine<T>, grid.blocks() * all.count,
+                       dim3(across, kThreads / across), 0, gd::first_of<T>(call, all), grid, all,
+                       (unsigned)grid.blocks());
 }
 
 }  // namespace

@@ -23,7 +23,7 @@
 
 #include "arch/dependent.cuh"
 #include "arch/mma.cuh"
-#include "common/metrics.cuh"
+#include "cdist/direct/matrices.cuh"
 
 namespace {
 
@@ -36,7 +36,8 @@ constexpr double kInfinity = HUGE_VAL, kLargest = 0x1.fffffffffffffp+1023;
 /* A gd_prepare as its kernels see it; S is the type of the prepared rows. */
 template <typename T, typename S>
 struct Job {
-    gd::Points<T> x;
+    gd::Own<T> all;
+    gd::Points<T> x; /* the rows that are made: of all matrices, those around one */
     ptrdiff_t d;
     S *to;
     ptrdiff_t to_cols, to_stride;
@@ -357,14 +358,16 @@ __device__ void make_bits(const Job<T, int32_t> &job, ptrdiff_t row, unsigned la
 }
 
 template <gd_preparation kWhat, int kHeld, typename T, typename S>
-__global__ void __launch_bounds__(kThreads) prepare_rows(const __grid_constant__ Job<T, S> job)
+__global__ void __launch_bounds__(kThreads) prepare_rows(const __grid_constant__ Job<T, S> given)
 {
     const ptrdiff_t row = (ptrdiff_t)blockIdx.x * kWarps + threadIdx.x / kLanes;
     const unsigned lane = threadIdx.x % kLanes;
     gd::follow<true>(); /* the other operand comes next, then mostly many launches */
-    if (row >= job.x.count) {
+    if (row >= given.all.rows()) {
         return;
     }
+    Job<T, S> job = given;
+    job.x = given.all.around(row);
     if constexpr (kWhat == GD_UNIT || kWhat == GD_CENTRED_UNIT) {
         make_unit<kWhat == GD_CENTRED_UNIT, kHeld>(job, row, lane);
     }
@@ -491,16 +494,23 @@ __global__ void __launch_bounds__(kMultiplyThreads, 2)
 template <typename T, typename S>
 Job<T, S> job_of(const gd_prepare &job)
 {
-    return {gd::points_of<T>(job.x), job.x.cols, (S *)job.to.data, job.to.cols,
-            job.to.row_stride,       job.terms,  job.weights};
+    return {gd::own_of<T>(job.x, job.many),
+            gd::points_of<T>(job.x),
+            job.x.cols,
+            (S *)job.to.data,
+            job.to.cols,
+            job.to.row_stride,
+            job.terms,
+            job.weights};
 }
 
 template <gd_preparation kWhat, typename T, typename S = T, int kHeld = 0>
 cudaError_t launch_rows(const gd_launch &launch, const gd_prepare &job)
 {
+    const Job<T, S> rows = job_of<T, S>(job);
     return gd::enqueue<gd::Start::kEarly>(launch, prepare_rows<kWhat, kHeld, T, S>,
-                                          gd::ceil_div(job.x.rows, kWarps), dim3(kThreads), 0,
-                                          job_of<T, S>(job));
+                                          gd::ceil_div(rows.all.rows(), kWarps), dim3(kThreads), 0,
+                                          rows);
 }
 
 /* Rows are looked at several times: those that are not too long are held. */

@@ -298,6 +298,10 @@ struct Points {
     {
         return __ldg(data + row * row_stride + dim * col_stride);
     }
+    __device__ __forceinline__ Points from(ptrdiff_t begin) const
+    {
+        return {data + begin, count, row_stride, col_stride};
+    }
     /* Rows beyond the last read as the last one: that needs no branch and no padding, and the
      * results, which nobody stores, look no worse than real ones. */
     __device__ __forceinline__ ptrdiff_t clamp(ptrdiff_t row) const
@@ -317,6 +321,10 @@ struct Target {
     ptrdiff_t out_stride, cols;
     bool words, pairs;
 
+    __device__ __forceinline__ Target from(ptrdiff_t begin) const
+    {
+        return {out + begin, out_stride, cols, words, pairs};
+    }
     /* Kernels that writing binds are made for one form, others for either. */
     __device__ __forceinline__ bool packed() const
     {

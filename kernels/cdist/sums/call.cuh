@@ -3,20 +3,23 @@
 #ifndef GPUDIST_CDIST_SUMS_CALL_CUH
 #define GPUDIST_CDIST_SUMS_CALL_CUH
 
+#include "cdist/direct/matrices.cuh"
 #include "cdist/sums/terms.cuh"
 
 namespace gd {
 namespace sums {
 
 template <typename T>
-struct Call : Cdist<T> {
+struct Call : Cdist<T> { /* of the first matrix, where there are many */
+    Matrices all;
     gd_metric metric;
     const double *weights, *a_terms, *b_terms;
     double p, weight_sum, scale;
     Exponent power, root; /* p and 1 / p */
     float least;          /* last sum that is good, where sums can be too small */
     /* What swift forms take: terms of the rows, what elements are multiplied by, the same if only
-     * the device knows it, and good sums (kSwiftPowers). */
+     * the device knows it, for each matrix of b, and good sums (kSwiftPowers). Terms are those of
+     * the operands' own matrices, one after the other. */
     const void *a_rows, *b_rows;
     float unit;
     const float *unit_at;
@@ -24,9 +27,11 @@ struct Call : Cdist<T> {
 
     /* Loads that stores to the result do not stand between are done once a row or column. */
     template <typename R>
-    __device__ __forceinline__ R terms(ptrdiff_t row, ptrdiff_t col) const
+    __device__ __forceinline__ R terms(const Begin &begin, ptrdiff_t row, ptrdiff_t col) const
     {
-        return a_terms ? (R)__ldg(a_terms + row) + (R)__ldg(b_terms + col) : R(0);
+        return a_terms
+                   ? (R)__ldg(a_terms + begin.rows_a + row) + (R)__ldg(b_terms + begin.rows_b + col)
+                   : R(0);
     }
 };
 
@@ -35,7 +40,8 @@ template <int kSum, typename T>
 Call<T> call_of(const gd_cdist &given)
 {
     Call<T> call = {};
-    (Cdist<T> &)call = parameters_of<T>(given);
+    call.all = matrices_of<T>(given);
+    (Cdist<T> &)call = first_of<T>(given, call.all);
     call.metric = given.metric;
     call.weights = given.weights;
     call.a_terms = given.a_terms, call.b_terms = given.b_terms;
@@ -88,7 +94,8 @@ __device__ __forceinline__ double exponent_of(double p)
 }
 
 template <int kSum, typename R, typename T>
-__device__ __forceinline__ R finish(const Call<T> &call, const R *s, ptrdiff_t row, ptrdiff_t col)
+__device__ __forceinline__ R finish(const Call<T> &call, const Begin &begin, const R *s,
+                                    ptrdiff_t row, ptrdiff_t col)
 {
     constexpr bool kSingle = sizeof(R) == sizeof(float);
     if constexpr (kSum == GD_SUM_TRUTHS) {
@@ -103,13 +110,13 @@ __device__ __forceinline__ R finish(const Call<T> &call, const R *s, ptrdiff_t r
         return call.p < 1 ? (R)wide_power(s[0], 1 / call.p) : power(s[0], call.root);
     }
     else if constexpr (kSum == GD_SUM_SQUARES) {
-        const R terms = call.template terms<R>(row, col);
+        const R terms = call.template terms<R>(begin, row, col);
         return call.metric == GD_HELLINGER   ? distance(GD_HELLINGER, s, R(0), R(0), R(0), terms)
                : call.metric == GD_EUCLIDEAN ? distance(GD_EUCLIDEAN, s, R(0), R(0), R(0), R(0))
                                              : s[0];
     }
     else {
-        const R terms = kSum == GD_SUM_ENTROPY ? call.template terms<R>(row, col) : R(0);
+        const R terms = kSum == GD_SUM_ENTROPY ? call.template terms<R>(begin, row, col) : R(0);
         return distance(metric_of<kSum>(), s, (R)exponent_of<kSum>(call.p), (R)call.weight_sum,
                         (R)call.scale, terms);
     }
@@ -135,12 +142,13 @@ __device__ __forceinline__ bool good(const Call<T> &call, const R *s)
 /* What differences are divided by before they are raised to a power, so that even float64 holds it:
  * the largest that has weight. */
 template <bool kWeighted>
-static __device__ double unit_of(const Call<float> &call, ptrdiff_t row, ptrdiff_t col)
+static __device__ double unit_of(const Call<float> &call, const Points<float> &a,
+                                 const Points<float> &b, ptrdiff_t row, ptrdiff_t col)
 {
     double largest = 0;
     for (ptrdiff_t k = 0; k < call.d; ++k) {
         if (!kWeighted || call.weights[k] > 0) {
-            largest = fmax(largest, fabs((double)call.a.at(row, k) - (double)call.b.at(col, k)));
+            largest = fmax(largest, fabs((double)a.at(row, k) - (double)b.at(col, k)));
         }
     }
     return largest > 0 && largest <= DBL_MAX ? largest : 1;
@@ -149,26 +157,29 @@ static __device__ double unit_of(const Call<float> &call, ptrdiff_t row, ptrdiff
 /* Computes a run's results that are NaN again, in float64 from global memory, as gd::recompute_f64
  * does. */
 template <int kSum, bool kWeighted>
-__device__ __noinline__ void recompute_f64(const Call<float> &call, ptrdiff_t row, ptrdiff_t end,
-                                           Run<float> run)
+__device__ __forceinline__ void recompute_run(const Call<float> &call, const Points<float> &a_rows,
+                                              const Points<float> &b_rows, const Target<float> &to,
+                                              const Begin &begin, ptrdiff_t row, ptrdiff_t end,
+                                              const Run<float> &run)
 {
     using E = Element<kSum, double, true>;
     for (; row < end; ++row) {
         for (int j = 0; j < run.count; ++j) {
             const ptrdiff_t col = run.first + j * run.step;
-            if (run.start(call, row) > j * run.step) {
+            if (run.start(to, row) > j * run.step) {
                 continue;
             }
-            float *const at = call.row(row) + col;
+            float *const at = to.row(row) + col;
             if (*at == *at) {
                 continue;
             }
-            const double unit = kSum == GD_SUM_POWERS ? unit_of<kWeighted>(call, row, col) : 1;
+            const double unit =
+                kSum == GD_SUM_POWERS ? unit_of<kWeighted>(call, a_rows, b_rows, row, col) : 1;
             double total[kCount<kSum>] = {};
             for (ptrdiff_t k = 0; k < call.d; ++k) {
                 double a, b, weight = 1;
-                E::split(call.a.at(row, k), 1.0f, &a);
-                E::split(call.b.at(col, k), 1.0f, &b);
+                E::split(a_rows.at(row, k), 1.0f, &a);
+                E::split(b_rows.at(col, k), 1.0f, &b);
                 if constexpr (kWeighted) {
                     weight = weight_of<kSum, double>(call.weights[k]);
                 }
@@ -177,9 +188,25 @@ __device__ __noinline__ void recompute_f64(const Call<float> &call, ptrdiff_t ro
                 }
                 add<kSum, kWeighted, double>(total, a, b, weight, call.p);
             }
-            *at = (float)(unit * finish<kSum, double>(call, total, row, col));
+            *at = (float)(unit * finish<kSum, double>(call, begin, total, row, col));
         }
     }
+}
+
+template <int kSum, bool kWeighted>
+__device__ __noinline__ void recompute_f64(const Call<float> &call, const Begin &begin,
+                                           ptrdiff_t row, ptrdiff_t end, Run<float> run)
+{
+    recompute_run<kSum, kWeighted>(call, call.a.from(begin.a), call.b.from(begin.b),
+                                   call.from(begin.out), begin, row, end, run);
+}
+
+/* Of a matrix that is alone. */
+template <int kSum, bool kWeighted>
+__device__ __noinline__ void recompute_f64(const Call<float> &call, ptrdiff_t row, ptrdiff_t end,
+                                           Run<float> run)
+{
+    recompute_run<kSum, kWeighted>(call, call.a, call.b, call, Begin{}, row, end, run);
 }
 
 }  // namespace sums

@@ -17,7 +17,8 @@ __device__ __forceinline__ void recompute_tile_f64(const Call<float> &call, cons
     const ptrdiff_t row = place.row + threadIdx.x / 8 * S::rows;
     for (int r = 0; r < S::runs; ++r) {
         const Run<float> run(call, place.col + (threadIdx.x % 8 + r * 8) * S::word, 1);
-        recompute_f64<kSum, kWeighted>(call, row, min(row + S::rows, call.a.count), run);
+        recompute_f64<kSum, kWeighted>(call, place.begin, row, min(row + S::rows, call.a.count),
+                                       run);
     }
 }
 
@@ -32,14 +33,15 @@ __device__ __forceinline__ bool recompute_tile_careful(const Call<T> &call, cons
     const ptrdiff_t row = place.row + threadIdx.x / 8 * S::rows;
     const ptrdiff_t col = place.col + threadIdx.x % 8 * kWord;
     const ptrdiff_t left = call.a.count - row;
+    const Target<T> out = call.from(place.begin.out);
     bool good = true;
 #pragma unroll
     for (int r = 0; r < S::runs; ++r) {
         const Run<T> run(call, col + r * 8 * kWord, 1);
-        T *to = call.row(row) + run.first;
-        const int start = run.start(call, row);
+        T *to = out.row(row) + run.first;
+        const int start = run.start(out, row);
 #pragma unroll
-        for (int i = 0; i < S::rows; to += call.step(row + i, 1), ++i) {
+        for (int i = 0; i < S::rows; to += out.step(row + i, 1), ++i) {
             if (i < left) {
                 T results[kWord] = {NAN, NAN, NAN, NAN};
                 if (only_nan) {
@@ -49,8 +51,9 @@ __device__ __forceinline__ bool recompute_tile_careful(const Call<T> &call, cons
                 for (int j = 0; j < kWord; ++j) {
                     if (results[j] != results[j]) {
                         const T *const s = total + (i * S::cols + r * kWord + j) * S::count;
-                        results[j] = careful_result<kForm, kWeighted>(
-                            call, s[0], s[S::count - 1], row + i, call.b.clamp(run.first + j));
+                        results[j] = careful_result<kForm, kWeighted>(call, place.begin, s[0],
+                                                                      s[S::count - 1], row + i,
+                                                                      call.b.clamp(run.first + j));
                         good &= results[j] == results[j];
                     }
                 }

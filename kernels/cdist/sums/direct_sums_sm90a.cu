@@ -74,8 +74,8 @@ struct Kind {
     static __device__ __forceinline__ bool finish(const Parameters &call, float &x, ptrdiff_t row,
                                                   ptrdiff_t col)
     {
-        return sums::result<kForm, kWeighted, float>(call, &x, call.a.clamp(row), call.b.clamp(col),
-                                                     &x);
+        return sums::result<kForm, kWeighted, float>(call, gd::Begin{}, &x, call.a.clamp(row),
+                                                     call.b.clamp(col), &x);
     }
     static __device__ __forceinline__ void recompute(const Parameters &call, ptrdiff_t row,
                                                      ptrdiff_t end, const gd::Run<float> &run)
@@ -85,7 +85,8 @@ struct Kind {
     static __device__ __forceinline__ bool answers(const Parameters &call, ptrdiff_t row,
                                                    ptrdiff_t col)
     {
-        return sums::answers<kForm>(call, row, direct::kBlockRows, col, direct::kBlockCols);
+        return sums::answers<kForm>(call, gd::Begin{}, row, direct::kBlockRows, col,
+                                    direct::kBlockCols);
     }
 };
 
@@ -101,15 +102,17 @@ __global__ void __launch_bounds__(gd::kTileThreads, sums::Shape<kSum, float>::bl
                   "the careful form can go over a tile");
     extern __shared__ double2 groups[];
     __shared__ typename S::Memory memory;
+    __shared__ gd::Begin begin;
     unsigned tile_row, tile_col;
     if (!grid.find(&tile_row, &tile_col)) {
         return;
     }
-    const sums::Place place = {(ptrdiff_t)tile_row * direct::kBlockRows,
+    const sums::Place place = {begin, (ptrdiff_t)tile_row * direct::kBlockRows,
                                (ptrdiff_t)tile_col * direct::kBlockCols, words};
     if (!call.has(place.row, place.col + direct::kBlockCols)) {
         return;
     }
+    call.all.find(begin, 0, 0, 0);
     const unsigned char outcome = outcomes[blockIdx.x];
     if (outcome != direct::kDone) {
         sums::recompute_careful<kSum, kWeighted>(call, place, direct::kBlockCols,

@@ -4,7 +4,8 @@
  * their images on the way to shared memory, in float64 whatever they are given in, and what a term
  * is of is how far two images are apart (periodic.cuh). Sums have the order of all kernels, and the
  * result is rounded once. Without lengths no column is periodic. A block of 128 threads has 32 x 64
- * results, 4 x 4 of them a thread's; a column without a weight has weight 1, which changes no bit.
+ * results of one of a batch's matrices, 4 x 4 of them a thread's; a column without a weight has
+ * weight 1, which changes no bit.
  *
  * Floor: float64's issue slots, of which the H200 has half as many as of float32: a pair-dimension
  * takes two differences, a comparison and a product there, and two selections. That is 0.24 ms for
@@ -29,8 +30,8 @@ constexpr int kBlockRows = kDown * kRows, kBlockCols = kAcross * kCols;
 constexpr unsigned kBand = 16;
 
 template <typename T>
-struct Call : sums::Call<T> {
-    const double *lengths; /* one a column, or NULL */
+struct Call : sums::Call<T> { /* of the first matrix, where there are many */
+    const double *lengths;    /* one a column, or NULL */
 
     __device__ __forceinline__ double length(ptrdiff_t k) const
     {
@@ -93,16 +94,18 @@ __device__ __forceinline__ double distance_of(const Call<T> &call, double sum)
 
 /* A distance of float32 whose sum of powers left the range even of float64: differences are divided
  * by the largest that has weight (cpu/minkowski_pair.h). */
-static __device__ __noinline__ double scaled_distance(const Call<float> &call, ptrdiff_t row,
+static __device__ __noinline__ double scaled_distance(const Call<float> &call,
+                                                      const gd::Begin &begin, ptrdiff_t row,
                                                       ptrdiff_t col)
 {
+    const gd::Points<float> a = call.a.from(begin.a), b = call.b.from(begin.b);
     double unit = 0, sum = 0;
     for (int pass = 0; pass < 2; ++pass) {
         for (ptrdiff_t k = 0; k < call.d; ++k) {
             const double length = call.length(k), half = length / 2;
             const double weight = call.weights ? call.weights[k] : 1;
-            const double x = gd::image_in((double)call.a.at(row, k), length);
-            const double y = gd::image_in((double)call.b.at(col, k), length);
+            const double x = gd::image_in((double)a.at(row, k), length);
+            const double y = gd::image_in((double)b.at(col, k), length);
             const double t = gd::apart_of(x, half - fabs(x), y, half - fabs(y));
             if (pass == 0) {
                 unit = t > unit && weight > 0 ? t : unit;
@@ -118,8 +121,9 @@ static __device__ __noinline__ double scaled_distance(const Call<float> &call, p
 
 /* The sums of a thread's pairs over all dimensions. */
 template <int kSum, typename T>
-__device__ __forceinline__ void add_up(const Call<T> &call, ptrdiff_t first_row,
-                                       ptrdiff_t first_col, Slab &slab, double *total)
+__device__ __forceinline__ void add_up(const Call<T> &call, const gd::Begin &begin,
+                                       ptrdiff_t first_row, ptrdiff_t first_col, Slab &slab,
+                                       double *total)
 {
     constexpr int kMany = kRows * kCols, kWord = gd::kPerWord<T>;
     const int across = (int)threadIdx.x % kAcross, down = (int)threadIdx.x / kAcross;
@@ -132,8 +136,8 @@ __device__ __forceinline__ void add_up(const Call<T> &call, ptrdiff_t first_row,
     for (ptrdiff_t dim = 0; dim < call.d; dim += GD_FOLD) {
         const int depth = (int)min(call.d - dim, (ptrdiff_t)GD_FOLD);
         __syncthreads(); /* nobody reads the last slab any more */
-        fill<kBlockRows>(slab.a, call, call.a, first_row, dim, depth);
-        fill<kBlockCols>(slab.b, call, call.b, first_col, dim, depth);
+        fill<kBlockRows>(slab.a, call, call.a.from(begin.a), first_row, dim, depth);
+        fill<kBlockCols>(slab.b, call, call.b.from(begin.b), first_col, dim, depth);
         if ((int)threadIdx.x < depth) {
             const ptrdiff_t k = dim + threadIdx.x;
             slab.half[threadIdx.x] = call.length(k) / 2;
@@ -173,14 +177,16 @@ __device__ __forceinline__ void add_up(const Call<T> &call, ptrdiff_t first_row,
     }
 }
 
+/* Each matrix has `each` blocks. */
 template <int kSum, typename T>
 __global__ void __launch_bounds__(kThreads)
-    tile(const __grid_constant__ Call<T> call, const __grid_constant__ gd::Grid grid)
+    tile(const __grid_constant__ Call<T> call, const __grid_constant__ gd::Grid grid, unsigned each)
 {
     constexpr int kWord = gd::kPerWord<T>;
     __shared__ Slab slab;
+    __shared__ gd::Begin begin;
     unsigned tile_row, tile_col;
-    if (!grid.find(&tile_row, &tile_col)) {
+    if (!grid.find(&tile_row, &tile_col, blockIdx.x % each)) {
         return;
     }
     const ptrdiff_t first_row = (ptrdiff_t)tile_row * kBlockRows;
@@ -189,8 +195,10 @@ __global__ void __launch_bounds__(kThreads)
         return;
     }
     double total[kRows * kCols];
-    add_up<kSum>(call, first_row, first_col, slab, total);
+    call.all.find(begin, blockIdx.x / each, call.a.count, call.b.count);
+    add_up<kSum>(call, begin, first_row, first_col, slab, total);
 
+    const gd::Target<T> out = call.from(begin.out);
     const ptrdiff_t top = first_row + threadIdx.x / kAcross * kRows;
 #pragma unroll
     for (int r = 0; r < kCols / kWord; ++r) {
@@ -209,12 +217,12 @@ __global__ void __launch_bounds__(kThreads)
                 double distance = distance_of<kSum>(call, sum);
                 if constexpr (kSum == GD_SUM_POWERS && sizeof(T) == sizeof(float)) {
                     if (!(sum >= 0x1p-900 && sum <= DBL_MAX)) {
-                        distance = scaled_distance(call, row, call.b.clamp(col + j));
+                        distance = scaled_distance(call, begin, row, call.b.clamp(col + j));
                     }
                 }
                 results[j] = (T)distance;
             }
-            run.store(call.row(row) + col, results, run.start(call, row));
+            run.store(out.row(row) + col, results, run.start(out, row));
         }
     }
 }
@@ -227,9 +235,9 @@ gd_status launch(const gd_cdist &given, gd_error *err)
     call.lengths = given.box;
     const gd::Grid grid(given.pairs, gd::ceil_div(given.out.rows, kBlockRows),
                         gd::ceil_div(given.out.cols, kBlockCols), kBand, kBlockRows, kBlockCols);
-    GD_CUDA_TRY(
-        err, kId,
-        gd::enqueue(given.launch, tile<kSum, T>, grid.blocks(), dim3(kThreads), 0, call, grid));
+    GD_CUDA_TRY(err, kId,
+                gd::enqueue(given.launch, tile<kSum, T>, grid.blocks() * call.all.count,
+                            dim3(kThreads), 0, call, grid, (unsigned)grid.blocks()));
     return GD_OK;
 }
 

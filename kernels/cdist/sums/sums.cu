@@ -18,7 +18,8 @@
  * binds where those are roots or a logarithm (Jensen and Shannon). Those of up to 3 go to
  * cuda_direct_sums where B is large enough and the device is one for it.
  *
- * Launch: a block a tile, in bands of 16 tiles' rows (grid.cuh). With three blocks a multiprocessor
+ * Launch: a block a tile, in bands of 16 tiles' rows (grid.cuh); of a batch all matrices' tiles are
+ * one grid (matrices.cuh). With three blocks a multiprocessor
  * there are 168 registers, so some totals wait in local memory from slab to slab: 32 loads and 24
  * stores beside the 6000 instructions of a slab, up to twice as many for two sums, and none in the
  * loops over its dimensions.
@@ -59,6 +60,10 @@ __device__ __forceinline__ bool store_tile(const sums::Call<T> &call, const sums
     const ptrdiff_t row = place.row + threadIdx.x / 8 * S::rows;
     const ptrdiff_t col = place.col + threadIdx.x % 8 * kWord;
     const ptrdiff_t left = call.a.count - row;
+    /* A copy: for all that the compiler knows a store may change what is shared, and terms of rows
+     * would be loaded anew for each result. */
+    const gd::Begin begin = place.begin;
+    const gd::Target<T> out = call.from(begin.out);
     bool good = true;
     if (!call.words) {
         __syncthreads(); /* nobody reads the last slab any more */
@@ -66,8 +71,8 @@ __device__ __forceinline__ bool store_tile(const sums::Call<T> &call, const sums
 #pragma unroll
     for (int r = 0; r < S::runs; ++r) {
         const gd::Run<T> run(call, col + r * 8 * kWord, 1);
-        const int start = run.start(call, row);
-        T *to = call.out + row * call.out_stride + run.first;
+        const int start = run.start(out, row);
+        T *to = out.out + row * call.out_stride + run.first;
 #pragma unroll
         for (int i = 0; i < S::rows; ++i, to += call.out_stride) {
             if (i < left) {
@@ -75,9 +80,10 @@ __device__ __forceinline__ bool store_tile(const sums::Call<T> &call, const sums
 #pragma unroll
                 for (int j = 0; j < kWord; ++j) {
                     const R *const s = total + (i * S::cols + r * kWord + j) * S::count;
-                    good &= sums::result<kForm, kWeighted, R>(
-                                call, s, row + i, call.b.clamp(run.first + j), &results[j]) ||
-                            j < start + i;
+                    good &=
+                        sums::result<kForm, kWeighted, R>(
+                            call, begin, s, row + i, call.b.clamp(run.first + j), &results[j]) ||
+                        j < start + i;
                 }
                 if (call.words) {
                     run.store(to, results);
@@ -89,7 +95,7 @@ __device__ __forceinline__ bool store_tile(const sums::Call<T> &call, const sums
         }
         if (!call.words) {
             __syncwarp();
-            gd::store_segments<4 * S::rows>(call, segments, call.a.count, row - own, 0,
+            gd::store_segments<4 * S::rows>(out, segments, call.a.count, row - own, 0,
                                             run.first - lane % 8 * kWord);
             __syncwarp();
         }
@@ -97,11 +103,11 @@ __device__ __forceinline__ bool store_tile(const sums::Call<T> &call, const sums
     return good;
 }
 
-/* The tile at blockIdx.x, in one form or in two. */
+/* A tile, in one form or in two; each matrix has `each` blocks. */
 template <int kSum, bool kWeighted, typename T>
 __global__ void __launch_bounds__(gd::kTileThreads, sums::Shape<kSum, T>::blocks)
     tile(const __grid_constant__ sums::Call<T> call, const __grid_constant__ gd::Grid grid,
-         bool words)
+         unsigned each, bool words)
 {
     using S = sums::Shape<kSum, T>;
     using R = typename S::R;
@@ -114,20 +120,24 @@ __global__ void __launch_bounds__(gd::kTileThreads, sums::Shape<kSum, T>::blocks
                                   ? sizeof(typename S::Memory)
                                   : sizeof(typename F::Memory);
     __shared__ alignas(16) char memory[kBytes];
+    __shared__ gd::Begin begin;
 
     unsigned tile_row, tile_col;
-    if (!grid.find(&tile_row, &tile_col)) {
+    if (!grid.find(&tile_row, &tile_col, blockIdx.x % each)) {
         return;
     }
-    sums::Place place = {(ptrdiff_t)tile_row * F::block_rows, (ptrdiff_t)tile_col * F::block_cols,
-                         words};
+    sums::Place place = {begin, (ptrdiff_t)tile_row * F::block_rows,
+                         (ptrdiff_t)tile_col * F::block_cols, words};
     if (!call.has(place.row, place.col + F::block_cols)) {
         return;
     }
 
+    call.all.find(begin, blockIdx.x / each, call.a.count, call.b.count);
+
     [[maybe_unused]] bool swift = false;
     if constexpr (kSwift != kSum) {
-        swift = sums::answers<kSwift>(call, place.row, F::block_rows, place.col, F::block_cols);
+        swift = sums::answers<kSwift>(call, place.begin, place.row, F::block_rows, place.col,
+                                      F::block_cols);
         if (swift) {
             R total[F::held];
             sums::add_up<kSwift, kWeighted, T>(call, place, total, *(typename F::Memory *)memory,
@@ -168,12 +178,14 @@ gd_status launch(gd_cdist &call, gd_error *err)
     const ptrdiff_t down = gd::ceil_div(call.out.rows, S::block_rows);
     const ptrdiff_t across = gd::ceil_div(call.out.cols, S::block_cols);
     const gd::Grid grid(call.pairs, down, across, kBand, S::block_rows, S::block_cols);
-    const bool words = gd::reads_words<T>(call.a) && gd::reads_words<T>(call.b);
+    const gd::Matrices &all = parameters.all;
+    const bool words = gd::reads_words<T>(call.a) && gd::reads_words<T>(call.b) &&
+                       gd::all_of_words<T>(all, all.a) && gd::all_of_words<T>(all, all.b);
     const auto kernel = tile<kSum, kWeighted, T>;
     const size_t groups = sums::bytes_of_groups<kSwift, T>(call.a.cols);
     GD_CUDA_TRY(err, kId,
-                gd::enqueue(call.launch, kernel, grid.blocks(), dim3(gd::kTileThreads), groups,
-                            parameters, grid, words));
+                gd::enqueue(call.launch, kernel, grid.blocks() * all.count, dim3(gd::kTileThreads),
+                            groups, parameters, grid, (unsigned)grid.blocks(), words));
     return GD_OK;
 }
 

@@ -124,11 +124,12 @@ struct Element<kSwiftPowers, float, kOfA> {
     static __device__ __forceinline__ float join(const float *part, int) { return part[0]; }
 };
 
-/* The power of two that brings the mean difference of some of the rows' elements near 1. One block,
- * of kGuessers threads. */
+/* The power of two that brings the mean difference of some of the rows' elements near 1. A block of
+ * kGuessers threads a matrix. */
 constexpr int kGuessers = 256, kGuessPairs = 16;
-static __global__ void guess_unit(Points<float> x, ptrdiff_t d, float *unit)
+static __global__ void guess_unit(const __grid_constant__ Own<float> own, ptrdiff_t d, float *units)
 {
+    const Points<float> x = own.matrix(blockIdx.x);
     __shared__ double sums[kGuessers], counts[kGuessers];
     const int dims = (int)min(d, (ptrdiff_t)kGuessers);
     const int rows = (int)min(x.count, (ptrdiff_t)GD_SAMPLE); /* what any part of B is known by */
@@ -152,7 +153,8 @@ static __global__ void guess_unit(Points<float> x, ptrdiff_t d, float *unit)
     }
     if (threadIdx.x == 0) {
         const double mean = sums[0] / counts[0]; /* NaN if there are no differences */
-        *unit = mean >= 0x1p-60 && mean <= 0x1p60 ? exp2f(-rintf(log2f((float)mean))) : 1.0f;
+        units[blockIdx.x] =
+            mean >= 0x1p-60 && mean <= 0x1p60 ? exp2f(-rintf(log2f((float)mean))) : 1.0f;
     }
 }
 
@@ -178,13 +180,14 @@ __device__ __forceinline__ RowTerm<kForm> row_term(const void *terms, ptrdiff_t 
 
 /* A row's own part of the sums, NaN where the swift form does not hold for it. A warp a row. */
 template <int kForm>
-__global__ void row_terms(Points<float> x, ptrdiff_t d, const double *weights, float unit,
-                          RowTerm<kForm> *terms)
+__global__ void row_terms(const __grid_constant__ Own<float> own, ptrdiff_t d,
+                          const double *weights, float unit, RowTerm<kForm> *terms)
 {
     const ptrdiff_t row = ((ptrdiff_t)blockIdx.x * blockDim.x + threadIdx.x) / 32;
-    if (row >= x.count) {
+    if (row >= own.rows()) {
         return;
     }
+    const Points<float> x = own.around(row);
     double sum = 0;
     for (ptrdiff_t k = threadIdx.x % 32; k < d; k += 32) {
         const float at = x.at(row, k);
@@ -208,8 +211,12 @@ __global__ void row_terms(Points<float> x, ptrdiff_t d, const double *weights, f
 template <int kForm>
 size_t workspace_for(const gd_cdist &call)
 {
-    return kHasRowTerms<kForm>     ? (size_t)(call.a.rows + call.b.rows) * sizeof(RowTerm<kForm>)
-           : kForm == kSwiftPowers ? sizeof(float)
+    const bool many = call.many.count > 0;
+    const ptrdiff_t of_a = many ? call.many.own_a->count : 1;
+    const ptrdiff_t of_b = many ? call.many.own_b->count : 1;
+    const ptrdiff_t rows = call.a.rows * of_a + call.b.rows * of_b;
+    return kHasRowTerms<kForm>     ? (size_t)rows * sizeof(RowTerm<kForm>)
+           : kForm == kSwiftPowers ? (size_t)of_b * sizeof(float)
                                    : 0;
 }
 
@@ -221,20 +228,23 @@ cudaError_t prepare_swift(const gd_cdist &given, [[maybe_unused]] Call<T> &call)
         const bool takes = takes_swift_powers(given.p, given.a.cols);
         call.least_mean = takes ? d / bound : (float)HUGE_VAL, call.most_mean = d * bound;
         call.unit_at = (const float *)given.launch.workspace;
-        return enqueue(given.launch, guess_unit, 1, dim3(kGuessers), 0,
-                       points_of<float>(given.whole_b), call.d, (float *)given.launch.workspace);
+        const auto own = own_of<float>(given.whole_b, given.many.own_b);
+        return enqueue(given.launch, guess_unit, own.count, dim3(kGuessers), 0, own, call.d,
+                       (float *)given.launch.workspace);
     }
     else if constexpr (kHasRowTerms<kForm>) {
         constexpr unsigned kThreads = 256;
         auto *const terms = (RowTerm<kForm> *)given.launch.workspace;
-        const auto find = [&](const Points<float> &x, RowTerm<kForm> *to) {
-            return enqueue(given.launch, row_terms<kForm>, ceil_div(x.count, kThreads / 32),
-                           dim3(kThreads), 0, x, call.d, call.weights, call.unit, to);
+        const auto own_a = own_of<float>(given.a, given.many.own_a);
+        const auto own_b = own_of<float>(given.b, given.many.own_b);
+        const auto find = [&](const Own<float> &own, RowTerm<kForm> *to) {
+            return enqueue(given.launch, row_terms<kForm>, ceil_div(own.rows(), kThreads / 32),
+                           dim3(kThreads), 0, own, call.d, call.weights, call.unit, to);
         };
         call.unit = unit_for(given.a.cols);
-        call.a_rows = terms, call.b_rows = terms + call.a.count;
-        const cudaError_t code = find(call.a, terms);
-        return code == cudaSuccess ? find(call.b, terms + call.a.count) : code;
+        call.a_rows = terms, call.b_rows = terms + own_a.rows();
+        const cudaError_t code = find(own_a, terms);
+        return code == cudaSuccess ? find(own_b, terms + own_a.rows()) : code;
     }
     return cudaSuccess;
 }
@@ -242,18 +252,20 @@ cudaError_t prepare_swift(const gd_cdist &given, [[maybe_unused]] Call<T> &call)
 /* Whether the swift form can answer for any result of a tile; asked by a whole block, which has no
  * fewer threads than the tile rows or columns. */
 template <int kForm>
-__device__ __forceinline__ bool answers(const Call<float> &call, ptrdiff_t row, int rows,
-                                        ptrdiff_t col, int cols)
+__device__ __forceinline__ bool answers(const Call<float> &call, const Begin &begin, ptrdiff_t row,
+                                        int rows, ptrdiff_t col, int cols)
 {
     if (kForm == kSwiftEntropy && call.d < kFewestDims) {
         return false;
     }
     if constexpr (kHasRowTerms<kForm>) {
         const int at = (int)threadIdx.x;
-        return __syncthreads_or(at < rows &&
-                                !isnan(row_term<kForm>(call.a_rows, call.a.clamp(row + at)))) &&
-               __syncthreads_or(at < cols &&
-                                !isnan(row_term<kForm>(call.b_rows, call.b.clamp(col + at))));
+        return __syncthreads_or(
+                   at < rows &&
+                   !isnan(row_term<kForm>(call.a_rows, begin.rows_a + call.a.clamp(row + at)))) &&
+               __syncthreads_or(
+                   at < cols &&
+                   !isnan(row_term<kForm>(call.b_rows, begin.rows_b + call.b.clamp(col + at))));
     }
     return kForm != kSwiftPowers || call.least_mean <= call.most_mean;
 }
@@ -262,8 +274,8 @@ __device__ __forceinline__ bool answers(const Call<float> &call, ptrdiff_t row, 
 
 /* From a pair's sums its result, NaN if the form does not answer; whether it does. */
 template <int kForm, bool kWeighted, typename R, typename T>
-__device__ __forceinline__ bool result(const Call<T> &call, const R *s, ptrdiff_t row,
-                                       ptrdiff_t col, T *to)
+__device__ __forceinline__ bool result(const Call<T> &call, const Begin &begin, const R *s,
+                                       ptrdiff_t row, ptrdiff_t col, T *to)
 {
     bool fine;
     if constexpr (kForm == kSwiftRatios) {
@@ -271,22 +283,23 @@ __device__ __forceinline__ bool result(const Call<T> &call, const R *s, ptrdiff_
         *to = s[0];
     }
     else if constexpr (kForm == kSwiftMagnitudes) {
-        const float both = row_term<kForm>(call.a_rows, row) + row_term<kForm>(call.b_rows, col);
+        const float both = row_term<kForm>(call.a_rows, begin.rows_a + row) +
+                           row_term<kForm>(call.b_rows, begin.rows_b + col);
         fine = s[0] <= FLT_MAX && both >= call.least && both <= 0x1p125f;
         *to = quotient(s[0], both);
     }
     else if constexpr (kForm == kSwiftEntropy) {
         constexpr float kLog2 = 0.693147182f;
-        const float bits = (float)(row_term<kForm>(call.a_rows, row) +
-                                   row_term<kForm>(call.b_rows, col) - (double)s[0]);
+        const float bits = (float)(row_term<kForm>(call.a_rows, begin.rows_a + row) +
+                                   row_term<kForm>(call.b_rows, begin.rows_b + col) - (double)s[0]);
         fine = bits >= kLeastOfEntropy * (fabsf(s[0]) + 3 * call.unit);
         const float nats = bits * (kLog2 / call.unit);
         *to = distance(GD_JENSENSHANNON, &nats, 0.0f, 0.0f, (float)call.scale,
-                       call.template terms<float>(row, col));
+                       call.template terms<float>(begin, row, col));
     }
     else if constexpr (kForm == kSwiftPowers) {
         fine = s[0] >= call.least_mean && s[0] <= call.most_mean;
-        *to = power(s[0], call.root) * (1 / *call.unit_at);
+        *to = power(s[0], call.root) * (1 / call.unit_at[begin.matrices_b]);
     }
     else if constexpr (kForm == GD_SUM_UNEQUAL && !kWeighted && sizeof(R) == sizeof(float)) {
         fine = true;
@@ -294,7 +307,7 @@ __device__ __forceinline__ bool result(const Call<T> &call, const R *s, ptrdiff_
     }
     else {
         fine = good<kForm, kWeighted, R>(call, s);
-        *to = (T)finish<kForm, R>(call, s, row, col);
+        *to = (T)finish<kForm, R>(call, begin, s, row, col);
     }
     *to = fine ? *to : T(NAN);
     return fine;
@@ -303,12 +316,12 @@ __device__ __forceinline__ bool result(const Call<T> &call, const R *s, ptrdiff_
 /* The result of the careful form of a kind that has a swift one, by a call: being rarely used, it
  * should not make the code of a tile longer. */
 template <int kSum, bool kWeighted>
-__device__ __noinline__ float careful_result(const Call<float> &call, float first, float last,
-                                             ptrdiff_t row, ptrdiff_t col)
+__device__ __noinline__ float careful_result(const Call<float> &call, const Begin &begin,
+                                             float first, float last, ptrdiff_t row, ptrdiff_t col)
 {
     const float s[2] = {first, last};
     float to;
-    result<kSum, kWeighted, float>(call, s, row, col, &to);
+    result<kSum, kWeighted, float>(call, begin, s, row, col, &to);
     return to;
 }
 

@@ -70,6 +70,7 @@ struct Shape {
 
 /* A block's place, and what the operands allow. */
 struct Place {
+    const Begin &begin; /* of its matrix */
     ptrdiff_t row, col;
     bool words; /* both can be read by aligned 16-byte words along dimensions */
 };
@@ -214,6 +215,8 @@ __device__ __forceinline__ void add_up(const Call<T> &call, const Place &place, 
     constexpr int kSums = S::held, kStays = kSums - S::parked;
     auto &before = *(R(*)[kSums / kPerWord<R>][kTileThreads][kPerWord<R>]) groups;
     const auto &p = exponent_for(call, R(0));
+    /* Warps below the last row have nothing to add up: matrices of a batch may be small. */
+    const bool busy = place.row + threadIdx.x / 32 * 4 * S::rows < call.a.count;
 #pragma unroll
     for (int n = 0; n < kSums; ++n) {
         total[n] = 0;
@@ -226,8 +229,10 @@ __device__ __forceinline__ void add_up(const Call<T> &call, const Place &place, 
         const int depth = ahead < kSlabDims ? (int)ahead : kSlabDims;
         ptrdiff_t row = place.row, col = place.col;
         hide_origin(row), hide_origin(col);
-        typename S::LoaderA a(call.a, row, dim, depth, threadIdx.x);
-        typename S::LoaderB b(call.b, col, dim, depth, threadIdx.x);
+        const Points<T> points_a = call.a.from(place.begin.a);
+        const Points<T> points_b = call.b.from(place.begin.b);
+        typename S::LoaderA a(points_a, row, dim, depth, threadIdx.x);
+        typename S::LoaderB b(points_b, col, dim, depth, threadIdx.x);
         /* Loads start before the barrier, so that slower warps hide part of the wait. */
         if (place.words) {
             a.fetch();
@@ -251,12 +256,16 @@ __device__ __forceinline__ void add_up(const Call<T> &call, const Place &place, 
         __syncthreads(); /* the slab is there */
         if constexpr (S::A::changes) {
             const int dims = (int)ceil_div(depth, S::word) * S::word;
-            const float unit = kForm == kSwiftPowers ? *call.unit_at : call.unit;
+            const float unit =
+                kForm == kSwiftPowers ? call.unit_at[place.begin.matrices_b] : call.unit;
             split_slab<typename S::A, S::block_rows, T>(memory.a, dims, unit);
             split_slab<typename S::B, S::block_cols, T>(memory.b, dims, unit);
             __syncthreads();
         }
 
+        if (!busy) {
+            continue;
+        }
         if constexpr (!kFolds<kForm, kWeighted>) {
             add_slab<kForm, kWeighted, T>(total, memory, 0, depth, p);
         }
