@@ -194,8 +194,8 @@ __device__ __forceinline__ void recompute_run(const Call<float> &call, const Poi
 }
 
 template <int kSum, bool kWeighted>
-__device__ __noinline__ void recompute_f64(const Call<float> &call, const Begin &begin,
-                                           ptrdiff_t row, ptrdiff_t end, Run<float> run)
+__device__ __noinline__ void recompute_f64(const Call<float> &call, Begin begin, ptrdiff_t row,
+                                           ptrdiff_t end, Run<float> run)
 {
     recompute_run<kSum, kWeighted>(call, call.a.from(begin.a), call.b.from(begin.b),
                                    call.from(begin.out), begin, row, end, run);

@@ -316,8 +316,8 @@ __device__ __forceinline__ bool result(const Call<T> &call, const Begin &begin, 
 /* The result of the careful form of a kind that has a swift one, by a call: being rarely used, it
  * should not make the code of a tile longer. */
 template <int kSum, bool kWeighted>
-__device__ __noinline__ float careful_result(const Call<float> &call, const Begin &begin,
-                                             float first, float last, ptrdiff_t row, ptrdiff_t col)
+__device__ __noinline__ float careful_result(const Call<float> &call, Begin begin, float first,
+                                             float last, ptrdiff_t row, ptrdiff_t col)
 {
     const float s[2] = {first, last};
     float to;
