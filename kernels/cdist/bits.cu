@@ -32,7 +32,7 @@
 #include <type_traits>
 
 #include "arch/mma_bits.cuh"
-#include "cdist/direct/matrices.cuh"
+#include "cdist/matrices.cuh"
 #include "common/counts.cuh"
 #include "common/grid.cuh"
 #include "common/span.cuh"

@@ -17,7 +17,7 @@
  * Launch: as narrow.cu, but a block walks down 64 rows, as its start is dear; points of rows are
  * shared. Of a batch all matrices' blocks are one grid. Reached on an H200: 28000 x 28000 float32
  * in 2.6 ms, 16384 x 16384 float64 in 2.0. */
-#include "cdist/direct/matrices.cuh"
+#include "cdist/matrices.cuh"
 #include "common/grid.cuh"
 
 namespace {

@@ -23,7 +23,7 @@
 
 #include "arch/dependent.cuh"
 #include "arch/mma.cuh"
-#include "cdist/direct/matrices.cuh"
+#include "cdist/matrices.cuh"
 
 namespace {
 

@@ -17,7 +17,7 @@
  * launch adds, euclidean (100000, 8, 8, 3) 27, (20000, 16, 16, 8) 98, (10000, 32, 32, 16) 114. On
  * an H100 cityblock (8, 3900, 176, 4) 9.4 us, with tests 10.3. From 48 rows and columns on tile.cu
  * is quicker: (64, 1024, 1024, 64) 0.43 ms, here 1.04. */
-#include "cdist/direct/matrices.cuh"
+#include "cdist/matrices.cuh"
 #include "common/points.cuh"
 
 namespace {

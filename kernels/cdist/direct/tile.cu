@@ -34,7 +34,7 @@
  * the device without work. */
 #include <type_traits>
 
-#include "cdist/direct/matrices.cuh"
+#include "cdist/matrices.cuh"
 #include "common/ends.cuh"
 #include "common/grid.cuh"
 #include "common/segments.cuh"

@@ -31,7 +31,7 @@
  * (52), one row of A 6 us (cuda_few 3). Where one in 16 pairs or more is suspect, in clusters,
  * (64, 1024, 1024, 64) takes 0.64 ms, with heavy tails 0.19. Worst errors of 1100 x 1037
  * pairs of twelve kinds, d = 21 to 96: 3.8e-7, of sqeuclidean 7.1e-7. */
-#include "cdist/direct/matrices.cuh"
+#include "cdist/matrices.cuh"
 #include "cdist/product_f32/prepare.cuh"
 #include "cdist/product_f32/store.cuh"
 #include "cdist/product_f32_sm90/products.cuh"

@@ -3,7 +3,7 @@
 #ifndef GPUDIST_CDIST_SUMS_CALL_CUH
 #define GPUDIST_CDIST_SUMS_CALL_CUH
 
-#include "cdist/direct/matrices.cuh"
+#include "cdist/matrices.cuh"
 #include "cdist/sums/terms.cuh"
 
 namespace gd {

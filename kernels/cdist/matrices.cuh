@@ -1,6 +1,6 @@
 /* matrices.cuh: a call that is for many matrices, as kernels of cdist see it. */
-#ifndef GPUDIST_CDIST_DIRECT_MATRICES_CUH
-#define GPUDIST_CDIST_DIRECT_MATRICES_CUH
+#ifndef GPUDIST_CDIST_MATRICES_CUH
+#define GPUDIST_CDIST_MATRICES_CUH
 
 #include "common/metrics.cuh"
 #include "common/stack.cuh"
