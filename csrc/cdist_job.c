@@ -455,6 +455,8 @@ gd_status gd_job_many(gd_job *job, const gd_axes *axes, ptrdiff_t count, bool pa
     if (status == GD_OK) {
         status = prepare_many(job, &B_NAMES, &placed, 1, &own_b, &b, err);
     }
+    call->whole_b = b.rows;
+    call->out = *out;
     if (pairs) {
         a = b, own_a = own_b;
         memcpy(placed.strides[0], placed.strides[1], sizeof placed.strides[0]);
@@ -463,8 +465,6 @@ gd_status gd_job_many(gd_job *job, const gd_axes *axes, ptrdiff_t count, bool pa
     else if (status == GD_OK) {
         status = prepare_many(job, &A_NAMES, &placed, 0, &own_a, &a, err);
     }
-    call->whole_b = b.rows;
-    call->out = pairs ? call->out : *out;
     call->many.count = count;
     call->many.axes = placed.count;
     call->many.shape = placed.shape;

@@ -275,11 +275,12 @@ static gd_status fit(gd_hunt *hunt, gd_error *err)
             job->parts = whole;
             job->parts.a = form > 0 ? hunt->rows : whole.a;
             job->parts.b = form > 1 ? hunt->cols : whole.b;
+            bool fits;
             if ((status = count_memory(hunt, &budget->most, err)) != GD_OK ||
-                (status = gd_budget_bound(budget, job->stage.device, err)) != GD_OK) {
+                (status = gd_budget_fits(budget, job->stage.device, &fits, err)) != GD_OK) {
                 return status;
             }
-            if (budget->allowed == 0 || budget->most <= budget->allowed) {
+            if (fits) {
                 form = 3;
                 break;
             }

@@ -30,8 +30,8 @@ static inline
 }
 
 /* One graph from weights as given to lengths as they are wanted, by apsp/cuda_blocked: a batch of
- * one, of pitch nodes, whose rows are graph.weights.row_stride apart. Sizing tells whether
- * it takes this graph. */
+ * one, of pitch nodes, whose rows are graph.weights.row_stride apart. Sizing tells whether it takes
+ * this graph. */
 #ifdef __cplusplus
 extern "C"
 #endif

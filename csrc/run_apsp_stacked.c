@@ -187,10 +187,10 @@ static gd_status plan(stacked *job, gd_budget *budget, gd_error *err)
         *budget = gd_budget_of(job->orders);
         gd_stage dry = {.device = job->device, .stream = job->stream, .budget = budget};
         status = do_part(job, 0, job->part, &dry, err);
-        status = status == GD_OK ? gd_budget_bound(budget, job->device, err) : status;
+        bool fits = false;
+        status = status == GD_OK ? gd_budget_fits(budget, job->device, &fits, err) : status;
         gd_stage_release(&dry);
-        if (status != GD_OK || job->part == 1 || budget->allowed == 0 ||
-            budget->most <= budget->allowed) {
+        if (status != GD_OK || job->part == 1 || fits) {
             break;
         }
     }

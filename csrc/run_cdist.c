@@ -399,6 +399,7 @@ static gd_status cut_up(gd_job *job, const gd_matrix *out, bool pairs, size_t *n
 {
     gd_budget *budget = job->stage.budget;
     const size_t row_bytes = (size_t)out->cols * gd_dtype_size(out->dtype);
+    bool fits;
     gd_status status;
     job->parts = (gd_parts){.a = job->a->rows, .b = job->b->rows, .panel = job->a->rows};
     job->parts.together = true;
@@ -409,8 +410,7 @@ static gd_status cut_up(gd_job *job, const gd_matrix *out, bool pairs, size_t *n
         job->parts.panel = gd_panel_rows(out->rows, row_bytes);
     }
     if ((status = count_memory(job, out, pairs, &job->parts, &budget->most, err)) == GD_OK &&
-        (status = gd_budget_bound(budget, job->stage.device, err)) == GD_OK &&
-        budget->allowed != 0 && budget->most > budget->allowed) {
+        (status = gd_budget_fits(budget, job->stage.device, &fits, err)) == GD_OK && !fits) {
         if (pairs && (job->kernel->flags & GD_PAIRS)) {
             job->parts.panel = rows_of_block(job);
         }

@@ -108,14 +108,10 @@ static gd_status launch_many(gd_job *job, const gd_matrices *batch, gd_axes *axe
 static gd_status fits(gd_job *job, const gd_matrices *batch, const gd_axes *axes, bool sure_root,
                       bool *yes, gd_error *err)
 {
-    gd_budget *const budget = job->stage.budget;
-    gd_status status =
+    const gd_status status =
         gd_job_many(job, axes, batch->count, batch->pairs, sure_root, &batch->out.first, err);
-    if (status == GD_OK) {
-        status = gd_budget_bound(budget, job->stage.device, err);
-    }
-    *yes = budget->allowed == 0 || budget->most <= budget->allowed;
-    return status;
+    return status == GD_OK ? gd_budget_fits(job->stage.budget, job->stage.device, yes, err)
+                           : status;
 }
 
 /* Does all with few launches if a kernel of the device can, and says whether. */

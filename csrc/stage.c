@@ -16,11 +16,14 @@ gd_budget gd_budget_of(const gd_orders *orders)
         .allowed = orders->max_memory, .unasked = orders->max_memory == 0, .counting = true};
 }
 
-gd_status gd_budget_bound(gd_budget *budget, gd_device device, gd_error *err)
+gd_status gd_budget_fits(gd_budget *budget, gd_device device, bool *fits, gd_error *err)
 {
-    return budget->allowed == 0 && budget->most >= ASK_FROM && device.backend == GD_CUDA
-               ? gd_cuda_free_memory(&budget->allowed, err)
-               : GD_OK;
+    gd_status status = GD_OK;
+    if (budget->allowed == 0 && budget->most >= ASK_FROM && device.backend == GD_CUDA) {
+        status = gd_cuda_free_memory(&budget->allowed, err);
+    }
+    *fits = status == GD_OK && (budget->allowed == 0 || budget->most <= budget->allowed);
+    return status;
 }
 
 gd_status gd_budget_grant(gd_budget *budget, gd_device device, const char *what,
@@ -28,10 +31,11 @@ gd_status gd_budget_grant(gd_budget *budget, gd_device device, const char *what,
 {
     const bool on_cuda = device.backend == GD_CUDA;
     const size_t needed = budget->most;
-    const gd_status status = gd_budget_bound(budget, device, err);
+    bool fits;
+    const gd_status status = gd_budget_fits(budget, device, &fits, err);
     budget->counting = false;
     budget->held = budget->most = 0;
-    if (status != GD_OK || budget->allowed == 0 || needed <= budget->allowed) {
+    if (status != GD_OK || fits) {
         return status;
     }
     return GD_FAIL(err, GD_NO_MEMORY, "%s needs %zu bytes of %s memory at once, and %s %zu: %s",

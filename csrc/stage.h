@@ -21,9 +21,9 @@ typedef struct gd_budget {
 
 /* Begins counting, under the orders' max_memory. */
 gd_budget gd_budget_of(const gd_orders *orders);
-/* Where nobody set a bound, and budget->most is so much that it might not be there, what is free on
- * the current device becomes the bound. */
-gd_status gd_budget_bound(gd_budget *budget, gd_device device, gd_error *err);
+/* Says whether budget->most is no more than is allowed. Where nobody set a bound, and it is so much
+ * that it might not be there, what is free on the current device becomes the bound. */
+gd_status gd_budget_fits(gd_budget *budget, gd_device device, bool *fits, gd_error *err);
 /* Ends counting: nothing is held again. Fails if the most that was held is more than is allowed;
  * `what` needs it, `instead` says what else can be done, NULL that there is the CPU. */
 gd_status gd_budget_grant(gd_budget *budget, gd_device device, const char *what,

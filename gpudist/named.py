@@ -135,11 +135,10 @@ class ShortestPaths:
         ValueError
             The predecessors were not asked for.
         """
-        if self.predecessors is None:
-            raise ValueError("paths need predecessors: call apsp with return_predecessors=True")
+        before = predecessors_of(self)
         i, j = self.place(source), self.place(target)
         try:
-            return [self.nodes[k] for k in steps.back(self.predecessors, i, j)]
+            return [self.nodes[k] for k in steps.back(before, i, j)]
         except NoPathError:
             raise NoPathError(f"there is no path from {source!r} to {target!r}") from None
 
@@ -157,6 +156,13 @@ class ShortestPaths:
         dist = self.dist if space is arrays.HOST else space.host(self.dist)
         names = pd.Index(self.nodes, tupleize_cols=False)
         return pd.DataFrame(dist, index=names, columns=names)
+
+
+def predecessors_of(paths: ShortestPaths) -> Any:
+    """Return what leads back along the paths, or raise a ValueError where it was not asked for."""
+    if paths.predecessors is None:
+        raise ValueError("paths need predecessors: call apsp with return_predecessors=True")
+    return paths.predecessors
 
 
 def take(

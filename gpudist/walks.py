@@ -104,9 +104,7 @@ def reconstruct_paths(predecessors: Any, sources: Any, targets: Any) -> tuple[An
 
 def _named_paths(paths: named.ShortestPaths, sources: Any, targets: Any) -> tuple[Any, Any]:
     """Go by the names of nodes."""
-    if paths.predecessors is None:
-        raise ValueError("paths need predecessors: call apsp with return_predecessors=True")
-    space, p, n = steps.read(paths.predecessors)
+    space, p, n = steps.read(named.predecessors_of(paths))
     first, last = _places(paths, sources), _places(paths, targets)
     indptr, nodes = _walk_back(space, p, n, first, last, paths.nodes)
     names = np.empty(n, object)

@@ -185,9 +185,8 @@ static PyMethodDef methods[] = {
           "What `kept` of nearest and within takes, to arrange the same b once for several calls."),
     FAST(common,
          "common($module, /, members)\n--\n\n"
-         "What `common` of nearest, within and count takes, to bring the same b to so "
-         "many devices, "
-         "each by a thread that calls for it at about the same time."),
+         "What `common` of nearest, within and count takes, to bring the same b to so many "
+         "devices, each by a thread that calls for it at about the same time."),
     FAST(nearest,
          "nearest($module, /, a, b, distances, indices, radii, first, metric, kernel=None, "
          "device=None, stream=0, ordered=False, "
