@@ -42,9 +42,11 @@ _LIST = re.compile(r"cuda:[0-9]+(,[0-9]+)+", re.A)
 # Panels for each GPU, at most: more even out what GPUs take for theirs. But each begins with a copy
 # of the second operand, and ends with one that nothing hides behind. With one, two and four for
 # each of two H100s 16384 x 16384 x 128 take 12.6, 13.7 and 16.5 ms, minplus of 8192 nodes 36, 46
-# and 69. So a panel has so many bytes of the result, some 40 ms of the bus, and so many rows.
+# and 69. So a panel has so many bytes of the result, some 40 ms of the bus, so many times those of
+# the second operand, and so many rows.
 _PANELS = 4
 _LEAST_BYTES = 2 << 30
+_LEAST_TIMES = 32
 _LEAST_ROWS = 128
 # Seconds between two looks at Ctrl-C and at how far the GPUs are.
 _LOOK = 0.05
@@ -150,9 +152,12 @@ def check_on_host(space: arrays.Space) -> None:
         )
 
 
-def panels_each(size: int, count: int) -> int:
-    """Return how many panels are for each of so many GPUs if the result has `size` bytes."""
-    return max(min(size // (count * _LEAST_BYTES), _PANELS), 1)
+def panels_each(size: int, count: int, again: int) -> int:
+    """Return how many panels are for each of so many GPUs.
+
+    The result has `size` bytes, and each panel brings `again` bytes that others bring too.
+    """
+    return max(min(size // (count * max(_LEAST_BYTES, _LEAST_TIMES * again)), _PANELS), 1)
 
 
 def panels(rows: int, count: int, each: int) -> Panels:

@@ -307,10 +307,14 @@ def test_panels_have_all_rows_once():
 
 
 @pytest.mark.parametrize(
-    ("size", "each"), [(0, 1), (1 << 30, 1), (8 << 30, 2), (15 << 30, 3), (40 << 30, 4)]
+    ("size", "again", "each"),
+    [
+        *((0, 0, 1), (1 << 30, 0, 1), (8 << 30, 0, 2), (15 << 30, 0, 3), (40 << 30, 0, 4)),
+        *((40 << 30, 64 << 20, 4), (40 << 30, 300 << 20, 2), (40 << 30, 1 << 30, 1)),
+    ],
 )
-def test_panels_are_large(size, each):
-    assert several_gpus.panels_each(size, 2) == each
+def test_panels_are_large(size, again, each):
+    assert several_gpus.panels_each(size, 2, again) == each
 
 
 @pytest.mark.parametrize(
