@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import dataclasses
 import functools
 import itertools
@@ -21,6 +23,7 @@ import gpudist
 from bench import memory
 from bench.adversary import COLUMNS, DISTRIBUTIONS, ROWS, Variant
 from gpudist import several_gpus
+from gpudist.demo.cluster import two_workers
 from gpudist.measure import samples
 from gpudist.measure.samples import Sample
 from gpudist.metrics import METRICS
@@ -386,13 +389,9 @@ class ApspBatchCase(_PathsCase):
     predecessors: bool = False
     kind: str = ""
     op = "apsp_batch"
+    function = "apsp"
     sizes = "count", "n", "n"
     metric = None
-
-    @property
-    def function(self) -> str:
-        """Give the one function of paths."""
-        return "apsp"
 
     def operands(self) -> tuple[Array, ...]:
         """Draw weights from 1 to 1000; 0 is no edge."""
@@ -486,20 +485,15 @@ class PerronCase(Case):
 
     n: int
     dtype: str
-    matrix: str = "uniform"
+    arguments: str = "uniform"
     op = "perron"
     sizes = "n", "n"
     metric = None
 
-    @property
-    def arguments(self) -> str:
-        """Name the matrix."""
-        return self.matrix
-
     def operands(self) -> tuple[Array, ...]:
         """Make the matrix."""
         i = np.arange(self.n, dtype=np.float64)
-        if self.matrix == "Hilbert":
+        if self.arguments == "Hilbert":
             return ((1.0 / (i[:, None] + i + 1.0)).astype(self.dtype),)
         rng = np.random.default_rng(_SEED)
         return (rng.random((self.n, self.n)).astype(self.dtype),)
@@ -513,7 +507,7 @@ class PerronCase(Case):
         return dataclasses.replace(said, work=work)
 
 
-class Around(Case):
+class Around:
     """What cases have in common that do another one, in some way or some place.
 
     Attributes
@@ -531,23 +525,8 @@ class Around(Case):
     on_host = True
 
     def __getattr__(self, name: str) -> Any:
-        """Give what such a case does not say itself: the other one's operation, type and metric."""
+        """Give what such a case does not say itself: the other one's operation, shape and so on."""
         return getattr(self.inner, name)
-
-    @property
-    def arguments(self) -> str:
-        """Name the metric's arguments."""
-        return self.inner.arguments
-
-    @property
-    def metric_args(self) -> dict[str, Any]:
-        """Give the metric's arguments."""
-        return self.inner.metric_args
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Give the sizes."""
-        return self.inner.shape
 
     def operands(self) -> tuple[Array, ...]:
         """Make the arguments, and the places of results last if there are to be any."""
@@ -584,6 +563,9 @@ class Around(Case):
     def sample(self, operands: tuple[Array, ...]) -> Sample:
         """Compute a part of the result in float64."""
         return self.inner.sample(self._split(operands)[0])
+
+
+AnyCase = Case | Around
 
 
 @dataclass(frozen=True, slots=True)
@@ -659,6 +641,7 @@ class SeveralCase(Around):
 
     inner: Case
     op = "several"
+    beside = "one GPU"
     into = True
 
     @property
@@ -675,6 +658,54 @@ class SeveralCase(Around):
     def place(self, device: str | None) -> str | None:
         """Name all GPUs, whichever is at hand."""
         return _ALL
+
+
+@dataclass(frozen=True, slots=True)
+class DaskCase(Around):
+    """A plan for two workers, who hold the first operand in some parts, and keep the result.
+
+    One process beside them has as many threads as they have together.
+    """
+
+    inner: Case
+    parts: int
+    op = "dask"
+    beside = "one process"
+
+    @property
+    def arguments(self) -> str:
+        """Name the function and what else it is told, and say into how many parts it is cut."""
+        return ", ".join(filter(None, (self.inner.op, self.inner.arguments, f"{self.parts} parts")))
+
+    def prepare(
+        self, operands: tuple[Any, ...], device: str | None, kernel: str = "auto", **how: Any
+    ) -> Callable[[], Any]:
+        """Give the call that has the plan computed."""
+        import dask.array as da
+        import distributed
+
+        client, (first, *others) = _workers(), operands
+        lazy = client.persist(da.from_array(first, chunks=(-(-len(first) // self.parts), -1)))
+        distributed.wait(lazy)
+        bands = {"bands": self.parts} if self.inner.op == "apsp" else {}
+        calls = itertools.count()
+
+        def compute() -> Any:
+            # Under other names each time, or the scheduler may still know the result.
+            anew = lazy.map_blocks(lambda x, _: x, next(calls), dtype=lazy.dtype)
+            plan = self.inner.prepare((anew, *others), device, kernel, **how, **bands)()
+            distributed.wait(kept := client.persist(plan))
+            return kept
+
+        return compute
+
+
+@functools.cache
+def _workers() -> Any:
+    """Start the workers, who end when the process does."""
+    until_then = contextlib.ExitStack()
+    atexit.register(until_then.close)
+    return until_then.enter_context(two_workers(memory_limit=0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -704,11 +735,7 @@ class FirstCallCase(Around):
 
     inner: CdistCase
     op = "first call"
-
-    @property
-    def arguments(self) -> str:
-        """Say whose first call it is."""
-        return "of a process"
+    arguments = "of a process"
 
     def run(self, device: str) -> dict[str, float]:
         """Start a process and have it tell its times in seconds: see `_FIRST_CALL`."""
@@ -756,15 +783,9 @@ class AccuracyCase:
     op = "accuracy"
     on_host = False
 
-    @property
-    def metric(self) -> str:
-        """Give the metric's name."""
-        return self.variant.metric
-
-    @property
-    def arguments(self) -> str:
-        """Name the metric's arguments."""
-        return self.variant.arguments
+    def __getattr__(self, name: str) -> Any:
+        """Give the metric and its arguments."""
+        return getattr(self.variant, name)
 
     @property
     def shape(self) -> tuple[int, ...]:

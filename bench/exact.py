@@ -130,9 +130,9 @@ def exact_cdist(
         form=form,
         form_unit=form_unit,
     )
-    prepare = _ROWS.get(metric, _as_given)
+    prepare = _ROWS.get(metric)
     of_pair = _PAIRS[metric]
-    prepared = [prepare(job, row) for row in rows]
+    prepared = rows if prepare is None else [prepare(job, row) for row in rows]
     result = np.empty((len(a), len(b)))
     for i, x in enumerate(prepared[: len(a)]):
         for j, y in enumerate(prepared[len(a) :]):
@@ -203,10 +203,6 @@ def _ratio(x: Fraction | int, y: Fraction | int) -> Fraction | float:
 
 
 # ------------------------------------------------------------------ rows
-
-
-def _as_given(_job: _Job, x: list[int]) -> list[int]:
-    return x
 
 
 def _deviations(job: _Job, x: list[int]) -> list[int]:
@@ -403,9 +399,7 @@ def _dice(job: _Job, x: list[int], y: list[int]) -> Any:
 _ROGERSTANIMOTO = _counted(lambda tt, tf, ft, ff: _ratio(2 * (tf + ft), tt + ff + 2 * (tf + ft)))
 
 # Metrics of the differences alone, for which a box makes them others.
-_OF_DIFFERENCES = frozenset(
-    {"euclidean", "sqeuclidean", "cityblock", "chebyshev", "minkowski", "seuclidean"}
-)
+_OF_DIFFERENCES = {"euclidean", "sqeuclidean", "cityblock", "chebyshev", "minkowski", "seuclidean"}
 
 _ROWS: dict[str, Callable[[_Job, list[int]], Any]] = {
     "correlation": _deviations,
@@ -449,14 +443,8 @@ _PAIRS: dict[str, Callable[..., Any]] = {
 # ------------------------------------------------------------------ errors
 
 # What errors are relative to where that is not the distance.
-_MEASURES = {
-    "cosine": "one",
-    "correlation": "one",
-    "hellinger": "one",
-    "jensenshannon": "one",
-    "kl_divergence": "one",
-    "inner_product": "terms",
-}
+_NEAR_1 = ("cosine", "correlation", "hellinger", "jensenshannon", "kl_divergence")
+_MEASURES = {**dict.fromkeys(_NEAR_1, "one"), "inner_product": "terms"}
 
 
 def measure_of(metric: str) -> str:

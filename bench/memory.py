@@ -29,10 +29,6 @@ def _told(file: str, field: str) -> int:
     return int(line.split()[1]) * 1024
 
 
-def _resident(field: str) -> int:
-    return _told("self/status", field)
-
-
 def available() -> int | None:
     """Give the bytes that the system can hand out without swapping, None where it does not tell."""
     try:
@@ -54,7 +50,7 @@ def extra_memory(call: Callable[[], Any], operands: tuple[Any, ...], device: str
     """
     try:
         (_PROC / "self/clear_refs").write_text("5")
-        before = _resident("VmRSS")
+        before = _told("self/status", "VmRSS")
     except (OSError, ValueError):
         return {}
     on_cuda = device != "cpu"
@@ -63,6 +59,6 @@ def extra_memory(call: Callable[[], Any], operands: tuple[Any, ...], device: str
     result = call()
     known = any(result is operand for operand in operands)
     new = 0 if known else np.asarray(result).nbytes
-    extra = max(_resident("VmHWM") - before - new, 0)
+    extra = max(_told("self/status", "VmHWM") - before - new, 0)
     measured = {"extra_host_bytes": extra, "pinned_bytes": _core.pinned()}
     return measured | ({"device_bytes": _core.most_held(device)} if on_cuda else {})

@@ -234,11 +234,6 @@ def _chosen(results: Iterable[Result]) -> list[tuple[Result, Result]]:
     return pairs
 
 
-def _headlines(results: Iterable[Result]) -> str:
-    """Set the few results that the README shows."""
-    return _beside(_chosen(results))
-
-
 def _chart(results: Iterable[Result]) -> str:
     """Show the same as a picture; its page is in ``docs/``."""
     if not _chosen(results):
@@ -251,7 +246,7 @@ def _slower(results: Iterable[Result]) -> str:
     found = [
         (result, rival)
         for result in results
-        if result["op"] != "ladder"
+        if result["op"] not in ("ladder", "dask")
         for rival in _timed(result)
         if rival["ratio"] < 1
     ]
@@ -314,11 +309,8 @@ def _kernels(_results: Iterable[Result]) -> str:
     return table.markdown()
 
 
-def _leads(name: str) -> bool:
-    """Tell whether a ladder is climbed by itself, and is no part of another."""
-    return not any(name in study.along for study in STUDIES.values())
-
-
+# Ladders that are part of another.
+_ALONG = {name for study in STUDIES.values() for name in study.along}
 # Tables of operations, each for either backend.
 _OPERATIONS: Mapping[str, tuple[str, ...]] = {
     "apsp": ("apsp", "transitive_closure"),
@@ -326,7 +318,7 @@ _OPERATIONS: Mapping[str, tuple[str, ...]] = {
     "minplus": ("minplus",),
     "neighbors": ("knn",),
     "perron": ("perron",),
-    "several": ("several",),
+    "several": ("several", "dask"),
     "training": ("training",),
     "transfer": ("transfer", "first call"),
 }
@@ -337,7 +329,7 @@ _OF_BACKENDS: Mapping[str, Callable[[str, Iterable[Result]], str]] = {
     **{name: partial(_on_devices, ops=ops, table=_operation) for name, ops in _OPERATIONS.items()},
 }
 _TABLES: Mapping[str, Callable[[Iterable[Result]], str]] = {
-    "headlines": _headlines,
+    "headlines": lambda results: _beside(_chosen(results)),
     "slower": _slower,
     "accuracy": _accuracy,
     "roofline": _picture,
@@ -346,7 +338,7 @@ _TABLES: Mapping[str, Callable[[Iterable[Result]], str]] = {
     "devices": site.devices,
     "metrics": site.metrics,
     "edges": site.edges,
-    **{f"ladder-{name}": partial(site.ladder, name) for name in STUDIES if _leads(name)},
+    **{f"ladder-{name}": partial(site.ladder, name) for name in STUDIES if name not in _ALONG},
     **{
         f"{name}-{backend}": partial(of_backend, backend)
         for name, of_backend in _OF_BACKENDS.items()

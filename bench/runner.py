@@ -14,19 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 import gpudist
-from bench import exact, memory
+from bench import cases, exact, memory
 from bench.adversary import adversarial
-from bench.cases import (
-    AccuracyCase,
-    AfterProductCase,
-    ApspCase,
-    Case,
-    FirstCallCase,
-    PerronCase,
-    SeveralCase,
-    SweepCase,
-    TransferCase,
-)
 from bench.clocks import Card
 from gpudist.measure import ceilings, records, rivals
 from gpudist.measure.ceilings import Ceiling
@@ -99,7 +88,7 @@ class Runner:
                 **ceiling.timing.fields(),
             }
 
-    def run(self, case: Case | AccuracyCase) -> dict[str, Any]:
+    def run(self, case: cases.AnyCase | cases.AccuracyCase) -> dict[str, Any]:
         """Measure one case and its rivals, and give what makes a JSON line.
 
         A case or a rival that fails, for want of memory say, gives a result that says so.
@@ -115,22 +104,22 @@ class Runner:
             "arrays": "numpy" if arrays is None else arrays.name,
         }
         try:
-            if isinstance(case, AccuracyCase):
+            if isinstance(case, cases.AccuracyCase):
                 record |= self._measure_accuracy(case)
-            elif isinstance(case, SweepCase):
+            elif isinstance(case, cases.SweepCase):
                 record |= self._measure_sweep(case)
-            elif isinstance(case, FirstCallCase):
+            elif isinstance(case, cases.FirstCallCase):
                 record |= self._measure_first_call(case)
             else:
                 record |= self._measure_case(case)
         except Exception as error:
             record |= {"failed": _describe(error), "rivals": []}
-        if isinstance(case, TransferCase) and case.recycled:
+        if isinstance(case, cases.TransferCase) and case.recycled:
             gpudist.recycle_results(0)
         self._free()
         return record
 
-    def _measure_case(self, case: Case) -> dict[str, Any]:
+    def _measure_case(self, case: cases.AnyCase) -> dict[str, Any]:
         host = case.operands()
         operands, clock = self._place(case, host)
         said = case.explain(operands, self.device)
@@ -144,7 +133,7 @@ class Runner:
         if floor is not None and said.devices:
             floor = dataclasses.replace(floor, seconds=floor.seconds / len(said.devices))
         task = rivals.Task(
-            f"{case.inner.op}, there and back" if isinstance(case, TransferCase) else case.op,
+            f"{case.inner.op}, there and back" if isinstance(case, cases.TransferCase) else case.op,
             self.backend,
             operands,
             case.shape[0],
@@ -171,22 +160,25 @@ class Runner:
             ],
         }
         match case:
-            case PerronCase():
+            case cases.PerronCase():
                 record |= self._measure_round(case, operands, clock)
-            case TransferCase():
+            case cases.TransferCase():
                 record |= self._measure_transfer(case, operands)
-            case AfterProductCase():
-                record |= self._measure_quiet(case, operands)
-            case SeveralCase():
+            case cases.AfterProductCase():
+                # The call with nothing before it but itself.
+                quiet = self._time_rested(case.prepare(operands, self.device), HostClock())
+                record["quiet_s"] = quiet.median
+            case cases.SeveralCase() | cases.DaskCase():
                 alone = case.prepare_on(self.device, operands)
-                one = {"name": "one GPU", "version": gpudist.__version__}
+                one = {"name": case.beside, "version": gpudist.__version__}
                 record["rivals"].append(one | self._beside(alone, ours, clock, sample))
         return record
 
-    def _place(self, case: Case, host: tuple[Array, ...]) -> tuple[tuple[Any, ...], Clock]:
+    def _place(self, case: cases.AnyCase, host: tuple[Array, ...]) -> tuple[tuple[Any, ...], Clock]:
         """Bring operands to where the case takes them from, and give the clock for calls there."""
         if self.arrays is None or case.on_host:
-            return host, HostClock(case.product if isinstance(case, AfterProductCase) else None)
+            before = case.product if isinstance(case, cases.AfterProductCase) else None
+            return host, HostClock(before)
         clock = EventClock(self.device, self.arrays.stream(), before=self.arrays.flush)
         return tuple(map(self.arrays.put, host)), clock
 
@@ -202,13 +194,13 @@ class Runner:
         }
 
     def _measure_transfer(
-        self, case: TransferCase, operands: tuple[Any, ...]
+        self, case: cases.TransferCase, operands: tuple[Any, ...]
     ) -> dict[str, int | float]:
         """Find what a transfer takes in memory, and how long the work takes without the bus."""
         found: dict[str, int | float] = {
             **memory.extra_memory(case.prepare(operands, self.device), operands, self.device)
         }
-        if isinstance(case.inner, ApspCase) and self.arrays is not None:
+        if isinstance(case.inner, cases.ApspCase) and self.arrays is not None:
             there, clock = self._place(case.inner, operands[:1])
             found["on_device_s"] = time_call(
                 case.inner.prepare(there, self.device),
@@ -218,12 +210,7 @@ class Runner:
             ).median
         return found
 
-    def _measure_quiet(self, case: AfterProductCase, operands: tuple[Any, ...]) -> dict[str, float]:
-        """Time the call with nothing before it but itself."""
-        quiet = self._time_rested(case.prepare(operands, self.device), HostClock())
-        return {"quiet_s": quiet.median}
-
-    def _measure_first_call(self, case: FirstCallCase) -> dict[str, Any]:
+    def _measure_first_call(self, case: cases.FirstCallCase) -> dict[str, Any]:
         runs = [case.run(self.device) for _ in range(_FIRST_CALLS)]
         parts = {name: statistics.median(run[name] for run in runs) for name in runs[0]}
         whole = Timing(tuple(run["device_s"] + run["first_s"] for run in runs))
@@ -231,7 +218,7 @@ class Runner:
         return {**_timed(said, HostClock(), whole, None), "parts": parts, "rivals": []}
 
     def _measure_round(
-        self, case: PerronCase, operands: tuple[Any, ...], clock: Clock
+        self, case: cases.PerronCase, operands: tuple[Any, ...], clock: Clock
     ) -> dict[str, Any]:
         """Time one round by itself, and hold it against one read of the matrix."""
         times = []
@@ -253,7 +240,7 @@ class Runner:
             "round_fraction_of_ceiling": size / read.rate / seconds if read else None,
         }
 
-    def _measure_sweep(self, case: SweepCase) -> dict[str, Any]:
+    def _measure_sweep(self, case: cases.SweepCase) -> dict[str, Any]:
         inner = case.inner
         operands, clock = self._place(inner, inner.operands())
         said = inner.explain(operands, self.device)
@@ -304,7 +291,7 @@ class Runner:
             return np.asarray(array)
         return self.arrays.get(array)
 
-    def _measure_accuracy(self, case: AccuracyCase) -> dict[str, Any]:
+    def _measure_accuracy(self, case: cases.AccuracyCase) -> dict[str, Any]:
         args = case.variant.metric_args
         tasks, right = {}, {}
         # Arguments that are one a column are for so many columns.

@@ -56,7 +56,12 @@ _SECTIONS = (
         "arrives, and through the last ones while the paths leave.",
         "transfer",
     ),
-    ("Several GPUs", "From NumPy to NumPy, beside one of them in the same run.", "several"),
+    (
+        "Shared calls",
+        "GPUs share a call from NumPy to NumPy; two workers of Dask's compute a plan and keep the\n"
+        "result. Beside them one GPU, or one process of as many threads, in the same run.",
+        "several",
+    ),
     ("What the device can do at most", "", "ceilings"),
 )
 

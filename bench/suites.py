@@ -9,11 +9,12 @@ from bench.adversary import variants
 from bench.cases import (
     AccuracyCase,
     AfterProductCase,
+    AnyCase,
     ApspBatchCase,
     ApspCase,
-    Case,
     CdistCase,
     ClosureCase,
+    DaskCase,
     FirstCallCase,
     KnnCase,
     MinplusCase,
@@ -26,7 +27,7 @@ from bench.cases import (
 from bench.training import TrainingCase
 from gpudist.measure import rivals
 
-Cases = tuple[Case | AccuracyCase, ...]
+Cases = tuple[AnyCase | AccuracyCase, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,6 +273,13 @@ _SEVERAL: Cases = tuple(
         KnnCase(1_000_000, 100_000, 128, 10, "float32"),
     )
 )
+# The first has tasks of 0.1 s for a thread, the last the bands that the guide speaks of.
+_DASK: Cases = (
+    DaskCase(CdistCase(4000, 4000, 64, "float64", "canberra"), 8),
+    DaskCase(CdistCase(4000, 4000, 64, "float64", "jensenshannon"), 8),
+    DaskCase(ApspCase(4096, "float32"), 4),
+    DaskCase(ApspCase(16384, "float32"), 9),
+)
 _ACCURACY = tuple(
     AccuracyCase(variant, dtype) for dtype in ("float32", "float64") for variant in variants()
 )
@@ -350,8 +358,8 @@ SUITES = {
         {"cpu": _TRANSFER_ANYWHERE + _TRANSFER_CPU, "cuda": _TRANSFER_ANYWHERE + _TRANSFER_CUDA},
     ),
     "several": Suite(
-        "calls that several GPUs share, from NumPy to NumPy, beside one of them",
-        {"cpu": _SEVERAL, "cuda": _SEVERAL},
+        "calls that several GPUs share, or on the CPU two of Dask's workers, beside one",
+        {"cpu": _DASK, "cuda": _SEVERAL},
     ),
     "cpu": Suite(
         "cdist, metrics, apsp, minplus, neighbors, and calls after a product, on the CPU anywhere",

@@ -94,10 +94,11 @@ class Call(NamedTuple):
 
     def panels(self, count: int) -> several_gpus.Panels:
         """Return the rows that so many GPUs take one after the other."""
-        rows = self.operands.shapes[0][0]
+        first, last = self.operands.shapes[0], self.operands.shapes[-1]
         size = math.prod(self.shape) * np.dtype(self.dtype).itemsize
+        again = math.prod(last) * np.dtype(self.read_as).itemsize
         cut = several_gpus.panels_of_pairs if self.function == "pdist" else several_gpus.panels
-        return cut(rows, count, several_gpus.panels_each(size, count))
+        return cut(first[0], count, several_gpus.panels_each(size, count, again))
 
     def pairs_of(self, start: int, stop: int) -> tuple[Call, slice]:
         """Return the call of pdist for the pairs of some rows, and where in its result they are."""

@@ -357,6 +357,7 @@ def transitive_closure(
     progress: Progress = False,
     max_memory: int | str | None = None,
     bands: int | None = None,
+    checkpoint: Any = None,
 ) -> Any:
     """Find out which nodes can be reached from which.
 
@@ -381,8 +382,8 @@ def transitive_closure(
         Launch parameters of a kernel asked for by name; ``gpudist.kernels()`` lists what it takes.
     progress, max_memory
         As for `apsp`.
-    bands : int, optional
-        For a Dask array alone: into how many bands of rows it is cut.
+    bands, checkpoint : int, str, optional
+        For a Dask array alone, as for `apsp`.
 
     Returns
     -------
@@ -424,8 +425,8 @@ def transitive_closure(
     if foreign.is_dask(graph):
         from gpudist import dask
 
-        return dask.transitive_closure(graph, asked, reflexive, bands=bands)
-    _refuse(_DASK_ALONE, bands=bands)
+        return dask.transitive_closure(graph, asked, reflexive, bands=bands, checkpoint=checkpoint)
+    _refuse(_DASK_ALONE, bands=bands, checkpoint=checkpoint)
     if many_graphs.are(graph):
         return batches.closures(graph, asked, reflexive)
     return paths_one.closure(graph, asked, reflexive)

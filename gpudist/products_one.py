@@ -90,7 +90,7 @@ def _share(a: Any, b: Any, c: Any, out: Any, semiring: str, orders: Orders) -> N
         _compute(arrays.HOST, some, out[start:stop], semiring, one)
 
     (rows, inner), devices = a.shape, several_gpus.of(orders.device)
-    each = several_gpus.panels_each(out.nbytes, len(devices))
+    each = several_gpus.panels_each(out.nbytes, len(devices), b.nbytes)
     panels = several_gpus.panels(rows, len(devices), each)
     task = several_gpus.Task("minplus", panels, rows * inner * b.shape[1], compute)
     several_gpus.share(task, devices, orders.progress)

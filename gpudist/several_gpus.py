@@ -8,6 +8,7 @@ which each GPU holds some rows from the beginning to the end.
 
 from __future__ import annotations
 
+import _thread
 import math
 import re
 import threading
@@ -41,9 +42,11 @@ _LIST = re.compile(r"cuda:[0-9]+(,[0-9]+)+", re.A)
 # Panels for each GPU, at most: more even out what GPUs take for theirs. But each begins with a copy
 # of the second operand, and ends with one that nothing hides behind. With one, two and four for
 # each of two H100s 16384 x 16384 x 128 take 12.6, 13.7 and 16.5 ms, minplus of 8192 nodes 36, 46
-# and 69. So a panel has so many bytes of the result, some 40 ms of the bus, and so many rows.
+# and 69. So a panel has so many bytes of the result, some 40 ms of the bus, so many times those of
+# the second operand, and so many rows.
 _PANELS = 4
 _LEAST_BYTES = 2 << 30
+_LEAST_TIMES = 32
 _LEAST_ROWS = 128
 # Seconds between two looks at Ctrl-C and at how far the GPUs are.
 _LOOK = 0.05
@@ -149,9 +152,12 @@ def check_on_host(space: arrays.Space) -> None:
         )
 
 
-def panels_each(size: int, count: int) -> int:
-    """Return how many panels are for each of so many GPUs if the result has `size` bytes."""
-    return max(min(size // (count * _LEAST_BYTES), _PANELS), 1)
+def panels_each(size: int, count: int, again: int) -> int:
+    """Return how many panels are for each of so many GPUs.
+
+    The result has `size` bytes, and each panel brings `again` bytes that others bring too.
+    """
+    return max(min(size // (count * max(_LEAST_BYTES, _LEAST_TIMES * again)), _PANELS), 1)
 
 
 def panels(rows: int, count: int, each: int) -> Panels:
@@ -205,26 +211,22 @@ def share(task: Task, devices: tuple[str, ...], progress: Progress) -> None:
         `rows_complete`, if the task can be resumed.
     """
     work = _Work(task)
-    threads = [
-        threading.Thread(target=work.take_panels, args=(device,), name=f"gpudist on {device}")
-        for device in devices
-    ]
-    begun = []
+    others: list[threading.Event] = []
     try:
         with watched(progress, task.steps, task.function) as tell:
-            for thread in threads:
-                thread.start()
-                begun.append(thread)
-            while any(thread.is_alive() for thread in threads):
-                next(thread for thread in threads if thread.is_alive()).join(_LOOK)
-                if tell is not None:
-                    tell(work.done())
+            for device in devices[1 : len(task.panels)]:
+                others.append(work.begin(device))
+            work.take_panels(devices[0], tell)
+            for ended in others:
+                while not ended.wait(_LOOK):
+                    if tell is not None:
+                        tell(work.done())
             if work.fault is not None:
                 raise work.fault
     except BaseException as error:
         work.ended = True
-        for thread in begun:
-            thread.join()
+        for ended in others:
+            ended.wait()
         if task.resumable:
             error.rows_complete = work.complete()  # type: ignore[attr-defined]
         raise
@@ -246,8 +248,28 @@ class _Work:
         self.ended = False
         self.fault: BaseException | None = None
 
-    def take_panels(self, device: str) -> None:
-        """Compute the next panel on this device, until there is none or the work has ended."""
+    def begin(self, device: str) -> threading.Event:
+        """Have another thread take panels; the event is set when it has ended.
+
+        A `threading.Thread` has who starts it wait until it runs, which takes longer than all else
+        here; and one that is interrupted in joining it believes, in Python 3.11 and 3.12, that it
+        has ended.
+        """
+        ended = threading.Event()
+        _thread.start_new_thread(self._take_until_end, (device, ended))
+        return ended
+
+    def _take_until_end(self, device: str, ended: threading.Event) -> None:
+        try:
+            self.take_panels(device)
+        finally:
+            ended.set()
+
+    def take_panels(self, device: str, tell: Callable[[float], None] | None = None) -> None:
+        """Compute the next panel on this device, until there is none or the work has ended.
+
+        The calling thread, which alone has somebody to tell, tells meanwhile how far all are.
+        """
         while not self.ended:
             with self._lock:
                 panel = next(self._left, None)
@@ -255,7 +277,7 @@ class _Work:
                 return
             start, stop = self._task.panels[panel]
             try:
-                self._task.compute(device, start, stop, partial(self._look, panel))
+                self._task.compute(device, start, stop, partial(self._look, panel, tell))
                 self._rows_done[panel] = stop - start
             except BaseException as error:
                 # Of a panel that was stopped the core says how many rows are complete.
@@ -265,10 +287,12 @@ class _Work:
                         self.fault = self.fault or error
                 self.ended = True
 
-    def _look(self, panel: int, done: int, _: int) -> None:
+    def _look(self, panel: int, tell: Callable[[float], None] | None, done: int, _: int) -> None:
         if self.ended:
             raise _Ended
         self._steps_done[panel] = done
+        if tell is not None:
+            tell(self.done())
 
     def done(self) -> float:
         """Return which share of the steps is done."""

@@ -178,9 +178,9 @@ def test_the_place_of_a_transfer_is_memory_that_the_system_has_handed_out():
         from bench import cases, memory
 
         case = cases.TransferCase(cases.CdistCase(3000, 3000, 3, "float64"), into=True)
-        before = memory._resident("VmRSS")
+        before = memory._told("self/status", "VmRSS")
         operands = case.operands()
-        print((memory._resident("VmRSS") - before) / operands[-1].nbytes)
+        print((memory._told("self/status", "VmRSS") - before) / operands[-1].nbytes)
     """
     path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Calls on several GPUs are measured beside one; the CPU plays two here."""
+"""Calls on several GPUs, or by Dask's workers, are measured beside one; the CPU plays GPUs here."""
 
 import json
 
@@ -7,6 +7,7 @@ import pytest
 import gpudist
 from bench import cases, report, suites
 from gpudist import several_gpus
+from gpudist.demo.cluster import two_workers
 
 
 @pytest.mark.parametrize(
@@ -48,3 +49,34 @@ def test_without_two_gpus_nothing_is_measured(runner, monkeypatch, count):
     said = "there is one GPU of its kind" if count else "CUDA cannot be used"
     for case in suites.SUITES["several"].cases["cuda"]:
         assert said in runner.run(case)["failed"]
+
+
+@pytest.fixture
+def workers(monkeypatch):
+    pytest.importorskip("distributed", reason="Dask is not installed: pip install '.[dask]'")
+    with two_workers(memory_limit=0) as client:
+        monkeypatch.setattr(cases, "_workers", lambda: client)
+        yield client
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_plans_are_computed_each_time_beside_one_process(workers, runner, capsys):
+    import distributed
+
+    for inner in (cases.CdistCase(90, 50, 3, "float64"), cases.ApspCase(300, "float32")):
+        case = cases.DaskCase(inner, 2)
+        record = json.loads(json.dumps(runner.run(case), allow_nan=False))
+        assert "failed" not in record, record
+        assert (record["op"], tuple(record["shape"])) == ("dask", inner.shape)
+        assert record["arguments"] == f"{inner.op}, 2 parts" and record["arrays"] == "numpy"
+        assert record["max_relative_error"] < 1e-6
+        (one,) = record["rivals"]
+        assert one["name"] == "one process"
+        assert one["ratio"] == pytest.approx(one["median_s"] / record["median_s"])
+        report.show_result(record)
+        assert "one process" in capsys.readouterr().out
+    call = case.prepare(case.operands(), "cpu")
+    with distributed.get_task_stream(workers) as stream:
+        for _ in range(3):
+            call()
+    assert sum("apsp-own" in str(task["key"]) for task in stream.data) == 3 * case.parts

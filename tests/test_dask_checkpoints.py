@@ -6,7 +6,7 @@ import pytest
 from lazily import da, roads, same, zarr
 
 import gpudist
-from gpudist.dask import bands, checkpoints
+from gpudist.dask import bands, checkpoints, paths
 
 pytestmark = lazily.MARKS
 
@@ -61,6 +61,36 @@ def test_a_run_goes_on_from_its_checkpoint(tmp_path, rng, monkeypatch):
     same(last[1], expected[1])
 
 
+@pytest.mark.parametrize("directed", [True, False])
+def test_reachability_goes_on_from_its_checkpoint(tmp_path, rng, monkeypatch, directed):
+    w, place = roads(rng, 700, density=0.002), tmp_path / "reached"
+    lazy = da.from_array(w, chunks=200)
+    call = {"bands": 4, "directed": directed, "checkpoint": place}
+    expected = gpudist.transitive_closure(w, directed=directed)
+    assert expected.mean() > 0.05 and not expected.all()
+    own, turns = paths._close_own, []
+
+    def stops(*given):
+        turns.append(given)
+        if len(turns) == 3:
+            raise RuntimeError("the machine was needed elsewhere")
+        return own(*given)
+
+    monkeypatch.setattr(paths, "_close_own", stops)
+    with pytest.raises(RuntimeError, match="needed elsewhere"):
+        gpudist.transitive_closure(lazy, **call).compute()
+    monkeypatch.undo()
+    rest = gpudist.transitive_closure(lazy, **call)
+    assert rest.chunks[0] == (128, 256, 128, 188)
+    assert (steps(rest)["load"], steps(rest)["save"], steps(rest)["band"]) == (4, 4, 8)
+    same(rest, expected)
+    with pytest.raises(ValueError, match="belongs to another call"):
+        gpudist.transitive_closure(lazy, **call, reflexive=True)
+    other = {"semiring": "or_and", "bands": 3, "directed": directed, "checkpoint": tmp_path / "or"}
+    for _ in range(2):
+        same(gpudist.apsp(lazy, **other), gpudist.apsp(w, semiring="or_and", directed=directed))
+
+
 def test_what_is_known_of_the_weights_is_kept_as_well(tmp_path):
     """A cycle that rounding hides is looked for after a resumption, too."""
     w = np.zeros((300, 300))
@@ -108,7 +138,7 @@ def test_a_checkpoint_is_of_one_call(tmp_path, rng):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("a year's work")
     for other in ("mine", "mine/thesis.txt"):
-        with pytest.raises(ValueError, match="is no checkpoint of apsp"):
+        with pytest.raises(ValueError, match="is no checkpoint of ours"):
             gpudist.apsp(lazy, checkpoint=tmp_path / other)
     with pytest.raises(TypeError, match="must be the path of a folder, got int"):
         gpudist.apsp(lazy, checkpoint=3)

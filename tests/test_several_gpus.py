@@ -3,7 +3,9 @@
 Where there are no two GPUs, one plays them all; without any the CPU does.
 """
 
+import signal
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -104,9 +106,9 @@ def _interrupt(done, total):
     raise KeyboardInterrupt
 
 
-def test_ctrl_c_says_what_is_complete(device, monkeypatch):
-    monkeypatch.setattr(several_gpus, "_LOOK", 0.001)
-    a, b = points(6000, 256), points(2000, 256, 1)
+def test_ctrl_c_says_what_is_complete(device):
+    columns = 256 if device == "cpu" else 4096  # long enough to be heard of before the end
+    a, b = points(6000, columns), points(2000, columns, 1)
     out = np.full((6000, 2000), -1.0)
     before = threading.active_count()
     with pytest.raises(KeyboardInterrupt) as caught:
@@ -116,6 +118,44 @@ def test_ctrl_c_says_what_is_complete(device, monkeypatch):
     one = gpudist.cdist(a[:complete], b, "jensenshannon", device=device)
     assert complete < 6000 and np.array_equal(out[:complete], one)
     assert device != "cpu" or (out[:1500] == -1).any()  # none of the first panels was finished
+
+
+@pytest.mark.parametrize("own", [30.0, 0.0])
+def test_ctrl_c_is_heard_while_the_calling_thread_computes_and_while_it_waits(own):
+    """Its own panel takes so many seconds, the other one's any time."""
+    both, ended = threading.Barrier(2), {}
+
+    def compute(device, start, stop, tell):
+        both.wait()
+        end = time.monotonic() + (own if device == "cuda:0" else 30.0)
+        try:
+            while time.monotonic() < end:
+                time.sleep(0.001)
+                tell(0, 1)
+        finally:
+            ended[device] = start
+
+    task = several_gpus.Task("cdist", [(0, 100), (100, 200)], 1, compute)
+    timer = threading.Timer(0.2, signal.raise_signal, [signal.SIGINT])
+    timer.start()
+    with pytest.raises(KeyboardInterrupt) as caught:
+        several_gpus.share(task, ("cuda:0", "cuda:1"), False)
+    timer.join()
+    assert ended.keys() == {"cuda:0", "cuda:1"}
+    assert caught.value.rows_complete == (0 if own or ended["cuda:0"] else 100)
+
+
+def test_one_panel_takes_no_other_thread():
+    """The calling thread takes panels too, and no thread is begun for those that are not there."""
+    threads = []
+
+    def compute(device, start, stop, tell):
+        threads.append(threading.current_thread())
+
+    for rows in (0, 5, 128):
+        panels = several_gpus.panels(rows, 3, 1)
+        several_gpus.share(several_gpus.Task("cdist", panels, 1, compute), ("cuda:0",) * 3, False)
+    assert threads == [threading.current_thread()] * 2
 
 
 def test_rows_of_a_stopped_panel_count():
@@ -267,10 +307,14 @@ def test_panels_have_all_rows_once():
 
 
 @pytest.mark.parametrize(
-    ("size", "each"), [(0, 1), (1 << 30, 1), (8 << 30, 2), (15 << 30, 3), (40 << 30, 4)]
+    ("size", "again", "each"),
+    [
+        *((0, 0, 1), (1 << 30, 0, 1), (8 << 30, 0, 2), (15 << 30, 0, 3), (40 << 30, 0, 4)),
+        *((40 << 30, 64 << 20, 4), (40 << 30, 300 << 20, 2), (40 << 30, 1 << 30, 1)),
+    ],
 )
-def test_panels_are_large(size, each):
-    assert several_gpus.panels_each(size, 2) == each
+def test_panels_are_large(size, again, each):
+    assert several_gpus.panels_each(size, 2, again) == each
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ _NO_PREDECESSOR = -9999
 
 
 class How(NamedTuple):
-    """What a call of apsp asks for."""
+    """What a call of apsp or transitive_closure asks for."""
 
     n: int
     rule: str
@@ -51,7 +51,7 @@ class How(NamedTuple):
     @property
     def dtype(self) -> str:
         """The type of the computation: whole numbers of int32 are exact in float64 as well."""
-        return "float32" if self.result == "float32" else "float64"
+        return self.result if self.result in ("float32", "bool") else "float64"
 
     @property
     def adds(self) -> bool:
@@ -442,6 +442,32 @@ def start_truths(block: Any, across: Any, how: How) -> Any:
     """
     truths = _are_edges(block, how)
     return truths if across is None else truths | _are_edges(across, how)
+
+
+def band_of_truths(truths: Any, how: How) -> Band:
+    """Make a band of rows of truths, as wide as a checkpoint's are, with false ones added.
+
+    Parameters
+    ----------
+    truths : bool array, shape (m, n)
+        The rows.
+    how : How
+        The call.
+
+    Returns
+    -------
+    Band
+        Nothing is known of its weights.
+    """
+    rows, columns = truths.shape
+    dist = _library(truths).zeros((rounded_up(rows), how.width), bool)
+    dist[:rows, :columns] = truths
+    return Band(dist, None, Facts(False, False, 0.0))
+
+
+def truths_of_band(band: Band, rows: int, how: How) -> Any:
+    """Take the rows of truths that `band_of_truths` made a band of."""
+    return band.dist[:rows, : how.n].copy()
 
 
 def _are_edges(block: Any, how: How) -> Any:

@@ -1,4 +1,4 @@
-"""Bands kept in a Zarr group while shortest paths are computed, to go on from there later.
+"""Bands kept in a Zarr group while paths are computed, to go on from there later.
 
 A set is all bands after some turn. A new set is written beside the last one, and the group's
 attributes name it once it is complete: a reader finds whole sets, wherever the writer stopped.
@@ -76,9 +76,9 @@ def opened(path: Any, token: str) -> Checkpoint:
     try:
         known = dict(zarr.open_group(place, mode="r").attrs)
     except Exception as error:
-        raise ValueError(f"checkpoint={place!r} is no checkpoint of apsp: {error}") from error
+        raise ValueError(f"checkpoint={place!r} is no checkpoint of ours: {error}") from error
     if known.get("format") != _FORMAT:
-        raise ValueError(f"checkpoint={place!r} is no checkpoint of apsp; name another folder")
+        raise ValueError(f"checkpoint={place!r} is no checkpoint of ours; name another folder")
     if known.get("token") != token:
         raise ValueError(
             f"checkpoint={place!r} belongs to another call: to another graph by Dask's name, to "

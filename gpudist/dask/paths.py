@@ -144,8 +144,8 @@ def transitive_closure(
         Whether every node reaches itself.
     bands : int, optional
         Into how many bands of rows the matrix is cut, as for `apsp`; they begin anywhere.
-    checkpoint
-        Refused: the work is that of products of bits, which are short.
+    checkpoint : str or os.PathLike, optional
+        As for `apsp`; bands begin at multiples of 128 nodes then.
 
     Returns
     -------
@@ -162,8 +162,6 @@ def transitive_closure(
     inputs.refuse("transitive_closure", out=asked.out, progress=progress, options=options)
     if kernel != "auto":
         raise ValueError(f"kernel must be 'auto' for bands of rows, got {kernel!r}")
-    if checkpoint is not None:
-        raise TypeError("checkpoint is for lengths of paths; what can be reached is found sooner")
     inputs.check_device(checks.device("device", device))
     _, where, _, _, most = Orders(kernel, device, max_memory=max_memory).read("transitive_closure")
     matrix = _square(graph)
@@ -184,9 +182,10 @@ def transitive_closure(
         on_host=inputs.on_host(matrix),
     )
     reflexive = checks.truth("reflexive", reflexive)
-    heights = _heights(matrix, bands, 1)
+    heights = _heights(matrix, bands, 1 if checkpoint is None else tasks.STEP)
     token = tokenize(matrix.name, how, heights, reflexive, where)
-    return _closure(matrix, heights, how, reflexive, where, token)
+    kept = None if checkpoint is None else checkpoints.opened(checkpoint, token)
+    return _closure(matrix, heights, how, reflexive, where, kept, token)
 
 
 # ------------------------------------------------------------------ the input
@@ -264,6 +263,50 @@ def _arrays(
     return made
 
 
+class _Plan:
+    """The tasks of a call as they are put down, and where some of what is done is kept."""
+
+    def __init__(self, prefix: str, heights: tuple[int, ...], kept: Any, token: str) -> None:
+        self.dsk: _Tasks = {}
+        self.firsts, self.count = _starts(heights), len(heights)
+        self._height = math.gcd(*map(tasks.rounded_up, heights))
+        self._kept: checkpoints.Checkpoint | None = kept
+        # What is there already makes another graph.
+        self.token = token if kept is None else tokenize(token, kept)
+        self._prefix = prefix
+        self.done = 0 if kept is None else kept.done
+        self._saves = [] if kept is None else checkpoints.turns_to_save(self.count, self.done)
+        self.saved: Any = None
+
+    def put(self, step: str, function: Callable[..., Any], *arguments: Any, at: Any) -> Any:
+        """Put down a task, and give its key."""
+        key = (f"{self._prefix}-{step}-{self.token}", *at)
+        self.dsk[key] = (function, *arguments)
+        return key
+
+    def load(self, i: int, height: int, like: Any, how: tasks.How) -> Any:
+        """Have a band read that was kept."""
+        place = i, tasks.rounded_up(height), self.firsts[i]
+        return self.put("load", checkpoints.load, self._kept, *place, like, how, at=(i,))
+
+    def saves(self, turn: int) -> bool:
+        """Tell whether bands are kept after this turn."""
+        return turn + 1 in self._saves
+
+    def save(self, turn: int, bands: list[Any], how: tasks.How) -> None:
+        """Have all bands kept; the key of what says so is `saved`."""
+        at = self._kept, turn + 1
+        wanted = *at, self.count, self._height, how, self.saved
+        made = self.put("make", checkpoints.make, *wanted, at=(turn,))
+        written = [
+            self.put("save", checkpoints.save, *at, i, band, self.firsts[i], made, at=(turn, i))
+            for i, band in enumerate(bands)
+        ]
+        self.saved = self.put(
+            "complete", checkpoints.complete, *at, written, self.saved, at=(turn,)
+        )
+
+
 # ------------------------------------------------------------------ lengths
 
 
@@ -274,41 +317,26 @@ def _apsp(
     kept: checkpoints.Checkpoint | None,
     token: str,
 ) -> Any:
-    firsts, count = _starts(heights), len(heights)
+    plan = _Plan("gpudist-apsp", heights, kept, token)
     given = _in_bands(matrix, heights, how.directed)
-    prefix = "gpudist-apsp"
-    if kept is not None:  # what is there already makes another graph
-        token = tokenize(token, kept)
-    dsk: _Tasks = {}
-
-    def put(step: str, function: Callable[..., Any], *arguments: Any, at: tuple[Any, ...]) -> Any:
-        key = (f"{prefix}-{step}-{token}", *at)
-        dsk[key] = (function, *arguments)
-        return key
-
-    done = 0 if kept is None else kept.done
+    firsts, count, put = plan.firsts, plan.count, plan.put
     current = []
     for i, first in enumerate(firsts):
-        if kept is not None and done:
-            high = tasks.rounded_up(heights[i])
-            like = inputs.like(matrix, 2, how.dtype)
-            key = put("load", checkpoints.load, kept, i, high, first, like, how, at=(i,))
+        if plan.done:
+            key = plan.load(i, heights[i], inputs.like(matrix, 2, how.dtype), how)
         else:
             rows, across = given.rows[i], given.across[i]
             key = put("start", tasks.start, rows, across, first, how, at=(i,))
         current.append(key)
-    saves = [] if kept is None else checkpoints.turns_to_save(count, done)
-    saved = None
-    height = math.gcd(*map(tasks.rounded_up, heights))
     ahead = None  # snapshots that the next turn's own band has not been through
-    for turn in range(done, count if how.n else 0):
+    for turn in range(plan.done, count if how.n else 0):
         # What is to be saved is saved before the next turn, which needs its memory.
         pivot = firsts[max(turn - 1, 0)]
         places = firsts[turn], pivot
-        both = put("own", tasks.own, current[turn], ahead, *places, how, saved, at=(turn,))
+        both = put("own", tasks.own, current[turn], ahead, *places, how, plan.saved, at=(turn,))
         snapshots = put("snapshots", _item, both, 1, at=(turn,))
         current[turn] = put("band", _item, both, 0, at=(turn,))
-        saving = turn + 1 in saves
+        saving = plan.saves(turn)
         # The next turn's own band is what all will wait for: it does both in one task.
         ahead = None if saving else snapshots
         for i in range(count):
@@ -318,28 +346,20 @@ def _apsp(
                     "other", tasks.other, current[i], snapshots, *places, how, at=(turn, i)
                 )
         if saving:
-            at = kept, turn + 1
-            made = put("make", checkpoints.make, *at, count, height, how, saved, at=(turn,))
-            written = [
-                put("save", checkpoints.save, *at, i, current[i], firsts[i], made, at=(turn, i))
-                for i in range(count)
-            ]
-            saved = put("complete", checkpoints.complete, *at, written, saved, at=(turn,))
-    return _results(dsk, put, matrix, given, current, heights, how, token)
+            plan.save(turn, current, how)
+    return _results(plan, matrix, given, current, heights, how)
 
 
 def _results(
-    dsk: _Tasks,
-    put: Callable[..., Any],
+    plan: _Plan,
     matrix: Any,
     given: _Given,
     current: list[Any],
     heights: tuple[int, ...],
     how: tasks.How,
-    token: str,
 ) -> Any:
     """Close the graph: what is known of all bands decides what becomes of each."""
-    firsts = _starts(heights)
+    firsts, put, token = plan.firsts, plan.put, plan.token
     reports, finished = [], []
     for i, place in enumerate(zip(current, heights, firsts, strict=True)):
         reports.append(put("report", tasks.report, *place, how, at=(i,)))
@@ -359,7 +379,7 @@ def _results(
         }
         results[full] = own, inputs.like(matrix, 2, dtype)
     chunks = heights, (how.n,)
-    made = _arrays(given.collections, f"gpudist-apsp-{token}", dsk, results, chunks)
+    made = _arrays(given.collections, f"gpudist-apsp-{token}", plan.dsk, results, chunks)
     return tuple(made) if how.predecessors else made[0]
 
 
@@ -381,6 +401,7 @@ def _closure(
     how: tasks.How,
     reflexive: bool,
     device: str | None,
+    kept: checkpoints.Checkpoint | None,
     token: str,
 ) -> Any:
     """Close by products.
@@ -388,35 +409,43 @@ def _closure(
     By what a group's nodes reach among themselves its rows are closed over them; and then what
     leads to these nodes leads where their rows do.
     """
-    firsts, count = _starts(heights), len(heights)
-    given = _in_bands(matrix, heights, how.directed)
     prefix = "gpudist-transitive_closure"
-    dsk: _Tasks = {}
+    plan = _Plan(prefix, heights, kept, token)
+    given = _in_bands(matrix, heights, how.directed)
+    firsts, count, put = plan.firsts, plan.count, plan.put
     current: list[Any] = []
     orders = Orders(device=device, max_memory=how.max_memory)
     for i in range(count):
-        key: tuple[Any, ...] = (f"{prefix}-start-{token}", i)
-        dsk[key] = (tasks.start_truths, given.rows[i], given.across[i], how)
-        current.append(key)
-    for turn in range(count if how.n else 0):
-        own = (f"{prefix}-band-{token}", turn, turn)
-        dsk[own] = (_close_own, current[turn], firsts[turn], orders)
+        if plan.done:
+            band = plan.load(i, heights[i], inputs.like(matrix, 2, bool), how)
+            task: tuple[Any, ...] = tasks.truths_of_band, band, heights[i], how
+        else:
+            task = tasks.start_truths, given.rows[i], given.across[i], how
+        current.append(put("start", *task, at=(i,)))
+    for turn in range(plan.done, count if how.n else 0):
+        first = firsts[turn]
+        own = put("band", _close_own, current[turn], first, orders, plan.saved, at=(turn, turn))
         for i in range(count):
-            key = (f"{prefix}-band-{token}", turn, i)
             if i != turn:
-                dsk[key] = (_close_other, current[i], own, firsts[turn], orders)
-            current[i] = key
-    name = f"{prefix}-{token}"
+                band = current[i]
+                current[i] = put("band", _close_other, band, own, first, orders, at=(turn, i))
+        current[turn] = own
+        if plan.saves(turn):
+            bands = [
+                put("wide", tasks.band_of_truths, band, how, at=(turn, i))
+                for i, band in enumerate(current)
+            ]
+            plan.save(turn, bands, how)
+    name = f"{prefix}-{plan.token}"
     last: _Tasks = {
         (name, i, 0): (_close_last, current[i], firsts[i], reflexive) for i in range(count)
     }
     results = {name: (last, inputs.like(matrix, 2, bool))}
-    return _arrays(given.collections, f"{prefix}-turns-{token}", dsk, results, (heights, (how.n,)))[
-        0
-    ]
+    shared = f"{prefix}-turns-{plan.token}"
+    return _arrays(given.collections, shared, plan.dsk, results, (heights, (how.n,)))[0]
 
 
-def _close_own(band: Any, first: int, orders: Orders) -> Any:
+def _close_own(band: Any, first: int, orders: Orders, _saved: Any) -> Any:
     within = band[:, first : first + band.shape[0]]
     inside = paths_one.closure(within, paths_call.Asked(orders=orders), reflexive=True)
     return products_one.minplus(inside, band, None, semiring="or_and", orders=orders)

@@ -33,23 +33,31 @@ def need_dask() -> None:
 
 
 @contextmanager
-def _cluster(stages: Stages) -> Iterator[Any]:
-    """Start the workers, which share the cores, and give a client of theirs."""
+def two_workers(**settings: Any) -> Iterator[Any]:
+    """Start two workers, which share the cores, and give a client of theirs.
+
+    Parameters
+    ----------
+    **settings
+        What else `distributed.LocalCluster` is told.
+
+    Yields
+    ------
+    distributed.Client
+        The client.
+    """
     import dask
     import distributed
 
     threads = max(len(os.sched_getaffinity(0)) // _WORKERS, 1)
     # Dask would have each call of gpudist take one thread.
-    settings = {"distributed.nanny.pre-spawn-environ.OMP_NUM_THREADS": threads}
-    with ExitStack() as stack:
-        with stages.stage("start two workers"):
-            stack.enter_context(dask.config.set(settings))
-            workers = stack.enter_context(
-                distributed.LocalCluster(
-                    n_workers=_WORKERS, threads_per_worker=1, dashboard_address=":0"
-                )
-            )
-            client = stack.enter_context(distributed.Client(workers))
+    with (
+        dask.config.set({"distributed.nanny.pre-spawn-environ.OMP_NUM_THREADS": threads}),
+        distributed.LocalCluster(
+            n_workers=_WORKERS, threads_per_worker=1, dashboard_address=":0", **settings
+        ) as workers,
+        distributed.Client(workers) as client,
+    ):
         yield client
 
 
@@ -76,7 +84,10 @@ def solve(points: Array, range_km: float, stages: Stages) -> tuple[int, Array, A
     import distributed
 
     n = len(points)
-    with _cluster(stages) as client, distributed.get_task_stream(client) as stream:
+    with ExitStack() as stack:
+        with stages.stage("start two workers"):
+            client = stack.enter_context(two_workers())
+            stream = stack.enter_context(distributed.get_task_stream(client))
         lazy = da.from_array(points, chunks=(-(-n // _BANDS), 2))
         km = gpudist.cdist(lazy, points, "haversine", dtype=np.float32, device="cpu")
         km *= np.float32(EARTH_RADIUS_KM)
