@@ -460,6 +460,10 @@ def test_what_batches_leave_to_the_long_way():
         assert _core.cdist_arrays(a, b, "euclidean") is None
         assert gpudist.cdist(a, b).size == 0
     assert _core.pdist_arrays(x[:, :1], "euclidean") is None
+    huge = np.broadcast_to(SQUARE[0], (1 << 40, 4))
+    for a in (huge, np.broadcast_to(SQUARE, (1 << 40, 4, 4))):
+        assert _core.cdist_arrays(a, x, "euclidean") is None
+        assert _core.pdist_arrays(a, "euclidean") is None
     room = np.empty((3, 4, 5))
     for out in (room[:2], room[0], room.astype("f4"), np.empty((3, 4, 6))[..., :5], room.T):
         assert _core.cdist_arrays(x, y, "euclidean", out) is None
@@ -574,3 +578,44 @@ def test_what_tensors_with_arguments_leave_to_the_long_way():
         assert _core.cdist_arrays(wide, wide, "euclidean", arguments=given) is None
     assert _core.cdist_arrays(wide, wide, "euclidean", arguments={"w": np.ones(65)}) is not None
     assert _core.cdist_arrays(wide, wide, "seuclidean", arguments={"V": np.ones(65)}) is None
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_products_of_tensors_take_the_short_way(dtype):
+    """Calls with a dtype take the long one, and give the same bits."""
+    torch = pytest.importorskip("torch", reason="PyTorch is missing")
+    a, b = torch.as_tensor(some((6, 4), dtype)), torch.as_tensor(some((4, 8), dtype))[:, 1:6]
+    if _core.minplus_tensors(a, b, "min_plus") is None:
+        pytest.skip("this PyTorch has no exchange table of DLPack")
+    for semiring in ("min_plus", "max_plus", "min_max", "max_min"):
+        short = _core.minplus_tensors(a, b, semiring)
+        assert type(short) is torch.Tensor and short.dtype is a.dtype
+        assert torch.equal(short, gpudist.minplus(a, b, semiring=semiring, dtype=a.dtype))
+        assert torch.equal(short, gpudist.minplus(a, b, semiring=semiring))
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+def test_what_products_of_tensors_leave_to_the_long_way(monkeypatch):
+    torch = pytest.importorskip("torch", reason="PyTorch is missing")
+    a = torch.as_tensor(some((4, 4)))
+    learned, stack = a.clone().requires_grad_(), a[None]
+    for x, y in ((a, a[1:]), (a, a.float()), (a.int(), a.int()), (a, learned), (learned, a)):
+        assert _core.minplus_tensors(x, y, "min_plus") is None
+    for x, y in ((a, a.T), (stack, a), (a[:0], a), (a, a.numpy()), (a.numpy(), a), (None, a)):
+        assert _core.minplus_tensors(x, y, "min_plus") is None
+    for semiring in ("or_and", "plus", None):
+        assert _core.minplus_tensors(a, a, semiring) is None
+    many = torch.ones(600, 600)
+    assert _core.minplus_tensors(many, many, "min_plus") is None
+    with pytest.raises(TypeError, match="requires gradients"):
+        gpudist.minplus(a, learned)
+    asked = []
+    monkeypatch.setattr(_core, "minplus_tensors", lambda *given: asked.append(given))
+    gpudist.minplus(a, a)
+    for order in ({"C": a}, {"out": a.clone()}, {"dtype": a.dtype}, {"device": "cpu"}):
+        gpudist.minplus(a, a, **order)
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(a.clone(), a)
+        with pytest.raises(TypeError, match="requires gradients"):
+            gpudist.minplus(dual, a)
+    assert asked == [(a, a, "min_plus")]

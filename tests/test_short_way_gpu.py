@@ -165,6 +165,42 @@ def test_what_batches_leave_to_the_usual_way(array_library, rng):
     assert (gpudist.cdist(a, across, out=inside) == gpudist.cdist(a, across * 0)).all()
 
 
+def test_arguments_of_metrics_take_the_short_way(array_library, rng):
+    """Calls with a dtype take the long one, and give the same bits."""
+    w = rng.random(5)
+    given = [("minkowski", {"p": 3}), ("minkowski", {"p": 1.5, "w": w}), ("cosine", {"w": w})]
+    given += [("euclidean", {"w": w.tolist()}), ("seuclidean", {"V": w}), ("euclidean", {"box": 1})]
+    for dtype in ("float32", "float64"):
+        a, b = (array_library.put(rng.random(n).astype(dtype)) for n in ((70, 5), (3, 90, 5)))
+        for metric, one in given:
+            usual = gpudist.cdist(a, b, metric, dtype=dtype, **one)
+            assert (gpudist._core.cdist_tensors(a, b, metric, None, one) == usual).all()
+            assert (gpudist.cdist(a, b, metric, **one) == usual).all()
+            usual = gpudist.pdist(a, metric, dtype=dtype, **one)
+            assert (gpudist._core.pdist_tensors(a, metric, None, one) == usual).all()
+            found = gpudist._core.nearest_tensors(a, b[1], 4, metric, one)
+            usual = gpudist.knn(a, b[1], 4, metric, rows=slice(None), **one)
+            assert all((x == y).all() for x, y in zip(found, usual, strict=True))
+
+
+def test_products_of_simple_arrays_take_the_short_way(array_library, rng):
+    """Calls with a dtype take the long one, and give the same bits."""
+    short = gpudist._core.minplus_tensors
+    for dtype in ("float32", "float64"):
+        for m, k, n in ((1, 1, 1), (33, 70, 20), (200, 3, 300)):
+            a = array_library.put(rng.random((m, k)).astype(dtype))
+            b = array_library.put(rng.random((n, 2 * k)).astype(dtype)).T[::2]
+            for semiring in ("min_plus", "max_min"):
+                usual = gpudist.minplus(a, b, semiring=semiring, dtype=dtype)
+                got = short(a, b, semiring)
+                assert type(got) is type(a) and got.dtype == a.dtype and (got == usual).all()
+                assert (gpudist.minplus(a, b, semiring=semiring) == usual).all()
+    host, whole = rng.random((200, 3)), array_library.put(rng.integers(0, 9, (200, 3)))
+    for x, y in ((a, a), (a, host), (host, b), (whole, b), (a[:0], b), (a[0], b), (a, b[None])):
+        assert short(x, y, "min_plus") is None
+    assert short(a, b, "or_and") is None
+
+
 def some_graphs(rng):
     """Graphs that go together, or are one, with and without negative weights."""
     for shape in ((1, 1), (40, 40), (257, 257), (7, 20, 20), (2, 3, 33, 33), (4, 200, 200)):

@@ -169,6 +169,7 @@ GD_FUNCTION(gd_py_nearest_tensors);
 GD_FUNCTION(gd_py_pdist_arrays);
 GD_FUNCTION(gd_py_nearest_arrays);
 GD_FUNCTION(gd_py_minplus_arrays);
+GD_FUNCTION(gd_py_minplus_tensors);
 GD_FUNCTION(gd_py_weights_fit);
 GD_FUNCTION(gd_py_pdist);
 GD_FUNCTION(gd_py_cdist_batch);

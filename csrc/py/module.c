@@ -95,6 +95,10 @@ static PyMethodDef methods[] = {
         "nearest_tensors($module, /, a, b, k, metric, arguments=None)\n--\n\n"
         "Distances and indices of the k nearest rows of b, or of a's others where b is None, where "
         "the same holds, and on the host the search is brief; else None."),
+    FAST(minplus_tensors,
+         "minplus_tensors($module, /, a, b, semiring)\n--\n\n"
+         "The product of two such tensors or arrays of floats, on the host where it is brief; else "
+         "None."),
     FAST(pdist,
          "pdist($module, /, x, out, metric, kernel=None, device=None, stream=0, ordered=False, "
          "weights=None, p=2.0, base=0.0, vi=None, factor=None, box=None, "

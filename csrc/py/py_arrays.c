@@ -261,12 +261,6 @@ GD_FUNCTION(gd_py_nearest_arrays)
 
 /* ---------------------------------------------------------------- products */
 
-/* Whether it takes less than a millisecond or so, in which nobody wants to interrupt it. */
-static bool is_brief_product(const gd_matrix *a, const gd_matrix *b)
-{
-    return (double)a->rows * (double)b->cols * (double)(a->cols + 1) <= 0x1p20;
-}
-
 GD_FUNCTION(gd_py_minplus_arrays)
 {
     PyObject *a_object, *b_object, *name, *device, *dtype_object, *result = NULL;
@@ -297,7 +291,7 @@ GD_FUNCTION(gd_py_minplus_arrays)
         simple = find_dtype(dtype_object, &dtype) &&
                  gd_take_input(a_object, "A", (int)dtype, &orders, &a) &&
                  gd_take_input(b_object, "B", (int)dtype, &orders, &b) &&
-                 a.matrix.cols == b.matrix.rows && is_brief_product(&a.matrix, &b.matrix);
+                 a.matrix.cols == b.matrix.rows && gd_is_brief_product(&a.matrix, &b.matrix);
     }
     if (simple) {
         const npy_intp shape[] = {a.matrix.rows, b.matrix.cols};

@@ -83,16 +83,23 @@ bool gd_join(gd_simple *call, ptrdiff_t most_bytes)
         return false;
     }
     *matrices = (gd_matrices){.pairs = call->pairs, .axes = axes, .shape = out->shape, .count = 1};
+    const ptrdiff_t m = a->shape[axes], n = b->shape[axes];
+    if (n > most_bytes) { /* whose square may be no number */
+        return false;
+    }
     for (int axis = 0; axis < axes; ++axis) {
         out->shape[axis] = a->shape[axis];
-        matrices->count *= a->shape[axis];
     }
-    const ptrdiff_t m = a->shape[axes], n = b->shape[axes];
     out->ndim = call->pairs ? axes + 1 : ndim;
     out->shape[axes] = call->pairs ? n * (n - 1) / 2 : m;
     out->shape[ndim - 1] = call->pairs ? out->shape[ndim - 1] : n;
-    return make_dense(out, most_bytes) && take_stack(a, axes, &matrices->a) &&
-           (call->pairs || take_stack(b, axes, &matrices->b));
+    if (!make_dense(out, most_bytes)) {
+        return false;
+    }
+    for (int axis = 0; axis < axes; ++axis) {
+        matrices->count *= out->shape[axis];
+    }
+    return take_stack(a, axes, &matrices->a) && (call->pairs || take_stack(b, axes, &matrices->b));
 }
 
 /* The first byte of an array with elements, and the one after its last. */
@@ -140,6 +147,12 @@ static bool are_brief(double steps, gd_device device)
 bool gd_is_brief(const gd_matrix *a, const gd_matrix *b)
 {
     return are_brief(steps_of(a, b), a->device);
+}
+
+bool gd_is_brief_product(const gd_matrix *a, const gd_matrix *b)
+{
+    const double steps = (double)a->rows * (double)b->cols * (double)(a->cols + 1);
+    return are_brief(steps, a->device);
 }
 
 /* Of all matrices. */

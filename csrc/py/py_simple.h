@@ -48,6 +48,7 @@ bool gd_fits_simply(const gd_simple_measure *simple, gd_dtype dtype);
 ptrdiff_t gd_read_count(PyObject *value, ptrdiff_t available);
 /* Whether it takes a moment, in which nobody can have wanted to interrupt it. */
 bool gd_is_brief(const gd_matrix *a, const gd_matrix *b);
+bool gd_is_brief_product(const gd_matrix *a, const gd_matrix *b);
 /* Computes a call that is joined into `memory`, that of `result`, whose reference it takes over.
  * The orders say where; the rest of them is filled in here. */
 PyObject *gd_run_simply(PyObject *module, PyObject *result, void *memory, gd_simple *call,

@@ -1,5 +1,5 @@
-/* py_tensors.c: distances and neighbours of PyTorch's tensors and CuPy's arrays without the detour
- * over Python.
+/* py_tensors.c: distances, neighbours and products of PyTorch's tensors and CuPy's arrays without
+ * the detour over Python.
  *
  * A small call takes the device some microseconds, and the way over Python, which knows arrays of
  * every kind, takes as long again. So what most calls are, two arrays of one dtype and a metric's
@@ -9,6 +9,7 @@
 #include "py_simple.h"
 
 #include "../neighbors.h"
+#include "../registry.h"
 #include "dlpack_abi.h"
 
 /* Its table is kept once it was found. */
@@ -284,5 +285,67 @@ GD_FUNCTION(gd_py_nearest_tensors)
     }
     Py_XDECREF(distances);
     Py_XDECREF(indices);
+    return result;
+}
+
+/* Whether the factors fit each other, and the product is as small as one that is allocated without
+ * a look at the memory that there is, and on the host brief. */
+static bool can_multiply(const gd_matrix *a, const gd_matrix *b)
+{
+    const ptrdiff_t most = GD_MOST_BYTES_ON_DEVICE / (ptrdiff_t)gd_dtype_size(a->dtype);
+    return gd_same_device(a, b) && a->dtype == b->dtype && a->cols == b->rows &&
+           a->rows <= most / b->cols && (a->device.backend == GD_CUDA || gd_is_brief_product(a, b));
+}
+
+GD_FUNCTION(gd_py_minplus_tensors)
+{
+    gd_module_state *state = PyModule_GetState(module);
+    PyObject *a_object, *b_object, *name, *result = NULL;
+    gd_array a_array, b_array;
+    gd_matrix a, b, none = {0};
+    void *memory;
+    gd_orders orders = {.ordered = true};
+    const gd_arg spec[] = {{"a", gd_to_object, &a_object, true},
+                           {"b", gd_to_object, &b_object, true},
+                           {"semiring", gd_to_object, &name, true}};
+    if (!gd_parse("minplus_tensors", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
+        return NULL;
+    }
+    const gd_library *const library = gd_library_of(state, a_object);
+    const char *text = PyUnicode_Check(name) ? gd_text(name, "semiring") : NULL;
+    const int semiring = text != NULL ? gd_semiring_find(text) : -1;
+    PyErr_Clear();
+    if (semiring >= 0 && semiring != GD_OR_AND &&
+        read_points(state, library, a_object, false, &a_array) &&
+        read_points(state, library, b_object, false, &b_array) && gd_to_matrix(&a_array, &a) &&
+        gd_to_matrix(&b_array, &b) && can_multiply(&a, &b)) {
+        const ptrdiff_t shape[] = {a.rows, b.cols};
+        result = library->make(state, a_object, &a_array, GD_AS_LIKE, 2, shape, &memory);
+    }
+    if (result == NULL) {
+        Py_RETURN_NONE;
+    }
+    if (a.device.backend == GD_CUDA &&
+        library->stream(state, a.device.index, &orders.stream) != 0) {
+        Py_DECREF(result);
+        return NULL;
+    }
+    const gd_matrix out = {.data = memory,
+                           .rows = a.rows,
+                           .cols = b.cols,
+                           .row_stride = b.cols,
+                           .col_stride = 1,
+                           .dtype = a.dtype,
+                           .device = a.device};
+    gd_attention attention = {0};
+    gd_error err;
+    orders.watch = gd_let_go(&attention);
+    const gd_status status =
+        gd_run_minplus(&a, &b, &none, &out, (gd_semiring)semiring, &orders, &err);
+    gd_take_back(&attention);
+    if (status != GD_OK) {
+        Py_DECREF(result);
+        return gd_raise(module, &err);
+    }
     return result;
 }
