@@ -273,6 +273,20 @@ class Named(torch.Tensor):
     pass
 
 
+def test_zeros_without_memory_are_not_read():
+    """PyTorch makes such for derivatives; they were read at an address of 0."""
+    zeros, room = torch._efficientzerotensor((4, 3)), torch._efficientzerotensor((4, 5))
+    for call in (
+        lambda: gpudist.cdist(zeros, B),
+        lambda: gpudist.pdist(zeros[None]),
+        lambda: gpudist.knn(zeros, B, 1),
+        lambda: gpudist.minplus(zeros, zeros.T),
+    ):
+        with pytest.raises(TypeError, match="ZeroTensor"):
+            call()
+    assert gpudist._core.cdist_tensors(A.float(), B.float(), "euclidean", room) is None
+
+
 def test_mapped_tensors_are_batches_where_there_are_operators():
     x = torch.stack([A, A + 0.5])
     for ours in (lambda x: gpudist.cdist(x, B), gpudist.pdist):

@@ -49,11 +49,12 @@ bool gd_is_tensor(gd_module_state *state, PyObject *value)
     return state->tensor_type == type;
 }
 
+/* Some of PyTorch's zeros have no memory. */
 static bool read_tensor(const gd_module_state *state, PyObject *tensor, gd_array *array)
 {
     const bool taken = gd_take_tensor(state, tensor, "tensor", array) != 0;
     PyErr_Clear();
-    return taken && (array->dtype == GD_F32 || array->dtype == GD_F64);
+    return taken && array->data != NULL && (array->dtype == GD_F32 || array->dtype == GD_F64);
 }
 
 /* A new tensor with the dtype of `like`, unless keywords name another, on its device. Its method
