@@ -4,6 +4,8 @@
  * capsules. Its attributes are quick: eight of them, some 0.6 us, tell all there is to know. */
 #include "py_library.h"
 
+#include "../registry.h"
+
 static PyObject *attribute_of(PyObject *module, const char *outer, const char *inner)
 {
     PyObject *between = PyObject_GetAttrString(module, outer);
@@ -76,6 +78,9 @@ static bool read_array(const gd_module_state *state, PyObject *value, gd_array *
     array->dtype = type == NPY_FLOAT32 ? GD_F32 : GD_F64;
     array->ndim = is ? numbers(value, state->shape, array->shape) : -1;
     is = array->ndim >= 0 && numbers(value, state->strides, array->strides) == array->ndim;
+    for (int i = 0; is && i < array->ndim; ++i) {
+        is = array->strides[i] % (ptrdiff_t)gd_dtype_size(array->dtype) == 0;
+    }
     if (is) {
         array->data = (void *)(uintptr_t)number(memory, state->ptr);
         array->device = (gd_device){GD_CUDA, (int)number(memory, state->device_id)};

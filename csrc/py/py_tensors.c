@@ -99,8 +99,9 @@ static PyObject *make_tensor(gd_module_state *state, PyObject *like, const gd_ar
 static bool is_plain_tensor(const gd_module_state *state, PyObject *tensor)
 {
     PyObject *recording = PyObject_GetAttr(tensor, state->requires_grad);
-    PyObject *negated = PyObject_CallMethodObjArgs(tensor, state->is_neg, NULL);
-    const bool plain = recording == Py_False && negated == Py_False;
+    PyObject *negated =
+        recording == Py_False ? PyObject_CallMethodObjArgs(tensor, state->is_neg, NULL) : NULL;
+    const bool plain = negated == Py_False;
     Py_XDECREF(recording);
     Py_XDECREF(negated);
     PyErr_Clear();
