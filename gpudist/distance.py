@@ -215,9 +215,9 @@ def cdist(
         and (type(XA) is np.ndarray or not checks.is_traced())
     ):
         result = _core.cdist_arrays(XA, XB, metric, out, device, dtype, metric_args)
-        plain = device is None and dtype is None and not metric_args
+        plain = device is None and dtype is None
         if result is None and plain and not checks.in_forward_mode():
-            result = _core.cdist_tensors(XA, XB, metric, out)
+            result = _core.cdist_tensors(XA, XB, metric, out, metric_args)
         if result is not None:
             return result
     orders = Orders(kernel, device, options, progress, max_memory)
@@ -281,9 +281,12 @@ def pdist(
         and options is None
         and progress is False
         and max_memory is None
-        and type(X) is np.ndarray
+        and (type(X) is np.ndarray or not checks.is_traced())
     ):
         result = _core.pdist_arrays(X, metric, out, device, dtype, metric_args)
+        plain = device is None and dtype is None
+        if result is None and plain and not checks.in_forward_mode():
+            result = _core.pdist_tensors(X, metric, out, metric_args)
         if result is not None:
             return result
     orders = Orders(kernel, device, options, progress, max_memory)

@@ -26,10 +26,9 @@ def _found_simply(
     """Return what the core finds by its short way, None where the call is none for that."""
     if type(XA) is np.ndarray:
         return _core.nearest_arrays(XA, XB, k, metric, device, dtype, metric_args)
-    plain = device is None and dtype is None and not metric_args
-    if not plain or checks.is_watched():
+    if device is not None or dtype is not None or checks.is_watched():
         return None
-    return _core.nearest_tensors(XA, XB, k, metric)
+    return _core.nearest_tensors(XA, XB, k, metric, metric_args)
 
 
 @homes.returned("XA")

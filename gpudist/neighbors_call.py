@@ -21,6 +21,9 @@ NO_RADII = "radii are missing, as in count_neighbors(XA, XB, [0.1, 0.2])"
 
 _NO_ORDERS = Orders()
 
+# Radii below this one are numbers in every dtype of distances but the halves.
+_MOST_SIMPLE = 1e38
+
 
 class Call(NamedTuple):
     """A call with everything read and checked that does not need the core.
@@ -349,6 +352,9 @@ def radii_of(r: Any, call: Call, name: str, shape: tuple[int, ...] | None) -> Ar
 
     Those of rows, which have a `shape`, are one for each of them, or a single one for all.
     """
+    # As most are, of which small calls feel the questions.
+    if type(r) in (float, int) and call.dtype == call.result and 0 <= r < _MOST_SIMPLE:
+        return np.array([r], call.result).astype(np.float64)
     checks.refuse_recorded(name, r)
     single = arrays.dimensions(r) == 0 and arrays.space_of(**{name: r}) is arrays.HOST
     radii = np.float64(checks.number(name, r)) if single else arrays.parameter(call.space, r, name)
@@ -357,6 +363,8 @@ def radii_of(r: Any, call: Call, name: str, shape: tuple[int, ...] | None) -> Ar
         raise ValueError(f"{name} must be a number or {wanted}, got shape {radii.shape}")
     if np.isnan(radii).any() or (not call.similarity and (radii < 0).any()):
         raise ValueError(f"{name} must be 0 or more and not NaN, got {r!r}")
+    if call.dtype == call.result == "float64":
+        return np.ascontiguousarray(radii)
     if shape is not None:
         radii = np.atleast_1d(radii)
     with np.errstate(over="ignore"):

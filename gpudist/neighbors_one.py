@@ -184,7 +184,7 @@ def pairs_within(call: Call, radii: Any, weights: Any, cumulative: bool) -> Any:
         As of `count_neighbors`.
     """
     bounds = call.sign * np.atleast_1d(radii_of(radii, call, "radii", None))
-    if np.any(np.diff(bounds) < 0):
+    if (bounds[1:] < bounds[:-1]).any():
         order = "descending, for a similarity" if call.similarity else "ascending"
         raise ValueError(f"radii must be in {order} order")
     both, cumulative = weights_of(weights, call), checks.truth("cumulative", cumulative)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gpudist import _core, arrays, foreign, homes, products_one, stacks
+from gpudist import _core, arrays, checks, foreign, homes, products_one, stacks
 from gpudist.intake import AUTO, Orders
 from gpudist.progress import Progress
 
@@ -133,9 +133,12 @@ def minplus(
         and options is None
         and progress is False
         and max_memory is None
-        and type(A) is np.ndarray
     ):
-        product = _core.minplus_arrays(A, B, semiring, device, dtype)
+        product = None
+        if type(A) is np.ndarray:
+            product = _core.minplus_arrays(A, B, semiring, device, dtype)
+        elif device is None and dtype is None and not checks.is_watched():
+            product = _core.minplus_tensors(A, B, semiring)
         if product is not None:
             return product
     orders = Orders(kernel, device, options, progress, max_memory)

@@ -18,11 +18,10 @@ def test_what_is_not_simple_goes_the_long_way():
         assert _core.cdist_tensors(x, y, "euclidean") is None
     recorded = b.clone().requires_grad_()
     with torch.no_grad():
-        for x, y in ((a, b[None]), (a, recorded), (a, b.float()), (a[:0], b), (a.flip(0).T, b.T)):
+        for x, y in ((a, b[0]), (a, recorded), (a, b.float()), (a[:0], b), (a.flip(0).T, b.T)):
             assert _core.cdist_tensors(x, y, "euclidean") is None
             assert _core.nearest_tensors(x, y, 2, "euclidean") is None
     assert _core.cdist_tensors(a, b, metric=max, out=a) is None
-    assert _core.nearest_tensors(a, None, 2, "euclidean") is None  # they are on the host
     with pytest.raises(TypeError, match="lacks the argument 'metric'"):
         _core.cdist_tensors(a, b)
     np.testing.assert_array_equal(gpudist.cdist(a, b), gpudist.cdist(A, B))
@@ -94,6 +93,18 @@ ARGUMENTS = (
     ("cosine", {"w": W}),
     ("jaccard", {"w": W}),
     ("inner_product", {"w": None}),
+    ("euclidean", {"w": [1.0, 0, 2, np.float64(0.5)]}),
+    ("cosine", {"w": (1, 2, 3, 0.25)}),
+    ("seuclidean", {"V": W + 1}),
+    ("seuclidean", {"V": [0.25, 1, 2, 3.5]}),
+    ("seuclidean", {"V": W[::-1] + 0.25, "box": 300}),
+    ("euclidean", {"box": 3}),
+    ("cityblock", {"box": np.array([3.0, 0.0, np.inf, 100.5]), "w": W}),
+    ("chebyshev", {"box": [1, 2.5, 0, 7]}),
+    ("minkowski", {"box": 2.5, "p": 3, "w": W}),
+    ("sqeuclidean", {"box": None}),
+    ("sqeuclidean", {"box": np.inf}),
+    ("euclidean", {"box": [0, 0, np.inf, 0]}),
 )
 
 
@@ -193,7 +204,6 @@ def test_what_neighbours_leave_to_the_long_way():
         {"device": "cpu"},
         {"dtype": "float32"},
         {"index_dtype": "int32"},
-        {"w": [1, 2, 3]},
     ],
     ids=lambda order: next(iter(order)),
 )
@@ -204,10 +214,12 @@ def test_neighbours_of_tensors_with_orders_go_the_long_way(order, monkeypatch):
     a = torch.as_tensor(A)
     gpudist.knn(a, k=2)
     gpudist.nearest(a, a, "cityblock")
-    assert asked == [(a, None, 2, "euclidean"), (a, a, 1, "cityblock")]
+    gpudist.knn(a, a, 1, w=[1, 2, 3])
+    plain = [(a, None, 2, "euclidean", {}), (a, a, 1, "cityblock", {})]
+    assert asked == [*plain, (a, a, 1, "euclidean", {"w": [1, 2, 3]})]
     gpudist.knn(a, k=2, **order)
     gpudist.nearest(a, **order)
-    assert len(asked) == 2
+    assert len(asked) == 3
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -262,7 +274,12 @@ def test_weights_that_float32_cannot_sum_go_the_long_way(size):
 
 
 ODD = {
-    "a list of weights": ("euclidean", {"w": W.tolist()}),
+    "a list of texts": ("euclidean", {"w": ["1", "2", "3", "4"]}),
+    "a list of truths": ("euclidean", {"w": [True] * 4}),
+    "a list of lists": ("euclidean", {"w": [W.tolist()] * 4}),
+    "a long list": ("euclidean", {"w": [1.0] * 5}),
+    "weights below 0 in a list": ("euclidean", {"w": [1, 1, -1, 1]}),
+    "weights beyond all numbers": ("euclidean", {"w": [1 << 2000] * 4}),
     "single weights": ("euclidean", {"w": W.astype("f4")}),
     "weights apart": ("euclidean", {"w": np.repeat(W, 2)[::2]}),
     "too few weights": ("euclidean", {"w": W[1:]}),
@@ -279,10 +296,20 @@ ODD = {
     "a base of 1": ("jensenshannon", {"base": 1}),
     "a base below 0": ("jensenshannon", {"base": -2.0}),
     "a base that it does not take": ("minkowski", {"base": 2.0}),
-    "a box": ("euclidean", {"box": 2.0}),
+    "a box for another metric": ("cosine", {"box": 2.0}),
+    "no box for another metric": ("cosine", {"box": None}),
+    "a box of no length": ("euclidean", {"box": np.nan}),
+    "a box below 0": ("euclidean", {"box": [1, 1, -1, 1]}),
+    "a subnormal box": ("euclidean", {"box": 5e-324}),
+    "a box of too many columns": ("euclidean", {"box": [1.0] * 5}),
+    "a box of a text": ("euclidean", {"box": "2"}),
+    "a box of single numbers": ("euclidean", {"box": W.astype("f4")}),
     "another name": ("euclidean", {"weights": None}),
-    "variances": ("seuclidean", {"V": W}),
+    "variances for another metric": ("euclidean", {"V": W}),
+    "variances below 0": ("seuclidean", {"V": -W - 1}),
+    "variances that are no numbers": ("seuclidean", {"V": W * np.nan}),
     "no variances": ("seuclidean", {}),
+    "variances of None": ("seuclidean", {"V": None}),
     "a matrix": ("mahalanobis", {"VI": np.eye(4)}),
     "radians": ("haversine", {}),
     "no dictionary": ("euclidean", []),
@@ -293,6 +320,14 @@ ODD = {
 def test_other_arguments_go_the_long_way(metric, given):
     assert _core.cdist_arrays(SQUARE, SQUARE, metric, arguments=given) is None
     assert _core.pdist_arrays(SQUARE, metric, arguments=given) is None
+
+
+def test_variances_that_have_no_reciprocal_are_read_as_ever():
+    given = {"V": np.array([5e-324, 3.0, np.inf, 1.0])}
+    short = _core.cdist_arrays(SQUARE, SQUARE, "seuclidean", arguments=given)
+    long = gpudist.cdist(SQUARE, SQUARE, "seuclidean", rows=slice(None), **given)
+    np.testing.assert_array_equal(short, long)
+    assert not short.diagonal().any()
 
 
 def test_weights_that_the_result_overwrites_go_the_long_way():
@@ -312,9 +347,10 @@ OTHERS = {
     "no columns": (SQUARE[:, :0], "euclidean"),
     "other columns": (SQUARE[:, :3], "euclidean"),
     "one dimension": (SQUARE[0], "euclidean"),
-    "three dimensions": (SQUARE[None], "euclidean"),
     "a subclass": (np.ma.masked_array(SQUARE), "euclidean"),
     "a large result": (np.ones((1 << 17, 4)), "euclidean"),
+    "many matrices of a large result": (np.ones((1 << 18, 2, 4)), "euclidean"),
+    "no matrices": (np.ones((0, 4, 4)), "euclidean"),
     "no metric": (SQUARE, "euclid"),
     "a callable": (SQUARE, max),
 }
@@ -356,3 +392,230 @@ def test_what_the_short_way_leaves_to_the_long_one():
     x = np.ones((100, 2000))
     assert _core.cdist_arrays(x, x, "euclidean", np.empty((100, 100))) is None
     assert _core.cdist_arrays(x, x, "euclidean") is not None
+
+
+# Shapes of batches that go together.
+BATCHES = (
+    ((3, 4, 4), (4, 4)),
+    ((4, 4), (2, 3, 5, 4)),
+    ((2, 1, 4, 4), (3, 1, 4)),
+    ((5, 2, 4), (5, 3, 4)),
+    ((1, 1, 3, 4), (1, 2, 4)),
+)
+
+
+def some(shape, dtype="f8"):
+    return (np.arange(np.prod(shape)) * 7 % 31).reshape(shape).astype(dtype)
+
+
+def views(x):
+    """The same numbers, as they may lie."""
+    yield x
+    yield np.repeat(np.repeat(x, 2, -1), 3, 0)[::3, ..., ::2]
+    yield np.ascontiguousarray(x[::-1])[::-1]
+    yield np.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2)
+    yield np.broadcast_to(x, (2, *x.shape))[1]
+
+
+@pytest.mark.parametrize(("first", "second"), BATCHES)
+@pytest.mark.parametrize(
+    ("metric", "given"), [("euclidean", {}), ("jaccard", {}), ("canberra", {}), *ARGUMENTS[:3]]
+)
+def test_batches_take_the_short_way(first, second, metric, given):
+    """Calls with options take the long one, and give the same bits."""
+    for dtypes in (("f8", "f8"), ("f4", "f4"), ("i4", ">f4"), ("bool", "bool")):
+        a, b = map(some, (first, second), dtypes)
+        for x, y in zip(views(a), views(b), strict=True):
+            short = _core.cdist_arrays(x, y, metric, arguments=given)
+            long = gpudist.cdist(x, y, metric, options={}, **given)
+            assert short.dtype == long.dtype and short.flags.c_contiguous
+            np.testing.assert_array_equal(short, long)
+            np.testing.assert_array_equal(gpudist.cdist(x, y, metric, **given), long)
+            out = np.zeros_like(long)
+            assert _core.cdist_arrays(x, y, metric, out, "cpu", arguments=given) is out
+            np.testing.assert_array_equal(out, long)
+        condensed = _core.pdist_arrays(a, metric, arguments=given)
+        np.testing.assert_array_equal(condensed, gpudist.pdist(a, metric, options={}, **given))
+        np.testing.assert_array_equal(gpudist.pdist(a, metric, **given), condensed)
+
+
+def test_large_batches_take_the_short_way_too():
+    """Python's lock is let go of, and the team shares them."""
+    x = np.random.default_rng(0).random((300, 20, 6))
+    np.testing.assert_array_equal(
+        _core.cdist_arrays(x, x, "minkowski"), gpudist.cdist(x, x, "minkowski", options={})
+    )
+    np.testing.assert_array_equal(
+        _core.pdist_arrays(x, "cosine"), gpudist.pdist(x, "cosine", options={})
+    )
+
+
+def test_what_batches_leave_to_the_long_way():
+    x, y = some((3, 4, 4)), some((3, 5, 4))
+    for a, b in ((x, y[:2]), (x, y[..., :3]), (x[:0], y), (x, y[0, 0])):
+        assert _core.cdist_arrays(a, b, "euclidean") is None
+        with pytest.raises(ValueError, match="XB"):
+            gpudist.cdist(a, b)
+    for a, b in ((x[:0], y[:1]), (x[:, :0], y), (x, y[:, :0])):
+        assert _core.cdist_arrays(a, b, "euclidean") is None
+        assert gpudist.cdist(a, b).size == 0
+    assert _core.pdist_arrays(x[:, :1], "euclidean") is None
+    huge = np.broadcast_to(SQUARE[0], (1 << 40, 4))
+    for a in (huge, np.broadcast_to(SQUARE, (1 << 40, 4, 4))):
+        assert _core.cdist_arrays(a, x, "euclidean") is None
+        assert _core.pdist_arrays(a, "euclidean") is None
+    room = np.empty((3, 4, 5))
+    for out in (room[:2], room[0], room.astype("f4"), np.empty((3, 4, 6))[..., :5], room.T):
+        assert _core.cdist_arrays(x, y, "euclidean", out) is None
+    fixed = room.copy()
+    fixed.flags.writeable = False
+    assert _core.cdist_arrays(x, y, "euclidean", fixed) is None
+    memory = some(100)
+    inside, across = memory[:60].reshape(3, 4, 5), memory[40:].reshape(3, 5, 4)
+    assert _core.cdist_arrays(x, across, "euclidean", inside) is None
+    assert _core.cdist_arrays(x, y, "euclidean", inside, arguments={"w": memory[59:63]}) is None
+    assert _core.cdist_arrays(x, y, "euclidean", inside, arguments={"w": memory[60:64]}) is inside
+    long = gpudist.cdist(x, across.copy())
+    np.testing.assert_array_equal(gpudist.cdist(x, across, out=inside), long)
+
+
+@pytest.mark.parametrize(("first", "second"), BATCHES)
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_batches_of_tensors_take_the_short_way(first, second, dtype):
+    """Calls with a dtype take the long one, and give the same bits."""
+    torch = pytest.importorskip("torch", reason="PyTorch is missing")
+    a, b = (torch.as_tensor(some(shape, dtype)) for shape in (first, second))
+    if _core.cdist_tensors(a, b, "euclidean") is None:
+        pytest.skip("this PyTorch has no exchange table of DLPack")
+    for x, y in ((a, b), (a, b.expand(2, *second)[1]), (torch.stack([a, a], -2)[..., 1, :], b)):
+        for metric in ("euclidean", "cosine", "minkowski"):
+            short = _core.cdist_tensors(x, y, metric)
+            long = gpudist.cdist(x, y, metric, dtype=x.dtype)
+            assert type(short) is torch.Tensor and short.is_contiguous()
+            assert short.dtype is x.dtype and torch.equal(short, long)
+            assert torch.equal(gpudist.cdist(x, y, metric), long)
+            out = torch.empty_like(long)
+            assert _core.cdist_tensors(x, y, metric, out) is out and torch.equal(out, long)
+    for metric in ("euclidean", "canberra"):
+        short = _core.pdist_tensors(a, metric)
+        assert torch.equal(short, gpudist.pdist(a, metric, dtype=a.dtype))
+        assert torch.equal(short, gpudist.pdist(a, metric))
+        out = torch.empty_like(short)
+        assert gpudist.pdist(a, metric, out=out) is out and torch.equal(out, short)
+
+
+def test_what_batches_of_tensors_leave_to_the_long_way():
+    torch = pytest.importorskip("torch", reason="PyTorch is missing")
+    x, y = torch.as_tensor(some((3, 4, 4))), torch.as_tensor(some((3, 5, 4)))
+    learned, negated = x.clone().requires_grad_(), torch.complex(x, -x).conj().imag
+    turned = x.mT
+    for a, b in ((x, y[:2]), (x, y.float()), (x.half(), y.half()), (x[:0], y), (turned, y)):
+        assert _core.cdist_tensors(a, b, "euclidean") is None
+    for odd in (learned, negated, x.int(), x.to_sparse(), x.numpy(), torch.nn.Parameter(x), None):
+        with torch.no_grad():
+            assert _core.cdist_tensors(odd, y, "euclidean") is None
+            assert _core.cdist_tensors(y, odd, "euclidean") is None
+            assert _core.pdist_tensors(odd, "euclidean") is None
+    for metric in ("jaccard", "seuclidean", "Euclidean", max):
+        assert _core.pdist_tensors(x, metric) is None
+    assert _core.pdist_tensors(x[:, :1], "euclidean") is None
+    room = torch.empty(3, 4, 5, dtype=x.dtype)
+    for out in (room[:2], room.float(), room.mT, room.clone().requires_grad_(), room.numpy(), 3):
+        assert _core.cdist_tensors(x, y, "euclidean", out) is None
+    assert _core.cdist_tensors(x, y, "euclidean", room) is room
+    # What records is read where the caller knows about it.
+    known = _core.cdist_tensors(learned, y, "minkowski", None, {"p": 3.0}, True)
+    assert not known.requires_grad and torch.equal(known, gpudist.cdist(x, y, "minkowski", p=3))
+    with pytest.raises(TypeError, match="lacks the argument 'metric'"):
+        _core.pdist_tensors(x)
+
+
+@pytest.mark.parametrize(("metric", "given"), [("euclidean", {}), ("cosine", {}), *ARGUMENTS])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_tensors_with_arguments_take_the_short_way(metric, given, dtype):
+    """Calls with a dtype, or for rows, take the long one, and give the same bits."""
+    torch = pytest.importorskip("torch", reason="PyTorch is missing")
+    x, y = torch.as_tensor(some((6, 4), dtype)), torch.as_tensor(some((2, 5, 4), dtype))
+    if _core.cdist_tensors(x, x, "euclidean") is None:
+        pytest.skip("this PyTorch has no exchange table of DLPack")
+    short = _core.cdist_tensors(x, y, metric, None, given)
+    if metric == "jaccard":
+        assert short is None  # not a metric of numbers
+        return
+    assert torch.equal(short, gpudist.cdist(x, y, metric, dtype=x.dtype, **given))
+    assert torch.equal(short, gpudist.cdist(x, y, metric, **given))
+    short = _core.pdist_tensors(x, metric, None, given)
+    assert torch.equal(short, gpudist.pdist(x, metric, dtype=x.dtype, **given))
+    assert torch.equal(short, gpudist.pdist(x, metric, **given))
+    for points, k in ((y[0], 3), (None, 5)):
+        usual = gpudist.knn(x, points, k, metric, rows=slice(None), **given)
+        for found in (
+            _core.nearest_tensors(x, points, k, metric, given),
+            gpudist.knn(x, points, k, metric, **given),
+        ):
+            for one, other in zip(found, usual, strict=True):
+                assert one.dtype is other.dtype and torch.equal(one, other)
+        for one, other in zip(gpudist.nearest(x, points, metric, **given), usual, strict=True):
+            assert torch.equal(one, other[:, 0])
+
+
+def test_what_tensors_with_arguments_leave_to_the_long_way():
+    torch = pytest.importorskip("torch", reason="PyTorch is missing")
+    x = torch.as_tensor(some((6, 4)))
+    for metric, given in ODD.values():
+        assert _core.cdist_tensors(x, x, metric, None, given) is None
+        assert _core.nearest_tensors(x, x, 2, metric, given) is None
+    huge = {"w": np.array([1.0, 2.0**60, 1.0, 1.0])}
+    assert _core.cdist_tensors(x.float(), x.float(), "euclidean", None, huge) is None
+    assert _core.cdist_tensors(x, x, "euclidean", None, huge) is not None
+    room = torch.ones(6, 6, dtype=x.dtype)
+    weights = {"w": room[0, :4].numpy()}
+    assert _core.cdist_tensors(x, x, "euclidean", room, weights) is None
+    many = torch.ones(1000, 500)
+    assert _core.nearest_tensors(many, None, 2, "euclidean") is None
+    wide = np.ones((2, 65))
+    for given in ({"w": [1.0] * 65}, {"box": 2.0}, {"box": np.ones(65)}):
+        assert _core.cdist_arrays(wide, wide, "euclidean", arguments=given) is None
+    assert _core.cdist_arrays(wide, wide, "euclidean", arguments={"w": np.ones(65)}) is not None
+    assert _core.cdist_arrays(wide, wide, "seuclidean", arguments={"V": np.ones(65)}) is None
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_products_of_tensors_take_the_short_way(dtype):
+    """Calls with a dtype take the long one, and give the same bits."""
+    torch = pytest.importorskip("torch", reason="PyTorch is missing")
+    a, b = torch.as_tensor(some((6, 4), dtype)), torch.as_tensor(some((4, 8), dtype))[:, 1:6]
+    if _core.minplus_tensors(a, b, "min_plus") is None:
+        pytest.skip("this PyTorch has no exchange table of DLPack")
+    for semiring in ("min_plus", "max_plus", "min_max", "max_min"):
+        short = _core.minplus_tensors(a, b, semiring)
+        assert type(short) is torch.Tensor and short.dtype is a.dtype
+        assert torch.equal(short, gpudist.minplus(a, b, semiring=semiring, dtype=a.dtype))
+        assert torch.equal(short, gpudist.minplus(a, b, semiring=semiring))
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+def test_what_products_of_tensors_leave_to_the_long_way(monkeypatch):
+    torch = pytest.importorskip("torch", reason="PyTorch is missing")
+    a = torch.as_tensor(some((4, 4)))
+    learned, stack = a.clone().requires_grad_(), a[None]
+    for x, y in ((a, a[1:]), (a, a.float()), (a.int(), a.int()), (a, learned), (learned, a)):
+        assert _core.minplus_tensors(x, y, "min_plus") is None
+    for x, y in ((a, a.T), (stack, a), (a[:0], a), (a, a.numpy()), (a.numpy(), a), (None, a)):
+        assert _core.minplus_tensors(x, y, "min_plus") is None
+    for semiring in ("or_and", "plus", None):
+        assert _core.minplus_tensors(a, a, semiring) is None
+    many = torch.ones(600, 600)
+    assert _core.minplus_tensors(many, many, "min_plus") is None
+    with pytest.raises(TypeError, match="requires gradients"):
+        gpudist.minplus(a, learned)
+    asked = []
+    monkeypatch.setattr(_core, "minplus_tensors", lambda *given: asked.append(given))
+    gpudist.minplus(a, a)
+    for order in ({"C": a}, {"out": a.clone()}, {"dtype": a.dtype}, {"device": "cpu"}):
+        gpudist.minplus(a, a, **order)
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(a.clone(), a)
+        with pytest.raises(TypeError, match="requires gradients"):
+            gpudist.minplus(dual, a)
+    assert asked == [(a, a, "min_plus")]

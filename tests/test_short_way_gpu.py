@@ -34,7 +34,7 @@ def test_simple_tensors_take_the_short_way(rng):
     negated = torch.complex(a, -a).conj().imag
     assert negated.is_neg() and torch.equal(gpudist.cdist(negated, b), gpudist.cdist(a, b))
     left = [(a, b, "seuclidean"), (a, b, "jaccard"), (a, b, "Euclidean")]
-    left += [(a, b, 3), (a[:, :2], b, "euclidean"), (a[None], b, "euclidean")]
+    left += [(a, b, 3), (a[:, :2], b, "euclidean"), (a[0], b, "euclidean")]
     left += [(a, b.double(), "euclidean"), (a.half(), b.half(), "euclidean")]
     left += [(a, b.cpu(), "euclidean"), (a.cpu(), b, "euclidean")]
     left += [(negated, b, "euclidean"), (torch.nn.Parameter(a), b, "euclidean")]
@@ -110,7 +110,7 @@ def test_simple_cupy_arrays_take_the_short_way(rng):
         cupy.cuda.runtime.memsetAsync(a.data.ptr, 0, a.nbytes, stream.ptr)
         assert not gpudist.cdist(a, b).any()
     left = [(a, b, "jaccard"), (a, b, "Euclidean"), (a, b, 3)]
-    left += [(a[:, :2], b, "euclidean"), (a[None], b, "euclidean"), (a.get(), b, "euclidean")]
+    left += [(a[:, :2], b, "euclidean"), (a[0], b, "euclidean"), (a.get(), b, "euclidean")]
     left += [(a, b.astype("f8"), "euclidean"), (a.astype("i4"), b.astype("i4"), "euclidean")]
     left += [(a.astype("f2"), b.astype("f2"), "euclidean"), (a, b.get(), "euclidean")]
     for arguments in left:
@@ -121,6 +121,84 @@ def test_simple_cupy_arrays_take_the_short_way(rng):
         assert short(a, b, "euclidean", wrong) is None
     with pytest.raises(ValueError, match="out must be C-contiguous"):
         gpudist.cdist(a, b, out=out.T)
+
+
+def test_batches_of_simple_arrays_take_the_short_way(array_library, rng):
+    """Calls with a dtype take the long one, and give the same bits."""
+    short = gpudist._core
+    for dtype in ("float32", "float64"):
+        for first, second in (
+            ((3, 9, 4), (3, 70, 4)),
+            ((130, 5), (4, 3, 20, 5)),
+            ((2, 1, 33, 2), (7, 64, 2)),
+            ((1, 1, 3, 16), (1, 2000, 16)),
+        ):
+            a, b = (array_library.put(rng.random(n).astype(dtype)) for n in (first, second))
+            wide = array_library.put(rng.random((*second[:-1], 2 * second[-1])).astype(dtype))
+            for metric in ("euclidean", "cosine", "canberra", "minkowski"):
+                for y in (b, wide[..., ::2]):
+                    got = short.cdist_tensors(a, y, metric)
+                    usual = gpudist.cdist(a, y, metric, dtype=dtype)
+                    assert type(got) is type(a) and got.dtype == a.dtype
+                    assert got.shape == usual.shape and (got == usual).all()
+                    assert (gpudist.cdist(a, y, metric) == usual).all()
+                    out = array_library.put(np.zeros(usual.shape, dtype))
+                    assert gpudist.cdist(a, y, metric, out=out) is out and (out == usual).all()
+                    usual = gpudist.pdist(y, metric, dtype=dtype)
+                    assert (short.pdist_tensors(y, metric) == usual).all()
+                    assert (gpudist.pdist(y, metric) == usual).all()
+
+
+def test_what_batches_leave_to_the_usual_way(array_library, rng):
+    short = gpudist._core
+    a, b = (array_library.put(rng.random((3, rows, 4))) for rows in (9, 7))
+    for x, y in ((a, b[:2]), (a, b[..., :3]), (a[:0], b[:1]), (a, rng.random((3, 7, 4)))):
+        assert short.cdist_tensors(x, y, "euclidean") is None
+    for metric in ("jaccard", "Euclidean", "seuclidean", max):
+        assert short.cdist_tensors(a, b, metric) is short.pdist_tensors(a, metric) is None
+    room = array_library.put(np.zeros((3, 9, 7)))
+    for out in (room[:2], room[0], np.zeros((3, 9, 7)), room[..., :6], 3):
+        assert short.cdist_tensors(a, b, "euclidean", out) is None
+    memory = array_library.put(np.zeros(400))
+    inside, across = memory[:189].reshape(3, 9, 7), memory[180:264].reshape(3, 7, 4)
+    assert short.cdist_tensors(a, across, "euclidean", inside) is None
+    assert (gpudist.cdist(a, across, out=inside) == gpudist.cdist(a, across * 0)).all()
+
+
+def test_arguments_of_metrics_take_the_short_way(array_library, rng):
+    """Calls with a dtype take the long one, and give the same bits."""
+    w = rng.random(5)
+    given = [("minkowski", {"p": 3}), ("minkowski", {"p": 1.5, "w": w}), ("cosine", {"w": w})]
+    given += [("euclidean", {"w": w.tolist()}), ("seuclidean", {"V": w}), ("euclidean", {"box": 1})]
+    for dtype in ("float32", "float64"):
+        a, b = (array_library.put(rng.random(n).astype(dtype)) for n in ((70, 5), (3, 90, 5)))
+        for metric, one in given:
+            usual = gpudist.cdist(a, b, metric, dtype=dtype, **one)
+            assert (gpudist._core.cdist_tensors(a, b, metric, None, one) == usual).all()
+            assert (gpudist.cdist(a, b, metric, **one) == usual).all()
+            usual = gpudist.pdist(a, metric, dtype=dtype, **one)
+            assert (gpudist._core.pdist_tensors(a, metric, None, one) == usual).all()
+            found = gpudist._core.nearest_tensors(a, b[1], 4, metric, one)
+            usual = gpudist.knn(a, b[1], 4, metric, rows=slice(None), **one)
+            assert all((x == y).all() for x, y in zip(found, usual, strict=True))
+
+
+def test_products_of_simple_arrays_take_the_short_way(array_library, rng):
+    """Calls with a dtype take the long one, and give the same bits."""
+    short = gpudist._core.minplus_tensors
+    for dtype in ("float32", "float64"):
+        for m, k, n in ((1, 1, 1), (33, 70, 20), (200, 3, 300)):
+            a = array_library.put(rng.random((m, k)).astype(dtype))
+            b = array_library.put(rng.random((n, 2 * k)).astype(dtype)).T[::2]
+            for semiring in ("min_plus", "max_min"):
+                usual = gpudist.minplus(a, b, semiring=semiring, dtype=dtype)
+                got = short(a, b, semiring)
+                assert type(got) is type(a) and got.dtype == a.dtype and (got == usual).all()
+                assert (gpudist.minplus(a, b, semiring=semiring) == usual).all()
+    host, whole = rng.random((200, 3)), array_library.put(rng.integers(0, 9, (200, 3)))
+    for x, y in ((a, a), (a, host), (host, b), (whole, b), (a[:0], b), (a[0], b), (a, b[None])):
+        assert short(x, y, "min_plus") is None
+    assert short(a, b, "or_and") is None
 
 
 def some_graphs(rng):

@@ -239,6 +239,54 @@ def test_tangents_and_mapped_tensors_are_not_lost_either():
     torch.testing.assert_close(got, torch.func.grad(lambda x: torch.pdist(x).sum())(A))
 
 
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+@pytest.mark.parametrize("call", [lambda x: gpudist.cdist(x, B), lambda x: gpudist.pdist(x)])
+def test_batches_of_tensors_lose_nothing_on_the_short_way(call):
+    """It reads memory, and what PyTorch follows has to be seen by it."""
+    x = torch.stack([A, A + 0.5])
+    t, wanted = x.flip(0), call(x)
+    own = torch.cdist if wanted.ndim == 3 else None
+    learned = x.clone().requires_grad_()
+    recorded = call(learned)
+    assert recorded.requires_grad and torch.equal(recorded, wanted)
+    (gradient,) = torch.autograd.grad(recorded.sum(), learned)
+    assert torch.equal(torch.func.grad(lambda x: call(x).sum())(x), gradient)
+    if own is not None:
+        expected = torch.func.grad(lambda x: own(x, B.expand(2, -1, -1)).sum())(x)
+        torch.testing.assert_close(gradient, expected)
+    value, change = torch.func.jvp(call, (x,), (t,))
+    assert torch.equal(value, wanted)
+    torch.testing.assert_close(change.sum(), (gradient * t).sum())
+    with torch.autograd.forward_ad.dual_level(), torch.no_grad():
+        dual = torch.autograd.forward_ad.make_dual(x.clone(), t)
+        assert torch.autograd.forward_ad.unpack_dual(call(dual)).tangent is not None
+    assert torch.equal(torch.func.vmap(call)(x), wanted)
+    assert torch.equal(torch.func.vmap(call)(x[None]), wanted[None])
+    graph = torch.fx.experimental.proxy_tensor.make_fx(call)(x)
+    assert any("gpudist" in str(node.target) for node in graph.graph.nodes)
+    assert torch.equal(graph(x + 1), call(x + 1))
+    for odd in (torch.nn.Parameter(x, requires_grad=False), x.as_subclass(Named)):
+        assert torch.equal(torch.as_tensor(call(odd)), wanted)
+
+
+class Named(torch.Tensor):
+    pass
+
+
+def test_zeros_without_memory_are_not_read():
+    """PyTorch makes such for derivatives; they were read at an address of 0."""
+    zeros, room = torch._efficientzerotensor((4, 3)), torch._efficientzerotensor((4, 5))
+    for call in (
+        lambda: gpudist.cdist(zeros, B),
+        lambda: gpudist.pdist(zeros[None]),
+        lambda: gpudist.knn(zeros, B, 1),
+        lambda: gpudist.minplus(zeros, zeros.T),
+    ):
+        with pytest.raises(TypeError, match="ZeroTensor"):
+            call()
+    assert gpudist._core.cdist_tensors(A.float(), B.float(), "euclidean", room) is None
+
+
 def test_mapped_tensors_are_batches_where_there_are_operators():
     x = torch.stack([A, A + 0.5])
     for ours in (lambda x: gpudist.cdist(x, B), gpudist.pdist):

@@ -143,6 +143,10 @@ typedef struct gd_operand {
  * `name`. */
 int gd_take_input(PyObject *value, const char *name, int dtype, const gd_orders *orders,
                   gd_operand *operand);
+/* An array of NumPy's, of that dtype unless it is negative: the value itself or a copy, whose
+ * matrices, the last two axes if there are as many, kernels on the host can walk; NULL with an
+ * exception. */
+PyObject *gd_to_walkable(PyObject *value, int dtype);
 /* Takes a C-contiguous array of one of gd_dtype, with one dimension (it becomes a matrix of one
  * row) or two, to be written in place. */
 int gd_take_output(PyObject *value, const char *name, int ndim, const gd_orders *orders,
@@ -160,10 +164,12 @@ PyObject *gd_numbers(const int64_t *number, int count);
 GD_FUNCTION(gd_py_cdist);
 GD_FUNCTION(gd_py_cdist_arrays);
 GD_FUNCTION(gd_py_cdist_tensors);
+GD_FUNCTION(gd_py_pdist_tensors);
 GD_FUNCTION(gd_py_nearest_tensors);
 GD_FUNCTION(gd_py_pdist_arrays);
 GD_FUNCTION(gd_py_nearest_arrays);
 GD_FUNCTION(gd_py_minplus_arrays);
+GD_FUNCTION(gd_py_minplus_tensors);
 GD_FUNCTION(gd_py_weights_fit);
 GD_FUNCTION(gd_py_pdist);
 GD_FUNCTION(gd_py_cdist_batch);

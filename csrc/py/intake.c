@@ -42,12 +42,13 @@ static int dtype_of(PyArrayObject *array)
     return -1;
 }
 
-/* Views that the kernels can walk: dense rows, in ascending order, whole elements apart. */
+/* Matrices that the kernels can walk: dense rows, in ascending order, whole elements apart. */
 static bool walkable(PyArrayObject *array)
 {
+    const int last = PyArray_NDIM(array) - 1;
     const npy_intp size = PyArray_ITEMSIZE(array);
-    const npy_intp rows = PyArray_DIM(array, 0), cols = PyArray_DIM(array, 1);
-    const npy_intp down = PyArray_STRIDE(array, 0), along = PyArray_STRIDE(array, 1);
+    const npy_intp rows = PyArray_DIM(array, last - 1), cols = PyArray_DIM(array, last);
+    const npy_intp down = PyArray_STRIDE(array, last - 1), along = PyArray_STRIDE(array, last);
     return (cols <= 1 || along == size) && (rows <= 1 || (down >= cols * size && down % size == 0));
 }
 
@@ -70,27 +71,30 @@ static int fill_from_numpy(PyArrayObject *array, int dtype, gd_operand *operand)
     return 1;
 }
 
-static int take_numpy(PyObject *value, const char *name, int dtype, gd_operand *operand)
+PyObject *gd_to_walkable(PyObject *value, int dtype)
 {
     const int wanted = NPY_ARRAY_ALIGNED | NPY_ARRAY_NOTSWAPPED | NPY_ARRAY_FORCECAST;
     PyArray_Descr *descr = dtype < 0 ? NULL : PyArray_DescrFromType(numpy_types[dtype]);
-    PyArrayObject *array =
-        (PyArrayObject *)PyArray_CheckFromAny(value, descr, 0, 0, wanted, NULL); /* takes descr */
+    PyObject *array = PyArray_CheckFromAny(value, descr, 0, 0, wanted, NULL); /* takes descr */
+    if (array != NULL && PyArray_NDIM((PyArrayObject *)array) >= 2 &&
+        !walkable((PyArrayObject *)array)) {
+        PyObject *const dense =
+            PyArray_FromArray((PyArrayObject *)array, NULL, wanted | NPY_ARRAY_C_CONTIGUOUS);
+        Py_DECREF(array);
+        array = dense;
+    }
+    return array;
+}
+
+static int take_numpy(PyObject *value, const char *name, int dtype, gd_operand *operand)
+{
+    PyArrayObject *const array = (PyArrayObject *)gd_to_walkable(value, dtype);
     if (array == NULL) {
         return 0;
     }
     operand->owner = (PyObject *)array;
     if (PyArray_NDIM(array) != 2) {
         return wrong_dimensions(name, 2, PyArray_NDIM(array));
-    }
-    if (!walkable(array)) {
-        PyObject *dense = PyArray_FromArray(array, NULL, wanted | NPY_ARRAY_C_CONTIGUOUS);
-        Py_DECREF(array);
-        operand->owner = dense;
-        array = (PyArrayObject *)dense;
-        if (dense == NULL) {
-            return 0;
-        }
     }
     dtype = dtype_of(array);
     if (dtype < 0) {

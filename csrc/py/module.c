@@ -81,15 +81,24 @@ static PyMethodDef methods[] = {
          "weights_fit($module, /, weights)\n--\n\n"
          "Whether sums with these weights, None for none, stay in the range of float32."),
     FAST(cdist_tensors,
-         "cdist_tensors($module, /, a, b, metric, out=None)\n--\n\n"
+         "cdist_tensors($module, /, a, b, metric, out=None, arguments=None, "
+         "known_plain=False)\n--\n\n"
          "The tensor of distances, new or out, where all are simple tensors of PyTorch in one "
-         "place, "
-         "or arrays of CuPy, and the metric takes no more than rows, else None."),
+         "place, or arrays of CuPy, and the metric is one of numbers whose arguments are numbers "
+         "or vectors, else None. "
+         "Whether PyTorch records tensors is not asked where they are known to be plain memory."),
+    FAST(pdist_tensors,
+         "pdist_tensors($module, /, x, metric, out=None, arguments=None, known_plain=False)\n--\n\n"
+         "The same for the distances of every two rows of x."),
     FAST(
         nearest_tensors,
-        "nearest_tensors($module, /, a, b, k, metric)\n--\n\n"
+        "nearest_tensors($module, /, a, b, k, metric, arguments=None)\n--\n\n"
         "Distances and indices of the k nearest rows of b, or of a's others where b is None, where "
-        "the same holds and they are on a device, else None."),
+        "the same holds, and on the host the search is brief; else None."),
+    FAST(minplus_tensors,
+         "minplus_tensors($module, /, a, b, semiring)\n--\n\n"
+         "The product of two such tensors or arrays of floats, on the host where it is brief; else "
+         "None."),
     FAST(pdist,
          "pdist($module, /, x, out, metric, kernel=None, device=None, stream=0, ordered=False, "
          "weights=None, p=2.0, base=0.0, vi=None, factor=None, box=None, "

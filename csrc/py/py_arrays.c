@@ -9,15 +9,21 @@
 #include "../neighbors.h"
 #include "../registry.h"
 
-/* Whether it is a matrix of numbers with elements, and no subclass's, which may mean anything. */
-static bool is_matrix(PyObject *value)
+/* Whether it is a matrix of numbers with elements, or many, and no subclass's, which may mean
+ * anything. */
+static bool are_matrices(PyObject *value)
 {
     PyArrayObject *const array = (PyArrayObject *)value;
-    if (!PyArray_CheckExact(value) || PyArray_NDIM(array) != 2 || PyArray_SIZE(array) == 0) {
+    if (!PyArray_CheckExact(value) || PyArray_NDIM(array) < 2 || PyArray_SIZE(array) == 0) {
         return false;
     }
     const int type = PyArray_TYPE(array);
     return PyTypeNum_ISFLOAT(type) || PyTypeNum_ISINTEGER(type) || PyTypeNum_ISBOOL(type);
+}
+
+static bool is_matrix(PyObject *value)
+{
+    return are_matrices(value) && PyArray_NDIM((PyArrayObject *)value) == 2;
 }
 
 static bool both_of(PyObject *a, PyObject *b, int type)
@@ -64,114 +70,112 @@ static bool find_dtype(PyObject *asked, gd_dtype *dtype)
     return single || wide || asked == Py_None;
 }
 
-/* Whether there are more pairs, of a row of a and what is along b's axis, than a small call's
- * result has numbers. It is asked before an operand is copied. */
-static bool is_large(PyObject *a, PyObject *b, int axis)
+/* Whether so many rows and columns are more than a small call's result has. It is asked before an
+ * operand is copied. */
+static bool is_large(ptrdiff_t rows, ptrdiff_t columns)
 {
-    return (double)PyArray_DIM((PyArrayObject *)a, 0) *
-               (double)PyArray_DIM((PyArrayObject *)b, axis) * sizeof(float) >
-           (double)GD_MOST_BYTES_ON_HOST;
+    return (double)rows * (double)columns * sizeof(float) > (double)GD_MOST_BYTES_ON_HOST;
 }
 
 /* ---------------------------------------------------------------- distances */
 
-/* A call with points: without b_object, NULL, both operands are one. */
+/* A call with points: without b_object, NULL, both operands are one. `owners` are what is read. */
 typedef struct simple_call {
     PyObject *a_object, *b_object, *metric, *out, *device, *dtype_object, *arguments;
-    gd_operand a, b;
-    gd_measure measure;
+    PyObject *owners[2];
+    gd_simple points;
+    gd_simple_measure simple;
     gd_orders orders;
-    gd_dtype dtype;
 } simple_call;
+
+/* Arrays in it are as large as all else together a hundred times, and are not to be cleared. */
+static void begin(simple_call *c)
+{
+    c->a_object = c->b_object = c->owners[0] = c->owners[1] = NULL;
+    c->out = c->device = c->dtype_object = c->arguments = Py_None;
+    c->orders = (gd_orders){0};
+}
+
+static void release(simple_call *c)
+{
+    Py_XDECREF(c->owners[0]);
+    Py_XDECREF(c->owners[1]);
+}
+
+static bool read_operand(PyObject *value, gd_dtype dtype, PyObject **owner, gd_array *array)
+{
+    *owner = gd_to_walkable(value, (int)dtype);
+    return *owner != NULL && gd_take_array(NULL, *owner, "points", array) != 0;
+}
 
 /* Reads the operands in the type of the computation, or truths as what they are where the metric
  * takes such. */
 static bool read_operands(simple_call *c)
 {
     PyObject *const b = c->b_object != NULL ? c->b_object : c->a_object;
-    if (!is_matrix(c->a_object) || !is_matrix(b) || is_large(c->a_object, b, 0) ||
-        !gd_read_simple_measure(c->metric, c->arguments,
-                                PyArray_DIM((PyArrayObject *)c->a_object, 1), &c->measure)) {
+    if (!are_matrices(c->a_object) || !are_matrices(b)) {
         return false;
     }
-    const bool weighted = c->measure.weights != NULL;
-    const bool truths = gd_metric_info(c->measure.metric)->domain != GD_NUMBERS && !weighted &&
-                        both_of(c->a_object, b, NPY_BOOL);
-    c->dtype = both_of(c->a_object, b, NPY_FLOAT32) ? GD_F32 : GD_F64;
-    return find_dtype(c->dtype_object, &c->dtype) &&
-           (c->dtype == GD_F64 ||
-            gd_weights_fit_f32(c->measure.weights, weighted ? c->measure.columns : 0)) &&
-           gd_take_input(c->a_object, "XA", truths ? GD_BOOL : c->dtype, &c->orders, &c->a) &&
-           (c->b_object == NULL ||
-            gd_take_input(b, "XB", truths ? GD_BOOL : c->dtype, &c->orders, &c->b));
-}
-
-/* Whether the caller's array can be written to while the operands are read. What stops a call that
- * is not brief has to say how much of it is written. */
-static bool can_take_theirs(const simple_call *c, const gd_matrix *b, const gd_matrix *out)
-{
-    const gd_matrix weights = {.data = (void *)(uintptr_t)c->measure.weights,
-                               .rows = c->measure.weights != NULL,
-                               .cols = c->measure.columns,
-                               .col_stride = 1,
-                               .dtype = GD_F64};
-    return gd_is_brief(&c->a.matrix, b) && !gd_may_overlap(&c->a.matrix, out) &&
-           !gd_may_overlap(b, out) && !gd_may_overlap(&weights, out);
+    PyArrayObject *const first = (PyArrayObject *)c->a_object, *const second = (PyArrayObject *)b;
+    const ptrdiff_t columns = PyArray_DIM(first, PyArray_NDIM(first) - 1);
+    if (is_large(PyArray_SIZE(first) / columns, PyArray_DIM(second, PyArray_NDIM(second) - 2)) ||
+        !gd_read_simple_measure(c->metric, c->arguments, columns, &c->simple)) {
+        return false;
+    }
+    const gd_measure *const measure = &c->simple.measure;
+    const bool truths = gd_metric_info(measure->metric)->domain != GD_NUMBERS &&
+                        measure->weights == NULL && both_of(c->a_object, b, NPY_BOOL);
+    gd_simple *const points = &c->points;
+    gd_dtype dtype = both_of(c->a_object, b, NPY_FLOAT32) ? GD_F32 : GD_F64;
+    if (!find_dtype(c->dtype_object, &dtype) || !gd_fits_simply(&c->simple, dtype)) {
+        return false;
+    }
+    points->pairs = c->b_object == NULL;
+    points->out.dtype = dtype;
+    points->out.device = (gd_device){GD_CPU, 0};
+    dtype = truths ? GD_BOOL : dtype;
+    return read_operand(c->a_object, dtype, &c->owners[0], &points->a) &&
+           (points->pairs || read_operand(b, dtype, &c->owners[1], &points->b));
 }
 
 /* The caller's array, or a new one; NULL where the usual way has to see to it. */
-static PyObject *take_result(const simple_call *c, const gd_matrix *b, gd_matrix *matrix)
+static PyObject *take_result(const simple_call *c)
 {
-    const bool pairs = c->b_object == NULL, theirs = c->out != Py_None;
-    const npy_intp m = c->a.matrix.rows, n = b->rows;
-    const npy_intp shape[] = {pairs ? n * (n - 1) / 2 : m, n};
-    const int axes = pairs ? 1 : 2, type = type_of(c->dtype);
-    PyObject *out = theirs ? Py_NewRef(c->out) : PyArray_SimpleNew(axes, shape, type);
-    PyArrayObject *const array = (PyArrayObject *)out;
-    if (out == NULL) {
-        return NULL;
+    const gd_array *const out = &c->points.out;
+    gd_array theirs;
+    if (c->out == Py_None) {
+        return PyArray_SimpleNew(out->ndim, out->shape, type_of(out->dtype));
     }
-    if (PyArray_CheckExact(out) && PyArray_ISCARRAY(array) && PyArray_NDIM(array) == axes &&
-        PyArray_TYPE(array) == type && PyArray_DIM(array, 0) == shape[0] &&
-        (pairs || PyArray_DIM(array, 1) == shape[1])) {
-        *matrix = matrix_of(out, c->dtype, pairs ? 1 : m, shape[axes - 1]);
-        if (!theirs || can_take_theirs(c, b, matrix)) {
-            return out;
-        }
-    }
-    Py_DECREF(out);
-    return NULL;
+    return PyArray_CheckExact(c->out) && gd_take_array(NULL, c->out, "out", &theirs) != 0 &&
+                   gd_is_room(&c->points, &c->simple.measure, &theirs)
+               ? Py_NewRef(c->out)
+               : NULL;
 }
 
 /* The distances, or None where the usual way has to see to it. */
 static PyObject *compute(PyObject *module, simple_call *c)
 {
-    const bool pairs = c->b_object == NULL;
-    const gd_matrix *const b = pairs ? &c->a.matrix : &c->b.matrix;
     PyObject *result = NULL;
-    gd_matrix out;
     if (find_place(c->device, &c->orders) && read_operands(c) &&
-        gd_fit_simply(&c->a.matrix, b, c->dtype, GD_MOST_BYTES_ON_HOST) &&
-        !(pairs && b->rows < 2)) {
-        result = take_result(c, b, &out);
+        gd_join(&c->points, GD_MOST_BYTES_ON_HOST)) {
+        result = take_result(c);
     }
     if (result != NULL) {
-        result = gd_run_simply(module, result, &c->a.matrix, pairs ? NULL : b, &out, &c->measure,
-                               &c->orders);
+        result = gd_run_simply(module, result, PyArray_DATA((PyArrayObject *)result), &c->points,
+                               &c->simple.measure, &c->orders);
     }
     else {
         PyErr_Clear(); /* where there is no memory, the usual way says so */
         result = Py_NewRef(Py_None);
     }
-    gd_release(&c->a);
-    gd_release(&c->b);
+    release(c);
     return result;
 }
 
 GD_FUNCTION(gd_py_cdist_arrays)
 {
-    simple_call c = {
-        .out = Py_None, .device = Py_None, .dtype_object = Py_None, .arguments = Py_None};
+    simple_call c;
+    begin(&c);
     const gd_arg spec[] = {{"a", gd_to_object, &c.a_object, true},
                            {"b", gd_to_object, &c.b_object, true},
                            {"metric", gd_to_object, &c.metric, true},
@@ -186,8 +190,8 @@ GD_FUNCTION(gd_py_cdist_arrays)
 
 GD_FUNCTION(gd_py_pdist_arrays)
 {
-    simple_call c = {
-        .out = Py_None, .device = Py_None, .dtype_object = Py_None, .arguments = Py_None};
+    simple_call c;
+    begin(&c);
     const gd_arg spec[] = {{"x", gd_to_object, &c.a_object, true},
                            {"metric", gd_to_object, &c.metric, true},
                            {"out", gd_to_object, &c.out, false},
@@ -205,23 +209,24 @@ GD_FUNCTION(gd_py_pdist_arrays)
 static PyObject *find_nearest(PyObject *module, simple_call *c, PyObject *k)
 {
     const bool alone = c->b_object == NULL;
-    const gd_matrix *const b = alone ? &c->a.matrix : &c->b.matrix;
     PyObject *distances = NULL, *indices = NULL, *result = NULL;
     gd_wanted wanted = {.self = alone ? 0 : -1};
+    gd_matrix a, b;
     gd_error err;
     gd_status status = GD_OK;
-    if (find_place(c->device, &c->orders) && read_operands(c) && c->a.matrix.cols == b->cols &&
-        gd_is_brief(&c->a.matrix, b) && (wanted.most = gd_read_count(k, b->rows - alone)) > 0) {
-        const npy_intp shape[] = {c->a.matrix.rows, wanted.most};
-        distances = PyArray_SimpleNew(2, shape, type_of(c->dtype));
+    if (find_place(c->device, &c->orders) && read_operands(c) && gd_to_matrix(&c->points.a, &a) &&
+        gd_to_matrix(alone ? &c->points.a : &c->points.b, &b) && a.cols == b.cols &&
+        gd_is_brief(&a, &b) && (wanted.most = gd_read_count(k, b.rows - alone)) > 0) {
+        const npy_intp shape[] = {a.rows, wanted.most};
+        distances = PyArray_SimpleNew(2, shape, type_of(c->points.out.dtype));
         indices = PyArray_SimpleNew(2, shape, NPY_INT64);
     }
     if (distances != NULL && indices != NULL) {
-        const gd_matrix out = matrix_of(distances, c->dtype, c->a.matrix.rows, wanted.most);
+        const gd_matrix out = matrix_of(distances, c->points.out.dtype, a.rows, wanted.most);
         int64_t *const numbers = PyArray_DATA((PyArrayObject *)indices);
         Py_BEGIN_ALLOW_THREADS;
         status =
-            gd_run_nearest(&c->a.matrix, b, &out, numbers, &wanted, &c->measure, &c->orders, &err);
+            gd_run_nearest(&a, &b, &out, numbers, &wanted, &c->simple.measure, &c->orders, &err);
         Py_END_ALLOW_THREADS;
         result = status == GD_OK ? PyTuple_Pack(2, distances, indices) : gd_raise(module, &err);
     }
@@ -231,15 +236,15 @@ static PyObject *find_nearest(PyObject *module, simple_call *c, PyObject *k)
     }
     Py_XDECREF(distances);
     Py_XDECREF(indices);
-    gd_release(&c->a);
-    gd_release(&c->b);
+    release(c);
     return result;
 }
 
 GD_FUNCTION(gd_py_nearest_arrays)
 {
     PyObject *k;
-    simple_call c = {.out = Py_None};
+    simple_call c;
+    begin(&c);
     const gd_arg spec[] = {{"a", gd_to_object, &c.a_object, true},
                            {"b", gd_to_object, &c.b_object, true},
                            {"k", gd_to_object, &k, true},
@@ -255,12 +260,6 @@ GD_FUNCTION(gd_py_nearest_arrays)
 }
 
 /* ---------------------------------------------------------------- products */
-
-/* Whether it takes less than a millisecond or so, in which nobody wants to interrupt it. */
-static bool is_brief_product(const gd_matrix *a, const gd_matrix *b)
-{
-    return (double)a->rows * (double)b->cols * (double)(a->cols + 1) <= 0x1p20;
-}
 
 GD_FUNCTION(gd_py_minplus_arrays)
 {
@@ -282,7 +281,9 @@ GD_FUNCTION(gd_py_minplus_arrays)
     const int semiring = text != NULL ? gd_semiring_find(text) : -1;
     /* Whole numbers may stay such. */
     bool simple = semiring >= 0 && semiring != GD_OR_AND && find_place(device, &orders) &&
-                  is_matrix(a_object) && is_matrix(b_object) && !is_large(a_object, b_object, 1) &&
+                  is_matrix(a_object) && is_matrix(b_object) &&
+                  !is_large(PyArray_DIM((PyArrayObject *)a_object, 0),
+                            PyArray_DIM((PyArrayObject *)b_object, 1)) &&
                   PyArray_ISFLOAT((PyArrayObject *)a_object) &&
                   PyArray_ISFLOAT((PyArrayObject *)b_object);
     if (simple) {
@@ -290,7 +291,7 @@ GD_FUNCTION(gd_py_minplus_arrays)
         simple = find_dtype(dtype_object, &dtype) &&
                  gd_take_input(a_object, "A", (int)dtype, &orders, &a) &&
                  gd_take_input(b_object, "B", (int)dtype, &orders, &b) &&
-                 a.matrix.cols == b.matrix.rows && is_brief_product(&a.matrix, &b.matrix);
+                 a.matrix.cols == b.matrix.rows && gd_is_brief_product(&a.matrix, &b.matrix);
     }
     if (simple) {
         const npy_intp shape[] = {a.matrix.rows, b.matrix.cols};

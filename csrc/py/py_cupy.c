@@ -4,6 +4,8 @@
  * capsules. Its attributes are quick: eight of them, some 0.6 us, tell all there is to know. */
 #include "py_library.h"
 
+#include "../registry.h"
+
 static PyObject *attribute_of(PyObject *module, const char *outer, const char *inner)
 {
     PyObject *between = PyObject_GetAttrString(module, outer);
@@ -55,74 +57,40 @@ static long long number(PyObject *object, PyObject *name)
 }
 
 /* The whole numbers of a tuple, and how many; -1 if that is no tuple of so few. */
-static int numbers(PyObject *object, PyObject *name, int64_t found[GD_MOST_OF_SHAPE])
+static int numbers(PyObject *object, PyObject *name, ptrdiff_t found[GD_MOST_DIMENSIONS])
 {
     PyObject *tuple = PyObject_GetAttr(object, name);
     const Py_ssize_t count = tuple != NULL && PyTuple_Check(tuple) ? PyTuple_Size(tuple) : -1;
-    for (Py_ssize_t i = 0; i < count && count <= GD_MOST_OF_SHAPE; ++i) {
+    for (Py_ssize_t i = 0; i < count && count <= GD_MOST_DIMENSIONS; ++i) {
         found[i] = PyLong_AsSsize_t(PyTuple_GetItem(tuple, i));
     }
     Py_XDECREF(tuple);
-    return count <= GD_MOST_OF_SHAPE && PyErr_Occurred() == NULL ? (int)count : -1;
+    return count <= GD_MOST_DIMENSIONS && PyErr_Occurred() == NULL ? (int)count : -1;
 }
 
-/* What an array's attributes tell: strides are in elements. */
-typedef struct described {
-    int64_t shape[GD_MOST_OF_SHAPE], strides[GD_MOST_OF_SHAPE];
-    int ndim, dtype, device;
-    void *data;
-} described;
-
-static bool describe(const gd_module_state *state, PyObject *array, described *found)
+static bool read_array(const gd_module_state *state, PyObject *value, gd_array *array)
 {
-    PyObject *dtype = PyObject_GetAttr(array, state->dtype);
-    PyObject *memory = PyObject_GetAttr(array, state->data);
+    PyObject *dtype = PyObject_GetAttr(value, state->dtype);
+    PyObject *memory = PyObject_GetAttr(value, state->data);
     const int type = dtype != NULL && PyArray_DescrCheck(dtype) ? ((PyArray_Descr *)dtype)->type_num
                                                                 : NPY_OBJECT;
-    const int64_t size = type == NPY_FLOAT32 ? 4 : 8;
-    found->dtype = type == NPY_FLOAT32 ? GD_F32 : GD_F64;
-    found->ndim = numbers(array, state->shape, found->shape);
-    bool is = memory != NULL && (type == NPY_FLOAT32 || type == NPY_FLOAT64) && found->ndim >= 0 &&
-              numbers(array, state->strides, found->strides) == found->ndim;
-    for (int i = 0; is && i < found->ndim; ++i) {
-        is = found->strides[i] % size == 0;
-        found->strides[i] /= size;
+    bool is = memory != NULL && (type == NPY_FLOAT32 || type == NPY_FLOAT64);
+    array->dtype = type == NPY_FLOAT32 ? GD_F32 : GD_F64;
+    array->ndim = is ? numbers(value, state->shape, array->shape) : -1;
+    is = array->ndim >= 0 && numbers(value, state->strides, array->strides) == array->ndim;
+    for (int i = 0; is && i < array->ndim; ++i) {
+        is = array->strides[i] % (ptrdiff_t)gd_dtype_size(array->dtype) == 0;
     }
     if (is) {
-        found->data = (void *)(uintptr_t)number(memory, state->ptr);
-        found->device = (int)number(memory, state->device_id);
+        array->data = (void *)(uintptr_t)number(memory, state->ptr);
+        array->device = (gd_device){GD_CUDA, (int)number(memory, state->device_id)};
+        array->writeable = true;
         is = PyErr_Occurred() == NULL;
     }
     Py_XDECREF(dtype);
     Py_XDECREF(memory);
     PyErr_Clear();
     return is;
-}
-
-static bool read_array(const gd_module_state *state, PyObject *array, gd_matrix *matrix)
-{
-    described found;
-    if (!describe(state, array, &found) || found.ndim != 2) {
-        return false;
-    }
-    *matrix = (gd_matrix){
-        .data = found.data,
-        .rows = found.shape[0],
-        .cols = found.shape[1],
-        .row_stride = found.strides[0],
-        .col_stride = found.strides[1],
-        .dtype = (gd_dtype)found.dtype,
-        .device = {GD_CUDA, found.device},
-    };
-    return true;
-}
-
-static bool read_graphs_of_array(const gd_module_state *state, PyObject *array, gd_graphs *graphs)
-{
-    described found;
-    return describe(state, array, &found) &&
-           gd_describe_graphs(found.shape, found.strides, found.ndim, found.dtype, found.data,
-                              found.device, graphs);
 }
 
 /* CuPy allocates on the device that is current, and its current stream is one of that device's. */
@@ -135,68 +103,34 @@ static bool is_current(const gd_module_state *state, int device)
     return is;
 }
 
-/* A new array of a dtype, which it takes over, with its memory. */
-static PyObject *make_of(gd_module_state *state, PyObject *dtype, const gd_matrix *matrix, int ndim,
-                         const ptrdiff_t *shape, void **made)
+static PyObject *make_array(gd_module_state *state, PyObject *like, const gd_array *array,
+                            gd_made_of kind, int ndim, const ptrdiff_t *shape, void **memory)
 {
-    PyObject *lengths = gd_numbers(shape, ndim), *array = NULL, *memory = NULL;
-    if (lengths != NULL && dtype != NULL && is_current(state, matrix->device.index)) {
-        array = PyObject_CallFunctionObjArgs(state->cupy_type, lengths, dtype, NULL);
+    PyObject *dtype = kind == GD_OF_INT32   ? (PyObject *)PyArray_DescrFromType(NPY_INT32)
+                      : kind == GD_OF_INT64 ? (PyObject *)PyArray_DescrFromType(NPY_INT64)
+                                            : PyObject_GetAttr(like, state->dtype);
+    PyObject *lengths = gd_numbers(shape, ndim), *made = NULL, *data = NULL;
+    if (lengths != NULL && dtype != NULL && is_current(state, array->device.index)) {
+        made = PyObject_CallFunctionObjArgs(state->cupy_type, lengths, dtype, NULL);
     }
-    memory = array != NULL ? PyObject_GetAttr(array, state->data) : NULL;
-    if (memory != NULL) {
-        *made = (void *)(uintptr_t)number(memory, state->ptr);
+    data = made != NULL ? PyObject_GetAttr(made, state->data) : NULL;
+    if (data != NULL) {
+        *memory = (void *)(uintptr_t)number(data, state->ptr);
     }
-    if (memory == NULL || PyErr_Occurred() != NULL) {
-        Py_CLEAR(array);
+    if (data == NULL || PyErr_Occurred() != NULL) {
+        Py_CLEAR(made);
     }
-    Py_XDECREF(memory);
+    Py_XDECREF(data);
     Py_XDECREF(lengths);
     Py_XDECREF(dtype);
     PyErr_Clear();
-    return array;
-}
-
-/* Reading all attributes of what was just made would take a tenth of the call. */
-static PyObject *make_array(gd_module_state *state, PyObject *like, const gd_matrix *matrix,
-                            ptrdiff_t rows, ptrdiff_t cols, gd_matrix *made)
-{
-    *made = (gd_matrix){
-        .rows = rows,
-        .cols = cols,
-        .row_stride = cols,
-        .col_stride = 1,
-        .dtype = matrix->dtype,
-        .device = matrix->device,
-    };
-    return make_of(state, PyObject_GetAttr(like, state->dtype), matrix, 2,
-                   (const ptrdiff_t[]){rows, cols}, &made->data);
-}
-
-static PyObject *make_indices(gd_module_state *state, PyObject *like, const gd_matrix *matrix,
-                              ptrdiff_t rows, ptrdiff_t cols, int64_t **made)
-{
-    void *memory = NULL;
-    PyObject *const int64 = (PyObject *)PyArray_DescrFromType(NPY_INT64);
-    PyObject *const array =
-        make_of(state, int64, matrix, 2, (const ptrdiff_t[]){rows, cols}, &memory);
-    (void)like;
-    *made = memory;
-    return array;
-}
-
-static PyObject *make_graphs(gd_module_state *state, PyObject *like, const gd_graphs *graphs,
-                             bool whole, void **made)
-{
-    PyObject *const dtype =
-        whole ? (PyObject *)PyArray_DescrFromType(NPY_INT32) : PyObject_GetAttr(like, state->dtype);
-    return make_of(state, dtype, &graphs->weights, graphs->ndim, graphs->shape, made);
+    return made;
 }
 
 static bool is_plain_array(const gd_module_state *state, PyObject *array)
 {
-    described found;
-    return describe(state, array, &found) && is_current(state, found.device);
+    gd_array found;
+    return read_array(state, array, &found) && is_current(state, found.device.index);
 }
 
 static int stream_of_arrays(const gd_module_state *state, int device, void **handle)
@@ -209,6 +143,5 @@ static int stream_of_arrays(const gd_module_state *state, int device, void **han
     return PyErr_Occurred() != NULL ? -1 : 0;
 }
 
-const gd_library gd_library_cupy = {is_array,       read_array,           make_array,
-                                    make_indices,   read_graphs_of_array, make_graphs,
-                                    is_plain_array, stream_of_arrays};
+const gd_library gd_library_cupy = {is_array, read_array, make_array, is_plain_array,
+                                    stream_of_arrays};

@@ -10,37 +10,43 @@
 
 #include "../registry.h"
 
-bool gd_describe_graphs(const int64_t *shape, const int64_t *strides, int ndim, int dtype,
-                        void *data, int device, gd_graphs *graphs)
+/* Square matrices in one array on a CUDA device. */
+typedef struct gd_graphs {
+    gd_array array;
+    gd_matrix weights; /* the matrix, or one dense row of all if there are many */
+    ptrdiff_t n, count;
+} gd_graphs;
+
+/* False if they are empty, not square or on the host, or many that do not follow each other. */
+static bool describe(gd_graphs *graphs)
 {
-    ptrdiff_t elements = 1;
-    if (ndim < 2 || ndim > GD_MOST_OF_SHAPE || dtype < 0 || dtype == GD_BOOL ||
-        shape[ndim - 1] != shape[ndim - 2]) {
+    const gd_array *const array = &graphs->array;
+    const int ndim = array->ndim;
+    const ptrdiff_t *const shape = array->shape, *const strides = array->strides;
+    const ptrdiff_t size = (ptrdiff_t)gd_dtype_size(array->dtype);
+    ptrdiff_t bytes = size;
+    if (ndim < 2 || array->device.backend != GD_CUDA || shape[ndim - 1] != shape[ndim - 2]) {
         return false;
     }
     for (int i = ndim - 1; i >= 0; --i) {
-        const bool follows = strides == NULL || strides[i] == elements || shape[i] == 1;
+        const bool follows = strides[i] == bytes || shape[i] == 1;
         if ((ndim > 2 && !follows) || shape[i] <= 0 ||
-            __builtin_mul_overflow(elements, (ptrdiff_t)shape[i], &elements)) {
+            __builtin_mul_overflow(bytes, shape[i], &bytes)) {
             return false;
         }
     }
-    const ptrdiff_t n = shape[ndim - 1];
+    const ptrdiff_t n = shape[ndim - 1], elements = bytes / size;
     const bool many = ndim > 2;
-    *graphs = (gd_graphs){.n = n, .count = elements / n / n, .ndim = ndim};
-    for (int i = 0; i < ndim; ++i) {
-        graphs->shape[i] = shape[i];
-    }
+    graphs->n = n;
+    graphs->count = elements / n / n;
     graphs->weights = (gd_matrix){
-        .data = data,
+        .data = array->data,
         .rows = many ? 1 : n,
         .cols = many ? elements : n,
-        .row_stride = many              ? elements
-                      : strides == NULL ? n
-                                        : strides[0],
-        .col_stride = many || strides == NULL ? 1 : strides[1],
-        .dtype = (gd_dtype)dtype,
-        .device = {GD_CUDA, device},
+        .row_stride = many ? elements : strides[0] / size,
+        .col_stride = many ? 1 : strides[1] / size,
+        .dtype = array->dtype,
+        .device = array->device,
     };
     return true;
 }
@@ -52,8 +58,8 @@ static bool fits(const gd_graphs *graphs, ptrdiff_t few)
     const gd_matrix *const w = &graphs->weights;
     const ptrdiff_t n = graphs->n;
     const ptrdiff_t most = GD_MOST_BYTES_ON_DEVICE / (ptrdiff_t)gd_dtype_size(w->dtype);
-    return (w->dtype == GD_F32 || w->dtype == GD_F64) && graphs->count <= most / n / n &&
-           (graphs->ndim == 2 ||
+    return graphs->count <= most / n / n &&
+           (graphs->array.ndim == 2 ||
             (n <= GD_TILES_MOST && (n <= GD_LANES_MOST || graphs->count >= few)));
 }
 
@@ -61,7 +67,8 @@ static bool fits(const gd_graphs *graphs, ptrdiff_t few)
 static PyObject *make_result(gd_module_state *state, const gd_library *library, PyObject *like,
                              const gd_graphs *graphs, bool whole, gd_matrix *matrix)
 {
-    const bool many = graphs->ndim > 2;
+    const gd_array *const array = &graphs->array;
+    const bool many = array->ndim > 2;
     const ptrdiff_t cols = many ? graphs->count * graphs->n * graphs->n : graphs->n;
     *matrix = (gd_matrix){.rows = many ? 1 : graphs->n,
                           .cols = cols,
@@ -69,7 +76,8 @@ static PyObject *make_result(gd_module_state *state, const gd_library *library, 
                           .col_stride = 1,
                           .dtype = whole ? GD_I32 : graphs->weights.dtype,
                           .device = graphs->weights.device};
-    return library->make_graphs(state, like, graphs, whole, &matrix->data);
+    return library->make(state, like, array, whole ? GD_OF_INT32 : GD_AS_LIKE, array->ndim,
+                         array->shape, &matrix->data);
 }
 
 /* `sure` tells whether the answer stands: no cycle seems to be negative, and no graph is left. */
@@ -81,7 +89,7 @@ static gd_status run(const gd_graphs *graphs, const gd_matrix *out, const gd_mat
     const gd_batch batch = {.count = graphs->count, .n = graphs->n};
     gd_cycles_facts cycles = {0};
     bool left = false;
-    const gd_status status = graphs->ndim > 2
+    const gd_status status = graphs->array.ndim > 2
                                  ? gd_run_apsp_batch(&graph, &batch, out, pred, GD_MIN_PLUS,
                                                      INFINITY, orders, memory, &left, err)
                                  : gd_run_apsp(&graph, out, pred, GD_MIN_PLUS, INFINITY, orders,
@@ -110,15 +118,16 @@ GD_FUNCTION(gd_py_apsp_tensors)
         return NULL;
     }
     const gd_library *const library = gd_library_of(state, object);
-    if (!library->owns(state, object) || !library->read_graphs(state, object, &graphs) ||
-        !library->plain(state, object) || !fits(&graphs, few) ||
+    if (!library->owns(state, object) || !library->read(state, object, &graphs.array) ||
+        !library->plain(state, object) || !describe(&graphs) || !fits(&graphs, few) ||
         (out = make_result(state, library, object, &graphs, false, &out_matrix)) == NULL ||
         (predecessors &&
          (pred = make_result(state, library, object, &graphs, true, &pred_matrix)) == NULL)) {
         result = Py_NewRef(Py_None);
         goto done;
     }
-    memory = PyMem_Calloc((size_t)(graphs.ndim > 2 ? graphs.count : graphs.n), sizeof(double));
+    memory =
+        PyMem_Calloc((size_t)(graphs.array.ndim > 2 ? graphs.count : graphs.n), sizeof(double));
     if (memory == NULL) {
         PyErr_NoMemory();
         goto done;

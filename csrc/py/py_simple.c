@@ -1,117 +1,124 @@
 /* py_simple.c: what small calls on the host and on a device have in common. */
 #include "py_simple.h"
 
-#include <float.h>
-
 #include "../registry.h"
 
-bool gd_fit_simply(const gd_matrix *a, const gd_matrix *b, gd_dtype dtype, ptrdiff_t most_bytes)
+/* Adds axes of length 1 before the others, so that there are as many. */
+static void lengthen(gd_array *array, int ndim)
 {
-    ptrdiff_t bytes;
-    return a->dtype == b->dtype && gd_same_device(a, b) && a->cols == b->cols &&
-           !__builtin_mul_overflow(a->rows, b->rows, &bytes) &&
-           !__builtin_mul_overflow(bytes, (ptrdiff_t)gd_dtype_size(dtype), &bytes) &&
-           bytes <= most_bytes;
+    const int more = ndim - array->ndim;
+    for (int axis = ndim - 1; axis >= 0; --axis) {
+        array->shape[axis] = axis < more ? 1 : array->shape[axis - more];
+        array->strides[axis] = axis < more ? 0 : array->strides[axis - more];
+    }
+    array->ndim = ndim;
 }
 
-bool gd_can_hold(const gd_matrix *out, gd_dtype dtype, const gd_matrix *a, const gd_matrix *b)
+/* Gives two arrays one shape along their first axes; false where their lengths differ. */
+static bool broadcast(gd_array *a, gd_array *b, int axes)
 {
-    return out->dtype == dtype && gd_same_device(out, a) && out->rows == a->rows &&
-           out->cols == b->rows && out->col_stride == 1 && out->row_stride == out->cols;
-}
-
-bool gd_may_overlap(const gd_matrix *x, const gd_matrix *y)
-{
-    const gd_matrix *const both[] = {x, y};
-    uintptr_t begin[2], end[2];
-    for (int i = 0; i < 2; ++i) {
-        const gd_matrix *const z = both[i];
-        const ptrdiff_t down = (z->rows - 1) * z->row_stride, along = (z->cols - 1) * z->col_stride;
-        const ptrdiff_t size = (ptrdiff_t)gd_dtype_size(z->dtype);
-        if (z->rows == 0 || z->cols == 0) {
-            return false;
+    for (int axis = 0; axis < axes; ++axis) {
+        const ptrdiff_t m = a->shape[axis], n = b->shape[axis];
+        if (m != n) {
+            gd_array *const one = m == 1 ? a : b;
+            if (one->shape[axis] != 1) {
+                return false;
+            }
+            one->shape[axis] = m == 1 ? n : m;
+            one->strides[axis] = 0;
         }
-        begin[i] = (uintptr_t)z->data +
-                   (uintptr_t)(((down < 0 ? down : 0) + (along < 0 ? along : 0)) * size);
-        end[i] = (uintptr_t)z->data +
-                 (uintptr_t)(((down > 0 ? down : 0) + (along > 0 ? along : 0) + 1) * size);
     }
-    return begin[0] < end[1] && begin[1] < end[0];
+    return true;
 }
 
-/* A number of Python's or a double of NumPy's: others may become one in ways of their own. */
-static bool read_number(PyObject *value, double *number)
+/* Elements that follow each other in the shape that the array has; false if there are none, or more
+ * bytes than so many. */
+static bool make_dense(gd_array *array, ptrdiff_t most_bytes)
 {
-    if (!PyFloat_CheckExact(value) && !PyLong_CheckExact(value) &&
-        !PyArray_IsScalar(value, Double)) {
-        return false;
-    }
-    *number = PyFloat_AsDouble(value);
-    return PyErr_Occurred() == NULL;
-}
-
-static bool read_weights(PyObject *value, ptrdiff_t columns, gd_measure *measure)
-{
-    PyArrayObject *const array = (PyArrayObject *)value;
-    if (!PyArray_CheckExact(value) || PyArray_NDIM(array) != 1 ||
-        PyArray_TYPE(array) != NPY_FLOAT64 || !PyArray_ISCARRAY_RO(array) ||
-        PyArray_DIM(array, 0) != columns) {
-        return false;
-    }
-    measure->weights = PyArray_DATA(array);
-    measure->columns = columns;
-    bool negative = false;
-    for (ptrdiff_t k = 0; k < columns; ++k) {
-        negative |= measure->weights[k] < 0;
-    }
-    return !negative;
-}
-
-static bool read_arguments(PyObject *arguments, ptrdiff_t columns, int takes, gd_measure *measure)
-{
-    PyObject *name, *value;
-    Py_ssize_t at = 0;
-    while (PyDict_Next(arguments, &at, &name, &value)) {
-        const bool is_w = PyUnicode_CompareWithASCIIString(name, "w") == 0;
-        const bool is_p = PyUnicode_CompareWithASCIIString(name, "p") == 0;
-        if (is_w && value == Py_None) {
-            continue;
-        }
-        if (is_w   ? !(takes & GD_TAKES_W) || !read_weights(value, columns, measure)
-            : is_p ? !(takes & GD_TAKES_P) || !read_number(value, &measure->p) || !(measure->p > 0)
-                   : PyUnicode_CompareWithASCIIString(name, "base") != 0 ||
-                         !(takes & GD_TAKES_BASE) || !read_number(value, &measure->base) ||
-                         !(measure->base > 0) || measure->base == 1) {
+    ptrdiff_t bytes = (ptrdiff_t)gd_dtype_size(array->dtype);
+    for (int axis = array->ndim - 1; axis >= 0; --axis) {
+        array->strides[axis] = bytes;
+        if (array->shape[axis] <= 0 || __builtin_mul_overflow(bytes, array->shape[axis], &bytes) ||
+            bytes > most_bytes) {
             return false;
         }
     }
-    /* Of a largest difference weights only say which columns count. */
-    return measure->weights == NULL || (measure->metric != GD_CHEBYSHEV && measure->p <= DBL_MAX);
+    return true;
 }
 
-bool gd_read_simple_measure(PyObject *name, PyObject *arguments, ptrdiff_t columns,
-                            gd_measure *measure)
+/* Matrices with elements, each where an element can be. */
+static bool take_stack(const gd_array *array, int axes, gd_stack *stack)
 {
-    const char *text = PyUnicode_Check(name) ? gd_text(name, "metric") : NULL;
-    const int found = text != NULL ? gd_metric_find(text) : -1;
-    bool simple = found >= 0;
-    if (simple) {
-        const gd_metric_row *row = gd_metric_info((gd_metric)found);
-        *measure = (gd_measure){.metric = (gd_metric)found, .p = 2};
-        simple =
-            row->columns == 0 && !(row->takes & (GD_TAKES_V | GD_TAKES_VI)) &&
-            (arguments == Py_None ||
-             (PyDict_Check(arguments) && read_arguments(arguments, columns, row->takes, measure)));
+    const bool strided = array->device.backend == GD_CUDA;
+    const bool taken = gd_take_stack(array, "points", axes, 2, strided, stack) &&
+                       stack->first.rows > 0 && stack->first.cols > 0 &&
+                       (uintptr_t)array->data % gd_dtype_size(array->dtype) == 0;
+    PyErr_Clear();
+    return taken;
+}
+
+bool gd_to_matrix(const gd_array *array, gd_matrix *matrix)
+{
+    gd_stack stack;
+    const bool is = array->ndim == 2 && take_stack(array, 0, &stack);
+    if (is) {
+        *matrix = stack.first;
     }
-    PyErr_Clear();
-    return simple;
+    return is;
 }
 
-ptrdiff_t gd_read_count(PyObject *value, ptrdiff_t available)
+bool gd_join(gd_simple *call, ptrdiff_t most_bytes)
 {
-    const Py_ssize_t count = PyLong_CheckExact(value) ? PyLong_AsSsize_t(value) : 0;
-    PyErr_Clear();
-    return count > 0 && count <= available ? count : 0;
+    gd_array *const a = &call->a, *const b = call->pairs ? a : &call->b, *const out = &call->out;
+    const int ndim = a->ndim > b->ndim ? a->ndim : b->ndim, axes = ndim - 2;
+    gd_matrices *const matrices = &call->matrices;
+    if (a->ndim < 2 || b->ndim < 2 || a->dtype != b->dtype ||
+        a->device.backend != b->device.backend || a->device.index != b->device.index ||
+        a->shape[a->ndim - 1] != b->shape[b->ndim - 1]) {
+        return false;
+    }
+    lengthen(a, ndim);
+    lengthen(b, ndim);
+    if (!broadcast(a, b, axes)) {
+        return false;
+    }
+    *matrices = (gd_matrices){.pairs = call->pairs, .axes = axes, .shape = out->shape, .count = 1};
+    const ptrdiff_t m = a->shape[axes], n = b->shape[axes];
+    if (n > most_bytes) { /* whose square may be no number */
+        return false;
+    }
+    for (int axis = 0; axis < axes; ++axis) {
+        out->shape[axis] = a->shape[axis];
+    }
+    out->ndim = call->pairs ? axes + 1 : ndim;
+    out->shape[axes] = call->pairs ? n * (n - 1) / 2 : m;
+    out->shape[ndim - 1] = call->pairs ? out->shape[ndim - 1] : n;
+    if (!make_dense(out, most_bytes)) {
+        return false;
+    }
+    for (int axis = 0; axis < axes; ++axis) {
+        matrices->count *= out->shape[axis];
+    }
+    return take_stack(a, axes, &matrices->a) && (call->pairs || take_stack(b, axes, &matrices->b));
+}
+
+/* The first byte of an array with elements, and the one after its last. */
+static void find_bounds(const gd_array *array, uintptr_t bounds[2])
+{
+    bounds[0] = (uintptr_t)array->data;
+    bounds[1] = bounds[0] + gd_dtype_size(array->dtype);
+    for (int axis = 0; axis < array->ndim; ++axis) {
+        const ptrdiff_t apart = (array->shape[axis] - 1) * array->strides[axis];
+        bounds[apart > 0] += (uintptr_t)apart;
+    }
+}
+
+static bool may_overlap(const gd_array *x, const gd_array *y)
+{
+    uintptr_t one[2], other[2];
+    find_bounds(x, one);
+    find_bounds(y, other);
+    return one[0] < other[1] && other[0] < one[1];
 }
 
 /* Inner steps: on the host 10 ms of the slowest metric, on a device what nobody cuts up (watch.c).
@@ -124,52 +131,104 @@ ptrdiff_t gd_read_count(PyObject *value, ptrdiff_t available)
 
 /* A division, a root or a logarithm takes as long as so many additions. */
 #define STEPS_OF_COSTLY 8
+/* And so long to get to one of many matrices. */
+#define STEPS_TO_A_MATRIX 0x1p8
 
 static double steps_of(const gd_matrix *a, const gd_matrix *b)
 {
     return (double)a->rows * (double)b->rows * (double)(a->cols + 1);
 }
 
-bool gd_is_walkable(const gd_matrix *matrix)
+static bool are_brief(double steps, gd_device device)
 {
-    return matrix->col_stride == 1 && matrix->row_stride >= matrix->cols && matrix->rows > 0 &&
-           matrix->cols > 0 && (uintptr_t)matrix->data % gd_dtype_size(matrix->dtype) == 0;
+    return steps <= (device.backend == GD_CPU ? BRIEF_ON_HOST : BRIEF_ON_CUDA);
 }
 
 bool gd_is_brief(const gd_matrix *a, const gd_matrix *b)
 {
-    return steps_of(a, b) <= (a->device.backend == GD_CPU ? BRIEF_ON_HOST : BRIEF_ON_CUDA);
+    return are_brief(steps_of(a, b), a->device);
 }
 
-static gd_status run(const gd_matrix *a, const gd_matrix *b, const gd_matrix *out,
-                     const gd_measure *measure, const gd_orders *orders, gd_error *err)
+bool gd_is_brief_product(const gd_matrix *a, const gd_matrix *b)
 {
-    return b == NULL ? gd_run_pdist(a, gd_all_rows(a), out, measure, orders, err)
-                     : gd_run_cdist(a, b, out, measure, orders, err);
+    const double steps = (double)a->rows * (double)b->cols * (double)(a->cols + 1);
+    return are_brief(steps, a->device);
 }
 
-PyObject *gd_run_simply(PyObject *module, PyObject *result, const gd_matrix *a, const gd_matrix *b,
-                        const gd_matrix *out, const gd_measure *measure, gd_orders *orders)
+/* Of all matrices. */
+static double all_steps_of(const gd_simple *call)
 {
-    const gd_matrix *columns = b == NULL ? a : b;
+    const gd_matrices *const m = &call->matrices;
+    return (steps_of(&m->a.first, call->pairs ? &m->a.first : &m->b.first) +
+            (m->axes > 0 ? STEPS_TO_A_MATRIX : 0)) *
+           (double)m->count;
+}
+
+/* Whether the weights, where there are some, are apart from what is written. */
+static bool are_apart(const gd_measure *measure, const gd_array *out)
+{
+    gd_array weights;
+    weights.data = (void *)(uintptr_t)measure->weights;
+    weights.ndim = 1;
+    weights.shape[0] = measure->columns;
+    weights.strides[0] = sizeof(double);
+    weights.dtype = GD_F64;
+    return measure->weights == NULL || !may_overlap(&weights, out);
+}
+
+bool gd_is_room(const gd_simple *call, const gd_measure *measure, const gd_array *theirs)
+{
+    const gd_array *const out = &call->out;
+    bool is = theirs->ndim == out->ndim && theirs->dtype == out->dtype && theirs->writeable &&
+              theirs->device.backend == out->device.backend &&
+              theirs->device.index == out->device.index;
+    for (int axis = 0; is && axis < out->ndim; ++axis) {
+        const ptrdiff_t length = out->shape[axis];
+        is = theirs->shape[axis] == length &&
+             (length == 1 || theirs->strides[axis] == out->strides[axis]);
+    }
+    return is && !may_overlap(&call->a, theirs) &&
+           (call->pairs || !may_overlap(&call->b, theirs)) && are_apart(measure, theirs) &&
+           (out->device.backend != GD_CPU || are_brief(all_steps_of(call), out->device));
+}
+
+static gd_status run(const gd_matrices *m, const gd_measure *measure, const gd_orders *orders,
+                     gd_error *err)
+{
+    const gd_matrix *const a = &m->a.first, *const out = &m->out.first;
+    return m->axes > 0 ? gd_run_cdist_batch(m, measure, orders, err)
+           : m->pairs  ? gd_run_pdist(a, gd_all_rows(a), out, measure, orders, err)
+                       : gd_run_cdist(a, &m->b.first, out, measure, orders, err);
+}
+
+PyObject *gd_run_simply(PyObject *module, PyObject *result, void *memory, gd_simple *call,
+                        const gd_measure *measure, gd_orders *orders)
+{
+    const gd_device device = call->out.device;
+    const double steps = all_steps_of(call);
     const bool costly = gd_metric_info(measure->metric)->cost == GD_COSTLY;
+    gd_matrices *const m = &call->matrices;
     gd_attention attention;
     gd_error err;
     gd_status status;
+    call->out.data = memory;
     orders->ordered = true;
-    if (a->device.backend == GD_CPU &&
-        steps_of(a, columns) * (costly ? STEPS_OF_COSTLY : 1) <= MOMENTARY) {
-        status = run(a, b, out, measure, orders, &err);
+    if (!gd_take_stack(&call->out, "out", m->axes, call->pairs ? 1 : 2, false, &m->out)) {
+        Py_DECREF(result);
+        return NULL;
     }
-    else if (gd_is_brief(a, columns)) {
+    if (device.backend == GD_CPU && steps * (costly ? STEPS_OF_COSTLY : 1) <= MOMENTARY) {
+        status = run(m, measure, orders, &err);
+    }
+    else if (are_brief(steps, device)) {
         Py_BEGIN_ALLOW_THREADS;
-        status = run(a, b, out, measure, orders, &err);
+        status = run(m, measure, orders, &err);
         Py_END_ALLOW_THREADS;
     }
     else {
         attention = (gd_attention){0};
         orders->watch = gd_let_go(&attention);
-        status = run(a, b, out, measure, orders, &err);
+        status = run(m, measure, orders, &err);
         gd_take_back(&attention);
     }
     if (status != GD_OK) {

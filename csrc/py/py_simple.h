@@ -3,34 +3,55 @@
 #ifndef GPUDIST_PY_SIMPLE_H
 #define GPUDIST_PY_SIMPLE_H
 
-#include "boundary.h"
+#include "py_stacks.h"
 
 /* The most bytes of a result on the host: larger ones are allocated with a look at memory that can
  * be used again. */
 #define GD_MOST_BYTES_ON_HOST ((ptrdiff_t)1 << 20)
 
-/* Whether the operands fit each other, and the result, of that dtype, is of no more bytes. */
-bool gd_fit_simply(const gd_matrix *a, const gd_matrix *b, gd_dtype dtype, ptrdiff_t most_bytes);
+/* A call for distances of matrices, one or many: the operands, of which `pairs` have no b, and the
+ * result, of which only dtype and device are said at first. It stays where it is, as `matrices` has
+ * parts of it. */
+typedef struct gd_simple {
+    gd_array a, b, out;
+    bool pairs;
+    gd_matrices matrices;
+} gd_simple;
+
+/* Completes what is there: both operands in the batch that they are broadcast to, by strides of 0,
+ * and the result but for its memory. False, without an exception, where they do not fit each other,
+ * have no elements, or cannot be walked where they are, or the result has more bytes. */
+bool gd_join(gd_simple *call, ptrdiff_t most_bytes);
+/* Whether the caller's array is what the result has to be (dtype, device, shape, elements that
+ * follow each other), has no memory in common with operands and weights, and is written in a moment
+ * if it is on the host: there a stopped call has to tell what is written. */
+bool gd_is_room(const gd_simple *call, const gd_measure *measure, const gd_array *theirs);
+/* The one matrix of an array that has two dimensions; false if kernels cannot walk it where it is.
+ */
+bool gd_to_matrix(const gd_array *array, gd_matrix *matrix);
+
+/* A metric with its arguments. It stays where it is, as `measure` may have its arrays in it. */
+enum { GD_FEW_COLUMNS = 64 };
+typedef struct gd_simple_measure {
+    gd_measure measure;
+    double weights[GD_FEW_COLUMNS], box[GD_FEW_COLUMNS];
+} gd_simple_measure;
+
 /* Whether it is a name, spelled as in the table, of a metric that takes any number of columns, with
- * arguments of it, None or a dictionary, that are `p`, `base`, or weights of so many columns in
- * float64; never an exception. Weights stay where they are. */
+ * arguments of it, None or a dictionary, that are numbers, or vectors of so many: arrays of
+ * float64, which stay where they are, or few numbers in a list or a tuple; never an exception. */
 bool gd_read_simple_measure(PyObject *name, PyObject *arguments, ptrdiff_t columns,
-                            gd_measure *measure);
+                            gd_simple_measure *simple);
+/* Whether sums of the dtype can be taken with its weights. */
+bool gd_fits_simply(const gd_simple_measure *simple, gd_dtype dtype);
 /* How many neighbours, a whole number of Python's; 0 where there are not so many. */
 ptrdiff_t gd_read_count(PyObject *value, ptrdiff_t available);
-/* Whether the caller's `out` is what a result of that dtype has to be: device, shape, and rows that
- * follow each other. */
-bool gd_can_hold(const gd_matrix *out, gd_dtype dtype, const gd_matrix *a, const gd_matrix *b);
-/* Whether the two may have bytes in common. */
-bool gd_may_overlap(const gd_matrix *x, const gd_matrix *y);
-/* Whether kernels on the host can walk it: it has elements, and dense rows in ascending order. */
-bool gd_is_walkable(const gd_matrix *matrix);
 /* Whether it takes a moment, in which nobody can have wanted to interrupt it. */
 bool gd_is_brief(const gd_matrix *a, const gd_matrix *b);
-/* Computes `out`, the memory of `result`, whose reference it takes over: distances of the rows of a
- * and b, or of every two rows of a if b is NULL. The orders say where; the rest of them is filled
- * in here. */
-PyObject *gd_run_simply(PyObject *module, PyObject *result, const gd_matrix *a, const gd_matrix *b,
-                        const gd_matrix *out, const gd_measure *measure, gd_orders *orders);
+bool gd_is_brief_product(const gd_matrix *a, const gd_matrix *b);
+/* Computes a call that is joined into `memory`, that of `result`, whose reference it takes over.
+ * The orders say where; the rest of them is filled in here. */
+PyObject *gd_run_simply(PyObject *module, PyObject *result, void *memory, gd_simple *call,
+                        const gd_measure *measure, gd_orders *orders);
 
 #endif

@@ -39,8 +39,7 @@ static int take_numpy(PyArrayObject *from, const char *name, gd_array *array)
     return 1;
 }
 
-static int take_tensor(const gd_module_state *state, PyObject *from, const char *name,
-                       gd_array *array)
+int gd_take_tensor(const gd_module_state *state, PyObject *from, const char *name, gd_array *array)
 {
     dl_tensor t;
     if (state->exchange->read_tensor(from, &t) != 0) {
@@ -72,7 +71,7 @@ int gd_take_array(gd_module_state *state, PyObject *value, const char *name, gd_
         return take_numpy((PyArrayObject *)value, name, array);
     }
     if (gd_is_tensor(state, value)) {
-        return take_tensor(state, value, name, array);
+        return gd_take_tensor(state, value, name, array);
     }
     const int taken = gd_take_description(value, name, array);
     return taken >= 0 ? taken : fail_type(name);

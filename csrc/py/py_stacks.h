@@ -19,7 +19,8 @@ typedef struct gd_array {
 /* Takes an array of NumPy, a tensor of PyTorch, or the description of an array on a device
  * (gpudist/arrays.py); 1, or 0 with an exception that names `name`. */
 int gd_take_array(gd_module_state *state, PyObject *value, const char *name, gd_array *array);
-/* The latter alone: 1, 0, or -1 if it is none. */
+/* One of the two latter alone; of the description 1, 0, or -1 if it is none. */
+int gd_take_tensor(const gd_module_state *state, PyObject *from, const char *name, gd_array *array);
 int gd_take_description(PyObject *value, const char *name, gd_array *array);
 /* Its matrices: the last axes, two, or for the pairs of a result one; the strides of the others are
  * the array's own. Unless it is `strided`, rows have to be dense and in ascending order. */

@@ -181,6 +181,10 @@ def _between(names: Names, x1: Tensor, x2: Tensor, p: Any, metric: str | None, w
     """Compute what `cdist` is asked for; `names` are what errors call the points."""
     kind, exponent = _kind(p, metric)
     plain = is_plain(x1, x2)
+    if plain and w is None:
+        distances = _at_once(x1, x2, kind, exponent)
+        if distances is not None:
+            return distances
     x1, x2, dtype = _points(plain, names, x1, x2)
     shape, other = x1.shape, x2.shape
     if shape[-1] != other[-1]:
@@ -200,9 +204,40 @@ def _among(names: Names, x: Tensor, p: Any, metric: str | None, w: Any) -> Tenso
     """Compute what `pdist` is asked for; `names` has what errors call the points."""
     kind, exponent = _kind(p, metric)
     plain = is_plain(x)
+    if plain and w is None:
+        distances = _at_once(x, None, kind, exponent)
+        if distances is not None:
+            return distances
     points, _, dtype = _points(plain, names, x)
     weights = None if w is None else _weights(w, points, kind, exponent)
     return _distances(plain, points, None, kind, exponent, weights).to(dtype)
+
+
+def _at_once(x1: Tensor, x2: Tensor | None, kind: str, p: float) -> Tensor | None:
+    """Return the distances of plain tensors as most calls have them, which the core itself reads.
+
+    All others, wrong ones among them, are for the usual way. So are batches that broadcast, if
+    they are recorded: their gradients are sums.
+    """
+    recorded = _is_recorded(x1, x2)
+    if recorded and x2 is not None and not _are_alike(x1.shape, x2.shape):
+        return None
+    made = _operators.at_once(x1, x2, kind, p)
+    if made is None or not recorded:
+        return made
+    # As a tuple, in which PyTorch does not look for operands.
+    result: Tensor = _functions.apply_plain(x1, x2, kind, p, None, (made,))
+    return result
+
+
+def _are_alike(shape: torch.Size, other: torch.Size) -> bool:
+    """Tell whether these are batches of one shape."""
+    return bool(shape == other or shape[:-2] == other[:-2])
+
+
+def _is_recorded(x1: Tensor, x2: Tensor | None) -> bool:
+    recorded = x1.requires_grad or (x2 is not None and x2.requires_grad)
+    return bool(recorded and torch.is_grad_enabled())
 
 
 def _kind(p: Any, metric: str | None) -> tuple[str, float]:
@@ -366,11 +401,13 @@ def _by_rule(
     plain: bool, x1: Tensor, x2: Tensor | None, rule: tuple[str, float, Tensor | None]
 ) -> Tensor:
     """Return the distances of rows of x1 and x2, or of every two rows of x1; batches are equal."""
-    if plain and not (
-        torch.is_grad_enabled() and (x1.requires_grad or (x2 is not None and x2.requires_grad))
-    ):
-        return _operators.compute(x1, x2, *rule)
-    function: Any = _functions.apply_plain if plain else _functions.recorded
+    if plain:
+        distances = _operators.compute(x1, x2, *rule)
+        if not _is_recorded(x1, x2):
+            return distances
+        made: Tensor = _functions.apply_plain(x1, x2, *rule, (distances,))
+        return made
+    function: Any = _functions.recorded
     if torch.compiler.is_compiling():
         from gpudist.torch import _whole
 

@@ -115,11 +115,14 @@ class _Distances(torch.autograd.Function):  # type: ignore[misc]
 
 
 class _Plain(torch.autograd.Function):  # type: ignore[misc]
-    """Distances of plain tensors: PyTorch neither maps it nor differentiates it forward."""
+    """Distances of plain tensors, which were computed before: they are in `made`.
+
+    PyTorch neither maps it nor differentiates it forward.
+    """
 
     @staticmethod
-    def forward(ctx: Any, x1: Any, x2: Any, kind: str, p: float, weights: Any) -> Any:
-        d = _operators.compute(x1, x2, kind, p, weights)
+    def forward(ctx: Any, x1: Any, x2: Any, kind: str, p: float, weights: Any, made: Any) -> Any:
+        (d,) = made
         ctx.save_for_backward(x1, x2, d, weights)
         ctx.rule = kind, p
         return d
@@ -127,7 +130,7 @@ class _Plain(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
     def backward(ctx: Any, g: Any) -> Any:
         if torch.is_grad_enabled() or not is_plain(g):
-            return _Distances.backward(ctx, g)
+            return *_Distances.backward(ctx, g), None
         x1, x2, d, weights = ctx.saved_tensors
         rule = *ctx.rule, weights
         needs_1, needs_2 = ctx.needs_input_grad[:2]
@@ -138,7 +141,7 @@ class _Plain(torch.autograd.Function):  # type: ignore[misc]
             g1 = _operators.compute_pull(g, x1, x2, d, *rule)
         elif needs_2:
             g2 = _operators.compute_pull(g.mT, x2, x1, d.mT, *rule)
-        return g1, g2, None, None, None
+        return g1, g2, None, None, None, None
 
 
 def apply_plain(*arguments: Any) -> Any:

@@ -49,10 +49,29 @@ def compute(x1: Tensor, x2: Tensor | None, kind: str, p: float, weights: Tensor 
     return _computed(x1, x2, metric, **given)
 
 
+def at_once(x1: Tensor, x2: Tensor | None, kind: str, p: float) -> Tensor | None:
+    """Compute distances of plain tensors that the core reads and allocates itself, or none.
+
+    It checks that they fit each other, and broadcasts their batches.
+    """
+    if kind == "cosine" or (kind == "minkowski" and p == 0):
+        return None
+    # The core reads tensors of PyTorch's own type alone.
+    x1 = x1 if type(x1) is Tensor else x1.detach()
+    metric = _metric(kind, p)
+    given = {"p": p} if metric == "minkowski" else None
+    if x2 is None:
+        pairs: Tensor | None = _core.pdist_tensors(x1, metric, None, given, True)
+        return pairs
+    x2 = x2 if type(x2) is Tensor else x2.detach()
+    distances: Tensor | None = _core.cdist_tensors(x1, x2, metric, None, given, True)
+    return distances
+
+
 def _distances_in_the_core(x1: Tensor, x2: Tensor | None, metric: str, p: float) -> Tensor:
     """Compute without reading the arguments once more, which takes longer than small results."""
     shape = _shape_of_distances(x1, x2)
-    out = x1.new_empty(shape)
+    out = x1.new_empty(*shape)  # which reads them sooner than a tuple
     if 0 in shape:
         return out
     if x1.is_cpu:
@@ -136,7 +155,7 @@ def compute_pull(
     if not _is_in_the_core(x1, x2, metric, p):
         with torch.no_grad():
             return _terms.pull(g, x1, x2, d, _rule(kind, p, weights))
-    out = torch.empty_like(x1, memory_format=_DENSE)
+    out = _dense_like(x1)
     _core.gradient(
         _for_core(g),
         _for_core(_in_rows(x1)),
@@ -161,7 +180,7 @@ def compute_both(
         rule = _rule(kind, p, weights)
         with torch.no_grad():
             return _terms.pull(g, x1, x2, d, rule), _terms.pull(g.mT, x2, x1, d.mT, rule)
-    made = torch.empty_like(x1, memory_format=_DENSE), torch.empty_like(x2, memory_format=_DENSE)
+    made = _dense_like(x1), _dense_like(x2)
     x1, x2 = _in_rows(x1), _in_rows(x2)
     if _HAS_TABLE and type(g) is type(x1) is type(x2) is type(d) is Tensor:
         _core.gradient(g, x1, x2, d, made[0], metric, p=p, out_b=made[1])
@@ -193,6 +212,13 @@ def _is_in_the_core(x1: Tensor, x2: Tensor | None, metric: str, p: float) -> boo
     if metric == "minkowski":
         return p > 0 and (x1.is_cuda or x1.dtype == torch.float64 or p in range(3, 9))
     return metric in _IN_THE_CORE
+
+
+def _dense_like(x: Tensor) -> Tensor:
+    """Return a new tensor of its shape; to name a format takes longer than to allocate."""
+    if x.is_contiguous():
+        return torch.empty_like(x)
+    return torch.empty_like(x, memory_format=_DENSE)
 
 
 def _in_rows(x: Tensor) -> Tensor:

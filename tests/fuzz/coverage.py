@@ -158,7 +158,8 @@ def _dispatch(
         arguments = [drawn.anything() if drawn.of(0, 1) else drawn.array(m, d) for _ in range(n)]
         names = ("cdist", "pdist", "apsp", "closure", "minplus", "perron", "choose", "describe",
                  "cdist_arrays", "pdist_arrays", "nearest_arrays", "minplus_arrays",
-                 "cdist_tensors", "nearest_tensors")  # fmt: skip
+                 "cdist_tensors", "pdist_tensors", "nearest_tensors",
+                 "minplus_tensors")  # fmt: skip
         getattr(_core, drawn.of(*names))(*arguments)
 
 
