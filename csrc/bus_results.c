@@ -296,7 +296,7 @@ gd_status gd_bring_result(const gd_result *wanted, gd_error *err)
     full.to_pitch = full.to_pitch == 0 ? full.row_bytes : full.to_pitch;
     const ptrdiff_t panel_rows = full.panel_rows;
     t.panel_rows = panel_rows;
-    t.panels = (result->rows + panel_rows - 1) / panel_rows;
+    t.panels = gd_ceil_div(result->rows, panel_rows);
     if (result->whole == NULL) {
         status = gd_stage_memory(stage, (size_t)(t.panels < t.ahead ? t.panels : t.ahead),
                                  (size_t)panel_rows * result->row_bytes, "parts of the result",

@@ -102,8 +102,8 @@ gd_status gd_cuda_mark_order(void *stream, void *mark, gd_error *err); /* the st
 gd_status gd_cuda_send(void *stream, int to_index, void *to, int from_index, const void *from,
                        size_t bytes, gd_error *err);
 /* Lets two devices that have memory of gd_alloc reach it on each other, where they can and no test
- * refuses it, and says whether they do. If not, the driver takes what is sent by way of the host.
- */
+ * refuses it, and says whether they do, unless `friends` is NULL. If not, the driver takes what is
+ * sent by way of the host. */
 gd_status gd_cuda_befriend(int one, int other, bool *friends, gd_error *err);
 /* For tests: whether devices are denied each other's memory from now on. */
 void gd_refuse_peers(bool refuse);

@@ -484,7 +484,9 @@ gd_status gd_cuda_befriend(int one, int other, bool *friends, gd_error *err)
     if (one != other && status == GD_OK) {
         status = let_reach(other, one, &back, err);
     }
-    *friends = there && back;
+    if (friends != NULL) {
+        *friends = there && back;
+    }
     return status;
 }
 

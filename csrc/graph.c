@@ -257,7 +257,7 @@ gd_status gd_cpu_graph_read(const gd_graph *graph, gd_apsp *call, gd_graph_facts
     reading all = {graph, call, GD_OK, err, PTHREAD_MUTEX_INITIALIZER, facts};
     const ptrdiff_t rows = rows_at_a_time(graph);
     *facts = NO_FACTS;
-    gd_team_run(call->n < PARALLEL_FROM ? 1 : gd_team_size(), (call->padded + rows - 1) / rows, 0,
+    gd_team_run(call->n < PARALLEL_FROM ? 1 : gd_team_size(), gd_ceil_div(call->padded, rows), 0,
                 read_some, &all);
     return all.passed;
 }

@@ -619,8 +619,7 @@ static gd_status begin(gd_closing *c, int number, const gd_budget *budget, gd_er
     s->stage.budget = &s->budget;
     status = status == GD_OK ? take_memory(s, err) : status;
     for (int i = 0; i < number && status == GD_OK && on_cuda(s); ++i) {
-        bool friends; /* or the driver sends by way of the host */
-        status = gd_cuda_befriend(far->devices.each[i].index, s->stage.device.index, &friends, err);
+        status = gd_cuda_befriend(far->devices.each[i].index, s->stage.device.index, NULL, err);
     }
     /* Other streams may touch the memory once it is there. */
     status = gd_settle(s->stage.device, s->stage.stream, status, err);

@@ -761,8 +761,7 @@ static gd_status begin(gd_several *s, gd_holder *h, gd_error *err)
     status = status == GD_OK ? take_memory(s, h, err) : status;
     for (const gd_holder *other = s->holders;
          other < h && status == GD_OK && on_cuda(h) && on_cuda(other); ++other) {
-        bool friends; /* or the driver sends by way of the host */
-        status = gd_cuda_befriend(other->device.index, h->device.index, &friends, err);
+        status = gd_cuda_befriend(other->device.index, h->device.index, NULL, err);
     }
     status = status == GD_OK && s->graph != NULL ? begin_reading(s, h, err) : status;
     /* Other streams may touch the memory once it is there. */

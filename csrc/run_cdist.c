@@ -75,18 +75,17 @@ static gd_status compute_rows(gd_job *job, const gd_matrix *out, gd_error *err)
     return status;
 }
 
-static ptrdiff_t parts_of(ptrdiff_t rows, ptrdiff_t part) { return (rows + part - 1) / part; }
-
 /* Bytes of operands that come to the device: A once, and B once or, if it is in parts, for each
  * panel; the last of these parts is as long as the others. */
 static double brought(const gd_job *job, const gd_parts *parts)
 {
     const double row = (double)job->b->cols * (double)gd_dtype_size(job->b->dtype);
     const bool one = job->a == job->b && parts->a >= job->a->rows && parts->b >= job->b->rows;
-    const double panels = (double)parts_of(job->a->rows, parts->panel);
-    const double b_rows = parts->b < job->b->rows
-                              ? panels * (double)parts_of(job->b->rows, parts->b) * (double)parts->b
-                              : (double)job->b->rows;
+    const double panels = (double)gd_ceil_div(job->a->rows, parts->panel);
+    const double b_rows =
+        parts->b < job->b->rows
+            ? panels * (double)gd_ceil_div(job->b->rows, parts->b) * (double)parts->b
+            : (double)job->b->rows;
     return row * (b_rows + (one ? 0 : (double)job->a->rows));
 }
 
@@ -296,8 +295,8 @@ static gd_status count_memory(const gd_job *job, const gd_matrix *out, bool pair
 static double cost_of(const gd_job *job, const gd_matrix *out, const gd_parts *parts)
 {
     const double launch = 0x1p22;
-    const double panels = (double)parts_of(job->a->rows, parts->panel);
-    const double b_parts = (double)parts_of(job->b->rows, parts->b);
+    const double panels = (double)gd_ceil_div(job->a->rows, parts->panel);
+    const double b_parts = (double)gd_ceil_div(job->b->rows, parts->b);
     const double bytes = (double)out->rows * (double)out->cols * (double)gd_dtype_size(out->dtype);
     const double waiting = parts->single || !parts->together ? bytes : 0;
     const double gaps = (parts->a < job->a->rows ? 1 : 0) + (parts->single ? 2 : 0);
@@ -309,8 +308,8 @@ static double cost_of(const gd_job *job, const gd_matrix *out, const gd_parts *p
 static ptrdiff_t even(ptrdiff_t rows, ptrdiff_t part)
 {
     enum { STEP = 16 };
-    const ptrdiff_t share = parts_of(rows, parts_of(rows, part));
-    return gd_least((share + STEP - 1) / STEP * STEP, part);
+    const ptrdiff_t share = gd_ceil_div(rows, gd_ceil_div(rows, part));
+    return gd_least(gd_ceil_div(share, STEP) * STEP, part);
 }
 
 /* How the largest parts that fit are found. */
@@ -443,8 +442,8 @@ static gd_status run_in_parts(gd_job *job, const gd_matrix *out, bool pairs, gd_
         return status == GD_OK ? work(job, out, pairs, err) : status;
     }
     *plan = (gd_plan){.memory = needed,
-                      .panels = parts_of(job->a->rows, job->parts.panel),
-                      .b_parts = parts_of(job->b->rows, job->parts.b),
+                      .panels = gd_ceil_div(job->a->rows, job->parts.panel),
+                      .b_parts = gd_ceil_div(job->b->rows, job->parts.b),
                       .brought = job->staged ? brought(job, &job->parts) : 0};
     return GD_OK;
 }

@@ -2,14 +2,15 @@
  *
  * The matrix of distances is computed in panels that stay in the cache, by the kernels of cdist, so
  * that every metric and type is there and distances have the bits of cdist; and each panel is
- * looked through (neighbors_filter.c) before the next takes its place. A panel of r rows and c
+ * looked through (cpu/neighbors_filter.c) before the next takes its place. A panel of r rows and c
  * columns costs r + c rows of packing beside r c pairs, so it is about square.
  *
  * The rows of A are walked in blocks, and for each of them all of B: a block's lists are complete
  * before the next begins, and are the only thing that grows with the number of neighbours.
  *
  * There are kernels that take points and pass over most pairs: with few dimensions by boxes
- * (neighbors_boxes.c), with more by products that bound their distances (neighbors_product.c).
+ * (cpu/neighbors_boxes.c), with more by products that bound their distances
+ * (cpu/neighbors_product.c). On a CUDA device all this is run_neighbors_cuda.c.
  * Whether they can, data tell: they look for the neighbours of some rows first, and where that is
  * no less than looking at every pair, panels are what auto takes after all. */
 #include "neighbors.h"
@@ -27,9 +28,8 @@
 #include "watch.h"
 
 enum {
-    PANEL_BYTES = 4
-        << 20,         /* of distances, which all members look through: a megabyte or two each */
-    FEWEST_COLS = 256, /* of a panel, if there are as many */
+    PANEL_BYTES = 4 << 20,  /* of distances: a megabyte or two for each member */
+    FEWEST_COLS = 256,      /* of a panel, if there are as many */
     LIST_BYTES = 64 << 20,  /* of a block's lists, unless one row has more */
     BLOCK_ROWS = 1 << 16,   /* whose neighbours are looked for among points, at most, */
     GROWING_ROWS = 1 << 13, /* and if their lists grow */

@@ -78,9 +78,7 @@ def paths(graph: Any, asked: Asked, sizes: Any, *, weight: Any, nodelist: Any, l
     """
     strict, asked = asked.strict, _truths_read(asked)
     if many_graphs.is_list(graph):
-        if asked.out is not None or sizes is not None:
-            name = "out" if asked.out is not None else "sizes"
-            raise TypeError(f"{name} is for arrays of graphs, not for lists of them")
+        _refuse_for_lists(out=asked.out, sizes=sizes)
         if nodelist is not None:
             raise TypeError("nodelist is for one graph, not for lists of them")
         given = many_graphs.taken(graph, weight, labels=labels, strict=strict)
@@ -100,6 +98,13 @@ def paths(graph: Any, asked: Asked, sizes: Any, *, weight: Any, nodelist: Any, l
         return closures(graph, asked, reflexive=True)
     listed, lead = many_graphs.of_array(graph, sizes, asked.no_edge)
     return _of_array(listed, asked, lead)
+
+
+def _refuse_for_lists(**given: Any) -> None:
+    """Raise a TypeError that names what is given and is for arrays of graphs alone."""
+    for name, value in given.items():
+        if value is not None:
+            raise TypeError(f"{name} is for arrays of graphs, not for lists of them")
 
 
 def _brought(graphs: Sequence[Any], found: Any) -> Any:
@@ -360,17 +365,22 @@ def _fill_outside(graphs: Graphs, rows: _Results, unreachable: float) -> None:
     """Fill what pads the results of graphs that are smaller than others, if something does."""
     if graphs.packed or graphs.sizes is None:
         return
-    outside = np.arange(graphs.n) >= graphs.sizes[:, None]
-    mask = outside[:, :, None] | outside[:, None, :]
+    mask = _outside(graphs.sizes, graphs.n)
     for row, value in zip(rows, (unreachable, results.NO_PREDECESSOR), strict=True):
         if row is not None:
             row.reshape(graphs.count, graphs.n, graphs.n)[mask] = value
 
 
+def _outside(sizes: Any, n: int) -> Any:
+    """Return what pads matrices of n rows of which so many are in use."""
+    outside = np.arange(n) >= sizes[:, None]
+    return outside[:, :, None] | outside[:, None, :]
+
+
 # ---------------------------------------------------------------- other operations
 
 
-def closures(graph: Any, asked: Asked, reflexive: Any) -> Any:
+def closures(graph: Any, asked: Asked, reflexive: Any, sizes: Any = None) -> Any:
     """Find out what can be reached in each graph of an array or of a list.
 
     Parameters
@@ -381,6 +391,8 @@ def closures(graph: Any, asked: Asked, reflexive: Any) -> Any:
         What else was given; its fields about lengths are not looked at.
     reflexive : bool
         Whether every node reaches itself.
+    sizes : array_like of int, shape (...), optional
+        How many nodes of each are in use.
 
     Returns
     -------
@@ -388,8 +400,7 @@ def closures(graph: Any, asked: Asked, reflexive: Any) -> Any:
         Which nodes can be reached from which.
     """
     if many_graphs.is_list(graph):
-        if asked.out is not None:
-            raise TypeError("out is for arrays of graphs, not for lists of them")
+        _refuse_for_lists(out=asked.out, sizes=sizes)
         return [_closure(one, asked, reflexive, k) for k, one in enumerate(graph)]
     orders = asked.orders.read("transitive_closure")
     kernel, device, options, progress, max_memory = orders
@@ -399,17 +410,23 @@ def closures(graph: Any, asked: Asked, reflexive: Any) -> Any:
     space = arrays.space_of(graph=graph, out=asked.out)
     weights = _to_close(graph, no_edge) if space is arrays.HOST else space.read(graph, "graph")[0]
     *lead, n, columns = weights.shape
-    if n != columns:
-        raise ValueError(f"graph must be square matrices, got shape {tuple(weights.shape)}")
+    if n != columns or (sizes is not None and not lead):
+        wanted = "square matrices" if sizes is None else "of shape (..., n, n) with sizes="
+        raise ValueError(f"graph must be {wanted}, got shape {tuple(weights.shape)}")
+    listed = many_graphs.sizes_in_use(sizes, tuple(lead), n)
     if space is not arrays.HOST:
-        return _closures_on_device(space, weights, asked._replace(orders=orders), reflexive)
+        return _closures_on_device(space, weights, asked._replace(orders=orders), reflexive, listed)
     out = stacks.room(asked.out, weights.shape, "bool")
+    outside = None
+    if listed is not None:
+        outside = _outside(listed, n).reshape(weights.shape)
+        weights, no_edge = _edges_of(weights, no_edge) & ~outside, None
     (weights,) = arrays.apart(arrays.HOST, {"graph": weights}, out)
     if kernel == "reference":
         for index in np.ndindex(*lead):
-            one = asked._replace(out=out[index], orders=orders)
+            one = asked._replace(no_edge=no_edge, out=out[index], orders=orders)
             paths_one.closure(weights[index], one, reflexive)
-        return out
+        return _cleared(out, outside)
     with watched(progress, math.prod(lead) * n**3, "transitive_closure") as watch:
         _core.closure_batch(
             weights,
@@ -424,10 +441,29 @@ def closures(graph: Any, asked: Asked, reflexive: Any) -> Any:
             progress=watch,
             max_memory=max_memory,
         )
+    return _cleared(out, outside)
+
+
+def _edges_of(weights: Any, no_edge: float | None) -> Any:
+    """Return where there are edges in arrays on the host, as the core reads them."""
+    from gpudist import reference
+
+    if weights.dtype.name == "bool":
+        return weights
+    rule = "zero" if no_edge is None else "sentinel"
+    return reference.is_edge(weights, rule, 0.0 if no_edge is None else no_edge)
+
+
+def _cleared(out: Any, outside: Any) -> Any:
+    """Return results on the host in which nothing is reached outside, if something is there."""
+    if outside is not None:
+        out[outside] = False
     return out
 
 
-def _closures_on_device(space: arrays.Space, weights: Any, asked: Asked, reflexive: bool) -> Any:
+def _closures_on_device(
+    space: arrays.Space, weights: Any, asked: Asked, reflexive: bool, listed: Any
+) -> Any:
     """Close one graph after the other on their device, without waiting for it in between."""
     shape = tuple(weights.shape)
     out = asked.out
@@ -436,8 +472,14 @@ def _closures_on_device(space: arrays.Space, weights: Any, asked: Asked, reflexi
     else:
         arrays.out_dtype(out, ("bool",))
         arrays.check_out(out, shape)
-    for index in np.ndindex(*shape[:-2]):
-        paths_one.closure(weights[index], asked._replace(out=out[index]), reflexive)
+    for k, index in enumerate(np.ndindex(*shape[:-2])):
+        if listed is None:
+            paths_one.closure(weights[index], asked._replace(out=out[index]), reflexive)
+            continue
+        n, one = int(listed[k]), out[index]
+        found = paths_one.closure(weights[index][:n, :n], asked._replace(out=None), reflexive)
+        one[...] = False
+        space.assign(one[:n, :n], found)
     return out
 
 

@@ -298,7 +298,7 @@ def of_array(graph: Any, sizes: Any, no_edge: float | None) -> tuple[Graphs, tup
     weights = weights.astype(_kind(weights.dtype.name), copy=False)  # in this machine's byte order
     count = math.prod(lead)
     flat = np.ascontiguousarray(weights).reshape(-1)
-    return Graphs(flat, count, n, _sizes(sizes, tuple(lead), n), no_edge=no_edge), tuple(lead)
+    return Graphs(flat, count, n, sizes_in_use(sizes, tuple(lead), n), no_edge=no_edge), tuple(lead)
 
 
 def refuse_uneven(graph: Any) -> None:
@@ -334,12 +334,33 @@ def _of_device(
     weights, name = space.read(graph, "graph")
     *lead, n, _ = _checked(weights.shape, sizes)
     weights = arrays.dense(space, space.cast(weights, _kind(name)))
-    listed = _sizes(sizes, tuple(lead), n)
+    listed = sizes_in_use(sizes, tuple(lead), n)
     read = Graphs(weights, math.prod(lead), n, listed, no_edge=no_edge, space=space)
     return read, tuple(lead)
 
 
-def _sizes(sizes: Any, lead: tuple[int, ...], most: int) -> Any:
+def sizes_in_use(sizes: Any, lead: tuple[int, ...], most: int) -> Any:
+    """Read how many nodes of each graph in an array are in use.
+
+    Parameters
+    ----------
+    sizes : array_like of int, or None
+        What was given.
+    lead : tuple of int
+        The array's leading dimensions.
+    most : int
+        The rows of a graph.
+
+    Returns
+    -------
+    ndarray of int32, shape (count,), or None
+        The sizes in a row, None if none were given.
+
+    Raises
+    ------
+    TypeError, ValueError
+        They are no whole numbers, of another shape, or there is no such size.
+    """
     if sizes is None:
         return None
     given = arrays.host_objects(sizes, "sizes")

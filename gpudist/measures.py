@@ -18,6 +18,7 @@ import numpy as np
 from gpudist import arrays, checks, homes, named, results
 
 __all__ = [
+    "DisconnectedError",
     "average_shortest_path_length",
     "center",
     "closeness_centrality",

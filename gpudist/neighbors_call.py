@@ -229,22 +229,6 @@ def read(asked: Asked, index_dtype: Any = np.int64) -> Call:
     )
 
 
-def check_device(call: Call) -> None:
-    """Raise an error where points on the host cannot be searched on the device that is asked for.
-
-    Raises
-    ------
-    ValueError
-        It is no device, or none of that number.
-    gpudist.DeviceError
-        CUDA cannot be used.
-    """
-    device, _ = several_gpus.first_of(call.asked.orders.device, call.space)
-    if device is not None and call.on_host and not call.slow:
-        d = int(call.points[0].shape[1])
-        _core.choose("cdist", call.dtype, call.metric, call.columns, d, device=device)
-
-
 def search(call: Call, found_by: Callable[[Call, int, int], None]) -> None:
     """Search for the neighbours of all rows: at once, or on several GPUs, each for some rows.
 

@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from gpudist import _core, arrays, checks, errors, foreign, homes, metrics
+from gpudist import _core, arrays, checks, errors, foreign, homes, metrics, several_gpus
 from gpudist.distance_call import Asked
 from gpudist.intake import Orders
 from gpudist.neighbors_call import (
     Array,
     Call,
     at_least,
-    check_device,
     count_of,
     radii_of,
     read,
@@ -76,7 +75,8 @@ class Neighbors:
         at_least(n_neighbors, "n_neighbors", 1)
         radii_of(checks.number("radius", radius), call, "radius", None)
         _check_columns(call)
-        check_device(call)
+        if not call.slow:
+            several_gpus.check(call.asked.orders.device, call.space)
         self._space, self._device = call.space, device
         self._dtype, self._labels = call.result, foreign.labels(X)
         if call.on_host:

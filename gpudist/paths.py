@@ -350,6 +350,7 @@ def transitive_closure(
     no_edge: float | None = None,
     directed: bool = True,
     reflexive: bool = False,
+    sizes: Any = None,
     out: Any = None,
     kernel: str = "auto",
     device: object = None,
@@ -372,6 +373,9 @@ def transitive_closure(
         If False, edges lead both ways.
     reflexive : bool
         Whether every node reaches itself. By default it does only where a cycle leads back to it.
+    sizes : array_like of int, shape (...), optional
+        Of an array of graphs, how many nodes of each are in use: the first ones. Nothing beyond
+        them is read, and nothing is reached there.
     out : bool array, shape (n, n), optional
         Where to write the result: C-contiguous; it may be `graph` itself, or share memory with it.
     kernel : str
@@ -394,7 +398,7 @@ def transitive_closure(
     Raises
     ------
     ValueError
-        `graph` is not square; `no_edge` beside an array of bool; a bad `out`.
+        `graph` is not square; `no_edge` beside an array of bool; bad `sizes`; a bad `out`.
     TypeError, MemoryError, gpudist.DeviceError
         As for `gpudist.cdist`.
 
@@ -425,10 +429,11 @@ def transitive_closure(
     if foreign.is_dask(graph):
         from gpudist import dask
 
+        _refuse("is not for Dask arrays", sizes=sizes)
         return dask.transitive_closure(graph, asked, reflexive, bands=bands, checkpoint=checkpoint)
     _refuse(_DASK_ALONE, bands=bands, checkpoint=checkpoint)
-    if many_graphs.are(graph):
-        return batches.closures(graph, asked, reflexive)
+    if sizes is not None or many_graphs.are(graph):
+        return batches.closures(graph, asked, reflexive, sizes)
     return paths_one.closure(graph, asked, reflexive)
 
 

@@ -92,22 +92,29 @@ def of(device: str) -> tuple[str, ...]:
     return tuple(f"cuda:{index}" for index in indices)
 
 
-def check(device: str | None) -> None:
-    """Raise the error that distances of host arrays would, where they are told to use this device.
+def check(device: str | None, space: arrays.Space = arrays.HOST) -> None:
+    """Raise the error that distances of arrays would, where they are told to use this device.
 
     Parameters
     ----------
     device : str or None
         What was given, read.
+    space : Space
+        Where the arrays are. Of a device for those that are on one, the core speaks when it is
+        called.
 
     Raises
     ------
+    TypeError
+        It is several GPUs, and the arrays are on one.
     ValueError
         It names no device, or a GPU that is not there among several.
     gpudist.DeviceError
         It asks for CUDA or for a GPU, which cannot be used.
     """
-    if device is None:
+    if are_named(device):
+        check_on_host(space)
+    if device is None or space is not arrays.HOST:
         return
     for one in of(device) if are_named(device) else (device,):
         _core.choose("cdist", "float64", "euclidean", 1, 1, device=one)

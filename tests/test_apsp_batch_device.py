@@ -356,6 +356,10 @@ def test_stacks_of_other_operations(torch, rng):
     for stack in (graphs, graphs > 0):
         got = gpudist.transitive_closure(torch.put(stack))
         np.testing.assert_array_equal(torch.get(got), gpudist.transitive_closure(stack))
+        how = {"sizes": [[50, 0, 17], [1, 33, 49]], "reflexive": True}
+        want = gpudist.transitive_closure(stack, **how)
+        got = gpudist.transitive_closure(torch.put(stack), **how)
+        np.testing.assert_array_equal(torch.get(got), want)
 
 
 def test_explain_says_which_device(torch):

@@ -80,6 +80,14 @@ def test_a_header_is_included_once_and_says_what_it_is(name):
     assert f"#ifndef {guard}\n#define {guard}\n" in text
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_a_comment_names_files_that_are_there(name):
+    there = [str(path) for path in (*FILES, *KERNELS.parent.glob("csrc/**/*.[chd]*"))]
+    for comment in re.findall(r"/\*.*?\*/|//[^\n]*", (KERNELS / name).read_text(), re.DOTALL):
+        for named in re.findall(r"(?<![\w./])[\w/]+\.(?:cuh?|[ch]|def)\b", comment):
+            assert any(path.endswith(f"/{named}") for path in there), named
+
+
 PAGES = sorted(KERNELS.rglob("*.md"))
 
 

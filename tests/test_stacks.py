@@ -208,6 +208,41 @@ def test_closures_of_masked_arrays_and_into_their_graphs(rng):
         gpudist.transitive_closure(edges, max_memory=16)
 
 
+@pytest.mark.parametrize("kernel", ["auto", "reference"])
+@pytest.mark.parametrize("dtype", ["bool", "float32", "int32"])
+def test_closures_of_the_nodes_in_use(rng, kernel, dtype):
+    """What pads a graph is neither read nor reached."""
+    weights = np.where(rng.random((3, 4, 9, 9)) < 0.15, 2, 0).astype(dtype)
+    sizes = rng.integers(0, 10, (3, 4))
+    sizes[0, :2] = 0, 9
+    for reflexive, no_edge in ((False, None), (True, None if dtype == "bool" else 2)):
+        how = {"reflexive": reflexive, "no_edge": no_edge, "kernel": kernel}
+        got = gpudist.transitive_closure(weights, sizes=sizes, **how)
+        for index in np.ndindex(3, 4):
+            n = sizes[index]
+            same(got[index][:n, :n], gpudist.transitive_closure(weights[index][:n, :n], **how))
+            assert not got[index][n:].any() and not got[index][:, n:].any()
+        out = weights.copy() if dtype == "bool" else np.empty(weights.shape, bool)
+        given = out if dtype == "bool" else weights
+        assert gpudist.transitive_closure(given, sizes=sizes, out=out, **how) is out
+        same(out, got)
+
+
+def test_closures_refuse_sizes_that_are_none_of_theirs():
+    edges = np.ones((3, 4, 4), bool)
+    for sizes, kind, words in (
+        ([1, 2], ValueError, r"sizes must have shape \(3,\)"),
+        ([1, 5, 2], ValueError, "sizes must be from 0 to 4, the graphs' rows, got 5 for graph 1"),
+        ([1.0, 2.0, 3.0], TypeError, "sizes must be whole numbers"),
+    ):
+        with pytest.raises(kind, match=words):
+            gpudist.transitive_closure(edges, sizes=sizes)
+    with pytest.raises(ValueError, match=r"graph must be of shape \(..., n, n\) with sizes="):
+        gpudist.transitive_closure(edges[0], sizes=2)
+    with pytest.raises(TypeError, match="sizes is for arrays of graphs, not for lists"):
+        gpudist.transitive_closure([edges[0], edges[1]], sizes=[1, 2])
+
+
 CALLS = {  # with so many matrices they take a tenth of a second
     "small products": (300_000, lambda a, b, **k: gpudist.minplus(a, b[:, :1], **k), 16),
     "products": (300, lambda a, b, **k: gpudist.minplus(a, b, **k), 200),

@@ -180,7 +180,7 @@ static finish_fn *const finishes[GD_METRIC_COUNT] = {FOR_METRICS(ENTRY)};
 
 /* ---------------------------------------------------------------- cutting up */
 
-static ptrdiff_t round_up(ptrdiff_t x, ptrdiff_t to) { return (x + to - 1) / to * to; }
+static ptrdiff_t round_up(ptrdiff_t x, ptrdiff_t to) { return gd_ceil_div(x, to) * to; }
 
 /* Words of 64 bits in a row as packed here: whole steps of the adders, at least one. */
 static ptrdiff_t depth_of(const gd_matrix *x)

@@ -5,6 +5,7 @@
 
 #include <limits.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "../bus_common.h"
 #include "../neighbors.h"
@@ -56,19 +57,23 @@ static int to_self(PyObject *value, const char *name, void *into)
     return gd_to_size(value, name, into);
 }
 
-static const char kept_name[] = "gpudist.kept";
-
-static void free_kept(PyObject *capsule) { gd_kept_free(PyCapsule_GetPointer(capsule, kept_name)); }
-
-/* What `keep` gave, or None. */
-static int to_kept(PyObject *value, const char *name, void *into)
+/* What `keep` or `common` gave for the argument of that name, or None: a capsule that is called
+ * after it. Pointers to structures look alike, whatever these are. */
+static int to_held(PyObject *value, const char *name, void *into)
 {
-    (void)name;
     if (value == Py_None) {
         return 1;
     }
-    return (*(gd_kept **)into = PyCapsule_GetPointer(value, kept_name)) != NULL;
+    char called[32];
+    snprintf(called, sizeof called, "gpudist.%s", name);
+    void *const held = PyCapsule_GetPointer(value, called);
+    memcpy(into, &held, sizeof held);
+    return held != NULL;
 }
+
+static const char kept_name[] = "gpudist.kept";
+
+static void free_kept(PyObject *capsule) { gd_kept_free(PyCapsule_GetPointer(capsule, kept_name)); }
 
 PyObject *gd_py_keep(PyObject *module, PyObject *ignored)
 {
@@ -90,14 +95,6 @@ static const char common_name[] = "gpudist.common";
 static void free_common(PyObject *capsule)
 {
     gd_common_free(PyCapsule_GetPointer(capsule, common_name));
-}
-
-/* What `common` gave, or None. */
-static int to_common(PyObject *value, const char *name, void *into)
-{
-    (void)name;
-    return value == Py_None ||
-           (*(gd_common **)into = PyCapsule_GetPointer(value, common_name)) != NULL;
 }
 
 GD_FUNCTION(gd_py_common)
@@ -134,8 +131,8 @@ GD_FUNCTION(gd_py_nearest)
                            {"indices", gd_to_object, &indices_object, true},
                            {"radii", gd_to_doubles, &radii, true},
                            {"first", to_self, &wanted.self, true},
-                           GD_POINT_ARGUMENTS{"kept", to_kept, &wanted.kept, false},
-                           {"common", to_common, &arguments.orders.common, false}};
+                           GD_POINT_ARGUMENTS{"kept", to_held, &wanted.kept, false},
+                           {"common", to_held, &arguments.orders.common, false}};
     if (!gd_parse("nearest", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
         return NULL;
     }
@@ -284,8 +281,8 @@ GD_FUNCTION(gd_py_within)
                            {"most", gd_to_size, &wanted.most, true},
                            {"by_distance", gd_to_bool, &wanted.by_distance, true},
                            {"first", to_self, &wanted.self, true},
-                           GD_POINT_ARGUMENTS{"kept", to_kept, &wanted.kept, false},
-                           {"common", to_common, &arguments.orders.common, false}};
+                           GD_POINT_ARGUMENTS{"kept", to_held, &wanted.kept, false},
+                           {"common", to_held, &arguments.orders.common, false}};
     if (!gd_parse("within", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
         return NULL;
     }
@@ -325,15 +322,14 @@ GD_FUNCTION(gd_py_count)
     gd_census census = {.self = -1};
     gd_dtype dtype;
     gd_error err;
-    const gd_arg spec[] = {
-        {"a", gd_to_object, &a_object, true},
-        {"b", gd_to_object, &b_object, true},
-        {"dtype", gd_to_dtype, &dtype, true},
-        {"bounds", gd_to_doubles, &bounds, true},
-        {"a_weights", gd_to_doubles, &a_weights, true},
-        {"b_weights", gd_to_doubles, &b_weights, true},
-        {"first", to_self, &census.self, true},
-        GD_POINT_ARGUMENTS{"common", to_common, &arguments.orders.common, false}};
+    const gd_arg spec[] = {{"a", gd_to_object, &a_object, true},
+                           {"b", gd_to_object, &b_object, true},
+                           {"dtype", gd_to_dtype, &dtype, true},
+                           {"bounds", gd_to_doubles, &bounds, true},
+                           {"a_weights", gd_to_doubles, &a_weights, true},
+                           {"b_weights", gd_to_doubles, &b_weights, true},
+                           {"first", to_self, &census.self, true},
+                           GD_POINT_ARGUMENTS{"common", to_held, &arguments.orders.common, false}};
     if (!gd_parse("count", args, nargs, kwnames, spec, sizeof spec / sizeof spec[0])) {
         return NULL;
     }

@@ -289,7 +289,7 @@ bool has_words(const gd_cdist &call)
 }
 
 template <int kMetric, gd::Form kForm, typename R, typename T>
-cudaError_t launch_form(const gd_cdist &call)
+cudaError_t launch_form(const gd_cdist &call, bool words)
 {
     Bits<T, kForm> bits_call = {gd::target_of<T, kForm>(call),
                                 gd::matrices_of<T, int32_t>(call),
@@ -300,7 +300,7 @@ cudaError_t launch_form(const gd_cdist &call)
                                 call.b_terms,
                                 call.weight_sum,
                                 call.metric};
-    bits_call.words = has_words<T>(call);
+    bits_call.words = words;
     const unsigned log_kinds = log_kinds_of(bits_call, gd::kLogWord<T>);
     const ptrdiff_t columns = call.out.cols + (1 << log_kinds) - 1; /* shifted rows are longer */
     const ptrdiff_t down = gd::ceil_div(call.out.rows, kBlockRows << log_kinds) << log_kinds;
@@ -313,9 +313,10 @@ cudaError_t launch_form(const gd_cdist &call)
 template <gd_metric kMetric, typename R, typename T>
 cudaError_t launch(const gd_cdist &call)
 {
-    return call.many.count == 0 && has_words<T>(call)
-               ? launch_form<kMetric, gd::Form::kMatrix, R, T>(call)
-               : launch_form<kMetric, gd::Form::kEither, R, T>(call);
+    const bool words = has_words<T>(call);
+    return call.many.count == 0 && words
+               ? launch_form<kMetric, gd::Form::kMatrix, R, T>(call, words)
+               : launch_form<kMetric, gd::Form::kEither, R, T>(call, words);
 }
 
 template <gd_metric kMetric>
@@ -331,7 +332,8 @@ cudaError_t launch_any(const gd_cdist &call)
 {
     /* Beside counting so many columns, finishing is nothing. */
     if (call.out.dtype == GD_F32 && call.weight_sum >= 0x1p23) {
-        return launch_form<kAsCalled, gd::Form::kEither, Count<double>, float>(call);
+        return launch_form<kAsCalled, gd::Form::kEither, Count<double>, float>(
+            call, has_words<float>(call));
     }
     switch (call.metric) {
         case GD_DICE:

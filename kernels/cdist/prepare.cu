@@ -33,11 +33,10 @@ constexpr const char *kPrepareId = "preparing rows on the device";
 constexpr const char *kCondenseId = "condensing distances on the device";
 constexpr double kInfinity = HUGE_VAL, kLargest = 0x1.fffffffffffffp+1023;
 
-/* A gd_prepare as its kernels see it; S is the type of the prepared rows. */
-template <typename T, typename S>
+/* A gd_prepare as its kernels see it, but for the rows themselves; S is the type of the prepared
+ * ones. */
+template <typename S>
 struct Job {
-    gd::Own<T> all;
-    gd::Points<T> x; /* the rows that are made: of all matrices, those around one */
     ptrdiff_t d;
     S *to;
     ptrdiff_t to_cols, to_stride;
@@ -188,10 +187,11 @@ struct Centre {
 /* Divides a row by its length times sqrt(2), after subtracting its mean if kCentred. Rows that are
  * held have no weights. */
 template <bool kCentred, int kHeld, typename T>
-__device__ __forceinline__ void make_unit(const Job<T, T> &job, ptrdiff_t number, unsigned lane)
+__device__ __forceinline__ void make_unit(const Job<T> &job, const gd::Points<T> &x,
+                                          ptrdiff_t number, unsigned lane)
 {
     const double *const weights = kHeld > 0 ? NULL : job.weights;
-    const Row<T, kHeld> row(job.x, number, job.d, lane, weights);
+    const Row<T, kHeld> row(x, number, job.d, lane, weights);
     const auto directed = [&](auto centred, bool none) {
         const auto value = [&](ptrdiff_t k, double x) {
             const double t = centred(x);
@@ -236,16 +236,16 @@ __device__ __forceinline__ double2 two_sum(double x, double y)
 /* 1 - the row's sum, rounded once. It is nearly nothing for a distribution, and a distance of two
  * like ones is its root. */
 template <typename T>
-__device__ double rest_of_one(const Job<T, T> &job, ptrdiff_t row, unsigned lane)
+__device__ double rest_of_one(const gd::Points<T> &x, ptrdiff_t row, ptrdiff_t d, unsigned lane)
 {
     double sum = lane == 0 ? -1 : 0, lost = 0;
-    const auto add = [&](double x) {
-        const double2 both = two_sum(sum, x);
+    const auto add = [&](double element) {
+        const double2 both = two_sum(sum, element);
         sum = both.x;
         lost += both.y;
     };
-    for (ptrdiff_t k = lane; k < job.d; k += kLanes) {
-        add((double)job.x.at(row, k));
+    for (ptrdiff_t k = lane; k < d; k += kLanes) {
+        add((double)x.at(row, k));
     }
 #pragma unroll
     for (int step = kLanes / 2; step > 0; step /= 2) {
@@ -256,11 +256,11 @@ __device__ double rest_of_one(const Job<T, T> &job, ptrdiff_t row, unsigned lane
 }
 
 template <typename T>
-__device__ void make_roots(const Job<T, T> &job, ptrdiff_t row, unsigned lane)
+__device__ void make_roots(const Job<T> &job, const gd::Points<T> &x, ptrdiff_t row, unsigned lane)
 {
-    const double rest = rest_of_one(job, row, lane);
+    const double rest = rest_of_one(x, row, job.d, lane);
     for (ptrdiff_t k = lane; k < job.d; k += kLanes) {
-        job.to[row * job.to_stride + k] = (T)sqrt((double)job.x.at(row, k));
+        job.to[row * job.to_stride + k] = (T)sqrt((double)x.at(row, k));
     }
     if (lane == 0) {
         job.terms[row] = rest / 2;
@@ -268,14 +268,15 @@ __device__ void make_roots(const Job<T, T> &job, ptrdiff_t row, unsigned lane)
 }
 
 template <typename T>
-__device__ void make_distribution(const Job<T, T> &job, ptrdiff_t row, unsigned lane)
+__device__ void make_distribution(const Job<T> &job, const gd::Points<T> &x, ptrdiff_t row,
+                                  unsigned lane)
 {
-    const Row<T, 0> elements(job.x, row, job.d, lane, NULL);
-    const double sum = elements.sum([](ptrdiff_t, double x) { return x; });
-    const bool negative = elements.largest([](ptrdiff_t, double x) { return -x; }) > 0;
+    const Row<T, 0> elements(x, row, job.d, lane, NULL);
+    const double sum = elements.sum([](ptrdiff_t, double element) { return element; });
+    const bool negative = elements.largest([](ptrdiff_t, double element) { return -element; }) > 0;
     const bool none = sum == 0 || negative;
-    elements.each([&](ptrdiff_t k, double x) {
-        job.to[row * job.to_stride + k] = none ? T(0) : (T)(x / sum);
+    elements.each([&](ptrdiff_t k, double element) {
+        job.to[row * job.to_stride + k] = none ? T(0) : (T)(element / sum);
     });
     if (lane == 0) {
         job.terms[row] = none ? kInfinity : 0;
@@ -290,15 +291,16 @@ __device__ __forceinline__ unsigned bits_of_bytes(unsigned bytes)
 }
 
 /* Truths as they lie, sixteen a lane, if rows are of whole words: reading them binds. */
-__device__ __forceinline__ bool has_words(const Job<uint8_t, int32_t> &job)
+__device__ __forceinline__ bool has_words(const gd::Points<uint8_t> &x)
 {
-    return job.x.col_stride == 1 && job.x.row_stride % sizeof(uint4) == 0 &&
-           (uintptr_t)job.x.data % sizeof(uint4) == 0;
+    return x.col_stride == 1 && x.row_stride % sizeof(uint4) == 0 &&
+           (uintptr_t)x.data % sizeof(uint4) == 0;
 }
-__device__ int make_bits_of_words(const Job<uint8_t, int32_t> &job, ptrdiff_t row, unsigned lane)
+__device__ int make_bits_of_words(const Job<int32_t> &job, const gd::Points<uint8_t> &x,
+                                  ptrdiff_t row, unsigned lane)
 {
     constexpr int kEach = sizeof(uint4);
-    const uint8_t *const from = job.x.data + row * job.x.row_stride;
+    const uint8_t *const from = x.data + row * x.row_stride;
     auto *const to = reinterpret_cast<uint16_t *>(job.to + row * job.to_stride);
     int set = 0;
 #pragma unroll 4
@@ -306,9 +308,9 @@ __device__ int make_bits_of_words(const Job<uint8_t, int32_t> &job, ptrdiff_t ro
         const ptrdiff_t left = job.d - i * kEach;
         unsigned bits = 0;
         if (left >= kEach) {
-            const uint4 x = __ldcs(reinterpret_cast<const uint4 *>(from) + i);
-            bits = bits_of_bytes(x.x) | bits_of_bytes(x.y) << 4 | bits_of_bytes(x.z) << 8 |
-                   bits_of_bytes(x.w) << 12;
+            const uint4 own = __ldcs(reinterpret_cast<const uint4 *>(from) + i);
+            bits = bits_of_bytes(own.x) | bits_of_bytes(own.y) << 4 | bits_of_bytes(own.z) << 8 |
+                   bits_of_bytes(own.w) << 12;
         }
         else {
             for (ptrdiff_t k = 0; k < left; ++k) {
@@ -324,12 +326,13 @@ __device__ int make_bits_of_words(const Job<uint8_t, int32_t> &job, ptrdiff_t ro
 /* A vote of the warp makes a word. Each lane keeps one of 32 words, so that these leave together.
  */
 template <typename T>
-__device__ void make_bits(const Job<T, int32_t> &job, ptrdiff_t row, unsigned lane)
+__device__ void make_bits(const Job<int32_t> &job, const gd::Points<T> &x, ptrdiff_t row,
+                          unsigned lane)
 {
     double set = 0;
     if constexpr (sizeof(T) == sizeof(uint8_t)) {
-        if (has_words(job)) {
-            set = make_bits_of_words(job, row, lane);
+        if (has_words(x)) {
+            set = make_bits_of_words(job, x, row, lane);
             set = combine(set, [](double x, double y) { return x + y; });
             if (lane == 0) {
                 job.terms[row] = set;
@@ -343,7 +346,7 @@ __device__ void make_bits(const Job<T, int32_t> &job, ptrdiff_t row, unsigned la
 #pragma unroll 4
         for (int i = 0; i < words; ++i) {
             const ptrdiff_t k = (word + i) * 32 + lane;
-            const unsigned votes = __ballot_sync(kAll, k < job.d && job.x.at(row, k) != 0);
+            const unsigned votes = __ballot_sync(kAll, k < job.d && x.at(row, k) != 0);
             own = lane == i ? votes : own;
         }
         if (lane < words) {
@@ -358,27 +361,27 @@ __device__ void make_bits(const Job<T, int32_t> &job, ptrdiff_t row, unsigned la
 }
 
 template <gd_preparation kWhat, int kHeld, typename T, typename S>
-__global__ void __launch_bounds__(kThreads) prepare_rows(const __grid_constant__ Job<T, S> given)
+__global__ void __launch_bounds__(kThreads)
+    prepare_rows(const __grid_constant__ Job<S> job, const __grid_constant__ gd::Own<T> all)
 {
     const ptrdiff_t row = (ptrdiff_t)blockIdx.x * kWarps + threadIdx.x / kLanes;
     const unsigned lane = threadIdx.x % kLanes;
     gd::follow<true>(); /* the other operand comes next, then mostly many launches */
-    if (row >= given.all.rows()) {
+    if (row >= all.rows()) {
         return;
     }
-    Job<T, S> job = given;
-    job.x = given.all.around(row);
+    const gd::Points<T> x = all.around(row);
     if constexpr (kWhat == GD_UNIT || kWhat == GD_CENTRED_UNIT) {
-        make_unit<kWhat == GD_CENTRED_UNIT, kHeld>(job, row, lane);
+        make_unit<kWhat == GD_CENTRED_UNIT, kHeld>(job, x, row, lane);
     }
     else if constexpr (kWhat == GD_ROOTS) {
-        make_roots(job, row, lane);
+        make_roots(job, x, row, lane);
     }
     else if constexpr (kWhat == GD_DISTRIBUTION) {
-        make_distribution(job, row, lane);
+        make_distribution(job, x, row, lane);
     }
     else {
-        make_bits(job, row, lane);
+        make_bits(job, x, row, lane);
     }
 }
 
@@ -416,8 +419,8 @@ __device__ __forceinline__ void add_products(const double (*rows)[kDeep + kGap],
 
 template <typename T>
 __global__ void __launch_bounds__(kMultiplyThreads, 2)
-    multiply(const __grid_constant__ Job<T, T> job, const __grid_constant__ gd::Points<T> shift,
-             const double *__restrict__ factor)
+    multiply(const __grid_constant__ Job<T> job, const __grid_constant__ gd::Points<T> x,
+             const __grid_constant__ gd::Points<T> shift, const double *__restrict__ factor)
 {
     __shared__ double rows[kSide][kDeep + kGap], part[kDeep][kSide + kGap];
     const ptrdiff_t top = (ptrdiff_t)blockIdx.x * kSide;
@@ -435,7 +438,7 @@ __global__ void __launch_bounds__(kMultiplyThreads, 2)
         for (int i = 0; i < kBrought; ++i) {
             const int at = thread + i * kMultiplyThreads;
             const ptrdiff_t from = dim + at / kSide;
-            own_rows[i] = k < job.d ? job.x.at(job.x.clamp(top + at / kDeep), k) : T(0);
+            own_rows[i] = k < job.d ? x.at(x.clamp(top + at / kDeep), k) : T(0);
             own_part[i] = from < job.d && col < job.d ? factor[from * job.d + col] : 0;
         }
     };
@@ -468,7 +471,7 @@ __global__ void __launch_bounds__(kMultiplyThreads, 2)
                 for (int s = 0; s < 2; ++s) {
                     const ptrdiff_t col = left + j * 8 + lane % 4 * 2 + s;
                     const double y = value[j][h][s];
-                    if (row < job.x.count && col < job.d) {
+                    if (row < x.count && col < job.d) {
                         job.to[row * job.to_stride + col] = (T)y;
                     }
                     squares[h] += kSums * size[j][h][s] * size[j][h][s];
@@ -483,7 +486,7 @@ __global__ void __launch_bounds__(kMultiplyThreads, 2)
     for (int h = 0; h < 2; ++h) {
         const ptrdiff_t row = top + own + h * 8;
         const double term = combine<4>(squares[h], [](double x, double y) { return x + y; });
-        if (lane % 4 == 0 && row < job.x.count) {
+        if (lane % 4 == 0 && row < x.count) {
             job.terms[row] = term + kFloor;
         }
     }
@@ -491,26 +494,19 @@ __global__ void __launch_bounds__(kMultiplyThreads, 2)
 
 /* ---------------------------------------------------------------- launches */
 
-template <typename T, typename S>
-Job<T, S> job_of(const gd_prepare &job)
+template <typename S>
+Job<S> job_of(const gd_prepare &job)
 {
-    return {gd::own_of<T>(job.x, job.many),
-            gd::points_of<T>(job.x),
-            job.x.cols,
-            (S *)job.to.data,
-            job.to.cols,
-            job.to.row_stride,
-            job.terms,
-            job.weights};
+    return {job.x.cols, (S *)job.to.data, job.to.cols, job.to.row_stride, job.terms, job.weights};
 }
 
 template <gd_preparation kWhat, typename T, typename S = T, int kHeld = 0>
 cudaError_t launch_rows(const gd_launch &launch, const gd_prepare &job)
 {
-    const Job<T, S> rows = job_of<T, S>(job);
+    const gd::Own<T> all = gd::own_of<T>(job.x, job.many);
     return gd::enqueue<gd::Start::kEarly>(launch, prepare_rows<kWhat, kHeld, T, S>,
-                                          gd::ceil_div(rows.all.rows(), kWarps), dim3(kThreads), 0,
-                                          rows);
+                                          gd::ceil_div(all.rows(), kWarps), dim3(kThreads), 0,
+                                          job_of<S>(job), all);
 }
 
 /* Rows are looked at several times: those that are not too long are held. */
@@ -540,7 +536,7 @@ cudaError_t launch_numbers(const gd_launch &launch, const gd_prepare &job)
         default:
             return gd::enqueue<gd::Start::kEarly>(
                 launch, multiply<T>, gd::ceil_div(job.x.rows, kSide), dim3(kMultiplyThreads), 0,
-                job_of<T, T>(job), gd::points_of<T>(job.origin), job.factor);
+                job_of<T>(job), gd::points_of<T>(job.x), gd::points_of<T>(job.origin), job.factor);
     }
 }
 

@@ -1,6 +1,6 @@
 /* plan.cuh: a search by boxes as its kernels see it, and why it passes over nobody's neighbour.
  *
- * Points of B lie along a curve through space (curve.cuh); 32 that follow each other are a leaf,
+ * Points of B lie along a curve through space (arrange.cuh); 32 that follow each other are a leaf,
  * with a box around it, 32 leaves that follow each other a node, with a box around them, and so on,
  * until 32 nodes or fewer are left. Node i of a level holds nodes 32 i to 32 i + 31 of the level
  * below, or at level 0 leaf i's points; a group is what a node holds. Of each group a word lies
