@@ -195,6 +195,20 @@ def test_auto_goes_back_to_panels_where_products_rule_nothing_out(dtype, rng):
         assert looks_through_panels(lambda rows=rows: index.kneighbors(rows)) is in_panels
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_equal_rows_are_no_reason_for_panels(dtype, rng):
+    """A row that has found as many equal ones as are wanted looks no further."""
+    b = rng.normal(size=(6000, 24)).astype(dtype)
+    b[rng.random(6000) < 0.7] = b[0]
+    a = b[:1500]
+    panels = gpudist.knn(a, b, 300, kernel=PANELS)
+    for k in (1, 16, 300):
+        expected = (panels.distances[:, :k], panels.indices[:, :k])
+        same(gpudist.knn(a, b, k, kernel=BEST), expected)
+    same(gpudist.knn(b, k=16, kernel=BEST), gpudist.knn(b, k=16, kernel=PANELS))
+    assert not looks_through_panels(lambda: gpudist.knn(a, b, 16, device="cpu"))
+
+
 def test_more_dimensions_than_one_round_does(rng):
     """So many that all pairs are not done between two looks at the watcher."""
     b = rng.random((9000, 4096), dtype=np.float32)

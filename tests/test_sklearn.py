@@ -6,7 +6,8 @@ import pytest
 import gpudist
 
 cluster = pytest.importorskip("sklearn.cluster")
-from sklearn.datasets import make_blobs, make_swiss_roll  # noqa: E402
+from scipy.spatial import cKDTree  # noqa: E402
+from sklearn.datasets import load_digits, make_blobs, make_swiss_roll  # noqa: E402
 from sklearn.manifold import Isomap  # noqa: E402
 from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors, kneighbors_graph  # noqa: E402
 
@@ -27,6 +28,50 @@ def test_nearest_neighbours(blobs, metric):
     expected = theirs.kneighbors(queries)
     np.testing.assert_allclose(found[0], expected[0], rtol=1e-9)
     np.testing.assert_array_equal(found[1], expected[1])
+
+
+def check_theirs(found, distances, of):
+    """Neighbours are as far as those of others, and the first of those that are equally far."""
+    np.testing.assert_allclose(found.distances, distances, rtol=1e-7, atol=1e-12)
+    np.testing.assert_allclose(of(found.indices), found.distances, rtol=1e-7, atol=1e-12)
+    assert (np.diff(found.indices)[np.diff(found.distances) == 0] > 0).all()
+
+
+def test_pictures_of_digits():
+    """Of whole numbers, so that many are equally far."""
+    x = load_digits().data
+    theirs = NearestNeighbors(n_neighbors=10, algorithm="brute").fit(x)
+    tree = cKDTree(x)
+    for asked in (x[:300] + 0.25, x):
+        found = gpudist.knn(asked, x, 10)
+        of = lambda at, a=asked: np.linalg.norm(a[:, None] - x[at], axis=2)  # noqa: E731
+        check_theirs(found, theirs.kneighbors(asked)[0], of)
+        check_theirs(found, tree.query(asked, 10)[0], of)
+
+
+def test_airports():
+    data = pytest.importorskip("airportsdata", reason="airportsdata is missing").load()
+    x = np.radians([(one["lat"], one["lon"]) for one in data.values()])[::7]
+    distances, _ = NearestNeighbors(metric="haversine").fit(x).kneighbors(x[:500], 8)
+    found = gpudist.knn(x[:500], x, 8, "haversine")
+    whole = gpudist.cdist(x[:500], x, "haversine")
+    check_theirs(found, distances, lambda at: np.take_along_axis(whole, at, 1))
+
+
+def test_atoms_of_a_molecule():
+    chem = pytest.importorskip("rdkit.Chem.AllChem", reason="rdkit is missing")
+    molecule = chem.AddHs(chem.MolFromSmiles("COc1ccc2nccc(c2c1)C(C1CC2CCN1CC2C=C)O"))
+    assert chem.EmbedMolecule(molecule, randomSeed=1) == 0
+    x = molecule.GetConformer().GetPositions()
+    distances, indices = cKDTree(x).query(x, 5)
+    found = gpudist.knn(x, k=4)
+    np.testing.assert_allclose(found.distances, distances[:, 1:], rtol=1e-12)
+    np.testing.assert_array_equal(found.indices, indices[:, 1:])
+    near = gpudist.radius_neighbors(x, r=1.7)
+    theirs = cKDTree(x).query_ball_point(x, 1.7, return_sorted=True)
+    for i, row in enumerate(theirs):
+        ours = near.indices[near.indptr[i] : near.indptr[i + 1]]
+        np.testing.assert_array_equal(ours, [j for j in row if j != i])
 
 
 def test_dbscan(blobs):

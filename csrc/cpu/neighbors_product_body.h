@@ -177,6 +177,14 @@ static float N(reach)(const product_job *job, double norm, double key)
     return rounded_up((square + lost) * (1 + slack_of(job->plan->d)) + LEAST - norm);
 }
 
+/* What `within` has to be for what is still to come to belong to a row's list: nothing does that is
+ * full of rows at no distance, as all that come later have larger indices. */
+static float N(reach_of_list)(const product_job *job, double norm, const gd_candidates *to)
+{
+    const bool is_done = job->call->metric != GD_INNER_PRODUCT && to->cut && to->list[0].key <= 0;
+    return is_done ? -INFINITY : N(reach)(job, norm, limit_of(to));
+}
+
 /* Puts what a row has pending where it belongs. */
 static gd_status N(settle)(const product_job *job, product_own *own, ptrdiff_t row, ptrdiff_t r,
                            gd_error *err)
@@ -209,7 +217,7 @@ static gd_status N(settle)(const product_job *job, product_own *own, ptrdiff_t r
     }
     own->counts[r] = 0;
     if (call->lists != NULL)
-        own->within[r] = N(reach)(job, own->norms[r], limit_of(&call->lists[row + r]));
+        own->within[r] = N(reach_of_list)(job, own->norms[r], &call->lists[row + r]);
     return status;
 }
 
@@ -223,12 +231,13 @@ static void N(begin)(const product_job *job, product_own *own, ptrdiff_t row, pt
         N(pack)(job, &call->a, row + r, gd_least(rows - r, HIGH), HIGH,
                 own->rows + r * call->a.cols, own->norms + r);
     for (ptrdiff_t r = 0; r < gd_ceil_div(rows, HIGH) * HIGH; ++r) {
-        const bool none = r >= rows || (call->lists != NULL && call->lists[row + r].most == 0);
-        const double limit = none                  ? 0
-                             : call->lists != NULL ? limit_of(&call->lists[row + r])
-                                                   : call->bounds[call->bound_count - 1];
+        const gd_candidates *const to =
+            r < rows && call->lists != NULL ? call->lists + row + r : NULL;
         own->counts[r] = 0;
-        own->within[r] = none ? -INFINITY : N(reach)(job, own->norms[r], limit);
+        own->within[r] = r >= rows || (to != NULL && to->most == 0) ? -INFINITY
+                         : to != NULL
+                             ? N(reach_of_list)(job, own->norms[r], to)
+                             : N(reach)(job, own->norms[r], call->bounds[call->bound_count - 1]);
     }
 }
 
