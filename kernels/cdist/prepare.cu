@@ -416,11 +416,16 @@ __device__ __forceinline__ void add_products(const double (*rows)[kDeep + kGap],
 
 template <typename T>
 __global__ void __launch_bounds__(kMultiplyThreads, 2)
-    multiply(const __grid_constant__ Job<T, T> job, const __grid_constant__ gd::Points<T> shift,
-             const double *__restrict__ factor)
+    multiply(const __grid_constant__ Job<T, T> given, const __grid_constant__ gd::Own<T> shifts,
+             const double *__restrict__ factor, unsigned each)
 {
     __shared__ double rows[kSide][kDeep + kGap], part[kDeep][kSide + kGap];
-    const ptrdiff_t top = (ptrdiff_t)blockIdx.x * kSide;
+    const ptrdiff_t top = (ptrdiff_t)(blockIdx.x % each) * kSide, number = blockIdx.x / each;
+    const gd::Points<T> shift = shifts.matrix(number);
+    Job<T, T> job = given;
+    job.x = given.all.matrix(number);
+    job.to += number * job.x.count * job.to_stride;
+    job.terms += number * job.x.count;
     constexpr bool kRounded = sizeof(T) == sizeof(float);
     constexpr double kSums = kRounded ? GD_F32_FACTORED_SUMS : GD_F64_FACTORED_SUMS;
     constexpr double kFloor = kRounded ? GD_F32_FACTORED_FLOOR : GD_F64_FACTORED_FLOOR;
@@ -537,10 +542,13 @@ cudaError_t launch_numbers(const gd_launch &launch, const gd_prepare &job)
             return launch_rows<GD_DISTRIBUTION, T>(launch, job);
         case GD_BITS:
             return launch_rows<GD_BITS, T, int32_t>(launch, job);
-        default:
+        default: {
+            const Job<T, T> rows = job_of<T, T>(job);
+            const ptrdiff_t each = gd::ceil_div(job.x.rows, kSide);
             return gd::enqueue<gd::Start::kEarly>(
-                launch, multiply<T>, gd::ceil_div(job.x.rows, kSide), dim3(kMultiplyThreads), 0,
-                job_of<T, T>(job), gd::points_of<T>(job.origin), job.factor);
+                launch, multiply<T>, rows.all.count * each, dim3(kMultiplyThreads), 0, rows,
+                gd::own_of<T>(job.origin, job.origins), job.factor, (unsigned)each);
+        }
     }
 }
 
