@@ -438,7 +438,7 @@ static gd_status prepare_many(gd_job *job, const gd_names *names, gd_axes *place
         for (int axis = 0; axis < placed->count; ++axis) {
             placed->strides[stack][axis] = given.passed[axis] * bytes;
         }
-        *own = gd_stack_own(placed, stack);
+        *own = gd_stack_own(placed, stack, stack);
     }
     return status;
 }
@@ -448,11 +448,16 @@ gd_status gd_job_many(gd_job *job, const gd_axes *axes, ptrdiff_t count, bool pa
 {
     const int kept = job->stage.owned_count;
     gd_axes placed = *axes;
-    gd_own own_a = gd_stack_own(axes, 0), own_b = gd_stack_own(axes, 1);
+    /* Rows times a factor start from the first row of the matrix of B that they go with. */
+    const int beside = job->form.preparation == GD_FACTORED ? 1 : 0;
+    gd_own own_a = gd_stack_own(axes, 0, beside), own_b = gd_stack_own(axes, 1, 1);
+    const gd_own origins_of_a = gd_stack_own(axes, 1, 0), origins_of_b = own_b;
     gd_prepared_rows a = {.given = *job->a}, b = {.given = *job->b};
     gd_cdist *const call = &job->call;
     gd_status status = set_arguments(job, err);
+    job->task.origin = *job->b;
     if (status == GD_OK) {
+        job->task.origins = &origins_of_b;
         status = prepare_many(job, &B_NAMES, &placed, 1, &own_b, &b, err);
     }
     call->whole_b = b.rows;
@@ -463,6 +468,7 @@ gd_status gd_job_many(gd_job *job, const gd_axes *axes, ptrdiff_t count, bool pa
         ask_for_pairs(job, out->data);
     }
     else if (status == GD_OK) {
+        job->task.origins = &origins_of_a;
         status = prepare_many(job, &A_NAMES, &placed, 0, &own_a, &a, err);
     }
     call->many.count = count;
@@ -471,6 +477,8 @@ gd_status gd_job_many(gd_job *job, const gd_axes *axes, ptrdiff_t count, bool pa
     call->many.a = placed.strides[0];
     call->many.b = placed.strides[1];
     call->many.out = placed.strides[2];
+    call->many.given_a = axes->strides[0];
+    call->many.given_b = axes->strides[1];
     call->many.own_a = &own_a;
     call->many.own_b = &own_b;
     call->many.sure_root = sure_root;

@@ -604,8 +604,7 @@ const gd_kernel *gd_for_many(const gd_request *request, ptrdiff_t rows, const gd
     size_t count;
     const gd_kernel *table = gd_kernels(&count);
     *sure_root = chosen->flags & GD_SURE_ROOT;
-    /* Rows times a factor start from the first row of a matrix of their own (GD_FACTORED). */
-    if (chosen->backend == GD_CPU || request->form.preparation == GD_FACTORED) {
+    if (chosen->backend == GD_CPU) {
         return NULL;
     }
     const bool equal = has_equal_bits(chosen, request) || *sure_root;

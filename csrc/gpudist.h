@@ -228,14 +228,15 @@ typedef struct gd_cdist {
     gd_matrix a_given, b_given;
     /* Rows of the table with GD_MANY: a, b and out are the first of `count` matrices, along so many
      * axes of these lengths (GD_MOST_AXES at most), so many bytes apart; without a count, there is
-     * one. Terms are those of own_a's and own_b's matrices, one after the other. sure_root: roots
-     * are those of cdist/cuda_narrow. */
+     * one. Terms are those of own_a's and own_b's matrices, one after the other. Operands as given
+     * are given_a and given_b bytes apart. sure_root: roots are those of cdist/cuda_narrow. */
     struct {
         ptrdiff_t count;
         int axes;
         const ptrdiff_t *shape, *a, *b, *out;
         const gd_own *own_a, *own_b;
         bool sure_root;
+        const ptrdiff_t *given_a, *given_b;
     } many;
 } gd_cdist;
 typedef gd_status gd_cdist_kernel(gd_cdist *call, gd_error *err);
@@ -304,8 +305,7 @@ typedef enum gd_preparation {
 
 /* One operand: x as given becomes `to`, a dense matrix of x's dtype (but for GD_BITS) and as many
  * rows, on the same device. Sums are float64, whatever the dtype. Enqueued on the stream. On a CUDA
- * device x may be the first of many matrices, whose rows `to` holds one after the other; all but
- * GD_FACTORED. */
+ * device x may be the first of many matrices, whose rows `to` holds one after the other. */
 typedef struct gd_prepare {
     gd_preparation what;
     void *stream;
@@ -315,6 +315,7 @@ typedef struct gd_prepare {
     const double *weights; /* GD_UNIT, GD_CENTRED_UNIT: one a column, or NULL */
     const double *factor;  /* GD_FACTORED: d x d, dense, row-major */
     gd_matrix origin;      /* GD_FACTORED: its first row is the shift; of x's dtype, beside x */
+    const gd_own *origins; /* those of x's matrices, where it is the first of many */
 } gd_prepare;
 gd_status gd_cpu_prepare(const gd_prepare *job, gd_error *err);
 gd_status gd_cuda_prepare(const gd_prepare *job, gd_error *err);

@@ -129,19 +129,20 @@ bool gd_stack_merge(int axes, const ptrdiff_t *shape, const gd_stack *const *sta
     return true;
 }
 
-gd_own gd_stack_own(const gd_axes *axes, int stack)
+gd_own gd_stack_own(const gd_axes *axes, int stack, int beside)
 {
-    const ptrdiff_t *const strides = axes->strides[stack];
+    const ptrdiff_t *const strides = axes->strides[stack], *const others = axes->strides[beside];
     gd_own own = {.count = 1};
     for (int axis = 0; axis < axes->count; ++axis) {
-        if (strides[axis] != 0) {
+        if (strides[axis] != 0 || others[axis] != 0) {
             own.shape[own.axes] = axes->shape[axis];
             own.strides[own.axes++] = strides[axis];
         }
     }
     for (int axis = axes->count - 1; axis >= 0; --axis) {
-        own.passed[axis] = strides[axis] != 0 ? own.count : 0;
-        own.count *= strides[axis] != 0 ? axes->shape[axis] : 1;
+        const bool moves = strides[axis] != 0 || others[axis] != 0;
+        own.passed[axis] = moves ? own.count : 0;
+        own.count *= moves ? axes->shape[axis] : 1;
     }
     return own;
 }

@@ -29,8 +29,9 @@ typedef struct gd_axes {
 bool gd_stack_merge(int axes, const ptrdiff_t *shape, const gd_stack *const *stacks, int count,
                     gd_axes *merged);
 
-/* The matrices of one of the stacks that are not one another. */
-gd_own gd_stack_own(const gd_axes *axes, int stack);
+/* The matrices of one of the stacks that are not one another, or not beside one another's matrix of
+ * the stack `beside`. */
+gd_own gd_stack_own(const gd_axes *axes, int stack, int beside);
 
 /* Computes the matrix of that number; what belongs to `member` of the team is scratch. */
 typedef gd_status gd_stack_part(void *context, ptrdiff_t number, int member, gd_error *err);

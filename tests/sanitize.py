@@ -20,10 +20,10 @@ from gpudist.semirings import SEMIRINGS
 
 # Rows and columns of results, off all tiles; of more some kernels have another form.
 SHAPES = ((131, 67), (1300, 901))
-OF_BATCHES = tuple(
-    f"cdist/cuda_{name}"
-    for name in ("many", "tile", "tensor_once", "sums", "in_box", "bits", "haversine")
-)
+OF_BATCHES = [
+    *("cdist/cuda_many", "cdist/cuda_tile", "cdist/cuda_tensor_once", "cdist/cuda_sums"),
+    *("cdist/cuda_in_box", "cdist/cuda_bits", "cdist/cuda_haversine", "cdist/cuda_mahalanobis"),
+]
 OTHER_FORMS = tuple(
     f"cdist/cuda_{name}" for name in ("tile", "tensor", "tensor_mma", "tensor_once", "tensor_f64")
 )

@@ -14,7 +14,8 @@
  *
  * Launch: 256 threads a tile of 32 x 128 results. They look for bad ones, each down a column, and
  * put their places on a list in shared memory; then groups of up to 32 lanes take the list's
- * entries one by one, so that a few bad results are as good as many at using the threads.
+ * entries one by one, so that a few bad results are as good as many at using the threads. Of a
+ * batch all matrices' tiles are one grid, and the first step is one launch too.
  *
  * Reached on an H200, a whole call with 16384 x 16384 float32 results: 4.7 ms for d = 128, of which
  * tile.cu 2.8. */
@@ -22,6 +23,7 @@
 
 #include "arch/dependent.cuh"
 #include "cdist/mahalanobis.cuh"
+#include "cdist/matrices.cuh"
 #include "common/grid.cuh"
 
 namespace {
@@ -38,6 +40,21 @@ struct Forms : gd::Target<T> {
     const double *vi, *a_terms, *b_terms;
     int lanes;            /* of a group: a power of two, at most a warp */
     const unsigned *lost; /* whether there is a bad one, NULL if that is unknown */
+    gd::Matrices all;
+    gd::Apart given_a, given_b; /* how far matrices of operands as given are apart */
+
+    /* The call for one of many matrices, which begins there. */
+    __device__ __forceinline__ Forms one(const gd::Begin &begin, unsigned number) const
+    {
+        Forms call = *this;
+        call.out += begin.out;
+        call.a.data += all.batch.offset(given_a, number);
+        call.b.data += all.batch.offset(given_b, number);
+        if (a_terms != NULL) {
+            call.a_terms += begin.rows_a, call.b_terms += begin.rows_b;
+        }
+        return call;
+    }
 };
 
 template <typename T>
@@ -132,25 +149,34 @@ __device__ __forceinline__ void list_bad(const Forms<T> &call, ptrdiff_t top, pt
     }
 }
 
-template <typename T>
+/* each: tiles of a matrix. For one matrix nothing is added to find it. */
+template <bool kMany, typename T>
 __global__ void __launch_bounds__(kThreads)
-    forms(const __grid_constant__ Forms<T> call, const __grid_constant__ gd::Grid grid,
-          unsigned tiles)
+    forms(const __grid_constant__ Forms<T> first, const __grid_constant__ gd::Grid grid,
+          unsigned each)
 {
     __shared__ unsigned short list[kRows * kCols];
     __shared__ T limits[kRows];
     __shared__ int bad;
+    [[maybe_unused]] __shared__ gd::Begin begin;
     gd::follow();
-    if (call.lost && *call.lost == 0) {
+    if (first.lost && *first.lost == 0) {
         return;
     }
-    for (unsigned tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+    for (ptrdiff_t tile = blockIdx.x; tile < each * first.all.count; tile += gridDim.x) {
         unsigned tile_row, tile_col;
-        if (!grid.find(&tile_row, &tile_col, tile)) {
+        if (!grid.find(&tile_row, &tile_col, (unsigned)(kMany ? tile % each : tile))) {
             continue;
         }
         const ptrdiff_t top = (ptrdiff_t)tile_row * kRows, left = (ptrdiff_t)tile_col * kCols;
         __syncthreads(); /* nobody reads the last tile's list any more */
+        [[maybe_unused]] Forms<T> moved;
+        if constexpr (kMany) {
+            const unsigned number = (unsigned)(tile / each);
+            first.all.find(begin, number, first.a.count, first.b.count);
+            moved = first.one(begin, number);
+        }
+        const Forms<T> &call = kMany ? moved : first;
         if (threadIdx.x == 0) {
             bad = 0;
         }
@@ -183,25 +209,34 @@ cudaError_t launch(const gd_cdist &call, const unsigned *lost)
     while (lanes < 32 && lanes < call.a_given.cols) {
         lanes *= 2;
     }
-    const Forms<T> arguments = {gd::target_of<T>(call),
-                                gd::points_of<T>(call.a_given),
-                                gd::points_of<T>(call.b_given),
-                                call.a_given.cols,
-                                call.vi,
-                                call.a_terms,
-                                call.b_terms,
-                                lanes,
-                                lost};
+    Forms<T> arguments = {gd::target_of<T>(call),
+                          gd::points_of<T>(call.a_given),
+                          gd::points_of<T>(call.b_given),
+                          call.a_given.cols,
+                          call.vi,
+                          call.a_terms,
+                          call.b_terms,
+                          lanes,
+                          lost,
+                          gd::matrices_of<T>(call),
+                          {},
+                          {}};
+    for (int axis = 0; axis < arguments.all.batch.axes; ++axis) {
+        arguments.given_a.along[axis] = call.many.given_a[axis] / (ptrdiff_t)sizeof(T);
+        arguments.given_b.along[axis] = call.many.given_b[axis] / (ptrdiff_t)sizeof(T);
+    }
     const gd::Grid grid(call.pairs, gd::ceil_div(call.out.rows, kRows),
                         gd::ceil_div(call.out.cols, kCols), 1, kRows, kCols);
     const cudaError_t code = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount,
                                                     call.launch.device.index);
     const ptrdiff_t most = (ptrdiff_t)processors * kBlocks;
+    const ptrdiff_t tiles = grid.blocks() * arguments.all.count;
     return code != cudaSuccess
                ? code
                : gd::enqueue<gd::Start::kEarly>(
-                     call.launch, forms<T>, grid.blocks() < most ? grid.blocks() : most,
-                     dim3(kThreads), 0, arguments, grid, (unsigned)grid.blocks());
+                     call.launch, arguments.all.count > 1 ? forms<true, T> : forms<false, T>,
+                     tiles < most ? tiles : most, dim3(kThreads), 0, arguments, grid,
+                     (unsigned)grid.blocks());
 }
 
 }  // namespace
@@ -218,7 +253,10 @@ extern "C" gd_status gd_cuda_cdist_mahalanobis(gd_cdist *call, gd_error *err)
     if (call->a_terms != NULL || call->launch.sizing) {
         gd_cdist euclidean = *call;
         euclidean.metric = GD_EUCLIDEAN;
-        const gd_status status = gd_cuda_cdist_tile(&euclidean, err);
+        const bool small =
+            call->many.count > 0 && (call->out.rows < kRows || call->out.cols < kRows);
+        const gd_status status =
+            small ? gd_cuda_cdist_many(&euclidean, err) : gd_cuda_cdist_tile(&euclidean, err);
         call->launch.workspace_bytes = euclidean.launch.workspace_bytes;
         if (status != GD_OK || call->launch.sizing) {
             return status;

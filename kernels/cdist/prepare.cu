@@ -419,11 +419,16 @@ __device__ __forceinline__ void add_products(const double (*rows)[kDeep + kGap],
 
 template <typename T>
 __global__ void __launch_bounds__(kMultiplyThreads, 2)
-    multiply(const __grid_constant__ Job<T> job, const __grid_constant__ gd::Points<T> x,
-             const __grid_constant__ gd::Points<T> shift, const double *__restrict__ factor)
+    multiply(const __grid_constant__ Job<T> given, const __grid_constant__ gd::Own<T> all,
+             const __grid_constant__ gd::Own<T> shifts, const double *__restrict__ factor,
+             unsigned each)
 {
     __shared__ double rows[kSide][kDeep + kGap], part[kDeep][kSide + kGap];
-    const ptrdiff_t top = (ptrdiff_t)blockIdx.x * kSide;
+    const ptrdiff_t top = (ptrdiff_t)(blockIdx.x % each) * kSide, number = blockIdx.x / each;
+    const gd::Points<T> x = all.matrix(number), shift = shifts.matrix(number);
+    Job<T> job = given;
+    job.to += number * x.count * job.to_stride;
+    job.terms += number * x.count;
     constexpr bool kRounded = sizeof(T) == sizeof(float);
     constexpr double kSums = kRounded ? GD_F32_FACTORED_SUMS : GD_F64_FACTORED_SUMS;
     constexpr double kFloor = kRounded ? GD_F32_FACTORED_FLOOR : GD_F64_FACTORED_FLOOR;
@@ -533,10 +538,13 @@ cudaError_t launch_numbers(const gd_launch &launch, const gd_prepare &job)
             return launch_rows<GD_DISTRIBUTION, T>(launch, job);
         case GD_BITS:
             return launch_rows<GD_BITS, T, int32_t>(launch, job);
-        default:
+        default: {
+            const gd::Own<T> all = gd::own_of<T>(job.x, job.many);
+            const ptrdiff_t each = gd::ceil_div(job.x.rows, kSide);
             return gd::enqueue<gd::Start::kEarly>(
-                launch, multiply<T>, gd::ceil_div(job.x.rows, kSide), dim3(kMultiplyThreads), 0,
-                job_of<T>(job), gd::points_of<T>(job.x), gd::points_of<T>(job.origin), job.factor);
+                launch, multiply<T>, all.count * each, dim3(kMultiplyThreads), 0, job_of<T>(job),
+                all, gd::own_of<T>(job.origin, job.origins), job.factor, (unsigned)each);
+        }
     }
 }
 
