@@ -178,11 +178,12 @@ static gd_status send_by_reserve(gd_bus *bus, const gd_arrival *a, gd_error *err
         return send_plainly(a, err);
     }
     /* In one piece if it fits: a slot is free again when the device has come to what is in it,
-     * behind its work on what was sent before, and the other one can be filled meanwhile. */
+     * behind its work on what was sent before, and the other one can be filled meanwhile, with the
+     * next operand too. */
     const gd_sending way = cut(a, bus, a->stream, 1, bus->slot_bytes);
     gd_status status = gd_bus_reserve(bus, err);
     for (ptrdiff_t i = 0; i < way.pieces && status == GD_OK; ++i) {
-        const int slot = GD_SLOTS + (int)(i % GD_RESERVE);
+        const int slot = GD_SLOTS + (int)(bus->reserved++ % GD_RESERVE);
         if ((status = gd_cuda_mark_wait(bus->landed[slot], err)) == GD_OK) {
             const gd_rows piece = piece_for(&way, i, bus->slot[slot]);
             gd_crew_copy(bus->crew, &piece);

@@ -21,6 +21,7 @@ struct gd_bus {
     void *computed[GD_PANELS], *departed[GD_PANELS];
     void *stream;
     bool ready;           /* but for the reserve, which few calls need */
+    unsigned reserved;    /* pieces that went by the reserve, whose slots take turns */
     struct gd_crew *crew; /* who copies for a result that is using it, or NULL */
 };
 

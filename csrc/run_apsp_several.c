@@ -49,13 +49,14 @@ enum {
     ROWS = 1024,            /* of a band that comes or goes */
     EARLY_BANDS = 1,        /* that go through parts of the last turn as these are closed */
     STEP = 128,             /* every kernel takes multiples of it */
-    HEAD_BYTES = 24 * STEP, /* of a row's elements at the stages of the first turn, and the last */
-    TAIL_BYTES = 32 * STEP,
+    HEAD_BYTES = 32 * STEP, /* of a row's elements at the stages of the first turn, and the last */
+    TAIL_BYTES = 48 * STEP,
     PART_BYTES = 8 * STEP, /* of those at the stages of a part */
     TURNS = 8,             /* of a device, at least, where it has so many steps */
 };
-/* Updates on each device that make a turn long enough: 0.5 ms of an H200. */
-static const double ENOUGH = 0x1p33;
+/* Updates on each device that make a turn long enough: 0.5 ms of an H200. Where one step makes as
+ * many as PLENTY, 4 ms, two to a turn take 1 % less. */
+static const double ENOUGH = 0x1p33, PLENTY = 0x1p36;
 
 typedef struct gd_span {
     ptrdiff_t first, rows;
@@ -98,7 +99,7 @@ static void plan_turns(gd_several *s, bool ends)
     const ptrdiff_t element = (ptrdiff_t)gd_dtype_size(call->dtype);
     const double one = (double)call->step * (double)call->padded * (double)s->holders[0].rows;
     const ptrdiff_t steps = s->holders[0].rows / call->step / TURNS;
-    const ptrdiff_t enough = one < ENOUGH ? (ptrdiff_t)(ENOUGH / one) : 1;
+    const ptrdiff_t enough = one < ENOUGH ? (ptrdiff_t)(ENOUGH / one) : one < PLENTY ? 1 : 2;
     s->pivots = gd_most(1, gd_least(steps, enough)) * call->step;
     s->band = on_cuda(last) ? ROWS : 4 * call->step;
     /* Predecessors of a turn's parts would not lie side by side. */
