@@ -153,6 +153,11 @@ def search_by_products(kernel, rng):
         )
         for k in (1, 100):
             gpudist.knn(a, b, k, metrics[0], kernel=kernel.id)
+        b[1::2] = b[rng.integers(0, 400, len(b[1::2]))]  # rows that are there often
+        a[::2] = b[:65]
+        for k in (3, 300):
+            gpudist.knn(a, b, k, metrics[0], kernel=kernel.id)
+        gpudist.knn(b, k=3, metric=metrics[0], rows=slice(0, 65), kernel=kernel.id)
 
 
 def search_by_truths(kernel, rng):

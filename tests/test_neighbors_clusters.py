@@ -80,6 +80,39 @@ def copies_at_the_end(rng, d):
     return a, b[np.argsort((b == 0).all(axis=1), kind="stable")]
 
 
+def each_twice(rng, d):
+    a, b = rng.normal(size=(M, d)), rng.normal(size=(N // 2, d))
+    b[::100] = np.nan
+    b[1::200] = -0.0
+    b[2::200] = 0
+    a[::3] = b[: len(a[::3])]
+    return a, np.concatenate([b, b])[rng.permutation(len(b) * 2)]
+
+
+def categories(parts, lacking=False):
+    """A one in each of some parts of a row, or in A in all parts but the first."""
+
+    def draw(rng, d):
+        each = d // parts
+        both = []
+        for rows in (M, N):
+            x = np.zeros((rows, d))
+            for part in range(parts):
+                x[np.arange(rows), part * each + rng.integers(0, each, rows)] = 1
+            both.append(x)
+        both[0][:, :each] *= not lacking
+        return tuple(both)
+
+    return draw
+
+
+def mostly_zeros(rng, d):
+    a, b = rng.normal(size=(M, d)), rng.normal(size=(N, d))
+    b[rng.random(N) < 0.97] = 0
+    a[::4] = 0
+    return a, b
+
+
 def equally_far(count):
     """Rows at just the same distance from half of A, more than are sorted at once."""
 
@@ -128,6 +161,16 @@ SETS = {
     "few different rows": copies(9),
     "few different rows among others": copies(4, 0.3),
     "copies at the end": copies_at_the_end,
+    "500 different rows": copies(500),
+    "5000 different rows among others": copies(5000, 0.7),
+    "each twice": each_twice,
+    "mostly zeros": mostly_zeros,
+    "all equal": lambda rng, d: (rng.normal(size=(M, d)), np.full((N, d), 0.1)),
+    "heavy tails": lambda rng, d: tuple(rng.standard_t(1.5, size=(r, d)) for r in (M, N)),
+    "categories": categories(1),
+    "categories of three": categories(3),
+    "categories that rows lack": categories(2, lacking=True),
+    "whole numbers": lambda rng, d: tuple(rng.integers(0, 3, (r, d)) for r in (M, N)),
     "3000 equally far": equally_far(3000),
     "6000 equally far": equally_far(6000),
     "with odd ones": with_odd_ones,
@@ -170,7 +213,9 @@ def test_neighbours_are_those_of_all_pairs(name, d, dtype, metric, rng):
         same(found, type(found)(panels.distances[:, :k], panels.indices[:, :k]))
 
 
-@pytest.mark.parametrize("name", ["some", "tight", "of very different sizes", "with odd ones"])
+@pytest.mark.parametrize(
+    "name", ["some", "tight", "of very different sizes", "with odd ones", "each twice"]
+)
 @pytest.mark.parametrize("d", [40, 170])
 def test_among_themselves_and_within_a_radius(name, d, rng):
     _, b = points(rng, name, d, "float32")

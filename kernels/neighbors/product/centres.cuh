@@ -148,9 +148,8 @@ static __global__ void __launch_bounds__(kMates) find_centres(const __grid_const
 {
     follow();
     __shared__ Largest largest;
-    __shared__ Copied copied;
     const int i = threadIdx.x;
-    find_copied(plan, copied);
+    count_copies(plan);
     if (i < kMostCentres) {
         plan.of_columns.counts[i] = plan.of_columns.taken[i] = 0;
         plan.of_rows.counts[i] = plan.of_rows.taken[i] = 0;
@@ -195,7 +194,7 @@ static __global__ void __launch_bounds__(kMates) find_centres(const __grid_const
 }
 
 /* A block a centre: the mean of its rows of the sample, and its image beside the others. Blocks
- * beyond those of centres look for copies of rows. */
+ * beyond those of centres make room for those who look for copies of rows. */
 constexpr int kCentreThreads = 128;
 template <typename T>
 __global__ void __launch_bounds__(kCentreThreads)
@@ -203,11 +202,11 @@ __global__ void __launch_bounds__(kCentreThreads)
 {
     follow();
     __shared__ int mates[kMates], count;
-    __shared__ Marking marking;
     __shared__ float squares[kCentreThreads / kLanes];
     const int own = (int)blockIdx.x, thread = (int)threadIdx.x, lane = thread % kLanes;
     if (own >= plan.most_centres) {
-        mark_copies(plan, marking, own - plan.most_centres, (int)gridDim.x - plan.most_centres);
+        empty_slots(plan, plan.b.count, own - plan.most_centres,
+                    (int)gridDim.x - plan.most_centres);
         return;
     }
     if (!plan.has_several() || own >= (int)plan.found->centres) {
@@ -508,15 +507,31 @@ static __global__ void __launch_bounds__(kMemberThreads)
 
 /* ---------------------------------------------------------------- which tiles */
 
+/* Lists all sampled tiles for a strip, with the images of copies, if there are any. */
+__device__ __forceinline__ void list_whole_sample(const Plan &plan, int strip)
+{
+    const int first = (int)threadIdx.x * kSampledAtOnce;
+    if (plan.has_copies() && first < plan.sampled) {
+        plan.units[0][atomicAdd(&plan.found->units[0], 1)] = {
+            strip,
+            0,
+            first,
+            min(first + kSampledAtOnce, plan.sampled),
+            (int)(plan.first_sampled / kTileCols) + first,
+            1};
+    }
+}
+
 /* A block a strip. */
 static __global__ void __launch_bounds__(kTileRows) list_samples(const __grid_constant__ Plan plan)
 {
     follow();
     __shared__ bool own[kMostCentres];
+    const int strip = (int)blockIdx.x, thread = (int)threadIdx.x;
     if (!plan.has_several()) {
+        list_whole_sample(plan, strip);
         return;
     }
-    const int strip = (int)blockIdx.x, thread = (int)threadIdx.x;
     const int centres = (int)plan.found->centres, place = strip * kTileRows + thread;
     if (thread < kMostCentres) {
         own[thread] = false;
@@ -582,6 +597,7 @@ static __global__ void __launch_bounds__(kUnitThreads)
     }
     const int lane = (int)threadIdx.x % kLanes;
     const int together = plan.sorted_tiles * kTileCols;
+    const bool has_copies = plan.has_copies();
     const int blocks = plan.of_columns.starts[plan.found->centres] / together;
     constexpr int kWarpsOfBlock = kUnitThreads / kLanes;
     for (int item = (int)blockIdx.x * kWarpsOfBlock + (int)threadIdx.x / kLanes;
@@ -594,7 +610,14 @@ static __global__ void __launch_bounds__(kUnitThreads)
         if (part != Part::kAll && first != (part == Part::kFirst)) {
             continue;
         }
-        const int tiles = min(plan.sorted_tiles, every_nth(columns - before, kTileCols));
+        int tiles = min(plan.sorted_tiles, every_nth(columns - before, kTileCols));
+        while (tiles > 0 && has_copies &&
+               plan.column_of[(ptrdiff_t)(tile + tiles - 1) * kTileCols] < 0) {
+            --tiles; /* copies have no images */
+        }
+        if (tiles == 0) {
+            continue;
+        }
         TileFacts all = {};
         for (int i = 0; i < tiles; ++i) {
             const TileFacts one = plan.tile_facts[tile + i];

@@ -1,25 +1,26 @@
-/* copies.cuh: rows of B that are there many times.
+/* copies.cuh: rows of B that are there more than once.
  *
- * Idea: of equal rows those with the smallest indices come first, for whatever row of A. So as many
- * as are wanted, and one that may be the row itself, are all that can be neighbours. The others
- * have no images: thousands of candidates at the same distance, more than lists hold, would be
- * looked at. Which rows those are a sample says: each that is there often is in it twice. Rows that
- * are equal to one of these are marked, B being read once; then the last that counts is found.
+ * Idea: of equal rows the first alone has an image, and says in the end which ones follow it. If a
+ * row is among the k nearest by distance and index, then the first of those that are equal to it is
+ * among the k nearest that are first: each of these that came before it would be nearer, or as near
+ * with a smaller index, and so would be k rows. So lists have what differs, of which there may be
+ * few, and not thousands of candidates at one distance; a candidate counts for as many rows as are
+ * equal to it, and rank.cuh writes these one after the other.
  *
- * Where no row of the sample is there twice nothing is done. */
+ * Whether rows are there more than once a sample says. Then each row goes to a slot by its hash,
+ * and belongs to the group of whoever was there first, if they are equal; a block sorts 4096 rows
+ * by their groups, and the last one links what all have found, in the order of rows. Any groups of
+ * equal rows are right: that some rows find no slot, or share a hash with others, or that rows with
+ * NaN are equal to none, decides only what a search takes.
+ *
+ * The guess counts rows, so that its sample has images of all (prepare_columns.cuh). */
 #ifndef GPUDIST_NEIGHBORS_PRODUCT_COPIES_CUH
 #define GPUDIST_NEIGHBORS_PRODUCT_COPIES_CUH
-
-#include <climits>
 
 #include "neighbors/product/prepare.cuh"
 
 namespace gd {
 namespace filter {
-
-/* Rows of the sample that are equal, for the row to be looked for; and copies that lists have room
- * for, or so many times as many as are wanted. */
-constexpr int kFewestEqual = 2, kFewCopies = 1024, kTimesCopied = 4;
 
 template <typename T>
 __device__ __forceinline__ ptrdiff_t row_of_mate(const PlanOf<T> &plan, int i)
@@ -27,52 +28,55 @@ __device__ __forceinline__ ptrdiff_t row_of_mate(const PlanOf<T> &plan, int i)
     return plan.b.count * i / kMates;
 }
 
-/* Lists the rows of the sample that are there more than once, or of too many those that are there
- * most often. All threads of a block, one for each row of the sample. */
-struct Copied {
-    unsigned mates[kMates], count;
-};
-__device__ __forceinline__ void find_copied(const Plan &plan, Copied &shared)
+/* Notes how many rows of the sample are there before. All threads of a block, one for each. */
+__device__ __forceinline__ void count_copies(const Plan &plan)
 {
-    const int i = (int)threadIdx.x, first = plan.first_mates[i];
-    shared.mates[i] = 0;
+    const int i = (int)threadIdx.x;
+    const int copies = __syncthreads_count(plan.first_mates[i] < i);
     if (i == 0) {
-        shared.count = 0;
-    }
-    __syncthreads();
-    if (first < kMates) {
-        atomicAdd(&shared.mates[first], 1);
-    }
-    __syncthreads();
-    const int mates = (int)shared.mates[i];
-    int least = kFewestEqual;
-    while (__syncthreads_count(mates >= least) > kMostCopied) {
-        ++least;
-    }
-    if (mates >= least) {
-        const unsigned at = atomicAdd(&shared.count, 1);
-        plan.copied[at] = i;
-        plan.copies[at] = 0;
-    }
-    __syncthreads();
-    if (i == 0) {
-        plan.found->copied = shared.count;
-        plan.found->marked = 0;
+        plan.found->copies = (unsigned)copies;
+        plan.found->grouped = 0;
     }
 }
 
-/* Numbers that equal rows have in common, of some rows at once. All lanes of a warp get them. */
+/* Makes slots and groups empty, where they are wanted. All threads of `blocks`. */
+__device__ __forceinline__ void empty_slots(const Plan &plan, ptrdiff_t rows, int block, int blocks)
+{
+    if (!plan.has_copies()) {
+        return;
+    }
+    const uint4 empty = {~0u, ~0u, ~0u, ~0u};
+    constexpr ptrdiff_t kOfWord = sizeof(uint4);
+    const ptrdiff_t slots =
+        ceil_div(kSlotsOfRow * rows * (ptrdiff_t)sizeof *plan.hash_slots, kOfWord);
+    const ptrdiff_t groups = ceil_div(rows * (ptrdiff_t)sizeof *plan.groups, kOfWord);
+    for (ptrdiff_t i = (ptrdiff_t)block * blockDim.x + threadIdx.x; i < slots + groups;
+         i += (ptrdiff_t)blocks * blockDim.x) {
+        uint4 *const to = i < slots ? reinterpret_cast<uint4 *>(plan.hash_slots) + i
+                                    : reinterpret_cast<uint4 *>(plan.groups) + (i - slots);
+        *to = empty;
+    }
+}
+
+/* Numbers that equal rows have in common, of some rows at once, or kNoHash of those with NaN. All
+ * lanes of a warp get them. */
 constexpr int kHashed = 4;
+constexpr unsigned kNoHash = 0;
+__device__ __forceinline__ unsigned spread(unsigned x)
+{
+    x ^= x >> 15;
+    x *= 0x9e3779b1u;
+    x ^= x >> 13;
+    x *= 0x85ebca77u;
+    return x ^ x >> 16;
+}
 template <typename T>
 __device__ __forceinline__ void hash_rows(const PlanOf<T> &plan, const ptrdiff_t (&rows)[kHashed],
                                           unsigned (&hashes)[kHashed])
 {
-    constexpr unsigned kOdd = 0x9e3779b1u;
-    const auto spread = [](unsigned bits) {
-        const unsigned x = bits * kOdd;
-        return x ^ x >> 16;
-    };
+    constexpr unsigned kOfDim = 0xc2b2ae3du;
     unsigned sums[kHashed] = {};
+    bool is_nan[kHashed] = {};
     for (ptrdiff_t dim = (ptrdiff_t)(threadIdx.x % kLanes) * 4; dim < plan.d; dim += 4 * kLanes) {
         Four<T> four[kHashed];
 #pragma unroll
@@ -83,168 +87,256 @@ __device__ __forceinline__ void hash_rows(const PlanOf<T> &plan, const ptrdiff_t
         for (int r = 0; r < kHashed; ++r) {
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
+                const T x = four[r].x[i];
                 unsigned bits;
                 if constexpr (sizeof(T) == sizeof(float)) {
-                    bits = spread(__float_as_uint(four[r].x[i]));
+                    bits = __float_as_uint(x);
                 }
                 else {
-                    bits = spread((unsigned)__double2hiint(four[r].x[i]) ^
-                                  spread((unsigned)__double2loint(four[r].x[i])));
+                    bits = (unsigned)__double2hiint(x) + spread((unsigned)__double2loint(x));
                 }
-                sums[r] += bits * (2 * (unsigned)(dim + i) + 1);
+                sums[r] += spread(bits + (unsigned)(dim + i) * kOfDim);
+                is_nan[r] = is_nan[r] || x != x;
             }
         }
     }
 #pragma unroll
     for (int r = 0; r < kHashed; ++r) {
-        hashes[r] = __reduce_add_sync(~0u, sums[r]);
+        const unsigned sum = __reduce_add_sync(~0u, sums[r]);
+        hashes[r] = __any_sync(~0u, is_nan[r]) ? kNoHash : max(sum, kNoHash + 1);
     }
 }
 
-/* All lanes of a warp. */
-template <typename T>
-__device__ __forceinline__ bool are_equal(const PlanOf<T> &plan, ptrdiff_t one, ptrdiff_t other)
+/* The row whose group a row of B belongs to if they are equal, as their hashes are: that which came
+ * first to a slot; itself if no slot is near. A slot has a hash and a row. */
+__device__ __forceinline__ int find_group(const Plan &plan, ptrdiff_t rows, int row, unsigned hash)
 {
-    bool equal = true;
-    for (ptrdiff_t dim = (ptrdiff_t)(threadIdx.x % kLanes) * 4; dim < plan.d; dim += 4 * kLanes) {
-        const Four<T> x = load_dims(plan.b, plan.words_b, one, dim, plan.d);
-        const Four<T> y = load_dims(plan.b, plan.words_b, other, dim, plan.d);
+    constexpr int kSlotsTried = 64;
+    constexpr unsigned long long kEmpty = ~0ull;
+    if (hash == kNoHash) {
+        return row;
+    }
+    const unsigned slots = kSlotsOfRow * (unsigned)rows;
+    unsigned at = __umulhi(hash, slots);
+    for (int tried = 0; tried < kSlotsTried; ++tried) {
+        unsigned long long there = __ldcg(plan.hash_slots + at);
+        if (there == kEmpty) {
+            there = atomicCAS(plan.hash_slots + at, kEmpty,
+                              (unsigned long long)hash << 32 | (unsigned)row);
+        }
+        if (there == kEmpty) {
+            return row;
+        }
+        if ((unsigned)(there >> 32) == hash) {
+            return (int)(unsigned)there;
+        }
+        at = at + 1 < slots ? at + 1 : 0;
+    }
+    return row;
+}
+
+/* Whether some rows of B are equal to others, a bit each. All lanes of a warp get them. */
+template <typename T>
+constexpr int kCompared = 16 / (int)sizeof(T);
+template <typename T>
+__device__ __forceinline__ unsigned find_equal(const PlanOf<T> &plan,
+                                               const ptrdiff_t (&rows)[kCompared<T>],
+                                               const ptrdiff_t (&others)[kCompared<T>])
+{
+    bool equal[kCompared<T>];
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            equal = equal && x.x[i] == y.x[i];
+    for (int r = 0; r < kCompared<T>; ++r) {
+        equal[r] = true;
+    }
+    for (ptrdiff_t dim = (ptrdiff_t)(threadIdx.x % kLanes) * 4; dim < plan.d; dim += 4 * kLanes) {
+        Four<T> x[kCompared<T>], y[kCompared<T>];
+#pragma unroll
+        for (int r = 0; r < kCompared<T>; ++r) {
+            x[r] = load_dims(plan.b, plan.words_b, rows[r], dim, plan.d);
+            y[r] = load_dims(plan.b, plan.words_b, others[r], dim, plan.d);
+        }
+#pragma unroll
+        for (int r = 0; r < kCompared<T>; ++r) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                equal[r] = equal[r] && x[r].x[i] == y[r].x[i];
+            }
         }
     }
-    return __all_sync(~0u, equal);
+    unsigned bits = 0;
+#pragma unroll
+    for (int r = 0; r < kCompared<T>; ++r) {
+        bits |= __all_sync(~0u, equal[r]) ? 1u << r : 0;
+    }
+    return bits;
 }
 
-/* What a block knows of listed rows. */
-struct Marking {
-    unsigned hashes[kMostCopied], counts[kMostCopied];
-    int last[kMostCopied];
+/* What a block groups: rows of B that follow each other, by their groups. */
+constexpr int kGroupedRows = 4096, kGroupThreads = 1024;
+struct Grouping {
+    Key keys[kGroupedRows]; /* a hash, later a group, and a row */
+    int runs;
     bool is_last;
 };
 
-/* Which of the listed rows a row of B is, or kNoCopy. All lanes of a warp. */
+/* Finds the groups of `count` rows from `base` on. All threads of a block. */
 template <typename T>
-__device__ __forceinline__ int find_original(const PlanOf<T> &plan, const Marking &shared,
-                                             int copied, ptrdiff_t row, unsigned hash)
+__device__ __forceinline__ void find_groups(const PlanOf<T> &plan, Grouping &shared, ptrdiff_t base,
+                                            int count)
 {
-    for (int from = 0; from < copied; from += kLanes) {
-        const int i = from + (int)threadIdx.x % kLanes;
-        unsigned same = __ballot_sync(~0u, i < copied && shared.hashes[min(i, copied - 1)] == hash);
-        for (; same != 0; same &= same - 1) {
-            const int of = from + __ffs(same) - 1;
-            if (are_equal(plan, row, row_of_mate(plan, plan.copied[of]))) {
-                return of;
-            }
-        }
-    }
-    return kNoCopy;
-}
-
-/* Finds up to which row of B copies may be neighbours, when all are marked. All threads of a block,
- * each of which looks at 16 rows at once. */
-__device__ __forceinline__ void find_last_copies(const Plan &plan, Marking &shared, int copied,
-                                                 int points)
-{
-    constexpr int kAtOnce = (int)sizeof(uint4);
-    const unsigned few = (unsigned)max(kFewCopies, kTimesCopied * plan.wanted);
-    for (int i = (int)threadIdx.x; i < copied; i += (int)blockDim.x) {
-        shared.counts[i] = 0;
-        shared.last[i] = __ldcg(&plan.copies[i]) > few ? -1 : INT_MAX;
-    }
-    bool left = true;
-    for (int first = 0; left && first < points; first += (int)blockDim.x * kAtOnce) {
-        __syncthreads();
-        const int row = first + (int)threadIdx.x * kAtOnce;
-        if (row < points) {
-            const uint4 word = __ldcg(reinterpret_cast<const uint4 *>(plan.copy_of + row));
-            const unsigned parts[4] = {word.x, word.y, word.z, word.w};
+    constexpr int kWarpsOfBlock = kGroupThreads / kLanes;
+    const int thread = (int)threadIdx.x, lane = thread % kLanes, warp = thread / kLanes;
+    for (int first = warp * kHashed; first < count; first += kWarpsOfBlock * kHashed) {
+        ptrdiff_t rows[kHashed];
+        unsigned hashes[kHashed];
 #pragma unroll
-            for (int i = 0; i < kAtOnce; ++i) {
-                const int of = (int)(parts[i / 4] >> 8 * (i % 4) & 255);
-                if (row + i < points && of != kNoCopy) {
-                    atomicAdd(&shared.counts[of], 1);
-                }
+        for (int i = 0; i < kHashed; ++i) {
+            rows[i] = plan.b.clamp(base + first + i);
+        }
+        hash_rows(plan, rows, hashes);
+#pragma unroll
+        for (int i = 0; i < kHashed; ++i) {
+            if (lane == 0) {
+                shared.keys[first + i] = (Key)hashes[i] << 32 | (unsigned)(base + first + i);
             }
         }
-        __syncthreads();
-        bool mine = false;
-        for (int i = (int)threadIdx.x; i < copied; i += (int)blockDim.x) {
-            if (shared.last[i] < 0 && (int)shared.counts[i] > plan.wanted) {
-                shared.last[i] = first + (int)blockDim.x * kAtOnce - 1;
-            }
-            mine = mine || shared.last[i] < 0;
-        }
-        left = __syncthreads_or(mine);
     }
-    for (int i = (int)threadIdx.x; i < copied; i += (int)blockDim.x) {
-        plan.last_copies[i] = shared.last[i] < 0 ? INT_MAX : shared.last[i];
+    __syncthreads();
+    for (int i = thread; i < kGroupedRows; i += kGroupThreads) {
+        const int row = (int)base + i;
+        shared.keys[i] =
+            i < count ? (Key)(unsigned)find_group(plan, plan.b.count, row, bits_of(shared.keys[i]))
+                                << 32 |
+                            (unsigned)row
+                      : no_key<float>();
+    }
+    __syncthreads();
+    constexpr int kEach = kCompared<T>;
+    for (int first = warp * kEach; first < count; first += kWarpsOfBlock * kEach) {
+        ptrdiff_t rows[kEach], groups[kEach];
+        bool is_all = true;
+#pragma unroll
+        for (int i = 0; i < kEach; ++i) {
+            const Key key = shared.keys[min(first + i, count - 1)];
+            rows[i] = index_of(key);
+            groups[i] = bits_of(key);
+            is_all = is_all && rows[i] == groups[i];
+        }
+        if (is_all) {
+            continue;
+        }
+        const unsigned equal = find_equal(plan, rows, groups);
+        if (lane < kEach && first + lane < count && !(equal >> lane & 1)) {
+            const unsigned row = index_of(shared.keys[first + lane]);
+            shared.keys[first + lane] = (Key)row << 32 | row;
+        }
     }
 }
 
-/* Marks and counts rows of B that are equal to a listed one, a warp some rows at a time. The last
- * of `blocks` to end goes on. */
-template <typename T>
-__device__ __forceinline__ void mark_copies(const PlanOf<T> &plan, Marking &shared, int block,
-                                            int blocks)
+/* Links rows of a group, of `count` that are sorted, and lists the block's runs of them. */
+__device__ __forceinline__ void list_runs(const Plan &plan, Grouping &shared, int count)
 {
-    const int copied = (int)plan.found->copied;
-    if (copied == 0) {
+    const auto group_of = [&](int i) { return (int)bits_of(shared.keys[i]); };
+    Run *const to = plan.runs + (ptrdiff_t)blockIdx.x * kGroupedRows;
+    for (int i = (int)threadIdx.x; i < count; i += kGroupThreads) {
+        const int group = group_of(i), row = (int)index_of(shared.keys[i]);
+        const bool goes_on = i + 1 < count && group_of(i + 1) == group;
+        plan.next_copy[row] = goes_on ? (int)index_of(shared.keys[i + 1]) : -1;
+        plan.copies[row] = 0;
+        if (i > 0 && group_of(i - 1) == group) {
+            continue;
+        }
+        int low = i, high = count; /* the run's last is low at least, and before high */
+        while (high - low > 1) {
+            const int middle = (low + high) / 2;
+            if (group_of(middle) == group) {
+                low = middle;
+            }
+            else {
+                high = middle;
+            }
+        }
+        to[atomicAdd(&shared.runs, 1)] = {group, row, (int)index_of(shared.keys[low]), high - i};
+    }
+}
+
+/* Links the runs of groups, in the order of rows, and counts each group's rows, when all blocks
+ * have listed theirs. All threads of a block. */
+__device__ __forceinline__ void link_runs(const Plan &plan, int blocks)
+{
+    constexpr int kOfThread = kGroupedRows / kGroupThreads;
+    const int thread = (int)threadIdx.x;
+    int next[kOfThread] = {}, next_count = 0; /* groups of the next block's runs */
+    const auto bring = [&](int block) {
+        next_count = block < blocks ? __ldcg(plan.run_counts + block) : 0;
+#pragma unroll
+        for (int i = 0; i < kOfThread; ++i) {
+            const int at = thread + i * kGroupThreads;
+            if (at < next_count) {
+                next[i] = __ldcg(&plan.runs[(ptrdiff_t)block * kGroupedRows + at].group);
+            }
+        }
+    };
+    bring(0);
+    for (int block = 0; block < blocks; ++block) {
+        const Run *const runs = plan.runs + (ptrdiff_t)block * kGroupedRows + thread;
+        Group groups[kOfThread];
+        int4 words[kOfThread];
+        const int count = next_count - thread;
+#pragma unroll
+        for (int i = 0; i < kOfThread; ++i) {
+            if (i * kGroupThreads < count) {
+                groups[i] = plan.groups[next[i]];
+                words[i] = __ldcg(reinterpret_cast<const int4 *>(runs + i * kGroupThreads));
+            }
+        }
+        bring(block + 1);
+#pragma unroll
+        for (int i = 0; i < kOfThread; ++i) {
+            if (i * kGroupThreads >= count) {
+                continue;
+            }
+            const Run run = {words[i].x, words[i].y, words[i].z, words[i].w};
+            const bool is_first = groups[i].first < 0;
+            const int first = is_first ? run.first : groups[i].first;
+            if (!is_first) {
+                plan.next_copy[groups[i].last] = run.first;
+            }
+            atomicAdd(&plan.copies[first], run.count);
+            plan.groups[run.group] = {first, run.last};
+        }
+        __syncthreads(); /* a group has one run of each block */
+    }
+}
+
+/* A block takes kGroupedRows rows. The last to end goes on. */
+template <typename T>
+__global__ void __launch_bounds__(kGroupThreads) group_rows(const __grid_constant__ PlanOf<T> plan)
+{
+    follow();
+    __shared__ Grouping shared;
+    if (!plan.has_copies()) {
         return;
     }
-    const int lane = (int)threadIdx.x % kLanes, warp = (int)threadIdx.x / kLanes;
-    const int warps = (int)blockDim.x / kLanes;
-    ptrdiff_t rows[kHashed];
-    unsigned hashes[kHashed];
-    for (int first = warp * kHashed; first < copied; first += warps * kHashed) {
-#pragma unroll
-        for (int i = 0; i < kHashed; ++i) {
-            rows[i] = row_of_mate(plan, plan.copied[min(first + i, copied - 1)]);
-        }
-        hash_rows(plan, rows, hashes);
-#pragma unroll
-        for (int i = 0; i < kHashed; ++i) {
-            if (lane == 0 && first + i < copied) {
-                shared.hashes[first + i] = hashes[i];
-                shared.counts[first + i] = 0;
-            }
-        }
+    const ptrdiff_t base = (ptrdiff_t)blockIdx.x * kGroupedRows;
+    const int count = (int)min((ptrdiff_t)kGroupedRows, plan.b.count - base);
+    if (threadIdx.x == 0) {
+        shared.runs = 0;
     }
-    __syncthreads();
-    for (ptrdiff_t first = ((ptrdiff_t)block * warps + warp) * kHashed; first < plan.b.count;
-         first += (ptrdiff_t)blocks * warps * kHashed) {
-#pragma unroll
-        for (int i = 0; i < kHashed; ++i) {
-            rows[i] = plan.b.clamp(first + i);
-        }
-        hash_rows(plan, rows, hashes);
-#pragma unroll
-        for (int i = 0; i < kHashed; ++i) {
-            const int of = find_original(plan, shared, copied, rows[i], hashes[i]);
-            if (lane == 0 && first + i < plan.b.count) {
-                plan.copy_of[first + i] = (unsigned char)of;
-                if (of != kNoCopy) {
-                    atomicAdd(&shared.counts[of], 1);
-                }
-            }
-        }
-    }
-    __syncthreads();
-    for (int i = (int)threadIdx.x; i < copied; i += (int)blockDim.x) {
-        if (shared.counts[i] > 0) {
-            atomicAdd(&plan.copies[i], shared.counts[i]);
-        }
-    }
+    find_groups(plan, shared, base, count);
+    sort<Block>(shared.keys, kGroupedRows);
+    list_runs(plan, shared, count);
     __threadfence();
     __syncthreads();
     if (threadIdx.x == 0) {
-        shared.is_last = (int)atomicAdd(&plan.found->marked, 1) == blocks - 1;
+        plan.run_counts[blockIdx.x] = shared.runs;
+        __threadfence();
+        shared.is_last = atomicAdd(&plan.found->grouped, 1) == gridDim.x - 1;
     }
     __syncthreads();
     if (shared.is_last) {
         __threadfence();
-        find_last_copies(plan, shared, copied, (int)plan.b.count);
+        link_runs(plan, (int)gridDim.x);
     }
 }
 

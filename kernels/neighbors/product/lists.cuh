@@ -34,6 +34,26 @@ struct Minima {
     {
         return unordered(nth_least(values, nth, low, high, kNearEnough));
     }
+    __device__ __forceinline__ int count_to(float x) const
+    {
+        unsigned count = 0;
+#pragma unroll
+        for (int i = 0; i < kMinimaOfLane; ++i) {
+            count += values[i] <= ordered(x);
+        }
+        return (int)__reduce_add_sync(~0u, count);
+    }
+    /* The largest that is below some number, or infinity. */
+    __device__ __forceinline__ float before(float x) const
+    {
+        unsigned most = 0;
+#pragma unroll
+        for (int i = 0; i < kMinimaOfLane; ++i) {
+            most = values[i] < ordered(x) ? max(most, values[i]) : most;
+        }
+        most = __reduce_max_sync(~0u, most);
+        return most == 0 ? INFINITY : unordered(most);
+    }
 };
 
 /* Sets a row's limit, by each centre. All lanes of a warp. */
@@ -155,9 +175,14 @@ struct OwnSample {
             nth = min(nth, count);
         }
         /* More than errors and their bounds are, what halves lose that are no normal numbers among
-         * them: where columns are equal they are all that there is. */
+         * them: where columns are equal they are all that there is. And the bound of a tile as that
+         * which has these columns, where there may be others that are longer. */
         constexpr float kAbove = 1 + 0x1p-7f, kSubnormal = 0x1p-27f;
-        reach = 0.5f * within * within * kAbove + kSubnormal + 4 * (kLeast + plan.found->quantum);
+        const int tile = plan.of_columns.starts[own] / kTileCols +
+                         min(plan.wanted / kTileCols, max(tiles - 1, 0));
+        const float error = bound(plan.by_centre(own).facts[place], plan.tile_facts[tile]);
+        reach = 0.5f * within * within * kAbove + kSubnormal + 4 * (kLeast + plan.found->quantum) +
+                (tiles > 0 ? error : 0);
     }
     /* As guess_of_many: of many neighbours several may be in one run. */
     static __device__ __forceinline__ int guess_of_fine(int wanted, int columns, int count)
@@ -173,6 +198,29 @@ struct OwnSample {
         return min(count, (int)(mean + kSigmas * sqrtf(mean * outside)) + 4);
     }
 };
+
+/* What v of a row are off by at most, in some tiles of all. All lanes of a warp. */
+__device__ __forceinline__ float error_of_tiles(const Plan &plan, int row)
+{
+    const int lane = (int)threadIdx.x % kLanes;
+    return max_lanes(bound(plan.row_facts[row], plan.tile_facts[plan.tiles * lane / kLanes]));
+}
+
+/* The guess, or where far more columns are up to that than lists have room for, as many are at just
+ * the same distance (of whole numbers, or of categories), one below that distance, if enough seem
+ * to be nearer. All lanes of a warp. */
+__device__ __forceinline__ float before_crowd(const Plan &plan, const Minima &minima, int row,
+                                              float guess)
+{
+    if (minima.count_to(guess) < plan.crowd) {
+        return guess;
+    }
+    constexpr float kNear = 0x1p-10f; /* twice what kNearEnough steps are */
+    const float nearer =
+        minima.before(guess - 3 * error_of_tiles(plan, row) - kNear * fabsf(guess));
+    const int count = minima.count_to(nearer);
+    return count < plan.crowd && count >= plan.enough ? nearer : guess;
+}
 
 /* The guess is the nth least of a row's sampled minima, upper bounds of as many columns: so if nth
  * is at least the number of neighbours that are wanted, it cannot fail. Where there are several
@@ -202,7 +250,15 @@ static __global__ void __launch_bounds__(kGuessWarps *kLanes, 3)
         limit = fminf(limit, own.reach);
     }
     if (nth > 0) {
-        limit = fminf(limit, Minima(plan, row, first, count).nth(nth));
+        const Minima minima(plan, row, first, count);
+        float guess = minima.nth(nth);
+        if (plan.radii == NULL && !plan.has_several()) {
+            guess = before_crowd(plan, minima, row, guess);
+        }
+        if (plan.has_copies() && !plan.has_several()) {
+            guess += error_of_tiles(plan, row); /* the sample's images are in other tiles */
+        }
+        limit = fminf(limit, guess);
     }
     set_limit(plan, row, limit);
     if (lane == 0 && plan.radii != NULL && limit < most) {
@@ -281,7 +337,7 @@ __global__ void __launch_bounds__(kGuessWarps *kLanes) tighten(const __grid_cons
         upper[i] = ~0u;
         if (at < count) {
             const Candidate one = list[at];
-            if (self < 0 || plan.column_of[one.place] != self) {
+            if (self < 0 || plan.other_than(self, plan.column_of[one.place]) >= 0) {
                 upper[i] = ordered(one.v + error_of(plan, row, facts, one));
             }
         }

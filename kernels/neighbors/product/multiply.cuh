@@ -35,7 +35,10 @@ struct Halves {
     using Hits = Log;
     struct Limits {};
 
-    static __device__ __forceinline__ bool has_several(const P &plan) { return plan.has_several(); }
+    static __device__ __forceinline__ bool lists_units(const P &plan, bool of_sample)
+    {
+        return plan.lists_units(of_sample);
+    }
     static __device__ __forceinline__ Plan::ByCentre by_centre(const P &plan, int centre)
     {
         return plan.by_centre(centre);
@@ -67,18 +70,19 @@ struct Shared {
 };
 
 /* Units of work: `each` tiles for a strip of rows. Strips are next to each other, so that blocks
- * that work at the same time read the same tiles. Where there are several centres they are listed
- * instead. */
+ * that work at the same time read the same tiles. Where there are several centres, or of a sample
+ * with copies, they are listed instead. */
 struct Units {
     Tiles tiles;
     int strips, each;
     const Unit *listed = NULL;
     const unsigned *listed_count = NULL;
+    bool of_sample = false;
 
     template <typename Kind>
     __device__ __forceinline__ bool are_listed(const typename Kind::Call &plan) const
     {
-        return Kind::has_several(plan) && listed != NULL;
+        return listed != NULL && Kind::lists_units(plan, of_sample);
     }
     __device__ __forceinline__ int count(bool are_listed) const
     {

@@ -34,7 +34,7 @@ struct LongUnits {
 
     __device__ __forceinline__ LongUnits(const Units &of, const Plan &plan)
         : units(of),
-          listed(plan.has_several() && of.listed != NULL),
+          listed(of.listed != NULL && plan.lists_units(of.of_sample)),
           count(listed ? kTileRows / kGroupRows * of.count(true) : of.count())
     {
     }

@@ -146,7 +146,6 @@ struct Unit {
 /* Points by the centre that they are near: columns or rows. */
 constexpr int kMostCentres = 256, kMates = 1024; /* rows of a sample, in which clusters show */
 constexpr int kCentresAtOnce = 64;               /* that points are multiplied with */
-constexpr int kMostCopied = 255, kNoCopy = 255;  /* see copies.cuh */
 __host__ __device__ constexpr int whole_centres(int centres)
 {
     return (centres + kCentresAtOnce - 1) / kCentresAtOnce * kCentresAtOnce;
@@ -165,6 +164,16 @@ struct Members {
     int whole;                /* starts are so many times a whole number */
 };
 
+/* Equal rows of B (copies.cuh): some of a group that follow each other in it; a group's first and
+ * last, -1 where there is none. */
+struct alignas(16) Run {
+    int group, first, last, count;
+};
+struct alignas(8) Group {
+    int first, last;
+};
+constexpr int kSlotsOfRow = 2;
+
 /* What is found out of a sample of B, and how many columns and rows there are to be done otherwise.
  */
 struct Found {
@@ -178,39 +187,43 @@ struct Found {
     unsigned worst;    /* bits of the largest share of its bound that an error took, if checked */
     unsigned way;      /* to bounds that is taken, where a row of the table has two */
     unsigned centres;  /* one, unless points lie in clusters */
-    unsigned copied;   /* rows of B that are there many times */
-    unsigned marked;   /* blocks that have looked for their copies */
+    unsigned copies;   /* rows of the sample that are there before */
+    unsigned grouped;  /* blocks that have looked for them */
     unsigned units[4]; /* in the lists of units; the last shares its list with the one before */
 };
 
 /* What kernels see of a call whatever the points' type is. */
 struct Plan {
     ptrdiff_t d;
-    bool words_a, words_b; /* rows are read by 16-byte words */
-    int rows;              /* of A; some at a time, if there are many */
-    int strips, tiles;     /* tiles down and across */
-    int stride, sampled;   /* of these tiles every such one is looked at for the guess */
-    int wanted;            /* neighbours */
-    int nth;               /* of the sample's least is the guess */
-    bool tightens;         /* limits are lowered after the first tiles */
-    unsigned way;          /* to bounds that the kernels are of */
-    int apart;             /* columns of pairs of an eight in the log */
-    float most;            /* that a limit can be */
-    ptrdiff_t self;        /* the column that is row 0, or -1 */
+    bool words_a, words_b;   /* rows are read by 16-byte words */
+    int rows;                /* of A; some at a time, if there are many */
+    int strips, tiles;       /* tiles down and across */
+    int stride, sampled;     /* of these tiles every such one is looked at for the guess */
+    int wanted;              /* neighbours */
+    int nth;                 /* of the sample's least is the guess */
+    int crowd, enough;       /* see before_crowd() */
+    ptrdiff_t first_sampled; /* a place from which on there are images of the sample as it was */
+    bool tightens;           /* limits are lowered after the first tiles */
+    unsigned way;            /* to bounds that the kernels are of */
+    int apart;               /* columns of pairs of an eight in the log */
+    float most;              /* that a limit can be */
+    ptrdiff_t self;          /* the column that is row 0, or -1 */
 
     Found *found;
-    int most_centres;            /* 1 where others are not looked for */
-    int sorted_tiles;            /* tiles that are sorted together are of one centre */
-    Members of_columns, of_rows; /* where there are several centres */
-    float *mates;                /* of several centres, until there are lists: see centres.cuh */
-    unsigned *nearest_mates;     /* bits of floats */
-    int *centre_of_mate;         /* or -1 */
-    int *first_mates;            /* the first of the sample that a row of it is equal to */
-    int *copied;                 /* those of the sample that are in B many times */
-    unsigned *copies;            /* how often each is */
-    int *last_copies;            /* a row of B: those after it that are equal are no neighbours */
-    unsigned char *copy_of;      /* which of those a row of B is equal to, or kNoCopy */
-    __half *centre_images;       /* whole_centres() rows of centre_image_pitch() */
+    int most_centres;               /* 1 where others are not looked for */
+    int sorted_tiles;               /* tiles that are sorted together are of one centre */
+    Members of_columns, of_rows;    /* where there are several centres */
+    float *mates;                   /* of several centres, until there are lists: see centres.cuh */
+    unsigned *nearest_mates;        /* bits of floats */
+    int *centre_of_mate;            /* or -1 */
+    int *first_mates;               /* the first of the sample that a row of it is equal to */
+    int *copies;                    /* how often a row of B is there, 0 if one before is equal */
+    int *next_copy;                 /* the next that is equal, or -1 */
+    unsigned long long *hash_slots; /* kSlotsOfRow for each row of B */
+    Group *groups;                  /* and what follows is where images of B will be */
+    Run *runs;
+    int *run_counts;
+    __half *centre_images;           /* whole_centres() rows of centre_image_pitch() */
     float *centre_squares, *reaches; /* half of a centre's square; see guess() */
     float *spans;                    /* how far from a centre its columns are at most */
     Unit *units[3];                  /* for the sample, and for the first and the other tiles */
@@ -270,14 +283,32 @@ struct Plan {
     {
         return wanted > kFewWanted && has_several();
     }
-    /* Whether a row of B has so many equal ones before it that it is nobody's neighbour. */
-    __device__ __forceinline__ bool is_surplus(int column) const
+    /* Whether units of work are listed, or only those of the sample. */
+    __device__ __forceinline__ bool lists_units(bool of_sample) const
     {
-        if (most_centres == 1 || found->copied == 0) {
-            return false;
-        }
-        const int of = copy_of[column];
-        return of != kNoCopy && column > last_copies[of];
+        return has_several() || (of_sample && has_copies());
+    }
+    /* Whether rows of B that are equal have been looked for. */
+    __device__ __forceinline__ bool has_copies() const
+    {
+        return most_centres > 1 && found->copies > 0;
+    }
+    /* Whether a row of B is equal to one before it, which stands for it. */
+    __device__ __forceinline__ bool is_copy(int column) const
+    {
+        return has_copies() && copies[column] == 0;
+    }
+    /* A column, or if that is the row itself the next one that is equal; -1 if there is none, or
+     * was none. */
+    __device__ __forceinline__ int other_than(ptrdiff_t self, int column) const
+    {
+        return column != self || column < 0 ? column : has_copies() ? next_copy[column] : -1;
+    }
+    /* How many rows of B a column stands for at least, but for the row itself, or as many as are
+     * wanted. */
+    __device__ __forceinline__ int rows_behind(ptrdiff_t self, int column) const
+    {
+        return min(max(copies[column] - (self >= 0), 1), wanted);
     }
     __device__ __forceinline__ int row_at(int place) const
     {
@@ -416,11 +447,13 @@ struct Block {
     static __device__ __forceinline__ int thread() { return (int)threadIdx.x; }
     static __device__ __forceinline__ int threads() { return (int)blockDim.x; }
     static __device__ __forceinline__ void sync() { __syncthreads(); }
+    static __device__ __forceinline__ bool any(bool x) { return __syncthreads_or(x); }
 };
 struct Warp {
     static __device__ __forceinline__ int thread() { return (int)threadIdx.x % kLanes; }
     static __device__ __forceinline__ int threads() { return kLanes; }
     static __device__ __forceinline__ void sync() { __syncwarp(); }
+    static __device__ __forceinline__ bool any(bool x) { return __any_sync(~0u, x); }
 };
 template <typename Scope, typename T>
 __device__ __forceinline__ void sort(T *numbers, int count)

@@ -3,8 +3,10 @@
  *
  * The centre is, dimension by dimension, the median of 32 means of 16 rows of a sample, and the
  * scale takes the length that an eighth of the sample's rows exceed in their largest element to
- * 2^8: so single rows far away, or with infinity and NaN, spoil neither. Any centre and scale are
- * right; they decide how many candidates there are.
+ * 2^8: so single rows far away, or with infinity and NaN, spoil neither. Where the longest of the
+ * sample is much longer, as where most rows are zeros, that goes to 2^13, beyond which halves have
+ * room for rows that are longer still. Any centre and scale are right; they decide how many
+ * candidates there are.
  */
 #ifndef GPUDIST_NEIGHBORS_PRODUCT_PREPARE_CUH
 #define GPUDIST_NEIGHBORS_PRODUCT_PREPARE_CUH
@@ -32,7 +34,7 @@ __global__ void __launch_bounds__(kLanes *kSampleParts)
     __shared__ T means[kSampleParts][kLanes + 1];
     const int lane = threadIdx.x % kLanes, part = threadIdx.x / kLanes;
     const ptrdiff_t dim = (ptrdiff_t)blockIdx.x * kLanes + lane;
-    T sum = 0;
+    T sum = 0, least = kFarAway<T>, most = -kFarAway<T>;
     int count = 0;
     if (dim < plan.d) {
 #pragma unroll
@@ -40,11 +42,14 @@ __global__ void __launch_bounds__(kLanes *kSampleParts)
             const T x = plan.b.at(sample_row(plan, i * kSampleParts + part), dim);
             if (fabs(x) < kFarAway<T> / kSampleEach) {
                 sum += x;
+                least = fmin(least, x);
+                most = fmax(most, x);
                 ++count;
             }
         }
     }
-    const T mean = count == 0 ? T(0) : sum / (T)count;
+    /* Of equal ones just that: rows that are equal to the centre fit any scale. */
+    const T mean = count == 0 ? T(0) : fmin(fmax(sum / (T)count, least), most);
     means[part][lane] = mean;
     __syncthreads();
     int rank = 0;
@@ -80,6 +85,40 @@ __global__ void __launch_bounds__(kSampleWarps *kLanes)
     }
 }
 
+/* The largest of a block's numbers, which are not below 0. All threads get it. */
+template <typename T>
+__device__ __forceinline__ T max_of_block(T x)
+{
+    __shared__ T all[kLanes];
+    const int lane = (int)threadIdx.x % kLanes, warps = (int)blockDim.x / kLanes;
+    x = max_lanes(x);
+    __syncthreads();
+    if (lane == 0) {
+        all[threadIdx.x / kLanes] = x;
+    }
+    __syncthreads();
+    return max_lanes(lane < warps ? all[lane] : T(0));
+}
+
+/* The length that the scale goes by: that which most rows of the sample have, or a part of that of
+ * the longest, if it is not beyond all measure; if all are as the centre is, the centre's. own: the
+ * length of a thread's. */
+template <typename T>
+__device__ __forceinline__ T length_for_all(const PlanOf<T> &plan, T own, T of_most)
+{
+    constexpr T kPart = T(1) / 32, kBeyond = T(1 << 20);
+    const T longest = max_of_block(own < kFarAway<T> ? own : T(0));
+    if (longest == 0) {
+        T most = 0;
+        for (ptrdiff_t dim = threadIdx.x; dim < plan.d; dim += kSampleRows) {
+            most = fmax(most, fabs(plan.centre[dim]));
+        }
+        most = max_of_block(most);
+        return most > 0 ? most : T(1);
+    }
+    return of_most > 0 && longest / kBeyond > of_most ? of_most : fmax(of_most, longest * kPart);
+}
+
 /* One block. least: the square of this, times half of a squared length, is what reported distances
  * may lose where their squares underflow. kInBytes: the scale takes that length to half of 255, and
  * is no power of two. */
@@ -99,6 +138,9 @@ __global__ void __launch_bounds__(kSampleRows)
         const auto bits = (unsigned long long)__double_as_longlong(own);
         most = __longlong_as_double((long long)number_above(bits, kShorter));
     }
+    if constexpr (!kInBytes) {
+        most = length_for_all(plan, own, most);
+    }
     if (threadIdx.x == 0) {
         const T length = most > kTiny ? most : kTiny;
         const double scale = kInBytes ? (double)(T(127) / length) : ldexp(1.0, 8 - ilogb(length));
@@ -107,7 +149,7 @@ __global__ void __launch_bounds__(kSampleRows)
         plan.found->odd = 0;
         plan.found->worst = 0;
         plan.found->centres = 1;
-        plan.found->copied = 0;
+        plan.found->copies = 0;
     }
     for (int i = threadIdx.x; plan.most_centres > 1 && i < kMates; i += kSampleRows) {
         plan.nearest_mates[i] = __float_as_uint(INFINITY);

@@ -15,13 +15,27 @@ namespace filter {
 /* Whether there are columns from a place on. */
 __device__ __forceinline__ bool has_columns(const Plan &plan, ptrdiff_t columns, ptrdiff_t first)
 {
+    if (first >= plan.first_sampled) {
+        return plan.has_copies() && !plan.has_several();
+    }
     return first < (plan.has_several() ? plan.of_columns.starts[plan.found->centres] : columns);
 }
 
 /* The column at a place before columns are sorted by their squares, or -1. */
 __device__ __forceinline__ int unsorted_column(const Plan &plan, ptrdiff_t columns, ptrdiff_t place)
 {
+    if (place >= plan.first_sampled) {
+        const ptrdiff_t at = place - plan.first_sampled, tile = at / kTileCols;
+        const ptrdiff_t column = tile * plan.stride * kTileCols + at % kTileCols;
+        return tile < plan.sampled && column < columns ? (int)column : -1;
+    }
     return plan.has_several() ? plan.column_of[place] : place < columns ? (int)place : -1;
+}
+
+/* Whether the column at a place has an image there: copies have none but of the sample. */
+__device__ __forceinline__ bool has_image(const Plan &plan, ptrdiff_t place, int column)
+{
+    return column >= 0 && (place >= plan.first_sampled || !plan.is_copy(column));
 }
 
 /* Notes, of columns that are sorted together, half of the square of that before which there are as
@@ -87,7 +101,7 @@ __device__ __forceinline__ bool find_columns(const Plan &plan, ptrdiff_t columns
     }
     for (int i = thread; i < kCols; i += 1024) {
         const int column = unsorted_column(plan, columns, first + i);
-        shared.columns[i] = column >= 0 && !plan.is_surplus(column) ? column : -1;
+        shared.columns[i] = has_image(plan, first + i, column) ? column : -1;
     }
     __syncthreads();
     return true;
@@ -103,6 +117,7 @@ __device__ __forceinline__ void bring_columns(const PlanOf<T> &plan, Sorting<kSt
     constexpr int kApart = 1024 / kLanes * kRowsOfWarp;
     const int lane = threadIdx.x % kLanes, part = lane % kWidth;
     const bool active = part < 4 * kSteps;
+    const bool is_sample = (ptrdiff_t)blockIdx.x * S::kCols >= plan.first_sampled;
     const T scale = (T)plan.found->scale;
     Four<T> centre = {};
 #pragma unroll
@@ -139,7 +154,7 @@ __device__ __forceinline__ void bring_columns(const PlanOf<T> &plan, Sorting<kSt
                 const bool there = shared.columns[col] >= 0;
                 shared.half_squares[col] = there && whole ? 0.5f * square : INFINITY;
                 shared.low_squares[col] = low;
-                if (there && !whole && number) {
+                if (there && !whole && number && !is_sample) {
                     list_odd(plan, shared.columns[col]);
                 }
             }
@@ -230,7 +245,7 @@ __global__ void __launch_bounds__(kColumnWarps *kLanes)
     }
     const int column = unsorted_column(plan, plan.b.count, place);
     const int centre = centre_of_sorted(plan, unsorted_column(plan, plan.b.count, begin));
-    const bool there = column >= 0 && !plan.is_surplus(column);
+    const bool there = has_image(plan, place, column);
     Measured of_row;
     walk_planes(plan, plan.b, plan.words_b, max(column, 0), there, centre,
                 [&](int, const Moved &first, const Moved &second) {
@@ -241,7 +256,7 @@ __global__ void __launch_bounds__(kColumnWarps *kLanes)
     if ((int)threadIdx.x % kLanes < kRowsOfWarp) {
         plan.squares[place] =
             make_float2(there && of_row.whole ? 0.5f * of_row.square : INFINITY, of_row.low_square);
-        if (there && !of_row.whole && of_row.number) {
+        if (there && !of_row.whole && of_row.number && place < plan.first_sampled) {
             list_odd(plan, column);
         }
     }

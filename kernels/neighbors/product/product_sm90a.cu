@@ -102,6 +102,14 @@ ptrdiff_t blocks_of(const Plan &plan)
            (plan.most_centres > 1 ? plan.most_centres : 0);
 }
 
+/* The same, with those of the sample as it was, which take the place of others where there are
+ * copies. */
+ptrdiff_t prepared_blocks(const Plan &plan)
+{
+    return blocks_of(plan) +
+           (plan.most_centres > 1 ? gd::ceil_div(plan.sampled, plan.sorted_tiles) : 0);
+}
+
 /* See find_scale. Where a sum of squares that is not known to be good is computed in float64, its
  * root loses nothing, and itself half of the last step; in all others each square may lose that. */
 template <typename T>
@@ -128,7 +136,8 @@ struct Products {
             kIsLong ? (int)gd::ceil_div(plan.d, (ptrdiff_t)kSlabDims) * kSlabPlanes : 2 * kSteps;
         plan.most_centres = most_centres(plan, plan.b.count);
         plan.sorted_tiles = sorted_tiles<kSteps>();
-        const ptrdiff_t tiles = blocks_of(plan) * plan.sorted_tiles;
+        const ptrdiff_t tiles = prepared_blocks(plan) * plan.sorted_tiles;
+        plan.first_sampled = blocks_of(plan) * plan.sorted_tiles * kTileCols;
         take(plan.centre, plan.centre_pitch());
         take(plan.centres, plan.most_centres * plan.centre_pitch());
         if constexpr (kIsLong) {
@@ -178,10 +187,14 @@ struct Products {
         take(plan.nearest_mates, kMates);
         take(plan.centre_of_mate, kMates);
         take(plan.first_mates, kMates);
-        take(plan.copied, kMostCopied);
-        take(plan.copies, kMostCopied);
-        take(plan.last_copies, kMostCopied);
-        take(plan.copy_of, gd::ceil_div(plan.b.count, (ptrdiff_t)sizeof(uint4)) * sizeof(uint4));
+        take(plan.copies, plan.b.count);
+        take(plan.next_copy, plan.b.count);
+        take(plan.hash_slots, kSlotsOfRow * plan.b.count);
+        Layout images = {plan.columns};
+        const ptrdiff_t parts = gd::ceil_div(plan.b.count, (ptrdiff_t)kGroupedRows);
+        images(plan.groups, plan.b.count);
+        images(plan.runs, parts * kGroupedRows);
+        images(plan.run_counts, parts);
         take(plan.centre_images,
              (ptrdiff_t)whole_centres(plan.most_centres) * plan.centre_image_pitch());
         take(plan.centre_squares, kMostCentres);
@@ -198,7 +211,7 @@ struct Products {
 
     void arrange(Steps &steps, const PlanOf<T> &plan) const
     {
-        const ptrdiff_t blocks = blocks_of(plan);
+        const ptrdiff_t blocks = prepared_blocks(plan);
         measure<false>(steps, plan, plan.planes * 8, least_of<T>(plan.metric));
         if (plan.most_centres > 1) {
             constexpr int kBlocks = kMates / kMatesAtOnce;
@@ -206,6 +219,8 @@ struct Products {
             steps.enqueue(find_centres, 1, dim3(kMates), 0, (const Plan &)plan);
             steps.enqueue(place_centres<T>, plan.most_centres + 8 * steps.processors,
                           dim3(kCentreThreads), 0, plan);
+            steps.enqueue(group_rows<T>, gd::ceil_div(plan.b.count, (ptrdiff_t)kGroupedRows),
+                          dim3(kGroupThreads), 0, plan);
             sort_by_centre<false>(steps, plan, plan.b.count);
         }
         if constexpr (kIsLong) {
@@ -258,6 +273,7 @@ struct Products {
         if (plan.most_centres > 1) {
             units.listed = plan.units[list_of(tiles.part)];
             units.listed_count = plan.found->units + (int)tiles.part;
+            units.of_sample = tiles.part == Part::kSample;
             if (tiles.part != Part::kSample) {
                 steps.enqueue(list_units, 8 * steps.processors, dim3(kUnitThreads), 0,
                               (const Plan &)plan, tiles.part);

@@ -196,16 +196,16 @@ __device__ __forceinline__ void measure_pairs(const PlanOf<T> &plan, int share, 
          first += Scope::threads() / kLanes * pairs) {
         const int i = first + (int)threadIdx.x % kLanes / share;
         const int j = i < total ? i : 0;
-        const int column = j < near ? chosen[j] : plan.odd_columns[j - near];
+        const int column = j < near ? chosen[j] : plan.other_than(self, plan.odd_columns[j - near]);
         T x;
         if constexpr (kByFours<M>) {
-            x = distance_by_fours<M>(plan, row, column);
+            x = distance_by_fours<M>(plan, row, max(column, 0));
         }
         else {
-            x = distance<M>(plan, share, row, column);
+            x = distance<M>(plan, share, row, max(column, 0));
         }
         if (i < total && ((int)threadIdx.x & (share - 1)) == 0) {
-            keys[i] = column == self || !(x <= radius) ? no_key<T>() : key_of(x, (unsigned)column);
+            keys[i] = column < 0 || !(x <= radius) ? no_key<T>() : key_of(x, (unsigned)column);
         }
     }
 }
@@ -236,16 +236,94 @@ __device__ __forceinline__ void sort_keys(KeyOf<T> *keys, int count)
     sort<Scope>(keys, padded);
 }
 
-/* Writes a row's neighbours, of `count` sorted keys. Where a check found a bound that does not
- * hold: none at all, rather than a wrong one. */
+/* A key of the same distance, for another column. */
+__device__ __forceinline__ Key with_column(Key key, int column)
+{
+    return (key & ~(Key)~0u) | (unsigned)column;
+}
+__device__ __forceinline__ WideKey with_column(const WideKey &key, int column)
+{
+    return {key.bits, (unsigned)column};
+}
+
+/* Where the keys from `first` on, of `count` that are sorted, get another distance. All lanes of a
+ * warp. */
+template <typename T>
+__device__ __forceinline__ int end_of_distance(const KeyOf<T> *keys, int first, int count)
+{
+    const int lane = (int)threadIdx.x % kLanes;
+    const auto bits = bits_of(keys[first]);
+    int from = first;
+    while (true) {
+        const int i = from + lane;
+        const unsigned others = __ballot_sync(~0u, i >= count || bits_of(keys[i]) != bits);
+        if (others != 0) {
+            return from + __ffs(others) - 1;
+        }
+        from += kLanes;
+    }
+}
+
+/* Writes a row's neighbours, where each of `count` sorted keys stands for all columns that are
+ * equal to its own: of those at one distance the next is the one with the least index. All lanes of
+ * a warp. Returns whether the last is there, and not infinitely far. */
+template <typename T>
+__device__ __noinline__ bool write_copies(const PlanOf<T> &plan, int row, ptrdiff_t self,
+                                          KeyOf<T> *keys, int count, bool holds)
+{
+    constexpr unsigned kNoColumn = ~0u; /* in the place of a column, when there are no more */
+    const int lane = (int)threadIdx.x % kLanes;
+    int written = 0, first = 0;
+    auto last = bits_of(no_key<T>());
+    while (written < plan.wanted && first < count && !is_none(keys[first])) {
+        const int end = end_of_distance<T>(keys, first, count);
+        last = bits_of(keys[first]);
+        while (written < plan.wanted) {
+            unsigned least = kNoColumn;
+            int at = first;
+            for (int i = first + lane; i < end; i += kLanes) {
+                if (index_of(keys[i]) < least) {
+                    least = index_of(keys[i]);
+                    at = i;
+                }
+            }
+            const unsigned of_all = __reduce_min_sync(~0u, least);
+            if (of_all == kNoColumn) {
+                break;
+            }
+            if (least == of_all) {
+                write_neighbor(plan, row, written, holds ? keys[at] : no_key<T>());
+                keys[at] = with_column(keys[at], plan.other_than(self, plan.next_copy[least]));
+            }
+            ++written;
+            __syncwarp();
+        }
+        first = end;
+    }
+    for (int i = written + lane; i < plan.wanted; i += kLanes) {
+        write_neighbor(plan, row, i, no_key<T>());
+    }
+    return written < plan.wanted ? plan.radii != NULL : last < bits_of(key_of((T)INFINITY, 0));
+}
+
+/* Writes a row's neighbours, of `count` sorted keys, and returns whether these are settled. Where a
+ * check found a bound that does not hold: none at all, rather than a wrong one. */
 template <typename Scope, typename T>
-__device__ __forceinline__ void write_row(const PlanOf<T> &plan, int row, const KeyOf<T> *keys,
-                                          int count)
+__device__ __forceinline__ bool write_row(const PlanOf<T> &plan, int row, ptrdiff_t self,
+                                          KeyOf<T> *keys, int count)
 {
     const bool holds = plan.found->worst <= __float_as_uint(1.0f);
+    if (plan.has_copies()) {
+        return Scope::any(Scope::thread() < kLanes &&
+                          write_copies(plan, row, self, keys, count, holds));
+    }
+    if (!is_settled(plan, keys, count)) {
+        return false;
+    }
     for (int i = Scope::thread(); i < plan.wanted; i += Scope::threads()) {
         write_neighbor(plan, row, i, holds && i < count ? keys[i] : no_key<T>());
     }
+    return true;
 }
 
 /* ---------------------------------------------------------------- a warp a row */
@@ -271,7 +349,7 @@ __device__ __forceinline__ int choose_few(const Plan &plan, int place, float lim
         if (i * kLanes + lane < count) {
             const Candidate one = list[i * kLanes + lane];
             const float e = error_of(plan, place, facts, one);
-            if (self < 0 || plan.column_of[one.place] != self) {
+            if (self < 0 || plan.other_than(self, plan.column_of[one.place]) >= 0) {
                 upper[i] = ordered(one.v + e);
                 lower[i] = one.v - e;
             }
@@ -281,7 +359,16 @@ __device__ __forceinline__ int choose_few(const Plan &plan, int place, float lim
     }
     const bool enough = (int)__reduce_add_sync(~0u, below) >= plan.wanted;
     if (!enough && !has_all(plan, place, limit)) {
-        return -1;
+        unsigned rows = 0; /* that candidates stand for */
+#pragma unroll
+        for (int i = 0; i < kFewOfLane; ++i) {
+            if (plan.has_copies() && upper[i] <= most_upper) {
+                rows += plan.rows_behind(self, plan.column_of[list[i * kLanes + lane].place]);
+            }
+        }
+        if ((int)__reduce_add_sync(~0u, rows) < plan.wanted) {
+            return -1;
+        }
     }
     const float most = enough ? unordered(nth_least(upper, plan.wanted, __reduce_min_sync(~0u, low),
                                                     most_upper, kCloseEnough))
@@ -293,7 +380,7 @@ __device__ __forceinline__ int choose_few(const Plan &plan, int place, float lim
         const unsigned some = __ballot_sync(~0u, is_near);
         const int at = near + __popc(some & ((1u << lane) - 1));
         if (is_near && at < room) {
-            chosen[at] = plan.column_of[list[i * kLanes + lane].place];
+            chosen[at] = plan.other_than(self, plan.column_of[list[i * kLanes + lane].place]);
         }
         near += __popc(some);
     }
@@ -321,7 +408,7 @@ __global__ void __launch_bounds__(kFewWarps *kLanes, sizeof(T) == sizeof(float) 
     const int count = (int)min(plan.counts[place], (unsigned)plan.list_room + 1);
     const float limit = plan.limits[place];
     bool fails = count > plan.list_room || odd > kMostOdd ||
-                 (count < plan.wanted && !has_all(plan, place, limit));
+                 (count < plan.wanted && !plan.has_copies() && !has_all(plan, place, limit));
     bool left = !fails && (count > kFew || (plan.wanted > kFewChosen && count >= plan.wanted));
     if (!fails && !left) {
         const ptrdiff_t self = plan.self < 0 ? -1 : plan.self + row;
@@ -331,10 +418,7 @@ __global__ void __launch_bounds__(kFewWarps *kLanes, sizeof(T) == sizeof(float) 
         if (!fails && !left) {
             measure_chosen<M, Warp>(plan, keys[warp], chosen[warp], row, self, near, odd);
             sort_keys<Warp, T>(keys[warp], near + odd);
-            fails = !is_settled(plan, keys[warp], near + odd);
-            if (!fails) {
-                write_row<Warp>(plan, row, keys[warp], near + odd);
-            }
+            fails = !write_row<Warp>(plan, row, self, keys[warp], near + odd);
         }
     }
     if (lane == 0 && fails) {
@@ -445,7 +529,7 @@ __device__ __forceinline__ int choose_many(const Plan &plan, int place, ptrdiff_
         upper[i] = ~0u;
         if (at < count) {
             const Candidate one = list[at];
-            if (self < 0 || plan.column_of[one.place] != self) {
+            if (self < 0 || plan.other_than(self, plan.column_of[one.place]) >= 0) {
                 upper[i] = ordered(one.v + error_of(plan, place, facts, one));
             }
         }
@@ -478,7 +562,24 @@ __device__ __forceinline__ int choose_many(const Plan &plan, int place, ptrdiff_
     least = ~(unsigned)sums.sums[2];
     __syncthreads();
     if (all < plan.wanted && !has_all(plan, place, plan.limits[place])) {
-        return -1;
+        int rows = 0; /* that candidates stand for */
+        if (plan.has_copies()) {
+#pragma unroll
+            for (int i = 0; i < kOfThread; ++i) {
+                if (upper[i] <= limit) {
+                    const Candidate one = list[i * S::kThreads + (int)threadIdx.x];
+                    rows += plan.rows_behind(self, plan.column_of[one.place]);
+                }
+            }
+        }
+        if (threadIdx.x == 0) {
+            sums.sums[0] = 0;
+        }
+        __syncthreads();
+        if (sum_block(sums, 0, rows) < plan.wanted) {
+            return -1;
+        }
+        __syncthreads();
     }
     const float most =
         all >= plan.wanted
@@ -490,8 +591,8 @@ __device__ __forceinline__ int choose_many(const Plan &plan, int place, ptrdiff_
         int column = -1;
         if (i < count) { /* read again: lower bounds as well would not stay in registers */
             const Candidate one = list[i];
-            column = plan.column_of[one.place];
-            is_near = one.v - error_of(plan, place, facts, one) <= most && column != self;
+            column = plan.other_than(self, plan.column_of[one.place]);
+            is_near = one.v - error_of(plan, place, facts, one) <= most && column >= 0;
         }
         const int at = claim(near, is_near);
         if (is_near) {
@@ -535,7 +636,7 @@ __device__ __forceinline__ int gather_keys(const S &shared, int &chosen, int tot
 template <typename S>
 __device__ __forceinline__ int sort_nearest(const Plan &plan, const S &shared, BlockSums &sums,
                                             int &chosen, int total,
-                                            const KeyOf<typename S::Number> *&sorted)
+                                            KeyOf<typename S::Number> *&sorted)
 {
     using T = typename S::Number;
     using Bits = decltype(bits_of(KeyOf<T>{}));
@@ -598,16 +699,14 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
         const int chosen =
             choose_many(plan, place, self, (int)plan.counts[place], shared, sums, near);
         int count = chosen;
-        const KeyOf<T> *sorted = NULL;
+        KeyOf<T> *sorted = NULL;
         if (chosen >= 0) {
             measure_chosen<M, Block>(plan, shared.keys, shared.chosen, row, self, chosen, odd);
             __syncthreads();
             count = sort_nearest(plan, shared, sums, near, chosen + odd, sorted);
         }
-        if (count >= 0 && is_settled(plan, sorted, count)) {
-            write_row<Block>(plan, row, sorted, count);
-        }
-        else if (threadIdx.x == 0) {
+        const bool settled = count >= 0 && write_row<Block>(plan, row, self, sorted, count);
+        if (threadIdx.x == 0 && !settled) {
             fail(plan, row);
         }
     }

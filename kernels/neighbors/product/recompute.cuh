@@ -167,7 +167,8 @@ __device__ __forceinline__ void list_columns(const PlanOf<T> &plan, R &shared, i
         T result = totals[r][c];
         const bool good = finish_total<M>(plan, result);
         if constexpr (M::template guarded<T>) {
-            if (!good) {
+            /* Of equal rows, of which there may be many, those that count at no distance. */
+            if (!good && key_of(T(0), (unsigned)column) < shared.limits[r]) {
                 result = distance_f64<M>(plan, shared.rows[r], (int)column);
             }
         }

@@ -85,6 +85,13 @@ inline int guess_of_many(int wanted, ptrdiff_t columns, int sampled)
     return min(wanted, max((int)(mean + kSigmas * sqrt(variance)) + 4, kMinima + 1));
 }
 
+/* Runs of the sample that so many columns are in, or more exactly one of them at least. */
+inline int runs_with(const Plan &plan, double columns)
+{
+    const double runs = plan.sampled * (double)kMinima;
+    return (int)ceil(runs * -expm1(-columns / ((double)plan.tiles * kRuns)));
+}
+
 /* Sets which tiles are sampled, and which of their least is the guess. */
 inline void plan_sample(Plan &plan, ptrdiff_t columns)
 {
@@ -119,13 +126,19 @@ inline double expected_hits(const Plan &plan)
                                      : -log1p(-plan.nth / runs) / kRun * plan.tiles * kTileCols;
 }
 
+/* Hits of a row that the log has room for, on average. */
+inline ptrdiff_t hits_of_row(const Plan &plan)
+{
+    const double more = plan.wanted <= kFewWanted ? kMoreHits : kMoreOfMany;
+    return kHits + (ptrdiff_t)(more * expected_hits(plan));
+}
+
 /* Chunks that the log has for some rows, and for warps that have begun one each. Where there are
  * several centres, what rows are by these takes the place of a part of it (by_centre()). */
 inline unsigned chunks_of(const Plan &plan, ptrdiff_t rows, ptrdiff_t warps)
 {
     const double expected = expected_hits(plan);
-    const double more = plan.wanted <= kFewWanted ? kMoreHits : kMoreOfMany;
-    const ptrdiff_t hits = rows * (kHits + (ptrdiff_t)(more * expected));
+    const ptrdiff_t hits = rows * hits_of_row(plan);
     const ptrdiff_t fewer = rows * (kHitsOfCentre + (ptrdiff_t)(kMoreOfCentre * expected));
     const ptrdiff_t beside =
         plan.most_centres > 1
@@ -159,6 +172,9 @@ void lay_out(const gd_neighbors &call, int processors, Way &way, PlanOf<T> &plan
     plan.tiles = (int)ceil_div(call.b.rows, (ptrdiff_t)kTileCols);
     plan.list_room = kManyOfThread * (plan.wanted <= kFewWanted ? kThreadsOfFew : kThreadsOfMany);
     plan_sample(plan, call.b.rows);
+    const double room = (double)min((ptrdiff_t)plan.list_room, hits_of_row(plan));
+    plan.crowd = max(runs_with(plan, 0.75 * room), 2);
+    plan.enough = runs_with(plan, 1.25 * plan.wanted);
     plan.minima_pitch = plan.sampled * kMinima;
     take(plan.found, 1);
     take(plan.largest, kSampleRows);

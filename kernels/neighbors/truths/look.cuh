@@ -31,7 +31,10 @@ struct Truths {
     struct ByCentre {
         const unsigned char *images;
     };
-    static __device__ __forceinline__ constexpr bool has_several(const Plan &) { return false; }
+    static __device__ __forceinline__ constexpr bool lists_units(const Plan &, bool)
+    {
+        return false;
+    }
     static __device__ __forceinline__ ByCentre by_centre(const Plan &plan, int)
     {
         return {plan.images};
