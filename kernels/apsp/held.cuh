@@ -35,7 +35,7 @@ struct HeldShape {
     static constexpr int kLanesAcross = kAcross < 8 ? kAcross : 8;
     static constexpr int kLanesDown = kThreads < 32 ? kDown : 32 / kLanesAcross;
     static constexpr int kWarpsAcross = kAcross / kLanesAcross;
-    static constexpr int kColRuns = kN / kRun, kRowRuns = kM / kRun;
+    static constexpr int kRowRuns = kM / kRun;
     static_assert(kM % kRun == 0 && kN % kRun == 0, "a thread holds whole runs");
     static_assert(kThreads >= 32 || 32 % kThreads == 0, "a warp holds whole graphs");
 

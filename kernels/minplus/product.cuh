@@ -62,25 +62,29 @@ __device__ __forceinline__ void store_tile(const Product<Ring> &p, ptrdiff_t i0,
     struct alignas(Tile::kRun * sizeof(Element)) Run {
         Element at[Tile::kRun];
     };
+    const ptrdiff_t first_col = j0 + Tile::col(0);
 #pragma unroll
     for (int i = 0; i < Tile::kRows; ++i) {
         const ptrdiff_t row = i0 + Tile::row(i);
+        /* Of C: added to in each branch below, this would be multiplied out in each of them. */
+        const ptrdiff_t first = row * p.c_row_stride + first_col * p.c_col_stride;
+        Element *const to_row = p.out + row * p.out_stride + first_col;
         if (row >= p.rows) {
             continue;
         }
 #pragma unroll
         for (int j = 0; j < Tile::kCols; j += Tile::kRun) {
-            const ptrdiff_t col = j0 + Tile::col(j);
+            const ptrdiff_t col = first_col + Tile::col_step(j);
             Run run;
 #pragma unroll
             for (int e = 0; e < Tile::kRun; ++e) {
                 run.at[e] = Ring::leave(c[i][j + e], p.flip);
                 if (p.c != NULL && col + e < p.cols) {
-                    run.at[e] = better(p.c[row * p.c_row_stride + (col + e) * p.c_col_stride],
+                    run.at[e] = better(p.c[first + (Tile::col_step(j) + e) * p.c_col_stride],
                                        run.at[e], p.flip);
                 }
             }
-            Element *const to = p.out + row * p.out_stride + col;
+            Element *const to = to_row + Tile::col_step(j);
             if (col + Tile::kRun <= p.cols && (uintptr_t)to % sizeof(Run) == 0) {
                 *reinterpret_cast<Run *>(to) = run;
                 continue;

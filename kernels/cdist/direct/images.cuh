@@ -62,8 +62,8 @@ __device__ __forceinline__ void make_image(Image<kPoints> &image, const Points<f
     }
 }
 
-/* Terms' weights of the caller's, by all threads of a block: K::weigh(weight), and zeros that fill
- * up the last slab. */
+/* Terms' weights of the caller's, or of ones where there are none, by all threads of a block:
+ * K::weigh(weight), and zeros that fill up the last slab. */
 struct Weights {
     const double *from;
     float *to;
@@ -72,7 +72,7 @@ template <typename K>
 __device__ __forceinline__ void make_weights(const Weights &weights, ptrdiff_t d, ptrdiff_t all)
 {
     for (ptrdiff_t k = threadIdx.x; k < all; k += kImageThreads) {
-        weights.to[k] = k < d ? K::weigh(weights.from[k]) : 0.0f;
+        weights.to[k] = k < d ? K::weigh(weights.from != NULL ? weights.from[k] : 1.0) : 0.0f;
     }
 }
 

@@ -17,7 +17,10 @@
  * launch adds, euclidean (100000, 8, 8, 3) 27, (20000, 16, 16, 8) 98, (10000, 32, 32, 16) 114. On
  * an H100 cityblock (8, 3900, 176, 4) 9.4 us, with tests 10.3. From 48 rows and columns on tile.cu
  * is quicker: (64, 1024, 1024, 64) 0.43 ms, here 1.04. */
+#include <type_traits>
+
 #include "cdist/matrices.cuh"
+#include "common/ends.cuh"
 #include "common/points.cuh"
 
 namespace {
@@ -26,11 +29,16 @@ constexpr int kThreads = 256, kEdge = 4 /* results of a thread, either way */;
 /* Rows of shared memory begin so many elements further than they would. */
 constexpr int kPad = 4;
 
+/* What a kernel adds up for a metric. Those with the same terms have a kernel in common. */
+template <typename M>
+using TermsOf = std::conditional_t<M::squares || M::metric == GD_COSINE, gd::Ended, M>;
+
 template <typename T>
 struct Many {
     gd::Cdist<T> first;
     gd::Matrices all;
-    bool sure_root;
+    gd_metric metric;
+    bool sure_root; /* roots are those of narrow.cu */
     /* Binary logarithms of the threads for a tile, below each other and side by side, and of the
      * matrices of a block; tiles of a matrix. */
     unsigned log_down, log_across, log_each, down, across;
@@ -65,7 +73,38 @@ __device__ __noinline__ void recompute_share(const Call &call, ptrdiff_t number,
                                              ptrdiff_t rows, ptrdiff_t col)
 {
     const gd::Cdist<float> one = call.all.one(call.first, number);
-    gd::recompute_f64<M>(one, row, min(row + rows, one.a.count), 1, gd::Run<float>(one, col, 1));
+    gd::with_end_of<M>(call.metric, [&](auto end) {
+        using End = decltype(end);
+        if constexpr (End::template guarded<float>) {
+            gd::recompute_f64<End>(one, row, min(row + rows, one.a.count), 1,
+                                   gd::Run<float>(one, col, 1));
+        }
+    });
+}
+
+/* Makes results of a thread's totals in a row, and tells whether all are good. */
+template <typename M, typename T>
+__device__ __forceinline__ bool finish_row(gd_metric metric, bool sure_root, T (&x)[kEdge])
+{
+    bool good = true;
+    gd::with_end_of<M>(metric, [&](auto end) {
+        using End = decltype(end);
+        const auto finish = [&](ptrdiff_t d) {
+#pragma unroll
+            for (int j = 0; j < kEdge; ++j) {
+                x[j] = gd::finish<End>(x[j], d);
+                good &= gd::is_good<End>(x[j]);
+            }
+        };
+        /* No other result is a root that could be another. */
+        if (End::root && sizeof(T) == sizeof(float) && !sure_root) {
+            finish(gd::kShortDims);
+        }
+        else {
+            finish(gd::kShortDims + 1);
+        }
+    });
+    return good;
 }
 
 template <typename M, typename T>
@@ -145,10 +184,10 @@ __global__ void __launch_bounds__(kThreads, sizeof(T) == sizeof(float) ? 3 : 2)
         T results[kEdge];
 #pragma unroll
         for (int j = 0; j < kEdge; ++j) {
-            const T x = M::folds && d > GD_GROUP ? M::join(groups[i][j], total[i][j]) : total[i][j];
-            results[j] = call.sure_root ? M::finish(x) : gd::finish<M>(x, d);
-            good &= gd::is_good<M>(results[j]);
+            results[j] =
+                M::folds && d > GD_GROUP ? M::join(groups[i][j], total[i][j]) : total[i][j];
         }
+        good &= finish_row<M>(call.metric, call.sure_root, results);
         if (row + i < one.a.count) {
 #pragma unroll
             for (int j = 0; j < kEdge; j += kWord) {
@@ -172,6 +211,8 @@ template <typename T>
 struct Low {
     gd::Cdist<T> first;
     gd::Matrices all;
+    gd_metric metric;
+    bool sure_root; /* roots are those of narrow.cu */
     /* Shares of a matrix, and side by side in it; matrices of a block, or blocks of a matrix. */
     unsigned shares, across, each, blocks;
     /* What divides numbers below kThreads by the first two: that many 65536ths are their inverses.
@@ -274,8 +315,7 @@ __global__ void __launch_bounds__(kThreads, 4) low_regular(const __grid_constant
     }
 }
 
-/* kSureRoot: roots are those of narrow.cu. */
-template <typename M, int D, bool kSureRoot, typename T>
+template <typename M, int D, typename T>
 __global__ void __launch_bounds__(kThreads, sizeof(T) == sizeof(float) ? 4 : 2)
     low(const __grid_constant__ Low<T> call)
 {
@@ -309,9 +349,9 @@ __global__ void __launch_bounds__(kThreads, sizeof(T) == sizeof(float) ? 4 : 2)
             for (int k = 0; k < D; ++k) {
                 total = M::term(total, a[i % kHeld / kAhead][i % kAhead][k], b[j][k]);
             }
-            results[j] = kSureRoot ? M::finish(total) : gd::finish<M>(total, D);
-            good &= gd::is_good<M>(results[j]);
+            results[j] = total;
         }
+        good &= finish_row<M>(call.metric, call.sure_root, results);
         const ptrdiff_t row = top + i;
 #pragma unroll
         for (int j = 0; j < kEdge; j += kWord) {
@@ -338,6 +378,8 @@ cudaError_t launch_low(const gd_cdist &call)
     Low<T> low = {};
     low.all = gd::matrices_of<T>(call);
     low.first = gd::first_of<T>(call, low.all);
+    low.metric = M::metric;
+    low.sure_root = call.many.sure_root;
     low.across = (unsigned)gd::ceil_div(call.out.cols, kEdge);
     const ptrdiff_t shares = gd::ceil_div(call.out.rows, kHigh) * low.across;
     if (shares > UINT_MAX / 2) {
@@ -350,12 +392,9 @@ cudaError_t launch_low(const gd_cdist &call)
     low.by_across = (unsigned)gd::ceil_div(kInverse, low.across);
     const ptrdiff_t blocks =
         low.each > 0 ? gd::ceil_div(low.all.count, low.each) : low.all.count * low.blocks;
-    /* No other result is a root that could be another. */
-    constexpr bool kRoot = M::root && sizeof(T) == sizeof(float);
-    const bool sure = !kRoot || call.many.sure_root;
-    auto *kernel = sure ? ::low<M, D, true, T> : ::low<M, D, !kRoot, T>;
+    auto *kernel = ::low<TermsOf<M>, D, T>;
     if constexpr (sizeof(T) == sizeof(float)) {
-        kernel = sure && is_regular<D>(low) ? low_regular<M, D> : kernel;
+        kernel = (!M::root || low.sure_root) && is_regular<D>(low) ? low_regular<M, D> : kernel;
     }
     return gd::enqueue(call.launch, kernel, blocks, dim3(kThreads), 0, low);
 }
@@ -376,7 +415,8 @@ cudaError_t launch(const gd_cdist &call)
     Many<T> many = {};
     many.all = gd::matrices_of<T>(call);
     many.first = gd::first_of<T>(call, many.all);
-    many.sure_root = call.many.sure_root;
+    many.metric = M::metric;
+    many.sure_root = call.many.sure_root || call.a.cols > gd::kShortDims;
     many.log_across = log_of(gd::ceil_div(call.out.cols, kEdge), kLogWide);
     many.log_down = log_of(gd::ceil_div(call.out.rows, kEdge), kLogThreads - many.log_across);
     const unsigned most = kLogThreads - many.log_across - many.log_down;
@@ -392,8 +432,8 @@ cudaError_t launch(const gd_cdist &call)
     many.down = (unsigned)gd::ceil_div(call.out.rows, kEdge << many.log_down);
     many.across = (unsigned)gd::ceil_div(call.out.cols, kEdge << many.log_across);
     const ptrdiff_t blocks = gd::ceil_div(many.all.count, (ptrdiff_t)1 << many.log_each);
-    return gd::enqueue(call.launch, ::many<M, T>, blocks * many.down * many.across, dim3(threads),
-                       bytes(), many);
+    return gd::enqueue(call.launch, ::many<TermsOf<M>, T>, blocks * many.down * many.across,
+                       dim3(threads), bytes(), many);
 }
 
 }  // namespace

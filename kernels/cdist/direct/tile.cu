@@ -245,11 +245,15 @@ cudaError_t launch(const gd_cdist &call)
                         gd::ceil_div(call.out.cols, Shape::block_cols), kBand, Shape::block_rows,
                         Shape::block_cols);
     const ptrdiff_t blocks = grid.blocks();
-    if (call.many.count == 0) {
-        return gd::enqueue(call.launch,
-                           words ? tile<M, true, Shape, Alone> : tile<M, false, Shape, Alone>,
-                           blocks, dim3(kThreads), 0, gd::parameters_of<T>(call), grid, Alone{},
-                           (unsigned)blocks, call.metric);
+    /* auto leaves these to tile_f64.cu but in batches: who asks for one by name gets a batch. */
+    constexpr bool kIsBatch = sizeof(T) == sizeof(double) && M::lp && !M::squares;
+    if constexpr (!kIsBatch) {
+        if (call.many.count == 0) {
+            return gd::enqueue(call.launch,
+                               words ? tile<M, true, Shape, Alone> : tile<M, false, Shape, Alone>,
+                               blocks, dim3(kThreads), 0, gd::parameters_of<T>(call), grid, Alone{},
+                               (unsigned)blocks, call.metric);
+        }
     }
     const gd::Matrices all = gd::matrices_of<T>(call);
     const bool all_words =

@@ -200,7 +200,8 @@ template <int D, typename M, gd::Form kForm, typename T>
 cudaError_t launch(const gd_cdist &call)
 {
     const auto parameters = gd::parameters_of<T, kForm>(call);
-    constexpr bool kMayShift = sizeof(T) == sizeof(float);
+    /* float32 points of four dimensions are here for those who ask by name alone. */
+    constexpr bool kMayShift = sizeof(T) == sizeof(float) && D < 4;
     const bool shifted = kMayShift && !parameters.words && call.out.cols > kLong;
     const unsigned log_kinds = shifted ? log_kinds_of(parameters, gd::kLogSector<T>) : 0;
     const ptrdiff_t columns = call.out.cols + (1 << log_kinds) - 1; /* shifted rows are longer */

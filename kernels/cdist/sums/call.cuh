@@ -180,7 +180,7 @@ __device__ __forceinline__ void recompute_run(const Call<float> &call, const Poi
                 double a, b, weight = 1;
                 E::split(a_rows.at(row, k), 1.0f, &a);
                 E::split(b_rows.at(col, k), 1.0f, &b);
-                if constexpr (kWeighted) {
+                if (kWeighted && call.weights != NULL) {
                     weight = weight_of<kSum, double>(call.weights[k]);
                 }
                 if constexpr (kSum == GD_SUM_POWERS) { /* without weight, a power may be infinite */

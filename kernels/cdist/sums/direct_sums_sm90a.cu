@@ -160,8 +160,8 @@ extern "C" gd_status gd_cuda_cdist_direct_sums(gd_cdist *call, gd_error *err)
     switch (GD_SUMS_OF(call->metric, call->weights != nullptr, call->p)) {
         case GD_SUM_SQUARES:
             return launch_weighted<GD_SUM_SQUARES>(*call, err);
-        case GD_SUM_MAGNITUDES:
-            return launch_weighted<GD_SUM_MAGNITUDES>(*call, err);
+        case GD_SUM_MAGNITUDES: /* without weights direct.cu has it, but for who asks by name */
+            return launch<GD_SUM_MAGNITUDES, true>(*call, err);
         case GD_SUM_CUBES:
             return launch<GD_SUM_CUBES, false>(*call, err);
         case GD_SUM_FOURTH_POWERS:

@@ -198,8 +198,13 @@ gd_status launch(gd_cdist &call, gd_error *err)
 template <int kSum, typename T>
 gd_status launch_weighted(gd_cdist &call, gd_error *err)
 {
-    /* Four counts take weights of 0 beyond the last dimension, where all is equally false. */
-    if constexpr (kSum == GD_SUM_TRUTHS) {
+    /* Four counts take weights of 0 beyond the last dimension, where all is equally false. Without
+     * the caller's others are 1: beside a power of float64 that is nothing, and the rows before
+     * this one have cityblock and chebyshev distances without weights, but for who asks by name. */
+    constexpr bool kAlways = kSum == GD_SUM_TRUTHS ||
+                             (kSum == GD_SUM_POWERS && sizeof(T) == sizeof(double)) ||
+                             kSum == GD_SUM_MAGNITUDES || kSum == GD_SUM_LARGEST;
+    if constexpr (kAlways) {
         return launch<kSum, true, T>(call, err);
     }
     else if constexpr (sums::kTakesWeights<kSum>) {
@@ -207,7 +212,7 @@ gd_status launch_weighted(gd_cdist &call, gd_error *err)
             return launch<kSum, true, T>(call, err);
         }
     }
-    if constexpr (kSum != GD_SUM_TRUTHS) {
+    if constexpr (!kAlways) {
         return launch<kSum, false, T>(call, err);
     }
 }
