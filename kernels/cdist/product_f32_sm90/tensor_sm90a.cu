@@ -26,7 +26,7 @@
  * multiplies, at d = 128. Without its stores d = 128 takes 4 to 7 % less: products bind there, not
  * memory. Rows of results that start anywhere, n = 16383: d = 128 0.57. Pairs alone, half of the
  * work: d = 32 0.24, 64 0.25, 128 0.31, 1024 1.36; the steps around the products, 0.035 ms, are not
- * halved, and rows start within lines, which takes another 0.045 (product/lines.cuh).
+ * halved, and rows start anywhere, which takes another 0.03 to 0.045 (product/lines.cuh).
  *
  * Sixteen clusters, 6.25 % computed again: d = 32 0.88 ms (tile.cu 0.83), 128 1.08, 1024 4.4. Two
  * places, a quarter computed again: d = 32 0.90, 128 1.6, 1024 8.7 (tile.cu 0.83, 2.8, 23).

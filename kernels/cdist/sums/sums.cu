@@ -104,7 +104,8 @@ __device__ __forceinline__ bool store_tile(const sums::Call<T> &call, const sums
 }
 
 /* A tile, in one form or in two; each matrix has `each` blocks. In a kernel for one matrix nothing
- * is added to find it: where there are two forms, that took up to 14 % of the time at d = 2. */
+ * is added to find it: where there are two forms, that took up to 14 % of the time at d = 2, and in
+ * float64 up to 5. */
 template <int kSum, bool kWeighted, bool kMany, typename T>
 __global__ void __launch_bounds__(gd::kTileThreads, sums::Shape<kSum, T>::blocks)
     tile(const __grid_constant__ sums::Call<T> call, const __grid_constant__ gd::Grid grid,
@@ -185,7 +186,7 @@ gd_status launch(gd_cdist &call, gd_error *err)
     const bool words = gd::reads_words<T>(call.a) && gd::reads_words<T>(call.b) &&
                        gd::all_of_words<T>(all, all.a) && gd::all_of_words<T>(all, all.b);
     auto kernel = tile<kSum, kWeighted, true, T>;
-    if constexpr (kSwift != kSum) {
+    if constexpr (kSwift != kSum || sizeof(T) == sizeof(double)) {
         kernel = all.count > 1 ? kernel : tile<kSum, kWeighted, false, T>;
     }
     const size_t groups = sums::bytes_of_groups<kSwift, T>(call.a.cols);

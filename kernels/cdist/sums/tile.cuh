@@ -215,8 +215,10 @@ __device__ __forceinline__ void add_up(const Call<T> &call, const Place &place, 
     constexpr int kSums = S::held, kStays = kSums - S::parked;
     auto &before = *(R(*)[kSums / kPerWord<R>][kTileThreads][kPerWord<R>]) groups;
     const auto &p = exponent_for(call, R(0));
-    /* Warps below the last row have nothing to add up: matrices of a batch may be small. */
-    const bool busy = place.row + threadIdx.x / 32 * 4 * S::rows < call.a.count;
+    /* Warps below the last row have nothing to add up: matrices of a batch may be small. A vote, so
+     * that the compiler knows that a warp's threads go on together: else it counts what is the same
+     * for all of them once a thread, and float64 takes up to a tenth longer. */
+    const bool busy = __any_sync(~0u, place.row + threadIdx.x / 32 * 4 * S::rows < call.a.count);
 #pragma unroll
     for (int n = 0; n < kSums; ++n) {
         total[n] = 0;
