@@ -105,15 +105,15 @@ __device__ __forceinline__ bool store_tile(const sums::Call<T> &call, const sums
 
 /* A tile, in one form or in two; each matrix has `each` blocks. In a kernel for one matrix nothing
  * is added to find it: where there are two forms, that took up to 14 % of the time at d = 2, and in
- * float64 up to 5. */
-template <int kSum, bool kWeighted, bool kMany, typename T>
+ * float64 up to 5. kTries: the swift form first, if there is one. */
+template <int kSum, bool kWeighted, bool kMany, bool kTries, typename T>
 __global__ void __launch_bounds__(gd::kTileThreads, sums::Shape<kSum, T>::blocks)
     tile(const __grid_constant__ sums::Call<T> call, const __grid_constant__ gd::Grid grid,
          unsigned each, bool words)
 {
     using S = sums::Shape<kSum, T>;
     using R = typename S::R;
-    constexpr int kSwift = sums::kSwiftOf<kSum, kWeighted, T>;
+    constexpr int kSwift = kTries ? sums::kSwiftOf<kSum, kWeighted, T> : kSum;
     using F = sums::Shape<kSwift, T>; /* the first shape that the block computes in */
     static_assert(F::block_rows == S::block_rows && F::block_cols % S::block_cols == 0,
                   "the careful form can go over the tile again");
@@ -178,16 +178,29 @@ gd_status launch(gd_cdist &call, gd_error *err)
         return GD_OK;
     }
     auto parameters = sums::call_of<kSum, T>(call);
-    GD_CUDA_TRY(err, kId, sums::prepare_swift<kSwift>(call, parameters));
+    /* A form that would not answer is not tried: that took 16 to 46 % of the time of such calls
+     * (after 0b10b94, on an H100). */
+    constexpr bool kNeedsDims = sums::kNeedsDims<kSwift>;
+    const bool alone = parameters.all.count == 1;
+    const bool tries = !kNeedsDims || !alone || call.a.cols >= sums::kFewestDims;
+    if (tries) {
+        GD_CUDA_TRY(err, kId, sums::prepare_swift<kSwift>(call, parameters));
+    }
     const ptrdiff_t down = gd::ceil_div(call.out.rows, S::block_rows);
     const ptrdiff_t across = gd::ceil_div(call.out.cols, S::block_cols);
     const gd::Grid grid(call.pairs, down, across, kBand, S::block_rows, S::block_cols);
     const gd::Matrices &all = parameters.all;
     const bool words = gd::reads_words<T>(call.a) && gd::reads_words<T>(call.b) &&
                        gd::all_of_words<T>(all, all.a) && gd::all_of_words<T>(all, all.b);
-    auto kernel = tile<kSum, kWeighted, true, T>;
+    auto kernel = tile<kSum, kWeighted, true, true, T>;
     if constexpr (kSwift != kSum || sizeof(T) == sizeof(double)) {
-        kernel = all.count > 1 ? kernel : tile<kSum, kWeighted, false, T>;
+        kernel = alone ? tile<kSum, kWeighted, false, true, T> : kernel;
+    }
+    if constexpr (kNeedsDims) {
+        using Careful = sums::Shape<kSum, T>;
+        static_assert(Careful::block_cols == S::block_cols && Careful::held == S::held,
+                      "the same tiles, and groups");
+        kernel = tries ? kernel : tile<kSum, kWeighted, false, false, T>;
     }
     const size_t groups = sums::bytes_of_groups<kSwift, T>(call.a.cols);
     GD_CUDA_TRY(err, kId,

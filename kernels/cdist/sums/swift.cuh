@@ -34,6 +34,8 @@ constexpr int kSwiftOf = sizeof(T) != sizeof(float)            ? kSum
 /* The fewest dimensions for a swift form: of shorter rows, some pairs are too much alike for it in
  * about every tile. */
 constexpr int kFewestDims = 16;
+template <int kForm>
+constexpr bool kNeedsDims = kForm == kSwiftEntropy || kForm == kSwiftPowers;
 
 template <int kForm>
 constexpr bool kHasRowTerms = kForm == kSwiftMagnitudes || kForm == kSwiftEntropy;
@@ -255,7 +257,7 @@ template <int kForm>
 __device__ __forceinline__ bool answers(const Call<float> &call, const Begin &begin, ptrdiff_t row,
                                         int rows, ptrdiff_t col, int cols)
 {
-    if (kForm == kSwiftEntropy && call.d < kFewestDims) {
+    if (kNeedsDims<kForm> && call.d < kFewestDims) {
         return false;
     }
     if constexpr (kHasRowTerms<kForm>) {
