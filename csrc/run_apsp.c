@@ -338,7 +338,6 @@ static void tell(apsp_job *job, const gd_graph_facts *facts)
             ? gd_cycle_rounding(call->dtype, call->n, facts->max_abs, facts->fractional_at >= 0)
             : 0;
     call->nonnegative = facts->negative_at < 0 && !job->graph.flip;
-    call->symmetric = !job->graph.directed;
     call->longest =
         call->nonnegative && facts->fractional_at < 0 ? facts->max_abs * (double)(call->n - 1) : 0;
 }
@@ -679,6 +678,7 @@ gd_status gd_run_apsp(const gd_graph *graph, const gd_matrix *out, const gd_matr
                     .out = *out,
                     .pred = *pred,
                     .call.n = graph->weights.rows,
+                    .call.symmetric = !graph->directed,
                     .budget = &budget};
     int previous;
     gd_status status = check(graph, out, pred, err);

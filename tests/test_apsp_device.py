@@ -52,6 +52,51 @@ def test_many_nodes_have_the_bits_of_the_cpu(torch, n):
         same(gpudist.apsp(torch.put(w), **call), gpudist.apsp(w, device="cpu", **call), kind)
 
 
+@pytest.mark.parametrize("directed", [True, False])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+def test_rounds_in_one_launch_have_the_bits_of_the_cpu(torch, dtype, directed):
+    kinds = ("sparse", "negative") if directed else ("sparse", "zeros")
+    for n, kind in itertools.product((1536, 2049, 2300, 3001), kinds):
+        no_edge = FAR if dtype == "int32" else np.inf
+        w = graph(np.random.default_rng(n), n, kind)
+        w = np.where(np.isinf(w), no_edge, w).astype(dtype)
+        call = {"no_edge": no_edge, "dtype": dtype, "directed": directed}
+        same(
+            gpudist.apsp(torch.put(w), **call), gpudist.apsp(w, device="cpu", **call), f"{n} {kind}"
+        )
+
+
+@pytest.mark.parametrize("n", [6000, 8192])
+def test_half_of_a_large_matrix_is_enough(torch, n):
+    """What undirected graphs have beside what the same graph has with directions."""
+    w = graph(np.random.default_rng(n), n, "sparse").astype(np.float32)
+    for weights in (w, np.minimum(w, 3)):  # of any length, and of 16 bits
+        both = torch.put(np.minimum(weights, weights.T))
+        call = {"no_edge": np.inf, "directed": True}
+        expected = np.asarray(gpudist.apsp(both, **call).cpu())
+        same(gpudist.apsp(torch.put(weights), no_edge=np.inf, directed=False), expected)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+def test_edges_without_directions_are_read_as_on_the_cpu(torch, dtype):
+    for n, kind in itertools.product(
+        (1, 4, 31, 32, 36, 64, 100, 132, 300, 1028), ("sparse", "ties")
+    ):
+        for no_edge in (FAR, 3, 0) if dtype == "int32" else (np.inf, FAR, 3, 0):
+            w = graph(np.random.default_rng(n), n, kind)
+            w = np.where(np.isinf(w), no_edge, w).astype(dtype)
+            call = {"no_edge": no_edge, "dtype": dtype, "directed": False}
+            for predecessors in (False, True):
+                call["return_predecessors"] = predecessors
+                expected = gpudist.apsp(w, device="cpu", **call)
+                same(gpudist.apsp(torch.put(w), **call), expected, f"{n} {kind} {no_edge}")
+    w = np.zeros((132, 132), dtype)
+    w[100, 7] = -2  # both ways a cycle
+    with pytest.raises(gpudist.NegativeCycleError) as caught:
+        gpudist.apsp(torch.put(w), dtype=dtype, directed=False)
+    assert sorted(caught.value.nodes) == [7, 100]
+
+
 def test_rows_and_results_may_lie_anywhere(torch):
     rng = np.random.default_rng(0)
     for n, dtype in itertools.product((32, 64, 65, 128, 192), ("float32", "float64", "int32")):

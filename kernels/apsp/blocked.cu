@@ -14,15 +14,15 @@
  *
  * Cost: n^3 updates; instructions are the floor (semiring/rings.cuh). In 1e12 updates/s on an H200,
  * float32 without negative weights is bound by 22.3, and by 19.3 in registers; with them by 16.7;
- * int32 by 22.3; float64 by 4.8 in a tile. Phase 3 moves 8 / pivots bytes an update in float32, so
- * 64 pivots' worth of memory traffic allows 34 and 128 pivots' worth 68; the panels stay in L2.
+ * int32 by 22.3; float64 by some 6 in a tile. Phase 3 moves 8 / pivots bytes an update in float32,
+ * so 64 pivots' worth of memory traffic allows 34 and 128 pivots' worth 68; the panels stay in L2.
  *
- * Launch: with 64 pivots a round, two kernels: the first block of phase 3 also closes the next
- * pivot tile, and each kernel starts while its predecessor ends. With 128, where phase 3 takes more
- * than 100 us, there are two forms. Where a round's tiles are few waves of blocks, all rounds are
- * one launch, in which no wave ends but the last (one_launch.cuh). Elsewhere, three streams: rows,
- * columns and tile of the next pivots run beside the rest of this round, and the rest is two
- * halves, of which each fills the SMs while the other ends: 4 % at n = 8192.
+ * Launch: where a round's tiles are few waves of blocks, all rounds are one launch, in which no
+ * wave ends but the last (one_launch.cuh). Elsewhere, with 64 pivots a round, two kernels: the
+ * first block of phase 3 also closes the next pivot tile, and each kernel starts while its
+ * predecessor ends. With 128, where phase 3 takes more than 100 us, three streams: rows, columns
+ * and tile of the next pivots run beside the rest of this round, and the rest is two halves, of
+ * which each fills the SMs while the other ends: 4 % at n = 8192.
  *
  * Source: G. Venkataraman, S. Sahni, S. Mukhopadhyaya, "A blocked all-pairs shortest-paths
  * algorithm" (2003); G. J. Katz, J. T. Kider, "All-pairs shortest-paths for large graphs on the
@@ -30,13 +30,13 @@
  *
  * Reached on an H200, 1e12 updates/s: float32 n = 4096 15.2, 8192 16.7, 16384 17.0, 32768 17.2, of
  * 17.6 that the inner loop reaches by itself; with negative weights 13.3, int32 17.4, 16 bits 29.3,
- * undirected float32 32.3 (all n = 16384); float64 5.1. With predecessors, on a complete graph,
- * float32 n = 8192 10.6, 16384 11.9, int32 12.1: 1.55, 1.43 and 1.44 times the time without; 13.2
- * where few elements change (n = 8192). By streams, n = 4096 waits for the chain of a round, 157
- * us, of which 63 for the next lines, half of it waiting for room, 56 for the tile beside other
- * blocks and 33 for the strips, while the rest is done after 150: float32 13.5. Small n would wait
- * for the chain of pivot tile and strips, 20 us a round of 64 pivots: what fits in shared memory,
- * up to 2048 nodes, goes the way of resident.cu. */
+ * undirected float32 32.3 (all n = 16384); float64 6.2 (n = 8192). With predecessors, on a complete
+ * graph, float32 n = 8192 10.6, 16384 11.9, int32 12.1: 1.55, 1.43 and 1.44 times the time
+ * without; 13.2 where few elements change (n = 8192). By streams, n = 4096 waits for the chain of a
+ * round, 157 us, of which 63 for the next lines, half of it waiting for room, 56 for the tile
+ * beside other blocks and 33 for the strips, while the rest is done after 150: float32 13.5. Small
+ * n would wait for the chain of pivot tile and strips, 20 us a round of 64 pivots: what fits in
+ * shared memory, up to 2048 nodes, goes the way of resident.cu. */
 #include "card.h"
 #include "apsp/one_launch.cuh"
 #include "apsp/resident.cuh"
@@ -51,7 +51,15 @@ constexpr const char *kId = "apsp/cuda_blocked";
 
 /* Many pivots a round save memory traffic, few save time in the pivot tile, which one SM closes
  * while the others wait. The answer is the same. */
-constexpr ptrdiff_t kFromManyPivots = 4096;
+constexpr ptrdiff_t kFromManyPivots = 4096, kFromManyForHalf = 5376; /* of a symmetric matrix */
+
+/* Rounds of 64 pivots are one launch where they have so many tiles, of 64 x 64. With fewer they
+ * wait for their chain anyway, and of more the last ones matter less. */
+constexpr ptrdiff_t kFewest = 300, kMost = 4096;
+ptrdiff_t tiles_of(ptrdiff_t side, bool symmetric)
+{
+    return symmetric ? side * (side + 1) / 2 : side * side;
+}
 
 /* From so many blocks an SM on, half of phase 3 goes to a stream of its own, and fewer are better
  * off as tasks of one launch. */
@@ -123,13 +131,15 @@ public:
     /* All in one launch, where that is quicker. */
     bool fits_one_launch(int sms) const
     {
-        return kOneLaunch && !symmetric_ && tiles_ * tiles_ < kHalvesFrom * sms;
+        const ptrdiff_t tiles = tiles_of(tiles_, symmetric_);
+        return kOneLaunch && (kPivots == 64 ? tiles >= kFewest && tiles <= kMost
+                                            : !symmetric_ && tiles < kHalvesFrom * sms);
     }
     gd_status enqueue_all_rounds(int sms, gd_error *err) const;
 
 private:
     /* Whether threads have the registers to close what they relax. */
-    static constexpr bool kOneLaunch = kPivots == 128 && !kPred && Work::Shape::kBlocksPerSm == 2;
+    static constexpr bool kOneLaunch = !kPred && (kPivots == 64 || Work::Shape::kBlocksPerSm == 2);
     static_assert(std::is_same<Word, double>::value && kPred
                       ? Work::kSharedBytes == GD_PATHS64_SHARED
                       : true,
@@ -243,9 +253,8 @@ gd_status Rounds<Ring, kPivots, kPred>::enqueue_all_rounds(int sms, gd_error *er
             cudaMemsetAsync(flags_, 0, gd::OneLaunchFlags::count((size_t)tiles_) * sizeof *flags_,
                             (cudaStream_t)launch_.stream));
         GD_CUDA_TRY(err, kId,
-                    gd::enqueue(launch_, kernel,
-                                Task::tasks(one_launch.tiles, one_launch.end - one_launch.first),
-                                Task::kThreads, Task::kSharedBytes, one_launch));
+                    gd::enqueue(launch_, kernel, Task::tasks(one_launch), Task::kThreads,
+                                Task::kSharedBytes, one_launch));
     }
     return pass(rounds_ - 1, err);
 }
@@ -368,15 +377,14 @@ template <typename Ring, int kPivots, bool kPred>
 gd_status run(gd_apsp &call, ptrdiff_t stride, gd_error *err)
 {
     const Rounds<Ring, kPivots, kPred> rounds(call, stride);
-    if (kPivots != 128) {
-        return rounds.enqueue_in_line(err);
-    }
     int sms = 0;
     GD_CUDA_TRY(
         err, kId,
         cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, call.launch.device.index));
-    return rounds.fits_one_launch(sms) ? rounds.enqueue_all_rounds(sms, err)
-                                       : rounds.enqueue_ahead(sms, err);
+    if (!rounds.fits_one_launch(sms)) {
+        return kPivots == 64 ? rounds.enqueue_in_line(err) : rounds.enqueue_ahead(sms, err);
+    }
+    return rounds.enqueue_all_rounds(sms, err);
 }
 
 /* Closes the matrix in place, with 16 bits an element. */
@@ -412,7 +420,9 @@ gd_status run(gd_apsp &call, gd_error *err)
                               ? gd::Relaxing<gd::PlusUnsigned, 128, true, gd::Halves>::kSharedBytes
                               : gd::Relaxing<gd::PlusUnsigned, 128, false,
                                              gd::Whole<gd::PlusUnsigned, 128>>::kSharedBytes;
-    const bool many = call.n >= kFromManyPivots && (size_t)shared_bytes >= needed;
+    const bool half = call.symmetric && call.pred == NULL && sizeof(T) == 4;
+    const bool many =
+        call.n >= (half ? kFromManyForHalf : kFromManyPivots) && (size_t)shared_bytes >= needed;
     const bool narrow = many && call.longest > 0 && call.longest < gd::kNarrowFar &&
                         gd_has_halfwords(call.launch.device);
     if constexpr (sizeof(T) == 4) { /* doubles have no registers for many pivots */
@@ -451,17 +461,20 @@ GD_CLOSED_FOR_BANDS(GD_HAVE)
 
 extern "C" gd_status gd_cuda_apsp_blocked(gd_apsp *call, gd_error *err)
 {
-    if (gd::fits_resident(*call)) {
+    /* Half of the tiles in one launch are sooner closed than all of them in shared memory. */
+    const bool half = call->symmetric && call->pred == NULL && call->dtype != GD_F64 &&
+                      tiles_of(gd::ceil_div(call->n, (ptrdiff_t)64), true) >= kFewest;
+    if (gd::fits_resident(*call) && !half) {
         return gd::close_in_one_launch(*call, err);
     }
     if (call->launch.sizing) { /* before anything is known of the weights: room for any form */
         const size_t element = call->dtype == GD_F64 ? sizeof(double) : sizeof(float);
-        const size_t pivots = call->dtype == GD_F64 ? 64 : padding(*call);
+        const size_t pivots = call->dtype == GD_F64 ? 64 : padding(*call), fewest = 64;
         call->padded = gd::ceil_div(call->n, padding(*call)) * padding(*call);
         call->step = padding(*call);
         call->launch.workspace_bytes =
             2 * pivots * (size_t)call->padded * (2 * element + (call->pred != NULL ? 4 : 0)) +
-            gd::OneLaunchFlags::count((size_t)call->padded / pivots) * sizeof(unsigned);
+            gd::OneLaunchFlags::count((size_t)call->padded / fewest) * sizeof(unsigned);
         return GD_OK;
     }
     switch (call->dtype) {

@@ -5,17 +5,17 @@
  * values (facts) is gathered on the way, so that nothing is read twice. Lengths that the kernel
  * left in the caller's memory and form are not written again: only the diagonal is looked at.
  *
- * The usual graph, directed, with rows that start aligned and in the dtype of the computation, has
- * a pass of its own. The other one takes any strides and dtypes by tiles through shared memory, and
- * passes the matrix in doubles.
+ * The usual graph, with rows that start aligned and in the dtype of the computation, has a pass of
+ * its own, and one where it is undirected. The other one takes any strides and dtypes by tiles
+ * through shared memory, and passes the matrix in doubles.
  *
  * What is found lies in memory that the caller brings: memory of our own would go back to the
  * driver at every wait, which took longer than a small graph does. It comes to the host by a kernel
  * that writes there; a copy engine starts some 7 us later.
  *
- * Cost: memory only. Reading float32 moves 8 bytes an element (12 with predecessors, 12 if
- * undirected, where [j, i] is read as well): 0.5 ms for n = 16384 at the H200's 4.27 TB/s, against
- * 350 ms for closing it.
+ * Cost: memory only. Reading float32 moves 8 bytes an element (12 with predecessors, and 12 of any
+ * undirected graph, where [j, i] is read as well): 0.5 ms for n = 16384 at the H200's 4.27 TB/s,
+ * against 350 ms for closing it.
  *
  * Launch: 256 threads. The usual graph: as many blocks as an H200 holds, which take 4 KB of four
  * rows at a time, 64 bytes a thread. Any graph: blocks take 32 x 32 tiles, so that neighbouring
@@ -48,6 +48,7 @@ constexpr int kThreads = gd::kTileThreads;
  * them. */
 constexpr int kRows = 4, kHeld = 3;
 constexpr ptrdiff_t kUsualBlocks = kHeld * 132;
+constexpr ptrdiff_t kPairBlocks = 6 * 132; /* of a graph without directions, likewise */
 constexpr double kInfinity = HUGE_VAL;
 constexpr const char *kReadId = "reading a graph on the device";
 constexpr const char *kWriteId = "writing path lengths on the device";
@@ -191,6 +192,31 @@ __device__ float tidied(float weight) { return weight + 0.0f; }
 __device__ double tidied(double weight) { return weight + 0.0; }
 __device__ int32_t tidied(int32_t weight) { return min(max(weight, -GD_I32_FAR), GD_I32_FAR); }
 
+/* What a thread learns of the weights that it takes. */
+template <typename T>
+struct Learnt {
+    decltype(magnitude(T())) max_abs = 0;
+    unsigned long long not_negative_at = 0, not_fractional_at = 0;
+
+    /* Weight `at` of the usual graph as the computation takes it. */
+    __device__ __forceinline__ bool take(const Usual<T> &graph, T weight, ptrdiff_t at)
+    {
+        if (!is_number(weight) || (graph.has_absent && weight == graph.absent)) {
+            return false;
+        }
+        const unsigned long long not_at = ~(unsigned long long)at;
+        max_abs = max(max_abs, magnitude(weight));
+        not_negative_at = weight < 0 ? max(not_negative_at, not_at) : not_negative_at;
+        not_fractional_at =
+            is_fractional(weight) ? max(not_fractional_at, not_at) : not_fractional_at;
+        return true;
+    }
+    __device__ __forceinline__ void gather_in(Found *found) const
+    {
+        gather((double)max_abs, not_negative_at, not_fractional_at, found);
+    }
+};
+
 template <typename T>
 __global__ void __launch_bounds__(kThreads, kHeld)
     read_usual(const __grid_constant__ Usual<T> graph, T *dist, int32_t *pred, ptrdiff_t padded,
@@ -198,8 +224,7 @@ __global__ void __launch_bounds__(kThreads, kHeld)
                Found *found)
 {
     constexpr int kEach = 16 / sizeof(T);
-    decltype(magnitude(far)) max_abs = 0;
-    unsigned long long not_negative_at = 0, not_fractional_at = 0;
+    Learnt<T> learnt;
     for (unsigned piece = blockIdx.x; piece < pieces; piece += gridDim.x) {
         const ptrdiff_t top = first + (ptrdiff_t)(piece / across) * kRows;
         const ptrdiff_t j = (ptrdiff_t)(piece % across * kThreads + threadIdx.x) * kEach;
@@ -228,15 +253,7 @@ __global__ void __launch_bounds__(kThreads, kHeld)
                 const T weight = i < whole   ? word[e]
                                  : e < there ? graph.weights[i * graph.row_stride + j + e]
                                              : far;
-                const bool is_edge =
-                    e < there && is_number(weight) && !(graph.has_absent && weight == graph.absent);
-                const unsigned long long not_at = ~(unsigned long long)(i * graph.n + j + e);
-                if (is_edge) {
-                    max_abs = max(max_abs, magnitude(weight));
-                    not_negative_at = weight < 0 ? max(not_negative_at, not_at) : not_negative_at;
-                    not_fractional_at =
-                        is_fractional(weight) ? max(not_fractional_at, not_at) : not_fractional_at;
-                }
+                const bool is_edge = e < there && learnt.take(graph, weight, i * graph.n + j + e);
                 word[e] = is_edge ? tidied(weight) : far;
                 word[e] = i == j + e ? min(word[e], loop) : word[e];
                 before[e] = is_edge && i != j + e ? (int32_t)i : GD_NO_PREDECESSOR;
@@ -251,7 +268,84 @@ __global__ void __launch_bounds__(kThreads, kHeld)
             }
         }
     }
-    gather((double)max_abs, not_negative_at, not_fractional_at, found);
+    learnt.gather_in(found);
+}
+
+/* Such a graph without directions: tile (i, j) and tile (j, i) go through shared memory together,
+ * so that each weight is read once. Lanes are four rows of a tile, or two in float64, by words. */
+template <typename T>
+__global__ void __launch_bounds__(kThreads)
+    read_undirected(const __grid_constant__ Usual<T> graph, T *dist, int32_t *pred,
+                    ptrdiff_t padded, T far, T loop, unsigned side, unsigned pairs, Found *found)
+{
+    constexpr int kEach = 16 / sizeof(T), kWords = kSide / kEach;
+    constexpr int kTurns = kSide * kWords / kThreads; /* words of a thread */
+    __shared__ T tiles[2][kSide][kSide + 1];
+    Learnt<T> learnt;
+    const int y0 = (int)threadIdx.x / kWords, x = (int)threadIdx.x % kWords * kEach;
+    for (unsigned pair = blockIdx.x; pair < pairs; pair += gridDim.x) {
+        /* Row r of tiles on and above the diagonal, and after it row -1 - r. */
+        const unsigned row = pair / (side + 1), place = pair % (side + 1);
+        const bool is_first = place < side - row;
+        const unsigned down = is_first ? row : side - 1 - row;
+        const unsigned across = is_first ? row + place : place - 1;
+        if (!is_first && 2 * row + 1 == side) {
+            continue; /* there is no such row */
+        }
+        T words[2][kTurns][kEach];
+#pragma unroll
+        for (int which = 0; which < 2; ++which) {
+            const ptrdiff_t top = (ptrdiff_t)(which == 0 ? down : across) * kSide;
+            const ptrdiff_t j = (ptrdiff_t)(which == 0 ? across : down) * kSide + x;
+#pragma unroll
+            for (int turn = 0; turn < kTurns; ++turn) {
+                const ptrdiff_t i = top + y0 + turn * (kSide / kTurns);
+                T *const word = words[which][turn];
+                const T *const from = graph.weights + i * graph.row_stride + j;
+                const bool whole = i < graph.n && j + kEach <= graph.n;
+                if (whole) {
+                    stream_in(from, word);
+                }
+#pragma unroll
+                for (int e = 0; e < kEach; ++e) {
+                    const bool there = i < graph.n && j + e < graph.n;
+                    const T weight = whole ? word[e] : there ? from[e] : far;
+                    const bool is_edge = there && learnt.take(graph, weight, i * graph.n + j + e);
+                    word[e] = is_edge ? tidied(weight) : far;
+                    tiles[which][i - top][x + e] = word[e];
+                }
+            }
+        }
+        __syncthreads();
+#pragma unroll
+        for (int which = 0; which < 2; ++which) {
+            const ptrdiff_t top = (ptrdiff_t)(which == 0 ? down : across) * kSide;
+            const ptrdiff_t j = (ptrdiff_t)(which == 0 ? across : down) * kSide + x;
+#pragma unroll
+            for (int turn = 0; turn < kTurns; ++turn) {
+                const int y = y0 + turn * (kSide / kTurns);
+                const ptrdiff_t i = top + y;
+                T *const word = words[which][turn];
+                int32_t before[kEach];
+#pragma unroll
+                for (int e = 0; e < kEach; ++e) {
+                    word[e] = min(word[e], tiles[1 - which][x + e][y]);
+                    before[e] = word[e] != far && i != j + e ? (int32_t)i : GD_NO_PREDECESSOR;
+                    word[e] = i == j + e ? min(word[e], loop) : word[e];
+                }
+                gd::store_word(dist + i * padded + j, word);
+                if (pred != NULL) {
+#pragma unroll
+                    for (int e = 0; e < kEach; e += 2) {
+                        *reinterpret_cast<int2 *>(pred + i * padded + j + e) =
+                            make_int2(before[e], before[e + 1]);
+                    }
+                }
+            }
+        }
+        __syncthreads();
+    }
+    learnt.gather_in(found);
 }
 
 template <typename T>
@@ -262,8 +356,7 @@ bool is_usual(const gd_graph &graph)
                                                           : GD_I32;
     const gd_matrix &w = graph.weights;
     return w.dtype == own && w.col_stride == 1 && (uintptr_t)w.data % 16 == 0 &&
-           w.row_stride * (ptrdiff_t)sizeof(T) % 16 == 0 && graph.directed && !graph.unweighted &&
-           !graph.flip;
+           w.row_stride * (ptrdiff_t)sizeof(T) % 16 == 0 && !graph.unweighted && !graph.flip;
 }
 
 template <typename T>
@@ -280,6 +373,12 @@ cudaError_t launch_usual(const gd_graph &graph, const gd_apsp &call, ptrdiff_t f
         absent, graph.no_edge != GD_NO_EDGE_INFINITE && held && (double)absent == sentinel};
     const T far = is_int ? (T)GD_I32_FAR : std::numeric_limits<T>::infinity();
     const T loop = call.semiring == GD_MIN_MAX ? -far : 0; /* a path of no edge */
+    if (!graph.directed) {
+        const ptrdiff_t side = call.padded / kSide, pairs = (side + 1) / 2 * (side + 1);
+        return gd::enqueue(call.launch, read_undirected<T>, min(pairs, kPairBlocks), kThreads, 0,
+                           plain, static_cast<T *>(call.dist), call.pred, call.padded, far, loop,
+                           (unsigned)side, (unsigned)pairs, found_of(call));
+    }
     const ptrdiff_t across = gd::ceil_div(call.padded, (ptrdiff_t)(kThreads * 16 / sizeof(T)));
     const ptrdiff_t pieces = gd::ceil_div(rows, (ptrdiff_t)kRows) * across;
     return gd::enqueue(call.launch, read_usual<T>, min(pieces, kUsualBlocks), kThreads, 0, plain,
@@ -292,7 +391,8 @@ cudaError_t launch_usual(const gd_graph &graph, const gd_apsp &call, ptrdiff_t f
 template <typename T>
 cudaError_t launch_read(const gd_graph &graph, const gd_apsp &call, ptrdiff_t first, ptrdiff_t rows)
 {
-    if (is_usual<T>(graph)) {
+    const bool whole = first == 0 && rows == call.padded && call.padded % kSide == 0;
+    if (is_usual<T>(graph) && (graph.directed || whole)) {
         return launch_usual<T>(graph, call, first, rows);
     }
     const ptrdiff_t side = gd::ceil_div(call.padded, kSide), down = gd::ceil_div(rows, kSide);

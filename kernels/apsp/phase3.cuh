@@ -201,6 +201,13 @@ struct Relaxing {
                                                  ptrdiff_t j0, void *shared, bool goes_on = false)
     {
         T c[Tile::kRows][Tile::kCols];
+        relax(paths, i0, j0, shared, goes_on, c, false);
+    }
+    /* `stays` if the tile is left in c alone. */
+    static __device__ __forceinline__ void relax(const Paths<Ring> &paths, ptrdiff_t i0,
+                                                 ptrdiff_t j0, void *shared, bool goes_on,
+                                                 T (&c)[Tile::kRows][Tile::kCols], bool stays)
+    {
         const ptrdiff_t stride = paths.stride / kPerWord; /* in words */
         T *const tile =
             reinterpret_cast<T *>(paths.dist + j0) + (i0 + Tile::row(0)) * stride + Tile::col(0);
@@ -249,7 +256,9 @@ struct Relaxing {
                 fold<Tile::kPairsATime>(Shape::kSlabPairs, stream.wait(s), 0, c);
                 stream.release();
             }
-            for_runs([](T *at, T *mine) { store_passing(at, mine); });
+            if (!stays) {
+                for_runs([](T *at, T *mine) { store_passing(at, mine); });
+            }
             if (goes_on) {
                 stream.close();
             }
@@ -275,7 +284,13 @@ private:
         Tile::template for_pairs<kDown, kAcross, kATime>(
             pairs, slab.left[down] + first, slab.right[across] + first,
             [&](int i, int j, const Pair<T> &a, const Pair<T> &b) {
-                fold_at<Ring>(i + j, c[i][j], a, b);
+                if constexpr (kPred && sizeof(T) == 8) { /* moves are slower here (NOTES.md) */
+                    (void)Ring::take(c[i][j], Ring::term(a.first, b.second));
+                    (void)Ring::take(c[i][j], Ring::term(a.second, b.first));
+                }
+                else {
+                    fold_at<Ring>(i + j, c[i][j], a, b);
+                }
             });
     }
 };

@@ -70,8 +70,14 @@ struct Strip {
     static __device__ __forceinline__ void close(const Paths<Ring> &paths, ptrdiff_t row0,
                                                  ptrdiff_t col0, ptrdiff_t pivot, Lines &lines)
     {
-        const int my_row = Tile::row(0), my_col = Tile::col(0);
         Held held;
+        load(paths, row0, col0, held);
+        close(paths, row0, col0, pivot, lines, held);
+    }
+    static __device__ __forceinline__ void load(const Paths<Ring> &paths, ptrdiff_t row0,
+                                                ptrdiff_t col0, Held &held)
+    {
+        const int my_row = Tile::row(0), my_col = Tile::col(0);
         auto *const dist = paths.dist + (row0 + my_row) * paths.stride + col0 + my_col;
         int32_t *const pred =
             kPred ? paths.pred + (row0 + my_row) * paths.padded + col0 + my_col : NULL;
@@ -82,7 +88,16 @@ struct Strip {
                          &held.p[i][j]);
             }
         });
-
+    }
+    /* Closes what is held already. */
+    static __device__ __forceinline__ void close(const Paths<Ring> &paths, ptrdiff_t row0,
+                                                 ptrdiff_t col0, ptrdiff_t pivot, Lines &lines,
+                                                 Held &held)
+    {
+        const int my_row = Tile::row(0), my_col = Tile::col(0);
+        auto *const dist = paths.dist + (row0 + my_row) * paths.stride + col0 + my_col;
+        int32_t *const pred =
+            kPred ? paths.pred + (row0 + my_row) * paths.padded + col0 + my_col : NULL;
         const Outlet outlet(paths, row0 + my_row, col0 + my_col);
         if constexpr (!kHasRows || !kHasCols) {
             take_snapshots(paths, pivot, lines);
@@ -268,6 +283,11 @@ private:
         if constexpr (kHasRows) {
 #pragma unroll
             for (int j = 0; j < kN; ++j) {
+                if constexpr (kPred && sizeof(T) == 8) {
+                    const bool taken = Ring::take(b[j].first, Ring::term(below, b[j].second));
+                    via[j].first = taken ? via[j].second : via[j].first;
+                    continue;
+                }
                 const T before = b[j].first;
                 Ring::join(b[j].first, below, b[j].second);
                 if constexpr (kPred) {
@@ -319,6 +339,11 @@ private:
     static __device__ __forceinline__ void update(T &d, int32_t &p, Pair<T> a, Pair<T> b,
                                                   Pair<int32_t> via)
     {
+        if constexpr (sizeof(T) == 8) { /* which makes moves of what join() does */
+            p = Ring::take(d, Ring::term(a.first, b.second)) ? via.second : p;
+            p = Ring::take(d, Ring::term(a.second, b.first)) ? via.first : p;
+            return;
+        }
         const T before = d;
         Ring::join(d, a.first, b.second);
         if (d < before) {

@@ -20,6 +20,16 @@ __device__ __forceinline__ int kept(int x)
     return (int)word;
 }
 
+/* Makes c the lesser of itself and x, by moves under a predicate. Of a choice the compiler makes
+ * two selections, which read both numbers, and reading registers is what minima of doubles wait
+ * for. */
+__device__ __forceinline__ void take_lesser(double &c, double x)
+{
+    if (x < c) {
+        asm("mov.b64 %0, %1;" : "=d"(c) : "d"(x));
+    }
+}
+
 /* The thread's number, asked for anew: registers are too scarce to keep it. */
 __device__ __forceinline__ unsigned this_thread()
 {

@@ -8,6 +8,14 @@
 
 namespace gd {
 
+/* On which multiprocessor this thread runs. */
+__device__ __forceinline__ unsigned multiprocessor()
+{
+    unsigned x;
+    asm volatile("mov.u32 %0, %%smid;" : "=r"(x));
+    return x;
+}
+
 __device__ __forceinline__ unsigned load_acquire(const unsigned *at)
 {
     unsigned x;

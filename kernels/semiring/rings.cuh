@@ -14,12 +14,13 @@
  * FADD + FMNMX, 16.7e12; where nothing is negative, 2 FADD and one minimum of three integers for
  * two updates, 22.3e12; int32 one VIADDMNMX, 16.7e12, or 22.3e12 where half of the updates take two
  * IMAD and such a minimum; small int32 half a VIADDMNMX, 33.4e12; float64 DADD + DSETP + two
- * selects. min_max float32 and int32 two VIMNMX and one VIMNMX3 for two updates, 11.1e12. or_and
- * one LOP3 for 32, 535e12. */
+ * moves, which read ten registers where selections read twelve. min_max float32 and int32 two
+ * VIMNMX and one VIMNMX3 for two updates, 11.1e12. or_and one LOP3 for 32, 535e12. */
 #ifndef GPUDIST_SEMIRING_RINGS_CUH
 #define GPUDIST_SEMIRING_RINGS_CUH
 
 #include "arch/halfwords.cuh"
+#include "arch/registers.cuh"
 #include "semiring/tile.cuh"
 
 namespace gd {
@@ -59,12 +60,12 @@ __device__ __forceinline__ int32_t least(int32_t x, int32_t y, int32_t z)
 
 /* Each returns the shorter of c and a + b. A NaN sum (inf - inf, after an overflow) must lose:
  * fminf drops it, and so does a comparison. On float, fminf is one instruction and a comparison
- * with its select two; on double, fmin is ten and a comparison with its selects three. */
+ * with its select two; on double, fmin is ten and a comparison with its moves three. */
 __device__ __forceinline__ float shorter(float c, float a, float b) { return fminf(c, a + b); }
 __device__ __forceinline__ double shorter(double c, double a, double b)
 {
-    const double sum = a + b;
-    return sum < c ? sum : c;
+    take_lesser(c, a + b);
+    return c;
 }
 /* Sums may wrap around on a negative cycle, which must not be undefined. */
 __device__ __forceinline__ int32_t add(int32_t a, int32_t b) { return (uint32_t)a + (uint32_t)b; }
@@ -276,9 +277,8 @@ struct Larger<double> : Plus<double> {
     static __device__ __forceinline__ double larger(double x, double y) { return x > y ? x : y; }
     static __device__ __forceinline__ void fold(double &c, Pair<double> a, Pair<double> b)
     {
-        const double x = larger(a.first, b.second), y = larger(a.second, b.first);
-        c = x < c ? x : c;
-        c = y < c ? y : c;
+        take_lesser(c, larger(a.first, b.second));
+        take_lesser(c, larger(a.second, b.first));
     }
 };
 
