@@ -18,11 +18,12 @@
  * 64 pivots' worth of memory traffic allows 34 and 128 pivots' worth 68; the panels stay in L2.
  *
  * Launch: with 64 pivots a round, two kernels: the first block of phase 3 also closes the next
- * pivot tile, and each kernel starts while its predecessor ends. With 128, where phase 3 takes more
- * than 100 us, there are two forms. Where a round's tiles are few waves of blocks, all rounds are
- * one launch, in which no wave ends but the last (one_launch.cuh). Elsewhere, three streams: rows,
- * columns and tile of the next pivots run beside the rest of this round, and the rest is two
- * halves, of which each fills the SMs while the other ends: 4 % at n = 8192.
+ * pivot tile, and each kernel starts while its predecessor ends; with predecessors of lengths of
+ * four bytes, one for all rounds (one_launch.cuh). With 128, where phase 3 takes more than 100 us,
+ * there are two forms. Where a round's tiles are few waves of blocks, all rounds are one launch, in
+ * which no wave ends but the last. Elsewhere, three streams: rows, columns and tile of the next
+ * pivots run beside the rest of this round, and the rest is two halves, of which each fills the SMs
+ * while the other ends: 4 % at n = 8192.
  *
  * Source: G. Venkataraman, S. Sahni, S. Mukhopadhyaya, "A blocked all-pairs shortest-paths
  * algorithm" (2003); G. J. Katz, J. T. Kider, "All-pairs shortest-paths for large graphs on the
@@ -99,7 +100,7 @@ public:
             paths.preds = preds;
             preds += pairs;
         }
-        flags_ = reinterpret_cast<unsigned *>(panel);
+        flags_ = kPred ? reinterpret_cast<unsigned *>(preds) : reinterpret_cast<unsigned *>(panel);
     }
 
     /* All in one stream. */
@@ -120,16 +121,18 @@ public:
     /* Enqueues rounds with the next one's pivots ahead, in a stream of their own. */
     gd_status enqueue_ahead(int sms, gd_error *err) const;
 
-    /* All in one launch, where that is quicker. */
+    /* All in one launch, where that is quicker: with predecessors up to where rounds get longer. */
     bool fits_one_launch(int sms) const
     {
-        return kOneLaunch && !symmetric_ && tiles_ * tiles_ < kHalvesFrom * sms;
+        return kOneLaunch && !symmetric_ &&
+               (kPred ? tiles_ * kPivots <= kFromManyPivots : tiles_ * tiles_ < kHalvesFrom * sms);
     }
     gd_status enqueue_all_rounds(int sms, gd_error *err) const;
 
 private:
-    /* Whether threads have the registers to close what they relax. */
-    static constexpr bool kOneLaunch = kPivots == 128 && !kPred && Work::Shape::kBlocksPerSm == 2;
+    /* Whether threads have the registers to close what they relax, and gain by it. */
+    static constexpr bool kOneLaunch = kPivots == (kPred ? 64 : 128) && sizeof(Word) == 4 &&
+                                       Work::Shape::kBlocksPerSm == (kPred ? 3 : 2);
     static_assert(std::is_same<Word, double>::value && kPred
                       ? Work::kSharedBytes == GD_PATHS64_SHARED
                       : true,
@@ -229,8 +232,8 @@ template <typename Ring, int kPivots, bool kPred>
 gd_status Rounds<Ring, kPivots, kPred>::enqueue_all_rounds(int sms, gd_error *err) const
 {
     if constexpr (kOneLaunch) {
-        using Task = gd::OneLaunchTask<Ring, kPivots>;
-        constexpr auto kernel = gd::close_all_rounds<Ring, kPivots>;
+        using Task = gd::OneLaunchTask<Ring, kPivots, kPred>;
+        constexpr auto kernel = gd::close_all_rounds<Ring, kPivots, kPred>;
         gd::OneLaunch<Ring> one_launch = {};
         one_launch.paths[0] = paths_[0];
         one_launch.paths[1] = paths_[1];
@@ -368,15 +371,14 @@ template <typename Ring, int kPivots, bool kPred>
 gd_status run(gd_apsp &call, ptrdiff_t stride, gd_error *err)
 {
     const Rounds<Ring, kPivots, kPred> rounds(call, stride);
-    if (kPivots != 128) {
-        return rounds.enqueue_in_line(err);
-    }
     int sms = 0;
     GD_CUDA_TRY(
         err, kId,
         cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, call.launch.device.index));
-    return rounds.fits_one_launch(sms) ? rounds.enqueue_all_rounds(sms, err)
-                                       : rounds.enqueue_ahead(sms, err);
+    if (rounds.fits_one_launch(sms)) {
+        return rounds.enqueue_all_rounds(sms, err);
+    }
+    return kPivots == 128 ? rounds.enqueue_ahead(sms, err) : rounds.enqueue_in_line(err);
 }
 
 /* Closes the matrix in place, with 16 bits an element. */
@@ -456,12 +458,12 @@ extern "C" gd_status gd_cuda_apsp_blocked(gd_apsp *call, gd_error *err)
     }
     if (call->launch.sizing) { /* before anything is known of the weights: room for any form */
         const size_t element = call->dtype == GD_F64 ? sizeof(double) : sizeof(float);
-        const size_t pivots = call->dtype == GD_F64 ? 64 : padding(*call);
+        const size_t pivots = call->dtype == GD_F64 ? 64 : padding(*call), fewest = 64;
         call->padded = gd::ceil_div(call->n, padding(*call)) * padding(*call);
         call->step = padding(*call);
         call->launch.workspace_bytes =
             2 * pivots * (size_t)call->padded * (2 * element + (call->pred != NULL ? 4 : 0)) +
-            gd::OneLaunchFlags::count((size_t)call->padded / pivots) * sizeof(unsigned);
+            gd::OneLaunchFlags::count((size_t)call->padded / fewest) * sizeof(unsigned);
         return GD_OK;
     }
     switch (call->dtype) {

@@ -20,6 +20,7 @@
 
 #include "arch/dependent.cuh"
 #include "apsp/panels.cuh"
+#include "apsp/tagged.cuh"
 
 namespace gd {
 
@@ -319,6 +320,10 @@ private:
     static __device__ __forceinline__ void update(T &d, int32_t &p, Pair<T> a, Pair<T> b,
                                                   Pair<int32_t> via)
     {
+        if constexpr (kOrderedAsInts<Ring>) {
+            fold_tagged<Ring>(d, p, a, b, via);
+            return;
+        }
         const T before = d;
         Ring::join(d, a.first, b.second);
         if (d < before) {
