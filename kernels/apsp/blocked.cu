@@ -18,11 +18,12 @@
  * so 64 pivots' worth of memory traffic allows 34 and 128 pivots' worth 68; the panels stay in L2.
  *
  * Launch: where a round's tiles are few waves of blocks, all rounds are one launch, in which no
- * wave ends but the last (one_launch.cuh). Elsewhere, with 64 pivots a round, two kernels: the
- * first block of phase 3 also closes the next pivot tile, and each kernel starts while its
- * predecessor ends. With 128, where phase 3 takes more than 100 us, three streams: rows, columns
- * and tile of the next pivots run beside the rest of this round, and the rest is two halves, of
- * which each fills the SMs while the other ends: 4 % at n = 8192.
+ * wave ends but the last (one_launch.cuh); so they are with predecessors of lengths of four bytes
+ * and 64 pivots a round. Elsewhere, with 64 pivots, two kernels: the first block of phase 3 also
+ * closes the next pivot tile, and each kernel starts while its predecessor ends. With 128, where
+ * phase 3 takes more than 100 us, three streams: rows, columns and tile of the next pivots run
+ * beside the rest of this round, and the rest is two halves, of which each fills the SMs while the
+ * other ends: 4 % at n = 8192.
  *
  * Source: G. Venkataraman, S. Sahni, S. Mukhopadhyaya, "A blocked all-pairs shortest-paths
  * algorithm" (2003); G. J. Katz, J. T. Kider, "All-pairs shortest-paths for large graphs on the
@@ -107,7 +108,7 @@ public:
             paths.preds = preds;
             preds += pairs;
         }
-        flags_ = reinterpret_cast<unsigned *>(panel);
+        flags_ = kPred ? reinterpret_cast<unsigned *>(preds) : reinterpret_cast<unsigned *>(panel);
     }
 
     /* All in one stream. */
@@ -128,18 +129,21 @@ public:
     /* Enqueues rounds with the next one's pivots ahead, in a stream of their own. */
     gd_status enqueue_ahead(int sms, gd_error *err) const;
 
-    /* All in one launch, where that is quicker. */
+    /* All in one launch, where that is quicker: with predecessors up to where rounds get longer. */
     bool fits_one_launch(int sms) const
     {
         const ptrdiff_t tiles = tiles_of(tiles_, symmetric_);
-        return kOneLaunch && (kPivots == 64 ? tiles >= kFewest && tiles <= kMost
-                                            : !symmetric_ && tiles < kHalvesFrom * sms);
+        return kOneLaunch && (kPred           ? tiles_ * kPivots <= kFromManyPivots
+                              : kPivots == 64 ? tiles >= kFewest && tiles <= kMost
+                                              : !symmetric_ && tiles < kHalvesFrom * sms);
     }
     gd_status enqueue_all_rounds(int sms, gd_error *err) const;
 
 private:
-    /* Whether threads have the registers to close what they relax. */
-    static constexpr bool kOneLaunch = !kPred && (kPivots == 64 || Work::Shape::kBlocksPerSm == 2);
+    /* Whether threads have the registers to close what they relax, and gain by it. */
+    static constexpr bool kOneLaunch =
+        kPred ? kPivots == 64 && sizeof(Word) == 4 && Work::Shape::kBlocksPerSm == 3
+              : kPivots == 64 || Work::Shape::kBlocksPerSm == 2;
     static_assert(std::is_same<Word, double>::value && kPred
                       ? Work::kSharedBytes == GD_PATHS64_SHARED
                       : true,
@@ -239,8 +243,8 @@ template <typename Ring, int kPivots, bool kPred>
 gd_status Rounds<Ring, kPivots, kPred>::enqueue_all_rounds(int sms, gd_error *err) const
 {
     if constexpr (kOneLaunch) {
-        using Task = gd::OneLaunchTask<Ring, kPivots>;
-        constexpr auto kernel = gd::close_all_rounds<Ring, kPivots>;
+        using Task = gd::OneLaunchTask<Ring, kPivots, kPred>;
+        constexpr auto kernel = gd::close_all_rounds<Ring, kPivots, kPred>;
         gd::OneLaunch<Ring> one_launch = {};
         one_launch.paths[0] = paths_[0];
         one_launch.paths[1] = paths_[1];
@@ -381,10 +385,10 @@ gd_status run(gd_apsp &call, ptrdiff_t stride, gd_error *err)
     GD_CUDA_TRY(
         err, kId,
         cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, call.launch.device.index));
-    if (!rounds.fits_one_launch(sms)) {
-        return kPivots == 64 ? rounds.enqueue_in_line(err) : rounds.enqueue_ahead(sms, err);
+    if (rounds.fits_one_launch(sms)) {
+        return rounds.enqueue_all_rounds(sms, err);
     }
-    return rounds.enqueue_all_rounds(sms, err);
+    return kPivots == 128 ? rounds.enqueue_ahead(sms, err) : rounds.enqueue_in_line(err);
 }
 
 /* Closes the matrix in place, with 16 bits an element. */

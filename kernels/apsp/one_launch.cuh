@@ -22,13 +22,15 @@
  * Cost: phase3.cuh and pivot_phases.cuh. A block takes 3000 clocks of its 63 000 to learn what to
  * do and that it may; the other one of the multiprocessor computes meanwhile.
  *
- * Launch: a block of 128 threads a task, as phase 3 has them, with 64 pivots a round or 128.
- * float64 spills 56 bytes, outside of what is done for each pivot's tiles: in a strip, once a turn.
+ * Launch: a block of 128 threads a task, as phase 3 has them: two a multiprocessor for tiles of 128
+ * x 128, and with predecessors three, for tiles of 64 x 64. float64 spills 56 bytes, outside of
+ * what is done for each pivot's tiles: in a strip, once a turn.
  *
  * Reached on an H200: n = 4096 4.52 ms in float32 and 4.23 in int32, where blocked.cu's streams
  * take 5.06 and 4.84; n = 4600 6.30 where they take 6.82. From 5000 nodes on, where the streams'
  * halves fill the device, they are 2 % quicker. A closing block gets a quarter of the clocks beside
- * one that relaxes: the pivot tile takes 60 us, a strip 32. */
+ * one that relaxes: the pivot tile takes 60 us, a strip 32. With predecessors, on an H100, n = 1536
+ * 1.07 ms, 2048 1.50 and 3072 4.37, where a launch for each phase takes 1.22, 1.88 and 4.85. */
 #ifndef GPUDIST_APSP_ONE_LAUNCH_CUH
 #define GPUDIST_APSP_ONE_LAUNCH_CUH
 
@@ -92,10 +94,10 @@ __device__ __forceinline__ void await_count(const unsigned *at, unsigned least)
     }
 }
 
-template <typename Ring, int kPivots>
+template <typename Ring, int kPivots, bool kPred>
 class OneLaunchTask {
     using Panels = Whole<Ring, kPivots>;
-    using Work = Relaxing<Ring, kPivots, false, Panels>;
+    using Work = Relaxing<Ring, kPivots, kPred, Panels>;
     static constexpr unsigned kStrips = 2; /* of a tile */
     static constexpr int kWide = kPivots / (int)kStrips;
 
@@ -103,12 +105,13 @@ public:
     static constexpr int kThreads = Work::Tile::kThreads;
 
 private:
-    using Tile = PivotTile<Ring, kPivots, kThreads, false, Panels>;
-    using OfRows = Strip<Ring, kPivots, kPivots, kWide, kThreads, true, false, false, Panels>;
-    using OfCols = Strip<Ring, kPivots, kWide, kPivots, kThreads, false, true, false, Panels>;
+    using Tile = PivotTile<Ring, kPivots, kThreads, kPred, Panels>;
+    using OfRows = Strip<Ring, kPivots, kPivots, kWide, kThreads, true, false, kPred, Panels>;
+    using OfCols = Strip<Ring, kPivots, kWide, kPivots, kThreads, false, true, kPred, Panels>;
     static_assert(Work::kParts == 1, "a block relaxes a whole tile");
-    /* Threads hold the same of a tile while it is relaxed and while it is closed. */
-    static constexpr bool kKeeps = (int)Tile::Tile::kRun == (int)Work::Tile::kRun &&
+    /* Threads hold the same of a tile while it is relaxed and while it is closed. Predecessors are
+     * in memory alone while it is relaxed. */
+    static constexpr bool kKeeps = !kPred && (int)Tile::Tile::kRun == (int)Work::Tile::kRun &&
                                    (int)Tile::kM == (int)Work::Tile::kRows &&
                                    (int)Tile::kN == (int)Work::Tile::kCols;
     union Lines {
@@ -382,9 +385,9 @@ private:
     Lines *const lines;
 };
 
-template <typename Ring, int kPivots>
-__global__ void __launch_bounds__(Phase3<Ring, kPivots, false>::Tile::kThreads,
-                                  Phase3<Ring, kPivots, false>::kBlocksPerSm)
+template <typename Ring, int kPivots, bool kPred>
+__global__ void __launch_bounds__(Phase3<Ring, kPivots, kPred>::Tile::kThreads,
+                                  Phase3<Ring, kPivots, kPred>::kBlocksPerSm)
     close_all_rounds(const __grid_constant__ OneLaunch<Ring> launch)
 {
     extern __shared__ int4 shared[];
@@ -393,7 +396,7 @@ __global__ void __launch_bounds__(Phase3<Ring, kPivots, false>::Tile::kThreads,
         task = atomicAdd(launch.flags.drawn, 1);
     }
     __syncthreads();
-    OneLaunchTask<Ring, kPivots>(launch, task, shared).run();
+    OneLaunchTask<Ring, kPivots, kPred>(launch, task, shared).run();
 }
 
 }  // namespace gd

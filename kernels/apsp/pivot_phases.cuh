@@ -20,6 +20,7 @@
 
 #include "arch/dependent.cuh"
 #include "apsp/panels.cuh"
+#include "apsp/tagged.cuh"
 
 namespace gd {
 
@@ -339,6 +340,10 @@ private:
     static __device__ __forceinline__ void update(T &d, int32_t &p, Pair<T> a, Pair<T> b,
                                                   Pair<int32_t> via)
     {
+        if constexpr (kOrderedAsInts<Ring>) {
+            fold_tagged<Ring>(d, p, a, b, via);
+            return;
+        }
         if constexpr (sizeof(T) == 8) { /* which makes moves of what join() does */
             p = Ring::take(d, Ring::term(a.first, b.second)) ? via.second : p;
             p = Ring::take(d, Ring::term(a.second, b.first)) ? via.first : p;

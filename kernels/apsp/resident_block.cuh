@@ -391,7 +391,11 @@ private:
     {
         const ptrdiff_t at = offset_of(i, j) + first * stride;
         const Pair<T> *const from_left = left + i * kPanel + first;
-        if constexpr (kPred) {
+        if constexpr (kPred && kTagsApart) { /* graphs of which a warp has a part of a tile */
+            relax_marked<Ring, kRows>(matrix + at, before + at, stride, from_left,
+                                      right + j * kPanel, right_tags + j * kPanel);
+        }
+        else if constexpr (kPred) {
             relax_tagged<Ring, kRows>(matrix + at, before + at, stride, from_left,
                                       right + j * kPanel, right_tags + j * kPanel);
         }

@@ -11,6 +11,7 @@
 #define GPUDIST_APSP_RESIDENT_CHAIN_CUH
 
 #include "arch/barrier.cuh"
+#include "arch/bytes.cuh"
 #include "arch/signals.cuh"
 #include "apsp/tagged.cuh"
 
@@ -237,6 +238,87 @@ __device__ __forceinline__ void relax_tagged(typename Ring::Word *tile, int32_t 
     }
     store_twos(tile + down * stride + across, stride, c);
     store_twos(tile_before + down * stride + across, stride, before);
+}
+
+/* The same, and finds where paths come from when all pivots are through: a bit marks each pair of
+ * them that shortened an element, half a word all of a round, and the last pair is looked up. So a
+ * pair takes five instructions an element, two of them by the pipe of half the rate; to take tags
+ * along takes seven, five of them there. Where all warps look up whole tiles at once, lanes that
+ * read other pairs of one line are in each other's way (NOTES.md). */
+template <typename Ring, int kRows>
+__device__ __forceinline__ void relax_marked(typename Ring::Word *tile, int32_t *tile_before,
+                                             int stride, const Pair<typename Ring::Word> *cols,
+                                             const Pair<typename Ring::Word> *rows,
+                                             const Pair<int32_t> *tags)
+{
+    using T = typename Ring::Word;
+    constexpr int kAtOnce = 4, kBits = 16;
+    constexpr uint32_t kFirst = 1, kFirstOfOther = kFirst << kBits;
+    static_assert(kPairs == kBits, "half a word marks all pairs");
+    const int down = threadIdx.x % 32 / 8 * 2, across = threadIdx.x % 8 * 2;
+    const int place = down * stride + across;
+    T c[kRows][4];
+    uint32_t marks[kRows][2] = {};
+    load_twos(tile + place, stride, c);
+#pragma unroll 1
+    for (int pair = 0; pair < kPairs; pair += kAtOnce) {
+#pragma unroll
+        for (int i = 0; i < kRows; ++i) { /* nothing leaves its half */
+            marks[i][0] >>= kAtOnce, marks[i][1] >>= kAtOnce;
+        }
+#pragma unroll
+        for (int e = 0; e < kAtOnce; ++e) {
+            Pair<T> a[kRows], b[4];
+#pragma unroll
+            for (int i = 0; i < kRows; i += 2) {
+                load_pairs(cols + (pair + e) * kSide + down + row_step(i), &a[i]);
+            }
+#pragma unroll
+            for (int j = 0; j < 4; j += 2) {
+                load_pairs(rows + (pair + e) * kSide + across + col_step(j), &b[j]);
+            }
+#pragma unroll
+            for (int i = 0; i < kRows; ++i) {
+#pragma unroll
+                for (int j = 0; j < 4; ++j) {
+                    if (shortens<Ring>(c[i][j], a[i], b[j])) {
+                        marks[i][j / 2] += kFirst << (j % 2 * kBits + kBits - kAtOnce + e);
+                    }
+                }
+            }
+        }
+    }
+    store_twos(tile + place, stride, c);
+    const auto in_line = [](const auto *first,
+                            int bytes) { /* of a pair's line */
+                                         return reinterpret_cast<decltype(first)>(
+                                             reinterpret_cast<const char *>(first) + bytes);
+    };
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+#pragma unroll
+        for (int j = 0; j < 4; j += 2) {
+            int32_t *const at = tile_before + place + row_step(i) * stride + col_step(j);
+            const uint32_t both = marks[i][j / 2], own = both % kFirstOfOther;
+            int32_t before[2];
+            gd::load_two(at, before);
+            /* Of none the first is looked up, and not used. */
+            const int last[2] = {highest_bit(own | kFirst),
+                                 highest_bit(both | kFirstOfOther) - kBits};
+            const bool is_marked[2] = {own != 0, both >= kFirstOfOther};
+#pragma unroll
+            for (int e = 0; e < 2; ++e) {
+                static_assert(sizeof(Pair<T>) == sizeof(Pair<int32_t>), "lines are as long");
+                const int line = last[e] * kSide * (int)sizeof(Pair<T>);
+                const Pair<T> a = in_line(cols + down, line)[row_step(i)],
+                              b = in_line(rows + across, line)[col_step(j + e)];
+                const Pair<int32_t> from = in_line(tags + across, line)[col_step(j + e)];
+                const int32_t found = is_first<Ring>(c[i][j + e], a, b) ? from.second : from.first;
+                before[e] = is_marked[e] ? found : before[e];
+            }
+            gd::store_two(at, before);
+        }
+    }
 }
 
 /* ---------------------------------------------------------------- the chain */

@@ -38,6 +38,39 @@ __device__ __forceinline__ void fold_tagged(typename Ring::Word &c, int32_t &bef
     }
 }
 
+/* Joins c with the terms of a pair of pivots, and tells whether one is shorter. */
+template <typename Ring>
+__device__ __forceinline__ bool shortens(typename Ring::Word &c, const Pair<typename Ring::Word> &a,
+                                         const Pair<typename Ring::Word> &b)
+{
+    using T = typename Ring::Word;
+    if constexpr (kOrderedAsInts<Ring>) {
+        const int32_t old = as_int(c);
+        const int32_t now = least(old, as_int(Ring::term(a.first, b.second)),
+                                  as_int(Ring::term(a.second, b.first)));
+        c = from_int(now, T());
+        return now != old;
+    }
+    else {
+        const T old = c;
+        Ring::fold(c, a, b);
+        return c < old;
+    }
+}
+
+/* Of the pair that shortened c last, whether the first pivot did. */
+template <typename Ring>
+__device__ __forceinline__ bool is_first(typename Ring::Word c, const Pair<typename Ring::Word> &a,
+                                         const Pair<typename Ring::Word> &b)
+{
+    if constexpr (kOrderedAsInts<Ring>) {
+        return as_int(Ring::term(a.first, b.second)) == as_int(c);
+    }
+    else {
+        return Ring::term(a.first, b.second) == c;
+    }
+}
+
 /* Takes row k + 1 of a pair of rows through pivot k, to which its path of length `back` leads. */
 template <typename Ring>
 __device__ __forceinline__ void join_tagged(Pair<typename Ring::Word> &rows, Pair<int32_t> &from,
