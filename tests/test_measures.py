@@ -137,7 +137,7 @@ def test_on_the_device(dtype, rng):
     w = rng.integers(1, 9, (50, 50)).astype(float)
     dist = gpudist.apsp(w, dtype=dtype)
     there = torch.as_tensor(dist, device="cuda")
-    for name in measures.__all__:
+    for name in set(measures.__all__) - {"DisconnectedError"}:
         mine, theirs = getattr(measures, name)(there), getattr(measures, name)(dist)
         if isinstance(mine, torch.Tensor):
             assert mine.is_cuda

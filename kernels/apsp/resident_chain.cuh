@@ -10,6 +10,8 @@
 #ifndef GPUDIST_APSP_RESIDENT_CHAIN_CUH
 #define GPUDIST_APSP_RESIDENT_CHAIN_CUH
 
+#include <type_traits>
+
 #include "arch/barrier.cuh"
 #include "arch/bytes.cuh"
 #include "arch/signals.cuh"
@@ -23,6 +25,23 @@ constexpr int kPairs = kSide / 2;                          /* of pivots */
 constexpr int kPanel = kPairs * kSide;                     /* pairs */
 constexpr int kClosers = 128;                              /* threads that close the pivot tile */
 constexpr int kRuns = kClosers / 32, kRun = kSide / kRuns; /* of its rows: one a warp */
+
+/* float64 min_plus by selections: a chain of pivots is sooner done with them than with the moves
+ * that are quicker where many tiles wait for nothing (NOTES.md). */
+struct Selecting : gd::Plus<double> {
+    static __device__ __forceinline__ void join(double &c, double a, double b)
+    {
+        (void)take(c, term(a, b));
+    }
+    static __device__ __forceinline__ void fold(double &c, Pair<double> a, Pair<double> b)
+    {
+        join(c, a.first, b.second);
+        join(c, a.second, b.first);
+    }
+};
+/* The ring that a part in shared memory is closed by. */
+template <typename Ring>
+using InShared = std::conditional_t<std::is_same<Ring, gd::Plus<double>>::value, Selecting, Ring>;
 
 /* Panels are [local tile][pair][line], as in device memory. */
 template <typename T>
