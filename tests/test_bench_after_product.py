@@ -24,16 +24,19 @@ def test_ours_and_others_come_after_a_product_and_the_quiet_call_does_not(monkey
         rivals, "RIVALS", [rival for rival in rivals.RIVALS if rival.name == "scipy cdist"]
     )
     run = runner.Runner("cpu", repeats=2, source="abc", with_ceilings=False)
-    with monkeypatch.context() as m:
-        m.setattr(runner.Runner, "_measure_quiet", lambda self, case, operands: {"quiet_s": 0.5})
-        record = run.run(CASE) | {"median_s": 0.75}
+    before = []
+
+    def clock(product=None):
+        before.append(product)
+        return timing.HostClock(product)
+
+    monkeypatch.setattr(runner, "HostClock", clock)
+    record = run.run(CASE)
     assert "failed" not in record, record
-    assert record["arguments"] == "after a product"
-    after_all = len(products)
-    assert after_all >= 2 * 2 * (1 + len(rivals.RIVALS))
-    assert 0 < run._measure_quiet(CASE, CASE.operands())["quiet_s"] < 1
-    assert len(products) == after_all
-    report.show_result(record)
+    assert record["arguments"] == "after a product" and 0 < record["quiet_s"] < 1
+    assert len(products) >= 2 * 2 * (1 + len(rivals.RIVALS))
+    assert [product is not None for product in before] == [True, False]
+    report.show_result(record | {"median_s": 0.75, "quiet_s": 0.5})
     assert "without a product before it: 500 ms; 1.50x of it" in capsys.readouterr().out
 
 
