@@ -129,11 +129,14 @@ public:
     /* Enqueues rounds with the next one's pivots ahead, in a stream of their own. */
     gd_status enqueue_ahead(int sms, gd_error *err) const;
 
-    /* All in one launch, where that is quicker: with predecessors up to where rounds get longer. */
+    /* All in one launch, where that is quicker: with predecessors up to where rounds get longer.
+     * Its plan divides by tiles beside those of two rounds, so that fewer than three a side go in
+     * line.
+     */
     bool fits_one_launch(int sms) const
     {
         const ptrdiff_t tiles = tiles_of(tiles_, symmetric_);
-        return kOneLaunch && (kPred           ? tiles_ * kPivots <= kFromManyPivots
+        return kOneLaunch && (kPred           ? tiles_ > 2 && tiles_ * kPivots <= kFromManyPivots
                               : kPivots == 64 ? tiles >= kFewest && tiles <= kMost
                                               : !symmetric_ && tiles < kHalvesFrom * sms);
     }
