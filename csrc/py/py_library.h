@@ -8,7 +8,7 @@
  * there is. */
 #define GD_MOST_BYTES_ON_DEVICE ((ptrdiff_t)1 << 28)
 
-/* Of what a new array is. */
+/* The dtype of a new array: that of another one, or of whole numbers. */
 typedef enum gd_made_of { GD_AS_LIKE, GD_OF_INT32, GD_OF_INT64 } gd_made_of;
 
 /* All of these leave no exception behind but `stream`; what fails is left to the usual way. */

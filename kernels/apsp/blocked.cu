@@ -37,7 +37,8 @@
  * round, 157 us, of which 63 for the next lines, half of it waiting for room, 56 for the tile
  * beside other blocks and 33 for the strips, while the rest is done after 150: float32 13.5. Small
  * n would wait for the chain of pivot tile and strips, 20 us a round of 64 pivots: what fits in
- * shared memory, up to 2048 nodes, goes the way of resident.cu. */
+ * shared memory, up to 2048 nodes, goes the way of resident.cu. Undirected graphs of more than 1472
+ * nodes, in four bytes and without predecessors, are one launch here. */
 #include "card.h"
 #include "apsp/one_launch.cuh"
 #include "apsp/resident.cuh"
@@ -129,11 +130,12 @@ public:
     /* Enqueues rounds with the next one's pivots ahead, in a stream of their own. */
     gd_status enqueue_ahead(int sms, gd_error *err) const;
 
-    /* All in one launch, where that is quicker: with predecessors up to where rounds get longer. */
+    /* All in one launch, where that is quicker: with predecessors up to where rounds get longer.
+     * Its plan divides by the number of tiles beside two rounds' pivots, which must not be 0. */
     bool fits_one_launch(int sms) const
     {
         const ptrdiff_t tiles = tiles_of(tiles_, symmetric_);
-        return kOneLaunch && (kPred           ? tiles_ * kPivots <= kFromManyPivots
+        return kOneLaunch && (kPred           ? tiles_ > 2 && tiles_ * kPivots <= kFromManyPivots
                               : kPivots == 64 ? tiles >= kFewest && tiles <= kMost
                                               : !symmetric_ && tiles < kHalvesFrom * sms);
     }

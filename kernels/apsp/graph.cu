@@ -5,25 +5,25 @@
  * values (facts) is gathered on the way, so that nothing is read twice. Lengths that the kernel
  * left in the caller's memory and form are not written again: only the diagonal is looked at.
  *
- * The usual graph, with rows that start aligned and in the dtype of the computation, has a pass of
- * its own, and one where it is undirected. The other one takes any strides and dtypes by tiles
- * through shared memory, and passes the matrix in doubles.
+ * The usual graph, with rows that start aligned and in the dtype of the computation, has two passes
+ * of its own, one where it is directed and one where it is not. Another pass takes any strides and
+ * dtypes by tiles through shared memory, and passes the matrix in doubles.
  *
  * What is found lies in memory that the caller brings: memory of our own would go back to the
  * driver at every wait, which took longer than a small graph does. It comes to the host by a kernel
  * that writes there; a copy engine starts some 7 us later.
  *
- * Cost: memory only. Reading float32 moves 8 bytes an element (12 with predecessors, and 12 of any
- * undirected graph, where [j, i] is read as well): 0.5 ms for n = 16384 at the H200's 4.27 TB/s,
- * against 350 ms for closing it.
+ * Cost: memory only. Reading float32 moves 8 bytes an element (12 with predecessors, and 12 where
+ * an undirected graph is not the usual one, so that [j, i] is read as well): 0.5 ms for n = 16384
+ * at the H200's 4.27 TB/s, against 350 ms for closing it.
  *
  * Launch: 256 threads. The usual graph: as many blocks as an H200 holds, which take 4 KB of four
- * rows at a time, 64 bytes a thread. Any graph: blocks take 32 x 32 tiles, so that neighbouring
- * threads read neighbouring bytes whichever stride of the weights is the small one, and of [j, i]
- * too.
+ * rows at a time, 64 bytes a thread; undirected, blocks that take two tiles of 32 x 32, on both
+ * sides of the diagonal. Any graph: blocks take 32 x 32 tiles, so that neighbouring threads read
+ * neighbouring bytes whichever stride of the weights is the small one, and of [j, i] too.
  *
  * Reached on an H200, n = 16384, float32: reading the usual graph 0.64 ms (3.4 TB/s), with
- * predecessors 1.04 ms, any other 3.1 ms and 3.3 ms, of an undirected graph with predecessors 5.2
+ * predecessors 1.04 ms, any other 3.1 ms and 3.3 ms, one that is undirected, with predecessors, 5.2
  * ms; writing 0.75 ms. For n = 4096 the usual graph takes 44 us, any other 204; for n = 1024 it
  * takes 6, and 13 where every warp told its facts by itself. */
 #include <math.h>

@@ -22,15 +22,17 @@
  * Cost: phase3.cuh and pivot_phases.cuh. A block takes 3000 clocks of its 63 000 to learn what to
  * do and that it may; the other one of the multiprocessor computes meanwhile.
  *
- * Launch: a block of 128 threads a task, as phase 3 has them: two a multiprocessor for tiles of 128
- * x 128, and with predecessors three, for tiles of 64 x 64. float64 spills 56 bytes, outside of
- * what is done for each pivot's tiles: in a strip, once a turn.
+ * Launch: a block of 128 threads a task, as phase 3 has them. A multiprocessor has two for tiles of
+ * 128 x 128. For tiles of 64 x 64 it has four, and three in float64 or with predecessors. float64
+ * spills 56 bytes, outside of what is done for each pivot's tiles: in a strip, once a turn.
  *
- * Reached on an H200: n = 4096 4.52 ms in float32 and 4.23 in int32, where blocked.cu's streams
- * take 5.06 and 4.84; n = 4600 6.30 where they take 6.82. From 5000 nodes on, where the streams'
- * halves fill the device, they are 2 % quicker. A closing block gets a quarter of the clocks beside
- * one that relaxes: the pivot tile takes 60 us, a strip 32. With predecessors, on an H100, n = 1536
- * 1.07 ms, 2048 1.50 and 3072 4.37, where a launch for each phase takes 1.22, 1.88 and 4.85. */
+ * Reached on an H200, directed: n = 4096 4.52 ms in float32 and 4.23 in int32, where blocked.cu's
+ * streams take 5.06 and 4.84; n = 4600 6.30 where they take 6.82. From 5000 nodes on, where the
+ * streams' halves fill the device, they are 2 % quicker. Whole calls of undirected graphs in
+ * float32, with 64 pivots: n = 2048 0.77 ms, 3000 1.40, 4096 2.83, where streams take 4.13. A
+ * closing block gets a quarter of the clocks beside one that relaxes: the pivot tile takes 60 us, a
+ * strip 32. With predecessors, on an H100, n = 1536 1.07 ms, 2048 1.50 and 3072 4.37, where a
+ * launch for each phase takes 1.22, 1.88 and 4.85. */
 #ifndef GPUDIST_APSP_ONE_LAUNCH_CUH
 #define GPUDIST_APSP_ONE_LAUNCH_CUH
 

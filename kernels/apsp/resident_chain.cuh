@@ -177,15 +177,6 @@ __device__ __forceinline__ void store_twos(T *to, int stride, const T (&c)[kRows
     }
 }
 
-template <typename T>
-__device__ __forceinline__ void store_pairs(Pair<T> *to, const Pair<T> *from)
-{
-#pragma unroll
-    for (int e = 0; e < 2; e += gd::kPerWord<T> / 2) {
-        gd::store_word<T>(&to[e].first, &from[e].first);
-    }
-}
-
 /* Joins kRows / 8 x kCols / 4 tiles with the panels' terms, or a half or a quarter of a tile's
  * rows. */
 template <typename Ring, int kRows, int kCols>
@@ -308,10 +299,9 @@ __device__ __forceinline__ void relax_marked(typename Ring::Word *tile, int32_t 
         }
     }
     store_twos(tile + place, stride, c);
-    const auto in_line = [](const auto *first,
-                            int bytes) { /* of a pair's line */
-                                         return reinterpret_cast<decltype(first)>(
-                                             reinterpret_cast<const char *>(first) + bytes);
+    /* So many bytes further, where another pair's line is. */
+    const auto in_line = [](const auto *first, int bytes) {
+        return reinterpret_cast<decltype(first)>(reinterpret_cast<const char *>(first) + bytes);
     };
 #pragma unroll
     for (int i = 0; i < kRows; ++i) {

@@ -190,8 +190,8 @@ __global__ void __launch_bounds__(kThreads)
         /* The order of the list is the threads' affair; a result is the same wherever it is made.
          */
         const int lane = threadIdx.x % call.lanes,
-                  first = threadIdx.x % 32 / call.lanes * call.lanes;
-        const unsigned group = (call.lanes == 32 ? ~0u : (1u << call.lanes) - 1) << first;
+                  first_lane = threadIdx.x % 32 / call.lanes * call.lanes;
+        const unsigned group = (call.lanes == 32 ? ~0u : (1u << call.lanes) - 1) << first_lane;
         for (int at = threadIdx.x / call.lanes; at < bad; at += kThreads / call.lanes) {
             const ptrdiff_t i = top + list[at] / kCols, j = left + list[at] % kCols;
             const double square = quadratic_form(call, i, j, lane, group);

@@ -6,11 +6,11 @@
  * though that is 910 instructions of a warp and not 1535. (Only tiles that are not all there go
  * that way, cosine distances and float64.) If such rows began at lines it would be 0.50 and 0.27,
  * and on an H100 nearly as much if they slid there as well, by nothing (NOTES.md): selections take
- * 3 % at d = 128, and nothing that shows at 64. The rest is not that a row of a tile begins and
- * ends within a line or a sector, which another block completes. Stores by whole sectors of 32
- * bytes are as quick as by lines, by words of 16 pairs take 0.02 ms longer. Aligned rows pay for
- * lanes having eight columns that touch, which sliding needs: d = 64 1 % more than with four, d =
- * 128 nothing. */
+ * 3 % at d = 128, and nothing that shows at 64. The rest is not due to lines or sectors that two
+ * blocks complete; what it is due to was not found out. Stores by whole sectors of 32 bytes are as
+ * quick as by lines, by words of 16 pairs take 0.02 ms longer. Aligned rows pay for lanes having
+ * eight columns that touch, which sliding needs: d = 64 1 % more than with four, d = 128
+ * nothing. */
 #ifndef GPUDIST_CDIST_PRODUCT_LINES_CUH
 #define GPUDIST_CDIST_PRODUCT_LINES_CUH
 

@@ -213,8 +213,9 @@ template <int kSum, typename T>
 gd_status launch_weighted(gd_cdist &call, gd_error *err)
 {
     /* Four counts take weights of 0 beyond the last dimension, where all is equally false. Without
-     * the caller's others are 1: beside a power of float64 that is nothing, and the rows before
-     * this one have cityblock and chebyshev distances without weights, but for who asks by name. */
+     * weights of the caller's, others are 1: beside a power of float64 that costs nothing, and
+     * cityblock and chebyshev distances without weights are other kernels', unless a caller names
+     * this one. */
     constexpr bool kAlways = kSum == GD_SUM_TRUTHS ||
                              (kSum == GD_SUM_POWERS && sizeof(T) == sizeof(double)) ||
                              kSum == GD_SUM_MAGNITUDES || kSum == GD_SUM_LARGEST;
