@@ -376,7 +376,7 @@ def transitive_closure(
     sizes : array_like of int, shape (...), optional
         Of an array of graphs, how many nodes of each are in use: the first ones. Nothing beyond
         them is read, and nothing is reached there.
-    out : bool array, shape (n, n), optional
+    out : bool array, shape (n, n) or (..., n, n), optional
         Where to write the result: C-contiguous; it may be `graph` itself, or share memory with it.
     kernel : str
         "auto", "reference" (NumPy, slow, on host arrays only), or an id from `gpudist.kernels`.
@@ -386,8 +386,10 @@ def transitive_closure(
         Launch parameters of a kernel asked for by name; ``gpudist.kernels()`` lists what it takes.
     progress, max_memory
         As for `apsp`.
-    bands, checkpoint : int, str, optional
-        For a Dask array alone, as for `apsp`.
+    bands : int, optional
+        For a Dask array alone: into how many bands of rows it is cut.
+    checkpoint : str or os.PathLike, optional
+        For a Dask array alone: a folder in which bands are kept, as for `apsp`.
 
     Returns
     -------
@@ -398,8 +400,12 @@ def transitive_closure(
     Raises
     ------
     ValueError
-        `graph` is not square; `no_edge` beside an array of bool; bad `sizes`; a bad `out`.
-    TypeError, MemoryError, gpudist.DeviceError
+        `graph` is not square; `no_edge` beside an array of bool; bad `sizes`; a bad `out`;
+        a `checkpoint` of another call.
+    TypeError
+        As for `gpudist.cdist`; `sizes` beside a list or a Dask array; `bands` or `checkpoint`
+        beside anything but a Dask array.
+    MemoryError, gpudist.DeviceError
         As for `gpudist.cdist`.
 
     See Also

@@ -138,7 +138,7 @@ def test_a_checkpoint_is_of_one_call(tmp_path, rng):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("a year's work")
     for other in ("mine", "mine/thesis.txt"):
-        with pytest.raises(ValueError, match="is no checkpoint of ours"):
+        with pytest.raises(ValueError, match="is no checkpoint of gpudist"):
             gpudist.apsp(lazy, checkpoint=tmp_path / other)
     with pytest.raises(TypeError, match="must be the path of a folder, got int"):
         gpudist.apsp(lazy, checkpoint=3)

@@ -58,6 +58,7 @@ REFUSED = [
     (lambda x: gpudist.apsp(x, overwrite=True), "takes no overwrite"),
     (lambda x: gpudist.apsp(x, labels=True), "takes no labels"),
     (lambda x: gpudist.apsp(x, nodelist=[1]), "are for graphs of named nodes"),
+    (lambda x: gpudist.transitive_closure(x, sizes=[3]), "sizes is not for Dask arrays"),
     (lambda x: gpudist.transitive_closure(x, out=np.ones((40, 40), bool)), "takes no out"),
     (
         lambda x: gpudist.transitive_closure(np.ones((4, 4)), checkpoint="x"),

@@ -227,6 +227,15 @@ def test_what_there_is_no_derivative_of_is_said():
         torch.func.jacfwd(torch.func.jacfwd(loss))(x.detach())
     with pytest.raises(TypeError, match="w requires gradients"):
         ours.cdist(x, y, w=torch.ones(2, requires_grad=True))
+    w = torch.ones(2).double()
+    for call in (lambda w: ours.cdist(y, y, w=w), lambda w: ours.pdist(y, metric="cosine", w=w)):
+        with pytest.raises(TypeError, match="w requires gradients"):
+            torch.func.jvp(call, (w,), (w,))
+    with torch.autograd.forward_ad.dual_level(), torch.no_grad():
+        dual = torch.autograd.forward_ad.make_dual(w, w.clone())
+        with pytest.raises(TypeError, match="w requires gradients"):
+            ours.pdist(y, w=dual)
+        assert ours.pdist(y, w=w).shape == gpudist.pdist(y).shape
     with pytest.raises(ValueError, match="w must be the same for all that is mapped"):
         torch.func.vmap(lambda w: ours.cdist(x.detach(), y, w=w))(torch.ones(3, 2).double())
 
@@ -470,16 +479,16 @@ def test_the_gpu_gives_gradients_or_refuses():
         assert not gpudist.cdist(x, x, "canberra").requires_grad
 
 
-def test_tangents_of_graphs_and_neighbours_are_not_lost_on_the_short_way(monkeypatch):
+def test_tangents_of_graphs_neighbours_and_products_are_not_lost_on_the_short_way(monkeypatch):
     """Those ways read no more than memory; on a host they are not taken, so what they would give
     stands in for them.
     """
-    for way in ("apsp_tensors", "nearest_tensors"):
+    for way in ("apsp_tensors", "nearest_tensors", "minplus_tensors"):
         monkeypatch.setattr(gpudist._core, way, lambda *arguments: ("lost", "lost"))
     x = torch.rand(5, 5)
-    assert gpudist.apsp(x)[0] == gpudist.knn(x, k=1)[0] == "lost"
+    assert gpudist.apsp(x)[0] == gpudist.knn(x, k=1)[0] == gpudist.minplus(x, x)[0] == "lost"
     with torch.autograd.forward_ad.dual_level():
         dual = torch.autograd.forward_ad.make_dual(x, torch.ones(5, 5))
-        for call in (gpudist.apsp, lambda x: gpudist.knn(x, k=1)):
+        for call in (gpudist.apsp, lambda x: gpudist.knn(x, k=1), lambda a: gpudist.minplus(a, x)):
             with pytest.raises(TypeError, match="requires gradients"):
                 call(dual)

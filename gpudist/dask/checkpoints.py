@@ -76,9 +76,9 @@ def opened(path: Any, token: str) -> Checkpoint:
     try:
         known = dict(zarr.open_group(place, mode="r").attrs)
     except Exception as error:
-        raise ValueError(f"checkpoint={place!r} is no checkpoint of ours: {error}") from error
+        raise ValueError(f"checkpoint={place!r} is no checkpoint of gpudist: {error}") from error
     if known.get("format") != _FORMAT:
-        raise ValueError(f"checkpoint={place!r} is no checkpoint of ours; name another folder")
+        raise ValueError(f"checkpoint={place!r} is no checkpoint of gpudist; name another folder")
     if known.get("token") != token:
         raise ValueError(
             f"checkpoint={place!r} belongs to another call: to another graph by Dask's name, to "

@@ -361,10 +361,13 @@ def _weights(w: Any, x: Tensor, kind: str, p: float) -> Tensor | None:
         return None
     if kind == "inner_product" or (kind == "minkowski" and p == 0):
         raise ValueError("w is not for 'inner_product', nor for an exponent of 0")
-    if isinstance(w, torch.Tensor) and w.requires_grad:
+    compiled = torch.compiler.is_compiling()
+    # Forward as well, of which the compiler reads nothing.
+    learned = getattr(w, "requires_grad", False) or (not compiled and checks.is_recorded(w))
+    if isinstance(w, torch.Tensor) and learned:
         raise TypeError("w requires gradients, which gpudist does not compute: give w.detach()")
     if not isinstance(w, torch.Tensor):
-        w = w if torch.compiler.is_compiling() else np.array(arrays.HOST.array(w, "w"), np.float64)
+        w = w if compiled else np.array(arrays.HOST.array(w, "w"), np.float64)
     elif w.is_complex():
         raise TypeError(f"w must be an array of real numbers, got {w.dtype}")
     weights = torch.as_tensor(w, dtype=x.dtype, device=x.device)
