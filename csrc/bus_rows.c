@@ -244,12 +244,8 @@ gd_status gd_stage_bring(gd_stage *stage, const gd_matrix *host, const char *wha
 gd_status gd_stage_numbers(gd_stage *stage, const void *host, ptrdiff_t count, const char *what,
                            const void **there, gd_error *err)
 {
-    const gd_matrix row = {.data = (void *)(uintptr_t)host,
-                           .rows = 1,
-                           .cols = count,
-                           .row_stride = count,
-                           .col_stride = 1,
-                           .dtype = GD_F64};
+    const gd_matrix row =
+        gd_dense((void *)(uintptr_t)host, 1, count, GD_F64, (gd_device){GD_CPU, 0});
     gd_matrix copy;
     const gd_status status = gd_stage_bring(stage, &row, what, &copy, err);
     *there = copy.data;

@@ -416,13 +416,7 @@ static void ask_for_pairs(gd_job *job, void *out)
 {
     const ptrdiff_t n = job->a->rows;
     job->call.pairs = true;
-    job->call.out = (gd_matrix){.data = out,
-                                .rows = n,
-                                .cols = n,
-                                .row_stride = n,
-                                .col_stride = 1,
-                                .dtype = job->dtype,
-                                .device = job->stage.device};
+    job->call.out = gd_dense(out, n, n, job->dtype, job->stage.device);
 }
 
 /* Prepares the matrices of an operand that are not one another. Where something was prepared, the

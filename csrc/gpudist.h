@@ -110,6 +110,14 @@ typedef struct gd_matrix {
     gd_device device;
 } gd_matrix;
 
+/* A matrix whose elements follow each other. */
+static inline gd_matrix gd_dense(void *data, ptrdiff_t rows, ptrdiff_t cols, gd_dtype dtype,
+                                 gd_device device)
+{
+    const gd_matrix matrix = {data, rows, cols, cols, 1, dtype, device};
+    return matrix;
+}
+
 /* Sums over dimensions start a fresh accumulator every GD_FOLD dimensions; the accumulators of
  * GD_GROUP dimensions are added up in order, and so are those sums. A float32 sum of 4096 terms
  * then passes through 16 + 8 + 32 roundings instead of 4096, which keeps its error inside the

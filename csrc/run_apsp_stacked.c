@@ -43,13 +43,8 @@ static gd_matrix rows_of(const stacked *job, const void *data, gd_dtype dtype, p
                          ptrdiff_t count)
 {
     const ptrdiff_t n = job->all.pitch;
-    return (gd_matrix){.data = (char *)data + (size_t)(first * n * n) * gd_dtype_size(dtype),
-                       .rows = count * n,
-                       .cols = n,
-                       .row_stride = n,
-                       .col_stride = 1,
-                       .dtype = dtype,
-                       .device = job->staged ? (gd_device){GD_CPU, 0} : job->device};
+    return gd_dense((char *)data + (size_t)(first * n * n) * gd_dtype_size(dtype), count * n, n,
+                    dtype, job->staged ? (gd_device){GD_CPU, 0} : job->device);
 }
 
 /* Brings what the kernels read, and makes room for what they write. */
@@ -76,13 +71,8 @@ static gd_status settle(const stacked *job, ptrdiff_t first, ptrdiff_t count, gd
         }
     }
     if (status == GD_OK && job->batch->sizes != NULL) {
-        const gd_matrix listed = {.data = (void *)(job->batch->sizes + first),
-                                  .rows = 1,
-                                  .cols = count,
-                                  .row_stride = count,
-                                  .col_stride = 1,
-                                  .dtype = GD_I32,
-                                  .device = {GD_CPU, 0}};
+        const gd_matrix listed =
+            gd_dense((void *)(job->batch->sizes + first), 1, count, GD_I32, (gd_device){GD_CPU, 0});
         status = gd_stage_bring(stage, &listed, "the graphs' sizes", &sizes, err);
     }
     *call = job->all;

@@ -102,13 +102,7 @@ static gd_status fill_panel(void *context, ptrdiff_t first, ptrdiff_t count, voi
     gd_job *job = context;
     const ptrdiff_t n = job->b->rows;
     gd_status status = first == 0 && comes_with_result(job) ? gd_job_hold(job, err) : GD_OK;
-    const gd_matrix out = {.data = panel,
-                           .rows = count,
-                           .cols = n,
-                           .row_stride = n,
-                           .col_stride = 1,
-                           .dtype = job->dtype,
-                           .device = job->stage.device};
+    const gd_matrix out = gd_dense(panel, count, n, job->dtype, job->stage.device);
     status = status == GD_OK ? gd_job_rows(job, first, count, 0, n, &out, err) : status;
     return status == GD_OK ? pass(job, first + count, job->a->rows, err) : status;
 }

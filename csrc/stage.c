@@ -83,12 +83,7 @@ gd_status gd_stage_matrix(gd_stage *stage, ptrdiff_t rows, ptrdiff_t cols, gd_dt
                           const char *what, gd_matrix *out, gd_error *err)
 {
     size_t row_bytes;
-    *out = (gd_matrix){.rows = rows,
-                       .cols = cols,
-                       .row_stride = cols,
-                       .col_stride = 1,
-                       .dtype = dtype,
-                       .device = stage->device};
+    *out = gd_dense(NULL, rows, cols, dtype, stage->device);
     if (__builtin_mul_overflow((size_t)cols, gd_dtype_size(dtype), &row_bytes)) {
         return GD_FAIL(err, GD_NO_MEMORY, "%s is larger than any memory", what);
     }

@@ -36,13 +36,8 @@ static int type_of(gd_dtype dtype) { return dtype == GD_F32 ? NPY_FLOAT32 : NPY_
 /* An array, new or checked, whose elements follow each other, as so many rows. */
 static gd_matrix matrix_of(PyObject *array, gd_dtype dtype, ptrdiff_t rows, ptrdiff_t cols)
 {
-    return (gd_matrix){.data = PyArray_DATA((PyArrayObject *)array),
-                       .rows = rows,
-                       .cols = cols,
-                       .row_stride = cols,
-                       .col_stride = 1,
-                       .dtype = dtype,
-                       .device = {GD_CPU, 0}};
+    return gd_dense(PyArray_DATA((PyArrayObject *)array), rows, cols, dtype,
+                    (gd_device){GD_CPU, 0});
 }
 
 /* None leaves the place to the chooser. */

@@ -89,13 +89,7 @@ GD_FUNCTION(gd_py_pdist)
 static gd_matrix imagine(ptrdiff_t rows, ptrdiff_t cols, gd_dtype dtype, gd_device device,
                          uintptr_t at)
 {
-    return (gd_matrix){.data = (void *)at,
-                       .rows = rows,
-                       .cols = cols,
-                       .row_stride = cols,
-                       .col_stride = 1,
-                       .dtype = dtype,
-                       .device = device};
+    return gd_dense((void *)at, rows, cols, dtype, device);
 }
 
 GD_FUNCTION(gd_py_plan_cdist)

@@ -70,12 +70,8 @@ static PyObject *make_result(gd_module_state *state, const gd_library *library, 
     const gd_array *const array = &graphs->array;
     const bool many = array->ndim > 2;
     const ptrdiff_t cols = many ? graphs->count * graphs->n * graphs->n : graphs->n;
-    *matrix = (gd_matrix){.rows = many ? 1 : graphs->n,
-                          .cols = cols,
-                          .row_stride = cols,
-                          .col_stride = 1,
-                          .dtype = whole ? GD_I32 : graphs->weights.dtype,
-                          .device = graphs->weights.device};
+    *matrix = gd_dense(NULL, many ? 1 : graphs->n, cols, whole ? GD_I32 : graphs->weights.dtype,
+                       graphs->weights.device);
     return library->make(state, like, array, whole ? GD_OF_INT32 : GD_AS_LIKE, array->ndim,
                          array->shape, &matrix->data);
 }

@@ -270,13 +270,7 @@ GD_FUNCTION(gd_py_nearest_tensors)
     }
     else if (a.device.backend == GD_CPU ||
              library->stream(state, a.device.index, &orders.stream) == 0) {
-        const gd_matrix out = {.data = memory,
-                               .rows = a.rows,
-                               .cols = wanted.most,
-                               .row_stride = wanted.most,
-                               .col_stride = 1,
-                               .dtype = a.dtype,
-                               .device = a.device};
+        const gd_matrix out = gd_dense(memory, a.rows, wanted.most, a.dtype, a.device);
         gd_attention attention = {0};
         gd_error err;
         orders.watch = gd_let_go(&attention);
@@ -332,13 +326,7 @@ GD_FUNCTION(gd_py_minplus_tensors)
         Py_DECREF(result);
         return NULL;
     }
-    const gd_matrix out = {.data = memory,
-                           .rows = a.rows,
-                           .cols = b.cols,
-                           .row_stride = b.cols,
-                           .col_stride = 1,
-                           .dtype = a.dtype,
-                           .device = a.device};
+    const gd_matrix out = gd_dense(memory, a.rows, b.cols, a.dtype, a.device);
     gd_attention attention = {0};
     gd_error err;
     orders.watch = gd_let_go(&attention);
