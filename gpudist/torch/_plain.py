@@ -14,7 +14,8 @@ from torch._C import (
     _len_torch_dispatch_stack,
     _len_torch_function_stack,
 )
-from torch.autograd import forward_ad
+
+from gpudist import checks
 
 _TENSORS = (Tensor, torch.nn.Parameter)
 
@@ -31,7 +32,7 @@ def is_plain(*points: Any) -> bool:
         or _len_torch_dispatch_stack() > 0
         or _len_torch_function_stack() > 0
         or _get_tracing_state() is not None
-        or forward_ad._current_level >= 0
+        or checks.in_forward_mode()
     ):
         return False
     for x in points:
