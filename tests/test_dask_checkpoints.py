@@ -23,6 +23,19 @@ def steps(array):
     return {name: names.count(name) for name in names}
 
 
+def stop_at_turn(turn, monkeypatch, module, name):
+    """Have a module's task of a turn fail once so many have begun."""
+    own, turns = getattr(module, name), []
+
+    def stops(*given):
+        turns.append(given)
+        if len(turns) == turn:
+            raise RuntimeError("the machine was needed elsewhere")
+        return own(*given)
+
+    monkeypatch.setattr(module, name, stops)
+
+
 def test_a_run_goes_on_from_its_checkpoint(tmp_path, rng, monkeypatch):
     w = roads(rng, 600)
     lazy, place = da.from_array(w, chunks=200), tmp_path / "half"
@@ -31,15 +44,7 @@ def test_a_run_goes_on_from_its_checkpoint(tmp_path, rng, monkeypatch):
     whole = gpudist.apsp(lazy, **call)[0]
     assert steps(whole)["own"] == steps(whole)["start"] == 5
     assert steps(whole)["save"] == 20  # after each turn but the last
-    own, turns = bands.own, []
-
-    def stops(*given):
-        turns.append(given)
-        if len(turns) == 4:
-            raise RuntimeError("the machine was needed elsewhere")
-        return own(*given)
-
-    monkeypatch.setattr(bands, "own", stops)
+    stop_at_turn(4, monkeypatch, bands, "own")
     with pytest.raises(RuntimeError, match="needed elsewhere"):
         gpudist.apsp(lazy, **call)[0].compute()
     monkeypatch.undo()
@@ -68,15 +73,7 @@ def test_reachability_goes_on_from_its_checkpoint(tmp_path, rng, monkeypatch, di
     call = {"bands": 4, "directed": directed, "checkpoint": place}
     expected = gpudist.transitive_closure(w, directed=directed)
     assert expected.mean() > 0.05 and not expected.all()
-    own, turns = paths._close_own, []
-
-    def stops(*given):
-        turns.append(given)
-        if len(turns) == 3:
-            raise RuntimeError("the machine was needed elsewhere")
-        return own(*given)
-
-    monkeypatch.setattr(paths, "_close_own", stops)
+    stop_at_turn(3, monkeypatch, paths, "_close_own")
     with pytest.raises(RuntimeError, match="needed elsewhere"):
         gpudist.transitive_closure(lazy, **call).compute()
     monkeypatch.undo()

@@ -112,19 +112,24 @@ def pairs(square):
     return square[np.triu_indices(len(square), 1)]
 
 
+def takes_the_short_way(x, y, metric, given, long):
+    """Hold distances by the short way, with and without `out`, against those of the long one."""
+    short = _core.cdist_arrays(x, y, metric, arguments=given)
+    assert short.dtype == long.dtype and short.flags.c_contiguous
+    np.testing.assert_array_equal(short, long)
+    np.testing.assert_array_equal(gpudist.cdist(x, y, metric, **given), long)
+    out = np.zeros_like(long)
+    assert _core.cdist_arrays(x, y, metric, out, "cpu", arguments=given) is out
+    np.testing.assert_array_equal(out, long)
+
+
 @pytest.mark.parametrize("x", ANY.values(), ids=ANY)
 @pytest.mark.parametrize(("metric", "given"), [*((name, {}) for name in TAKEN), *ARGUMENTS])
 def test_numbers_of_any_type_take_the_short_way(x, metric, given):
     """So do metrics of numbers and truths, and arguments that are numbers or weights."""
     for y in (SQUARE, x):
-        short = _core.cdist_arrays(x, y, metric, arguments=given)
         long = gpudist.cdist(x, y, metric, rows=slice(None), **given)
-        assert short.dtype == long.dtype
-        np.testing.assert_array_equal(short, long)
-        np.testing.assert_array_equal(gpudist.cdist(x, y, metric, **given), long)
-        out = np.zeros_like(long)
-        assert _core.cdist_arrays(x, y, metric, out, "cpu", arguments=given) is out
-        np.testing.assert_array_equal(out, long)
+        takes_the_short_way(x, y, metric, given, long)
     condensed = _core.pdist_arrays(x, metric, arguments=given)
     assert condensed.dtype == long.dtype and condensed.shape == (len(x) * (len(x) - 1) // 2,)
     np.testing.assert_array_equal(condensed, pairs(long))
@@ -426,14 +431,8 @@ def test_batches_take_the_short_way(first, second, metric, given):
     for dtypes in (("f8", "f8"), ("f4", "f4"), ("i4", ">f4"), ("bool", "bool")):
         a, b = map(some, (first, second), dtypes)
         for x, y in zip(views(a), views(b), strict=True):
-            short = _core.cdist_arrays(x, y, metric, arguments=given)
             long = gpudist.cdist(x, y, metric, options={}, **given)
-            assert short.dtype == long.dtype and short.flags.c_contiguous
-            np.testing.assert_array_equal(short, long)
-            np.testing.assert_array_equal(gpudist.cdist(x, y, metric, **given), long)
-            out = np.zeros_like(long)
-            assert _core.cdist_arrays(x, y, metric, out, "cpu", arguments=given) is out
-            np.testing.assert_array_equal(out, long)
+            takes_the_short_way(x, y, metric, given, long)
         condensed = _core.pdist_arrays(a, metric, arguments=given)
         np.testing.assert_array_equal(condensed, gpudist.pdist(a, metric, options={}, **given))
         np.testing.assert_array_equal(gpudist.pdist(a, metric, **given), condensed)
