@@ -6,6 +6,9 @@ Where there are no two GPUs, one plays them all; without any the CPU does.
 from __future__ import annotations
 
 import threading
+import time
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -39,6 +42,29 @@ def same(one, several):
     one, several = (x if isinstance(x, tuple) else (x,) for x in (one, several))
     for a, b in zip(one, several, strict=True):
         assert a.dtype == b.dtype and a.tobytes() == b.tobytes()
+
+
+def threads():
+    """Number the threads of this process but the core's workers, who do not end."""
+    found = set()
+    for task in Path("/proc/self/task").iterdir():
+        with suppress(OSError):  # it has ended meanwhile
+            if not (task / "comm").read_text().startswith("gpudist "):
+                found.add(task.name)
+    return found
+
+
+@contextmanager
+def all_ends(device):
+    """Hold that calls leave neither memory nor threads: the core's, which Python does not know."""
+    gpudist.apsp(graph_of(10), no_edge=np.inf, device=device)  # CUDA has threads of its own
+    before = threads()
+    yield
+    assert _core.allocations() == 0
+    until = time.monotonic() + 10
+    while threads() - before and time.monotonic() < until:
+        time.sleep(0.01)  # one that was joined may still be listed
+    assert not threads() - before
 
 
 @pytest.mark.parametrize("predecessors", [False, True])
@@ -252,19 +278,18 @@ def test_max_memory_is_that_of_each(device):
 def test_each_allocation_may_fail(device, together):
     w = graph_of(600, "float64", 0.1)
     room = None if together else room_for(600, "float64", device, predecessors=True)[1]
-    before = threading.active_count()
-    _, said = fail_each_allocation(
-        lambda: gpudist.apsp(
-            w,
-            no_edge=np.inf,
-            directed=False,
-            return_predecessors=True,
-            device="cuda:all",
-            max_memory=room,
+    with all_ends(device):
+        _, said = fail_each_allocation(
+            lambda: gpudist.apsp(
+                w,
+                no_edge=np.inf,
+                directed=False,
+                return_predecessors=True,
+                device="cuda:all",
+                max_memory=room,
+            )
         )
-    )
     assert len(said) >= 3 * (6 if together else 5)
-    assert _core.allocations() == 0 and threading.active_count() == before
 
 
 @pytest.mark.gpu
@@ -273,16 +298,15 @@ def test_slots_may_be_missing_for_whoever_comes_first(monkeypatch):
     let_play(monkeypatch, "cuda:0", 3)
     w = graph_of(2100)
     one = gpudist.apsp(w, no_edge=np.inf, device="cuda:0")
-    before = threading.active_count()
 
     def without_slots():
         gpudist.limit_pinned_memory(1 << 28)
         return gpudist.apsp(w, no_edge=np.inf, device="cuda:all")
 
-    several, said = fail_each_allocation(without_slots)
+    with all_ends("cuda:0"):
+        several, said = fail_each_allocation(without_slots)
     same(one, several)
     assert any("pinned memory" in text for text in said)
-    assert _core.allocations() == 0 and threading.active_count() == before
 
 
 @pytest.mark.parametrize("together", [True, False])
@@ -315,16 +339,15 @@ def test_progress_grows_with_the_turns(together):
 @pytest.mark.parametrize("together", [True, False])
 def test_a_watcher_may_stop_it(together):
     def stop(share):
-        raise KeyError(share)
+        if share > 1 / 8:  # when all are at work
+            raise KeyError(share)
 
     w = np.ones((4000, 4000))
-    before = threading.active_count()
     how = ("infinite", 0.0, True, False, np.inf)
     room = None if together else room_for(4000, "float64", "cpu")[1]
     orders = {"device": "cpu", "devices": ("cpu",) * 3, "max_memory": room}
-    with pytest.raises(KeyError):
+    with all_ends("cpu"), pytest.raises(KeyError):
         _core.apsp(w, w, None, *how, **orders, progress=stop)
-    assert _core.allocations() == 0 and threading.active_count() == before
 
 
 @pytest.mark.parametrize("together", [True, False])
@@ -333,12 +356,11 @@ def test_ctrl_c_ends_all(device, together):
     room = None if together else room_for(3000, "float64", device)[1]
 
     def interrupt(done, total):
-        raise KeyboardInterrupt
+        if done > total // 8:  # when all are at work
+            raise KeyboardInterrupt
 
-    before = threading.active_count()
-    with pytest.raises(KeyboardInterrupt):
+    with all_ends(device), pytest.raises(KeyboardInterrupt):
         gpudist.apsp(w, no_edge=np.inf, device="cuda:all", max_memory=room, progress=interrupt)
-    assert _core.allocations() == 0 and threading.active_count() == before
     small = graph_of(300)
     one = gpudist.apsp(small, no_edge=np.inf, device=device)
     same(one, gpudist.apsp(small, no_edge=np.inf, device="cuda:all"))
