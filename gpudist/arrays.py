@@ -605,7 +605,7 @@ def host_objects(value: Any, name: str) -> Any:
         return value
     _refuse_what_would_be_lost(value, name)
     try:
-        return np.asarray(_plain(value))
+        return _by_numpy(value)
     except MemoryError:
         raise
     except Exception as error:  # of NumPy, or of the object itself
@@ -634,13 +634,15 @@ def _refuse_what_would_be_lost(value: Any, name: str, depth: int = 0) -> None:
     checks.refuse_recorded(name, value)
 
 
-def _plain(value: Any) -> Any:
-    """Return a tensor as one that NumPy reads: in float32 if it is of half precision."""
+def _by_numpy(value: Any) -> Any:
+    """Return what NumPy reads: in float32 if it is of half precision."""
     if not _is_tensor(value):
         half = foreign.is_jax(value) and str(value.dtype) in _HALVES
-        return value.astype("float32") if half else value
-    value = value.detach().resolve_conj().resolve_neg()
-    return value.float() if _torch_name_of(value.dtype) in _HALVES else value
+        return np.asarray(value.astype("float32") if half else value)
+    # Within a transform of torch.func, what operators make of a constant has no memory to read.
+    with sys.modules["torch"]._C._DisableFuncTorch():
+        value = value.detach().resolve_conj().resolve_neg()
+        return np.asarray(value.float() if _torch_name_of(value.dtype) in _HALVES else value)
 
 
 def _is_tensor(value: Any) -> bool:

@@ -72,9 +72,14 @@ def _refuse_unseen(name: str, value: Any) -> None:
     if torch is None or not isinstance(value, torch.Tensor) or torch.compiler.is_compiling():
         return
     if is_mapped(value):
+        if torch._C._functorch.is_batchedtensor(value):
+            raise TypeError(
+                f"{name} is a tensor that torch.func.vmap maps, which this call does not take: "
+                "give the batch itself to cdist or pdist, or call for one matrix after the other"
+            )
         raise TypeError(
-            f"{name} is a tensor that torch.func.vmap maps, which this call does not take: give "
-            "the batch itself to cdist or pdist, or call for one matrix after the other"
+            f"{name} is a tensor of a transform of torch.func, which this call does not take: give "
+            "one from outside of the transform; gpudist.torch.cdist and pdist have gradients"
         )
     if _makes_graph(torch._C):
         raise TypeError(

@@ -1,5 +1,7 @@
 """PyTorch's tensors on the CPU: what they give is of PyTorch, and gradients are never lost."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -269,6 +271,35 @@ def test_batches_of_tensors_lose_nothing_on_the_short_way(call):
         assert torch.equal(torch.as_tensor(call(odd)), wanted)
 
 
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+@pytest.mark.parametrize(
+    ("function", "operands"),
+    [
+        (gpudist.cdist, (A, B)),
+        (partial(gpudist.cdist, metric="canberra", dtype="float32"), (A, B)),
+        (gpudist.cdist, (A.bfloat16(), B.bfloat16())),
+        (gpudist.pdist, (torch.stack([A, A + 1]),)),
+        (lambda a, b: gpudist.knn(a, b, 2)[0], (A, B)),
+        (gpudist.apsp, (S,)),
+        (gpudist.minplus, (S, S.T)),
+    ],
+)
+def test_constants_are_computed_within_transforms(function, operands):
+    """What operators make there has no memory, whatever they are given."""
+    x, wanted = torch.ones(3), function(*operands)
+
+    def call():
+        return function(*operands)
+
+    _, found = torch.func.grad(lambda x: (x.sum(), call()), has_aux=True)(x)
+    assert torch.equal(found, wanted)
+    *_, found = torch.func.jvp(lambda x: (x.sum(), call()), (x,), (x,), has_aux=True)
+    assert torch.equal(found, wanted)
+    assert torch.equal(torch.func.vmap(lambda x: call(), out_dims=None)(x), wanted)
+    slope = torch.func.jacrev(lambda x: x * call().sum())(x)
+    torch.testing.assert_close(slope, torch.eye(3) * float(wanted.sum()))
+
+
 class Named(torch.Tensor):
     pass
 
@@ -301,6 +332,8 @@ def test_mapped_tensors_are_batches_where_there_are_operators():
     ):
         with pytest.raises(TypeError, match=f"^{name} is a tensor that torch.func.vmap maps"):
             torch.func.vmap(call)(x)
+        with pytest.raises(TypeError, match=f"^{name} is a tensor of a transform of torch.func"):
+            torch.func.grad(lambda _, call=call: call(x[0] + 1))(x)  # a constant, made there
 
 
 @pytest.mark.parametrize(
