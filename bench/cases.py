@@ -23,7 +23,7 @@ import gpudist
 from bench import memory
 from bench.adversary import COLUMNS, DISTRIBUTIONS, ROWS, Variant
 from gpudist import several_gpus
-from gpudist.demo.cluster import two_workers
+from gpudist.demo.cluster import need_dask, two_workers
 from gpudist.measure import samples
 from gpudist.measure.samples import Sample
 from gpudist.metrics import METRICS
@@ -676,6 +676,11 @@ class DaskCase(Around):
     def arguments(self) -> str:
         """Name the function and what else it is told, and say into how many parts it is cut."""
         return ", ".join(filter(None, (self.inner.op, self.inner.arguments, f"{self.parts} parts")))
+
+    def operands(self) -> tuple[Array, ...]:
+        """Make the arguments, if there can be workers."""
+        need_dask("a plan for workers")
+        return Around.operands(self)
 
     def prepare(
         self, operands: tuple[Any, ...], device: str | None, kernel: str = "auto", **how: Any

@@ -1,6 +1,7 @@
 """Calls on several GPUs, or by Dask's workers, are measured beside one; the CPU plays GPUs here."""
 
 import json
+import sys
 
 import pytest
 
@@ -49,6 +50,13 @@ def test_without_two_gpus_nothing_is_measured(runner, monkeypatch, count):
     said = "there is one GPU of its kind" if count else "CUDA cannot be used"
     for case in suites.SUITES["several"].cases["cuda"]:
         assert said in runner.run(case)["failed"]
+
+
+def test_without_dask_nothing_is_measured(runner, monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    for case in suites.SUITES["several"].cases["cpu"]:
+        said = runner.run(case)["failed"]
+        assert said.endswith('needs distributed, which is not installed: pip install ".[dask]"')
 
 
 @pytest.fixture

@@ -100,7 +100,7 @@ def run(
     if output is not None:
         need_matplotlib(Path(output))
     if dask:
-        cluster.need_dask()
+        cluster.need_dask("--dask")
         if device not in (None, "cpu"):
             raise DemoError(f"--dask is for the CPU: its two workers do not share {device}")
         device = "cpu"

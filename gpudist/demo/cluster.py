@@ -21,14 +21,14 @@ _WORKERS = 2
 _BANDS = 8
 
 
-def need_dask() -> None:
-    """Raise a DemoError where Dask is not installed."""
+def need_dask(what: str) -> None:
+    """Raise a DemoError where Dask, which `what` needs, is not installed."""
     try:
         import dask.array  # noqa: F401
         import distributed  # noqa: F401
     except ImportError as error:
         raise DemoError(
-            f'--dask needs {error.name}, which is not installed: pip install ".[dask]"'
+            f'{what} needs {error.name}, which is not installed: pip install ".[dask]"'
         ) from None
 
 
