@@ -30,8 +30,9 @@ NOTHING = "Nothing is recorded yet."
 # Where the page of each device lies, below docs/.
 FOLDER = "performance"
 
-# The sections of a device's page: a heading, what to know, and the table, which is of its backend.
-_SECTIONS = (
+# The sections of a device's page: a heading, what to know, by backend if that makes a difference,
+# and the table, which is of its backend.
+_SECTIONS: tuple[tuple[str, str | Mapping[str, str], str], ...] = (
     ("Distances", "", "cdist"),
     ("Other metrics", "", "metrics"),
     (
@@ -58,8 +59,11 @@ _SECTIONS = (
     ),
     (
         "Shared calls",
-        "GPUs share a call from NumPy to NumPy; two workers of Dask's compute a plan and keep the\n"
-        "result. Beside them one GPU, or one process of as many threads, in the same run.",
+        {
+            "cuda": "GPUs share a call from NumPy to NumPy; beside them one GPU, in the same run.",
+            "cpu": "Two workers of Dask's compute a plan and keep the result; beside them one\n"
+            "process of as many threads, in the same run.",
+        },
         "several",
     ),
     ("What the device can do at most", "", "ceilings"),
@@ -122,8 +126,9 @@ def _page(name: str, slug: str, measured: Sequence[Result], tables: Tables) -> s
     backend = str(measured[0]["device"]).partition(":")[0]
     for heading, words, table in _SECTIONS:
         shown = tables[f"{table}-{backend}"](measured)
+        said = words if isinstance(words, str) else words[backend]
         if shown != NOTHING:
-            parts += [f"## {heading}", *filter(None, [words]), shown]
+            parts += [f"## {heading}", *filter(None, [said]), shown]
     return "\n\n".join(parts) + "\n"
 
 
