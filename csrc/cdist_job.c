@@ -478,6 +478,9 @@ gd_status gd_job_many(gd_job *job, const gd_axes *axes, ptrdiff_t count, bool pa
     call->many.sure_root = sure_root;
     status = status == GD_OK ? launch(job, &a, &b, err) : status;
     gd_stage_release_to(&job->stage, kept);
+    /* What these point to ends here. */
+    memset(&call->many, 0, sizeof call->many);
+    job->task.origins = NULL;
     return status;
 }
 

@@ -101,6 +101,8 @@ static gd_status launch_many(gd_job *job, const gd_matrices *batch, gd_axes *axe
         status = status == GD_OK ? gd_pass(&passing, (double)(first + count) / (double)outer, err)
                                  : status;
     }
+    job->a = &batch->a.first;
+    job->b = batch->pairs ? &batch->a.first : &batch->b.first;
     return status;
 }
 
