@@ -140,7 +140,8 @@ __device__ __forceinline__ bool good(const Call<T> &call, const R *s)
 }
 
 /* What differences are divided by before they are raised to a power, so that even float64 holds it:
- * the largest that has weight. */
+ * the largest that has weight. With kWeighted there are weights: a kernel of weighted powers of
+ * float32 is for calls that have some (launch_weighted in sums.cu). */
 template <bool kWeighted>
 static __device__ double unit_of(const Call<float> &call, const Points<float> &a,
                                  const Points<float> &b, ptrdiff_t row, ptrdiff_t col)

@@ -219,6 +219,8 @@ gd_status launch_weighted(gd_cdist &call, gd_error *err)
     constexpr bool kAlways = kSum == GD_SUM_TRUTHS ||
                              (kSum == GD_SUM_POWERS && sizeof(T) == sizeof(double)) ||
                              kSum == GD_SUM_MAGNITUDES || kSum == GD_SUM_LARGEST;
+    static_assert(!kAlways || kSum != GD_SUM_POWERS || sizeof(T) == sizeof(double),
+                  "unit_of reads the caller's weights");
     if constexpr (kAlways) {
         return launch<kSum, true, T>(call, err);
     }
