@@ -23,6 +23,7 @@ typedef struct apsp_job {
     gd_budget *budget;   /* of both */
     gd_ends ends;        /* of the stages of a host graph */
     double rounding;     /* of a cycle's sum, if there may be negative ones */
+    bool guesses;        /* that no weight of an undirected graph is negative */
     const gd_kernel *kernel;
 } apsp_job;
 
@@ -544,12 +545,26 @@ static gd_status take_graph(apsp_job *job, gd_graph_facts *facts, gd_error *err)
     return status == GD_OK ? gd_cuda_graph_facts(&job->call, facts, err) : status;
 }
 
+/* Whether the kernel may start before the host knows of the weights: if it finds out itself whether
+ * one is negative, or if that shows in the answer. An undirected edge of negative weight is a
+ * negative cycle, whatever is done with its length; then all is done again. */
+static bool may_start(apsp_job *job)
+{
+    const bool looks = job->call.looks && takes_any(&job->graph, job->out.dtype);
+    const bool guesses = looks && !job->call.tells;
+    if (guesses && (job->guesses || job->graph.flip || job->graph.weights.data == job->out.data)) {
+        return false;
+    }
+    job->guesses = guesses;
+    return looks;
+}
+
 /* Leaves the answer where write_out finds it. */
 static gd_status close_near(apsp_job *job, const gd_orders *orders, gd_error *err)
 {
     gd_graph_facts facts;
     gd_status status = size_and_place(job, err);
-    if (status == GD_OK && job->call.looks && takes_any(&job->graph, job->out.dtype)) {
+    if (status == GD_OK && may_start(job)) {
         status = bring_graph(job, err);
         status = status == GD_OK ? graph_read(job, NULL, err) : status;
         job->call.nonnegative = !job->graph.flip;
@@ -652,6 +667,13 @@ static gd_status solve(apsp_job *job, const gd_orders *orders, const gd_devices 
     }
     else if (status == GD_OK && (status = close_near(job, orders, err)) == GD_OK) {
         status = write_out(job, unreachable, negative_nodes, &answer.found, err);
+        if (status == GD_OK && job->guesses && answer.found.on_negative_cycle > 0) {
+            gd_stage_release(&job->own);
+            status = close_near(job, orders, err);
+            status = status == GD_OK
+                         ? write_out(job, unreachable, negative_nodes, &answer.found, err)
+                         : status;
+        }
     }
     if (status != GD_OK) {
         return status;

@@ -97,6 +97,22 @@ def test_edges_without_directions_are_read_as_on_the_cpu(torch, dtype):
     assert sorted(caught.value.nodes) == [7, 100]
 
 
+@pytest.mark.parametrize("n", [1536, 2049])
+def test_edges_without_directions_are_negative_now_and_then(torch, n):
+    """The answer tells so of large graphs, and all is done again."""
+    w = np.zeros((n, n), np.float32)
+    edges = ((7, 100, -5), (100, 1000, 3), (1000, 20, 30), (20, 21, -1), (n - 2, n - 1, 4))
+    for i, j, weight in edges:
+        w[i, j] = weight
+    with pytest.raises(gpudist.NegativeCycleError) as expected:
+        gpudist.apsp(w, directed=False, device="cpu")
+    ours = torch.put(w)
+    for out in (None, ours):
+        with pytest.raises(gpudist.NegativeCycleError) as caught:
+            gpudist.apsp(ours, directed=False, out=out)
+        assert sorted(caught.value.nodes) == sorted(expected.value.nodes)
+
+
 def test_rows_and_results_may_lie_anywhere(torch):
     rng = np.random.default_rng(0)
     for n, dtype in itertools.product((32, 64, 65, 128, 192), ("float32", "float64", "int32")):

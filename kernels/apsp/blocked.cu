@@ -478,6 +478,8 @@ extern "C" gd_status gd_cuda_apsp_blocked(gd_apsp *call, gd_error *err)
         const size_t pivots = call->dtype == GD_F64 ? 64 : padding(*call), fewest = 64;
         call->padded = gd::ceil_div(call->n, padding(*call)) * padding(*call);
         call->step = padding(*call);
+        /* Nobody looks: a negative weight shows in the answer, and all is done again. */
+        call->looks = half && call->dtype == GD_F32 && call->n < kFromManyForHalf;
         call->launch.workspace_bytes =
             2 * pivots * (size_t)call->padded * (2 * element + (call->pred != NULL ? 4 : 0)) +
             gd::OneLaunchFlags::count((size_t)call->padded / fewest) * sizeof(unsigned);

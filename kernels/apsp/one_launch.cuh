@@ -29,7 +29,7 @@
  * Reached on an H200, directed: n = 4096 4.52 ms in float32 and 4.23 in int32, where blocked.cu's
  * streams take 5.06 and 4.84; n = 4600 6.30 where they take 6.82. From 5000 nodes on, where the
  * streams' halves fill the device, they are 2 % quicker. Whole calls of undirected graphs in
- * float32, with 64 pivots: n = 2048 0.77 ms, 3000 1.40, 4096 2.83, where streams take 4.13. A
+ * float32, with 64 pivots: n = 2048 0.70 ms, 3000 1.38, 4096 2.8, where streams take 4.13. A
  * closing block gets a quarter of the clocks beside one that relaxes: the pivot tile takes 60 us, a
  * strip 32. With predecessors, on an H100, n = 1536 1.07 ms, 2048 1.50 and 3072 4.37, where a
  * launch for each phase takes 1.22, 1.88 and 4.85. */

@@ -3,6 +3,8 @@
 #ifndef GPUDIST_APSP_RESIDENT_BLOCK_CUH
 #define GPUDIST_APSP_RESIDENT_BLOCK_CUH
 
+#include <type_traits>
+
 #include "apsp/resident_chain.cuh"
 #include "arch/signals.cuh"
 
@@ -91,9 +93,8 @@ struct Part {
 
 /* kHigh: may join 2 x 2 tiles at once, which takes all registers that a thread has. kTagsApart: the
  * tags of lines are closed by other warps than their lengths where there are enough. */
-template <typename Asked, bool kPred, int kThreads, bool kHigh = false, bool kTagsApart = false>
-class Resident : Part<typename Asked::Word, kPred> {
-    using Ring = InShared<Asked>;
+template <typename Ring, bool kPred, int kThreads, bool kHigh = false, bool kTagsApart = false>
+class Resident : Part<typename Ring::Word, kPred> {
     using T = typename Ring::Word;
     using Base = Part<T, kPred>;
     static constexpr int kWarps = kThreads / 32, kOthers = kWarps - kClosers / 32;

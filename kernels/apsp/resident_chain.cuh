@@ -10,8 +10,6 @@
 #ifndef GPUDIST_APSP_RESIDENT_CHAIN_CUH
 #define GPUDIST_APSP_RESIDENT_CHAIN_CUH
 
-#include <type_traits>
-
 #include "arch/barrier.cuh"
 #include "arch/bytes.cuh"
 #include "arch/signals.cuh"
@@ -25,23 +23,6 @@ constexpr int kPairs = kSide / 2;                          /* of pivots */
 constexpr int kPanel = kPairs * kSide;                     /* pairs */
 constexpr int kClosers = 128;                              /* threads that close the pivot tile */
 constexpr int kRuns = kClosers / 32, kRun = kSide / kRuns; /* of its rows: one a warp */
-
-/* float64 min_plus by selections: a chain of pivots is sooner done with them than with the moves
- * that are quicker where many tiles wait for nothing (NOTES.md). */
-struct Selecting : gd::Plus<double> {
-    static __device__ __forceinline__ void join(double &c, double a, double b)
-    {
-        (void)take(c, term(a, b));
-    }
-    static __device__ __forceinline__ void fold(double &c, Pair<double> a, Pair<double> b)
-    {
-        join(c, a.first, b.second);
-        join(c, a.second, b.first);
-    }
-};
-/* The ring that a part in shared memory is closed by. */
-template <typename Ring>
-using InShared = std::conditional_t<std::is_same<Ring, gd::Plus<double>>::value, Selecting, Ring>;
 
 /* Panels are [local tile][pair][line], as in device memory. */
 template <typename T>
@@ -177,6 +158,22 @@ __device__ __forceinline__ void store_twos(T *to, int stride, const T (&c)[kRows
     }
 }
 
+/* A thread's legs of a pair of pivots, of its rows and of its columns. */
+template <typename T, int kRows, int kCols>
+__device__ __forceinline__ void load_legs(const Pair<T> *cols, const Pair<T> *rows, int pair,
+                                          Pair<T> (&a)[kRows], Pair<T> (&b)[kCols])
+{
+    const int down = threadIdx.x % 32 / 8 * 2, across = threadIdx.x % 8 * 2;
+#pragma unroll
+    for (int i = 0; i < kRows; i += 2) {
+        load_pairs(cols + i / 8 * kPanel + pair * kSide + down + row_step(i % 8), &a[i]);
+    }
+#pragma unroll
+    for (int j = 0; j < kCols; j += 2) {
+        load_pairs(rows + j / 4 * kPanel + pair * kSide + across + col_step(j % 4), &b[j]);
+    }
+}
+
 /* Joins kRows / 8 x kCols / 4 tiles with the panels' terms, or a half or a quarter of a tile's
  * rows. */
 template <typename Ring, int kRows, int kCols>
@@ -192,14 +189,7 @@ __device__ __forceinline__ void relax(typename Ring::Word *tile, int stride,
 #pragma unroll 4
     for (int pair = 0; pair < kPairs; ++pair) {
         Pair<T> a[kRows], b[kCols];
-#pragma unroll
-        for (int i = 0; i < kRows; i += 2) {
-            load_pairs(cols + i / 8 * kPanel + pair * kSide + down + row_step(i % 8), &a[i]);
-        }
-#pragma unroll
-        for (int j = 0; j < kCols; j += 2) {
-            load_pairs(rows + j / 4 * kPanel + pair * kSide + across + col_step(j % 4), &b[j]);
-        }
+        load_legs(cols, rows, pair, a, b);
 #pragma unroll
         for (int i = 0; i < kRows; ++i) {
 #pragma unroll
@@ -229,13 +219,9 @@ __device__ __forceinline__ void relax_tagged(typename Ring::Word *tile, int32_t 
     for (int pair = 0; pair < kPairs; ++pair) {
         Pair<T> a[kRows], b[4];
         Pair<int32_t> from[4];
-#pragma unroll
-        for (int i = 0; i < kRows; i += 2) {
-            load_pairs(cols + pair * kSide + down + row_step(i), &a[i]);
-        }
+        load_legs(cols, rows, pair, a, b);
 #pragma unroll
         for (int j = 0; j < 4; j += 2) {
-            load_pairs(rows + pair * kSide + across + col_step(j), &b[j]);
             load_pairs(tags + pair * kSide + across + col_step(j), &from[j]);
         }
 #pragma unroll
@@ -279,14 +265,7 @@ __device__ __forceinline__ void relax_marked(typename Ring::Word *tile, int32_t 
 #pragma unroll
         for (int e = 0; e < kAtOnce; ++e) {
             Pair<T> a[kRows], b[4];
-#pragma unroll
-            for (int i = 0; i < kRows; i += 2) {
-                load_pairs(cols + (pair + e) * kSide + down + row_step(i), &a[i]);
-            }
-#pragma unroll
-            for (int j = 0; j < 4; j += 2) {
-                load_pairs(rows + (pair + e) * kSide + across + col_step(j), &b[j]);
-            }
+            load_legs(cols, rows, pair + e, a, b);
 #pragma unroll
             for (int i = 0; i < kRows; ++i) {
 #pragma unroll
@@ -438,6 +417,42 @@ __device__ __forceinline__ void close_tile(bool is_old, const Pair<typename Ring
     }
 }
 
+/* Joins kMany elements with the terms of a pair of pivots. Doubles go step by step together: what
+ * one of them waits for, the others fill. By itself the compiler does one after the other here. */
+template <typename Ring, int kMany>
+__device__ __forceinline__ void fold_together(typename Ring::Word *const (&c)[kMany],
+                                              const Pair<typename Ring::Word> (&a)[kMany],
+                                              const Pair<typename Ring::Word> &b)
+{
+    using T = typename Ring::Word;
+    if constexpr (sizeof(T) == 8) {
+#pragma unroll
+        for (int term = 0; term < 2; ++term) {
+            T sum[kMany];
+            bool less[kMany];
+#pragma unroll
+            for (int e = 0; e < kMany; ++e) {
+                sum[e] =
+                    term == 0 ? Ring::term(a[e].first, b.second) : Ring::term(a[e].second, b.first);
+            }
+#pragma unroll
+            for (int e = 0; e < kMany; ++e) {
+                less[e] = sum[e] < *c[e];
+            }
+#pragma unroll
+            for (int e = 0; e < kMany; ++e) {
+                *c[e] = less[e] ? sum[e] : *c[e];
+            }
+        }
+    }
+    else {
+#pragma unroll
+        for (int e = 0; e < kMany; ++e) {
+            Ring::fold(*c[e], a[e], b);
+        }
+    }
+}
+
 /* A thread closes a line of the next pivots through their tile, and sends it: 32 elements `stride`
  * apart, a column of the pivots' rows, through the tile's columns; or 32 neighbours, a row of the
  * pivots' columns, through its rows. A line needs no other; one that follows waits for each run of
@@ -478,12 +493,18 @@ __device__ __forceinline__ void close_line(const typename Ring::Word *line, int 
         const Pair<T> both = {second, first};
         const Pair<T> out = of_rows ? both : Pair<T>{first, second};
         send(panel + k / 2 * kSide, out, seal);
+        constexpr int kTogether = 4;
 #pragma unroll
-        for (int i = k + 2; i < kSide; i += 2) {
-            Pair<T> leg[2];
+        for (int i = k + 2; i < kSide; i += kTogether) {
+            Pair<T> leg[kTogether];
             load_pairs(&legs[i], leg);
-            Ring::fold(x[i], leg[0], both);
-            Ring::fold(x[i + 1], leg[1], both);
+            if (i + kTogether <= kSide) {
+                load_pairs(&legs[i + 2], leg + 2);
+                fold_together<Ring, 4>({&x[i], &x[i + 1], &x[i + 2], &x[i + 3]}, leg, both);
+            }
+            else {
+                fold_together<Ring, 2>({&x[i], &x[i + 1]}, {leg[0], leg[1]}, both);
+            }
         }
     }
 }

@@ -210,14 +210,21 @@ __device__ __forceinline__ Facts<T> facts_of(const Entered<T> &found)
     return facts;
 }
 
-/* Closes a part that is in shared memory. In one function with the loop for other weights, or with
- * a graph's way in and out, it would not have the registers it needs. */
+/* Closes a part that is in shared memory. In one function with the loop for other weights it would
+ * not have the registers it needs. What a job says is asked for in every round: of the kernel's
+ * parameters it would come through the first cache, which is emptied while blocks wait for others.
+ */
 template <typename Ring, bool kPred, int kThreads, bool kTagsApart = false>
 __device__ __noinline__ void close_apart(const resident::Job<typename Ring::Word> &team,
                                          resident::Place at)
 {
     extern __shared__ int4 memory[];
-    const resident::Part<typename Ring::Word, kPred> part(team, at, memory);
+    __shared__ resident::Job<typename Ring::Word> near;
+    if (threadIdx.x == 0) {
+        near = team;
+    }
+    __syncthreads();
+    const resident::Part<typename Ring::Word, kPred> part(near, at, memory);
     resident::Resident<Ring, kPred, kThreads, false, kTagsApart>(part).close();
 }
 
@@ -240,8 +247,8 @@ __device__ __forceinline__ void close_graph(const Graphs<typename Ring::Word> &j
     bool alone = kWhole && (double)found.most * max(n - 1, 1) >= GD_I32_WEIGHT_LIMIT;
     const Facts<T> own = facts_of<kLooks, kThreads>(found);
     const bool careful = meeting.has_negative(own) || job.flip;
-    if (std::is_same<Quick, Ring>::value || !careful) {
-        close_apart<Quick, kPred, kThreads, kTagsApart>(team, at);
+    if (std::is_same<Quick, Ring>::value || !careful) { /* not apart: see NOTES.md */
+        resident::Resident<Quick, kPred, kThreads, false, kTagsApart>(part).close();
     }
     else if constexpr (!std::is_same<Quick, Ring>::value) {
         close_apart<Ring, kPred, kThreads, kTagsApart>(team, at);
