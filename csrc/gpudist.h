@@ -376,8 +376,9 @@ typedef struct gd_apsp {
     void *found, *page;
     /* Sizing sets how many bytes of the workspace are to be zero, which reading sees to; */
     size_t zeros;
-    /* `looks` if the kernel looks into `found` itself whether a weight is negative: it need not
-     * wait for the host then, and `nonnegative` says whether all weights may be; and `tells` if it
+    /* `looks` if the kernel need not wait until the host knows of the weights, and `nonnegative`
+     * says whether all of them may be: it looks into `found` itself whether one is negative, or,
+     * if it does not tell, that shows as a negative cycle in the answer (run_apsp.c). `tells` if it
      * leaves in `page` itself which nodes are on negative cycles. */
     bool looks, tells;
     /* On the CPU: not the whole, but stages on a band, which is described there (gd_cpu_apsp_band).
