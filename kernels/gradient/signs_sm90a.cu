@@ -15,25 +15,28 @@
  * - Sums begin anew with each 32 rows of b, and parts are so many rows as these alone tell.
  * - Distances say no more than whether they are NaN. They are read where a point is not finite.
  * - What is asked infinitely for is added alone at the end; NaN makes NaN of the row's scale.
- * - Ranks of a slab are one bulk copy. What is asked is copied by words of a row or a column, or
- * one number after the other where it lies otherwise, and at the edges.
+ * - Four warps bring slabs of 64 rows of b: their ranks by a bulk copy, halves of what is asked by
+ *   registers, loaded a slab ahead. Others multiply, and wait for slabs alone.
  *
  * The bound: four products take 24 cycles of a scheduler, and sixteen additions of two halves 17.
  * They use one pipe: beside each other they take 44 to 48, which is 3.4 ms of 16384 x 16384 x 128,
- * both sides, at 1.755 GHz.
+ * both sides, at 1.755 GHz. What else is issued comes on top: for four products 8 instructions of a
+ * warp that multiplies, of 128 dimensions, and 6 of those that bring.
  *
- * Launch: 128 threads, three blocks a multiprocessor; a block has 16 rows of a in 128 dimensions,
- * 32 in 64, or 64 in 32. A warp has 16 rows in 32. Of 128 dimensions some numbers spill that a slab
- * needs once.
+ * Launch: a block has 16 rows of a in 128 dimensions, 32 in 64, or 64 in 32; a warp has 8 rows of
+ * these in 32 dimensions where a block has 128, and 16 otherwise. Shape says the rest. Up to 64
+ * dimensions some numbers spill that a part of the sums needs once.
  *
- * Reached on an H100, both sides, beside tile.cu in the same run: 16384 x 16384 x 128 5.08 ms
- * (ranks 0.19), and 10.19; 4096 x 4096 x 128 0.365 (0.036), and 0.705; (64, 512, 512, 64) 0.298
- * (0.067), and 0.420; 512 x 16384 x 128 0.224, and 0.360; 128 x 128 x 128 0.021, and 0.039. */
+ * Reached on an H200, both sides, beside the form before it in the same run, where all warps
+ * brought and multiplied: 16384 x 16384 x 128 4.79 ms (5.42); 4096 x 4096 x 128 0.340 (0.386);
+ * 2048 x 2048 x 128 0.105 (0.119); (8, 1000, 700, 100) 0.164 (0.188); (64, 512, 512, 64) 0.277
+ * (0.278); 4096 x 4096 x 64 0.207 (0.212); 4096 x 4096 x 32 0.159 (0.159). */
 #include <cuda_fp16.h>
 
 #include "arch/barrier.cuh"
-#include "arch/copies.cuh"
 #include "arch/mma.cuh"
+#include "arch/registers.cuh"
+#include "arch/shared.cuh"
 #include "common/steps.cuh"
 #include "gradient/join.cuh"
 #include "gradient/ranks.cuh"
@@ -45,39 +48,37 @@ using gd::kChunk;
 using gd::Rank;
 using Cityblock = gd::Term<GD_CITYBLOCK>;
 
-constexpr int kThreads = 128, kWarps = kThreads / 32;
-constexpr int kBlocks = 3; /* on a multiprocessor */
-constexpr int kGroups = 4; /* of four rows of a, that a warp has */
-constexpr int kWide = 2;   /* products of 16 dimensions, that a warp has side by side */
+constexpr int kBringers = 128; /* threads of a block that bring what others multiply */
+constexpr int kWide = 2;       /* products of 16 dimensions, that a warp has side by side */
 constexpr int kSlab = gd::kTogether;
 constexpr int kOwn = kSlab / 8; /* rows of a slab that a thread makes halves of; a word of them */
 constexpr int kChains = 2;      /* of products of a slab, each with sums of its own */
 constexpr int kSteps = kOwn / kChains;
-/* With room that keeps banks apart: of what is asked, row by row, and of its halves, in words. */
-constexpr int kRowPitch = kSlab + 8, kImagePitch = 8 + 1;
+constexpr int kImagePitch = 8 + 1; /* of halves of what is asked, in words: it keeps banks apart */
+constexpr int kTurnRows = kBringers / 8; /* rows of a whose halves are made at a time */
 constexpr unsigned kInfinity = 0x7f800000u;
 
-template <int kAcross_>
+/* How a block is made: kThreads of it multiply, kAcross warps side by side, each with so many
+ * groups of four rows of a. It has room for kStages slabs, a multiprocessor for kBlocks blocks.
+ * Threads that multiply take kTaken registers each, others kGiven. */
+template <int kAcross, int kThreads, int kBlocks, int kTaken, int kGiven, int kStages>
 struct Shape {
-    static constexpr int across = kAcross_, dims = 16 * kWide * across;
-    static constexpr int rows = kWarps / across * 4 * kGroups;
-    static constexpr int pitch = rows + 4; /* of what is asked, column by column */
-    static constexpr int asked = rows * kRowPitch > kSlab *pitch ? rows * kRowPitch : kSlab * pitch;
+    static constexpr int across = kAcross, dims = 16 * kWide * across, rows = 64 / across;
+    static constexpr int threads = kThreads, all = threads + kBringers, warps = threads / 32;
+    static constexpr int groups = 16 / warps, blocks = kBlocks, stages = kStages;
+    static constexpr int taken = kTaken, given = kGiven;
 };
 
+/* Slabs, each with ranks and with halves of what is asked. */
 template <typename S>
 struct Memory {
-    alignas(128) Rank ranks[2][S::dims][gd::kRankPitch];
-    alignas(16) uint4 image[2][S::rows / 4][kOwn][kImagePitch];
-    alignas(16) float4 start[2][kChains][S::rows];
-    float scale[2][S::rows];
-    /* What is asked of a slab's pairs, row by row or column by column. */
-    alignas(128) float asked[2][S::asked];
-    uint64_t ranks_there[2]; /* barriers */
+    alignas(128) Rank ranks[S::stages][S::dims][gd::kRankPitch];
+    alignas(16) uint4 image[S::stages][S::rows / 4][kOwn][kImagePitch];
+    alignas(16) float4 start[S::stages][kChains][S::rows];
+    float scale[S::stages][S::rows];
+    uint64_t filled[S::stages], emptied[S::stages]; /* barriers */
+    int apart;                                      /* whether something is to be added alone */
 };
-
-/* How what is asked of a tile's pairs lies in memory. */
-enum class Lies { kOne, kAlong, kDown, kAnyhow };
 
 /* One side: sums for the rows of call.a over those of call.b. */
 struct Side {
@@ -90,7 +91,6 @@ struct Side {
     unsigned at_once;     /* parts that a block does */
     int part_slabs;
     float *workspace;
-    Lies lies;
     bool own_sorted;
 };
 struct Sides {
@@ -147,168 +147,145 @@ struct Share {
     }
 };
 
-/* Which words of what is asked a thread copies, slab by slab: where they lie in memory, and in a
- * buffer. Where rows are missing, or are no words, all threads copy one number after the other. */
-template <typename S>
-struct Copies {
-    static constexpr int words = S::rows * kSlab / 4 / kThreads;
-    const float *from;
-    ptrdiff_t next, slab; /* from one word to the next, and to that of the next slab */
-    unsigned to, next_to; /* bytes */
-    bool whole;
-
-    __device__ __forceinline__ Copies(const Side &side, const Share &share)
-    {
-        const bool along = side.lies == Lies::kAlong;
-        const int row = along ? threadIdx.x / (kSlab / 4) : threadIdx.x % (S::rows / 4) * 4;
-        const int col = along ? threadIdx.x % (kSlab / 4) * 4 : threadIdx.x / (S::rows / 4);
-        constexpr int kDown = kThreads / (kSlab / 4), kRight = kThreads / (S::rows / 4);
-        whole = share.rows == S::rows && (along || side.lies == Lies::kDown);
-        from = share.asked.data + (share.top + row) * share.asked.down +
-               (share.first + col) * share.asked.along;
-        next = along ? kDown * share.asked.down : kRight * share.asked.along;
-        slab = kSlab * share.asked.along;
-        to = (along ? row * kRowPitch + col : col * S::pitch + row) * (unsigned)sizeof(float);
-        next_to = (along ? kDown * kRowPitch : kRight * S::pitch) * (unsigned)sizeof(float);
-    }
-};
-
-/* Starts to copy what is asked of a slab's pairs, which begins at row j of b and has so many. */
-template <typename S>
-__device__ __forceinline__ void copy_asked(float *to, Copies<S> &own, const Side &side,
-                                           const Share &share, ptrdiff_t j, int cols)
+/* Loads what is asked of each eighth pair of a row from `first` on, of the slab that begins at row
+ * j of b and has so many; 0 where there is none. */
+__device__ __forceinline__ void load_asked(float (&x)[kOwn], const Share &share, bool whole,
+                                           int row, int first, ptrdiff_t j, int cols)
 {
-    if (own.whole && cols == kSlab) {
-        const unsigned place = gd::shared_address(to) + own.to;
-#pragma unroll
-        for (int i = 0; i < Copies<S>::words; ++i) {
-            gd::copy_word(place + i * own.next_to, own.from + i * own.next);
-        }
-        own.from += own.slab;
-    }
-    else if (side.lies != Lies::kOne) {
-        const bool rows = share.asked.lies_along(share.top, j);
-        const int down = side.lies == Lies::kDown ? 1 : kRowPitch;
-        const int right = side.lies == Lies::kDown ? S::pitch : 1;
-#pragma unroll 1
-        for (int pair = threadIdx.x; pair < S::rows * kSlab; pair += kThreads) {
-            const int row = rows ? pair / kSlab : pair % S::rows;
-            const int col = rows ? pair % kSlab : pair / S::rows;
-            const bool there =
-                row < share.rows && col < cols && share.asked.has(share.top + row, j + col);
-            gd::copy_async<4>(to + row * down + col * right,
-                              there ? share.asked.at(share.top + row, j + col) : share.asked.data,
-                              there);
-        }
-    }
-}
-
-__device__ __forceinline__ unsigned size_of(float x) { return __float_as_uint(x) & 0x7fffffffu; }
-
-/* Makes halves of what is asked of a slab's pairs. Eight threads have a row, each eighth of its
- * pairs each. Whether some are to be added alone. */
-template <typename S>
-__device__ __forceinline__ bool make_image(Memory<S> &memory, int at, const Side &side,
-                                           const Share &share, ptrdiff_t j, int cols, bool odd)
-{
-    bool apart = false;
-    const int down = side.lies == Lies::kDown ? 1 : kRowPitch;
-    const int along = side.lies == Lies::kDown ? S::pitch : 1;
-#pragma unroll 1
-    for (int i = 0; i < S::rows * 8 / kThreads; ++i) {
-        const int row = (threadIdx.x + i * kThreads) / 8, first = threadIdx.x % 8;
-        const float *from = memory.asked[at] + row * down + first * along;
-        float x[kOwn];
-        if (side.lies == Lies::kOne) {
-            const float one = __ldg(share.asked.data);
+    const ptrdiff_t i = share.top + row, along = share.asked.along;
+    if (whole && cols == kSlab) {
+        const float *from = share.asked.data + i * share.asked.down + (j + first) * along;
+        if (along == 1) {
 #pragma unroll
             for (int k = 0; k < kOwn; ++k) {
-                x[k] = row < share.rows && first + 8 * k < cols ? one : 0.0f;
+                x[k] = __ldg(from + 8 * k);
             }
         }
         else {
 #pragma unroll
             for (int k = 0; k < kOwn; ++k) {
-                x[k] = from[8 * k * along];
+                x[k] = __ldg(from);
+                from += 8 * along;
             }
         }
-        if (odd) {
-#pragma unroll 1
-            for (int col = 0; col < kSlab; col += 8) {
-                const ptrdiff_t to = share.top + row, of = j + first + col;
-                if (row < share.rows && first + col < cols && share.asked.has(to, of)) {
-                    const float away = *share.away.at(to, of);
+        return;
+    }
 #pragma unroll
-                    for (int k = 0; k < kOwn; ++k) {
-                        x[k] = col == 8 * k && x[k] != 0 && away != away ? away : x[k];
-                    }
-                }
-            }
-        }
-        unsigned most = 0;
+    for (int k = 0; k < kOwn; ++k) {
+        const int col = first + 8 * k;
+        const bool there = row < share.rows && col < cols && share.asked.has(i, j + col);
+        x[k] = there ? __ldg(share.asked.at(i, j + col)) : 0.0f;
+    }
+}
+
+__device__ __forceinline__ unsigned size_of(float x) { return __float_as_uint(x) & 0x7fffffffu; }
+
+/* Makes halves of what is asked of a row's pairs, of which eight threads have an eighth each. */
+template <typename S>
+__device__ __forceinline__ void make_halves(Memory<S> &memory, int stage, float (&x)[kOwn], int row,
+                                            int first, bool *apart)
+{
+    unsigned most = 0;
 #pragma unroll
-        for (const float value : x) {
+    for (const float value : x) {
+        most = max(most, size_of(value));
+    }
+#pragma unroll
+    for (int lane = 1; lane < 8; lane *= 2) {
+        most = max(most, __shfl_xor_sync(~0u, most, lane));
+    }
+    bool none = false; /* whether there is NaN among the row's */
+    if (__any_sync(~0u, most >= kInfinity)) {
+        most = 0;
+#pragma unroll
+        for (float &value : x) {
+            const unsigned size = size_of(value);
+            none |= size > kInfinity;
+            *apart |= size == kInfinity;
+            value = size >= kInfinity ? 0 : value;
             most = max(most, size_of(value));
         }
 #pragma unroll
         for (int lane = 1; lane < 8; lane *= 2) {
             most = max(most, __shfl_xor_sync(~0u, most, lane));
-        }
-        bool none = false; /* whether there is NaN among the row's */
-        if (__any_sync(~0u, most >= kInfinity)) {
-            most = 0;
-#pragma unroll
-            for (float &value : x) {
-                const unsigned size = size_of(value);
-                none |= size > kInfinity;
-                apart |= size == kInfinity;
-                value = size >= kInfinity ? 0 : value;
-                most = max(most, size_of(value));
-            }
-#pragma unroll
-            for (int lane = 1; lane < 8; lane *= 2) {
-                most = max(most, __shfl_xor_sync(~0u, most, lane));
-                none |= __shfl_xor_sync(~0u, (int)none, lane) != 0;
-            }
-        }
-        const unsigned exponent = max(most >> 23, 15u);
-        const float scale = __uint_as_float((268 - exponent) << 23);
-        float sum = 0;
-        unsigned high[kOwn / 2], low[kOwn / 2];
-#pragma unroll
-        for (int k = 0; k < kOwn / 2; ++k) {
-            const float one = x[2 * k] * scale, two = x[2 * k + 1] * scale;
-            const __half2 taken = __floats2half2_rn(one, two);
-            const float2 back = __half22float2(taken);
-            const __half2 left = __floats2half2_rn(one - back.x, two - back.y);
-            high[k] = *reinterpret_cast<const unsigned *>(&taken);
-            low[k] = *reinterpret_cast<const unsigned *>(&left);
-            sum = k == 0 ? one + two : sum + (one + two);
-        }
-#pragma unroll
-        for (int lane = 1; lane < 8 / kChains; lane *= 2) {
-            sum += __shfl_xor_sync(~0u, sum, lane);
-        }
-        uint4 *const place = &memory.image[at][row / 4][first][row % 4 * 2];
-        place[0] = make_uint4(high[0], high[1], high[2], high[3]);
-        place[1] = make_uint4(low[0], low[1], low[2], low[3]);
-        if (first % (8 / kChains) == 0) {
-            sum *= -0.5f;
-            memory.start[at][first / (8 / kChains)][row] = make_float4(sum, 0, sum, 0);
-            memory.scale[at][row] =
-                none ? __uint_as_float(~0u >> 1) : __uint_as_float((exponent - 13) << 23);
+            none |= __shfl_xor_sync(~0u, (int)none, lane) != 0;
         }
     }
-    return apart;
+    const unsigned exponent = max(most >> 23, 15u);
+    const float scale = __uint_as_float((268 - exponent) << 23);
+    float sum = 0;
+    unsigned high[kOwn / 2], low[kOwn / 2];
+#pragma unroll
+    for (int k = 0; k < kOwn / 2; ++k) {
+        const float one = x[2 * k] * scale, two = x[2 * k + 1] * scale;
+        const __half2 taken = __floats2half2_rn(one, two);
+        const float2 back = __half22float2(taken);
+        const __half2 left = __floats2half2_rn(one - back.x, two - back.y);
+        high[k] = *reinterpret_cast<const unsigned *>(&taken);
+        low[k] = *reinterpret_cast<const unsigned *>(&left);
+        sum = k == 0 ? one + two : sum + (one + two);
+    }
+#pragma unroll
+    for (int lane = 1; lane < 8 / kChains; lane *= 2) {
+        sum += __shfl_xor_sync(~0u, sum, lane);
+    }
+    uint4 *const place = &memory.image[stage][row / 4][first][row % 4 * 2];
+    place[0] = make_uint4(high[0], high[1], high[2], high[3]);
+    place[1] = make_uint4(low[0], low[1], low[2], low[3]);
+    if (first % (8 / kChains) == 0) {
+        sum *= -0.5f;
+        memory.start[stage][first / (8 / kChains)][row] = make_float4(sum, 0, sum, 0);
+        memory.scale[stage][row] =
+            none ? __uint_as_float(~0u >> 1) : __uint_as_float((exponent - 13) << 23);
+    }
 }
 
+/* Takes NaN for what is asked of pairs whose distance is NaN. */
+__device__ __forceinline__ void take_odd(float (&x)[kOwn], const Share &share, int row, int first,
+                                         ptrdiff_t j, int cols)
+{
+#pragma unroll 1
+    for (int col = 0; col < kSlab; col += 8) {
+        const ptrdiff_t to = share.top + row, of = j + first + col;
+        if (row < share.rows && first + col < cols && share.asked.has(to, of)) {
+            const float away = *share.away.at(to, of);
+#pragma unroll
+            for (int k = 0; k < kOwn; ++k) {
+                x[k] = col == 8 * k && x[k] != 0 && away != away ? away : x[k];
+            }
+        }
+    }
+}
+
+/* The slabs of b that a block goes through. */
+struct Slabs {
+    ptrdiff_t first;
+    int count, last_cols;
+
+    __device__ __forceinline__ explicit Slabs(const Share &share)
+        : first(share.first),
+          count((int)gd::ceil_div(share.last - share.first, kSlab)),
+          last_cols((int)(share.last - share.first - (count - 1) * (ptrdiff_t)kSlab))
+    {
+    }
+    __device__ __forceinline__ ptrdiff_t row(int slab) const
+    {
+        return first + slab * (ptrdiff_t)kSlab;
+    }
+    __device__ __forceinline__ int cols(int slab) const
+    {
+        return slab + 1 < count ? kSlab : last_cols;
+    }
+};
+
 /* Whether the points of a matrix, of either operand, are not all finite. */
+template <typename S>
 __device__ __forceinline__ bool has_odd(const Side &side, ptrdiff_t number)
 {
     bool odd = false;
     for (int i = 0; i < 2; ++i) {
         const unsigned char *from = side.odd[i] + number * side.tiles[i];
-        for (unsigned tile = threadIdx.x; tile < side.tiles[i]; tile += kThreads) {
+        for (unsigned tile = threadIdx.x; tile < side.tiles[i]; tile += S::all) {
             odd |= from[tile] != 0;
         }
     }
@@ -323,7 +300,7 @@ __device__ __noinline__ void add_alone(const Side &side, const Share &share, flo
     const gd::Gradient<float> &call = side.call;
     const float *a = call.a.data + call.batch.offset(call.a.apart, share.number);
     const float *b = call.b.data + call.batch.offset(call.b.apart, share.number);
-    for (int at = threadIdx.x; at < S::rows * S::dims; at += kThreads) {
+    for (int at = threadIdx.x; at < S::rows * S::dims; at += S::threads) {
         const int row = at / S::dims, dim = at % S::dims;
         const ptrdiff_t i = share.top + row, k = share.dim + dim;
         if (row >= share.rows || dim >= share.dims) {
@@ -366,44 +343,96 @@ struct Place {
     {
         const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
         g = lane / 4, t = lane % 4;
-        dim = warp % S::across * 16 * kWide, row = warp / S::across * 4 * kGroups;
+        dim = warp % S::across * 16 * kWide, row = warp / S::across * 4 * S::groups;
     }
 };
 
 /* A thread's ranks of a, and its sums, by rows and dimensions. */
-using OwnRanks = __half2[kGroups][kWide][2];
-using Totals = float[kGroups][kWide][2];
+template <typename S>
+using OwnRanks = __half2[S::groups][kWide][2];
+template <typename S>
+using Totals = float[S::groups][kWide][2];
 /* Ranks of eight rows of b in a warp's dimensions, and sums of products with four rows of a. */
 using OtherRanks = __half2[kWide][2][4];
 using Products = float[kWide][4];
 
 /* Starts to copy the ranks of the slab that begins at row j of b. */
 template <typename S>
-__device__ __forceinline__ void copy_ranks(Memory<S> &memory, int at, const Side &side,
+__device__ __forceinline__ void copy_ranks(Memory<S> &memory, int stage, const Side &side,
                                            const Tile<S> &tile, ptrdiff_t j)
 {
-    if (threadIdx.x == 0) {
-        const ptrdiff_t chunk = tile.chunk(side, j);
-        const ptrdiff_t there = side.other.piece / gd::kRankPitch - tile.dim;
-        const unsigned bytes =
-            (unsigned)min((ptrdiff_t)S::dims, there) * gd::kRankPitch * (unsigned)sizeof(Rank);
-        gd::barrier_expect(&memory.ranks_there[at], bytes);
-        gd::bulk_copy(memory.ranks[at],
-                      side.other.at(tile.number, chunk) + side.other.place(j, tile.dim), bytes,
-                      &memory.ranks_there[at]);
+    const ptrdiff_t chunk = tile.chunk(side, j);
+    const ptrdiff_t there = side.other.piece / gd::kRankPitch - tile.dim;
+    const unsigned bytes =
+        (unsigned)min((ptrdiff_t)S::dims, there) * gd::kRankPitch * (unsigned)sizeof(Rank);
+    gd::barrier_expect(&memory.filled[stage], bytes);
+    gd::bulk_copy(memory.ranks[stage],
+                  side.other.at(tile.number, chunk) + side.other.place(j, tile.dim), bytes,
+                  &memory.filled[stage]);
+}
+
+/* Brings slabs: their ranks, and halves of what is asked, by threads with numbers from 0 on. odd:
+ * whether points are not all finite. */
+template <typename S>
+__device__ __forceinline__ void bring(Memory<S> &memory, const Side &side, const Share &share,
+                                      const Tile<S> &tile, const Slabs &slabs, int thread, bool odd)
+{
+    constexpr int kTurns = S::rows / kTurnRows;
+    const bool whole = share.rows == S::rows && !share.asked.condensed;
+    const int first = thread % 8, of_turn = thread / 8;
+    bool apart = false;
+    float next[kOwn];
+    load_asked(next, share, whole, of_turn, first, slabs.first, slabs.cols(0));
+    int stage = 0, phase = 1;
+#pragma unroll 1
+    for (int slab = 0; slab < slabs.count; ++slab) {
+        const ptrdiff_t j = slabs.row(slab);
+        if (slab >= S::stages) {
+            gd::barrier_wait(&memory.emptied[stage], phase);
+        }
+        if (thread == 0) {
+            copy_ranks(memory, stage, side, tile, j);
+        }
+#pragma unroll 1
+        for (int turn = 0; turn < kTurns; ++turn) {
+            const int row = turn * kTurnRows + of_turn;
+            float x[kOwn];
+#pragma unroll
+            for (int k = 0; k < kOwn; ++k) {
+                x[k] = next[k];
+            }
+            const int after = turn + 1 < kTurns ? slab : slab + 1;
+            if (after < slabs.count) {
+                load_asked(next, share, whole, (turn + 1) % kTurns * kTurnRows + of_turn, first,
+                           slabs.row(after), slabs.cols(after));
+            }
+            if (odd) {
+                take_odd(x, share, row, first, j, slabs.cols(slab));
+            }
+            make_halves(memory, stage, x, row, first, &apart);
+        }
+        __syncwarp();
+        if (thread % 32 == 0) {
+            gd::barrier_arrive(&memory.filled[stage]);
+        }
+        stage = stage + 1 < S::stages ? stage + 1 : 0;
+        phase ^= stage == 0;
+    }
+    if (apart) {
+        memory.apart = 1;
     }
 }
 
 /* Loads a thread's ranks of a that go with those of the slab that begins at row j of b. */
 template <typename S>
-__device__ __forceinline__ void load_own(OwnRanks &own, const Side &side, const Share &share,
+__device__ __forceinline__ void load_own(OwnRanks<S> &own, const Side &side, const Share &share,
                                          const Tile<S> &tile, const Place<S> &place, ptrdiff_t j)
 {
     const ptrdiff_t chunk = tile.chunk(side, j);
     const Rank *from =
         side.own.at(tile.number, chunk) + side.own.place(tile.top + place.row, tile.dim);
 #pragma unroll
-    for (int q = 0; q < kGroups; ++q) {
+    for (int q = 0; q < S::groups; ++q) {
         const int row = place.row + q * 4 + place.t;
         const int at = gd::place_of_row((int)(tile.top % kSlab) + row);
 #pragma unroll
@@ -471,11 +500,11 @@ __device__ __forceinline__ void add_step(Products &sum, unsigned (&asked)[4], un
 /* Adds what a chain has summed up to a thread's sums: both halves, back in the scale of their row.
  */
 template <typename S>
-__device__ __forceinline__ void add_chain(Totals &total, const Products (&sum)[kGroups],
+__device__ __forceinline__ void add_chain(Totals<S> &total, const Products (&sum)[S::groups],
                                           const Memory<S> &memory, int at, const Place<S> &place)
 {
 #pragma unroll
-    for (int q = 0; q < kGroups; ++q) {
+    for (int q = 0; q < S::groups; ++q) {
         const float scale = memory.scale[at][place.row + q * 4 + place.t];
 #pragma unroll
         for (int i = 0; i < kWide; ++i) {
@@ -487,11 +516,11 @@ __device__ __forceinline__ void add_chain(Totals &total, const Products (&sum)[k
 
 /* Writes a thread's sums of a part, which begin anew. */
 template <typename S>
-__device__ __forceinline__ void store_part(Totals &total, float *to, ptrdiff_t stride,
+__device__ __forceinline__ void store_part(Totals<S> &total, float *to, ptrdiff_t stride,
                                            const Share &share, const Place<S> &place)
 {
 #pragma unroll
-    for (int q = 0; q < kGroups; ++q) {
+    for (int q = 0; q < S::groups; ++q) {
         const int row = place.row + q * 4 + place.t;
 #pragma unroll
         for (int i = 0; i < 2 * kWide; ++i) {
@@ -512,7 +541,7 @@ __device__ __forceinline__ void join_own(const float *from, ptrdiff_t stride, pt
 {
     float *const out = call.out.data + call.batch.offset(call.out.apart, tile.number) +
                        tile.top * call.out.stride + tile.dim;
-    for (int at = threadIdx.x; at < S::rows * S::dims; at += kThreads) {
+    for (int at = threadIdx.x; at < S::rows * S::dims; at += S::threads) {
         const int row = at / S::dims, k = at % S::dims;
         if (row < share.rows && k < share.dims) {
             float lost = 0, sum = 0;
@@ -542,14 +571,72 @@ template <typename S>
 __device__ __forceinline__ void begin_barriers(Memory<S> &memory)
 {
     if (threadIdx.x == 0) {
-        gd::barrier_init(&memory.ranks_there[0], 1);
-        gd::barrier_init(&memory.ranks_there[1], 1);
+        for (int stage = 0; stage < S::stages; ++stage) {
+            gd::barrier_init(&memory.filled[stage], kBringers / 32 + 1);
+            gd::barrier_init(&memory.emptied[stage], S::warps);
+        }
+        memory.apart = 0;
         gd::show_barriers();
     }
 }
 
+/* Multiplies what others bring, and stores the sums of each part of b's rows from `to` on. */
 template <typename S>
-__global__ void __launch_bounds__(kThreads, kBlocks) walk(const __grid_constant__ Sides sides)
+__device__ __forceinline__ void multiply(Memory<S> &memory, const Side &side, const Share &share,
+                                         const Tile<S> &tile, const Slabs &slabs, float *to,
+                                         ptrdiff_t stride, ptrdiff_t size)
+{
+    const Place<S> place;
+    OwnRanks<S> own;
+    load_own(own, side, share, tile, place, share.first);
+    Totals<S> total = {};
+    unsigned asked[2][4] = {}; /* of other threads' rows nothing is ever loaded */
+    /* Slabs until a part ends, and until own ranks are of another chunk. */
+    int of_part = side.part_slabs;
+    int of_chunk = side.own_sorted ? INT_MAX : (int)((kChunk - share.first % kChunk) / kSlab);
+    int stage = 0, phase = 0;
+#pragma unroll 1
+    for (int slab = 0; slab < slabs.count; ++slab) {
+        if (of_part == 0) {
+            store_part(total, to, stride, share, place);
+            to += size;
+            of_part = side.part_slabs;
+            if (of_chunk == 0) {
+                load_own(own, side, share, tile, place, slabs.row(slab));
+                of_chunk = kChunk / kSlab;
+            }
+        }
+        --of_part;
+        --of_chunk;
+        gd::barrier_wait(&memory.filled[stage], phase);
+        const unsigned image = gd::shared_address(&memory.image[stage][place.row / 4][0][place.g]);
+#pragma unroll
+        for (int chain = 0; chain < kChains; ++chain) {
+            Products sum[S::groups];
+#pragma unroll
+            for (int step = chain * kSteps; step < (chain + 1) * kSteps; ++step) {
+                OtherRanks there;
+                load_ranks(there, memory, stage, step, place);
+#pragma unroll
+                for (int q = 0; q < S::groups; ++q) {
+                    add_step(sum[q], asked[q % 2], image, own[q], there, memory, stage, step, q,
+                             place);
+                }
+            }
+            add_chain(total, sum, memory, stage, place);
+        }
+        __syncwarp();
+        if (threadIdx.x % 32 == 0) {
+            gd::barrier_arrive(&memory.emptied[stage]);
+        }
+        stage = stage + 1 < S::stages ? stage + 1 : 0;
+        phase ^= stage == 0;
+    }
+    store_part(total, to, stride, share, place);
+}
+
+template <typename S>
+__global__ void __launch_bounds__(S::all, S::blocks) walk(const __grid_constant__ Sides sides)
 {
     extern __shared__ uint4 dynamic[];
     auto &memory = *reinterpret_cast<Memory<S> *>(dynamic);
@@ -558,91 +645,25 @@ __global__ void __launch_bounds__(kThreads, kBlocks) walk(const __grid_constant_
     const gd::Gradient<float> &call = side.call;
     const Tile<S> tile(side, blockIdx.x - (second ? (unsigned)sides.side[0].blocks : 0));
     Share share(side, tile);
-    const Place<S> place;
-    const int slabs = (int)gd::ceil_div(share.last - share.first, kSlab);
-    const int last_cols = (int)(share.last - share.first - (slabs - 1) * (ptrdiff_t)kSlab);
-    const auto row_of = [&](int slab) { return share.first + slab * (ptrdiff_t)kSlab; };
-    const auto cols_of = [&](int slab) { return slab + 1 < slabs ? kSlab : last_cols; };
-
+    const Slabs slabs(share);
     begin_barriers(memory);
     gd::follow();
-    __syncthreads();
-    Copies<S> copies(side, share);
-    copy_ranks(memory, 0, side, tile, share.first);
-    copy_asked<S>(memory.asked[0], copies, side, share, share.first, cols_of(0));
-    gd::end_copies();
-    if (slabs > 1) {
-        copy_asked<S>(memory.asked[1], copies, side, share, row_of(1), cols_of(1));
+    const bool odd = has_odd<S>(side, tile.number); /* here all threads meet */
+    if (threadIdx.x >= S::threads) {
+        gd::give_registers<S::given>();
+        bring(memory, side, share, tile, slabs, (int)threadIdx.x - S::threads, odd);
+        gd::arrive_part<1, S::all>();
+        return;
     }
-    gd::end_copies();
-    OwnRanks own;
-    load_own(own, side, share, tile, place, share.first);
-    const bool odd = has_odd(side, tile.number);
-    Totals total = {};
-    bool apart = false;
-    unsigned asked[2][4] = {}; /* of other threads' rows nothing is ever loaded */
-    gd::await_copies<1>();
-    __syncthreads();
-    apart |= make_image<S>(memory, 0, side, share, share.first, cols_of(0), odd);
-
+    gd::take_registers<S::taken>();
     const ptrdiff_t stride = side.workspace != nullptr ? call.d : call.out.stride;
     const ptrdiff_t size = call.a.count * call.d; /* of a part of the sums */
-    float *to = sums_of(side, tile, stride, size);
-    /* Slabs until a part ends, and until own ranks are of another chunk. */
-    int of_part = side.part_slabs;
-    int of_chunk = side.own_sorted ? INT_MAX : (int)((kChunk - share.first % kChunk) / kSlab);
-    int at = 0;
-#pragma unroll 1
-    for (int slab = 0; slab < slabs; ++slab, at ^= 1) {
-        gd::await_copies<0>();
-        __syncthreads();
-        if (of_part == 0) {
-            store_part(total, to, stride, share, place);
-            to += size;
-            of_part = side.part_slabs;
-            if (of_chunk == 0) {
-                load_own(own, side, share, tile, place, row_of(slab));
-                of_chunk = kChunk / kSlab;
-            }
-        }
-        --of_part;
-        --of_chunk;
-        if (slab + 1 < slabs) {
-            copy_ranks(memory, at ^ 1, side, tile, row_of(slab + 1));
-            if (slab + 2 < slabs) {
-                copy_asked<S>(memory.asked[at], copies, side, share, row_of(slab + 2),
-                              cols_of(slab + 2));
-            }
-            gd::end_copies();
-        }
-        gd::barrier_wait(&memory.ranks_there[at], slab / 2 % 2);
-        const unsigned image = gd::shared_address(&memory.image[at][place.row / 4][0][place.g]);
-#pragma unroll
-        for (int chain = 0; chain < kChains; ++chain) {
-            Products sum[kGroups];
-#pragma unroll
-            for (int step = chain * kSteps; step < (chain + 1) * kSteps; ++step) {
-                OtherRanks there;
-                load_ranks(there, memory, at, step, place);
-#pragma unroll
-                for (int q = 0; q < kGroups; ++q) {
-                    add_step(sum[q], asked[q % 2], image, own[q], there, memory, at, step, q,
-                             place);
-                }
-            }
-            add_chain(total, sum, memory, at, place);
-        }
-        if (slab + 1 < slabs) {
-            apart |= make_image<S>(memory, at ^ 1, side, share, row_of(slab + 1), cols_of(slab + 1),
-                                   odd);
-        }
-    }
-    store_part(total, to, stride, share, place);
-    to -= (tile.parts - 1) * size;
-
-    if (__syncthreads_or(apart)) {
+    float *const to = sums_of(side, tile, stride, size);
+    multiply(memory, side, share, tile, slabs, to, stride, size);
+    gd::sync_part<1, S::all>();
+    if (memory.apart) {
         add_parts_alone(side, share, tile, to, stride, size);
-        __syncthreads();
+        gd::sync_part<2, S::threads>();
     }
     if (tile.parts == side.parts && tile.parts > 1) {
         join_own(to, stride, size, call, share, tile);
@@ -691,24 +712,15 @@ struct Plan {
     }
 };
 
-bool is_word(ptrdiff_t elements) { return elements % 4 == 0; }
-
-Lies lie_of(const gd::Gradient<float> &call)
+/* Whether blocks of equal work keep a device busy that has room for so many at a time. */
+bool keeps_busy(ptrdiff_t blocks, ptrdiff_t room)
 {
-    const gd::OfPairs<float> &asked = call.asked;
-    bool words = (uintptr_t)asked.data % 16 == 0;
-    for (int axis = 0; axis < call.batch.axes; ++axis) {
-        words &= is_word(asked.apart.along[axis]);
-    }
-    return call.pairs                                         ? Lies::kAnyhow
-           : asked.down == 0 && asked.along == 0              ? Lies::kOne
-           : words && asked.along == 1 && is_word(asked.down) ? Lies::kAlong
-           : words && asked.down == 1 && is_word(asked.along) ? Lies::kDown
-                                                              : Lies::kAnyhow;
+    return blocks * 10 >= gd::ceil_div(blocks, room) * room * 9;
 }
 
+/* sides: that the call has, each of about as many blocks. */
 template <typename S>
-Side side_of(const gd_gradient &call, const Plan &plan, bool turned, ptrdiff_t enough)
+Side side_of(const gd_gradient &call, const Plan &plan, bool turned, int sides, ptrdiff_t room)
 {
     Side side = {};
     side.call = gd::gradient_of<float>(call, turned);
@@ -722,10 +734,9 @@ Side side_of(const gd_gradient &call, const Plan &plan, bool turned, ptrdiff_t e
     side.parts = (unsigned)parts_of(side.call.b.count);
     side.part_slabs = (int)(rows_of_part(side.call.b.count) / kSlab);
     const ptrdiff_t all = call.count * side.down * gd::ceil_div(side.call.d, S::dims);
-    side.at_once = all >= enough ? side.parts : 1;
+    side.at_once = keeps_busy(sides * all, room) ? side.parts : 1;
     side.blocks = all * gd::ceil_div(side.parts, side.at_once);
     side.workspace = plan.parts[turned];
-    side.lies = lie_of(side.call);
     side.own_sorted = plan.sorted == (int)turned;
     return side;
 }
@@ -736,10 +747,9 @@ cudaError_t launch(const gd_gradient &call, const Plan &plan, bool both)
     constexpr int kTurners = 256;
     const ptrdiff_t d = call.a.first.cols;
     gd::Steps steps(call.launch);
-    /* So many blocks of each side keep the device busy. */
-    const ptrdiff_t enough = (both ? 1 : 2) * kBlocks * (ptrdiff_t)steps.processors;
-    const Side first = side_of<S>(call, plan, false, enough);
-    const Side second = both ? side_of<S>(call, plan, true, enough) : first;
+    const ptrdiff_t room = S::blocks * (ptrdiff_t)steps.processors;
+    const Side first = side_of<S>(call, plan, false, 1 + both, room);
+    const Side second = both ? side_of<S>(call, plan, true, 1 + both, room) : first;
     const int sorted = plan.sorted;
     gd::Turns turns = {};
     for (int i = 0; i < 2; ++i) {
@@ -765,7 +775,7 @@ cudaError_t launch(const gd_gradient &call, const Plan &plan, bool both)
                   dim3(threads), gd::shared_of_keys(keys), plan.keys[sorted], plan.keys[!sorted],
                   keys, sorted_rows, (unsigned)d, (unsigned)segments, (unsigned)plan.sorts,
                   plan.ranks[sorted], plan.ranks[!sorted]);
-    steps.enqueue(walk<S>, first.blocks + (both ? second.blocks : 0), dim3(kThreads),
+    steps.enqueue(walk<S>, first.blocks + (both ? second.blocks : 0), dim3(S::all),
                   sizeof(Memory<S>), Sides{{first, second}});
     const auto join = [&](const Side &side) {
         if (steps.code == cudaSuccess && side.at_once < side.parts) {
@@ -795,8 +805,8 @@ extern "C" gd_status gd_cuda_gradient_signs(gd_gradient *call, gd_error *err)
         return GD_OK;
     }
     GD_CUDA_TRY(err, "gradient/cuda_signs",
-                (d <= 32   ? launch<Shape<1>>(*call, plan, both)
-                 : d <= 64 ? launch<Shape<2>>(*call, plan, both)
-                           : launch<Shape<4>>(*call, plan, both)));
+                (d <= 32   ? launch<Shape<1, 128, 2, 216, 40, 4>>(*call, plan, both)
+                 : d <= 64 ? launch<Shape<2, 128, 3, 120, 40, 3>>(*call, plan, both)
+                           : launch<Shape<4, 256, 2, 96, 48, 3>>(*call, plan, both)));
     return GD_OK;
 }
