@@ -163,7 +163,7 @@ def apsp(
         another problem than shortest paths, and is an error.
     indices : int, or array_like of int, shape (k,), optional
         Paths from these nodes alone, as in SciPy; the notes say how.
-    bands, checkpoint : int, str, optional
+    bands, checkpoint : int; str or os.PathLike, optional
         For a Dask array alone, whose result is lazy: into how many bands of rows it is cut, and a
         folder in which to keep what is done, to go on from there. ``help(gpudist.dask.apsp)`` has
         more.
