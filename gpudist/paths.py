@@ -458,7 +458,7 @@ def _from_some(graph: Any, indices: Any, asked: Asked) -> Any:
         most = results.read_max_hops(asked.max_hops, unweighted, "min_plus")
         none = results.read_unreachable(asked.unreachable, some.dtype)
         directed = paths_call.directed_of(graph, asked.directed)
-        found = sources.paths(some, directed=directed, unweighted=unweighted)
+        found = sources.paths(some, asked.orders, directed=directed, unweighted=unweighted)
     if found is None:
         whole = paths_one.paths(graph, asked)
         rows = some.indices.tolist()
