@@ -639,6 +639,15 @@ def _by_numpy(value: Any) -> Any:
     if not _is_tensor(value):
         half = foreign.is_jax(value) and str(value.dtype) in _HALVES
         return np.asarray(value.astype("float32") if half else value)
+    if value.is_nested:
+        raise TypeError(
+            "a nested tensor is no one array; torch.nested.to_padded_tensor makes a batch of it, "
+            "and unbind() a list"
+        )
+    if value.is_quantized:
+        raise TypeError(f"NumPy has no {value.dtype}; dequantize() makes float32 of it")
+    if str(value.dtype).startswith("torch.float8"):
+        raise TypeError(f"NumPy has no {value.dtype}; float() makes float32 of it")
     # Within a transform of torch.func, what operators make of a constant has no memory to read.
     with sys.modules["torch"]._C._DisableFuncTorch():
         value = value.detach().resolve_conj().resolve_neg()
@@ -922,11 +931,16 @@ def float_dtype(
 
 
 def dtype_name(dtype: Any, name: str = "dtype") -> str:
-    """Return NumPy's name of anything that stands for a dtype, a PyTorch dtype included."""
+    """Return NumPy's name of anything that stands for a dtype, a PyTorch dtype included.
+
+    None is a TypeError, which for NumPy would be float64.
+    """
     text = str(dtype)
     if text.startswith("torch."):
         return text.removeprefix("torch.")
     try:
+        if dtype is None:
+            raise TypeError
         return _name_of(np.dtype(dtype))
     except Exception:
         raise TypeError(f"{name} must name a type of numbers, got {dtype!r}") from None

@@ -145,7 +145,12 @@ def rows(value: Any, count: int) -> tuple[int, int]:
 
 
 def truth(name: str, value: Any) -> bool:
-    """Read a truth, as `bool` does; raise a TypeError for what is neither true nor false."""
+    """Read a truth, as `bool` does; raise a TypeError for what is neither true nor false.
+
+    Such are None and texts, "no" for example, though Python takes them for one or the other.
+    """
+    if value is None or isinstance(value, (str, bytes)):
+        raise TypeError(f"{name} must be True or False, got {value!r}")
     try:
         return bool(value)
     except Exception:

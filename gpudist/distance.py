@@ -164,8 +164,9 @@ def cdist(
 
     Each matrix of a batch has the bits that it has alone; `V` and `VI` by default are its own. On
     the host a batch is one call, but for these defaults, for "reference" and for callables. On a
-    device one launch does all small matrices of euclidean, sqeuclidean, cityblock, chebyshev and
-    inner_product, of PyTorch and CuPy; others are computed one after the other.
+    device one launch does all small matrices, of up to 2 million results each, after one or two
+    more where a metric has their rows prepared; larger ones, those with these defaults, and arrays
+    of libraries other than PyTorch and CuPy come one after the other.
 
     Arguments on a device are copied to the host, and so are all points for the default `V` and
     `VI`: such calls wait for the device. If float32 cannot hold sums with the given weights, the

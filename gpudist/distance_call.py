@@ -140,8 +140,7 @@ def read(asked: Asked) -> Call:
     metric = metrics.resolve(asked.metric, asked.metric_args, function, OWN_ARGUMENTS)
     given = operands(asked.named, out, asked.metric_args)
     shape = shape_of(given.names, given.shapes)
-    half = function in ("cdist", "pdist")
-    result = arrays.float_dtype(given.space, given.dtypes, asked.dtype, out, half=half)
+    result = result_dtype(function, given.space, given.dtypes, asked.dtype, out)
     arguments = metrics.read(metric, asked.metric_args, given)
     if metric.name == "haversine":
         metrics.warn_of_degrees(given)
@@ -184,6 +183,31 @@ def shape_of(names: Iterable[str], shapes: list[tuple[int, ...]]) -> tuple[int, 
 def pairs_before(n: int, i: int) -> int:
     """Count the pairs of the rows before i, of n, with those after them."""
     return i * (2 * n - i - 1) // 2
+
+
+def result_dtype(
+    function: str, space: arrays.Space, names: Iterable[str], dtype: Any, out: Any
+) -> str:
+    """Return the name of the dtype of distances: of cdist and pdist it may be of half precision.
+
+    Parameters
+    ----------
+    function : str
+        The function that is called.
+    space, names, dtype, out
+        As for `arrays.float_dtype`.
+
+    Returns
+    -------
+    str
+        The name.
+
+    Raises
+    ------
+    ValueError
+        As for `arrays.float_dtype`.
+    """
+    return arrays.float_dtype(space, names, dtype, out, half=function in ("cdist", "pdist"))
 
 
 def matrices(asked: Asked) -> Any:

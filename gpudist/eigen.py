@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import warnings
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -241,6 +242,7 @@ def _numbers(tol: Any, max_iter: Any, shift: Any) -> tuple[float, int, float]:
         raise ValueError(f"tol must be a number from 0 on, got {tol!r}")
     if rounds < 1:
         raise ValueError(f"max_iter must be a whole number from 1 on, got {rounds}")
+    rounds = min(rounds, sys.maxsize)  # more than anybody waits for
     if isinstance(shift, str) and shift == "auto":
         return tol, rounds, -1.0
     moved = math.nan if isinstance(shift, str) else checks.number("shift", shift)

@@ -44,9 +44,13 @@ class _Torch:
         checks.refuse_recorded("out", out)
         if out.dtype is _torch().bfloat16:
             raise ValueError("out must be an array of a dtype that NumPy has, got bfloat16")
-        if out.layout is not _torch().strided or out.is_conj() or out.is_neg():
-            raise TypeError("out must be a plain tensor, whose elements are its memory")
-        return out.detach().numpy()
+        plain = "out must be a plain tensor, whose elements are its memory"
+        if out.layout is not _torch().strided or out.is_nested or out.is_conj() or out.is_neg():
+            raise TypeError(plain)
+        try:
+            return out.detach().numpy()
+        except (TypeError, RuntimeError) as error:  # of meta tensors, say
+            raise TypeError(f"{plain}: {error}") from None
 
     def named(self, array: Any) -> Any:
         return _torch().from_numpy(array)

@@ -65,6 +65,9 @@ _ELSEWHERE = {
     "kulsinski": "SciPy dropped it in 1.11, and had another formula than its source",
     "wminkowski": "SciPy's had w to the power p: it is 'minkowski' with w=w**p",
     "p": "the metric of an exponent p is 'minkowski'",
+    "lp": "the metric of an exponent p is 'minkowski'",
+    "pearson": "'correlation' is 1 minus it",
+    "tanimoto": "'jaccard' of truths is 1 minus it",
 }
 
 # What keywords of other libraries are here.
@@ -82,6 +85,7 @@ _KEYWORDS_ELSEWHERE = {
     "eps": "there is no approximate search",
     "distance_upper_bound": "neighbours within a radius are those of radius_neighbors",
     "metric_params": "the metric's arguments are given by their names",
+    "metric_arg": "the metric's arguments are given by their names",
     "algorithm": "gpudist.explain tells what is searched by, which the data decide",
     "leaf_size": "there is nothing to set, leave it out",
     "compute_mode": "results are as exact as their type allows without it",

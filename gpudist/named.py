@@ -277,6 +277,8 @@ def _ordered(nodes: list[Any], nodelist: Any) -> list[Any]:
     """Return the nodes in the order asked for, which is to be one of all of them."""
     if nodelist is None:
         return nodes
+    if isinstance(nodelist, (set, frozenset)):
+        raise TypeError("nodelist must be a sequence of the graph's nodes: a set has no order")
     try:
         asked = list(nodelist)
         wanted = set(asked)

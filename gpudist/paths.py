@@ -163,7 +163,7 @@ def apsp(
         another problem than shortest paths, and is an error.
     indices : int, or array_like of int, shape (k,), optional
         Paths from these nodes alone, as in SciPy; the notes say how.
-    bands, checkpoint : int, str, optional
+    bands, checkpoint : int; str or os.PathLike, optional
         For a Dask array alone, whose result is lazy: into how many bands of rows it is cut, and a
         folder in which to keep what is done, to go on from there. ``help(gpudist.dask.apsp)`` has
         more.
@@ -458,7 +458,7 @@ def _from_some(graph: Any, indices: Any, asked: Asked) -> Any:
         most = results.read_max_hops(asked.max_hops, unweighted, "min_plus")
         none = results.read_unreachable(asked.unreachable, some.dtype)
         directed = paths_call.directed_of(graph, asked.directed)
-        found = sources.paths(some, directed=directed, unweighted=unweighted)
+        found = sources.paths(some, asked.orders, directed=directed, unweighted=unweighted)
     if found is None:
         whole = paths_one.paths(graph, asked)
         rows = some.indices.tolist()

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpudist import arrays, named, paths_call, reference, results
+from gpudist import arrays, checks, named, paths_call, reference, results
+from gpudist.intake import Orders
 from gpudist.paths_call import Asked
+from gpudist.progress import watched
 
 # Seconds: of SciPy's Dijkstra for an edge, and for a node and the logarithm of their number; of all
 # pairs for an update, on two cores. Measured for n from 300 to 2000 with 4 edges a node to n / 2,
 # where the ratio of both sides is right within a factor of 2.
 _EDGE, _NODE, _UPDATE = 2e-9, 9e-9, 25e-12
+
+# Seconds of a call of SciPy, between which Ctrl-C is heard, and the fewest nodes of one: each call
+# reads the graph anew.
+_PIECE, _FEWEST = 0.1, 4
+
+# Bytes: of a length with its predecessor and whether there is a path; of an edge, as it is listed,
+# put together and read by SciPy; of a node.
+_HELD_PAIR, _HELD_EDGE, _HELD_NODE = 8 + 4 + 1, 3 * 8 + 2 * (8 + 8), 2 * 8
 
 
 class Some(NamedTuple):
@@ -60,6 +71,7 @@ def read(graph: Any, indices: Any, asked: Asked) -> Some:
     TypeError, ValueError
         They are no whole numbers, or of more dimensions; or as for `gpudist.apsp`.
     """
+    asked = asked._replace(orders=asked.orders.read("apsp"))
     no_edge = paths_call.number_or_none(asked.no_edge)
     listed = isinstance(graph, named.EdgeList) or hasattr(graph, "tocsr")
     space = arrays.HOST if listed else arrays.space_of(graph=graph)
@@ -148,7 +160,7 @@ def _why_all_pairs(some: Some, space: arrays.Space, asked: Asked) -> str | None:
     except ImportError:
         return "SciPy is not installed"
     count = some.indices.size
-    theirs = count * (some.m * _EDGE + some.n * math.log2(some.n + 2) * _NODE)
+    theirs = count * _seconds(some)
     ours = some.n**3 * _UPDATE
     if theirs > ours:
         return (
@@ -158,13 +170,22 @@ def _why_all_pairs(some: Some, space: arrays.Space, asked: Asked) -> str | None:
     return None
 
 
-def paths(some: Some, *, directed: bool, unweighted: bool) -> tuple[Any, Any] | None:
+def _seconds(some: Some) -> float:
+    """Return about how long SciPy's Dijkstra takes from one node."""
+    return some.m * _EDGE + some.n * math.log2(some.n + 2) * _NODE
+
+
+def paths(
+    some: Some, orders: Orders, *, directed: bool, unweighted: bool
+) -> tuple[Any, Any] | None:
     """Ask SciPy, or return None if a cycle or a weight has to be judged by all pairs.
 
     Parameters
     ----------
     some : Some
         From `read`.
+    orders : Orders
+        As given; `progress` is told of the nodes that are done, `max_memory` obeyed.
     directed, unweighted : bool
         As for `gpudist.apsp`.
 
@@ -172,10 +193,17 @@ def paths(some: Some, *, directed: bool, unweighted: bool) -> tuple[Any, Any] | 
     -------
     dist, predecessors : ndarray
         Shapes (k, n) or (n,); float64, where there is no path inf.
+
+    Raises
+    ------
+    MemoryError
+        `max_memory` is less than what is held at once.
     """
     from scipy.sparse import csgraph, csr_array
 
     indices, tails, heads, weights, n, dtype, _ = some
+    _check_memory(some, checks.max_memory(orders.max_memory))
+    watch = watched(orders.progress, indices.size * some.m, "apsp")
     data = np.ones(len(tails)) if unweighted else weights.astype(np.float64)
     if not (np.abs(data) <= np.finfo(dtype).max).all():
         return None
@@ -187,14 +215,45 @@ def paths(some: Some, *, directed: bool, unweighted: bool) -> tuple[Any, Any] | 
         if not directed:
             return None  # an edge there and back is a negative cycle
         try:
-            found = csgraph.johnson(graph, indices=indices, return_predecessors=True)
+            with watch:
+                dist, before = csgraph.johnson(graph, indices=indices, return_predecessors=True)
         except csgraph.NegativeCycleError:
             return None
     else:
-        found = csgraph.dijkstra(
-            graph, directed=directed, indices=indices, return_predecessors=True
-        )
-    dist, before = found
+        with watch as tell:
+            dist, before = _dijkstra(graph, some, directed, tell)
     if not np.isnan(dist).any():
         return dist, before.astype(np.int32, copy=False)
     return None
+
+
+def _dijkstra(
+    graph: Any, some: Some, directed: bool, tell: Callable[[float], None] | None
+) -> tuple[Any, Any]:
+    """Ask SciPy from some nodes at a time, as it hears no Ctrl-C meanwhile, and tells nobody."""
+    from scipy.sparse import csgraph
+
+    nodes = some.indices.reshape(-1)
+    dist = np.empty((len(nodes), some.n))
+    before = np.empty(dist.shape, np.int32)
+    step = max(int(_PIECE / max(_seconds(some), 1e-9)), _FEWEST)
+    for first in range(0, len(nodes), step):
+        part = slice(first, first + step)
+        dist[part], before[part] = csgraph.dijkstra(
+            graph, directed=directed, indices=nodes[part], return_predecessors=True
+        )
+        if tell is not None:
+            tell(min(first + step, len(nodes)) / len(nodes))
+    shape = (*some.indices.shape, some.n)
+    return dist.reshape(shape), before.reshape(shape)
+
+
+def _check_memory(some: Some, most: int | None) -> None:
+    """Raise a MemoryError where lengths, predecessors and copies of the edges do not fit."""
+    k = some.indices.size
+    need = k * some.n * _HELD_PAIR + some.m * _HELD_EDGE + some.n * _HELD_NODE
+    if most is not None and need > most:
+        raise MemoryError(
+            f"paths from {k} nodes need {need} bytes of host memory at once, and max_memory allows "
+            f"{most}: ask for fewer nodes at once"
+        )

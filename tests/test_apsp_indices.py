@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import gpudist
+from gpudist import sources
 
 sparse = pytest.importorskip("scipy.sparse")
 
@@ -129,3 +130,41 @@ def test_who_walks_back_in_rows_is_told_how():
         node = before[0, node]
         way.append(node)
     assert way == [2, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("order", "error", "said"),
+    [
+        ({"progress": "yes"}, TypeError, "progress must be a bool or a callable"),
+        ({"options": {"block": 64}}, ValueError, "kernel 'auto' takes no options, got 'block'"),
+        ({"max_memory": "much"}, ValueError, "max_memory must be a number of bytes"),
+        ({"max_memory": 1000}, MemoryError, "2 nodes need .* 1000: ask for fewer nodes at once"),
+    ],
+)
+def test_orders_are_read_where_scipy_computes(order, error, said, rng):
+    with pytest.raises(error, match=said):
+        gpudist.apsp(road_map(rng), indices=[3, 4], **order)
+
+
+@pytest.mark.parametrize("directed", [True, False])
+def test_scipy_is_asked_for_some_nodes_at_a_time(directed, rng, monkeypatch):
+    """It hears no Ctrl-C meanwhile."""
+    graph, told = road_map(rng), []
+    how = {"indices": [5, 0, 5, 17, 200, 3], "directed": directed, "return_predecessors": True}
+    whole = gpudist.apsp(graph, **how, progress=lambda *at: told.append(at))
+    steps = 6 * np.count_nonzero(graph)
+    assert told == [(steps, steps)] * 2
+    told.clear()
+    monkeypatch.setattr(sources, "_PIECE", 0)
+    pieces = gpudist.apsp(graph, **how, max_memory="1 MB", progress=lambda *at: told.append(at))
+    assert told == [(steps * 4 // 6, steps), (steps, steps), (steps, steps)]
+    for one, other in zip(whole, pieces, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+    def stop(done, total):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        gpudist.apsp(graph, **how, progress=stop)
+    one = gpudist.apsp(graph, indices=5, directed=directed)
+    np.testing.assert_array_equal(one, whole[0][0])

@@ -121,7 +121,7 @@ def test_nodelist_orders_rows(nx, roads):
     for given in ({"nodelist": [0, 1]}, {"weight": "cost"}, {"weight": None}):
         with pytest.raises(TypeError, match=f"{next(iter(given))} is for NetworkX graphs"):
             gpudist.apsp(np.ones((2, 2)), **given)
-    for wrong in (5, [["a"], "b", "c"]):
+    for wrong in (5, [["a"], "b", "c"], {"a", "b", "c"}):
         with pytest.raises(TypeError, match=r"^nodelist must be a sequence of the graph's nodes"):
             gpudist.apsp(roads, nodelist=wrong, weight="cost")
 

@@ -109,6 +109,17 @@ def test_chunks_of_results(rng):
     assert gpudist.cdist(lazy, b[:0]).compute().shape == (100, 0)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", None])
+def test_results_have_the_dtype_that_is_asked_for(dtype, rng):
+    a, b = rng.normal(size=(60, 3)).astype("f4"), rng.normal(size=(9, 3))
+    lazy = da.from_array(a, chunks=(25, 3))
+    same(gpudist.cdist(lazy, b, dtype=dtype), gpudist.cdist(a, b, dtype=dtype))
+    same(gpudist.pdist(lazy, "cosine", dtype=dtype), gpudist.pdist(a, "cosine", dtype=dtype))
+    if dtype == "float16":
+        with pytest.raises(ValueError, match="dtype must be float32 or float64, got float16"):
+            gpudist.knn(lazy, b, 2, dtype=dtype)
+
+
 def test_equal_calls_share_names_and_unequal_ones_do_not(rng):
     lazy = da.from_array(rng.normal(size=(100, 8)), chunks=(50, 8))
     plain = gpudist.cdist(lazy, lazy)

@@ -1,5 +1,7 @@
 """Shortest paths in bands go on from what was kept, and from nothing else."""
 
+import sys
+
 import lazily
 import numpy as np
 import pytest
@@ -148,3 +150,85 @@ def test_sets_are_written_some_times_in_a_run():
     assert checkpoints.turns_to_save(5, 2) == [3, 4]
     assert checkpoints.turns_to_save(1, 0) == []
     assert len(checkpoints.turns_to_save(100, 0)) <= checkpoints.SETS
+
+
+def test_two_calls_do_not_share_a_place_that_was_empty_when_they_were_planned(tmp_path, rng):
+    """The second would go on under the first one's name, and the first take it for its own."""
+    w, place = roads(rng, 500), tmp_path / "paths"
+    graphs = [da.from_array(x, chunks=100) for x in (w, w[::-1])]
+    first, second = (gpudist.apsp(graph, bands=4, checkpoint=place) for graph in graphs)
+    same(first, gpudist.apsp(w))
+    with pytest.raises(ValueError, match="belongs to another call"):
+        second.compute()
+    zarr.open_group(place, mode="r+").attrs["done"] = 0  # as if it had been stopped
+    with pytest.raises(ValueError, match="belongs to another call"):
+        second.compute()
+    same(gpudist.apsp(graphs[0], bands=4, checkpoint=place), gpudist.apsp(w))
+
+
+def test_a_plan_that_another_has_overtaken_says_so(tmp_path, rng):
+    w, place = roads(rng, 500), tmp_path / "paths"
+    lazy = da.from_array(w, chunks=100)
+    gpudist.apsp(lazy, bands=4, checkpoint=place).compute()
+    attributes = zarr.open_group(place, mode="r+").attrs
+    attributes["done"] = 1
+    early = gpudist.apsp(lazy, bands=4, checkpoint=place)  # would begin with a set that is gone
+    attributes["done"] = 3
+    with pytest.raises(ValueError, match="has been gone on from since this call was made; make it"):
+        early.compute()
+    same(gpudist.apsp(lazy, bands=4, checkpoint=place), gpudist.apsp(w))
+
+
+def test_workers_that_do_not_see_the_folder_say_so(tmp_path, rng, monkeypatch):
+    """As on another machine, where the path is that of a folder of its own."""
+    lazy, place, make = da.from_array(roads(rng, 300), chunks=100), tmp_path / "paths", []
+
+    def elsewhere(at, *given):
+        make.append(given)
+        own(at, *given)
+        place.rename(tmp_path / "on another machine")
+        return at.path
+
+    own = checkpoints.make
+    monkeypatch.setattr(checkpoints, "make", elsewhere)
+    with pytest.raises(ValueError, match=r"is not there for a worker on .*that the client and all"):
+        gpudist.apsp(lazy, bands=3, checkpoint=place).compute()
+    assert len(make) == 1
+
+
+def test_another_limit_of_memory_goes_on(tmp_path, rng):
+    """What ended for want of memory is made again with less."""
+    w, place = roads(rng, 300), tmp_path / "paths"
+    lazy = da.from_array(w, chunks=100)
+    gpudist.apsp(lazy, bands=3, checkpoint=place).compute()
+    rest = gpudist.apsp(lazy, bands=3, checkpoint=place, max_memory=2**30)
+    assert steps(rest)["load"] == 3
+    same(rest, gpudist.apsp(w))
+
+
+def test_what_cannot_be_gone_on_from_is_named(tmp_path, rng, monkeypatch):
+    lazy, place = da.from_array(roads(rng, 300), chunks=100), tmp_path / "paths"
+    gpudist.apsp(lazy, bands=3, checkpoint=place).compute()
+    zarr.open_group(place, mode="r+").attrs["format"] = "gpudist apsp 1"
+    with pytest.raises(ValueError, match="another version of gpudist, as 'gpudist apsp 1', and"):
+        gpudist.apsp(lazy, bands=3, checkpoint=place)
+    with pytest.raises(ValueError, match="must be the path of a folder, got the URL 's3://mine/p"):
+        gpudist.apsp(lazy, checkpoint="s3://mine/paths")
+    monkeypatch.setitem(sys.modules, "zarr", None)
+    with pytest.raises(ModuleNotFoundError, match=r"checkpoint needs zarr.*pip install \"\.\[dask"):
+        gpudist.apsp(lazy, checkpoint=tmp_path / "new")
+
+
+def test_a_group_has_its_call_from_the_beginning(tmp_path, rng, monkeypatch):
+    """A run that is killed in its first moment leaves nothing that the next one refuses."""
+    lazy, place = da.from_array(roads(rng, 300), chunks=100), tmp_path / "paths"
+
+    def stopped(*_, **__):
+        raise RuntimeError("killed")
+
+    monkeypatch.setattr(zarr.Group, "create_array", stopped)
+    monkeypatch.setattr(zarr.core.attributes.Attributes, "update", stopped)
+    with pytest.raises(RuntimeError, match="killed"):
+        gpudist.apsp(lazy, bands=3, checkpoint=place).compute()
+    monkeypatch.undo()
+    assert steps(gpudist.apsp(lazy, bands=3, checkpoint=place))["start"] == 3

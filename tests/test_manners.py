@@ -192,6 +192,9 @@ def test_perron_takes_graphs(kind):
         ("wminkowski", "SciPy's had w to the power p: it is 'minkowski' with w=w**p"),
         ("cosine_similarity", "'cosine' is 1 minus it"),
         ("levenshtein", "for it give a function of two rows"),
+        ("tanimoto", "'jaccard' of truths is 1 minus it"),  # which is near rogerstanimoto by name
+        ("lp", "the metric of an exponent p is 'minkowski'"),
+        ("Pearson", "'correlation' is 1 minus it"),
     ],
 )
 def test_unknown_metrics(metric, message):
@@ -213,6 +216,7 @@ MINKOWSKI = "for the exponent write metric='minkowski', p=1.0, or metric='citybl
         ),
         (lambda: gpudist.pdist(A, metrics="cosine"), "did you mean 'metric'?"),
         (lambda: gpudist.pdist(A, weights=[1, 2, 3]), "weights are w="),
+        (lambda: gpudist.knn(A, k=1, metric_arg=3), "the metric's arguments are given by their"),
         (lambda: gpudist.pdist(A, n_jobs=2), "OMP_NUM_THREADS bounds the threads"),
         (lambda: gpudist.pdist(A, squared=True), "squares are metric='sqeuclidean'"),
         (lambda: gpudist.knn(A, k=1, eps=0.1), "there is no approximate search"),

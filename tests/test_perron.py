@@ -259,6 +259,7 @@ def test_without_convergence_bounds_hold_and_a_warning_says_so(device, rng):
         assert not found.converged and found.iterations == rounds
         assert found.upper - found.lower < before
         before = found.upper - found.lower
+    assert gpudist.perron(a, max_iter=10**30, device=device).converged
 
 
 def test_a_start_near_the_vector_saves_rounds(device, rng):

@@ -180,6 +180,36 @@ def test_out_is_returned_itself_and_written_in_place():
         gpudist.cdist(A, B, out=torch.empty(5, 4, dtype=torch.float64).T)
 
 
+@pytest.mark.parametrize(
+    ("made", "why"),
+    [
+        (lambda x: torch.nested.nested_tensor([x, x]), "no one array; torch.nested.to_padded_ten"),
+        (lambda x: torch.quantize_per_tensor(x, 0.1, 0, torch.quint8), "dequantize[(][)] makes"),
+        (lambda x: x.to(torch.float8_e5m2), "no torch.float8_e5m2; float[(][)] makes"),
+        (lambda x: x.to("meta"), "can't convert meta device"),
+        (lambda x: x.to_sparse(), "can't convert Sparse layout"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_tensors_that_are_no_arrays_are_named(made, why):
+    x = torch.rand(3, 3)
+    for call, name in (
+        (lambda: gpudist.cdist(made(x), x), "XA"),
+        (lambda: gpudist.knn(x, made(x), 1), "XB"),
+        (lambda: gpudist.apsp(made(x)), "graph"),
+        (lambda: gpudist.minplus(x, made(x)), "B"),
+    ):
+        with pytest.raises(TypeError, match=f"^{name} cannot be read as an array: .*{why}"):
+            call()
+    for call in (
+        lambda: gpudist.cdist(x, x, out=made(x)),
+        lambda: gpudist.apsp(x, out=made(x)),
+        lambda: gpudist.knn(x, x, 3, out=(made(x), torch.zeros(3, 3, dtype=torch.int64))),
+    ):
+        with pytest.raises((TypeError, ValueError), match=r"^out must "):
+            call()
+
+
 def test_large_results_are_recycled_too():
     x = torch.arange(3000.0)[:, None]
     gpudist.recycle_results(1 << 30)

@@ -143,6 +143,22 @@ def test_the_closure_tells_too():
     assert len(told) >= 2 and told == sorted(told) and told[-1] == n**3
 
 
+def test_searches_in_boxes_look_up_within_a_block_of_rows(rng):
+    """A block is the work of a second on two cores, where each pair takes the nearest image."""
+    points = rng.random((200_000, 8))
+
+    def longest():
+        looks = [time.perf_counter()]
+
+        def note(done, total):
+            looks.append(time.perf_counter())
+
+        gpudist.knn(points[:30_000], points, 20, box=1, device="cpu", progress=note)
+        return np.diff(looks).max()
+
+    assert any(longest() < 0.5 for _ in range(3))
+
+
 def test_pieces_have_the_bits_of_the_whole(rng):
     """Long calls are cut up between rows, by the clock."""
     x = rng.normal(size=(3000, 100))

@@ -95,6 +95,17 @@ static bool goes_on(boxes_job *job, int member)
     return gd_goes_on(&job->call->launch, 0, member, &job->passed, job->failure.err);
 }
 
+/* Whether to go on searching, where members may fail as well. The share that is done is told by
+ * who calls for one block of rows after the other. */
+static bool goes_on_searching(boxes_job *job, int member)
+{
+    if (member == 0) {
+        gd_error err;
+        gd_note_failure(&job->failure, gd_pass(&job->call->launch, 0, &err), &err);
+    }
+    return atomic_load_explicit(&job->failure.status, memory_order_relaxed) == GD_OK;
+}
+
 static boxes_kind kind_of(const gd_neighbors *call)
 {
     switch (call->metric) {

@@ -690,7 +690,8 @@ static void N(search_some)(void *context, ptrdiff_t first, ptrdiff_t last, int m
     boxes_job *const job = context;
     gd_candidates scratch = {.most = PTRDIFF_MAX};
     int64_t pairs = 0;
-    (void)member;
+    if (!goes_on_searching(job, member))
+        return;
     for (; first < last; ++first) {
         gd_error err;
         gd_note_failure(&job->failure,

@@ -187,7 +187,8 @@ def _checked(asked: distance_call.Asked, named: dict[str, Any]) -> str:
         given[needed] = _of_no_points(next(iter(stand_ins.values())), needed)
     orders = intake.Orders(device=asked.orders.device)
     distance_call.read(asked._replace(named=stand_ins, metric_args=given, orders=orders))
-    return arrays.float_dtype(space, [x.dtype.name for x in named.values()], dtype, None)
+    names = [x.dtype.name for x in named.values()]
+    return distance_call.result_dtype(function, space, names, dtype, None)
 
 
 def _of_no_points(points: Any, needed: str) -> Any:

@@ -9,6 +9,7 @@ what is read.
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +20,7 @@ from gpudist.dask.bands import Band, How
 from gpudist.results import Facts
 
 _FORMAT = "gpudist apsp 2"
+_OURS = "gpudist apsp "  # of any version
 
 SETS = 8
 """How many sets a call writes, at most, one after the other."""
@@ -60,16 +62,27 @@ def opened(path: Any, token: str) -> Checkpoint:
     Raises
     ------
     ValueError
-        It belongs to another call, or is nothing of ours.
+        It belongs to another call, is nothing of ours, or is no folder but a URL.
     TypeError
         It is no path.
+    ModuleNotFoundError
+        Zarr is not installed.
     """
-    import zarr
+    try:
+        import zarr
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f'checkpoint needs {error.name}, which is not installed: pip install ".[dask]" from a '
+            "checkout of gpudist",
+            name=error.name,
+        ) from None
 
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"checkpoint must be the path of a folder, got {type(path).__name__}")
     if not os.fspath(path):
         raise ValueError("checkpoint must be the path of a folder, got an empty one")
+    if "://" in os.fspath(path):  # which would be a folder named "s3:" here
+        raise ValueError(f"checkpoint must be the path of a folder, got the URL {path!r}")
     place = os.path.abspath(path)
     if not os.path.exists(place) or (os.path.isdir(place) and not os.listdir(place)):
         return Checkpoint(place, token, 0)
@@ -77,14 +90,48 @@ def opened(path: Any, token: str) -> Checkpoint:
         known = dict(zarr.open_group(place, mode="r").attrs)
     except Exception as error:
         raise ValueError(f"checkpoint={place!r} is no checkpoint of gpudist: {error}") from error
-    if known.get("format") != _FORMAT:
-        raise ValueError(f"checkpoint={place!r} is no checkpoint of gpudist; name another folder")
-    if known.get("token") != token:
+    at = Checkpoint(place, token, 0)
+    _check(at, known)
+    return at._replace(done=int(known["done"]))
+
+
+def _check(at: Checkpoint, known: dict[str, Any]) -> None:
+    """Raise a ValueError for the attributes of what is not of this call."""
+    written = str(known.get("format", ""))
+    if not written.startswith(_OURS):
+        raise ValueError(f"checkpoint={at.path!r} is no checkpoint of gpudist; name another folder")
+    if written != _FORMAT:
         raise ValueError(
-            f"checkpoint={place!r} belongs to another call: to another graph by Dask's name, to "
+            f"checkpoint={at.path!r} was written by another version of gpudist, as {written!r}, "
+            f"and this one reads {_FORMAT!r}. Go on with that version, or name another folder"
+        )
+    if known.get("token") != at.token:
+        raise ValueError(
+            f"checkpoint={at.path!r} belongs to another call: to another graph by Dask's name, to "
             "other arguments or other bands. Repeat that call, or name another folder"
         )
-    return Checkpoint(place, token, int(known.get("done", 0)))
+
+
+def _group(at: Checkpoint) -> Any:
+    """Open the group on a worker, to write there.
+
+    Raises
+    ------
+    ValueError
+        It is another call's by now, as a place may be empty when two calls are planned; or this
+        worker does not see it.
+    """
+    import zarr
+
+    try:
+        group = zarr.open_group(at.path, mode="r+")
+    except FileNotFoundError:
+        raise ValueError(
+            f"checkpoint={at.path!r} is not there for a worker on {platform.node()}: give a folder "
+            "that the client and all workers reach, and leave it in its place"
+        ) from None
+    _check(at, dict(group.attrs))
+    return group
 
 
 def turns_to_save(turns: int, done: int) -> list[int]:
@@ -120,9 +167,10 @@ def make(at: Checkpoint, turn: int, bands: int, height: int, how: How, before: A
     """
     import zarr
 
-    group = zarr.open_group(at.path, mode="a")
-    if "format" not in group.attrs:
-        group.attrs.update({"format": _FORMAT, "token": at.token, "done": 0})
+    # With its attributes at once, or a group that was cut off here would be nobody's.
+    new = {"format": _FORMAT, "token": at.token, "done": 0}
+    zarr.open_group(at.path, mode="a", attributes=new)
+    group = _group(at)
     if int(group.attrs["done"]) >= turn:  # written once already, and perhaps the one to go on from
         return at.path
     shape, chunks = (how.width, how.width), (min(height, how.width), how.width)
@@ -159,9 +207,7 @@ def save(at: Checkpoint, turn: int, number: int, band: Band, first: int, made: s
     int
         The band's number.
     """
-    import zarr
-
-    group, names = zarr.open_group(at.path, mode="r+"), _names(turn)
+    group, names = _group(at), _names(turn)
     if int(group.attrs["done"]) >= turn:
         return number
     rows = slice(first, first + band.dist.shape[0])
@@ -211,9 +257,7 @@ def complete(at: Checkpoint, turn: int, saved: list[int], before: Any) -> int:
     int
         The turn of the last complete set.
     """
-    import zarr
-
-    group = zarr.open_group(at.path, mode="r+")
+    group = _group(at)
     if int(group.attrs["done"]) < turn:
         group.attrs["done"] = turn
     done = int(group.attrs["done"])
@@ -251,11 +295,13 @@ def load(at: Checkpoint, number: int, rows: int, first: int, like: Any, how: How
     ValueError
         It is not there any more as it was saved.
     """
-    import zarr
-
     names, there, pred = _names(at.done), slice(first, first + rows), None
+    group = _group(at)
+    if int(group.attrs["done"]) != at.done and names["sums"] not in group:
+        raise ValueError(
+            f"checkpoint={at.path!r} has been gone on from since this call was made; make it again"
+        )
     try:
-        group = zarr.open_group(at.path, mode="r")
         facts, known = group[names["facts"]][number], group[names["sums"]][number]
         dist = group[names["dist"]][there]
         if how.predecessors:

@@ -118,7 +118,7 @@ def apsp(
         on_host=inputs.on_host(matrix),
     )
     heights = _heights(matrix, bands, tasks.STEP)
-    token = tokenize(matrix.name, how, heights)
+    token = tokenize(matrix.name, how._replace(max_memory=None), heights)  # bits are without it
     kept = None if checkpoint is None else checkpoints.opened(checkpoint, token)
     return _apsp(matrix, heights, how, kept, token)
 
@@ -183,7 +183,7 @@ def transitive_closure(
     )
     reflexive = checks.truth("reflexive", reflexive)
     heights = _heights(matrix, bands, 1 if checkpoint is None else tasks.STEP)
-    token = tokenize(matrix.name, how, heights, reflexive, where)
+    token = tokenize(matrix.name, how._replace(max_memory=None), heights, reflexive, where)
     kept = None if checkpoint is None else checkpoints.opened(checkpoint, token)
     return _closure(matrix, heights, how, reflexive, where, kept, token)
 

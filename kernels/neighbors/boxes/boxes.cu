@@ -26,11 +26,15 @@
  * (images.cuh) 2.9 and 1.3, the 16 nearest 1.8 where it is 1.35 without. */
 #if defined(__GNUC__) && !defined(__clang__)
 /* By -O1, of code for several generations, gcc takes an object of CUB's for one without values. */
+#pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
 
 #include <cub/device/device_radix_sort.cuh>
 #include <cub/device/device_scan.cuh>
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
 
 #include "neighbors/boxes/run.cuh"
 
