@@ -23,7 +23,7 @@ import gpudist
 from bench import memory
 from bench.adversary import COLUMNS, DISTRIBUTIONS, ROWS, Variant
 from gpudist import several_gpus
-from gpudist.demo.cluster import need_dask, two_workers
+from gpudist.demo.cluster import two_workers
 from gpudist.measure import samples
 from gpudist.measure.samples import Sample
 from gpudist.metrics import METRICS
@@ -677,19 +677,14 @@ class DaskCase(Around):
         """Name the function and what else it is told, and say into how many parts it is cut."""
         return ", ".join(filter(None, (self.inner.op, self.inner.arguments, f"{self.parts} parts")))
 
-    def operands(self) -> tuple[Array, ...]:
-        """Make the arguments, if there can be workers."""
-        need_dask("a plan for workers")
-        return Around.operands(self)
-
     def prepare(
         self, operands: tuple[Any, ...], device: str | None, kernel: str = "auto", **how: Any
     ) -> Callable[[], Any]:
         """Give the call that has the plan computed."""
+        client, (first, *others) = _workers(), operands  # who say it if Dask is missing
         import dask.array as da
         import distributed
 
-        client, (first, *others) = _workers(), operands
         lazy = client.persist(da.from_array(first, chunks=(-(-len(first) // self.parts), -1)))
         distributed.wait(lazy)
         bands = {"bands": self.parts} if self.inner.op == "apsp" else {}

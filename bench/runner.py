@@ -152,9 +152,7 @@ class Runner:
             **({"devices": list(said.devices)} if said.devices else {}),
             "rivals": [
                 self._try_rival(
-                    rival,
-                    task,
-                    lambda prepare: self._beside(prepare(task), ours, clock, sample),
+                    rival, task, lambda prepare: self._beside(prepare(task), ours, clock, sample)
                 )
                 for rival in rivals.rivals_for(task)
             ],
@@ -267,10 +265,7 @@ class Runner:
         }
 
     def _measure(
-        self,
-        call: Callable[[], Any],
-        clock: Clock,
-        sample: Sample,
+        self, call: Callable[[], Any], clock: Clock, sample: Sample
     ) -> tuple[Timing, float]:
         timing = self._time_rested(call, clock)
         parts = [self._on_host(part) for part in sample.pick(call())]

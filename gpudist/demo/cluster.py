@@ -51,7 +51,13 @@ def two_workers(**settings: Any) -> Iterator[Any]:
     ------
     distributed.Client
         The client.
+
+    Raises
+    ------
+    DemoError
+        Dask is not installed.
     """
+    need_dask("a plan for workers")
     import dask
     import distributed
 
