@@ -67,7 +67,7 @@ def test_hard_roots(kernel, dtype, columns):
     numbers = hard_numbers(DIGITS[dtype])
     points = np.zeros((len(numbers), columns), dtype)
     points[:, -6:] = [point_at(x) for x in numbers]
-    origin = np.zeros((50, columns), dtype)
+    origin = np.zeros((150, columns), dtype)
     for power in (0, 5, -20):
         scale = 2.0**power
         found = gpudist.cdist(points * dtype_of(dtype, scale), origin, kernel=kernel, device="cpu")
