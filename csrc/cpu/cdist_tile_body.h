@@ -229,7 +229,7 @@ static void N(hand_over)(const gd_cdist *call, const tile_plan *plan, const N(st
                             .to_stride = call->out.row_stride,
                             .metric = distances ? GD_SQEUCLIDEAN : call->metric,
                             .stream = plan->stream,
-                            .kept = plan->stream ? strip->kept : NULL,
+                            .kept = plan->kept > 0 ? strip->kept : NULL,
                             .continues = strip->continues,
                             .goes_on = strip->goes_on,
                             .hidden = call->a.cols >= HIDDEN_FROM};
