@@ -122,6 +122,7 @@ _RIVALS = {
     "cupyx cdist": "CuPy (cuVS)",
     "scipy cdist": "SciPy",
     "scikit-learn pairwise_distances": "scikit-learn",
+    "numkong cdist": "NumKong",
 }
 
 

@@ -29,6 +29,7 @@ _FAMILIES = {
     "scikit-learn": "scikit-learn",
     "cupy": "cupy",
     "faiss": "faiss-cpu",
+    "numkong": "numkong",
     "rustworkx": "rustworkx",
     "networkit": "networkit",
 }
@@ -299,9 +300,10 @@ def compare(
     *operands
         Its arrays, on the host or on a CUDA device.
     against : str or sequence of str, optional
-        Other libraries: "scipy", "numpy", "torch", "sklearn", "cupy", "faiss", "rustworkx" or
-        "networkit". By default all but "numpy" that have something for the operation. PyTorch and
-        CuPy run on the device that ours runs on; what only knows the CPU runs there.
+        Other libraries: "scipy", "numpy", "torch", "sklearn", "cupy", "faiss", "numkong",
+        "rustworkx" or "networkit". By default all but "numpy" that have something for the
+        operation. PyTorch and CuPy run on the device that ours runs on; what only knows the CPU
+        runs there.
     kernels : {"auto", "all"}, str or sequence of str
         "auto" times what the call would take, "all" every kernel of the table; or ids of kernels to
         time besides what the call would take.

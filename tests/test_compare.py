@@ -44,6 +44,16 @@ def test_cdist_beside_everything(points):
     assert found.checked_rows == 64
 
 
+@pytest.mark.parametrize("metric", ["euclidean", "sqeuclidean", "cosine"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_cdist_beside_numkong(points, metric, dtype):
+    pytest.importorskip("numkong")
+    operands = (x.astype(dtype) for x in points)
+    found = gpudist.compare("cdist", *operands, metric, against="numkong", **FAST)
+    assert [entry.name for entry in found.entries[1:]] == ["numkong cdist"]
+    assert found.entries[1].error < (1e-6 if dtype == "float32" else 1e-12)
+
+
 def test_every_operation_is_compared(rng):
     x, graph = rng.random((40, 3)), rng.random((30, 30))
     for op, operands, other in (
@@ -161,7 +171,7 @@ def test_all_that_know_an_operation_are_taken_by_default(points):
 
     assert taken("radius_neighbors", points[0], r=0.1) == []
     assert len(taken("knn", points[0], k=2)) == 4
-    assert len(taken("cdist", *points)) == 4
+    assert len(taken("cdist", *points)) == 5
     assert len(taken("perron", points[0].T @ points[0])) == 2  # SciPy and PyTorch, not NumPy
 
 

@@ -6,6 +6,8 @@ enum {
     N(lanes) = sizeof(V) / sizeof(T),
     N(line) = GD_LINE / sizeof(O),
     N(store) = sizeof(T) / sizeof(O), /* vectors of T that make one of O */
+    /* Of VECTORS, so many roots are by the unit of roots while multiplications make the others. */
+    N(by_unit) = sizeof(T) == sizeof(float) ? 3 : 1,
 };
 
 /* One row of A and a chunk's columns. */
@@ -54,7 +56,9 @@ GD_INLINE void N(distances)(const gd_metric metric, const int dims, const int ve
     }
     if (!N(any_lost)(metric, result, vectors)) {
         GD_UNROLL for (int v = 0; v < vectors; ++v)
-            result[v] = PICK(FINISH, metric, result[v]);
+            result[v] = metric != GD_EUCLIDEAN     ? PICK(FINISH, metric, result[v])
+                        : v % VECTORS < N(by_unit) ? gd_sqrt(result[v])
+                                                   : gd_multiplied_root(result[v]);
         return;
     }
     T sums[VECTORS * N(lanes)];
@@ -126,24 +130,29 @@ static N(run_fn) *const N(runs_of)[GD_METRIC_COUNT][KNOWN_DIMS + 1] = {METRICS(E
 #undef DEFINE_FOR
 #undef ENTRIES
 
+/* Where tasks of the same rows meet, `column` or a few columns later: where a line of the result
+ * begins, if it is streamed. Of a line that two of them wrote a part the rest would be read from
+ * memory first, which took up to half of a call. */
+static ptrdiff_t N(bound)(const narrow_plan *plan, const O *to, ptrdiff_t column, ptrdiff_t n)
+{
+    if (plan->stream && column > 0 && column < n)
+        column += (ptrdiff_t)(-(uintptr_t)(to + column) % GD_LINE / sizeof(O));
+    return gd_least(column, n);
+}
+
 static void N(do_tasks)(void *context, ptrdiff_t first, ptrdiff_t last, int member)
 {
     const narrow_job *const job = context;
     const gd_cdist *const call = job->call;
     const narrow_plan *const plan = job->plan;
     const gd_matrix *const a = &call->a;
+    const ptrdiff_t n = call->out.cols;
     N(run_fn) *const put = N(runs_of)[call->metric][a->cols <= KNOWN_DIMS ? a->cols : 0];
     T *const planes = (T *)((char *)call->launch.workspace + (size_t)member * plan->own_bytes);
     for (ptrdiff_t t = first; t < last; ++t) {
         const ptrdiff_t column = t % plan->spans * plan->chunk, row = t / plan->spans * plan->rows;
         N(run)
-        run = {.planes = planes,
-               .d = a->cols,
-               .width = plan->width,
-               .count = gd_least(plan->chunk, call->out.cols - column),
-               .b = &call->b,
-               .column = column,
-               .stream = plan->stream};
+        run = {.d = a->cols, .width = plan->width, .b = &call->b, .stream = plan->stream};
 #if PERIODIC
         T images[MOST_DIMS];
         (sizeof(O) == sizeof(T) ? pack_f64 : pack_wide)(&call->b, column, plan->width, planes);
@@ -163,7 +172,11 @@ static void N(do_tasks)(void *context, ptrdiff_t first, ptrdiff_t last, int memb
 #else
             run.row = given;
 #endif
-            run.to = (O *)call->out.data + i * call->out.row_stride + column;
+            O *const to = (O *)call->out.data + i * call->out.row_stride;
+            run.column = N(bound)(plan, to, column, n);
+            run.planes = planes + (run.column - column);
+            run.count = N(bound)(plan, to, column + plan->chunk, n) - run.column;
+            run.to = to + run.column;
             put(&run);
         }
     }

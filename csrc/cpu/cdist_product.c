@@ -8,8 +8,8 @@
  * dimension for MR * NV multiply-adds. Slabs of a panel of columns stay in L1 while a block of rows
  * passes in L2, and the next panel's are asked for meanwhile. Squares of distances wait in a stage,
  * and a line of roots is found beside each dimension of later ones. A few rows of A have a form
- * without packed columns; bits are the same. In float32 chains are shorter, a few are joined, and
- * all else is in float64: norms, sums of such groups and what becomes of them.
+ * without packed columns; bits are the same. In float32 chains are shorter, some are joined
+ * in pairs, and all else is in float64: norms, sums of such groups and what becomes of them.
  *
  * The difference cancels where points are close. An element is a suspect where d^2 is not above
  * `share` of |a|^2 + |b|^2 (share_of has the bound), or where norms are too small or too large for
@@ -35,15 +35,25 @@
  * 2000 x 1024 euclidean 62 (76 % of the floor), 106 and 62; 3000 x 3000 x 256 39 (68 %), 61 and 40;
  * x 128 22 (60 %), 31 and 24; x 64 14.6, 16.9 and 21; 1000 x 1000 x 64 1.6, 1.9 and 1.4. A call of
  * one row of 20000 x 128: 0.56 and 0.37, as norms have to be found in float64; of eight rows 1.0
- * and 1.1. Clusters cost what cdist_tile.c takes; 2.2 of it where every row of A is no number. With
- * groups of 128 dimensions 2000 x 2000 x 1024 took 59, with chains of 8 as well 64, with chains of
- * 8 in groups of 64 70. With a centre of nine rows, whose own distance from the mean is added to
- * all norms, 2000 x 2000 x 64 took 9.3 in place of 6.2, for suspects.
+ * and 1.1. Clusters cost what cdist_tile.c takes; 2.2 of it where every row of A is no number.
+ * These are of chains of 16 in groups of 64; 2000 x 2000 x 1024 took 59 with groups of 128, as they
+ * are now, 64 with chains of 8 as well, 70 with chains of 8 in groups of 64. With a centre of nine
+ * rows, whose own distance from the mean is added to all norms, 2000 x 2000 x 64 took 9.3 in place
+ * of 6.2, for suspects.
  *
  * Roots between chains, as they were, took longer: on a core of such a processor with nothing
  * beside it 1500 x 1500 x 64 took 6.7 ms, and 6.1 with a line beside each dimension, 256 x 256 x 64
  * 0.238 and 0.214, 1504 x 1504 x 128 in float32 5.4 and 4.9. Chains that begin with a product
  * instead of 0 were no quicker, on Zen 4.
+ *
+ * What came since 9a679e7, medians of pairs of calls by turns, processor time of a thread of such a
+ * core beside others at work, float64 1500 x 1500 x 48 0.89, x 64 0.85, x 128 0.92, float32 1500 x
+ * 1500 x 64 0.89, x 128 0.94, 1000 x 1000 x 64 0.94: lines of the result that chunks share are put
+ * together before they are streamed, which is most of it in float64; chains of 8 in float32, which
+ * leave a thirtieth of the suspects with 64 dimensions; a line beside every second dimension where
+ * that is enough; and rows without suspects need no marks. With 32 and 48 dimensions float32 takes
+ * 1.24 and 0.93 of cdist_tile.c, but where the core's twin is busiest all instructions count, and
+ * 48 take more.
  *
  * Not where additions have pipes of their own (gd_host_shares_pipes): there cdist_tile.c is as
  * quick. */
@@ -63,6 +73,8 @@ enum {
     CHUNK = 4,               /* panels that a block of rows passes over at a time */
     ALONE_BYTES = 256 << 10, /* of packed columns that a task has for itself */
     FEW = 4,                 /* rows of A that are worth no packed columns */
+    LONG_FROM = 96,          /* dimensions with which float32 has few suspects anyway */
+    APART_FROM = 48,         /* dimensions in which a line beside each second one is enough */
     TOGETHER = 4,            /* rows that are computed again with a panel */
     DENSE_ROWS = 32,         /* so few are none that a panel is packed for */
     DENSE_SHARE = 4,         /* from this part of suspects on it is */
@@ -83,6 +95,8 @@ typedef struct product_plan {
     ptrdiff_t chunk;         /* panels that a task passes over at a time */
     ptrdiff_t blocks, spans; /* tasks are blocks of rows by spans of panels */
     int threads;
+    int fold;         /* dimensions of a chain of additions */
+    int apart;        /* dimensions between lines that are stored beside them */
     bool packs;       /* columns: there are more than a few rows */
     bool stream;      /* store past the caches */
     double share;     /* see share_of */
@@ -128,7 +142,9 @@ static double share_of_f64(gd_metric metric, ptrdiff_t d)
 #define TRANSPOSE gd_transpose_f64
 #define GUARDED 0
 #define FOLD FOLD64
+#define FOLD_OF(d) FOLD64
 #define GROUP FOLD64
+#define WAITING 1
 /* With larger norms products might leave the range. Where norms are less than 2^-900, so that what
  * products lost to underflow counts, no square of a distance is above the least. */
 #define NORM_MOST 0x1p1000
@@ -144,12 +160,14 @@ static double share_of_f64(gd_metric metric, ptrdiff_t d)
 /* The same for float32, u = 2^-24, where what is in float64 errs by nothing. 5e-7 for a root that
  * is rounded itself leaves its square 14.78 u.
  *
- * A product goes through FOLD roundings of its chain and GROUP / FOLD - 1 where chains are joined,
- * 19. Worst is one product P that is nearly all of 2ab while all others round the sum one way: 19 u
- * 2P, and as 2ab is N - d^2, that is 10.24 u d^2 at this share, where numbers of such rows are as 1
- * and 0.18. Rounded differences from the centre cost 2 u d sqrt(2 N), 3.51 u d^2, and the result u
- * d^2: 14.75 in all. Cosine distances are held to 16.8 u as they stand: at the worst those up to
- * 1.1 are, and one of 2 errs by 26 u, by differences by twice that.
+ * A product goes through a rounding for each dimension of its chain and one each time that chains
+ * are joined in pairs: 8 and up to 4 where dimensions are few, as the fewer they are, the more
+ * pairs are below a share, else 16 and 3, which take less time. Worst is one product P that is
+ * nearly all of 2ab while all others round the sum one way: r roundings are r u 2P, and as 2ab is N
+ * - d^2, that is (1 / share - 1) r u d^2. Rounded differences from the centre cost 2 u d sqrt(2 N),
+ * or 2 sqrt(2 / share) u d^2, and the result u d^2: 14.6 in all, or 14.75 with 19 roundings. Cosine
+ * distances are held to 16.8 u as they stand: at the worst those up to 1.1 are, and one of 2 errs
+ * by 26 u, by differences by twice that.
  *
  * Rows whose every chain has such a product, of both signs, might lose 19 u N, or 29 u d^2. The
  * like holds of cdist_tile.c, where a square goes through two roundings, the chain's 16 and those
@@ -157,8 +175,8 @@ static double share_of_f64(gd_metric metric, ptrdiff_t d)
  * that have no reason to agree leave far less: of normal deviates 1e-7 here and 1.9e-7 there. */
 static double share_of_f32(gd_metric metric, ptrdiff_t d)
 {
-    (void)metric, (void)d;
-    return 0.65;
+    (void)metric; /* 10, 11, 12 and 19 roundings */
+    return d <= 32 ? 0.51 : d <= 64 ? 0.53 : d < LONG_FROM ? 0.55 : 0.65;
 }
 
 #define T float
@@ -167,8 +185,10 @@ static double share_of_f32(gd_metric metric, ptrdiff_t d)
 #define N(name) name##_f32
 #define TRANSPOSE gd_transpose_f32
 #define GUARDED 1
-#define FOLD 16
-#define GROUP 64
+#define FOLD 8
+#define FOLD_OF(d) ((d) < LONG_FROM ? 8 : 16)
+#define GROUP 128
+#define WAITING 4
 /* No square of a distance is infinite, nor less by a digit for products that underflow. */
 #define NORM_MOST 0x1p125
 #define SQUARE_LEAST 0x1p-90

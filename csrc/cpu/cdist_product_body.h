@@ -29,6 +29,7 @@ typedef struct N(own) {
     T *rows, *columns; /* packed rows of A; packed columns, if there is one block of rows */
     T *stage[2];       /* squares of distances */
     T *zeros, *panel;  /* a panel of columns as they are */
+    T *kept;           /* see put_body.h */
     double *row_norms, *column_norms, *panel_norms;
     double *totals;  /* products of the groups so far, if there are several */
     uint64_t *marks; /* of each row and panel: a bit for each suspect */
@@ -175,15 +176,22 @@ static void N(pack_columns)(const gd_matrix *x, ptrdiff_t from, const T *centre,
 
 /* ---------------------------------------------------------------- the tile */
 
-/* Stores a vector of squares of distances made of products and norms; returns a bit for each
- * suspect. */
-GD_INLINE uint64_t N(finish)(const product_plan *plan, gd_vf64 products, double row_norm,
-                             gd_vf64 column_norms, T *out)
+/* Squares of distances made of products and the sums of both norms. */
+GD_INLINE gd_vf64 N(square_of)(gd_vf64 products, gd_vf64 both)
 {
-    const gd_vf64 both = row_norm + column_norms, square = gd_fma(gd_splat(-2.0), products, both);
-    const gd_vf64 least = gd_fma(gd_splat(plan->share), both, gd_splat(SQUARE_LEAST));
-    gd_store_narrow(out, square);
-    return ~gd_lanes_above(square, least) & (((uint32_t)1 << DOUBLES) - 1);
+    return gd_fma(gd_splat(-2.0), products, both);
+}
+
+/* What a square has to be above, lest it is a suspect. */
+GD_INLINE gd_vf64 N(least_of)(const product_plan *plan, gd_vf64 both)
+{
+    return gd_fma(gd_splat(plan->share), both, gd_splat(SQUARE_LEAST));
+}
+
+/* A bit for each suspect. */
+GD_INLINE unsigned N(suspects_of)(const product_plan *plan, gd_vf64 square, gd_vf64 both)
+{
+    return GD_ALL_DOUBLES & ~gd_lanes_above(square, N(least_of)(plan, both));
 }
 
 /* Where a tile's products and results are. */
@@ -196,29 +204,74 @@ typedef struct N(place) {
     const double *row_norms, *column_norms;
 } N(place);
 
+/* The products of DOUBLES columns of a row so far: sums of a group, and totals of those before. */
+GD_INLINE gd_vf64 N(products_of)(const T *sums, const double *totals, const bool first)
+{
+    const gd_vf64 sum = gd_load_wide(sums);
+    return first ? sum : sum + gd_load(totals);
+}
+
+/* Suspects of a row and a panel that has any: by squares of distances in float64, which are stored
+ * or made again of what is left. */
+static __attribute__((noinline)) uint64_t N(find_suspects)(const product_plan *plan, const T *sums,
+                                                           const double *totals, bool first,
+                                                           const T *squares, double row_norm,
+                                                           const double *column_norms)
+{
+    uint64_t suspects = 0;
+    for (int c = 0; c < WIDTH; c += DOUBLES) {
+        const gd_vf64 both = row_norm + gd_load(column_norms + c);
+        const gd_vf64 square =
+            HALVES == 1 ? gd_load_wide(squares + c)
+                        : N(square_of)(N(products_of)(sums + c, totals + c, first), both);
+        suspects |= (uint64_t)N(suspects_of)(plan, square, both) << c;
+    }
+    return suspects;
+}
+
 /* What becomes of a tile's sums of a group: they join the totals, if there are any, and either take
- * their place or, if `last`, become squares of distances. */
+ * their place or, if `last`, become squares of distances. Most rows have no suspect. */
 GD_INLINE void N(end_group)(const int mr, const product_plan *plan, const N(place) * place,
-                            const V (*sums)[NV], bool first, bool last)
+                            const V (*sums)[NV], const bool first, const bool last)
 {
     const T *from = (const T *)sums;
+    const double *const column_norms = place->column_norms;
     double *totals = place->totals;
     T *out = place->out;
     for (int r = 0; r < mr; ++r, from += WIDTH, totals += place->stride, out += place->stride) {
-        uint64_t suspects = 0;
+        const gd_vf64 row_norm = gd_splat(place->row_norms[r]);
+        unsigned above = GD_ALL_DOUBLES;
         GD_UNROLL for (int c = 0; c < WIDTH; c += DOUBLES) {
-            gd_vf64 sum = gd_load_wide(from + c);
-            if (!first)
-                sum += gd_load(totals + c);
-            if (last)
-                suspects |= N(finish)(plan, sum, place->row_norms[r],
-                                      gd_load(place->column_norms + c), out + c)
-                            << c;
+            const gd_vf64 products = N(products_of)(from + c, totals + c, first);
+            if (last) {
+                const gd_vf64 both = row_norm + gd_load(column_norms + c);
+                const gd_vf64 square = N(square_of)(products, both);
+                gd_store_narrow(out + c, square);
+                above = gd_also_above(above, square, N(least_of)(plan, both));
+            }
             else
-                gd_store(totals + c, sum);
+                gd_store(totals + c, products);
         }
         if (last)
-            place->marks[r * place->marks_stride] = suspects;
+            place->marks[r * place->marks_stride] =
+                above == GD_ALL_DOUBLES ? 0
+                                        : N(find_suspects)(plan, from, totals, first, out,
+                                                           place->row_norms[r], column_norms);
+    }
+}
+
+/* Adds a dimension of mr rows and a panel to their sums. */
+GD_INLINE void N(add_dimension)(const int mr, const T *a, const T *b, ptrdiff_t k, const T *next,
+                                V (*acc)[NV])
+{
+    V column[NV];
+    GD_UNROLL for (int v = 0; v < NV; ++v)
+        column[v] = gd_load(b + (k * NV + v) * LANES);
+    gd_fetch(next, k * GD_LINE);
+    GD_UNROLL for (int r = 0; r < mr; ++r) {
+        const V row = gd_splat(a[k * MR + r]);
+        GD_UNROLL for (int v = 0; v < NV; ++v)
+            acc[r][v] = gd_fma(row, column[v], acc[r][v]);
     }
 }
 
@@ -228,40 +281,52 @@ GD_INLINE void N(multiply)(const int mr, const product_plan *plan, const T *a, c
                            ptrdiff_t depth, bool first, bool last, const N(place) * place,
                            const T *next, N(queue) * queue)
 {
-    V acc[MR][NV], total[MR][NV];
+    V acc[MR][NV], waiting[WAITING][MR][NV];
     for (ptrdiff_t k = 0; k < depth;) {
         const ptrdiff_t group = gd_least(k + GROUP, depth);
-        bool alone = true;
-        do {
-            const ptrdiff_t end = gd_least(k + FOLD, group);
-            N(share) share = N(take_share)(queue, end - k);
+        for (unsigned chain = 0;; ++chain) {
+            const ptrdiff_t end = gd_least(k + plan->fold, group);
+            N(share) share = N(take_share)(queue, (end - k) / plan->apart);
+            const ptrdiff_t busy = k + share.lines * plan->apart;
             FOR_TILE (r, mr, v)
                 acc[r][v] = (V){0};
-            for (; k < end; ++k) {
-                V column[NV];
-                GD_UNROLL for (int v = 0; v < NV; ++v)
-                    column[v] = gd_load(b + (k * NV + v) * LANES);
-                gd_fetch(next, k * GD_LINE);
-                if (share.lines > 0)
-                    N(put_line)(queue->metric, queue->stream, &share);
-                GD_UNROLL for (int r = 0; r < mr; ++r) {
-                    const V row = gd_splat(a[k * MR + r]);
-                    GD_UNROLL for (int v = 0; v < NV; ++v)
-                        acc[r][v] = gd_fma(row, column[v], acc[r][v]);
+            if (plan->apart == 2)
+                for (; k < busy; k += 2) {
+                    N(put_line)(queue->metric, queue, &share);
+                    N(add_dimension)(mr, a, b, k, next, acc);
+                    N(add_dimension)(mr, a, b, k + 1, next, acc);
                 }
+            else
+                for (; k < busy; ++k) {
+                    N(put_line)(queue->metric, queue, &share);
+                    N(add_dimension)(mr, a, b, k, next, acc);
+                }
+            for (; k + 1 < end; k += 2) {
+                N(add_dimension)(mr, a, b, k, next, acc);
+                N(add_dimension)(mr, a, b, k + 1, next, acc);
             }
-            if (!alone)
-                FOR_TILE (r, mr, v)
-                    acc[r][v] += total[r][v];
+            for (; k < end; ++k)
+                N(add_dimension)(mr, a, b, k, next, acc);
+            unsigned left = chain;
+            int level = 0;
+            for (; k == group ? left : left & 1; left >>= 1, ++level)
+                if (left & 1)
+                    FOR_TILE (r, mr, v)
+                        acc[r][v] += waiting[level][r][v];
+            if (k == group)
+                break;
             FOR_TILE (r, mr, v)
-                total[r][v] = acc[r][v];
-            alone = false;
-        } while (k < group);
+                waiting[level][r][v] = acc[r][v];
+        }
+        FOR_TILE (r, mr, v)
+            waiting[0][r][v] = acc[r][v];
         GD_FORGET(place);
-        if (last && k == depth)
-            N(end_group)(mr, plan, place, total, first, true);
+        if (!last || k < depth)
+            first ? N(end_group)(mr, plan, place, waiting[0], true, false)
+                  : N(end_group)(mr, plan, place, waiting[0], false, false);
         else
-            N(end_group)(mr, plan, place, total, first, false);
+            first ? N(end_group)(mr, plan, place, waiting[0], true, true)
+                  : N(end_group)(mr, plan, place, waiting[0], false, true);
         first = false;
     }
 }
@@ -288,11 +353,12 @@ GD_INLINE void N(multiply_strip)(const int few, const product_plan *plan, const 
 {
     const N(source) source = N(source_of)(b, column, centre);
     gd_vf64 norms[LANES], sums[LANES], products[FEW][HALVES], wide[HALVES];
-    V total[FEW], acc[FEW], square[LANES];
+    V waiting[WAITING][FEW], acc[FEW], square[LANES];
+    unsigned chain = 0;
     GD_UNROLL for (int i = 0; i < LANES; ++i)
         norms[i] = sums[i] = (gd_vf64){0};
     GD_UNROLL for (int r = 0; r < few; ++r) {
-        total[r] = acc[r] = (V){0};
+        acc[r] = (V){0};
         GD_UNROLL for (int h = 0; h < HALVES; ++h)
             products[r][h] = (gd_vf64){0};
     }
@@ -302,19 +368,31 @@ GD_INLINE void N(multiply_strip)(const int few, const product_plan *plan, const 
         GD_UNROLL for (int i = 0; i < LANES; ++i) {
             GD_UNROLL for (int r = 0; r < few; ++r)
                 acc[r] = gd_fma(gd_splat(a[(k + i) * MR + r]), square[i], acc[r]);
-            if (FOLD < LANES ? (i + 1) % FOLD == 0 : i + 1 == LANES && next % FOLD == 0) GD_UNROLL
-                for (int r = 0; r < few; ++r) {
-                    total[r] += acc[r];
-                    acc[r] = (V){0};
+            const ptrdiff_t done = k + i + 1;
+            if ((i + 1) % (FOLD < LANES ? FOLD : LANES) != 0 ||
+                (done % plan->fold != 0 && done < source.d))
+                continue;
+            const bool ends = done % GROUP == 0 || done >= source.d;
+            unsigned left = chain;
+            int level = 0;
+            for (; ends ? left : left & 1; left >>= 1, ++level)
+                if (left & 1) GD_UNROLL
+                    for (int r = 0; r < few; ++r)
+                        acc[r] += waiting[level][r];
+            GD_UNROLL for (int r = 0; r < few; ++r) {
+                if (ends) {
+                    N(widen)(acc[r], wide);
+                    GD_UNROLL for (int h = 0; h < HALVES; ++h)
+                        products[r][h] += wide[h];
                 }
-        }
-        if (next % GROUP == 0 || next >= source.d) GD_UNROLL
-            for (int r = 0; r < few; ++r) {
-                N(widen)(total[r] + acc[r], wide);
-                GD_UNROLL for (int h = 0; h < HALVES; ++h)
-                    products[r][h] += wide[h];
-                total[r] = (V){0};
+                else
+                    waiting[level][r] = acc[r];
+                acc[r] = (V){0};
             }
+            chain = ends ? 0 : chain + 1;
+            if (done >= source.d)
+                break;
+        }
         if (next % (SQUARES * LANES) == 0 || next >= source.d) GD_UNROLL
             for (int i = 0; i < LANES; ++i) {
                 norms[i] += sums[i];
@@ -324,10 +402,12 @@ GD_INLINE void N(multiply_strip)(const int few, const product_plan *plan, const 
     N(norms_of)(norms, sums);
     GD_UNROLL for (int r = 0; r < few; ++r) {
         suspects[r] = 0;
-        GD_UNROLL for (int h = 0; h < HALVES; ++h)
-            suspects[r] |=
-                N(finish)(plan, products[r][h], a_norms[r], sums[h], out + r * stride + h * DOUBLES)
-                << h * DOUBLES;
+        GD_UNROLL for (int h = 0; h < HALVES; ++h) {
+            const gd_vf64 both = a_norms[r] + sums[h];
+            const gd_vf64 apart = N(square_of)(products[r][h], both);
+            gd_store_narrow(out + r * stride + h * DOUBLES, apart);
+            suspects[r] |= (uint64_t)N(suspects_of)(plan, apart, both) << h * DOUBLES;
+        }
     }
 }
 
@@ -432,13 +512,21 @@ static bool N(recompute)(const N(job) * job, const N(own) * own, ptrdiff_t row, 
                          ptrdiff_t column, ptrdiff_t cols, T *squares)
 {
     const product_plan *const plan = job->plan;
+    const ptrdiff_t panels = gd_ceil_div(cols, WIDTH);
+    ptrdiff_t count = 0;
+    for (ptrdiff_t r = 0; r < rows; ++r)
+        for (ptrdiff_t p = 0; p < panels; ++p)
+            if (own->marks[r * plan->chunk + p] != 0)
+                count += __builtin_popcountll(own->marks[r * plan->chunk + p]);
+    if (count == 0)
+        return false;
     N(waiting) some = {.count = 0, .lost = false};
-    for (ptrdiff_t c = 0; c < cols; c += WIDTH)
+    for (ptrdiff_t c = 0; c < cols && count * DENSE_SHARE >= rows * WIDTH; c += WIDTH)
         some.lost |= N(recompute_panel)(job, own, row, rows, column + c, own->marks + c / WIDTH,
                                         squares + c);
     for (ptrdiff_t r = 0; r < rows; ++r)
-        N(recompute_row)(job->call, row + r, column, gd_ceil_div(cols, WIDTH),
-                         own->marks + r * plan->chunk, squares + r * plan->chunk * WIDTH, &some);
+        N(recompute_row)(job->call, row + r, column, panels, own->marks + r * plan->chunk,
+                         squares + r * plan->chunk * WIDTH, &some);
     N(recompute_some)(job->call, &some);
     return some.lost;
 }
@@ -496,6 +584,7 @@ static size_t N(carve_own)(const product_plan *plan, char *memory, N(own) * own)
     own->panel_norms = gd_next_array(memory, &used, WIDTH, sizeof(double));
     own->totals = gd_next_array(memory, &used, GUARDED * plan->rows * cols, sizeof(double));
     own->marks = gd_next_array(memory, &used, plan->rows * plan->chunk, sizeof *own->marks);
+    own->kept = gd_next_array(memory, &used, plan->rows * N(per_line), sizeof(T));
     return used;
 }
 
@@ -517,6 +606,8 @@ static product_plan N(plan_of)(const gd_cdist *call)
         .depth = gd_ceil_div(d, LANES) * LANES,
         .panels = gd_ceil_div(n, WIDTH),
         .packs = m > FEW,
+        .fold = FOLD_OF(d),
+        .apart = d < APART_FROM ? 1 : 2,
         .share = N(share_of)(call->metric, d),
     };
     /* All of a block's rows are packed at once: beyond 8 MB fewer of them are. */
@@ -611,7 +702,7 @@ static void N(do_block)(const N(job) * job, const N(own) * own, ptrdiff_t row, p
 {
     const gd_cdist *const call = job->call;
     const product_plan *const plan = job->plan;
-    const ptrdiff_t stride = plan->chunk * WIDTH, n = call->out.cols;
+    const ptrdiff_t stride = plan->chunk * WIDTH, n = call->out.cols, first_panel = panel;
     const ptrdiff_t rows = gd_least(plan->rows, call->a.rows - row);
     N(queue) queue = {.rows = 0};
     for (ptrdiff_t r = 0; r < rows; r += STEP)
@@ -653,6 +744,10 @@ static void N(do_block)(const N(job) * job, const N(own) * own, ptrdiff_t row, p
             .to_stride = call->out.row_stride,
             .metric = metric,
             .stream = plan->stream,
+            .kept = plan->stream ? own->kept : NULL,
+            .continues = panel > first_panel,
+            .goes_on = panel + count < panels_end,
+            .hidden = HALVES > 1 || plan->apart > 1,
         };
     }
     N(put_all)(&queue);
@@ -704,7 +799,9 @@ static bool N(run)(const gd_cdist *call, product_plan *plan)
 #undef TRANSPOSE
 #undef GUARDED
 #undef FOLD
+#undef FOLD_OF
 #undef GROUP
+#undef WAITING
 #undef NORM_MOST
 #undef SQUARE_LEAST
 #undef CENTRE_ROWS

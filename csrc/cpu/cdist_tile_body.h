@@ -54,7 +54,7 @@ GD_INLINE bool N(tile)(const gd_metric metric, const int mr, const int nv, const
             FOR_TILE (r, v)
                 acc[r][v] = (V){0};
         for (const ptrdiff_t busy = puts ? k + share.lines : k; k < busy; ++k) {
-            N(put_line)(metric, queue->stream, &share);
+            N(put_line)(metric, queue, &share);
             N(add_dimension)(metric, mr, nv, false, a + k * mr, b + k * nv * N(lanes), one, acc);
         }
         for (; k < end; ++k)
@@ -179,6 +179,8 @@ typedef struct N(strip) {
     ptrdiff_t stride;
     T *to; /* the result */
     ptrdiff_t cols;
+    T *kept; /* see put_body.h */
+    bool continues, goes_on;
 } N(strip);
 
 /* Sums up dimensions k to k + depth of a strip. Returns whether totals lost range;
@@ -217,8 +219,7 @@ static bool N(sum_up)(const gd_cdist *call, const N(strip) * strip, ptrdiff_t k,
 static void N(hand_over)(const gd_cdist *call, const tile_plan *plan, const N(strip) * strip,
                          bool distances, N(queue) * queue)
 {
-    const bool finishes = call->metric == GD_EUCLIDEAN || call->metric == GD_COSINE;
-    if (queue != NULL && (finishes || plan->defers)) {
+    if (queue != NULL) {
         N(put_all)(queue);
         *queue = (N(queue)){.row = strip->tile,
                             .row_to = strip->to,
@@ -227,14 +228,18 @@ static void N(hand_over)(const gd_cdist *call, const tile_plan *plan, const N(st
                             .from_stride = strip->stride,
                             .to_stride = call->out.row_stride,
                             .metric = distances ? GD_SQEUCLIDEAN : call->metric,
-                            .stream = plan->stream};
+                            .stream = plan->stream,
+                            .kept = plan->kept > 0 ? strip->kept : NULL,
+                            .continues = strip->continues,
+                            .goes_on = strip->goes_on,
+                            .hidden = call->a.cols >= HIDDEN_FROM};
         if (!plan->defers)
             N(put_all)(queue);
     }
     else { /* nothing to do on the way */
         for (ptrdiff_t i = 0; i < strip->rows; ++i)
-            gd_store_run(strip->to + i * call->out.row_stride, strip->tile + i * strip->stride,
-                         (size_t)strip->cols * sizeof(T), plan->stream);
+            memcpy(strip->to + i * call->out.row_stride, strip->tile + i * strip->stride,
+                   (size_t)strip->cols * sizeof(T));
     }
 }
 
@@ -243,8 +248,8 @@ static void N(block)(const gd_cdist *call, const tile_plan *plan, T *own, ptrdif
                      ptrdiff_t panel, ptrdiff_t panels_end)
 {
     const ptrdiff_t d = call->a.cols, n = call->out.cols, stride = plan->chunk * N(width);
-    const ptrdiff_t rows = gd_least(plan->rows, call->a.rows - row);
-    T *const a = own, *const stage = a + plan->rows * d;
+    const ptrdiff_t rows = gd_least(plan->rows, call->a.rows - row), first_panel = panel;
+    T *const a = own, *const kept = a + plan->rows * d, *const stage = kept + plan->kept;
     T *const own_b = stage + plan->staged * stride;
     for (ptrdiff_t r = 0; r < rows; r += MR)
         N(pack)(&call->a, row + r, rows - r == 1 ? 1 : MR, a + r * d);
@@ -254,7 +259,9 @@ static void N(block)(const gd_cdist *call, const tile_plan *plan, T *own, ptrdif
         N(strip)
         strip = {.b = (const T *)call->launch.workspace + column * d,
                  .panel = panel,
-                 .past = gd_least(panel + plan->chunk, panels_end)};
+                 .past = gd_least(panel + plan->chunk, panels_end),
+                 .continues = panel > first_panel,
+                 .goes_on = panel + plan->chunk < panels_end};
         strip.cols = gd_least(strip.past * N(width), n) - column;
         if (plan->blocks == 1) {
             N(pack_panels)(&call->b, panel, strip.past, own_b);
@@ -268,6 +275,7 @@ static void N(block)(const gd_cdist *call, const tile_plan *plan, T *own, ptrdif
             for (ptrdiff_t r = 0; r < rows; r += MR) {
                 strip.a = a + r * d;
                 strip.rows = gd_least(rows - r, MR);
+                strip.kept = kept + r * N(per_line);
                 strip.to = (T *)call->out.data + (row + r) * call->out.row_stride + column;
                 /* A whole tile goes straight to its place, unless that waits, or is to be streamed
                  * to. */

@@ -9,8 +9,55 @@
 #define gd_add_square(acc, t) gd_fma(t, t, acc)
 #define gd_add_abs(acc, t) ((acc) + gd_abs(t))
 #define gd_add_product(acc, x, y) gd_fma(x, y, acc)
-#define gd_root(x) gd_sqrt(x)
+#define gd_root(x) _Generic((x), gd_vf32: gd_sqrt_gd_vf32, gd_vf64: gd_multiplied_gd_vf64)(x)
+#define gd_multiplied_root(x) \
+    _Generic((x), gd_vf32: gd_multiplied_gd_vf32, gd_vf64: gd_multiplied_gd_vf64)(x)
 #define gd_at_most_two(x) gd_min(gd_splat((T)2), x)
+
+/* Square roots with the bits of the instruction. For a vector of 512 bits that takes 12 cycles in
+ * float32 and 24 in float64, on a unit of its own: beside enough multiply-adds none at all, else
+ * about three times as long as this, which is worth its instructions in float64 alone.
+ *
+ * From 14 bits of 1 / sqrt(x) follows y with two thirds of the type's digits or more, in float64
+ * (1 - e)^(-1/2) times those bits with e = 1 - x y^2, as a polynomial whose middle coefficient
+ * takes in the next term. One step of Newton's leads from g = x y, whose remainder x - g^2 is
+ * exact, to the root: before it is rounded it errs by less than 8 * 2^-p units in the last place,
+ * of p digits. The nearest to half a unit are roots of (N^2 - r) / 4 with odd N of p + 1 digits and
+ * a small r = 1 (mod 8): they are |r| 2^-(p + 3) units from it or more. So only where |r| < 64, for
+ * some hundred mantissas, the step might round otherwise: tests/test_roots.py asks for all of them.
+ * In float32 it was seen right for every number. Where x is so small that the remainder might leave
+ * the range, or no finite positive number, the instruction does it. */
+#if defined(__AVX512F__) && defined(__AVX512DQ__)
+enum { GD_ROOT_LEAST_F32 = 27, GD_ROOT_LEAST_F64 = 63 }; /* exponents, as they are stored */
+GD_INLINE gd_vf32 gd_multiplied_gd_vf32(gd_vf32 x)
+{
+    const gd_vi32 above = (gd_vi32)x - (GD_ROOT_LEAST_F32 << 23);
+    const __m512i usual = _mm512_set1_epi32((255 - GD_ROOT_LEAST_F32) << 23);
+    if (__builtin_expect(_mm512_cmpge_epu32_mask((__m512i)above, usual) != 0, 0))
+        return gd_sqrt(x);
+    const gd_vf32 near = (gd_vf32)_mm512_rsqrt14_ps((__m512)x);
+    const gd_vf32 product = x * near, half = 0.5f * near;
+    const gd_vf32 rest = gd_fnma(product, half, gd_splat(0.5f));
+    const gd_vf32 root = gd_fma(product, rest, product);
+    return gd_fma(gd_fnma(root, root, x), gd_fma(half, rest, half), root);
+}
+GD_INLINE gd_vf64 gd_multiplied_gd_vf64(gd_vf64 x)
+{
+    const gd_vi64 above = (gd_vi64)x - ((int64_t)GD_ROOT_LEAST_F64 << 52);
+    const __m512i usual = _mm512_set1_epi64((int64_t)(2047 - GD_ROOT_LEAST_F64) << 52);
+    if (__builtin_expect(_mm512_cmpge_epu64_mask((__m512i)above, usual) != 0, 0))
+        return gd_sqrt(x);
+    const gd_vf64 near = (gd_vf64)_mm512_rsqrt14_pd((__m512d)x);
+    const gd_vf64 e = gd_fnma(x * near, near, gd_splat(1.0));
+    const gd_vf64 third = gd_fma(gd_splat(0x5p-4), e, gd_splat(0x3p-3 + 0x23p-7 * 0x1p-26));
+    const gd_vf64 inverse = gd_fma(gd_fma(third, e, gd_splat(0.5)), e * near, near);
+    const gd_vf64 root = x * inverse;
+    return gd_fma(gd_fnma(root, root, x), 0.5 * inverse, root);
+}
+#else
+GD_INLINE gd_vf32 gd_multiplied_gd_vf32(gd_vf32 x) { return gd_sqrt(x); }
+GD_INLINE gd_vf64 gd_multiplied_gd_vf64(gd_vf64 x) { return gd_sqrt(x); }
+#endif
 
 #define FOR_METRICS(X) \
     X(GD_EUCLIDEAN)    \

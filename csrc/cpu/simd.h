@@ -455,6 +455,18 @@ GD_INLINE unsigned gd_lanes_above(gd_vf64 x, gd_vf64 y)
 #endif
 }
 
+/* Those of `lanes` in which x > y, all of them GD_ALL_DOUBLES: without a word of bits in between.
+ */
+enum { GD_ALL_DOUBLES = (1 << (GD_VEC_BYTES / (int)sizeof(double))) - 1 };
+GD_INLINE unsigned gd_also_above(unsigned lanes, gd_vf64 x, gd_vf64 y)
+{
+#if defined(__AVX512F__)
+    return _mm512_mask_cmp_pd_mask((__mmask8)lanes, (__m512d)x, (__m512d)y, _CMP_GT_OQ);
+#else
+    return lanes & gd_lanes_above(x, y);
+#endif
+}
+
 /* Integers of 32 bits in memory beside doubles: in registers as wide as lanes have to match. */
 typedef int32_t gd_half_vi32 __attribute__((vector_size(GD_VEC_BYTES / 2)));
 #if defined(__AVX512F__)

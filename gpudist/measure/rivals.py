@@ -403,6 +403,15 @@ def _sklearn_distances(task: Task) -> Callable[[], Any]:
     return lambda: pairwise_distances(a, b, metric)
 
 
+def _numkong_cdist(task: Task) -> Callable[[], Any]:
+    import numkong
+    import numpy as np
+
+    a, b = task.operands
+    metric: Any = {"cosine": "angular"}.get(str(task.metric), task.metric)
+    return lambda: np.asarray(numkong.cdist(a, b, metric, threads=0))
+
+
 def _cupy_cdist(task: Task) -> Callable[[], Any]:
     import cupy
 
@@ -728,6 +737,16 @@ RIVALS = (
         ("euclidean", "cityblock", "cosine", "haversine"),
         _sklearn_distances,
         does="euclidean and cosine as norms and a matrix product",
+    ),
+    Rival(
+        "numkong cdist",
+        "numkong",
+        "numkong",
+        "cdist",
+        ("cpu",),
+        ("euclidean", "sqeuclidean", "cosine"),
+        _numkong_cdist,
+        does="all threads; computes and returns float64, whatever it is given",
     ),
     Rival(
         "cupyx cdist",
