@@ -56,8 +56,9 @@ constexpr int kMostOdd = 128; /* columns that halves do not hold, which each row
 
 /* In units of v. */
 constexpr float kLeast = 0x1p-40f;
-constexpr float kLargest = 6e4f; /* of an element that a half holds */
-constexpr float kFar = 1e38f;    /* beyond any v */
+constexpr float kLargest = 6e4f;    /* of an element that a half holds */
+constexpr float kFar = 1e38f;       /* beyond any v */
+constexpr float kUp = 1 + 0x1p-14f; /* more than norms are rounded by */
 /* Of elements, beyond what they have where sums of them do not overflow. */
 template <typename T>
 constexpr T kFarAway = (T)(sizeof(T) == sizeof(float) ? 1e38 : 1e300);
@@ -189,6 +190,7 @@ struct Found {
     unsigned centres;  /* one, unless points lie in clusters */
     unsigned copies;   /* rows of the sample that are there before */
     unsigned grouped;  /* blocks that have looked for them */
+    unsigned groups;   /* of equal rows of B, where they have been looked for */
     unsigned units[4]; /* in the lists of units; the last shares its list with the one before */
 };
 

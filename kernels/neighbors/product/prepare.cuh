@@ -188,8 +188,6 @@ struct Moved {
     }
 };
 
-constexpr float kUp = 1 + 0x1p-14f; /* more than norms are rounded by */
-
 /* A warp walks along eight rows at once, each lane along every fourth plane of one; so it reads
  * whole sectors and writes eight words that follow each other. Calls f(plane, first, second) with
  * halves of a word. */
