@@ -274,7 +274,7 @@ __device__ __forceinline__ float bound_of_radius(const Plan &plan, double radius
 /* Nothing is found of some rows yet. One thread. */
 __device__ __forceinline__ void begin_rows(Found &found)
 {
-    found.failed = found.left = found.many = found.chunks = found.way = 0;
+    found.failed = found.left = found.left_long = found.many = found.chunks = found.way = 0;
     for (unsigned &units : found.units) {
         units = 0;
     }
