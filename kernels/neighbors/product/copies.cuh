@@ -35,7 +35,7 @@ __device__ __forceinline__ void count_copies(const Plan &plan)
     const int copies = __syncthreads_count(plan.first_mates[i] < i);
     if (i == 0) {
         plan.found->copies = (unsigned)copies;
-        plan.found->grouped = 0;
+        plan.found->grouped = plan.found->groups = 0;
     }
 }
 
@@ -260,13 +260,14 @@ __device__ __forceinline__ void list_runs(const Plan &plan, Grouping &shared, in
     }
 }
 
-/* Links the runs of groups, in the order of rows, and counts each group's rows, when all blocks
- * have listed theirs. All threads of a block. */
+/* Links the runs of groups, in the order of rows, and counts groups and each one's rows, when all
+ * blocks have listed theirs. All threads of a block. */
 __device__ __forceinline__ void link_runs(const Plan &plan, int blocks)
 {
     constexpr int kOfThread = kGroupedRows / kGroupThreads;
     const int thread = (int)threadIdx.x;
     int next[kOfThread] = {}, next_count = 0; /* groups of the next block's runs */
+    int firsts = 0;
     const auto bring = [&](int block) {
         next_count = block < blocks ? __ldcg(plan.run_counts + block) : 0;
 #pragma unroll
@@ -302,10 +303,15 @@ __device__ __forceinline__ void link_runs(const Plan &plan, int blocks)
             if (!is_first) {
                 plan.next_copy[groups[i].last] = run.first;
             }
+            firsts += is_first;
             atomicAdd(&plan.copies[first], run.count);
             plan.groups[run.group] = {first, run.last};
         }
         __syncthreads(); /* a group has one run of each block */
+    }
+    firsts = __reduce_add_sync(~0u, firsts);
+    if (thread % kLanes == 0) {
+        atomicAdd(&plan.found->groups, (unsigned)firsts);
     }
 }
 

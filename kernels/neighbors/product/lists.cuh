@@ -174,15 +174,42 @@ struct OwnSample {
                             plan.nth_of[min(stride_of_others(plan), kStrides - 1)];
             nth = min(nth, count);
         }
-        /* More than errors and their bounds are, what halves lose that are no normal numbers among
-         * them: where columns are equal they are all that there is. And the bound of a tile as that
-         * which has these columns, where there may be others that are longer. */
+        reach = limit_by(plan, place, own, within);
+        if (plan.has_copies()) { /* one's own may have none that are there often */
+            const int lane = (int)threadIdx.x % kLanes;
+            for (int centre = lane; centre < (int)plan.found->centres; centre += kLanes) {
+                const float apart = plan.by_centre(centre).facts[place].high;
+                reach = fminf(reach, limit_by(plan, place, centre, apart + plan.reaches[centre]));
+            }
+            reach = -max_lanes(-reach);
+        }
+    }
+    /* A limit that columns of a centre are within that are no further away than `within`. More than
+     * errors and their bounds are, what halves lose that are no normal numbers among them: where
+     * columns are equal they are all that there is. And the bound of a tile as that which has these
+     * columns, where there may be others that are longer; one image that stands for many is in any.
+     */
+    static __device__ __forceinline__ float limit_by(const Plan &plan, int place, int centre,
+                                                     float within)
+    {
         constexpr float kAbove = 1 + 0x1p-7f, kSubnormal = 0x1p-27f;
-        const int tile = plan.of_columns.starts[own] / kTileCols +
-                         min(plan.wanted / kTileCols, max(tiles - 1, 0));
-        const float error = bound(plan.by_centre(own).facts[place], plan.tile_facts[tile]);
-        reach = 0.5f * within * within * kAbove + kSubnormal + 4 * (kLeast + plan.found->quantum) +
-                (tiles > 0 ? error : 0);
+        const int tiles = tiles_of_centre(plan, centre);
+        const int first = plan.of_columns.starts[centre] / kTileCols;
+        const TileFacts tile =
+            plan.has_copies()
+                ? longest_of_centre(plan, centre)
+                : plan.tile_facts[first + min(plan.wanted / kTileCols, max(tiles - 1, 0))];
+        const float error = bound(plan.by_centre(centre).facts[place], tile);
+        return 0.5f * within * within * kAbove + kSubnormal + 4 * (kLeast + plan.found->quantum) +
+               (tiles > 0 ? error : 0);
+    }
+    /* What no tile of a centre is beyond: halves lose no more than these parts of a length. */
+    static __device__ __forceinline__ TileFacts longest_of_centre(const Plan &plan, int centre)
+    {
+        constexpr float kLost = 0x1p-11f, kLostOfSubnormal = 0x1p-19f;
+        const float norm = plan.spans[centre];
+        return {kLost * norm + kLostOfSubnormal, norm, rest_error(plan.d) * norm * norm * kUp,
+                centre};
     }
     /* As guess_of_many: of many neighbours several may be in one run. */
     static __device__ __forceinline__ int guess_of_fine(int wanted, int columns, int count)
@@ -206,20 +233,32 @@ __device__ __forceinline__ float error_of_tiles(const Plan &plan, int row)
     return max_lanes(bound(plan.row_facts[row], plan.tile_facts[plan.tiles * lane / kLanes]));
 }
 
+/* Runs of the sample that more columns are in than lists have room for. Its images are of all rows,
+ * and lists have one for each group of equal ones: that is taken for so many times fewer. */
+__device__ __forceinline__ int runs_of_crowd(const Plan &plan)
+{
+    if (!plan.has_copies()) {
+        return plan.crowd;
+    }
+    const float runs = (float)(plan.sampled * kMinima);
+    const float rows_of_group = (float)plan.tiles * kTileCols / (float)plan.found->groups;
+    return (int)ceilf(runs * (1 - powf(1 - (float)plan.crowd / runs, rows_of_group)));
+}
+
 /* The guess, or where far more columns are up to that than lists have room for, as many are at just
  * the same distance (of whole numbers, or of categories), one below that distance, if enough seem
- * to be nearer. All lanes of a warp. */
+ * to be nearer. crowd: runs_of_crowd(). All lanes of a warp. */
 __device__ __forceinline__ float before_crowd(const Plan &plan, const Minima &minima, int row,
-                                              float guess)
+                                              float guess, int crowd)
 {
-    if (minima.count_to(guess) < plan.crowd) {
+    if (minima.count_to(guess) < crowd) {
         return guess;
     }
     constexpr float kNear = 0x1p-10f; /* twice what kNearEnough steps are */
     const float nearer =
         minima.before(guess - 3 * error_of_tiles(plan, row) - kNear * fabsf(guess));
     const int count = minima.count_to(nearer);
-    return count < plan.crowd && count >= plan.enough ? nearer : guess;
+    return count < crowd && count >= plan.enough ? nearer : guess;
 }
 
 /* The guess is the nth least of a row's sampled minima, upper bounds of as many columns: so if nth
@@ -241,19 +280,22 @@ static __global__ void __launch_bounds__(kGuessWarps *kLanes, 3)
         set_limit(plan, row, -INFINITY);
         return;
     }
-    const float most = plan.radii != NULL ? fminf(plan.bounds[row], plan.most) : plan.most;
-    float limit = most;
+    const auto most = [&] {
+        return plan.radii != NULL ? fminf(plan.bounds[row], plan.most) : plan.most;
+    };
+    float limit = most();
     int first = 0, count = plan.sampled * kMinima, nth = plan.nth;
     if (plan.has_several()) {
         const OwnSample own(plan, row);
         first = own.first, count = own.count, nth = own.nth;
         limit = fminf(limit, own.reach);
     }
+    const int crowd = plan.radii == NULL && !plan.has_several() ? runs_of_crowd(plan) : 0;
     if (nth > 0) {
         const Minima minima(plan, row, first, count);
         float guess = minima.nth(nth);
-        if (plan.radii == NULL && !plan.has_several()) {
-            guess = before_crowd(plan, minima, row, guess);
+        if (crowd > 0) {
+            guess = before_crowd(plan, minima, row, guess, crowd);
         }
         if (plan.has_copies() && !plan.has_several()) {
             guess += error_of_tiles(plan, row); /* the sample's images are in other tiles */
@@ -261,7 +303,7 @@ static __global__ void __launch_bounds__(kGuessWarps *kLanes, 3)
         limit = fminf(limit, guess);
     }
     set_limit(plan, row, limit);
-    if (lane == 0 && plan.radii != NULL && limit < most) {
+    if (lane == 0 && plan.radii != NULL && limit < most()) {
         atomicAdd(&plan.found->many, 1);
     }
 }

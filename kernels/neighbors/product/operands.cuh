@@ -56,8 +56,9 @@ constexpr int kMostOdd = 128; /* columns that halves do not hold, which each row
 
 /* In units of v. */
 constexpr float kLeast = 0x1p-40f;
-constexpr float kLargest = 6e4f; /* of an element that a half holds */
-constexpr float kFar = 1e38f;    /* beyond any v */
+constexpr float kLargest = 6e4f;    /* of an element that a half holds */
+constexpr float kFar = 1e38f;       /* beyond any v */
+constexpr float kUp = 1 + 0x1p-14f; /* more than norms are rounded by */
 /* Of elements, beyond what they have where sums of them do not overflow. */
 template <typename T>
 constexpr T kFarAway = (T)(sizeof(T) == sizeof(float) ? 1e38 : 1e300);
@@ -179,17 +180,19 @@ constexpr int kSlotsOfRow = 2;
 struct Found {
     double scale; /* a power of two that the points' type has */
     float quantum;
-    unsigned odd;      /* columns that are not in the images, but may be neighbours */
-    unsigned failed;   /* rows */
-    unsigned left;     /* rows whose candidates are too many for a warp */
-    unsigned many;     /* rows that seem to have more within their radius than are wanted */
-    unsigned chunks;   /* of the log that were asked for: there may be fewer */
-    unsigned worst;    /* bits of the largest share of its bound that an error took, if checked */
-    unsigned way;      /* to bounds that is taken, where a row of the table has two */
-    unsigned centres;  /* one, unless points lie in clusters */
-    unsigned copies;   /* rows of the sample that are there before */
-    unsigned grouped;  /* blocks that have looked for them */
-    unsigned units[4]; /* in the lists of units; the last shares its list with the one before */
+    unsigned odd;       /* columns that are not in the images, but may be neighbours */
+    unsigned failed;    /* rows */
+    unsigned left;      /* rows whose candidates are too many for a warp */
+    unsigned left_long; /* and of many neighbours, those with too many for most blocks */
+    unsigned many;      /* rows that seem to have more within their radius than are wanted */
+    unsigned chunks;    /* of the log that were asked for: there may be fewer */
+    unsigned worst;     /* bits of the largest share of its bound that an error took, if checked */
+    unsigned way;       /* to bounds that is taken, where a row of the table has two */
+    unsigned centres;   /* one, unless points lie in clusters */
+    unsigned copies;    /* rows of the sample that are there before */
+    unsigned grouped;   /* blocks that have looked for them */
+    unsigned groups;    /* of equal rows of B, where they have been looked for */
+    unsigned units[4];  /* in the lists of units; the last shares its list with the one before */
 };
 
 /* What kernels see of a call whatever the points' type is. */
@@ -440,9 +443,7 @@ __device__ __forceinline__ void write_neighbor(const PlanOf<T> &plan, int row, i
     plan.indices[at] = is_none(key) ? -1 : (int64_t)index_of(key);
 }
 
-/* Sorts `count` numbers in shared memory, a power of two, by all threads of a scope, which is the
- * block or a warp. They are together before and after. Numbers up to kLanes apart are those that a
- * warp alone compares, if they were no further apart the last time. */
+/* Threads that do something together: a block's or a warp's. */
 struct Block {
     static __device__ __forceinline__ int thread() { return (int)threadIdx.x; }
     static __device__ __forceinline__ int threads() { return (int)blockDim.x; }
@@ -455,25 +456,71 @@ struct Warp {
     static __device__ __forceinline__ void sync() { __syncwarp(); }
     static __device__ __forceinline__ bool any(bool x) { return __any_sync(~0u, x); }
 };
+
+__device__ __forceinline__ Key from_lane(Key x, int step) { return __shfl_xor_sync(~0u, x, step); }
+__device__ __forceinline__ WideKey from_lane(const WideKey &x, int step)
+{
+    return {__shfl_xor_sync(~0u, x.bits, step), __shfl_xor_sync(~0u, x.column, step)};
+}
+
+/* The last steps of merging `size` numbers, of which each lane has those at i and kLanes behind. */
+template <typename T>
+__device__ __forceinline__ void merge_lanes(T &x, T &y, int i, int size)
+{
+    if (size > kLanes && (y < x) == ((i & size) == 0)) {
+        const T other = x;
+        x = y;
+        y = other;
+    }
+#pragma unroll
+    for (int step = kLanes / 2; step > 0; step /= 2) {
+        if (step < size) {
+            const T of_x = from_lane(x, step), of_y = from_lane(y, step);
+            const bool is_first = (i & step) == 0;
+            x = (of_x < x) == (is_first == ((i & size) == 0)) ? of_x : x;
+            y = (of_y < y) == (is_first == ((i + kLanes & size) == 0)) ? of_y : y;
+        }
+    }
+}
+
+/* Sorts `count` numbers in shared memory, a power of two, by all threads of a scope. They are
+ * together before and after. What is compared with numbers up to kLanes away is so in registers. */
 template <typename Scope, typename T>
 __device__ __forceinline__ void sort(T *numbers, int count)
 {
-    int last = 2 * kLanes; /* others have written the numbers */
-    for (int size = 2; size <= count; size *= 2) {
-        for (int step = size / 2; step > 0; last = step, step /= 2) {
-            if (last > kLanes || step > kLanes) {
-                Scope::sync();
-            }
-            else {
-                __syncwarp();
-            }
+    constexpr int kOfWarp = 2 * kLanes;
+    const int lane = (int)threadIdx.x % kLanes;
+    for (int from = 2, to = min(count, kOfWarp); to <= count; to *= 2, from = to) {
+        for (int step = to / 2; step > kLanes; step /= 2) {
+            Scope::sync();
             for (int i = Scope::thread(); i < count / 2; i += Scope::threads()) {
                 const int low = 2 * i - (i & (step - 1)), high = low + step;
                 const T x = numbers[low], y = numbers[high];
-                if ((x > y) == ((low & size) == 0)) {
+                if ((x > y) == ((low & to) == 0)) {
                     numbers[low] = y;
                     numbers[high] = x;
                 }
+            }
+        }
+        Scope::sync();
+        for (int first = Scope::thread() / kLanes * kOfWarp; first < count;
+             first += Scope::threads() / kLanes * kOfWarp) {
+            const int i = first + lane;
+            T x = {}, y = {};
+            if (i < count) {
+                x = numbers[i];
+            }
+            if (i + kLanes < count) {
+                y = numbers[i + kLanes];
+            }
+            for (int size = from; size <= to; size *= 2) {
+                merge_lanes(x, y, i, size);
+            }
+            if (i < count) {
+                numbers[i] = x;
+            }
+            if (i + kLanes < count) {
+                numbers[i + kLanes] = y;
             }
         }
     }

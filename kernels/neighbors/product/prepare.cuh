@@ -188,8 +188,6 @@ struct Moved {
     }
 };
 
-constexpr float kUp = 1 + 0x1p-14f; /* more than norms are rounded by */
-
 /* A warp walks along eight rows at once, each lane along every fourth plane of one; so it reads
  * whole sectors and writes eight words that follow each other. Calls f(plane, first, second) with
  * halves of a word. */
@@ -276,7 +274,7 @@ __device__ __forceinline__ float bound_of_radius(const Plan &plan, double radius
 /* Nothing is found of some rows yet. One thread. */
 __device__ __forceinline__ void begin_rows(Found &found)
 {
-    found.failed = found.left = found.many = found.chunks = found.way = 0;
+    found.failed = found.left = found.left_long = found.many = found.chunks = found.way = 0;
     for (unsigned &units : found.units) {
         units = 0;
     }

@@ -38,13 +38,46 @@ __device__ __forceinline__ bool has_image(const Plan &plan, ptrdiff_t place, int
     return column >= 0 && (place >= plan.first_sampled || !plan.is_copy(column));
 }
 
-/* Notes, of columns that are sorted together, half of the square of that before which there are as
- * many as are wanted: so many beside the row itself are no further from the centre than that. */
-__device__ __forceinline__ void note_reach(const Plan &plan, int centre, float half_square)
+/* Half of the square of the first of some columns, in ascending order, up to which there are more
+ * rows of B than are wanted; infinity if there are not so many. All lanes of a warp. */
+template <typename Square, typename Column>
+__device__ __forceinline__ float square_of_wanted(const Plan &plan, int columns,
+                                                  Square &&half_square, Column &&column)
 {
-    if (plan.has_several() && half_square < INFINITY) {
+    const int lane = (int)threadIdx.x % kLanes;
+    if (!plan.has_copies()) {
+        return plan.wanted < columns ? half_square(plan.wanted) : INFINITY;
+    }
+    for (int first = 0, before = 0; first < columns && before <= plan.wanted; first += kLanes) {
+        const float own = first + lane < columns ? half_square(first + lane) : INFINITY;
+        int rows = own < INFINITY ? plan.copies[column(first + lane)] : 0;
+#pragma unroll
+        for (int step = 1; step < kLanes; step *= 2) {
+            const int other = __shfl_up_sync(~0u, rows, step);
+            rows += lane >= step ? other : 0;
+        }
+        const unsigned enough = __ballot_sync(~0u, before + rows > plan.wanted);
+        if (enough != 0) {
+            return __shfl_sync(~0u, own, __ffs(enough) - 1);
+        }
+        before += __shfl_sync(~0u, rows, kLanes - 1);
+    }
+    return INFINITY;
+}
+
+/* Notes, of columns that are sorted together, how far from the centre those are that as many rows
+ * as are wanted are up to, beside the row itself. All lanes of a warp. */
+template <typename Square, typename Column>
+__device__ __forceinline__ void note_reach(const Plan &plan, int centre, int columns,
+                                           Square &&half_square, Column &&column)
+{
+    if (!plan.has_several()) {
+        return;
+    }
+    const float most = square_of_wanted(plan, columns, half_square, column);
+    if ((int)threadIdx.x % kLanes == 0 && most < INFINITY) {
         atomicMin(reinterpret_cast<int *>(&plan.reaches[centre]),
-                  __float_as_int(sqrtf(2 * half_square) * kUp));
+                  __float_as_int(sqrtf(2 * most) * kUp));
     }
 }
 
@@ -212,8 +245,9 @@ __global__ void __launch_bounds__(1024, 1) prepare_columns(const __grid_constant
             note_span(plan, facts);
         }
     }
-    if (threadIdx.x == 0 && plan.wanted < S::kCols) {
-        note_reach(plan, shared.centre, sorted_square(plan.wanted));
+    if (warp == S::kTiles) {
+        note_reach(plan, shared.centre, S::kCols, sorted_square,
+                   [&](int i) { return shared.columns[(unsigned)shared.keys[i]]; });
     }
 }
 
@@ -282,8 +316,10 @@ static __global__ void __launch_bounds__(kSortedCols)
     ColumnFacts *const facts = plan.column_facts + blockIdx.x * kSortedTiles;
     facts[i / kTileCols].half_squares[i % kTileCols] = half_square;
     plan.column_of[first + i] = half_square < INFINITY ? unsorted[from] : -1;
-    if (i == plan.wanted) {
-        note_reach(plan, centre, half_square);
+    if (i < kLanes) {
+        note_reach(
+            plan, centre, kSortedCols, [&](int at) { return __uint_as_float(keys[at] >> 32); },
+            [&](int at) { return unsorted[(unsigned)keys[at]]; });
     }
     /* The largest of a tile: its last column's that is there, and any one's. */
     __shared__ float most[kSortedCols / kLanes][2];

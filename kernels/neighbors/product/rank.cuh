@@ -3,7 +3,8 @@
  * The k-th least upper bound says which candidates may be neighbours; their distances are computed
  * and sorted. A warp does that for a row with few candidates, a block for one with many. Blocks are
  * as many as registers have room for: 16 bytes of a thread go to memory around the call for totals
- * that are not safe, which hardly a pair takes. */
+ * that are not safe, which hardly a pair takes, and where three blocks share a multiprocessor 40.
+ */
 #ifndef GPUDIST_NEIGHBORS_PRODUCT_RANK_CUH
 #define GPUDIST_NEIGHBORS_PRODUCT_RANK_CUH
 
@@ -330,6 +331,9 @@ __device__ __forceinline__ bool write_row(const PlanOf<T> &plan, int row, ptrdif
 
 constexpr int kFewWarps = 4, kFewOfLane = 16, kFew = kFewOfLane * kLanes, kFewChosen = 256;
 constexpr unsigned kCloseEnough = 64; /* steps of a float */
+/* Candidates of a thread where a block has a row, at most, and of a row of many neighbours that
+ * three blocks of a multiprocessor have room for. */
+constexpr int kManyOfThread = 16, kLongList = 3840;
 
 /* Finds the candidates that may be neighbours, of `count` that there are. Returns how many they
  * are, more than there is room for among them; -1 if the guess failed. */
@@ -425,42 +429,46 @@ __global__ void __launch_bounds__(kFewWarps *kLanes, sizeof(T) == sizeof(float) 
         fail(plan, row);
     }
     else if (lane == 0 && left) {
-        plan.left_rows[atomicAdd(&plan.found->left, 1)] = place;
+        const bool is_long = plan.wanted > kFewWanted && count > kLongList;
+        const int at = (int)atomicAdd(is_long ? &plan.found->left_long : &plan.found->left, 1);
+        plan.left_rows[is_long ? plan.rows - 1 - at : at] = place;
     }
 }
 
 /* ---------------------------------------------------------------- a block a row */
 
-constexpr int kManyOfThread = 16; /* candidates */
-
 /* What a block of rank_many has in shared memory, with lists of as much room as its threads take.
- */
-template <typename T, int kThreadCount>
+ * kIsLong: it has rows with more candidates than others have room for. */
+template <typename T, int kThreadCount, int kCandidates, bool kLongLists>
 struct Many {
     using Number = T;
-    static constexpr int kThreads = kThreadCount, kRoom = kManyOfThread * kThreads;
-    static constexpr int kSortedRoom = kRoom / 2;
+    static constexpr bool kIsLong = kLongLists;
+    static constexpr int kThreads = kThreadCount, kOfThread = kCandidates;
+    static constexpr int kRoom = kOfThread * kThreads;
+    static constexpr int kSortedRoom = kRoom > 4096 ? 4096 : 2048; /* a power of two */
     static constexpr size_t kBytes = (size_t)(kRoom + kMostOdd + kSortedRoom) * sizeof(KeyOf<T>);
     static constexpr int kBlocks = /* of a multiprocessor */
-        (int)(1024 / kThreads * sizeof(float) / sizeof(T));
+        kOfThread < kManyOfThread ? (sizeof(T) == sizeof(float) ? 3 : 2)
+                                  : (int)(1024 / kThreads * sizeof(float) / sizeof(T));
+    static_assert(2 * kSortedRoom >= kRoom, "chosen columns have room where keys are sorted");
     static_assert(kBlocks * (kBytes + 2048) <= 228 << 10, "shared memory of a multiprocessor");
 
     KeyOf<T> *keys; /* of candidates and odd columns */
     int *chosen;    /* columns; when they are measured, keys that are sorted */
     KeyOf<T> *sorted;
 
-    explicit __device__ __forceinline__ Many(KeyOf<T> *memory)
+    explicit __host__ __device__ __forceinline__ Many(KeyOf<T> *memory)
         : keys(memory),
           chosen(reinterpret_cast<int *>(memory + kRoom + kMostOdd)),
           sorted(memory + kRoom + kMostOdd)
     {
     }
 };
-static_assert(sizeof(Key) / 2 >= sizeof(int), "chosen columns have room where keys are sorted");
 
 /* Sums over the block, one after the other. */
 struct BlockSums {
     int sums[3];
+    unsigned long long least, most; /* see find_range() */
 };
 __device__ __forceinline__ int sum_block(BlockSums &shared, int turn, int x)
 {
@@ -518,7 +526,7 @@ template <typename S>
 __device__ __forceinline__ int choose_many(const Plan &plan, int place, ptrdiff_t self, int count,
                                            const S &shared, BlockSums &sums, int &near)
 {
-    constexpr int kOfThread = kManyOfThread;
+    constexpr int kOfThread = S::kOfThread;
     const Candidate *const list = plan.lists + (ptrdiff_t)place * plan.list_room;
     const RowFacts facts = plan.by_centre(0).facts[place];
     const unsigned limit = ordered(plan.limits[place]);
@@ -631,6 +639,38 @@ __device__ __forceinline__ int gather_keys(const S &shared, int &chosen, int tot
     return chosen;
 }
 
+/* Finds the least and the largest distance of some keys, as bits. All threads of the block. */
+template <typename S, typename Bits>
+__device__ __forceinline__ void find_range(const S &shared, BlockSums &sums, int total, Bits &least,
+                                           Bits &most)
+{
+    unsigned long long low = ~0ull, high = 0;
+    for (int i = threadIdx.x; i < total; i += S::kThreads) {
+        const auto key = shared.keys[i];
+        if (!is_none(key)) {
+            low = min(low, (unsigned long long)bits_of(key));
+            high = max(high, (unsigned long long)bits_of(key));
+        }
+    }
+#pragma unroll
+    for (int step = kLanes / 2; step > 0; step /= 2) {
+        low = min(low, __shfl_xor_sync(~0u, low, step));
+        high = max(high, __shfl_xor_sync(~0u, high, step));
+    }
+    if (threadIdx.x == 0) {
+        sums.least = ~0ull;
+        sums.most = 0;
+    }
+    __syncthreads();
+    if (threadIdx.x % kLanes == 0) {
+        atomicMin(&sums.least, low);
+        atomicMax(&sums.most, high);
+    }
+    __syncthreads();
+    least = (Bits)sums.least;
+    most = (Bits)sums.most;
+}
+
 /* Sorts the nearest keys, all of them where they lie if that takes no longer. Returns how many they
  * are, and where. */
 template <typename S>
@@ -645,7 +685,6 @@ __device__ __forceinline__ int sort_nearest(const Plan &plan, const S &shared, B
         sorted = shared.keys;
         return total;
     }
-    constexpr Bits kNone = ~Bits(0); /* and below the least, 0, as numbers go round */
     const auto count_keys = [&](auto &&is_counted) {
         int counted = 0;
         for (int i = threadIdx.x; i < total; i += S::kThreads) {
@@ -653,7 +692,9 @@ __device__ __forceinline__ int sort_nearest(const Plan &plan, const S &shared, B
         }
         return counted;
     };
-    const Bits most = nth_of_block<Bits>(sums, plan.wanted, kNone, kNone - 1, 1, [&](Bits middle) {
+    Bits least, most;
+    find_range(shared, sums, total, least, most);
+    most = nth_of_block<Bits>(sums, plan.wanted, least - 1, most, 1, [&](Bits middle) {
         return count_keys([&](const auto &key) { return bits_of(key) <= middle; });
     });
     int count = gather_keys(shared, chosen, total, most, ~0u);
@@ -678,7 +719,7 @@ __device__ __forceinline__ int sort_nearest(const Plan &plan, const S &shared, B
     return count;
 }
 
-/* Rows that rank_few left. */
+/* Rows that rank_few left, which are listed from the end if they are long. */
 template <typename M, typename S, typename T>
 __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
     rank_many(const __grid_constant__ PlanOf<T> plan)
@@ -691,8 +732,10 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
     __shared__ int near;
     __shared__ BlockSums sums;
     const S shared(reinterpret_cast<KeyOf<T> *>(memory));
-    for (int at = blockIdx.x; at < (int)plan.found->left; at += gridDim.x) {
-        const int place = plan.left_rows[at], row = plan.row_at(place);
+    const int rows = (int)(S::kIsLong ? plan.found->left_long : plan.found->left);
+    for (int at = blockIdx.x; at < rows; at += gridDim.x) {
+        const int place = plan.left_rows[S::kIsLong ? plan.rows - 1 - at : at];
+        const int row = plan.row_at(place);
         const int odd = (int)plan.found->odd;
         const ptrdiff_t self = plan.self < 0 ? -1 : plan.self + row;
         __syncthreads();

@@ -35,7 +35,7 @@ namespace filter {
 /* Rows that are searched for at once, of few neighbours and of many: their lists take memory. */
 constexpr ptrdiff_t kMostRows = 48 * kTileRows, kMostRowsOfMany = 24 * kTileRows;
 /* The threads of a block that ranks a row with many candidates. */
-constexpr int kThreadsOfFew = 256, kThreadsOfMany = 512;
+constexpr int kThreadsOfFew = 256, kThreadsOfLeft = 384, kThreadsOfMany = 512;
 constexpr int kSampleEvery = 17; /* tiles */
 /* Hits of a row that there is room for, on average: some, and of those that are expected. Of tight
  * clusters that share a centre, whose bounds are wide beside their distances, there are many more
@@ -235,11 +235,19 @@ constexpr int kGrowth = 8;
 template <typename M, bool kOfMany, typename T>
 void rank(Steps &steps, const PlanOf<T> &plan)
 {
-    using S = Many<T, kOfMany ? kThreadsOfMany : kThreadsOfFew>;
+    constexpr int kThreads = kOfMany ? kThreadsOfLeft : kThreadsOfFew;
+    constexpr int kEach = kOfMany ? kLongList / kThreads : kManyOfThread;
+    const auto rank_left = [&](auto sizes) {
+        using S = decltype(sizes);
+        steps.enqueue(rank_many<M, S, T>, S::kBlocks * steps.processors, dim3(S::kThreads),
+                      S::kBytes, plan);
+    };
     steps.enqueue(rank_few<M, T>, ceil_div(plan.rows, kFewWarps), dim3(kFewWarps * kLanes), 0,
                   plan);
-    steps.enqueue(rank_many<M, S, T>, S::kBlocks * steps.processors, dim3(S::kThreads), S::kBytes,
-                  plan);
+    rank_left(Many<T, kThreads, kEach, false>(NULL));
+    if constexpr (kOfMany) {
+        rank_left(Many<T, kThreadsOfMany, kManyOfThread, true>(NULL));
+    }
 }
 
 /* The neighbours of rows that failed. */
