@@ -45,8 +45,10 @@ class Neighbors:
     radius : float
         The radius of `radius_neighbors` by default.
     device : str, optional
-        Where to search among points on the host, as for `knn`; points on a device stay there. A
-        device that is none, or that cannot be used, is an error here already.
+        Where to search among points on the host, as for `knn`; points on a device stay there. A GPU
+        that searches by other ways than boxes has points on the host sent to it for each query: of
+        few rows each, "cpu" or points on the device are quicker. A device that is none, or that
+        cannot be used, is an error here already.
     **metric_args
         Arguments of the metric, as for `cdist`. The defaults of `V` and `VI` are those of `X`.
 
