@@ -465,10 +465,11 @@ def _from_some(graph: Any, indices: Any, asked: Asked) -> Any:
         return tuple(x[rows] for x in whole) if predecessors else whole[rows]
     dist, before = found
     gone = np.isinf(dist) if most is None else dist > most
+    del found  # and with it the lengths in float64, where others are asked for
     dist = dist.astype(some.dtype, copy=False)
-    before = np.where(gone, results.NO_PREDECESSOR, before)
+    before[gone] = results.NO_PREDECESSOR
     dist[gone] = math.inf if none is None else none
-    return (dist, before.astype(np.int32)) if predecessors else dist
+    return (dist, before) if predecessors else dist
 
 
 def _refuse(why: str, **given: Any) -> None:

@@ -22,9 +22,10 @@ _EDGE, _NODE, _UPDATE = 2e-9, 9e-9, 25e-12
 # reads the graph anew.
 _PIECE, _FEWEST = 0.1, 4
 
-# Bytes: of a length with its predecessor and whether there is a path; of an edge, as it is listed,
-# put together and read by SciPy; of a node.
-_HELD_PAIR, _HELD_EDGE, _HELD_NODE = 8 + 4 + 1, 3 * 8 + 2 * (8 + 8), 2 * 8
+# Bytes: of a length with its predecessor, once as all have it and whether there is a path, and once
+# as SciPy gives it; of an edge, as it is listed, put together and read by SciPy; of a node.
+_HELD_PAIR, _HELD_GIVEN = 8 + 4 + 1, 8 + 4
+_HELD_EDGE, _HELD_NODE = 3 * 8 + 2 * (8 + 8), 2 * 8
 
 
 class Some(NamedTuple):
@@ -175,6 +176,11 @@ def _seconds(some: Some) -> float:
     return some.m * _EDGE + some.n * math.log2(some.n + 2) * _NODE
 
 
+def _step(some: Some) -> int:
+    """Return from how many nodes SciPy is asked at a time."""
+    return max(int(_PIECE / max(_seconds(some), 1e-9)), _FEWEST)
+
+
 def paths(
     some: Some, orders: Orders, *, directed: bool, unweighted: bool
 ) -> tuple[Any, Any] | None:
@@ -203,7 +209,6 @@ def paths(
 
     indices, tails, heads, weights, n, dtype, _ = some
     _check_memory(some, checks.max_memory(orders.max_memory))
-    watch = watched(orders.progress, indices.size * some.m, "apsp")
     data = np.ones(len(tails)) if unweighted else weights.astype(np.float64)
     if not (np.abs(data) <= np.finfo(dtype).max).all():
         return None
@@ -211,9 +216,11 @@ def paths(
         data = data.astype(np.float32).astype(np.float64)
     pointers = np.searchsorted(tails, np.arange(n + 1))
     graph = csr_array((data, heads, pointers), shape=(n, n))
-    if (data < 0).any():
-        if not directed:
-            return None  # an edge there and back is a negative cycle
+    negative = bool((data < 0).any())
+    if negative and not directed:
+        return None  # an edge there and back is a negative cycle
+    watch = watched(orders.progress, indices.size * some.m, "apsp")
+    if negative:
         try:
             with watch:
                 dist, before = csgraph.johnson(graph, indices=indices, return_predecessors=True)
@@ -236,7 +243,7 @@ def _dijkstra(
     nodes = some.indices.reshape(-1)
     dist = np.empty((len(nodes), some.n))
     before = np.empty(dist.shape, np.int32)
-    step = max(int(_PIECE / max(_seconds(some), 1e-9)), _FEWEST)
+    step = _step(some)
     for first in range(0, len(nodes), step):
         part = slice(first, first + step)
         dist[part], before[part] = csgraph.dijkstra(
@@ -251,7 +258,8 @@ def _dijkstra(
 def _check_memory(some: Some, most: int | None) -> None:
     """Raise a MemoryError where lengths, predecessors and copies of the edges do not fit."""
     k = some.indices.size
-    need = k * some.n * _HELD_PAIR + some.m * _HELD_EDGE + some.n * _HELD_NODE
+    pairs = k * _HELD_PAIR + min(k, _step(some)) * _HELD_GIVEN
+    need = pairs * some.n + some.m * _HELD_EDGE + some.n * _HELD_NODE
     if most is not None and need > most:
         raise MemoryError(
             f"paths from {k} nodes need {need} bytes of host memory at once, and max_memory allows "

@@ -133,15 +133,17 @@ def test_what_is_taken_for_arrays_on_the_card(case, pretend):
 
 def test_neighbours_of_host_arrays_go_where_it_is_worth_the_way(pretend):
     pretend("H200")
-    for metric, n, d, found in (
-        ("euclidean", 10**6, 128, "cuda_product"),
-        ("euclidean", 10**6, 3, "cuda_boxes"),
-        ("cityblock", 10**6, 128, "cuda_bytes"),
-        ("inner_product", 10**5, 64, "cuda_panels"),
-        ("euclidean", 500, 3, "cpu_filter"),
+    for metric, n, d, k, found in (
+        ("euclidean", 10**6, 128, 10, "cuda_product"),
+        ("euclidean", 10**6, 3, 10, "cuda_boxes"),
+        ("euclidean", 10**6, 3, 200, "cpu_boxes"),
+        ("euclidean", 5000, 3, 10, "cpu_boxes"),
+        ("cityblock", 10**6, 128, 10, "cuda_bytes"),
+        ("inner_product", 10**5, 64, 10, "cuda_panels"),
+        ("euclidean", 500, 3, 10, "cpu_filter"),
     ):
         search = "neighbors", "float32", metric, n, d
-        assert taken(*search, device=None, neighbors=10, rows=n) == found, (metric, n, d)
+        assert taken(*search, device=None, neighbors=k, rows=n) == found, (metric, n, d, k)
 
 
 def test_neighbours_by_products_are_for_one_generation_and_some_shapes(pretend):

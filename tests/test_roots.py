@@ -112,3 +112,16 @@ def test_where_large_results_begin(dtype, columns, metric):
         np.testing.assert_array_equal(out, right)
         assert np.isnan(around[:start]).all()
         assert np.isnan(around[start + m * n :]).all()
+
+
+def test_lines_that_no_run_of_columns_fills():
+    """A run of columns that ends before the first line of a row does leaves none to the next."""
+    kernel = "cdist/cpu_product_baseline"
+    rng = np.random.default_rng(6)
+    a, b = rng.standard_normal((128, 2800)), rng.standard_normal((8001, 2800))
+    right = gpudist.cdist(a, b, kernel="cdist/cpu_tile_baseline")
+    around = np.full(128 * 8001 + 8, np.nan)
+    start = -(around.ctypes.data // 8) % 8  # a line's start
+    out = around[start : start + 128 * 8001].reshape(128, 8001)
+    gpudist.cdist(a, b, kernel=kernel, out=out)
+    np.testing.assert_allclose(out, right, rtol=1e-12)

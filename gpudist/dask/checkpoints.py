@@ -92,7 +92,7 @@ def opened(path: Any, token: str) -> Checkpoint:
         raise ValueError(f"checkpoint={place!r} is no checkpoint of gpudist: {error}") from error
     at = Checkpoint(place, token, 0)
     _check(at, known)
-    return at._replace(done=int(known["done"]))
+    return at._replace(done=int(known.get("done", 0)))
 
 
 def _check(at: Checkpoint, known: dict[str, Any]) -> None:

@@ -120,7 +120,7 @@ def apsp(
     heights = _heights(matrix, bands, tasks.STEP)
     token = tokenize(matrix.name, how._replace(max_memory=None), heights)  # bits are without it
     kept = None if checkpoint is None else checkpoints.opened(checkpoint, token)
-    return _apsp(matrix, heights, how, kept, token)
+    return _apsp(matrix, heights, how, kept, tokenize(token, most))
 
 
 def transitive_closure(
@@ -185,7 +185,7 @@ def transitive_closure(
     heights = _heights(matrix, bands, 1 if checkpoint is None else tasks.STEP)
     token = tokenize(matrix.name, how._replace(max_memory=None), heights, reflexive, where)
     kept = None if checkpoint is None else checkpoints.opened(checkpoint, token)
-    return _closure(matrix, heights, how, reflexive, where, kept, token)
+    return _closure(matrix, heights, how, reflexive, where, kept, tokenize(token, most))
 
 
 # ------------------------------------------------------------------ the input
