@@ -97,19 +97,27 @@ def test_edges_without_directions_are_read_as_on_the_cpu(torch, dtype):
     assert sorted(caught.value.nodes) == [7, 100]
 
 
-@pytest.mark.parametrize("n", [1536, 2049])
-def test_edges_without_directions_are_negative_now_and_then(torch, n):
+@pytest.mark.parametrize("n", [1536, 2049, 4100])
+@pytest.mark.parametrize(
+    "edges",
+    [
+        ((7, 100, -5), (100, 1000, 3), (1000, 20, 30), (20, 21, -1), (1500, 1501, 4)),
+        ((9, 9, -1),),
+        ((70, 3, 2), (3, 1200, -1e-45)),
+        ((70, 3, -3e38), (3, 1200, -3e38)),
+    ],
+)
+def test_edges_without_directions_are_negative_now_and_then(torch, n, edges):
     """The answer tells so of large graphs, and all is done again."""
     w = np.zeros((n, n), np.float32)
-    edges = ((7, 100, -5), (100, 1000, 3), (1000, 20, 30), (20, 21, -1), (n - 2, n - 1, 4))
     for i, j, weight in edges:
         w[i, j] = weight
     with pytest.raises(gpudist.NegativeCycleError) as expected:
         gpudist.apsp(w, directed=False, device="cpu")
     ours = torch.put(w)
-    for out in (None, ours):
+    for given, more in ((ours, {}), (w, {"device": "cuda"}), (ours, {"out": ours})):
         with pytest.raises(gpudist.NegativeCycleError) as caught:
-            gpudist.apsp(ours, directed=False, out=out)
+            gpudist.apsp(given, directed=False, **more)
         assert sorted(caught.value.nodes) == sorted(expected.value.nodes)
 
 
