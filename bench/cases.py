@@ -681,7 +681,7 @@ class DaskCase(Around):
         self, operands: tuple[Any, ...], device: str | None, kernel: str = "auto", **how: Any
     ) -> Callable[[], Any]:
         """Give the call that has the plan computed."""
-        client, (first, *others) = _workers(), operands  # who say it if Dask is missing
+        client, (first, *others) = _workers(), operands  # an error if Dask is missing
         import dask.array as da
         import distributed
 

@@ -547,7 +547,8 @@ static gd_status take_graph(apsp_job *job, gd_graph_facts *facts, gd_error *err)
 
 /* Whether the kernel may start before the host knows of the weights: if it finds out itself whether
  * one is negative, or if that shows in the answer. An undirected edge of negative weight is a
- * negative cycle, whatever is done with its length; then all is done again. */
+ * negative cycle, whatever is done with its length; then all is done again. Notes whether it is
+ * such a guess, of which a call makes one. */
 static bool may_start(apsp_job *job)
 {
     const bool looks = job->call.looks && takes_any(&job->graph, job->out.dtype);

@@ -206,6 +206,15 @@ def test_another_limit_of_memory_goes_on(tmp_path, rng):
     same(rest, gpudist.apsp(w))
 
 
+def test_another_limit_of_memory_is_another_plan(rng):
+    """Or Dask would give back what failed with less, which it knows by the names of tasks."""
+    lazy = da.from_array(roads(rng, 300), chunks=100)
+    for call in (gpudist.apsp, gpudist.transitive_closure):
+        less, more = (call(lazy, bands=3, max_memory=most) for most in (2**20, 2**30))
+        shared = set(less.dask) & set(more.dask)  # what cuts the graph into bands, which is Dask's
+        assert not [key for key in shared if "gpudist" in str(key)]
+
+
 def test_what_cannot_be_gone_on_from_is_named(tmp_path, rng, monkeypatch):
     lazy, place = da.from_array(roads(rng, 300), chunks=100), tmp_path / "paths"
     gpudist.apsp(lazy, bands=3, checkpoint=place).compute()

@@ -744,7 +744,6 @@ static void N(do_block)(const N(job) * job, const N(own) * own, ptrdiff_t row, p
             .to_stride = call->out.row_stride,
             .metric = metric,
             .stream = plan->stream,
-            /* A run of columns ends in the first line of a row at most if it is a line itself. */
             .kept = plan->stream && stride >= N(per_line) ? own->kept : NULL,
             .continues = panel > first_panel,
             .goes_on = panel + count < panels_end,

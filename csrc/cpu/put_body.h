@@ -14,10 +14,12 @@ typedef struct N(queue) {
     ptrdiff_t rows, cols, from_stride, to_stride;
     gd_metric metric; /* one whose totals are distances if these already are */
     bool stream;      /* past the caches */
-    T *kept;          /* of each row, distances of a line that is not complete; NULL: of none */
-    bool continues;   /* rows whose columns before these have been in the queue */
-    bool goes_on;     /* with those that come next */
-    bool hidden;      /* whether there are enough sums to hide roots behind */
+    /* Of each row, distances of a line that is not complete. NULL: of none, as has to be where runs
+     * of columns that go on may be less than a line, and end within a row's first one. */
+    T *kept;
+    bool continues; /* rows whose columns before these have been in the queue */
+    bool goes_on;   /* with those that come next */
+    bool hidden;    /* whether there are enough sums to hide roots behind */
 } N(queue);
 
 /* Lines of a queue that somebody stores one by one. */
